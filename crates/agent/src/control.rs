@@ -1,0 +1,93 @@
+//! The thread that listens to the session.
+//!
+//! It has all signals blocked, a descriptor table of its own with nothing in it but the session's socket,
+//! and does nothing until the session speaks or dies. So a program may close every descriptor that it did not open,
+//! and the thread holds none of the program's open.
+
+use crate::link::Link;
+use crate::session;
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU32, Ordering};
+use mote_sys::fd::{self, Fd};
+use mote_sys::socket::{self, Wait};
+use mote_sys::{Errno, process};
+use mote_wire::Message;
+
+/// Stack of the thread; `mote_text::apply` needs 16 KiB of it.
+const STACK_BYTES: usize = 64 << 10;
+
+/// What the thread has to say about its socket: nothing yet, taken, or not to be had.
+static TAKEN: AtomicU32 = AtomicU32::new(0);
+const TAKEN_OVER: u32 = 1;
+const SHARED: u32 = 2;
+
+/// Starts the thread, which takes over the link's socket. Without the thread nobody disarms when the
+/// session dies: events are then counted as lost in full rings until the process ends.
+pub(crate) fn listen(link: Link) {
+    let socket = link.0.into_raw();
+    TAKEN.store(0, Ordering::Relaxed);
+    if !spawn(socket) {
+        drop(Fd::from_raw(socket));
+        return;
+    }
+    while TAKEN.load(Ordering::Acquire) == 0 {
+        let _ = process::futex_wait(&TAKEN, 0);
+    }
+    if TAKEN.load(Ordering::Acquire) == TAKEN_OVER {
+        // The thread has its own table: this closes ours only.
+        drop(Fd::from_raw(socket));
+    }
+}
+
+/// Starts [`run`] on a new detached thread with all signals blocked.
+fn spawn(socket: i32) -> bool {
+    let mut attributes = core::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: initialises the attributes.
+    if unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: the attributes are initialised.
+    unsafe { libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES) };
+    // SAFETY: the attributes are initialised.
+    unsafe {
+        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
+    }
+    let mask = mote_sys::signal::block(!0);
+    let mut thread = 0;
+    // SAFETY: `run` takes the descriptor's number as its argument, and no memory of this frame.
+    let failed = unsafe {
+        libc::pthread_create(
+            &mut thread,
+            attributes.as_ptr(),
+            run,
+            core::ptr::without_provenance_mut(socket as usize),
+        )
+    };
+    mote_sys::signal::set_mask(mask);
+    // SAFETY: the attributes are initialised, and used no more.
+    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+    failed == 0
+}
+
+extern "C" fn run(socket: *mut c_void) -> *mut c_void {
+    process::set_comm(c"mote-agent");
+    let socket = Fd::from_raw(socket as usize as i32);
+    let own_table = fd::unshare_all_but(&socket).is_ok();
+    TAKEN.store(if own_table { TAKEN_OVER } else { SHARED }, Ordering::Release);
+    process::futex_wake(&TAKEN, 1);
+    let mut buffer = [0; 512];
+    loop {
+        match socket::receive(socket.raw(), &mut buffer, Wait::Yes) {
+            Ok(received) if received.len > 0 => {
+                let bytes = buffer.get(..received.len).unwrap_or(&[]);
+                if Message::decode(bytes) == Ok(Message::Stop) {
+                    break;
+                }
+            }
+            Err(Errno(libc::EINTR)) => {}
+            _ => break,
+        }
+    }
+    session::end();
+    core::ptr::null_mut()
+}

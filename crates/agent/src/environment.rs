@@ -1,0 +1,123 @@
+//! Where the session is: the variable `MOTE_SESSION=VERSION,FD,INODE,PATH`.
+//!
+//! FD is the mailbox, an inherited socket; INODE tells whether the descriptor still is that socket, because programs
+//! close what they did not open and the number is used again. PATH is the session's socket in the file
+//! system, for programs that have closed the mailbox.
+
+use core::ffi::{CStr, c_char};
+use mote_wire::{ENVIRONMENT, VERSION};
+
+/// Where the session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Number of the inherited mailbox.
+    pub(crate) mailbox: i32,
+    /// Its inode.
+    pub(crate) inode: u64,
+    path: [u8; 108],
+    path_len: usize,
+}
+
+impl Place {
+    /// Path of the session's socket; may be empty.
+    pub(crate) fn path(&self) -> &[u8] {
+        self.path.get(..self.path_len).unwrap_or(&[])
+    }
+
+    fn parse(value: &[u8]) -> Option<Place> {
+        let mut parts = value.splitn(4, |byte| *byte == b',');
+        if number(parts.next()?)? != u64::from(VERSION) {
+            return None;
+        }
+        let mailbox = i32::try_from(number(parts.next()?)?).ok()?;
+        let inode = number(parts.next()?)?;
+        let from = parts.next()?;
+        let mut path = [0; 108];
+        path.get_mut(..from.len())?.copy_from_slice(from);
+        Some(Place { mailbox, inode, path, path_len: from.len() })
+    }
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |n, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        n.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+/// The session that the environment names. None in a program that runs with raised privileges: there the
+/// environment is not to be trusted.
+///
+/// # Safety
+/// `environment` must be null or a NULL-terminated array of NUL-terminated strings.
+pub(crate) unsafe fn find(environment: *const *const c_char) -> Option<Place> {
+    let mut next = environment;
+    if next.is_null() {
+        return None;
+    }
+    loop {
+        // SAFETY: the array ends with a null, which ends this loop.
+        let variable = unsafe { next.read() };
+        if variable.is_null() {
+            return None;
+        }
+        // SAFETY: the caller's promise: a NUL-terminated string.
+        if let Some(value) = unsafe { value_of(variable) } {
+            return Place::parse(value).filter(|_| !is_privileged());
+        }
+        next = next.wrapping_add(1);
+    }
+}
+
+/// The value when `variable` is ours.
+///
+/// # Safety
+/// `variable` must be a NUL-terminated string.
+unsafe fn value_of<'a>(variable: *const c_char) -> Option<&'a [u8]> {
+    let mut at = variable.cast::<u8>();
+    for expected in ENVIRONMENT.bytes().chain([b'=']) {
+        // SAFETY: all bytes before were equal to non-NUL bytes, so this one is inside the string.
+        if unsafe { at.read() } != expected {
+            return None;
+        }
+        at = at.wrapping_add(1);
+    }
+    // SAFETY: `at` is inside the caller's string, which nobody changes before `main`.
+    Some(unsafe { CStr::from_ptr(at.cast()) }.to_bytes())
+}
+
+fn is_privileged() -> bool {
+    // SAFETY: getauxval reads a table that the C library keeps for the process's life.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_parsed_and_nonsense_is_not() {
+        let place = Place::parse(b"1,1000,4711,/tmp/a,b").expect("well formed");
+        assert_eq!((place.mailbox, place.inode, place.path()), (1000, 4711, &b"/tmp/a,b"[..]));
+        for bad in [&b""[..], b"2,3,4,/x", b"1,-3,4,/x", b"1,3,x,/x", b"1,99999999999,4,/x", b"1,3,4"] {
+            assert_eq!(Place::parse(bad), None);
+        }
+        assert_eq!(Place::parse(&[b"1,3,4,".as_slice(), &[b'a'; 109]].concat_for_test()), None);
+    }
+
+    trait Concat {
+        fn concat_for_test(&self) -> [u8; 115];
+    }
+
+    impl Concat for [&[u8]; 2] {
+        fn concat_for_test(&self) -> [u8; 115] {
+            let mut whole = [0; 115];
+            whole[..6].copy_from_slice(self[0]);
+            whole[6..].copy_from_slice(self[1]);
+            whole
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What happens around fork.
+//!
+//! The child shares the rings, whose mappings it inherits, and all its sites are armed as its parent's were: its
+//! events go on at once. It has lost the listening thread and the socket, so it says hello by itself and starts
+//! a thread of its own. No preload is needed: `pthread_atfork` is the C library's own hook.
+
+use crate::link::Link;
+use crate::{control, session};
+use core::sync::atomic::{AtomicBool, Ordering};
+use mote_wire::How;
+
+static WATCHING: AtomicBool = AtomicBool::new(false);
+
+/// Asks the C library to call us around every fork of this process.
+pub(crate) fn watch() {
+    if !WATCHING.swap(true, Ordering::Relaxed) {
+        // SAFETY: the handlers live as long as this object, which is never unloaded once it is traced
+        // (`session::join` runs in its constructor; the C library drops handlers of unloaded objects).
+        unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+    }
+}
+
+/// Nobody may be in the middle of a handshake or of patching when the address space is copied.
+unsafe extern "C" fn prepare() {
+    core::mem::forget(session::LOCK.hold());
+    mote_text::fork_prepare();
+}
+
+unsafe extern "C" fn parent() {
+    mote_text::fork_done();
+    session::LOCK.release();
+}
+
+unsafe extern "C" fn child() {
+    mote_text::fork_done();
+    session::LOCK.release();
+    mote_sync::thread::set_id(0);
+    if let Some(place) = session::place()
+        && let Ok(link) = Link::open(&place, How::Fork)
+    {
+        control::listen(link);
+    }
+}

@@ -1,0 +1,87 @@
+//! The peer of the session inside the traced process.
+//!
+//! Before `main`, [`start`] looks for a session in the environment. Without one it does nothing: no socket, no
+//! thread, no mapping. With one it says hello, maps the session's channel, tells which events the
+//! process carries, and arms those that the session wants. One thread then waits for the session's word, with
+//! all signals blocked and a descriptor table of its own, so that the process may close what it
+//! likes. When the session ends or dies, that thread disarms everything.
+//!
+//! | module | job |
+//! |---|---|
+//! | `event` | the state of one event, which sites and probes share with the agent |
+//! | `environment` | where the session is |
+//! | `registry` | the sites and events that this copy of the library knows |
+//! | `session` | the handshake, and switching events on and off |
+//! | `link` | the socket to the session |
+//! | `control` | the thread that listens |
+//! | `fork` | what happens around fork |
+//!
+//! World **T**, `unsafe` allowed: see `docs/soundness/agent.md`.
+#![no_std]
+
+mod control;
+mod environment;
+mod event;
+mod fork;
+mod link;
+mod registry;
+mod session;
+
+pub use event::Event;
+pub use registry::DynamicEvent;
+
+use core::ffi::{c_char, c_int};
+use mote_layout::site::SiteRecord;
+
+/// Joins the session that the environment names, if it names one.
+///
+/// For `.init_array`: the C library calls it with the program's arguments before `main`, and when a library
+/// that contains it is loaded.
+///
+/// # Safety
+/// `environment` must be null or a NULL-terminated array of NUL-terminated strings; `first..end` must be the
+/// object's section of site records.
+///
+/// # Cost
+/// Without a session: one pass over the names of the environment's variables.
+pub unsafe fn start(environment: *const *const c_char, first: *const SiteRecord, end: *const SiteRecord) {
+    // SAFETY: the caller's promise.
+    if let Some(place) = unsafe { environment::find(environment) } {
+        // SAFETY: the caller's promise.
+        unsafe { registry::add_sites(first, end) };
+        session::join(place);
+    }
+}
+
+/// Adds the sites of an object that shares this copy of the library (C programs and `libmote.so`).
+///
+/// # Safety
+/// `first..end` must be the object's section of site records, and stay mapped.
+pub unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord) {
+    // SAFETY: the caller's promise.
+    let range = unsafe { registry::add_sites(first, end) };
+    if let Some(range) = range {
+        session::announce_sites(range);
+    }
+}
+
+/// Forgets the sites of an object that is about to be unmapped.
+pub fn remove_object(first: *const SiteRecord) {
+    registry::remove_sites(first);
+}
+
+/// Tells the session of an event that has no site, and switches it on if the session wants it.
+///
+/// For adapters that learn of events at run time; not for probes: it talks to the session.
+pub fn announce(event: &'static DynamicEvent) {
+    registry::add_dynamic(event);
+    session::announce_dynamic(event);
+}
+
+/// True when this process is part of a session.
+pub fn is_traced() -> bool {
+    session::is_joined()
+}
+
+/// The numbers of `.init_array` arguments, for documentation of the signature.
+pub type Constructor = unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char);

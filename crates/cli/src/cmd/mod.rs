@@ -1,0 +1,24 @@
+//! The verbs, one file each, and what they share.
+
+pub(crate) mod record;
+pub(crate) mod report;
+pub(crate) mod view;
+
+use mote_timeline::Problems;
+
+/// Exit status: nothing was found.
+pub(crate) const NOTHING: u8 = 1;
+/// Exit status: it failed, or a part of it.
+pub(crate) const FAILED: u8 = 2;
+
+/// Says on stderr what was wrong with a recording; answers whether anything was.
+pub(crate) fn tell(problems: &[&Problems]) -> bool {
+    for problem in problems.iter().flat_map(|problems| problems.list()) {
+        eprintln!("mote: {problem}");
+    }
+    let more: u64 = problems.iter().map(|problems| problems.more()).sum();
+    if more > 0 {
+        eprintln!("mote: and {more} problems more");
+    }
+    problems.iter().any(|problems| !problems.is_empty())
+}

@@ -1,0 +1,257 @@
+//! `mote record`: runs a command and records the events of it and of all its children.
+
+use crate::units;
+use anyhow::Context;
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mote_daemon::{Buffers, Ctf, Options, Progress, Recorded, Watch};
+use mote_journal::Summary;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Exit status: the command succeeded, but events were lost or the trace is not complete.
+pub(crate) const LOSSY: u8 = 3;
+
+/// Run a command and record the events of it and of all its children
+///
+/// The command is started with its events switched on, before its `main` runs. Children, threads and libraries
+/// loaded later are recorded too. No daemon is needed: `mote record` is the session while it runs. Ctrl-C goes to the
+/// command, and the trace is finished all the same.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mote record -- ./server --port 8080          everything, into ./server-DATE-TIME
+  mote record -o /tmp/t -e 'net:*' -- ./app    one provider's events
+  mote record -x '*:debug_*' -- ./app          all events but some
+  mote record --mode overwrite -- ./app        a flight recorder: the newest events only
+  mote record --duration 10s -- ./server       the first ten seconds; the server goes on
+
+Patterns: `*` any characters, `?` one character. `net:*` is compared with provider:name, `net` with
+the provider and with the name.
+
+The trace is CTF: `mote view`, `mote report`, babeltrace2 and Trace Compass read it.
+
+Exit status: that of the command, 128 and the signal's number if a signal ended it; 2 when nothing could be recorded;
+3 when the command succeeded but events were lost or a part of the trace could not be written.")]
+pub(crate) struct Args {
+    /// Directory to make for the trace [default: ./NAME-DATE-TIME]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Record events that match; may be given several times [default: all]
+    #[arg(short = 'e', long = "event", value_name = "PATTERN")]
+    include: Vec<String>,
+    /// Leave out events that match; may be given several times
+    #[arg(short = 'x', long = "exclude", value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// Buffer memory a CPU, or size of a sub-buffer and how many: `16M`, `1Mx8` [default: 64M, all together at most 1G]
+    #[arg(long, value_name = "SIZE[xCOUNT]", value_parser = buffers)]
+    buffers: Option<Buffers>,
+    /// What to do when a buffer is full: drop and count new events, or overwrite the oldest
+    #[arg(long, value_enum, default_value = "discard")]
+    mode: Mode,
+    /// Format of the trace's metadata
+    #[arg(long, value_enum, default_value = "1.8")]
+    ctf: Format,
+    /// Stop recording after this time; the command goes on
+    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    duration: Option<u64>,
+    /// Trace clock; the machine's best is chosen when not given
+    #[arg(long, value_enum)]
+    clock: Option<Clock>,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Mode {
+    Discard,
+    Overwrite,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    #[value(name = "1.8")]
+    V1_8,
+    #[value(name = "2")]
+    V2,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Clock {
+    Tsc,
+    Monotonic,
+}
+
+fn buffers(text: &str) -> Result<Buffers, String> {
+    match text.split_once(['x', 'X']) {
+        None => units::size(text).map(Buffers::of_cpu_bytes),
+        Some((size, count)) => {
+            let count = count.parse().map_err(|_| format!("`{count}` is no number of sub-buffers; give for example 1Mx8"))?;
+            Ok(Buffers::of_sub_buffers(units::size(size)?, count))
+        }
+    }
+}
+
+impl Args {
+    fn options(&self) -> anyhow::Result<Options> {
+        let cpus = mote_daemon::options::cpus();
+        Ok(Options {
+            output: match &self.output {
+                Some(path) => path.clone(),
+                None => default_output(&self.command).context("cannot find a name for the trace; give one with -o")?,
+            },
+            include: self.include.clone(),
+            exclude: self.exclude.clone(),
+            buffers: self.buffers.unwrap_or_else(|| Buffers::default_for(cpus)),
+            mode: match self.mode {
+                Mode::Discard => mote_daemon::options::Mode::Discard,
+                Mode::Overwrite => mote_daemon::options::Mode::Overwrite,
+            },
+            ctf: match self.ctf {
+                Format::V1_8 => Ctf::V1_8,
+                Format::V2 => Ctf::V2,
+            },
+            duration: self.duration.map(Duration::from_nanos),
+            clock: self.clock.map(|clock| match clock {
+                Clock::Tsc => mote_daemon::options::Source::Tsc,
+                Clock::Monotonic => mote_daemon::options::Source::Monotonic,
+            }),
+            command: self.command.clone(),
+        })
+    }
+}
+
+/// `./NAME-DATE-TIME` in UTC, with a number behind it when it is taken.
+fn default_output(command: &[OsString]) -> anyhow::Result<PathBuf> {
+    let name = command.first().map(PathBuf::from).unwrap_or_default();
+    let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    let stamp = crate::moment::compact(since_epoch.as_secs());
+    let base = format!("{name}-{stamp}");
+    let tries = std::iter::once(base.clone()).chain((2..100).map(|n| format!("{base}.{n}")));
+    tries.map(PathBuf::from).find(|path| !path.exists()).context("a hundred traces of this second exist")
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut screen = Screen::new(args.quiet);
+    let recorded = mote_daemon::record(&args.options()?, &mut screen);
+    screen.bar.finish_and_clear();
+    let recorded = recorded?;
+    if !args.quiet {
+        eprint!("{}", summary(&recorded));
+    }
+    Ok(status(&recorded))
+}
+
+fn status(recorded: &Recorded) -> ExitCode {
+    match recorded.summary.status {
+        Some(0) | None if recorded.summary.total_lost() > 0 || !recorded.problems.is_empty() => LOSSY.into(),
+        Some(status) => (status as u8).into(),
+        None => ExitCode::SUCCESS,
+    }
+}
+
+/// The progress line and the messages, on stderr.
+struct Screen {
+    bar: ProgressBar,
+    quiet: bool,
+}
+
+impl Screen {
+    fn new(quiet: bool) -> Screen {
+        let target = if quiet || !std::io::stderr().is_terminal() {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr_with_hz(5)
+        };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("recording {elapsed}  {msg}") {
+            bar.set_style(style);
+        }
+        Screen { bar, quiet }
+    }
+}
+
+impl Watch for Screen {
+    fn progress(&mut self, now: &Progress) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        let lost = if now.lost == 0 { String::new() } else { format!("  LOST {}", HumanCount(now.lost)) };
+        self.bar.set_message(format!(
+            "{} events  {}  {} processes{lost}",
+            HumanCount(now.events),
+            HumanBytes(now.bytes),
+            now.processes
+        ));
+        self.bar.tick();
+    }
+
+    fn say(&mut self, text: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| eprintln!("mote: {text}"));
+        }
+    }
+}
+
+/// Most providers that the summary lists.
+const PROVIDERS_MAX: usize = 12;
+
+/// One screen that says what the recording came to.
+fn summary(recorded: &Recorded) -> String {
+    let sum = &recorded.summary;
+    let seconds = sum.duration_ns as f64 / 1e9;
+    let mut out = format!("\nrecorded {} in {seconds:.3} s\n", recorded.directory.display());
+    let mut row = |name: &str, text: String| out.push_str(&format!("  {name:<10} {text}\n"));
+    let rate = HumanCount((sum.total() as f64 / seconds.max(1e-9)) as u64);
+    row("events", format!("{}  ({rate}/s)", HumanCount(sum.total())));
+    for (provider, count, names) in providers(sum).into_iter().take(PROVIDERS_MAX) {
+        row("", format!("{:>14}  {provider} ({names} kinds)", HumanCount(count).to_string()));
+    }
+    row("size", format!("{} in {} packets", HumanBytes(sum.bytes), HumanCount(sum.packets)));
+    row("processes", format!("{}, with {} threads that recorded", sum.processes, sum.threads));
+    if sum.overwritten_bytes > 0 {
+        row("flight", format!("{} were overwritten by newer events, as asked", HumanBytes(sum.overwritten_bytes)));
+    }
+    if sum.lost.is_empty() {
+        row("lost", "none".to_owned());
+    }
+    for (cause, count) in &sum.lost {
+        row("LOST", format!("{:>14}  {cause}: {}", HumanCount(*count).to_string(), advice(cause)));
+    }
+    if sum.processes == 0 {
+        row("note", "no process carried mote events; `mote list CMD` shows what a program carries".to_owned());
+    }
+    match sum.status {
+        Some(0) | None => {}
+        Some(status) => row("status", format!("the command ended with {status}")),
+    }
+    let directory = recorded.directory.display();
+    row("look", format!("mote view {directory}   mote report {directory}   babeltrace2 {directory}"));
+    out
+}
+
+/// Providers with their events and kinds of events, most events first.
+fn providers(summary: &Summary) -> Vec<(&str, u64, usize)> {
+    let mut sums: std::collections::BTreeMap<&str, (u64, usize)> = Default::default();
+    for (name, count) in &summary.events {
+        let provider = name.rsplit_once(':').map_or(name.as_str(), |(provider, _)| provider);
+        let sum = sums.entry(provider).or_default();
+        *sum = (sum.0 + count, sum.1 + 1);
+    }
+    let mut list: Vec<_> = sums.into_iter().map(|(provider, (count, names))| (provider, count, names)).collect();
+    list.sort_by(|a, b| b.1.cmp(&a.1));
+    list
+}
+
+fn advice(cause: &str) -> &'static str {
+    let known = mote_layout::Cause::ALL.into_iter().find(|known| known.name() == cause);
+    known.map_or("the output could not be written", mote_layout::Cause::advice)
+}

@@ -1,0 +1,185 @@
+//! `mote view`: prints the events of a recording.
+
+use crate::cmd;
+use crate::moment::Moment;
+use anyhow::Context;
+use clap::ValueEnum;
+use mote_timeline::{Range, Trace};
+use mote_view::{Csv, Format, Glob, Json, Null, Outcome, Selection, Text, TimeStyle, pump};
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Print the events of a recording, one line each, in the order of time
+///
+/// Reads what `mote record` wrote, and CTF traces of others: a directory with a file `metadata`, or a tree with several
+/// (LTTng's), which are merged.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mote view trace                              everything
+  mote view trace --event 'net:*' --tid 4711   events of one provider in one thread
+  mote view trace --event '*error*' --limit 1  the first error
+  mote view trace --from +250ms --to +1s       a part of it
+  mote view trace --time delta | less          with the time since the line before
+  mote view trace --format json | jq .fields   for programs
+  mote view ~/lttng-traces/auto-20261120       what LTTng recorded, kernel and user space merged
+
+A line of text:
+  [15:34:12.123456789] worker/4711        [001] net:packet_in: { prio = 3 }, { len = 12, proto = \"tcp\" }
+   time, UTC           thread/id          CPU   event          context       fields
+
+  The context is there only if there is more of it than the thread. Enumerations are shown as LABEL (number), bytes as
+  <c0ffee>, control characters in texts as \\n or \\x1b. A member that only tells the length of the next one is left out.
+  Where events were lost, a line says how many: [time] *** 12 events lost between ... ***
+
+JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, context, fields; what is not known is left
+out. A loss is an object with lost, since, until, stream. CSV: the same as columns, context and fields as JSON; losses
+are told on stderr only.
+
+Exit status: 0 done, 1 no event matched, 2 failed, or a part of the recording is damaged (what is readable is shown).")]
+pub(crate) struct Args {
+    /// Directory of the recording, or a tree of CTF traces
+    dir: PathBuf,
+
+    /// What to print: lines for people, JSON lines, comma-separated values, or nothing (decodes only, to measure)
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = false)]
+    format: OutputFormat,
+
+    /// What times count from: absolute is UTC, relative the first event of the recording, delta the event shown before,
+    /// monotonic the clock of the trace
+    #[arg(long, value_name = "KIND", default_value = "absolute")]
+    time: TimeKind,
+
+    /// Show the date with absolute times
+    #[arg(long)]
+    date: bool,
+
+    /// Only events of providers that match PATTERN (* any text, ? any character); repeat for more
+    #[arg(long, value_name = "PATTERN")]
+    provider: Vec<String>,
+
+    /// Only events whose name, or provider:name, matches PATTERN; repeat for more
+    #[arg(short, long, value_name = "PATTERN")]
+    event: Vec<String>,
+
+    /// Only events of these threads
+    #[arg(long, value_name = "ID,...", value_delimiter = ',')]
+    tid: Vec<u32>,
+
+    /// Only events from then on: HH:MM:SS[.fraction] or YYYY-MM-DDTHH:MM:SS[.fraction] (UTC), seconds since 1970, or
+    /// +TIME after the first event (ns us ms s m h)
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    from: Option<Moment>,
+
+    /// Only events until then, included; as --from
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    to: Option<Moment>,
+
+    /// Stop after so many events
+    #[arg(short = 'n', long, value_name = "NUMBER")]
+    limit: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OutputFormat {
+    Text,
+    Json,
+    Csv,
+    Null,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TimeKind {
+    Absolute,
+    Relative,
+    Delta,
+    Monotonic,
+}
+
+/// Prints the events; see the help for the exit status.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let trace = Trace::open(&args.dir)?;
+    let start = start_if_needed(args, &trace);
+    let moment = |moment: Option<Moment>, default: i64| moment.map_or(default, |moment| moment.resolve(start));
+    let range = Range { from: moment(args.from, i64::MIN), to: moment(args.to, i64::MAX) };
+    let globs = |patterns: &[String]| patterns.iter().map(|p| Glob::new(p)).collect::<Vec<_>>();
+    let selection = Selection::new(&trace, &globs(&args.provider), &globs(&args.event), &args.tid);
+    let style = style(args, start);
+    let out = io::stdout();
+    match args.format {
+        OutputFormat::Text => {
+            let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+            print(args, &trace, range, &selection, &mut Text::new(&trace, style, colour))
+        }
+        OutputFormat::Json => print(args, &trace, range, &selection, &mut Json::new(&trace, style)),
+        OutputFormat::Csv => print(args, &trace, range, &selection, &mut Csv::new(&trace, style)),
+        OutputFormat::Null => print(args, &trace, range, &selection, &mut Null),
+    }
+}
+
+/// Time of the first event, where something counts from it.
+fn start_if_needed(args: &Args, trace: &Trace) -> i64 {
+    let relative = |moment: Option<Moment>| moment.is_some_and(|m| !matches!(m, Moment::Absolute(_)));
+    let needed = matches!(args.time, TimeKind::Relative) || relative(args.from) || relative(args.to);
+    if needed { trace.start().unwrap_or(0) } else { 0 }
+}
+
+fn style(args: &Args, start: i64) -> TimeStyle {
+    match args.time {
+        TimeKind::Absolute if args.date => TimeStyle::Date,
+        TimeKind::Absolute => TimeStyle::Absolute,
+        TimeKind::Relative => TimeStyle::Relative(start),
+        TimeKind::Delta => TimeStyle::Delta,
+        TimeKind::Monotonic => TimeStyle::Monotonic,
+    }
+}
+
+fn print<F: Format>(
+    args: &Args,
+    trace: &Trace,
+    range: Range,
+    selection: &Selection,
+    format: &mut F,
+) -> anyhow::Result<ExitCode> {
+    let mut events = trace.events(range);
+    let outcome = match pump(&mut events, selection, args.limit, format, &mut io::stdout().lock()) {
+        // Who reads our output has enough of it: `mote view trace | head`.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+        outcome => outcome.context("cannot write the events to stdout")?,
+    };
+    let broken = cmd::tell(&[trace.problems(), events.problems()]);
+    tell_loss(&outcome);
+    if broken {
+        return Ok(cmd::FAILED.into());
+    }
+    if outcome.shown == 0 {
+        tell_nothing(args, trace, selection);
+        return Ok(cmd::NOTHING.into());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A trace that lost events says so everywhere that it is shown.
+fn tell_loss(outcome: &Outcome) {
+    if outcome.lost > 0 {
+        eprintln!("mote: the tracer lost {} events; `mote report` says why", outcome.lost);
+    }
+    if outcome.lost_packets > 0 {
+        eprintln!("mote: {} packets are missing; a flight recorder overwrites old ones", outcome.lost_packets);
+    }
+}
+
+fn tell_nothing(args: &Args, trace: &Trace, selection: &Selection) {
+    let mut err = io::stderr().lock();
+    let dir = args.dir.display();
+    let told = if selection.is_hopeless() {
+        writeln!(err, "mote: no event of {dir} has such a name; `mote report {dir}` lists those that it has")
+    } else if trace.streams().is_empty() {
+        writeln!(err, "mote: {dir} has metadata, but no stream files")
+    } else {
+        writeln!(err, "mote: no event of {dir} was selected; try without --from, --to, --event, --provider, --tid")
+    };
+    // Nobody left to tell.
+    let _ = told;
+}

@@ -1,0 +1,43 @@
+//! `mote`: records, shows and sums up traces.
+//!
+//! This crate knows flags and words; what happens is in the other crates. `cmd/<verb>.rs` has a verb's flags, its help
+//! and its `run`.
+#![forbid(unsafe_code)]
+
+mod cmd;
+mod moment;
+mod units;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Low-impact tracing for Linux: record what programs do, look at it, sum it up.
+#[derive(Debug, Parser)]
+#[command(name = "mote", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "\
+Exit status: 0 done, 1 nothing found, 2 failed.
+
+mote VERB --help explains a verb, with examples.")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Record(cmd::record::Args),
+    View(cmd::view::Args),
+    Report(cmd::report::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().verb {
+        Verb::Record(args) => cmd::record::run(&args),
+        Verb::View(args) => cmd::view::run(&args),
+        Verb::Report(args) => cmd::report::run(&args),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("mote: {error:#}");
+        cmd::FAILED.into()
+    })
+}

@@ -1,0 +1,177 @@
+//! From event descriptions to a CTF trace class: what the metadata says.
+
+use mote_clock::Conversion;
+use mote_ctf::model::{
+    Base, ByteOrder, ClockClass, EnumClass, EnvValue, EventClass, FieldClass, FieldRef, IntClass, Length,
+    LogLevel, Mapping, Member, Origin, Range, Roles, Scope, StreamClass, StructClass, TraceClass,
+};
+use mote_layout::Cause;
+use mote_layout::packet::{CONTEXT_FIELDS, STREAM_PER_CPU, STREAM_SHARED};
+use mote_layout::parse::{Description, FieldType};
+use mote_layout::record::{ID_BITS, TIME_BITS};
+use mote_layout::types::{Integer, Scalar};
+
+/// What the metadata says besides the events.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// The trace's id.
+    pub uuid: [u8; 16],
+    /// Name of the machine.
+    pub host: String,
+    /// Name of the recording.
+    pub name: String,
+    /// When it began, in seconds since 1970.
+    pub created: u64,
+    /// `tsc` or `monotonic`.
+    pub clock: &'static str,
+}
+
+/// The trace class of a recording with these events (id and description), and this clock.
+pub fn trace_class<'d>(
+    frame: &Frame,
+    conversion: &Conversion,
+    events: impl Iterator<Item = (u32, Description<'d>)> + Clone,
+) -> TraceClass {
+    TraceClass {
+        uuid: Some(frame.uuid),
+        byte_order: ByteOrder::Little,
+        environment: environment(frame),
+        packet_header: Some(packet_header()),
+        clocks: vec![clock_class(frame, conversion)],
+        streams: [STREAM_PER_CPU, STREAM_SHARED]
+            .map(|id| stream_class(id, events.clone().map(|(id, event)| event_class(id, &event)).collect()))
+            .into(),
+        ..TraceClass::default()
+    }
+}
+
+fn environment(frame: &Frame) -> Vec<(String, EnvValue)> {
+    let text = |name: &str, value: &str| (name.to_owned(), EnvValue::Str(value.to_owned()));
+    let number = |name: &str, value: &str| (name.to_owned(), EnvValue::Int(value.parse().unwrap_or(0)));
+    vec![
+        text("hostname", &frame.host),
+        text("domain", "ust"),
+        text("tracer_name", "mote"),
+        number("tracer_major", env!("CARGO_PKG_VERSION_MAJOR")),
+        number("tracer_minor", env!("CARGO_PKG_VERSION_MINOR")),
+        text("tracer_buffering_scheme", "uid"),
+        number("architecture_bit_width", "64"),
+        text("trace_name", &frame.name),
+        ("trace_creation_time_s".to_owned(), EnvValue::Int(frame.created as i64)),
+    ]
+}
+
+fn clock_class(frame: &Frame, conversion: &Conversion) -> ClockClass {
+    ClockClass {
+        name: frame.clock.to_owned(),
+        description: Some("trace clock of mote".to_owned()),
+        frequency: conversion.freq_hz(),
+        offset_seconds: conversion.offset_s(),
+        offset_cycles: conversion.offset_ticks(),
+        origin: Origin::UnixEpoch,
+        ..ClockClass::default()
+    }
+}
+
+fn uint(bits: u32, roles: Roles) -> FieldClass {
+    FieldClass::Int(IntClass::new(bits, false).with_roles(roles))
+}
+
+fn time(bits: u32, roles: Roles) -> FieldClass {
+    FieldClass::Int(IntClass::new(bits, false).with_roles(roles).with_clock(0))
+}
+
+/// As `mote_layout::packet::PacketHeader::encode` writes it.
+fn packet_header() -> StructClass {
+    let mut uuid = FieldClass::array(Length::Static(16), uint(8, Roles::NONE));
+    if let FieldClass::Array(array) = &mut uuid {
+        array.roles = Roles::METADATA_UUID;
+    }
+    let magic = IntClass::new(32, false).with_roles(Roles::PACKET_MAGIC).with_base(Base::Hexadecimal);
+    StructClass::new([
+        ("magic", FieldClass::Int(magic)),
+        ("uuid", uuid),
+        ("stream_id", uint(32, Roles::STREAM_CLASS_ID)),
+        ("stream_instance_id", uint(32, Roles::STREAM_ID)),
+    ])
+}
+
+fn stream_class(id: u32, events: Vec<EventClass>) -> StreamClass {
+    let context = CONTEXT_FIELDS.map(|(name, bits)| match name {
+        "timestamp_begin" => (name, time(bits, Roles::TIMESTAMP)),
+        "timestamp_end" => (name, time(bits, Roles::PACKET_END_TIMESTAMP)),
+        "content_size" => (name, uint(bits, Roles::CONTENT_LENGTH)),
+        "packet_size" => (name, uint(bits, Roles::TOTAL_LENGTH)),
+        "packet_seq_num" => (name, uint(bits, Roles::SEQUENCE_NUMBER)),
+        "events_discarded" => (name, uint(bits, Roles::DISCARDED)),
+        // A shared ring belongs to no CPU.
+        "cpu_id" if id == STREAM_SHARED => ("ring_id", uint(bits, Roles::NONE)),
+        _ => (name, uint(bits, Roles::NONE)),
+    });
+    let lost = Cause::ALL.map(|cause| (format!("discarded_{}", cause.name()), uint(64, Roles::NONE)));
+    let context = context.into_iter().map(|(name, class)| (name.to_owned(), class)).chain(lost);
+    StreamClass {
+        id: u64::from(id),
+        clock: Some(0),
+        packet_context: Some(StructClass::new(context)),
+        event_header: Some(StructClass::new([
+            ("id", uint(ID_BITS, Roles::EVENT_CLASS_ID)),
+            ("timestamp", time(TIME_BITS, Roles::TIMESTAMP)),
+        ])),
+        common_context: Some(StructClass::new([("vtid", FieldClass::int(32))])),
+        events,
+        ..StreamClass::default()
+    }
+}
+
+fn event_class(id: u32, event: &Description<'_>) -> EventClass {
+    let mut members = Vec::new();
+    for field in event.fields() {
+        let counted = |element: FieldClass, members: &mut Vec<Member>| {
+            let length = format!("{}_length", field.name);
+            let class = FieldClass::array(
+                Length::Dynamic(FieldRef::member(Scope::Payload, &length)),
+                element,
+            );
+            members.push(Member { name: length, class: FieldClass::uint(16) });
+            class
+        };
+        let class = match field.ty {
+            FieldType::Scalar(of) => scalar(of),
+            FieldType::Str => FieldClass::string(),
+            FieldType::Bytes => counted(scalar(Scalar::hex(8)), &mut members),
+            FieldType::Sequence(element) => counted(scalar(element), &mut members),
+            FieldType::Array(element, len) => FieldClass::array(Length::Static(len as u64), scalar(element)),
+            FieldType::Enumeration(Scalar::Integer(of), labels) => {
+                let mappings = labels.iter().map(|(label, first, last)| Mapping {
+                    label: label.to_owned(),
+                    ranges: vec![Range { lower: first.into(), upper: last.into() }],
+                });
+                FieldClass::Enum(EnumClass { int: integer(of), mappings: mappings.collect() })
+            }
+            FieldType::Enumeration(of, _) => scalar(of),
+        };
+        members.push(Member { name: field.name.to_owned(), class });
+    }
+    EventClass {
+        id: u64::from(id),
+        name: format!("{}:{}", event.provider, event.name),
+        log_level: Some(LogLevel(event.level as i64)),
+        payload: Some(StructClass { members, min_align: 1 }),
+        ..EventClass::default()
+    }
+}
+
+fn scalar(of: Scalar) -> FieldClass {
+    match of {
+        Scalar::Integer(of) => FieldClass::Int(integer(of)),
+        Scalar::F32 => FieldClass::float(32),
+        Scalar::F64 => FieldClass::float(64),
+        Scalar::Bool => FieldClass::bool(),
+    }
+}
+
+fn integer(of: Integer) -> IntClass {
+    let base = if of.hex { Base::Hexadecimal } else { Base::Decimal };
+    IntClass::new(u32::from(of.bits), of.signed).with_base(base)
+}

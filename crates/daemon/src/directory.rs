@@ -1,0 +1,60 @@
+//! The directory of a recording.
+
+use crate::error::Error;
+use crate::options::Ctf;
+use mote_ctf::model::TraceClass;
+use mote_journal::{DIRECTORY, FILE, Fact, Journal};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The directory, made and ready.
+pub(crate) struct Directory {
+    path: PathBuf,
+    journal: Journal<File>,
+    journal_failed: bool,
+}
+
+impl Directory {
+    /// Makes the directory with its journal. An empty directory may be there already.
+    pub(crate) fn make(path: &Path) -> Result<Directory, Error> {
+        let output = |why| Error::Output(path.to_owned(), why);
+        match fs::read_dir(path) {
+            Ok(mut entries) => {
+                if entries.next().is_some() {
+                    return Err(Error::Exists(path.to_owned()));
+                }
+            }
+            Err(why) if why.kind() == io::ErrorKind::NotFound => fs::create_dir_all(path).map_err(output)?,
+            Err(why) => return Err(output(why)),
+        }
+        let inner = path.join(DIRECTORY);
+        fs::create_dir(&inner).map_err(output)?;
+        let journal = Journal::new(File::create_new(inner.join(FILE)).map_err(output)?);
+        Ok(Directory { path: path.to_owned(), journal, journal_failed: false })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Notes a fact. Answers false the first time that the journal cannot be written.
+    pub(crate) fn note(&mut self, fact: &Fact) -> bool {
+        let failed = self.journal.note(fact).is_err();
+        let first = failed && !self.journal_failed;
+        self.journal_failed |= failed;
+        !first
+    }
+
+    /// Replaces the metadata, in one step: whoever reads the directory finds the old or the new.
+    pub(crate) fn write_metadata(&self, trace: &TraceClass, format: Ctf) -> Result<(), Error> {
+        let text = match format {
+            Ctf::V1_8 => mote_ctf::write::tsdl(trace)?,
+            Ctf::V2 => mote_ctf::write::json(trace),
+        };
+        let path = self.path.join("metadata");
+        let new = self.path.join(DIRECTORY).join("metadata.new");
+        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
+        written.map_err(|why| Error::Output(path, why))
+    }
+}

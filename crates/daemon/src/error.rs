@@ -1,0 +1,57 @@
+//! Why a recording could not be made.
+
+use std::io;
+use std::path::PathBuf;
+
+/// What went wrong, to what, why, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The output directory is there already, with something in it.
+    #[error("cannot record to {path}: it exists and is not empty; give another directory with -o, or remove it", path = .0.display())]
+    Exists(PathBuf),
+    /// The output directory cannot be made or written.
+    #[error("cannot write {path}: {why}; give another directory with -o", path = .0.display(), why = .1)]
+    Output(PathBuf, io::Error),
+    /// The command cannot be started.
+    #[error("cannot start '{command}': {why}{hint}", command = .0, why = .1, hint = hint(.1))]
+    Command(String, io::Error),
+    /// The buffers cannot be had.
+    #[error("cannot get {bytes} bytes for buffers: {why}; give smaller --buffers")]
+    Memory {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The kernel's answer.
+        why: mote_sys::Errno,
+    },
+    /// The buffer sizes make no sense.
+    #[error("{0}")]
+    Geometry(#[from] mote_ring::geometry::BadGeometry),
+    /// Something that the session needs cannot be had.
+    #[error("cannot {what}: {why}")]
+    Session {
+        /// What was to be done.
+        what: &'static str,
+        /// The kernel's answer.
+        why: mote_sys::Errno,
+    },
+    /// A system call of the event loop failed.
+    #[error("cannot {what}: {why}")]
+    Loop {
+        /// What was to be done.
+        what: &'static str,
+        /// The kernel's answer.
+        why: io::Error,
+    },
+    /// The metadata cannot be expressed in the format asked for.
+    #[error("cannot write the metadata: {0}")]
+    Metadata(#[from] mote_ctf::write::WriteError),
+}
+
+fn hint(why: &io::Error) -> &'static str {
+    match why.kind() {
+        io::ErrorKind::NotFound => "; check the name, or give a path such as ./app",
+        io::ErrorKind::PermissionDenied => "; is it executable?",
+        _ => "",
+    }
+}

@@ -1,0 +1,38 @@
+//! The recorder: starts a command, lets it and its children into a session, and writes what they record.
+//!
+//! The only event loop of mote, and the only crate that writes recordings. Two threads: one serves sockets, signals and
+//! the command ([`record()`]); one empties the rings ([`consumer`]) and never waits for the other.
+//!
+//! | module | job |
+//! |---|---|
+//! | `options` | what to record, and where to |
+//! | `record` | one recording from start to end: the table of contents |
+//! | `directory` | the recording's directory: metadata, journal, streams |
+//! | `door` | where processes say hello |
+//! | `peer` | the conversation with one process |
+//! | `events` | which events there are, their ids, and which are wanted |
+//! | `pattern` | event patterns, and near names |
+//! | `describe` | from descriptions to a CTF trace class |
+//! | `consumer`, `stream`, `walk` | from rings to packets in files |
+//! | `command` | the recorded command and its signals |
+//! | `process` | what the kernel says of a process |
+#![forbid(unsafe_code)]
+
+pub mod command;
+pub mod consumer;
+pub mod describe;
+mod directory;
+mod door;
+mod error;
+mod events;
+pub mod options;
+pub mod pattern;
+mod peer;
+mod process;
+mod record;
+mod stream;
+pub mod walk;
+
+pub use error::Error;
+pub use options::{Buffers, Ctf, Options};
+pub use record::{Progress, Recorded, Watch, record};

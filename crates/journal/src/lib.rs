@@ -1,0 +1,251 @@
+//! The journal of a recording: `mote/journal.jsonl`, one JSON object a line, in the order in which the
+//! facts became known.
+//!
+//! It holds what CTF has no place for: the session, clock samples, processes and their memory maps, names
+//! of threads, the events' descriptions, loss and problems. The recorder appends each line with one write, so
+//! that a journal cut anywhere is good up to its last whole line. A recording without an [`Fact::End`] was
+//! cut short.
+#![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, Write};
+
+/// Directory in a recording that holds what is not CTF.
+pub const DIRECTORY: &str = "mote";
+/// The journal's file in [`DIRECTORY`].
+pub const FILE: &str = "journal.jsonl";
+
+/// One line of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Fact {
+    /// The first line.
+    Session(Session),
+    /// Ticks of the trace clock beside the kernel's clocks.
+    Clock(ClockSample),
+    /// A process has joined the session.
+    Process(Process),
+    /// A process has left.
+    Exit {
+        /// Process id.
+        pid: i32,
+        /// When, in ticks.
+        at: u64,
+    },
+    /// A thread is about to write its first event.
+    Thread {
+        /// Thread id, as in the events.
+        tid: u32,
+        /// Its process.
+        pid: u32,
+        /// When, in ticks.
+        at: u64,
+        /// Its name then.
+        name: String,
+    },
+    /// An event of the trace and where it comes from.
+    Event(EventSource),
+    /// Something went wrong, in words for a person.
+    Problem {
+        /// When, in ticks.
+        at: u64,
+        /// What, where, why and what to do.
+        text: String,
+    },
+    /// The last line.
+    End(Summary),
+}
+
+/// How the recording was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// Version of mote.
+    pub version: String,
+    /// The trace's id, 32 hex digits.
+    pub uuid: String,
+    /// Name of the machine.
+    pub host: String,
+    /// The command that was recorded.
+    pub command: Vec<String>,
+    /// `discard` or `overwrite`.
+    pub mode: String,
+    /// Bytes of a sub-buffer.
+    pub sub_bytes: u64,
+    /// Sub-buffers of a CPU.
+    pub sub_count: u64,
+    /// CPUs.
+    pub cpus: u32,
+    /// `tsc` or `monotonic`.
+    pub clock: String,
+    /// Ticks of the clock in a second, as known at the start.
+    pub frequency: u64,
+    /// Event patterns that were chosen, and those left out (with a leading `!`).
+    pub patterns: Vec<String>,
+}
+
+/// One reading of all clocks at (nearly) the same moment.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockSample {
+    /// Trace clock.
+    pub ticks: u64,
+    /// CLOCK_MONOTONIC in nanoseconds.
+    pub monotonic_ns: u64,
+    /// CLOCK_REALTIME in nanoseconds since 1970.
+    pub realtime_ns: u64,
+    /// How far apart the readings may be, in nanoseconds.
+    pub error_ns: u64,
+}
+
+/// A process of the session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Process {
+    /// Process id.
+    pub pid: i32,
+    /// Parent's.
+    pub parent: i32,
+    /// When it joined, in ticks.
+    pub at: u64,
+    /// How: `start`, `fork`, `library`.
+    pub how: String,
+    /// Name.
+    pub comm: String,
+    /// Executable.
+    pub exe: String,
+    /// Its executable mappings.
+    pub maps: Vec<Map>,
+}
+
+/// One executable mapping of a process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Map {
+    /// First address.
+    pub start: u64,
+    /// Behind the last.
+    pub end: u64,
+    /// Offset in the file.
+    pub offset: u64,
+    /// File.
+    pub path: String,
+    /// GNU build id in hex, empty when there is none.
+    pub build_id: String,
+}
+
+/// An event of the trace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventSource {
+    /// Event id in the streams.
+    pub id: u32,
+    /// Provider.
+    pub provider: String,
+    /// Name.
+    pub name: String,
+    /// Level, 0 (emergency) to 14 (debug).
+    pub level: u8,
+    /// Source file.
+    pub file: String,
+    /// Source line.
+    pub line: u32,
+    /// What it means; may be empty.
+    pub text: String,
+}
+
+/// What a recording came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// From start to end, in nanoseconds.
+    pub duration_ns: u64,
+    /// Events in the trace, by `provider:name`.
+    pub events: BTreeMap<String, u64>,
+    /// Bytes of the data streams.
+    pub bytes: u64,
+    /// Packets of the data streams.
+    pub packets: u64,
+    /// Lost events by cause (`mote_layout::Cause` names them).
+    pub lost: BTreeMap<String, u64>,
+    /// Bytes that the flight recorder overwrote, as intended.
+    pub overwritten_bytes: u64,
+    /// Processes seen.
+    pub processes: u32,
+    /// Threads seen.
+    pub threads: u32,
+    /// Exit status of the command, or 128 plus the signal that ended it.
+    pub status: Option<i32>,
+}
+
+impl Summary {
+    /// Events in the trace.
+    pub fn total(&self) -> u64 {
+        self.events.values().sum()
+    }
+
+    /// Lost events, all causes.
+    pub fn total_lost(&self) -> u64 {
+        self.lost.values().sum()
+    }
+}
+
+/// Appends facts to a journal.
+#[derive(Debug)]
+pub struct Journal<W>(W);
+
+impl<W: Write> Journal<W> {
+    /// A journal that goes to `to`.
+    pub fn new(to: W) -> Journal<W> {
+        Journal(to)
+    }
+
+    /// Appends one fact with one write.
+    ///
+    /// # Errors
+    /// As the writer.
+    pub fn note(&mut self, fact: &Fact) -> io::Result<()> {
+        let mut line = serde_json::to_vec(fact)?;
+        line.push(b'\n');
+        self.0.write_all(&line)
+    }
+}
+
+/// A journal as read back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contents {
+    /// The facts, in order.
+    pub facts: Vec<Fact>,
+    /// Lines that could not be understood (a cut last line, a fact of a newer version).
+    pub skipped: usize,
+}
+
+/// Reads a journal; broken lines are counted and skipped.
+///
+/// # Errors
+/// As the reader.
+pub fn read(from: impl BufRead) -> io::Result<Contents> {
+    let mut contents = Contents::default();
+    for line in from.split(b'\n') {
+        match serde_json::from_slice(&line?) {
+            Ok(fact) => contents.facts.push(fact),
+            Err(_) => contents.skipped += 1,
+        }
+    }
+    Ok(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_journal_is_good_up_to_its_last_line() {
+        let mut bytes = Vec::new();
+        let mut journal = Journal::new(&mut bytes);
+        let exit = Fact::Exit { pid: 7, at: 9 };
+        let end = Fact::End(Summary { events: [("a:b".to_owned(), 3)].into(), ..Summary::default() });
+        journal.note(&exit).expect("a vector takes it");
+        journal.note(&end).expect("a vector takes it");
+        let whole = read(&bytes[..]).expect("readable");
+        assert_eq!(whole, Contents { facts: vec![exit.clone(), end], skipped: 0 });
+        let cut = read(&bytes[..bytes.len() - 5]).expect("readable");
+        assert_eq!(cut, Contents { facts: vec![exit], skipped: 1 });
+    }
+}

@@ -1,0 +1,18 @@
+//! The one definition that writers and readers of a trace share: field types, the description of an
+//! event as text, the records of the site section, the record header and the packet header.
+//!
+//! World **B**. Pure data: no memory of a process is touched here and no file is opened.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod describe;
+pub mod level;
+pub mod loss;
+pub mod packet;
+pub mod parse;
+pub mod record;
+pub mod site;
+pub mod types;
+
+pub use level::Level;
+pub use loss::Cause;

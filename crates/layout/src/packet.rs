@@ -1,0 +1,79 @@
+//! The header of one packet of a data stream, which is also CTF's packet header and context.
+
+use crate::loss::{Cause, Lost};
+
+/// First word of every packet (CTF 1.8, section 5.1).
+pub const MAGIC: u32 = 0xc1fc_1fc1;
+/// Stream class of rings written with restartable sequences: one ring is one CPU.
+pub const STREAM_PER_CPU: u32 = 0;
+/// Stream class of rings written with atomic operations, by threads of any CPU.
+pub const STREAM_SHARED: u32 = 1;
+
+/// What the header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketHeader {
+    /// The trace's id.
+    pub uuid: [u8; 16],
+    /// [`STREAM_PER_CPU`] or [`STREAM_SHARED`].
+    pub stream_class: u32,
+    /// Number of the ring.
+    pub stream: u32,
+    /// Time of the first record, in ticks.
+    pub begin: u64,
+    /// Not before the time of the last record, in ticks.
+    pub end: u64,
+    /// Bytes of the records behind the header.
+    pub content: u64,
+    /// Number of the packet in its stream, from 0.
+    pub sequence: u64,
+    /// CPU of the ring; for shared rings the ring's number.
+    pub cpu: u32,
+    /// Events of this stream lost since the recording began, by cause.
+    pub lost: Lost,
+}
+
+/// Names, in order, of the fields of the packet context after the magic, uuid, stream class and stream.
+pub const CONTEXT_FIELDS: [(&str, u32); 7] = [
+    ("timestamp_begin", 64),
+    ("timestamp_end", 64),
+    ("content_size", 64),
+    ("packet_size", 64),
+    ("packet_seq_num", 64),
+    ("events_discarded", 64),
+    ("cpu_id", 32),
+];
+
+/// Byte offset of `content_size` in the encoded header.
+pub const CONTENT_SIZE_AT: usize = 4 + 16 + 4 + 4 + 2 * 8;
+
+const FIXED: usize = 4 + 16 + 4 + 4 + 6 * 8 + 4;
+/// Bytes of the encoded header.
+pub const HEADER_BYTES: usize = FIXED + 8 * Cause::ALL.len();
+
+impl PacketHeader {
+    /// Encodes it, little-endian and packed.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        let bits = (HEADER_BYTES as u64 + self.content) * 8;
+        put(&MAGIC.to_le_bytes());
+        put(&self.uuid);
+        put(&self.stream_class.to_le_bytes());
+        put(&self.stream.to_le_bytes());
+        put(&self.begin.to_le_bytes());
+        put(&self.end.to_le_bytes());
+        put(&bits.to_le_bytes());
+        put(&bits.to_le_bytes());
+        put(&self.sequence.to_le_bytes());
+        put(&self.lost.iter().sum::<u64>().to_le_bytes());
+        put(&self.cpu.to_le_bytes());
+        for lost in self.lost {
+            put(&lost.to_le_bytes());
+        }
+        out
+    }
+}

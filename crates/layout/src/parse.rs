@@ -1,0 +1,233 @@
+//! Reads descriptions back. The text comes from another process or from a file: nothing is trusted.
+
+use crate::describe::VERSION;
+use crate::level::Level;
+use crate::types::Scalar;
+use core::fmt;
+
+/// Longest description that is accepted, in bytes.
+pub const DESCRIPTION_MAX: usize = 64 << 10;
+
+/// A checked description; parts of the text it was read from.
+#[derive(Clone, Copy, Debug)]
+pub struct Description<'a> {
+    /// Provider.
+    pub provider: &'a str,
+    /// Name.
+    pub name: &'a str,
+    /// Level.
+    pub level: Level,
+    /// Source file; may be empty.
+    pub file: &'a str,
+    /// Source line, 0 when unknown.
+    pub line: u32,
+    /// What the event means; may be empty.
+    pub text: &'a str,
+    fields: &'a str,
+}
+
+/// One field of a description.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// Type.
+    pub ty: FieldType<'a>,
+}
+
+/// The type of a field, as read.
+#[derive(Clone, Copy, Debug)]
+pub enum FieldType<'a> {
+    /// One value.
+    Scalar(Scalar),
+    /// Text.
+    Str,
+    /// Raw bytes.
+    Bytes,
+    /// A fixed number of values.
+    Array(Scalar, usize),
+    /// A varying number of values.
+    Sequence(Scalar),
+    /// An integer with named values.
+    Enumeration(Scalar, Labels<'a>),
+}
+
+/// The labels of an enumeration.
+#[derive(Clone, Copy, Debug)]
+pub struct Labels<'a>(&'a str);
+
+impl<'a> Labels<'a> {
+    /// Label, first and last value that it names.
+    pub fn iter(self) -> impl Iterator<Item = (&'a str, i64, i64)> {
+        self.0.split_ascii_whitespace().filter_map(label)
+    }
+}
+
+/// What is wrong with a description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// Not text, or longer than [`DESCRIPTION_MAX`].
+    NotText,
+    /// The first line names another version.
+    Version,
+    /// The line with this number (from 1) is not as it must be.
+    Line(u32),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotText => write!(f, "event description is not text or is too long"),
+            Error::Version => write!(
+                f,
+                "event description is of another version of mote; build program and tool from the same version"
+            ),
+            Error::Line(line) => write!(f, "event description is malformed in line {line}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// Reads a description up to its NUL or the end of `bytes`.
+///
+/// # Errors
+/// [`Error`], with the line.
+pub fn parse(bytes: &[u8]) -> Result<Description<'_>, Error> {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let text = bytes.get(..end).filter(|text| text.len() < DESCRIPTION_MAX);
+    let text = text.and_then(|text| core::str::from_utf8(text).ok()).ok_or(Error::NotText)?;
+    let (version, rest) = text.split_once('\n').ok_or(Error::Version)?;
+    if version != VERSION {
+        return Err(Error::Version);
+    }
+    let (full_name, rest) = rest.split_once('\n').ok_or(Error::Line(2))?;
+    let (provider, name) = full_name.rsplit_once(':').ok_or(Error::Line(2))?;
+    if !is_name(provider) || !is_name(name) {
+        return Err(Error::Line(2));
+    }
+    let (place, rest) = rest.split_once('\n').ok_or(Error::Line(3))?;
+    let (level, place) = place.split_once(' ').ok_or(Error::Line(3))?;
+    let level = level.parse().ok().and_then(Level::from_number).ok_or(Error::Line(3))?;
+    let (file, line) = place.rsplit_once(':').ok_or(Error::Line(3))?;
+    let line = line.parse().map_err(|_| Error::Line(3))?;
+    let (text, fields) = rest.split_once('\n').ok_or(Error::Line(4))?;
+    for (line, number) in fields.lines().zip(5..) {
+        field(line).ok_or(Error::Line(number))?;
+    }
+    Ok(Description { provider, name, level, file, line, text, fields })
+}
+
+impl<'a> Description<'a> {
+    /// The fields, in order.
+    pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
+        self.fields.lines().filter_map(field)
+    }
+}
+
+/// A provider, event or field name: printable, no blanks, no quotes.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| !c.is_control() && !c.is_whitespace() && c != '"' && c != '\\')
+}
+
+fn field(line: &str) -> Option<Field<'_>> {
+    let (name, ty) = line.split_once(' ')?;
+    let ty = field_type(ty)?;
+    is_name(name).then_some(Field { name, ty })
+}
+
+fn field_type(text: &str) -> Option<FieldType<'_>> {
+    match text {
+        "str" => return Some(FieldType::Str),
+        "bytes" => return Some(FieldType::Bytes),
+        _ => {}
+    }
+    if let Some(rest) = text.strip_prefix("enum ") {
+        let (base, labels) = rest.split_once(' ').unwrap_or((rest, ""));
+        let base = scalar(base).filter(|scalar| matches!(scalar, Scalar::Integer(_)))?;
+        labels.split_ascii_whitespace().all(|item| label(item).is_some()).then_some(())?;
+        return Some(FieldType::Enumeration(base, Labels(labels)));
+    }
+    if let Some(open) = text.strip_suffix(']') {
+        let (element, len) = open.split_once('[')?;
+        let element = scalar(element)?;
+        if len.is_empty() {
+            return Some(FieldType::Sequence(element));
+        }
+        let len = len.parse().ok().filter(|len| *len <= crate::record::FIELDS_MAX)?;
+        return Some(FieldType::Array(element, len));
+    }
+    scalar(text).map(FieldType::Scalar)
+}
+
+fn scalar(name: &str) -> Option<Scalar> {
+    Scalar::ALL.into_iter().find(|scalar| scalar.name() == name)
+}
+
+fn label(item: &str) -> Option<(&str, i64, i64)> {
+    let (label, values) = item.rsplit_once('=')?;
+    let (first, last) = values.split_once("..").unwrap_or((values, values));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (is_name(label) && first <= last).then_some((label, first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::describe::Spec;
+    use crate::types::Type;
+    use std::vec::Vec;
+
+    const SPEC: Spec = Spec {
+        provider: "net",
+        name: "packet_in",
+        level: Level::Info,
+        file: "src/main.rs",
+        line: 12,
+        text: "a packet\nhas arrived",
+        fields: &[
+            ("len", Type::Scalar(Scalar::unsigned(32))),
+            ("proto", Type::Str),
+            ("state", Type::Enumeration(Scalar::signed(8), &[("IDLE", -1, -1), ("BUSY", 1, 3)])),
+            ("mac", Type::Array(Scalar::unsigned(8), 6)),
+            ("path", Type::Sequence(Scalar::hex(16))),
+            ("min", Type::Enumeration(Scalar::signed(64), &[("MIN", i64::MIN, i64::MIN)])),
+        ],
+    };
+    const TEXT: [u8; SPEC.rendered_len()] = SPEC.render();
+
+    #[test]
+    fn what_is_rendered_is_read_back() {
+        let read = parse(&TEXT).expect("well formed");
+        assert_eq!((read.provider, read.name, read.level), ("net", "packet_in", Level::Info));
+        assert_eq!((read.file, read.line, read.text), ("src/main.rs", 12, "a packet has arrived"));
+        let fields: Vec<_> = read.fields().collect();
+        assert_eq!(fields.len(), 6);
+        let FieldType::Enumeration(base, labels) = fields[2].ty else { panic!("not an enumeration") };
+        assert_eq!(base, Scalar::signed(8));
+        assert_eq!(labels.iter().collect::<Vec<_>>(), [("IDLE", -1, -1), ("BUSY", 1, 3)]);
+        assert!(matches!(fields[4].ty, FieldType::Sequence(element) if element == Scalar::hex(16)));
+        let FieldType::Enumeration(_, labels) = fields[5].ty else { panic!("not an enumeration") };
+        assert_eq!(labels.iter().next(), Some(("MIN", i64::MIN, i64::MIN)));
+    }
+
+    #[test]
+    fn damaged_descriptions_are_refused_and_never_panic() {
+        for end in 0..TEXT.len() - 1 {
+            let _ = parse(&TEXT[..end]);
+        }
+        for at in 0..TEXT.len() {
+            for bit in 0..8 {
+                let mut text = TEXT;
+                text[at] ^= 1 << bit;
+                if let Ok(read) = parse(&text) {
+                    read.fields().for_each(drop);
+                }
+            }
+        }
+        assert_eq!(parse(b"mote2\nx").err(), Some(Error::Version));
+        assert_eq!(parse(b"mote1\nnet:x\n6 f:1\n\nlen u33\n").err(), Some(Error::Line(5)));
+    }
+}

@@ -1,0 +1,64 @@
+//! The records that event sites leave in the ELF section `mote_sites`.
+//!
+//! All four are offsets relative to their own place, so they need no relocation: neither the dynamic
+//! linker nor a reader of the file has work to do.
+
+/// Name of the section; the linker makes `__start_mote_sites` and `__stop_mote_sites` of it.
+pub const SECTION: &str = "mote_sites";
+
+/// Length of the patched NOP.
+pub const CODE_BYTES: usize = 5;
+
+/// One event site.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteRecord {
+    /// To the 5-byte NOP; 0 when the site tests a byte instead.
+    pub code: i32,
+    /// To the code that records the event; 0 when the site tests a byte instead.
+    pub target: i32,
+    /// To the event's state, `mote_ring::Event`.
+    pub event: i32,
+    /// To the event's description, NUL-terminated text (`describe`).
+    pub description: i32,
+}
+
+/// Bytes of a record.
+pub const RECORD_BYTES: usize = 16;
+const _: () = assert!(size_of::<SiteRecord>() == RECORD_BYTES);
+
+/// Absolute addresses of what a record points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteAddresses {
+    /// The 5-byte NOP, and the code to jump to; `None` when the site tests a byte.
+    pub code: Option<(u64, u64)>,
+    /// The event's state.
+    pub event: u64,
+    /// The event's description.
+    pub description: u64,
+}
+
+impl SiteRecord {
+    /// Reads a record as it lies in memory or in the file.
+    pub fn from_bytes(bytes: [u8; RECORD_BYTES]) -> SiteRecord {
+        let word = |at: usize| {
+            let mut word = [0; 4];
+            word.copy_from_slice(&bytes[at..at + 4]);
+            i32::from_le_bytes(word)
+        };
+        SiteRecord { code: word(0), target: word(4), event: word(8), description: word(12) }
+    }
+
+    /// Resolves the offsets of a record that lies at address `at`.
+    pub fn resolve(&self, at: u64) -> SiteAddresses {
+        let place = |index: u64, offset: i32| {
+            at.wrapping_add(4 * index).wrapping_add(i64::from(offset) as u64)
+        };
+        let patched = self.code != 0 && self.target != 0;
+        SiteAddresses {
+            code: patched.then(|| (place(0, self.code), place(1, self.target))),
+            event: place(2, self.event),
+            description: place(3, self.description),
+        }
+    }
+}

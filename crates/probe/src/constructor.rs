@@ -1,0 +1,53 @@
+//! Runs before `main`: joins the session that the environment names.
+
+use core::arch::global_asm;
+use core::ffi::{c_char, c_int};
+use mote_layout::site::SiteRecord;
+
+// An empty record, so that the section and the linker's `__start_`/`__stop_` symbols exist in every object.
+global_asm!(
+    ".pushsection mote_sites,\"aR\",@progbits",
+    ".balign 4",
+    ".long 0, 0, 0, 0",
+    ".popsection",
+    ".hidden __start_mote_sites",
+    ".hidden __stop_mote_sites",
+);
+
+unsafe extern "C" {
+    #[link_name = "__start_mote_sites"]
+    static FIRST: SiteRecord;
+    #[link_name = "__stop_mote_sites"]
+    static END: SiteRecord;
+}
+
+/// Entry in `.init_array`, early, so that constructors of the program can be traced. Every site refers
+/// to it, which makes the linker keep it.
+#[used]
+#[unsafe(link_section = ".init_array.00101")]
+#[unsafe(no_mangle)]
+pub static CONSTRUCTOR: mote_agent::Constructor = before_main;
+
+unsafe extern "C" fn before_main(
+    _count: c_int,
+    _arguments: *const *const c_char,
+    environment: *const *const c_char,
+) {
+    // SAFETY: glibc calls constructors with the program's environment; the section symbols are made
+    // by the linker for this object.
+    unsafe { mote_agent::start(environment, &raw const FIRST, &raw const END) };
+}
+
+/// Adds the sites of an object that shares this copy of the library.
+///
+/// # Safety
+/// As `mote_agent::add_object`.
+pub unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord) {
+    // SAFETY: the caller's promise.
+    unsafe { mote_agent::add_object(first, end) };
+}
+
+/// Forgets the sites of such an object.
+pub fn remove_object(first: *const SiteRecord) {
+    mote_agent::remove_object(first);
+}

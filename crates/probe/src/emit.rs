@@ -1,0 +1,82 @@
+//! From an event's fields to a record in a ring.
+
+use crate::fields::Fields;
+use core::mem::MaybeUninit;
+use mote_agent::Event;
+use mote_ring::writer::Payload;
+use mote_ring::{Fragment, Record};
+
+/// Fields of up to this many bytes together are packed on the stack and copied in words; larger ones are
+/// copied from where they lie.
+const SMALL_BYTES: usize = 256;
+
+/// Space for the packed fields: what they take, and whole words for the copy.
+type Small = MaybeUninit<[u64; SMALL_BYTES / 8 + 2]>;
+
+/// Records an event with these fields, if it is on.
+///
+/// # Signal safety
+/// Callable from a handler.
+///
+/// # Cost
+/// Bench `event_cost`. No allocation, no system call but for a thread's first event.
+#[inline(always)]
+pub fn emit<F: Fields>(event: &Event, fields: F) {
+    let len = fields.size();
+    if len <= SMALL_BYTES {
+        let mut small = Small::uninit();
+        let to = small.as_mut_ptr().cast::<u8>();
+        // SAFETY: the fields take `len` bytes, for which there is room, and 8 more that a field's
+        // last word may reach over.
+        unsafe { fields.pack(to) };
+        // SAFETY: `len` bytes at `to` are written, and the words around them are inside `small`.
+        unsafe { record(event, to, len) };
+    } else {
+        emit_large(event, &fields, len);
+    }
+}
+
+/// Records an event whose packed fields are `len` bytes at `from`.
+///
+/// This is what every event of every language goes through.
+///
+/// # Safety
+/// `len` bytes at `from`, rounded up to whole 8-byte words, must be readable.
+///
+/// # Signal safety
+/// Callable from a handler.
+#[inline(never)]
+pub unsafe fn record(event: &Event, from: *const u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { write(event, Payload::Words { from, len }) };
+}
+
+#[inline(always)]
+unsafe fn write(event: &Event, payload: Payload<'_>) {
+    let Some((channel, tag)) = event.destination() else { return };
+    let thread = match mote_sync::thread::id() {
+        0 => channel.introduce_thread(),
+        id => id,
+    };
+    // SAFETY: the caller's promise. What became of the record is counted in the ring.
+    let _ = unsafe { channel.write(Record { tag, thread, payload }) };
+}
+
+#[cold]
+#[inline(never)]
+fn emit_large<F: Fields>(event: &Event, fields: &F, len: usize) {
+    let mut list = F::Fragments::default();
+    let list = fields.fragments(&mut list);
+    // SAFETY: the fragments are of `fields` and of what they borrow.
+    unsafe { write(event, Payload::Fragments { list, len }) };
+}
+
+/// Records an event of fragments, `len` bytes together. For the C interface.
+///
+/// # Safety
+/// Every fragment must be readable.
+#[inline(never)]
+pub unsafe fn record_fragments(event: &Event, list: &[Fragment], len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { write(event, Payload::Fragments { list, len }) };
+}

@@ -1,0 +1,113 @@
+//! The fields of an event together: `(a, (b, (c, ())))`, of any number.
+
+use crate::field::Packed;
+use mote_ring::Fragment;
+
+/// Values that follow one another in a record.
+pub trait Fields {
+    /// Room for the fragments of all of them.
+    type Fragments: Default + AsFragments;
+
+    /// Bytes that they take together.
+    fn size(&self) -> usize;
+
+    /// Writes them from `to` on, and answers the place behind.
+    ///
+    /// # Safety
+    /// `size()` bytes at `to` must be writable, and 8 more.
+    unsafe fn pack(&self, to: *mut u8) -> *mut u8;
+
+    /// Puts their fragments into `list` and answers those that are used.
+    fn fragments<'l>(&self, list: &'l mut Self::Fragments) -> &'l [Fragment] {
+        let slots = list.slots();
+        let mut used = 0;
+        self.add_fragments(slots, &mut used);
+        slots.get(..used).unwrap_or(&[])
+    }
+
+    /// Puts their fragments into `slots` from `used` on.
+    fn add_fragments(&self, slots: &mut [Fragment], used: &mut usize);
+}
+
+/// Room for fragments that grows by two with every field, contiguous in memory.
+pub trait AsFragments {
+    /// All of it.
+    fn slots(&mut self) -> &mut [Fragment];
+}
+
+/// Room for the two fragments of a field, before the room of the others.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Room<R> {
+    own: [Fragment; 2],
+    others: R,
+}
+
+/// No room.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct NoRoom;
+
+impl<R: Default> Default for Room<R> {
+    fn default() -> Room<R> {
+        let nothing = Fragment { from: core::ptr::null(), len: 0 };
+        Room { own: [nothing; 2], others: R::default() }
+    }
+}
+
+impl AsFragments for NoRoom {
+    fn slots(&mut self) -> &mut [Fragment] {
+        &mut []
+    }
+}
+
+impl<R> AsFragments for Room<R> {
+    fn slots(&mut self) -> &mut [Fragment] {
+        let count = size_of::<Self>() / size_of::<Fragment>();
+        // SAFETY: `Room` is `repr(C)` and, down to `NoRoom`, consists of fragments only.
+        unsafe { core::slice::from_raw_parts_mut((&raw mut *self).cast(), count) }
+    }
+}
+
+impl Fields for () {
+    type Fragments = NoRoom;
+
+    #[inline(always)]
+    fn size(&self) -> usize {
+        0
+    }
+
+    #[inline(always)]
+    unsafe fn pack(&self, to: *mut u8) -> *mut u8 {
+        to
+    }
+
+    fn add_fragments(&self, _slots: &mut [Fragment], _used: &mut usize) {}
+}
+
+impl<A: Packed, B: Fields> Fields for (A, B) {
+    type Fragments = Room<B::Fragments>;
+
+    #[inline(always)]
+    fn size(&self) -> usize {
+        self.0.size() + self.1.size()
+    }
+
+    #[inline(always)]
+    unsafe fn pack(&self, to: *mut u8) -> *mut u8 {
+        // SAFETY: the caller's promise covers both.
+        let behind = unsafe { self.0.pack(to) };
+        // SAFETY: as above.
+        unsafe { self.1.pack(behind) }
+    }
+
+    fn add_fragments(&self, slots: &mut [Fragment], used: &mut usize) {
+        for fragment in self.0.fragments().into_iter().filter(|fragment| fragment.len > 0) {
+            if let Some(slot) = slots.get_mut(*used) {
+                *slot = fragment;
+                *used += 1;
+            }
+        }
+        self.1.add_fragments(slots, used);
+    }
+}

@@ -1,0 +1,45 @@
+//! Typed static events that cost one NOP while they are off.
+//!
+//! ```
+//! # let (n, p) = (1500, "tcp");
+//! // The quick form: declared where it stands.
+//! mote::event!(net::packet_in, len: u32 = n, proto: &str = p, "a packet has arrived");
+//!
+//! // Declared once, typed everywhere.
+//! mote::tracepoint! {
+//!     /// A request was answered.
+//!     pub request_done in http(Debug) { status: u16, path: &str, nanos: u64 }
+//! }
+//! mote::emit!(request_done, 200, "/index.html", 1234);
+//! ```
+//! While an event is off its fields are not evaluated: the site is a 5-byte NOP. `mote record -- ./program` switches
+//! it on. A program that is not recorded opens no socket, starts no thread and maps nothing.
+//!
+//! Fields are `u8`–`u64`, `i8`–`i64`, `usize`, `isize`, `bool`, `f32`, `f64`, `&str`, `&[u8]`, raw pointers, arrays `[T; N]`
+//! and slices `&[T]` of numbers, and enums given labels by [`enumeration!`].
+//!
+//! World **T**, `unsafe` allowed: see `docs/soundness/probe.md`.
+#![no_std]
+
+mod constructor;
+mod emit;
+mod enumeration;
+mod event;
+mod field;
+mod fields;
+mod site;
+
+pub use emit::{emit, record};
+pub use field::{Element, Field, Packed};
+pub use fields::Fields;
+pub use mote_agent::{DynamicEvent, Event, announce, is_traced};
+pub use mote_layout::Level;
+
+/// What the macros need; not for direct use.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::constructor::{CONSTRUCTOR, add_object, remove_object};
+    pub use crate::emit::record_fragments;
+    pub use mote_layout::describe::Spec;
+    pub use mote_layout::types::{Integer, Scalar, Type};
+}

@@ -1,0 +1,99 @@
+//! The control words of one ring, in shared memory.
+//!
+//! # Parties
+//! Writers: threads and signal handlers of all the traced processes. Reader: one consumer. Each may be hostile
+//! to the other, and any writer may be killed at any instruction.
+//!
+//! # Who may write what
+//! 1. `pos`, slots: writers only. rseq rings: only from a restartable sequence on the ring's CPU, one store
+//!    last. Atomic rings: only by compare-and-swap (`pos`) and atomic addition (`commit`).
+//! 2. `consumed`: the reader only, never decreasing.
+//! 3. `lost`: rseq rings count `RingFull` in a restartable sequence; everything else by atomic addition.
+//!
+//! # State
+//! `pos` counts bytes since the beginning of time; sub-buffer number `pos >> sub_bits` is being written,
+//! and `pos` strictly before its end: a sub-buffer is never filled to the last byte, so that `pos` at the start
+//! of a sub-buffer always means that the writer was allowed to enter it.
+//!
+//! # Ordering
+//! A. Record bytes happen before the `pos` (rseq) or `commit` (atomic) that covers them: plain stores in
+//!    order on x86 (TSO), release in the atomic writer; acquire in the reader.
+//! B. A slot's `end` and `time_end` happen before the `pos` beyond their sub-buffer; same pairing.
+//! C. The reader's copies happen before its store of `consumed` (release); a writer that enters the
+//!    sub-buffer has loaded `consumed` (acquire).
+
+use core::sync::atomic::AtomicU64;
+use mote_layout::Cause;
+
+/// Control words of one ring. Followed by its [`Slot`]s.
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub struct Control {
+    /// Bytes written (rseq) or reserved (atomic).
+    pub pos: AtomicU64,
+    /// Time of the newest record; kept only where the clock is not the TSC.
+    pub last_time: AtomicU64,
+    _line: [u64; 6],
+    /// Lost events by cause.
+    pub lost: [AtomicU64; Cause::ALL.len()],
+    _line2: [u64; 4],
+    /// Bytes that the reader has done with.
+    pub consumed: AtomicU64,
+    _line3: [u64; 15],
+}
+
+/// State of one sub-buffer.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Slot {
+    /// `pos` at which its content ends; valid once `pos` has left it.
+    pub end: AtomicU64,
+    /// A time not before its last record.
+    pub time_end: AtomicU64,
+    /// Atomic writer: bytes committed, modulo 2^40, plus 2^40 for each record.
+    pub commit: AtomicU64,
+    /// Atomic writer: what `commit` was when the sub-buffer was last entered.
+    pub base: AtomicU64,
+}
+
+/// Bytes of [`Control`].
+pub const CONTROL_BYTES: usize = size_of::<Control>();
+/// Bytes of [`Slot`].
+pub const SLOT_BYTES: usize = size_of::<Slot>();
+const _: () = assert!(CONTROL_BYTES == 256 && SLOT_BYTES == 32);
+
+/// Where the control words of one ring and its data lie in this process.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Ring {
+    /// Control words; the slots follow at once.
+    pub control: *const Control,
+    /// First byte of the data.
+    pub data: *mut u8,
+}
+
+/// log2 of the bytes of [`Ring`], for the assembly that indexes a table of them.
+pub const RING_SHIFT: u32 = 4;
+const _: () = assert!(size_of::<Ring>() == 1 << RING_SHIFT);
+
+impl Ring {
+    /// The control words.
+    ///
+    /// # Safety
+    /// `self` must come from a live mapping of a channel ([`crate::Writer`], [`crate::reader`]).
+    pub unsafe fn control<'a>(self) -> &'a Control {
+        // SAFETY: the caller's promise; the type consists of atomics only, so that changes by other
+        // processes are allowed.
+        unsafe { &*self.control }
+    }
+
+    /// Slot number `index`.
+    ///
+    /// # Safety
+    /// As [`Ring::control`], and `index` below the geometry's number of sub-buffers.
+    pub unsafe fn slot<'a>(self, index: u64) -> &'a Slot {
+        let slots = self.control.wrapping_add(1).cast::<Slot>();
+        // SAFETY: the caller's promise; slots follow the control words (`Geometry::control_offset`).
+        unsafe { &*slots.wrapping_add(index as usize) }
+    }
+}

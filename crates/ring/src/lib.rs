@@ -1,0 +1,30 @@
+//! The ring: shared memory into which the threads of one CPU write records, and from which one
+//! consumer in another process reads them.
+//!
+//! A channel is one sealed memfd that holds the rings of all CPUs, shared by all the processes of a
+//! session ([`geometry`] says what lies where). Two kinds of writer never share a ring:
+//!
+//! - [`rseq_writer`]: a record is one restartable sequence that ends with the store of `pos`. Nothing
+//!   is ever reserved without being committed, so a thread that is stopped or killed leaves a whole
+//!   ring.
+//! - [`atomic_writer`]: reserve and commit with compare-and-swap (Desnoyers 2009, chapter 5), for
+//!   threads that have no rseq registration.
+//!
+//! [`Writer`] is what a traced process has of a channel; [`reader`] is the consumer's side, which
+//! trusts nothing that it finds in the shared memory.
+//!
+//! The ring knows neither events nor CTF: a record is a tag, a time, a thread and bytes.
+//!
+//! World **B**, `unsafe` allowed: see `docs/soundness/ring.md`.
+#![no_std]
+
+pub mod atomic_writer;
+pub mod control;
+pub mod geometry;
+pub mod reader;
+pub mod rseq_writer;
+pub mod threads;
+pub mod writer;
+
+pub use geometry::{Clock, Geometry, Mode};
+pub use writer::{Fragment, Outcome, Record, Writer};

@@ -1,0 +1,346 @@
+//! The consumer's side of a channel.
+//!
+//! Nothing found in the shared memory is trusted: every position is checked against what the reader
+//! knows by itself (the geometry, how far it has read) before it is used, bytes leave only by copying,
+//! and a ring that contradicts itself is reported as damaged and resynchronised.
+
+use crate::atomic_writer::Lap;
+use crate::control::{Ring, Slot};
+use crate::geometry::{BadGeometry, Geometry, Mode};
+use crate::threads::ThreadTable;
+use core::sync::atomic::{Ordering, fence};
+use mote_layout::loss::Lost;
+use mote_sys::fd::Fd;
+use mote_sys::mem::Mapping;
+use mote_sys::{Errno, mem};
+
+/// A channel as the consumer owns it.
+#[derive(Debug)]
+pub struct Channel {
+    geometry: Geometry,
+    memory: Mapping,
+    memfd: Fd,
+}
+
+/// Why a channel cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MakeError {
+    /// The sizes are out of bounds.
+    Geometry(BadGeometry),
+    /// The kernel refused; most often not enough memory.
+    System(Errno),
+}
+
+impl From<Errno> for MakeError {
+    fn from(errno: Errno) -> MakeError {
+        MakeError::System(errno)
+    }
+}
+
+impl From<BadGeometry> for MakeError {
+    fn from(bad: BadGeometry) -> MakeError {
+        MakeError::Geometry(bad)
+    }
+}
+
+impl Channel {
+    /// Makes a channel. Memory for the rings in `allocate` is taken at once, so that a writer cannot be
+    /// killed for want of it later.
+    ///
+    /// # Errors
+    /// [`MakeError`].
+    pub fn make(geometry: Geometry, allocate: impl Iterator<Item = u32>) -> Result<Channel, MakeError> {
+        let geometry = geometry.check()?;
+        let memfd = mem::sealed_memfd(c"mote-channel", geometry.total_bytes())?;
+        mem::allocate(&memfd, 0, geometry.data_offset(0))?;
+        for ring in allocate.filter(|ring| *ring < geometry.rings()) {
+            mem::allocate(&memfd, geometry.data_offset(ring), geometry.ring_bytes())?;
+        }
+        let memory = Mapping::shared(&memfd, geometry.total_bytes() as usize)?;
+        Ok(Channel { geometry, memory, memfd })
+    }
+
+    /// The sizes.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The file, to be passed to writers.
+    pub fn memfd(&self) -> &Fd {
+        &self.memfd
+    }
+
+    /// The table of threads' names.
+    pub fn threads(&self) -> &ThreadTable {
+        // SAFETY: the table lies at the start of the mapping, which `self` holds, and is all atomics.
+        unsafe { &*self.memory.base().cast_const().cast() }
+    }
+
+    /// A reader of ring `ring`, from the ring's beginning.
+    pub fn reader(&self, ring: u32) -> Option<Reader<'_>> {
+        if ring >= self.geometry.rings() {
+            return None;
+        }
+        let base = self.memory.base();
+        let place = Ring {
+            control: base.wrapping_add(self.geometry.control_offset(ring) as usize).cast(),
+            data: base.wrapping_add(self.geometry.data_offset(ring) as usize),
+        };
+        let shared = ring >= self.geometry.cpus;
+        Some(Reader { channel: self, ring: place, shared, read: 0, looked_at: 0, handed_out: 0 })
+    }
+}
+
+/// Reads one ring.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    channel: &'a Channel,
+    ring: Ring,
+    shared: bool,
+    /// Position up to which everything was handed out or given up.
+    read: u64,
+    /// Shared rings: records of the sub-buffer of `read` that the last look found committed, and those
+    /// that were handed out.
+    looked_at: u64,
+    handed_out: u64,
+}
+
+/// Some records of one sub-buffer, whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Position of the first byte.
+    pub from: u64,
+    /// Position behind the last.
+    pub to: u64,
+    /// Set when the writers have left the sub-buffer: a time not before its last record, as they say.
+    pub time_end: Option<u64>,
+}
+
+impl Chunk {
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        (self.to - self.from) as usize
+    }
+
+    /// True when the sub-buffer held nothing (more).
+    pub fn is_empty(&self) -> bool {
+        self.to == self.from
+    }
+}
+
+/// What a look at a ring gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing to read now.
+    Empty,
+    /// These bytes can be read.
+    Ready(Chunk),
+    /// Overwrite mode: the writers have overwritten this many bytes that were not read.
+    Overwritten(u64),
+    /// The ring contradicts itself: a writer is broken or hostile. It was skipped to the newest position.
+    Damaged,
+}
+
+impl<'a> Reader<'a> {
+    fn geometry(&self) -> Geometry {
+        self.channel.geometry
+    }
+
+    /// True for a ring of the atomic writer.
+    pub fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// Position up to which the ring was read.
+    pub fn position(&self) -> u64 {
+        self.read
+    }
+
+    /// Bytes between what was read and what was written; not more than the ring holds.
+    pub fn backlog(&self) -> u64 {
+        let pos = self.pos();
+        pos.wrapping_sub(self.read).min(self.geometry().ring_bytes())
+    }
+
+    /// Lost events by cause, as the writers have counted them.
+    pub fn lost(&self) -> Lost {
+        // SAFETY: the ring is of the mapping that `channel` holds.
+        let control = unsafe { self.ring.control() };
+        core::array::from_fn(|cause| control.lost[cause].load(Ordering::Relaxed))
+    }
+
+    fn pos(&self) -> u64 {
+        // SAFETY: the ring is of the mapping that `channel` holds.
+        let control = unsafe { self.ring.control() };
+        // Acquire (A, B): what lies before `pos` is written.
+        control.pos.load(Ordering::Acquire)
+    }
+
+    /// Looks for bytes to read; at most the rest of one sub-buffer.
+    pub fn look(&mut self) -> Look {
+        let pos = self.pos();
+        let geometry = self.geometry();
+        if pos < self.read {
+            return self.damaged(pos);
+        }
+        let sub = self.read >> geometry.sub_bits;
+        let newest = pos >> geometry.sub_bits;
+        if newest - sub >= geometry.sub_count() {
+            if geometry.mode == Mode::Discard {
+                return self.damaged(pos);
+            }
+            // The oldest sub-buffer that is whole; the writers may be entering the one before it.
+            let oldest = (newest - geometry.sub_count() + 1) << geometry.sub_bits;
+            let gone = oldest - self.read;
+            self.advance(oldest);
+            return Look::Overwritten(gone);
+        }
+        if self.shared { self.look_shared(pos, sub) } else { self.look_own(pos, sub) }
+    }
+
+    fn look_own(&mut self, pos: u64, sub: u64) -> Look {
+        let geometry = self.geometry();
+        if sub == pos >> geometry.sub_bits {
+            let chunk = Chunk { from: self.read, to: pos, time_end: None };
+            return if chunk.is_empty() { Look::Empty } else { Look::Ready(chunk) };
+        }
+        self.whole(sub, pos)
+    }
+
+    fn slot(&self, sub: u64) -> &Slot {
+        // SAFETY: the ring is of the mapping that `channel` holds; the index is masked.
+        unsafe { self.ring.slot(sub & (self.geometry().sub_count() - 1)) }
+    }
+
+    /// The rest of sub-buffer `sub`, which the writers have left.
+    fn whole(&mut self, sub: u64, pos: u64) -> Look {
+        let geometry = self.geometry();
+        let end = self.slot(sub).end.load(Ordering::Relaxed);
+        let time_end = self.slot(sub).time_end.load(Ordering::Relaxed);
+        let next = (sub + 1) << geometry.sub_bits;
+        if end < self.read || end >= next {
+            return if self.lapped(sub) { self.look() } else { self.damaged(pos) };
+        }
+        if end == self.read {
+            // Nothing more in here.
+            self.advance(next);
+            return self.look();
+        }
+        Look::Ready(Chunk { from: self.read, to: end, time_end: Some(time_end) })
+    }
+
+    /// True when writers have come around to sub-buffer `sub` again.
+    fn lapped(&self, sub: u64) -> bool {
+        // Orders the loads before it (slot, data) before the load of `pos`.
+        fence(Ordering::Acquire);
+        let newest = self.pos() >> self.geometry().sub_bits;
+        newest.wrapping_sub(sub) >= self.geometry().sub_count()
+    }
+
+    fn look_shared(&mut self, pos: u64, sub: u64) -> Look {
+        let geometry = self.geometry();
+        let start = sub << geometry.sub_bits;
+        let (bytes, records) = self.committed(sub);
+        self.looked_at = records;
+        if sub != pos >> geometry.sub_bits {
+            return if bytes == geometry.sub_bytes() { self.whole(sub, pos) } else { Look::Empty };
+        }
+        // All that is reserved is committed, and nobody has reserved since `pos` was loaded.
+        if start + bytes == pos && self.pos() == pos && pos != self.read {
+            return Look::Ready(Chunk { from: self.read, to: pos, time_end: None });
+        }
+        Look::Empty
+    }
+
+    /// Bytes and records committed in sub-buffer `sub`.
+    fn committed(&self, sub: u64) -> (u64, u64) {
+        let geometry = self.geometry();
+        let ring_bits = geometry.sub_bits + geometry.count_bits;
+        let lap = Lap::at(sub << geometry.sub_bits, geometry.sub_bits, ring_bits);
+        let slot = self.slot(sub);
+        // Acquire (A): what is counted is written.
+        let commit = slot.commit.load(Ordering::Acquire);
+        (lap.bytes(commit), lap.records(commit, slot.base.load(Ordering::Relaxed)))
+    }
+
+    /// Gives up a sub-buffer of a shared ring that never became whole because a writer died in it, and
+    /// skips it. To be called only when no writer is left.
+    ///
+    /// Answers the records in it that had been committed and are lost with it, or `None` when there is
+    /// nothing to give up.
+    pub fn give_up(&mut self) -> Option<u64> {
+        if !self.shared || self.backlog() == 0 {
+            return None;
+        }
+        let geometry = self.geometry();
+        let sub = self.read >> geometry.sub_bits;
+        let (_, records) = self.committed(sub);
+        let torn = records.saturating_sub(self.handed_out);
+        self.advance(((sub + 1) << geometry.sub_bits).min(self.pos()));
+        Some(torn)
+    }
+
+    /// Goes on at `position`, of which nothing was handed out yet.
+    fn advance(&mut self, position: u64) {
+        self.read = position;
+        self.handed_out = 0;
+        self.publish();
+    }
+
+    fn damaged(&mut self, pos: u64) -> Look {
+        let geometry = self.geometry();
+        // Skips to the start of the sub-buffer being written, wherever the writers claim it is.
+        self.advance(pos & !(geometry.sub_bytes() - 1));
+        Look::Damaged
+    }
+
+    fn data(&self, position: u64) -> *const u8 {
+        let offset = position & (self.geometry().ring_bytes() - 1);
+        self.ring.data.wrapping_add(offset as usize)
+    }
+
+    /// Copies a chunk behind the bytes already in `into`; false when the writers have overwritten it
+    /// meanwhile, and then the bytes are not to be used.
+    pub fn copy(&self, chunk: Chunk, into: &mut [u8]) -> bool {
+        let len = chunk.len().min(into.len());
+        // SAFETY: `look` made the chunk lie inside one sub-buffer, so `len` bytes are inside the mapping.
+        // Writers may change them while they are copied, if they are hostile or come around: the bytes
+        // are used only as plain data, and not at all when `lapped`.
+        unsafe { into.as_mut_ptr().copy_from_nonoverlapping(self.data(chunk.from), len) };
+        let lapped = self.geometry().mode == Mode::Overwrite
+            && self.lapped(chunk.from >> self.geometry().sub_bits);
+        !lapped
+    }
+
+    /// Writes `header` and the chunk to `fd` at `offset` with one system call, straight from the ring.
+    /// Answers the bytes written, which are fewer than asked for when a disk is full.
+    ///
+    /// # Errors
+    /// As pwritev(2).
+    pub fn write_to(&self, chunk: Chunk, header: &[u8], fd: &Fd, offset: u64) -> mote_sys::Result<usize> {
+        // SAFETY: the chunk lies inside the mapping, as in `copy`; the kernel only reads it.
+        unsafe { mote_sys::fd::write_parts_at(fd, [header.as_ptr(), self.data(chunk.from)], [header.len(), chunk.len()], offset) }
+    }
+
+    /// Tells the writers that the chunk has been read.
+    pub fn release(&mut self, chunk: Chunk) {
+        match chunk.time_end {
+            Some(_) => {
+                let sub = chunk.from >> self.geometry().sub_bits;
+                self.advance((sub + 1) << self.geometry().sub_bits);
+            }
+            None => {
+                self.read = chunk.to;
+                self.handed_out = self.looked_at;
+                self.publish();
+            }
+        }
+    }
+
+    fn publish(&self) {
+        // SAFETY: the ring is of the mapping that `channel` holds.
+        let control = unsafe { self.ring.control() };
+        // Release (C): the copies happen before.
+        control.consumed.store(self.read, Ordering::Release);
+    }
+}

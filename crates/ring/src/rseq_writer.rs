@@ -1,0 +1,414 @@
+//! The default writer: one record is one restartable sequence.
+//!
+//! # Protocol
+//! The sequence reads the CPU's number, takes that CPU's ring, loads `pos`, checks that the record ends inside
+//! the sub-buffer, reads the time, writes prefix and payload behind `pos`, and stores the new `pos`. That last
+//! store is the commit. Preemption, migration or a signal before it sends the thread to the abort
+//! handler, which starts over; what was written is behind `pos`, where nobody reads.
+//!
+//! # What follows
+//! - The times in a ring never decrease: an interrupted sequence reads the time again.
+//! - A handler that writes a record inside an interrupted one simply goes first.
+//! - A thread that is killed anywhere leaves a whole ring: nothing is reserved that is not committed.
+//!
+//! # Progress
+//! A sequence restarts only when its own thread was interrupted. It waits for nobody.
+//!
+//! # Registers of the record sequence
+//! ```text
+//! {rs} rseq area   {ch} channel   {pl} payload   {len} its bytes   {tag}, {tid}
+//! {c} control      {d} data       {p} pos        {x} scratch       rax time/index   rdx scratch
+//! ```
+
+use crate::control::{Control, RING_SHIFT, Slot};
+use crate::geometry::{Clock, Mode};
+use crate::writer::{Fragment, Outcome, Payload, Record, Write, Writer};
+use core::arch::asm;
+use core::mem::offset_of;
+use mote_layout::Cause;
+use mote_sync::rseq;
+
+/// Writes by restartable sequences; serves threads that the C library has registered.
+#[derive(Clone, Copy, Debug)]
+pub struct RseqWriter;
+
+/// How a sequence ended.
+const DONE: u32 = 0;
+/// The record does not end inside the sub-buffer.
+const NO_ROOM: u32 = 1;
+/// The CPU has no ring, or the thread no registration.
+const NO_RING: u32 = 2;
+/// The time is older than the newest record's (only where the clock is not the TSC).
+const LATE: u32 = 3;
+
+impl Write for RseqWriter {
+    #[inline(always)]
+    unsafe fn write(&self, channel: &Writer, record: Record<'_>) -> Outcome {
+        if let Payload::Words { from, len } = record.payload
+            && channel.clock == Clock::Tsc as u32
+        {
+            // SAFETY: the caller's promise.
+            let end = unsafe { write_words(channel, record.tag, record.thread, from, len) };
+            if end == DONE {
+                return Outcome::Written;
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { write_slow(channel, record) }
+    }
+}
+
+/// Everything but the first try of a small record: large ones, other clocks, the next sub-buffer.
+#[cold]
+#[inline(never)]
+unsafe fn write_slow(channel: &Writer, record: Record<'_>) -> Outcome {
+    let len = record.payload.len();
+    if len > channel.payload_max() {
+        return channel.count_lost(Cause::TooBig);
+    }
+    loop {
+        // SAFETY: the caller's promise, and `len` was checked.
+        match unsafe { write_any(channel, record) } {
+            DONE => return Outcome::Written,
+            NO_ROOM => match switch(channel, len) {
+                DONE => {}
+                NO_ROOM => {
+                    if count_ring_full(channel) == DONE {
+                        return Outcome::Lost(Cause::RingFull);
+                    }
+                }
+                _ => return Outcome::NotHere,
+            },
+            LATE => {}
+            _ => return Outcome::NotHere,
+        }
+    }
+}
+
+unsafe fn write_any(channel: &Writer, record: Record<'_>) -> u32 {
+    let now = if channel.clock == Clock::Tsc as u32 { 0 } else { channel.now() };
+    let one;
+    let (list, len) = match record.payload {
+        Payload::Words { from, len } if now == 0 => {
+            // SAFETY: the caller's promise.
+            return unsafe { write_words(channel, record.tag, record.thread, from, len) };
+        }
+        Payload::Words { from, len } => {
+            one = [Fragment { from, len }];
+            (one.as_slice(), len)
+        }
+        Payload::Fragments { list, len } => (list, len),
+    };
+    let large = Large {
+        list: list.as_ptr(),
+        end: list.as_ptr_range().end,
+        len,
+        tag: u64::from(record.tag),
+        thread: u64::from(record.thread),
+        now,
+    };
+    // SAFETY: the caller's promise; `large` describes the record's fragments.
+    unsafe { write_fragments(channel, &large) }
+}
+
+/// Opens a sequence: descriptor, then `2:` where it can be restarted, then the CPU's ring in {c} and {d}.
+/// `5:` is where the sequence ends, behind its commit; `7:` leaves as `NO_RING`, `8:` as `NO_ROOM`, `17:` as `LATE`.
+macro_rules! sequence {
+    ($($line:literal),* ; commit $commit:literal ; $($operand:tt)*) => {
+        asm!(
+            ".pushsection __rseq_cs, \"aw\"",
+            ".balign 32",
+            "2:",
+            ".long 0, 0",
+            ".quad 3f, (5f - 3f), 4f",
+            ".popsection",
+            "6:",
+            "lea {x}, [rip + 2b]",
+            "mov [{rs} + {RSEQ_CS}], {x}",
+            "3:",
+            "mov {x:e}, [{rs} + {CPU_ID}]",
+            "cmp {x:e}, [{ch} + {CPUS}]",
+            "jae 7f",
+            "shl {x}, {RING_SHIFT}",
+            "add {x}, [{ch} + {RINGS}]",
+            "mov {c}, [{x}]",
+            $($line,)*
+            $commit,
+            "5:",
+            "xor eax, eax",
+            "jmp 9f",
+            ".pushsection __rseq_abort, \"ax\"",
+            ".byte 0x0f, 0xb9, 0x3d",
+            ".long {SIGNATURE}",
+            "4:",
+            "jmp 6b",
+            ".popsection",
+            "7:",
+            "mov eax, {NO_RING}",
+            "jmp 9f",
+            "17:",
+            "mov eax, {LATE}",
+            "jmp 9f",
+            "8:",
+            "mov eax, {NO_ROOM}",
+            "9:",
+            RSEQ_CS = const rseq::RSEQ_CS,
+            CPU_ID = const rseq::CPU_ID,
+            CPUS = const offset_of!(Writer, cpus),
+            RINGS = const offset_of!(Writer, rings),
+            RING_SHIFT = const RING_SHIFT,
+            SIGNATURE = const rseq::SIGNATURE,
+            NO_RING = const NO_RING,
+            NO_ROOM = const NO_ROOM,
+            LATE = const LATE,
+            $($operand)*
+        )
+    };
+}
+
+/// Writes prefix and `len` bytes from `from`, in whole words.
+#[inline(always)]
+unsafe fn write_words(channel: &Writer, tag: u16, thread: u32, from: *const u8, len: usize) -> u32 {
+    let end: u32;
+    // SAFETY: the sequence
+    // 1. touches the control words and data of the ring of the CPU that it runs on, which the mapping
+    //    holds for ever (`Writer::map`);
+    // 2. writes behind `pos` and inside the sub-buffer: `x` is the offset of the record's end plus the up
+    //    to 7 bytes that the last word reaches over, and is compared with the sub-buffer's size;
+    // 3. reads the payload's words, the caller's promise;
+    // 4. ends with the store of `pos`; an abort before it goes to `4:`, and thence to the start.
+    unsafe {
+        sequence!(
+            "mov {d}, [{x} + 8]",
+            "mov {p}, [{c}]",
+            "mov {x}, {p}",
+            "and {x}, [{ch} + {SUB_MASK}]",
+            "lea {x}, [{x} + {len} + 19]",
+            "cmp {x}, [{ch} + {SUB_BYTES}]",
+            "jae 8f",
+            "mov {x}, {p}",
+            "and {x}, [{ch} + {RING_MASK}]",
+            "add {d}, {x}",
+            "rdtsc",
+            "shl rdx, 32",
+            "or rax, rdx",
+            "shl rax, 16",
+            "or rax, {tag}",
+            "mov [{d}], rax",
+            "mov [{d} + 8], {tid:e}",
+            "xor eax, eax",
+            "test {len}, {len}",
+            "jz 13f",
+            "12:",
+            "mov rdx, [{pl} + rax]",
+            "mov [{d} + rax + 12], rdx",
+            "add rax, 8",
+            "cmp rax, {len}",
+            "jb 12b",
+            "13:",
+            "lea {p}, [{p} + {len} + 12]";
+            commit "mov [{c}], {p}";
+            SUB_MASK = const offset_of!(Writer, sub_mask),
+            SUB_BYTES = const offset_of!(Writer, sub_bytes),
+            RING_MASK = const offset_of!(Writer, ring_mask),
+            rs = in(reg) rseq::area(),
+            ch = in(reg) channel,
+            pl = in(reg) from,
+            len = in(reg) len,
+            tag = in(reg) u64::from(tag),
+            tid = in(reg) thread,
+            c = out(reg) _,
+            d = out(reg) _,
+            p = out(reg) _,
+            x = out(reg) _,
+            out("rax") end,
+            out("rdx") _,
+            options(nostack),
+        );
+    }
+    end
+}
+
+/// A record of fragments, as the assembly reads it.
+#[repr(C)]
+struct Large {
+    list: *const Fragment,
+    end: *const Fragment,
+    len: usize,
+    tag: u64,
+    thread: u64,
+    now: u64,
+}
+
+/// Writes prefix and fragments. `now` is 0 where the clock is the TSC.
+unsafe fn write_fragments(channel: &Writer, large: &Large) -> u32 {
+    let end: u32;
+    // SAFETY: as in `write_words`; the fragments are readable, the caller's promise, and copied exactly.
+    // Where the clock is not the TSC, `last_time` is written before `pos`: should the sequence be aborted
+    // between the two, later records are only made to wait for a time that has passed already.
+    unsafe {
+        sequence!(
+            "mov rdi, [{x} + 8]",
+            "mov {p}, [{c}]",
+            "mov {x}, {p}",
+            "and {x}, [{ch} + {SUB_MASK}]",
+            "add {x}, [{la} + {LEN}]",
+            "add {x}, 12",
+            "cmp {x}, [{ch} + {SUB_BYTES}]",
+            "jae 8f",
+            "mov {x}, {p}",
+            "and {x}, [{ch} + {RING_MASK}]",
+            "add rdi, {x}",
+            "mov rax, [{la} + {NOW}]",
+            "test rax, rax",
+            "jnz 12f",
+            "rdtsc",
+            "shl rdx, 32",
+            "or rax, rdx",
+            "jmp 13f",
+            "12:",
+            "cmp rax, [{c} + {LAST_TIME}]",
+            "jb 17f",
+            "mov [{c} + {LAST_TIME}], rax",
+            "13:",
+            "shl rax, 16",
+            "or rax, [{la} + {TAG}]",
+            "mov [rdi], rax",
+            "mov eax, [{la} + {THREAD}]",
+            "mov [rdi + 8], eax",
+            "add rdi, 12",
+            "mov {x}, [{la} + {LIST}]",
+            "14:",
+            "cmp {x}, [{la} + {END}]",
+            "je 15f",
+            "mov rsi, [{x}]",
+            "mov rcx, [{x} + 8]",
+            "rep movsb",
+            "add {x}, 16",
+            "jmp 14b",
+            "15:",
+            "add {p}, [{la} + {LEN}]",
+            "add {p}, 12";
+            commit "mov [{c}], {p}";
+            SUB_MASK = const offset_of!(Writer, sub_mask),
+            SUB_BYTES = const offset_of!(Writer, sub_bytes),
+            RING_MASK = const offset_of!(Writer, ring_mask),
+            LAST_TIME = const offset_of!(Control, last_time),
+            LEN = const offset_of!(Large, len),
+            NOW = const offset_of!(Large, now),
+            TAG = const offset_of!(Large, tag),
+            THREAD = const offset_of!(Large, thread),
+            LIST = const offset_of!(Large, list),
+            END = const offset_of!(Large, end),
+            rs = in(reg) rseq::area(),
+            ch = in(reg) channel,
+            la = in(reg) large,
+            c = out(reg) _,
+            p = out(reg) _,
+            x = out(reg) _,
+            out("rax") end,
+            out("rcx") _,
+            out("rdx") _,
+            out("rsi") _,
+            out("rdi") _,
+            options(nostack),
+        );
+    }
+    end
+}
+
+/// Enters the next sub-buffer, if a record of `len` bytes really does not fit and the mode allows it.
+///
+/// Answers `DONE` when the record may be tried again, `NO_ROOM` when the ring is full.
+fn switch(channel: &Writer, len: usize) -> u32 {
+    let end: u32;
+    // SAFETY: as in `write_words`. The stores to the slot of the sub-buffer that is left are repeated
+    // by whoever leaves it in the end, so an abort between them and the commit does no harm. The
+    // room that is asked for (`len + 19`) is the most that either kind of record asks for.
+    unsafe {
+        sequence!(
+            "mov {p}, [{c}]",
+            "mov {x}, {p}",
+            "and {x}, [{ch} + {SUB_MASK}]",
+            "lea {x}, [{x} + {len} + 19]",
+            "cmp {x}, [{ch} + {SUB_BYTES}]",
+            "jb 5f",
+            "mov {n}, {p}",
+            "or {n}, [{ch} + {SUB_MASK}]",
+            "inc {n}",
+            "cmp dword ptr [{ch} + {MODE}], {OVERWRITE}",
+            "je 12f",
+            "mov {x}, {n}",
+            "add {x}, [{ch} + {SUB_BYTES}]",
+            "sub {x}, [{c} + {CONSUMED}]",
+            "cmp {x}, [{ch} + {RING_BYTES}]",
+            "ja 8f",
+            "12:",
+            "mov {x}, {p}",
+            "and {x}, [{ch} + {RING_MASK}]",
+            "mov ecx, [{ch} + {SUB_BITS}]",
+            "shr {x}, cl",
+            "shl {x}, {SLOT_SHIFT}",
+            "add {x}, {c}",
+            "mov [{x} + {SLOT_END}], {p}",
+            "cmp dword ptr [{ch} + {CLOCK}], {TSC}",
+            "jne 13f",
+            "rdtsc",
+            "shl rdx, 32",
+            "or rax, rdx",
+            "jmp 14f",
+            "13:",
+            "mov rax, [{c} + {LAST_TIME}]",
+            "14:",
+            "mov [{x} + {SLOT_TIME}], rax";
+            commit "mov [{c}], {n}";
+            SUB_MASK = const offset_of!(Writer, sub_mask),
+            SUB_BYTES = const offset_of!(Writer, sub_bytes),
+            SUB_BITS = const offset_of!(Writer, sub_bits),
+            RING_MASK = const offset_of!(Writer, ring_mask),
+            RING_BYTES = const offset_of!(Writer, ring_bytes),
+            MODE = const offset_of!(Writer, mode),
+            OVERWRITE = const Mode::Overwrite as u32,
+            CLOCK = const offset_of!(Writer, clock),
+            TSC = const Clock::Tsc as u32,
+            CONSUMED = const offset_of!(Control, consumed),
+            LAST_TIME = const offset_of!(Control, last_time),
+            SLOT_SHIFT = const size_of::<Slot>().trailing_zeros(),
+            SLOT_END = const size_of::<Control>() + offset_of!(Slot, end),
+            SLOT_TIME = const size_of::<Control>() + offset_of!(Slot, time_end),
+            rs = in(reg) rseq::area(),
+            ch = in(reg) channel,
+            len = in(reg) len,
+            c = out(reg) _,
+            p = out(reg) _,
+            n = out(reg) _,
+            x = out(reg) _,
+            out("rax") end,
+            out("rcx") _,
+            out("rdx") _,
+            options(nostack),
+        );
+    }
+    end
+}
+
+/// Counts one event that a full ring could not take.
+fn count_ring_full(channel: &Writer) -> u32 {
+    let end: u32;
+    // SAFETY: as in `write_words`: one read-modify-write instruction on the counter is the commit, and
+    // nobody on another CPU touches the counter of this CPU's ring.
+    unsafe {
+        sequence!(
+            "nop";
+            commit "inc qword ptr [{c} + {LOST}]";
+            LOST = const offset_of!(Control, lost) + 8 * Cause::RingFull as usize,
+            rs = in(reg) rseq::area(),
+            ch = in(reg) channel,
+            c = out(reg) _,
+            x = out(reg) _,
+            out("rax") end,
+            options(nostack),
+        );
+    }
+    end
+}

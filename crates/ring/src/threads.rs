@@ -1,0 +1,126 @@
+//! The table in which each thread leaves its name before its first record.
+//!
+//! Records carry a thread id only. A thread that is about to write its first record puts its process,
+//! name and the time here; the consumer takes the entries out. It is a bounded queue of many
+//! producers and one consumer with a sequence number in each entry (after Dmitry Vyukov's bounded queue): an
+//! entry with sequence `n` is free for ticket `n`, one with `n + 1` holds the data of ticket `n`.
+//! When it is full the thread stays nameless, which is counted and loses no event.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Entries of the table.
+pub const ENTRIES: usize = 2048;
+/// Bytes of the table, a multiple of the page size.
+pub const TABLE_BYTES: usize = 128 << 10;
+
+/// What a thread says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadName {
+    /// Thread id, as in its records.
+    pub tid: u32,
+    /// Process id.
+    pub pid: u32,
+    /// When, in ticks of the channel's clock.
+    pub time: u64,
+    /// Name, NUL-terminated.
+    pub comm: [u8; 16],
+}
+
+#[repr(C)]
+struct Entry {
+    sequence: AtomicU64,
+    ids: AtomicU64,
+    time: AtomicU64,
+    comm: [AtomicU64; 2],
+}
+
+/// The table, in shared memory. Zero bytes are an empty table.
+#[repr(C, align(128))]
+pub struct ThreadTable {
+    tail: AtomicU64,
+    _line: [u64; 15],
+    head: AtomicU64,
+    nameless: AtomicU32,
+    _line2: [u64; 14],
+    entries: [Entry; ENTRIES],
+}
+const _: () = assert!(size_of::<ThreadTable>() <= TABLE_BYTES);
+
+impl ThreadTable {
+    /// Leaves a name; false when the table is full.
+    ///
+    /// # Signal safety
+    /// Callable from a handler. Lock-free: a thread that is stopped in here delays only the consumer.
+    pub fn push(&self, name: &ThreadName) -> bool {
+        let mut ticket = self.tail.load(Ordering::Relaxed);
+        loop {
+            let entry = &self.entries[ticket as usize % ENTRIES];
+            // Sequences are stored relative to the entry's index, so that zeroed memory is empty.
+            let lap = ticket / ENTRIES as u64;
+            // Acquire pairs with the release in `pop`: the entry's words have been read.
+            let sequence = entry.sequence.load(Ordering::Acquire);
+            if sequence == 2 * lap {
+                match self.tail.compare_exchange(ticket, ticket + 1, Ordering::Relaxed, Ordering::Relaxed) {
+                    Ok(_) => {
+                        entry.fill(name);
+                        // Release pairs with the acquire in `pop`.
+                        entry.sequence.store(2 * lap + 1, Ordering::Release);
+                        return true;
+                    }
+                    Err(now) => ticket = now,
+                }
+            } else if sequence < 2 * lap {
+                self.nameless.fetch_add(1, Ordering::Relaxed);
+                return false;
+            } else {
+                ticket = self.tail.load(Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes the oldest name out. One consumer only.
+    pub fn pop(&self) -> Option<ThreadName> {
+        let ticket = self.head.load(Ordering::Relaxed);
+        let entry = &self.entries[ticket as usize % ENTRIES];
+        let lap = ticket / ENTRIES as u64;
+        if entry.sequence.load(Ordering::Acquire) != 2 * lap + 1 {
+            return None;
+        }
+        let name = entry.read();
+        entry.sequence.store(2 * lap + 2, Ordering::Release);
+        self.head.store(ticket + 1, Ordering::Relaxed);
+        Some(name)
+    }
+
+    /// Threads that found the table full.
+    pub fn nameless(&self) -> u32 {
+        self.nameless.load(Ordering::Relaxed)
+    }
+}
+
+impl Entry {
+    fn fill(&self, name: &ThreadName) {
+        self.ids.store(u64::from(name.pid) << 32 | u64::from(name.tid), Ordering::Relaxed);
+        self.time.store(name.time, Ordering::Relaxed);
+        let (low, high) = name.comm.split_at(8);
+        for (word, bytes) in self.comm.iter().zip([low, high]) {
+            let mut value = [0; 8];
+            value.copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(value), Ordering::Relaxed);
+        }
+    }
+
+    fn read(&self) -> ThreadName {
+        let ids = self.ids.load(Ordering::Relaxed);
+        let mut comm = [0; 16];
+        for (bytes, word) in comm.chunks_exact_mut(8).zip(&self.comm) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        ThreadName {
+            tid: ids as u32,
+            pid: (ids >> 32) as u32,
+            time: self.time.load(Ordering::Relaxed),
+            comm,
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A channel as a traced process sees it, and the trait that both kinds of writer implement.
+
+use crate::atomic_writer::AtomicWriter;
+use crate::control::Ring;
+use crate::geometry::{BadGeometry, Clock, Geometry, Mode};
+use crate::rseq_writer::RseqWriter;
+use crate::threads::{ThreadName, ThreadTable};
+use core::sync::atomic::Ordering;
+use mote_layout::Cause;
+use mote_layout::record::{FIELDS_MAX, PREFIX_BYTES};
+use mote_sys::fd::Fd;
+use mote_sys::mem::Mapping;
+use mote_sys::{process, time};
+
+/// Bytes somewhere in the process, part of a large record.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Fragment {
+    /// First byte.
+    pub from: *const u8,
+    /// How many.
+    pub len: usize,
+}
+
+/// One record to write: a tag, a thread, and bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Goes into the low 16 bits of the header.
+    pub tag: u16,
+    /// Thread id.
+    pub thread: u32,
+    /// Bytes behind the prefix.
+    pub payload: Payload<'a>,
+}
+
+/// Where the bytes of a record lie.
+#[derive(Clone, Copy, Debug)]
+pub enum Payload<'a> {
+    /// `len` bytes at `from`, of which whole 8-byte words can be read.
+    Words {
+        /// First byte.
+        from: *const u8,
+        /// How many bytes belong to the record.
+        len: usize,
+    },
+    /// The fragments one after the other, `len` bytes together.
+    Fragments {
+        /// The fragments.
+        list: &'a [Fragment],
+        /// Sum of their lengths.
+        len: usize,
+    },
+}
+
+impl Payload<'_> {
+    /// Bytes behind the prefix.
+    pub fn len(&self) -> usize {
+        match self {
+            Payload::Words { len, .. } | Payload::Fragments { len, .. } => *len,
+        }
+    }
+
+    /// True when the record has no bytes behind the prefix.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome {
+    /// It is in the ring.
+    Written,
+    /// It was dropped and counted.
+    Lost(Cause),
+    /// This writer cannot serve the calling thread: it has no rseq registration, or a CPU without a ring.
+    NotHere,
+}
+
+/// One way of writing records into rings.
+pub trait Write {
+    /// Writes one record, or counts it as lost.
+    ///
+    /// # Safety
+    /// The payload's bytes must be readable: for `Words` up to the end of the last 8-byte word.
+    ///
+    /// # Signal safety
+    /// Callable from a handler, also from one that interrupted another `write` of the same thread.
+    ///
+    /// # Cost
+    /// Bench `event_cost`, cases `two_ints/rseq` and `two_ints/atomic`.
+    unsafe fn write(&self, channel: &Writer, record: Record<'_>) -> Outcome;
+}
+
+/// A channel mapped for writing. Field offsets are known to the assembly of `rseq_writer`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Writer {
+    /// `cpus` rings, then `shared` rings.
+    pub(crate) rings: *const Ring,
+    pub(crate) sub_mask: u64,
+    pub(crate) sub_bytes: u64,
+    pub(crate) ring_mask: u64,
+    pub(crate) ring_bytes: u64,
+    pub(crate) cpus: u32,
+    pub(crate) shared: u32,
+    pub(crate) sub_bits: u32,
+    pub(crate) clock: u32,
+    pub(crate) mode: u32,
+    threads: *const ThreadTable,
+}
+
+// SAFETY: the pointers lead to leaked mappings, which live as long as the process; what they point to
+// is accessed by atomics and restartable sequences only.
+unsafe impl Send for Writer {}
+// SAFETY: as above.
+unsafe impl Sync for Writer {}
+
+/// Why a channel cannot be mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapError {
+    /// The sizes are out of bounds, or the file is smaller than they say, or it can shrink.
+    Geometry,
+    /// The kernel refused.
+    System(mote_sys::Errno),
+}
+
+impl From<mote_sys::Errno> for MapError {
+    fn from(errno: mote_sys::Errno) -> MapError {
+        MapError::System(errno)
+    }
+}
+
+impl From<BadGeometry> for MapError {
+    fn from(_: BadGeometry) -> MapError {
+        MapError::Geometry
+    }
+}
+
+impl Writer {
+    /// Maps the channel in `memfd` for the rest of the process's life. The descriptor may be closed after.
+    ///
+    /// # Errors
+    /// [`MapError`].
+    pub fn map(memfd: &Fd, geometry: Geometry) -> Result<Writer, MapError> {
+        let geometry = geometry.check()?;
+        let size = mote_sys::fd::identity(memfd.raw())?.size;
+        if size < geometry.total_bytes() || !mote_sys::mem::cannot_shrink(memfd) {
+            return Err(MapError::Geometry);
+        }
+        let table = Mapping::private(geometry.rings() as usize * size_of::<Ring>())?;
+        let memory = Mapping::shared(memfd, geometry.total_bytes() as usize)?.leak();
+        let rings = table.leak().cast::<Ring>();
+        for index in 0..geometry.rings() {
+            let ring = Ring {
+                control: memory.wrapping_add(geometry.control_offset(index) as usize).cast(),
+                data: memory.wrapping_add(geometry.data_offset(index) as usize),
+            };
+            // SAFETY: `table` has room for `rings()` entries and nobody else has its address yet.
+            unsafe { rings.wrapping_add(index as usize).write(ring) };
+        }
+        Ok(Writer {
+            rings,
+            sub_mask: geometry.sub_bytes() - 1,
+            sub_bytes: geometry.sub_bytes(),
+            ring_mask: geometry.ring_bytes() - 1,
+            ring_bytes: geometry.ring_bytes(),
+            cpus: geometry.cpus,
+            shared: geometry.shared,
+            sub_bits: geometry.sub_bits,
+            clock: geometry.clock as u32,
+            mode: geometry.mode as u32,
+            threads: memory.cast_const().cast(),
+        })
+    }
+
+    /// Writes one record by the rseq writer, or by the atomic one where that cannot be.
+    ///
+    /// # Safety
+    /// As [`Write::write`].
+    ///
+    /// # Signal safety
+    /// Callable from a handler.
+    #[inline(always)]
+    pub unsafe fn write(&self, record: Record<'_>) -> Outcome {
+        // SAFETY: the caller's promise.
+        match unsafe { RseqWriter.write(self, record) } {
+            // SAFETY: the caller's promise.
+            Outcome::NotHere => unsafe { self.write_shared(record) },
+            outcome => outcome,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn write_shared(&self, record: Record<'_>) -> Outcome {
+        // SAFETY: the caller's promise.
+        unsafe { AtomicWriter.write(self, record) }
+    }
+
+    /// Leaves the calling thread's name in the thread table and notes its id. Answers the id.
+    #[cold]
+    pub fn introduce_thread(&self) -> u32 {
+        let tid = process::tid() as u32;
+        mote_sync::thread::set_id(tid);
+        let name = ThreadName { tid, pid: process::pid() as u32, time: self.now(), comm: process::comm() };
+        // SAFETY: the table lies at the start of the leaked mapping and consists of atomics.
+        let table = unsafe { &*self.threads };
+        table.push(&name);
+        tid
+    }
+
+    /// The channel's clock, in ticks.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        if self.clock == Clock::Tsc as u32 {
+            time::rdtsc()
+        } else {
+            time::clock_gettime(time::ClockId::Monotonic)
+        }
+    }
+
+    pub(crate) fn overwrites(&self) -> bool {
+        self.mode == Mode::Overwrite as u32
+    }
+
+    /// Ring `index`, which is below `cpus + shared`.
+    pub(crate) fn ring(&self, index: u32) -> Ring {
+        debug_assert!(index < self.cpus + self.shared);
+        // SAFETY: the table has `cpus + shared` entries and is never changed after `map`.
+        unsafe { self.rings.wrapping_add(index as usize).read() }
+    }
+
+    /// Largest payload that a sub-buffer takes; a sub-buffer is never filled to the end, and small
+    /// payloads are copied in whole words.
+    pub(crate) fn payload_max(&self) -> usize {
+        FIELDS_MAX.min(self.sub_bytes as usize - PREFIX_BYTES - 16)
+    }
+
+    /// Counts one lost event by atomic addition, in some ring.
+    #[cold]
+    pub(crate) fn count_lost(&self, cause: Cause) -> Outcome {
+        let ring = mote_sync::rseq::cpu_hint().filter(|cpu| *cpu < self.cpus).unwrap_or(self.cpus);
+        // SAFETY: `ring` is of the leaked mapping.
+        let control = unsafe { self.ring(ring).control() };
+        control.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
+        Outcome::Lost(cause)
+    }
+}

@@ -1,0 +1,14 @@
+//! What the lock-free parts stand on: atomics behind one alias, the thread's rseq area, one
+//! thread-local word, a futex lock, padding.
+//!
+//! World **B**, `unsafe` allowed: see `docs/soundness/sync.md`.
+#![cfg_attr(not(loom), no_std)]
+
+pub mod atomic;
+mod lock;
+mod padded;
+pub mod rseq;
+pub mod thread;
+
+pub use lock::{Guard, Lock};
+pub use padded::Padded;

@@ -1,0 +1,206 @@
+//! File descriptors: an owned one, and the calls on it.
+
+use crate::Result;
+use crate::raw::syscall;
+use core::ffi::CStr;
+
+/// A descriptor that is closed when dropped.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fd(i32);
+
+impl Fd {
+    /// Takes over the raw descriptor `raw`; nobody else may close it from now on.
+    pub const fn from_raw(raw: i32) -> Fd {
+        Fd(raw)
+    }
+
+    /// The number, still owned by `self`.
+    pub const fn raw(&self) -> i32 {
+        self.0
+    }
+
+    /// Gives up ownership without closing.
+    pub fn into_raw(self) -> i32 {
+        let raw = self.0;
+        core::mem::forget(self);
+        raw
+    }
+}
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        // SAFETY: `self` owns the descriptor (`from_raw`), so nobody else uses the number.
+        let _ = unsafe { syscall(libc::SYS_close, [self.0 as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Opens a file by path with `flags` (`libc::O_*`, `O_CLOEXEC` is added).
+///
+/// # Errors
+/// As open(2).
+pub fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd> {
+    let flags = (flags | libc::O_CLOEXEC) as usize;
+    // SAFETY: `path` is NUL-terminated and outlives the call.
+    let raw = unsafe {
+        syscall(
+            libc::SYS_openat,
+            [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, mode as usize, 0, 0],
+        )
+    }?;
+    Ok(Fd(raw as i32))
+}
+
+/// Reads up to `into.len()` bytes at the file position.
+///
+/// # Errors
+/// As read(2).
+pub fn read(fd: &Fd, into: &mut [u8]) -> Result<usize> {
+    // SAFETY: the kernel writes at most `into.len()` bytes to `into`, which is exclusively borrowed.
+    unsafe {
+        syscall(
+            libc::SYS_read,
+            [fd.0 as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0],
+        )
+    }
+}
+
+/// Duplicates `raw` to the lowest free number that is at least `from`, without close-on-exec.
+///
+/// # Errors
+/// `EMFILE`, `EINVAL` when `from` is over the limit, `EBADF`.
+pub fn dup_from(raw: i32, from: i32) -> Result<Fd> {
+    // SAFETY: fcntl(F_DUPFD) touches no memory.
+    let new = unsafe {
+        syscall(
+            libc::SYS_fcntl,
+            [raw as usize, libc::F_DUPFD as usize, from as usize, 0, 0, 0],
+        )
+    }?;
+    Ok(Fd(new as i32))
+}
+
+/// What identifies an open file: device and inode, and whether it is a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// True when it is a socket.
+    pub is_socket: bool,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+/// Identity of the open file behind a raw descriptor, which need not be ours.
+///
+/// # Errors
+/// `EBADF` when it is not open.
+pub fn identity(raw: i32) -> Result<Identity> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the kernel fills the whole `stat`, whose layout libc's x86-64 definition matches.
+    unsafe {
+        syscall(libc::SYS_fstat, [raw as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0])
+    }?;
+    // SAFETY: all zero bytes are a valid stat, and fstat has filled it.
+    let stat = unsafe { stat.assume_init() };
+    Ok(Identity {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        is_socket: stat.st_mode & libc::S_IFMT == libc::S_IFSOCK,
+        size: stat.st_size as u64,
+    })
+}
+
+/// Writes all of `bytes` at `offset` of the file (pwrite(2)).
+///
+/// # Errors
+/// As pwrite(2); `EIO` when the kernel wrote less than asked.
+pub fn write_at(fd: &Fd, bytes: &[u8], offset: u64) -> Result<()> {
+    // SAFETY: the kernel reads `bytes.len()` bytes from `bytes`.
+    let done = unsafe {
+        syscall(
+            libc::SYS_pwrite64,
+            [fd.0 as usize, bytes.as_ptr() as usize, bytes.len(), offset as usize, 0, 0],
+        )
+    }?;
+    if done == bytes.len() { Ok(()) } else { Err(crate::Errno(libc::EIO)) }
+}
+
+/// Gives the calling thread a descriptor table of its own and closes in it all but `keep`.
+///
+/// After this, `close` by other threads of the process does not reach `keep`, and the thread keeps
+/// none of their descriptors open (close_range(2) with `CLOSE_RANGE_UNSHARE`, Linux 5.9).
+///
+/// # Errors
+/// `ENOSYS` on older kernels; the table may then still be the shared one.
+pub fn unshare_all_but(keep: &Fd) -> Result<()> {
+    let keep = keep.0 as usize;
+    close_range(keep + 1, u32::MAX as usize, libc::CLOSE_RANGE_UNSHARE as usize)?;
+    if keep > 0 {
+        close_range(0, keep - 1, 0)?;
+    }
+    Ok(())
+}
+
+fn close_range(first: usize, last: usize, flags: usize) -> Result<()> {
+    // SAFETY: closes descriptors of this thread's own table only: `unshare_all_but` unshares first.
+    unsafe { syscall(libc::SYS_close_range, [first, last, flags, 0, 0, 0]) }.map(drop)
+}
+
+/// Writes two ranges of memory one after the other at `offset` (pwritev(2)). Answers the bytes written.
+///
+/// # Errors
+/// As pwritev(2): `ENOSPC`, `EFBIG`, `EIO`.
+///
+/// # Safety
+/// `lens[i]` bytes at `parts[i]` must be readable for the time of the call. They may be memory that
+/// other processes write to.
+pub unsafe fn write_parts_at(
+    fd: &Fd,
+    parts: [*const u8; 2],
+    lens: [usize; 2],
+    offset: u64,
+) -> Result<usize> {
+    let part = |i: usize| libc::iovec { iov_base: parts[i].cast_mut().cast(), iov_len: lens[i] };
+    let parts = [part(0), part(1)];
+    // SAFETY: the caller's promise; the kernel only reads.
+    unsafe {
+        syscall(
+            libc::SYS_pwritev,
+            [fd.0 as usize, parts.as_ptr() as usize, 2, offset as usize, 0, 0],
+        )
+    }
+}
+
+/// Writes two slices one after the other at `offset` (pwritev(2)). Answers the bytes written.
+///
+/// # Errors
+/// As pwritev(2).
+pub fn write_slices_at(fd: &Fd, slices: [&[u8]; 2], offset: u64) -> Result<usize> {
+    // SAFETY: the slices are readable for the time of the call.
+    unsafe { write_parts_at(fd, slices.map(<[u8]>::as_ptr), slices.map(<[u8]>::len), offset) }
+}
+
+/// Reads at most `into.len()` bytes at `offset` (pread(2)).
+///
+/// # Errors
+/// As pread(2).
+pub fn read_at(fd: &Fd, into: &mut [u8], offset: u64) -> Result<usize> {
+    // SAFETY: the kernel writes at most `into.len()` bytes to `into`.
+    unsafe {
+        syscall(
+            libc::SYS_pread64,
+            [fd.0 as usize, into.as_mut_ptr() as usize, into.len(), offset as usize, 0, 0],
+        )
+    }
+}
+
+/// Cuts the file at `len` bytes.
+///
+/// # Errors
+/// As ftruncate(2).
+pub fn truncate(fd: &Fd, len: u64) -> Result<()> {
+    // SAFETY: ftruncate touches no memory of ours.
+    unsafe { syscall(libc::SYS_ftruncate, [fd.0 as usize, len as usize, 0, 0, 0, 0]) }.map(drop)
+}

@@ -1,0 +1,22 @@
+//! The one funnel for system calls and mappings.
+//!
+//! Raw system calls in own assembly: nothing here touches `errno`, allocates, or needs the C
+//! library to be initialised, so all of it may run inside somebody else's process, in a signal
+//! handler, and before `main`. Every call answers `Result<_, Errno>`.
+//!
+//! World **B** (traced process and our tools), `unsafe` allowed: see `docs/soundness/sys.md`.
+#![no_std]
+
+pub mod fd;
+pub mod mem;
+pub mod membarrier;
+pub mod process;
+pub mod raw;
+pub mod signal;
+pub mod socket;
+pub mod time;
+
+pub use raw::Errno;
+
+/// What a system call answers.
+pub type Result<T> = core::result::Result<T, Errno>;

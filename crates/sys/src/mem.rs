@@ -1,0 +1,155 @@
+//! Memory shared between processes: sealed memfds and their mappings.
+
+use crate::fd::Fd;
+use crate::raw::syscall;
+use crate::{Errno, Result};
+use core::ffi::CStr;
+use core::ptr::NonNull;
+
+/// Makes an anonymous file of `size` bytes that can neither shrink nor grow.
+///
+/// A peer that holds the descriptor cannot make the mapping fault by truncating it (`F_SEAL_SHRINK`).
+///
+/// # Errors
+/// `ENOMEM`, `EMFILE`, `EFBIG`.
+pub fn sealed_memfd(name: &CStr, size: u64) -> Result<Fd> {
+    let flags = (libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) as usize;
+    // SAFETY: `name` is NUL-terminated and outlives the call.
+    let raw = unsafe {
+        syscall(libc::SYS_memfd_create, [name.as_ptr() as usize, flags, 0, 0, 0, 0])
+    }?;
+    let fd = Fd::from_raw(raw as i32);
+    // SAFETY: ftruncate touches no memory of ours.
+    unsafe { syscall(libc::SYS_ftruncate, [raw, size as usize, 0, 0, 0, 0]) }?;
+    let seals = (libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL) as usize;
+    // SAFETY: fcntl(F_ADD_SEALS) touches no memory of ours.
+    unsafe { syscall(libc::SYS_fcntl, [raw, libc::F_ADD_SEALS as usize, seals, 0, 0, 0]) }?;
+    Ok(fd)
+}
+
+/// Allocates the pages of `range` now, so that touching them later cannot fail.
+///
+/// # Errors
+/// `ENOSPC` or `ENOMEM` when there is not enough memory.
+///
+/// # Cost
+/// The kernel clears every page: about 0.2 ms a MiB.
+pub fn allocate(fd: &Fd, offset: u64, len: u64) -> Result<()> {
+    // SAFETY: fallocate touches no memory of ours.
+    unsafe {
+        syscall(
+            libc::SYS_fallocate,
+            [fd.raw() as usize, 0, offset as usize, len as usize, 0, 0],
+        )
+    }
+    .map(drop)
+}
+
+/// True when `fd` is a memfd that can no longer shrink.
+pub fn cannot_shrink(fd: &Fd) -> bool {
+    // SAFETY: fcntl(F_GET_SEALS) touches no memory.
+    let seals = unsafe {
+        syscall(
+            libc::SYS_fcntl,
+            [fd.raw() as usize, libc::F_GET_SEALS as usize, 0, 0, 0, 0],
+        )
+    };
+    seals.is_ok_and(|seals| seals & libc::F_SEAL_SHRINK as usize != 0)
+}
+
+/// A mapping: `len` bytes at `base`, readable and writable.
+///
+/// It is a raw range on purpose: other processes write to it at any moment, so no reference or slice
+/// may point into it.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is address space of the process, not of a thread; all access goes through raw
+// pointers whose users argue for themselves.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; `&Mapping` only hands out the address.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes of `fd` from its start, shared.
+    ///
+    /// # Errors
+    /// As mmap(2).
+    pub fn shared(fd: &Fd, len: usize) -> Result<Mapping> {
+        Mapping::map(len, libc::MAP_SHARED, fd.raw())
+    }
+
+    /// Maps `len` bytes of fresh, zeroed, private memory.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn private(len: usize) -> Result<Mapping> {
+        Mapping::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    }
+
+    fn map(len: usize, flags: i32, fd: i32) -> Result<Mapping> {
+        let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
+        let base = unsafe {
+            syscall(libc::SYS_mmap, [0, len, prot, flags as usize, fd as isize as usize, 0])
+        }?;
+        let base = NonNull::new(base as *mut u8).ok_or(Errno(libc::ENOMEM))?;
+        Ok(Mapping { base, len })
+    }
+
+    /// First byte.
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True when the mapping has no bytes, which mmap(2) never gives.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Asks the kernel to map the pages of `offset..offset + len` for writing now (Linux 5.14).
+    ///
+    /// # Errors
+    /// `EINVAL` on older kernels, `EFAULT`/`ENOMEM` when a page is not to be had.
+    pub fn populate(&self, offset: usize, len: usize) -> Result<()> {
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(Errno(libc::EINVAL));
+        }
+        let from = self.base.as_ptr() as usize + offset;
+        // SAFETY: the range lies inside the mapping, checked above; MADV_POPULATE_WRITE changes no byte.
+        unsafe {
+            syscall(
+                libc::SYS_madvise,
+                [from, len, libc::MADV_POPULATE_WRITE as usize, 0, 0, 0],
+            )
+        }
+        .map(drop)
+    }
+
+    /// Keeps the mapping for the rest of the process's life and gives its address.
+    pub fn leak(self) -> *mut u8 {
+        let base = self.base.as_ptr();
+        core::mem::forget(self);
+        base
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: `self` owns the range; users of `base()` promise not to outlive it.
+        let _ = unsafe {
+            syscall(
+                libc::SYS_munmap,
+                [self.base.as_ptr() as usize, self.len, 0, 0, 0, 0],
+            )
+        };
+    }
+}

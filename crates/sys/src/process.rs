@@ -1,0 +1,100 @@
+//! Who we are: process, thread, name.
+
+use crate::raw::syscall;
+use crate::{Errno, Result};
+
+/// Process id as the process sees it.
+pub fn pid() -> i32 {
+    // SAFETY: no arguments, no memory.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as i32
+}
+
+/// Parent process id.
+pub fn parent() -> i32 {
+    // SAFETY: no arguments, no memory.
+    unsafe { syscall(libc::SYS_getppid, [0; 6]) }.unwrap_or(0) as i32
+}
+
+/// Thread id as the thread sees it.
+pub fn tid() -> i32 {
+    // SAFETY: no arguments, no memory.
+    unsafe { syscall(libc::SYS_gettid, [0; 6]) }.unwrap_or(0) as i32
+}
+
+/// Name of the calling thread: up to 15 bytes and a NUL (prctl(2), `PR_GET_NAME`).
+pub fn comm() -> [u8; 16] {
+    let mut name = [0u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 bytes.
+    let _ = unsafe {
+        syscall(
+            libc::SYS_prctl,
+            [libc::PR_GET_NAME as usize, name.as_mut_ptr() as usize, 0, 0, 0, 0],
+        )
+    };
+    name[15] = 0;
+    name
+}
+
+/// Names the calling thread; `name` is cut at 15 bytes.
+pub fn set_comm(name: &core::ffi::CStr) {
+    // SAFETY: `name` is NUL-terminated and outlives the call.
+    let _ = unsafe {
+        syscall(
+            libc::SYS_prctl,
+            [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0],
+        )
+    };
+}
+
+/// Sleeps while `word` holds `expected`, until woken by [`futex_wake`] (private futex).
+///
+/// # Errors
+/// `EAGAIN` when the word differs already, `EINTR`.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32) -> Result<()> {
+    let op = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: the futex word outlives the call; a null timeout means forever.
+    unsafe {
+        syscall(libc::SYS_futex, [word.as_ptr() as usize, op, expected as usize, 0, 0, 0])
+    }
+    .map(drop)
+}
+
+/// Wakes up to `count` threads that wait on `word`.
+pub fn futex_wake(word: &core::sync::atomic::AtomicU32, count: u32) {
+    let op = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: the futex word outlives the call.
+    let _ = unsafe {
+        syscall(libc::SYS_futex, [word.as_ptr() as usize, op, count as usize, 0, 0, 0])
+    };
+}
+
+/// Number of CPUs that may ever be online, from the affinity-independent mask in sysfs.
+///
+/// # Errors
+/// As open(2) and read(2); `EINVAL` when the file is not a CPU list.
+pub fn possible_cpus() -> Result<u32> {
+    let file = crate::fd::open(c"/sys/devices/system/cpu/possible", libc::O_RDONLY, 0)?;
+    let mut text = [0u8; 256];
+    let len = crate::fd::read(&file, &mut text)?;
+    last_number(text.get(..len).unwrap_or(&[])).map(|last| last + 1).ok_or(Errno(libc::EINVAL))
+}
+
+/// The last number in a CPU list such as `0-3,8-11`.
+fn last_number(list: &[u8]) -> Option<u32> {
+    let end = list.iter().rposition(u8::is_ascii_digit)?;
+    let digits = list.get(..=end)?;
+    let start = digits.iter().rposition(|b| !b.is_ascii_digit()).map_or(0, |i| i + 1);
+    digits.get(start..)?.iter().try_fold(0u32, |n, d| n.checked_mul(10)?.checked_add(u32::from(d - b'0')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_number_of_cpu_lists() {
+        assert_eq!(last_number(b"0\n"), Some(0));
+        assert_eq!(last_number(b"0-3,8-11\n"), Some(11));
+        assert_eq!(last_number(b"\n"), None);
+    }
+}

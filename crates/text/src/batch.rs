@@ -1,0 +1,273 @@
+//! One batch of sites on its way from one code to the next: the protocol.
+//!
+//! # Parties
+//! Patcher: the holder of the lock. Runners: any thread, in any site of the batch, at any moment.
+//!
+//! # State
+//! Each site: `old` code; *gate* (something that leads past the site whatever the rest of it holds); gate with
+//! the new *tail* (the bytes behind the gate); `new` code. Sources: Linux `text_poke_bp_batch`
+//! (arch/x86/kernel/alternative.c); Desnoyers 2009, chapter 8.
+//!
+//! | gate | bytes | a runner that meets it | needs |
+//! |---|---|---|---|
+//! | [`Gate::Trap`] | `cc` | is sent to where the new code leads, by the handler of [`crate::trap`] | SIGTRAP open on each thread |
+//! | [`Gate::Hop`] | `eb 03` | hops behind the site, as over a NOP | both bytes in one aligned 8 bytes |
+//!
+//! # Transitions
+//! 1. The batch is published. 2. Gates. 3. SYNC_CORE. 4. Tails. 5. SYNC_CORE. 6. Heads. 7. SYNC_CORE.
+//! 8. The batch is retracted.
+//!
+//! # Ordering
+//! B1. No runner executes old head with new tail: after 3 every core has dropped what it fetched before 2.
+//! B2. No runner executes gate or new head with old tail, once the head is new: 5.
+//! B3. Every pass that starts after the batch executes the new code: 7. (membarrier(2), SYNC_CORE: each thread of the
+//!     process executes a core serialising instruction before it runs user code again.)
+//! A runner cannot be *inside* a site: old code, gate and new code are one instruction each, at its first byte.
+//!
+//! # Why the gates may be written under running threads
+//! `Trap` is one byte. Replacing the first byte of an instruction by int3 unsynchronised is what kernels and
+//! debuggers rest on; Intel confirmed it to them, outside of the manuals (R. J. Moore, linux-kernel, 2006-09-20).
+//! `Hop` is what LLVM XRay does to its sleds: a two-byte `jmp` stored at once over and by other instructions of
+//! running code. AMD allows it (APM vol. 2, 7.6.1: a store that lies in a naturally aligned quadword shows as
+//! old or new bytes to instruction fetch); Intel promises nothing (SDM vol. 3, "Handling Self- and Cross-Modifying
+//! Code", and the erratum "Unsynchronized Cross-Modifying Code"). So it is used only where a trap would kill.
+//!
+//! # Progress
+//! The patcher does a bounded number of steps. Runners are never stopped, a trap costs them a signal delivery.
+//!
+//! # Signals, fork
+//! The patcher's own signals are blocked. A child forked in between, behind the lock's back, has the published table:
+//! its runners are served, and [`crate::reset_after_fork`] finishes the batch.
+
+use crate::Error;
+use crate::code::{Code, HOP, INT3, SITE_BYTES};
+use crate::table::BATCH;
+use crate::trap::TABLE;
+use crate::write::{Memory, Writer};
+use core::arch::x86_64::__cpuid;
+use mote_sys::{Errno, membarrier};
+
+/// One site and what it becomes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) addr: usize,
+    pub(crate) to: Code,
+    pub(crate) old: [u8; SITE_BYTES],
+    pub(crate) new: [u8; SITE_BYTES],
+}
+
+impl Change {
+    /// True when the site can be changed through [`Gate::Hop`].
+    pub(crate) fn can_hop(&self) -> bool {
+        self.addr % 8 != 7
+    }
+}
+
+/// Up to [`BATCH`] changes of sites that do not overlap.
+pub(crate) struct Batch {
+    changes: [Change; BATCH],
+    len: usize,
+}
+
+impl Batch {
+    /// No changes.
+    pub(crate) fn new() -> Batch {
+        let none = Change { addr: 0, to: Code::Nop, old: [0; SITE_BYTES], new: [0; SITE_BYTES] };
+        Batch { changes: [none; BATCH], len: 0 }
+    }
+
+    /// The changes.
+    pub(crate) fn changes(&self) -> &[Change] {
+        self.changes.get(..self.len).unwrap_or_default()
+    }
+
+    /// True when a change of the site at `addr` must wait for the next batch: no room, or a site here shares bytes.
+    pub(crate) fn excludes(&self, addr: usize) -> bool {
+        self.len == BATCH
+            || self.changes().iter().any(|change| change.addr.abs_diff(addr) < SITE_BYTES)
+    }
+
+    /// Takes in a change that is not excluded.
+    pub(crate) fn add(&mut self, change: Change) {
+        if let Some(slot) = self.changes.get_mut(self.len) {
+            *slot = change;
+            self.len += 1;
+        }
+    }
+
+    /// Throws out the changes for which `keep` is false.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Change) -> bool) {
+        let all = core::mem::take(&mut self.len);
+        for n in 0..all {
+            if let Some(change) = self.changes.get(n).copied().filter(&mut keep) {
+                self.add(change);
+            }
+        }
+    }
+
+    /// Throws out all.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+}
+
+/// What stands in a site while its tail changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// A breakpoint.
+    Trap,
+    /// A short jump over the rest.
+    Hop,
+}
+
+/// Makes the changes while no other thread exists.
+///
+/// Sound because nothing else can execute the sites meanwhile: threads are made by threads, and signal handlers of
+/// this one are blocked ([`mod@crate::lock`]). What this core fetched before is dropped by the serialising instruction.
+///
+/// # Errors
+/// [`Error::NotWritable`], with all sites as they were; [`Error::Unfinished`] when not even that could be had.
+///
+/// # Safety
+/// The changes are of mapped sites and one thread exists.
+pub(crate) unsafe fn write_alone(changes: &[Change], memory: &mut Memory) -> Result<(), Error> {
+    let mut writer = Writer::new(memory, changes.iter().map(|change| change.addr));
+    for (n, change) in changes.iter().enumerate() {
+        // SAFETY: nobody runs the site; the bytes are one whole instruction.
+        if let Err(errno) = unsafe { writer.write(change.addr, &change.new) } {
+            // With the one that failed, of which a part may lie on a page that can be written.
+            for undone in changes.iter().take(n + 1) {
+                // SAFETY: as above, what was there.
+                let _ = unsafe { writer.write(undone.addr, &undone.old) };
+                // SAFETY: the site is readable.
+                if unsafe { read(undone.addr) } != undone.old {
+                    return Err(Error::Unfinished(errno));
+                }
+            }
+            return Err(Error::NotWritable { addr: change.addr, errno });
+        }
+    }
+    serialise();
+    Ok(())
+}
+
+/// Makes the changes while other threads run through the sites.
+///
+/// # Errors
+/// [`Error::NoBarrier`] and [`Error::NotWritable`], with all sites as they were; [`Error::Unfinished`].
+///
+/// # Safety
+/// The changes are of mapped sites, with `old` what is there. For [`Gate::Trap`] our handler is installed; for
+/// [`Gate::Hop`] every change [can hop](Change::can_hop).
+pub(crate) unsafe fn write_among(
+    gate: Gate,
+    changes: &[Change],
+    memory: &mut Memory,
+) -> Result<(), Error> {
+    membarrier::register_sync_core().map_err(Error::NoBarrier)?;
+    let mut writer = Writer::new(memory, changes.iter().map(|change| change.addr));
+    TABLE.publish(changes.iter().map(|change| (change.addr, change.to.leads_to(change.addr))));
+    for (n, change) in changes.iter().enumerate() {
+        // SAFETY: the caller's promises; the batch is published.
+        if let Err(errno) = unsafe { gate.close(change, &mut writer) } {
+            let closed = changes.get(..n).unwrap_or_default();
+            // SAFETY: the tails are still the old ones.
+            unsafe { gate.open(closed, |change| change.old, &mut writer) }
+                .map_err(Error::Unfinished)?;
+            TABLE.retract();
+            return Err(Error::NotWritable { addr: change.addr, errno });
+        }
+    }
+    // SAFETY: the caller's promises, and all gates are closed.
+    unsafe { gate.finish(changes, &mut writer) }.map_err(Error::Unfinished)?;
+    TABLE.retract();
+    serialise();
+    Ok(())
+}
+
+impl Gate {
+    /// Bytes that the gate takes.
+    fn len(self) -> usize {
+        match self {
+            Gate::Trap => 1,
+            Gate::Hop => 2,
+        }
+    }
+
+    /// Transition 2 of one site.
+    ///
+    /// # Safety
+    /// As [`write_among`], with the batch published.
+    unsafe fn close(self, change: &Change, writer: &mut Writer) -> Result<(), Errno> {
+        match self {
+            // SAFETY: one byte, and the handler knows the site.
+            Gate::Trap => unsafe { writer.write(change.addr, &[INT3]) },
+            // SAFETY: the pair lies in an aligned quadword.
+            Gate::Hop => unsafe { writer.write_pair(change.addr, HOP) },
+        }
+    }
+
+    /// Transitions 6 and 7: the heads of `code` where the tails are already.
+    ///
+    /// # Safety
+    /// The gates are closed and every core has seen the tails of `code`.
+    unsafe fn open(
+        self,
+        changes: &[Change],
+        code: impl Fn(&Change) -> [u8; SITE_BYTES],
+        writer: &mut Writer,
+    ) -> Result<(), Errno> {
+        for change in changes {
+            let [first, second, ..] = code(change);
+            match self {
+                // SAFETY: one byte completes the instruction.
+                Gate::Trap => unsafe { writer.write(change.addr, &[first]) },
+                // SAFETY: two bytes in an aligned quadword complete the instruction.
+                Gate::Hop => unsafe { writer.write_pair(change.addr, [first, second]) },
+            }?;
+        }
+        sync_core()
+    }
+
+    /// Transitions 3 to 7.
+    ///
+    /// # Safety
+    /// The gates of all `changes` are closed.
+    unsafe fn finish(self, changes: &[Change], writer: &mut Writer) -> Result<(), Errno> {
+        sync_core()?; // B1
+        for change in changes {
+            let tail = change.new.get(self.len()..).unwrap_or_default();
+            // SAFETY: nobody executes bytes behind a closed gate.
+            unsafe { writer.write(change.addr.wrapping_add(self.len()), tail) }?;
+        }
+        sync_core()?; // B2
+        // SAFETY: the gates are closed and B2 holds.
+        unsafe { self.open(changes, |change| change.new, writer) } // B3
+    }
+}
+
+/// The bytes at `addr` now.
+///
+/// # Safety
+/// Five bytes are readable there.
+pub(crate) unsafe fn read(addr: usize) -> [u8; SITE_BYTES] {
+    // SAFETY: the caller's promise. Volatile: other code than the compiler knows of writes it.
+    unsafe { (addr as *const [u8; SITE_BYTES]).read_volatile() }
+}
+
+/// SYNC_CORE, tried again when the kernel was short of memory for a moment.
+fn sync_core() -> Result<(), Errno> {
+    let mut last = Ok(());
+    for _ in 0..100 {
+        last = membarrier::sync_core();
+        if last != Err(Errno(libc::ENOMEM)) {
+            return last;
+        }
+    }
+    last
+}
+
+/// Makes this core drop instructions that it fetched before (SDM vol. 3, "Serializing Instructions").
+fn serialise() {
+    let _ = __cpuid(0);
+}

@@ -1,0 +1,308 @@
+//! Live patching of event sites in running text.
+//!
+//! A site is a 5-byte NOP in somebody's code. [`apply`] writes a jump over it (armed) or the NOP back (disarmed)
+//! while other threads run through it at full speed; once it returned, every pass that starts goes the new way.
+//! Nothing here allocates, prints, panics or touches `errno`, and no foreign byte is ever changed.
+//!
+//! | module | job |
+//! |---|---|
+//! | `code` | the five bytes, to and from codes |
+//! | `batch` | the protocol: gates, tails, heads, barriers |
+//! | `table` | the batch, published to trap handlers |
+//! | `trap` | the SIGTRAP handler, and handing on what is not ours |
+//! | `company` | who else runs here, and whether a breakpoint would kill them |
+//! | `write`, `maps` | writing to text that is not writable |
+//! | `lock` | one patcher at a time, none across a fork |
+//!
+//! World **B**, `unsafe` allowed: see `docs/soundness/text.md`.
+#![no_std]
+
+mod batch;
+mod code;
+mod company;
+mod lock;
+mod maps;
+mod table;
+mod trap;
+mod write;
+
+pub use code::{Code, SITE_BYTES, State};
+pub use lock::{PatchGuard, fork_done, fork_prepare, lock};
+
+use batch::{Batch, Change, Gate, read};
+use company::Company;
+use core::fmt;
+use mote_sys::{Errno, time};
+use trap::TABLE;
+use write::Memory;
+
+/// What one site should become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// Address of the site's first byte.
+    pub addr: usize,
+    /// What it should do.
+    pub to: Code,
+}
+
+/// Why one site was left as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It holds neither the NOP nor a jump, but these bytes.
+    Foreign([u8; SITE_BYTES]),
+    /// The jump cannot reach: the target is more than 2 GiB away.
+    OutOfReach,
+    /// A breakpoint could kill (a thread or a handler blocks SIGTRAP, a debugger is attached), and the other way does
+    /// not work here: the address is 7 modulo 8, or pages cannot be made writable. Later it may work.
+    Blocked,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Foreign(bytes) => write!(f, "site holds other code: {bytes:02x?}"),
+            Refusal::OutOfReach => f.write_str("site is more than 2 GiB from its target"),
+            Refusal::Blocked => f.write_str(
+                "site cannot be patched while a thread or handler blocks SIGTRAP or a debugger is attached; try again later",
+            ),
+        }
+    }
+}
+
+/// What [`apply`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Sites changed.
+    pub changed: usize,
+    /// Sites that were as wanted already.
+    pub already: usize,
+    /// Sites refused.
+    pub refused: usize,
+}
+
+/// Why [`apply`] stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text at `addr` cannot be written, neither through `/proc/self/mem` nor by making its page
+    /// writable, which answered `errno`.
+    NotWritable {
+        /// The site.
+        addr: usize,
+        /// What mprotect(2) said.
+        errno: Errno,
+    },
+    /// Other threads run, and the kernel cannot make them serialise (Linux before 4.16, or a sandbox).
+    NoBarrier(Errno),
+    /// A batch could not be finished, because the kernel refused in the middle what it had allowed before. Threads go on
+    /// running through its sites, which act as what they should become, but nothing can be patched any more.
+    Unfinished(Errno),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotWritable { addr, errno } => write!(
+                f,
+                "text at {addr:#x} cannot be written: {errno}; allow /proc/self/mem or writable text pages"
+            ),
+            Error::NoBarrier(errno) => {
+                write!(f, "threads cannot be synchronised by membarrier: {errno}; needs Linux 4.16")
+            }
+            Error::Unfinished(errno) => {
+                write!(f, "patching was cut short: {errno}; restart the program to patch it again")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// Makes the edits, and calls `refused` for each site that was left as it was.
+///
+/// When it returns `Ok`, every pass through a changed site that starts afterwards, on any thread, goes the new way. While
+/// it runs, passes go the old way, the new way, or (sites of a process where a breakpoint could kill) like a
+/// NOP. Edits of one address are made in their order.
+///
+/// `edits` and `refused` are called with the lock held and signals blocked: they must not fork, patch or wait.
+///
+/// # Errors
+/// See [`Error`]. Edits before the batch that failed stay made; those of the batch and after it are not.
+///
+/// # Safety
+/// 1. Each address is of five mapped, readable bytes of text, and stays that until this returns (no dlclose).
+/// 2. Where a NOP or a `jmp rel32` is found there, it is a site: one instruction, of which no code jumps to bytes 1 to 4.
+/// 3. Each target is code that a thread may enter from its site.
+///
+/// # Cost
+/// Test `cost`, quoted in `docs/soundness/text.md`: alone 30 us for one site and 2 us for each of many; beside a thread
+/// 0.1 ms and 6 us; 20 us more for each further thread. Stack: below 16 KiB.
+///
+/// # Signal safety
+/// Not for handlers.
+pub unsafe fn apply(
+    edits: impl IntoIterator<Item = Edit>,
+    mut refused: impl FnMut(Edit, Refusal),
+) -> Result<Applied, Error> {
+    let guard = lock();
+    if TABLE.is_published() {
+        return Err(Error::Unfinished(Errno(libc::EBUSY)));
+    }
+    let mut applied = Applied::default();
+    let mut batch = Batch::new();
+    let mut memory = Memory::open();
+    for edit in edits {
+        if batch.excludes(edit.addr) {
+            // SAFETY: the caller's promises, and `guard`.
+            unsafe { flush(&mut batch, &mut memory, &mut applied, &mut refused) }?;
+        }
+        // SAFETY: promise 1.
+        match unsafe { plan(edit) } {
+            Plan::Change(change) => batch.add(change),
+            Plan::Nothing => applied.already += 1,
+            Plan::Refuse(why) => {
+                applied.refused += 1;
+                refused(edit, why);
+            }
+        }
+    }
+    // SAFETY: the caller's promises, and `guard`.
+    unsafe { flush(&mut batch, &mut memory, &mut applied, &mut refused) }?;
+    drop(guard);
+    Ok(applied)
+}
+
+/// What the site at `addr` holds now. [`State::Foreign`] also while another thread changes it.
+///
+/// # Safety
+/// Five bytes are readable there.
+pub unsafe fn state(addr: usize) -> State {
+    // SAFETY: the caller's promise.
+    State::decode(unsafe { read(addr) }, addr)
+}
+
+/// Frees the lock and finishes a batch that the parent had under way, in a child that was made without
+/// [`fork_prepare`]: by raw clone, `vfork` used as fork, `_Fork`.
+///
+/// # Errors
+/// [`Error::Unfinished`] when the text cannot be written. Its sites still work.
+///
+/// # Safety
+/// In such a child, with one thread, with no [`PatchGuard`] of its own, before it patches; the sites are mapped still.
+pub unsafe fn reset_after_fork() -> Result<(), Error> {
+    lock::free();
+    let guard = lock();
+    let mut memory = Memory::open();
+    let mut batch = Batch::new();
+    for (addr, leads_to) in TABLE.published() {
+        let to = Code::leading_to(leads_to, addr);
+        // SAFETY: the caller's promise.
+        let old = unsafe { read(addr) };
+        let new = to.encode(addr).unwrap_or(old);
+        batch.add(Change { addr, to, old, new });
+    }
+    if TABLE.is_published() {
+        // SAFETY: sites of a batch, and one thread: the caller's promise.
+        unsafe { batch::write_alone(batch.changes(), &mut memory) }.map_err(
+            |error| match error {
+                Error::NotWritable { errno, .. } => Error::Unfinished(errno),
+                other => other,
+            },
+        )?;
+        TABLE.retract();
+    }
+    drop(guard);
+    Ok(())
+}
+
+/// What has to be done for an edit.
+enum Plan {
+    Change(Change),
+    Nothing,
+    Refuse(Refusal),
+}
+
+/// # Safety
+/// Five bytes are readable at the edit's address.
+unsafe fn plan(edit: Edit) -> Plan {
+    let Edit { addr, to } = edit;
+    // SAFETY: the caller's promise.
+    let old = unsafe { read(addr) };
+    if let State::Foreign(bytes) = State::decode(old, addr) {
+        return Plan::Refuse(Refusal::Foreign(bytes));
+    }
+    match to.encode(addr) {
+        None => Plan::Refuse(Refusal::OutOfReach),
+        Some(new) if new == old => Plan::Nothing,
+        Some(new) => Plan::Change(Change { addr, to, old, new }),
+    }
+}
+
+/// Makes the changes of the batch and empties it.
+///
+/// # Safety
+/// As [`apply`], with the lock held.
+unsafe fn flush(
+    batch: &mut Batch,
+    memory: &mut Memory,
+    applied: &mut Applied,
+    refused: &mut impl FnMut(Edit, Refusal),
+) -> Result<(), Error> {
+    if batch.changes().is_empty() {
+        return Ok(());
+    }
+    let mut refuse = |change: &Change| {
+        applied.refused += 1;
+        refused(Edit { addr: change.addr, to: change.to }, Refusal::Blocked);
+    };
+    let done = match gate(batch) {
+        // SAFETY: the caller's promises; one thread.
+        None => unsafe { batch::write_alone(batch.changes(), memory) },
+        // SAFETY: the caller's promises; `gate` installed the handler.
+        Some(Gate::Trap) => unsafe { batch::write_among(Gate::Trap, batch.changes(), memory) },
+        Some(Gate::Hop) => {
+            batch.retain(|change| {
+                let can_hop = change.can_hop();
+                if !can_hop {
+                    refuse(change);
+                }
+                can_hop
+            });
+            // SAFETY: the caller's promises; the others were thrown out.
+            match unsafe { batch::write_among(Gate::Hop, batch.changes(), memory) } {
+                Err(Error::NotWritable { .. }) => {
+                    batch.changes().iter().for_each(&mut refuse);
+                    batch.clear();
+                    Ok(())
+                }
+                done => done,
+            }
+        }
+    };
+    done?;
+    applied.changed += batch.changes().len();
+    batch.clear();
+    Ok(())
+}
+
+/// How the batch can be written: through which gate, or through none because nobody else is there.
+///
+/// A thread blocks all signals for a moment when it makes another one (glibc): where [`Gate::Hop`] would leave
+/// sites out, we wait for such moments to pass.
+fn gate(batch: &Batch) -> Option<Gate> {
+    const LOOKS: u32 = 4;
+    const PAUSE_NS: u64 = 200_000;
+    for look in 1..=LOOKS {
+        match company::look() {
+            Company::Alone => return None,
+            Company::Open if trap::install() => return Some(Gate::Trap),
+            _ => {}
+        }
+        if look == LOOKS || batch.changes().iter().all(Change::can_hop) {
+            break;
+        }
+        // An error means that a signal came: a shorter pause.
+        let _ = time::sleep(PAUSE_NS);
+    }
+    Some(Gate::Hop)
+}

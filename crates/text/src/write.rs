@@ -1,0 +1,165 @@
+//! Writing to text: `/proc/self/mem` first, pages made writable if that is refused.
+//!
+//! `/proc/self/mem` writes through the page protection (`FOLL_FORCE`), so the text never is writable for
+//! anybody else. Kernels built or booted with `proc_mem.force_override=never`, sandboxes and processes that
+//! are not dumpable refuse it. Then the pages of the batch become writable beside readable and executable
+//! until the batch ends, which in turn SELinux (`execmod`) and `PR_SET_MDWE` refuse.
+//!
+//! Both copy a page of a private file mapping at the first write (copy on write), so no file and no other
+//! process changes.
+
+use crate::code::SITE_BYTES;
+use crate::maps;
+use crate::table::BATCH;
+use core::arch::asm;
+use mote_sys::fd::{self, Fd};
+use mote_sys::raw::syscall;
+use mote_sys::{Errno, Result};
+
+/// Bytes of a page. Text in huge pages answers `EINVAL` to being made writable by this.
+const PAGE: usize = 4096;
+/// A site lies in at most two pages.
+const PAGES: usize = 2 * BATCH;
+
+/// `/proc/self/mem`, as long as it works.
+pub(crate) struct Memory(Option<Fd>);
+
+impl Memory {
+    /// Opens it for writing; a refusal shows later, in how [`Writer`] writes.
+    pub(crate) fn open() -> Memory {
+        Memory(fd::open(c"/proc/self/mem", libc::O_RDWR, 0).ok())
+    }
+
+    /// Writes, and after a failure never tries again.
+    fn write(&mut self, addr: usize, bytes: &[u8]) -> Result<()> {
+        let Some(file) = &self.0 else { return Err(Errno(libc::EACCES)) };
+        let done = fd::write_at(file, bytes, addr as u64);
+        if done == Err(Errno(libc::EBADF)) {
+            // The program closed it. The number is no longer ours to close.
+            self.0.take().map(Fd::into_raw);
+        } else if done.is_err() {
+            self.0 = None;
+        }
+        done
+    }
+}
+
+/// A page made writable, and its protection before (`libc::PROT_*`).
+#[derive(Clone, Copy)]
+struct Page {
+    start: usize,
+    protection: i32,
+}
+
+/// Writes the text of one batch of sites; restores the protection of their pages when dropped.
+pub(crate) struct Writer<'a> {
+    memory: &'a mut Memory,
+    pages: [Page; PAGES],
+    /// Pages at the start of `pages` that belong to the batch.
+    count: usize,
+    is_open: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer for the sites at `addrs`, at most [`BATCH`].
+    pub(crate) fn new(memory: &'a mut Memory, addrs: impl Iterator<Item = usize>) -> Writer<'a> {
+        let protection = libc::PROT_READ | libc::PROT_EXEC;
+        let pages = [Page { start: 0, protection }; PAGES];
+        let mut writer = Writer { memory, pages, count: 0, is_open: false };
+        for addr in addrs {
+            writer.add(addr & !(PAGE - 1));
+            writer.add(addr.wrapping_add(SITE_BYTES - 1) & !(PAGE - 1));
+        }
+        writer
+    }
+
+    fn add(&mut self, start: usize) {
+        let known = self.pages.iter().take(self.count).any(|page| page.start == start);
+        if let (false, Some(page)) = (known, self.pages.get_mut(self.count)) {
+            page.start = start;
+            self.count += 1;
+        }
+    }
+
+    /// Writes `bytes` at `addr`, inside a site of the batch. Not atomic beyond one byte.
+    ///
+    /// # Errors
+    /// The error of making the page writable, when both ways are refused.
+    ///
+    /// # Safety
+    /// The site is mapped text, and may hold these bytes as far as anybody who runs it is concerned.
+    pub(crate) unsafe fn write(&mut self, addr: usize, bytes: &[u8]) -> Result<()> {
+        if self.memory.write(addr, bytes).is_ok() {
+            return Ok(());
+        }
+        self.open()?;
+        for (n, byte) in bytes.iter().enumerate() {
+            // SAFETY: `open` made the pages of the batch writable; the bytes are the caller's promise.
+            // Assembly because others execute what it writes: no write may move, merge or split.
+            unsafe {
+                asm!("mov byte ptr [{}], {}", in(reg) addr.wrapping_add(n), in(reg_byte) *byte, options(nostack, preserves_flags));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes two bytes at `addr` by one store instruction, never through `/proc/self/mem`: the kernel copies two
+    /// bytes as two of one (`memcpy_orig`, label `.Lless_3bytes`) or by `rep movsb`, which promises no width.
+    ///
+    /// # Errors
+    /// The error of making the page writable.
+    ///
+    /// # Safety
+    /// As [`Writer::write`].
+    pub(crate) unsafe fn write_pair(&mut self, addr: usize, pair: [u8; 2]) -> Result<()> {
+        self.open()?;
+        let pair = u16::from_le_bytes(pair);
+        // SAFETY: as in `write`. x86-64 stores may be unaligned.
+        unsafe {
+            asm!("mov word ptr [{}], {:x}", in(reg) addr, in(reg) pair, options(nostack, preserves_flags));
+        }
+        Ok(())
+    }
+
+    /// Makes the pages of the batch writable, once.
+    fn open(&mut self) -> Result<()> {
+        if self.is_open {
+            return Ok(());
+        }
+        let pages = self.pages.get_mut(..self.count).unwrap_or_default();
+        maps::each(|range, protection| {
+            for page in pages.iter_mut().filter(|page| range.contains(&page.start)) {
+                page.protection = protection;
+            }
+        });
+        for (n, page) in pages.iter().enumerate() {
+            if let Err(errno) = protect(page.start, page.protection | libc::PROT_WRITE) {
+                restore(pages.get(..n).unwrap_or_default());
+                return Err(errno);
+            }
+        }
+        self.is_open = true;
+        Ok(())
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            restore(self.pages.get(..self.count).unwrap_or_default());
+        }
+    }
+}
+
+fn restore(pages: &[Page]) {
+    for page in pages {
+        // What cannot be restored (no memory to split the mapping) stays writable, and works.
+        let _ = protect(page.start, page.protection);
+    }
+}
+
+fn protect(page: usize, protection: i32) -> Result<()> {
+    // SAFETY: only pages that hold a site of the batch, which are text by the contract of `apply`; reading
+    // and executing stay allowed, so whoever runs there goes on.
+    unsafe { syscall(libc::SYS_mprotect, [page, PAGE, protection as usize, 0, 0, 0]) }.map(drop)
+}

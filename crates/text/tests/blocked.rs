@@ -1,0 +1,202 @@
+//! Where a breakpoint would kill, none is written.
+
+mod support;
+
+use mote_text::{Applied, Refusal};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use support::child;
+use support::sites::{self, Site};
+
+/// Sites that cannot be changed without a breakpoint.
+const CANNOT_HOP: usize = 9;
+
+/// Runs `patch` beside a thread that is in `wait`; that thread leaves when SIGUSR2 arrives or `LEAVE` is set.
+fn beside(wait: fn(), patch: fn()) {
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    child::passes(|| {
+        extern "C" fn nothing(_: i32) {}
+        child::set_handler(libc::SIGUSR2, nothing as *const () as usize, 0);
+        let thread = std::thread::spawn(move || {
+            BEGUN.store(true, SeqCst);
+            wait();
+        });
+        while !BEGUN.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        patch();
+        drop(thread);
+    });
+}
+
+fn some_are_refused() {
+    let (applied, refused) = sites::apply(sites::all().iter().map(Site::arm));
+    let changed = sites::all().len() - CANNOT_HOP;
+    assert_eq!(applied, Ok(Applied { changed, already: 0, refused: CANNOT_HOP }));
+    assert!(refused.iter().all(|(edit, why)| edit.addr % 8 == 7 && *why == Refusal::Blocked));
+    for site in sites::all() {
+        assert_eq!(site.pass(), u32::from(site.addr % 8 != 7));
+    }
+}
+
+fn none_is_refused() {
+    sites::apply_all(sites::all().iter().map(Site::arm));
+    assert!(sites::all().iter().all(|site| site.pass() == 1));
+}
+
+fn set_of(signals: &[i32]) -> libc::sigset_t {
+    // SAFETY: all zero is an empty set on Linux.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    for signal in signals {
+        // SAFETY: `set` is a set.
+        unsafe { libc::sigaddset(&mut set, *signal) };
+    }
+    set
+}
+
+fn sleep() {
+    std::thread::sleep(std::time::Duration::from_secs(60));
+}
+
+#[test]
+fn nobody_blocks() {
+    beside(sleep, none_is_refused);
+}
+
+#[test]
+fn a_thread_that_blocks() {
+    beside(
+        || {
+            child::block(libc::SIGTRAP);
+            sleep();
+        },
+        some_are_refused,
+    );
+}
+
+#[test]
+fn the_patching_thread_itself_may_block() {
+    beside(sleep, || {
+        child::block(libc::SIGTRAP);
+        none_is_refused();
+    });
+}
+
+#[test]
+fn a_thread_in_sigwait_that_will_block() {
+    beside(
+        || {
+            child::block(libc::SIGTRAP);
+            let mut signal = 0;
+            // SAFETY: both outlive the call.
+            unsafe { libc::sigwait(&set_of(&[libc::SIGTRAP, libc::SIGTERM]), &mut signal) };
+        },
+        some_are_refused,
+    );
+}
+
+#[test]
+fn a_thread_in_sigwait_for_other_signals() {
+    beside(
+        || {
+            let mut signal = 0;
+            // SAFETY: both outlive the call.
+            unsafe { libc::sigwait(&set_of(&[libc::SIGTERM]), &mut signal) };
+        },
+        none_is_refused,
+    );
+}
+
+#[test]
+fn a_thread_in_sigsuspend_that_will_block() {
+    beside(
+        || {
+            child::block(libc::SIGTRAP);
+            // SAFETY: the set outlives the call.
+            unsafe { libc::sigsuspend(&set_of(&[])) };
+        },
+        some_are_refused,
+    );
+}
+
+#[test]
+fn a_thread_in_ppoll_that_will_block() {
+    beside(
+        || {
+            child::block(libc::SIGTRAP);
+            // SAFETY: no descriptors; the set outlives the call.
+            unsafe { libc::ppoll(std::ptr::null_mut(), 0, std::ptr::null(), &set_of(&[])) };
+        },
+        some_are_refused,
+    );
+}
+
+#[test]
+fn a_handler_that_blocks() {
+    beside(sleep, || {
+        extern "C" fn nothing(_: i32) {}
+        let action = mote_sys::signal::Action::new(nothing as *const () as usize, 0, u64::MAX);
+        // SAFETY: the handler does nothing.
+        unsafe { mote_sys::signal::set_action(libc::SIGUSR1, &action) }.expect("handler");
+        some_are_refused();
+    });
+}
+
+#[test]
+fn a_process_under_a_tracer() {
+    beside(sleep, || {
+        // strace, gdb: somebody else sees the trap first.
+        // SAFETY: forks a child that only attaches to us, waits and leaves.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            trace_parent();
+        }
+        while statuses().iter().all(|status| status.contains("TracerPid:\t0\n")) {
+            std::thread::yield_now();
+        }
+        some_are_refused();
+        assert_eq!(child::wait(pid), child::End::Exit(0));
+    });
+}
+
+fn statuses() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("task");
+    tasks
+        .map(|task| {
+            std::fs::read_to_string(task.expect("task").path().join("status")).expect("status")
+        })
+        .collect()
+}
+
+/// Attaches to the parent's threads without stopping them, for a while.
+fn trace_parent() -> ! {
+    let parent = mote_sys::process::parent();
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).expect("task");
+    for task in tasks {
+        let tid: i32 = task.expect("task").file_name().to_str().expect("tid").parse().expect("tid");
+        // SAFETY: PTRACE_SEIZE touches no memory of ours.
+        let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, tid, 0, 0) };
+        assert_eq!(seized, 0);
+    }
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    // SAFETY: ends the child, and with it the tracing.
+    unsafe { libc::_exit(0) }
+}
+
+#[test]
+fn pages_that_cannot_be_made_writable_refuse_all() {
+    beside(
+        || {
+            child::block(libc::SIGTRAP);
+            sleep();
+        },
+        || {
+            child::refuse(libc::SYS_mprotect, Some(libc::PROT_EXEC as u32), libc::EACCES);
+            let (applied, refused) = sites::apply(sites::all().iter().map(Site::arm));
+            let count = sites::all().len();
+            assert_eq!(applied, Ok(Applied { changed: 0, already: 0, refused: count }));
+            assert!(refused.iter().all(|(_, why)| *why == Refusal::Blocked));
+            assert!(sites::all().iter().all(|site| site.pass() == 0));
+        },
+    );
+}

@@ -1,0 +1,182 @@
+//! What a recording of mote says of itself: its journal, indexed.
+
+use crate::problem::{Fault, Problem, Problems};
+use mote_clock::{Disorder, Sample, Timeline};
+use mote_journal::{ClockSample, Contents, EventSource, Fact, Process, Session, Summary};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+/// A journal, indexed for lookups by thread and time.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// How the recording was made.
+    pub session: Option<Session>,
+    /// What it came to; `None`: it was cut short.
+    pub summary: Option<Summary>,
+    /// Processes in the order in which they joined.
+    pub processes: Vec<Process>,
+    /// Events and where they come from.
+    pub events: Vec<EventSource>,
+    /// Problems that the recorder saw, in words.
+    pub problems: Vec<String>,
+    samples: Vec<Sample>,
+    frequency: u64,
+    threads: HashMap<u32, Vec<Named>>,
+}
+
+/// A thread's name from some moment on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// From when, in nanoseconds since 1970.
+    pub from: i64,
+    /// The process.
+    pub pid: u32,
+    /// The name.
+    pub name: String,
+}
+
+impl Facts {
+    /// The journal of the trace in `dir`, looked for there and in the directories above it up to `root`.
+    ///
+    /// A journal that cannot be read, or belongs to another trace than `uuid`, is a problem, and not used.
+    pub(crate) fn find(dir: &Path, root: &Path, uuid: Option<[u8; 16]>, problems: &mut Problems) -> Option<Facts> {
+        let above = dir.ancestors().take_while(|d| d.starts_with(root));
+        let path = above.map(journal_in).find(|path| path.is_file())?;
+        let mut note = |fault| problems.note(Problem { path: path.clone(), offset: None, fault, skipped: 0 });
+        let contents = match read(&path) {
+            Ok(contents) => contents,
+            Err(error) => {
+                note(Fault::Io(error));
+                return None;
+            }
+        };
+        if contents.skipped > 0 {
+            note(Fault::Journal { lines: contents.skipped });
+        }
+        let mut facts = Facts::default();
+        let mut named = Vec::new();
+        for fact in contents.facts {
+            facts.take(fact, &mut named);
+        }
+        if !facts.is_of(uuid) {
+            // A journal above several traces is of one of them: no problem for the others.
+            if journal_in(dir) == path {
+                note(Fault::ForeignJournal);
+            }
+            return None;
+        }
+        if let Err(disorder) = facts.sort_samples() {
+            note(Fault::Clock(disorder));
+        }
+        facts.index(named);
+        Some(facts)
+    }
+
+    fn take(&mut self, fact: Fact, named: &mut Vec<(u32, u64, u32, String)>) {
+        match fact {
+            Fact::Session(session) => {
+                self.frequency = session.frequency;
+                self.session = Some(session);
+            }
+            Fact::Clock(ClockSample { ticks, monotonic_ns, realtime_ns, error_ns }) => {
+                self.samples.push(Sample { ticks, monotonic_ns, realtime_ns, error_ns });
+            }
+            Fact::Process(process) => self.processes.push(process),
+            Fact::Thread { tid, pid, at, name } => named.push((tid, at, pid, name)),
+            Fact::Event(event) => self.events.push(event),
+            Fact::Problem { text, .. } => self.problems.push(text),
+            Fact::End(summary) => self.summary = Some(summary),
+            _ => {}
+        }
+    }
+
+    /// Whether the session's id is that of the trace; a missing one fits all.
+    fn is_of(&self, uuid: Option<[u8; 16]>) -> bool {
+        let (Some(uuid), Some(session)) = (uuid, &self.session) else { return true };
+        let own: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        session.uuid.replace('-', "").eq_ignore_ascii_case(&own)
+    }
+
+    /// Keeps the samples up to the first that does not fit.
+    fn sort_samples(&mut self) -> Result<(), Disorder> {
+        let checked = match Timeline::new(&self.samples, self.frequency) {
+            Ok(_) | Err(Disorder::Empty) => return Ok(()),
+            Err(disorder) => disorder,
+        };
+        let good = match checked {
+            Disorder::Ticks(at) | Disorder::Monotonic(at) => at,
+            _ => 0,
+        };
+        self.samples.truncate(good);
+        Err(checked)
+    }
+
+    fn index(&mut self, named: Vec<(u32, u64, u32, String)>) {
+        let mut threads: HashMap<u32, Vec<Named>> = HashMap::new();
+        let line = self.timeline();
+        let ns = |ticks| line.map_or(i64::MIN, |line| i64::try_from(line.realtime_ns(ticks)).unwrap_or(i64::MAX));
+        for (tid, at, pid, name) in named {
+            threads.entry(tid).or_default().push(Named { from: ns(at), pid, name });
+        }
+        for names in threads.values_mut() {
+            names.sort_by_key(|named| named.from);
+        }
+        self.threads = threads;
+    }
+
+    /// The line from ticks to time through the clock samples; `None` without any.
+    #[must_use]
+    pub fn timeline(&self) -> Option<Timeline<'_>> {
+        Timeline::new(&self.samples, self.frequency).ok()
+    }
+
+    /// The name that thread `tid` has at `time`, and until when; before its first name, that.
+    #[must_use]
+    pub fn thread(&self, tid: u32, time: i64) -> Option<(&Named, i64)> {
+        let names = self.threads.get(&tid)?;
+        let next = names.partition_point(|named| named.from <= time).max(1);
+        let until = names.get(next).map_or(i64::MAX, |named| named.from);
+        names.get(next - 1).map(|named| (named, until))
+    }
+}
+
+fn journal_in(dir: &Path) -> PathBuf {
+    dir.join(mote_journal::DIRECTORY).join(mote_journal::FILE)
+}
+
+fn read(path: &Path) -> io::Result<Contents> {
+    mote_journal::read(BufReader::new(File::open(path)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(lines: &[Fact]) -> Facts {
+        let mut facts = Facts::default();
+        let mut named = Vec::new();
+        for fact in lines {
+            facts.take(fact.clone(), &mut named);
+        }
+        facts.sort_samples().expect("samples in order");
+        facts.index(named);
+        facts
+    }
+
+    fn sample(ticks: u64) -> Fact {
+        Fact::Clock(ClockSample { ticks, monotonic_ns: ticks, realtime_ns: ticks + 1_000_000, error_ns: 0 })
+    }
+
+    #[test]
+    fn a_thread_id_that_is_used_again_has_its_name_of_the_time() {
+        let name = |at, name: &str| Fact::Thread { tid: 7, pid: 1, at, name: name.to_owned() };
+        let facts = facts(&[sample(0), name(500, "late"), name(100, "early"), sample(1000)]);
+        let at = |ticks| facts.thread(7, 1_000_000 + ticks).map(|(named, until)| (named.name.as_str(), until));
+        assert_eq!(at(50), Some(("early", 1_000_500)));
+        assert_eq!(at(499), Some(("early", 1_000_500)));
+        assert_eq!(at(500), Some(("late", i64::MAX)));
+        assert_eq!(facts.thread(8, 0), None);
+    }
+}

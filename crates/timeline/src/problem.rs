@@ -1,0 +1,150 @@
+//! What can be wrong with a recording.
+
+use mote_clock::Disorder;
+use mote_ctf::{DecodeError, MetadataError};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why a recording cannot be opened at all.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The directory or file cannot be read.
+    #[error("cannot read {}: {error}", .path.display())]
+    Unreadable {
+        /// What was to be read.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A file, or something else.
+    #[error("{} is not a directory; give the directory that holds the trace", .path.display())]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Nothing that looks like a trace.
+    #[error("no trace in {}: no file called `metadata` in it or below it; {has}", .dir.display())]
+    NoTrace {
+        /// Where it was looked for.
+        dir: PathBuf,
+        /// What is there, in words.
+        has: String,
+    },
+    /// The metadata of the only trace is broken.
+    #[error("cannot understand {}: {error}", .path.display())]
+    Metadata {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: MetadataError,
+    },
+}
+
+/// Something wrong with a part of a recording; the rest is readable.
+#[derive(Debug)]
+pub struct Problem {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it, in bytes; `None`: as a whole.
+    pub offset: Option<u64>,
+    /// What is wrong.
+    pub fault: Fault,
+    /// Bytes passed over because of it, where known.
+    pub skipped: u64,
+}
+
+/// Kinds of [`Problem`]s.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A packet or event that cannot be decoded.
+    #[error("{}", .0.kind)]
+    Packet(DecodeError),
+    /// The file ends before its last packet does.
+    #[error("the file ends inside a packet, {missing} bytes early")]
+    CutShort {
+        /// Bytes that are not there.
+        missing: u64,
+    },
+    /// A packet that would take too much memory.
+    #[error("a packet of {bytes} bytes is larger than the limit of {}", crate::file::MAX_PACKET_BYTES)]
+    TooLarge {
+        /// Its size.
+        bytes: u64,
+    },
+    /// An event is later than the end of its packet, so its time or the packet's is wrong.
+    #[error("an event is later than the end of its packet; times in this packet may be wrong")]
+    LateEvent,
+    /// The file cannot be read.
+    #[error("cannot be read: {0}")]
+    Io(io::Error),
+    /// The metadata of one of several traces is broken.
+    #[error("cannot be understood, so this trace is left out: {0}")]
+    Metadata(MetadataError),
+    /// Clock samples of the journal do not fit together.
+    #[error("{0}; times after it are less exact")]
+    Clock(Disorder),
+    /// The journal is of another trace.
+    #[error("it is the journal of another trace, and not used")]
+    ForeignJournal,
+    /// Lines of the journal that mean nothing.
+    #[error("{lines} lines are broken or of a newer version")]
+    Journal {
+        /// How many.
+        lines: usize,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(offset) = self.offset {
+            write!(f, ", byte {offset}")?;
+        }
+        write!(f, ": {}", self.fault)?;
+        if self.skipped > 0 {
+            write!(f, "; {} bytes passed over", self.skipped)?;
+        }
+        Ok(())
+    }
+}
+
+/// Problems, as many as a person would read; of the others the number.
+#[derive(Debug, Default)]
+pub struct Problems {
+    list: Vec<Problem>,
+    more: u64,
+}
+
+impl Problems {
+    const KEPT: usize = 100;
+
+    pub(crate) fn note(&mut self, problem: Problem) {
+        if self.list.len() < Problems::KEPT {
+            self.list.push(problem);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// The first hundred.
+    #[must_use]
+    pub fn list(&self) -> &[Problem] {
+        &self.list
+    }
+
+    /// How many others there were.
+    #[must_use]
+    pub fn more(&self) -> u64 {
+        self.more
+    }
+
+    /// Nothing is wrong.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}

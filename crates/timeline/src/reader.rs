@@ -1,0 +1,312 @@
+//! Reads one stream: from packet to packet, over gaps, and in each from event to event.
+//!
+//! # Where the next packet is
+//! Behind this one, says its header. If there is no packet there (the size was damaged), or the file ends earlier, the next
+//! magic number behind the last byte that made sense is taken, if a whole header follows it.
+
+use crate::clock::Clock;
+use crate::context::Context;
+use crate::file::{MAX_PACKET_BYTES, PacketFile};
+use crate::loss::{Counters, Loss};
+use crate::problem::{Fault, Problem, Problems};
+use crate::trace::{ClassId, Source, Stream};
+use crate::Range;
+use mote_ctf::model::StreamClass;
+use mote_ctf::{Cursor, DecodeError, DecodeFault, Event, Fields, PacketHeader};
+use mote_layout::packet::STREAM_SHARED;
+use std::io;
+
+/// Bytes that are read to see a packet's header.
+const PREFIX: usize = 4 << 10;
+/// Longest header that is believed.
+const PREFIX_MAX: usize = 1 << 20;
+/// How many magic numbers are tried before a damaged stream is given up.
+const TRIES: usize = 10_000;
+
+/// What the reader points to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Head {
+    Event,
+    Loss,
+}
+
+/// The reader of a stream.
+#[derive(Debug)]
+pub(crate) struct Reader<'t> {
+    pub(crate) source: &'t Source,
+    pub(crate) stream: &'t Stream,
+    pub(crate) index: usize,
+    /// Of the head, nanoseconds since 1970.
+    pub(crate) time: i64,
+    pub(crate) head: Head,
+    pub(crate) loss: Loss,
+    pub(crate) cpu: Option<u32>,
+    /// See [`Source::epoch`].
+    pub(crate) epoch: i64,
+    file: PacketFile,
+    cursor: Cursor,
+    clock: Clock<'t>,
+    range: Range,
+    /// Index of the stream class, and the id of its first event class.
+    class: Option<usize>,
+    first_class: u32,
+    counters: Counters,
+    /// The cursor is in a packet.
+    inside: bool,
+    /// Where the packet begins, and where the next should.
+    packet: u64,
+    next: u64,
+    /// Behind the last byte that made sense: where to search if there is no packet at `next`.
+    sound: u64,
+    /// Last moment of the packet, raw.
+    end: u64,
+}
+
+/// What begins.
+enum Begun {
+    Packet,
+    Skipped,
+    End,
+}
+
+impl<'t> Reader<'t> {
+    pub(crate) fn open(source: &'t Source, stream: &'t Stream, index: usize, range: Range) -> io::Result<Reader<'t>> {
+        Ok(Reader {
+            source,
+            stream,
+            index,
+            time: i64::MIN,
+            head: Head::Event,
+            loss: Loss::default(),
+            cpu: None,
+            epoch: 0,
+            file: PacketFile::open(&stream.path)?,
+            cursor: Cursor::new(),
+            clock: Clock::None,
+            range,
+            class: None,
+            first_class: 0,
+            counters: Counters::default(),
+            inside: false,
+            packet: 0,
+            next: 0,
+            sound: 0,
+            end: u64::MAX,
+        })
+    }
+
+    /// Steps to the next entry in the range; `false` at the end.
+    #[inline]
+    pub(crate) fn advance(&mut self, problems: &mut Problems) -> bool {
+        loop {
+            if self.inside {
+                match self.cursor.advance(&self.source.schema, self.file.bytes()) {
+                    Ok(true) if self.accept(problems) => return true,
+                    Ok(true) => {}
+                    Ok(false) => self.leave(problems),
+                    Err(error) => self.damaged(error, problems),
+                }
+            } else {
+                match self.begin(problems) {
+                    Begun::Packet if self.head == Head::Loss => return true,
+                    Begun::Packet | Begun::Skipped => {}
+                    Begun::End => return false,
+                }
+            }
+        }
+    }
+
+    /// Whether the event is in the range.
+    #[inline]
+    fn accept(&mut self, problems: &mut Problems) -> bool {
+        let ticks = self.cursor.timestamp();
+        self.time = self.clock.ns(ticks);
+        self.head = Head::Event;
+        if ticks > self.end {
+            self.end = u64::MAX;
+            self.note(problems, self.packet + self.cursor.bit() / 8, Fault::LateEvent, 0);
+        }
+        if self.time > self.range.to {
+            // The next packet's header tells whether there is more.
+            self.inside = false;
+            return false;
+        }
+        self.time >= self.range.from
+    }
+
+    /// The packet is read.
+    fn leave(&mut self, problems: &mut Problems) {
+        self.inside = false;
+        self.sound = self.packet + self.cursor.bit().div_ceil(8);
+        self.check_end(problems);
+    }
+
+    /// The rest of the packet is unreadable.
+    fn damaged(&mut self, error: DecodeError, problems: &mut Problems) {
+        self.inside = false;
+        let at = self.packet + error.bit / 8;
+        self.sound = at.max(self.packet + 1);
+        if error.kind == DecodeFault::Truncated {
+            self.check_end(problems);
+        } else {
+            let end = self.next.min(self.file.size());
+            self.note(problems, at, Fault::Packet(error), end.saturating_sub(at));
+        }
+    }
+
+    /// The packet should have ended in the file.
+    fn check_end(&mut self, problems: &mut Problems) {
+        let missing = self.next.saturating_sub(self.file.size());
+        if missing > 0 {
+            self.note(problems, self.sound.min(self.file.size()), Fault::CutShort { missing }, 0);
+        }
+    }
+
+    #[cold]
+    fn note(&self, problems: &mut Problems, offset: u64, fault: Fault, skipped: u64) {
+        problems.note(Problem { path: self.stream.path.clone(), offset: Some(offset), fault, skipped });
+    }
+
+    /// Goes to the next packet.
+    fn begin(&mut self, problems: &mut Problems) -> Begun {
+        match self.begin_or_fail(problems) {
+            Ok(begun) => begun,
+            Err(error) => {
+                self.note(problems, self.next, Fault::Io(error), 0);
+                self.next = u64::MAX;
+                self.sound = u64::MAX;
+                Begun::End
+            }
+        }
+    }
+
+    fn begin_or_fail(&mut self, problems: &mut Problems) -> io::Result<Begun> {
+        let size = self.file.size();
+        if self.next >= size {
+            // Exactly at the end is good; beyond it the size was a lie, or the file was cut.
+            let found = if self.next > size { self.resync(self.sound)? } else { None };
+            let Some(next) = found else { return Ok(Begun::End) };
+            self.next = next;
+        }
+        let header = match self.header(self.next)? {
+            Ok(header) => header,
+            Err(error) => {
+                let from = self.sound.min(self.next).max(self.packet) + 1;
+                let found = self.resync(from)?;
+                let behind = found.unwrap_or(size).saturating_sub(self.next);
+                self.note(problems, self.next, Fault::Packet(error), behind);
+                self.next = found.unwrap_or(size);
+                self.sound = self.next;
+                return Ok(if found.is_some() { Begun::Skipped } else { Begun::End });
+            }
+        };
+        self.enter(header, problems)
+    }
+
+    /// Looks for a packet from `from` on.
+    fn resync(&mut self, mut from: u64) -> io::Result<Option<u64>> {
+        for _ in 0..TRIES {
+            let Some(at) = self.file.find_magic(from)? else { return Ok(None) };
+            let left = self.file.size() - at;
+            if let Ok(header) = self.header(at)?
+                && header.packet_bytes().is_some_and(|bytes| bytes <= left)
+            {
+                return Ok(Some(at));
+            }
+            from = at + 1;
+        }
+        Ok(None)
+    }
+
+    /// Decodes the header of the packet at `at`.
+    fn header(&mut self, at: u64) -> io::Result<Result<PacketHeader, DecodeError>> {
+        let mut prefix = PREFIX;
+        loop {
+            self.file.load(at, prefix)?;
+            match self.cursor.begin(&self.source.schema, self.file.bytes()) {
+                Err(error)
+                    if error.kind == DecodeFault::Truncated
+                        && self.file.bytes().len() == prefix
+                        && prefix < PREFIX_MAX =>
+                {
+                    prefix *= 4;
+                }
+                result => return Ok(result),
+            }
+        }
+    }
+
+    /// Makes the packet with `header`, at `next`, the current one.
+    fn enter(&mut self, header: PacketHeader, problems: &mut Problems) -> io::Result<Begun> {
+        let left = self.file.size() - self.next;
+        let bytes = header.packet_bytes().unwrap_or(left);
+        self.packet = self.next;
+        self.next = self.packet.saturating_add(bytes);
+        self.sound = self.packet + header.header_bits.div_ceil(8);
+        self.set_class(&header);
+        let begin = header.timestamp_begin.map(|ticks| self.clock.ns(ticks));
+        let end = header.timestamp_end.map(|ticks| self.clock.ns(ticks));
+        if begin.is_some_and(|begin| begin > self.range.to) {
+            self.next = self.file.size();
+            return Ok(Begun::End);
+        }
+        let context = self.cursor.packet_context(&self.source.schema, self.file.bytes());
+        let until = end.or(begin).unwrap_or(self.time);
+        let loss = self.counters.note(&header, context, until);
+        if end.is_some_and(|end| end < self.range.from) {
+            return Ok(Begun::Skipped);
+        }
+        let content = header.content_bits.map_or(bytes, |bits| bits.div_ceil(8)).min(left);
+        if content > MAX_PACKET_BYTES {
+            self.note(problems, self.packet, Fault::TooLarge { bytes: content }, bytes.min(left));
+            return Ok(Begun::Skipped);
+        }
+        self.file.load(self.packet, usize::try_from(content).unwrap_or(usize::MAX))?;
+        self.end = header.timestamp_end.unwrap_or(u64::MAX);
+        self.inside = true;
+        self.head = Head::Event;
+        if let Some(loss) = loss {
+            self.time = begin.or(loss.since).unwrap_or(self.time).clamp(self.range.from, self.range.to);
+            self.loss = loss;
+            self.head = Head::Loss;
+        }
+        Ok(Begun::Packet)
+    }
+
+    /// Takes up the stream class and CPU of a packet.
+    fn set_class(&mut self, header: &PacketHeader) {
+        let class = self.source.schema.trace().streams.get(header.stream);
+        if self.class != Some(header.stream) {
+            self.class = Some(header.stream);
+            self.first_class = self.source.first_class.get(header.stream).copied().unwrap_or(0);
+            self.clock = class.map_or(Clock::None, |class| self.source.clock(class));
+            self.epoch = class.map_or(0, |class| self.source.epoch(class));
+        }
+        // The number of a ring that threads of all CPUs share is not that of a CPU.
+        let shared = self.source.facts.is_some() && class.is_some_and(|c| c.id == u64::from(STREAM_SHARED));
+        self.cpu = header.cpu_id.filter(|_| !shared);
+    }
+
+    #[inline]
+    pub(crate) fn class_id(&self) -> ClassId {
+        ClassId(self.first_class + self.cursor.event_index().unwrap_or(0) as u32)
+    }
+
+    #[inline]
+    pub(crate) fn event(&self) -> Option<Event<'_>> {
+        self.cursor.event(&self.source.schema, self.file.bytes())
+    }
+
+    pub(crate) fn packet_context(&self) -> Fields<'_> {
+        self.cursor.packet_context(&self.source.schema, self.file.bytes())
+    }
+
+    pub(crate) fn stream_class(&self) -> Option<&'t StreamClass> {
+        self.source.schema.trace().streams.get(self.class?)
+    }
+
+    #[inline]
+    pub(crate) fn context(&self) -> Option<&'t Context> {
+        self.source.contexts.get(self.class?)
+    }
+}

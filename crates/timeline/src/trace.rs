@@ -1,0 +1,196 @@
+//! An opened recording: everything about it but its events.
+
+use crate::clock::Clock;
+use crate::context::Context;
+use crate::discover::{self, Found, METADATA};
+use crate::facts::Facts;
+use crate::merge::Events;
+use crate::problem::{Fault, OpenError, Problem, Problems};
+use crate::record::Entry;
+use crate::Range;
+use mote_ctf::Schema;
+use mote_ctf::model::{EventClass, StreamClass};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A recording: one or more CTF traces.
+#[derive(Debug)]
+pub struct Trace {
+    sources: Vec<Source>,
+    streams: Vec<Stream>,
+    classes: Vec<ClassPlace>,
+    problems: Problems,
+}
+
+/// One CTF trace of the recording.
+#[derive(Debug)]
+pub struct Source {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// What its metadata says.
+    pub schema: Schema,
+    /// What its journal says, if mote wrote it.
+    pub facts: Option<Facts>,
+    pub(crate) contexts: Vec<Context>,
+    /// Of each stream class, the [`ClassId`] of its first event class.
+    pub(crate) first_class: Vec<u32>,
+}
+
+/// A data stream file.
+#[derive(Debug)]
+pub struct Stream {
+    /// The file.
+    pub path: PathBuf,
+    /// Its path in the recording, for people.
+    pub label: String,
+    /// Index of its trace in [`Trace::sources`].
+    pub source: usize,
+}
+
+/// Number of an event class: dense, from 0, over all classes of all traces of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(pub u32);
+
+/// Where a class stands.
+#[derive(Clone, Copy, Debug)]
+struct ClassPlace {
+    source: usize,
+    stream: usize,
+    event: usize,
+}
+
+impl Trace {
+    /// Opens the recording in `dir`: finds its traces, reads metadata and journal.
+    ///
+    /// # Errors
+    /// There is no trace, or none whose metadata can be understood. If some can, the others are problems.
+    pub fn open(dir: &Path) -> Result<Trace, OpenError> {
+        let mut trace =
+            Trace { sources: Vec::new(), streams: Vec::new(), classes: Vec::new(), problems: Problems::default() };
+        let mut failed = None;
+        for found in discover::traces(dir)? {
+            match read_schema(&found.dir) {
+                Ok(schema) => trace.add(dir, found, schema),
+                Err(error) => {
+                    trace.problems.extend(&error);
+                    failed = failed.or(Some(error));
+                }
+            }
+        }
+        match failed {
+            Some(error) if trace.sources.is_empty() => Err(error),
+            _ => Ok(trace),
+        }
+    }
+
+    fn add(&mut self, root: &Path, found: Found, schema: Schema) {
+        let source = self.sources.len();
+        let mut first_class = Vec::new();
+        for (stream, class) in schema.trace().streams.iter().enumerate() {
+            first_class.push(u32::try_from(self.classes.len()).unwrap_or(u32::MAX));
+            self.classes.extend((0..class.events.len()).map(|event| ClassPlace { source, stream, event }));
+        }
+        for path in found.streams {
+            let label = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            self.streams.push(Stream { path, label, source });
+        }
+        let facts = Facts::find(&found.dir, root, schema.trace().uuid, &mut self.problems);
+        let contexts = schema.trace().streams.iter().map(Context::new).collect();
+        self.sources.push(Source { dir: found.dir, schema, facts, contexts, first_class });
+    }
+
+    /// Its CTF traces, by path.
+    #[must_use]
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// Its data stream files, by trace and path.
+    #[must_use]
+    pub fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// Number of event classes; their ids are below it.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// The event class `id` with its stream class; `None` if it is of another recording.
+    #[must_use]
+    pub fn class(&self, id: ClassId) -> Option<(&StreamClass, &EventClass)> {
+        let place = self.classes.get(id.0 as usize)?;
+        let stream = self.sources.get(place.source)?.schema.trace().streams.get(place.stream)?;
+        Some((stream, stream.events.get(place.event)?))
+    }
+
+    /// What was wrong when it was opened.
+    #[must_use]
+    pub fn problems(&self) -> &Problems {
+        &self.problems
+    }
+
+    /// Goes through the events with times in `range`.
+    ///
+    /// # Cost
+    /// Opens all stream files and reads the first packet in the range of each.
+    #[must_use]
+    pub fn events(&self, range: Range) -> Events<'_> {
+        Events::new(self, range)
+    }
+
+    /// Time of the first event, in nanoseconds since 1970; `None` if there is none.
+    ///
+    /// # Cost
+    /// As [`Trace::events`].
+    #[must_use]
+    pub fn start(&self) -> Option<i64> {
+        let mut events = self.events(Range::ALL);
+        loop {
+            if let Entry::Event(record) = events.next()? {
+                return Some(record.time());
+            }
+        }
+    }
+}
+
+impl Source {
+    /// The clock of a stream class.
+    pub(crate) fn clock(&self, class: &StreamClass) -> Clock<'_> {
+        let Some(clock) = self.schema.trace().clock_of(class) else { return Clock::None };
+        match self.facts.as_ref().and_then(Facts::timeline) {
+            Some(line) => Clock::Samples {
+                cursor: mote_clock::Cursor::new(line),
+                epoch: i64::try_from(line.epoch_offset_ns()).unwrap_or(0),
+            },
+            None => Clock::Ctf(clock.scale()),
+        }
+    }
+
+    /// What lies between the trace's clock and 1970, in nanoseconds: times less this are those of the clock itself, which
+    /// for mote and LTTng is `CLOCK_MONOTONIC`.
+    pub(crate) fn epoch(&self, class: &StreamClass) -> i64 {
+        let clock = self.schema.trace().clock_of(class).map_or(0, |clock| clock.scale().to_nanos(0));
+        let line = self.facts.as_ref().and_then(Facts::timeline);
+        line.map_or(clock, |line| i64::try_from(line.epoch_offset_ns()).unwrap_or(0))
+    }
+}
+
+impl Problems {
+    /// Notes the metadata of one of several traces.
+    fn extend(&mut self, error: &OpenError) {
+        let (path, fault) = match error {
+            OpenError::Metadata { path, error } => (path, Fault::Metadata(*error)),
+            OpenError::Unreadable { path, error } => (path, Fault::Io(error.kind().into())),
+            _ => return,
+        };
+        self.note(Problem { path: path.clone(), offset: None, fault, skipped: 0 });
+    }
+}
+
+fn read_schema(dir: &Path) -> Result<Schema, OpenError> {
+    let path = dir.join(METADATA);
+    let bytes = fs::read(&path).map_err(|error| OpenError::Unreadable { path: path.clone(), error })?;
+    Schema::parse(&bytes).map_err(|error| OpenError::Metadata { path, error })
+}

@@ -1,0 +1,46 @@
+//! Events as text, JSON and CSV.
+//!
+//! A [`Format`] appends to a buffer; [`pump`] drives the timeline through a [`Selection`] into a format and the buffer
+//! to a writer, in large pieces. Everything that is the same for all events of a class is rendered once, when the first
+//! of them comes.
+//!
+//! # Cost
+//! No allocation per event. Figures: bench `view`, cases `text` and `null`.
+#![forbid(unsafe_code)]
+
+pub mod civil;
+mod csv;
+mod digits;
+mod escape;
+mod glob;
+mod json;
+mod label;
+mod null;
+mod plan;
+mod pump;
+mod select;
+mod text;
+mod time;
+
+pub use csv::Csv;
+pub use glob::Glob;
+pub use json::Json;
+pub use null::Null;
+pub use pump::{Outcome, pump};
+pub use select::Selection;
+pub use text::Text;
+pub use time::TimeStyle;
+
+use mote_timeline::{LossRecord, Record};
+
+/// How events are printed.
+pub trait Format {
+    /// What stands before the first event.
+    fn begin(&mut self, _out: &mut Vec<u8>) {}
+
+    /// Appends an event, with a line end.
+    fn event(&mut self, out: &mut Vec<u8>, record: &Record<'_>);
+
+    /// Appends a loss, with a line end.
+    fn loss(&mut self, out: &mut Vec<u8>, loss: &LossRecord<'_>);
+}

@@ -1,0 +1,162 @@
+//! What is the same for all events of a class, rendered once.
+
+use mote_ctf::model::{ArrayClass, FieldClass, Length, StreamClass, EventClass, StructClass};
+use mote_ctf::{Event, Value};
+use mote_timeline::{ClassId, Record, Trace};
+
+/// The scopes of an event that are shown.
+#[derive(Debug)]
+pub(crate) struct Plan<'t> {
+    /// What stands before the fields.
+    pub(crate) head: Vec<u8>,
+    /// Common context.
+    pub(crate) common: Vec<Piece<'t>>,
+    /// Specific context.
+    pub(crate) specific: Vec<Piece<'t>>,
+    /// Payload.
+    pub(crate) payload: Vec<Piece<'t>>,
+    /// A member of a context is shown.
+    pub(crate) has_context: bool,
+}
+
+/// A member of a scope.
+#[derive(Debug)]
+pub(crate) struct Piece<'t> {
+    /// What stands before its value; `None`: the member is not shown.
+    pub(crate) lead: Option<Vec<u8>>,
+    pub(crate) class: &'t FieldClass,
+}
+
+/// How a format writes what comes before a member's value: its name, and whether it is the first of its group.
+pub(crate) type Lead = fn(name: &str, first: bool) -> Vec<u8>;
+
+/// The plans of a recording's event classes, made when they are needed.
+#[derive(Debug)]
+pub(crate) struct Plans<'t> {
+    trace: &'t Trace,
+    plans: Vec<Option<Plan<'t>>>,
+    head: fn(&EventClass, colour: bool) -> Vec<u8>,
+    lead: Lead,
+    colour: bool,
+}
+
+impl<'t> Plans<'t> {
+    pub(crate) fn new(
+        trace: &'t Trace,
+        head: fn(&EventClass, colour: bool) -> Vec<u8>,
+        lead: Lead,
+        colour: bool,
+    ) -> Plans<'t> {
+        let plans = (0..trace.classes()).map(|_| None).collect();
+        Plans { trace, plans, head, lead, colour }
+    }
+
+    /// The plan for the class of `record`.
+    #[inline]
+    pub(crate) fn of(&mut self, record: &Record<'_>) -> Option<&Plan<'t>> {
+        let id = record.class();
+        if self.plans.get(id.0 as usize)?.is_none() {
+            self.make(id, record);
+        }
+        self.plans.get(id.0 as usize)?.as_ref()
+    }
+
+    #[cold]
+    fn make(&mut self, id: ClassId, record: &Record<'_>) {
+        if let (Some((stream, event)), Some(place)) = (self.trace.class(id), self.plans.get_mut(id.0 as usize)) {
+            *place = Some(Plan::new(stream, event, record.identity_members(), self.lead, (self.head)(event, self.colour)));
+        }
+    }
+}
+
+impl<'t> Plan<'t> {
+    fn new(
+        stream: &'t StreamClass,
+        event: &'t EventClass,
+        identity: [Option<usize>; 2],
+        lead: Lead,
+        head: Vec<u8>,
+    ) -> Plan<'t> {
+        let mut first = true;
+        let common = pieces(stream.common_context.as_ref(), &identity, lead, &mut first);
+        let specific = pieces(event.specific_context.as_ref(), &[], lead, &mut first);
+        let has_context = !first;
+        first = true;
+        let payload = pieces(event.payload.as_ref(), &[], lead, &mut first);
+        Plan { head, common, specific, payload, has_context }
+    }
+}
+
+/// The members of a scope without those in `hidden` and without lengths that a later member shows anyway.
+fn pieces<'t>(class: Option<&'t StructClass>, hidden: &[Option<usize>], lead: Lead, first: &mut bool) -> Vec<Piece<'t>> {
+    let Some(class) = class else { return Vec::new() };
+    let mut pieces = Vec::with_capacity(class.members.len());
+    for (index, member) in class.members.iter().enumerate() {
+        let shown = !hidden.contains(&Some(index)) && !is_length(class, index);
+        let lead = shown.then(|| lead(&member.name, std::mem::take(first)));
+        pieces.push(Piece { lead, class: &member.class });
+    }
+    pieces
+}
+
+/// Whether a member is only there to tell the length of the next one: its name begins with an underscore, as tracers
+/// name such members.
+fn is_length(class: &StructClass, index: usize) -> bool {
+    let (Some(member), Some(next)) = (class.members.get(index), class.members.get(index + 1)) else { return false };
+    let length = match &next.class {
+        FieldClass::Array(ArrayClass { length, .. }) => length,
+        FieldClass::Text(class) => &class.length,
+        FieldClass::Blob(class) => &class.length,
+        _ => return false,
+    };
+    match length {
+        Length::Dynamic(field) => member.name.starts_with('_') && field.path.last() == Some(&member.name),
+        Length::Static(_) => false,
+    }
+}
+
+/// A notation for values.
+pub(crate) trait Notation {
+    /// Appends the next of `values`, which are those of a field of `class`.
+    fn value<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, class: &FieldClass, values: &mut I);
+
+    /// Appends the shown members of both contexts.
+    fn context(out: &mut Vec<u8>, plan: &Plan<'_>, event: &Event<'_>) {
+        Self::scope(out, &plan.common, &mut event.common().values());
+        Self::scope(out, &plan.specific, &mut event.specific().values());
+    }
+
+    /// Appends the shown members of a scope.
+    #[inline]
+    fn scope<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, pieces: &[Piece<'_>], values: &mut I) {
+        for piece in pieces {
+            match &piece.lead {
+                Some(lead) => {
+                    out.extend_from_slice(lead);
+                    Self::value(out, piece.class, values);
+                }
+                None => skip(piece.class, values),
+            }
+        }
+    }
+}
+
+/// Takes the values of a field that is not shown.
+fn skip<'a, I: Iterator<Item = Value<'a>>>(class: &FieldClass, values: &mut I) {
+    match class {
+        FieldClass::Struct(class) => class.members.iter().for_each(|member| skip(&member.class, values)),
+        FieldClass::Array(ArrayClass { length: Length::Static(n), element, .. }) => {
+            (0..*n).for_each(|_| skip(element, values));
+        }
+        _ => match (class, values.next()) {
+            (FieldClass::Array(class), Some(Value::Count(n))) => (0..n).for_each(|_| skip(&class.element, values)),
+            (FieldClass::Optional(class), Some(Value::Count(1))) => skip(&class.class, values),
+            (FieldClass::Variant(class), Some(Value::Selected(index))) => {
+                if let Some(option) = class.options.get(index as usize) {
+                    skip(&option.class, values);
+                }
+            }
+            _ => {}
+        },
+    }
+}

@@ -1,0 +1,65 @@
+//! Drives events through selection and format to a writer.
+
+use crate::{Format, Selection};
+use mote_timeline::{Entry, Events};
+use std::io::{self, Write};
+
+/// The buffer is written when it holds so much.
+const FULL: usize = 256 << 10;
+
+/// So many events after the last write at the latest, what there is is written: rare events are shown as they are found.
+const PATIENCE: u32 = 1 << 16;
+
+/// What was shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Events shown.
+    pub shown: u64,
+    /// Events that were lost, as far as the packets that were read tell.
+    pub lost: u64,
+    /// Packets that are missing.
+    pub lost_packets: u64,
+}
+
+/// Prints the chosen `events`, at most `limit` of them.
+///
+/// # Errors
+/// As the writer; [`io::ErrorKind::BrokenPipe`] means that nobody wants more.
+pub fn pump<F: Format, W: Write>(
+    events: &mut Events<'_>,
+    selection: &Selection,
+    limit: Option<u64>,
+    format: &mut F,
+    to: &mut W,
+) -> io::Result<Outcome> {
+    let limit = limit.unwrap_or(u64::MAX);
+    let mut outcome = Outcome::default();
+    let mut out = Vec::with_capacity(FULL + (FULL >> 2));
+    let mut waited = 0_u32;
+    format.begin(&mut out);
+    while outcome.shown < limit
+        && let Some(entry) = events.next()
+    {
+        match entry {
+            Entry::Event(record) if selection.takes(&record) => {
+                outcome.shown += 1;
+                format.event(&mut out, &record);
+            }
+            Entry::Event(_) => {}
+            Entry::Loss(loss) => {
+                outcome.lost += loss.loss.events;
+                outcome.lost_packets += loss.loss.packets;
+                format.loss(&mut out, &loss);
+            }
+        }
+        waited += 1;
+        if out.len() >= FULL || waited >= PATIENCE {
+            to.write_all(&out)?;
+            out.clear();
+            waited = 0;
+        }
+    }
+    to.write_all(&out)?;
+    to.flush()?;
+    Ok(outcome)
+}

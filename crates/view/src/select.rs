@@ -1,0 +1,49 @@
+//! Which events are shown.
+
+use crate::glob::Glob;
+use mote_timeline::{ClassId, Record, Trace};
+
+/// A choice of events by provider, name and thread.
+///
+/// Several patterns of one kind mean "any of them"; different kinds must all fit. No pattern fits everything.
+#[derive(Debug)]
+pub struct Selection {
+    /// Verdicts on event classes, by [`ClassId`]; empty if all are chosen.
+    classes: Vec<bool>,
+    /// Thread ids; empty if all are chosen.
+    tids: Vec<u32>,
+}
+
+impl Selection {
+    /// The events of `trace` whose provider fits one of `providers`, whose name (or `provider:name`) fits one of `events`, and
+    /// which happened in one of `tids`.
+    #[must_use]
+    pub fn new(trace: &Trace, providers: &[Glob], events: &[Glob], tids: &[u32]) -> Selection {
+        let fits = |id: usize| {
+            let id = ClassId(u32::try_from(id).unwrap_or(u32::MAX));
+            trace.class(id).is_some_and(|(_, class)| {
+                let short = class.name.split_once(':').map_or(&*class.name, |(_, name)| name);
+                let event = |glob: &Glob| glob.matches(&class.name) || glob.matches(short);
+                (providers.is_empty() || providers.iter().any(|glob| glob.matches(class.provider())))
+                    && (events.is_empty() || events.iter().any(event))
+            })
+        };
+        let all = providers.is_empty() && events.is_empty();
+        let classes = if all { Vec::new() } else { (0..trace.classes()).map(fits).collect() };
+        Selection { classes, tids: tids.to_vec() }
+    }
+
+    /// Whether no event class of the trace is chosen, so that there is no need to look.
+    #[must_use]
+    pub fn is_hopeless(&self) -> bool {
+        !self.classes.is_empty() && !self.classes.contains(&true)
+    }
+
+    /// Whether `record` is chosen.
+    #[must_use]
+    #[inline]
+    pub fn takes(&self, record: &Record<'_>) -> bool {
+        (self.classes.is_empty() || self.classes.get(record.class().0 as usize).is_some_and(|chosen| *chosen))
+            && (self.tids.is_empty() || record.tid().is_some_and(|tid| self.tids.contains(&tid)))
+    }
+}

@@ -1,0 +1,274 @@
+//! Events for people: one line each.
+//!
+//! ```text
+//! [15:34:12.123456789] worker/4711        [001] net:packet_in: { len = 12, proto = "tcp" }
+//! [15:34:12.123457000] worker/4711        [001] net:slow: { prio = 3 }, { took = 17 }
+//! [15:34:12.130000000] *** 1234 events lost between 15:34:12.120000000 and 15:34:12.140000000 in stream_1 (ring_full 1234) ***
+//! ```
+//! Time, thread, CPU, event, context (if there is more of it than the thread), payload.
+
+use crate::digits;
+use crate::escape;
+use crate::label::Labels;
+use crate::plan::{Notation, Plans};
+use crate::time::{TimeStyle, Times};
+use crate::Format;
+use mote_ctf::Value;
+use mote_ctf::model::{Base, BitMapClass, EnumClass, EventClass, FieldClass, FloatClass, IntClass, Length, VariantClass};
+use mote_layout::Cause;
+use mote_timeline::{LossRecord, Record, Trace};
+use std::io::Write;
+
+/// Width of the column of threads: a name of 11 characters and a thread id of 6.
+const THREAD_WIDTH: usize = 18;
+
+/// Text, one line per event.
+#[derive(Debug)]
+pub struct Text<'t> {
+    plans: Plans<'t>,
+    labels: Labels,
+    times: Times,
+    colour: bool,
+}
+
+impl<'t> Text<'t> {
+    /// Prints events of `trace` with times in `style`; `colour` adds escape sequences for terminals.
+    #[must_use]
+    pub fn new(trace: &'t Trace, style: TimeStyle, colour: bool) -> Text<'t> {
+        let plans = Plans::new(trace, head, lead, colour);
+        Text { plans, labels: Labels::new(THREAD_WIDTH), times: Times::new(style), colour }
+    }
+}
+
+impl Format for Text<'_> {
+    #[inline]
+    fn event(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
+        let (Some(event), Some(plan)) = (record.event(), self.plans.of(record)) else { return };
+        out.push(b'[');
+        self.times.text(out, record);
+        out.extend_from_slice(b"] ");
+        out.extend_from_slice(self.labels.of(record));
+        cpu(out, record.cpu());
+        out.extend_from_slice(&plan.head);
+        if plan.has_context {
+            Self::context(out, plan, &event);
+            out.extend_from_slice(b" }, ");
+        }
+        if plan.payload.iter().any(|piece| piece.lead.is_some()) {
+            Self::scope(out, &plan.payload, &mut event.payload().values());
+            out.extend_from_slice(b" }\n");
+        } else {
+            out.extend_from_slice(b"{ }\n");
+        }
+    }
+
+    fn loss(&mut self, out: &mut Vec<u8>, loss: &LossRecord<'_>) {
+        let LossRecord { time, loss, stream, epoch } = *loss;
+        out.push(b'[');
+        self.times.moment(out, time, epoch);
+        out.extend_from_slice(if self.colour { b"] \x1b[31m*** " } else { b"] *** " });
+        let both = if loss.events > 0 && loss.packets > 0 { " and " } else { "" };
+        let number = |count: u64, what: &str| if count > 0 { format!("{count} {what}") } else { String::new() };
+        let _ = write!(out, "{}{both}{} lost between ", number(loss.events, "events"), number(loss.packets, "packets"));
+        match loss.since {
+            Some(since) => self.times.moment(out, since, epoch),
+            None => out.extend_from_slice(b"the start"),
+        }
+        out.extend_from_slice(b" and ");
+        self.times.moment(out, loss.until, epoch);
+        out.extend_from_slice(b" in ");
+        escape::escaped(out, stream.label.as_bytes());
+        let mut sign = " (";
+        for (cause, count) in Cause::ALL.iter().zip(loss.causes).filter(|(_, count)| *count > 0) {
+            let _ = write!(out, "{sign}{} {count}", cause.name());
+            sign = ", ";
+        }
+        out.extend_from_slice(if sign == ", " { b") ***" } else { b" ***" });
+        out.extend_from_slice(if self.colour { b"\x1b[0m\n" } else { b"\n" });
+    }
+}
+
+/// ` net:packet_in: `
+fn head(class: &EventClass, colour: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.extend_from_slice(if colour { b" \x1b[36m" } else { b" " });
+    escape::escaped(&mut out, class.name.as_bytes());
+    out.extend_from_slice(if colour { b"\x1b[0m: " } else { b": " });
+    out
+}
+
+/// `{ a = ` or `, b = `
+fn lead(name: &str, first: bool) -> Vec<u8> {
+    let mut out = if first { b"{ ".to_vec() } else { b", ".to_vec() };
+    escape::escaped(&mut out, name.as_bytes());
+    out.extend_from_slice(b" = ");
+    out
+}
+
+/// ` [001]`
+#[inline]
+fn cpu(out: &mut Vec<u8>, cpu: Option<u32>) {
+    match cpu {
+        Some(cpu) if cpu < 1000 => {
+            let [.., a, b, c] = digits::nine(cpu);
+            out.extend_from_slice(&[b' ', b'[', a, b, c, b']']);
+        }
+        Some(cpu) => {
+            out.extend_from_slice(b" [");
+            digits::decimal(out, cpu);
+            out.push(b']');
+        }
+        None => out.extend_from_slice(b" [---]"),
+    }
+}
+
+impl Notation for Text<'_> {
+    #[inline]
+    fn value<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, class: &FieldClass, values: &mut I) {
+        match class {
+            FieldClass::Int(IntClass { base: Base::Decimal, .. }) => match values.next() {
+                Some(Value::U64(value)) => digits::decimal(out, value),
+                Some(Value::I64(value)) => digits::decimal(out, value),
+                _ => out.push(b'?'),
+            },
+            _ => other(out, class, values),
+        }
+    }
+}
+
+/// Values that are not decimal integers.
+fn other<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, class: &FieldClass, values: &mut I) {
+    match class {
+        FieldClass::Struct(class) => {
+            for (index, member) in class.members.iter().enumerate() {
+                out.extend_from_slice(if index == 0 { b"{ " } else { b", " });
+                escape::escaped(out, member.name.as_bytes());
+                out.extend_from_slice(b" = ");
+                Text::value(out, &member.class, values);
+            }
+            out.extend_from_slice(if class.members.is_empty() { b"{ }" } else { b" }" });
+        }
+        FieldClass::Array(class) => {
+            let length = match class.length {
+                Length::Static(length) => length,
+                Length::Dynamic(_) => count(values),
+            };
+            out.push(b'[');
+            for index in 0..length {
+                if index > 0 {
+                    out.extend_from_slice(b", ");
+                }
+                Text::value(out, &class.element, values);
+            }
+            out.push(b']');
+        }
+        FieldClass::Optional(class) if count(values) > 0 => Text::value(out, &class.class, values),
+        FieldClass::Optional(_) => out.extend_from_slice(b"none"),
+        FieldClass::Variant(class) => variant(out, class, values),
+        _ => leaf(out, class, values.next()),
+    }
+}
+
+fn count<'a>(values: &mut impl Iterator<Item = Value<'a>>) -> u64 {
+    match values.next() {
+        Some(Value::Count(count)) => u64::from(count),
+        _ => 0,
+    }
+}
+
+/// `{ option = value }`
+fn variant<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, class: &VariantClass, values: &mut I) {
+    let chosen = match values.next() {
+        Some(Value::Selected(index)) => class.options.get(index as usize),
+        _ => None,
+    };
+    let Some(option) = chosen else { return out.push(b'?') };
+    out.extend_from_slice(b"{ ");
+    if !option.name.is_empty() {
+        escape::escaped(out, option.name.as_bytes());
+        out.extend_from_slice(b" = ");
+    }
+    Text::value(out, &option.class, values);
+    out.extend_from_slice(b" }");
+}
+
+fn leaf(out: &mut Vec<u8>, class: &FieldClass, value: Option<Value<'_>>) {
+    match (value, class) {
+        (Some(Value::U64(value)), FieldClass::BitMap(class)) => bit_map(out, class, value),
+        (Some(Value::U64(value)), FieldClass::Enum(class)) => {
+            labels(out, class, value.into());
+            digits::decimal(out, value);
+            out.push(b')');
+        }
+        (Some(Value::I64(value)), FieldClass::Enum(class)) => {
+            labels(out, class, value.into());
+            digits::decimal(out, value);
+            out.push(b')');
+        }
+        (Some(Value::U64(value)), FieldClass::Int(class)) => in_base(out, value, class),
+        (Some(Value::I64(value)), FieldClass::Int(class)) => {
+            let unused = 64 - class.size.clamp(1, 64);
+            in_base(out, (value.cast_unsigned() << unused) >> unused, class);
+        }
+        (Some(Value::F64(value)), FieldClass::Float(FloatClass { size: 64, .. })) => {
+            let _ = write!(out, "{value:?}");
+        }
+        (Some(Value::F64(value)), _) => {
+            let _ = write!(out, "{:?}", value as f32);
+        }
+        (Some(Value::Bool(value)), _) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+        (Some(Value::Str(text)), FieldClass::String(class)) => escape::quoted(out, &escape::utf8(text, class.encoding)),
+        (Some(Value::Str(text)), FieldClass::Text(class)) => escape::quoted(out, &escape::utf8(text, class.encoding)),
+        (Some(Value::Bytes(bytes)), _) => {
+            out.push(b'<');
+            digits::bytes(out, bytes);
+            out.push(b'>');
+        }
+        _ => out.push(b'?'),
+    }
+}
+
+/// `RED (`, or `<unknown> (`; several labels with `|` between.
+fn labels(out: &mut Vec<u8>, class: &EnumClass, value: i128) {
+    let start = out.len();
+    for label in class.labels(value) {
+        if out.len() > start {
+            out.push(b'|');
+        }
+        escape::escaped(out, label.as_bytes());
+    }
+    if out.len() == start {
+        out.extend_from_slice(b"<unknown>");
+    }
+    out.extend_from_slice(b" (");
+}
+
+/// `A|B (0x3)`, or `0x3` without names.
+fn bit_map(out: &mut Vec<u8>, class: &BitMapClass, value: u64) {
+    let start = out.len();
+    for flag in &class.flags {
+        if (0..64).any(|bit| value >> bit & 1 == 1 && flag.ranges.iter().any(|r| r.contains(i128::from(bit)))) {
+            if out.len() > start {
+                out.push(b'|');
+            }
+            escape::escaped(out, flag.label.as_bytes());
+        }
+    }
+    let named = out.len() > start;
+    out.extend_from_slice(if named { b" (0x" } else { b"0x" });
+    digits::power_of_two(out, value, 4);
+    if named {
+        out.push(b')');
+    }
+}
+
+fn in_base(out: &mut Vec<u8>, value: u64, class: &IntClass) {
+    let (prefix, bits) = match class.base {
+        Base::Decimal => return digits::decimal(out, value),
+        Base::Binary => ("0b", 1),
+        Base::Octal => ("0", 3),
+        Base::Hexadecimal => ("0x", 4),
+    };
+    out.extend_from_slice(prefix.as_bytes());
+    digits::power_of_two(out, value, bits);
+}

@@ -1,0 +1,298 @@
+//! The control messages between a traced process and its session.
+//!
+//! Each message is one datagram of a `SOCK_SEQPACKET` socket: little-endian `u32` words, first the kind.
+//! Encoding and decoding need no allocation, so that both ends use the same code.
+//!
+//! ```text
+//! process                                       session
+//! Hello {how, pid, parent, comm}  + socket  ->            through the inherited mailbox, or
+//! Hello {...}                               ->            on a connection to the session's path
+//!                                           <-  Welcome {geometry} + memfd   |  Refused
+//! Events {count, descriptions}              ->            as often as needed
+//!                                           <-  Ids {count, id and on/off}
+//! Ready {sites, armed, failed, errno}       ->
+//!                                           <-  Stop                         at any time after
+//! ```
+//! A forked child says `Hello {how: Fork}` and waits for nothing: it has all it needs.
+#![no_std]
+#![forbid(unsafe_code)]
+
+use mote_ring::{Clock, Geometry, Mode};
+
+mod words;
+pub use words::{Reader, Writer};
+
+/// Version of this protocol and of the ring's layout.
+pub const VERSION: u32 = 1;
+
+/// Environment variable by which a process finds its session: `VERSION,FD,INODE,PATH`.
+pub const ENVIRONMENT: &str = "MOTE_SESSION";
+
+/// Longest message, in bytes.
+pub const MESSAGE_MAX: usize = 32 << 10;
+
+/// Set in a word of `Ids` when the event is to be recorded.
+pub const ID_ON: u32 = 1 << 31;
+
+/// How a process came to say hello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum How {
+    /// A program has started.
+    Start = 0,
+    /// A child of a traced process, which inherited everything.
+    Fork = 1,
+    /// More events of a process that is known: a library was loaded.
+    Library = 2,
+}
+
+/// First message of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// How it came.
+    pub how: How,
+    /// Process id as the process sees it.
+    pub pid: u32,
+    /// Its parent's.
+    pub parent: u32,
+    /// Name of the thread, NUL-terminated.
+    pub comm: [u8; 16],
+}
+
+/// What a process did with its event sites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// Event sites that it has.
+    pub sites: u32,
+    /// Sites that were switched on.
+    pub armed: u32,
+    /// Sites that should have been, and could not.
+    pub failed: u32,
+    /// Why the first of those failed, an error number, or 0.
+    pub errno: u32,
+}
+
+/// Why a session does not take a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Refusal {
+    /// It speaks another version.
+    Version = 0,
+    /// The session is ending.
+    Ending = 1,
+}
+
+/// A message, decoded. `Events` and `Ids` carry a tail that is read by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Message<'a> {
+    /// See [`Hello`].
+    Hello(Hello),
+    /// The channel's sizes; the memfd comes beside the message.
+    Welcome(Geometry),
+    /// The session does not want the process.
+    Refused(Refusal),
+    /// Descriptions of events, each NUL-terminated.
+    Events {
+        /// How many.
+        count: u32,
+        /// The texts.
+        texts: &'a [u8],
+    },
+    /// Ids of the events of the last `Events`, in order.
+    Ids(&'a [u8]),
+    /// See [`Ready`].
+    Ready(Ready),
+    /// Switch everything off; the session is ending.
+    Stop,
+}
+
+/// What is wrong with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// It is cut, or longer than its kind.
+    Length,
+    /// Nobody knows this kind.
+    Kind(u32),
+    /// The peer speaks another version.
+    Version(u32),
+    /// A word is out of bounds.
+    Value,
+}
+
+impl core::fmt::Display for Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Error::Length => write!(f, "message is cut or too long"),
+            Error::Kind(kind) => write!(f, "message is of unknown kind {kind}"),
+            Error::Version(version) => write!(
+                f,
+                "peer speaks version {version} of the protocol, not {VERSION}; build program and tool from the same version of mote"
+            ),
+            Error::Value => write!(f, "message holds a value that is out of bounds"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+const HELLO: u32 = 1;
+const WELCOME: u32 = 2;
+const REFUSED: u32 = 3;
+const EVENTS: u32 = 4;
+const IDS: u32 = 5;
+const READY: u32 = 6;
+const STOP: u32 = 7;
+
+impl Message<'_> {
+    /// Encodes into `buffer`, which must take [`MESSAGE_MAX`] bytes for the longest; answers the bytes
+    /// used, or `None` when it does not fit.
+    pub fn encode<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+        let mut to = Writer::new(buffer);
+        match self {
+            Message::Hello(hello) => {
+                to.words(&[HELLO, VERSION, hello.how as u32, hello.pid, hello.parent]);
+                to.bytes(&hello.comm);
+            }
+            Message::Welcome(g) => {
+                to.words(&[WELCOME, VERSION, g.cpus, g.shared, g.sub_bits, g.count_bits]);
+                to.words(&[g.mode as u32, g.clock as u32]);
+            }
+            Message::Refused(why) => to.words(&[REFUSED, *why as u32]),
+            Message::Events { count, texts } => {
+                to.words(&[EVENTS, *count]);
+                to.bytes(texts);
+            }
+            Message::Ids(ids) => {
+                to.words(&[IDS]);
+                to.bytes(ids);
+            }
+            Message::Ready(ready) => {
+                to.words(&[READY, ready.sites, ready.armed, ready.failed, ready.errno]);
+            }
+            Message::Stop => to.words(&[STOP]),
+        }
+        to.finish()
+    }
+
+    /// Decodes a message. Nothing in it is trusted.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn decode(bytes: &[u8]) -> Result<Message<'_>, Error> {
+        let mut from = Reader::new(bytes);
+        let message = match from.word()? {
+            HELLO => Message::Hello(hello(&mut from)?),
+            WELCOME => Message::Welcome(welcome(&mut from)?),
+            REFUSED => Message::Refused(match from.word()? {
+                0 => Refusal::Version,
+                1 => Refusal::Ending,
+                _ => return Err(Error::Value),
+            }),
+            EVENTS => Message::Events { count: from.word()?, texts: from.rest() },
+            IDS => Message::Ids(from.rest()),
+            READY => Message::Ready(Ready {
+                sites: from.word()?,
+                armed: from.word()?,
+                failed: from.word()?,
+                errno: from.word()?,
+            }),
+            STOP => Message::Stop,
+            kind => return Err(Error::Kind(kind)),
+        };
+        if from.rest().is_empty() { Ok(message) } else { Err(Error::Length) }
+    }
+}
+
+fn hello(from: &mut Reader<'_>) -> Result<Hello, Error> {
+    let version = from.word()?;
+    if version != VERSION {
+        return Err(Error::Version(version));
+    }
+    let how = match from.word()? {
+        0 => How::Start,
+        1 => How::Fork,
+        2 => How::Library,
+        _ => return Err(Error::Value),
+    };
+    Ok(Hello { how, pid: from.word()?, parent: from.word()?, comm: from.array()? })
+}
+
+fn welcome(from: &mut Reader<'_>) -> Result<Geometry, Error> {
+    let version = from.word()?;
+    if version != VERSION {
+        return Err(Error::Version(version));
+    }
+    let geometry = Geometry {
+        cpus: from.word()?,
+        shared: from.word()?,
+        sub_bits: from.word()?,
+        count_bits: from.word()?,
+        mode: match from.word()? {
+            0 => Mode::Discard,
+            1 => Mode::Overwrite,
+            _ => return Err(Error::Value),
+        },
+        clock: match from.word()? {
+            0 => Clock::Tsc,
+            1 => Clock::Monotonic,
+            _ => return Err(Error::Value),
+        },
+    };
+    geometry.check().map_err(|_| Error::Value)
+}
+
+/// The ids in the tail of [`Message::Ids`].
+pub fn ids(tail: &[u8]) -> impl Iterator<Item = u32> {
+    tail.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+}
+
+/// The descriptions in the tail of [`Message::Events`], each with its NUL; a last one without NUL is left out.
+pub fn texts(tail: &[u8]) -> impl Iterator<Item = &[u8]> {
+    tail.split_inclusive(|byte| *byte == 0).filter(|text| text.last() == Some(&0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there_and_back(message: Message<'_>) {
+        let mut buffer = [0; 256];
+        let bytes = message.encode(&mut buffer).expect("it fits");
+        assert_eq!(Message::decode(bytes), Ok(message));
+        for end in 0..bytes.len() {
+            let _ = Message::decode(&bytes[..end]);
+        }
+    }
+
+    #[test]
+    fn messages_are_read_back() {
+        let geometry = Geometry {
+            cpus: 2,
+            shared: 2,
+            sub_bits: 20,
+            count_bits: 5,
+            mode: Mode::Overwrite,
+            clock: Clock::Monotonic,
+        };
+        there_and_back(Message::Hello(Hello { how: How::Fork, pid: 7, parent: 1, comm: [b'x'; 16] }));
+        there_and_back(Message::Welcome(geometry));
+        there_and_back(Message::Refused(Refusal::Ending));
+        there_and_back(Message::Events { count: 2, texts: b"a\0b\0" });
+        there_and_back(Message::Ids(&[1, 0, 0, 0x80]));
+        there_and_back(Message::Ready(Ready { sites: 3, armed: 2, failed: 1, errno: 13 }));
+        there_and_back(Message::Stop);
+    }
+
+    #[test]
+    fn hostile_messages_are_refused() {
+        assert_eq!(Message::decode(&[]), Err(Error::Length));
+        assert_eq!(Message::decode(&[99, 0, 0, 0]), Err(Error::Kind(99)));
+        assert_eq!(Message::decode(&[7, 0, 0, 0, 1]), Err(Error::Length));
+        let mut welcome = [0u8; 32];
+        welcome[0] = 2;
+        welcome[4] = 1;
+        assert_eq!(Message::decode(&welcome), Err(Error::Value));
+    }
+}

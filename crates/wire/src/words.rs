@@ -1,0 +1,75 @@
+//! Little-endian words in a byte buffer, with every bound checked.
+
+use crate::Error;
+
+/// Puts words and bytes into a buffer; notes when it is too small instead of failing at once.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    buffer: &'a mut [u8],
+    len: usize,
+    overflow: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// Writes from the start of `buffer`.
+    pub fn new(buffer: &'a mut [u8]) -> Writer<'a> {
+        Writer { buffer, len: 0, overflow: false }
+    }
+
+    /// Puts words.
+    pub fn words(&mut self, words: &[u32]) {
+        for word in words {
+            self.bytes(&word.to_le_bytes());
+        }
+    }
+
+    /// Puts bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        match self.buffer.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
+            Some(to) => {
+                to.copy_from_slice(bytes);
+                self.len += bytes.len();
+            }
+            None => self.overflow = true,
+        }
+    }
+
+    /// What was written, or `None` when something did not fit.
+    pub fn finish(self) -> Option<&'a [u8]> {
+        if self.overflow { None } else { self.buffer.get(..self.len) }
+    }
+}
+
+/// Takes words and bytes from a buffer.
+#[derive(Debug)]
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Reads from the start of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader(bytes)
+    }
+
+    /// Takes a word.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the buffer ends first.
+    pub fn word(&mut self) -> Result<u32, Error> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// Takes `N` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the buffer ends first.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let (head, tail) = self.0.split_first_chunk::<N>().ok_or(Error::Length)?;
+        self.0 = tail;
+        Ok(*head)
+    }
+
+    /// Takes everything that is left.
+    pub fn rest(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.0)
+    }
+}
