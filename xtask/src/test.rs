@@ -1,0 +1,146 @@
+//! `cargo xtask test`: everything that must pass before a change lands.
+
+use crate::{install, root, tidy};
+use anyhow::{Context, bail};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// How much is tested.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Everything.
+    Full,
+    /// Without torture, models and fuzzing.
+    Quick,
+}
+
+/// Tests that were run, in all steps together.
+#[derive(Default)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    skips: Vec<String>,
+}
+
+/// The steps: a name, arguments of cargo, environment, and whether they belong to the quick ones.
+struct Step {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+    quick: bool,
+}
+
+const fn step(name: &'static str, arguments: &'static [&'static str]) -> Step {
+    Step { name, arguments, environment: &[], quick: true }
+}
+
+const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")];
+
+const STEPS: &[Step] = &[
+    step("format", &["fmt", "--all", "--check"]),
+    step("lints", &["clippy", "--workspace", "--exclude", "mote-capi", "--all-targets", "--", "-D", "warnings"]),
+    step("libmote.so and libmote.a", &["build", "--release", "-p", "mote-capi"]),
+    step("programs", &["build", "--release", "--bins", "--workspace", "--exclude", "mote-capi"]),
+    step("tests", &["test", "--release", "--workspace", "--exclude", "mote-capi", "--no-fail-fast"]),
+    Step {
+        name: "models of the clock",
+        arguments: &["test", "-p", "mote-clock", "--release", "--test", "loom_synthetic"],
+        environment: LOOM,
+        quick: false,
+    },
+    Step {
+        name: "torture of the ring",
+        arguments: &["run", "--release", "-p", "mote-bench", "--", "torture", "ring", "--quick"],
+        environment: &[],
+        quick: false,
+    },
+    Step {
+        name: "torture of live patching",
+        arguments: &["run", "--release", "-p", "mote-bench", "--", "torture", "text", "--quick"],
+        environment: &[],
+        quick: false,
+    },
+];
+
+/// Runs all steps; goes on after one that fails, so that all that is wrong is seen at once.
+pub(crate) fn all(depth: Depth) -> anyhow::Result<()> {
+    install::packages()?;
+    let mut counts = Counts::default();
+    let mut failed = Vec::new();
+    if let Err(error) = tidy::check(&root()) {
+        eprintln!("{error:#}");
+        failed.push("tidy");
+    }
+    for step in STEPS.iter().filter(|step| depth == Depth::Full || step.quick) {
+        let began = Instant::now();
+        println!("== {}: cargo {}", step.name, step.arguments.join(" "));
+        if !run(step, &mut counts)? {
+            failed.push(step.name);
+        }
+        println!("== {}: {:.0} s", step.name, began.elapsed().as_secs_f64());
+    }
+    for skip in &counts.skips {
+        println!("{skip}");
+    }
+    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skips.len());
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    if counts.passed == 0 {
+        bail!("no test was run");
+    }
+    Ok(())
+}
+
+/// Runs one step, shows what it prints, and counts the tests and skips in it.
+fn run(step: &Step, counts: &mut Counts) -> anyhow::Result<bool> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(step.arguments).current_dir(root()).envs(step.environment.iter().copied());
+    // Skips are told on standard error of tests, which cargo hides of those that pass.
+    command.env("RUST_TEST_NOCAPTURE", "1").stdin(Stdio::null()).stdout(Stdio::piped());
+    let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
+    let mut child = command
+        .stdout(writer.try_clone().context("cannot make a pipe")?)
+        .stderr(writer)
+        .spawn()
+        .context("cannot start cargo")?;
+    drop(command);
+    for line in BufReader::new(reader).split(b'\n') {
+        let line = line.context("cannot read what cargo prints")?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        counts.note(&line);
+    }
+    Ok(child.wait().context("cargo is lost")?.success())
+}
+
+impl Counts {
+    fn note(&mut self, line: &str) {
+        if let Some(at) = line.find("SKIP: ") {
+            self.skips.push(line[at..].to_owned());
+        }
+        if let Some(result) = line.strip_prefix("test result: ") {
+            let number = |word: &str| {
+                let before = result.split(word).next().unwrap_or("");
+                before.trim().rsplit(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
+            };
+            self.passed += number(" passed");
+            self.failed += number(" failed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_and_skips_are_counted() {
+        let mut counts = Counts::default();
+        counts.note("test result: ok. 12 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s");
+        counts.note("SKIP: no babeltrace2");
+        assert_eq!((counts.passed, counts.failed, counts.skips.len()), (12, 1, 1));
+    }
+}

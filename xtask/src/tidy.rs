@@ -1,0 +1,224 @@
+//! Checks of the house that a machine can make: the map and the crates say the same, worlds do not mix, and
+//! files read as `CONTRIBUTING.md` asks.
+
+use anyhow::{Context, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Longest file, without its tests.
+const LINES_MAX: usize = 700;
+/// Longest function.
+const FUNCTION_MAX: usize = 70;
+
+/// A row of the map in `ARCHITECTURE.md`.
+#[derive(Debug)]
+struct Row {
+    world: char,
+    may_hold_unsafe: bool,
+}
+
+/// Checks everything, and names all that is wrong.
+pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
+    let mut wrong = Vec::new();
+    let map = map(root)?;
+    crates_match_the_map(root, &map, &mut wrong)?;
+    worlds_do_not_mix(root, &map, &mut wrong)?;
+    for file in sources(root)? {
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        source(&name, &text, &mut wrong);
+    }
+    verbs_have_examples(root, &mut wrong)?;
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!("tidy found {} things:\n  {}", wrong.len(), wrong.join("\n  "))
+}
+
+/// The rows `| crate | world | ... |` of the map.
+fn map(root: &Path) -> anyhow::Result<BTreeMap<String, Row>> {
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).context("cannot read ARCHITECTURE.md")?;
+    let mut rows = BTreeMap::new();
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        if let [_, name, world, _, _] = cells.as_slice()
+            && let Some(name) = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'))
+            && let Some(letter @ ('T' | 'O' | 'B')) = world.chars().next()
+        {
+            rows.insert(name.to_owned(), Row { world: letter, may_hold_unsafe: world.contains("[U]") });
+        }
+    }
+    if rows.is_empty() {
+        bail!("ARCHITECTURE.md has no map of crates");
+    }
+    Ok(rows)
+}
+
+fn crates_match_the_map(
+    root: &Path,
+    map: &BTreeMap<String, Row>,
+    wrong: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    let mut there = BTreeSet::new();
+    for entry in fs::read_dir(root.join("crates"))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(row) = map.get(&name) else {
+            wrong.push(format!("crates/{name} has no row in ARCHITECTURE.md"));
+            continue;
+        };
+        let main = ["src/lib.rs", "src/main.rs"].map(|file| entry.path().join(file));
+        let text = main.iter().find_map(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+        let forbids = text.contains("#![forbid(unsafe_code)]");
+        if forbids == row.may_hold_unsafe {
+            let should = if row.may_hold_unsafe { "may hold unsafe" } else { "must forbid unsafe" };
+            wrong.push(format!("crates/{name} {should} by the map, and its root file says otherwise"));
+        }
+        let page = root.join("docs/soundness").join(format!("{name}.md"));
+        if row.may_hold_unsafe && !page.is_file() {
+            wrong.push(format!("crates/{name} may hold unsafe and has no docs/soundness/{name}.md"));
+        }
+        there.insert(name);
+    }
+    for name in map.keys().filter(|name| !there.contains(*name)) {
+        wrong.push(format!("ARCHITECTURE.md has a row for `{name}`, and there is no crates/{name}"));
+    }
+    Ok(())
+}
+
+/// No crate of our tools may be a dependency of a crate that runs in the traced process.
+fn worlds_do_not_mix(root: &Path, map: &BTreeMap<String, Row>, wrong: &mut Vec<String>) -> anyhow::Result<()> {
+    let worlds: BTreeMap<String, char> = map
+        .iter()
+        .filter_map(|(name, row)| Some((package(root, name)?, row.world)))
+        .collect();
+    for (name, row) in map.iter().filter(|(_, row)| row.world != 'O') {
+        let manifest = fs::read_to_string(root.join("crates").join(name).join("Cargo.toml")).unwrap_or_default();
+        for dependency in dependencies(&manifest) {
+            match worlds.get(&dependency) {
+                Some('O') => wrong.push(format!("crates/{name} runs in traced processes and depends on {dependency}")),
+                Some('T') if row.world == 'B' => {
+                    wrong.push(format!("crates/{name} is of both worlds and depends on {dependency} of one"));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The package name in a crate's manifest.
+fn package(root: &Path, name: &str) -> Option<String> {
+    let manifest = fs::read_to_string(root.join("crates").join(name).join("Cargo.toml")).ok()?;
+    let line = manifest.lines().find(|line| line.starts_with("name = "))?;
+    Some(line.split('"').nth(1)?.to_owned())
+}
+
+/// Packages in the section `[dependencies]`: the key, or what `package = ` renames.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let lines = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
+    lines
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| {
+            let renamed = line.split_once("package = \"").and_then(|(_, rest)| rest.split('"').next());
+            let key = line.split(['.', '=', ' ']).next().filter(|key| !key.is_empty())?;
+            Some(renamed.unwrap_or(key).to_owned())
+        })
+        .collect()
+}
+
+/// All Rust files of the project.
+fn sources(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut directories: Vec<PathBuf> =
+        ["crates", "bench", "tests", "xtask", "fuzz"].map(|name| root.join(name)).to_vec();
+    while let Some(directory) = directories.pop() {
+        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// What is checked in each source file.
+fn source(name: &str, text: &str, wrong: &mut Vec<String>) {
+    if !text.starts_with("//!") {
+        wrong.push(format!("{name} does not open with what it is for (`//!`)"));
+    }
+    let own = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(text);
+    let lines = own.lines().count();
+    if lines > LINES_MAX {
+        wrong.push(format!("{name} has {lines} lines; the most is {LINES_MAX}: which concept should leave it?"));
+    }
+    for (number, line) in text.lines().enumerate() {
+        let mark = ["TO", "DO"].concat();
+        if line.contains(&mark) {
+            wrong.push(format!("{name}:{} holds a {mark}; make an issue of it, or nothing", number + 1));
+        }
+    }
+    long_functions(name, own, wrong);
+}
+
+/// Functions are found by rustfmt's layout: the closing brace stands where `fn` began.
+fn long_functions(name: &str, text: &str, wrong: &mut Vec<String>) {
+    let lines: Vec<&str> = text.lines().collect();
+    for (at, line) in lines.iter().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let is_function = line.trim_start().split("fn ").count() == 2
+            && line.trim_start().split("fn ").next().is_some_and(|before| {
+                before.split(' ').all(|word| {
+                    ["", "pub", "pub(crate)", "pub(super)", "const", "unsafe", "extern", "\"C\""].contains(&word)
+                })
+            });
+        if !is_function || line.ends_with(';') || line.ends_with('}') {
+            continue;
+        }
+        let close = format!("{}}}", " ".repeat(indent));
+        let length = lines[at..].iter().position(|line| *line == close).unwrap_or(0);
+        // Assembly is data: its lines count for nothing.
+        let data = lines[at..at + length].iter().filter(|line| line.trim_start().starts_with('"') || line.contains(" = const ")).count();
+        if length - data > FUNCTION_MAX {
+            wrong.push(format!("{name}:{} is a function of {length} lines; the most is {FUNCTION_MAX}", at + 1));
+        }
+    }
+}
+
+/// Every verb's help ends with examples.
+fn verbs_have_examples(root: &Path, wrong: &mut Vec<String>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(root.join("crates/cli/src/cmd"))? {
+        let path = entry?.path();
+        let verb = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path)?;
+        if verb != "mod" && text.contains("clap::Args") && !text.contains("Examples:") {
+            wrong.push(format!("`mote {verb} --help` shows no examples"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_are_found_by_key_and_by_renaming() {
+        let manifest = "[package]\nname = \"x\"\n[dependencies]\na.workspace = true\nb = \"1\"\nc = { package = \"d\", path = \"../d\" }\n\n[dev-dependencies]\ne = \"1\"\n";
+        assert_eq!(dependencies(manifest), ["a", "b", "d"]);
+    }
+
+    #[test]
+    fn what_is_untidy_is_found() {
+        let mut wrong = Vec::new();
+        let body = "    x();\n".repeat(80);
+        source("a.rs", &format!("fn long() {{\n{body}}}\n"), &mut wrong);
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+    }
+}
