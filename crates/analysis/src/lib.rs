@@ -1,1 +1,18 @@
-//! Being written.
+//! Functions over the events of a recording.
+//!
+//! [`Counter`] takes every entry of a timeline, in order, and ends as a [`Report`]: plain data, serialisable, its
+//! field names a promise to those who read it as JSON. [`Histogram`] is the distribution it is made of.
+//!
+//! # Cost
+//! Two hash lookups and a histogram increment per event; memory per event class (15 KiB) and per thread.
+#![forbid(unsafe_code)]
+
+mod counter;
+mod histogram;
+mod report;
+
+pub use counter::Counter;
+pub use histogram::Histogram;
+pub use report::{
+    CpuCount, EventCount, Interval, Lost, LostCause, ProcessSeen, ProviderCount, Report, ThreadCount,
+};

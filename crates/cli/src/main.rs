@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod cmd;
+mod demo;
 mod moment;
 mod units;
 
@@ -28,6 +29,13 @@ enum Verb {
     Record(cmd::record::Args),
     View(cmd::view::Args),
     Report(cmd::report::Args),
+    List(cmd::list::Args),
+    Doctor(cmd::doctor::Args),
+    Demo(cmd::demo::Args),
+    #[command(name = "__doctor-emit", hide = true)]
+    DoctorEmit(cmd::doctor::EmitArgs),
+    #[command(name = "__demo-server", hide = true)]
+    DemoServer(cmd::demo::LoadArgs),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +43,11 @@ fn main() -> ExitCode {
         Verb::Record(args) => cmd::record::run(&args),
         Verb::View(args) => cmd::view::run(&args),
         Verb::Report(args) => cmd::report::run(&args),
+        Verb::List(args) => cmd::list::run(&args),
+        Verb::Doctor(args) => cmd::doctor::run(&args),
+        Verb::Demo(args) => cmd::demo::run(&args),
+        Verb::DoctorEmit(args) => cmd::doctor::emit(&args),
+        Verb::DemoServer(args) => cmd::demo::serve(&args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("mote: {error:#}");

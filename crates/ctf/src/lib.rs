@@ -19,6 +19,8 @@
 
 pub mod decode;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz_entry;
 pub mod model;
 pub mod read;
 mod schema;

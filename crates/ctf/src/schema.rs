@@ -1,7 +1,7 @@
 //! A checked trace class with the programs that decode it.
 
 use crate::decode::compile::{Compiler, Registers, fault, static_values};
-use crate::decode::program::Program;
+use crate::decode::program::{Body, Program};
 use crate::error::{MetadataError, MetadataFault};
 use crate::model::{EventClass, FieldClass, FieldRef, Length, Roles, Scope, StreamClass, StructClass, TraceClass};
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub struct Schema {
 #[derive(Debug)]
 pub(crate) struct StreamPlan {
     pub(crate) packet_context: Program,
-    pub(crate) event_header: Program,
+    pub(crate) event_header: Body,
     pub(crate) events: Vec<EventPlan>,
     /// Packets carry the time of their beginning.
     pub(crate) has_begin: bool,
@@ -41,7 +41,7 @@ pub(crate) struct StreamPlan {
 #[derive(Debug)]
 pub(crate) struct EventPlan {
     /// Common context, specific context and payload.
-    pub(crate) body: Program,
+    pub(crate) body: Body,
     /// Numbers of values of common and specific context, where they are fixed.
     pub(crate) static_ends: Option<[u32; 2]>,
 }
@@ -106,7 +106,7 @@ impl StreamPlan {
         header.scope(Scope::EventHeader, stream.event_header.as_ref())?;
         let mut plan = StreamPlan {
             packet_context: context.finish(),
-            event_header: header.finish(),
+            event_header: header.finish().into(),
             events: Vec::with_capacity(stream.events.len()),
             has_begin: has_clock && has_role(stream.packet_context.as_ref(), Roles::TIMESTAMP),
             default_event: if let [only] = &stream.events[..] { only.id } else { 0 },
@@ -161,7 +161,7 @@ impl EventPlan {
             compiler.end_scope(2);
         }
         compiler.scope(Scope::Payload, event.payload.as_ref())?;
-        Ok(EventPlan { body: compiler.finish(), static_ends })
+        Ok(EventPlan { body: compiler.finish().into(), static_ends })
     }
 }
 

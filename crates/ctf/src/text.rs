@@ -9,7 +9,7 @@ use crate::decode::Event;
 use crate::model::{
     ArrayClass, Base, BitMapClass, Encoding, EnumClass, FieldClass, IntClass, IntCoding, Length, Roles, StructClass,
 };
-use crate::value::{Field, Fields, Slot, cut};
+use crate::value::{Field, Fields, Slot, Value};
 use std::io::Write;
 
 /// Appends `{ name = value, ... }`, or `{ }`.
@@ -107,23 +107,23 @@ impl<'a, 'o> Printer<'a, 'o> {
             FieldClass::Array(class) => return self.array(class),
             _ => {}
         }
-        let Some(slot) = self.slots.next().copied() else { return };
-        match (class, slot) {
-            (FieldClass::Int(int), slot) => self.integer(int, slot),
-            (FieldClass::Enum(class), slot) => self.enumeration(class, slot),
-            (FieldClass::BitMap(class), Slot::U64(value)) => self.bit_map(class, value),
-            (FieldClass::Float(_), Slot::F64(value)) => float(self.out, value),
-            (FieldClass::Bool(_), Slot::Bool(value)) => self.put(if value { "true" } else { "false" }),
-            (FieldClass::String(class), Slot::Str { start, len }) => self.text(start, len, class.encoding),
-            (FieldClass::Text(class), Slot::Str { start, len }) => self.text(start, len, class.encoding),
-            (FieldClass::Blob(_), Slot::Bytes { start, len }) => self.blob(start, len),
-            (FieldClass::Optional(class), Slot::Count(1)) => {
+        let Some(slot) = self.slots.next() else { return };
+        match (class, slot.resolve(self.bytes)) {
+            (FieldClass::Int(int), value) => self.integer(int, value),
+            (FieldClass::Enum(class), value) => self.enumeration(class, value),
+            (FieldClass::BitMap(class), Value::U64(value)) => self.bit_map(class, value),
+            (FieldClass::Float(_), Value::F64(value)) => float(self.out, value),
+            (FieldClass::Bool(_), Value::Bool(value)) => self.put(if value { "true" } else { "false" }),
+            (FieldClass::String(class), Value::Str(text)) => self.text(text, class.encoding),
+            (FieldClass::Text(class), Value::Str(text)) => self.text(text, class.encoding),
+            (FieldClass::Blob(_), Value::Bytes(bytes)) => self.blob(bytes),
+            (FieldClass::Optional(class), Value::Count(1)) => {
                 self.put("{ ");
                 self.field(&class.class);
                 self.put(" }");
             }
             (FieldClass::Optional(_), _) => self.put("<none>"),
-            (FieldClass::Variant(class), Slot::Selected(index)) => {
+            (FieldClass::Variant(class), Value::Selected(index)) => {
                 self.put("{ ");
                 if let Some(option) = class.options.get(index as usize) {
                     self.field(&option.class);
@@ -137,10 +137,7 @@ impl<'a, 'o> Printer<'a, 'o> {
     fn array(&mut self, class: &ArrayClass) {
         let count = match class.length {
             Length::Static(n) => n,
-            Length::Dynamic(_) => match self.slots.next() {
-                Some(Slot::Count(n)) => u64::from(*n),
-                _ => 0,
-            },
+            Length::Dynamic(_) => self.slots.next().map_or(0, |slot| slot.bits),
         };
         self.put("[");
         for index in 0..count {
@@ -153,22 +150,22 @@ impl<'a, 'o> Printer<'a, 'o> {
     }
 
     #[inline]
-    fn integer(&mut self, class: &IntClass, slot: Slot) {
-        match (class.base, slot) {
-            (Base::Decimal, Slot::U64(value)) => self.decimal(value),
-            (Base::Decimal, Slot::I64(value)) => self.decimal(value),
-            (base, Slot::U64(value)) => self.based(base, value, class),
-            (base, Slot::I64(value)) => self.based(base, value.cast_unsigned(), class),
+    fn integer(&mut self, class: &IntClass, value: Value<'_>) {
+        match (class.base, value) {
+            (Base::Decimal, Value::U64(value)) => self.decimal(value),
+            (Base::Decimal, Value::I64(value)) => self.decimal(value),
+            (base, Value::U64(value)) => self.based(base, value, class),
+            (base, Value::I64(value)) => self.based(base, value.cast_unsigned(), class),
             _ => {}
         }
     }
 
-    /// Other bases: negative numbers as two's complement of as many bits as whole digits (hexadecimal: bytes) need.
+    /// Other bases: negative numbers as two's complement of as many bits as whole digits need.
     fn based(&mut self, base: Base, value: u64, class: &IntClass) {
         let size = if class.coding == IntCoding::Leb128 { 64 } else { class.size.clamp(1, 64) };
         let keep = |bits: u32| if bits >= 64 { value } else { value & ((1 << bits) - 1) };
         let printed = match base {
-            Base::Hexadecimal => write!(self.out, "0x{:X}", keep(size.next_multiple_of(8))),
+            Base::Hexadecimal => write!(self.out, "0x{:X}", keep(size.next_multiple_of(4))),
             Base::Octal => write!(self.out, "0{:o}", keep(size.next_multiple_of(3))),
             Base::Binary => write!(self.out, "0b{:0width$b}", keep(size), width = size as usize),
             Base::Decimal => write!(self.out, "{value}"),
@@ -176,14 +173,14 @@ impl<'a, 'o> Printer<'a, 'o> {
         debug_assert!(printed.is_ok(), "writing to a vector cannot fail");
     }
 
-    fn enumeration(&mut self, class: &EnumClass, slot: Slot) {
-        let value = match slot {
-            Slot::U64(value) => i128::from(value),
-            Slot::I64(value) => i128::from(value),
+    fn enumeration(&mut self, class: &EnumClass, value: Value<'_>) {
+        let wide = match value {
+            Value::U64(value) => i128::from(value),
+            Value::I64(value) => i128::from(value),
             _ => return,
         };
         self.put("( ");
-        let mut labels = class.labels(value).peekable();
+        let mut labels = class.labels(wide).peekable();
         if labels.peek().is_none() {
             self.put("<unknown>");
         }
@@ -194,7 +191,7 @@ impl<'a, 'o> Printer<'a, 'o> {
             quote(self.out, label.as_bytes());
         }
         self.put(" : container = ");
-        self.integer(&class.int, slot);
+        self.integer(&class.int, value);
         self.put(" )");
     }
 
@@ -219,8 +216,7 @@ impl<'a, 'o> Printer<'a, 'o> {
     }
 
     #[inline]
-    fn text(&mut self, start: u32, len: u32, encoding: Encoding) {
-        let bytes = cut(self.bytes, start, len);
+    fn text(&mut self, bytes: &[u8], encoding: Encoding) {
         if encoding == Encoding::Utf8 {
             quote(self.out, bytes);
         } else {
@@ -228,9 +224,9 @@ impl<'a, 'o> Printer<'a, 'o> {
         }
     }
 
-    fn blob(&mut self, start: u32, len: u32) {
+    fn blob(&mut self, bytes: &[u8]) {
         self.put("{ ");
-        for byte in cut(self.bytes, start, len) {
+        for byte in bytes {
             let printed = write!(self.out, "{byte:02x} ");
             debug_assert!(printed.is_ok(), "writing to a vector cannot fail");
         }

@@ -27,39 +27,67 @@ pub enum Value<'a> {
     Selected(u32),
 }
 
-/// A value as the decoder keeps it: texts by place, so that no lifetime stands in the way of reuse.
+/// A value as the decoder keeps it: texts by place, so that no lifetime stands in the way of reuse. Kind and bits lie
+/// apart, so that a fixed-size field is stored without a branch on its kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Slot {
-    U64(u64),
-    I64(i64),
-    F64(f64),
-    Bool(bool),
-    Str { start: u32, len: u32 },
-    Bytes { start: u32, len: u32 },
-    Count(u32),
-    Selected(u32),
+pub(crate) struct Slot {
+    /// Integers and counts as they are, signed ones in two's complement; the bits of a double; a text's offset.
+    pub(crate) bits: u64,
+    /// A text's or blob's length.
+    pub(crate) len: u32,
+    pub(crate) tag: Tag,
+}
+
+/// The kind of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tag {
+    U64,
+    I64,
+    F64,
+    Bool,
+    Str,
+    Bytes,
+    Count,
+    Selected,
 }
 
 impl Slot {
+    #[inline(always)]
+    pub(crate) fn new(tag: Tag, bits: u64) -> Slot {
+        Slot { bits, len: 0, tag }
+    }
+
+    /// A text or blob.
+    #[inline]
+    pub(crate) fn span(tag: Tag, start: u64, len: usize) -> Slot {
+        Slot { bits: start, len: len as u32, tag }
+    }
+
     #[inline]
     pub(crate) fn resolve(self, bytes: &[u8]) -> Value<'_> {
-        match self {
-            Slot::U64(v) => Value::U64(v),
-            Slot::I64(v) => Value::I64(v),
-            Slot::F64(v) => Value::F64(v),
-            Slot::Bool(v) => Value::Bool(v),
-            Slot::Str { start, len } => Value::Str(cut(bytes, start, len)),
-            Slot::Bytes { start, len } => Value::Bytes(cut(bytes, start, len)),
-            Slot::Count(v) => Value::Count(v),
-            Slot::Selected(v) => Value::Selected(v),
+        match self.tag {
+            Tag::U64 => Value::U64(self.bits),
+            Tag::I64 => Value::I64(self.bits.cast_signed()),
+            Tag::F64 => Value::F64(f64::from_bits(self.bits)),
+            Tag::Bool => Value::Bool(self.bits != 0),
+            Tag::Str => Value::Str(self.cut(bytes)),
+            Tag::Bytes => Value::Bytes(self.cut(bytes)),
+            Tag::Count => Value::Count(self.bits as u32),
+            Tag::Selected => Value::Selected(self.bits as u32),
         }
     }
-}
 
-#[inline]
-pub(crate) fn cut(bytes: &[u8], start: u32, len: u32) -> &[u8] {
-    let start = start as usize;
-    bytes.get(start..start + len as usize).unwrap_or(&[])
+    /// The number of elements, if this is a count.
+    fn count(self) -> Option<u64> {
+        (self.tag == Tag::Count).then_some(self.bits)
+    }
+
+    /// The bytes of a text or blob.
+    #[inline]
+    fn cut(self, bytes: &[u8]) -> &[u8] {
+        let start = self.bits as usize;
+        bytes.get(start..start + self.len as usize).unwrap_or(&[])
+    }
 }
 
 /// The values of a scope (header, context, payload) or of a structure in it.
@@ -188,8 +216,8 @@ impl<'a> Field<'a> {
         let (left, slots) = match (self.class, self.slots) {
             (FieldClass::Struct(c), slots) => (c.members.len() as u64, slots),
             (FieldClass::Array(ArrayClass { length: Length::Static(n), .. }), slots) => (*n, slots),
-            (FieldClass::Array(_) | FieldClass::Optional(_), [Slot::Count(n), slots @ ..]) => (u64::from(*n), slots),
-            (FieldClass::Variant(_), [Slot::Selected(_), slots @ ..]) => (1, slots),
+            (FieldClass::Array(_) | FieldClass::Optional(_), [first, slots @ ..]) => (first.count().unwrap_or(0), slots),
+            (FieldClass::Variant(_), [_, slots @ ..]) => (1, slots),
             _ => (0, &[][..]),
         };
         Children { of: *self, index: 0, left, slots }
@@ -214,8 +242,8 @@ impl<'a> Iterator for Children<'a> {
             (FieldClass::Struct(c), _) => c.members.get(self.index).map(|m| (m.name.as_str(), &m.class))?,
             (FieldClass::Array(c), _) => ("", &*c.element),
             (FieldClass::Optional(c), _) => ("", &*c.class),
-            (FieldClass::Variant(c), Some(Slot::Selected(i))) => {
-                c.options.get(*i as usize).map(|o| (o.name.as_str(), &o.class))?
+            (FieldClass::Variant(c), Some(selected)) => {
+                c.options.get(selected.bits as usize).map(|o| (o.name.as_str(), &o.class))?
             }
             _ => return None,
         };
@@ -238,10 +266,10 @@ fn skip<'a>(class: &FieldClass, slots: &'a [Slot]) -> &'a [Slot] {
     match (class, slots.first()) {
         (FieldClass::Struct(c), _) => c.members.iter().fold(slots, |rest, m| skip(&m.class, rest)),
         (FieldClass::Array(ArrayClass { length: Length::Static(n), element, .. }), _) => skip_many(element, *n, slots),
-        (FieldClass::Array(c), Some(Slot::Count(n))) => skip_many(&c.element, u64::from(*n), after),
-        (FieldClass::Optional(c), Some(Slot::Count(n))) => skip_many(&c.class, u64::from(*n), after),
-        (FieldClass::Variant(c), Some(Slot::Selected(i))) => {
-            c.options.get(*i as usize).map_or(after, |o| skip(&o.class, after))
+        (FieldClass::Array(c), Some(slot)) => skip_many(&c.element, slot.count().unwrap_or(0), after),
+        (FieldClass::Optional(c), Some(slot)) => skip_many(&c.class, slot.count().unwrap_or(0), after),
+        (FieldClass::Variant(c), Some(slot)) => {
+            c.options.get(slot.bits as usize).map_or(after, |o| skip(&o.class, after))
         }
         _ => after,
     }

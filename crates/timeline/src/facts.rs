@@ -173,7 +173,7 @@ mod tests {
     fn a_thread_id_that_is_used_again_has_its_name_of_the_time() {
         let name = |at, name: &str| Fact::Thread { tid: 7, pid: 1, at, name: name.to_owned() };
         let facts = facts(&[sample(0), name(500, "late"), name(100, "early"), sample(1000)]);
-        let at = |ticks| facts.thread(7, 1_000_000 + ticks).map(|(named, until)| (named.name.as_str(), until));
+        let at = |ticks: i64| facts.thread(7, 1_000_000 + ticks).map(|(named, until)| (named.name.as_str(), until));
         assert_eq!(at(50), Some(("early", 1_000_500)));
         assert_eq!(at(499), Some(("early", 1_000_500)));
         assert_eq!(at(500), Some(("late", i64::MAX)));

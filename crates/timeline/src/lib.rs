@@ -40,6 +40,7 @@ mod problem;
 mod reader;
 mod record;
 mod trace;
+mod waiting;
 
 pub use facts::{Facts, Named};
 pub use loss::Loss;

@@ -1,42 +1,32 @@
 //! Merges streams by time.
 //!
-//! A binary heap holds every stream but the one that was read last: as long as that one's next entry is not later
-//! than the earliest of the others, the heap is not touched. Streams are in bursts, so that is the rule.
+//! A binary heap holds every stream but the one that was read last: as long as that one's next entry is not later than the
+//! earliest of the others, the heap is not touched. Of entries at the same time, that of the first stream goes first.
 
 use crate::problem::{Fault, Problem, Problems};
 use crate::reader::{Head, Reader};
 use crate::record::{Entry, LossRecord, Record};
 use crate::trace::Trace;
+use crate::waiting::Waiting;
 use crate::Range;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-/// Time of an entry and index of its reader: at the same time the first stream goes first.
-type Key = (i64, usize);
 
 /// The entries of a recording, in the order of time.
 #[derive(Debug)]
 pub struct Events<'t> {
     readers: Vec<Reader<'t>>,
-    /// Heads that were not yet handed out, the earliest on top.
-    heap: BinaryHeap<Reverse<Key>>,
+    /// Readers whose heads were not yet handed out.
+    waiting: Waiting,
     /// The reader whose head was handed out last.
     current: Option<usize>,
-    /// The top of the heap.
-    limit: Key,
     problems: Problems,
 }
-
-/// The limit of an empty heap.
-const NO_LIMIT: Key = (i64::MAX, usize::MAX);
 
 impl<'t> Events<'t> {
     pub(crate) fn new(trace: &'t Trace, range: Range) -> Events<'t> {
         let mut events = Events {
             readers: Vec::new(),
-            heap: BinaryHeap::new(),
+            waiting: Waiting::default(),
             current: None,
-            limit: NO_LIMIT,
             problems: Problems::default(),
         };
         for (index, stream) in trace.streams().iter().enumerate() {
@@ -54,7 +44,7 @@ impl<'t> Events<'t> {
 
     fn add(&mut self, mut reader: Reader<'t>) {
         if reader.advance(&mut self.problems) {
-            self.heap.push(Reverse((reader.time, self.readers.len())));
+            self.waiting.push(reader.time, self.readers.len());
             self.readers.push(reader);
         }
     }
@@ -86,14 +76,12 @@ impl<'t> Events<'t> {
             && let Some(reader) = self.readers.get_mut(current)
             && reader.advance(&mut self.problems)
         {
-            let key = (reader.time, current);
-            if key <= self.limit {
-                return Some(current);
+            if self.waiting.go_before(reader.time, current) {
+                self.current = Some(self.waiting.replace(reader.time, current));
             }
-            self.heap.push(Reverse(key));
+        } else {
+            self.current = self.waiting.pop();
         }
-        self.current = self.heap.pop().map(|Reverse((_, index))| index);
-        self.limit = self.heap.peek().map_or(NO_LIMIT, |Reverse(key)| *key);
         self.current
     }
 

@@ -191,7 +191,7 @@ impl<'t> Reader<'t> {
         let header = match self.header(self.next)? {
             Ok(header) => header,
             Err(error) => {
-                let from = self.sound.min(self.next).max(self.packet) + 1;
+                let from = if self.sound < self.next { self.sound.max(self.packet + 1) } else { self.next + 1 };
                 let found = self.resync(from)?;
                 let behind = found.unwrap_or(size).saturating_sub(self.next);
                 self.note(problems, self.next, Fault::Packet(error), behind);

@@ -151,10 +151,12 @@ impl<'a> Record<'a> {
         self.reader.context().is_some_and(|context| context.name.is_some())
     }
 
-    /// The members of the common context that tell the thread and its name, for those who show them elsewhere.
+    /// Indices of the members of the common context that tell thread, its name, and process, for those who show them
+    /// elsewhere.
     #[must_use]
-    pub fn identity_members(&self) -> [Option<usize>; 2] {
+    pub fn identity_members(&self) -> [Option<usize>; 3] {
         let context = self.reader.context();
-        [context.and_then(|c| c.tid), context.and_then(|c| c.name)].map(|place| place.map(|p| p.member))
+        let places = [context.and_then(|c| c.tid), context.and_then(|c| c.name), context.and_then(|c| c.pid)];
+        places.map(|place| place.map(|p| p.member))
     }
 }

@@ -29,7 +29,7 @@ impl<'t> Csv<'t> {
     /// Prints events of `trace`; `time` is nanoseconds in `style`.
     #[must_use]
     pub fn new(trace: &'t Trace, style: TimeStyle) -> Csv<'t> {
-        Csv { plans: Plans::new(trace, head, json::lead, false), times: Times::new(style), scratch: Vec::new() }
+        Csv { plans: Plans::new(trace, head, json::lead), times: Times::new(style), scratch: Vec::new() }
     }
 }
 

@@ -30,7 +30,7 @@ impl<'t> Json<'t> {
     /// Prints events of `trace`; `time` is nanoseconds in `style`.
     #[must_use]
     pub fn new(trace: &'t Trace, style: TimeStyle) -> Json<'t> {
-        Json { plans: Plans::new(trace, head, lead, false), times: Times::new(style) }
+        Json { plans: Plans::new(trace, head, lead), times: Times::new(style) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Events as text, JSON and CSV.
+//! Events as text, JSON and CSV; reports as tables.
 //!
 //! A [`Format`] appends to a buffer; [`pump`] drives the timeline through a [`Selection`] into a format and the buffer
 //! to a writer, in large pieces. Everything that is the same for all events of a class is rendered once, when the first
@@ -19,6 +19,7 @@ mod null;
 mod plan;
 mod pump;
 mod select;
+mod table;
 mod text;
 mod time;
 
@@ -28,6 +29,7 @@ pub use json::Json;
 pub use null::Null;
 pub use pump::{Outcome, pump};
 pub use select::Selection;
+pub use table::table;
 pub use text::Text;
 pub use time::TimeStyle;
 

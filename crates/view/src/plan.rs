@@ -30,25 +30,30 @@ pub(crate) struct Piece<'t> {
 /// How a format writes what comes before a member's value: its name, and whether it is the first of its group.
 pub(crate) type Lead = fn(name: &str, first: bool) -> Vec<u8>;
 
+/// How a format writes what comes before the fields.
+pub(crate) type Head = fn(class: &EventClass, colour: bool) -> Vec<u8>;
+
 /// The plans of a recording's event classes, made when they are needed.
 #[derive(Debug)]
 pub(crate) struct Plans<'t> {
     trace: &'t Trace,
     plans: Vec<Option<Plan<'t>>>,
-    head: fn(&EventClass, colour: bool) -> Vec<u8>,
+    head: Head,
     lead: Lead,
     colour: bool,
+    /// The process has a place of its own in the format.
+    shows_pid: bool,
 }
 
 impl<'t> Plans<'t> {
-    pub(crate) fn new(
-        trace: &'t Trace,
-        head: fn(&EventClass, colour: bool) -> Vec<u8>,
-        lead: Lead,
-        colour: bool,
-    ) -> Plans<'t> {
+    pub(crate) fn new(trace: &'t Trace, head: Head, lead: Lead) -> Plans<'t> {
         let plans = (0..trace.classes()).map(|_| None).collect();
-        Plans { trace, plans, head, lead, colour }
+        Plans { trace, plans, head, lead, colour: false, shows_pid: true }
+    }
+
+    /// The same for a format without a place for the process, in colour or not.
+    pub(crate) fn for_people(self, colour: bool) -> Plans<'t> {
+        Plans { colour, shows_pid: false, ..self }
     }
 
     /// The plan for the class of `record`.
@@ -64,7 +69,9 @@ impl<'t> Plans<'t> {
     #[cold]
     fn make(&mut self, id: ClassId, record: &Record<'_>) {
         if let (Some((stream, event)), Some(place)) = (self.trace.class(id), self.plans.get_mut(id.0 as usize)) {
-            *place = Some(Plan::new(stream, event, record.identity_members(), self.lead, (self.head)(event, self.colour)));
+            let [tid, name, pid] = record.identity_members();
+            let hidden = [tid, name, pid.filter(|_| self.shows_pid)];
+            *place = Some(Plan::new(stream, event, hidden, self.lead, (self.head)(event, self.colour)));
         }
     }
 }
@@ -73,12 +80,12 @@ impl<'t> Plan<'t> {
     fn new(
         stream: &'t StreamClass,
         event: &'t EventClass,
-        identity: [Option<usize>; 2],
+        hidden: [Option<usize>; 3],
         lead: Lead,
         head: Vec<u8>,
     ) -> Plan<'t> {
         let mut first = true;
-        let common = pieces(stream.common_context.as_ref(), &identity, lead, &mut first);
+        let common = pieces(stream.common_context.as_ref(), &hidden, lead, &mut first);
         let specific = pieces(event.specific_context.as_ref(), &[], lead, &mut first);
         let has_context = !first;
         first = true;

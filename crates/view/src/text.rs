@@ -35,7 +35,7 @@ impl<'t> Text<'t> {
     /// Prints events of `trace` with times in `style`; `colour` adds escape sequences for terminals.
     #[must_use]
     pub fn new(trace: &'t Trace, style: TimeStyle, colour: bool) -> Text<'t> {
-        let plans = Plans::new(trace, head, lead, colour);
+        let plans = Plans::new(trace, head, lead).for_people(colour);
         Text { plans, labels: Labels::new(THREAD_WIDTH), times: Times::new(style), colour }
     }
 }

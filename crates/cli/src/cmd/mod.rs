@@ -1,5 +1,8 @@
 //! The verbs, one file each, and what they share.
 
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod list;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod view;

@@ -1,9 +1,87 @@
 //! `mote report`: sums up a recording.
+
+use crate::cmd;
+use anyhow::Context;
+use clap::ValueEnum;
+use mote_analysis::{Counter, Report};
+use mote_timeline::{Range, Trace};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
-/// Sum up a recording
+
+/// Sum up a recording: counts, rates, times between events, threads, CPUs, losses
+///
+/// Reads all of it once; the same recordings as `mote view`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
-/// Sums up.
-pub(crate) fn run(_args: &Args) -> anyhow::Result<ExitCode> {
+#[command(after_help = "\
+Examples:
+  mote report trace
+  mote report trace --format json | jq '.kinds[] | select(.rate > 1000) | .name'
+  mote report trace --format json | jq .lost.events
+
+The times of an event (min, mean, p50, p90, p99, max) are those between successive events of its kind in the same
+thread. min, mean and max are exact, the others at most 1.6 % off.
+
+JSON: one object. Its keys are stable; times are nanoseconds, rates events in a second:
+  start_ns, end_ns   first and last event, since 1970     duration_ns, events, rate, traces, streams
+  command            the recorded command                 complete   false: the recording was cut short
+  lost               {events, packets, causes: [{cause, events, advice}]}
+  providers          [{name, events}]
+  kinds              [{name, events, rate, interval_ns: {samples, min, mean, p50, p90, p99, max} or null}]
+  threads            [{name, tid, pid, events}]
+  cpus               [{cpu, events}]
+  processes          [{pid, parent, name, exe}]
+  problems           what is wrong with the recording, in words
+What is not known is null.
+
+Exit status: 0 done, 1 there are no events, 2 failed, or a part of the recording is damaged.")]
+pub(crate) struct Args {
+    /// Directory of the recording, or a tree of CTF traces
+    dir: PathBuf,
+
+    /// A table for people, or JSON
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: OutputFormat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OutputFormat {
+    Table,
+    Json,
+}
+
+/// Prints the report; see the help for the exit status.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let trace = Trace::open(&args.dir)?;
+    let mut events = trace.events(Range::ALL);
+    let mut counter = Counter::new(&trace);
+    while let Some(entry) = events.next() {
+        counter.add(&entry);
+    }
+    let report = counter.finish(events.problems());
+    match print(args, &report) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+        printed => printed.context("cannot write the report to stdout")?,
+    }
+    if cmd::tell(&[trace.problems(), events.problems()]) {
+        return Ok(cmd::FAILED.into());
+    }
+    if report.events == 0 {
+        eprintln!("mote: there are no events in {}", args.dir.display());
+        return Ok(cmd::NOTHING.into());
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn print(args: &Args, report: &Report) -> io::Result<()> {
+    let mut page = match args.format {
+        OutputFormat::Table => mote_view::table(&args.dir.display().to_string(), report),
+        OutputFormat::Json => serde_json::to_string_pretty(report)?,
+    };
+    if !page.ends_with('\n') {
+        page.push('\n');
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(page.as_bytes())?;
+    out.flush()
 }

@@ -10,17 +10,39 @@ impl Scalar {
     /// The value in `window`, the bytes from the run's base; 0 if they are too few, which the run's check excludes.
     #[inline(always)]
     pub(crate) fn load(self, window: &[u8]) -> Slot {
-        let bytes = window.get(self.byte as usize..).and_then(|rest| rest.first_chunk::<8>());
-        finish(bytes.copied().unwrap_or_default(), self)
+        self.value(self.load_unsigned(window))
     }
 
     /// The same where fewer than 8 bytes may be left.
     pub(crate) fn load_tail(self, rest: &[u8]) -> Slot {
-        finish(first_bytes(rest.get(self.byte as usize..).unwrap_or(&[])), self)
+        self.value(self.shift(first_bytes(rest.get(self.byte as usize..).unwrap_or(&[]))))
+    }
+
+    /// The bits of the field, zeros above.
+    #[inline(always)]
+    pub(crate) fn load_unsigned(self, window: &[u8]) -> u64 {
+        let byte = self.byte as usize;
+        let bytes = window.get(byte..byte + 8).and_then(|bytes| bytes.try_into().ok());
+        self.shift(bytes.unwrap_or_default())
+    }
+
+    #[inline(always)]
+    fn shift(self, bytes: [u8; 8]) -> u64 {
+        let little = u64::from_le_bytes(bytes);
+        let load = if self.big { little.swap_bytes() } else { little };
+        load << (self.left & 63) >> (self.right & 63)
+    }
+
+    #[inline(always)]
+    fn value(self, bits: u64) -> Slot {
+        if self.small_float {
+            return Slot::new(self.tag, small_float(bits, self.right == 32).to_bits());
+        }
+        Slot::new(self.tag, (bits ^ self.sign).wrapping_sub(self.sign))
     }
 }
 
-/// Up to 8 bytes, padded with zeros.
+/// Up to `N` bytes, padded with zeros.
 fn first_bytes<const N: usize>(rest: &[u8]) -> [u8; N] {
     let mut bytes = [0; N];
     let len = rest.len().min(N);
@@ -28,27 +50,10 @@ fn first_bytes<const N: usize>(rest: &[u8]) -> [u8; N] {
     bytes
 }
 
-#[inline(always)]
-fn finish(bytes: [u8; 8], scalar: Scalar) -> Slot {
-    let load = if scalar.big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) };
-    let top = load << (scalar.left & 63);
-    match scalar.kind {
-        Kind::Signed => Slot::I64(top.cast_signed() >> (scalar.right & 63)),
-        kind => slot(kind, top >> (scalar.right & 63)),
-    }
-}
-
-/// The value of a field whose bits are the low bits of `raw`, the others zero.
-#[inline(always)]
-fn slot(kind: Kind, raw: u64) -> Slot {
-    match kind {
-        Kind::Unsigned => Slot::U64(raw),
-        Kind::Signed => Slot::I64(raw.cast_signed()),
-        Kind::Bool => Slot::Bool(raw != 0),
-        Kind::F16 => Slot::F64(half(raw)),
-        Kind::F32 => Slot::F64(f64::from(f32::from_bits((raw & 0xffff_ffff) as u32))),
-        Kind::F64 => Slot::F64(f64::from_bits(raw)),
-    }
+/// A floating point number of 32 or else 16 bits.
+#[inline(never)]
+fn small_float(bits: u64, single: bool) -> f64 {
+    if single { f64::from(f32::from_bits(bits as u32)) } else { half(bits) }
 }
 
 /// The field of `size` bits (1 to 64) at bit `at`, whose bytes are all there.
@@ -63,10 +68,12 @@ pub(crate) fn read(bytes: &[u8], at: u64, size: u32, big: bool, kind: Kind) -> S
         _ => wide(rest, inside, size, big),
     };
     let right = 64 - size;
-    match kind {
-        Kind::Signed => Slot::I64(top.cast_signed() >> right),
-        kind => slot(kind, top >> right),
-    }
+    let bits = match kind {
+        Kind::Signed => (top.cast_signed() >> right).cast_unsigned(),
+        Kind::F16 | Kind::F32 => small_float(top >> right, kind == Kind::F32).to_bits(),
+        Kind::Unsigned | Kind::Bool | Kind::F64 => top >> right,
+    };
+    Slot::new(kind.tag(), bits)
 }
 
 /// The field's bits at the top of the word, also where it spans nine bytes or the data end soon.
@@ -93,6 +100,7 @@ fn half(raw: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::Tag;
 
     /// Bit by bit, the obvious way.
     fn slow(bytes: &[u8], at: u64, size: u32, big: bool) -> u64 {
@@ -110,9 +118,9 @@ mod tests {
             for at in 0..(24 * 8 - u64::from(size)) {
                 for big in [false, true] {
                     let expected = slow(&bytes, at, size, big);
-                    assert_eq!(read(&bytes, at, size, big, Kind::Unsigned), Slot::U64(expected), "{at} {size} {big}");
+                    assert_eq!(read(&bytes, at, size, big, Kind::Unsigned), Slot::new(Tag::U64, expected), "{at} {size} {big}");
                     let signed = ((expected << (64 - size)) as i64) >> (64 - size);
-                    assert_eq!(read(&bytes, at, size, big, Kind::Signed), Slot::I64(signed), "{at} {size} {big}");
+                    assert_eq!(read(&bytes, at, size, big, Kind::Signed), Slot::new(Tag::I64, signed.cast_unsigned()), "{at} {size} {big}");
                 }
             }
         }

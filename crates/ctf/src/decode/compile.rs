@@ -5,6 +5,7 @@ use crate::error::{MAX_DEPTH, MetadataError, MetadataFault};
 use crate::model::{
     ArrayClass, ByteOrder, FieldClass, FieldRef, IntClass, IntCoding, Length, Range, Roles, Scope, StructClass,
 };
+use crate::value::Tag;
 use std::collections::BTreeMap;
 
 /// Registers of all references of a trace; those into packet scopes come first.
@@ -43,6 +44,32 @@ struct OpenRun {
     window: usize,
     fields: Vec<Scalar>,
     effects: Vec<(u32, Effect)>,
+}
+
+impl OpenRun {
+    /// The run, its two commonest effects in places of their own if there is one of each.
+    fn finish(mut self) -> Run {
+        let mut take = |wanted: fn(&Effect) -> bool| {
+            let places: Vec<usize> = (0..self.effects.len()).filter(|i| wanted(&self.effects[*i].1)).collect();
+            let [place] = places[..] else { return None };
+            let field = *self.fields.get(self.effects[place].0 as usize)?;
+            (field.tag == Tag::U64).then(|| (field, self.effects.remove(place).1))
+        };
+        let event_class = take(|effect| *effect == Effect::EventClass).map(|(field, _)| field);
+        let clock = match take(|effect| matches!(effect, Effect::Clock { .. })) {
+            Some((field, Effect::Clock { bits })) => Some((field, bits)),
+            _ => None,
+        };
+        Run {
+            align: self.align,
+            bits: self.bits,
+            window: self.window,
+            fields: self.fields.into(),
+            event_class,
+            clock,
+            effects: self.effects.into(),
+        }
+    }
 }
 
 /// A fixed-size field before its place is known.
@@ -274,13 +301,7 @@ impl<'a> Compiler<'a> {
             self.ops.push(Op::Align(run.align));
             return;
         }
-        self.ops.push(Op::Run(Run {
-            align: run.align,
-            bits: run.bits,
-            window: run.window,
-            fields: run.fields.into(),
-            effects: run.effects.into(),
-        }));
+        self.ops.push(Op::Run(run.finish()));
     }
 
     /// Ends the open run and appends `op`.
@@ -374,7 +395,9 @@ fn place(field: Fixed, at: u64) -> Option<Scalar> {
         left: u8::try_from(left).ok()?,
         right: u8::try_from(64 - field.size).ok()?,
         big,
-        kind: field.kind,
+        tag: field.kind.tag(),
+        small_float: matches!(field.kind, Kind::F16 | Kind::F32),
+        sign: if field.kind == Kind::Signed { 1 << (field.size - 1) } else { 0 },
     })
 }
 

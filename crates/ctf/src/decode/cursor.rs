@@ -61,7 +61,7 @@ impl Cursor {
     }
 
     fn begin_packet(&mut self, schema: &Schema, prefix: &[u8]) -> Result<PacketHeader, DecodeError> {
-        let input = Input { bytes: prefix, end: readable(prefix)?, beyond: DecodeFault::Truncated };
+        let input = Input { bytes: prefix, end: readable(prefix)?, cut: true };
         self.machine.start_packet(schema.registers);
         let at = self.machine.run(&schema.packet_header, input, 0)?;
         if let (Some(own), Some(theirs)) = (schema.trace().uuid, self.machine.uuid)
@@ -156,13 +156,13 @@ impl Cursor {
             return if whole { Ok(false) } else { Err(cut) };
         }
         self.machine.start_event(schema.packet_registers);
-        let body = self.machine.run(&plan.event_header, input, begin)?;
+        let body = self.machine.execute(&plan.event_header, input, begin)?;
         self.machine.ends[0] = self.machine.slots.len() as u32;
         let id = self.machine.event_class.unwrap_or(plan.default_event);
         let unknown = DecodeError { kind: DecodeFault::UnknownEvent(id), bit: begin };
         self.event = plan.event_index(id).ok_or(unknown)?;
         let event = plan.events.get(self.event).ok_or(unknown)?;
-        self.at = self.machine.run(&event.body, input, body)?;
+        self.at = self.machine.execute(&event.body, input, body)?;
         self.note_ends(event);
         if self.at == begin {
             return Err(DecodeError { kind: DecodeFault::EmptyEvent, bit: begin });
@@ -187,10 +187,8 @@ impl Cursor {
         let available = readable(packet)?;
         let header = &self.machine.header;
         Ok(match header.content_bits.or(header.packet_bits) {
-            Some(content) if content <= available => {
-                Input { bytes: packet, end: content, beyond: DecodeFault::BeyondContent }
-            }
-            _ => Input { bytes: packet, end: available, beyond: DecodeFault::Truncated },
+            Some(content) if content <= available => Input { bytes: packet, end: content, cut: false },
+            _ => Input { bytes: packet, end: available, cut: true },
         })
     }
 

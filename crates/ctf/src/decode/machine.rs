@@ -1,10 +1,10 @@
 //! Runs programs over a packet's bytes.
 
 use super::bits;
-use super::program::{Bits, Choice, Count, Effect, Kind, Op, Run};
+use super::program::{Bits, Body, Choice, Count, Effect, Kind, Op, Run};
 use super::{MAX_VALUES, PacketHeader};
 use crate::error::{DecodeError, DecodeFault};
-use crate::value::Slot;
+use crate::value::{Slot, Tag};
 
 /// Number of scopes whose ends are noted.
 pub(crate) const SCOPES: usize = 4;
@@ -36,19 +36,25 @@ pub(crate) struct Input<'a> {
     pub(crate) bytes: &'a [u8],
     /// End of the readable content, in bits; never beyond `bytes`.
     pub(crate) end: u64,
-    /// The fault of a field that goes beyond `end`.
-    pub(crate) beyond: DecodeFault,
+    /// The data end before the content does: what is beyond `end` is missing, not wrong.
+    pub(crate) cut: bool,
 }
 
 type Position = Result<u64, DecodeError>;
 
 impl Input<'_> {
+    /// The error of a field at `at` that goes beyond the end.
+    #[cold]
+    fn error(&self, at: u64) -> DecodeError {
+        DecodeError { kind: if self.cut { DecodeFault::Truncated } else { DecodeFault::BeyondContent }, bit: at }
+    }
+
     /// `at` moved by `bits`, unless that is beyond the end.
     #[inline]
     fn advance(&self, at: u64, bits: u64) -> Position {
         match at.checked_add(bits) {
             Some(next) if next <= self.end => Ok(next),
-            _ => Err(DecodeError { kind: self.beyond, bit: at }),
+            _ => Err(self.error(at)),
         }
     }
 
@@ -57,7 +63,7 @@ impl Input<'_> {
     fn align(&self, at: u64, align: u64) -> Position {
         let aligned = at.wrapping_add(align - 1) & !(align - 1);
         if aligned > self.end || aligned < at {
-            return Err(DecodeError { kind: self.beyond, bit: at });
+            return Err(self.error(at));
         }
         Ok(aligned)
     }
@@ -98,7 +104,7 @@ impl Machine {
                 Op::Optional { selector, ranges, body } => {
                     let value = self.register(*selector, at)?;
                     let present = ranges.as_ref().map_or(value != 0, |ranges| contains(ranges, value));
-                    self.slots.push(Slot::Count(u32::from(present)));
+                    self.slots.push(Slot::new(Tag::Count, u64::from(present)));
                     if present { self.run(body, input, at)? } else { at }
                 }
                 Op::EndScope(index) => {
@@ -112,18 +118,38 @@ impl Machine {
         Ok(at)
     }
 
-    #[inline]
+    /// Runs a scope's or event's program.
+    #[inline(always)]
+    pub(crate) fn execute(&mut self, body: &Body, input: Input<'_>, at: u64) -> Position {
+        match body {
+            Body::Run(run) => self.fields(run, input, at),
+            Body::Ops(ops) => self.run(ops, input, at),
+        }
+    }
+
+    #[inline(always)]
     fn fields(&mut self, run: &Run, input: Input<'_>, at: u64) -> Position {
-        let base = input.align(at, run.align)?;
-        let next = input.advance(base, run.bits)?;
+        let base = at.wrapping_add(run.align - 1) & !(run.align - 1);
+        let next = base.wrapping_add(run.bits);
+        if next > input.end || base < at {
+            return Err(input.error(at));
+        }
         let byte = (base / 8) as usize;
         let first = self.slots.len();
-        match input.bytes.get(byte..byte + run.window) {
-            Some(window) => self.slots.extend(run.fields.iter().map(|field| field.load(window))),
+        let tail;
+        let window = match input.bytes.get(byte..byte + run.window) {
+            Some(window) => window,
             None => {
-                let rest = input.bytes.get(byte..).unwrap_or(&[]);
-                self.slots.extend(run.fields.iter().map(|field| field.load_tail(rest)));
+                tail = Self::padded(input.bytes.get(byte..).unwrap_or(&[]), run.window);
+                &tail
             }
+        };
+        self.slots.extend(run.fields.iter().map(|field| field.load(window)));
+        if let Some(field) = run.event_class {
+            self.event_class = Some(field.load_unsigned(window));
+        }
+        if let Some((field, bits)) = run.clock {
+            self.clock = extend(self.clock, field.load_unsigned(window), bits);
         }
         for (index, effect) in &run.effects {
             if let Some(slot) = self.slots.get(first + *index as usize) {
@@ -131,6 +157,14 @@ impl Machine {
             }
         }
         Ok(next)
+    }
+
+    /// A copy of the last bytes of the data, long enough for 8-byte loads. Once a packet at most, if it has no padding.
+    #[cold]
+    fn padded(rest: &[u8], window: usize) -> Vec<u8> {
+        let mut copy = rest.to_vec();
+        copy.resize(window, 0);
+        copy
     }
 
     fn bits(&mut self, field: &Bits, input: Input<'_>, at: u64) -> Position {
@@ -150,7 +184,7 @@ impl Machine {
         let begin = at;
         let (mut value, mut shift) = (0_u128, 0_u32);
         loop {
-            let byte = *input.rest(at).first().ok_or(DecodeError { kind: input.beyond, bit: begin })?;
+            let byte = *input.rest(at).first().ok_or_else(|| input.error(begin))?;
             at += 8;
             value |= u128::from(byte & 0x7f) << shift;
             shift += 7;
@@ -164,9 +198,9 @@ impl Machine {
         let too_long = DecodeError { kind: DecodeFault::BadLeb128, bit: begin };
         let slot = if kind == Kind::Signed {
             let signed = (value << (128 - shift)).cast_signed() >> (128 - shift);
-            Slot::I64(i64::try_from(signed).map_err(|_| too_long)?)
+            Slot::new(Tag::I64, i64::try_from(signed).map_err(|_| too_long)?.cast_unsigned())
         } else {
-            Slot::U64(u64::try_from(value).map_err(|_| too_long)?)
+            Slot::new(Tag::U64, u64::try_from(value).map_err(|_| too_long)?)
         };
         self.slots.push(slot);
         for effect in effects {
@@ -178,9 +212,8 @@ impl Machine {
     fn terminated(&mut self, input: Input<'_>, at: u64, unit: u8) -> Position {
         let at = input.align(at, 8)?;
         let rest = input.rest(at);
-        let missing = DecodeError { kind: input.beyond, bit: at };
-        let len = nul(rest, unit).ok_or(missing)?;
-        self.slots.push(Slot::Str { start: (at / 8) as u32, len: len as u32 });
+        let len = nul(rest, unit).ok_or_else(|| input.error(at))?;
+        self.slots.push(Slot::span(Tag::Str, at / 8, len));
         Ok(at + (len as u64 + u64::from(unit)) * 8)
     }
 
@@ -190,7 +223,7 @@ impl Machine {
         let next = self.sized(input, at, count)?;
         let whole = input.bytes.get((at / 8) as usize..(next / 8) as usize).unwrap_or(&[]);
         let len = nul(whole, unit).unwrap_or(whole.len());
-        self.slots.push(Slot::Str { start: (at / 8) as u32, len: len as u32 });
+        self.slots.push(Slot::span(Tag::Str, at / 8, len));
         Ok(next)
     }
 
@@ -198,7 +231,7 @@ impl Machine {
         let at = input.align(at, 8)?;
         let count = self.count(length, at)?;
         let next = self.sized(input, at, count)?;
-        self.slots.push(Slot::Bytes { start: (at / 8) as u32, len: ((next - at) / 8) as u32 });
+        self.slots.push(Slot::span(Tag::Bytes, at / 8, ((next - at) / 8) as usize));
         Ok(next)
     }
 
@@ -211,10 +244,7 @@ impl Machine {
 
     /// A length beyond the end: of cut data the cut is the fault, not the length.
     fn too_long(&self, input: Input<'_>, bad: DecodeError) -> Position {
-        if input.beyond == DecodeFault::Truncated {
-            return Err(DecodeError { kind: DecodeFault::Truncated, bit: bad.bit });
-        }
-        Err(bad)
+        Err(if input.cut { input.error(bad.bit) } else { bad })
     }
 
     /// Checks an array's length against the bits left, and notes it if it is dynamic.
@@ -229,7 +259,7 @@ impl Machine {
         }
         self.fuel -= count;
         if matches!(length, Count::Register(_)) {
-            self.slots.push(Slot::Count(count as u32));
+            self.slots.push(Slot::new(Tag::Count, count));
         }
         Ok((count, at))
     }
@@ -254,7 +284,7 @@ impl Machine {
         let Some((index, option)) = chosen else {
             return Err(DecodeError { kind: DecodeFault::NoOption(value as i64), bit: at });
         };
-        self.slots.push(Slot::Selected(index as u32));
+        self.slots.push(Slot::new(Tag::Selected, index as u64));
         self.run(&option.body, input, at)
     }
 
@@ -274,14 +304,10 @@ impl Machine {
         value.ok_or(DecodeError { kind: DecodeFault::MissingReference, bit: at })
     }
 
-    #[inline]
+    #[inline(never)]
     fn effect(&mut self, effect: Effect, slot: Slot, at: u64) -> Result<(), DecodeError> {
-        let (raw, wide) = match slot {
-            Slot::U64(v) => (v, i128::from(v)),
-            Slot::I64(v) => (v.cast_unsigned(), i128::from(v)),
-            Slot::Bool(v) => (u64::from(v), i128::from(v)),
-            _ => return Ok(()),
-        };
+        let raw = slot.bits;
+        let wide = if slot.tag == Tag::I64 { i128::from(raw.cast_signed()) } else { i128::from(raw) };
         match effect {
             Effect::Clock { bits } => self.clock = extend(self.clock, raw, bits),
             Effect::EventClass => self.event_class = Some(raw),

@@ -3,8 +3,30 @@
 //! Neighbouring fixed-size fields at known distances become one [`Run`], decoded with one bounds check. Everything
 //! else is an operation of its own. [`super::compile`] makes programs, [`super::machine`] runs them.
 
+use crate::value::Tag;
+
 /// A program.
 pub(crate) type Program = Box<[Op]>;
+
+/// A program of which the commonest kind, one run alone, lies in place: fewer loads stand between one event's position
+/// and the next one's.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Body {
+    Run(Run),
+    Ops(Program),
+}
+
+impl From<Program> for Body {
+    fn from(program: Program) -> Body {
+        match <Box<[Op; 1]>>::try_from(program) {
+            Ok(single) => match *single {
+                [Op::Run(run)] => Body::Run(run),
+                ops => Body::Ops(Box::new(ops)),
+            },
+            Err(program) => Body::Ops(program),
+        }
+    }
+}
 
 /// An operation.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,18 +83,26 @@ pub(crate) struct Run {
     /// Bytes from the base that 8-byte loads of all fields may touch.
     pub(crate) window: usize,
     pub(crate) fields: Box<[Scalar]>,
-    /// What to do with some of the values: index of the field, effect.
+    /// The unsigned field that tells the event's class.
+    pub(crate) event_class: Option<Scalar>,
+    /// The unsigned field that moves the clock, and its size.
+    pub(crate) clock: Option<(Scalar, u32)>,
+    /// What else to do with some of the values: index of the field, effect.
     pub(crate) effects: Box<[(u32, Effect)]>,
 }
 
-/// A fixed-size field within an 8-byte load: `(load << left) >> right` is its value.
+/// A fixed-size field within an 8-byte load: `(load << left) >> right` are its bits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scalar {
     pub(crate) byte: u32,
     pub(crate) left: u8,
     pub(crate) right: u8,
     pub(crate) big: bool,
-    pub(crate) kind: Kind,
+    pub(crate) tag: Tag,
+    /// The bits are not the value: a small floating point number.
+    pub(crate) small_float: bool,
+    /// The sign bit of a signed field, else 0: `(bits ^ sign) - sign` extends the sign.
+    pub(crate) sign: u64,
 }
 
 /// A fixed-size field anywhere.
@@ -94,6 +124,19 @@ pub(crate) enum Kind {
     F16,
     F32,
     F64,
+}
+
+impl Kind {
+    /// The kind of value that comes of it.
+    #[inline(always)]
+    pub(crate) fn tag(self) -> Tag {
+        match self {
+            Kind::Unsigned => Tag::U64,
+            Kind::Signed => Tag::I64,
+            Kind::Bool => Tag::Bool,
+            Kind::F16 | Kind::F32 | Kind::F64 => Tag::F64,
+        }
+    }
 }
 
 /// What else happens with a decoded integer.

@@ -347,7 +347,14 @@ fn label_options(selector: &mut EnumClass, options: &mut Options) {
         for range in ranges.iter_mut() {
             *range = Range { lower: range.lower.max(limits.lower), upper: range.upper.min(limits.upper) };
         }
-        let mut label = if name.is_empty() { format!("option_{index}") } else { super::tsdl::identifier(name) };
+        // A label with an underscore is the same name to a person, if CTF 1.8 metadata is where it came from.
+        let same = |label: &str| label.strip_prefix('_').unwrap_or(label) == name && super::tsdl::is_identifier(label);
+        let known = selector.mappings.iter().find(|m| m.ranges == *ranges && same(&m.label));
+        let mut label = match known {
+            Some(mapping) => mapping.label.clone(),
+            None if name.is_empty() => format!("option_{index}"),
+            None => super::tsdl::identifier(name),
+        };
         loop {
             match selector.mappings.iter().find(|mapping| mapping.label == label) {
                 Some(mapping) if mapping.ranges == *ranges => break,

@@ -30,10 +30,18 @@ pub(super) fn print(trace: &TraceClass) -> String {
 /// `name` as an identifier that is no keyword.
 pub(super) fn identifier(name: &str) -> String {
     let mut word: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    if word.is_empty() || word.starts_with(|c: char| c.is_ascii_digit()) || KEYWORDS.contains(&word.as_str()) {
+    if !is_identifier(&word) {
         word.insert(0, '_');
     }
     word
+}
+
+/// Whether `word` is an identifier and no keyword.
+pub(super) fn is_identifier(word: &str) -> bool {
+    !word.is_empty()
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !word.starts_with(|c: char| c.is_ascii_digit())
+        && !KEYWORDS.contains(&word)
 }
 
 /// A text in quotes.
@@ -355,8 +363,5 @@ impl<'a> Printer<'a> {
 fn emitted(name: &str, scope: Scope) -> String {
     let word: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let plain = matches!(scope, Scope::PacketHeader | Scope::PacketContext | Scope::EventHeader);
-    let free = !word.is_empty()
-        && !word.starts_with(|c: char| c == '_' || c.is_ascii_digit())
-        && !KEYWORDS.contains(&word.as_str());
-    if plain && free { word } else { format!("_{word}") }
+    if plain && !word.starts_with('_') && is_identifier(&word) { word } else { format!("_{word}") }
 }

@@ -37,7 +37,8 @@ impl Generator {
 
     fn int(&mut self) -> IntClass {
         let byte_sized = self.random.below(3) > 0;
-        let size = if byte_sized { [8, 16, 32, 64][self.random.below(4)] } else { 1 + self.random.below(64) as u32 };
+        // babeltrace2 2.0.4 prints negative numbers of 61 to 63 bits in base 16 as 0 (it shifts by 64).
+        let size = if byte_sized { [8, 16, 32, 64][self.random.below(4)] } else { 1 + self.random.below(60) as u32 };
         let align = if byte_sized { [8, 8, 16, 32][self.random.below(4)] } else { [1, 1, 2, 8][self.random.below(4)] };
         let signed = self.random.below(2) == 0;
         let base = [Base::Decimal, Base::Decimal, Base::Hexadecimal, Base::Octal, Base::Binary][self.random.below(5)];
@@ -148,7 +149,9 @@ impl Generator {
     fn structure(&mut self, scope: Scope, most: usize) -> StructClass {
         let mut members = Vec::new();
         for _ in 0..self.random.below(most + 1) {
-            self.member(&mut members, scope, &mut Vec::new(), 2);
+            // babeltrace2 2.0.4 dies of an assertion on a sequence in the context of one event class.
+            let depth = if self.ctf1 && scope == Scope::SpecificContext { 0 } else { 2 };
+            self.member(&mut members, scope, &mut Vec::new(), depth);
         }
         StructClass { members, min_align: 1 }
     }
@@ -274,11 +277,15 @@ impl Generator {
             }
             FieldClass::Bool(_) => out.push(Value::Bool(self.random.below(2) == 0)),
             FieldClass::BitMap(c) => out.push(Value::U64(self.random.next() >> (64 - c.size))),
-            FieldClass::String(_) => out.push(Value::Str(TEXTS[self.random.below(TEXTS.len())])),
+            FieldClass::String(_) => {
+                // babeltrace2 2.0.4 shows an empty text as that field's text in the event before: none in CTF 1.8.
+                let first = usize::from(self.ctf1);
+                out.push(Value::Str(TEXTS[first + self.random.below(TEXTS.len() - first)]));
+            }
             FieldClass::Text(c) => {
                 let Length::Static(most) = c.length else { panic!("the generator makes static texts") };
-                let text = TEXTS[self.random.below(TEXTS.len())];
-                out.push(Value::Str(if text.len() as u64 <= most { text } else { b"" }));
+                let text = TEXTS[1 + self.random.below(TEXTS.len() - 1)];
+                out.push(Value::Str(if text.len() as u64 <= most { text } else { b"b" }));
             }
             FieldClass::Blob(c) => {
                 let Length::Static(n) = c.length else { panic!("the generator makes static blobs") };

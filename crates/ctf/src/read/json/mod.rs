@@ -7,7 +7,9 @@ pub(crate) mod classes;
 
 use super::{place, roles};
 use crate::error::{MetadataError, MetadataFault};
-use crate::model::{ClockClass, EnvValue, EventClass, LogLevel, Origin, Scope, StreamClass, TraceClass};
+use crate::model::{
+    ByteOrder, ClockClass, EnvValue, EventClass, FieldClass, LogLevel, Origin, Scope, StreamClass, StructClass, TraceClass,
+};
 use classes::ClassReader;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -25,6 +27,7 @@ struct Reader {
     trace: TraceClass,
     has_preamble: bool,
     has_trace: bool,
+    has_order: bool,
     clock_ids: Vec<String>,
     stream_places: HashMap<u64, usize>,
     classes: ClassReader,
@@ -109,7 +112,16 @@ impl Reader {
         self.trace.packet_header =
             self.classes.scope(fragment, "packet-header-field-class", Scope::PacketHeader)?;
         self.trace.attributes = attributes(fragment, &[]);
+        self.note_byte_order(self.trace.packet_header.as_ref().and_then(byte_order));
         Ok(())
+    }
+
+    /// CTF 2 has no native byte order: the first integer's is what a CTF 1.8 writer would call so.
+    fn note_byte_order(&mut self, order: Option<ByteOrder>) {
+        if let Some(order) = order.filter(|_| !self.has_order) {
+            self.trace.byte_order = order;
+            self.has_order = true;
+        }
     }
 
     fn clock_class(&mut self, fragment: &Object) -> Parsed<()> {
@@ -168,6 +180,7 @@ impl Reader {
         if self.stream_places.insert(id, self.trace.streams.len()).is_some() {
             return Err(MetadataFault::Duplicate("data stream class"));
         }
+        self.note_byte_order(stream.event_header.as_ref().and_then(byte_order));
         self.trace.streams.push(stream);
         Ok(())
     }
@@ -195,6 +208,14 @@ impl Reader {
         stream.ok_or(MetadataFault::Unknown("data stream class of an event"))?.events.push(event);
         Ok(())
     }
+}
+
+/// The byte order of the first integer member.
+fn byte_order(class: &StructClass) -> Option<ByteOrder> {
+    class.members.iter().find_map(|member| match &member.class {
+        FieldClass::Int(int) => Some(int.byte_order),
+        _ => None,
+    })
 }
 
 /// The text property `name`.

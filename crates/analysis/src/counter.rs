@@ -1,0 +1,266 @@
+//! Counts the entries of a timeline.
+
+use crate::report::{CpuCount, EventCount, Interval, Lost, LostCause, ProcessSeen, ProviderCount, Report, ThreadCount};
+use crate::Histogram;
+use mote_layout::Cause;
+use mote_timeline::{ClassId, Entry, Facts, LossRecord, Problems, Record, Trace};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Collects a [`Report`].
+#[derive(Debug)]
+pub struct Counter<'t> {
+    trace: &'t Trace,
+    /// The kind of each event class: classes with the same name, of several streams or traces, are one kind.
+    kind_of: Vec<usize>,
+    kinds: Vec<Kind>,
+    threads: Vec<Thread>,
+    /// Index in `threads` by trace and thread id.
+    thread_of: FxHashMap<(usize, Option<u32>), usize>,
+    /// Time of the last event by thread and kind.
+    last: FxHashMap<(usize, usize), i64>,
+    cpus: FxHashMap<Option<u32>, u64>,
+    events: u64,
+    start: Option<i64>,
+    end: Option<i64>,
+    lost: [u64; Cause::ALL.len()],
+    lost_events: u64,
+    lost_packets: u64,
+}
+
+#[derive(Debug, Default)]
+struct Kind {
+    name: String,
+    events: u64,
+    interval: Histogram,
+}
+
+#[derive(Debug)]
+struct Thread {
+    tid: Option<u32>,
+    pid: Option<u32>,
+    name: Option<Vec<u8>>,
+    events: u64,
+}
+
+impl<'t> Counter<'t> {
+    /// Counts events of `trace`, from none.
+    #[must_use]
+    pub fn new(trace: &'t Trace) -> Counter<'t> {
+        let mut kinds: Vec<Kind> = Vec::new();
+        let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut kind_of = Vec::with_capacity(trace.classes());
+        for id in 0..trace.classes() {
+            let class = u32::try_from(id).ok().and_then(|id| trace.class(ClassId(id)));
+            let name = class.map_or("", |(_, class)| class.name.as_str());
+            kind_of.push(*by_name.entry(name).or_insert_with(|| {
+                kinds.push(Kind { name: name.to_owned(), ..Kind::default() });
+                kinds.len() - 1
+            }));
+        }
+        Counter {
+            trace,
+            kind_of,
+            kinds,
+            threads: Vec::new(),
+            thread_of: FxHashMap::default(),
+            last: FxHashMap::default(),
+            cpus: FxHashMap::default(),
+            events: 0,
+            start: None,
+            end: None,
+            lost: [0; Cause::ALL.len()],
+            lost_events: 0,
+            lost_packets: 0,
+        }
+    }
+
+    /// Counts an entry.
+    pub fn add(&mut self, entry: &Entry<'_>) {
+        match entry {
+            Entry::Event(record) => self.event(record),
+            Entry::Loss(loss) => self.loss(loss),
+        }
+    }
+
+    fn event(&mut self, record: &Record<'_>) {
+        let time = record.time();
+        self.events += 1;
+        self.start = Some(self.start.unwrap_or(time));
+        self.end = Some(self.end.map_or(time, |end| end.max(time)));
+        *self.cpus.entry(record.cpu()).or_insert(0) += 1;
+        let thread = self.thread(record);
+        let kind = self.kind_of.get(record.class().0 as usize).copied().unwrap_or(usize::MAX);
+        let before = self.last.insert((thread, kind), time);
+        if let Some(kind) = self.kinds.get_mut(kind) {
+            kind.events += 1;
+            if let Some(before) = before {
+                kind.interval.add(u64::try_from(time.saturating_sub(before)).unwrap_or(0));
+            }
+        }
+    }
+
+    /// Counts the event for its thread; answers the thread's index.
+    fn thread(&mut self, record: &Record<'_>) -> usize {
+        let tid = record.tid();
+        let next = self.threads.len();
+        let index = *self.thread_of.entry((record.source_index(), tid)).or_insert(next);
+        if index == next {
+            self.threads.push(Thread { tid, pid: record.pid(), name: None, events: 0 });
+        }
+        if let Some(thread) = self.threads.get_mut(index) {
+            thread.events += 1;
+            if let Some(name) = record.procname()
+                && thread.name.as_deref() != Some(name)
+            {
+                thread.name = Some(name.to_vec());
+            } else if thread.name.is_none() {
+                thread.name = record.named().map(|(named, _)| named.name.clone().into_bytes());
+            }
+        }
+        index
+    }
+
+    fn loss(&mut self, loss: &LossRecord<'_>) {
+        self.lost_events += loss.loss.events;
+        self.lost_packets += loss.loss.packets;
+        for (sum, count) in self.lost.iter_mut().zip(loss.loss.causes) {
+            *sum += count;
+        }
+    }
+
+    /// The report; `problems` are those that reading the events met with.
+    #[must_use]
+    pub fn finish(self, problems: &Problems) -> Report {
+        let duration_ns = match (self.start, self.end) {
+            (Some(start), Some(end)) => end.abs_diff(start),
+            _ => 0,
+        };
+        let rate = |events: u64| if duration_ns > 0 { events as f64 * 1e9 / duration_ns as f64 } else { 0.0 };
+        let facts = || self.trace.sources().iter().filter_map(|source| source.facts.as_ref());
+        let mut kinds: Vec<EventCount> = self
+            .kinds
+            .iter()
+            .filter(|kind| kind.events > 0)
+            .map(|kind| EventCount {
+                name: kind.name.clone(),
+                events: kind.events,
+                rate: rate(kind.events),
+                interval_ns: Interval::of(&kind.interval),
+            })
+            .collect();
+        kinds.sort_by(|a, b| b.events.cmp(&a.events).then_with(|| a.name.cmp(&b.name)));
+        Report {
+            start_ns: self.start,
+            end_ns: self.end,
+            duration_ns,
+            command: facts().filter_map(|f| f.session.as_ref()).flat_map(|s| s.command.clone()).collect(),
+            complete: facts().map(|facts| facts.summary.is_some()).reduce(|a, b| a && b),
+            traces: self.trace.sources().len(),
+            streams: self.trace.streams().len(),
+            events: self.events,
+            rate: rate(self.events),
+            lost: self.lost(),
+            providers: providers(&kinds),
+            kinds,
+            threads: threads(&self.threads),
+            cpus: cpus(&self.cpus),
+            processes: processes(facts(), &self.threads),
+            problems: words(self.trace, problems),
+        }
+    }
+
+    /// Loss as the packets tell it, or the journal where it knows of more: what was lost behind the last packet.
+    fn lost(&self) -> Lost {
+        let mut journal: BTreeMap<&str, u64> = BTreeMap::new();
+        let summaries = self.trace.sources().iter().filter_map(|s| s.facts.as_ref()?.summary.as_ref());
+        for (cause, events) in summaries.flat_map(|summary| &summary.lost) {
+            *journal.entry(cause).or_insert(0) += events;
+        }
+        let mut causes = Vec::new();
+        let mut add = |cause: &str, events: u64, advice: &str| {
+            if events > 0 {
+                causes.push(LostCause { cause: cause.to_owned(), events, advice: advice.to_owned() });
+            }
+        };
+        for (cause, packets) in Cause::ALL.iter().zip(self.lost) {
+            add(cause.name(), packets.max(journal.remove(cause.name()).unwrap_or(0)), cause.advice());
+        }
+        for (cause, events) in journal {
+            add(cause, events, "");
+        }
+        let unspecified = self.lost_events.saturating_sub(self.lost.iter().sum());
+        add("unspecified", unspecified, "the tracer's buffers were full: give it larger or more sub-buffers");
+        Lost { events: causes.iter().map(|cause| cause.events).sum(), packets: self.lost_packets, causes }
+    }
+}
+
+fn providers(kinds: &[EventCount]) -> Vec<ProviderCount> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for kind in kinds {
+        let provider = kind.name.split_once(':').map_or("", |(provider, _)| provider);
+        *counts.entry(provider).or_insert(0) += kind.events;
+    }
+    let mut counts: Vec<ProviderCount> =
+        counts.into_iter().map(|(name, events)| ProviderCount { name: name.to_owned(), events }).collect();
+    counts.sort_by_key(|provider| std::cmp::Reverse(provider.events));
+    counts
+}
+
+fn threads(threads: &[Thread]) -> Vec<ThreadCount> {
+    let count = |thread: &Thread| ThreadCount {
+        name: thread.name.as_ref().map(|name| String::from_utf8_lossy(name).into_owned()),
+        tid: thread.tid,
+        pid: thread.pid,
+        events: thread.events,
+    };
+    let mut counts: Vec<ThreadCount> = threads.iter().map(count).collect();
+    counts.sort_by(|a, b| b.events.cmp(&a.events).then_with(|| a.tid.cmp(&b.tid)));
+    counts
+}
+
+fn cpus(cpus: &FxHashMap<Option<u32>, u64>) -> Vec<CpuCount> {
+    let mut counts: Vec<CpuCount> = cpus.iter().map(|(cpu, events)| CpuCount { cpu: *cpu, events: *events }).collect();
+    counts.sort_by_key(|count| (count.cpu.is_none(), count.cpu));
+    counts
+}
+
+/// The processes that journals tell of; without a journal, those that events name.
+fn processes<'a>(facts: impl Iterator<Item = &'a Facts>, threads: &[Thread]) -> Vec<ProcessSeen> {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let told: Vec<ProcessSeen> = facts
+        .flat_map(|facts| &facts.processes)
+        .map(|process| ProcessSeen {
+            pid: process.pid.into(),
+            parent: Some(process.parent.into()),
+            name: text(&process.comm),
+            exe: text(&process.exe),
+        })
+        .collect();
+    if !told.is_empty() {
+        return told;
+    }
+    let mut seen: BTreeMap<u32, ProcessSeen> = BTreeMap::new();
+    for thread in threads {
+        let Some(pid) = thread.pid else { continue };
+        let process = seen.entry(pid).or_insert(ProcessSeen { pid: pid.into(), parent: None, name: None, exe: None });
+        // The first thread has the process's name.
+        if thread.tid == Some(pid) {
+            process.name = thread.name.as_ref().map(|name| String::from_utf8_lossy(name).into_owned());
+        }
+    }
+    seen.into_values().collect()
+}
+
+/// All problems in words: of the recorder, of opening, of reading.
+fn words(trace: &Trace, problems: &Problems) -> Vec<String> {
+    let recorded = trace.sources().iter().filter_map(|source| source.facts.as_ref()).flat_map(|facts| facts.problems.clone());
+    let mut words: Vec<String> = recorded.collect();
+    for problems in [trace.problems(), problems] {
+        words.extend(problems.list().iter().map(ToString::to_string));
+        if problems.more() > 0 {
+            words.push(format!("and {} problems more", problems.more()));
+        }
+    }
+    words
+}

@@ -1,0 +1,154 @@
+//! What `mote report` knows of a recording. The names of the fields are those of its JSON and do not change.
+
+use crate::Histogram;
+use serde::Serialize;
+
+/// The sums of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Time of the first event, nanoseconds since 1970-01-01 UTC; absent without events.
+    pub start_ns: Option<i64>,
+    /// Time of the last event.
+    pub end_ns: Option<i64>,
+    /// From the first event to the last.
+    pub duration_ns: u64,
+    /// The command that was recorded, if mote did it.
+    pub command: Vec<String>,
+    /// Whether the recorder ended the recording itself; absent if another tracer wrote it.
+    pub complete: Option<bool>,
+    /// CTF traces merged.
+    pub traces: usize,
+    /// Data stream files.
+    pub streams: usize,
+    /// Events.
+    pub events: u64,
+    /// Events in a second of `duration_ns`.
+    pub rate: f64,
+    /// What was lost.
+    pub lost: Lost,
+    /// Events by provider, most first.
+    pub providers: Vec<ProviderCount>,
+    /// Events by kind, most first.
+    pub kinds: Vec<EventCount>,
+    /// Events by thread, most first.
+    pub threads: Vec<ThreadCount>,
+    /// Events by CPU, by number; events of no known CPU last.
+    pub cpus: Vec<CpuCount>,
+    /// Processes, in the order in which they joined.
+    pub processes: Vec<ProcessSeen>,
+    /// What is wrong with the recording, in words.
+    pub problems: Vec<String>,
+}
+
+/// Lost events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// All.
+    pub events: u64,
+    /// Packets that are missing: overwritten by a flight recorder, as intended, or lost with the file.
+    pub packets: u64,
+    /// By cause; `unspecified` where the tracer does not tell.
+    pub causes: Vec<LostCause>,
+}
+
+/// Events lost for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LostCause {
+    /// Name of the cause.
+    pub cause: String,
+    /// Events.
+    pub events: u64,
+    /// What it means and what to do.
+    pub advice: String,
+}
+
+/// Events of a provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProviderCount {
+    /// What stands before the colon in names of events; may be empty.
+    pub name: String,
+    /// Events.
+    pub events: u64,
+}
+
+/// Events of a kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EventCount {
+    /// Name, as a rule `provider:event`.
+    pub name: String,
+    /// Events.
+    pub events: u64,
+    /// Events in a second of the report's `duration_ns`.
+    pub rate: f64,
+    /// Time between successive events of this kind in the same thread; absent if no thread has two.
+    pub interval_ns: Option<Interval>,
+}
+
+/// A distribution of times in nanoseconds; the quantiles are at most 1.6 % off, the others exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Interval {
+    /// How many times it is made of.
+    pub samples: u64,
+    /// Shortest.
+    pub min: u64,
+    /// Mean.
+    pub mean: u64,
+    /// Half are not longer.
+    pub p50: u64,
+    /// Nine of ten are not longer.
+    pub p90: u64,
+    /// 99 of 100 are not longer.
+    pub p99: u64,
+    /// Longest.
+    pub max: u64,
+}
+
+impl Interval {
+    /// The figures of a histogram; `None` if it is empty.
+    pub(crate) fn of(histogram: &Histogram) -> Option<Interval> {
+        Some(Interval {
+            samples: histogram.count(),
+            min: histogram.min()?,
+            mean: histogram.mean()?,
+            p50: histogram.quantile(500)?,
+            p90: histogram.quantile(900)?,
+            p99: histogram.quantile(990)?,
+            max: histogram.max()?,
+        })
+    }
+}
+
+/// Events of a thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ThreadCount {
+    /// Its name, if known; of several the last that its events carry.
+    pub name: Option<String>,
+    /// Thread id; absent for events that do not tell.
+    pub tid: Option<u32>,
+    /// Process id, if known.
+    pub pid: Option<u32>,
+    /// Events.
+    pub events: u64,
+}
+
+/// Events of a CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CpuCount {
+    /// Its number; absent for events that do not tell.
+    pub cpu: Option<u32>,
+    /// Events.
+    pub events: u64,
+}
+
+/// A process of the recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProcessSeen {
+    /// Process id.
+    pub pid: i64,
+    /// Its parent, if known.
+    pub parent: Option<i64>,
+    /// Name, if known.
+    pub name: Option<String>,
+    /// Executable, if known.
+    pub exe: Option<String>,
+}

@@ -1,0 +1,117 @@
+//! `mote doctor`: checks what works here, and proves that an event arrives.
+
+use crate::cmd;
+use anyhow::Context;
+use clap::ValueEnum;
+use mote_inspect::doctor::{self, EMITTED, Finding, Verdict};
+use serde_json::json;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Check what works on this machine, and prove that an event arrives
+///
+/// Looks at everything that recording needs or can use, says what does not work and what to do about it, and at last records
+/// a program for real and reads back what it has emitted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mote doctor                  the table
+  mote doctor --format json    for programs, and for reports of problems
+
+A line: ok, warn (something is slower, or cannot be had; recording works) or FAIL; what was checked; what was found; what to
+do about it.
+
+Exit status: 0 recording works, 2 it does not.")]
+pub(crate) struct Args {
+    /// What to print: a table for people, or one JSON object
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Checks; see the help for the exit status.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mote = std::env::current_exe().context("cannot find the program mote itself")?;
+    let mut findings = doctor::machine(Path::new("."));
+    findings.push(doctor::proof(&mote, EMIT_VERB));
+    let works = findings.iter().all(|finding| finding.verdict != Verdict::Fail);
+    let out = io::stdout();
+    let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let written = match args.format {
+        Format::Text => print(out.lock(), &findings, colour),
+        Format::Json => print_json(out.lock(), &findings, works),
+    };
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => {}
+    }
+    Ok(if works { ExitCode::SUCCESS } else { cmd::FAILED.into() })
+}
+
+fn print(mut out: impl Write, findings: &[Finding], colour: bool) -> io::Result<()> {
+    let width = findings.iter().map(|finding| finding.what.chars().count()).max().unwrap_or(0);
+    for finding in findings {
+        let (on, off) = if colour { (colour_of(finding.verdict), "\x1b[0m") } else { ("", "") };
+        writeln!(out, "{on}{:<4}{off}  {:<width$}  {}", finding.verdict.name(), finding.what, finding.found)?;
+        if !finding.advice.is_empty() {
+            writeln!(out, "{:4}  {:width$}  -> {}", "", "", finding.advice)?;
+        }
+    }
+    let warnings = findings.iter().filter(|finding| finding.verdict == Verdict::Warn).count();
+    match findings.iter().filter(|finding| finding.verdict == Verdict::Fail).count() {
+        0 if warnings == 0 => writeln!(out, "\nrecording works"),
+        0 => writeln!(out, "\nrecording works; could be better: {warnings}"),
+        failed => writeln!(out, "\nrecording does not work; failed: {failed}"),
+    }?;
+    out.flush()
+}
+
+const fn colour_of(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Ok => "\x1b[32m",
+        Verdict::Warn => "\x1b[33m",
+        Verdict::Fail => "\x1b[31m",
+    }
+}
+
+fn print_json(mut out: impl Write, findings: &[Finding], works: bool) -> io::Result<()> {
+    let checks: Vec<_> = findings
+        .iter()
+        .map(|finding| {
+            json!({
+                "what": finding.what,
+                "verdict": finding.verdict.name().to_lowercase(),
+                "found": finding.found,
+                "advice": finding.advice,
+            })
+        })
+        .collect();
+    let all = json!({ "version": env!("CARGO_PKG_VERSION"), "works": works, "checks": checks });
+    writeln!(out, "{all:#}")?;
+    out.flush()
+}
+
+/// The verb that emits the proof's events.
+const EMIT_VERB: &str = "__doctor-emit";
+
+/// Emit events for the proof of `mote doctor`
+#[derive(Debug, clap::Args)]
+pub(crate) struct EmitArgs {
+    /// How many
+    #[arg(default_value_t = EMITTED)]
+    count: u64,
+}
+
+/// Emits them: `doctor::PROOF_EVENT`.
+pub(crate) fn emit(args: &EmitArgs) -> anyhow::Result<ExitCode> {
+    for number in 0..args.count {
+        mote::event!(doctor::proof, number: u64 = number, "for mote doctor");
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,301 @@
+//! `mote list`: shows the events that a program carries, and whether they are on.
+
+use crate::cmd;
+use clap::ValueEnum;
+use mote_inspect::process::Process;
+use mote_inspect::target::Target;
+use mote_inspect::{Carrier, Event, file, process};
+use mote_view::Glob;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Show the events that a program or a process carries
+///
+/// Of a program or library: its events with level, fields and place in the source. Of a running process: those of its
+/// program and of all the libraries that it has loaded, and whether each is on. Without an argument: the running
+/// processes that carry events. Nothing that is looked at is disturbed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mote list                    the running processes that carry events
+  mote list ./app              what a program carries
+  mote list app                the same, of a command in PATH
+  mote list 4711               what a process carries, and what is on
+  mote list ./app -e 'net:*'   the events of one provider
+  mote list 4711 --format json | jq '.objects[].events[] | select(.state == \"on\") | .name'
+
+A line: name, level, state, place in the source, fields. The state is
+  on, off        of a process: it records, or is a NOP; 2/3 on: at two of its three sites
+  patched        of a file: a NOP that is patched to switch the event on
+  tested         a byte that is tested at each pass (built with the feature tested-byte)
+  -              not known, because the process may not be read
+
+Events that a program makes at run time, as those of the crate tracing, are in no list: they are known when they have been
+recorded.
+
+Exit status: 0 found, 1 nothing found, 2 failed.")]
+pub(crate) struct Args {
+    /// A command, the id of a process, or a file
+    #[arg(value_name = "CMD|PID|FILE")]
+    target: Option<OsString>,
+
+    /// Only events whose name, provider or provider:name matches PATTERN (* any text, ? any character); repeat for more
+    #[arg(short, long, value_name = "PATTERN")]
+    event: Vec<String>,
+
+    /// What to print: tables for people, or one JSON object
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// What was asked for.
+enum Found {
+    All { processes: Vec<Process>, forbidden: usize },
+    One(Process),
+    File(Carrier),
+}
+
+/// Lists; see the help for the exit status.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut found = match &args.target {
+        None => {
+            let (processes, forbidden) = process::all();
+            Found::All { processes, forbidden }
+        }
+        Some(word) => match Target::find(word)? {
+            Target::Process(pid) => Found::One(process::read(pid)?),
+            Target::File(path) => Found::File(file::read(&path)?),
+        },
+    };
+    let carried = found.names();
+    found.keep(&args.event.iter().map(|pattern| Glob::new(pattern)).collect::<Vec<_>>());
+    let out = io::stdout().lock();
+    let written = match args.format {
+        Format::Text => found.print(io::BufWriter::new(out)),
+        Format::Json => print_json(io::BufWriter::new(out), &found.json()),
+    };
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => {}
+    }
+    Ok(if found.tell(&args.event, &carried) { ExitCode::SUCCESS } else { cmd::NOTHING.into() })
+}
+
+impl Found {
+    fn processes(&self) -> &[Process] {
+        match self {
+            Found::All { processes, .. } => processes,
+            Found::One(process) => std::slice::from_ref(process),
+            Found::File(_) => &[],
+        }
+    }
+
+    fn carriers(&self) -> impl Iterator<Item = &Carrier> {
+        let file = if let Found::File(carrier) = self { Some(carrier) } else { None };
+        self.processes().iter().flat_map(|process| &process.carriers).chain(file)
+    }
+
+    /// The full names of all events.
+    fn names(&self) -> Vec<String> {
+        self.carriers().flat_map(|carrier| carrier.events.iter().map(Event::full_name)).collect()
+    }
+
+    /// Leaves only what matches one of the patterns, if there are any.
+    fn keep(&mut self, patterns: &[Glob]) {
+        let wanted = |event: &Event| {
+            let names = [event.full_name(), event.name.clone(), event.provider.clone()];
+            patterns.is_empty()
+                || patterns.iter().any(|pattern| names.iter().any(|name| pattern.matches(name)))
+        };
+        let keep = |process: &mut Process| {
+            process.carriers.iter_mut().for_each(|carrier| carrier.events.retain(wanted));
+            process.carriers.retain(|carrier| !carrier.events.is_empty());
+        };
+        match self {
+            Found::All { processes, .. } => {
+                processes.iter_mut().for_each(keep);
+                processes.retain(|process| !process.carriers.is_empty());
+            }
+            Found::One(process) => keep(process),
+            Found::File(carrier) => carrier.events.retain(wanted),
+        }
+    }
+
+    /// Says on stderr what else there is to know; answers whether there was an event.
+    fn tell(&self, patterns: &[String], carried: &[String]) -> bool {
+        for carrier in self.carriers() {
+            carrier
+                .problems
+                .iter()
+                .for_each(|problem| eprintln!("mote: {}: {problem}", carrier.path.display()));
+        }
+        for process in self.processes() {
+            if let Some(why) = &process.state_unknown {
+                eprintln!("mote: the state of the events of {} is not known: {why}", process.pid);
+            }
+        }
+        if let Found::All { forbidden, .. } = self
+            && *forbidden > 0
+        {
+            eprintln!("mote: not looked into: {forbidden} processes of others, or protected; root sees more");
+        }
+        if self.carriers().any(|carrier| !carrier.events.is_empty()) {
+            return true;
+        }
+        match self {
+            _ if !carried.is_empty() => {
+                eprintln!("mote: no event matches {}; there are {}", patterns.join(" or "), some_of(carried));
+            }
+            Found::All { .. } => {
+                eprintln!("mote: no running process carries mote events; give a program: mote list ./app")
+            }
+            Found::One(process) => {
+                eprintln!("mote: process {} ({}) {CARRIES_NONE}", process.pid, process.comm)
+            }
+            Found::File(carrier) => eprintln!("mote: {} {CARRIES_NONE}", carrier.path.display()),
+        }
+        false
+    }
+
+    fn print(&self, mut out: impl Write) -> io::Result<()> {
+        match self {
+            Found::All { processes, .. } => print_processes(&mut out, processes)?,
+            Found::One(process) => {
+                for carrier in &process.carriers {
+                    print_carrier(&mut out, carrier, Event::state_text)?;
+                }
+            }
+            Found::File(carrier) => print_carrier(&mut out, carrier, |event| event.switch_text().to_owned())?,
+        }
+        out.flush()
+    }
+
+    fn json(&self) -> Value {
+        match self {
+            Found::All { processes, .. } => {
+                json!({ "processes": processes.iter().map(process_json).collect::<Vec<_>>() })
+            }
+            Found::One(process) => process_json(process),
+            Found::File(carrier) => json!({ "objects": [carrier_json(carrier)] }),
+        }
+    }
+}
+
+const CARRIES_NONE: &str = "carries no mote events; add one: mote::event!(net::packet_in, len: u32 = n) in Rust, or mote.h in C and C++";
+
+/// The first names of a list.
+fn some_of(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
+    }
+}
+
+fn print_processes(out: &mut impl Write, processes: &[Process]) -> io::Result<()> {
+    if !processes.is_empty() {
+        writeln!(out, "{:>8}  {:<16}{:>7}{:>7}  IN", "PID", "COMMAND", "EVENTS", "ON")?;
+    }
+    for process in processes {
+        let on = process.events_on().map_or("-".to_owned(), |on| on.to_string());
+        let paths: Vec<String> =
+            process.carriers.iter().map(|carrier| carrier.path.display().to_string()).collect();
+        let (pid, comm, events) = (process.pid, printable(&process.comm), process.events());
+        writeln!(out, "{pid:>8}  {comm:<16}{events:>7}{on:>7}  {}", printable(&paths.join(" ")))?;
+    }
+    Ok(())
+}
+
+fn print_carrier(
+    out: &mut impl Write,
+    carrier: &Carrier,
+    state: impl Fn(&Event) -> String,
+) -> io::Result<()> {
+    if carrier.events.is_empty() {
+        return Ok(());
+    }
+    let sites: usize = carrier.events.iter().map(|event| event.sites.len()).sum();
+    writeln!(
+        out,
+        "{}: events: {}, sites: {sites}",
+        printable(&carrier.path.display().to_string()),
+        carrier.events.len()
+    )?;
+    for provider in carrier.events.chunk_by(|a, b| a.provider == b.provider) {
+        writeln!(out, "\n{}", provider.first().map_or("", |event| &event.provider))?;
+        let rows: Vec<[String; 4]> = provider.iter().map(|event| row(event, &state)).collect();
+        let widths: [usize; 4] = std::array::from_fn(|column| {
+            rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+        });
+        for (event, row) in provider.iter().zip(&rows) {
+            write!(out, " ")?;
+            for (cell, width) in row.iter().zip(widths) {
+                write!(out, " {cell:<width$} ")?;
+            }
+            let fields: Vec<String> =
+                event.fields.iter().map(|field| format!("{}: {}", field.name, field.ty)).collect();
+            writeln!(out, " {}", fields.join(", "))?;
+            if !event.text.is_empty() {
+                writeln!(out, "      {}", event.text)?;
+            }
+        }
+    }
+    writeln!(out)
+}
+
+/// Name, level, state and place.
+fn row(event: &Event, state: &impl Fn(&Event) -> String) -> [String; 4] {
+    let sites = if event.sites.len() > 1 { format!(" ({} sites)", event.sites.len()) } else { String::new() };
+    let place = if event.line > 0 { format!("{}:{}", event.file, event.line) } else { event.file.clone() };
+    [event.name.clone(), event.level.name().to_owned(), state(event) + &sites, place]
+}
+
+fn print_json(mut out: impl Write, value: &Value) -> io::Result<()> {
+    writeln!(out, "{value:#}")?;
+    out.flush()
+}
+
+fn process_json(process: &Process) -> Value {
+    let objects: Vec<Value> = process.carriers.iter().map(carrier_json).collect();
+    json!({ "pid": process.pid, "command": process.comm, "objects": objects })
+}
+
+fn carrier_json(carrier: &Carrier) -> Value {
+    let events: Vec<Value> = carrier.events.iter().map(event_json).collect();
+    json!({ "path": carrier.path.to_string_lossy(), "events": events })
+}
+
+fn event_json(event: &Event) -> Value {
+    let fields: Vec<Value> =
+        event.fields.iter().map(|field| json!({ "name": field.name, "type": field.ty })).collect();
+    let mut value = json!({
+        "provider": event.provider,
+        "name": event.name,
+        "level": event.level.name(),
+        "file": event.file,
+        "line": event.line,
+        "text": event.text,
+        "fields": fields,
+        "switch": event.switch_text(),
+        "sites": event.sites.len(),
+    });
+    if let (Some(on), Some(object)) = (event.sites_on(), value.as_object_mut()) {
+        object.insert("state".to_owned(), event.state_text().into());
+        object.insert("sites_on".to_owned(), on.into());
+    }
+    value
+}
+
+/// A name of somebody else's, on its way to a terminal.
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}

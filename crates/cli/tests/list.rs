@@ -1,0 +1,103 @@
+//! `mote list`: what the program `mote` itself carries, and what is on in a process that is recorded.
+
+use serde_json::Value;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const MOTE: &str = env!("CARGO_BIN_EXE_mote");
+
+fn list(arguments: &[&str]) -> Output {
+    Command::new(MOTE).arg("list").args(arguments).output().expect("runs")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_program_is_listed_as_text_and_as_json() {
+    let text = list(&[MOTE]);
+    assert!(text.status.success(), "{}", said(&text));
+    let text = String::from_utf8(text.stdout).expect("text");
+    let row = text.lines().find(|line| line.contains("request_start")).expect("a row");
+    assert!(row.contains("info") && row.contains("patched") && row.contains("events.rs:"), "{row}");
+    assert!(row.contains("method: enum u8 Get=0 Head=1 Other=2, path: str"), "{row}");
+
+    let json = list(&[MOTE, "--format", "json", "-e", "doctor:*"]);
+    let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let event = &json["objects"][0]["events"][0];
+    assert_eq!(
+        (&event["provider"], &event["name"], &event["level"]),
+        (&"doctor".into(), &"proof".into(), &"info".into())
+    );
+    assert_eq!(event["fields"][0], serde_json::json!({ "name": "number", "type": "u64" }));
+}
+
+#[test]
+fn what_is_not_there_is_said_with_what_to_do() {
+    for (arguments, status, words) in [
+        (&["no-such-command"][..], 2, "neither a command in PATH"),
+        (&["4000000000"], 2, "there is no process 4000000000"),
+        (&["Cargo.toml"], 2, "is not an ELF file"),
+        (&["/bin/sh"], 1, "carries no mote events; add one"),
+        (&[MOTE, "-e", "nothing"], 1, "no event matches nothing; there are client:request_sent"),
+    ] {
+        let output = list(arguments);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", said(&output));
+        assert!(said(&output).starts_with("mote: ") && said(&output).contains(words), "{}", said(&output));
+    }
+}
+
+/// A recording whose program is ended when it is dropped, which ends the recording.
+struct Recording(Child);
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let program = child_of(self.0.id()).unwrap_or(self.0.id());
+        let _ = Command::new("kill").arg(program.to_string()).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// The process whose parent is `parent`.
+fn child_of(parent: u32) -> Option<u32> {
+    let pids = std::fs::read_dir("/proc")
+        .ok()?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let line = format!("PPid:\t{parent}");
+    pids.into_iter().find(|pid: &u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/status"))
+            .is_ok_and(|status| status.lines().any(|l| l == line))
+    })
+}
+
+#[test]
+fn in_a_recorded_process_the_chosen_events_are_on_and_the_others_off() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(MOTE);
+    command.args(["record", "-q", "-e", "http:*", "-o"]).arg(dir.path().join("trace"));
+    command.args(["--", MOTE, "__demo-server", "--requests", "100000000", "--seconds", "60"]);
+    let recording = Recording(command.stdout(Stdio::null()).stdin(Stdio::null()).spawn().expect("runs"));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut last = String::new();
+    while Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+        let Some(pid) = child_of(recording.0.id()) else { continue };
+        let output = list(&[&pid.to_string(), "--format", "json"]);
+        last = said(&output);
+        let Ok(json) = serde_json::from_slice::<Value>(&output.stdout) else { continue };
+        let Some(events) = json["objects"][0]["events"].as_array() else { continue };
+        let state = |event: &Value| (event["provider"] == "http", event["state"].as_str().map(str::to_owned));
+        let states: Vec<_> = events.iter().map(state).collect();
+        last = format!("{states:?}");
+        if states.iter().any(|(is_http, _)| *is_http)
+            && states
+                .iter()
+                .all(|(is_http, state)| state.as_deref() == Some(if *is_http { "on" } else { "off" }))
+        {
+            return;
+        }
+    }
+    panic!("the states never were as chosen: {last}");
+}

@@ -1,0 +1,254 @@
+//! A report as a page of text, at most 100 columns wide.
+
+use crate::civil::{DAY, Date, SECOND};
+use crate::escape;
+use mote_analysis::{Interval, Report};
+use std::fmt::Write;
+
+/// Most columns of a line.
+const WIDTH: usize = 100;
+/// Most rows of threads, CPUs and processes.
+const ROWS: usize = 10;
+/// Most kinds of events.
+const KINDS: usize = 40;
+
+/// Prints `report` of the recording called `name`.
+#[must_use]
+pub fn table(name: &str, report: &Report) -> String {
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = head(&mut out, name, report);
+    let _ = kinds(&mut out, report);
+    let _ = counts(&mut out, report);
+    let _ = processes(&mut out, report);
+    let _ = problems(&mut out, report);
+    out
+}
+
+fn head(out: &mut String, name: &str, report: &Report) -> std::fmt::Result {
+    let command = if report.command.is_empty() { String::new() } else { format!(": {}", report.command.join(" ")) };
+    writeln!(out, "{}", cut(&safe(&format!("{name}{command}")), WIDTH))?;
+    if let Some(start) = report.start_ns {
+        writeln!(out, "  {} UTC, {}", moment(start), duration(report.duration_ns))?;
+    }
+    let Report { events, rate, threads, processes, traces, streams, .. } = report;
+    write!(out, "  {} events, {}/s", grouped(*events), short(*rate))?;
+    let (threads, processes) = (several(threads.len(), "thread", "s"), several(processes.len(), "process", "es"));
+    write!(out, "; {threads}, {processes}, {}", several(*streams, "stream", "s"))?;
+    writeln!(out, "{}", if *traces > 1 { format!(" of {traces} traces") } else { String::new() })?;
+    match (report.complete, report.lost.events) {
+        (Some(false), _) => writeln!(out, "  the recording was cut short: what it lost at its end is not known")?,
+        (_, 0) => writeln!(out, "  no event was lost")?,
+        _ => {}
+    }
+    for cause in &report.lost.causes {
+        writeln!(out, "  LOST {} events, {}", grouped(cause.events), cause.cause)?;
+        if !cause.advice.is_empty() {
+            writeln!(out, "       {}", cause.advice)?;
+        }
+    }
+    if report.lost.packets > 0 {
+        writeln!(out, "  {} packets are missing: a flight recorder overwrites old ones", grouped(report.lost.packets))?;
+    }
+    Ok(())
+}
+
+fn kinds(out: &mut String, report: &Report) -> std::fmt::Result {
+    if report.kinds.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{:48} {:<}", "", "time between two of a kind in a thread")?;
+    writeln!(
+        out,
+        "{:30} {:>10} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
+        "event", "count", "/s", "min", "mean", "p50", "p90", "p99", "max"
+    )?;
+    for kind in report.kinds.iter().take(KINDS) {
+        let name = safe(&kind.name);
+        // A long name has a line of its own.
+        let name = if name.chars().count() > 30 { format!("{}\n{:30}", cut(&name, WIDTH), "") } else { format!("{name:30}") };
+        write!(out, "{name} {:>10} {:>6}", tight(kind.events), short(kind.rate))?;
+        if let Some(Interval { min, mean, p50, p90, p99, max, .. }) = kind.interval_ns {
+            for time in [min, mean, p50, p90, p99, max] {
+                write!(out, " {:>7}", duration(time))?;
+            }
+        }
+        writeln!(out)?;
+    }
+    more(out, report.kinds.len(), KINDS, "kinds of events")
+}
+
+fn counts(out: &mut String, report: &Report) -> std::fmt::Result {
+    let share = |events: u64| 100.0 * events as f64 / report.events.max(1) as f64;
+    if report.providers.len() > 1 {
+        writeln!(out, "\n{:30} {:>10} {:>6}", "provider", "count", "%")?;
+        for provider in report.providers.iter().take(ROWS) {
+            let name = if provider.name.is_empty() { "(none)".to_owned() } else { cut(&safe(&provider.name), 30) };
+            writeln!(out, "{name:30} {:>10} {:>6.1}", tight(provider.events), share(provider.events))?;
+        }
+        more(out, report.providers.len(), ROWS, "providers")?;
+    }
+    if !report.threads.is_empty() {
+        writeln!(out, "\n{:30} {:>10} {:>6} {:>7} {:>7}", "thread", "count", "%", "tid", "pid")?;
+        for thread in report.threads.iter().take(ROWS) {
+            let id = |id: Option<u32>| id.map_or("-".to_owned(), |id| id.to_string());
+            let name = cut(&safe(thread.name.as_deref().unwrap_or("-")), 30);
+            let (tid, pid) = (id(thread.tid), id(thread.pid));
+            writeln!(out, "{name:30} {:>10} {:>6.1} {tid:>7} {pid:>7}", tight(thread.events), share(thread.events))?;
+        }
+        more(out, report.threads.len(), ROWS, "threads")?;
+    }
+    if report.cpus.iter().any(|cpu| cpu.cpu.is_some()) {
+        writeln!(out, "\n{:30} {:>10} {:>6}", "cpu", "count", "%")?;
+        for cpu in report.cpus.iter().take(4 * ROWS) {
+            let name = cpu.cpu.map_or("(not known)".to_owned(), |cpu| cpu.to_string());
+            writeln!(out, "{name:30} {:>10} {:>6.1}", tight(cpu.events), share(cpu.events))?;
+        }
+        more(out, report.cpus.len(), 4 * ROWS, "CPUs")?;
+    }
+    Ok(())
+}
+
+fn processes(out: &mut String, report: &Report) -> std::fmt::Result {
+    if report.processes.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{:30} {:>7} {:>7}  executable", "process", "pid", "parent")?;
+    for process in report.processes.iter().take(ROWS) {
+        let name = cut(&safe(process.name.as_deref().unwrap_or("-")), 30);
+        let parent = process.parent.map_or("-".to_owned(), |parent| parent.to_string());
+        let exe = cut(&safe(process.exe.as_deref().unwrap_or("-")), WIDTH - 48);
+        writeln!(out, "{name:30} {:>7} {parent:>7}  {exe}", process.pid)?;
+    }
+    more(out, report.processes.len(), ROWS, "processes")
+}
+
+fn problems(out: &mut String, report: &Report) -> std::fmt::Result {
+    if report.problems.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nproblems")?;
+    report.problems.iter().try_for_each(|problem| writeln!(out, "  {}", safe(problem)))
+}
+
+/// Says how many rows are not shown.
+fn more(out: &mut String, rows: usize, shown: usize, what: &str) -> std::fmt::Result {
+    if rows > shown { writeln!(out, "and {} {what} more", rows - shown) } else { Ok(()) }
+}
+
+/// `1 thread` or `2 threads`.
+fn several(count: usize, one: &str, ending: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { ending })
+}
+
+/// A text from the trace, without control characters.
+fn safe(text: &str) -> String {
+    let mut out = Vec::new();
+    escape::escaped(&mut out, text.as_bytes());
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// At most `width` characters of `text`.
+fn cut(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        Some(_) => text.chars().take(width - 3).chain("...".chars()).collect(),
+        None => text.to_owned(),
+    }
+}
+
+/// A date and time to the millisecond.
+fn moment(ns: i64) -> String {
+    let Date { year, month, day } = Date::from_days(ns.div_euclid(DAY));
+    let of_day = ns.rem_euclid(DAY);
+    let (seconds, millis) = (of_day / SECOND, of_day % SECOND / 1_000_000);
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!("{year}-{month:02}-{day:02} {hours:02}:{minutes:02}:{:02}.{millis:03}", seconds % 60)
+}
+
+/// A time with three digits and the unit that suits it: `17ns`, `1.23us`, `45.6ms`, `2.50s`, `3m20s`, `5h07m`, `9d`.
+fn duration(ns: u64) -> String {
+    let whole = ns / SECOND.unsigned_abs();
+    match ns {
+        0..1_000 => format!("{ns}ns"),
+        1_000..1_000_000 => three(ns as f64 / 1e3, "us"),
+        1_000_000..1_000_000_000 => three(ns as f64 / 1e6, "ms"),
+        1_000_000_000..100_000_000_000 => three(ns as f64 / 1e9, "s"),
+        _ if whole < 3600 => format!("{}m{:02}s", whole / 60, whole % 60),
+        _ if whole < 360_000 => format!("{}h{:02}m", whole / 3600, whole / 60 % 60),
+        _ => format!("{}d", whole / 86_400),
+    }
+}
+
+/// A number below a thousand with three digits, cut off rather than rounded up to a fourth.
+fn three(number: f64, unit: &str) -> String {
+    let decimals: usize = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
+    let scale = 10_f64.powi(decimals as i32);
+    format!("{:.decimals$}{unit}", (number * scale).floor() / scale)
+}
+
+/// A rate with three digits and `k`, `M` or `G`.
+fn short(number: f64) -> String {
+    match number {
+        n if n < 1e3 => three(n, ""),
+        n if n < 1e6 => three(n / 1e3, "k"),
+        n if n < 1e9 => three(n / 1e6, "M"),
+        n if n < 1e12 => three(n / 1e9, "G"),
+        n => format!("{n:.0e}"),
+    }
+}
+
+/// A count in ten columns: all digits if they fit.
+fn tight(number: u64) -> String {
+    if number < 10_000_000_000 { number.to_string() } else { short(number as f64) }
+}
+
+/// A count with groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mote_analysis::{EventCount, ThreadCount};
+
+    #[test]
+    fn numbers_for_people() {
+        let times = [17, 1_234, 45_678_901, 999_999, 2_500_000_000, 200_000_000_000, 18_420_000_000_000];
+        assert_eq!(times.map(duration), ["17ns", "1.23us", "45.6ms", "999us", "2.50s", "3m20s", "5h07m"]);
+        assert_eq!([0.5, 999.9, 20_000_000.0].map(short), ["0.50", "999", "20.0M"]);
+        assert_eq!([7, 1234, 1_234_567].map(grouped), ["7", "1,234", "1,234,567"]);
+        assert_eq!(moment(1_795_188_852_123_456_789), "2026-11-20 15:34:12.123");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_hundred_columns() {
+        let all = u64::MAX;
+        let interval = Interval { samples: all, min: all, mean: all, p50: 999_999_999, p90: all, p99: all, max: all };
+        let kind = |name: &str| EventCount { name: name.to_owned(), events: all, rate: 1e20, interval_ns: Some(interval) };
+        let thread = ThreadCount { name: Some("\x1b".repeat(50)), tid: Some(u32::MAX >> 10), pid: None, events: all };
+        let report = Report {
+            start_ns: Some(0),
+            duration_ns: 99_999_999_999,
+            command: vec!["x".repeat(300)],
+            events: all,
+            kinds: vec![kind(&"n".repeat(200)), kind("a:b")],
+            threads: vec![thread; 30],
+            ..Report::default()
+        };
+        let page = table("dir", &report);
+        for line in page.lines() {
+            assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
+            assert!(!line.contains('\x1b'));
+        }
+        assert!(page.contains("and 20 threads more"));
+    }
+}
