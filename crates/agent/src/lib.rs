@@ -15,6 +15,7 @@
 //! | `link` | the socket to the session |
 //! | `control` | the thread that listens |
 //! | `fork` | what happens around fork |
+//! | `keep` | keeps this object loaded once it is traced |
 //!
 //! World **T**, `unsafe` allowed: see `docs/soundness/agent.md`.
 #![no_std]
@@ -23,6 +24,7 @@ mod control;
 mod environment;
 mod event;
 mod fork;
+mod keep;
 mod link;
 mod registry;
 mod session;

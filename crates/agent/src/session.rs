@@ -8,7 +8,7 @@ use crate::environment::Place;
 use crate::event::Event;
 use crate::link::Link;
 use crate::registry::{self, DynamicEvent, Range, Site};
-use crate::{control, fork};
+use crate::{control, fork, keep};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use mote_ring::Writer;
 use mote_ring::writer::MapError;
@@ -68,6 +68,7 @@ pub(crate) fn join(place: Place) {
         unsafe { PLACE.0.get().write(Some(place)) };
         JOINED.store(true, Ordering::Release);
         drop(guard);
+        keep::loaded();
         fork::watch();
         control::listen(link);
     }

@@ -15,6 +15,7 @@ use mote_journal::{ClockSample, EventSource, Fact, Process, Session, Summary};
 use mote_layout::Cause;
 use mote_ring::reader::{Channel, MakeError};
 use mote_ring::{Clock, Geometry, Mode};
+use mote_sys::time::{ClockId, clock_gettime};
 use mote_wire::{How, Ready};
 use nix::sys::signal::Signal;
 use std::collections::{BTreeSet, HashSet};
@@ -427,10 +428,11 @@ impl Recorder<'_> {
 
     /// Reads all clocks; keeps the sample when the clock has left the line of the last two.
     fn sample(&mut self) {
-        let now = Sample::take(self.source);
-        if now.monotonic_ns < self.recent.monotonic_ns + TICK.as_nanos() as u64 {
+        let tick = TICK.as_nanos() as u64;
+        if clock_gettime(ClockId::Monotonic) < self.recent.monotonic_ns + tick {
             return;
         }
+        let now = Sample::take(self.source);
         let expected = match self.samples.as_slice() {
             [.., before, last] => mote_clock::frequency_hz(before, last)
                 .and_then(|frequency| Conversion::through(last, frequency))
@@ -493,7 +495,7 @@ impl Recorder<'_> {
             self.problem(format!("{} threads have no name: they started too fast to be noted", consumed.nameless));
         }
         let mut summary = self.summary(consumed, duration_ns);
-        summary.status = Some(Served::wait(served.command, signals)).flatten();
+        summary.status = self.wait_for(served.command, signals);
         if !self.directory.note(&Fact::End(summary.clone())) {
             self.problem("the journal could not be written to its end".to_owned());
         }
@@ -502,6 +504,23 @@ impl Recorder<'_> {
             summary,
             problems: std::mem::take(&mut self.problems),
         })
+    }
+
+    /// Waits for the command, still passing signals on.
+    fn wait_for(&mut self, mut command: Command, signals: &Signals) -> Option<i32> {
+        if !command.has_ended() {
+            self.watch.say("recording has ended and the trace is complete; waiting for the command to end");
+        }
+        while !command.has_ended() {
+            if let Some(arrived) = signals.next()
+                && !arrived.from_terminal
+                && arrived.signal != Signal::SIGCHLD
+            {
+                command.pass_on(arrived.signal);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        command.wait()
     }
 
     fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
@@ -570,21 +589,5 @@ impl End {
         if !from_terminal {
             command.pass_on(signal);
         }
-    }
-}
-
-impl Served {
-    /// Waits for the command, still passing signals on.
-    fn wait(mut command: Command, signals: &Signals) -> Option<i32> {
-        while !command.has_ended() {
-            if let Some(arrived) = signals.next()
-                && !arrived.from_terminal
-                && arrived.signal != Signal::SIGCHLD
-            {
-                command.pass_on(arrived.signal);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        command.wait()
     }
 }

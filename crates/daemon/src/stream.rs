@@ -116,9 +116,9 @@ impl<'c> Stream<'c> {
         take: Take,
         totals: &mut Totals,
     ) -> bool {
-        let goal = self.reader.position() + self.backlog();
+        let goal = self.reader.written();
         let mut taken = false;
-        while self.reader.position() < goal || goal == 0 {
+        while self.reader.position() < goal {
             match self.reader.look() {
                 Look::Ready(chunk) if chunk.time_end.is_none() && !take.flush => break,
                 Look::Ready(chunk) => {

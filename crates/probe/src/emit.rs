@@ -1,6 +1,7 @@
 //! From an event's fields to a record in a ring.
 
 use crate::fields::Fields;
+use crate::packer::Packer;
 use core::mem::MaybeUninit;
 use mote_agent::Event;
 use mote_ring::writer::Payload;
@@ -22,17 +23,18 @@ type Small = MaybeUninit<[u64; SMALL_BYTES / 8 + 2]>;
 /// Bench `event_cost`. No allocation, no system call but for a thread's first event.
 #[inline(always)]
 pub fn emit<F: Fields>(event: &Event, fields: F) {
-    let len = fields.size();
-    if len <= SMALL_BYTES {
+    if fields.size_max() <= SMALL_BYTES {
         let mut small = Small::uninit();
-        let to = small.as_mut_ptr().cast::<u8>();
-        // SAFETY: the fields take `len` bytes, for which there is room, and 8 more that a field's
-        // last word may reach over.
-        unsafe { fields.pack(to) };
-        // SAFETY: `len` bytes at `to` are written, and the words around them are inside `small`.
-        unsafe { record(event, to, len) };
+        let start = small.as_mut_ptr().cast::<u64>();
+        // SAFETY: `Small` has room for `SMALL_BYTES` and more than one word behind them.
+        let mut packer = unsafe { Packer::new(start) };
+        fields.pack(&mut packer);
+        packer.finish();
+        let len = packer.len_from(start);
+        // SAFETY: `len` bytes are written, rounded up to whole words.
+        unsafe { record(event, start.cast(), len) };
     } else {
-        emit_large(event, &fields, len);
+        emit_large(event, &fields);
     }
 }
 
@@ -64,9 +66,10 @@ unsafe fn write(event: &Event, payload: Payload<'_>) {
 
 #[cold]
 #[inline(never)]
-fn emit_large<F: Fields>(event: &Event, fields: &F, len: usize) {
+fn emit_large<F: Fields>(event: &Event, fields: &F) {
     let mut list = F::Fragments::default();
     let list = fields.fragments(&mut list);
+    let len = list.iter().map(|fragment| fragment.len).sum();
     // SAFETY: the fragments are of `fields` and of what they borrow.
     unsafe { write(event, Payload::Fragments { list, len }) };
 }

@@ -1,5 +1,6 @@
 //! Types that a field can have, and how each is packed.
 
+use crate::packer::{Packer, small};
 use core::ffi::CStr;
 use mote_layout::record::FIELDS_MAX;
 use mote_layout::types::{Scalar, Type};
@@ -11,20 +12,17 @@ pub trait Field {
     const TYPE: Type;
     /// The value made ready for packing.
     type Ready: Packed;
-    /// Makes the value ready: finds the end of a text, cuts what is too long to count.
+    /// Makes the value ready.
     fn ready(self) -> Self::Ready;
 }
 
 /// A value that can be put into a record.
 pub trait Packed {
-    /// Bytes that it takes.
-    fn size(&self) -> usize;
+    /// Bytes that it takes, at most.
+    fn size_max(&self) -> usize;
 
-    /// Writes it to `to`, and answers the place behind.
-    ///
-    /// # Safety
-    /// `size()` bytes at `to` must be writable, and 8 more.
-    unsafe fn pack(&self, to: *mut u8) -> *mut u8;
+    /// Puts it behind the fields before it. The packer must have room for `size_max()` bytes.
+    fn pack(&self, packer: &mut Packer);
 
     /// The value as at most two ranges of memory that live as long as `self` and what it borrows.
     fn fragments(&self) -> [Fragment; 2];
@@ -32,31 +30,53 @@ pub trait Packed {
 
 const NOTHING: Fragment = Fragment { from: core::ptr::null(), len: 0 };
 
-/// A number as it lies in memory, which is as it lies in a record: little-endian.
-#[repr(transparent)]
+mod sealed {
+    /// A number, or an array of them: all of its bytes can be read.
+    pub trait Plain: Copy {}
+    impl<T: Plain, const N: usize> Plain for [T; N] {}
+}
+use sealed::Plain;
+
+/// The bytes of numbers as they lie in memory, which is as they lie in a record: little-endian.
+#[inline(always)]
+fn bytes_of<T: Plain>(numbers: &[T]) -> &[u8] {
+    // SAFETY: `Plain` is sealed, and only numbers have it: no padding.
+    unsafe { core::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
+}
+
+fn fragment(bytes: &[u8]) -> Fragment {
+    Fragment { from: bytes.as_ptr(), len: bytes.len() }
+}
+
+/// A number, or an array of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Number<T>(T);
 
-impl<T: Copy> Packed for Number<T> {
+impl<T: Plain> Number<T> {
     #[inline(always)]
-    fn size(&self) -> usize {
+    fn bytes(&self) -> &[u8] {
+        bytes_of(core::slice::from_ref(&self.0))
+    }
+}
+
+impl<T: Plain> Packed for Number<T> {
+    #[inline(always)]
+    fn size_max(&self) -> usize {
         size_of::<T>()
     }
 
     #[inline(always)]
-    unsafe fn pack(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller's promise; nothing says that `to` is aligned.
-        unsafe { to.cast::<T>().write_unaligned(self.0) };
-        to.wrapping_add(size_of::<T>())
+    fn pack(&self, packer: &mut Packer) {
+        packer.put_bytes(self.bytes());
     }
 
     fn fragments(&self) -> [Fragment; 2] {
-        [Fragment { from: (&raw const self.0).cast(), len: size_of::<T>() }, NOTHING]
+        [fragment(self.bytes()), NOTHING]
     }
 }
 
 /// A number that arrays and sequences can hold.
-pub trait Element: Copy {
+pub trait Element: Plain {
     /// The type of one.
     const SCALAR: Scalar;
     /// The type of a slice of them.
@@ -65,6 +85,7 @@ pub trait Element: Copy {
 
 macro_rules! numbers {
     ($($rust:ty => $scalar:expr $(, $slice:expr)?;)*) => {$(
+        impl Plain for $rust {}
         impl Element for $rust {
             const SCALAR: Scalar = $scalar;
             $(const SLICE: Type = $slice;)?
@@ -141,7 +162,7 @@ impl<'a> Field for &'a str {
     type Ready = Text<'a>;
     #[inline(always)]
     fn ready(self) -> Text<'a> {
-        Text(up_to_nul(self.as_bytes()))
+        Text(self.as_bytes())
     }
 }
 
@@ -154,46 +175,18 @@ impl<'a> Field for &'a CStr {
     }
 }
 
-/// The bytes before the first NUL: a NUL inside would end the text for the reader of the trace.
+/// Whether one of the lowest `len` (0 to 7) bytes is 0.
 #[inline(always)]
-fn up_to_nul(bytes: &[u8]) -> &[u8] {
-    if bytes.len() <= 16 && !small_has_nul(bytes) {
-        return bytes;
-    }
-    cut_at_nul(bytes)
-}
-
-/// Whether up to 16 bytes hold a NUL, by two loads that may overlap.
-#[inline(always)]
-fn small_has_nul(bytes: &[u8]) -> bool {
+fn has_nul(word: u64, len: usize) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    let zero = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7) != 0;
-    let (low, high) = small_words(bytes);
-    zero(low) | zero(high)
+    let word = word | !0 << (8 * len);
+    word.wrapping_sub(ONES) & !word & (ONES << 7) != 0
 }
 
-/// All the bytes of a slice of 1 to 16, in two words; the words may say bytes twice. A filler of ones stands
-/// where there are fewer than 8.
-#[inline(always)]
-fn small_words(bytes: &[u8]) -> (u64, u64) {
-    const FILL: u64 = !0;
-    if let (Some(low), Some(high)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
-        (u64::from_le_bytes(*low), u64::from_le_bytes(*high))
-    } else if let (Some(low), Some(high)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
-        let word = |half: [u8; 4]| u64::from(u32::from_le_bytes(half)) | FILL << 32;
-        (word(*low), word(*high))
-    } else if let (Some(first), Some(middle), Some(last)) =
-        (bytes.first(), bytes.get(bytes.len() / 2), bytes.last())
-    {
-        let word = u64::from(*first) | u64::from(*middle) << 8 | u64::from(*last) << 16 | FILL << 24;
-        (word, word)
-    } else {
-        (FILL, FILL)
-    }
-}
-
+/// The bytes before the first NUL: a NUL inside would end the text for the reader of the trace.
 #[cold]
 fn cut_at_nul(bytes: &[u8]) -> &[u8] {
+    // One that is longer is lost as too big.
     let bytes = bytes.get(..FIELDS_MAX).unwrap_or(bytes);
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     bytes.get(..end).unwrap_or(bytes)
@@ -201,57 +194,26 @@ fn cut_at_nul(bytes: &[u8]) -> &[u8] {
 
 impl Packed for Text<'_> {
     #[inline(always)]
-    fn size(&self) -> usize {
-        self.0.len() + 1
+    fn size_max(&self) -> usize {
+        self.0.len().saturating_add(1)
     }
 
     #[inline(always)]
-    unsafe fn pack(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        let behind = unsafe { pack_bytes(self.0, to) };
-        // SAFETY: the size counts the NUL.
-        unsafe { behind.write(0) };
-        behind.wrapping_add(1)
+    fn pack(&self, packer: &mut Packer) {
+        let len = self.0.len();
+        if len < 8 {
+            let word = small(self.0);
+            if !has_nul(word, len) {
+                // The zeros above are the NUL.
+                return packer.put(word, len + 1);
+            }
+        }
+        packer.put_text(cut_at_nul(self.0));
     }
 
     fn fragments(&self) -> [Fragment; 2] {
-        static NUL: u8 = 0;
-        [Fragment { from: self.0.as_ptr(), len: self.0.len() }, Fragment { from: &raw const NUL, len: 1 }]
+        [fragment(cut_at_nul(self.0)), fragment(&[0])]
     }
-}
-
-/// Copies bytes; up to 16 of them inline, without a call.
-///
-/// # Safety
-/// `bytes.len()` bytes at `to` must be writable.
-#[inline(always)]
-unsafe fn pack_bytes(bytes: &[u8], to: *mut u8) -> *mut u8 {
-    let len = bytes.len();
-    let behind = to.wrapping_add(len);
-    if let (Some(low), Some(high)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>())
-        && len <= 16
-    {
-        // SAFETY: the first 8 of `len` bytes.
-        unsafe { to.cast::<[u8; 8]>().write_unaligned(*low) };
-        // SAFETY: the last 8 of `len` bytes.
-        unsafe { behind.wrapping_sub(8).cast::<[u8; 8]>().write_unaligned(*high) };
-    } else if let (Some(low), Some(high)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>())
-        && len < 8
-    {
-        // SAFETY: the first 4 of `len` bytes.
-        unsafe { to.cast::<[u8; 4]>().write_unaligned(*low) };
-        // SAFETY: the last 4 of `len` bytes.
-        unsafe { behind.wrapping_sub(4).cast::<[u8; 4]>().write_unaligned(*high) };
-    } else if len < 4 {
-        for (index, byte) in bytes.iter().enumerate() {
-            // SAFETY: `index` is below `len`.
-            unsafe { to.wrapping_add(index).write(*byte) };
-        }
-    } else {
-        // SAFETY: `len` bytes; a record's memory is none that the program's data lies in.
-        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) };
-    }
-    behind
 }
 
 /// A counted sequence of numbers.
@@ -273,26 +235,18 @@ impl<'a, T: Element> Field for &'a [T] {
 
 impl<T: Element> Packed for Sequence<'_, T> {
     #[inline(always)]
-    fn size(&self) -> usize {
+    fn size_max(&self) -> usize {
         size_of::<u16>() + size_of_val(self.elements)
     }
 
     #[inline(always)]
-    unsafe fn pack(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the size counts the count.
-        let to = unsafe { Number(self.count).pack(to) };
-        let len = size_of_val(self.elements);
-        // SAFETY: a slice of numbers is readable as bytes.
-        let bytes = unsafe { core::slice::from_raw_parts(self.elements.as_ptr().cast::<u8>(), len) };
-        // SAFETY: the caller's promise.
-        unsafe { pack_bytes(bytes, to) }
+    fn pack(&self, packer: &mut Packer) {
+        packer.put(u64::from(self.count), size_of::<u16>());
+        packer.put_bytes(bytes_of(self.elements));
     }
 
     fn fragments(&self) -> [Fragment; 2] {
-        [
-            Fragment { from: (&raw const self.count).cast(), len: size_of::<u16>() },
-            Fragment { from: self.elements.as_ptr().cast(), len: size_of_val(self.elements) },
-        ]
+        [fragment(bytes_of(core::slice::from_ref(&self.count))), fragment(bytes_of(self.elements))]
     }
 }
 

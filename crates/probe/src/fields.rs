@@ -1,6 +1,7 @@
 //! The fields of an event together: `(a, (b, (c, ())))`, of any number.
 
 use crate::field::Packed;
+use crate::packer::Packer;
 use mote_ring::Fragment;
 
 /// Values that follow one another in a record.
@@ -8,14 +9,11 @@ pub trait Fields {
     /// Room for the fragments of all of them.
     type Fragments: Default + AsFragments;
 
-    /// Bytes that they take together.
-    fn size(&self) -> usize;
+    /// Bytes that they take together, at most.
+    fn size_max(&self) -> usize;
 
-    /// Writes them from `to` on, and answers the place behind.
-    ///
-    /// # Safety
-    /// `size()` bytes at `to` must be writable, and 8 more.
-    unsafe fn pack(&self, to: *mut u8) -> *mut u8;
+    /// Puts them behind one another. The packer must have room for `size_max()` bytes.
+    fn pack(&self, packer: &mut Packer);
 
     /// Puts their fragments into `list` and answers those that are used.
     fn fragments<'l>(&self, list: &'l mut Self::Fragments) -> &'l [Fragment] {
@@ -73,14 +71,12 @@ impl Fields for () {
     type Fragments = NoRoom;
 
     #[inline(always)]
-    fn size(&self) -> usize {
+    fn size_max(&self) -> usize {
         0
     }
 
     #[inline(always)]
-    unsafe fn pack(&self, to: *mut u8) -> *mut u8 {
-        to
-    }
+    fn pack(&self, _packer: &mut Packer) {}
 
     fn add_fragments(&self, _slots: &mut [Fragment], _used: &mut usize) {}
 }
@@ -89,16 +85,14 @@ impl<A: Packed, B: Fields> Fields for (A, B) {
     type Fragments = Room<B::Fragments>;
 
     #[inline(always)]
-    fn size(&self) -> usize {
-        self.0.size() + self.1.size()
+    fn size_max(&self) -> usize {
+        self.0.size_max().saturating_add(self.1.size_max())
     }
 
     #[inline(always)]
-    unsafe fn pack(&self, to: *mut u8) -> *mut u8 {
-        // SAFETY: the caller's promise covers both.
-        let behind = unsafe { self.0.pack(to) };
-        // SAFETY: as above.
-        unsafe { self.1.pack(behind) }
+    fn pack(&self, packer: &mut Packer) {
+        self.0.pack(packer);
+        self.1.pack(packer);
     }
 
     fn add_fragments(&self, slots: &mut [Fragment], used: &mut usize) {

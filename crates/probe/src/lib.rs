@@ -27,11 +27,13 @@ mod enumeration;
 mod event;
 mod field;
 mod fields;
+mod packer;
 mod site;
 
 pub use emit::{emit, record};
 pub use field::{Element, Field, Packed};
 pub use fields::Fields;
+pub use packer::Packer;
 pub use mote_agent::{DynamicEvent, Event, announce, is_traced};
 pub use mote_layout::Level;
 

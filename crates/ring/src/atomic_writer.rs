@@ -1,8 +1,8 @@
 //! The fallback writer: reserve and commit (Desnoyers 2009, sections 5.4.2 and 5.4.3).
 //!
 //! # Protocol
-//! A writer reserves by compare-and-swap on `pos` (the thesis's write count), with the time read inside the
-//! loop, so that times in a ring never decrease. It copies, then adds the bytes to the `commit` count of the
+//! A writer reserves by compare-and-swap on `pos` (the thesis's write count), with the time read between the load
+//! and the swap, in this order also for the CPU, so that times in a ring never decrease. It copies, then adds the bytes to the `commit` count of the
 //! sub-buffer. A writer that leaves a sub-buffer commits the padding up to its end too. So a
 //! sub-buffer is whole when its commit count has grown by its size (equation 5.2), whoever commits last.
 //!
@@ -75,14 +75,20 @@ fn reserve(channel: &Writer, ring: Ring, total: u64) -> Result<Reserved, Cause> 
     let mut pos = control.pos.load(Ordering::Relaxed);
     loop {
         let fits = (pos & channel.sub_mask) + total < channel.sub_bytes;
-        let at = if fits { pos } else { (pos | channel.sub_mask) + 1 };
-        if !fits {
-            may_enter(channel, ring, at)?;
+        let at = if fits { pos } else { (pos | channel.sub_mask).wrapping_add(1) };
+        if !fits && let Err(cause) = may_enter(channel, ring, at) {
+            let now = control.pos.load(Ordering::Relaxed);
+            if now == pos {
+                return Err(cause);
+            }
+            // Somebody has entered it meanwhile, or left it far behind.
+            pos = now;
+            continue;
         }
-        let time = channel.now();
+        let time = channel.now_after_loads();
         // AcqRel: the winner that enters a sub-buffer sees what was committed to it and read from it
         // (C), and others see this reservation.
-        match control.pos.compare_exchange(pos, at + total, Ordering::AcqRel, Ordering::Relaxed) {
+        match control.pos.compare_exchange(pos, at.wrapping_add(total), Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => {
                 if !fits {
                     leave(channel, ring, pos, time);
@@ -94,13 +100,13 @@ fn reserve(channel: &Writer, ring: Ring, total: u64) -> Result<Reserved, Cause> 
     }
 }
 
-/// Whether the sub-buffer that begins at `at` may be entered.
+/// Whether the sub-buffer that begins at `at` may be entered. A refusal is true only if `pos` is still before `at`.
 fn may_enter(channel: &Writer, ring: Ring, at: u64) -> Result<(), Cause> {
     // SAFETY: `ring` is of the leaked mapping.
     let control = unsafe { ring.control() };
     // Equation 5.1: less than one whole sub-buffer is free. Acquire pairs with the reader's release (C).
     let consumed = control.consumed.load(Ordering::Acquire);
-    let full = (at + channel.sub_bytes).wrapping_sub(consumed) > channel.ring_bytes;
+    let full = at.wrapping_add(channel.sub_bytes).wrapping_sub(consumed) > channel.ring_bytes;
     if full && !channel.overwrites() {
         return Err(Cause::RingFull);
     }

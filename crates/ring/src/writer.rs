@@ -145,8 +145,10 @@ impl Writer {
     /// [`MapError`].
     pub fn map(memfd: &Fd, geometry: Geometry) -> Result<Writer, MapError> {
         let geometry = geometry.check()?;
+        // In this order: what cannot shrink any more keeps the size that is read after.
+        let sealed = mote_sys::mem::cannot_shrink(memfd);
         let size = mote_sys::fd::identity(memfd.raw())?.size;
-        if size < geometry.total_bytes() || !mote_sys::mem::cannot_shrink(memfd) {
+        if size < geometry.total_bytes() || !sealed {
             return Err(MapError::Geometry);
         }
         let table = Mapping::private(geometry.rings() as usize * size_of::<Ring>())?;
@@ -219,6 +221,14 @@ impl Writer {
         } else {
             time::clock_gettime(time::ClockId::Monotonic)
         }
+    }
+
+    /// As [`Writer::now`], read when the loads before it are done: RDTSC alone may run before them (SDM vol. 2).
+    #[inline]
+    pub(crate) fn now_after_loads(&self) -> u64 {
+        // SAFETY: every x86-64 CPU has SSE2.
+        unsafe { core::arch::x86_64::_mm_lfence() };
+        self.now()
     }
 
     pub(crate) fn overwrites(&self) -> bool {

@@ -7,6 +7,7 @@
 //! World **B** (traced process and our tools), `unsafe` allowed: see `docs/soundness/sys.md`.
 #![no_std]
 
+pub mod bpf;
 pub mod fd;
 pub mod mem;
 pub mod membarrier;
@@ -15,6 +16,7 @@ pub mod raw;
 pub mod signal;
 pub mod socket;
 pub mod time;
+pub mod trial;
 
 pub use raw::Errno;
 
