@@ -1,0 +1,62 @@
+//! The figures: what mote costs, beside the floor and beside its peers.
+//!
+//! A benchmark runs *workloads* (this program again, `mote-bench work ...`, or small C programs) under the real recorder,
+//! called as a library, and prints the median of at least five repetitions with its spread. Cases take turns, because
+//! the machine may have other things to do.
+
+mod disabled;
+mod disk;
+mod event_cost;
+mod figure;
+mod lttng;
+mod native;
+mod session;
+mod startup;
+mod stopwatch;
+mod view;
+pub(crate) mod work;
+
+use figure::Figure;
+
+/// How long a benchmark may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effort {
+    /// Within 20 seconds.
+    Quick,
+    /// As long as good figures need.
+    Full,
+}
+
+impl Effort {
+    fn choose<T>(self, quick: T, full: T) -> T {
+        match self {
+            Effort::Quick => quick,
+            Effort::Full => full,
+        }
+    }
+}
+
+type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
+
+const BENCHMARKS: [(&str, Benchmark); 4] =
+    [("event_cost", event_cost::run), ("disk", disk::run), ("view", view::run), ("startup", startup::run)];
+
+/// The benchmarks' names.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    BENCHMARKS.into_iter().map(|(name, _)| name)
+}
+
+/// Runs the benchmark `name` and prints its figures.
+///
+/// # Errors
+/// There is none of this name, or it could not be measured.
+pub(crate) fn run(name: &str, effort: Effort, json: bool) -> anyhow::Result<()> {
+    let Some((name, benchmark)) = BENCHMARKS.into_iter().find(|(known, _)| *known == name) else {
+        let names: Vec<_> = names().collect();
+        anyhow::bail!("there is no benchmark '{name}'; try {}", names.join(", "));
+    };
+    for figure in benchmark(effort)? {
+        println!("{}", if json { figure.json(name) } else { figure.row(name) });
+    }
+    Ok(())
+}

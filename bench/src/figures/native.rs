@@ -1,0 +1,39 @@
+//! The same event from C: builds a small program against `mote.h` and `libmote.a`.
+
+use super::session::{Lab, built};
+use anyhow::Context;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const SOURCE: &str = include_str!("programs/mote.c");
+const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/capi/include");
+
+/// Compiles the program.
+///
+/// # Errors
+/// No compiler, no header, or no library beside this program.
+pub(super) fn build(lab: &Lab) -> anyhow::Result<PathBuf> {
+    let library = built()?.join("libmote.a");
+    anyhow::ensure!(library.exists(), "libmote.a is not built; run cargo build --release -p mote-capi");
+    let (source, program) = (lab.path().join("mote.c"), lab.path().join("mote-c"));
+    std::fs::write(&source, SOURCE).context("cannot write the C program")?;
+    compile(Command::new("cc").arg("-I").arg(HEADERS).arg("-o").arg(&program).arg(&source).arg(&library))?;
+    Ok(program)
+}
+
+/// Runs a C compiler with the rest of what it needs.
+///
+/// # Errors
+/// There is none, or it has failed.
+pub(super) fn compile(command: &mut Command) -> anyhow::Result<()> {
+    let output = command.args(["-O2", "-lpthread", "-ldl"]).output().context("cc is not installed")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "cc has failed: {}", said.lines().next().unwrap_or_default());
+    Ok(())
+}
+
+/// How to run it; the result is added later.
+pub(super) fn command(program: &Path, events: u64, repetitions: u64) -> Vec<OsString> {
+    vec![program.into(), events.to_string().into(), repetitions.to_string().into()]
+}

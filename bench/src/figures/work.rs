@@ -1,0 +1,172 @@
+//! The workloads: what runs under the recorder, in a process of its own (`mote-bench work KIND NUMBER... RESULT`).
+//!
+//! A workload writes lines of `CASE VALUE` to the file RESULT. Its cases take turns, so that what disturbs the machine
+//! disturbs all of them, and each has its floor in the same process.
+
+use super::stopwatch::{thread_ns, wall_ns};
+use super::{disabled, startup};
+use anyhow::Context;
+use mote_sys::time::rdtsc;
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+use nix::unistd::Pid;
+use std::fmt::Write;
+use std::hint::black_box;
+use std::sync::Barrier;
+
+/// Runs the workload that the arguments name.
+///
+/// # Errors
+/// Unknown workloads, missing numbers, a result that cannot be written.
+pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
+    let [kind, numbers @ .., result] = args else {
+        anyhow::bail!("usage: mote-bench work KIND NUMBER... RESULT");
+    };
+    let numbers: Vec<u64> = numbers.iter().map(|number| number.parse()).collect::<Result<_, _>>()?;
+    let text = match (kind.as_str(), numbers.as_slice()) {
+        ("cost", [events, rounds]) => cost(*events, *rounds)?,
+        ("threads", [events, rounds]) => threads(*events, *rounds)?,
+        ("emit", [events]) => emit(*events),
+        ("disabled", [turns]) => disabled::both(*turns),
+        ("starts", [count]) => startup::starts(*count)?,
+        _ => anyhow::bail!("there is no workload '{kind}' with {} numbers", numbers.len()),
+    };
+    std::fs::write(result, text).with_context(|| format!("cannot write {result}"))
+}
+
+type Body = fn(u64);
+type Case = (&'static str, Body);
+
+/// Time of one turn of each body, in `rounds` rounds; the first round only warms up. The thread stays on one CPU, because
+/// each CPU's ring is new memory, whose first use costs more.
+fn cost(events: u64, rounds: u64) -> anyhow::Result<String> {
+    pin(sched_getcpu()?)?;
+    let cases: [Case; 5] = [
+        ("empty", empty),
+        ("rdtsc", rdtsc_alone),
+        ("rdtsc_stores", rdtsc_stores),
+        ("two_ints", two_ints),
+        ("nine_strings", nine_strings),
+    ];
+    let mut text = String::new();
+    for round in 0..=rounds {
+        for (case, body) in cases {
+            let ns = per_event(body, events);
+            if round > 0 {
+                line(&mut text, case, ns);
+            }
+        }
+    }
+    Ok(text)
+}
+
+fn per_event(body: Body, events: u64) -> f64 {
+    let begin = thread_ns();
+    body(black_box(events));
+    (thread_ns() - begin) as f64 / events as f64
+}
+
+fn line(text: &mut String, case: &str, value: f64) {
+    let done = writeln!(text, "{case} {value}");
+    debug_assert!(done.is_ok(), "writing to a string");
+}
+
+/// The same event from one thread and from two, each on a CPU of its own.
+fn threads(events: u64, rounds: u64) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for round in 0..=rounds {
+        for (case, body) in [("rdtsc", rdtsc_alone as Body), ("two_ints", two_ints)] {
+            let one = on_cpus(1, body, events)?;
+            let two = on_cpus(2, body, events)?;
+            if round > 0 {
+                line(&mut text, &format!("{case}/1thread"), one);
+                line(&mut text, &format!("{case}/2threads"), two);
+            }
+        }
+    }
+    Ok(text)
+}
+
+/// Mean cost of an event in `count` threads that start together.
+fn on_cpus(count: usize, body: Body, events: u64) -> anyhow::Result<f64> {
+    let barrier = Barrier::new(count);
+    let costs = std::thread::scope(|scope| {
+        let start = |cpu| {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                let pinned = pin(cpu);
+                barrier.wait();
+                pinned.map(|()| per_event(body, events))
+            })
+        };
+        let threads: Vec<_> = (0..count).map(start).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().ok().context("a thread has failed")?;
+        threads.into_iter().map(join).collect::<anyhow::Result<Vec<f64>>>()
+    })?;
+    Ok(costs.iter().sum::<f64>() / count as f64)
+}
+
+fn pin(cpu: usize) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu)?;
+    sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("cannot run on CPU {cpu}"))
+}
+
+/// Emits and tells the wall time of the loop.
+fn emit(events: u64) -> String {
+    let begin = wall_ns();
+    two_ints(events);
+    format!("wall_ns {}\n", wall_ns() - begin)
+}
+
+#[inline(never)]
+fn empty(turns: u64) {
+    for turn in 0..turns {
+        black_box(turn);
+    }
+}
+
+#[inline(never)]
+fn rdtsc_alone(turns: u64) {
+    for _ in 0..turns {
+        black_box(rdtsc());
+    }
+}
+
+/// What an event cannot do without: the time, and three words in memory.
+#[inline(never)]
+fn rdtsc_stores(turns: u64) {
+    let mut record = [0; 3];
+    for turn in 0..turns {
+        record = [rdtsc(), turn, turn * 3];
+        black_box(&mut record);
+    }
+    black_box(&record);
+}
+
+#[inline(never)]
+fn two_ints(events: u64) {
+    for i in 0..events {
+        mote::event!(bench::two_ints, i: i32 = i as i32, v: u64 = i * 3);
+    }
+}
+
+/// The texts are read anew each time, as those of a real program are.
+#[inline(never)]
+fn nine_strings(events: u64) {
+    let texts = ["foo"; 9];
+    for _ in 0..events {
+        let [a, b, c, d, e, f, g, h, i] = black_box(&texts);
+        mote::event!(
+            bench::nine_strings,
+            a: &str = a,
+            b: &str = b,
+            c: &str = c,
+            d: &str = d,
+            e: &str = e,
+            f: &str = f,
+            g: &str = g,
+            h: &str = h,
+            i: &str = i,
+        );
+    }
+}

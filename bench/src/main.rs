@@ -1,0 +1,57 @@
+//! `mote-bench`: what mote costs, and that it holds.
+#![forbid(unsafe_code)]
+
+mod figures;
+
+use clap::Parser;
+use figures::Effort;
+use std::process::ExitCode;
+
+/// Measure mote, beside the floor and beside its peers
+///
+/// Every figure is the median of at least five repetitions, with its spread: half the distance of the quartiles.
+#[derive(Debug, Parser)]
+#[command(version, after_help = "\
+Benchmarks:
+  event_cost   an event recorded by a flight recorder, and one that is off (ns; LTTng-UST beside it)
+  disk         ten million events at full speed to disk: loss, and slowdown of the program
+  view         reading a recording: text, and decoding alone (events/s; babeltrace2 beside it)
+  startup      time added before main (ms)
+
+Examples:
+  mote-bench event_cost
+  mote-bench disk --quick --json
+
+Build everything that is measured: cargo build --release -p mote-bench -p mote-capi")]
+struct Args {
+    /// Name of the benchmark, and what it is told
+    #[arg(required = true, value_name = "NAME")]
+    name: Vec<String>,
+    /// Print one line of JSON for each figure
+    #[arg(long)]
+    json: bool,
+    /// End within 20 seconds
+    #[arg(long)]
+    quick: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args) {
+        Ok(status) => status,
+        Err(why) => {
+            eprintln!("mote-bench: {why:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let effort = if args.quick { Effort::Quick } else { Effort::Full };
+    match args.name.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["work", ..] => figures::work::run(&args.name[1..])?,
+        [name] => figures::run(name, effort, args.json)?,
+        _ => anyhow::bail!("'{}' is no benchmark; see --help", args.name.join(" ")),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,679 @@
+/* mote.h: typed static events for C11 and C++17 (gcc, clang) that cost one NOP while they are off.
+ *
+ *   #include <mote.h>
+ *
+ *   mote_event(net, packet_in, MOTE_INFO, "a packet has arrived", mote_u32(len, n), mote_str(proto, p));
+ *
+ * declares an event of provider `net` where it stands and records it while it is switched on:
+ * `mote record -- ./program`. Up to 40 fields; each names itself and says its type. The values are
+ * evaluated once, in any order, and only while the event is on. Link with -lmote (libmote.so or libmote.a).
+ *
+ * To emit one event from many places, declare it once, in a header or a source file:
+ *
+ *   MOTE_TRACEPOINT(net, packet_in, MOTE_INFO, "a packet has arrived", (uint32_t n, const char *p),
+ *                   mote_u32(len, n), mote_str(proto, p))
+ *
+ *   mote_emit(net, packet_in, n, p);
+ *
+ * and `if (mote_is_on(net, packet_in))` guards what only prepares an event.
+ *
+ * Field                          | In the trace
+ * -------------------------------|--------------------------------------------------------------
+ * mote_u8/16/32/64(name, value)  | unsigned integer; mote_i8 ... signed; mote_x8 ... in base 16
+ * mote_f32/f64, mote_bool        | IEEE 754 number; truth value
+ * mote_ptr(name, pointer)        | address
+ * mote_str(name, text)           | text up to its NUL; "(null)" for a null pointer
+ * mote_bytes(name, from, n)      | n bytes, at most 65,535
+ * mote_array_T(name, from, N)    | N numbers of type T (u8 ... f64, bool); N is a decimal literal
+ * mote_seq_T(name, from, n)      | n numbers of type T, at most 65,535
+ * mote_enum_T(name, value, "IDLE=0 BUSY=1..3")
+ *                                | integer with labels; MOTE_LABEL(IDLE, 0) is such a piece, too
+ *
+ * An event holds at most 64 KiB; a larger one is lost, and counted as such. The text of an event has one line.
+ * Events may stand in signal handlers, inline functions, templates and lambdas. They never allocate, block,
+ * abort, or change errno.
+ *
+ * With -DMOTE_TESTED_BYTE a site tests a byte instead of being patched: for systems that forbid writing to
+ * program text. */
+#ifndef MOTE_H
+#define MOTE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if !defined(__x86_64__) || !defined(__linux__) || !defined(__GNUC__)
+#error "mote.h needs Linux on x86-64, and gcc or clang"
+#endif
+
+/* Levels, most important first. */
+#define MOTE_EMERGENCY 0
+#define MOTE_ALERT 1
+#define MOTE_CRITICAL 2
+#define MOTE_ERROR 3
+#define MOTE_WARNING 4
+#define MOTE_NOTICE 5
+#define MOTE_INFO 6
+#define MOTE_DEBUG_SYSTEM 7
+#define MOTE_DEBUG_PROGRAM 8
+#define MOTE_DEBUG_PROCESS 9
+#define MOTE_DEBUG_MODULE 10
+#define MOTE_DEBUG_UNIT 11
+#define MOTE_DEBUG_FUNCTION 12
+#define MOTE_DEBUG_LINE 13
+#define MOTE_DEBUG 14
+
+/* ---- The library ------------------------------------------------------------------------------- */
+
+#ifdef __cplusplus
+#define MOTE_INLINE_ inline __attribute__((always_inline, visibility("hidden")))
+typedef bool mote_bool_;
+extern "C" {
+#else
+#define MOTE_INLINE_ static inline __attribute__((always_inline, unused))
+typedef _Bool mote_bool_;
+#endif
+
+/* State of one event; zero is off. The library writes it. */
+struct mote_state {
+    void *channel;
+    uint32_t id;
+    uint32_t on;
+};
+
+/* Bytes somewhere in the process. */
+struct mote_fragment {
+    const void *from;
+    size_t len;
+};
+
+/* Called by name through the global offset table: nothing is resolved while an event is recorded. */
+#if defined(__has_attribute) && __has_attribute(noplt)
+#define MOTE_API_ __attribute__((visibility("default"), nothrow, noplt))
+#else
+#define MOTE_API_ __attribute__((visibility("default"), nothrow))
+#endif
+
+/* 1 when the process is being recorded. */
+MOTE_API_ int mote_is_traced(void);
+
+/* What the macros call. `fields` must be readable up to a multiple of 8 bytes. */
+MOTE_API_ void mote_record(const struct mote_state *event, const void *fields, size_t len);
+MOTE_API_ void mote_record_fragments(const struct mote_state *event, const struct mote_fragment *list,
+                                     size_t count, size_t len);
+MOTE_API_ void mote_add_object(const void *first, const void *end);
+MOTE_API_ void mote_remove_object(const void *first);
+
+/* ---- The object's sites: announced before main and after dlopen, withdrawn at dlclose ------------- */
+
+/* An empty record, so that the section and the linker's names for its bounds exist. */
+__asm__(".pushsection mote_sites,\"aR\",@progbits\n"
+        ".balign 4\n"
+        ".long 0, 0, 0, 0\n"
+        ".popsection\n");
+
+extern const char mote_sites_first_[] __asm__("__start_mote_sites") __attribute__((visibility("hidden")));
+extern const char mote_sites_end_[] __asm__("__stop_mote_sites") __attribute__((visibility("hidden")));
+
+/* One copy in an object, which each of its source files calls: the library ignores what it knows. */
+__attribute__((weak, visibility("hidden"), constructor(101))) void mote_object_enter_(void) {
+    mote_add_object(mote_sites_first_, mote_sites_end_);
+}
+
+__attribute__((weak, visibility("hidden"), destructor(101))) void mote_object_leave_(void) {
+    mote_remove_object(mote_sites_first_);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+/* ---- The switch -------------------------------------------------------------------------------- */
+
+/* A record of a site: place of the NOP, where to jump, state, description, each relative to its own place. With
+ * `?` it belongs to the group of its function: the linker drops both together (inline functions, templates). */
+#define MOTE_SITE_(code, target)                                                                          \
+    ".pushsection mote_sites,\"aR?\",@progbits\n"                                                        \
+    ".balign 4\n"                                                                                         \
+    ".long " code "\n"                                                                                    \
+    ".long " target "\n"                                                                                  \
+    ".long %c0 - .\n"                                                                                     \
+    ".long %c1 - .\n"                                                                                     \
+    ".popsection\n"
+
+/* Goes on behind itself while the event is off; jumps to `label` while it is on. */
+#ifdef MOTE_TESTED_BYTE
+#define MOTE_SWITCH_(state, text, label)                                                                     \
+    __asm__ __volatile__(MOTE_SITE_("0", "0") : : "i"(&(state)), "i"(text));                                \
+    if (__builtin_expect(__atomic_load_n(&(state).on, __ATOMIC_RELAXED) != 0, 0))                           \
+        goto label
+#else
+#define MOTE_SWITCH_(state, text, label)                                                                     \
+    __asm__ __inline__ goto("2: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n" MOTE_SITE_("2b - .", "%l2 - .") \
+                            :                                                                             \
+                            : "i"(&(state)), "i"(text)                                                      \
+                            :                                                                             \
+                            : label)
+#endif
+
+/* In front of what is rarely done: gcc then makes a stack frame only there. */
+#if defined(__clang__)
+#define MOTE_COLD_ (void)0;
+#elif defined(__cplusplus)
+#define MOTE_COLD_ [[unlikely]]
+#else
+MOTE_INLINE_ __attribute__((cold)) void mote_cold_(void) {}
+#define MOTE_COLD_ mote_cold_();
+#endif
+
+/* ---- Macros over macros ------------------------------------------------------------------------ */
+
+#define MOTE_STRING_(x) MOTE_STRING_2_(x)
+#define MOTE_STRING_2_(x) #x
+#define MOTE_JOIN_(a, b) MOTE_JOIN_2_(a, b)
+#define MOTE_JOIN_2_(a, b) a##b
+#define MOTE_CALL_(macro, arguments) macro arguments
+#define MOTE_OPEN_(...) __VA_ARGS__
+#define MOTE_FIRST_(...) MOTE_FIRST_2_(__VA_ARGS__, 0)
+#define MOTE_FIRST_2_(first, ...) first
+
+/* `n`, which must be written as a plain decimal number because it also becomes text: 1 before its digits adds
+ * a power of ten. */
+#define MOTE_DECIMAL_(n)                                                                                  \
+    (sizeof(char[MOTE_JOIN_(1, n) - (n) == 10 || MOTE_JOIN_(1, n) - (n) == 100 ||                         \
+                 MOTE_JOIN_(1, n) - (n) == 1000 || MOTE_JOIN_(1, n) - (n) == 10000 ||                     \
+                 MOTE_JOIN_(1, n) - (n) == 100000 ? 1 : -1]) * (n))
+
+/* How many arguments, up to 41. */
+#define MOTE_COUNT_2_( \
+    a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, \
+    a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, \
+    a39, a40, a41, n, ...) n
+#define MOTE_COUNT_(...) \
+    MOTE_COUNT_2_(__VA_ARGS__, \
+    41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, \
+    19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+
+/* All arguments but the first, in parentheses. */
+#define MOTE_REST_(...) MOTE_JOIN_(MOTE_JOIN_(MOTE_REST_, MOTE_MANY_(__VA_ARGS__)), _)(__VA_ARGS__)
+#define MOTE_MANY_(...) \
+    MOTE_COUNT_2_(__VA_ARGS__, \
+    N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, \
+    N, N, N, N, N, N, N, N, N, N, 1, 0)
+#define MOTE_REST_1_(first) ()
+#define MOTE_REST_N_(first, ...) (__VA_ARGS__)
+
+/* op(index, field) for each argument but the first. */
+#define MOTE_EACH_(op, ...) MOTE_JOIN_(MOTE_JOIN_(MOTE_EACH_, MOTE_COUNT_(__VA_ARGS__)), _)(op, __VA_ARGS__)
+#define MOTE_EACH_1_(op, head)
+#define MOTE_EACH_2_(op, head, f) op(2, f)
+#define MOTE_EACH_3_(op, head, f, ...) op(3, f) MOTE_EACH_2_(op, head, __VA_ARGS__)
+#define MOTE_EACH_4_(op, head, f, ...) op(4, f) MOTE_EACH_3_(op, head, __VA_ARGS__)
+#define MOTE_EACH_5_(op, head, f, ...) op(5, f) MOTE_EACH_4_(op, head, __VA_ARGS__)
+#define MOTE_EACH_6_(op, head, f, ...) op(6, f) MOTE_EACH_5_(op, head, __VA_ARGS__)
+#define MOTE_EACH_7_(op, head, f, ...) op(7, f) MOTE_EACH_6_(op, head, __VA_ARGS__)
+#define MOTE_EACH_8_(op, head, f, ...) op(8, f) MOTE_EACH_7_(op, head, __VA_ARGS__)
+#define MOTE_EACH_9_(op, head, f, ...) op(9, f) MOTE_EACH_8_(op, head, __VA_ARGS__)
+#define MOTE_EACH_10_(op, head, f, ...) op(10, f) MOTE_EACH_9_(op, head, __VA_ARGS__)
+#define MOTE_EACH_11_(op, head, f, ...) op(11, f) MOTE_EACH_10_(op, head, __VA_ARGS__)
+#define MOTE_EACH_12_(op, head, f, ...) op(12, f) MOTE_EACH_11_(op, head, __VA_ARGS__)
+#define MOTE_EACH_13_(op, head, f, ...) op(13, f) MOTE_EACH_12_(op, head, __VA_ARGS__)
+#define MOTE_EACH_14_(op, head, f, ...) op(14, f) MOTE_EACH_13_(op, head, __VA_ARGS__)
+#define MOTE_EACH_15_(op, head, f, ...) op(15, f) MOTE_EACH_14_(op, head, __VA_ARGS__)
+#define MOTE_EACH_16_(op, head, f, ...) op(16, f) MOTE_EACH_15_(op, head, __VA_ARGS__)
+#define MOTE_EACH_17_(op, head, f, ...) op(17, f) MOTE_EACH_16_(op, head, __VA_ARGS__)
+#define MOTE_EACH_18_(op, head, f, ...) op(18, f) MOTE_EACH_17_(op, head, __VA_ARGS__)
+#define MOTE_EACH_19_(op, head, f, ...) op(19, f) MOTE_EACH_18_(op, head, __VA_ARGS__)
+#define MOTE_EACH_20_(op, head, f, ...) op(20, f) MOTE_EACH_19_(op, head, __VA_ARGS__)
+#define MOTE_EACH_21_(op, head, f, ...) op(21, f) MOTE_EACH_20_(op, head, __VA_ARGS__)
+#define MOTE_EACH_22_(op, head, f, ...) op(22, f) MOTE_EACH_21_(op, head, __VA_ARGS__)
+#define MOTE_EACH_23_(op, head, f, ...) op(23, f) MOTE_EACH_22_(op, head, __VA_ARGS__)
+#define MOTE_EACH_24_(op, head, f, ...) op(24, f) MOTE_EACH_23_(op, head, __VA_ARGS__)
+#define MOTE_EACH_25_(op, head, f, ...) op(25, f) MOTE_EACH_24_(op, head, __VA_ARGS__)
+#define MOTE_EACH_26_(op, head, f, ...) op(26, f) MOTE_EACH_25_(op, head, __VA_ARGS__)
+#define MOTE_EACH_27_(op, head, f, ...) op(27, f) MOTE_EACH_26_(op, head, __VA_ARGS__)
+#define MOTE_EACH_28_(op, head, f, ...) op(28, f) MOTE_EACH_27_(op, head, __VA_ARGS__)
+#define MOTE_EACH_29_(op, head, f, ...) op(29, f) MOTE_EACH_28_(op, head, __VA_ARGS__)
+#define MOTE_EACH_30_(op, head, f, ...) op(30, f) MOTE_EACH_29_(op, head, __VA_ARGS__)
+#define MOTE_EACH_31_(op, head, f, ...) op(31, f) MOTE_EACH_30_(op, head, __VA_ARGS__)
+#define MOTE_EACH_32_(op, head, f, ...) op(32, f) MOTE_EACH_31_(op, head, __VA_ARGS__)
+#define MOTE_EACH_33_(op, head, f, ...) op(33, f) MOTE_EACH_32_(op, head, __VA_ARGS__)
+#define MOTE_EACH_34_(op, head, f, ...) op(34, f) MOTE_EACH_33_(op, head, __VA_ARGS__)
+#define MOTE_EACH_35_(op, head, f, ...) op(35, f) MOTE_EACH_34_(op, head, __VA_ARGS__)
+#define MOTE_EACH_36_(op, head, f, ...) op(36, f) MOTE_EACH_35_(op, head, __VA_ARGS__)
+#define MOTE_EACH_37_(op, head, f, ...) op(37, f) MOTE_EACH_36_(op, head, __VA_ARGS__)
+#define MOTE_EACH_38_(op, head, f, ...) op(38, f) MOTE_EACH_37_(op, head, __VA_ARGS__)
+#define MOTE_EACH_39_(op, head, f, ...) op(39, f) MOTE_EACH_38_(op, head, __VA_ARGS__)
+#define MOTE_EACH_40_(op, head, f, ...) op(40, f) MOTE_EACH_39_(op, head, __VA_ARGS__)
+#define MOTE_EACH_41_(op, head, f, ...) op(41, f) MOTE_EACH_40_(op, head, __VA_ARGS__)
+
+/* ---- Fields: (line of the description, kind, what the kind needs...) ------------------------------- */
+
+#define mote_u8(name, ...) (#name " u8\n", NUMBER, uint8_t, (__VA_ARGS__))
+#define mote_u16(name, ...) (#name " u16\n", NUMBER, uint16_t, (__VA_ARGS__))
+#define mote_u32(name, ...) (#name " u32\n", NUMBER, uint32_t, (__VA_ARGS__))
+#define mote_u64(name, ...) (#name " u64\n", NUMBER, uint64_t, (__VA_ARGS__))
+#define mote_i8(name, ...) (#name " i8\n", NUMBER, int8_t, (__VA_ARGS__))
+#define mote_i16(name, ...) (#name " i16\n", NUMBER, int16_t, (__VA_ARGS__))
+#define mote_i32(name, ...) (#name " i32\n", NUMBER, int32_t, (__VA_ARGS__))
+#define mote_i64(name, ...) (#name " i64\n", NUMBER, int64_t, (__VA_ARGS__))
+#define mote_x8(name, ...) (#name " x8\n", NUMBER, uint8_t, (__VA_ARGS__))
+#define mote_x16(name, ...) (#name " x16\n", NUMBER, uint16_t, (__VA_ARGS__))
+#define mote_x32(name, ...) (#name " x32\n", NUMBER, uint32_t, (__VA_ARGS__))
+#define mote_x64(name, ...) (#name " x64\n", NUMBER, uint64_t, (__VA_ARGS__))
+#define mote_f32(name, ...) (#name " f32\n", NUMBER, float, (__VA_ARGS__))
+#define mote_f64(name, ...) (#name " f64\n", NUMBER, double, (__VA_ARGS__))
+#define mote_bool(name, ...) (#name " bool\n", NUMBER, uint8_t, ((__VA_ARGS__) ? 1 : 0))
+#define mote_ptr(name, ...) (#name " x64\n", NUMBER, uint64_t, mote_address_(__VA_ARGS__))
+#define mote_str(name, ...) (#name " str\n", TEXT, (__VA_ARGS__))
+#define mote_bytes(name, from, n) (#name " bytes\n", SEQUENCE, void, 1, from, n)
+
+#define mote_array_u8(name, from, n) (#name " u8[" MOTE_STRING_(n) "]\n", ARRAY, uint8_t, from, MOTE_DECIMAL_(n))
+#define mote_array_u16(name, from, n) (#name " u16[" MOTE_STRING_(n) "]\n", ARRAY, uint16_t, from, MOTE_DECIMAL_(n))
+#define mote_array_u32(name, from, n) (#name " u32[" MOTE_STRING_(n) "]\n", ARRAY, uint32_t, from, MOTE_DECIMAL_(n))
+#define mote_array_u64(name, from, n) (#name " u64[" MOTE_STRING_(n) "]\n", ARRAY, uint64_t, from, MOTE_DECIMAL_(n))
+#define mote_array_i8(name, from, n) (#name " i8[" MOTE_STRING_(n) "]\n", ARRAY, int8_t, from, MOTE_DECIMAL_(n))
+#define mote_array_i16(name, from, n) (#name " i16[" MOTE_STRING_(n) "]\n", ARRAY, int16_t, from, MOTE_DECIMAL_(n))
+#define mote_array_i32(name, from, n) (#name " i32[" MOTE_STRING_(n) "]\n", ARRAY, int32_t, from, MOTE_DECIMAL_(n))
+#define mote_array_i64(name, from, n) (#name " i64[" MOTE_STRING_(n) "]\n", ARRAY, int64_t, from, MOTE_DECIMAL_(n))
+#define mote_array_x8(name, from, n) (#name " x8[" MOTE_STRING_(n) "]\n", ARRAY, uint8_t, from, MOTE_DECIMAL_(n))
+#define mote_array_x16(name, from, n) (#name " x16[" MOTE_STRING_(n) "]\n", ARRAY, uint16_t, from, MOTE_DECIMAL_(n))
+#define mote_array_x32(name, from, n) (#name " x32[" MOTE_STRING_(n) "]\n", ARRAY, uint32_t, from, MOTE_DECIMAL_(n))
+#define mote_array_x64(name, from, n) (#name " x64[" MOTE_STRING_(n) "]\n", ARRAY, uint64_t, from, MOTE_DECIMAL_(n))
+#define mote_array_f32(name, from, n) (#name " f32[" MOTE_STRING_(n) "]\n", ARRAY, float, from, MOTE_DECIMAL_(n))
+#define mote_array_f64(name, from, n) (#name " f64[" MOTE_STRING_(n) "]\n", ARRAY, double, from, MOTE_DECIMAL_(n))
+#define mote_array_bool(name, from, n) (#name " bool[" MOTE_STRING_(n) "]\n", ARRAY, mote_bool_, from, MOTE_DECIMAL_(n))
+
+#define mote_seq_u8(name, from, n) (#name " u8[]\n", SEQUENCE, uint8_t, sizeof(uint8_t), from, n)
+#define mote_seq_u16(name, from, n) (#name " u16[]\n", SEQUENCE, uint16_t, sizeof(uint16_t), from, n)
+#define mote_seq_u32(name, from, n) (#name " u32[]\n", SEQUENCE, uint32_t, sizeof(uint32_t), from, n)
+#define mote_seq_u64(name, from, n) (#name " u64[]\n", SEQUENCE, uint64_t, sizeof(uint64_t), from, n)
+#define mote_seq_i8(name, from, n) (#name " i8[]\n", SEQUENCE, int8_t, sizeof(int8_t), from, n)
+#define mote_seq_i16(name, from, n) (#name " i16[]\n", SEQUENCE, int16_t, sizeof(int16_t), from, n)
+#define mote_seq_i32(name, from, n) (#name " i32[]\n", SEQUENCE, int32_t, sizeof(int32_t), from, n)
+#define mote_seq_i64(name, from, n) (#name " i64[]\n", SEQUENCE, int64_t, sizeof(int64_t), from, n)
+#define mote_seq_x8(name, from, n) (#name " x8[]\n", SEQUENCE, uint8_t, sizeof(uint8_t), from, n)
+#define mote_seq_x16(name, from, n) (#name " x16[]\n", SEQUENCE, uint16_t, sizeof(uint16_t), from, n)
+#define mote_seq_x32(name, from, n) (#name " x32[]\n", SEQUENCE, uint32_t, sizeof(uint32_t), from, n)
+#define mote_seq_x64(name, from, n) (#name " x64[]\n", SEQUENCE, uint64_t, sizeof(uint64_t), from, n)
+#define mote_seq_f32(name, from, n) (#name " f32[]\n", SEQUENCE, float, sizeof(float), from, n)
+#define mote_seq_f64(name, from, n) (#name " f64[]\n", SEQUENCE, double, sizeof(double), from, n)
+#define mote_seq_bool(name, from, n) (#name " bool[]\n", SEQUENCE, mote_bool_, sizeof(mote_bool_), from, n)
+
+#define mote_enum_u8(name, value, labels) (#name " enum u8 " labels "\n", NUMBER, uint8_t, (value))
+#define mote_enum_u16(name, value, labels) (#name " enum u16 " labels "\n", NUMBER, uint16_t, (value))
+#define mote_enum_u32(name, value, labels) (#name " enum u32 " labels "\n", NUMBER, uint32_t, (value))
+#define mote_enum_u64(name, value, labels) (#name " enum u64 " labels "\n", NUMBER, uint64_t, (value))
+#define mote_enum_i8(name, value, labels) (#name " enum i8 " labels "\n", NUMBER, int8_t, (value))
+#define mote_enum_i16(name, value, labels) (#name " enum i16 " labels "\n", NUMBER, int16_t, (value))
+#define mote_enum_i32(name, value, labels) (#name " enum i32 " labels "\n", NUMBER, int32_t, (value))
+#define mote_enum_i64(name, value, labels) (#name " enum i64 " labels "\n", NUMBER, int64_t, (value))
+#define MOTE_LABEL(label, value) " " #label "=" MOTE_STRING_(value)
+
+/* The description of an event: `mote list` reads it in the file, the session in the process. */
+#define MOTE_DESCRIPTION_(full_name, level, text, ...)                                                    \
+    "mote1\n" full_name "\n" MOTE_STRING_(level) " " __FILE__ ":" MOTE_STRING_(__LINE__) "\n" text        \
+    "\n" MOTE_EACH_(MOTE_DESCRIBE_, __VA_ARGS__)
+#define MOTE_DESCRIBE_(i, field) MOTE_CALL_(MOTE_DESCRIBE_2_, (MOTE_OPEN_ field))
+#define MOTE_DESCRIBE_2_(line, ...) line
+
+/* ---- Packing ----------------------------------------------------------------------------------- */
+
+/* Fields of up to this many bytes are packed on the stack; of a larger event, texts and sequences are
+ * copied from where they lie. */
+#define MOTE_SMALL_ 256
+/* A constant size, where it matters: compilers look at copies in branches that are never taken. */
+#define MOTE_IF_SMALL_(bytes) ((bytes) <= MOTE_SMALL_ ? (bytes) : 0)
+
+MOTE_INLINE_ uint64_t mote_address_(const volatile void *pointer) { return (uint64_t)(uintptr_t)pointer; }
+
+MOTE_INLINE_ const char *mote_text_(const char *text) { return text ? text : "(null)"; }
+
+/* More than can be counted makes an event that is lost as too big, and no sum that wraps around. */
+MOTE_INLINE_ size_t mote_count_(const void *from, size_t n) { return !from ? 0 : n < 65536 ? n : 65536; }
+
+MOTE_INLINE_ char *mote_put_(char *to, const void *from, size_t n) {
+    __builtin_memcpy(to, from, n);
+    return to + n;
+}
+
+/* Up to 16 bytes without a call, by loads and stores that may overlap. */
+MOTE_INLINE_ char *mote_put_short_(char *to, const void *from, size_t n) {
+    const char *first = (const char *)from;
+#ifdef __OPTIMIZE__
+    if (n > 16) {
+        __builtin_memcpy(to, first, n);
+    } else if (n >= 8) {
+        __builtin_memcpy(to, first, 8);
+        __builtin_memcpy(to + n - 8, first + n - 8, 8);
+    } else if (n >= 4) {
+        __builtin_memcpy(to, first, 4);
+        __builtin_memcpy(to + n - 4, first + n - 4, 4);
+    } else if (n > 0) {
+        to[0] = first[0];
+        to[n / 2] = first[n / 2];
+        to[n - 1] = first[n - 1];
+    }
+#else
+    __builtin_memcpy(to, first, n);
+#endif
+    return to + n;
+}
+
+MOTE_INLINE_ char *mote_put_text_(char *to, const char *text, size_t n) {
+    to = mote_put_short_(to, text, n);
+    *to = 0;
+    return to + 1;
+}
+
+MOTE_INLINE_ char *mote_put_sequence_(char *to, const void *from, size_t size, size_t n) {
+    uint16_t count = (uint16_t)n;
+    return mote_put_short_(mote_put_(to, &count, sizeof count), from, size * n);
+}
+
+
+#ifdef __cplusplus
+
+#define MOTE_HIDDEN_ __attribute__((visibility("hidden")))
+#define MOTE_METHOD_ __attribute__((always_inline))
+
+/* Each kind of field is a type, made from what the program gives. */
+template <class T> struct MOTE_HIDDEN_ mote_number_ {
+    using given = T;
+    T value;
+    MOTE_METHOD_ explicit mote_number_(T v) : value(v) {}
+    MOTE_METHOD_ size_t len() const { return sizeof(T); }
+    MOTE_METHOD_ char *put(char *to) const { return mote_put_(to, &value, sizeof(T)); }
+    void list(mote_fragment *&next) const { *next++ = mote_fragment{&value, sizeof(T)}; }
+};
+
+struct MOTE_HIDDEN_ mote_text_kind_ {
+    using given = const char *;
+    const char *text;
+    size_t n;
+    MOTE_METHOD_ explicit mote_text_kind_(const char *t) : text(mote_text_(t)), n(__builtin_strlen(text)) {}
+    MOTE_METHOD_ size_t len() const { return n + 1; }
+    MOTE_METHOD_ char *put(char *to) const { return mote_put_text_(to, text, n); }
+    void list(mote_fragment *&next) const { *next++ = mote_fragment{text, n + 1}; }
+};
+
+template <class T, size_t BYTES> struct MOTE_HIDDEN_ mote_array_ {
+    using given = const T *;
+    const T *from;
+    MOTE_METHOD_ explicit mote_array_(const T *f) : from(f) {}
+    MOTE_METHOD_ size_t len() const { return BYTES; }
+    MOTE_METHOD_ char *put(char *to) const { return mote_put_(to, from, MOTE_IF_SMALL_(BYTES)); }
+    void list(mote_fragment *&next) const { *next++ = mote_fragment{from, BYTES}; }
+};
+
+template <class T> struct MOTE_HIDDEN_ mote_range_ {
+    const T *from;
+    size_t n;
+    MOTE_METHOD_ mote_range_(const T *f, size_t n_) : from(f), n(n_) {}
+};
+
+template <class T, size_t SIZE> struct MOTE_HIDDEN_ mote_sequence_ {
+    using given = mote_range_<T>;
+    const T *from;
+    size_t n;
+    uint16_t count;
+    MOTE_METHOD_ explicit mote_sequence_(given g)
+        : from(g.from), n(mote_count_(g.from, g.n)), count(static_cast<uint16_t>(n)) {}
+    MOTE_METHOD_ size_t len() const { return sizeof count + SIZE * n; }
+    MOTE_METHOD_ char *put(char *to) const {
+        return mote_put_short_(mote_put_(to, &count, sizeof count), from, SIZE * n);
+    }
+    void list(mote_fragment *&next) const {
+        *next++ = mote_fragment{&count, sizeof count};
+        *next++ = mote_fragment{from, SIZE * n};
+    }
+};
+
+template <class... F>
+MOTE_HIDDEN_ __attribute__((noinline)) void mote_write_large_(const mote_state *event, size_t len,
+                                                              const F... fields) {
+    mote_fragment list[2 * sizeof...(F) + 1];
+    mote_fragment *next = list;
+    (fields.list(next), ...);
+    mote_record_fragments(event, list, static_cast<size_t>(next - list), len);
+}
+
+template <class... F> MOTE_METHOD_ inline void mote_write_ready_(const mote_state *event, const F... fields) {
+    const size_t len = (size_t{0} + ... + fields.len());
+    if (len <= MOTE_SMALL_) {
+        uint64_t small[MOTE_SMALL_ / 8];
+        char *to = reinterpret_cast<char *>(small);
+        ((to = fields.put(to)), ...);
+        mote_record(event, to == reinterpret_cast<char *>(small) ? static_cast<const void *>(event) : small, len);
+    } else {
+        mote_write_large_(event, len, fields...);
+    }
+}
+
+/* One for all events with the same types of fields. Out of line, so that a function with an event needs no stack frame
+ * for it. Its values may borrow from temporaries: mote_str(path, path.string().c_str()). */
+template <class, class... F>
+MOTE_HIDDEN_ __attribute__((noinline)) void mote_write_(typename F::given... values, const mote_state *event) {
+    mote_write_ready_(event, F(values)...);
+}
+
+#define MOTE_WRITE_(state, ...)                                                                           \
+    mote_write_<void MOTE_EACH_(MOTE_KIND_, __VA_ARGS__)>(MOTE_EACH_(MOTE_VALUE_, __VA_ARGS__) &state)
+#define MOTE_KIND_(i, field) MOTE_CALL_(MOTE_KIND_2_, (MOTE_OPEN_ field))
+#define MOTE_KIND_2_(line, kind, ...) , MOTE_KIND_##kind(__VA_ARGS__)
+#define MOTE_KIND_NUMBER(T, v) mote_number_<T>
+#define MOTE_KIND_TEXT(v) mote_text_kind_
+#define MOTE_KIND_ARRAY(T, from, n) mote_array_<T, sizeof(T) * n>
+#define MOTE_KIND_SEQUENCE(T, size, from, n) mote_sequence_<T, size>
+
+#define MOTE_VALUE_(i, field) MOTE_CALL_(MOTE_VALUE_2_, (MOTE_OPEN_ field))
+#define MOTE_VALUE_2_(line, kind, ...) MOTE_VALUE_##kind(__VA_ARGS__),
+#define MOTE_VALUE_NUMBER(T, v) v
+#define MOTE_VALUE_TEXT(v) v
+#define MOTE_VALUE_ARRAY(T, from, n) from
+#define MOTE_VALUE_SEQUENCE(T, size, from, n) mote_range_<T>(from, n)
+
+/* A static variable of its own for each Tag: of one name in all files that instantiate an inline function or a template, and
+ * never visible outside of the object, which a static variable inside such a function would be. */
+template <class Tag> struct MOTE_HIDDEN_ mote_static_ {
+    static mote_state event;
+};
+template <class Tag> mote_state mote_static_<Tag>::event = {NULL, 0, 0};
+
+#define MOTE_STATE_                                                                                       \
+    struct mote_tag_ {};                                                                                  \
+    using mote_here_ = mote_static_<mote_tag_>
+#define MOTE_STATE_NAME_ mote_here_::event
+
+#define MOTE_DECLARE_(id, description)                                                                    \
+    struct id##_tag_;                                                                                     \
+    using id##_here_ = mote_static_<id##_tag_>;                                                           \
+    MOTE_HIDDEN_ inline constexpr char id##_text_[] = description;
+#define MOTE_DECLARED_STATE_(id) id##_here_::event
+#define MOTE_DECLARED_TEXT_(id) id##_text_
+#define MOTE_WRITE_DECLARED_(state, ...)                                                                  \
+    mote_write_ready_(&state MOTE_EACH_(MOTE_MADE_, __VA_ARGS__))
+#define MOTE_MADE_(i, field) MOTE_CALL_(MOTE_MADE_2_, (MOTE_OPEN_ field))
+#define MOTE_MADE_2_(line, kind, ...) , MOTE_KIND_##kind(__VA_ARGS__)(MOTE_VALUE_##kind(__VA_ARGS__))
+#define MOTE_PREPARE_(...)
+#define MOTE_OUTLINE_ inline __attribute__((noinline, visibility("hidden")))
+
+#else
+
+/* An event written where it stands. With gcc in a function of its own (nested in the program's, of which it uses
+ * nothing), so that a function with an event needs no stack frame for it. */
+#ifndef __clang__
+#define MOTE_PREPARE_(...)                                                                                \
+    __attribute__((noinline)) void mote_write_(MOTE_EACH_(MOTE_PARAMETER_, __VA_ARGS__)                   \
+                                               const struct mote_state *mote_event_) {                    \
+        MOTE_PACK_(*mote_event_, __VA_ARGS__)                                                             \
+    }
+#define MOTE_WRITE_(state, ...) mote_write_(MOTE_EACH_(MOTE_VALUE_, __VA_ARGS__) &state)
+#else
+#define MOTE_PREPARE_(...)
+#define MOTE_WRITE_(state, ...)                                                                           \
+    MOTE_EACH_(MOTE_LOCAL_, __VA_ARGS__)                                                                  \
+    MOTE_PACK_(state, __VA_ARGS__)
+#endif
+
+/* The fields are variables, numbered; then come passes over all of them. */
+#define MOTE_PACK_(state, ...)                                                                            \
+    MOTE_EACH_(MOTE_READY_, __VA_ARGS__)                                                                  \
+    const size_t mote_len_ = 0 MOTE_EACH_(MOTE_LEN_, __VA_ARGS__);                                        \
+    if (mote_len_ <= MOTE_SMALL_) {                                                                       \
+        uint64_t mote_small_[MOTE_SMALL_ / 8];                                                            \
+        char *mote_to_ = (char *)mote_small_;                                                             \
+        MOTE_EACH_(MOTE_PUT_, __VA_ARGS__)                                                                \
+        mote_record(&(state), mote_to_ == (char *)mote_small_ ? (const void *)&(state) : mote_small_,     \
+                    mote_len_);                                                                           \
+    } else {                                                                                              \
+        /* Numbers and counts are gathered beside. */                                                     \
+        char mote_beside_[1 MOTE_EACH_(MOTE_BESIDE_, __VA_ARGS__)], *mote_to_ = mote_beside_;             \
+        struct mote_fragment mote_list_[1 MOTE_EACH_(MOTE_PIECES_, __VA_ARGS__)], *mote_next_ = mote_list_; \
+        MOTE_EACH_(MOTE_LIST_, __VA_ARGS__)                                                               \
+        (void)mote_to_;                                                                                   \
+        mote_record_fragments(&(state), mote_list_, (size_t)(mote_next_ - mote_list_), mote_len_);        \
+    }
+
+#define MOTE_PARAMETER_(i, field) MOTE_CALL_(MOTE_PARAMETER_2_, (i, MOTE_OPEN_ field))
+#define MOTE_PARAMETER_2_(i, line, kind, ...) MOTE_PARAMETER_##kind(i, __VA_ARGS__),
+#define MOTE_PARAMETER_NUMBER(i, T, v) const T mote_v##i
+#define MOTE_PARAMETER_TEXT(i, v) const char *mote_v##i
+#define MOTE_PARAMETER_ARRAY(i, T, from, n) const T *mote_v##i
+#define MOTE_PARAMETER_SEQUENCE(i, T, size, from, n) const T *mote_v##i, size_t mote_n##i
+
+#define MOTE_VALUE_(i, field) MOTE_CALL_(MOTE_VALUE_2_, (MOTE_OPEN_ field))
+#define MOTE_VALUE_2_(line, kind, ...) MOTE_VALUE_##kind(__VA_ARGS__),
+#define MOTE_VALUE_NUMBER(T, v) v
+#define MOTE_VALUE_TEXT(v) v
+#define MOTE_VALUE_ARRAY(T, from, n) from
+#define MOTE_VALUE_SEQUENCE(T, size, from, n) from, n
+
+#define MOTE_LOCAL_(i, field) MOTE_CALL_(MOTE_LOCAL_2_, (i, MOTE_OPEN_ field))
+#define MOTE_LOCAL_2_(i, line, kind, ...) MOTE_LOCAL_##kind(i, __VA_ARGS__)
+#define MOTE_LOCAL_NUMBER(i, T, v) const T mote_v##i = v;
+#define MOTE_LOCAL_TEXT(i, v) const char *mote_v##i = v;
+#define MOTE_LOCAL_ARRAY(i, T, from, n) const T *const mote_v##i = (from);
+#define MOTE_LOCAL_SEQUENCE(i, T, size, from, n)                                                          \
+    const T *const mote_v##i = (from);                                                                    \
+    size_t mote_n##i = (n);
+
+#define MOTE_READY_(i, field) MOTE_CALL_(MOTE_READY_2_, (i, MOTE_OPEN_ field))
+#define MOTE_READY_2_(i, line, kind, ...) MOTE_READY_##kind(i)
+#define MOTE_READY_NUMBER(i)
+#define MOTE_READY_TEXT(i)                                                                                \
+    mote_v##i = mote_text_(mote_v##i);                                                                    \
+    const size_t mote_n##i = __builtin_strlen(mote_v##i) + 1;
+#define MOTE_READY_ARRAY(i)
+#define MOTE_READY_SEQUENCE(i)                                                                            \
+    mote_n##i = mote_count_(mote_v##i, mote_n##i);                                                        \
+    const uint16_t mote_c##i = (uint16_t)mote_n##i;
+
+#define MOTE_LEN_(i, field) MOTE_CALL_(MOTE_LEN_2_, (i, MOTE_OPEN_ field))
+#define MOTE_LEN_2_(i, line, kind, ...) +MOTE_LEN_##kind(i, __VA_ARGS__)
+#define MOTE_LEN_NUMBER(i, T, v) sizeof(T)
+#define MOTE_LEN_TEXT(i, v) mote_n##i
+#define MOTE_LEN_ARRAY(i, T, from, n) sizeof(T) * n
+#define MOTE_LEN_SEQUENCE(i, T, size, from, n) sizeof mote_c##i + size * mote_n##i
+
+#define MOTE_PUT_(i, field) MOTE_CALL_(MOTE_PUT_2_, (i, MOTE_OPEN_ field))
+#define MOTE_PUT_2_(i, line, kind, ...) mote_to_ = MOTE_PUT_##kind(i, __VA_ARGS__);
+#define MOTE_PUT_NUMBER(i, T, v) mote_put_(mote_to_, &mote_v##i, sizeof(T))
+#define MOTE_PUT_TEXT(i, v) mote_put_text_(mote_to_, mote_v##i, mote_n##i - 1)
+#define MOTE_PUT_ARRAY(i, T, from, n) mote_put_(mote_to_, mote_v##i, MOTE_IF_SMALL_(sizeof(T) * n))
+#define MOTE_PUT_SEQUENCE(i, T, size, from, n)                                                            \
+    mote_put_short_(mote_put_(mote_to_, &mote_c##i, sizeof mote_c##i), mote_v##i, size * mote_n##i)
+
+#define MOTE_BESIDE_(i, field) MOTE_CALL_(MOTE_BESIDE_2_, (MOTE_OPEN_ field))
+#define MOTE_BESIDE_2_(line, kind, ...) +MOTE_BESIDE_##kind(__VA_ARGS__)
+#define MOTE_BESIDE_NUMBER(T, v) sizeof(T)
+#define MOTE_BESIDE_TEXT(v) 0
+#define MOTE_BESIDE_ARRAY(T, from, n) 0
+#define MOTE_BESIDE_SEQUENCE(T, size, from, n) sizeof(uint16_t)
+
+#define MOTE_PIECES_(i, field) +2
+#define MOTE_LIST_(i, field) MOTE_CALL_(MOTE_LIST_2_, (i, MOTE_OPEN_ field))
+#define MOTE_LIST_2_(i, line, kind, ...) MOTE_LIST_##kind(i, __VA_ARGS__)
+#define MOTE_PIECE_(p, n) *mote_next_++ = (struct mote_fragment){p, n};
+#define MOTE_LIST_NUMBER(i, T, v)                                                                         \
+    MOTE_PIECE_(mote_to_, sizeof(T))                                                                      \
+    mote_to_ = mote_put_(mote_to_, &mote_v##i, sizeof(T));
+#define MOTE_LIST_TEXT(i, v) MOTE_PIECE_(mote_v##i, mote_n##i)
+#define MOTE_LIST_ARRAY(i, T, from, n) MOTE_PIECE_(mote_v##i, sizeof(T) * n)
+#define MOTE_LIST_SEQUENCE(i, T, size, from, n)                                                           \
+    MOTE_PIECE_(mote_to_, sizeof mote_c##i)                                                               \
+    mote_to_ = mote_put_(mote_to_, &mote_c##i, sizeof mote_c##i);                                         \
+    MOTE_PIECE_(mote_v##i, size * mote_n##i)
+
+#define MOTE_STATE_ static struct mote_state mote_here_
+#define MOTE_STATE_NAME_ mote_here_
+
+#define MOTE_DECLARE_(id, description)                                                                    \
+    __attribute__((weak, visibility("hidden"))) struct mote_state id##_state_;                            \
+    __attribute__((weak, visibility("hidden"))) const char id##_text_[] = description;
+#define MOTE_DECLARED_STATE_(id) id##_state_
+#define MOTE_DECLARED_TEXT_(id) id##_text_
+#define MOTE_WRITE_DECLARED_(state, ...)                                                                  \
+    MOTE_EACH_(MOTE_LOCAL_, __VA_ARGS__)                                                                  \
+    MOTE_PACK_(state, __VA_ARGS__)
+#define MOTE_OUTLINE_ static __attribute__((noinline, unused))
+
+#endif
+
+/* ---- Events ------------------------------------------------------------------------------------ */
+
+/* An event declared where it stands: mote_event(PROVIDER, NAME, LEVEL, "what it means" [, FIELD]...); */
+#define mote_event(provider, name, level, ...)                                                            \
+    MOTE_EVENT_(MOTE_DESCRIPTION_(#provider ":" #name, level, MOTE_FIRST_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__)
+
+#define MOTE_EVENT_(description, ...)                                                                     \
+    __extension__({                                                                                       \
+        __label__ mote_on_;                                                                               \
+        MOTE_STATE_;                                                                                      \
+        MOTE_PREPARE_(__VA_ARGS__)                                                                        \
+        MOTE_SWITCH_(MOTE_STATE_NAME_, description, mote_on_);                                            \
+        if (0) {                                                                                          \
+        mote_on_:                                                                                         \
+            MOTE_COLD_ MOTE_WRITE_(MOTE_STATE_NAME_, __VA_ARGS__);                                                   \
+        }                                                                                                 \
+        (void)0;                                                                                          \
+    })
+
+/* An event declared once: MOTE_TRACEPOINT(PROVIDER, NAME, LEVEL, "what it means", (PARAMETERS) [, FIELD]...) */
+#define MOTE_TRACEPOINT(provider, name, level, ...)                                                       \
+    MOTE_TRACEPOINT_(mote_tracepoint_##provider##_event_##name, #provider ":" #name, level, __VA_ARGS__)
+
+#define MOTE_TRACEPOINT_(id, full_name, level, text, ...)                                                 \
+    MOTE_DECLARE_(id, MOTE_DESCRIPTION_(full_name, level, text, __VA_ARGS__))                             \
+    MOTE_OUTLINE_ void id MOTE_FIRST_(__VA_ARGS__) { MOTE_WRITE_DECLARED_(MOTE_DECLARED_STATE_(id), __VA_ARGS__); }
+
+/* Emits an event so declared: mote_emit(PROVIDER, NAME [, ARGUMENT]...); */
+#define mote_emit(provider, ...) MOTE_EMIT_(mote_tracepoint_##provider##_event_##__VA_ARGS__)
+#define MOTE_EMIT_(...) MOTE_EMIT_2_(MOTE_FIRST_(__VA_ARGS__), MOTE_REST_(__VA_ARGS__))
+
+#define MOTE_EMIT_2_(id, arguments)                                                                       \
+    __extension__({                                                                                       \
+        __label__ mote_on_;                                                                               \
+        MOTE_SWITCH_(MOTE_DECLARED_STATE_(id), MOTE_DECLARED_TEXT_(id), mote_on_);                        \
+        if (0) {                                                                                          \
+        mote_on_:                                                                                         \
+            MOTE_COLD_ id arguments;                                                                      \
+        }                                                                                                 \
+        (void)0;                                                                                          \
+    })
+
+/* True while an event so declared is on; costs what a disabled event costs. */
+#define mote_is_on(provider, name) MOTE_IS_ON_(mote_tracepoint_##provider##_event_##name)
+#define MOTE_IS_ON_(id)                                                                                   \
+    __extension__({                                                                                       \
+        __label__ mote_on_;                                                                               \
+        mote_bool_ mote_answer_ = 0;                                                                      \
+        MOTE_SWITCH_(MOTE_DECLARED_STATE_(id), MOTE_DECLARED_TEXT_(id), mote_on_);                        \
+        if (0) {                                                                                          \
+        mote_on_:                                                                                         \
+            MOTE_COLD_ mote_answer_ = 1;                                                                             \
+        }                                                                                                 \
+        mote_answer_;                                                                                     \
+    })
+
+#endif

@@ -1,0 +1,106 @@
+//! `libmote.so` and `libmote.a`: what `include/mote.h` calls.
+//!
+//! The header makes the same event sites, states and descriptions as the Rust macros; the functions here lead to the
+//! same probe. Every object (program or shared library) that carries events announces them by
+//! [`mote_add_object`] in a constructor that the header gives it, and takes them back when it is unloaded.
+//!
+//! Build: `cargo build --release -p mote-capi`, then `target/release/libmote.so` and `libmote.a`.
+//!
+//! World **T**, `unsafe` allowed: see `docs/soundness/capi.md`.
+#![no_std]
+
+mod unwind;
+
+use core::arch::asm;
+use core::ffi::c_int;
+use mote_layout::site::SiteRecord;
+use mote_ring::Fragment;
+use probe::Event;
+use probe::__private as private;
+
+/// Records an event whose packed fields are `len` bytes at `fields`, if it is on.
+///
+/// # Safety
+/// `event` must be an event of the header; `len` bytes at `fields`, rounded up to whole 8-byte words, must be readable.
+///
+/// # Signal safety
+/// Callable from a handler.
+///
+/// # Cost
+/// Bench `event_cost`, case `two_ints/c`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mote_record(event: *const Event, fields: *const u8, len: usize) {
+    // SAFETY: the caller's promise; events of the header are static.
+    let event = unsafe { &*event };
+    // SAFETY: the caller's promise.
+    unsafe { probe::record(event, fields, len) };
+}
+
+/// Records an event whose packed fields, `len` bytes together, lie in `count` fragments, if it is on.
+///
+/// # Safety
+/// `event` must be an event of the header; `count` fragments at `list` must be readable, and what they point to.
+///
+/// # Signal safety
+/// Callable from a handler.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mote_record_fragments(
+    event: *const Event,
+    list: *const Fragment,
+    count: usize,
+    len: usize,
+) {
+    // SAFETY: the caller's promise; events of the header are static.
+    let event = unsafe { &*event };
+    // SAFETY: the caller's promise.
+    let list = unsafe { core::slice::from_raw_parts(list, count) };
+    // SAFETY: the caller's promise.
+    unsafe { private::record_fragments(event, list, len) };
+}
+
+/// Announces the event sites of an object: its section `mote_sites`. Once per object is enough; more does no harm.
+///
+/// # Safety
+/// `first..end` must be the section of the calling object, which stays mapped until [`mote_remove_object`].
+///
+/// # Cost
+/// Some 100 ns in a process that is not traced; else one exchange of messages with the session.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mote_add_object(first: *const SiteRecord, end: *const SiteRecord) {
+    keep_constructor();
+    // SAFETY: the caller's promise.
+    unsafe { private::add_object(first, end) };
+}
+
+/// Forgets an object's sites: it is about to be unloaded.
+#[unsafe(no_mangle)]
+pub extern "C" fn mote_remove_object(first: *const SiteRecord) {
+    private::remove_object(first);
+}
+
+/// 1 when the process is part of a session, else 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn mote_is_traced() -> c_int {
+    c_int::from(probe::is_traced())
+}
+
+/// Makes the linker take the library's constructor from the archive, also when nothing else of its file is needed.
+#[inline(always)]
+fn keep_constructor() {
+    // SAFETY: no instruction; a relocation that changes nothing.
+    unsafe {
+        asm!(
+            ".reloc ., R_X86_64_NONE, {constructor}",
+            constructor = sym private::CONSTRUCTOR,
+            options(nostack, preserves_flags, nomem),
+        );
+    }
+}
+
+/// A bug of ours must not end somebody else's process: the thread that met it sleeps.
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {
+        let _ = mote_sys::time::sleep(u64::from(u32::MAX));
+    }
+}

@@ -1,0 +1,115 @@
+//! Where events go: shared memory, descriptors, the disk.
+
+use super::Finding;
+use super::facts::{size, soft_limit};
+use mote_sys::{Result, fd::Fd, mem, trial};
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The limit of the size of files.
+const FILE_SIZE: &str = "Max file size";
+
+/// Sealed shared memory, allocated and mapped.
+pub(super) fn memfd() -> Finding {
+    const WHAT: &str = "shared memory";
+    const BYTES: usize = 1 << 20;
+    if let Some(most) = soft_limit(FILE_SIZE).filter(|most| *most < BYTES as u64) {
+        // To go beyond would end us by SIGXFSZ.
+        let found = format!("files, and so buffers, may have at most {}", size(most));
+        return Finding::fail(WHAT, found, "raise the limit (ulimit -f unlimited)");
+    }
+    let made = || -> Result<Fd> {
+        let file = mem::sealed_memfd(c"mote-doctor", BYTES as u64)?;
+        mem::allocate(&file, 0, BYTES as u64)?;
+        mem::Mapping::shared(&file, BYTES)?;
+        Ok(file)
+    };
+    match made() {
+        Ok(file) if mem::cannot_shrink(&file) => Finding::ok(WHAT, "memfd with seals, allocated and mapped"),
+        Ok(_) => Finding::fail(WHAT, "a memfd cannot be sealed", "use Linux 3.17 or later"),
+        Err(errno) => Finding::fail(
+            WHAT,
+            format!("no memfd: {errno}"),
+            "allow memfd_create(2) in the sandbox, or give more memory",
+        ),
+    }
+}
+
+/// Descriptors for the recorder: some for each CPU and each process.
+pub(super) fn open_files() -> Finding {
+    const WHAT: &str = "open files";
+    const FEW: u64 = 256;
+    match soft_limit("Max open files") {
+        None => Finding::ok(WHAT, "no limit"),
+        Some(most) if most >= FEW => Finding::ok(WHAT, format!("at most {most}")),
+        Some(most) => Finding::warn(
+            WHAT,
+            format!("at most {most}"),
+            "raise it (ulimit -n 1024) to record many processes",
+        ),
+    }
+}
+
+/// How much memory buffers may take.
+pub(super) fn limit() -> Finding {
+    const WHAT: &str = "memory limit";
+    // What mote record takes when nobody says how much: 64 MiB a CPU.
+    let wanted = u64::from(mote_sys::process::possible_cpus().unwrap_or(1)) * (64 << 20);
+    if let Some(most) = soft_limit(FILE_SIZE).filter(|most| *most < wanted) {
+        let found = format!("files may have at most {}, buffers too", size(most));
+        return Finding::warn(WHAT, found, "raise it (ulimit -f unlimited)");
+    }
+    match group_limit() {
+        None => Finding::ok(WHAT, "no limit by a control group"),
+        Some((most, _)) if most >= wanted => Finding::ok(WHAT, format!("{} by a control group", size(most))),
+        Some((most, group)) => Finding::warn(
+            WHAT,
+            format!("{} by the control group {}", size(most), group.display()),
+            "record with smaller --buffers, or raise memory.max",
+        ),
+    }
+}
+
+/// The smallest memory limit of the control groups that we are in, and the group.
+fn group_limit() -> Option<(u64, PathBuf)> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mut all = Vec::new();
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        let group = Path::new(root).join(path.trim_start_matches('/'));
+        all.extend(group.ancestors().take_while(|dir| dir.starts_with(root)).filter_map(|dir| {
+            let most = fs::read_to_string(dir.join(file)).ok()?;
+            Some((most.trim().parse().ok()?, dir.to_owned()))
+        }));
+    }
+    // Version 1 writes "no limit" as a number that no machine has.
+    all.into_iter().filter(|(most, _)| *most < 1 << 60).min()
+}
+
+/// Room for recordings.
+pub(super) fn disk(directory: &Path) -> Finding {
+    const WHAT: &str = "free disk";
+    const LITTLE: u64 = 1 << 30;
+    let path = CString::new(directory.as_os_str().as_bytes()).unwrap_or_default();
+    match trial::free_disk_bytes(&path) {
+        Ok(free) if free >= LITTLE => Finding::ok(WHAT, format!("{} here", size(free))),
+        Ok(free) => Finding::warn(
+            WHAT,
+            format!("{} here", size(free)),
+            "record to another disk (-o DIR), or with --mode overwrite",
+        ),
+        Err(errno) => {
+            Finding::warn(WHAT, format!("{}: {errno}", directory.display()), "choose a directory with -o DIR")
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Checks of the machine: what works, what does not, what to do.
+//!
+//! Every check is a function that answers a [`Finding`]. [`machine`] makes those that only ask the kernel; [`proof`]
+//! records a program for real, and is what decides: recording works or it does not.
+
+mod clock;
+mod facts;
+mod kernel;
+mod machine;
+mod memory;
+mod proof;
+mod switches;
+
+pub use proof::{EMITTED, PROOF_EVENT, proof};
+
+use std::path::Path;
+
+/// How well something works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// As it should.
+    Ok,
+    /// Something is slower or is not to be had; the rest works.
+    Warn,
+    /// Recording does not work.
+    Fail,
+}
+
+impl Verdict {
+    /// For the table.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::Warn => "warn",
+            Verdict::Fail => "FAIL",
+        }
+    }
+}
+
+/// What a check has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was checked.
+    pub what: &'static str,
+    /// How well it works.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; empty when there is nothing to do.
+    pub advice: String,
+}
+
+impl Finding {
+    fn ok(what: &'static str, found: impl Into<String>) -> Finding {
+        Finding { what, verdict: Verdict::Ok, found: found.into(), advice: String::new() }
+    }
+
+    fn warn(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
+        Finding { what, verdict: Verdict::Warn, found: found.into(), advice: advice.into() }
+    }
+
+    fn fail(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
+        Finding { what, verdict: Verdict::Fail, found: found.into(), advice: advice.into() }
+    }
+}
+
+/// Checks what the machine offers. Recordings would go to `directory`.
+///
+/// # Cost
+/// About 50 ms, in which the clock is compared with the kernel's.
+pub fn machine(directory: &Path) -> Vec<Finding> {
+    vec![
+        switches::rseq(),
+        switches::membarrier(),
+        switches::text(),
+        clock::source(),
+        clock::agreement(),
+        memory::memfd(),
+        memory::open_files(),
+        memory::limit(),
+        memory::disk(directory),
+        machine::cpus(),
+        machine::container(),
+        kernel::ptrace(),
+        kernel::perf(),
+        kernel::bpf(),
+        kernel::tracefs(),
+        kernel::uprobes(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_check_says_something_and_what_is_not_well_has_advice() {
+        let all = machine(Path::new("."));
+        assert_eq!(all.len(), 16);
+        for finding in all {
+            assert!(!finding.found.is_empty(), "{finding:?}");
+            assert_eq!(finding.advice.is_empty(), finding.verdict == Verdict::Ok, "{finding:?}");
+            assert!(!finding.found.contains('\n') && !finding.advice.contains('\n'), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_told() {
+        let disk = memory::disk(Path::new("/no/such/place"));
+        assert_eq!(disk.verdict, Verdict::Warn, "{disk:?}");
+    }
+}

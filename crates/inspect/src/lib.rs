@@ -1,0 +1,22 @@
+//! What a program carries, and what a machine offers: the library behind `mote list` and `mote doctor`.
+//!
+//! | module | job |
+//! |---|---|
+//! | [`event`] | an event that a program carries, its sites and their state |
+//! | [`file`](mod@file) | the events of an ELF file |
+//! | [`process`] | the events of running processes, and whether they are on |
+//! | [`target`] | what a person means: a command, a process or a file |
+//! | [`doctor`] | checks of the machine, with advice |
+//!
+//! Nothing here changes a process that it looks at. World **O**.
+#![forbid(unsafe_code)]
+
+pub mod doctor;
+pub mod error;
+pub mod event;
+pub mod file;
+pub mod process;
+pub mod target;
+
+pub use error::Error;
+pub use event::{Carrier, Event, Field, Site, State};

@@ -1,0 +1,78 @@
+//! What is known of each callsite: the mote events that have come from it.
+//!
+//! tracing tells the types of fields only with their values, so a callsite has a list of variants, nearly always
+//! of one: for each shape that its values had, the event that was announced to the session.
+
+use crate::describe::{Point, describe};
+use crate::list::List;
+use crate::values::{Shape, Values};
+use mote::DynamicEvent;
+use mote_ring::Fragment;
+use tracing_core::Metadata;
+
+/// Payloads up to this size are copied in words, larger ones as a whole (`mote::emit` has the same bound).
+const SMALL_BYTES: usize = 256;
+
+/// A callsite that was passed at least once.
+pub(crate) struct Callsite {
+    metadata: &'static Metadata<'static>,
+    points: [List<Variant>; Point::COUNT],
+}
+
+/// The event for values of one shape.
+struct Variant {
+    shape: Box<Shape>,
+    event: DynamicEvent,
+}
+
+const BUCKETS: usize = 256;
+static CALLSITES: [List<Callsite>; BUCKETS] = [const { List::new() }; BUCKETS];
+
+impl Callsite {
+    /// The callsite with this metadata.
+    pub(crate) fn of(metadata: &'static Metadata<'static>) -> &'static Callsite {
+        let address = (&raw const *metadata).addr();
+        let bucket = &CALLSITES[address / align_of::<Metadata<'_>>() % BUCKETS];
+        bucket.iter().find(|known| std::ptr::eq(known.metadata, metadata)).unwrap_or_else(|| {
+            let points = [const { List::new() }; Point::COUNT];
+            bucket.push(Callsite { metadata, points }, |_| ())
+        })
+    }
+
+    /// Records what happens at `point`, if it is on: `fill` adds the values.
+    pub(crate) fn record(&self, point: Point, fill: impl FnOnce(&mut Values)) {
+        let variants = &self.points[point as usize];
+        // The session chooses by name and level, which all variants share: one is off when any is.
+        if variants.iter().next().is_some_and(|variant| !variant.event.event.is_on()) {
+            return;
+        }
+        Values::with(|values| {
+            fill(values);
+            let known = variants.iter().find(|variant| *variant.shape == *values.shape());
+            let variant = known.unwrap_or_else(|| self.add_variant(point, values.shape()));
+            variant.write(values);
+        });
+    }
+
+    /// Announces the event for values of this shape. It is announced before others can find it: none is missed.
+    #[cold]
+    fn add_variant(&self, point: Point, shape: &Shape) -> &'static Variant {
+        let description = Box::leak(describe(self.metadata, point, shape).into_boxed_c_str());
+        let variant = Variant { shape: shape.into(), event: DynamicEvent::new(description) };
+        self.points[point as usize].push(variant, |variant| mote::announce(&variant.event))
+    }
+}
+
+impl Variant {
+    fn write(&self, values: &mut Values) {
+        let (bytes, len) = values.packed();
+        let from = bytes.as_ptr();
+        if len <= SMALL_BYTES {
+            // SAFETY: `packed` has 8 readable bytes behind the `len` of the values, so the last word is whole.
+            unsafe { mote::record(&self.event.event, from, len) };
+        } else {
+            // SAFETY: `len` bytes of `bytes`, which lives until the call returns.
+            unsafe { mote::__private::record_fragments(&self.event.event, &[Fragment { from, len }], len) };
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Descriptions and packed values of what real callsites tell.
+
+use crate::describe::{Point, describe};
+use crate::values::Values;
+use mote_layout::Level;
+use mote_layout::parse::{FieldType, parse};
+use std::sync::{Arc, Mutex};
+use tracing_core::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, SubscriberExt};
+
+/// Keeps the description and the values of every event and new span.
+#[derive(Clone, Default)]
+struct Keep(Arc<Mutex<Vec<Kept>>>);
+
+type Kept = (String, Vec<u8>);
+
+impl Keep {
+    fn add(&self, metadata: &tracing_core::Metadata<'_>, point: Point, fill: impl FnOnce(&mut Values)) {
+        Values::with(|values| {
+            fill(values);
+            let description = describe(metadata, point, values.shape()).into_string().expect("text");
+            let (bytes, len) = values.packed();
+            assert!(bytes.len() >= len.next_multiple_of(8), "the last word cannot be read");
+            self.0.lock().expect("not poisoned").push((description, bytes[..len].to_vec()));
+        });
+    }
+}
+
+impl<S: Subscriber> tracing_subscriber::Layer<S> for Keep {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        self.add(event.metadata(), Point::Event, |values| event.record(values));
+    }
+
+    fn on_new_span(
+        &self,
+        attributes: &tracing_core::span::Attributes<'_>,
+        _: &tracing_core::span::Id,
+        _: Context<'_, S>,
+    ) {
+        self.add(attributes.metadata(), Point::New, |values| attributes.record(values));
+    }
+}
+
+/// The one event that `emit` makes: its description, and its values without the ids.
+fn one(emit: impl FnOnce()) -> Kept {
+    let keep = Keep::default();
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(keep.clone()), emit);
+    let mut all = keep.0.lock().expect("not poisoned");
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+/// Checks the name, level and fields that the description of `emit`'s event has.
+#[track_caller]
+fn check(emit: impl FnOnce(), name: &str, level: Level, fields: &[&str]) -> Vec<u8> {
+    let (text, bytes) = one(emit);
+    let read = parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}:\n{text}"));
+    assert_eq!(format!("{}:{}", read.provider, read.name), name);
+    assert_eq!(read.level, level);
+    assert!(read.file.ends_with("tests.rs") && read.line > 0, "{}:{}", read.file, read.line);
+    let found: Vec<String> = read
+        .fields()
+        .map(|field| match field.ty {
+            FieldType::Scalar(scalar) => format!("{} {}", field.name, scalar.name()),
+            FieldType::Str => format!("{} str", field.name),
+            FieldType::Bytes => format!("{} bytes", field.name),
+            other => panic!("unexpected type {other:?}"),
+        })
+        .collect();
+    assert_eq!(found, fields);
+    bytes
+}
+
+#[test]
+fn every_type_of_field_has_its_own() {
+    let bytes = check(
+        || {
+            tracing::info!(
+                name: "all types",
+                target: "app::net",
+                a = 1_u8, b = -2_i32, c = 0.5, d = true, e = "text", f = &b"\x07\x08"[..], g = ?Some(1), "m{}", 1
+            );
+        },
+        "app.net:all_types",
+        Level::Info,
+        &["span u64", "message str", "a u64", "b i64", "c f64", "d bool", "e str", "f bytes", "g str"],
+    );
+    let mut expected = b"m1\0".to_vec();
+    expected.extend(1_u64.to_le_bytes());
+    expected.extend((-2_i64).to_le_bytes());
+    expected.extend(0.5_f64.to_le_bytes());
+    expected.push(1);
+    expected.extend(b"text\0\x02\0\x07\x08Some(1)\0");
+    assert_eq!(bytes, expected);
+}
+
+#[test]
+fn odd_names_become_names_that_traces_can_hold() {
+    check(
+        || tracing::warn!(target: "a b::\"c\"\n", span = 2, "not a name:\n" = 1, "é" = 3),
+        &format!("a_b._c__:tests_{}", line!() - 1),
+        Level::Warning,
+        &["span u64", "span_ i64", "not_a_name__ i64", "_ i64"],
+    );
+    check(
+        || tracing::trace!(target: "", ""),
+        &format!("tracing:tests_{}", line!()),
+        Level::DebugLine,
+        &["span u64", "message str"],
+    );
+}
+
+#[test]
+fn a_span_describes_only_the_values_that_it_has() {
+    check(
+        || drop(tracing::debug_span!(target: "app", "handle", path = "/", status = tracing::field::Empty)),
+        "app:handle_new",
+        Level::DebugFunction,
+        &["span u64", "parent u64", "path str"],
+    );
+}
+
+#[test]
+fn text_ends_at_a_nul_and_too_much_of_it_is_too_big_for_an_event() {
+    let (_, bytes) = one(|| tracing::info!(a = "be\0hind", b = %"x\0y", c = 1_u64));
+    assert_eq!(bytes, b"be\0x\0\x01\0\0\0\0\0\0\0");
+    let long = "x".repeat(1 << 20);
+    let (_, bytes) = one(|| tracing::info!(long));
+    assert!(bytes.len() > mote_layout::record::FIELDS_MAX && bytes.len() < 70_000, "{}", bytes.len());
+}
+
+/// With a global subscriber a value's `Debug` may come back here, to the same thread's buffers.
+#[test]
+fn a_value_that_emits_events_itself_does_not_disturb() {
+    Values::with(|outer| {
+        outer.add_id(1);
+        Values::with(|inner| {
+            inner.add_id(2);
+            assert_eq!(inner.packed(), (&[2_u64.to_le_bytes(), [0; 8]].concat()[..], 8));
+        });
+        outer.add_id(3);
+        assert_eq!(outer.packed().1, 16);
+    });
+}

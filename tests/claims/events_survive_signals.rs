@@ -1,0 +1,42 @@
+//! Signal handlers that emit, threads that block all signals, a program with a SIGTRAP handler of its own.
+
+use crate::support::Record;
+use crate::support::event::{assert_counts, named};
+
+#[test]
+fn a_handler_that_interrupts_an_event() {
+    let trace = Record::scene(&["handler", "400"]).run().ends_with(0);
+    let events = trace.events();
+    let emitted = trace.printed("emitted");
+    assert_counts(&named(&events, "e2e:interrupted"), "seq", emitted);
+    assert_counts(&named(&events, "e2e:small"), "seq", emitted);
+    assert_counts(&named(&events, "e2e:in_handler"), "seq", trace.printed("handled"));
+    assert!(trace.printed("handled") > 100, "the timer came {} times", trace.printed("handled"));
+    assert!(trace.printed("interrupted") > 0, "no event was interrupted");
+}
+
+#[test]
+fn a_handler_that_interrupts_an_event_without_rseq() {
+    let tunables = "glibc.pthread.rseq=0";
+    let trace = Record::scene(&["handler", "400"]).env("GLIBC_TUNABLES", tunables).run();
+    assert!(trace.printed("interrupted") > 0, "no event was interrupted");
+    let events = trace.events();
+    let emitted = 2 * trace.printed("emitted") + trace.printed("handled");
+    assert_eq!(events.len() as u64 + trace.lost_total(), emitted, "lost {:?}", trace.lost());
+}
+
+#[test]
+fn threads_that_block_all_signals_are_switched_off() {
+    let trace = Record::scene(&["blocked", "3"]).with(&["--duration", "300ms"]).run();
+    assert!(trace.status == 0 || trace.status == 3, "{}: {}", trace.status, trace.err);
+    assert_eq!(trace.printed("off-at-end"), trace.printed("sites"), "sites that are NOPs again");
+    assert!(!trace.events().is_empty());
+}
+
+#[test]
+fn a_program_keeps_its_own_traps() {
+    let trace = Record::scene(&["own-trap"]).with(&["--duration", "400ms"]).run();
+    assert!(trace.status == 0 || trace.status == 3, "{}: {}", trace.status, trace.err);
+    assert_eq!(trace.printed("off-at-end"), 0, "sites that are not NOPs again");
+    assert_eq!(trace.printed("made"), trace.printed("handled"), "traps");
+}

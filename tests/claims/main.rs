@@ -1,0 +1,22 @@
+//! What a person sees of mote, end to end: each module is a claim, or a few about the same programs.
+//!
+//! Every claim runs real programs (`tests/programs`) under the real `mote record`, and reads the trace back twice: by
+//! babeltrace2 and by `mote view`. What cannot be tested on a machine is skipped loudly; `MOTE_TESTS_NO_SKIP=1` makes a skip a
+//! failure.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bad_input_is_answered;
+mod contents_are_exact;
+mod events_survive_fork;
+mod events_survive_signals;
+mod liars_are_survived;
+mod libraries_join;
+mod loss_is_counted;
+mod machines_differ;
+mod off_costs_nothing;
+mod the_end_is_orderly;
+mod the_recorder_may_die;
+mod threads_keep_their_order;
+mod times_are_true;

@@ -1,0 +1,156 @@
+//! However a recording ends, its trace is whole and its exit status tells.
+
+use crate::support::event::{assert_counts, named};
+use crate::support::record::Running;
+use crate::support::{Record, Trace, has_tool, programs, wait_for};
+use nix::sys::signal::Signal;
+use std::fs::File;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Events until the program is stopped (50 s).
+fn endless() -> Record {
+    Record::scene(&["count", "50000", "1000"])
+}
+
+/// Waits until some events are on disk.
+fn wait_until_recorded(running: &Running, path: &std::path::Path) {
+    wait_for("events on disk", || {
+        let streams = std::fs::read_dir(path).ok()?.filter_map(Result::ok);
+        let bytes: u64 = streams
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("cpu_"))
+            .filter_map(|entry| Some(entry.metadata().ok()?.len()))
+            .sum();
+        (bytes > 1000).then_some(())
+    });
+    assert!(running.began.elapsed() < Duration::from_secs(20));
+}
+
+fn interrupted_by(signal: Signal) -> Trace {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("trace");
+    let running = endless().to(&path).start();
+    wait_until_recorded(&running, &path);
+    running.signal(signal);
+    let mut trace = running.wait();
+    trace.keep = Some(directory);
+    trace
+}
+
+#[track_caller]
+fn assert_whole(trace: &Trace) {
+    let events = trace.events();
+    let count = events.len() as u64;
+    assert!(count > 10, "{count}");
+    assert_counts(&named(&events, "e2e:count"), "seq", count);
+    assert_eq!(trace.summary()["events"]["e2e:count"], count);
+    assert!(trace.err.contains("recorded "), "no summary: {}", trace.err);
+}
+
+#[test]
+fn sigint_to_the_recorder_alone() {
+    let trace = interrupted_by(Signal::SIGINT).ends_with(128 + 2);
+    assert_whole(&trace);
+}
+
+#[test]
+fn sigterm_to_the_recorder() {
+    let trace = interrupted_by(Signal::SIGTERM).ends_with(128 + 15);
+    assert_whole(&trace);
+}
+
+#[test]
+fn sighup_to_the_recorder() {
+    let trace = interrupted_by(Signal::SIGHUP).ends_with(128 + 1);
+    assert_whole(&trace);
+}
+
+#[test]
+fn ctrl_c_on_a_terminal() {
+    if !has_tool("script") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("trace");
+    let mote = programs::mote().display();
+    let line = format!("{mote} record -o {} -- {} count 50000 1000", path.display(), programs::scenes());
+    let screen = directory.path().join("screen");
+    let mut child = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(File::create(&screen).expect("a file"))
+        .spawn()
+        .expect("script runs");
+    wait_for("events on disk", || {
+        let len = std::fs::metadata(path.join("cpu_0")).or_else(|_| std::fs::metadata(path.join("cpu_1")));
+        len.ok().filter(|file| file.len() > 5000)
+    });
+    // Progress is drawn on the terminal meanwhile.
+    wait_for("progress", || {
+        let shown = std::fs::read(&screen).ok()?;
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        (shown.contains("recording") && shown.contains("events")).then_some(())
+    });
+    let mut terminal = child.stdin.take().expect("a pipe");
+    terminal.write_all(b"\x03").expect("it listens");
+    let status = child.wait().expect("it ends");
+    let shown = String::from_utf8_lossy(&std::fs::read(&screen).expect("a file")).into_owned();
+    assert_eq!(status.code(), Some(130), "{shown}");
+    let took = Duration::ZERO;
+    let trace = Trace { path, status: 130, out: String::new(), err: shown, took, keep: Some(directory) };
+    assert_whole(&trace);
+}
+
+#[test]
+fn the_status_of_the_command_is_passed_through() {
+    for status in ["0", "1", "42", "255"] {
+        let trace = Record::scene(&["exit", status]).run().ends_with(status.parse().expect("a number"));
+        assert_eq!(trace.events().len(), 1);
+    }
+    let trace = Record::scene(&["exit", "signal"]).run().ends_with(128 + 9);
+    assert_eq!(trace.events().len(), 1, "the event before the signal");
+    assert!(trace.err.contains("the command ended with 137"), "{}", trace.err);
+    assert_eq!(trace.summary()["status"], 137);
+}
+
+#[test]
+fn after_the_duration_the_command_goes_on() {
+    let trace = Record::scene(&["count", "600", "1000"]).with(&["--duration", "200ms"]).run().ends_with(0);
+    assert_eq!(trace.printed("emitted"), 600, "it came to its own end");
+    let events = trace.events();
+    let count = events.len() as u64;
+    assert!(count > 10 && count < 500, "{count}");
+    assert_counts(&named(&events, "e2e:count"), "seq", count);
+    let (first, last) = (events[0].time, events[events.len() - 1].time);
+    assert!(last - first < 400_000_000, "{} ns", last - first);
+}
+
+#[test]
+fn after_the_duration_the_sites_are_off() {
+    let trace = Record::scene(&["until-disarmed"]).with(&["--duration", "150ms"]).run().ends_with(0);
+    assert_eq!(trace.printed("off"), 0, "all were on at first");
+    assert_eq!(trace.printed("off-at-end"), trace.printed("sites"));
+    assert!(trace.printed("sites") > 20, "{}", trace.printed("sites"));
+    assert_eq!(named(&trace.events(), "e2e:afterwards").len(), 0);
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let before = leftovers();
+    let running = endless().start();
+    wait_for("the session's directory", || (leftovers().len() > before.len()).then_some(()));
+    running.signal(Signal::SIGTERM);
+    let pid = running.pid();
+    running.wait();
+    let mine = leftovers().into_iter().filter(|name| name.starts_with(&format!("mote-{pid}-"))).count();
+    assert_eq!(mine, 0, "directories of sockets");
+}
+
+/// Names of the directories where sessions have their sockets.
+fn leftovers() -> Vec<String> {
+    let base = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| std::path::Path::new(path).is_dir());
+    let entries = std::fs::read_dir(base.unwrap_or_else(|| "/tmp".into())).expect("a directory");
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.starts_with("mote-") && !name.starts_with("mote-claim")).collect()
+}

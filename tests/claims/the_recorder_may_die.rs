@@ -1,0 +1,49 @@
+//! The recorder is killed with SIGKILL: the program goes on undisturbed, its sites are switched off, and what was written is a
+//! valid trace.
+
+use crate::support::event::{assert_counts, named};
+use crate::support::{Record, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::time::Duration;
+
+fn is_alive(pid: i32) -> bool {
+    kill(Pid::from_raw(pid), None).is_ok()
+}
+
+#[test]
+fn the_program_goes_on_with_its_sites_off() {
+    let running = Record::scene(&["until-disarmed"]).start();
+    running.wait_for("started");
+    let pid = running.wait_for("pid") as i32;
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(is_alive(pid));
+    running.signal(Signal::SIGKILL);
+    // The program prints its last lines after the recorder's death.
+    let off = running.wait_for("off-at-end");
+    wait_for("the program's end", || (!is_alive(pid)).then_some(()));
+    assert_eq!(off, running.wait_for("sites"), "sites that are NOPs again");
+    let emitted = running.wait_for("emitted");
+    let trace = running.wait().ends_with(1009);
+    let events = trace.events();
+    let recorded = named(&events, "e2e:waiting").len() as u64;
+    assert!(recorded > 0 && recorded <= emitted, "recorded {recorded} of {emitted}");
+    assert_counts(&named(&events, "e2e:waiting"), "seq", recorded);
+    assert_eq!(named(&events, "e2e:afterwards").len(), 0);
+}
+
+#[test]
+fn at_any_moment_the_trace_is_valid() {
+    for round in 0..8u64 {
+        let running = Record::scene(&["threads", "2", "3000000"]).with(&["--buffers", "64kx4"]).start();
+        wait_for("a trace", || running.said().0.is_empty().then(|| ()));
+        std::thread::sleep(Duration::from_millis(40 + 37 * round));
+        running.signal(Signal::SIGKILL);
+        let trace = running.wait();
+        if trace.path.join("metadata").exists() {
+            trace.babeltrace();
+            let view = trace.mote(&["view", "--format", "null"]);
+            assert!(view.status.code().is_some(), "{view:?}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A library that carries events, to be loaded by `dlopen`; and functions whose machine code is looked at.
+
+/// Emits `count` events.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_work(count: u64) {
+    for seq in 0..count {
+        mote::event!(plugin::work, seq: u64 = seq, name: &str = "from the plugin");
+    }
+}
+
+/// One disabled site in a leaf function that is otherwise one instruction.
+#[unsafe(no_mangle)]
+pub extern "C" fn golden_leaf(a: u64, b: u64) -> u64 {
+    mote::event!(golden::leaf, a: u64 = a, b: u64 = b);
+    a.wrapping_add(b)
+}
+
+/// The same without the event.
+#[unsafe(no_mangle)]
+pub extern "C" fn golden_leaf_bare(a: u64, b: u64) -> u64 {
+    a.wrapping_add(b)
+}
+
+/// Fields that cost much to make: they must not be made while the event is off.
+#[unsafe(no_mangle)]
+pub extern "C" fn golden_costly(a: u64, b: u64) -> u64 {
+    mote::event!(golden::costly, text: &str = &format!("{a} {b}"), many: &[u64] = &vec![a; b as usize]);
+    a ^ b
+}
+
+/// The same without the event.
+#[unsafe(no_mangle)]
+pub extern "C" fn golden_costly_bare(a: u64, b: u64) -> u64 {
+    a ^ b
+}
+
+/// A site in a loop of real work.
+///
+/// # Safety
+/// `numbers` must point to `count` numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn golden_loop(numbers: *const u64, count: usize) -> u64 {
+    // SAFETY: the caller's promise.
+    let numbers = unsafe { std::slice::from_raw_parts(numbers, count) };
+    numbers.iter().fold(1, |sum: u64, number| {
+        mote::event!(golden::turn, sum: u64 = sum, number: u64 = *number);
+        sum.wrapping_mul(31) ^ number
+    })
+}
+
+mote::tracepoint! {
+    /// Declared once.
+    pub declared in golden { a: u64 }
+}
+
+/// A declared event.
+#[unsafe(no_mangle)]
+pub extern "C" fn golden_declared(a: u64, b: u64) -> u64 {
+    mote::emit!(declared, a);
+    a.wrapping_sub(b)
+}
+
+/// The same without the event.
+#[unsafe(no_mangle)]
+pub extern "C" fn golden_declared_bare(a: u64, b: u64) -> u64 {
+    a.wrapping_sub(b)
+}

@@ -1,0 +1,213 @@
+//! Traced processes that lie: garbage in the rings, garbage in the handshake.
+
+use crate::Words;
+use mote_wire::{Hello, How, MESSAGE_MAX, Message, Ready};
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, MsgFlags, Shutdown, SockFlag, SockType, recv, send, sendmsg, shutdown, socketpair,
+};
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// A sequence of numbers that depends on nothing but its seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+}
+
+/// Where the session's channel is mapped, found as any program could find it.
+fn channel() -> Option<(usize, usize)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.contains("mote-channel"))?;
+    let (from, to) = line.split_once(' ')?.0.split_once('-')?;
+    Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
+}
+
+/// `scribble SEED HOW`: emits, and meanwhile writes garbage into the channel: all over (`all`), into the control words
+/// (`control`), or into what was just written (`records`).
+pub(crate) fn scribble(words: &Words) {
+    let mut random = Random(words.number(0) | 1);
+    let (from, to) = channel().expect("the channel is mapped");
+    // The thread table is 128 KiB, the control words follow; data comes after at least one page of them.
+    let (low, high) = match words.text(1) {
+        "control" => (128 << 10, (128 << 10) + 8192),
+        "records" => ((128 << 10) + 4096, (to - from).min(1 << 20)),
+        _ => (0, to - from),
+    };
+    println!("mapped {}", to - from);
+    for seq in 0..2000u64 {
+        mote::event!(e2e::scribbled, seq: u64 = seq, text: &str = "good");
+        for _ in 0..20 {
+            let at = from + low + random.below(high - low - 8) / 8 * 8;
+            let value = match random.next() % 4 {
+                0 => random.next(),
+                1 => u64::MAX,
+                2 => random.next() % 70_000,
+                _ => 0,
+            };
+            // SAFETY: inside the mapping, which stays; that it is not ours to write to is the point.
+            unsafe { std::ptr::with_exposed_provenance_mut::<u64>(at).write_volatile(value) };
+        }
+        if seq % 100 == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// Number of the session's mailbox.
+fn mailbox() -> RawFd {
+    let session = std::env::var("MOTE_SESSION").expect("traced");
+    session.split(',').nth(1).and_then(|number| number.parse().ok()).expect("a number")
+}
+
+fn pair() -> (OwnedFd, OwnedFd) {
+    socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).expect("a pair")
+}
+
+/// Puts bytes into the mailbox, with descriptors.
+fn post(bytes: &[u8], fds: &[RawFd]) {
+    let rights = [ControlMessage::ScmRights(fds)];
+    let rights = if fds.is_empty() { &rights[..0] } else { &rights[..] };
+    for _ in 0..1000 {
+        match sendmsg::<()>(mailbox(), &[IoSlice::new(bytes)], rights, MsgFlags::MSG_DONTWAIT, None) {
+            Err(nix::errno::Errno::EAGAIN) => std::thread::sleep(Duration::from_millis(1)),
+            _ => return,
+        }
+    }
+}
+
+fn hello(how: How) -> Vec<u8> {
+    encode(&Message::Hello(Hello { how, pid: std::process::id(), parent: 1, comm: *b"liar\xff\xfe\n\"\\ 456789" }))
+}
+
+fn encode(message: &Message<'_>) -> Vec<u8> {
+    let mut buffer = vec![0; MESSAGE_MAX];
+    message.encode(&mut buffer).expect("it fits").to_vec()
+}
+
+/// Says hello as a process of its own; answers its end, behind the welcome.
+fn introduce(how: How) -> OwnedFd {
+    let (ours, theirs) = pair();
+    post(&hello(how), &[theirs.as_raw_fd()]);
+    if how == How::Start {
+        let mut buffer = [0; 256];
+        let _ = recv(ours.as_raw_fd(), &mut buffer, MsgFlags::empty());
+    }
+    ours
+}
+
+fn say(to: &OwnedFd, bytes: &[u8]) {
+    let _ = send(to.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT);
+}
+
+fn say_events(to: &OwnedFd, count: u32, texts: &[u8]) {
+    say(to, &encode(&Message::Events { count, texts }));
+}
+
+/// Every lie in the handshake that we could think of; then honest events.
+pub(crate) fn lie() {
+    lie_at_the_door();
+    lie_inside();
+    for seq in 0..100u64 {
+        mote::event!(e2e::honest, seq: u64 = seq);
+    }
+}
+
+fn lie_at_the_door() {
+    let null = std::fs::File::open("/dev/null").expect("it is there");
+    let mut random = Random(4711);
+    for len in [0, 1, 3, 4, 36, 255, 256, 257, 5000] {
+        let noise: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+        post(&noise, &[]);
+        post(&noise, &[null.as_raw_fd()]);
+        let (_ours, theirs) = pair();
+        post(&noise, &[theirs.as_raw_fd()]);
+    }
+    for how in [How::Start, How::Fork, How::Library] {
+        post(&hello(how), &[]);
+        post(&hello(how), &[null.as_raw_fd()]);
+        post(&hello(how), &[null.as_raw_fd(); 8]);
+        let (ours, theirs) = pair();
+        drop(ours);
+        post(&hello(how), &[theirs.as_raw_fd()]);
+    }
+    let mut other_version = hello(How::Start);
+    other_version[4] = 99;
+    let (_ours, theirs) = pair();
+    post(&other_version, &[theirs.as_raw_fd()]);
+}
+
+fn lie_inside() {
+    let text = b"mote1\nliar:one\n6 f.rs:1\n\na u32\n\0";
+    // Counts that are wrong, texts that are none, text without an end.
+    let peer = introduce(How::Start);
+    say_events(&peer, u32::MAX, text);
+    say_events(&peer, 0, text);
+    say_events(&peer, 3, b"");
+    say_events(&peer, 1, b"mote1\nliar:endless");
+    say_events(&peer, 4, b"\0\0\xff\xfe\0mote9\nx\0");
+    say(&peer, &encode(&Message::Ready(Ready { sites: 1, armed: u32::MAX, failed: u32::MAX, errno: u32::MAX })));
+    say(&peer, &hello(How::Start));
+    // Messages that are the session's to send, and empty ones.
+    for message in [Message::Stop, Message::Ids(&[1, 2, 3])] {
+        say(&introduce(How::Fork), &encode(&message));
+    }
+    say(&introduce(How::Library), &[]);
+    // One who says everything and listens to nothing.
+    let deaf = introduce(How::Start);
+    for _ in 0..500 {
+        say_events(&deaf, 1, text);
+    }
+    // Crowds that come and say nothing.
+    let crowd: Vec<(OwnedFd, OwnedFd)> = (0..100).map(|_| pair()).collect();
+    crowd.iter().for_each(|(_, theirs)| post(&hello(How::Library), &[theirs.as_raw_fd()]));
+    std::thread::sleep(Duration::from_millis(50));
+}
+
+/// Descriptions that are well formed, but whose names and types a trace format could stumble over.
+pub(crate) fn odd_names() {
+    let peer = introduce(How::Start);
+    let fields = "struct u8\n1st u16\nint u32\n__x u64\né u8\na.b u8\na-b u8\nevent u8\nstream i8\n; i8\n}; i8\n_ i8\nstring str\n";
+    let odd: Vec<String> = [
+        "liar:same\n6 f.rs:1\n\na u32\na u32\na_length u8\na u8[]\n",
+        "liar:/*comment\n6 f.rs:1\n*/\nx u8\n",
+        "liar:é{};=\n6 f.rs:1\n\n",
+        "a:b:c:d\n0 \":9\n\"\\\nx u8\n",
+        "liar:labels\n14 f:1\n\ne enum u8 a=0 a=1 b=0..255 struct=-5 é;=7\n",
+        "liar:wide\n14 f:1\n\ne enum x64 all=-9223372036854775808..9223372036854775807\n",
+        "liar:empty_enum\n14 f:1\n\ne enum i8 \n",
+        "liar:large\n14 f:1\n\na u8[65536]\nb u8[0]\nc f64[3]\n",
+        &format!("liar:fields\n6 f:1\n\n{fields}"),
+    ]
+    .iter()
+    .map(|text| format!("mote1\n{text}\0"))
+    .collect();
+    for text in &odd {
+        say_events(&peer, 1, text.as_bytes());
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    println!("announced {}", odd.len());
+    for seq in 0..10u64 {
+        mote::event!(e2e::honest, seq: u64 = seq);
+    }
+}
+
+/// Shuts the mailbox for everybody, then starts another program, which must find its way in; and stays for a while,
+/// in which the recorder must not spin.
+pub(crate) fn silent() {
+    let _ = shutdown(mailbox(), Shutdown::Both);
+    let own = std::env::current_exe().expect("known");
+    let status = std::process::Command::new(own).args(["count", "10"]).status().expect("it starts");
+    std::thread::sleep(Duration::from_millis(700));
+    println!("status {}", status.code().unwrap_or(-1));
+}

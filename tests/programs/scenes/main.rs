@@ -1,0 +1,62 @@
+//! Programs that break tracers, one for each word of the command line: `scenes fork 3 100`.
+//!
+//! Each prints what the claims must know of it (process ids, what it counted) as `NAME VALUE` lines.
+
+mod hostile;
+mod processes;
+mod signals;
+mod simple;
+mod sites;
+mod threads;
+
+use std::process::ExitCode;
+
+/// The words after the scene's name.
+struct Words(Vec<String>);
+
+impl Words {
+    fn text(&self, index: usize) -> &str {
+        self.0.get(index).map_or("", String::as_str)
+    }
+
+    fn number(&self, index: usize) -> u64 {
+        self.text(index).parse().unwrap_or_else(|_| panic!("word {index} of {:?} is no number", self.0))
+    }
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let scene = words.next().unwrap_or_default();
+    let words = Words(words.collect());
+    match scene.as_str() {
+        "count" => simple::count(&words),
+        "exit" => return simple::exit(&words),
+        "big" => simple::big(),
+        "times" => simple::times(&words),
+        "unevaluated" => simple::unevaluated(&words),
+        "echo" => simple::echo(),
+        "until-disarmed" => sites::until_disarmed(),
+        "fork" => processes::fork_many(&words),
+        "grandchildren" => processes::grandchildren(&words),
+        "exec" => processes::exec(&words),
+        "spawn" => processes::spawn(&words),
+        "vfork" => processes::vfork(),
+        "close-all" => processes::close_all(&words),
+        "steal-number" => processes::steal_number(),
+        "daemonise" => processes::daemonise(&words),
+        "killed" => processes::killed(&words),
+        "threads" => threads::many(&words),
+        "migrate" => threads::migrate(&words),
+        "renamed" => threads::renamed(),
+        "dlopen" => threads::dlopen(&words),
+        "handler" => signals::handler(&words),
+        "blocked" => signals::blocked(&words),
+        "own-trap" => signals::own_trap(),
+        "scribble" => hostile::scribble(&words),
+        "lie" => hostile::lie(),
+        "odd-names" => hostile::odd_names(),
+        "silent" => hostile::silent(),
+        other => panic!("no scene '{other}'"),
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,125 @@
+//! Signals: handlers that emit, threads that block everything, a program with a SIGTRAP handler of its own.
+
+use crate::Words;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+static INSIDE: AtomicBool = AtomicBool::new(false);
+static INTERRUPTED: AtomicU64 = AtomicU64::new(0);
+static TRAPS: AtomicU64 = AtomicU64::new(0);
+
+/// Blocks all signals for the calling thread.
+pub(crate) fn block_all() {
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None).expect("a mask");
+}
+
+fn handle(signal: Signal, handler: extern "C" fn(i32)) {
+    let action = SigAction::new(SigHandler::Handler(handler), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handlers of this file only emit and count.
+    unsafe { sigaction(signal, &action) }.expect("an action");
+}
+
+extern "C" fn emit_in_handler(_signal: i32) {
+    let seq = HANDLED.fetch_add(1, Ordering::Relaxed);
+    if INSIDE.load(Ordering::Relaxed) {
+        INTERRUPTED.fetch_add(1, Ordering::Relaxed);
+    }
+    mote::event!(e2e::in_handler, seq: u64 = seq, text: &str = "from the handler");
+}
+
+/// `handler MILLISECONDS`: a timer's signals interrupt a loop that does little but emit, small events and large ones.
+/// Prints how often the handler came inside of an event.
+pub(crate) fn handler(words: &Words) {
+    handle(Signal::SIGALRM, emit_in_handler);
+    timer(50);
+    let until = Instant::now() + Duration::from_millis(words.number(0));
+    let bytes = [7u8; 2000];
+    let mut seq = 0u64;
+    while Instant::now() < until {
+        INSIDE.store(true, Ordering::Relaxed);
+        mote::event!(e2e::interrupted, seq: u64 = seq, bytes: &[u8] = &bytes);
+        INSIDE.store(false, Ordering::Relaxed);
+        mote::event!(e2e::small, seq: u64 = seq);
+        seq += 1;
+        std::thread::sleep(Duration::from_micros(1));
+    }
+    timer(0);
+    println!("emitted {seq}\nhandled {}", HANDLED.load(Ordering::Relaxed));
+    println!("interrupted {}", INTERRUPTED.load(Ordering::Relaxed));
+}
+
+/// SIGALRM each so many microseconds; none with 0.
+fn timer(micros: i64) {
+    let every = libc::timeval { tv_sec: 0, tv_usec: micros };
+    let timer = libc::itimerval { it_interval: every, it_value: every };
+    // SAFETY: reads the struct.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
+}
+
+/// `blocked THREADS`: threads that block all signals emit at full speed until the sites are off, and a little longer.
+pub(crate) fn blocked(words: &Words) {
+    let (sites, _) = crate::sites::nops();
+    let stop = AtomicBool::new(false);
+    let sum = AtomicU64::new(0);
+    println!("started 1");
+    std::thread::scope(|scope| {
+        for who in 0..words.number(0) {
+            let (stop, sum) = (&stop, &sum);
+            scope.spawn(move || {
+                block_all();
+                let mut seq = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    mote::event!(e2e::blocked, who: u64 = who, seq: u64 = seq);
+                    seq += 1;
+                }
+                sum.fetch_add(seq, Ordering::Relaxed);
+            });
+        }
+        let until = Instant::now() + Duration::from_secs(5);
+        while crate::sites::nops().1 != sites && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("emitted {}\nsites {sites}\noff-at-end {}", sum.load(Ordering::Relaxed), crate::sites::nops().1);
+}
+
+extern "C" fn count_trap(_signal: i32) {
+    TRAPS.fetch_add(1, Ordering::Relaxed);
+    mote::event!(e2e::in_own_trap);
+}
+
+/// Installs a SIGTRAP handler and makes traps, with threads in event sites, until the sites are off: all its traps
+/// must reach it, and none of the patcher's.
+pub(crate) fn own_trap() {
+    handle(Signal::SIGTRAP, count_trap);
+    let (sites, _) = crate::sites::nops();
+    let stop = AtomicBool::new(false);
+    let mut made = 0u64;
+    println!("started 1");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                mote::event!(e2e::beside_traps);
+            }
+        });
+        let until = Instant::now() + Duration::from_secs(5);
+        while crate::sites::nops().1 != sites && Instant::now() < until {
+            trap();
+            made += 1;
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        trap();
+        made += 1;
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("made {made}\nhandled {}\noff-at-end {}", TRAPS.load(Ordering::Relaxed), sites - crate::sites::nops().1);
+}
+
+fn trap() {
+    // SAFETY: the program handles SIGTRAP; execution goes on behind the instruction.
+    unsafe { std::arch::asm!("int3") };
+}

@@ -1,0 +1,130 @@
+//! Reads a trace by babeltrace2, whose text is read back.
+
+use super::{Event, has_tool, output_of};
+use serde_json::{Map, Value};
+use std::path::Path;
+use std::process::Command;
+
+/// The events as babeltrace2 shows them; `None` where it is not installed. Panics if it complains.
+#[track_caller]
+pub(crate) fn read(path: &Path) -> Option<Vec<Event>> {
+    if !has_tool("babeltrace2") {
+        return None;
+    }
+    let mut command = Command::new("babeltrace2");
+    command.args(["--clock-seconds", "--no-delta"]).arg(path);
+    let text = output_of(&mut command);
+    Some(text.lines().map(|line| event(line).unwrap_or_else(|| panic!("not understood: {line}"))).collect())
+}
+
+/// `[SECONDS.NANOS] HOST PROVIDER:NAME: { PACKET }, { CONTEXT }, { FIELDS }`
+fn event(line: &str) -> Option<Event> {
+    let (time, rest) = line.strip_prefix('[')?.split_once("] ")?;
+    let (seconds, nanos) = time.split_once('.')?;
+    let (_host, rest) = rest.split_once(' ')?;
+    let (name, rest) = rest.split_once(": { ")?;
+    let mut text = Text(rest);
+    let _packet = text.members()?;
+    text.eat(", { ")?;
+    let context = text.members()?;
+    text.eat(", { ")?;
+    let fields = text.members()?;
+    Some(Event {
+        time: seconds.parse::<u64>().ok()? * 1_000_000_000 + nanos.parse::<u64>().ok()?,
+        name: name.to_owned(),
+        tid: context.get("vtid")?.as_u64()?,
+        pid: None,
+        thread: None,
+        fields,
+    })
+}
+
+/// The rest of a line.
+struct Text<'l>(&'l str);
+
+impl<'l> Text<'l> {
+    fn eat(&mut self, word: &str) -> Option<()> {
+        self.0 = self.0.strip_prefix(word)?;
+        Some(())
+    }
+
+    fn until(&mut self, end: &str) -> Option<&'l str> {
+        let (word, rest) = self.0.split_once(end)?;
+        self.0 = rest;
+        Some(word)
+    }
+
+    /// `NAME = VALUE, ... }`
+    fn members(&mut self) -> Option<Map<String, Value>> {
+        let mut members = Map::new();
+        while self.eat("}").is_none() {
+            let name = self.until(" = ")?.to_owned();
+            members.insert(name, self.value()?);
+            self.eat(", ").or_else(|| self.eat(" "))?;
+        }
+        Some(members)
+    }
+
+    fn value(&mut self) -> Option<Value> {
+        if self.eat("\"").is_some() {
+            return self.string().map(Value::from);
+        }
+        if self.eat("[ ").is_some() {
+            return self.elements().map(Value::from);
+        }
+        if self.eat("{ ").is_some() {
+            return self.members().map(Value::from);
+        }
+        if self.eat("( ").is_some() {
+            let label = self.until(" : container = ")?.trim_matches('"').to_owned();
+            let number = self.until(" )")?;
+            return if label == "<unknown>" { number.parse::<i64>().ok().map(Value::from) } else { Some(label.into()) };
+        }
+        let end = self.0.find([',', ' ']).unwrap_or(self.0.len());
+        let (word, rest) = self.0.split_at(end);
+        self.0 = rest;
+        number(word)
+    }
+
+    /// `[INDEX] = VALUE, ... ]`
+    fn elements(&mut self) -> Option<Vec<Value>> {
+        let mut elements = Vec::new();
+        while self.eat("]").is_none() {
+            self.eat("[")?;
+            self.until("] = ")?;
+            elements.push(self.value()?);
+            self.eat(", ").or_else(|| self.eat(" "))?;
+        }
+        Some(elements)
+    }
+
+    /// The rest of a string in quotes.
+    fn string(&mut self) -> Option<String> {
+        let mut out = String::new();
+        let mut chars = self.0.char_indices();
+        while let Some((at, letter)) = chars.next() {
+            match letter {
+                '"' => {
+                    self.0 = &self.0[at + 1..];
+                    return Some(out);
+                }
+                '\\' => out.push(match chars.next()?.1 {
+                    'n' => '\n',
+                    't' => '\t',
+                    'r' => '\r',
+                    other => other,
+                }),
+                letter => out.push(letter),
+            }
+        }
+        None
+    }
+}
+
+fn number(word: &str) -> Option<Value> {
+    if let Some(digits) = word.strip_prefix("0x") {
+        return u64::from_str_radix(digits, 16).ok().map(Value::from);
+    }
+    let whole = word.parse::<u64>().map(Value::from).or_else(|_| word.parse::<i64>().map(Value::from));
+    whole.ok().or_else(|| word.parse::<f64>().ok().map(Value::from))
+}

@@ -1,0 +1,67 @@
+//! What the claims stand on: builds, recordings, and two independent readers of a trace.
+
+pub(crate) mod babeltrace;
+pub(crate) mod event;
+pub(crate) mod programs;
+pub(crate) mod record;
+pub(crate) mod trace;
+
+pub(crate) use event::Event;
+pub(crate) use record::Record;
+pub(crate) use trace::Trace;
+
+use std::io::Write;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+static SKIPS: AtomicU32 = AtomicU32::new(0);
+
+/// Says that a claim, or a part of it, is not tested here. A panic instead when `MOTE_TESTS_NO_SKIP` is set, for
+/// machines that have all that is needed.
+pub(crate) fn skip(why: &str) {
+    let count = SKIPS.fetch_add(1, Ordering::Relaxed) + 1;
+    assert!(std::env::var_os("MOTE_TESTS_NO_SKIP").is_none(), "skipped: {why}");
+    let claim = std::thread::current().name().unwrap_or("?").to_owned();
+    // Not `eprintln!`, which the test harness keeps to itself when a test passes.
+    let _ = writeln!(std::io::stderr(), "SKIP: {claim}: {why} (skip {count} of this run)");
+}
+
+/// Whether a tool can be run; says so when it cannot.
+pub(crate) fn has_tool(name: &str) -> bool {
+    let there = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(name).is_file()));
+    if !there {
+        skip(&format!("{name} is not installed"));
+    }
+    there
+}
+
+/// True for root; says so when not.
+pub(crate) fn is_root() -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    if !root {
+        skip("needs root");
+    }
+    root
+}
+
+/// Runs a tool; answers what it printed. Panics, with what it said, unless it succeeds.
+pub(crate) fn output_of(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Waits until `done` answers something, ten seconds at most.
+pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(answer) = done() {
+            return answer;
+        }
+        assert!(Instant::now() < until, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

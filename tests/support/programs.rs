@@ -1,0 +1,59 @@
+//! Where the programs are. Those that are recorded come from the build that runs the tests; the recorder, and what
+//! is looked at as machine code, are built in release here.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Target directory of this build.
+pub(crate) fn target() -> PathBuf {
+    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    temporary.parent().expect("it lies in the target directory").to_owned()
+}
+
+fn cargo(words: &[&str], target: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root).args(["build", "--quiet", "--release"]).args(words);
+    command.arg("--target-dir").arg(target);
+    super::output_of(&mut command);
+}
+
+/// The program `mote`: `MOTE_BIN`, or a release build.
+pub(crate) fn mote() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match std::env::var_os("MOTE_BIN") {
+        Some(path) => PathBuf::from(path),
+        None => {
+            cargo(&["-p", "mote-cli"], &target());
+            target().join("release/mote")
+        }
+    })
+}
+
+/// Directory of release builds of `plain`, `spotted`, `scenes` and `examples/libplugin.so`.
+pub(crate) fn release() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let bins = ["--bin", "plain", "--bin", "spotted", "--bin", "scenes", "--example", "plugin"];
+        cargo(&[&["-p", "mote-tests"], &bins[..]].concat(), &target());
+        target().join("release")
+    })
+}
+
+/// The library that carries events.
+pub(crate) fn plugin() -> PathBuf {
+    release().join("examples/libplugin.so")
+}
+
+/// `scenes` with the feature `tested-byte`.
+pub(crate) fn scenes_with_tested_byte() -> PathBuf {
+    let target = target().join("tested-byte");
+    cargo(&["-p", "mote-tests", "--bin", "scenes", "--features", "tested-byte"], &target);
+    target.join("release/scenes")
+}
+
+/// `scenes` of this build.
+pub(crate) fn scenes() -> &'static str {
+    env!("CARGO_BIN_EXE_scenes")
+}

@@ -1,0 +1,169 @@
+//! Runs `mote record`.
+
+use super::{Trace, programs, wait_for};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a recording may take before it is killed and the claim fails.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// A recording to be made.
+#[derive(Debug)]
+pub(crate) struct Record {
+    wrapper: Vec<OsString>,
+    options: Vec<OsString>,
+    variables: Vec<(OsString, OsString)>,
+    command: Vec<OsString>,
+    output: Option<PathBuf>,
+    stdin: Option<Vec<u8>>,
+}
+
+fn words(of: &[impl AsRef<OsStr>]) -> Vec<OsString> {
+    of.iter().map(|word| word.as_ref().to_owned()).collect()
+}
+
+impl Record {
+    /// Of a program.
+    pub(crate) fn program(command: &[impl AsRef<OsStr>]) -> Record {
+        Record {
+            wrapper: Vec::new(),
+            options: Vec::new(),
+            variables: Vec::new(),
+            command: words(command),
+            output: None,
+            stdin: None,
+        }
+    }
+
+    /// Of a scene of `scenes`.
+    pub(crate) fn scene(scene: &[&str]) -> Record {
+        Record::program(&[&[programs::scenes()], scene].concat())
+    }
+
+    /// With options of `mote record`.
+    pub(crate) fn with(mut self, options: &[&str]) -> Record {
+        self.options.extend(words(options));
+        self
+    }
+
+    /// With `mote` itself started by another program.
+    pub(crate) fn under(mut self, wrapper: &[&str]) -> Record {
+        self.wrapper = words(wrapper);
+        self
+    }
+
+    /// With an environment variable.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Record {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// To this directory instead of a temporary one.
+    pub(crate) fn to(mut self, output: &Path) -> Record {
+        self.output = Some(output.to_owned());
+        self
+    }
+
+    /// With this on standard input.
+    pub(crate) fn input(mut self, bytes: &[u8]) -> Record {
+        self.stdin = Some(bytes.to_vec());
+        self
+    }
+
+    /// Starts it.
+    pub(crate) fn start(self) -> Running {
+        let keep = tempfile::Builder::new().prefix("mote-claim-").tempdir().expect("a temporary directory");
+        let output = self.output.unwrap_or_else(|| keep.path().join("trace"));
+        let mut line = self.wrapper;
+        line.extend([programs::mote().into(), "record".into(), "-o".into(), output.clone().into()]);
+        line.extend(self.options);
+        line.push("--".into());
+        line.extend(self.command);
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]).envs(self.variables).env_remove("MOTE_SESSION");
+        let file = |name: &str| File::create(keep.path().join(name)).expect("a file");
+        command.stdout(file("out")).stderr(file("err"));
+        command.stdin(match &self.stdin {
+            Some(bytes) => {
+                fs::write(keep.path().join("in"), bytes).expect("a file");
+                Stdio::from(File::open(keep.path().join("in")).expect("a file"))
+            }
+            None => Stdio::null(),
+        });
+        let child = command.spawn().unwrap_or_else(|why| panic!("{line:?}: {why}"));
+        Running { child, output, keep, began: Instant::now() }
+    }
+
+    /// Starts it and waits for its end.
+    pub(crate) fn run(self) -> Trace {
+        self.start().wait()
+    }
+}
+
+/// A recording that runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    output: PathBuf,
+    keep: TempDir,
+    /// When it was started.
+    pub(crate) began: Instant,
+}
+
+impl Running {
+    /// Process id of the recorder (or of what it runs under).
+    pub(crate) fn pid(&self) -> nix::unistd::Pid {
+        nix::unistd::Pid::from_raw(self.child.id() as i32)
+    }
+
+    /// What the program and the recorder have said on their standard output and error so far.
+    pub(crate) fn said(&self) -> (String, String) {
+        let read = |name: &str| {
+            let bytes = fs::read(self.keep.path().join(name)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        (read("out"), read("err"))
+    }
+
+    /// Waits until the program has printed a line `NAME VALUE`.
+    pub(crate) fn wait_for(&self, name: &str) -> u64 {
+        wait_for(name, || value_of(&self.said().0, name))
+    }
+
+    /// Sends the recorder a signal.
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
+        nix::sys::signal::kill(self.pid(), signal).expect("it runs");
+    }
+
+    /// True when the recorder has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("our child").is_some()
+    }
+
+    /// Waits for the recorder's end.
+    pub(crate) fn wait(mut self) -> Trace {
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("our child") {
+                break status;
+            }
+            if self.began.elapsed() > PATIENCE {
+                let _ = self.child.kill();
+                panic!("the recording did not end in {PATIENCE:?}; it said {:?}", self.said());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let (out, err) = self.said();
+        let status = status.code().unwrap_or_else(|| 1000 + status.signal().unwrap_or(0));
+        Trace { path: self.output, status, out, err, took: self.began.elapsed(), keep: Some(self.keep) }
+    }
+}
+
+/// The value of the first line `NAME VALUE`.
+pub(crate) fn value_of(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
