@@ -1,7 +1,9 @@
 //! `mote-bench`: what mote costs, and that it holds.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod figures;
+#[allow(unsafe_code, reason = "it shares the cores of the tests of `mote-ring` and `mote-text`")]
+mod torture;
 
 use clap::Parser;
 use figures::Effort;
@@ -17,10 +19,13 @@ Benchmarks:
   disk         ten million events at full speed to disk: loss, and slowdown of the program
   view         reading a recording: text, and decoding alone (events/s; babeltrace2 beside it)
   startup      time added before main (ms)
+  torture ring writers that are interrupted, moved, stopped and killed; exit status 1 on any violation
+  torture text sites that are armed and disarmed under running threads; exit status 1 on any violation
 
 Examples:
   mote-bench event_cost
   mote-bench disk --quick --json
+  mote-bench torture ring --seconds 600
 
 Build everything that is measured: cargo build --release -p mote-bench -p mote-capi")]
 struct Args {
@@ -33,6 +38,9 @@ struct Args {
     /// End within 20 seconds
     #[arg(long)]
     quick: bool,
+    /// How long a torture lasts (60; 16 with --quick)
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
 }
 
 fn main() -> ExitCode {
@@ -50,6 +58,7 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
     match args.name.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["work", ..] => figures::work::run(&args.name[1..])?,
+        ["torture", what] => return torture::run(what, effort, args.seconds, args.json),
         [name] => figures::run(name, effort, args.json)?,
         _ => anyhow::bail!("'{}' is no benchmark; see --help", args.name.join(" ")),
     }

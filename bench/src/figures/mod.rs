@@ -7,7 +7,7 @@
 mod disabled;
 mod disk;
 mod event_cost;
-mod figure;
+pub(crate) mod figure;
 mod lttng;
 mod native;
 mod session;

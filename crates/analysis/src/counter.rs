@@ -1,7 +1,9 @@
 //! Counts the entries of a timeline.
 
-use crate::report::{CpuCount, EventCount, Interval, Lost, LostCause, ProcessSeen, ProviderCount, Report, ThreadCount};
 use crate::Histogram;
+use crate::report::{
+    CpuCount, EventCount, Interval, Lost, LostCause, ProcessSeen, ProviderCount, Report, ThreadCount,
+};
 use mote_layout::Cause;
 use mote_timeline::{ClassId, Entry, Facts, LossRecord, Problems, Record, Trace};
 use rustc_hash::FxHashMap;
@@ -220,7 +222,8 @@ fn threads(threads: &[Thread]) -> Vec<ThreadCount> {
 }
 
 fn cpus(cpus: &FxHashMap<Option<u32>, u64>) -> Vec<CpuCount> {
-    let mut counts: Vec<CpuCount> = cpus.iter().map(|(cpu, events)| CpuCount { cpu: *cpu, events: *events }).collect();
+    let mut counts: Vec<CpuCount> =
+        cpus.iter().map(|(cpu, events)| CpuCount { cpu: *cpu, events: *events }).collect();
     counts.sort_by_key(|count| (count.cpu.is_none(), count.cpu));
     counts
 }
@@ -243,7 +246,8 @@ fn processes<'a>(facts: impl Iterator<Item = &'a Facts>, threads: &[Thread]) -> 
     let mut seen: BTreeMap<u32, ProcessSeen> = BTreeMap::new();
     for thread in threads {
         let Some(pid) = thread.pid else { continue };
-        let process = seen.entry(pid).or_insert(ProcessSeen { pid: pid.into(), parent: None, name: None, exe: None });
+        let process =
+            seen.entry(pid).or_insert(ProcessSeen { pid: pid.into(), parent: None, name: None, exe: None });
         // The first thread has the process's name.
         if thread.tid == Some(pid) {
             process.name = thread.name.as_ref().map(|name| String::from_utf8_lossy(name).into_owned());
@@ -254,7 +258,11 @@ fn processes<'a>(facts: impl Iterator<Item = &'a Facts>, threads: &[Thread]) -> 
 
 /// All problems in words: of the recorder, of opening, of reading.
 fn words(trace: &Trace, problems: &Problems) -> Vec<String> {
-    let recorded = trace.sources().iter().filter_map(|source| source.facts.as_ref()).flat_map(|facts| facts.problems.clone());
+    let recorded = trace
+        .sources()
+        .iter()
+        .filter_map(|source| source.facts.as_ref())
+        .flat_map(|facts| facts.problems.clone());
     let mut words: Vec<String> = recorded.collect();
     for problems in [trace.problems(), problems] {
         words.extend(problems.list().iter().map(ToString::to_string));

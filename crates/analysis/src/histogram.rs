@@ -119,7 +119,8 @@ mod tests {
     #[test]
     fn quantiles_are_close_to_the_exact_ones() {
         let mut histogram = Histogram::default();
-        let mut values: Vec<u64> = (0..10_000_u64).map(|n| n.wrapping_mul(n) % 1_000_003 * (1 + n % 977)).collect();
+        let mut values: Vec<u64> =
+            (0..10_000_u64).map(|n| n.wrapping_mul(n) % 1_000_003 * (1 + n % 977)).collect();
         values.iter().for_each(|value| histogram.add(*value));
         values.sort_unstable();
         for permille in [1, 10, 500, 900, 990, 999] {
@@ -128,7 +129,10 @@ mod tests {
             assert!(got.abs_diff(exact) <= exact / 60 + 1, "{permille}: {got}, exactly {exact}");
         }
         assert_eq!((histogram.min(), histogram.max()), (values.first().copied(), values.last().copied()));
-        assert_eq!(histogram.mean(), Some((values.iter().map(|v| u128::from(*v)).sum::<u128>() / 10_000) as u64));
+        assert_eq!(
+            histogram.mean(),
+            Some((values.iter().map(|v| u128::from(*v)).sum::<u128>() / 10_000) as u64)
+        );
     }
 
     #[test]

@@ -67,10 +67,12 @@
 
 #ifdef __cplusplus
 #define MOTE_INLINE_ inline __attribute__((always_inline, visibility("hidden")))
+#define MOTE_CAST_(T, value) reinterpret_cast<T>(value)
 typedef bool mote_bool_;
 extern "C" {
 #else
 #define MOTE_INLINE_ static inline __attribute__((always_inline, unused))
+#define MOTE_CAST_(T, value) ((T)(value))
 typedef _Bool mote_bool_;
 #endif
 
@@ -141,19 +143,45 @@ __attribute__((weak, visibility("hidden"), destructor(101))) void mote_object_le
     ".long %c1 - .\n"                                                                                     \
     ".popsection\n"
 
-/* Goes on behind itself while the event is off; jumps to `label` while it is on. */
-#ifdef MOTE_TESTED_BYTE
-#define MOTE_SWITCH_(state, text, label)                                                                     \
-    __asm__ __volatile__(MOTE_SITE_("0", "0") : : "i"(&(state)), "i"(text));                                \
-    if (__builtin_expect(__atomic_load_n(&(state).on, __ATOMIC_RELAXED) != 0, 0))                           \
-        goto label
+/* Does `action` while the event is on; goes past it while it is off. */
+#if defined(MOTE_TESTED_BYTE)
+#define MOTE_WHEN_ON_(state, text, action)                                                                \
+    {                                                                                                     \
+        __asm__ __volatile__(MOTE_SITE_("0", "0") : : "i"(&(state)), "i"(text));                          \
+        if (__builtin_expect(__atomic_load_n(&(state).on, __ATOMIC_RELAXED) != 0, 0)) {                   \
+            action;                                                                                       \
+        }                                                                                                 \
+    }
 #else
-#define MOTE_SWITCH_(state, text, label)                                                                     \
-    __asm__ __inline__ goto("2: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n" MOTE_SITE_("2b - .", "%l2 - .") \
+#define MOTE_JUMP_(state, text, label)                                                                    \
+    __asm__ __inline__ goto("2: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n" MOTE_SITE_("2b - .", "%l2 - .")     \
                             :                                                                             \
-                            : "i"(&(state)), "i"(text)                                                      \
+                            : "i"(&(state)), "i"(text)                                                    \
                             :                                                                             \
                             : label)
+#if defined(__clang__) && defined(__cplusplus)
+/* clang before 18 takes every label of a function for a target of every jump in it, and finds C++ variables that are
+ * jumped over: the jump has a function of its own. */
+#define MOTE_WHEN_ON_(state, text, action)                                                                \
+    if (__builtin_expect([]() __attribute__((always_inline)) {                                            \
+            MOTE_JUMP_(state, text, mote_on_);                                                            \
+            return false;                                                                                 \
+        mote_on_:                                                                                         \
+            return true;                                                                                  \
+        }(), 0)) {                                                                                        \
+        action;                                                                                           \
+    }
+#else
+#define MOTE_WHEN_ON_(state, text, action)                                                                \
+    {                                                                                                     \
+        __label__ mote_on_;                                                                               \
+        MOTE_JUMP_(state, text, mote_on_);                                                                \
+        if (0) {                                                                                          \
+        mote_on_:                                                                                         \
+            MOTE_COLD_ action;                                                                            \
+        }                                                                                                 \
+    }
+#endif
 #endif
 
 /* In front of what is rarely done: gcc then makes a stack frame only there. */
@@ -312,7 +340,7 @@ MOTE_INLINE_ __attribute__((cold)) void mote_cold_(void) {}
 
 /* The description of an event: `mote list` reads it in the file, the session in the process. */
 #define MOTE_DESCRIPTION_(full_name, level, text, ...)                                                    \
-    "mote1\n" full_name "\n" MOTE_STRING_(level) " " __FILE__ ":" MOTE_STRING_(__LINE__) "\n" text        \
+    "mote1\n" full_name "\n" MOTE_STRING_(level) " " __FILE__ ":" MOTE_STRING_(__LINE__) "\n" text \
     "\n" MOTE_EACH_(MOTE_DESCRIBE_, __VA_ARGS__)
 #define MOTE_DESCRIBE_(i, field) MOTE_CALL_(MOTE_DESCRIBE_2_, (MOTE_OPEN_ field))
 #define MOTE_DESCRIBE_2_(line, ...) line
@@ -325,7 +353,9 @@ MOTE_INLINE_ __attribute__((cold)) void mote_cold_(void) {}
 /* A constant size, where it matters: compilers look at copies in branches that are never taken. */
 #define MOTE_IF_SMALL_(bytes) ((bytes) <= MOTE_SMALL_ ? (bytes) : 0)
 
-MOTE_INLINE_ uint64_t mote_address_(const volatile void *pointer) { return (uint64_t)(uintptr_t)pointer; }
+MOTE_INLINE_ uint64_t mote_address_(const volatile void *pointer) {
+    return MOTE_CAST_(uintptr_t, pointer);
+}
 
 MOTE_INLINE_ const char *mote_text_(const char *text) { return text ? text : "(null)"; }
 
@@ -339,7 +369,7 @@ MOTE_INLINE_ char *mote_put_(char *to, const void *from, size_t n) {
 
 /* Up to 16 bytes without a call, by loads and stores that may overlap. */
 MOTE_INLINE_ char *mote_put_short_(char *to, const void *from, size_t n) {
-    const char *first = (const char *)from;
+    const char *first = MOTE_CAST_(const char *, from);
 #ifdef __OPTIMIZE__
     if (n > 16) {
         __builtin_memcpy(to, first, n);
@@ -365,12 +395,6 @@ MOTE_INLINE_ char *mote_put_text_(char *to, const char *text, size_t n) {
     *to = 0;
     return to + 1;
 }
-
-MOTE_INLINE_ char *mote_put_sequence_(char *to, const void *from, size_t size, size_t n) {
-    uint16_t count = (uint16_t)n;
-    return mote_put_short_(mote_put_(to, &count, sizeof count), from, size * n);
-}
-
 
 #ifdef __cplusplus
 
@@ -478,7 +502,7 @@ MOTE_HIDDEN_ __attribute__((noinline)) void mote_write_(typename F::given... val
 template <class Tag> struct MOTE_HIDDEN_ mote_static_ {
     static mote_state event;
 };
-template <class Tag> mote_state mote_static_<Tag>::event = {NULL, 0, 0};
+template <class Tag> mote_state mote_static_<Tag>::event = {};
 
 #define MOTE_STATE_                                                                                       \
     struct mote_tag_ {};                                                                                  \
@@ -628,14 +652,9 @@ template <class Tag> mote_state mote_static_<Tag>::event = {NULL, 0, 0};
 
 #define MOTE_EVENT_(description, ...)                                                                     \
     __extension__({                                                                                       \
-        __label__ mote_on_;                                                                               \
         MOTE_STATE_;                                                                                      \
         MOTE_PREPARE_(__VA_ARGS__)                                                                        \
-        MOTE_SWITCH_(MOTE_STATE_NAME_, description, mote_on_);                                            \
-        if (0) {                                                                                          \
-        mote_on_:                                                                                         \
-            MOTE_COLD_ MOTE_WRITE_(MOTE_STATE_NAME_, __VA_ARGS__);                                                   \
-        }                                                                                                 \
+        MOTE_WHEN_ON_(MOTE_STATE_NAME_, description, MOTE_WRITE_(MOTE_STATE_NAME_, __VA_ARGS__))          \
         (void)0;                                                                                          \
     })
 
@@ -653,12 +672,7 @@ template <class Tag> mote_state mote_static_<Tag>::event = {NULL, 0, 0};
 
 #define MOTE_EMIT_2_(id, arguments)                                                                       \
     __extension__({                                                                                       \
-        __label__ mote_on_;                                                                               \
-        MOTE_SWITCH_(MOTE_DECLARED_STATE_(id), MOTE_DECLARED_TEXT_(id), mote_on_);                        \
-        if (0) {                                                                                          \
-        mote_on_:                                                                                         \
-            MOTE_COLD_ id arguments;                                                                      \
-        }                                                                                                 \
+        MOTE_WHEN_ON_(MOTE_DECLARED_STATE_(id), MOTE_DECLARED_TEXT_(id), id arguments)                    \
         (void)0;                                                                                          \
     })
 
@@ -666,13 +680,8 @@ template <class Tag> mote_state mote_static_<Tag>::event = {NULL, 0, 0};
 #define mote_is_on(provider, name) MOTE_IS_ON_(mote_tracepoint_##provider##_event_##name)
 #define MOTE_IS_ON_(id)                                                                                   \
     __extension__({                                                                                       \
-        __label__ mote_on_;                                                                               \
         mote_bool_ mote_answer_ = 0;                                                                      \
-        MOTE_SWITCH_(MOTE_DECLARED_STATE_(id), MOTE_DECLARED_TEXT_(id), mote_on_);                        \
-        if (0) {                                                                                          \
-        mote_on_:                                                                                         \
-            MOTE_COLD_ mote_answer_ = 1;                                                                             \
-        }                                                                                                 \
+        MOTE_WHEN_ON_(MOTE_DECLARED_STATE_(id), MOTE_DECLARED_TEXT_(id), mote_answer_ = 1)                \
         mote_answer_;                                                                                     \
     })
 

@@ -44,7 +44,7 @@ impl Moment {
             Moment::Absolute(ns) => ns,
             Moment::After(ns) => start.saturating_add(ns),
             Moment::OfDay(ns) => {
-                let midnight = start - start.rem_euclid(DAY);
+                let midnight = start.saturating_sub(start.rem_euclid(DAY));
                 let days = [midnight.saturating_sub(DAY), midnight, midnight.saturating_add(DAY)];
                 let moments = days.map(|day| day.saturating_add(ns));
                 moments.into_iter().min_by_key(|moment| moment.abs_diff(start)).unwrap_or(start)
@@ -104,9 +104,13 @@ mod tests {
 
     #[test]
     fn all_notations_name_the_same_moment() {
-        for text in
-            ["15:34:12.123456789", "2026-11-20T15:34:12.123456789", "2026-11-20 15:34:12.123456789Z", "1795188852.123456789", "+0s"]
-        {
+        for text in [
+            "15:34:12.123456789",
+            "2026-11-20T15:34:12.123456789",
+            "2026-11-20 15:34:12.123456789Z",
+            "1795188852.123456789",
+            "+0s",
+        ] {
             assert_eq!(Moment::parse(text).map(|m| m.resolve(START)), Ok(START), "{text}");
         }
         assert_eq!(Moment::parse("+250ms"), Ok(Moment::After(250_000_000)));
@@ -123,7 +127,20 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_a_hint() {
-        for text in ["", "noon", "25:00:00", "12", "1:2:3:4", "2026-13-01", "2026-02-29", "2026-1", "+5", "--", "12:60", "-5"] {
+        for text in [
+            "",
+            "noon",
+            "25:00:00",
+            "12",
+            "1:2:3:4",
+            "2026-13-01",
+            "2026-02-29",
+            "2026-1",
+            "+5",
+            "--",
+            "12:60",
+            "-5",
+        ] {
             let parsed = Moment::parse(text);
             assert!(text == "12" || parsed.is_err(), "{text}: {parsed:?}");
         }

@@ -1,8 +1,14 @@
 //! Sizes (`64k`, `1M`) and times (`250ms`, `1.5s`) as people write them.
 
 /// Nanoseconds of the units of time, longest name first where one is the end of another.
-const TIMES: [(&str, u64); 6] =
-    [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000), ("h", 3_600_000_000_000)];
+const TIMES: [(&str, u64); 6] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
 
 /// Bytes of the units of size: powers of 1024.
 const SIZES: [(&str, u64); 4] = [("k", 1 << 10), ("M", 1 << 20), ("G", 1 << 30), ("", 1)];
@@ -15,7 +21,11 @@ pub(crate) fn time(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let Some((_, factor)) = TIMES.iter().find(|(name, _)| *name == unit) else {
         let hint = "give a number and one of ns, us, ms, s, m, h, as in 250ms";
-        return Err(if unit.is_empty() { format!("no unit; {hint}") } else { format!("unknown unit `{unit}`; {hint}") });
+        return Err(if unit.is_empty() {
+            format!("no unit; {hint}")
+        } else {
+            format!("unknown unit `{unit}`; {hint}")
+        });
     };
     scaled(number, *factor).ok_or_else(|| format!("`{number}` is not a time; give for example 250ms or 1.5s"))
 }
@@ -30,7 +40,8 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     let Some((_, factor)) = SIZES.iter().find(|(name, _)| name.eq_ignore_ascii_case(short)) else {
         return Err(format!("unknown unit `{unit}`; give bytes, or a number and one of k, M, G, as in 64k"));
     };
-    scaled(number, *factor).ok_or_else(|| format!("`{number}` is not a size; give for example 65536, 64k or 1M"))
+    scaled(number, *factor)
+        .ok_or_else(|| format!("`{number}` is not a size; give for example 65536, 64k or 1M"))
 }
 
 /// The number and the unit behind it.
@@ -65,7 +76,9 @@ mod tests {
 
     #[test]
     fn times() {
-        for (text, ns) in [("1ns", 1), ("250ms", 250_000_000), ("1.5s", 1_500_000_000), ("2 h", 7_200_000_000_000)] {
+        for (text, ns) in
+            [("1ns", 1), ("250ms", 250_000_000), ("1.5s", 1_500_000_000), ("2 h", 7_200_000_000_000)]
+        {
             assert_eq!(time(text), Ok(ns), "{text}");
         }
         assert_eq!(time(".000000001s"), Ok(1));
@@ -79,7 +92,14 @@ mod tests {
 
     #[test]
     fn sizes() {
-        for (text, bytes) in [("65536", 65536), ("64k", 65536), ("64K", 65536), ("1.5M", 3 << 19), ("2GiB", 2 << 30), ("7B", 7)] {
+        for (text, bytes) in [
+            ("65536", 65536),
+            ("64k", 65536),
+            ("64K", 65536),
+            ("1.5M", 3 << 19),
+            ("2GiB", 2 << 30),
+            ("7B", 7),
+        ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
         for bad in ["", "k", "1T", "1..2", "-1", "999999999999G"] {

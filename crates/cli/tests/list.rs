@@ -54,7 +54,7 @@ struct Recording(Child);
 impl Drop for Recording {
     fn drop(&mut self) {
         let program = child_of(self.0.id()).unwrap_or(self.0.id());
-        let _ = Command::new("kill").arg(program.to_string()).status();
+        let _ = Command::new("kill").args(["-KILL", &program.to_string()]).status();
         let _ = self.0.wait();
     }
 }

@@ -82,10 +82,15 @@ fn ranges_and_limits() {
 fn losses_are_told() {
     let (_dir, path) = recording(&Plan { lost: 3, packet_bytes: 1000, ..Plan::default() });
     let view = mote(&["view", &path]);
-    assert!(String::from_utf8_lossy(&view.stdout).contains("*** 3 events lost between the start and 15:34:12."));
+    assert!(
+        String::from_utf8_lossy(&view.stdout).contains("*** 3 events lost between the start and 15:34:12.")
+    );
     assert!(String::from_utf8_lossy(&view.stderr).contains("the tracer lost "));
     let report = String::from_utf8_lossy(&mote(&["report", &path]).stdout).into_owned();
-    assert!(report.contains("LOST") && report.contains("ring_full") && report.contains("--buffers"), "{report}");
+    assert!(
+        report.contains("LOST") && report.contains("ring_full") && report.contains("--buffers"),
+        "{report}"
+    );
 }
 
 #[test]

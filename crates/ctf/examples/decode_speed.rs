@@ -3,11 +3,16 @@
 //! `cargo run --release -p mote-ctf --example decode_speed [PACKETS]`: median of 7 passes over 256 packets of 256 KiB, or
 //! over PACKETS; millions of events a second.
 
-use mote_ctf::model::{ClockClass, EventClass, FieldClass, IntClass, Roles, StreamClass, StructClass, TraceClass};
+use mote_ctf::model::{
+    ClockClass, EventClass, FieldClass, IntClass, Roles, StreamClass, StructClass, TraceClass,
+};
 use mote_ctf::{Cursor, Schema, Value, text};
 use std::time::Instant;
 
 const PACKET: usize = 256 << 10;
+
+/// Goes through all packets; answers the number of events, and a number that depends on all of them.
+type Pass = fn(&Schema, &[Vec<u8>]) -> (u64, u64);
 
 fn schema() -> Schema {
     let u = |bits| IntClass::new(bits, false);
@@ -34,7 +39,8 @@ fn schema() -> Schema {
         events: (0..4).map(event).collect(),
         ..StreamClass::default()
     };
-    let trace = TraceClass { clocks: vec![ClockClass::default()], streams: vec![stream], ..TraceClass::default() };
+    let trace =
+        TraceClass { clocks: vec![ClockClass::default()], streams: vec![stream], ..TraceClass::default() };
     Schema::new(trace).expect("the schema is sound")
 }
 
@@ -47,7 +53,7 @@ fn packet(number: usize) -> Vec<u8> {
     }
     for i in 0..events as u64 {
         let time = begin + i * 100;
-        bytes.extend_from_slice(&(time << 16 | i * 7 % 4).to_le_bytes());
+        bytes.extend_from_slice(&((time << 16) | (i * 7 % 4)).to_le_bytes());
         bytes.extend_from_slice(&4711_i32.to_le_bytes());
         bytes.extend_from_slice(&(i as u32).to_le_bytes());
         bytes.extend_from_slice(&(i * 3).to_le_bytes());
@@ -100,7 +106,7 @@ fn main() {
     let schema = schema();
     let count = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(256);
     let packets: Vec<Vec<u8>> = (0..count).map(packet).collect();
-    let cases: [(&str, fn(&Schema, &[Vec<u8>]) -> (u64, u64)); 3] = [
+    let cases: [(&str, Pass); 3] = [
         ("decode", |schema, packets| pass(schema, packets, false)),
         ("decode and read payload", |schema, packets| pass(schema, packets, true)),
         ("decode and print", print),
@@ -115,6 +121,11 @@ fn main() {
             })
             .collect();
         rates.sort_by(f64::total_cmp);
-        println!("{case}: {:.1} M events/s ({:.1} ns an event), best {:.1} M", rates[3], 1000.0 / rates[3], rates[6]);
+        println!(
+            "{case}: {:.1} M events/s ({:.1} ns an event), best {:.1} M",
+            rates[3],
+            1000.0 / rates[3],
+            rates[6]
+        );
     }
 }

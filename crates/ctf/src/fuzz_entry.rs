@@ -146,7 +146,9 @@ mod tests {
     fn sane_packet(schema: u8) -> Vec<u8> {
         let mut bytes = vec![schema];
         bytes.extend(0xc1fc_1fc1_u32.to_le_bytes());
-        bytes.extend([0x7a, 0x0d, 0x7b, 0xd4, 0x8b, 0x3c, 0x4a, 0x4c, 0x9a, 0x7e, 0x3d, 0x5b, 0x6c, 0x1f, 0x0e, 0x21]);
+        bytes.extend([
+            0x7a, 0x0d, 0x7b, 0xd4, 0x8b, 0x3c, 0x4a, 0x4c, 0x9a, 0x7e, 0x3d, 0x5b, 0x6c, 0x1f, 0x0e, 0x21,
+        ]);
         bytes.extend([0; 12]);
         for word in [5_u64, 9, 4096 * 8, 4096 * 8, 0, 0] {
             bytes.extend(word.to_le_bytes());
@@ -158,7 +160,8 @@ mod tests {
 
     #[test]
     fn the_seeds_are_sound() {
-        SCHEMAS.with(|schemas| assert_eq!(schemas.len(), 2, "{:?}", Schema::parse(EVERYTHING.as_bytes()).err()));
+        SCHEMAS
+            .with(|schemas| assert_eq!(schemas.len(), 2, "{:?}", Schema::parse(EVERYTHING.as_bytes()).err()));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use crate::decode::compile::{Compiler, Registers, fault, static_values};
 use crate::decode::program::{Body, Program};
 use crate::error::{MetadataError, MetadataFault};
-use crate::model::{EventClass, FieldClass, FieldRef, Length, Roles, Scope, StreamClass, StructClass, TraceClass};
+use crate::model::{
+    EventClass, FieldClass, FieldRef, Length, Roles, Scope, StreamClass, StructClass, TraceClass,
+};
 use std::collections::HashMap;
 
 /// Event ids below this are looked up in a table.

@@ -7,7 +7,8 @@
 
 use crate::decode::Event;
 use crate::model::{
-    ArrayClass, Base, BitMapClass, Encoding, EnumClass, FieldClass, IntClass, IntCoding, Length, Roles, StructClass,
+    ArrayClass, Base, BitMapClass, Encoding, EnumClass, FieldClass, IntClass, IntCoding, Length, Roles,
+    StructClass,
 };
 use crate::value::{Field, Fields, Slot, Value};
 use std::io::Write;
@@ -24,7 +25,8 @@ pub fn field(out: &mut Vec<u8>, field: Field<'_>) {
 
 /// Appends what stands after `name: ` in babeltrace2's line: `{ cpu_id = 1 }, { vpid = 7 }, { x = 1 }`.
 ///
-/// `packet_context` is [`crate::Cursor::packet_context`]; its members with a role (times, sizes, counters) are not shown.
+/// `packet_context` is [`crate::Cursor::packet_context`]; its members with a role (times, sizes, counters) are
+/// not shown.
 pub fn body(out: &mut Vec<u8>, packet_context: Fields<'_>, event: &Event<'_>) {
     let begin = out.len();
     context(out, packet_context);
@@ -200,19 +202,24 @@ impl<'a, 'o> Printer<'a, 'o> {
         let set = |m: &&crate::model::Mapping| {
             (0..64_u32).any(|bit| value >> bit & 1 == 1 && m.ranges.iter().any(|r| r.contains(bit.into())))
         };
-        if !class.flags.is_empty() {
-            self.put("( ");
-            for flag in class.flags.iter().filter(set) {
-                quote(self.out, flag.label.as_bytes());
-                self.put(" ");
-            }
-            self.put(": ");
+        if class.flags.is_empty() {
+            return self.hexadecimal(value);
         }
+        self.put("( ");
+        for (index, flag) in class.flags.iter().filter(set).enumerate() {
+            if index > 0 {
+                self.put(", ");
+            }
+            quote(self.out, flag.label.as_bytes());
+        }
+        self.put(" : container = ");
+        self.hexadecimal(value);
+        self.put(" )");
+    }
+
+    fn hexadecimal(&mut self, value: u64) {
         let printed = write!(self.out, "0x{value:X}");
         debug_assert!(printed.is_ok(), "writing to a vector cannot fail");
-        if !class.flags.is_empty() {
-            self.put(" )");
-        }
     }
 
     #[inline]

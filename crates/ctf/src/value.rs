@@ -1,8 +1,8 @@
 //! Decoded values: a flat list in preorder, and views that walk it beside the schema.
 //!
 //! A leaf field gives one value. A dynamic array gives [`Value::Count`] and then its elements, an optional
-//! `Count(0)` or `Count(1)` and then its content, a variant [`Value::Selected`] and then the chosen option. Structures
-//! and static arrays give nothing of their own.
+//! `Count(0)` or `Count(1)` and then its content, a variant [`Value::Selected`] and then the chosen option.
+//! Structures and static arrays give nothing of their own.
 
 use crate::model::{ArrayClass, FieldClass, Length, StructClass};
 
@@ -27,11 +27,12 @@ pub enum Value<'a> {
     Selected(u32),
 }
 
-/// A value as the decoder keeps it: texts by place, so that no lifetime stands in the way of reuse. Kind and bits lie
-/// apart, so that a fixed-size field is stored without a branch on its kind.
+/// A value as the decoder keeps it: texts by place, so that no lifetime stands in the way of reuse. Kind
+/// and bits lie apart, so that a fixed-size field is stored without a branch on its kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Slot {
-    /// Integers and counts as they are, signed ones in two's complement; the bits of a double; a text's offset.
+    /// Integers and counts as they are, signed ones in two's complement; the bits of a double; a text's
+    /// offset.
     pub(crate) bits: u64,
     /// A text's or blob's length.
     pub(crate) len: u32,
@@ -180,8 +181,8 @@ impl<'a> Iterator for Members<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// The field's own value: of a leaf its value, of a dynamic array or optional the count, of a variant the option's
-    /// index; `None` of structures and static arrays.
+    /// The field's own value: of a leaf its value, of a dynamic array or optional the count, of a variant
+    /// the option's index; `None` of structures and static arrays.
     #[must_use]
     pub fn value(&self) -> Option<Value<'a>> {
         match self.class {
@@ -216,7 +217,9 @@ impl<'a> Field<'a> {
         let (left, slots) = match (self.class, self.slots) {
             (FieldClass::Struct(c), slots) => (c.members.len() as u64, slots),
             (FieldClass::Array(ArrayClass { length: Length::Static(n), .. }), slots) => (*n, slots),
-            (FieldClass::Array(_) | FieldClass::Optional(_), [first, slots @ ..]) => (first.count().unwrap_or(0), slots),
+            (FieldClass::Array(_) | FieldClass::Optional(_), [first, slots @ ..]) => {
+                (first.count().unwrap_or(0), slots)
+            }
             (FieldClass::Variant(_), [_, slots @ ..]) => (1, slots),
             _ => (0, &[][..]),
         };
@@ -265,7 +268,9 @@ fn skip<'a>(class: &FieldClass, slots: &'a [Slot]) -> &'a [Slot] {
     let after = slots.get(1..).unwrap_or(&[]);
     match (class, slots.first()) {
         (FieldClass::Struct(c), _) => c.members.iter().fold(slots, |rest, m| skip(&m.class, rest)),
-        (FieldClass::Array(ArrayClass { length: Length::Static(n), element, .. }), _) => skip_many(element, *n, slots),
+        (FieldClass::Array(ArrayClass { length: Length::Static(n), element, .. }), _) => {
+            skip_many(element, *n, slots)
+        }
         (FieldClass::Array(c), Some(slot)) => skip_many(&c.element, slot.count().unwrap_or(0), after),
         (FieldClass::Optional(c), Some(slot)) => skip_many(&c.class, slot.count().unwrap_or(0), after),
         (FieldClass::Variant(c), Some(slot)) => {

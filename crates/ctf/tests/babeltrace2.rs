@@ -12,7 +12,13 @@ use mote_ctf::{Schema, write};
 type Event<'a> = [&'a [Value<'a>]; 4];
 
 /// A packet of the kernel trace.
-fn packet(schema: &Schema, stream: usize, sequence: u64, times: [u64; 2], events: &[(usize, Event<'_>)]) -> Vec<u8> {
+fn packet(
+    schema: &Schema,
+    stream: usize,
+    sequence: u64,
+    times: [u64; 2],
+    events: &[(usize, Event<'_>)],
+) -> Vec<u8> {
     let trace = schema.trace();
     let class = &trace.streams[stream];
     let mut content = 0;
@@ -55,32 +61,69 @@ fn kernel() -> Trace {
     let switch: &[Value<'_>] = &[Str(b"bash"), I64(77), I64(20), I64(1), Str(b"kworker/u8:1-ev"), I64(3)];
     let dead: &[Value<'_>] = &[Str(b"sh"), I64(78), I64(-5), I64(70), Str(b"bash"), I64(77)];
     let polled: &[Value<'_>] = &[
-        U64(3), Count(3), I64(0), I64(-1), I64(7), U64(0xffff_8800_dead_beef), Str(b"two fds"),
-        U64(2), Count(2), U64(1), U64(0), U64(0x15), U64(0), U64(1), U64(0),
+        U64(3),
+        Count(3),
+        I64(0),
+        I64(-1),
+        I64(7),
+        U64(0xffff_8800_dead_beef),
+        Str(b"two fds"),
+        U64(2),
+        Count(2),
+        U64(1),
+        U64(0),
+        U64(0x15),
+        U64(0),
+        U64(1),
+        U64(0),
     ];
     let ipv4: &[Value<'_>] =
         &[U64(4), Selected(1), U64(4), U64(5), U64(1500), U64(192), U64(168), U64(0), U64(1)];
     let unknown: &[Value<'_>] = &[U64(0), Selected(0)];
     let streams = vec![
         [
-            packet(&schema, 0, 0, [BEGIN, BEGIN + 900_000_000], &[
-                (0, [&compact(0, BEGIN + 5), &context, &[], switch]),
-                (1, [&compact(1, BEGIN + 100_000_000), &context, &[U64(12345)], polled]),
-                // The 27 bits wrap between these two, and are extended.
-                (0, [&compact(0, BEGIN + 200_000_000), &context, &[], dead]),
-                (2, [&extended(40, BEGIN + 700_000_000), &context, &[], ipv4]),
-                (2, [&extended(40, BEGIN + 800_000_000), &context, &[], unknown]),
-            ]),
-            packet(&schema, 0, 1, [BEGIN + 1_000_000_000, BEGIN + 1_000_000_009], &[
-                (0, [&compact(0, BEGIN + 1_000_000_001), &context, &[], switch]),
-            ]),
+            packet(
+                &schema,
+                0,
+                0,
+                [BEGIN, BEGIN + 900_000_000],
+                &[
+                    (0, [&compact(0, BEGIN + 5), &context, &[], switch]),
+                    (1, [&compact(1, BEGIN + 100_000_000), &context, &[U64(12345)], polled]),
+                    // The 27 bits wrap between these two, and are extended.
+                    (0, [&compact(0, BEGIN + 200_000_000), &context, &[], dead]),
+                    (2, [&extended(40, BEGIN + 700_000_000), &context, &[], ipv4]),
+                    (2, [&extended(40, BEGIN + 800_000_000), &context, &[], unknown]),
+                ],
+            ),
+            packet(
+                &schema,
+                0,
+                1,
+                [BEGIN + 1_000_000_000, BEGIN + 1_000_000_009],
+                &[(0, [&compact(0, BEGIN + 1_000_000_001), &context, &[], switch])],
+            ),
         ]
         .concat(),
-        packet(&schema, 1, 0, [BEGIN, BEGIN + 3_000_000_000], &[
-            (0, [&[U64(0), Selected(0), U64((BEGIN + 3) & 0xffff_ffff)], &[], &[], &[]]),
-            (1, [&extended(70000, BEGIN + 2_000_000_000).map(|v| if v == U64(31) { U64(65535) } else { v }),
-                &[], &[], &[U64(1), U64(2), F64(0.25)]]),
-        ]),
+        packet(
+            &schema,
+            1,
+            0,
+            [BEGIN, BEGIN + 3_000_000_000],
+            &[
+                (0, [&[U64(0), Selected(0), U64((BEGIN + 3) & 0xffff_ffff)], &[], &[], &[]]),
+                (
+                    1,
+                    [
+                        &extended(70000, BEGIN + 2_000_000_000)
+                            .map(|v| if v == U64(31) { U64(65535) } else { v }),
+                        &[],
+                        &[],
+                        &[U64(1), U64(2), F64(0.25)],
+                    ],
+                ),
+            ],
+        ),
     ];
     Trace { metadata, streams }
 }
@@ -144,7 +187,9 @@ fn integers_in_all_bases() {
     for size in [1, 3, 5, 8, 13, 16, 31, 32, 33, 60, 64] {
         for base in [2, 8, 10, 16] {
             for signed in [true, false] {
-                fields += &format!("integer {{ size = {size}; signed = {signed}; base = {base}; }} f{size}_{base}_{signed};");
+                fields += &format!(
+                    "integer {{ size = {size}; signed = {signed}; base = {base}; }} f{size}_{base}_{signed};"
+                );
             }
         }
     }
@@ -170,7 +215,8 @@ fn texts_and_escapes() {
     let low: Vec<u8> = (1..=127).chain([0]).collect();
     let high: Vec<u8> = (128..=255).chain([0]).collect();
     let data = [&low[..], &high, b"ab\0\x01cd", "é\u{a0}😀\0".as_bytes()].concat();
-    let fields = "string a; string { encoding = ASCII; } b; integer { size = 8; encoding = UTF8; } t[6]; string _c;";
+    let fields =
+        "string a; string { encoding = ASCII; } b; integer { size = 8; encoding = UTF8; } t[6]; string _c;";
     check("texts", fields, &data);
 }
 

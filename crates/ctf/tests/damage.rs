@@ -110,11 +110,17 @@ fn metadata_cut_anywhere() {
         for cut in (0..trace.metadata.len()).step_by(step) {
             match Schema::parse(&trace.metadata[..cut]) {
                 Ok(schema) => {
-                    // Cut between blocks or fragments: event classes are missing, and their events are errors.
+                    // Cut between blocks or fragments: event classes are missing, and their events are
+                    // errors.
                     sound += 1;
                     let (_, error) = ends(&schema, &trace.streams[0]);
-                    let missing = |e: DecodeError| matches!(e.kind, DecodeFault::UnknownEvent(_) | DecodeFault::UnknownStream(_));
-                    assert!(cut + 4 > trace.metadata.len() || error.is_some_and(missing), "cut at {cut}: {error:?}");
+                    let missing = |e: DecodeError| {
+                        matches!(e.kind, DecodeFault::UnknownEvent(_) | DecodeFault::UnknownStream(_))
+                    };
+                    assert!(
+                        cut + 4 > trace.metadata.len() || error.is_some_and(missing),
+                        "cut at {cut}: {error:?}"
+                    );
                 }
                 Err(error) => assert!(!error.to_string().is_empty()),
             }

@@ -1,6 +1,9 @@
 //! Input made to do harm: each is an error, at once and in little memory.
 
-use mote_ctf::model::{ClockClass, EventClass, FieldClass, FieldRef, IntClass, Length, Roles, Scope, StreamClass, StructClass, TraceClass};
+use mote_ctf::model::{
+    ClockClass, EventClass, FieldClass, FieldRef, IntClass, Length, Roles, Scope, StreamClass, StructClass,
+    TraceClass,
+};
 use mote_ctf::{Cursor, DecodeFault, MetadataFault, Schema};
 
 fn fault(metadata: &str) -> MetadataFault {
@@ -9,7 +12,9 @@ fn fault(metadata: &str) -> MetadataFault {
 
 /// CTF 1.8 metadata with one event of `fields`, after `types`.
 fn tsdl(types: &str, fields: &str) -> String {
-    format!("/* CTF 1.8 */ trace {{ major = 1; minor = 8; byte_order = le; }}; {types} event {{ name = e; fields := struct {{ {fields} }}; }};")
+    format!(
+        "/* CTF 1.8 */ trace {{ major = 1; minor = 8; byte_order = le; }}; {types} event {{ name = e; fields := struct {{ {fields} }}; }};"
+    )
 }
 
 fn json(field: &str) -> String {
@@ -40,27 +45,46 @@ fn errors_tell_the_line() {
 
 #[test]
 fn bad_sizes_and_alignments() {
-    for field in ["integer { size = 0; } a;", "integer { size = 65; } a;", "integer { size = -8; } a;", "integer { align = 8; } a;"] {
+    for field in [
+        "integer { size = 0; } a;",
+        "integer { size = 65; } a;",
+        "integer { size = -8; } a;",
+        "integer { align = 8; } a;",
+    ] {
         assert!(matches!(fault(&tsdl("", field)), MetadataFault::BadValue(_)), "{field}");
     }
     for align in ["3", "0x100000"] {
         let kind = fault(&tsdl("", &format!("integer {{ size = 8; align = {align}; }} a;")));
         assert!(matches!(kind, MetadataFault::BadValue(_)), "{align}: {kind:?}");
     }
-    assert!(matches!(fault(&tsdl("", "floating_point { exp_dig = 9; mant_dig = 24; } a;")), MetadataFault::Unsupported(_)));
+    assert!(matches!(
+        fault(&tsdl("", "floating_point { exp_dig = 9; mant_dig = 24; } a;")),
+        MetadataFault::Unsupported(_)
+    ));
     for length in ["0", "65", "-1", "1e3"] {
-        let int = format!(r#"{{"type":"fixed-length-unsigned-integer","length":{length},"byte-order":"little-endian"}}"#);
+        let int = format!(
+            r#"{{"type":"fixed-length-unsigned-integer","length":{length},"byte-order":"little-endian"}}"#
+        );
         assert!(matches!(fault(&json(&int)), MetadataFault::BadValue(_)), "{length}");
     }
 }
 
 #[test]
 fn unknown_and_cyclic_names() {
-    for field in ["foo a;", "struct foo a;", "enum foo a;", "variant foo <a> a;", "string a[missing];", "string a[event.fields.b];"] {
+    for field in [
+        "foo a;",
+        "struct foo a;",
+        "enum foo a;",
+        "variant foo <a> a;",
+        "string a[missing];",
+        "string a[event.fields.b];",
+    ] {
         assert!(matches!(fault(&tsdl("", field)), MetadataFault::Unknown(_)), "{field}");
     }
     // A length after its sequence, a sequence that is its own length, a text as a length.
-    for field in ["string a[n]; integer { size = 8; } n;", "integer { size = 8; } a[a];", "string n; string a[n];"] {
+    for field in
+        ["string a[n]; integer { size = 8; } n;", "integer { size = 8; } a[a];", "string n; string a[n];"]
+    {
         assert!(matches!(fault(&tsdl("", field)), MetadataFault::Unknown(_)), "{field}");
     }
     assert!(matches!(fault(&json("\"nothing\"")), MetadataFault::Unknown(_)));
@@ -70,15 +94,25 @@ fn unknown_and_cyclic_names() {
         1,
     );
     assert_eq!(fault(&cyclic), MetadataFault::TooDeep);
-    assert!(matches!(fault(&tsdl("", "integer { size = 8; map = clock.nope.value; } a;")), MetadataFault::Unknown(_)));
+    assert!(matches!(
+        fault(&tsdl("", "integer { size = 8; map = clock.nope.value; } a;")),
+        MetadataFault::Unknown(_)
+    ));
 }
 
 #[test]
 fn deep_and_large_types() {
     let deep = format!("{} integer {{ size = 8; }} a; {}", "struct { ".repeat(5000), "} b; ".repeat(5000));
     assert_eq!(fault(&tsdl("", &deep)), MetadataFault::TooDeep);
-    assert_eq!(fault(&tsdl("", &format!("integer {{ size = 8; }} a{};", "[1]".repeat(5000)))), MetadataFault::TooDeep);
-    let deep = format!("{}\"u\"{}", r#"{"type":"static-length-array","length":1,"element-field-class":"#.repeat(100), "}".repeat(100));
+    assert_eq!(
+        fault(&tsdl("", &format!("integer {{ size = 8; }} a{};", "[1]".repeat(5000)))),
+        MetadataFault::TooDeep
+    );
+    let deep = format!(
+        "{}\"u\"{}",
+        r#"{"type":"static-length-array","length":1,"element-field-class":"#.repeat(100),
+        "}".repeat(100)
+    );
     assert_eq!(fault(&json(&deep)), MetadataFault::TooDeep);
     // Each type is ten of the one before: 10^30 fields, if they were all made.
     let mut types = String::from("typealias integer { size = 8; } := t0;");
@@ -88,7 +122,9 @@ fn deep_and_large_types() {
     }
     assert_eq!(fault(&tsdl(&types, "t30 a;")), MetadataFault::TooBig);
     // The same with a static array.
-    let schema = Schema::parse(tsdl("", "struct {} a[4294967295][4294967295][4294967295]; integer { size = 8; } b;").as_bytes());
+    let schema = Schema::parse(
+        tsdl("", "struct {} a[4294967295][4294967295][4294967295]; integer { size = 8; } b;").as_bytes(),
+    );
     let mut cursor = Cursor::new();
     let schema = schema.unwrap();
     cursor.begin(&schema, &[1, 2]).unwrap();
@@ -107,11 +143,19 @@ fn extensions_are_declined() {
 fn sized(payload: StructClass) -> Schema {
     let u = |roles| FieldClass::Int(IntClass::new(64, false).with_roles(roles));
     let stream = StreamClass {
-        packet_context: Some(StructClass::new([("content_size", u(Roles::CONTENT_LENGTH)), ("packet_size", u(Roles::TOTAL_LENGTH))])),
+        packet_context: Some(StructClass::new([
+            ("content_size", u(Roles::CONTENT_LENGTH)),
+            ("packet_size", u(Roles::TOTAL_LENGTH)),
+        ])),
         events: vec![EventClass { payload: Some(payload), ..EventClass::default() }],
         ..StreamClass::default()
     };
-    Schema::new(TraceClass { streams: vec![stream], clocks: vec![ClockClass::default()], ..TraceClass::default() }).unwrap()
+    Schema::new(TraceClass {
+        streams: vec![stream],
+        clocks: vec![ClockClass::default()],
+        ..TraceClass::default()
+    })
+    .unwrap()
 }
 
 /// What decoding `body` in a packet of these sizes ends with.
@@ -148,7 +192,12 @@ fn fields_beyond_the_content() {
 #[test]
 fn lengths_beyond_everything() {
     let length = || Length::Dynamic(FieldRef::member(Scope::Payload, "n"));
-    let elements = [FieldClass::uint(8), FieldClass::string(), FieldClass::Struct(StructClass::default()), FieldClass::uint(3)];
+    let elements = [
+        FieldClass::uint(8),
+        FieldClass::string(),
+        FieldClass::Struct(StructClass::default()),
+        FieldClass::uint(3),
+    ];
     let arrays = elements.into_iter().map(|element| FieldClass::array(length(), element));
     for class in arrays.chain([FieldClass::text(length()), FieldClass::blob(length())]) {
         let empty = matches!(&class, FieldClass::Array(a) if matches!(*a.element, FieldClass::Struct(_)));
@@ -168,7 +217,8 @@ fn lengths_beyond_everything() {
 
 #[test]
 fn signed_length_below_zero() {
-    let class = FieldClass::array(Length::Dynamic(FieldRef::member(Scope::Payload, "n")), FieldClass::uint(8));
+    let class =
+        FieldClass::array(Length::Dynamic(FieldRef::member(Scope::Payload, "n")), FieldClass::uint(8));
     let schema = sized(StructClass::new([("n", FieldClass::int(8)), ("a", class)]));
     assert!(matches!(outcome(&schema, [136, 192], &[0xff]), Err(DecodeFault::BadLength(_))));
 }

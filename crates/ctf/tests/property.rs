@@ -1,5 +1,5 @@
-//! Random trace classes: encode, decode, encode again; every version of the metadata decodes the same; babeltrace2
-//! prints the same.
+//! Random trace classes: encode, decode, encode again; every version of the metadata decodes the same;
+//! babeltrace2 prints the same.
 
 mod common;
 #[path = "common/generate.rs"]
@@ -40,7 +40,10 @@ fn what_is_encoded_is_decoded() {
             }
             assert_eq!(events, 20, "seed {seed}");
             out.pad_to(packet.len());
-            assert!(out.as_bytes() == packet.as_slice(), "seed {seed}: encoding what was decoded gives other bytes");
+            assert!(
+                out.as_bytes() == packet.as_slice(),
+                "seed {seed}: encoding what was decoded gives other bytes"
+            );
         }
     }
 }
@@ -77,7 +80,8 @@ fn lowered_ctf_2_keeps_the_layout() {
         let Ok(text) = write::tsdl(&class) else { continue };
         lowered += 1;
         let schema = Schema::new(read::metadata(text.as_bytes()).unwrap()).unwrap();
-        let times = |lines: Vec<String>| lines.iter().map(|l| l.split("}, ").count()).collect::<Vec<_>>().len();
+        let times =
+            |lines: Vec<String>| lines.iter().map(|l| l.split("}, ").count()).collect::<Vec<_>>().len();
         assert_eq!(times(trace.lines_with(&schema)), 10, "seed {seed}");
     }
     assert!(lowered > 20);

@@ -15,10 +15,17 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// Starts it with one more environment variable.
-    pub(crate) fn start(command: &[OsString], variable: (&str, &str)) -> Result<Command, Error> {
+    /// Starts it with one more environment variable, and with the signals blocked that were blocked before
+    /// [`Signals::catch`].
+    pub(crate) fn start(
+        command: &[OsString],
+        variable: (&str, &str),
+        signals: &Signals,
+    ) -> Result<Command, Error> {
         let name = command.first().cloned().unwrap_or_default();
-        let child = Program::new(&name).args(command.iter().skip(1)).env(variable.0, variable.1).spawn();
+        let mut program = Program::new(&name);
+        program.args(command.iter().skip(1)).env(variable.0, variable.1);
+        let child = signals.let_through(|| program.spawn());
         let child = child.map_err(|why| Error::Command(name.to_string_lossy().into_owned(), why))?;
         Ok(Command { child, status: None })
     }
@@ -57,6 +64,7 @@ impl Command {
 pub(crate) struct Signals {
     fd: SignalFd,
     before: SigSet,
+    mask: SigSet,
 }
 
 /// A signal that arrived.
@@ -68,19 +76,35 @@ pub(crate) struct Arrived {
     pub(crate) from_terminal: bool,
 }
 
+impl Arrived {
+    /// Whether it asks the recording to end; the others only wake the loop.
+    pub(crate) fn asks_to_end(self) -> bool {
+        !matches!(self.signal, Signal::SIGCHLD | Signal::SIGXFSZ)
+    }
+}
+
 impl Signals {
-    /// Blocks them for the calling thread and those that it starts; the command starts with none blocked.
+    /// Blocks them for the calling thread and those that it starts. SIGXFSZ is among them so that a file that may not
+    /// grow is an error like any other.
     pub(crate) fn catch() -> Result<Signals, Error> {
         let what = "handle signals";
         let fail = |errno: nix::Error| Error::Loop { what, why: errno.into() };
         let mut mask = SigSet::empty();
-        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGCHLD] {
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGCHLD, Signal::SIGXFSZ] {
             mask.add(signal);
         }
         let before = SigSet::thread_get_mask().map_err(fail)?;
         mask.thread_block().map_err(fail)?;
         let fd = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).map_err(fail)?;
-        Ok(Signals { fd, before })
+        Ok(Signals { fd, before, mask })
+    }
+
+    /// Does something with the signals as they were before: a child inherits what is blocked.
+    fn let_through<T>(&self, what: impl FnOnce() -> T) -> T {
+        let _ = self.before.thread_set_mask();
+        let done = what();
+        let _ = self.mask.thread_block();
+        done
     }
 
     /// The descriptor to poll.

@@ -7,6 +7,10 @@
 //! |---|---|
 //! | `options` | what to record, and where to |
 //! | `record` | one recording from start to end: the table of contents |
+//! | `setup` | what is made before it begins |
+//! | `recorder` | the event loop |
+//! | `ending` | when it is over |
+//! | `samples` | the trace clock beside the kernel's clocks |
 //! | `directory` | the recording's directory: metadata, journal, streams |
 //! | `door` | where processes say hello |
 //! | `peer` | the conversation with one process |
@@ -23,6 +27,7 @@ pub mod consumer;
 pub mod describe;
 mod directory;
 mod door;
+mod ending;
 mod error;
 mod events;
 pub mod options;
@@ -30,6 +35,9 @@ pub mod pattern;
 mod peer;
 mod process;
 mod record;
+mod recorder;
+mod samples;
+mod setup;
 mod stream;
 pub mod walk;
 

@@ -5,7 +5,7 @@ use crate::packer::Packer;
 use core::mem::MaybeUninit;
 use mote_agent::Event;
 use mote_ring::writer::Payload;
-use mote_ring::{Fragment, Record};
+use mote_ring::{Fragment, Record, Writer};
 
 /// Fields of up to this many bytes together are packed on the stack and copied in words; larger ones are
 /// copied from where they lie.
@@ -27,14 +27,12 @@ pub fn emit<F: Fields>(event: &Event, fields: F) {
         let mut small = Small::uninit();
         let start = small.as_mut_ptr().cast::<u64>();
         // SAFETY: `Small` has room for `SMALL_BYTES` and more than one word behind them.
-        let mut packer = unsafe { Packer::new(start) };
-        fields.pack(&mut packer);
-        packer.finish();
-        let len = packer.len_from(start);
+        let packer = unsafe { Packer::new(start) };
+        let len = fields.pack(packer).finish();
         // SAFETY: `len` bytes are written, rounded up to whole words.
         unsafe { record(event, start.cast(), len) };
     } else {
-        emit_large(event, &fields);
+        emit_large(event, fields);
     }
 }
 
@@ -49,29 +47,35 @@ pub fn emit<F: Fields>(event: &Event, fields: F) {
 /// Callable from a handler.
 #[inline(never)]
 pub unsafe fn record(event: &Event, from: *const u8, len: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { write(event, Payload::Words { from, len }) };
+    let Some((channel, tag)) = event.destination() else { return };
+    let thread = this_thread(channel);
+    // SAFETY: the caller's promise. What became of the record is counted in the ring.
+    let _ = unsafe { channel.write_words(tag, thread, from, len) };
 }
 
 #[inline(always)]
-unsafe fn write(event: &Event, payload: Payload<'_>) {
-    let Some((channel, tag)) = event.destination() else { return };
-    let thread = match mote_sync::thread::id() {
+fn this_thread(channel: &Writer) -> u32 {
+    match mote_sync::thread::id() {
         0 => channel.introduce_thread(),
         id => id,
-    };
+    }
+}
+
+unsafe fn write_fragments(event: &Event, list: &[Fragment], len: usize) {
+    let Some((channel, tag)) = event.destination() else { return };
+    let record = Record { tag, thread: this_thread(channel), payload: Payload::Fragments { list, len } };
     // SAFETY: the caller's promise. What became of the record is counted in the ring.
-    let _ = unsafe { channel.write(Record { tag, thread, payload }) };
+    let _ = unsafe { channel.write(record) };
 }
 
 #[cold]
 #[inline(never)]
-fn emit_large<F: Fields>(event: &Event, fields: &F) {
+fn emit_large<F: Fields>(event: &Event, fields: F) {
     let mut list = F::Fragments::default();
     let list = fields.fragments(&mut list);
     let len = list.iter().map(|fragment| fragment.len).sum();
     // SAFETY: the fragments are of `fields` and of what they borrow.
-    unsafe { write(event, Payload::Fragments { list, len }) };
+    unsafe { write_fragments(event, list, len) };
 }
 
 /// Records an event of fragments, `len` bytes together. For the C interface.
@@ -81,5 +85,5 @@ fn emit_large<F: Fields>(event: &Event, fields: &F) {
 #[inline(never)]
 pub unsafe fn record_fragments(event: &Event, list: &[Fragment], len: usize) {
     // SAFETY: the caller's promise.
-    unsafe { write(event, Payload::Fragments { list, len }) };
+    unsafe { write_fragments(event, list, len) };
 }

@@ -1,8 +1,7 @@
 //! Types that a field can have, and how each is packed.
 
-use crate::packer::{Packer, small};
+use crate::packer::{Packer, cut_at_nul};
 use core::ffi::CStr;
-use mote_layout::record::FIELDS_MAX;
 use mote_layout::types::{Scalar, Type};
 use mote_ring::Fragment;
 
@@ -17,12 +16,12 @@ pub trait Field {
 }
 
 /// A value that can be put into a record.
-pub trait Packed {
+pub trait Packed: Copy {
     /// Bytes that it takes, at most.
     fn size_max(&self) -> usize;
 
     /// Puts it behind the fields before it. The packer must have room for `size_max()` bytes.
-    fn pack(&self, packer: &mut Packer);
+    fn pack(self, packer: Packer) -> Packer;
 
     /// The value as at most two ranges of memory that live as long as `self` and what it borrows.
     fn fragments(&self) -> [Fragment; 2];
@@ -66,8 +65,8 @@ impl<T: Plain> Packed for Number<T> {
     }
 
     #[inline(always)]
-    fn pack(&self, packer: &mut Packer) {
-        packer.put_bytes(self.bytes());
+    fn pack(self, packer: Packer) -> Packer {
+        packer.put_bytes(self.bytes())
     }
 
     fn fragments(&self) -> [Fragment; 2] {
@@ -175,40 +174,16 @@ impl<'a> Field for &'a CStr {
     }
 }
 
-/// Whether one of the lowest `len` (0 to 7) bytes is 0.
-#[inline(always)]
-fn has_nul(word: u64, len: usize) -> bool {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let word = word | !0 << (8 * len);
-    word.wrapping_sub(ONES) & !word & (ONES << 7) != 0
-}
-
-/// The bytes before the first NUL: a NUL inside would end the text for the reader of the trace.
-#[cold]
-fn cut_at_nul(bytes: &[u8]) -> &[u8] {
-    // One that is longer is lost as too big.
-    let bytes = bytes.get(..FIELDS_MAX).unwrap_or(bytes);
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    bytes.get(..end).unwrap_or(bytes)
-}
-
 impl Packed for Text<'_> {
     #[inline(always)]
     fn size_max(&self) -> usize {
-        self.0.len().saturating_add(1)
+        self.0.len() + 1
     }
 
+    // A NUL inside would end the text for the reader of the trace; so it does for us.
     #[inline(always)]
-    fn pack(&self, packer: &mut Packer) {
-        let len = self.0.len();
-        if len < 8 {
-            let word = small(self.0);
-            if !has_nul(word, len) {
-                // The zeros above are the NUL.
-                return packer.put(word, len + 1);
-            }
-        }
-        packer.put_text(cut_at_nul(self.0));
+    fn pack(self, packer: Packer) -> Packer {
+        packer.put_text(self.0)
     }
 
     fn fragments(&self) -> [Fragment; 2] {
@@ -240,9 +215,8 @@ impl<T: Element> Packed for Sequence<'_, T> {
     }
 
     #[inline(always)]
-    fn pack(&self, packer: &mut Packer) {
-        packer.put(u64::from(self.count), size_of::<u16>());
-        packer.put_bytes(bytes_of(self.elements));
+    fn pack(self, packer: Packer) -> Packer {
+        packer.put(u64::from(self.count), size_of::<u16>()).put_bytes(bytes_of(self.elements))
     }
 
     fn fragments(&self) -> [Fragment; 2] {

@@ -5,7 +5,7 @@ use crate::packer::Packer;
 use mote_ring::Fragment;
 
 /// Values that follow one another in a record.
-pub trait Fields {
+pub trait Fields: Copy {
     /// Room for the fragments of all of them.
     type Fragments: Default + AsFragments;
 
@@ -13,7 +13,7 @@ pub trait Fields {
     fn size_max(&self) -> usize;
 
     /// Puts them behind one another. The packer must have room for `size_max()` bytes.
-    fn pack(&self, packer: &mut Packer);
+    fn pack(self, packer: Packer) -> Packer;
 
     /// Puts their fragments into `list` and answers those that are used.
     fn fragments<'l>(&self, list: &'l mut Self::Fragments) -> &'l [Fragment] {
@@ -76,7 +76,9 @@ impl Fields for () {
     }
 
     #[inline(always)]
-    fn pack(&self, _packer: &mut Packer) {}
+    fn pack(self, packer: Packer) -> Packer {
+        packer
+    }
 
     fn add_fragments(&self, _slots: &mut [Fragment], _used: &mut usize) {}
 }
@@ -86,13 +88,12 @@ impl<A: Packed, B: Fields> Fields for (A, B) {
 
     #[inline(always)]
     fn size_max(&self) -> usize {
-        self.0.size_max().saturating_add(self.1.size_max())
+        self.0.size_max() + self.1.size_max()
     }
 
     #[inline(always)]
-    fn pack(&self, packer: &mut Packer) {
-        self.0.pack(packer);
-        self.1.pack(packer);
+    fn pack(self, packer: Packer) -> Packer {
+        self.1.pack(self.0.pack(packer))
     }
 
     fn add_fragments(&self, slots: &mut [Fragment], used: &mut usize) {

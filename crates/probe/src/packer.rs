@@ -2,89 +2,120 @@
 //!
 //! The bytes are gathered in a register and stored a word at a time, because the writer's copy into the ring loads words: a
 //! load of bytes that several narrower stores have left waits until all of them are in the cache (bench `event_cost`,
-//! case `nine_strings`: 33 ns so, by byte stores; see ARCHITECTURE.md).
+//! case `nine_strings`).
 
-/// Where the next field goes.
+use mote_layout::record::FIELDS_MAX;
+
+/// The fields so far. It is handed on by value, so that it stays in registers.
 #[derive(Debug)]
+#[must_use]
 pub struct Packer {
-    /// The word that is being filled.
-    to: *mut u64,
-    /// What is in it; zeros above.
+    /// Where they begin.
+    start: *mut u64,
+    /// Their bytes.
+    len: usize,
+    /// Those of them that do not fill a word; zeros above.
     word: u64,
-    /// How much of it is used, in bits: 0 to 56.
-    used: u32,
 }
 
 impl Packer {
-    /// Begins at `to`.
+    /// Begins at `start`.
     ///
     /// # Safety
-    /// All that is put must fit into the memory from `to` on, with one whole word behind it.
+    /// All that is put must fit into the memory from `start` on, with one whole word behind it.
     #[inline(always)]
-    pub(crate) unsafe fn new(to: *mut u64) -> Packer {
-        Packer { to, word: 0, used: 0 }
-    }
-
-    /// Bytes from `start`, where this packer began.
-    #[inline(always)]
-    pub(crate) fn len_from(&self, start: *const u64) -> usize {
-        self.to.addr() - start.addr() + self.used as usize / 8
+    pub(crate) unsafe fn new(start: *mut u64) -> Packer {
+        Packer { start, len: 0, word: 0 }
     }
 
     /// Adds the lowest `bytes` (1 to 8) bytes of `value`; the others must be 0.
     #[inline(always)]
-    pub(crate) fn put(&mut self, value: u64, bytes: usize) {
-        debug_assert!((1..=8).contains(&bytes) && (bytes == 8 || value >> (8 * bytes) == 0));
-        let word = self.word | value << self.used;
-        // SAFETY: the promise to `new`: the word holds bytes of this field.
-        unsafe { self.to.write(word) };
-        let over = value >> 1 >> (63 - self.used);
-        let used = self.used + 8 * bytes as u32;
-        let full = used >> 6;
-        self.word = if full == 0 { word } else { over };
-        self.to = self.to.wrapping_add(full as usize);
-        self.used = used & 63;
+    pub(crate) fn put(self, value: u64, bytes: usize) -> Packer {
+        let used = 8 * (self.len & 7) as u32;
+        let word = self.word | value << used;
+        self.store(word);
+        let len = self.len + bytes;
+        let full = (len ^ self.len) & 8 != 0;
+        // Behind a full word: what did not fit. Two shifts, because one by 64 is none.
+        Packer { len, word: if full { value >> 1 >> (63 - used) } else { word }, ..self }
+    }
+
+    /// Stores the word that is being filled.
+    #[inline(always)]
+    fn store(&self, word: u64) {
+        // SAFETY: the promise to `new`: this word holds bytes of a field, or is the one behind the last.
+        unsafe { self.start.wrapping_byte_add(self.len & !7).write(word) };
     }
 
     /// Adds bytes.
     #[inline(always)]
-    pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn put_bytes(mut self, bytes: &[u8]) -> Packer {
         let (words, rest) = bytes.as_chunks::<8>();
         for word in words {
-            self.put(u64::from_le_bytes(*word), 8);
+            self = self.put(u64::from_le_bytes(*word), 8);
         }
-        if !rest.is_empty() {
-            self.put(small(rest), rest.len());
-        }
+        if rest.is_empty() { self } else { self.put(small(rest), rest.len()) }
     }
 
-    /// Adds a text and its NUL.
-    #[cold]
-    pub(crate) fn put_text(&mut self, text: &[u8]) {
-        self.put_bytes(text);
-        self.put(0, 1);
-    }
-
-    /// Stores the word that is not full.
+    /// Adds the bytes before the first NUL, and a NUL.
     #[inline(always)]
-    pub(crate) fn finish(&self) {
-        // SAFETY: the promise to `new`: this is the word behind the last full one.
-        unsafe { self.to.write(self.word) };
+    pub(crate) fn put_text(self, text: &[u8]) -> Packer {
+        if text.len() < 8 {
+            return self.put_small_text(small(text));
+        }
+        let start = self.start;
+        let (len, word) = self.put_long_text(text);
+        Packer { start, len, word }
     }
+
+    /// Adds the bytes of `word` up to and with the first that is 0; there is one.
+    #[inline(always)]
+    fn put_small_text(self, word: u64) -> Packer {
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        // The highest bit of each byte that is 0; the lowest such bit is right, others need not be.
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        let up_to_nul = zeros ^ zeros.wrapping_sub(1);
+        self.put(word & up_to_nul, zeros.trailing_zeros() as usize / 8 + 1)
+    }
+
+    /// Adds a text that need not be short. Answers `len` and `word`, two registers.
+    #[inline(never)]
+    fn put_long_text(mut self, text: &[u8]) -> (usize, u64) {
+        let (words, rest) = cut_at_nul(text).as_chunks::<8>();
+        for word in words {
+            self = self.put(u64::from_le_bytes(*word), 8);
+        }
+        let end = self.put_small_text(small(rest));
+        (end.len, end.word)
+    }
+
+    /// Stores the bytes that do not fill a word. Answers how many there are of all fields.
+    #[inline(always)]
+    pub(crate) fn finish(self) -> usize {
+        self.store(self.word);
+        self.len
+    }
+}
+
+/// The bytes before the first NUL.
+pub(crate) fn cut_at_nul(text: &[u8]) -> &[u8] {
+    // A longer text is lost as too big.
+    let text = text.get(..FIELDS_MAX).unwrap_or(text);
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    text.get(..end).unwrap_or(text)
 }
 
 /// Fewer than 8 bytes as a number, zeros above, by loads that may overlap.
 #[inline(always)]
-pub(crate) fn small(bytes: &[u8]) -> u64 {
+fn small(bytes: &[u8]) -> u64 {
     let len = bytes.len();
-    debug_assert!(len < 8);
     if let (Some(low), Some(high)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
         half(low) | half(high) << (8 * (len - 4))
-    } else if let (Some(first), Some(middle), Some(last)) = (bytes.first(), bytes.get(len / 2), bytes.last()) {
-        u64::from(*first) | u64::from(*middle) << (8 * (len / 2)) | u64::from(*last) << (8 * (len - 1))
+    } else if let (Some(low), Some(last)) = (bytes.first_chunk::<2>(), bytes.last()) {
+        u64::from(u16::from_le_bytes(*low)) | u64::from(*last) << (8 * (len - 1))
     } else {
-        0
+        bytes.first().map_or(0, |byte| u64::from(*byte))
     }
 }
 
@@ -94,14 +125,12 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    fn packed(fields: &[&[u8]]) -> Vec<u8> {
+    fn packed(fields: &[&[u8]], put: impl Fn(Packer, &[u8]) -> Packer) -> Vec<u8> {
         let mut words = [!0u64; 40];
         let start = words.as_mut_ptr();
         // SAFETY: the fields of the tests are shorter than the memory.
-        let mut packer = unsafe { Packer::new(start) };
-        fields.iter().for_each(|field| packer.put_bytes(field));
-        packer.finish();
-        let len = packer.len_from(start);
+        let packer = unsafe { Packer::new(start) };
+        let len = fields.iter().fold(packer, |packer, field| put(packer, field)).finish();
         words.iter().flat_map(|word| word.to_le_bytes()).take(len).collect()
     }
 
@@ -111,7 +140,27 @@ mod tests {
         for first in 0..18 {
             for second in 0..18 {
                 let fields = [&source[..first], &source[20..20 + second], &source[3..4]];
-                assert_eq!(packed(&fields), fields.concat(), "{first} and {second} bytes");
+                assert_eq!(packed(&fields, Packer::put_bytes), fields.concat(), "{first} and {second} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn texts_end_at_their_first_nul_and_have_one() {
+        let source: Vec<u8> = (0x7e..=0x8e).chain([0xff; 20]).collect();
+        for first in 0..18 {
+            for len in 0..20 {
+                for nul in 0..=len {
+                    let mut text = source[..len].to_vec();
+                    text.get_mut(nul).map(|byte| *byte = 0);
+                    let expect = [&source[..first], &source[..nul], &[0, 5]].concat();
+                    let put = |packer: Packer, field: &[u8]| match field {
+                        [0xee, text @ ..] => packer.put_text(text),
+                        bytes => packer.put_bytes(bytes),
+                    };
+                    let text = [&[0xee], &text[..]].concat();
+                    assert_eq!(packed(&[&source[..first], &text, &[5]], put), expect, "{first} {len} {nul}");
+                }
             }
         }
     }

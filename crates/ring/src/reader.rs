@@ -123,7 +123,7 @@ pub struct Chunk {
 impl Chunk {
     /// Bytes.
     pub fn len(&self) -> usize {
-        (self.to - self.from) as usize
+        self.to.saturating_sub(self.from) as usize
     }
 
     /// True when the sub-buffer held nothing (more).
@@ -187,31 +187,42 @@ impl<'a> Reader<'a> {
 
     /// Looks for bytes to read; at most the rest of one sub-buffer.
     pub fn look(&mut self) -> Look {
+        // Sub-buffers with nothing more in them are stepped over; more of them than there are is a lie.
+        for _ in 0..=self.geometry().sub_count() {
+            if let Some(look) = self.look_once() {
+                return look;
+            }
+        }
+        self.damaged(self.pos())
+    }
+
+    /// `None` when it has gone on to the next sub-buffer, or must.
+    fn look_once(&mut self) -> Option<Look> {
         let pos = self.pos();
         let geometry = self.geometry();
         if pos < self.read {
-            return self.damaged(pos);
+            return Some(self.damaged(pos));
         }
         let sub = self.read >> geometry.sub_bits;
         let newest = pos >> geometry.sub_bits;
         if newest - sub >= geometry.sub_count() {
             if geometry.mode == Mode::Discard {
-                return self.damaged(pos);
+                return Some(self.damaged(pos));
             }
             // The oldest sub-buffer that is whole; the writers may be entering the one before it.
             let oldest = (newest - geometry.sub_count() + 1) << geometry.sub_bits;
             let gone = oldest - self.read;
             self.advance(oldest);
-            return Look::Overwritten(gone);
+            return Some(Look::Overwritten(gone));
         }
         if self.shared { self.look_shared(pos, sub) } else { self.look_own(pos, sub) }
     }
 
-    fn look_own(&mut self, pos: u64, sub: u64) -> Look {
+    fn look_own(&mut self, pos: u64, sub: u64) -> Option<Look> {
         let geometry = self.geometry();
         if sub == pos >> geometry.sub_bits {
             let chunk = Chunk { from: self.read, to: pos, time_end: None };
-            return if chunk.is_empty() { Look::Empty } else { Look::Ready(chunk) };
+            return Some(if chunk.is_empty() { Look::Empty } else { Look::Ready(chunk) });
         }
         self.whole(sub, pos)
     }
@@ -222,20 +233,20 @@ impl<'a> Reader<'a> {
     }
 
     /// The rest of sub-buffer `sub`, which the writers have left.
-    fn whole(&mut self, sub: u64, pos: u64) -> Look {
+    fn whole(&mut self, sub: u64, pos: u64) -> Option<Look> {
         let geometry = self.geometry();
         let end = self.slot(sub).end.load(Ordering::Relaxed);
         let time_end = self.slot(sub).time_end.load(Ordering::Relaxed);
         let next = (sub + 1) << geometry.sub_bits;
         if end < self.read || end >= next {
-            return if self.lapped(sub) { self.look() } else { self.damaged(pos) };
+            return if self.lapped(sub) { None } else { Some(self.damaged(pos)) };
         }
         if end == self.read {
             // Nothing more in here.
             self.advance(next);
-            return self.look();
+            return None;
         }
-        Look::Ready(Chunk { from: self.read, to: end, time_end: Some(time_end) })
+        Some(Look::Ready(Chunk { from: self.read, to: end, time_end: Some(time_end) }))
     }
 
     /// True when writers have come around to sub-buffer `sub` again.
@@ -246,19 +257,19 @@ impl<'a> Reader<'a> {
         newest.wrapping_sub(sub) >= self.geometry().sub_count()
     }
 
-    fn look_shared(&mut self, pos: u64, sub: u64) -> Look {
+    fn look_shared(&mut self, pos: u64, sub: u64) -> Option<Look> {
         let geometry = self.geometry();
         let start = sub << geometry.sub_bits;
         let (bytes, records) = self.committed(sub);
         self.looked_at = records;
         if sub != pos >> geometry.sub_bits {
-            return if bytes == geometry.sub_bytes() { self.whole(sub, pos) } else { Look::Empty };
+            return if bytes == geometry.sub_bytes() { self.whole(sub, pos) } else { Some(Look::Empty) };
         }
         // All that is reserved is committed, and nobody has reserved since `pos` was loaded.
         if start + bytes == pos && self.pos() == pos && pos != self.read {
-            return Look::Ready(Chunk { from: self.read, to: pos, time_end: None });
+            return Some(Look::Ready(Chunk { from: self.read, to: pos, time_end: None }));
         }
-        Look::Empty
+        Some(Look::Empty)
     }
 
     /// Bytes and records committed in sub-buffer `sub`.
@@ -308,11 +319,17 @@ impl<'a> Reader<'a> {
         self.ring.data.wrapping_add(offset as usize)
     }
 
-    /// Copies a chunk behind the bytes already in `into`; false when the writers have overwritten it
+    /// Bytes of a chunk, whoever made it, up to the end of its sub-buffer.
+    fn len_inside(&self, chunk: Chunk) -> usize {
+        let sub_bytes = self.geometry().sub_bytes();
+        chunk.len().min((sub_bytes - (chunk.from & (sub_bytes - 1))) as usize)
+    }
+
+    /// Copies a chunk to the start of `into`; false when the writers have overwritten it
     /// meanwhile, and then the bytes are not to be used.
     pub fn copy(&self, chunk: Chunk, into: &mut [u8]) -> bool {
-        let len = chunk.len().min(into.len());
-        // SAFETY: `look` made the chunk lie inside one sub-buffer, so `len` bytes are inside the mapping.
+        let len = self.len_inside(chunk).min(into.len());
+        // SAFETY: `len` bytes do not reach over the end of a sub-buffer, so they are inside the mapping.
         // Writers may change them while they are copied, if they are hostile or come around: the bytes
         // are used only as plain data, and not at all when `lapped`.
         unsafe { into.as_mut_ptr().copy_from_nonoverlapping(self.data(chunk.from), len) };
@@ -327,8 +344,9 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As pwritev(2).
     pub fn write_to(&self, chunk: Chunk, header: &[u8], fd: &Fd, offset: u64) -> mote_sys::Result<usize> {
-        // SAFETY: the chunk lies inside the mapping, as in `copy`; the kernel only reads it.
-        unsafe { mote_sys::fd::write_parts_at(fd, [header.as_ptr(), self.data(chunk.from)], [header.len(), chunk.len()], offset) }
+        let lens = [header.len(), self.len_inside(chunk)];
+        // SAFETY: the bytes lie inside the mapping, as in `copy`; the kernel only reads them.
+        unsafe { mote_sys::fd::write_parts_at(fd, [header.as_ptr(), self.data(chunk.from)], lens, offset) }
     }
 
     /// Tells the writers that the chunk has been read.

@@ -40,22 +40,32 @@ const NO_ROOM: u32 = 1;
 const NO_RING: u32 = 2;
 /// The time is older than the newest record's (only where the clock is not the TSC).
 const LATE: u32 = 3;
+/// So often in a row a time is never late, unless another process has written one from the future into the ring.
+const LATE_MAX: u32 = 1000;
 
 impl Write for RseqWriter {
     #[inline(always)]
     unsafe fn write(&self, channel: &Writer, record: Record<'_>) -> Outcome {
         if let Payload::Words { from, len } = record.payload
-            && channel.clock == Clock::Tsc as u32
-        {
             // SAFETY: the caller's promise.
-            let end = unsafe { write_words(channel, record.tag, record.thread, from, len) };
-            if end == DONE {
-                return Outcome::Written;
-            }
+            && unsafe { try_words(channel, record.tag, record.thread, from, len) }
+        {
+            return Outcome::Written;
         }
         // SAFETY: the caller's promise.
         unsafe { write_slow(channel, record) }
     }
+}
+
+/// The first try of a small record; false when it did not get in.
+///
+/// # Safety
+/// As [`Writer::write_words`].
+#[inline(always)]
+pub(crate) unsafe fn try_words(channel: &Writer, tag: u16, thread: u32, from: *const u8, len: usize) -> bool {
+    channel.clock == Clock::Tsc as u32
+        // SAFETY: the caller's promise.
+        && unsafe { write_words(channel, tag, thread, from, len) } == DONE
 }
 
 /// Everything but the first try of a small record: large ones, other clocks, the next sub-buffer.
@@ -66,7 +76,8 @@ unsafe fn write_slow(channel: &Writer, record: Record<'_>) -> Outcome {
     if len > channel.payload_max() {
         return channel.count_lost(Cause::TooBig);
     }
-    loop {
+    let mut late = 0;
+    while late < LATE_MAX {
         // SAFETY: the caller's promise, and `len` was checked.
         match unsafe { write_any(channel, record) } {
             DONE => return Outcome::Written,
@@ -79,10 +90,11 @@ unsafe fn write_slow(channel: &Writer, record: Record<'_>) -> Outcome {
                 }
                 _ => return Outcome::NotHere,
             },
-            LATE => {}
+            LATE => late += 1,
             _ => return Outcome::NotHere,
         }
     }
+    Outcome::NotHere
 }
 
 unsafe fn write_any(channel: &Writer, record: Record<'_>) -> u32 {

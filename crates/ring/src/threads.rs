@@ -4,7 +4,8 @@
 //! name and the time here; the consumer takes the entries out. It is a bounded queue of many
 //! producers and one consumer with a sequence number in each entry (after Dmitry Vyukov's bounded queue): an
 //! entry with sequence `n` is free for ticket `n`, one with `n + 1` holds the data of ticket `n`.
-//! When it is full the thread stays nameless, which is counted and loses no event.
+//! When it is full the thread stays nameless, which is counted and loses no event. An entry whose thread was killed
+//! before it was filled holds up those behind it until the consumer passes over it ([`ThreadTable::skip`]).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -47,7 +48,7 @@ pub struct ThreadTable {
 const _: () = assert!(size_of::<ThreadTable>() <= TABLE_BYTES);
 
 impl ThreadTable {
-    /// Leaves a name; false when the table is full.
+    /// Leaves a name; false when the table is full, or the consumer did not wait for it.
     ///
     /// # Signal safety
     /// Callable from a handler. Lock-free: a thread that is stopped in here delays only the consumer.
@@ -59,23 +60,28 @@ impl ThreadTable {
             let lap = ticket / ENTRIES as u64;
             // Acquire pairs with the release in `pop`: the entry's words have been read.
             let sequence = entry.sequence.load(Ordering::Acquire);
-            if sequence == 2 * lap {
-                match self.tail.compare_exchange(ticket, ticket + 1, Ordering::Relaxed, Ordering::Relaxed) {
-                    Ok(_) => {
-                        entry.fill(name);
-                        // Release pairs with the acquire in `pop`.
-                        entry.sequence.store(2 * lap + 1, Ordering::Release);
-                        return true;
-                    }
-                    Err(now) => ticket = now,
+            let moved = if sequence == 2 * lap {
+                let next = ticket.wrapping_add(1);
+                match self.tail.compare_exchange(ticket, next, Ordering::Relaxed, Ordering::Relaxed) {
+                    Ok(_) => return entry.leave(name, lap),
+                    Err(now) => now,
                 }
             } else if sequence < 2 * lap {
-                self.nameless.fetch_add(1, Ordering::Relaxed);
-                return false;
+                return self.count_nameless();
             } else {
-                ticket = self.tail.load(Ordering::Relaxed);
+                self.tail.load(Ordering::Relaxed)
+            };
+            if moved == ticket {
+                // Filled, and yet nobody's: another process has written nonsense here.
+                return self.count_nameless();
             }
+            ticket = moved;
         }
+    }
+
+    fn count_nameless(&self) -> bool {
+        self.nameless.fetch_add(1, Ordering::Relaxed);
+        false
     }
 
     /// Takes the oldest name out. One consumer only.
@@ -88,8 +94,29 @@ impl ThreadTable {
         }
         let name = entry.read();
         entry.sequence.store(2 * lap + 2, Ordering::Release);
-        self.head.store(ticket + 1, Ordering::Relaxed);
+        self.head.store(ticket.wrapping_add(1), Ordering::Relaxed);
         Some(name)
+    }
+
+    /// Passes over the oldest entry if a thread has taken it and not left its name: it was killed in between, or is
+    /// stopped there. Answers whether it did. For the consumer, when [`ThreadTable::pop`] has found nothing for long.
+    ///
+    /// A thread that was only stopped stays nameless; should the table come around meanwhile, the name of
+    /// another thread may be mixed with its own.
+    pub fn skip(&self) -> bool {
+        let ticket = self.head.load(Ordering::Relaxed);
+        if self.tail.load(Ordering::Relaxed) == ticket {
+            return false;
+        }
+        let entry = &self.entries[ticket as usize % ENTRIES];
+        let lap = ticket / ENTRIES as u64;
+        let skipped =
+            entry.sequence.compare_exchange(2 * lap, 2 * lap + 2, Ordering::Release, Ordering::Relaxed).is_ok();
+        if skipped {
+            self.nameless.fetch_add(1, Ordering::Relaxed);
+            self.head.store(ticket.wrapping_add(1), Ordering::Relaxed);
+        }
+        skipped
     }
 
     /// Threads that found the table full.
@@ -99,6 +126,13 @@ impl ThreadTable {
 }
 
 impl Entry {
+    /// Fills in a name and hands the entry over; false when the consumer has passed over it.
+    fn leave(&self, name: &ThreadName, lap: u64) -> bool {
+        self.fill(name);
+        // Release pairs with the acquire in `pop`.
+        self.sequence.compare_exchange(2 * lap, 2 * lap + 1, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
     fn fill(&self, name: &ThreadName) {
         self.ids.store(u64::from(name.pid) << 32 | u64::from(name.tid), Ordering::Relaxed);
         self.time.store(name.time, Ordering::Relaxed);

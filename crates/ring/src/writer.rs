@@ -3,7 +3,7 @@
 use crate::atomic_writer::AtomicWriter;
 use crate::control::Ring;
 use crate::geometry::{BadGeometry, Clock, Geometry, Mode};
-use crate::rseq_writer::RseqWriter;
+use crate::rseq_writer::{self, RseqWriter};
 use crate::threads::{ThreadName, ThreadTable};
 use core::sync::atomic::Ordering;
 use mote_layout::Cause;
@@ -36,7 +36,8 @@ pub struct Record<'a> {
 /// Where the bytes of a record lie.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
-    /// `len` bytes at `from`, of which whole 8-byte words can be read.
+    /// `len` bytes at `from`, of which whole 8-byte words can be read. For small records: a large one is written where
+    /// it fits, even if it is larger than [`FIELDS_MAX`].
     Words {
         /// First byte.
         from: *const u8,
@@ -192,6 +193,30 @@ impl Writer {
             Outcome::NotHere => unsafe { self.write_shared(record) },
             outcome => outcome,
         }
+    }
+
+    /// As [`Writer::write`] for a small record, of `len` bytes at `from`. Its parts stay in registers.
+    ///
+    /// # Safety
+    /// The bytes must be readable up to the end of the last 8-byte word.
+    ///
+    /// # Signal safety
+    /// Callable from a handler.
+    #[inline(always)]
+    pub unsafe fn write_words(&self, tag: u16, thread: u32, from: *const u8, len: usize) -> Outcome {
+        // SAFETY: the caller's promise.
+        if unsafe { rseq_writer::try_words(self, tag, thread, from, len) } {
+            return Outcome::Written;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.write_words_slow(tag, thread, from, len) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn write_words_slow(&self, tag: u16, thread: u32, from: *const u8, len: usize) -> Outcome {
+        // SAFETY: the caller's promise.
+        unsafe { self.write(Record { tag, thread, payload: Payload::Words { from, len } }) }
     }
 
     #[cold]

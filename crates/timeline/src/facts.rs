@@ -41,7 +41,12 @@ impl Facts {
     /// The journal of the trace in `dir`, looked for there and in the directories above it up to `root`.
     ///
     /// A journal that cannot be read, or belongs to another trace than `uuid`, is a problem, and not used.
-    pub(crate) fn find(dir: &Path, root: &Path, uuid: Option<[u8; 16]>, problems: &mut Problems) -> Option<Facts> {
+    pub(crate) fn find(
+        dir: &Path,
+        root: &Path,
+        uuid: Option<[u8; 16]>,
+        problems: &mut Problems,
+    ) -> Option<Facts> {
         let above = dir.ancestors().take_while(|d| d.starts_with(root));
         let path = above.map(journal_in).find(|path| path.is_file())?;
         let mut note = |fault| problems.note(Problem { path: path.clone(), offset: None, fault, skipped: 0 });
@@ -116,7 +121,8 @@ impl Facts {
     fn index(&mut self, named: Vec<(u32, u64, u32, String)>) {
         let mut threads: HashMap<u32, Vec<Named>> = HashMap::new();
         let line = self.timeline();
-        let ns = |ticks| line.map_or(i64::MIN, |line| i64::try_from(line.realtime_ns(ticks)).unwrap_or(i64::MAX));
+        let ns =
+            |ticks| line.map_or(i64::MIN, |line| i64::try_from(line.realtime_ns(ticks)).unwrap_or(i64::MAX));
         for (tid, at, pid, name) in named {
             threads.entry(tid).or_default().push(Named { from: ns(at), pid, name });
         }
@@ -173,7 +179,9 @@ mod tests {
     fn a_thread_id_that_is_used_again_has_its_name_of_the_time() {
         let name = |at, name: &str| Fact::Thread { tid: 7, pid: 1, at, name: name.to_owned() };
         let facts = facts(&[sample(0), name(500, "late"), name(100, "early"), sample(1000)]);
-        let at = |ticks: i64| facts.thread(7, 1_000_000 + ticks).map(|(named, until)| (named.name.as_str(), until));
+        let at = |ticks: i64| {
+            facts.thread(7, 1_000_000 + ticks).map(|(named, until)| (named.name.as_str(), until))
+        };
         assert_eq!(at(50), Some(("early", 1_000_500)));
         assert_eq!(at(499), Some(("early", 1_000_500)));
         assert_eq!(at(500), Some(("late", i64::MAX)));

@@ -69,7 +69,8 @@ impl PacketFile {
                 break;
             }
             let bytes = &chunk[..read];
-            if let Some(place) = bytes.windows(4).position(|w| w[0] == 0xc1 && MAGICS.iter().any(|m| m == w)) {
+            if let Some(place) = bytes.windows(4).position(|w| w[0] == 0xc1 && MAGICS.iter().any(|m| m == w))
+            {
                 return Ok(Some(at + place as u64));
             }
             // A magic number may straddle two chunks.

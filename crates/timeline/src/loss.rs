@@ -39,7 +39,8 @@ impl Counters {
             self.discarded = Some(discarded);
         }
         if loss.events > 0 {
-            for (cause, (count, last)) in Cause::ALL.iter().zip(loss.causes.iter_mut().zip(&mut self.causes)) {
+            for (cause, (count, last)) in Cause::ALL.iter().zip(loss.causes.iter_mut().zip(&mut self.causes))
+            {
                 if let Some(total) = discarded_by(*cause, context) {
                     *count = total.saturating_sub(*last);
                     *last = total;

@@ -3,12 +3,12 @@
 //! A binary heap holds every stream but the one that was read last: as long as that one's next entry is not later than the
 //! earliest of the others, the heap is not touched. Of entries at the same time, that of the first stream goes first.
 
+use crate::Range;
 use crate::problem::{Fault, Problem, Problems};
 use crate::reader::{Head, Reader};
 use crate::record::{Entry, LossRecord, Record};
 use crate::trace::Trace;
 use crate::waiting::Waiting;
-use crate::Range;
 
 /// The entries of a recording, in the order of time.
 #[derive(Debug)]

@@ -4,13 +4,13 @@
 //! Behind this one, says its header. If there is no packet there (the size was damaged), or the file ends earlier, the next
 //! magic number behind the last byte that made sense is taken, if a whole header follows it.
 
+use crate::Range;
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::file::{MAX_PACKET_BYTES, PacketFile};
 use crate::loss::{Counters, Loss};
 use crate::problem::{Fault, Problem, Problems};
 use crate::trace::{ClassId, Source, Stream};
-use crate::Range;
 use mote_ctf::model::StreamClass;
 use mote_ctf::{Cursor, DecodeError, DecodeFault, Event, Fields, PacketHeader};
 use mote_layout::packet::STREAM_SHARED;
@@ -70,7 +70,12 @@ enum Begun {
 }
 
 impl<'t> Reader<'t> {
-    pub(crate) fn open(source: &'t Source, stream: &'t Stream, index: usize, range: Range) -> io::Result<Reader<'t>> {
+    pub(crate) fn open(
+        source: &'t Source,
+        stream: &'t Stream,
+        index: usize,
+        range: Range,
+    ) -> io::Result<Reader<'t>> {
         Ok(Reader {
             source,
             stream,
@@ -191,7 +196,8 @@ impl<'t> Reader<'t> {
         let header = match self.header(self.next)? {
             Ok(header) => header,
             Err(error) => {
-                let from = if self.sound < self.next { self.sound.max(self.packet + 1) } else { self.next + 1 };
+                let from =
+                    if self.sound < self.next { self.sound.max(self.packet + 1) } else { self.next + 1 };
                 let found = self.resync(from)?;
                 let behind = found.unwrap_or(size).saturating_sub(self.next);
                 self.note(problems, self.next, Fault::Packet(error), behind);

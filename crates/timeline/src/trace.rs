@@ -1,5 +1,6 @@
 //! An opened recording: everything about it but its events.
 
+use crate::Range;
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::discover::{self, Found, METADATA};
@@ -7,7 +8,6 @@ use crate::facts::Facts;
 use crate::merge::Events;
 use crate::problem::{Fault, OpenError, Problem, Problems};
 use crate::record::Entry;
-use crate::Range;
 use mote_ctf::Schema;
 use mote_ctf::model::{EventClass, StreamClass};
 use std::fs;
@@ -65,8 +65,12 @@ impl Trace {
     /// # Errors
     /// There is no trace, or none whose metadata can be understood. If some can, the others are problems.
     pub fn open(dir: &Path) -> Result<Trace, OpenError> {
-        let mut trace =
-            Trace { sources: Vec::new(), streams: Vec::new(), classes: Vec::new(), problems: Problems::default() };
+        let mut trace = Trace {
+            sources: Vec::new(),
+            streams: Vec::new(),
+            classes: Vec::new(),
+            problems: Problems::default(),
+        };
         let mut failed = None;
         for found in discover::traces(dir)? {
             match read_schema(&found.dir) {
@@ -138,6 +142,15 @@ impl Trace {
     #[must_use]
     pub fn events(&self, range: Range) -> Events<'_> {
         Events::new(self, range)
+    }
+
+    /// Events lost in the whole recording, as its journal sums them up at its end; 0 if there is none.
+    ///
+    /// Packets tell of most of them ([`crate::Loss`]), but not of those lost behind the last packet.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let summaries = self.sources.iter().filter_map(|source| source.facts.as_ref()?.summary.as_ref());
+        summaries.map(mote_journal::Summary::total_lost).sum()
     }
 
     /// Time of the first event, in nanoseconds since 1970; `None` if there is none.

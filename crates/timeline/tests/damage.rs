@@ -16,7 +16,8 @@ const EVENT: usize = 24;
 /// A recording of one stream: 10 packets of 40 events each.
 fn recording() -> (TempDir, PathBuf, Vec<u8>) {
     let dir = TempDir::new().expect("a directory");
-    let plan = Plan { events: 400, streams: 1, packet_bytes: HEADER_BYTES + 40 * EVENT + 9, ..Plan::default() };
+    let plan =
+        Plan { events: 400, streams: 1, packet_bytes: HEADER_BYTES + 40 * EVENT + 9, ..Plan::default() };
     build::build(dir.path(), &plan).expect("built");
     let stream = dir.path().join("stream_0");
     let bytes = fs::read(&stream).expect("readable");
@@ -80,7 +81,10 @@ fn a_flipped_bit_hurts_its_packet_only() {
         let good_before = packet * 40 + in_packet.saturating_sub(HEADER_BYTES) / EVENT;
         assert_eq!(seen[..good_before], all()[..good_before], "bit {bit}: {problems:?}");
         let behind = &all()[(packet + 1) * 40..];
-        assert!(seen.ends_with(behind), "bit {bit}, byte {in_packet} of packet {packet}: what is behind the packet is missing: {problems:?}");
+        assert!(
+            seen.ends_with(behind),
+            "bit {bit}, byte {in_packet} of packet {packet}: what is behind the packet is missing: {problems:?}"
+        );
     }
 }
 
@@ -131,7 +135,10 @@ fn a_trace_without_metadata_says_what_is_there() {
     let (dir, _, _) = recording();
     fs::remove_file(dir.path().join("metadata")).expect("removed");
     let told = Trace::open(dir.path()).expect_err("no metadata").to_string();
-    assert!(told.contains("no file called `metadata`") && told.contains("there is journal.jsonl, mote, stream_0"), "{told}");
+    assert!(
+        told.contains("no file called `metadata`") && told.contains("there is journal.jsonl, mote, stream_0"),
+        "{told}"
+    );
     let told = Trace::open(&dir.path().join("stream_0")).expect_err("a file").to_string();
     assert!(told.contains("is not a directory"), "{told}");
     let told = Trace::open(&dir.path().join("nothing")).expect_err("nothing").to_string();

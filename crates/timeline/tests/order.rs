@@ -60,10 +60,12 @@ fn a_range_holds_exactly_the_events_between_its_ends() {
     let trace = open(dir.path());
     let whole = all(&mut trace.events(Range::ALL));
     let at = |index: usize| whole[index].0;
-    let moments = [i64::MIN, at(0) - 1, at(0), at(1), at(500), at(501) - 1, at(1998), at(1999), at(1999) + 1, i64::MAX];
+    let moments =
+        [i64::MIN, at(0) - 1, at(0), at(1), at(500), at(501) - 1, at(1998), at(1999), at(1999) + 1, i64::MAX];
     for from in moments {
         for to in moments {
-            let expected: Vec<_> = whole.iter().copied().filter(|(time, ..)| (from..=to).contains(time)).collect();
+            let expected: Vec<_> =
+                whole.iter().copied().filter(|(time, ..)| (from..=to).contains(time)).collect();
             assert_eq!(all(&mut trace.events(Range { from, to })), expected, "{from}..={to}");
         }
     }

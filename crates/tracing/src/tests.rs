@@ -96,18 +96,13 @@ fn every_type_of_field_has_its_own() {
 
 #[test]
 fn odd_names_become_names_that_traces_can_hold() {
-    check(
-        || tracing::warn!(target: "a b::\"c\"\n", span = 2, "not a name:\n" = 1, "é" = 3),
-        &format!("a_b._c__:tests_{}", line!() - 1),
-        Level::Warning,
-        &["span u64", "span_ i64", "not_a_name__ i64", "_ i64"],
-    );
-    check(
-        || tracing::trace!(target: "", ""),
-        &format!("tracing:tests_{}", line!()),
-        Level::DebugLine,
-        &["span u64", "message str"],
-    );
+    // The place is a part of the name: the line of the macro.
+    let line = line!() + 1;
+    let odd = || tracing::warn!(target: "a b::\"c\"\n", span = 2, "not a name:\n" = 1, "é" = 3);
+    let fields = ["span u64", "span_ i64", "not_a_name__ i64", "_ i64"];
+    check(odd, &format!("a_b._c__:tests_{line}"), Level::Warning, &fields);
+    let empty = || tracing::trace!(target: "", "");
+    check(empty, &format!("tracing:tests_{}", line + 3), Level::DebugLine, &["span u64", "message str"]);
 }
 
 #[test]

@@ -36,7 +36,10 @@ impl Date {
     /// Days from 1970-01-01 to it; `None` if there is no such date, or it is outside the years 1600 to 2400.
     #[must_use]
     pub fn to_days(self) -> Option<i64> {
-        if !(1600..=2400).contains(&self.year) || !(1..=12).contains(&self.month) || !(1..=31).contains(&self.day) {
+        if !(1600..=2400).contains(&self.year)
+            || !(1..=12).contains(&self.month)
+            || !(1..=31).contains(&self.day)
+        {
             return None;
         }
         let year = self.year - i64::from(self.month <= 2);
@@ -55,9 +58,13 @@ mod tests {
 
     #[test]
     fn known_dates() {
-        for (days, year, month, day) in
-            [(0, 1970, 1, 1), (-1, 1969, 12, 31), (11_016, 2000, 2, 29), (20_777, 2026, 11, 20), (47_540, 2100, 2, 28)]
-        {
+        for (days, year, month, day) in [
+            (0, 1970, 1, 1),
+            (-1, 1969, 12, 31),
+            (11_016, 2000, 2, 29),
+            (20_777, 2026, 11, 20),
+            (47_540, 2100, 2, 28),
+        ] {
             let date = Date { year, month, day };
             assert_eq!(Date::from_days(days), date);
             assert_eq!(date.to_days(), Some(days));

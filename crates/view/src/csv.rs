@@ -7,12 +7,12 @@
 //! The columns are the same for all events; `context` and `fields` hold JSON objects as [`crate::Json`] writes them, or nothing.
 //! Lines end with a line feed. A loss has no line.
 
+use crate::Format;
 use crate::digits;
 use crate::escape;
 use crate::json;
 use crate::plan::Plans;
 use crate::time::{TimeStyle, Times};
-use crate::Format;
 use mote_ctf::model::EventClass;
 use mote_timeline::{LossRecord, Record, Trace};
 

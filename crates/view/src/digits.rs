@@ -72,7 +72,9 @@ mod tests {
         for n in [0, 1, 9, 10, 99_999, 100_000, 123_456_789, 999_999_999, 900_090_009] {
             assert_eq!(nine(n), *format!("{n:09}").as_bytes());
         }
-        for (value, bits, expect) in [(0, 4, "0"), (0xdead_beef, 4, "deadbeef"), (8, 3, "10"), (u64::MAX, 1, &"1".repeat(64))] {
+        for (value, bits, expect) in
+            [(0, 4, "0"), (0xdead_beef, 4, "deadbeef"), (8, 3, "10"), (u64::MAX, 1, &"1".repeat(64))]
+        {
             let mut out = Vec::new();
             power_of_two(&mut out, value, bits);
             assert_eq!(String::from_utf8_lossy(&out), expect);

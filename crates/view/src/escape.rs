@@ -15,7 +15,9 @@ fn plain(bytes: &[u8]) -> bool {
 /// Decodes a text to UTF-8 where it is in another encoding; broken units become U+FFFD.
 pub(crate) fn utf8(bytes: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
     let wide = |big: bool| {
-        let unit = move |c: &[u8]| if big { u16::from_be_bytes([c[0], c[1]]) } else { u16::from_le_bytes([c[0], c[1]]) };
+        let unit = move |c: &[u8]| {
+            if big { u16::from_be_bytes([c[0], c[1]]) } else { u16::from_le_bytes([c[0], c[1]]) }
+        };
         let text = char::decode_utf16(bytes.chunks_exact(2).map(unit));
         text.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>()
     };
@@ -136,7 +138,8 @@ mod tests {
 
     #[test]
     fn json_is_json() {
-        for bytes in [&b""[..], b"plain", b"\"\\\n\x01\x7f", b"\xc3\xa9 \xff\xfe ok", "\u{10ffff}".as_bytes()] {
+        for bytes in [&b""[..], b"plain", b"\"\\\n\x01\x7f", b"\xc3\xa9 \xff\xfe ok", "\u{10ffff}".as_bytes()]
+        {
             let text = with(json, bytes);
             let back: String = serde_json::from_str(&text).expect("valid JSON");
             let lossy = String::from_utf8_lossy(bytes);

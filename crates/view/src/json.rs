@@ -8,11 +8,11 @@
 //! string of hexadecimal digits, an enumeration's value its label (the number if it has none), a variant an object with the chosen option,
 //! a missing optional `null`. Integers are numbers with all their digits, also beyond 2^53.
 
+use crate::Format;
 use crate::digits;
 use crate::escape;
 use crate::plan::{Notation, Plan, Plans};
 use crate::time::{TimeStyle, Times};
-use crate::Format;
 use mote_ctf::model::{EventClass, FieldClass, FloatClass, Length, VariantClass};
 use mote_ctf::{Event, Value};
 use mote_layout::Cause;
@@ -39,7 +39,9 @@ impl Format for Json<'_> {
         let (Some(event), Some(plan)) = (record.event(), self.plans.of(record)) else { return };
         out.extend_from_slice(b"{\"time\":");
         digits::decimal(out, self.times.number(record));
-        for (key, id) in [(&b",\"cpu\":"[..], record.cpu()), (b",\"pid\":", record.pid()), (b",\"tid\":", record.tid())] {
+        for (key, id) in
+            [(&b",\"cpu\":"[..], record.cpu()), (b",\"pid\":", record.pid()), (b",\"tid\":", record.tid())]
+        {
             if let Some(id) = id {
                 out.extend_from_slice(key);
                 digits::decimal(out, id);
@@ -111,7 +113,10 @@ impl Notation for Json<'_> {
     #[inline]
     fn value<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, class: &FieldClass, values: &mut I) {
         match class {
-            FieldClass::Struct(_) | FieldClass::Array(_) | FieldClass::Variant(_) | FieldClass::Optional(_) => {
+            FieldClass::Struct(_)
+            | FieldClass::Array(_)
+            | FieldClass::Variant(_)
+            | FieldClass::Optional(_) => {
                 nested(out, class, values);
             }
             _ => leaf(out, class, values.next()),
@@ -198,8 +203,12 @@ fn leaf(out: &mut Vec<u8>, class: &FieldClass, value: Option<Value<'_>>) {
             let _ = write!(out, "{:?}", value as f32);
         }
         (Some(Value::Bool(value)), _) => out.extend_from_slice(if value { b"true" } else { b"false" }),
-        (Some(Value::Str(text)), FieldClass::String(class)) => escape::json(out, &escape::utf8(text, class.encoding)),
-        (Some(Value::Str(text)), FieldClass::Text(class)) => escape::json(out, &escape::utf8(text, class.encoding)),
+        (Some(Value::Str(text)), FieldClass::String(class)) => {
+            escape::json(out, &escape::utf8(text, class.encoding))
+        }
+        (Some(Value::Str(text)), FieldClass::Text(class)) => {
+            escape::json(out, &escape::utf8(text, class.encoding))
+        }
         (Some(Value::Bytes(bytes)), _) => {
             out.push(b'"');
             digits::bytes(out, bytes);

@@ -1,6 +1,6 @@
 //! What is the same for all events of a class, rendered once.
 
-use mote_ctf::model::{ArrayClass, FieldClass, Length, StreamClass, EventClass, StructClass};
+use mote_ctf::model::{ArrayClass, EventClass, FieldClass, Length, StreamClass, StructClass};
 use mote_ctf::{Event, Value};
 use mote_timeline::{ClassId, Record, Trace};
 
@@ -68,7 +68,9 @@ impl<'t> Plans<'t> {
 
     #[cold]
     fn make(&mut self, id: ClassId, record: &Record<'_>) {
-        if let (Some((stream, event)), Some(place)) = (self.trace.class(id), self.plans.get_mut(id.0 as usize)) {
+        if let (Some((stream, event)), Some(place)) =
+            (self.trace.class(id), self.plans.get_mut(id.0 as usize))
+        {
             let [tid, name, pid] = record.identity_members();
             let hidden = [tid, name, pid.filter(|_| self.shows_pid)];
             *place = Some(Plan::new(stream, event, hidden, self.lead, (self.head)(event, self.colour)));
@@ -95,7 +97,12 @@ impl<'t> Plan<'t> {
 }
 
 /// The members of a scope without those in `hidden` and without lengths that a later member shows anyway.
-fn pieces<'t>(class: Option<&'t StructClass>, hidden: &[Option<usize>], lead: Lead, first: &mut bool) -> Vec<Piece<'t>> {
+fn pieces<'t>(
+    class: Option<&'t StructClass>,
+    hidden: &[Option<usize>],
+    lead: Lead,
+    first: &mut bool,
+) -> Vec<Piece<'t>> {
     let Some(class) = class else { return Vec::new() };
     let mut pieces = Vec::with_capacity(class.members.len());
     for (index, member) in class.members.iter().enumerate() {
@@ -109,7 +116,9 @@ fn pieces<'t>(class: Option<&'t StructClass>, hidden: &[Option<usize>], lead: Le
 /// Whether a member is only there to tell the length of the next one: its name begins with an underscore, as tracers
 /// name such members.
 fn is_length(class: &StructClass, index: usize) -> bool {
-    let (Some(member), Some(next)) = (class.members.get(index), class.members.get(index + 1)) else { return false };
+    let (Some(member), Some(next)) = (class.members.get(index), class.members.get(index + 1)) else {
+        return false;
+    };
     let length = match &next.class {
         FieldClass::Array(ArrayClass { length, .. }) => length,
         FieldClass::Text(class) => &class.length,
@@ -156,7 +165,9 @@ fn skip<'a, I: Iterator<Item = Value<'a>>>(class: &FieldClass, values: &mut I) {
             (0..*n).for_each(|_| skip(element, values));
         }
         _ => match (class, values.next()) {
-            (FieldClass::Array(class), Some(Value::Count(n))) => (0..n).for_each(|_| skip(&class.element, values)),
+            (FieldClass::Array(class), Some(Value::Count(n))) => {
+                (0..n).for_each(|_| skip(&class.element, values))
+            }
             (FieldClass::Optional(class), Some(Value::Count(1))) => skip(&class.class, values),
             (FieldClass::Variant(class), Some(Value::Selected(index))) => {
                 if let Some(option) = class.options.get(index as usize) {

@@ -26,18 +26,22 @@ pub fn table(name: &str, report: &Report) -> String {
 }
 
 fn head(out: &mut String, name: &str, report: &Report) -> std::fmt::Result {
-    let command = if report.command.is_empty() { String::new() } else { format!(": {}", report.command.join(" ")) };
+    let command =
+        if report.command.is_empty() { String::new() } else { format!(": {}", report.command.join(" ")) };
     writeln!(out, "{}", cut(&safe(&format!("{name}{command}")), WIDTH))?;
     if let Some(start) = report.start_ns {
         writeln!(out, "  {} UTC, {}", moment(start), duration(report.duration_ns))?;
     }
     let Report { events, rate, threads, processes, traces, streams, .. } = report;
     write!(out, "  {} events, {}/s", grouped(*events), short(*rate))?;
-    let (threads, processes) = (several(threads.len(), "thread", "s"), several(processes.len(), "process", "es"));
+    let (threads, processes) =
+        (several(threads.len(), "thread", "s"), several(processes.len(), "process", "es"));
     write!(out, "; {threads}, {processes}, {}", several(*streams, "stream", "s"))?;
     writeln!(out, "{}", if *traces > 1 { format!(" of {traces} traces") } else { String::new() })?;
     match (report.complete, report.lost.events) {
-        (Some(false), _) => writeln!(out, "  the recording was cut short: what it lost at its end is not known")?,
+        (Some(false), _) => {
+            writeln!(out, "  the recording was cut short: what it lost at its end is not known")?
+        }
         (_, 0) => writeln!(out, "  no event was lost")?,
         _ => {}
     }
@@ -48,7 +52,11 @@ fn head(out: &mut String, name: &str, report: &Report) -> std::fmt::Result {
         }
     }
     if report.lost.packets > 0 {
-        writeln!(out, "  {} packets are missing: a flight recorder overwrites old ones", grouped(report.lost.packets))?;
+        writeln!(
+            out,
+            "  {} packets are missing: a flight recorder overwrites old ones",
+            grouped(report.lost.packets)
+        )?;
     }
     Ok(())
 }
@@ -66,7 +74,11 @@ fn kinds(out: &mut String, report: &Report) -> std::fmt::Result {
     for kind in report.kinds.iter().take(KINDS) {
         let name = safe(&kind.name);
         // A long name has a line of its own.
-        let name = if name.chars().count() > 30 { format!("{}\n{:30}", cut(&name, WIDTH), "") } else { format!("{name:30}") };
+        let name = if name.chars().count() > 30 {
+            format!("{}\n{:30}", cut(&name, WIDTH), "")
+        } else {
+            format!("{name:30}")
+        };
         write!(out, "{name} {:>10} {:>6}", tight(kind.events), short(kind.rate))?;
         if let Some(Interval { min, mean, p50, p90, p99, max, .. }) = kind.interval_ns {
             for time in [min, mean, p50, p90, p99, max] {
@@ -83,7 +95,8 @@ fn counts(out: &mut String, report: &Report) -> std::fmt::Result {
     if report.providers.len() > 1 {
         writeln!(out, "\n{:30} {:>10} {:>6}", "provider", "count", "%")?;
         for provider in report.providers.iter().take(ROWS) {
-            let name = if provider.name.is_empty() { "(none)".to_owned() } else { cut(&safe(&provider.name), 30) };
+            let name =
+                if provider.name.is_empty() { "(none)".to_owned() } else { cut(&safe(&provider.name), 30) };
             writeln!(out, "{name:30} {:>10} {:>6.1}", tight(provider.events), share(provider.events))?;
         }
         more(out, report.providers.len(), ROWS, "providers")?;
@@ -94,7 +107,12 @@ fn counts(out: &mut String, report: &Report) -> std::fmt::Result {
             let id = |id: Option<u32>| id.map_or("-".to_owned(), |id| id.to_string());
             let name = cut(&safe(thread.name.as_deref().unwrap_or("-")), 30);
             let (tid, pid) = (id(thread.tid), id(thread.pid));
-            writeln!(out, "{name:30} {:>10} {:>6.1} {tid:>7} {pid:>7}", tight(thread.events), share(thread.events))?;
+            writeln!(
+                out,
+                "{name:30} {:>10} {:>6.1} {tid:>7} {pid:>7}",
+                tight(thread.events),
+                share(thread.events)
+            )?;
         }
         more(out, report.threads.len(), ROWS, "threads")?;
     }
@@ -232,9 +250,16 @@ mod tests {
     #[test]
     fn no_line_is_wider_than_a_hundred_columns() {
         let all = u64::MAX;
-        let interval = Interval { samples: all, min: all, mean: all, p50: 999_999_999, p90: all, p99: all, max: all };
-        let kind = |name: &str| EventCount { name: name.to_owned(), events: all, rate: 1e20, interval_ns: Some(interval) };
-        let thread = ThreadCount { name: Some("\x1b".repeat(50)), tid: Some(u32::MAX >> 10), pid: None, events: all };
+        let interval =
+            Interval { samples: all, min: all, mean: all, p50: 999_999_999, p90: all, p99: all, max: all };
+        let kind = |name: &str| EventCount {
+            name: name.to_owned(),
+            events: all,
+            rate: 1e20,
+            interval_ns: Some(interval),
+        };
+        let thread =
+            ThreadCount { name: Some("\x1b".repeat(50)), tid: Some(u32::MAX >> 10), pid: None, events: all };
         let report = Report {
             start_ns: Some(0),
             duration_ns: 99_999_999_999,

@@ -7,14 +7,16 @@
 //! ```
 //! Time, thread, CPU, event, context (if there is more of it than the thread), payload.
 
+use crate::Format;
 use crate::digits;
 use crate::escape;
 use crate::label::Labels;
 use crate::plan::{Notation, Plans};
 use crate::time::{TimeStyle, Times};
-use crate::Format;
 use mote_ctf::Value;
-use mote_ctf::model::{Base, BitMapClass, EnumClass, EventClass, FieldClass, FloatClass, IntClass, Length, VariantClass};
+use mote_ctf::model::{
+    Base, BitMapClass, EnumClass, EventClass, FieldClass, FloatClass, IntClass, Length, VariantClass,
+};
 use mote_layout::Cause;
 use mote_timeline::{LossRecord, Record, Trace};
 use std::io::Write;
@@ -68,8 +70,14 @@ impl Format for Text<'_> {
         self.times.moment(out, time, epoch);
         out.extend_from_slice(if self.colour { b"] \x1b[31m*** " } else { b"] *** " });
         let both = if loss.events > 0 && loss.packets > 0 { " and " } else { "" };
-        let number = |count: u64, what: &str| if count > 0 { format!("{count} {what}") } else { String::new() };
-        let _ = write!(out, "{}{both}{} lost between ", number(loss.events, "events"), number(loss.packets, "packets"));
+        let number =
+            |count: u64, what: &str| if count > 0 { format!("{count} {what}") } else { String::new() };
+        let _ = write!(
+            out,
+            "{}{both}{} lost between ",
+            number(loss.events, "events"),
+            number(loss.packets, "packets")
+        );
         match loss.since {
             Some(since) => self.times.moment(out, since, epoch),
             None => out.extend_from_slice(b"the start"),
@@ -217,8 +225,12 @@ fn leaf(out: &mut Vec<u8>, class: &FieldClass, value: Option<Value<'_>>) {
             let _ = write!(out, "{:?}", value as f32);
         }
         (Some(Value::Bool(value)), _) => out.extend_from_slice(if value { b"true" } else { b"false" }),
-        (Some(Value::Str(text)), FieldClass::String(class)) => escape::quoted(out, &escape::utf8(text, class.encoding)),
-        (Some(Value::Str(text)), FieldClass::Text(class)) => escape::quoted(out, &escape::utf8(text, class.encoding)),
+        (Some(Value::Str(text)), FieldClass::String(class)) => {
+            escape::quoted(out, &escape::utf8(text, class.encoding))
+        }
+        (Some(Value::Str(text)), FieldClass::Text(class)) => {
+            escape::quoted(out, &escape::utf8(text, class.encoding))
+        }
         (Some(Value::Bytes(bytes)), _) => {
             out.push(b'<');
             digits::bytes(out, bytes);
@@ -247,7 +259,8 @@ fn labels(out: &mut Vec<u8>, class: &EnumClass, value: i128) {
 fn bit_map(out: &mut Vec<u8>, class: &BitMapClass, value: u64) {
     let start = out.len();
     for flag in &class.flags {
-        if (0..64).any(|bit| value >> bit & 1 == 1 && flag.ranges.iter().any(|r| r.contains(i128::from(bit)))) {
+        if (0..64).any(|bit| value >> bit & 1 == 1 && flag.ranges.iter().any(|r| r.contains(i128::from(bit))))
+        {
             if out.len() > start {
                 out.push(b'|');
             }

@@ -17,9 +17,15 @@ fn recording(plan: &Plan) -> (TempDir, Trace) {
     (dir, trace)
 }
 
-fn print(trace: &Trace, selection: &Selection, limit: Option<u64>, format: &mut impl Format) -> (String, Outcome) {
+fn print(
+    trace: &Trace,
+    selection: &Selection,
+    limit: Option<u64>,
+    format: &mut impl Format,
+) -> (String, Outcome) {
     let mut out = Vec::new();
-    let outcome = pump(&mut trace.events(Range::ALL), selection, limit, format, &mut out).expect("a vector takes it");
+    let outcome =
+        pump(&mut trace.events(Range::ALL), selection, limit, format, &mut out).expect("a vector takes it");
     (String::from_utf8(out).expect("all formats are UTF-8"), outcome)
 }
 
@@ -44,12 +50,16 @@ fn traces() -> (TempDir, Vec<Trace>) {
 fn every_line_of_json_is_json_and_they_are_as_many_as_the_events() {
     let (_dir, traces) = traces();
     for trace in traces {
-        let (text, outcome) = print(&trace, &everything(&trace), None, &mut Json::new(&trace, TimeStyle::Absolute));
+        let (text, outcome) =
+            print(&trace, &everything(&trace), None, &mut Json::new(&trace, TimeStyle::Absolute));
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-        let (losses, events): (Vec<&Value>, Vec<&Value>) = lines.iter().partition(|line| line.get("lost").is_some());
+        let (losses, events): (Vec<&Value>, Vec<&Value>) =
+            lines.iter().partition(|line| line.get("lost").is_some());
         assert_eq!(events.len() as u64, outcome.shown);
         assert_eq!(losses.iter().filter_map(|l| l["lost"]["events"].as_u64()).sum::<u64>(), outcome.lost);
-        assert!(events.iter().all(|e| e["time"].is_i64() && e["event"].is_string() && e["fields"].is_object()));
+        assert!(
+            events.iter().all(|e| e["time"].is_i64() && e["event"].is_string() && e["fields"].is_object())
+        );
         assert!(events.iter().is_sorted_by_key(|e| e["time"].as_i64()));
     }
 }
@@ -58,7 +68,8 @@ fn every_line_of_json_is_json_and_they_are_as_many_as_the_events() {
 fn text_has_a_line_for_each_event_and_loss() {
     let (_dir, traces) = traces();
     for trace in traces {
-        let (text, outcome) = print(&trace, &everything(&trace), None, &mut Text::new(&trace, TimeStyle::Absolute, false));
+        let (text, outcome) =
+            print(&trace, &everything(&trace), None, &mut Text::new(&trace, TimeStyle::Absolute, false));
         let (losses, events): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains("] *** "));
         assert_eq!(events.len() as u64, outcome.shown);
         assert_eq!(losses.len() as u64, outcome.lost / 5);
@@ -70,7 +81,8 @@ fn text_has_a_line_for_each_event_and_loss() {
 fn csv_parses_back() {
     let (_dir, traces) = traces();
     for trace in traces {
-        let (text, outcome) = print(&trace, &everything(&trace), None, &mut Csv::new(&trace, TimeStyle::Absolute));
+        let (text, outcome) =
+            print(&trace, &everything(&trace), None, &mut Csv::new(&trace, TimeStyle::Absolute));
         let rows = parse_csv(&text);
         assert_eq!(rows[0], ["time", "cpu", "pid", "tid", "thread", "event", "context", "fields"]);
         assert_eq!(rows.len() as u64 - 1, outcome.shown);
@@ -78,7 +90,10 @@ fn csv_parses_back() {
             assert_eq!(row.len(), 8, "{row:?}");
             assert!(row[0].parse::<i64>().is_ok() && row[3].parse::<u32>().is_ok());
             for json in [&row[6], &row[7]] {
-                assert!(json.is_empty() || serde_json::from_str::<Value>(json).is_ok_and(|v| v.is_object()), "{json}");
+                assert!(
+                    json.is_empty() || serde_json::from_str::<Value>(json).is_ok_and(|v| v.is_object()),
+                    "{json}"
+                );
             }
         }
     }
@@ -117,10 +132,15 @@ fn texts_of_a_program_come_through() {
         let strip = |s: &str| s.replace('\u{fffd}', "");
         assert_eq!(value["fields"]["s"].as_str().map(strip), Some(strip(&String::from_utf8_lossy(text))));
     }
-    let (text, _) = print(&trace, &everything(&trace), Some(3), &mut Text::new(&trace, TimeStyle::Absolute, false));
+    let (text, _) =
+        print(&trace, &everything(&trace), Some(3), &mut Text::new(&trace, TimeStyle::Absolute, false));
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("[15:34:12.001000"), "{}", lines[0]);
-    assert!(lines[0].ends_with("] worker-0/1000      [000] test:text: { n = 0, s = \"plain\" }"), "{}", lines[0]);
+    assert!(
+        lines[0].ends_with("] worker-0/1000      [000] test:text: { n = 0, s = \"plain\" }"),
+        "{}",
+        lines[0]
+    );
     assert!(lines[1].ends_with(r#"s = "with \"quotes\", commas\nand lines" }"#), "{}", lines[1]);
     assert!(lines[2].ends_with(r#"s = "\xff\xfe not UTF-8 \x1b[31m" }"#), "{}", lines[2]);
 }
@@ -151,7 +171,9 @@ fn a_limit_is_kept_and_times_count_from_where_they_should() {
     let times = |style: TimeStyle| -> Vec<i64> {
         let (text, outcome) = print(&trace, &everything(&trace), Some(50), &mut Json::new(&trace, style));
         assert_eq!(outcome.shown, 50);
-        text.lines().map(|l| serde_json::from_str::<Value>(l).expect(l)["time"].as_i64().expect("a time")).collect()
+        text.lines()
+            .map(|l| serde_json::from_str::<Value>(l).expect(l)["time"].as_i64().expect("a time"))
+            .collect()
     };
     let absolute = times(TimeStyle::Absolute);
     assert_eq!(absolute[0], start);

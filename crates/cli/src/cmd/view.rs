@@ -43,7 +43,7 @@ pub(crate) struct Args {
     dir: PathBuf,
 
     /// What to print: lines for people, JSON lines, comma-separated values, or nothing (decodes only, to measure)
-    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = false)]
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: OutputFormat,
 
     /// What times count from: absolute is UTC, relative the first event of the recording, delta the event shown before,
@@ -101,7 +101,8 @@ enum TimeKind {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let trace = Trace::open(&args.dir)?;
     let start = start_if_needed(args, &trace);
-    let moment = |moment: Option<Moment>, default: i64| moment.map_or(default, |moment| moment.resolve(start));
+    let moment =
+        |moment: Option<Moment>, default: i64| moment.map_or(default, |moment| moment.resolve(start));
     let range = Range { from: moment(args.from, i64::MIN), to: moment(args.to, i64::MAX) };
     let globs = |patterns: &[String]| patterns.iter().map(|p| Glob::new(p)).collect::<Vec<_>>();
     let selection = Selection::new(&trace, &globs(&args.provider), &globs(&args.event), &args.tid);
@@ -109,7 +110,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let out = io::stdout();
     match args.format {
         OutputFormat::Text => {
-            let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+            let colour =
+                out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
             print(args, &trace, range, &selection, &mut Text::new(&trace, style, colour))
         }
         OutputFormat::Json => print(args, &trace, range, &selection, &mut Json::new(&trace, style)),
@@ -149,7 +151,7 @@ fn print<F: Format>(
         outcome => outcome.context("cannot write the events to stdout")?,
     };
     let broken = cmd::tell(&[trace.problems(), events.problems()]);
-    tell_loss(&outcome);
+    tell_loss(&outcome, trace.lost());
     if broken {
         return Ok(cmd::FAILED.into());
     }
@@ -160,13 +162,18 @@ fn print<F: Format>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A trace that lost events says so everywhere that it is shown.
-fn tell_loss(outcome: &Outcome) {
-    if outcome.lost > 0 {
-        eprintln!("mote: the tracer lost {} events; `mote report` says why", outcome.lost);
+/// A trace that lost events says so everywhere that it is shown. The journal may know of more than the packets that were
+/// read.
+fn tell_loss(outcome: &Outcome, journal: u64) {
+    let lost = outcome.lost.max(journal);
+    if lost > 0 {
+        eprintln!("mote: the tracer lost {lost} events; `mote report` says why");
     }
     if outcome.lost_packets > 0 {
-        eprintln!("mote: {} packets are missing; a flight recorder overwrites old ones", outcome.lost_packets);
+        eprintln!(
+            "mote: {} packets are missing; a flight recorder overwrites old ones",
+            outcome.lost_packets
+        );
     }
 }
 
@@ -178,7 +185,10 @@ fn tell_nothing(args: &Args, trace: &Trace, selection: &Selection) {
     } else if trace.streams().is_empty() {
         writeln!(err, "mote: {dir} has metadata, but no stream files")
     } else {
-        writeln!(err, "mote: no event of {dir} was selected; try without --from, --to, --event, --provider, --tid")
+        writeln!(
+            err,
+            "mote: no event of {dir} was selected; try without --from, --to, --event, --provider, --tid"
+        )
     };
     // Nobody left to tell.
     let _ = told;

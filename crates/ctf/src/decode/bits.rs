@@ -1,13 +1,14 @@
 //! Loads of fixed-size fields.
 //!
-//! Little-endian fields fill bytes from the least significant bit, big-endian ones from the most significant, so
-//! both are one load, shifted left until the field's top bit is bit 63, then right.
+//! Little-endian fields fill bytes from the least significant bit, big-endian ones from the most
+//! significant, so both are one load, shifted left until the field's top bit is bit 63, then right.
 
 use super::program::{Kind, Scalar};
 use crate::value::Slot;
 
 impl Scalar {
-    /// The value in `window`, the bytes from the run's base; 0 if they are too few, which the run's check excludes.
+    /// The value in `window`, the bytes from the run's base; 0 if they are too few, which the run's check
+    /// excludes.
     #[inline(always)]
     pub(crate) fn load(self, window: &[u8]) -> Slot {
         self.value(self.load_unsigned(window))
@@ -63,7 +64,11 @@ pub(crate) fn read(bytes: &[u8], at: u64, size: u32, big: bool, kind: Kind) -> S
     let inside = (at % 8) as u32;
     let top = match rest.first_chunk::<8>() {
         Some(first) if inside + size <= 64 => {
-            if big { u64::from_be_bytes(*first) << inside } else { u64::from_le_bytes(*first) << (64 - inside - size) }
+            if big {
+                u64::from_be_bytes(*first) << inside
+            } else {
+                u64::from_le_bytes(*first) << (64 - inside - size)
+            }
         }
         _ => wide(rest, inside, size, big),
     };
@@ -79,7 +84,11 @@ pub(crate) fn read(bytes: &[u8], at: u64, size: u32, big: bool, kind: Kind) -> S
 /// The field's bits at the top of the word, also where it spans nine bytes or the data end soon.
 fn wide(rest: &[u8], inside: u32, size: u32, big: bool) -> u64 {
     let bytes: [u8; 16] = first_bytes(rest);
-    let top = if big { u128::from_be_bytes(bytes) << inside } else { u128::from_le_bytes(bytes) << (128 - inside - size) };
+    let top = if big {
+        u128::from_be_bytes(bytes) << inside
+    } else {
+        u128::from_le_bytes(bytes) << (128 - inside - size)
+    };
     (top >> 64) as u64
 }
 
@@ -118,9 +127,17 @@ mod tests {
             for at in 0..(24 * 8 - u64::from(size)) {
                 for big in [false, true] {
                     let expected = slow(&bytes, at, size, big);
-                    assert_eq!(read(&bytes, at, size, big, Kind::Unsigned), Slot::new(Tag::U64, expected), "{at} {size} {big}");
+                    assert_eq!(
+                        read(&bytes, at, size, big, Kind::Unsigned),
+                        Slot::new(Tag::U64, expected),
+                        "{at} {size} {big}"
+                    );
                     let signed = ((expected << (64 - size)) as i64) >> (64 - size);
-                    assert_eq!(read(&bytes, at, size, big, Kind::Signed), Slot::new(Tag::I64, signed.cast_unsigned()), "{at} {size} {big}");
+                    assert_eq!(
+                        read(&bytes, at, size, big, Kind::Signed),
+                        Slot::new(Tag::I64, signed.cast_unsigned()),
+                        "{at} {size} {big}"
+                    );
                 }
             }
         }
@@ -128,7 +145,13 @@ mod tests {
 
     #[test]
     fn half_floats() {
-        for (raw, value) in [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (1, 2.0_f64.powi(-24)), (0x7c00, f64::INFINITY)] {
+        for (raw, value) in [
+            (0x3c00, 1.0),
+            (0xc000, -2.0),
+            (0x7bff, 65504.0),
+            (1, 2.0_f64.powi(-24)),
+            (0x7c00, f64::INFINITY),
+        ] {
             assert_eq!(half(raw), value);
         }
     }

@@ -3,7 +3,8 @@
 use super::program::{Bits, Choice, Count, Effect, Kind, Op, Program, Run, Scalar};
 use crate::error::{MAX_DEPTH, MetadataError, MetadataFault};
 use crate::model::{
-    ArrayClass, ByteOrder, FieldClass, FieldRef, IntClass, IntCoding, Length, Range, Roles, Scope, StructClass,
+    ArrayClass, ByteOrder, FieldClass, FieldRef, IntClass, IntCoding, Length, Range, Roles, Scope,
+    StructClass,
 };
 use crate::value::Tag;
 use std::collections::BTreeMap;
@@ -50,7 +51,8 @@ impl OpenRun {
     /// The run, its two commonest effects in places of their own if there is one of each.
     fn finish(mut self) -> Run {
         let mut take = |wanted: fn(&Effect) -> bool| {
-            let places: Vec<usize> = (0..self.effects.len()).filter(|i| wanted(&self.effects[*i].1)).collect();
+            let places: Vec<usize> =
+                (0..self.effects.len()).filter(|i| wanted(&self.effects[*i].1)).collect();
             let [place] = places[..] else { return None };
             let field = *self.fields.get(self.effects[place].0 as usize)?;
             (field.tag == Tag::U64).then(|| (field, self.effects.remove(place).1))
@@ -245,8 +247,9 @@ impl<'a> Compiler<'a> {
                 self.size += usize::try_from(n).unwrap_or(0);
             }
             (_, Some(field)) if field.align >= 8 && field.size.is_multiple_of(field.align) => {
-                let scalar = place(field, 0).unwrap_or_else(|| unreachable!("a scalar of whole bytes fits a load"));
-                self.simple(Op::Scalars { length, scalar, stride: field.size / 8 });
+                if let Some(scalar) = place(field, 0) {
+                    self.simple(Op::Scalars { length, scalar, stride: field.size / 8 });
+                }
             }
             _ => {
                 let body = self.body(&class.element)?;
@@ -407,10 +410,10 @@ fn place(field: Fixed, at: u64) -> Option<Scalar> {
 fn plain_scalar(class: &FieldClass) -> Checked<Option<Fixed>> {
     let kind = |int: &IntClass| if int.signed { Kind::Signed } else { Kind::Unsigned };
     Ok(match class {
-        FieldClass::Int(int) | FieldClass::Enum(crate::model::EnumClass { int, .. }) => (int.coding == IntCoding::Fixed
-            && (1..=64).contains(&int.size)
-            && int.align.is_power_of_two())
-        .then(|| Fixed { size: int.size, align: int.align, order: int.byte_order, kind: kind(int) }),
+        FieldClass::Int(int) | FieldClass::Enum(crate::model::EnumClass { int, .. }) => {
+            (int.coding == IntCoding::Fixed && (1..=64).contains(&int.size) && int.align.is_power_of_two())
+                .then(|| Fixed { size: int.size, align: int.align, order: int.byte_order, kind: kind(int) })
+        }
         FieldClass::Float(c) if c.align.is_power_of_two() => {
             Some(Fixed { size: c.size, align: c.align, order: c.byte_order, kind: float_kind(c.size)? })
         }
@@ -421,8 +424,20 @@ fn plain_scalar(class: &FieldClass) -> Checked<Option<Fixed>> {
 /// Least number of bits that a field can take.
 fn min_bits(class: &FieldClass) -> u64 {
     match class {
-        FieldClass::Int(int) => if int.coding == IntCoding::Leb128 { 8 } else { u64::from(int.size) },
-        FieldClass::Enum(c) => if c.int.coding == IntCoding::Leb128 { 8 } else { u64::from(c.int.size) },
+        FieldClass::Int(int) => {
+            if int.coding == IntCoding::Leb128 {
+                8
+            } else {
+                u64::from(int.size)
+            }
+        }
+        FieldClass::Enum(c) => {
+            if c.int.coding == IntCoding::Leb128 {
+                8
+            } else {
+                u64::from(c.int.size)
+            }
+        }
         FieldClass::Float(c) => c.size.into(),
         FieldClass::Bool(c) => c.size.into(),
         FieldClass::BitMap(c) => c.size.into(),

@@ -1,19 +1,21 @@
 //! The cursor: state of decoding one data stream, from packet to packet and event to event.
 
 use super::machine::{Input, Machine};
+use super::slots::Slots;
 use super::{Event, MAX_VALUES, PacketHeader};
 use crate::error::{DecodeError, DecodeFault};
 use crate::model::StructClass;
 use crate::schema::{EventPlan, Schema, StreamPlan};
-use crate::value::{Fields, Slot};
+use crate::value::Fields;
 
 /// What a scope that is not there looks like.
 static NOTHING: StructClass = StructClass { members: Vec::new(), min_align: 1 };
 
 /// The state of decoding one data stream: position, clock, and the current event's values.
 ///
-/// Keep one per stream file and use it for all its packets, in order: the clock goes on from packet to packet where
-/// packets carry no time. It owns no bytes; give the same packet to every call between two `begin`s.
+/// Keep one per stream file and use it for all its packets, in order: the clock goes on from packet to
+/// packet where packets carry no time. It owns no bytes; give the same packet to every call between two
+/// `begin`s.
 #[derive(Debug, Default)]
 pub struct Cursor {
     machine: Machine,
@@ -21,11 +23,16 @@ pub struct Cursor {
     /// Position, bits.
     at: u64,
     /// Values of the packet's header and, from `context_begin`, context.
-    packet_slots: Vec<Slot>,
+    packet_slots: Slots,
     context_begin: usize,
+    /// End of the packet's content, bits; [`UNKNOWN`] if only the data's end tells.
+    content: u64,
     /// Index of the current event's class.
     event: usize,
 }
+
+/// The content ends with the data.
+const UNKNOWN: u64 = u64::MAX;
 
 /// What the cursor points to.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +56,8 @@ impl Cursor {
     /// Begins a packet: decodes header and context from `prefix`, the packet's first bytes or all of it.
     ///
     /// # Errors
-    /// [`DecodeFault::Truncated`] if `prefix` is too short: call again with more. Other faults are the packet's.
+    /// [`DecodeFault::Truncated`] if `prefix` is too short: call again with more. Other faults are the
+    /// packet's.
     pub fn begin(&mut self, schema: &Schema, prefix: &[u8]) -> Result<PacketHeader, DecodeError> {
         let clock = self.machine.clock;
         let begun = self.begin_packet(schema, prefix);
@@ -71,8 +79,10 @@ impl Cursor {
         }
         self.context_begin = self.machine.slots.len();
         let id = self.machine.stream_class.unwrap_or(schema.default_stream);
-        let stream = schema.stream_index(id).ok_or(DecodeError { kind: DecodeFault::UnknownStream(id), bit: 0 })?;
-        let plan = schema.streams.get(stream).ok_or(DecodeError { kind: DecodeFault::UnknownStream(id), bit: 0 })?;
+        let stream =
+            schema.stream_index(id).ok_or(DecodeError { kind: DecodeFault::UnknownStream(id), bit: 0 })?;
+        let plan =
+            schema.streams.get(stream).ok_or(DecodeError { kind: DecodeFault::UnknownStream(id), bit: 0 })?;
         self.at = self.machine.run(&plan.packet_context, input, at)?;
         std::mem::swap(&mut self.packet_slots, &mut self.machine.slots);
         self.check_header(stream, plan)
@@ -86,6 +96,7 @@ impl Cursor {
         header.timestamp_begin = plan.has_begin.then_some(self.machine.clock);
         header.packet_bits = header.packet_bits.or(header.content_bits);
         let content = header.content_bits.or(header.packet_bits);
+        self.content = content.unwrap_or(UNKNOWN);
         let good = match (content, header.packet_bits) {
             (Some(content), Some(packet)) => {
                 packet.is_multiple_of(8) && packet > 0 && content <= packet && self.at <= content
@@ -118,7 +129,7 @@ impl Cursor {
         range: std::ops::Range<usize>,
         bytes: &'a [u8],
     ) -> Fields<'a> {
-        match (class, self.packet_slots.get(range)) {
+        match (class, self.packet_slots.as_slice().get(range)) {
             (Some(class), Some(slots)) if self.state != State::Idle => Fields { class, slots, bytes },
             _ => Fields { class: &NOTHING, slots: &[], bytes },
         }
@@ -150,19 +161,21 @@ impl Cursor {
         };
         let input = self.input(packet)?;
         if begin >= input.end {
-            let header = &self.machine.header;
-            let whole = header.content_bits.or(header.packet_bits).is_none_or(|content| content <= input.end);
-            let cut = DecodeError { kind: DecodeFault::Truncated, bit: begin };
-            return if whole { Ok(false) } else { Err(cut) };
+            let cut = input.cut && self.content != UNKNOWN;
+            return if cut {
+                Err(DecodeError { kind: DecodeFault::Truncated, bit: begin })
+            } else {
+                Ok(false)
+            };
         }
         self.machine.start_event(schema.packet_registers);
-        let body = self.machine.execute(&plan.event_header, input, begin)?;
+        let body = self.machine.header(&plan.event_header, input, begin)?;
         self.machine.ends[0] = self.machine.slots.len() as u32;
         let id = self.machine.event_class.unwrap_or(plan.default_event);
         let unknown = DecodeError { kind: DecodeFault::UnknownEvent(id), bit: begin };
         self.event = plan.event_index(id).ok_or(unknown)?;
         let event = plan.events.get(self.event).ok_or(unknown)?;
-        self.at = self.machine.execute(&event.body, input, body)?;
+        self.at = self.machine.body(&event.body, input, body)?;
         self.note_ends(event);
         if self.at == begin {
             return Err(DecodeError { kind: DecodeFault::EmptyEvent, bit: begin });
@@ -185,14 +198,11 @@ impl Cursor {
     #[inline]
     fn input<'a>(&self, packet: &'a [u8]) -> Result<Input<'a>, DecodeError> {
         let available = readable(packet)?;
-        let header = &self.machine.header;
-        Ok(match header.content_bits.or(header.packet_bits) {
-            Some(content) if content <= available => Input { bytes: packet, end: content, cut: false },
-            _ => Input { bytes: packet, end: available, cut: true },
-        })
+        Ok(Input { bytes: packet, end: self.content.min(available), cut: self.content > available })
     }
 
-    /// Clock of the current event in raw cycles, of the packet's beginning before the first; 0 without a clock.
+    /// Clock of the current event in raw cycles, of the packet's beginning before the first; 0 without a
+    /// clock.
     #[must_use]
     #[inline]
     pub fn timestamp(&self) -> u64 {
@@ -208,9 +218,10 @@ impl Cursor {
         }
         let stream = schema.trace().streams.get(self.machine.header.stream)?;
         let class = stream.events.get(self.event)?;
+        let slots = self.machine.slots.as_slice();
         let scope = |class: Option<&'a StructClass>, from: u32, to: u32| Fields {
             class: class.unwrap_or(&NOTHING),
-            slots: self.machine.slots.get(from as usize..to as usize).unwrap_or(&[]),
+            slots: slots.get(from as usize..to as usize).unwrap_or(&[]),
             bytes: packet,
         };
         let [header, common, specific, payload] = self.machine.ends;

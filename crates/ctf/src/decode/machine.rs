@@ -2,6 +2,7 @@
 
 use super::bits;
 use super::program::{Bits, Body, Choice, Count, Effect, Kind, Op, Run};
+use super::slots::Slots;
 use super::{MAX_VALUES, PacketHeader};
 use crate::error::{DecodeError, DecodeFault};
 use crate::value::{Slot, Tag};
@@ -13,7 +14,7 @@ pub(crate) const SCOPES: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
     /// Values of the scopes being decoded.
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Slots,
     /// Ends of scopes in `slots`.
     pub(crate) ends: [u32; SCOPES],
     /// Lengths and selectors.
@@ -46,7 +47,10 @@ impl Input<'_> {
     /// The error of a field at `at` that goes beyond the end.
     #[cold]
     fn error(&self, at: u64) -> DecodeError {
-        DecodeError { kind: if self.cut { DecodeFault::Truncated } else { DecodeFault::BeyondContent }, bit: at }
+        DecodeError {
+            kind: if self.cut { DecodeFault::Truncated } else { DecodeFault::BeyondContent },
+            bit: at,
+        }
     }
 
     /// `at` moved by `bits`, unless that is beyond the end.
@@ -97,7 +101,10 @@ impl Machine {
                     let stride = *stride as usize;
                     let rest = input.rest(at);
                     let span = rest.get(..count as usize * stride).unwrap_or(rest);
-                    self.slots.extend(span.chunks_exact(stride).map(|chunk| scalar.load_tail(chunk)));
+                    let slots = self.slots.grab(span.len() / stride);
+                    for (slot, chunk) in slots.iter_mut().zip(span.chunks_exact(stride)) {
+                        *slot = scalar.load_tail(chunk);
+                    }
                     at + span.len() as u64 * 8
                 }
                 Op::Variant { selector, options } => self.variant(input, at, *selector, options)?,
@@ -118,53 +125,91 @@ impl Machine {
         Ok(at)
     }
 
-    /// Runs a scope's or event's program.
+    /// Runs the program of an event header.
     #[inline(always)]
-    pub(crate) fn execute(&mut self, body: &Body, input: Input<'_>, at: u64) -> Position {
+    pub(crate) fn header(&mut self, body: &Body, input: Input<'_>, at: u64) -> Position {
         match body {
-            Body::Run(run) => self.fields(run, input, at),
+            Body::Run(run) => match self.load(run, input, at) {
+                Some((next, window)) => {
+                    self.note(run, window);
+                    Ok(next)
+                }
+                None => self.tail(run, input, at),
+            },
             Body::Ops(ops) => self.run(ops, input, at),
         }
     }
 
+    /// Runs the program of an event's contexts and payload, where nothing but the values matters.
     #[inline(always)]
+    pub(crate) fn body(&mut self, body: &Body, input: Input<'_>, at: u64) -> Position {
+        match body {
+            Body::Run(run) => match self.load(run, input, at) {
+                Some((next, _)) => Ok(next),
+                None => self.tail(run, input, at),
+            },
+            Body::Ops(ops) => self.run(ops, input, at),
+        }
+    }
+
     fn fields(&mut self, run: &Run, input: Input<'_>, at: u64) -> Position {
+        let first = self.slots.len();
+        let next = match self.load(run, input, at) {
+            Some((next, window)) => {
+                self.note(run, window);
+                next
+            }
+            None => self.tail(run, input, at)?,
+        };
+        for (index, effect) in &run.effects {
+            if let Some(slot) = self.slots.as_slice().get(first + *index as usize) {
+                self.effect(*effect, *slot, at)?;
+            }
+        }
+        Ok(next)
+    }
+
+    /// Stores the values of a run, if its window lies in the content; answers where the run ends.
+    #[inline(always)]
+    fn load<'a>(&mut self, run: &Run, input: Input<'a>, at: u64) -> Option<(u64, &'a [u8])> {
         let base = at.wrapping_add(run.align - 1) & !(run.align - 1);
         let next = base.wrapping_add(run.bits);
-        if next > input.end || base < at {
-            return Err(input.error(at));
-        }
         let byte = (base / 8) as usize;
-        let first = self.slots.len();
-        let tail;
-        let window = match input.bytes.get(byte..byte + run.window) {
-            Some(window) => window,
-            None => {
-                tail = Self::padded(input.bytes.get(byte..).unwrap_or(&[]), run.window);
-                &tail
-            }
-        };
-        self.slots.extend(run.fields.iter().map(|field| field.load(window)));
+        let window = input.bytes.get(byte..byte + run.window)?;
+        if next > input.end {
+            return None;
+        }
+        for (slot, field) in self.slots.grab(run.fields.len()).iter_mut().zip(&run.fields) {
+            *slot = field.load(window);
+        }
+        Some((next, window))
+    }
+
+    /// Event class and clock of a run.
+    #[inline(always)]
+    fn note(&mut self, run: &Run, window: &[u8]) {
         if let Some(field) = run.event_class {
             self.event_class = Some(field.load_unsigned(window));
         }
         if let Some((field, bits)) = run.clock {
             self.clock = extend(self.clock, field.load_unsigned(window), bits);
         }
-        for (index, effect) in &run.effects {
-            if let Some(slot) = self.slots.get(first + *index as usize) {
-                self.effect(*effect, *slot, base)?;
-            }
-        }
-        Ok(next)
     }
 
-    /// A copy of the last bytes of the data, long enough for 8-byte loads. Once a packet at most, if it has no padding.
+    /// A run at the end of the data, where 8-byte loads would go beyond it: from a copy with zeros behind.
+    /// Or an error.
     #[cold]
-    fn padded(rest: &[u8], window: usize) -> Vec<u8> {
-        let mut copy = rest.to_vec();
-        copy.resize(window, 0);
-        copy
+    #[inline(never)]
+    fn tail(&mut self, run: &Run, input: Input<'_>, at: u64) -> Position {
+        let base = input.align(at, run.align)?;
+        let next = input.advance(base, run.bits)?;
+        let mut copy = input.bytes.get((base / 8) as usize..).unwrap_or(&[]).to_vec();
+        copy.resize(run.window, 0);
+        let copied = Input { bytes: &copy, end: run.bits, cut: true };
+        if let Some((_, window)) = self.load(run, copied, 0) {
+            self.note(run, window);
+        }
+        Ok(next)
     }
 
     fn bits(&mut self, field: &Bits, input: Input<'_>, at: u64) -> Position {
@@ -248,7 +293,13 @@ impl Machine {
     }
 
     /// Checks an array's length against the bits left, and notes it if it is dynamic.
-    fn begin_array(&mut self, input: Input<'_>, at: u64, length: Count, min_bits: u64) -> Result<(u64, u64), DecodeError> {
+    fn begin_array(
+        &mut self,
+        input: Input<'_>,
+        at: u64,
+        length: Count,
+        min_bits: u64,
+    ) -> Result<(u64, u64), DecodeError> {
         let count = self.count(length, at)?;
         let bad = DecodeError { kind: DecodeFault::BadLength(count), bit: at };
         if count.checked_mul(min_bits).is_none_or(|bits| bits > input.end - at) {

@@ -1,13 +1,14 @@
 //! Decoding of packets and events.
 //!
-//! [`compile`] turns field classes to [`program`]s once; [`machine`] runs them, [`bits`] loads their fields. A
-//! [`Cursor`] holds the state of one stream between calls.
+//! `compile` turns field classes to `program`s once; `machine` runs them, `bits` loads their
+//! fields. A [`Cursor`] holds the state of one stream between calls.
 
 pub(crate) mod bits;
 pub(crate) mod compile;
 mod cursor;
 pub(crate) mod machine;
 pub(crate) mod program;
+mod slots;
 
 use crate::error::DecodeError;
 use crate::model::{EventClass, StreamClass};

@@ -1,15 +1,16 @@
 //! Programs: what a scope of a packet or event is compiled to.
 //!
-//! Neighbouring fixed-size fields at known distances become one [`Run`], decoded with one bounds check. Everything
-//! else is an operation of its own. [`super::compile`] makes programs, [`super::machine`] runs them.
+//! Neighbouring fixed-size fields at known distances become one [`Run`], decoded with one bounds check.
+//! Everything else is an operation of its own. [`super::compile`] makes programs, [`super::machine`] runs
+//! them.
 
 use crate::value::Tag;
 
 /// A program.
 pub(crate) type Program = Box<[Op]>;
 
-/// A program of which the commonest kind, one run alone, lies in place: fewer loads stand between one event's position
-/// and the next one's.
+/// A program of which the commonest kind, one run alone, lies in place: fewer loads stand between one
+/// event's position and the next one's.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Body {
     Run(Run),
@@ -20,7 +21,7 @@ impl From<Program> for Body {
     fn from(program: Program) -> Body {
         match <Box<[Op; 1]>>::try_from(program) {
             Ok(single) => match *single {
-                [Op::Run(run)] => Body::Run(run),
+                [Op::Run(run)] if run.effects.is_empty() => Body::Run(run),
                 ops => Body::Ops(Box::new(ops)),
             },
             Err(program) => Body::Ops(program),
@@ -145,7 +146,9 @@ pub(crate) enum Effect {
     /// Keeps it as a length or selector.
     Save(u16),
     /// It is the low `bits` of the clock.
-    Clock { bits: u32 },
+    Clock {
+        bits: u32,
+    },
     EventClass,
     Magic,
     StreamClass,
@@ -154,6 +157,8 @@ pub(crate) enum Effect {
     PacketBits,
     SequenceNumber,
     Discarded,
-    EndClock { bits: u32 },
+    EndClock {
+        bits: u32,
+    },
     Cpu,
 }

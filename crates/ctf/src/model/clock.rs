@@ -113,7 +113,8 @@ impl ClockScale {
         }
     }
 
-    /// Nanoseconds from the clock's origin to `cycles`, rounded down; saturates at the ends of `i64` (the year 2262).
+    /// Nanoseconds from the clock's origin to `cycles`, rounded down; saturates at the ends of `i64` (the
+    /// year 2262).
     ///
     /// # Cost
     /// About two nanoseconds.
@@ -135,7 +136,8 @@ impl ClockScale {
     /// `n * 10^9 / frequency`, rounded down.
     #[inline]
     fn quotient(&self, n: u64) -> i128 {
-        // With n < 2^shift the estimate is at most 1 too small; n is larger only for slow clocks far from their zero.
+        // With n < 2^shift the estimate is at most 1 too small; n is larger only for slow clocks far from
+        // their zero.
         if (self.shift < 64 && n >> self.shift != 0) || self.frequency >> 62 != 0 {
             return i128::from(n) * i128::from(NANOS) / i128::from(self.frequency);
         }
@@ -155,7 +157,12 @@ mod tests {
         let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
         for frequency in [1, 3, 999, 32_768, 2_400_000_123, NANOS, NANOS + 1, u64::MAX / 3, u64::MAX] {
             for offset in [0, 1, 12_345_678_901, u64::MAX] {
-                let clock = ClockClass { frequency, offset_seconds: -7, offset_cycles: offset, ..ClockClass::default() };
+                let clock = ClockClass {
+                    frequency,
+                    offset_seconds: -7,
+                    offset_cycles: offset,
+                    ..ClockClass::default()
+                };
                 let scale = clock.scale();
                 for i in 0..2000 {
                     seed ^= seed << 13;
@@ -164,7 +171,11 @@ mod tests {
                     let cycles = if i == 0 { u64::MAX } else { seed >> (i % 64) };
                     let exact = clock.to_nanos(cycles);
                     let clamped = i64::try_from(exact).unwrap_or(i64::MAX);
-                    assert_eq!(scale.to_nanos(cycles), clamped, "{cycles} at {frequency} Hz, offset {offset}");
+                    assert_eq!(
+                        scale.to_nanos(cycles),
+                        clamped,
+                        "{cycles} at {frequency} Hz, offset {offset}"
+                    );
                 }
             }
         }

@@ -504,8 +504,12 @@ impl FieldClass {
 
     /// An enumeration over `int`, with labels for single values.
     #[must_use]
-    pub fn enumeration<L: Into<String>>(int: IntClass, labels: impl IntoIterator<Item = (L, i64)>) -> FieldClass {
-        let mapping = |(label, value): (L, i64)| Mapping { label: label.into(), ranges: vec![Range::one(value)] };
+    pub fn enumeration<L: Into<String>>(
+        int: IntClass,
+        labels: impl IntoIterator<Item = (L, i64)>,
+    ) -> FieldClass {
+        let mapping =
+            |(label, value): (L, i64)| Mapping { label: label.into(), ranges: vec![Range::one(value)] };
         FieldClass::Enum(EnumClass { int, mappings: labels.into_iter().map(mapping).collect() })
     }
 

@@ -1,9 +1,9 @@
 //! What a trace looks like, in one vocabulary for CTF 1.8 and CTF 2.
 //!
 //! A [`TraceClass`] owns clocks and stream classes; a [`StreamClass`] owns event classes; each of these
-//! describes its scopes with [`StructClass`]es. It is plain data: build it by hand (the recorder does), read it with
-//! [`crate::read::metadata`], print it with [`crate::write::tsdl`] or [`crate::write::json`]. Nothing in it
-//! is checked until [`crate::Schema::new`] compiles it for decoding.
+//! describes its scopes with [`StructClass`]es. It is plain data: build it by hand (the recorder does),
+//! read it with [`crate::read::metadata`], print it with [`crate::write::tsdl`] or [`crate::write::json`].
+//! Nothing in it is checked until [`crate::Schema::new`] compiles it for decoding.
 //!
 //! Names are the ones a person sees: the one leading underscore that CTF 1.8 producers put before
 //! identifiers is removed on reading and put back on writing.
@@ -13,9 +13,9 @@ mod field;
 
 pub use clock::{ClockClass, ClockScale, Origin};
 pub use field::{
-    ArrayClass, Base, BitMapClass, BlobClass, BoolClass, ByteOrder, Encoding, EnumClass, FieldClass, FieldRef,
-    FloatClass, IntClass, IntCoding, Length, Mapping, Member, OptionClass, OptionalClass, Range, Roles, Scope,
-    StringClass, StructClass, TextClass, VariantClass,
+    ArrayClass, Base, BitMapClass, BlobClass, BoolClass, ByteOrder, Encoding, EnumClass, FieldClass,
+    FieldRef, FloatClass, IntClass, IntCoding, Length, Mapping, Member, OptionClass, OptionalClass, Range,
+    Roles, Scope, StringClass, StructClass, TextClass, VariantClass,
 };
 
 /// A whole trace: everything that its metadata says.

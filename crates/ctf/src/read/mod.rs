@@ -1,7 +1,7 @@
 //! Metadata of either version to a [`TraceClass`].
 //!
-//! [`packets`] takes the text of CTF 1.8 metadata out of its packets, [`tsdl`] parses that text, [`json`] the fragments
-//! of CTF 2.
+//! `packets` takes the text of CTF 1.8 metadata out of its packets, `tsdl` parses that text, `json`
+//! the fragments of CTF 2.
 
 pub(crate) mod json;
 mod packets;

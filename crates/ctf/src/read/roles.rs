@@ -74,7 +74,9 @@ fn infer_event_header(class: &mut StructClass) {
 fn infer_event_field(name: &str, class: &mut FieldClass) {
     match class {
         FieldClass::Struct(class) => infer_event_header(class),
-        FieldClass::Variant(class) => class.options.iter_mut().for_each(|o| infer_event_field(&o.name, &mut o.class)),
+        FieldClass::Variant(class) => {
+            class.options.iter_mut().for_each(|o| infer_event_field(&o.name, &mut o.class))
+        }
         class => {
             if let Some(int) = int_mut(class) {
                 if int.clock.is_some() {
@@ -104,7 +106,8 @@ fn field_clock(class: &FieldClass) -> Option<usize> {
 
 /// A UUID in its usual text form, with or without hyphens.
 pub(crate) fn parse_uuid(text: &str) -> Option<[u8; 16]> {
-    let digits: Vec<u32> = text.chars().filter(|c| *c != '-').map(|c| c.to_digit(16)).collect::<Option<_>>()?;
+    let digits: Vec<u32> =
+        text.chars().filter(|c| *c != '-').map(|c| c.to_digit(16)).collect::<Option<_>>()?;
     let mut uuid = [0; 16];
     if digits.len() != 32 {
         return None;

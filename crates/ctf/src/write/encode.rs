@@ -97,12 +97,16 @@ impl BitWriter {
 
 /// Writes a structure from its values in preorder, in the form in which [`crate::Fields::values`] gives them.
 ///
-/// A dynamic array takes its number of elements from its `Count`; that the length field before it says the same is the
-/// caller's part.
+/// A dynamic array takes its number of elements from its `Count`; that the length field before it says the
+/// same is the caller's part.
 ///
 /// # Errors
 /// Values that do not fit the class.
-pub fn encode_struct(class: &StructClass, values: &[Value<'_>], out: &mut BitWriter) -> Result<(), EncodeError> {
+pub fn encode_struct(
+    class: &StructClass,
+    values: &[Value<'_>],
+    out: &mut BitWriter,
+) -> Result<(), EncodeError> {
     let mut encoder = Encoder { values: values.iter(), out };
     encoder.structure(class)?;
     if encoder.values.len() == 0 { Ok(()) } else { Err(EncodeError::LeftOver) }
@@ -132,7 +136,9 @@ impl<'a> Encoder<'a, '_> {
         match (class, self.next()?) {
             (FieldClass::Int(int), value) => self.integer(int, value),
             (FieldClass::Enum(class), value) => self.integer(&class.int, value),
-            (FieldClass::Bool(c), Value::Bool(value)) => self.fixed(u64::from(value), c.size, c.align, c.byte_order),
+            (FieldClass::Bool(c), Value::Bool(value)) => {
+                self.fixed(u64::from(value), c.size, c.align, c.byte_order)
+            }
             (FieldClass::BitMap(c), Value::U64(value)) => self.fixed(value, c.size, c.align, c.byte_order),
             (FieldClass::Float(c), Value::F64(value)) => {
                 self.fixed(float_bits(value, c.size), c.size, c.align, c.byte_order)
@@ -233,7 +239,8 @@ fn half_bits(value: f64) -> u64 {
     }
     let exponent = (magnitude.log2().floor()).clamp(-14.0, 15.0) as i32;
     let steps = (magnitude / 2.0_f64.powi(exponent - 10)).round_ties_even() as u64;
-    // Normal numbers have 1024 to 2047 steps; 2048 steps carry into the exponent, fewer than 1024 are subnormal.
+    // Normal numbers have 1024 to 2047 steps; 2048 steps carry into the exponent, fewer than 1024 are
+    // subnormal.
     sign | (((exponent + 14) as u64) * 1024 + steps)
 }
 
@@ -255,9 +262,15 @@ mod tests {
 
     #[test]
     fn half_floats() {
-        for (value, bits) in
-            [(1.0, 0x3c00), (-2.0, 0xc000), (65504.0, 0x7bff), (65519.0, 0x7bff), (1e9, 0x7c00), (2.0_f64.powi(-24), 1), (0.0, 0)]
-        {
+        for (value, bits) in [
+            (1.0, 0x3c00),
+            (-2.0, 0xc000),
+            (65504.0, 0x7bff),
+            (65519.0, 0x7bff),
+            (1e9, 0x7c00),
+            (2.0_f64.powi(-24), 1),
+            (0.0, 0),
+        ] {
             assert_eq!(half_bits(value), bits, "{value}");
         }
     }
@@ -267,7 +280,10 @@ mod tests {
         let class = StructClass::new([("a", FieldClass::uint(8)), ("b", FieldClass::string())]);
         let mut out = BitWriter::new();
         assert_eq!(encode_struct(&class, &[Value::U64(1)], &mut out), Err(EncodeError::Missing));
-        assert_eq!(encode_struct(&class, &[Value::I64(1), Value::Str(b"")], &mut out), Err(EncodeError::Mismatch));
+        assert_eq!(
+            encode_struct(&class, &[Value::I64(1), Value::Str(b"")], &mut out),
+            Err(EncodeError::Mismatch)
+        );
         let three = [Value::U64(1), Value::Str(b""), Value::U64(1)];
         assert_eq!(encode_struct(&class, &three, &mut out), Err(EncodeError::LeftOver));
     }

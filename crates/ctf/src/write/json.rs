@@ -1,8 +1,8 @@
 //! Prints a trace class as CTF 2 metadata fragments (CTF2-SPEC-2.0 section 5).
 
 use crate::model::{
-    ArrayClass, Base, BlobClass, ByteOrder, ClockClass, Encoding, EnvValue, EventClass, FieldClass, FieldRef, IntClass,
-    IntCoding, Length, Mapping, Origin, Range, Roles, StreamClass, StructClass, TraceClass,
+    ArrayClass, Base, BlobClass, ByteOrder, ClockClass, Encoding, EnvValue, EventClass, FieldClass, FieldRef,
+    IntClass, IntCoding, Length, Mapping, Origin, Range, Roles, StreamClass, StructClass, TraceClass,
 };
 use crate::read::json::RECORD_SEPARATOR;
 use crate::read::json::classes::{ORIGINS, ROLES};
@@ -177,7 +177,9 @@ fn field(class: &FieldClass) -> Value {
         FieldClass::Enum(class) => integer(&class.int, &class.mappings),
         FieldClass::Float(c) => fixed("fixed-length-floating-point-number", c.size, c.align, c.byte_order),
         FieldClass::Bool(c) => fixed("fixed-length-boolean", c.size, c.align, c.byte_order),
-        FieldClass::BitMap(c) if c.flags.is_empty() => fixed("fixed-length-bit-array", c.size, c.align, c.byte_order),
+        FieldClass::BitMap(c) if c.flags.is_empty() => {
+            fixed("fixed-length-bit-array", c.size, c.align, c.byte_order)
+        }
         FieldClass::BitMap(c) => {
             let mut value = fixed("fixed-length-bit-map", c.size, c.align, c.byte_order);
             value.insert("flags".into(), mappings(&c.flags));
@@ -241,7 +243,9 @@ fn fixed(kind: &str, size: u32, align: u32, order: ByteOrder) -> Object {
 
 fn integer(int: &IntClass, names: &[Mapping]) -> Object {
     let mut value = match (int.coding, int.signed) {
-        (IntCoding::Fixed, false) => fixed("fixed-length-unsigned-integer", int.size, int.align, int.byte_order),
+        (IntCoding::Fixed, false) => {
+            fixed("fixed-length-unsigned-integer", int.size, int.align, int.byte_order)
+        }
         (IntCoding::Fixed, true) => fixed("fixed-length-signed-integer", int.size, int.align, int.byte_order),
         (IntCoding::Leb128, false) => object("variable-length-unsigned-integer"),
         (IntCoding::Leb128, true) => object("variable-length-signed-integer"),
@@ -260,7 +264,8 @@ fn integer(int: &IntClass, names: &[Mapping]) -> Object {
 }
 
 fn put_roles(value: &mut Object, roles: Roles) {
-    let names: Vec<&str> = ROLES.iter().filter(|(_, role)| roles.contains(*role)).map(|(name, _)| *name).collect();
+    let names: Vec<&str> =
+        ROLES.iter().filter(|(_, role)| roles.contains(*role)).map(|(name, _)| *name).collect();
     if !names.is_empty() {
         value.insert("roles".into(), json!(names));
     }
@@ -321,6 +326,8 @@ fn mappings(mappings: &[Mapping]) -> Value {
 }
 
 fn ranges(ranges: &[Range]) -> Value {
-    let bound = |value: i128| i64::try_from(value).map_or_else(|_| json!(u64::try_from(value).unwrap_or(u64::MAX)), |v| json!(v));
+    let bound = |value: i128| {
+        i64::try_from(value).map_or_else(|_| json!(u64::try_from(value).unwrap_or(u64::MAX)), |v| json!(v))
+    };
     ranges.iter().map(|range| json!([bound(range.lower), bound(range.upper)])).collect()
 }

@@ -2,8 +2,8 @@
 
 use super::WriteError;
 use crate::model::{
-    ArrayClass, Base, Encoding, EnumClass, FieldClass, FieldRef, IntClass, IntCoding, Length, Mapping, OptionClass,
-    Range, Roles, Scope, StreamClass, StructClass, TraceClass, VariantClass,
+    ArrayClass, Base, Encoding, EnumClass, FieldClass, FieldRef, IntClass, IntCoding, Length, Mapping,
+    OptionClass, Range, Roles, Scope, StreamClass, StructClass, TraceClass, VariantClass,
 };
 
 type Lowered<T> = Result<T, WriteError>;
@@ -22,9 +22,10 @@ pub(super) fn lower(trace: &TraceClass) -> Lowered<TraceClass> {
     }
     for stream in &mut trace.streams {
         let mut renames = header_renames.clone();
-        for (scope, class) in
-            [(Scope::PacketContext, &mut stream.packet_context), (Scope::EventHeader, &mut stream.event_header)]
-        {
+        for (scope, class) in [
+            (Scope::PacketContext, &mut stream.packet_context),
+            (Scope::EventHeader, &mut stream.event_header),
+        ] {
             if let Some(class) = class {
                 rename(class, scope, &mut Vec::new(), &mut renames);
             }
@@ -82,7 +83,8 @@ fn roles_of(class: &FieldClass) -> Roles {
 fn rename(class: &mut StructClass, scope: Scope, path: &mut Vec<String>, renames: &mut Renames) {
     for member in &mut class.members {
         path.push(member.name.clone());
-        if let Some(name) = reserved_name(roles_of(&member.class), scope).filter(|name| *name != member.name) {
+        if let Some(name) = reserved_name(roles_of(&member.class), scope).filter(|name| *name != member.name)
+        {
             renames.push((FieldRef { scope, path: path.clone() }, name));
             member.name = name.to_owned();
         }
@@ -155,7 +157,10 @@ fn simplify(class: &mut FieldClass) -> Lowered<()> {
         FieldClass::Bool(c) => {
             let int = IntClass { align: c.align, byte_order: c.byte_order, ..IntClass::new(c.size, false) };
             let most = int_limits(&int).upper;
-            let mapping = |label: &str, lower, upper| Mapping { label: label.into(), ranges: vec![Range { lower, upper }] };
+            let mapping = |label: &str, lower, upper| Mapping {
+                label: label.into(),
+                ranges: vec![Range { lower, upper }],
+            };
             let mappings = vec![mapping("false", 0, 0), mapping("true", 1, most)];
             *class = FieldClass::Enum(EnumClass { int, mappings });
         }
@@ -181,7 +186,11 @@ fn simplify(class: &mut FieldClass) -> Lowered<()> {
         FieldClass::Variant(c) => c.options.iter_mut().try_for_each(|option| simplify(&mut option.class))?,
         FieldClass::Optional(c) => {
             simplify(&mut c.class)?;
-            let present = if c.ranges.is_empty() { vec![Range { lower: 1, upper: i128::MAX }] } else { c.ranges.clone() };
+            let present = if c.ranges.is_empty() {
+                vec![Range { lower: 1, upper: i128::MAX }]
+            } else {
+                c.ranges.clone()
+            };
             let nothing = FieldClass::Struct(StructClass::default());
             let options = vec![
                 OptionClass { name: "none".into(), ranges: complement(&present), class: nothing },
@@ -253,7 +262,12 @@ fn label_selectors(trace: &mut TraceClass) {
 }
 
 /// The structure of `scope` as seen from an event of a stream.
-fn root(trace: &mut TraceClass, stream: usize, event: Option<usize>, scope: Scope) -> Option<&mut StructClass> {
+fn root(
+    trace: &mut TraceClass,
+    stream: usize,
+    event: Option<usize>,
+    scope: Scope,
+) -> Option<&mut StructClass> {
     if scope == Scope::PacketHeader {
         return trace.packet_header.as_mut();
     }
@@ -292,7 +306,8 @@ fn collect(class: &FieldClass, found: &mut Vec<(FieldRef, Options)>) {
         FieldClass::Struct(c) => c.members.iter().for_each(|member| collect(&member.class, found)),
         FieldClass::Array(c) => collect(&c.element, found),
         FieldClass::Variant(c) => {
-            let options = c.options.iter().map(|option| (option.name.clone(), option.ranges.clone())).collect();
+            let options =
+                c.options.iter().map(|option| (option.name.clone(), option.ranges.clone())).collect();
             found.push((c.selector.clone(), options));
             c.options.iter().for_each(|option| collect(&option.class, found));
         }
@@ -348,7 +363,9 @@ fn label_options(selector: &mut EnumClass, options: &mut Options) {
             *range = Range { lower: range.lower.max(limits.lower), upper: range.upper.min(limits.upper) };
         }
         // A label with an underscore is the same name to a person, if CTF 1.8 metadata is where it came from.
-        let same = |label: &str| label.strip_prefix('_').unwrap_or(label) == name && super::tsdl::is_identifier(label);
+        let same = |label: &str| {
+            label.strip_prefix('_').unwrap_or(label) == name && super::tsdl::is_identifier(label)
+        };
         let known = selector.mappings.iter().find(|m| m.ranges == *ranges && same(&m.label));
         let mut label = match known {
             Some(mapping) => mapping.label.clone(),

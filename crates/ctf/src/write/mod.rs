@@ -1,8 +1,8 @@
 //! Metadata from the model, in both versions.
 //!
-//! CTF 2 says everything that the model holds. For CTF 1.8, [`lower`] first replaces what it lacks (truth values, blobs,
-//! optionals, plain integers as selectors) by what it has, without a change to the layout of the data; [`tsdl`] then
-//! only prints. Mirrors [`crate::read`].
+//! CTF 2 says everything that the model holds. For CTF 1.8, `lower` first replaces what it lacks (truth
+//! values, blobs, optionals, plain integers as selectors) by what it has, without a change to the layout of
+//! the data; `tsdl` then only prints. Mirrors [`crate::read`].
 
 pub mod encode;
 mod json;
@@ -23,18 +23,20 @@ pub enum WriteError {
 
 /// The metadata of a CTF 1.8 trace, as plain text.
 ///
-/// Member names of contexts and payloads get an underscore in front, as LTTng writes them, so that none is a keyword.
-/// Truth values become enumerations of `false` and `true`, blobs arrays of bytes in base 16, optionals variants.
+/// Member names of contexts and payloads get an underscore in front, as LTTng writes them, so that none is
+/// a keyword. Truth values become enumerations of `false` and `true`, blobs arrays of bytes in base 16,
+/// optionals variants.
 ///
 /// # Errors
-/// Field classes that CTF 1.8 cannot express: variable-length integers, UTF-16 and UTF-32 texts, minimum alignments of
-/// arrays.
+/// Field classes that CTF 1.8 cannot express: variable-length integers, UTF-16 and UTF-32 texts, minimum
+/// alignments of arrays.
 pub fn tsdl(trace: &TraceClass) -> Result<String, WriteError> {
     let lowered = lower::lower(trace)?;
     Ok(tsdl::print(&lowered))
 }
 
-/// The metadata of a CTF 2 trace: a sequence of JSON fragments, one a line, each after a record separator (RFC 7464).
+/// The metadata of a CTF 2 trace: a sequence of JSON fragments, one a line, each after a record separator
+/// (RFC 7464).
 #[must_use]
 pub fn json(trace: &TraceClass) -> String {
     json::print(trace)

@@ -1,22 +1,53 @@
 //! Prints a lowered trace class as TSDL, in the shape that LTTng gives it.
 
 use crate::model::{
-    Base, ByteOrder, ClockClass, EnumClass, EnvValue, EventClass, FieldClass, FieldRef, FloatClass, IntClass, Length,
-    Origin, Scope, StreamClass, StructClass, TraceClass, VariantClass,
+    Base, ByteOrder, ClockClass, EnumClass, EnvValue, EventClass, FieldClass, FieldRef, FloatClass, IntClass,
+    Length, Origin, Scope, StreamClass, StructClass, TraceClass, VariantClass,
 };
 use crate::read::roles::format_uuid;
 use std::fmt::Write;
 
 /// Words that cannot be names.
 const KEYWORDS: [&str; 28] = [
-    "align", "callsite", "char", "clock", "const", "double", "enum", "env", "event", "fields", "float",
-    "floating_point", "int", "integer", "long", "short", "signed", "stream", "string", "struct", "trace", "typealias",
-    "typedef", "unsigned", "variant", "void", "_Bool", "_Complex",
+    "align",
+    "callsite",
+    "char",
+    "clock",
+    "const",
+    "double",
+    "enum",
+    "env",
+    "event",
+    "fields",
+    "float",
+    "floating_point",
+    "int",
+    "integer",
+    "long",
+    "short",
+    "signed",
+    "stream",
+    "string",
+    "struct",
+    "trace",
+    "typealias",
+    "typedef",
+    "unsigned",
+    "variant",
+    "void",
+    "_Bool",
+    "_Complex",
 ];
 
 /// The metadata text of a trace class that CTF 1.8 can express.
 pub(super) fn print(trace: &TraceClass) -> String {
-    let mut printer = Printer { out: String::from("/* CTF 1.8 */\n\n"), indent: 0, trace, scope: Scope::Payload, around: vec![] };
+    let mut printer = Printer {
+        out: String::from("/* CTF 1.8 */\n\n"),
+        indent: 0,
+        trace,
+        scope: Scope::Payload,
+        around: vec![],
+    };
     printer.trace();
     printer.environment();
     trace.clocks.iter().for_each(|clock| printer.clock(clock));
@@ -272,7 +303,11 @@ impl<'a> Printer<'a> {
 
     fn byte_order(&mut self, order: ByteOrder) {
         if order != self.trace.byte_order {
-            self.out.push_str(if order == ByteOrder::Big { " byte_order = be;" } else { " byte_order = le;" });
+            self.out.push_str(if order == ByteOrder::Big {
+                " byte_order = be;"
+            } else {
+                " byte_order = le;"
+            });
         }
     }
 
@@ -339,7 +374,8 @@ impl<'a> Printer<'a> {
         let level = self.around.iter().rposition(holds)?;
         let rest = target.path.get(self.around[level].path.len()..)?;
         let first = rest.first()?;
-        let seen = |around: &Around<'_>| around.class.members[..around.before].iter().any(|m| m.name == *first);
+        let seen =
+            |around: &Around<'_>| around.class.members[..around.before].iter().any(|m| m.name == *first);
         let hidden = self.around[level + 1..].iter().any(seen);
         let names = rest.iter().map(|name| emitted(name, self.scope));
         (seen(&self.around[level]) && !hidden).then(|| names.collect::<Vec<_>>().join("."))

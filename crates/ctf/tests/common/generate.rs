@@ -23,7 +23,14 @@ pub struct Generator {
     names: usize,
 }
 
-const TEXTS: [&[u8]; 6] = [b"", b"a", b"hello world", b"\xc3\xa9t\xc3\xa9", b"tab\there \"quoted\" \\", b"0123456789abcdef0123456789abcdef"];
+const TEXTS: [&[u8]; 6] = [
+    b"",
+    b"a",
+    b"hello world",
+    b"\xc3\xa9t\xc3\xa9",
+    b"tab\there \"quoted\" \\",
+    b"0123456789abcdef0123456789abcdef",
+];
 
 impl Generator {
     pub fn new(seed: u64, ctf1: bool) -> Generator {
@@ -38,11 +45,18 @@ impl Generator {
     fn int(&mut self) -> IntClass {
         let byte_sized = self.random.below(3) > 0;
         // babeltrace2 2.0.4 prints negative numbers of 61 to 63 bits in base 16 as 0 (it shifts by 64).
-        let size = if byte_sized { [8, 16, 32, 64][self.random.below(4)] } else { 1 + self.random.below(60) as u32 };
-        let align = if byte_sized { [8, 8, 16, 32][self.random.below(4)] } else { [1, 1, 2, 8][self.random.below(4)] };
+        let size =
+            if byte_sized { [8, 16, 32, 64][self.random.below(4)] } else { 1 + self.random.below(60) as u32 };
+        let align = if byte_sized {
+            [8, 8, 16, 32][self.random.below(4)]
+        } else {
+            [1, 1, 2, 8][self.random.below(4)]
+        };
         let signed = self.random.below(2) == 0;
-        let base = [Base::Decimal, Base::Decimal, Base::Hexadecimal, Base::Octal, Base::Binary][self.random.below(5)];
-        let coding = if !self.ctf1 && self.random.below(6) == 0 { IntCoding::Leb128 } else { IntCoding::Fixed };
+        let base = [Base::Decimal, Base::Decimal, Base::Hexadecimal, Base::Octal, Base::Binary]
+            [self.random.below(5)];
+        let coding =
+            if !self.ctf1 && self.random.below(6) == 0 { IntCoding::Leb128 } else { IntCoding::Fixed };
         let mut int = IntClass { align, base, coding, byte_order: self.order, ..IntClass::new(size, signed) };
         if coding == IntCoding::Leb128 {
             (int.size, int.align, int.byte_order) = (64, 8, ByteOrder::Little);
@@ -68,11 +82,20 @@ impl Generator {
                 FieldClass::enumeration(int, [("zero", 0), ("one", 1), ("also one", 1)])
             }
             3 => FieldClass::string(),
-            4 => FieldClass::Float(FloatClass { size: [32, 64][self.random.below(2)], align: 8, byte_order: self.order }),
+            4 => FieldClass::Float(FloatClass {
+                size: [32, 64][self.random.below(2)],
+                align: 8,
+                byte_order: self.order,
+            }),
             5 if !self.ctf1 => match self.random.below(3) {
                 0 => FieldClass::bool(),
                 1 => FieldClass::blob(Length::Static(self.random.below(5) as u64)),
-                _ => FieldClass::BitMap(BitMapClass { size: 7, align: 1, byte_order: self.order, flags: vec![] }),
+                _ => FieldClass::BitMap(BitMapClass {
+                    size: 7,
+                    align: 1,
+                    byte_order: self.order,
+                    flags: vec![],
+                }),
             },
             5 => FieldClass::text(Length::Static(1 + self.random.below(40) as u64)),
             6 | 7 => {
@@ -80,7 +103,10 @@ impl Generator {
                 for _ in 0..self.random.below(4) {
                     self.member(&mut inner, scope, path, depth - 1);
                 }
-                FieldClass::Struct(StructClass { members: inner, min_align: [1, 1, 8, 32][self.random.below(4)] })
+                FieldClass::Struct(StructClass {
+                    members: inner,
+                    min_align: [1, 1, 8, 32][self.random.below(4)],
+                })
             }
             8 => {
                 let element = self.element(scope, path, depth);
@@ -94,7 +120,11 @@ impl Generator {
             10 if !self.ctf1 && self.random.below(2) == 0 => {
                 let selector = self.referenced(members, path, scope, false, Choice::OneOf(vec![0, 1, 5]));
                 let class = Box::new(self.element(scope, path, depth));
-                FieldClass::Optional(OptionalClass { selector, ranges: vec![Range { lower: 1, upper: 3 }], class })
+                FieldClass::Optional(OptionalClass {
+                    selector,
+                    ranges: vec![Range { lower: 1, upper: 3 }],
+                    class,
+                })
             }
             _ => {
                 let selector = self.referenced(members, path, scope, true, Choice::OneOf(vec![0, 1]));
@@ -125,7 +155,11 @@ impl Generator {
         let name = self.name();
         let mut target = path[..path.len() - 1].to_vec();
         target.push(name.clone());
-        let class = if labelled { FieldClass::enumeration(int, [("zero", 0), ("one", 1)]) } else { FieldClass::Int(int) };
+        let class = if labelled {
+            FieldClass::enumeration(int, [("zero", 0), ("one", 1)])
+        } else {
+            FieldClass::Int(int)
+        };
         members.push(Member { name, class });
         let target = FieldRef { scope, path: target };
         self.choices.insert(target.clone(), choice);
@@ -186,7 +220,8 @@ impl Generator {
                 id,
                 name: format!("test:event {id}"),
                 log_level: Some(LogLevel(id as i64)),
-                specific_context: (self.random.below(3) == 0).then(|| self.structure(Scope::SpecificContext, 3)),
+                specific_context: (self.random.below(3) == 0)
+                    .then(|| self.structure(Scope::SpecificContext, 3)),
                 payload: Some(self.structure(Scope::Payload, 6)),
                 ..EventClass::default()
             });
@@ -238,10 +273,42 @@ impl Generator {
                 let mut values = Vec::new();
                 let mut chosen = HashMap::new();
                 for member in &class.members {
-                    self.values(&member.class, scope, &mut vec![member.name.clone()], &mut chosen, &mut values);
+                    self.values(
+                        &member.class,
+                        scope,
+                        &mut vec![member.name.clone()],
+                        &mut chosen,
+                        &mut values,
+                    );
                 }
                 encode_struct(class, &values, out).unwrap();
             }
+        }
+    }
+
+    /// A value of a class that is neither an integer nor made of others.
+    fn leaf(&mut self, class: &FieldClass) -> Value<'static> {
+        match class {
+            FieldClass::Float(c) => {
+                let value = (self.random.next() as f64 / 1e15).trunc() / 8.0;
+                Value::F64(if c.size == 64 { value } else { f64::from(value as f32) })
+            }
+            FieldClass::Bool(_) => Value::Bool(self.random.below(2) == 0),
+            FieldClass::BitMap(c) => Value::U64(self.random.next() >> (64 - c.size)),
+            FieldClass::String(_) => {
+                // babeltrace2 2.0.4 shows an empty text as that field's text in the event before: none in
+                // CTF 1.8.
+                let first = usize::from(self.ctf1);
+                Value::Str(TEXTS[first + self.random.below(TEXTS.len() - first)])
+            }
+            FieldClass::Text(TextClass { length: Length::Static(most), .. }) => {
+                let text = TEXTS[1 + self.random.below(TEXTS.len() - 1)];
+                Value::Str(if text.len() as u64 <= *most { text } else { b"b" })
+            }
+            FieldClass::Blob(BlobClass { length: Length::Static(n), .. }) => {
+                Value::Bytes(&b"\x01\x02\x03\x04\x05"[..*n as usize])
+            }
+            _ => panic!("the generator knows this class elsewhere"),
         }
     }
 
@@ -271,26 +338,6 @@ impl Generator {
                     Value::U64(value.cast_unsigned() << drop >> drop)
                 });
             }
-            FieldClass::Float(c) => {
-                let value = (self.random.next() as f64 / 1e15).trunc() / 8.0;
-                out.push(Value::F64(if c.size == 64 { value } else { f64::from(value as f32) }));
-            }
-            FieldClass::Bool(_) => out.push(Value::Bool(self.random.below(2) == 0)),
-            FieldClass::BitMap(c) => out.push(Value::U64(self.random.next() >> (64 - c.size))),
-            FieldClass::String(_) => {
-                // babeltrace2 2.0.4 shows an empty text as that field's text in the event before: none in CTF 1.8.
-                let first = usize::from(self.ctf1);
-                out.push(Value::Str(TEXTS[first + self.random.below(TEXTS.len() - first)]));
-            }
-            FieldClass::Text(c) => {
-                let Length::Static(most) = c.length else { panic!("the generator makes static texts") };
-                let text = TEXTS[1 + self.random.below(TEXTS.len() - 1)];
-                out.push(Value::Str(if text.len() as u64 <= most { text } else { b"b" }));
-            }
-            FieldClass::Blob(c) => {
-                let Length::Static(n) = c.length else { panic!("the generator makes static blobs") };
-                out.push(Value::Bytes(&b"\x01\x02\x03\x04\x05"[..n as usize]));
-            }
             FieldClass::Struct(c) => {
                 for member in &c.members {
                     path.push(member.name.clone());
@@ -311,7 +358,8 @@ impl Generator {
             }
             FieldClass::Variant(c) => {
                 let value = chosen[&c.selector];
-                let index = c.options.iter().position(|o| o.ranges.iter().any(|r| r.contains(value.into()))).unwrap();
+                let index =
+                    c.options.iter().position(|o| o.ranges.iter().any(|r| r.contains(value.into()))).unwrap();
                 out.push(Value::Selected(index as u32));
                 self.values(&c.options[index].class, scope, path, chosen, out);
             }
@@ -322,6 +370,7 @@ impl Generator {
                     self.values(&c.class, scope, path, chosen, out);
                 }
             }
+            leaf => out.push(self.leaf(leaf)),
         }
     }
 }

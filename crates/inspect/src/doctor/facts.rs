@@ -5,6 +5,7 @@ use std::fs;
 /// Capabilities, by their bit (linux/capability.h).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Capability {
+    IpcLock = 14,
     SysPtrace = 19,
     SysAdmin = 21,
     Perfmon = 38,

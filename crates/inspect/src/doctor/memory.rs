@@ -1,7 +1,7 @@
 //! Where events go: shared memory, descriptors, the disk.
 
 use super::Finding;
-use super::facts::{size, soft_limit};
+use super::facts::{Capability, has, size, soft_limit};
 use mote_sys::{Result, fd::Fd, mem, trial};
 use std::ffi::CString;
 use std::fs;
@@ -48,6 +48,24 @@ pub(super) fn open_files() -> Finding {
             WHAT,
             format!("at most {most}"),
             "raise it (ulimit -n 1024) to record many processes",
+        ),
+    }
+}
+
+/// Memory that may be locked: mote's own buffers are not, but those of perf are.
+pub(super) fn locked() -> Finding {
+    const WHAT: &str = "locked memory";
+    // What perf_event_mlock_kb allows each user besides.
+    const FEW: u64 = 516 << 10;
+    match soft_limit("Max locked memory") {
+        None => Finding::ok(WHAT, "no limit"),
+        Some(most) if most >= FEW || has(Capability::IpcLock) => {
+            Finding::ok(WHAT, format!("at most {}", size(most)))
+        }
+        Some(most) => Finding::warn(
+            WHAT,
+            format!("at most {}", size(most)),
+            "for kernel events with large buffers raise it (ulimit -l unlimited); mote's own buffers are not locked",
         ),
     }
 }

@@ -77,6 +77,7 @@ pub fn machine(directory: &Path) -> Vec<Finding> {
         clock::agreement(),
         memory::memfd(),
         memory::open_files(),
+        memory::locked(),
         memory::limit(),
         memory::disk(directory),
         machine::cpus(),
@@ -96,7 +97,7 @@ mod tests {
     #[test]
     fn every_check_says_something_and_what_is_not_well_has_advice() {
         let all = machine(Path::new("."));
-        assert_eq!(all.len(), 16);
+        assert_eq!(all.len(), 17);
         for finding in all {
             assert!(!finding.found.is_empty(), "{finding:?}");
             assert_eq!(finding.advice.is_empty(), finding.verdict == Verdict::Ok, "{finding:?}");

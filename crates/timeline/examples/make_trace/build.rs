@@ -1,7 +1,8 @@
 //! Builds recordings as `mote record` leaves them, for tests and measurements.
 
 use mote_ctf::model::{
-    ClockClass, EnvValue, EventClass, FieldClass, IntClass, Length, Roles, StreamClass, StructClass, TraceClass,
+    ClockClass, EnvValue, EventClass, FieldClass, IntClass, Length, Roles, StreamClass, StructClass,
+    TraceClass,
 };
 use mote_journal::{ClockSample, Fact, Journal, Session, Summary};
 use mote_layout::packet::{CONTEXT_FIELDS, HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
@@ -34,7 +35,15 @@ pub(crate) struct Plan {
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan { events: 1000, streams: 2, step: 100, packet_bytes: 4096, lost: 0, text_every: 0, journal: true }
+        Plan {
+            events: 1000,
+            streams: 2,
+            step: 100,
+            packet_bytes: 4096,
+            lost: 0,
+            text_every: 0,
+            journal: true,
+        }
     }
 }
 
@@ -73,7 +82,9 @@ fn trace_class() -> TraceClass {
     context.extend(Cause::ALL.map(|cause| (format!("discarded_{}", cause.name()), FieldClass::uint(64))));
     let uint = |bits: u32, roles: Roles| FieldClass::Int(IntClass::new(bits, false).with_roles(roles));
     let uuid = match FieldClass::array(Length::Static(16), FieldClass::uint(8)) {
-        FieldClass::Array(class) => FieldClass::Array(mote_ctf::model::ArrayClass { roles: Roles::METADATA_UUID, ..class }),
+        FieldClass::Array(class) => {
+            FieldClass::Array(mote_ctf::model::ArrayClass { roles: Roles::METADATA_UUID, ..class })
+        }
         other => other,
     };
     let mut time = IntClass::new(record::TIME_BITS, false).with_clock(0).with_roles(Roles::TIMESTAMP);
@@ -122,7 +133,8 @@ fn event_classes() -> Vec<EventClass> {
 }
 
 /// The texts of `test:text`, in turn.
-pub(crate) const TEXTS: [&[u8]; 4] = [b"plain", b"with \"quotes\", commas\nand lines", b"\xff\xfe not UTF-8 \x1b[31m", b""];
+pub(crate) const TEXTS: [&[u8]; 4] =
+    [b"plain", b"with \"quotes\", commas\nand lines", b"\xff\xfe not UTF-8 \x1b[31m", b""];
 
 fn write_stream(to: &mut impl Write, plan: &Plan, stream: u32) -> io::Result<()> {
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(stream) << 40;
@@ -195,7 +207,12 @@ fn write_journal(dir: &Path, plan: &Plan) -> io::Result<()> {
         patterns: Vec::new(),
     }))?;
     for ticks in (0..=10).map(|n| n * 100_000_000) {
-        journal.note(&Fact::Clock(ClockSample { ticks, monotonic_ns: ticks, realtime_ns: EPOCH + ticks, error_ns: 20 }))?;
+        journal.note(&Fact::Clock(ClockSample {
+            ticks,
+            monotonic_ns: ticks,
+            realtime_ns: EPOCH + ticks,
+            error_ns: 20,
+        }))?;
     }
     for stream in 0..plan.streams {
         let name = format!("worker-{stream}");

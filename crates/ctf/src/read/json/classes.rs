@@ -6,9 +6,9 @@
 use super::{Object, Parsed, integer, number, text};
 use crate::error::{MAX_DEPTH, MetadataFault};
 use crate::model::{
-    ArrayClass, Base, BitMapClass, BlobClass, BoolClass, ByteOrder, Encoding, EnumClass, FieldClass, FieldRef,
-    FloatClass, IntClass, IntCoding, Length, Mapping, Member, OptionClass, OptionalClass, Range, Roles, Scope,
-    StringClass, StructClass, TextClass, VariantClass,
+    ArrayClass, Base, BitMapClass, BlobClass, BoolClass, ByteOrder, Encoding, EnumClass, FieldClass,
+    FieldRef, FloatClass, IntClass, IntCoding, Length, Mapping, Member, OptionClass, OptionalClass, Range,
+    Roles, Scope, StringClass, StructClass, TextClass, VariantClass,
 };
 use crate::read::MAX_CLASSES;
 use serde_json::Value;
@@ -38,7 +38,12 @@ impl ClassReader {
     }
 
     /// The root structure in property `name`.
-    pub(super) fn scope(&mut self, fragment: &Object, name: &'static str, scope: Scope) -> Parsed<Option<StructClass>> {
+    pub(super) fn scope(
+        &mut self,
+        fragment: &Object,
+        name: &'static str,
+        scope: Scope,
+    ) -> Parsed<Option<StructClass>> {
         let Some(value) = fragment.get(name) else { return Ok(None) };
         self.scope = Some(scope);
         self.path.clear();
@@ -64,7 +69,8 @@ impl ClassReader {
         }
         let class = match value {
             Value::String(name) => {
-                let class = self.aliases.get(name).cloned().ok_or(MetadataFault::Unknown("field class alias"))?;
+                let class =
+                    self.aliases.get(name).cloned().ok_or(MetadataFault::Unknown("field class alias"))?;
                 self.class(&class)?
             }
             Value::Object(object) => self.object(object)?,
@@ -131,14 +137,16 @@ impl ClassReader {
         let of_clock = Roles::TIMESTAMP.0 | Roles::PACKET_END_TIMESTAMP.0;
         int.clock = self.clock.filter(|_| int.roles.0 & of_clock != 0);
         let mappings = mappings(object, "mappings")?;
-        Ok(if mappings.is_empty() { FieldClass::Int(int) } else { FieldClass::Enum(EnumClass { int, mappings }) })
+        Ok(if mappings.is_empty() {
+            FieldClass::Int(int)
+        } else {
+            FieldClass::Enum(EnumClass { int, mappings })
+        })
     }
 
     fn structure(&mut self, object: &Object) -> Parsed<StructClass> {
-        let mut class = StructClass {
-            members: Vec::new(),
-            min_align: number(object, "minimum-alignment")?.unwrap_or(1),
-        };
+        let mut class =
+            StructClass { members: Vec::new(), min_align: number(object, "minimum-alignment")?.unwrap_or(1) };
         let Some(members) = object.get("member-classes") else { return Ok(class) };
         let mut names = std::collections::HashSet::new();
         for member in members.as_array().ok_or(MetadataFault::BadValue("member-classes"))? {
@@ -158,9 +166,12 @@ impl ClassReader {
     fn variant(&mut self, object: &Object) -> Parsed<FieldClass> {
         let selector = self.location(object, "selector-field-location")?;
         let mut options = Vec::new();
-        for option in object.get("options").and_then(Value::as_array).ok_or(MetadataFault::Missing("options"))? {
+        for option in
+            object.get("options").and_then(Value::as_array).ok_or(MetadataFault::Missing("options"))?
+        {
             let option = option.as_object().ok_or(MetadataFault::BadValue("options"))?;
-            let chosen = option.get("selector-field-ranges").ok_or(MetadataFault::Missing("selector-field-ranges"))?;
+            let chosen =
+                option.get("selector-field-ranges").ok_or(MetadataFault::Missing("selector-field-ranges"))?;
             options.push(OptionClass {
                 name: text(option, "name")?.unwrap_or_default(),
                 ranges: ranges(chosen)?,
@@ -177,10 +188,11 @@ impl ClassReader {
         }
     }
 
-    /// A field location: relative ones begin in the structure that holds the current field; `null` is its parent.
+    /// A field location: relative ones begin in the structure that holds the current field; `null` is its
+    /// parent.
     ///
-    /// Between two structures one inside the other there is always one member name, whatever arrays, options and
-    /// variants lie between, so the parent's path is one shorter.
+    /// Between two structures one inside the other there is always one member name, whatever arrays,
+    /// options and variants lie between, so the parent's path is one shorter.
     fn location(&self, object: &Object, name: &'static str) -> Parsed<FieldRef> {
         let location = object.get(name).and_then(Value::as_object).ok_or(MetadataFault::Missing(name))?;
         let steps = location.get("path").and_then(Value::as_array).ok_or(MetadataFault::Missing("path"))?;
@@ -281,7 +293,10 @@ fn roles(object: &Object) -> Parsed<Roles> {
 fn mappings(object: &Object, name: &'static str) -> Parsed<Vec<Mapping>> {
     let Some(mappings) = object.get(name) else { return Ok(Vec::new()) };
     let mappings = mappings.as_object().ok_or(MetadataFault::BadValue(name))?;
-    mappings.iter().map(|(label, value)| Ok(Mapping { label: label.clone(), ranges: ranges(value)? })).collect()
+    mappings
+        .iter()
+        .map(|(label, value)| Ok(Mapping { label: label.clone(), ranges: ranges(value)? }))
+        .collect()
 }
 
 /// `[[1, 2], [4, 4]]`
@@ -289,7 +304,8 @@ fn ranges(value: &Value) -> Parsed<Vec<Range>> {
     let bad = || MetadataFault::BadValue("integer range set");
     let range = |value: &Value| match value.as_array().map(Vec::as_slice) {
         Some([lower, upper]) => {
-            let range = Range { lower: integer(lower).ok_or_else(bad)?, upper: integer(upper).ok_or_else(bad)? };
+            let range =
+                Range { lower: integer(lower).ok_or_else(bad)?, upper: integer(upper).ok_or_else(bad)? };
             if range.lower <= range.upper { Ok(range) } else { Err(bad()) }
         }
         _ => Err(bad()),

@@ -1,14 +1,15 @@
 //! CTF 2 metadata: a sequence of JSON objects, "fragments" (CTF2-SPEC-2.0 section 5).
 //!
-//! This file reads fragments; [`classes`] reads the field classes in them. Record separators (RFC 7464) between
-//! fragments are allowed and not needed: LTTng writes none.
+//! This file reads fragments; [`classes`] reads the field classes in them. Record separators (RFC 7464)
+//! between fragments are allowed and not needed: LTTng writes none.
 
 pub(crate) mod classes;
 
 use super::{place, roles};
 use crate::error::{MetadataError, MetadataFault};
 use crate::model::{
-    ByteOrder, ClockClass, EnvValue, EventClass, FieldClass, LogLevel, Origin, Scope, StreamClass, StructClass, TraceClass,
+    ByteOrder, ClockClass, EnvValue, EventClass, FieldClass, LogLevel, Origin, Scope, StreamClass,
+    StructClass, TraceClass,
 };
 use classes::ClassReader;
 use serde_json::{Map, Value};
@@ -59,7 +60,11 @@ pub(super) fn parse(text: &str) -> Result<TraceClass, MetadataError> {
 fn json_fault(error: &serde_json::Error) -> MetadataError {
     let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let kind = if error.is_eof() { "the rest of a JSON object" } else { "JSON" };
-    MetadataError { kind: MetadataFault::Expected(kind), line: narrow(error.line()), column: narrow(error.column()) }
+    MetadataError {
+        kind: MetadataFault::Expected(kind),
+        line: narrow(error.line()),
+        column: narrow(error.column()),
+    }
 }
 
 impl Reader {
@@ -167,8 +172,16 @@ impl Reader {
             namespace: text(fragment, "namespace")?,
             uid: text(fragment, "uid")?,
             clock,
-            packet_context: self.classes.scope(fragment, "packet-context-field-class", Scope::PacketContext)?,
-            event_header: self.classes.scope(fragment, "event-record-header-field-class", Scope::EventHeader)?,
+            packet_context: self.classes.scope(
+                fragment,
+                "packet-context-field-class",
+                Scope::PacketContext,
+            )?,
+            event_header: self.classes.scope(
+                fragment,
+                "event-record-header-field-class",
+                Scope::EventHeader,
+            )?,
             common_context: self.classes.scope(
                 fragment,
                 "event-record-common-context-field-class",

@@ -41,7 +41,13 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, usize)>, MetadataErro
             b'\'' => character(rest).ok_or_else(|| place(text, at, MetadataFault::BadValue("character")))?,
             _ => match PUNCTUATION.into_iter().find(|p| rest.starts_with(p)) {
                 Some(p) => (Token::Punct(p), p.len()),
-                None => return Err(place(text, at, MetadataFault::Expected("TSDL, found a character that is no part of it"))),
+                None => {
+                    return Err(place(
+                        text,
+                        at,
+                        MetadataFault::Expected("TSDL, found a character that is no part of it"),
+                    ));
+                }
             },
         };
         found.push((token, at));

@@ -1,7 +1,7 @@
 //! TSDL, the metadata language of CTF 1.8: hand-written, one pass, types resolved as they are read.
 //!
-//! [`lexer`] makes tokens, [`parser`] holds the state, [`types`] reads type specifiers, this file reads the blocks
-//! (`trace`, `stream`...), [`resolve`] finds the targets of references when all blocks are there.
+//! [`lexer`] makes tokens, [`parser`] holds the state, [`types`] reads type specifiers, this file reads the
+//! blocks (`trace`, `stream`...), [`resolve`] finds the targets of references when all blocks are there.
 
 mod lexer;
 mod parser;
@@ -10,7 +10,9 @@ mod types;
 
 use super::roles;
 use crate::error::{MetadataError, MetadataFault};
-use crate::model::{ClockClass, EnvValue, EventClass, LogLevel, Origin, StreamClass, StructClass, TraceClass};
+use crate::model::{
+    ClockClass, EnvValue, EventClass, LogLevel, Origin, StreamClass, StructClass, TraceClass,
+};
 use lexer::Token;
 use parser::{Parsed, Parser, TypeScope, Value};
 
@@ -59,7 +61,11 @@ impl Reader<'_> {
                 "env" => self.block(Reader::environment)?,
                 "callsite" => self.block(|_, _, _| Ok(()))?,
                 _ if traces == 0 => return self.parser.fault(MetadataFault::NotMetadata),
-                _ => return self.parser.fault(MetadataFault::Expected("trace, stream, event, clock, env or callsite")),
+                _ => {
+                    return self
+                        .parser
+                        .fault(MetadataFault::Expected("trace, stream, event, clock, env or callsite"));
+                }
             }
         }
         match traces {
@@ -161,7 +167,9 @@ impl Reader<'_> {
                 ("id", Assigned::Value(v)) => event.id = reader.parser.number(v)?,
                 ("stream_id", Assigned::Value(v)) => stream = reader.parser.number(v)?,
                 ("name", Assigned::Value(v)) => event.name = reader.parser.word(v)?,
-                ("loglevel", Assigned::Value(v)) => event.log_level = Some(LogLevel(reader.parser.number(v)?)),
+                ("loglevel", Assigned::Value(v)) => {
+                    event.log_level = Some(LogLevel(reader.parser.number(v)?))
+                }
                 ("model.emf.uri", Assigned::Value(v)) => event.emf_uri = Some(reader.parser.word(v)?),
                 ("context", Assigned::Type(class)) => event.specific_context = Some(class),
                 ("fields", Assigned::Type(class)) => event.payload = Some(class),
@@ -176,7 +184,9 @@ impl Reader<'_> {
     fn clock(&mut self) -> Parsed<()> {
         let mut clock = ClockClass { origin: Origin::Unknown, name: String::new(), ..ClockClass::default() };
         self.block(|reader, name, assigned| {
-            let Assigned::Value(v) = assigned else { return reader.parser.fault_before(MetadataFault::Expected("=")) };
+            let Assigned::Value(v) = assigned else {
+                return reader.parser.fault_before(MetadataFault::Expected("="));
+            };
             let parser = &reader.parser;
             match name {
                 "name" => clock.name = parser.word(v)?,
@@ -212,7 +222,8 @@ impl Reader<'_> {
         self.clocks.resize(self.parser.clocks.len(), None);
         let clocks: Option<Vec<ClockClass>> = self.clocks.into_iter().collect();
         let mut trace = self.trace;
-        trace.clocks = clocks.ok_or(MetadataError::nowhere(MetadataFault::Unknown("clock of an integer's `map`")))?;
+        trace.clocks =
+            clocks.ok_or(MetadataError::nowhere(MetadataFault::Unknown("clock of an integer's `map`")))?;
         if trace.env_str("tracer_name").is_some_and(|name| name.starts_with("lttng")) {
             // LTTng's clocks say nothing and count from 1970.
             trace.clocks.iter_mut().for_each(|clock| clock.origin = Origin::UnixEpoch);
@@ -224,7 +235,10 @@ impl Reader<'_> {
             trace.streams.iter().enumerate().map(|(index, stream)| (stream.id, index)).collect();
         for (stream, event) in self.events {
             let place = places.get(&stream).and_then(|index| trace.streams.get_mut(*index));
-            place.ok_or(MetadataError::nowhere(MetadataFault::Unknown("stream of an event")))?.events.push(event);
+            place
+                .ok_or(MetadataError::nowhere(MetadataFault::Unknown("stream of an event")))?
+                .events
+                .push(event);
         }
         resolve::resolve(&mut trace)?;
         roles::infer(&mut trace);

@@ -221,7 +221,9 @@ fn native_order(tokens: &[(Token<'_>, usize)]) -> ByteOrder {
             (Token::Punct("}"), ..) => depth = depth.saturating_sub(1),
             (Token::Ident("trace"), Token::Punct("{"), _) if depth == 0 => in_trace = true,
             (Token::Ident(_), Token::Punct("{"), _) if depth == 0 => in_trace = false,
-            (Token::Ident("byte_order"), Token::Punct("="), Token::Ident(order)) if in_trace && depth == 1 => {
+            (Token::Ident("byte_order"), Token::Punct("="), Token::Ident(order))
+                if in_trace && depth == 1 =>
+            {
                 return if matches!(*order, "be" | "network") { ByteOrder::Big } else { ByteOrder::Little };
             }
             _ => {}

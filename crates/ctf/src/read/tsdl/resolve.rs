@@ -1,8 +1,8 @@
 //! Finds what lengths and selectors refer to (CTF 1.8 section 7.3.2).
 //!
-//! A reference begins with the name of a scope (`stream.event.header.v.id`), or its first name is looked up among the
-//! members before it in its own structure, then in the structures around, then in the scopes decoded before. A
-//! first walk finds all targets, a second one writes them down in the same order.
+//! A reference begins with the name of a scope (`stream.event.header.v.id`), or its first name is looked up
+//! among the members before it in its own structure, then in the structures around, then in the scopes
+//! decoded before. A first walk finds all targets, a second one writes them down in the same order.
 
 use super::types::shown_name;
 use crate::error::{MetadataError, MetadataFault};
@@ -130,7 +130,9 @@ impl<'a> Finder<'a> {
         let target = self.target(&class.selector.path)?;
         let root = self.context[target.scope as usize];
         let Some(selector) = root.and_then(|root| struct_enum(root, &target.path)) else {
-            return Err(MetadataError::nowhere(MetadataFault::Expected("an enumeration as a variant's selector")));
+            return Err(MetadataError::nowhere(MetadataFault::Expected(
+                "an enumeration as a variant's selector",
+            )));
         };
         let ranges = class.options.iter().map(|option| label_ranges(selector, option)).collect();
         self.found.push(Found { target, ranges });
@@ -138,12 +140,14 @@ impl<'a> Finder<'a> {
     }
 
     fn target(&self, written: &[String]) -> Resolved<FieldRef> {
-        let found = self.absolute(written).or_else(|| self.lexical(written)).or_else(|| self.dynamic(written));
+        let found =
+            self.absolute(written).or_else(|| self.lexical(written)).or_else(|| self.dynamic(written));
         found.ok_or(MetadataError::nowhere(MetadataFault::Unknown("length or selector field")))
     }
 
     fn absolute(&self, written: &[String]) -> Option<FieldRef> {
-        let names = |prefix: &[&str]| written.len() > prefix.len() && prefix.iter().zip(written).all(|(p, w)| p == w);
+        let names =
+            |prefix: &[&str]| written.len() > prefix.len() && prefix.iter().zip(written).all(|(p, w)| p == w);
         let (scope, prefix) = SCOPES.into_iter().find(|(_, prefix)| names(prefix))?;
         let path = integer_path(self.context[scope as usize]?, written.get(prefix.len()..)?)?;
         Some(FieldRef { scope, path })
@@ -153,7 +157,8 @@ impl<'a> Finder<'a> {
         self.around.iter().rev().find_map(|around| {
             let before = around.class.members.get(..around.before)?;
             before.iter().find(|member| Some(&member.name) == written.first())?;
-            let mut path: Vec<String> = self.path.get(..around.depth)?.iter().map(|n| (*n).to_owned()).collect();
+            let mut path: Vec<String> =
+                self.path.get(..around.depth)?.iter().map(|n| (*n).to_owned()).collect();
             path.extend(integer_path(around.class, written)?);
             Some(FieldRef { scope: self.scope, path })
         })

@@ -6,8 +6,8 @@ use super::lexer::Token;
 use super::parser::{Parsed, Parser, Value};
 use crate::error::MetadataFault;
 use crate::model::{
-    Base, ByteOrder, Encoding, EnumClass, FieldClass, FieldRef, FloatClass, IntClass, IntCoding, Length, Mapping,
-    Member, OptionClass, Range, Roles, Scope, StringClass, StructClass, TextClass, VariantClass,
+    Base, ByteOrder, Encoding, EnumClass, FieldClass, FieldRef, FloatClass, IntClass, IntCoding, Length,
+    Mapping, Member, OptionClass, Range, Roles, Scope, StringClass, StructClass, TextClass, VariantClass,
 };
 
 /// A member before its class is complete: what a declarator says.
@@ -92,7 +92,10 @@ impl Parser<'_> {
     }
 
     fn at_specifier(&self) -> bool {
-        matches!(self.peek_ident(), Some("integer" | "floating_point" | "string" | "enum" | "struct" | "variant"))
+        matches!(
+            self.peek_ident(),
+            Some("integer" | "floating_point" | "string" | "enum" | "struct" | "variant")
+        )
     }
 
     /// A type for `:=` of a scope.
@@ -204,7 +207,11 @@ impl Parser<'_> {
             (5, 11) => 16,
             (8, 24) => 32,
             (11, 53) => 64,
-            _ => return self.fault_before(MetadataFault::Unsupported("floating point number that is not IEEE 754 binary")),
+            _ => {
+                return self.fault_before(MetadataFault::Unsupported(
+                    "floating point number that is not IEEE 754 binary",
+                ));
+            }
         };
         Ok(float)
     }
@@ -240,9 +247,8 @@ impl Parser<'_> {
         if name.is_some() {
             self.skip();
         }
-        let container = self.take(":").then(|| {
-            if self.at_specifier() { self.specifier() } else { self.words_type("{") }
-        });
+        let container =
+            self.take(":").then(|| if self.at_specifier() { self.specifier() } else { self.words_type("{") });
         if !matches!(self.peek(), Token::Punct("{")) {
             let found = name.and_then(|name| self.find(|scope| scope.enums.get(name)));
             return found.map_or_else(|| self.fault_before(MetadataFault::Unknown("enumeration")), Ok);
@@ -362,7 +368,11 @@ impl Parser<'_> {
                 if p.at_alias_declaration() {
                     p.declaration()?;
                 } else {
-                    let option = |m: Member| OptionClass { name: shown_name(&m.name).to_owned(), ranges: Vec::new(), class: m.class };
+                    let option = |m: Member| OptionClass {
+                        name: shown_name(&m.name).to_owned(),
+                        ranges: Vec::new(),
+                        class: m.class,
+                    };
                     options.extend(p.fields()?.into_iter().map(option));
                 }
             }

@@ -1,0 +1,87 @@
+//! `torture`: everything that can befall a writer or a patched site, at once and for long, and a count of what went wrong.
+//!
+//! The cores are those of the tests of `mote-ring` and `mote-text`, which run them for a moment.
+
+mod ring;
+mod text;
+
+use crate::figures::Effort;
+use crate::figures::figure::Figure;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What one part of a torture has found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Finding {
+    /// `scenario/...`.
+    pub(crate) case: String,
+    /// Broken promises.
+    pub(crate) violations: u64,
+    /// What was checked: records read, passes through sites.
+    pub(crate) events: u64,
+    /// Records that were counted as lost; `None` where nothing can be lost.
+    pub(crate) lost_counted: Option<u64>,
+    /// More of it, for people.
+    pub(crate) details: String,
+    /// What the first violations were.
+    pub(crate) messages: Vec<String>,
+}
+
+/// Runs the torture `what` and prints a figure for each number. Fails when anything was violated.
+///
+/// # Errors
+/// There is none of this name.
+pub(crate) fn run(what: &str, effort: Effort, seconds: Option<u64>, json: bool) -> anyhow::Result<ExitCode> {
+    let usual = match effort {
+        Effort::Quick => 16,
+        Effort::Full => 60,
+    };
+    let length = Duration::from_secs(seconds.unwrap_or(usual).max(1));
+    let report = |finding: &Finding| print(&format!("torture {what}"), finding, json);
+    let sum = match what {
+        "ring" => ring::run(length, report),
+        "text" => text::run(length, report),
+        _ => anyhow::bail!("there is no torture '{what}'; try ring, text"),
+    };
+    print(&format!("torture {what}"), &sum, json);
+    Ok(if sum.violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print(bench: &str, finding: &Finding, json: bool) {
+    for message in &finding.messages {
+        eprintln!("{bench}: {message}");
+    }
+    if json {
+        for figure in figures(finding) {
+            println!("{}", figure.json(bench));
+        }
+        return;
+    }
+    let case = if finding.case.is_empty() { "all" } else { &finding.case };
+    let lost = finding.lost_counted.map_or(String::new(), |lost| format!(" {lost:>10} lost"));
+    println!(
+        "{bench:<12} {case:<32} {:>4} violations {:>10} events{lost}  {}",
+        finding.violations, finding.events, finding.details
+    );
+}
+
+/// The sum has the plain names, a part its own before them.
+fn figures(finding: &Finding) -> Vec<Figure> {
+    let name = |figure: &str| match finding.case.as_str() {
+        "" => figure.to_owned(),
+        case => format!("{case}/{figure}"),
+    };
+    let one = |figure: &str, value: u64| Figure::new(&name(figure), "count", &[value as f64]);
+    let mut figures = vec![one("violations", finding.violations), one("events", finding.events)];
+    figures.extend(finding.lost_counted.map(|lost| one("lost_counted", lost)));
+    figures
+}
+
+/// Adds up the parts.
+fn add(sum: &mut Finding, part: &Finding) {
+    sum.violations += part.violations;
+    sum.events += part.events;
+    if let Some(lost) = part.lost_counted {
+        *sum.lost_counted.get_or_insert(0) += lost;
+    }
+}

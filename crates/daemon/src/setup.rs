@@ -1,0 +1,82 @@
+//! What is made before a recording begins: the channel, and what is known of the session.
+
+use crate::describe::Frame;
+use crate::error::Error;
+use crate::options::{self, Options};
+use mote_clock::{Sample, Source};
+use mote_journal::Session;
+use mote_ring::reader::{Channel, MakeError};
+use mote_ring::{Clock, Geometry, Mode};
+
+/// Makes the session's channel, with memory for the CPUs that are online.
+pub(crate) fn channel(options: &Options, source: Source) -> Result<Channel, Error> {
+    let cpus = options::cpus();
+    let geometry = Geometry {
+        cpus,
+        shared: cpus.min(16),
+        sub_bits: options.buffers.sub_bits,
+        count_bits: options.buffers.count_bits,
+        mode: options.mode,
+        clock: if source == Source::Tsc { Clock::Tsc } else { Clock::Monotonic },
+    };
+    let online = std::thread::available_parallelism().map_or(1, |n| n.get() as u32).max(online_cpus());
+    Channel::make(geometry, 0..online.min(cpus)).map_err(|error| match error {
+        MakeError::Geometry(bad) => Error::Geometry(bad),
+        MakeError::System(why) => Error::Memory { bytes: geometry.ring_bytes() * u64::from(online), why },
+    })
+}
+
+fn online_cpus() -> u32 {
+    std::fs::read_dir("/sys/devices/system/cpu")
+        .map(|entries| {
+            let name = |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
+            let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
+            entries.filter_map(name).filter(is_cpu).count() as u32
+        })
+        .unwrap_or(1)
+}
+
+/// What the metadata says besides the events.
+pub(crate) fn frame(options: &Options, source: Source, first: &Sample) -> Frame {
+    Frame {
+        uuid: uuid(),
+        host: host(),
+        name: options.output.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        created: first.realtime_ns / 1_000_000_000,
+        clock: source.name(),
+    }
+}
+
+/// A random UUID (RFC 9562, version 4), from the kernel.
+fn uuid() -> [u8; 16] {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(16)).collect();
+    let mut uuid = [0; 16];
+    for (byte, pair) in uuid.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = (pair[0] << 4 | pair[1]) as u8;
+    }
+    uuid
+}
+
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// The journal's first line.
+pub(crate) fn session(options: &Options, frame: &Frame, geometry: Geometry, frequency: u64) -> Session {
+    let excluded = options.exclude.iter().map(|pattern| format!("!{pattern}"));
+    Session {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uuid: frame.uuid.iter().map(|byte| format!("{byte:02x}")).collect(),
+        host: frame.host.clone(),
+        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        mode: if options.mode == Mode::Discard { "discard" } else { "overwrite" }.to_owned(),
+        sub_bytes: geometry.sub_bytes(),
+        sub_count: geometry.sub_count(),
+        cpus: geometry.cpus,
+        clock: frame.clock.to_owned(),
+        frequency,
+        patterns: options.include.iter().cloned().chain(excluded).collect(),
+    }
+}
