@@ -90,7 +90,14 @@ impl Signals {
         let what = "handle signals";
         let fail = |errno: nix::Error| Error::Loop { what, why: errno.into() };
         let mut mask = SigSet::empty();
-        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGCHLD, Signal::SIGXFSZ] {
+        for signal in [
+            Signal::SIGINT,
+            Signal::SIGTERM,
+            Signal::SIGHUP,
+            Signal::SIGQUIT,
+            Signal::SIGCHLD,
+            Signal::SIGXFSZ,
+        ] {
             mask.add(signal);
         }
         let before = SigSet::thread_get_mask().map_err(fail)?;

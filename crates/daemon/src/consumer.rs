@@ -80,7 +80,8 @@ pub(crate) fn consume(
     let context = Context { directory, uuid, clock };
     let rings = 0..geometry.rings();
     let streams = rings.filter_map(|ring| Some(Stream::new(channel.reader(ring)?, ring, geometry.cpus)));
-    let mut consumer = Consumer { channel, shared, context, streams: streams.collect(), totals: Totals::default() };
+    let mut consumer =
+        Consumer { channel, shared, context, streams: streams.collect(), totals: Totals::default() };
     let overwrite = geometry.mode == mote_ring::Mode::Overwrite;
     let mut pause = PAUSE_MIN;
     let mut flushed = Instant::now();

@@ -129,10 +129,8 @@ fn event_class(id: u32, event: &Description<'_>) -> EventClass {
     for field in event.fields() {
         let counted = |element: FieldClass, members: &mut Vec<Member>| {
             let length = format!("{}_length", field.name);
-            let class = FieldClass::array(
-                Length::Dynamic(FieldRef::member(Scope::Payload, &length)),
-                element,
-            );
+            let class =
+                FieldClass::array(Length::Dynamic(FieldRef::member(Scope::Payload, &length)), element);
             members.push(Member { name: length, class: FieldClass::uint(16) });
             class
         };

@@ -1,8 +1,8 @@
 //! Which events there are, their ids, and which are wanted.
 
-use crate::pattern;
 use mote_layout::parse::{self, Description};
 use mote_layout::record::ID_MAX;
+use mote_pattern::{Pattern, near};
 use mote_wire::ID_ON;
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ pub(crate) struct Events {
     texts: Vec<Vec<u8>>,
     ids: HashMap<Vec<u8>, u32>,
     bytes: usize,
-    include: Vec<String>,
-    exclude: Vec<String>,
+    include: Vec<(String, Pattern)>,
+    exclude: Vec<(String, Pattern)>,
 }
 
 /// What became of an announced event.
@@ -35,7 +35,9 @@ pub(crate) enum Announced {
 impl Events {
     /// No events yet; those that match `include` (all, when empty) and not `exclude` are wanted.
     pub(crate) fn new(include: &[String], exclude: &[String]) -> Events {
-        Events { include: include.to_vec(), exclude: exclude.to_vec(), ..Events::default() }
+        let patterns =
+            |texts: &[String]| texts.iter().map(|text| (text.clone(), Pattern::new(text))).collect();
+        Events { include: patterns(include), exclude: patterns(exclude), ..Events::default() }
     }
 
     /// Takes in a description.
@@ -63,7 +65,7 @@ impl Events {
     }
 
     fn is_wanted(&self, event: &Description<'_>) -> bool {
-        let hit = |pattern: &String| pattern::matches(pattern, event.provider, event.name);
+        let hit = |(_, pattern): &(String, Pattern)| pattern.matches(event.provider, event.name);
         (self.include.is_empty() || self.include.iter().any(hit)) && !self.exclude.iter().any(hit)
     }
 
@@ -80,13 +82,13 @@ impl Events {
     /// The patterns that match no event so far, each with the near names that there are.
     pub(crate) fn unmatched(&self) -> Vec<(String, Vec<String>)> {
         let names: Vec<String> = self.iter().map(|(_, e)| format!("{}:{}", e.provider, e.name)).collect();
-        let misses = self.include.iter().chain(&self.exclude).filter(|pattern| {
-            !self.iter().any(|(_, event)| pattern::matches(pattern, event.provider, event.name))
+        let misses = self.include.iter().chain(&self.exclude).filter(|(_, pattern)| {
+            !self.iter().any(|(_, event)| pattern.matches(event.provider, event.name))
         });
         misses
-            .map(|pattern| {
-                let near = pattern::near(pattern, names.iter().map(String::as_str));
-                (pattern.clone(), near.into_iter().map(str::to_owned).collect())
+            .map(|(text, _)| {
+                let near = near(text, names.iter().map(String::as_str));
+                (text.clone(), near.into_iter().map(str::to_owned).collect())
             })
             .collect()
     }

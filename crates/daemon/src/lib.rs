@@ -15,7 +15,6 @@
 //! | `door` | where processes say hello |
 //! | `peer` | the conversation with one process |
 //! | `events` | which events there are, their ids, and which are wanted |
-//! | `pattern` | event patterns, and near names |
 //! | `describe` | from descriptions to a CTF trace class |
 //! | `consumer`, `stream`, `walk` | from rings to packets in files |
 //! | `command` | the recorded command and its signals |
@@ -31,7 +30,6 @@ mod ending;
 mod error;
 mod events;
 pub mod options;
-pub mod pattern;
 mod peer;
 mod process;
 mod record;

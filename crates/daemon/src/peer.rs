@@ -67,7 +67,9 @@ impl Peer {
     /// A peer that does not empty its socket is not waited for.
     fn send(&self, message: &Message<'_>, fds: &[i32]) -> bool {
         let mut buffer = vec![0; MESSAGE_MAX];
-        message.encode(&mut buffer).is_some_and(|bytes| socket::send(self.raw(), bytes, fds, Wait::No).is_ok())
+        message
+            .encode(&mut buffer)
+            .is_some_and(|bytes| socket::send(self.raw(), bytes, fds, Wait::No).is_ok())
     }
 
     /// Receives and serves one message; `None` when there is none. `learn` is called for each new event.
@@ -83,12 +85,7 @@ impl Peer {
     }
 
     /// Understands a message that has been received.
-    pub(crate) fn understand(
-        &mut self,
-        bytes: &[u8],
-        events: &mut Events,
-        learn: impl FnMut(Steps),
-    ) -> Said {
+    pub(crate) fn understand(&mut self, bytes: &[u8], events: &mut Events, learn: impl FnMut(Steps)) -> Said {
         match Message::decode(bytes) {
             Ok(Message::Hello(hello)) if self.hello.is_none() => {
                 self.hello = Some(hello);
@@ -118,7 +115,8 @@ impl Peer {
                     0
                 }
                 Announced::TooMany => {
-                    wrong = Some("session has as many events as it can hold; choose fewer libraries".to_owned());
+                    wrong =
+                        Some("session has as many events as it can hold; choose fewer libraries".to_owned());
                     0
                 }
             };

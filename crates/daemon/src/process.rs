@@ -8,7 +8,8 @@ use std::path::Path;
 
 /// Path of the executable; empty when the process has gone or may not be looked at.
 pub(crate) fn executable(pid: i32) -> String {
-    fs::read_link(format!("/proc/{pid}/exe")).map_or_else(|_| String::new(), |path| path.display().to_string())
+    fs::read_link(format!("/proc/{pid}/exe"))
+        .map_or_else(|_| String::new(), |path| path.display().to_string())
 }
 
 /// The executable mappings of a process, without build ids.

@@ -62,10 +62,11 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
     let path = directory.path().to_owned();
     directory.note(&Fact::Session(setup::session(options, &frame, memory.geometry(), samples.frequency())));
     std::thread::scope(|scope| {
-        let consumer = std::thread::Builder::new().name("mote-consumer".to_owned()).spawn_scoped(scope, || {
-            let tell = |notice| drop(tell.send(notice));
-            consumer::consume(&memory, &shared, &path, frame.uuid, source, &tell)
-        });
+        let consumer =
+            std::thread::Builder::new().name("mote-consumer".to_owned()).spawn_scoped(scope, || {
+                let tell = |notice| drop(tell.send(notice));
+                consumer::consume(&memory, &shared, &path, frame.uuid, source, &tell)
+            });
         let consumer = consumer.map_err(|why| Error::Loop { what: "start the consumer", why })?;
         let session =
             Session { directory: &mut directory, memory: &memory, shared: &shared, source, frame: &frame };

@@ -119,7 +119,9 @@ impl<'r> Recorder<'r> {
         let left = self.peers.iter().filter(|peer| peer.is_process()).count();
         if left > 0 && !end.waiting_told {
             end.waiting_told = true;
-            self.watch.say(&format!("the command has ended; recording its {left} other processes until they end, or Ctrl-C"));
+            self.watch.say(&format!(
+                "the command has ended; recording its {left} other processes until they end, or Ctrl-C"
+            ));
         }
         // What the last processes have sent is still to be read: one more round when they are gone.
         end.rounds_alone += u32::from(left == 0);
@@ -150,7 +152,9 @@ impl<'r> Recorder<'r> {
                     self.greet(&mut peer, hello);
                     self.peers.push(peer);
                 }
-                _ => self.problem(format!("process {} said nonsense at the door and was not let in", peer.pid)),
+                _ => {
+                    self.problem(format!("process {} said nonsense at the door and was not let in", peer.pid))
+                }
             }
         }
         while mote_sys::socket::wait_readable(door.listener.raw(), 0) == Ok(true) {
@@ -161,7 +165,9 @@ impl<'r> Recorder<'r> {
 
     fn greet(&mut self, peer: &mut Peer, hello: mote_wire::Hello) {
         let maps = process::maps(peer.pid);
-        if hello.how == How::Start && !peer.welcome(self.session.memory.geometry(), self.session.memory.memfd()) {
+        if hello.how == How::Start
+            && !peer.welcome(self.session.memory.geometry(), self.session.memory.memfd())
+        {
             self.problem(format!("process {} left before it was welcomed", hello.pid));
             return;
         }
@@ -254,7 +260,8 @@ impl<'r> Recorder<'r> {
         if !self.patterns_told {
             self.patterns_told = true;
             for (pattern, near) in self.events.unmatched() {
-                let near = if near.is_empty() { String::new() } else { format!("; near: {}", near.join(", ")) };
+                let near =
+                    if near.is_empty() { String::new() } else { format!("; near: {}", near.join(", ")) };
                 self.watch.say(&format!("pattern '{pattern}' matches no event so far{near}"));
             }
         }
@@ -326,14 +333,22 @@ impl<'r> Recorder<'r> {
     }
 
     /// Writes what is known now that everything has been read.
-    pub(crate) fn finish(&mut self, served: Served, consumed: &Consumed, signals: &Signals) -> Result<Recorded, Error> {
+    pub(crate) fn finish(
+        &mut self,
+        served: Served,
+        consumed: &Consumed,
+        signals: &Signals,
+    ) -> Result<Recorded, Error> {
         let duration_ns = served.began.elapsed().as_nanos() as u64;
         self.hear_consumer();
         self.samples.end();
         self.note_samples();
         self.write_metadata()?;
         if consumed.nameless > 0 {
-            self.problem(format!("{} threads have no name: they started too fast to be noted", consumed.nameless));
+            self.problem(format!(
+                "{} threads have no name: they started too fast to be noted",
+                consumed.nameless
+            ));
         }
         let mut summary = self.summary(consumed, duration_ns);
         summary.status = self.wait_for(served.command, signals);
@@ -365,7 +380,8 @@ impl<'r> Recorder<'r> {
     }
 
     fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
-        let name = |id: usize| self.events.description(id as u32).map(|e| format!("{}:{}", e.provider, e.name));
+        let name =
+            |id: usize| self.events.description(id as u32).map(|e| format!("{}:{}", e.provider, e.name));
         let mut summary = Summary {
             duration_ns,
             bytes: consumed.totals.bytes,
@@ -394,7 +410,9 @@ impl<'r> Recorder<'r> {
 
     fn note(&mut self, fact: &Fact) {
         if !self.session.directory.note(fact) {
-            self.problem("the journal cannot be written any more; thread names and maps will be missing".to_owned());
+            self.problem(
+                "the journal cannot be written any more; thread names and maps will be missing".to_owned(),
+            );
         }
     }
 

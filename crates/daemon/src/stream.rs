@@ -133,7 +133,14 @@ impl<'c> Stream<'c> {
         taken
     }
 
-    fn take(&mut self, context: &Context<'_>, events: &[Steps], chunk: Chunk, take: Take, totals: &mut Totals) {
+    fn take(
+        &mut self,
+        context: &Context<'_>,
+        events: &[Steps],
+        chunk: Chunk,
+        take: Take,
+        totals: &mut Totals,
+    ) {
         let direct = take.pressure && chunk.time_end.is_some();
         let done = if direct && self.failed.is_none() {
             self.write_direct(context, chunk, totals)
@@ -321,8 +328,8 @@ impl<'c> Stream<'c> {
         if self.lost() != self.lost_told && self.failed.is_none() {
             let header = self.header(context, self.last_time, self.last_time, 0).encode();
             let opened = self.open(context);
-            let written = opened
-                .and_then(|()| fd::write_slices_at(self.file()?, [&header, &[]], self.offset));
+            let written =
+                opened.and_then(|()| fd::write_slices_at(self.file()?, [&header, &[]], self.offset));
             match written {
                 Ok(written) if written == header.len() => self.wrote(written, self.last_time, totals),
                 Ok(_) => self.fail(Errno(libc::ENOSPC), totals),

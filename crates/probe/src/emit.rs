@@ -16,17 +16,22 @@ type Small = MaybeUninit<[u64; SMALL_BYTES / 8 + 2]>;
 
 /// Records an event with these fields, if it is on.
 ///
+/// Never inlined, and cold: a function with an event in it needs neither the stack nor the registers of this one while the
+/// event is off, and events with the same types of fields share its code.
+///
 /// # Signal safety
 /// Callable from a handler.
 ///
 /// # Cost
 /// Bench `event_cost`. No allocation, no system call but for a thread's first event.
-#[inline(always)]
+#[cold]
+#[inline(never)]
 pub fn emit<F: Fields>(event: &Event, fields: F) {
     if fields.size_max() <= SMALL_BYTES {
         let mut small = Small::uninit();
         let start = small.as_mut_ptr().cast::<u64>();
-        // SAFETY: `Small` has room for `SMALL_BYTES` and more than one word behind them.
+        // SAFETY: the fields put at most `size_max` bytes, `Fields` being sealed; `Small` has room for `SMALL_BYTES`
+        // and more than a word behind them.
         let packer = unsafe { Packer::new(start) };
         let len = fields.pack(packer).finish();
         // SAFETY: `len` bytes are written, rounded up to whole words.

@@ -16,7 +16,9 @@ pub trait Field {
 }
 
 /// A value that can be put into a record.
-pub trait Packed: Copy {
+///
+/// Sealed: `emit` relies on it that `pack` puts no more than `size_max` bytes.
+pub trait Packed: Copy + Sealed {
     /// Bytes that it takes, at most.
     fn size_max(&self) -> usize;
 
@@ -29,12 +31,14 @@ pub trait Packed: Copy {
 
 const NOTHING: Fragment = Fragment { from: core::ptr::null(), len: 0 };
 
-mod sealed {
+pub(crate) mod sealed {
+    /// Only types of this crate have it.
+    pub trait Sealed {}
     /// A number, or an array of them: all of its bytes can be read.
     pub trait Plain: Copy {}
     impl<T: Plain, const N: usize> Plain for [T; N] {}
 }
-use sealed::Plain;
+use sealed::{Plain, Sealed};
 
 /// The bytes of numbers as they lie in memory, which is as they lie in a record: little-endian.
 #[inline(always)]
@@ -58,6 +62,7 @@ impl<T: Plain> Number<T> {
     }
 }
 
+impl<T: Plain> Sealed for Number<T> {}
 impl<T: Plain> Packed for Number<T> {
     #[inline(always)]
     fn size_max(&self) -> usize {
@@ -174,6 +179,7 @@ impl<'a> Field for &'a CStr {
     }
 }
 
+impl Sealed for Text<'_> {}
 impl Packed for Text<'_> {
     #[inline(always)]
     fn size_max(&self) -> usize {
@@ -208,6 +214,7 @@ impl<'a, T: Element> Field for &'a [T] {
     }
 }
 
+impl<T: Element> Sealed for Sequence<'_, T> {}
 impl<T: Element> Packed for Sequence<'_, T> {
     #[inline(always)]
     fn size_max(&self) -> usize {

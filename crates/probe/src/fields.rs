@@ -1,11 +1,14 @@
 //! The fields of an event together: `(a, (b, (c, ())))`, of any number.
 
 use crate::field::Packed;
+use crate::field::sealed::Sealed;
 use crate::packer::Packer;
 use mote_ring::Fragment;
 
 /// Values that follow one another in a record.
-pub trait Fields: Copy {
+///
+/// Sealed: `emit` relies on it that `pack` puts no more than `size_max` bytes.
+pub trait Fields: Copy + Sealed {
     /// Room for the fragments of all of them.
     type Fragments: Default + AsFragments;
 
@@ -67,6 +70,7 @@ impl<R> AsFragments for Room<R> {
     }
 }
 
+impl Sealed for () {}
 impl Fields for () {
     type Fragments = NoRoom;
 
@@ -83,6 +87,7 @@ impl Fields for () {
     fn add_fragments(&self, _slots: &mut [Fragment], _used: &mut usize) {}
 }
 
+impl<A: Packed, B: Fields> Sealed for (A, B) {}
 impl<A: Packed, B: Fields> Fields for (A, B) {
     type Fragments = Room<B::Fragments>;
 

@@ -12,7 +12,6 @@ pub mod civil;
 mod csv;
 mod digits;
 mod escape;
-mod glob;
 mod json;
 mod label;
 mod null;
@@ -24,7 +23,6 @@ mod text;
 mod time;
 
 pub use csv::Csv;
-pub use glob::Glob;
 pub use json::Json;
 pub use null::Null;
 pub use pump::{Outcome, pump};

@@ -1,6 +1,6 @@
 //! Which events are shown.
 
-use crate::glob::Glob;
+use mote_pattern::Glob;
 use mote_timeline::{ClassId, Record, Trace};
 
 /// A choice of events by provider, name and thread.

@@ -4,8 +4,9 @@
 mod build;
 
 use build::{Plan, TEXTS};
+use mote_pattern::Glob;
 use mote_timeline::{Range, Trace};
-use mote_view::{Csv, Format, Glob, Json, Outcome, Selection, Text, TimeStyle, pump};
+use mote_view::{Csv, Format, Json, Outcome, Selection, Text, TimeStyle, pump};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

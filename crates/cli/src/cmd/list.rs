@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use mote_inspect::process::Process;
 use mote_inspect::target::Target;
 use mote_inspect::{Carrier, Event, file, process};
-use mote_view::Glob;
+use mote_pattern::Glob;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::{self, Write};

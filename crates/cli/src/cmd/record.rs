@@ -92,7 +92,9 @@ fn buffers(text: &str) -> Result<Buffers, String> {
     match text.split_once(['x', 'X']) {
         None => units::size(text).map(Buffers::of_cpu_bytes),
         Some((size, count)) => {
-            let count = count.parse().map_err(|_| format!("`{count}` is no number of sub-buffers; give for example 1Mx8"))?;
+            let count = count
+                .parse()
+                .map_err(|_| format!("`{count}` is no number of sub-buffers; give for example 1Mx8"))?;
             Ok(Buffers::of_sub_buffers(units::size(size)?, count))
         }
     }
@@ -104,7 +106,8 @@ impl Args {
         Ok(Options {
             output: match &self.output {
                 Some(path) => path.clone(),
-                None => default_output(&self.command).context("cannot find a name for the trace; give one with -o")?,
+                None => default_output(&self.command)
+                    .context("cannot find a name for the trace; give one with -o")?,
             },
             include: self.include.clone(),
             exclude: self.exclude.clone(),
@@ -218,7 +221,10 @@ fn summary(recorded: &Recorded) -> String {
     row("size", format!("{} in {} packets", HumanBytes(sum.bytes), HumanCount(sum.packets)));
     row("processes", format!("{}, with {} threads that recorded", sum.processes, sum.threads));
     if sum.overwritten_bytes > 0 {
-        row("flight", format!("{} were overwritten by newer events, as asked", HumanBytes(sum.overwritten_bytes)));
+        row(
+            "flight",
+            format!("{} were overwritten by newer events, as asked", HumanBytes(sum.overwritten_bytes)),
+        );
     }
     if sum.lost.is_empty() {
         row("lost", "none".to_owned());
@@ -227,7 +233,10 @@ fn summary(recorded: &Recorded) -> String {
         row("LOST", format!("{:>14}  {cause}: {}", HumanCount(*count).to_string(), advice(cause)));
     }
     if sum.processes == 0 {
-        row("note", "no process carried mote events; `mote list CMD` shows what a program carries".to_owned());
+        row(
+            "note",
+            "no process carried mote events; `mote list CMD` shows what a program carries".to_owned(),
+        );
     }
     match sum.status {
         Some(0) | None => {}
@@ -246,7 +255,8 @@ fn providers(summary: &Summary) -> Vec<(&str, u64, usize)> {
         let sum = sums.entry(provider).or_default();
         *sum = (sum.0 + count, sum.1 + 1);
     }
-    let mut list: Vec<_> = sums.into_iter().map(|(provider, (count, names))| (provider, count, names)).collect();
+    let mut list: Vec<_> =
+        sums.into_iter().map(|(provider, (count, names))| (provider, count, names)).collect();
     list.sort_by(|a, b| b.1.cmp(&a.1));
     list
 }

@@ -1,0 +1,299 @@
+//! C and C++ programs carry the same events as Rust ones, by `mote.h` and `libmote.so` or `libmote.a`, with gcc and clang.
+
+use crate::support::event::named;
+use crate::support::{Record, Trace, has_tool, output_of, programs};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
+use mote_layout::site::{RECORD_BYTES, SECTION, SiteRecord};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// Where a program gets the library from.
+const LIBRARIES: [&str; 2] = ["-lmote", "-l:libmote.a"];
+
+const C: [&[&str]; 2] = [&["gcc", "-std=c11"], &["clang", "-std=c11"]];
+const CPP: [&[&str]; 2] = [&["g++", "-std=c++17"], &["clang++", "-std=c++17"]];
+
+/// What a program may be compiled with.
+const WAYS: [&[&str]; 8] = [
+    &["-O0"],
+    &["-O2"],
+    &["-O2", "-fPIC"],
+    &["-O0", "-fPIC", "-DMOTE_TESTED_BYTE"],
+    &["-O2", "-fno-pie", "-no-pie"],
+    &["-O2", "-fvisibility=hidden", "-ffunction-sections", "-Wl,--gc-sections"],
+    &["-Os", "-fstack-protector-strong", "-DMOTE_TESTED_BYTE"],
+    &["-O2", "-flto"],
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
+}
+
+fn sources(names: &[&str]) -> Vec<PathBuf> {
+    names.iter().map(|name| root().join("tests/programs/c").join(name)).collect()
+}
+
+/// Directory of `libmote.so` and `libmote.a`, built in release.
+fn library() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let mut command = Command::new(env!("CARGO"));
+        command.current_dir(root()).args(["build", "--quiet", "--release", "-p", "mote-capi", "--target-dir"]);
+        output_of(command.arg(programs::target()));
+        programs::target().join("release")
+    })
+}
+
+/// A directory of programs.
+struct Workshop(TempDir);
+
+impl Workshop {
+    fn new() -> Workshop {
+        Workshop(tempfile::Builder::new().prefix("mote-c-").tempdir().expect("a temporary directory"))
+    }
+
+    /// Compiles; any warning is an error.
+    #[track_caller]
+    fn make(&self, name: &str, compiler: &[&str], way: &[&str], from: &[&str], link: &[&str]) -> PathBuf {
+        let output = self.0.path().join(name);
+        let mut command = Command::new(compiler[0]);
+        command.args(&compiler[1..]).args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);
+        command.arg(root().join("crates/capi/include")).args(way).args(sources(from));
+        if !link.is_empty() {
+            command.arg("-L").arg(library()).args(link);
+        }
+        command.arg("-o").arg(&output);
+        output_of(&mut command);
+        output
+    }
+}
+
+/// The compilers of this machine.
+fn available(of: [&'static [&'static str]; 2]) -> Vec<&'static [&'static str]> {
+    of.into_iter().filter(|compiler| has_tool(compiler[0])).collect()
+}
+
+/// clang's objects of link-time optimisation need a linker that the machine may not have.
+fn can(compiler: &[&str], way: &[&str]) -> bool {
+    !(compiler[0].starts_with("clang") && way.contains(&"-flto"))
+}
+
+fn path() -> String {
+    library().to_str().expect("text").to_owned()
+}
+
+fn run(command: &[&Path]) -> String {
+    output_of(Command::new(command[0]).args(&command[1..]).env("LD_LIBRARY_PATH", path()).env_remove("MOTE_SESSION"))
+}
+
+fn recorded(command: &[&Path]) -> Trace {
+    let trace = Record::program(command).env("LD_LIBRARY_PATH", &path()).run().ends_with(0);
+    assert_eq!(trace.lost_total(), 0);
+    trace
+}
+
+/// Names and fields of the events, as mote and babeltrace2 agree about them; as many as the program says.
+#[track_caller]
+fn contents(command: &[&Path]) -> Vec<String> {
+    let trace = recorded(command);
+    let events = trace.events();
+    assert_eq!(events.len() as u64, trace.printed("emitted"), "{}", trace.err);
+    events.iter().map(|event| format!("{} {:?}", event.name, event.fields)).collect()
+}
+
+#[test]
+fn the_header_compiles_everywhere_and_does_nothing_untraced() {
+    let workshop = Workshop::new();
+    for library in LIBRARIES {
+        for way in WAYS {
+            for compiler in available(C).into_iter().filter(|compiler| can(compiler, way)) {
+                let program = workshop.make("c", compiler, way, &["events.c"], &[library]);
+                assert_eq!(run(&[&program]), "emitted 40\n", "{compiler:?} {way:?} {library}");
+            }
+            for compiler in available(CPP).into_iter().filter(|compiler| can(compiler, way)) {
+                let program = workshop.make("cpp", compiler, way, &["events.cpp", "other.cpp"], &[library]);
+                assert_eq!(run(&[&program]), "emitted 17\n", "{compiler:?} {way:?} {library}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_type_of_field_arrives_the_same_from_every_compiler() {
+    let workshop = Workshop::new();
+    let mut first: Option<Vec<String>> = None;
+    for (index, compiler) in available(C).into_iter().chain(available(CPP)).enumerate() {
+        for (way, library) in [(0, 0), (1, 1), (3, 0)] {
+            let as_cpp: &[&str] = if compiler[0].ends_with("++") { &["-x", "c++"] } else { &[] };
+            let compiler = [compiler, as_cpp].concat();
+            let link = ["-x", "none", LIBRARIES[library]];
+            let name = format!("events{index}");
+            let program = workshop.make(&name, &compiler, WAYS[way], &["events.c"], &link[..]);
+            let contents = contents(&[&program]);
+            assert_eq!(first.get_or_insert_with(|| contents.clone()), &contents, "{compiler:?} {way}");
+        }
+    }
+    let Some(first) = first else { return };
+    let has = |text: &str| assert!(first.iter().any(|event| event.contains(text)), "{text} in {first:#?}");
+    has("c:nothing {}");
+    has(r#""d": Number(-9223372036854775808)"#);
+    has(r#""null": String("(null)")"#);
+    has(r#""empty": String("")"#);
+    has(r#""times": Number(3)"#);
+    has(&format!(r#"String("{}")"#, "y".repeat(59_999)));
+    has(r#""end": Number(4276993775)"#);
+    has(r#""f40": String("forty")"#);
+}
+
+#[test]
+fn inline_functions_and_templates_of_two_files_leave_no_site_behind() {
+    let workshop = Workshop::new();
+    for linker in ["-fuse-ld=bfd", "-fuse-ld=gold"] {
+        if !has_tool(&linker.replace("-fuse-ld=", "ld.")) {
+            continue;
+        }
+        for compiler in available(CPP) {
+            for optimised in ["-O0", "-O2"] {
+                let program =
+                    workshop.make("cpp", compiler, &[optimised, linker], &["events.cpp", "other.cpp"], &["-lmote"]);
+                let sites = sites(&program);
+                let of = |name: &str| sites.iter().filter(|site| site.contains(name)).count();
+                if optimised == "-O0" {
+                    assert_eq!((of(":in_inline"), of(":in_template")), (1, 2), "{compiler:?} {linker}: {sites:#?}");
+                }
+                let events = contents(&[&program]);
+                assert!(events[0].starts_with("cpp:before_main"), "{events:#?}");
+            }
+        }
+    }
+}
+
+/// `provider:name` of every site of a program; panics if one does not hold a NOP or has no valid description.
+fn sites(program: &Path) -> Vec<String> {
+    let bytes = std::fs::read(program).expect("the program");
+    let elf = object::File::parse(&*bytes).expect("an ELF file");
+    let at = |address: u64| {
+        let data = elf.segments().find_map(|segment| {
+            let offset = address.checked_sub(segment.address())?;
+            segment.data().ok()?.get(offset as usize..)
+        });
+        data.unwrap_or_else(|| panic!("{address:#x} is not in the file"))
+    };
+    let section = elf.section_by_name(SECTION).expect("sites");
+    let records = section.data().expect("readable").chunks_exact(RECORD_BYTES).zip(0..);
+    let records = records.map(|(bytes, index)| {
+        let record = SiteRecord::from_bytes(bytes.try_into().expect("16 bytes"));
+        (record, section.address() + RECORD_BYTES as u64 * index)
+    });
+    let real = records.filter(|(record, _)| record.event != 0);
+    real.map(|(record, address)| {
+        let site = record.resolve(address);
+        let (code, target) = site.code.expect("a site that is patched");
+        assert_eq!(at(code)[..5], [0x0f, 0x1f, 0x44, 0, 0], "code of the site at {address:#x}");
+        assert!(code.abs_diff(target) < 1 << 24, "target of the site at {address:#x}");
+        let text = at(site.description);
+        let described = mote_layout::parse::parse(text).expect("a description");
+        format!("{}:{}", described.provider, described.name)
+    })
+    .collect()
+}
+
+#[test]
+fn libraries_with_events_are_loaded_and_unloaded() {
+    if !has_tool("gcc") {
+        return;
+    }
+    let workshop = Workshop::new();
+    let plugin =
+        |name: &str, link: &str| workshop.make(name, C[0], &["-O2", "-fPIC", "-shared"], &["plugin.c"], &[link]);
+    let (shared, fixed) = (plugin("shared.so", LIBRARIES[0]), plugin("static.so", LIBRARIES[1]));
+    let with = workshop.make("with", C[0], &["-O2"], &["dlopen.c"], &["-lmote"]);
+    let without = workshop.make("without", C[0], &["-O2", "-DWITHOUT_EVENTS"], &["dlopen.c"], &[]);
+    for command in [
+        &[&*with, &*shared][..],
+        &[&*with, &*shared, &*fixed],
+        &[&*without, &*shared],
+        &[&*without, &*fixed],
+        &[&*without, &*fixed, &*shared],
+    ] {
+        let libraries = command.len() - 1;
+        let trace = recorded(command);
+        let events = trace.events();
+        assert_eq!(named(&events, "plugin:run").len(), 5 * libraries, "{command:?}: {}", trace.err);
+        assert_eq!(events.len() as u64, trace.printed("emitted"), "{command:?}");
+    }
+}
+
+/// The instructions of a function of an object file.
+fn instructions(object: &Path, name: &str) -> Vec<Instruction> {
+    let bytes = std::fs::read(object).expect("the object");
+    let elf = object::File::parse(&*bytes).expect("an ELF file");
+    let symbol = elf.symbols().find(|symbol| symbol.name() == Ok(name)).expect("the function");
+    let section = elf.section_by_index(symbol.section_index().expect("it is defined")).expect("its section");
+    let code = section.data_range(symbol.address(), symbol.size()).expect("readable").expect("in the section");
+    Decoder::with_ip(64, code, symbol.address(), DecoderOptions::NONE).into_iter().collect()
+}
+
+/// Up to the first return.
+fn hot_path(mut code: Vec<Instruction>) -> Vec<Code> {
+    let end = code.iter().position(|one| one.flow_control() == FlowControl::Return).expect("a return");
+    code.truncate(end + 1);
+    code.iter().map(Instruction::code).collect()
+}
+
+#[test]
+fn a_disabled_event_of_c_is_one_nop() {
+    let workshop = Workshop::new();
+    for compiler in [C[0], &["g++", "-std=c++17", "-x", "c++"]] {
+        if !has_tool(compiler[0]) {
+            continue;
+        }
+        let object = workshop.make("leaf.o", compiler, &["-O2", "-c", "-fno-asynchronous-unwind-tables"], &["leaf.c"], &[]);
+        let mangled = |name: &str| match compiler[0] {
+            "g++" => format!("_Z{}{name}i", name.len()),
+            _ => name.to_owned(),
+        };
+        let bare = hot_path(instructions(&object, &mangled("leaf_bare")));
+        for name in ["leaf", "declared"] {
+            let with = hot_path(instructions(&object, &mangled(name)));
+            assert_eq!(with[0], Code::Nop_rm32, "{name}: {with:?}");
+            assert_eq!(with[1..], bare, "{name} of {compiler:?}");
+        }
+    }
+}
+
+#[test]
+fn clang_too_calls_nothing_on_the_way_past_a_disabled_event() {
+    if !has_tool("clang") {
+        return;
+    }
+    let workshop = Workshop::new();
+    let object = workshop.make("leaf.o", C[1], &["-O2", "-c"], &["leaf.c"], &[]);
+    let code = hot_path(instructions(&object, "leaf"));
+    assert_eq!(code.iter().filter(|code| **code == Code::Nop_rm32).count(), 1, "{code:?}");
+    assert!(!code.contains(&Code::Call_rel32_64) && !code.contains(&Code::Call_rm64), "{code:?}");
+}
+
+#[test]
+fn the_library_is_small_and_needs_only_libc() {
+    let bytes = std::fs::read(library().join("libmote.so")).expect("the library");
+    let elf = object::File::parse(&*bytes).expect("an ELF file");
+    let loaded: u64 = elf.segments().map(|segment| segment.file_range().1).sum();
+    assert!(loaded <= 300 << 10, "{loaded} bytes of text and data");
+    let names = |exported: bool| {
+        let symbols = elf.dynamic_symbols().filter(move |symbol| symbol.is_definition() == exported);
+        symbols.map(|symbol| symbol.name().expect("text").to_owned()).collect::<Vec<_>>()
+    };
+    for banned in ["__tls_get_addr", "malloc", "free", "abort", "exit", "printf", "__errno_location", "syscall"] {
+        assert!(!names(false).iter().any(|name| name == banned), "it uses {banned}");
+    }
+    assert!(!names(false).iter().any(|name| name.contains("Unwind") || name.contains("rust")), "{:?}", names(false));
+    for expected in
+        ["mote_record", "mote_record_fragments", "mote_add_object", "mote_remove_object", "mote_is_traced"]
+    {
+        assert!(names(true).iter().any(|name| name == expected), "{expected} in {:?}", names(true));
+    }
+}
