@@ -13,12 +13,15 @@ use std::process::ExitCode;
 ///
 /// Every figure is the median of at least five repetitions, with its spread: half the distance of the quartiles.
 #[derive(Debug, Parser)]
-#[command(version, after_help = "\
+#[command(
+    version,
+    after_help = "\
 Benchmarks:
   event_cost   an event recorded by a flight recorder, and one that is off (ns; LTTng-UST beside it)
   disk         ten million events at full speed to disk: loss, and slowdown of the program
   view         reading a recording: text, and decoding alone (events/s; babeltrace2 beside it)
   startup      time added before main (ms)
+  size         text and data added to a program (KiB)
   torture ring writers that are interrupted, moved, stopped and killed; exit status 1 on any violation
   torture text sites that are armed and disarmed under running threads; exit status 1 on any violation
 
@@ -27,7 +30,8 @@ Examples:
   mote-bench disk --quick --json
   mote-bench torture ring --seconds 600
 
-Build everything that is measured: cargo build --release -p mote-bench -p mote-capi")]
+Build everything that is measured: cargo build --release -p mote-bench -p mote-capi"
+)]
 struct Args {
     /// Name of the benchmark, and what it is told
     #[arg(required = true, value_name = "NAME")]

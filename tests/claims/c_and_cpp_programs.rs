@@ -41,7 +41,14 @@ fn library() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         let mut command = Command::new(env!("CARGO"));
-        command.current_dir(root()).args(["build", "--quiet", "--release", "-p", "mote-capi", "--target-dir"]);
+        command.current_dir(root()).args([
+            "build",
+            "--quiet",
+            "--release",
+            "-p",
+            "mote-capi",
+            "--target-dir",
+        ]);
         output_of(command.arg(programs::target()));
         programs::target().join("release")
     })
@@ -86,7 +93,12 @@ fn path() -> String {
 }
 
 fn run(command: &[&Path]) -> String {
-    output_of(Command::new(command[0]).args(&command[1..]).env("LD_LIBRARY_PATH", path()).env_remove("MOTE_SESSION"))
+    output_of(
+        Command::new(command[0])
+            .args(&command[1..])
+            .env("LD_LIBRARY_PATH", path())
+            .env_remove("MOTE_SESSION"),
+    )
 }
 
 fn recorded(command: &[&Path]) -> Trace {
@@ -157,12 +169,21 @@ fn inline_functions_and_templates_of_two_files_leave_no_site_behind() {
         }
         for compiler in available(CPP) {
             for optimised in ["-O0", "-O2"] {
-                let program =
-                    workshop.make("cpp", compiler, &[optimised, linker], &["events.cpp", "other.cpp"], &["-lmote"]);
+                let program = workshop.make(
+                    "cpp",
+                    compiler,
+                    &[optimised, linker],
+                    &["events.cpp", "other.cpp"],
+                    &["-lmote"],
+                );
                 let sites = sites(&program);
                 let of = |name: &str| sites.iter().filter(|site| site.contains(name)).count();
                 if optimised == "-O0" {
-                    assert_eq!((of(":in_inline"), of(":in_template")), (1, 2), "{compiler:?} {linker}: {sites:#?}");
+                    assert_eq!(
+                        (of(":in_inline"), of(":in_template")),
+                        (1, 2),
+                        "{compiler:?} {linker}: {sites:#?}"
+                    );
                 }
                 let events = contents(&[&program]);
                 assert!(events[0].starts_with("cpp:before_main"), "{events:#?}");
@@ -207,8 +228,9 @@ fn libraries_with_events_are_loaded_and_unloaded() {
         return;
     }
     let workshop = Workshop::new();
-    let plugin =
-        |name: &str, link: &str| workshop.make(name, C[0], &["-O2", "-fPIC", "-shared"], &["plugin.c"], &[link]);
+    let plugin = |name: &str, link: &str| {
+        workshop.make(name, C[0], &["-O2", "-fPIC", "-shared"], &["plugin.c"], &[link])
+    };
     let (shared, fixed) = (plugin("shared.so", LIBRARIES[0]), plugin("static.so", LIBRARIES[1]));
     let with = workshop.make("with", C[0], &["-O2"], &["dlopen.c"], &["-lmote"]);
     let without = workshop.make("without", C[0], &["-O2", "-DWITHOUT_EVENTS"], &["dlopen.c"], &[]);
@@ -233,7 +255,8 @@ fn instructions(object: &Path, name: &str) -> Vec<Instruction> {
     let elf = object::File::parse(&*bytes).expect("an ELF file");
     let symbol = elf.symbols().find(|symbol| symbol.name() == Ok(name)).expect("the function");
     let section = elf.section_by_index(symbol.section_index().expect("it is defined")).expect("its section");
-    let code = section.data_range(symbol.address(), symbol.size()).expect("readable").expect("in the section");
+    let code =
+        section.data_range(symbol.address(), symbol.size()).expect("readable").expect("in the section");
     Decoder::with_ip(64, code, symbol.address(), DecoderOptions::NONE).into_iter().collect()
 }
 
@@ -251,7 +274,13 @@ fn a_disabled_event_of_c_is_one_nop() {
         if !has_tool(compiler[0]) {
             continue;
         }
-        let object = workshop.make("leaf.o", compiler, &["-O2", "-c", "-fno-asynchronous-unwind-tables"], &["leaf.c"], &[]);
+        let object = workshop.make(
+            "leaf.o",
+            compiler,
+            &["-O2", "-c", "-fno-asynchronous-unwind-tables"],
+            &["leaf.c"],
+            &[],
+        );
         let mangled = |name: &str| match compiler[0] {
             "g++" => format!("_Z{}{name}i", name.len()),
             _ => name.to_owned(),
@@ -287,10 +316,16 @@ fn the_library_is_small_and_needs_only_libc() {
         let symbols = elf.dynamic_symbols().filter(move |symbol| symbol.is_definition() == exported);
         symbols.map(|symbol| symbol.name().expect("text").to_owned()).collect::<Vec<_>>()
     };
-    for banned in ["__tls_get_addr", "malloc", "free", "abort", "exit", "printf", "__errno_location", "syscall"] {
+    for banned in
+        ["__tls_get_addr", "malloc", "free", "abort", "exit", "printf", "__errno_location", "syscall"]
+    {
         assert!(!names(false).iter().any(|name| name == banned), "it uses {banned}");
     }
-    assert!(!names(false).iter().any(|name| name.contains("Unwind") || name.contains("rust")), "{:?}", names(false));
+    assert!(
+        !names(false).iter().any(|name| name.contains("Unwind") || name.contains("rust")),
+        "{:?}",
+        names(false)
+    );
     for expected in
         ["mote_record", "mote_record_fragments", "mote_add_object", "mote_remove_object", "mote_is_traced"]
     {

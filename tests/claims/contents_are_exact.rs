@@ -34,7 +34,11 @@ fn every_type_of_field_arrives() {
     assert_fields(&events, "all:special", &json!({"time": 3000, "at": 0x1000}));
     assert_fields(&events, "all:moods", &json!({"low": "Low", "even": "Even", "high": "High"}));
     let odd = "tab\t quote\" back\\ é €";
-    assert_fields(&events, "all:texts", &json!({"empty": "", "plain": "plain text", "odd": odd, "c": "from C"}));
+    assert_fields(
+        &events,
+        "all:texts",
+        &json!({"empty": "", "plain": "plain text", "odd": odd, "c": "from C"}),
+    );
     assert_fields(&events, "all:cut", &json!({"nul": "seen"}));
     assert_fields(&events, "all:arrays", &json!({"a": [1, 2, 3, 4], "b": [i64::MIN, i64::MAX], "none": []}));
     assert_fields(&events, "all:long", &json!({"text": "long ".repeat(200), "end": 4711}));
@@ -59,7 +63,7 @@ fn every_form_of_macro_arrives_once() {
     assert_fields(&events, "disk:block_written", &json!({"sector": 17, "path": "/dev/null"}));
     assert_fields(&events, "disk:block_failed", &json!({"sector": 18}));
     assert_eq!(named(&events, "deep:found")[0].fields["what"], json!([1, 2, 3]));
-    assert_eq!(named(&events, "all:shadows")[0].number("record"), 2);
+    assert_fields(&events, "all:shadows", &json!({"event": 1, "record": 2, "len": 3, "type": 4}));
     assert_eq!(events.len(), 20, "each once");
 }
 
@@ -72,7 +76,7 @@ fn the_journal_knows_level_place_and_meaning() {
     assert_eq!(of("levelled")["text"], "a warning");
     assert_eq!(of("block_failed")["level"], 3);
     assert_eq!(of("block_failed")["provider"], "disk");
-    assert!(of("block_written")["text"].as_str().is_some_and(|text| text.contains("A block went to disk.")));
+    assert_eq!(of("block_written")["text"], "A block went to disk. It took its time.");
     let file = of("nothing")["file"].as_str().expect("a path");
     assert!(Path::new(file).ends_with("tests/programs/every_macro.rs"), "{file}");
     let line = of("nothing")["line"].as_u64().expect("a line") as usize;
@@ -120,7 +124,16 @@ fn a_program_and_its_pipes_are_left_alone() {
 fn the_summary_fits_one_screen_and_says_what_there_is() {
     let trace = Record::scene(&["count", "1000"]).run().ends_with(0);
     let said = &trace.err;
-    for word in ["events     1,000", "e2e", "size", "processes  1", "lost       none", "mote view", "babeltrace2", " s\n"] {
+    for word in [
+        "events     1,000",
+        "e2e",
+        "size",
+        "processes  1",
+        "lost       none",
+        "mote view",
+        "babeltrace2",
+        " s\n",
+    ] {
         assert!(said.contains(word), "no '{word}' in {said}");
     }
     assert!(said.lines().count() < 25, "{said}");

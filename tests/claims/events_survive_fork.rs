@@ -69,7 +69,8 @@ fn posix_spawn() {
 fn vfork() {
     let trace = Record::scene(&["vfork"]).run().ends_with(0);
     let events = trace.events();
-    let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).filter(|name| !name.contains("count")).collect();
+    let names: Vec<&str> =
+        events.iter().map(|event| event.name.as_str()).filter(|name| !name.contains("count")).collect();
     assert_eq!(names, ["e2e:before_vfork", "e2e:in_vfork", "e2e:after_vfork"]);
     assert_counts(&named(&events, "e2e:count"), "seq", 5);
 }
@@ -135,6 +136,13 @@ fn a_recording_in_a_recording() {
     let command = [mote, "record", "-o", path.to_str().expect("text"), "--", scenes, "count", "20"];
     let outer = Record::program(&command).run().ends_with(0);
     assert!(outer.events().is_empty(), "the inner session has them");
-    let inner = Trace { path, status: 0, out: String::new(), err: String::new(), took: outer.took, keep: Some(inner) };
+    let inner = Trace {
+        path,
+        status: 0,
+        out: String::new(),
+        err: String::new(),
+        took: outer.took,
+        keep: Some(inner),
+    };
     assert_counts(&named(&inner.events(), "e2e:count"), "seq", 20);
 }

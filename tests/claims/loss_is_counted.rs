@@ -21,9 +21,13 @@ fn emitted_is_recorded_plus_lost() {
     let view = trace.mote(&["view"]);
     assert!(String::from_utf8_lossy(&view.stderr).contains("lost"), "{view:?}");
     let json = trace.mote(&["view", "--format", "json"]);
-    let lost = String::from_utf8(json.stdout).expect("JSON").lines().filter_map(|line| {
-        serde_json::from_str::<Value>(line).expect("an object").get("lost")?["events"].as_u64()
-    }).sum::<u64>();
+    let lost = String::from_utf8(json.stdout)
+        .expect("JSON")
+        .lines()
+        .filter_map(|line| {
+            serde_json::from_str::<Value>(line).expect("an object").get("lost")?["events"].as_u64()
+        })
+        .sum::<u64>();
     assert_eq!(lost, trace.lost_total(), "what the packets say");
 }
 
@@ -58,7 +62,10 @@ fn default_buffers_lose_nothing() {
 
 #[test]
 fn a_flight_recorder_keeps_the_newest() {
-    let trace = Record::scene(&["count", "200000"]).with(&["--mode", "overwrite", "--buffers", "4kx4"]).run().ends_with(0);
+    let trace = Record::scene(&["count", "200000"])
+        .with(&["--mode", "overwrite", "--buffers", "4kx4"])
+        .run()
+        .ends_with(0);
     let events = trace.view();
     let newest = named(&events, "e2e:count");
     assert!(newest.len() > 100 && newest.len() < 20_000, "{}", newest.len());

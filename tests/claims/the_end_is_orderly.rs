@@ -137,20 +137,10 @@ fn after_the_duration_the_sites_are_off() {
 
 #[test]
 fn nothing_is_left_behind() {
-    let before = leftovers();
-    let running = endless().start();
-    wait_for("the session's directory", || (leftovers().len() > before.len()).then_some(()));
+    let mut running = endless().start();
+    wait_for("the session's directory", || (running.sockets() > 0).then_some(()));
     running.signal(Signal::SIGTERM);
-    let pid = running.pid();
-    running.wait();
-    let mine = leftovers().into_iter().filter(|name| name.starts_with(&format!("mote-{pid}-"))).count();
-    assert_eq!(mine, 0, "directories of sockets");
-}
-
-/// Names of the directories where sessions have their sockets.
-fn leftovers() -> Vec<String> {
-    let base = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| std::path::Path::new(path).is_dir());
-    let entries = std::fs::read_dir(base.unwrap_or_else(|| "/tmp".into())).expect("a directory");
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter(|name| name.starts_with("mote-") && !name.starts_with("mote-claim")).collect()
+    wait_for("the recorder's end", || running.has_ended().then_some(()));
+    assert_eq!(running.sockets(), 0, "directories of sockets");
+    running.wait().ends_with(128 + 15);
 }

@@ -12,13 +12,13 @@ pub extern "C" fn plugin_work(count: u64) {
 #[unsafe(no_mangle)]
 pub extern "C" fn golden_leaf(a: u64, b: u64) -> u64 {
     mote::event!(golden::leaf, a: u64 = a, b: u64 = b);
-    a.wrapping_add(b)
+    a & b
 }
 
 /// The same without the event.
 #[unsafe(no_mangle)]
 pub extern "C" fn golden_leaf_bare(a: u64, b: u64) -> u64 {
-    a.wrapping_add(b)
+    a & b
 }
 
 /// Fields that cost much to make: they must not be made while the event is off.
@@ -57,11 +57,11 @@ mote::tracepoint! {
 #[unsafe(no_mangle)]
 pub extern "C" fn golden_declared(a: u64, b: u64) -> u64 {
     mote::emit!(declared, a);
-    a.wrapping_sub(b)
+    a | b
 }
 
 /// The same without the event.
 #[unsafe(no_mangle)]
 pub extern "C" fn golden_declared_bare(a: u64, b: u64) -> u64 {
-    a.wrapping_sub(b)
+    a | b
 }

@@ -78,7 +78,11 @@ impl<'l> Text<'l> {
         if self.eat("( ").is_some() {
             let label = self.until(" : container = ")?.trim_matches('"').to_owned();
             let number = self.until(" )")?;
-            return if label == "<unknown>" { number.parse::<i64>().ok().map(Value::from) } else { Some(label.into()) };
+            return if label == "<unknown>" {
+                number.parse::<i64>().ok().map(Value::from)
+            } else {
+                Some(label.into())
+            };
         }
         let end = self.0.find([',', ' ']).unwrap_or(self.0.len());
         let (word, rest) = self.0.split_at(end);

@@ -24,7 +24,10 @@ impl Event {
     /// A field that is a number.
     #[track_caller]
     pub(crate) fn number(&self, field: &str) -> u64 {
-        self.fields.get(field).and_then(Value::as_u64).unwrap_or_else(|| panic!("no number '{field}' in {self:?}"))
+        self.fields
+            .get(field)
+            .and_then(Value::as_u64)
+            .unwrap_or_else(|| panic!("no number '{field}' in {self:?}"))
     }
 }
 
@@ -34,9 +37,10 @@ pub(crate) fn of_json(text: &str) -> Vec<Event> {
 }
 
 fn of_line(object: &Value) -> Option<Event> {
+    let name = object.get("event")?;
     Some(Event {
         time: object["time"].as_u64().expect("a time"),
-        name: object.get("event")?.as_str().expect("a name").to_owned(),
+        name: name.as_str().expect("a name").to_owned(),
         tid: object["tid"].as_u64().expect("a thread"),
         pid: object["pid"].as_u64(),
         thread: object["thread"].as_str().map(str::to_owned),
@@ -81,7 +85,10 @@ pub(crate) fn assert_same(ours: &[Event], theirs: &[Event]) {
             && one.tid == other.tid
             && one.time.abs_diff(other.time) <= NANOS_APART
             && one.fields.len() == other.fields.len()
-            && one.fields.iter().all(|(name, value)| other.fields.get(name).is_some_and(|of| agree(value, of)));
+            && one
+                .fields
+                .iter()
+                .all(|(name, value)| other.fields.get(name).is_some_and(|of| agree(value, of)));
         assert!(same, "mote shows\n{one:?}\nbabeltrace2 shows\n{other:?}");
     }
 }

@@ -85,7 +85,11 @@ impl Record {
         line.push("--".into());
         line.extend(self.command);
         let mut command = Command::new(&line[0]);
-        command.args(&line[1..]).envs(self.variables).env_remove("MOTE_SESSION");
+        // Sockets go where the claim ends them, however the recorder ends.
+        let sockets = keep.path().join("run");
+        fs::create_dir(&sockets).expect("a directory");
+        command.env("XDG_RUNTIME_DIR", sockets).envs(self.variables).env_remove("MOTE_SESSION");
+        command.args(&line[1..]);
         let file = |name: &str| File::create(keep.path().join(name)).expect("a file");
         command.stdout(file("out")).stderr(file("err"));
         command.stdin(match &self.stdin {
@@ -133,6 +137,11 @@ impl Running {
     /// Waits until the program has printed a line `NAME VALUE`.
     pub(crate) fn wait_for(&self, name: &str) -> u64 {
         wait_for(name, || value_of(&self.said().0, name))
+    }
+
+    /// What sessions have left where their sockets are.
+    pub(crate) fn sockets(&self) -> usize {
+        fs::read_dir(self.keep.path().join("run")).expect("a directory").count()
     }
 
     /// Sends the recorder a signal.

@@ -36,7 +36,11 @@ impl Trace {
     /// Itself, with the status that it must have.
     #[track_caller]
     pub(crate) fn ends_with(self, status: i32) -> Trace {
-        assert_eq!(self.status, status, "status; the recorder said: {}\nthe program said: {}", self.err, self.out);
+        assert_eq!(
+            self.status, status,
+            "status; the recorder said: {}\nthe program said: {}",
+            self.err, self.out
+        );
         self
     }
 
@@ -106,7 +110,8 @@ impl Trace {
 
     /// Names of the data streams.
     pub(crate) fn streams(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.path).expect("a directory").map(|entry| entry.expect("an entry"));
+        let entries =
+            std::fs::read_dir(&self.path).expect("a directory").map(|entry| entry.expect("an entry"));
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         let mut names: Vec<String> = names.filter(|name| name != "metadata" && name != "mote").collect();
         names.sort();

@@ -35,8 +35,11 @@ pub(crate) fn packages() -> anyhow::Result<()> {
         let arguments: Vec<&str> = ["install", "-y", "-qq"].into_iter().chain(names).collect();
         apt(&arguments).with_context(|| format!("cannot run `{command}`"))?;
     }
-    let needed: Vec<&str> =
-        missing.iter().filter(|tool| tool.needed && !is_there(tool.program)).map(|tool| tool.program).collect();
+    let needed: Vec<&str> = missing
+        .iter()
+        .filter(|tool| tool.needed && !is_there(tool.program))
+        .map(|tool| tool.program)
+        .collect();
     if !needed.is_empty() {
         bail!("the tests need {}; as root, run: apt-get update && {command}", needed.join(", "));
     }

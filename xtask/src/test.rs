@@ -39,7 +39,10 @@ const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR"
 
 const STEPS: &[Step] = &[
     step("format", &["fmt", "--all", "--check"]),
-    step("lints", &["clippy", "--workspace", "--exclude", "mote-capi", "--all-targets", "--", "-D", "warnings"]),
+    step(
+        "lints",
+        &["clippy", "--workspace", "--exclude", "mote-capi", "--all-targets", "--", "-D", "warnings"],
+    ),
     step("libmote.so and libmote.a", &["build", "--release", "-p", "mote-capi"]),
     step("programs", &["build", "--release", "--bins", "--workspace", "--exclude", "mote-capi"]),
     step("tests", &["test", "--release", "--workspace", "--exclude", "mote-capi", "--no-fail-fast"]),
@@ -139,7 +142,9 @@ mod tests {
     #[test]
     fn results_and_skips_are_counted() {
         let mut counts = Counts::default();
-        counts.note("test result: ok. 12 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s");
+        counts.note(
+            "test result: ok. 12 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+        );
         counts.note("SKIP: no babeltrace2");
         assert_eq!((counts.passed, counts.failed, counts.skips.len()), (12, 1, 1));
     }

@@ -88,16 +88,21 @@ fn crates_match_the_map(
 }
 
 /// No crate of our tools may be a dependency of a crate that runs in the traced process.
-fn worlds_do_not_mix(root: &Path, map: &BTreeMap<String, Row>, wrong: &mut Vec<String>) -> anyhow::Result<()> {
-    let worlds: BTreeMap<String, char> = map
-        .iter()
-        .filter_map(|(name, row)| Some((package(root, name)?, row.world)))
-        .collect();
+fn worlds_do_not_mix(
+    root: &Path,
+    map: &BTreeMap<String, Row>,
+    wrong: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    let worlds: BTreeMap<String, char> =
+        map.iter().filter_map(|(name, row)| Some((package(root, name)?, row.world))).collect();
     for (name, row) in map.iter().filter(|(_, row)| row.world != 'O') {
-        let manifest = fs::read_to_string(root.join("crates").join(name).join("Cargo.toml")).unwrap_or_default();
+        let manifest =
+            fs::read_to_string(root.join("crates").join(name).join("Cargo.toml")).unwrap_or_default();
         for dependency in dependencies(&manifest) {
             match worlds.get(&dependency) {
-                Some('O') => wrong.push(format!("crates/{name} runs in traced processes and depends on {dependency}")),
+                Some('O') => {
+                    wrong.push(format!("crates/{name} runs in traced processes and depends on {dependency}"))
+                }
                 Some('T') if row.world == 'B' => {
                     wrong.push(format!("crates/{name} is of both worlds and depends on {dependency} of one"));
                 }
@@ -156,7 +161,9 @@ fn source(name: &str, text: &str, wrong: &mut Vec<String>) {
     let own = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(text);
     let lines = own.lines().count();
     if lines > LINES_MAX {
-        wrong.push(format!("{name} has {lines} lines; the most is {LINES_MAX}: which concept should leave it?"));
+        wrong.push(format!(
+            "{name} has {lines} lines; the most is {LINES_MAX}: which concept should leave it?"
+        ));
     }
     for (number, line) in text.lines().enumerate() {
         let mark = ["TO", "DO"].concat();
@@ -175,7 +182,8 @@ fn long_functions(name: &str, text: &str, wrong: &mut Vec<String>) {
         let is_function = line.trim_start().split("fn ").count() == 2
             && line.trim_start().split("fn ").next().is_some_and(|before| {
                 before.split(' ').all(|word| {
-                    ["", "pub", "pub(crate)", "pub(super)", "const", "unsafe", "extern", "\"C\""].contains(&word)
+                    ["", "pub", "pub(crate)", "pub(super)", "const", "unsafe", "extern", "\"C\""]
+                        .contains(&word)
                 })
             });
         if !is_function || line.ends_with(';') || line.ends_with('}') {
@@ -184,9 +192,15 @@ fn long_functions(name: &str, text: &str, wrong: &mut Vec<String>) {
         let close = format!("{}}}", " ".repeat(indent));
         let length = lines[at..].iter().position(|line| *line == close).unwrap_or(0);
         // Assembly is data: its lines count for nothing.
-        let data = lines[at..at + length].iter().filter(|line| line.trim_start().starts_with('"') || line.contains(" = const ")).count();
+        let data = lines[at..at + length]
+            .iter()
+            .filter(|line| line.trim_start().starts_with('"') || line.contains(" = const "))
+            .count();
         if length - data > FUNCTION_MAX {
-            wrong.push(format!("{name}:{} is a function of {length} lines; the most is {FUNCTION_MAX}", at + 1));
+            wrong.push(format!(
+                "{name}:{} is a function of {length} lines; the most is {FUNCTION_MAX}",
+                at + 1
+            ));
         }
     }
 }

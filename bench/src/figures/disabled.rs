@@ -64,7 +64,9 @@ fn count(lab: &mut Lab, turns: u64) -> anyhow::Result<f64> {
         .context("valgrind is not installed")?;
     anyhow::ensure!(status.success(), "valgrind has failed: {status}");
     let text = std::fs::read_to_string(&counts).context("valgrind has left no counts")?;
-    let of = |name: &str| own_cost(&text, name).with_context(|| format!("valgrind has not seen the function {name}"));
+    let of = |name: &str| {
+        own_cost(&text, name).with_context(|| format!("valgrind has not seen the function {name}"))
+    };
     Ok((of("traced_loop")? as f64 - of("plain_loop")? as f64) / turns as f64)
 }
 
@@ -140,7 +142,8 @@ mod tests {
 
     #[test]
     fn the_cost_of_a_function_is_without_those_it_calls() {
-        let text = "events: Ir\nfn=a::outer\n10 5\n11 7\ncfn=inner\ncalls=1 20\n12 1000\n13 1\nfn=inner\n20 1000\n";
+        let text =
+            "events: Ir\nfn=a::outer\n10 5\n11 7\ncfn=inner\ncalls=1 20\n12 1000\n13 1\nfn=inner\n20 1000\n";
         assert_eq!(own_cost(text, "outer"), Some(13));
         assert_eq!(own_cost(text, "inner"), Some(1000));
         assert_eq!(own_cost(text, "other"), None);

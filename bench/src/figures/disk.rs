@@ -13,29 +13,40 @@ use mote_daemon::options::Mode;
 pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
     let mut lab = Lab::new()?;
     let mut samples = Samples::default();
-    let (events, rounds) = effort.choose((10_000_000, 5), (10_000_000, 9));
-    for _ in 0..rounds {
-        let (flight, _) = once(&mut lab, Mode::Overwrite, events)?;
-        let (disk, lost) = once(&mut lab, Mode::Discard, events)?;
-        let per_event = |ns: f64| ns / events as f64;
-        samples.add("lost", lost as f64);
-        samples.add("slowdown", disk / flight);
-        samples.add("disk", per_event(disk));
-        samples.add("flight", per_event(flight));
+    for _ in 0..effort.choose(5, 11) {
+        let flight = once(&mut lab, Mode::Overwrite)?;
+        let disk = once(&mut lab, Mode::Discard)?;
+        samples.add("lost", disk.lost as f64);
+        samples.add("slowdown", disk.wall / flight.wall);
+        samples.add("disk", disk.wall);
+        samples.add("disk/thread", disk.thread);
+        samples.add("flight", flight.wall);
+        samples.add("flight/thread", flight.thread);
     }
-    let figure = |case: &str, unit| Figure::new(case, unit, samples.of(case));
-    Ok(vec![figure("lost", "events"), figure("slowdown", "ratio"), figure("disk", "ns"), figure("flight", "ns")])
+    let figure = |(case, unit)| Figure::new(case, unit, samples.of(case));
+    let cases = [("disk", "ns"), ("disk/thread", "ns"), ("flight", "ns"), ("flight/thread", "ns")];
+    Ok([("lost", "events"), ("slowdown", "ratio")].into_iter().chain(cases).map(figure).collect())
 }
 
-/// Wall time of the loop in nanoseconds, and lost events.
-fn once(lab: &mut Lab, mode: Mode, events: u64) -> anyhow::Result<(f64, u64)> {
-    let (recorded, text) = lab.record((mode, default_buffers()), workload("emit", &[events])?)?;
+/// Events of a run.
+const EVENTS: u64 = 10_000_000;
+
+/// What a run came to: nanoseconds of an event, as time went by and as the thread ran, and lost events.
+struct Run {
+    wall: f64,
+    thread: f64,
+    lost: u64,
+}
+
+fn once(lab: &mut Lab, mode: Mode) -> anyhow::Result<Run> {
+    let (recorded, text) = lab.record((mode, default_buffers()), workload("emit", &[EVENTS])?)?;
     std::fs::remove_dir_all(&recorded.directory).context("cannot remove a recording")?;
-    let sum = &recorded.summary;
-    let all = sum.total() + sum.total_lost() == events;
-    anyhow::ensure!(all || mode == Mode::Overwrite, "of {events} events {} are in the trace and {} lost", sum.total(), sum.total_lost());
+    let (read, lost) = (recorded.summary.total(), recorded.summary.total_lost());
+    let whole = mode == Mode::Overwrite || read + lost == EVENTS;
+    anyhow::ensure!(whole, "of {EVENTS} events {read} are in the trace, and {lost} were counted as lost");
     let mut samples = Samples::default();
     samples.read(&text, |case| Some(case.to_owned()))?;
-    let ns = samples.median("wall_ns").context("the workload has told no time")?;
-    Ok((ns, sum.total_lost()))
+    let per_event =
+        |case| samples.median(case).map(|ns| ns / EVENTS as f64).context("the workload has told no time");
+    Ok(Run { wall: per_event("wall_ns")?, thread: per_event("thread_ns")?, lost })
 }

@@ -19,10 +19,14 @@ pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
         let cost = workload("cost", &[events, repetitions])?;
         lab.fly_into(&mut samples, cost.clone(), |case| Some(of_rseq(case)))?;
         lab.fly_into(&mut samples, without_rseq(cost), of_atomic)?;
-        lab.fly_into(&mut samples, workload("threads", &[events, repetitions])?, |case| Some(case.to_owned()))?;
+        lab.fly_into(&mut samples, workload("threads", &[events, repetitions])?, |case| {
+            Some(case.to_owned())
+        })?;
         if let Ok(program) = &c {
             let command = native::command(program, events, repetitions);
-            lab.fly_into(&mut samples, command, |case| (case == "two_ints").then(|| "two_ints/c".to_owned()))?;
+            lab.fly_into(&mut samples, command, |case| {
+                (case == "two_ints").then(|| "two_ints/c".to_owned())
+            })?;
         }
         if let Ok(peer) = &mut peer {
             peer.measure(&mut samples, events, repetitions)?;

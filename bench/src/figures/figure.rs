@@ -1,5 +1,6 @@
 //! A figure: the median of repetitions with its spread, printed as a line of JSON or of a table.
 
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -59,6 +60,21 @@ pub(crate) struct Figure {
     result: Result<(f64, f64), String>,
 }
 
+/// What a line of JSON has, in this order.
+#[derive(Serialize)]
+struct Line<'a> {
+    bench: &'a str,
+    case: &'a str,
+    value: Option<f64>,
+    unit: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spread: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    absent: Option<&'a str>,
+}
+
 impl Figure {
     /// Median and spread (half the distance of the quartiles) of `values`; absent when there are none.
     pub(crate) fn new(case: &str, unit: &'static str, values: &[f64]) -> Figure {
@@ -81,26 +97,18 @@ impl Figure {
     }
 
     /// A line of JSON. An absent figure has the value null and says why.
-    pub(crate) fn json(&self, bench: &str) -> String {
-        let mut object = serde_json::Map::new();
-        object.insert("bench".to_owned(), bench.into());
-        object.insert("case".to_owned(), self.case.as_str().into());
-        match &self.result {
-            Ok((value, spread)) => {
-                object.insert("value".to_owned(), rounded(*value).into());
-                object.insert("unit".to_owned(), self.unit.into());
-                object.insert("spread".to_owned(), rounded(*spread).into());
-            }
-            Err(why) => {
-                object.insert("value".to_owned(), serde_json::Value::Null);
-                object.insert("unit".to_owned(), self.unit.into());
-                object.insert("absent".to_owned(), why.as_str().into());
-            }
-        }
-        if let Some(peer) = self.peer {
-            object.insert("peer".to_owned(), peer.into());
-        }
-        serde_json::Value::Object(object).to_string()
+    pub(crate) fn json(&self, bench: &str) -> anyhow::Result<String> {
+        let measured = self.result.as_ref().ok();
+        let line = Line {
+            bench,
+            case: &self.case,
+            value: measured.map(|(value, _)| rounded(*value)),
+            unit: self.unit,
+            spread: measured.map(|(_, spread)| rounded(*spread)),
+            peer: self.peer,
+            absent: self.result.as_ref().err().map(String::as_str),
+        };
+        Ok(serde_json::to_string(&line)?)
     }
 
     /// A line for people.
@@ -128,23 +136,28 @@ fn rounded(value: f64) -> f64 {
 mod tests {
     use super::*;
 
+    fn check(figure: &Figure, expect: &str) {
+        assert_eq!(figure.json("b").expect("plain data"), expect);
+    }
+
     #[test]
     fn a_figure_is_median_and_half_the_distance_of_the_quartiles() {
         let figure = Figure::new("x", "ns", &[9.0, 1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(figure.json("b"), r#"{"bench":"b","case":"x","spread":1.0,"unit":"ns","value":3.0}"#);
+        check(&figure, r#"{"bench":"b","case":"x","value":3.0,"unit":"ns","spread":1.0}"#);
         let even = Figure::new("x", "ns", &[1.0, 2.0]).of_peer("p");
-        assert_eq!(even.json("b"), r#"{"bench":"b","case":"x","peer":"p","spread":0.25,"unit":"ns","value":1.5}"#);
+        check(&even, r#"{"bench":"b","case":"x","value":1.5,"unit":"ns","spread":0.25,"peer":"p"}"#);
     }
 
     #[test]
     fn what_was_not_measured_is_absent() {
         let figure = Figure::new("x", "ns", &[]);
-        assert_eq!(figure.json("b"), r#"{"absent":"not measured","bench":"b","case":"x","unit":"ns","value":null}"#);
+        check(&figure, r#"{"bench":"b","case":"x","value":null,"unit":"ns","absent":"not measured"}"#);
     }
 
     #[test]
     fn numbers_keep_four_digits() {
-        for (value, expect) in [(0.0, 0.0), (0.123_45, 0.123), (12.345_6, 12.35), (1234.5, 1235.0), (7_654_321.2, 7_654_321.0)]
+        for (value, expect) in
+            [(0.0, 0.0), (0.123_45, 0.123), (12.345_6, 12.35), (1234.5, 1235.0), (7_654_321.2, 7_654_321.0)]
         {
             assert_eq!(rounded(value), expect);
         }

@@ -43,7 +43,8 @@ impl Peer {
         peer.daemon()?;
         let session = peer.session.clone();
         peer.lttng(&["create", &session, "--snapshot"])?;
-        let channel = ["enable-channel", "-u", "--overwrite", "--subbuf-size=1M", "--num-subbuf=4", "-s", &session];
+        let channel =
+            ["enable-channel", "-u", "--overwrite", "--subbuf-size=1M", "--num-subbuf=4", "-s", &session];
         peer.lttng(&[&channel[..], &["ch"]].concat())?;
         for event in ["bench:two_ints", "bench:nine_strings"] {
             peer.lttng(&["enable-event", "-u", "-s", &session, "-c", "ch", event])?;
@@ -61,8 +62,12 @@ impl Peer {
         let command = command.args([events.to_string(), rounds.to_string()]).arg(&self.result);
         // The program waits until it is registered with the daemon, however long that takes.
         let status = command.env("LTTNG_HOME", &self.home).env("LTTNG_UST_REGISTER_TIMEOUT", "-1").status();
-        anyhow::ensure!(status.context("cannot run the program for lttng")?.success(), "the program for lttng has failed");
-        let text = std::fs::read_to_string(&self.result).context("the program for lttng has left no figures")?;
+        anyhow::ensure!(
+            status.context("cannot run the program for lttng")?.success(),
+            "the program for lttng has failed"
+        );
+        let text =
+            std::fs::read_to_string(&self.result).context("the program for lttng has left no figures")?;
         samples.read(&text, |case| Some(format!("lttng/{case}")))
     }
 
@@ -111,7 +116,9 @@ fn build(home: &Path) -> anyhow::Result<PathBuf> {
     };
     write("lttng_probe.h", PROBE)?;
     let (source, program) = (write("lttng.c", SOURCE)?, home.join("lttng-c"));
-    native::compile(Command::new("cc").arg("-I").arg(home).arg("-o").arg(&program).arg(&source).arg("-llttng-ust"))
-        .context("lttng-ust is not installed")?;
+    native::compile(
+        Command::new("cc").arg("-I").arg(home).arg("-o").arg(&program).arg(&source).arg("-llttng-ust"),
+    )
+    .context("lttng-ust is not installed")?;
     Ok(program)
 }

@@ -11,6 +11,7 @@ pub(crate) mod figure;
 mod lttng;
 mod native;
 mod session;
+mod size;
 mod startup;
 mod stopwatch;
 mod view;
@@ -38,8 +39,13 @@ impl Effort {
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 4] =
-    [("event_cost", event_cost::run), ("disk", disk::run), ("view", view::run), ("startup", startup::run)];
+const BENCHMARKS: [(&str, Benchmark); 5] = [
+    ("event_cost", event_cost::run),
+    ("disk", disk::run),
+    ("view", view::run),
+    ("startup", startup::run),
+    ("size", size::run),
+];
 
 /// The benchmarks' names.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
@@ -56,7 +62,7 @@ pub(crate) fn run(name: &str, effort: Effort, json: bool) -> anyhow::Result<()> 
         anyhow::bail!("there is no benchmark '{name}'; try {}", names.join(", "));
     };
     for figure in benchmark(effort)? {
-        println!("{}", if json { figure.json(name) } else { figure.row(name) });
+        println!("{}", if json { figure.json(name)? } else { figure.row(name) });
     }
     Ok(())
 }

@@ -22,6 +22,17 @@ pub(super) fn build(lab: &Lab) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
+/// Compiles the same program without mote.
+///
+/// # Errors
+/// No compiler.
+pub(super) fn build_without(lab: &Lab) -> anyhow::Result<PathBuf> {
+    let (source, program) = (lab.path().join("without.c"), lab.path().join("without"));
+    std::fs::write(&source, SOURCE).context("cannot write the C program")?;
+    compile(Command::new("cc").arg("-DWITHOUT_MOTE").arg("-o").arg(&program).arg(&source))?;
+    Ok(program)
+}
+
 /// Runs a C compiler with the rest of what it needs.
 ///
 /// # Errors

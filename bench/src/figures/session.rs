@@ -71,7 +71,8 @@ impl Lab {
         };
         let recorded = mote_daemon::record(&options, &mut Quiet)?;
         anyhow::ensure!(recorded.summary.status == Some(0), "'{name}' has failed: {:?}", recorded.problems);
-        let text = std::fs::read_to_string(&result).with_context(|| format!("'{name}' has left no figures"))?;
+        let text =
+            std::fs::read_to_string(&result).with_context(|| format!("'{name}' has left no figures"))?;
         Ok((recorded, text))
     }
 

@@ -25,12 +25,13 @@ pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
         let text = lab.fly(workload("starts", &[STARTS])?)?;
         samples.read(&text, |case| Some(case.to_owned()))?;
     }
-    let floor = samples.median("floor").context("the workload has told no time")?;
+    let floor = samples.of("floor");
     let added = |case: &str| {
-        let values: Vec<f64> = samples.of(case).iter().map(|ms| ms - floor).collect();
+        // Of the same turn, so that what the machine does otherwise is in both.
+        let values: Vec<f64> = samples.of(case).iter().zip(floor).map(|(ms, floor)| ms - floor).collect();
         Figure::new(case, "ms", &values)
     };
-    Ok(vec![Figure::new("floor", "ms", samples.of("floor")), added("untraced"), added("traced")])
+    Ok(vec![Figure::new("floor", "ms", floor), added("untraced"), added("traced")])
 }
 
 /// The workload: starts the programs `count` times each.
@@ -39,7 +40,9 @@ pub(super) fn starts(count: u64) -> anyhow::Result<String> {
     let (plain, event) = (built.join("mote-bench-plain"), built.join("mote-bench-event"));
     let mut text = String::new();
     for turn in 0..=count {
-        for (case, program, traced) in [("floor", &plain, true), ("untraced", &event, false), ("traced", &event, true)] {
+        for (case, program, traced) in
+            [("floor", &plain, true), ("untraced", &event, false), ("traced", &event, true)]
+        {
             let ms = start(program, traced)?;
             if turn > 0 {
                 writeln!(text, "{case} {ms}")?;
@@ -57,7 +60,9 @@ fn start(program: &Path, traced: bool) -> anyhow::Result<f64> {
     }
     let begin = wall_ns();
     let output = command.stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("cannot start {}; build all of mote-bench", program.display()))?;
-    let began: u64 = String::from_utf8_lossy(&output.stdout).trim().parse().context("a program told no time")?;
+    let output =
+        output.with_context(|| format!("cannot start {}; build all of mote-bench", program.display()))?;
+    let began: u64 =
+        String::from_utf8_lossy(&output.stdout).trim().parse().context("a program told no time")?;
     Ok(began.saturating_sub(begin) as f64 / 1e6)
 }

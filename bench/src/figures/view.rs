@@ -66,7 +66,11 @@ fn peer(dir: &Path, case: &str, format: &str, events: u64, rounds: u64) -> Figur
         let before = children_seconds();
         let mut command = Command::new("babeltrace2");
         let command = command.arg("convert").arg(dir).arg("-o").arg(format);
-        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().context("babeltrace2 is not installed")?;
+        let status = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .context("babeltrace2 is not installed")?;
         anyhow::ensure!(status.success(), "babeltrace2 cannot read the recording");
         Ok(events as f64 / (children_seconds() - before))
     };

@@ -99,7 +99,9 @@ fn on_cpus(count: usize, body: Body, events: u64) -> anyhow::Result<f64> {
             })
         };
         let threads: Vec<_> = (0..count).map(start).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().ok().context("a thread has failed")?;
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().ok().context("a thread has failed")?
+        };
         threads.into_iter().map(join).collect::<anyhow::Result<Vec<f64>>>()
     })?;
     Ok(costs.iter().sum::<f64>() / count as f64)
@@ -111,11 +113,11 @@ fn pin(cpu: usize) -> anyhow::Result<()> {
     sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("cannot run on CPU {cpu}"))
 }
 
-/// Emits and tells the wall time of the loop.
+/// Emits, and tells the wall time of the loop and the time that it ran.
 fn emit(events: u64) -> String {
-    let begin = wall_ns();
+    let begin = (wall_ns(), thread_ns());
     two_ints(events);
-    format!("wall_ns {}\n", wall_ns() - begin)
+    format!("wall_ns {}\nthread_ns {}\n", wall_ns() - begin.0, thread_ns() - begin.1)
 }
 
 #[inline(never)]

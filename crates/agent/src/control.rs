@@ -39,7 +39,7 @@ pub(crate) fn listen(link: Link) {
     }
 }
 
-/// Starts [`run`] on a new detached thread with all signals blocked.
+/// Starts [`run`] on a new detached thread with all signals blocked but SIGTRAP.
 fn spawn(socket: i32) -> bool {
     let mut attributes = core::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: initialises the attributes.
@@ -52,7 +52,8 @@ fn spawn(socket: i32) -> bool {
     unsafe {
         libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
     }
-    let mask = mote_sys::signal::block(!0);
+    // SIGTRAP stays open: a thread that blocks it keeps `text` from using breakpoints.
+    let mask = mote_sys::signal::block(!mote_sys::signal::bit(libc::SIGTRAP));
     let mut thread = 0;
     // SAFETY: `run` takes the descriptor's number as its argument, and no memory of this frame.
     let failed = unsafe {

@@ -61,15 +61,12 @@ pub unsafe fn start(environment: *const *const c_char, first: *const SiteRecord,
 /// `first..end` must be the object's section of site records, and stay mapped.
 pub unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord) {
     // SAFETY: the caller's promise.
-    let range = unsafe { registry::add_sites(first, end) };
-    if let Some(range) = range {
-        session::announce_sites(range);
-    }
+    unsafe { session::add_object(first, end) };
 }
 
 /// Forgets the sites of an object that is about to be unmapped.
 pub fn remove_object(first: *const SiteRecord) {
-    registry::remove_sites(first);
+    session::remove_object(first);
 }
 
 /// Tells the session of an event that has no site, and switches it on if the session wants it.

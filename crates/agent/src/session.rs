@@ -10,6 +10,7 @@ use crate::link::Link;
 use crate::registry::{self, DynamicEvent, Range, Site};
 use crate::{control, fork, keep};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use mote_layout::site::SiteRecord;
 use mote_ring::Writer;
 use mote_ring::writer::MapError;
 use mote_sync::Lock;
@@ -71,6 +72,9 @@ pub(crate) fn join(place: Place) {
         keep::loaded();
         fork::watch();
         control::listen(link);
+    } else {
+        // What was armed before it failed would have nobody to disarm it.
+        switch_off();
     }
 }
 
@@ -108,14 +112,28 @@ fn welcome(link: &Link, scratch: &mut Scratch) -> Result<&'static Writer> {
     Ok(unsafe { &*place })
 }
 
-/// Announces the events of an object that was loaded after the session was joined.
-pub(crate) fn announce_sites(range: Range) {
+/// Adds an object's sites, and announces them when the session was joined before.
+///
+/// # Safety
+/// As `registry::add_sites`.
+pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord) {
     let guard = LOCK.hold();
-    if let Some((link, mut scratch, channel)) = reconnect() {
+    // SAFETY: the caller's promise.
+    let range = unsafe { registry::add_sites(first, end) };
+    if let Some(range) = range
+        && let Some((link, mut scratch, channel)) = reconnect()
+    {
         let mut ready = Ready::default();
         let _ = announce_range(&link, &mut scratch, channel, range, &mut ready);
         let _ = link.send(&Message::Ready(ready), scratch.buffers().0);
     }
+    drop(guard);
+}
+
+/// Forgets an object's sites; nobody patches them when this has returned.
+pub(crate) fn remove_object(first: *const SiteRecord) {
+    let guard = LOCK.hold();
+    registry::remove_sites(first);
     drop(guard);
 }
 
@@ -194,7 +212,8 @@ fn ask(
         let text = site.description().to_bytes_with_nul();
         // One that is too long for any message goes as an empty text, which the session refuses.
         let text = if text.len() > MESSAGE_MAX - HEAD { c"".to_bytes_with_nul() } else { text };
-        let Some(place) = texts.get_mut(used..used + text.len()).filter(|_| used + text.len() <= MESSAGE_MAX - HEAD)
+        let Some(place) =
+            texts.get_mut(used..used + text.len()).filter(|_| used + text.len() <= MESSAGE_MAX - HEAD)
         else {
             break;
         };
@@ -252,6 +271,12 @@ fn switch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) {
 /// Switches everything off for good: the session has ended.
 pub(crate) fn end() {
     let guard = LOCK.hold();
+    switch_off();
+    drop(guard);
+}
+
+/// Switches everything off. With `LOCK` held.
+fn switch_off() {
     CHANNEL.store(core::ptr::null_mut(), Ordering::Release);
     let mut ready = Ready::default();
     for range in registry::objects() {
@@ -259,5 +284,4 @@ pub(crate) fn end() {
         range.sites().for_each(|site| site.event().off());
     }
     registry::dynamic().for_each(|event| event.event.off());
-    drop(guard);
 }

@@ -497,8 +497,8 @@ MOTE_HIDDEN_ __attribute__((noinline)) void mote_write_(typename F::given... val
 #define MOTE_VALUE_ARRAY(T, from, n) from
 #define MOTE_VALUE_SEQUENCE(T, size, from, n) mote_range_<T>(from, n)
 
-/* A static variable of its own for each Tag: of one name in all files that instantiate an inline function or a template, and
- * never visible outside of the object, which a static variable inside such a function would be. */
+/* A static variable of its own for each Tag: of one name in all files that have the same inline function or template,
+ * and never visible outside of the object, which a static variable inside such a function would be. */
 template <class Tag> struct MOTE_HIDDEN_ mote_static_ {
     static mote_state event;
 };

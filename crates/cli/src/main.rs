@@ -4,6 +4,14 @@
 //! and its `run`.
 #![forbid(unsafe_code)]
 
+/// Says something on standard error; where that is gone, so is whoever wanted to read it.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), "mote: {}", format_args!($($text)*));
+    }};
+}
+
 mod cmd;
 mod demo;
 mod moment;
@@ -50,7 +58,7 @@ fn main() -> ExitCode {
         Verb::DemoServer(args) => cmd::demo::serve(&args),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("mote: {error:#}");
+        say!("{error:#}");
         cmd::FAILED.into()
     })
 }

@@ -24,10 +24,7 @@ pub fn frequency_hz(first: &Sample, last: &Sample) -> Option<u64> {
 pub fn frequency_error_ppb(first: &Sample, last: &Sample) -> u64 {
     let ns = u128::from(last.monotonic_ns.saturating_sub(first.monotonic_ns));
     let error = u128::from(first.error_ns) + u128::from(last.error_ns);
-    (error * u128::from(NS_PER_S))
-        .checked_div(ns)
-        .and_then(|ppb| u64::try_from(ppb).ok())
-        .unwrap_or(u64::MAX)
+    (error * u128::from(NS_PER_S)).checked_div(ns).and_then(|ppb| u64::try_from(ppb).ok()).unwrap_or(u64::MAX)
 }
 
 /// A CTF clock class: ticks to wall-clock time by one line for the whole trace.

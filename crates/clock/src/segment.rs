@@ -64,8 +64,7 @@ mod tests {
 
     #[test]
     fn a_line_saturates_at_both_ends() {
-        let line =
-            Segment { from: 0, to: u64::MAX, ticks: 1 << 40, ns: 5, slope: Segment::MAX_SLOPE };
+        let line = Segment { from: 0, to: u64::MAX, ticks: 1 << 40, ns: 5, slope: Segment::MAX_SLOPE };
         assert_eq!(line.ns_at(0), 0);
         assert_eq!(line.ns_at(1 << 40), 5);
         assert_eq!(line.ns_at(u64::MAX), u64::MAX);

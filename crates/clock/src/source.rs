@@ -6,8 +6,7 @@ use core::str::FromStr;
 use mote_sys::time::{ClockId, clock_gettime, rdtsc};
 use mote_sys::{Errno, fd};
 
-const CLOCKSOURCE: &core::ffi::CStr =
-    c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
+const CLOCKSOURCE: &core::ffi::CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// The clock that stamps events; its unit is the *tick*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,10 +228,7 @@ mod tests {
         assert_eq!(judge("tsc\n", true), Verdict::Trusted);
         assert_eq!(judge("tsc\n", false), Verdict::NotInvariant);
         let hpet = judge("hpet\n", true);
-        assert_eq!(
-            hpet.to_string(),
-            "the kernel's clocksource is hpet, so it does not trust the tsc"
-        );
+        assert_eq!(hpet.to_string(), "the kernel's clocksource is hpet, so it does not trust the tsc");
         assert_eq!(judge("", true).to_string().matches("hpet").count(), 0);
     }
 

@@ -96,19 +96,13 @@ impl<const BITS: u32> Synthetic<BITS> {
     /// the bits above are free to choose, the time since boot for example.
     #[cfg(not(loom))]
     pub const fn new(now: u64) -> Synthetic<BITS> {
-        Synthetic {
-            generation: AtomicU64::new(0),
-            slots: [AtomicU64::new(now), AtomicU64::new(now)],
-        }
+        Synthetic { generation: AtomicU64::new(0), slots: [AtomicU64::new(now), AtomicU64::new(now)] }
     }
 
     /// The same; loom's atomics cannot be made in a constant.
     #[cfg(loom)]
     pub fn new(now: u64) -> Synthetic<BITS> {
-        Synthetic {
-            generation: AtomicU64::new(0),
-            slots: [AtomicU64::new(now), AtomicU64::new(now)],
-        }
+        Synthetic { generation: AtomicU64::new(0), slots: [AtomicU64::new(now), AtomicU64::new(now)] }
     }
 
     /// Reads the clock where the reader cannot be preempted for long: figure 4.4.

@@ -6,8 +6,7 @@
 #![cfg(not(loom))]
 
 use mote_clock::{
-    Conversion, SAMPLE_INTERVAL_NS, Sample, Source, Timeline, frequency_error_ppb, frequency_hz,
-    quick_pair,
+    Conversion, SAMPLE_INTERVAL_NS, Sample, Source, Timeline, frequency_error_ppb, frequency_hz, quick_pair,
 };
 use mote_sys::time::{ClockId, clock_gettime, sleep};
 
@@ -99,12 +98,9 @@ fn the_quick_estimate_is_as_good_as_it_says() {
     let quick = quick_pair(source, 20_000_000);
     let long = [quick[0], quick_pair(source, 500_000_000)[1]];
     let [quick_hz, long_hz] = [&quick, &long].map(|p| frequency_hz(&p[0], &p[1]).unwrap());
-    let bound_ppb =
-        frequency_error_ppb(&quick[0], &quick[1]) + frequency_error_ppb(&long[0], &long[1]);
+    let bound_ppb = frequency_error_ppb(&quick[0], &quick[1]) + frequency_error_ppb(&long[0], &long[1]);
     let off_ppb = u128::from(quick_hz.abs_diff(long_hz)) * 1_000_000_000 / u128::from(long_hz);
-    eprintln!(
-        "{quick_hz} Hz in 20 ms, {long_hz} Hz in 0.5 s: {off_ppb} ppb, bound {bound_ppb} ppb"
-    );
+    eprintln!("{quick_hz} Hz in 20 ms, {long_hz} Hz in 0.5 s: {off_ppb} ppb, bound {bound_ppb} ppb");
     // The kernel may slew in between: 500 ppm at most.
     assert!(off_ppb <= u128::from(bound_ppb) + 500_000);
 }

@@ -83,8 +83,7 @@ fn worst_ns(kernel: &Kernel, samples: &[Sample], random: &mut Random) -> u64 {
     let timeline = Timeline::new(samples, TSC_HZ).unwrap();
     let mut cursor = Cursor::new(timeline);
     let (from, to) = (samples[0].ticks, samples[samples.len() - 1].ticks);
-    let mut moments: Vec<u64> =
-        (0..samples.len() * 20).map(|_| from + random.below(to - from)).collect();
+    let mut moments: Vec<u64> = (0..samples.len() * 20).map(|_| from + random.below(to - from)).collect();
     moments.sort_unstable();
     let (mut worst, mut last) = (0, 0);
     for ticks in moments {
@@ -187,18 +186,10 @@ fn one_sample_and_a_frequency_make_a_line() {
 
 #[test]
 fn a_wall_clock_that_is_set_does_not_bend_the_line() {
-    let at = |ticks, offset| Sample {
-        ticks,
-        monotonic_ns: ticks,
-        realtime_ns: ticks + offset,
-        error_ns: 0,
-    };
+    let at = |ticks, offset| Sample { ticks, monotonic_ns: ticks, realtime_ns: ticks + offset, error_ns: 0 };
     let samples = [at(1_000, 50), at(2_000, 1_000_000), at(3_000, 7)];
     let timeline = Timeline::new(&samples, 0).unwrap();
-    assert_eq!(
-        [900, 1_500, 2_500, 9_000].map(|t| timeline.realtime_ns(t)),
-        [950, 1_550, 2_550, 9_050]
-    );
+    assert_eq!([900, 1_500, 2_500, 9_000].map(|t| timeline.realtime_ns(t)), [950, 1_550, 2_550, 9_050]);
 }
 
 #[test]

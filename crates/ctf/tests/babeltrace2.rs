@@ -52,6 +52,25 @@ fn put_event(class: &StreamClass, event: usize, values: &Event<'_>, out: &mut Bi
 
 const BEGIN: u64 = 0x5_1234_5678;
 
+/// Fields of an event with sequences.
+const POLLED: &[Value<'static>] = &[
+    U64(3),
+    Count(3),
+    I64(0),
+    I64(-1),
+    I64(7),
+    U64(0xffff_8800_dead_beef),
+    Str(b"two fds"),
+    U64(2),
+    Count(2),
+    U64(1),
+    U64(0),
+    U64(0x15),
+    U64(0),
+    U64(1),
+    U64(0),
+];
+
 fn kernel() -> Trace {
     let metadata = include_bytes!("data/kernel.tsdl").to_vec();
     let schema = Schema::parse(&metadata).unwrap();
@@ -60,23 +79,6 @@ fn kernel() -> Trace {
     let context = [I64(-1), Str(b"swapper/1")];
     let switch: &[Value<'_>] = &[Str(b"bash"), I64(77), I64(20), I64(1), Str(b"kworker/u8:1-ev"), I64(3)];
     let dead: &[Value<'_>] = &[Str(b"sh"), I64(78), I64(-5), I64(70), Str(b"bash"), I64(77)];
-    let polled: &[Value<'_>] = &[
-        U64(3),
-        Count(3),
-        I64(0),
-        I64(-1),
-        I64(7),
-        U64(0xffff_8800_dead_beef),
-        Str(b"two fds"),
-        U64(2),
-        Count(2),
-        U64(1),
-        U64(0),
-        U64(0x15),
-        U64(0),
-        U64(1),
-        U64(0),
-    ];
     let ipv4: &[Value<'_>] =
         &[U64(4), Selected(1), U64(4), U64(5), U64(1500), U64(192), U64(168), U64(0), U64(1)];
     let unknown: &[Value<'_>] = &[U64(0), Selected(0)];
@@ -89,7 +91,7 @@ fn kernel() -> Trace {
                 [BEGIN, BEGIN + 900_000_000],
                 &[
                     (0, [&compact(0, BEGIN + 5), &context, &[], switch]),
-                    (1, [&compact(1, BEGIN + 100_000_000), &context, &[U64(12345)], polled]),
+                    (1, [&compact(1, BEGIN + 100_000_000), &context, &[U64(12345)], POLLED]),
                     // The 27 bits wrap between these two, and are extended.
                     (0, [&compact(0, BEGIN + 200_000_000), &context, &[], dead]),
                     (2, [&extended(40, BEGIN + 700_000_000), &context, &[], ipv4]),

@@ -1,70 +1,93 @@
 //! The recorded command and the signals around it.
 
 use crate::error::Error;
+use nix::errno::Errno;
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command as Program, ExitStatus};
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 /// The command, running or done.
 pub(crate) struct Command {
-    child: Child,
-    status: Option<ExitStatus>,
+    pid: Pid,
+    /// Exit status, or 128 plus the signal that ended it.
+    status: Option<i32>,
 }
 
 impl Command {
     /// Starts it with one more environment variable, and with the signals blocked that were blocked before
-    /// [`Signals::catch`].
+    /// [`Signals::catch`]. The recorder itself keeps them blocked, or one that arrives now would end it.
     pub(crate) fn start(
         command: &[OsString],
         variable: (&str, &str),
         signals: &Signals,
     ) -> Result<Command, Error> {
         let name = command.first().cloned().unwrap_or_default();
-        let mut program = Program::new(&name);
-        program.args(command.iter().skip(1)).env(variable.0, variable.1);
-        let child = signals.let_through(|| program.spawn());
-        let child = child.map_err(|why| Error::Command(name.to_string_lossy().into_owned(), why))?;
-        Ok(Command { child, status: None })
-    }
-
-    /// Its process id.
-    pub(crate) fn pid(&self) -> i32 {
-        self.child.id() as i32
+        let fail = |why: Errno| Error::Command(name.to_string_lossy().into_owned(), why.into());
+        let words: Result<Vec<CString>, Errno> = command.iter().map(|word| text(word)).collect();
+        let others = std::env::vars_os().filter(|(name, _)| name != variable.0);
+        let all = others.chain([(variable.0.into(), variable.1.into())]);
+        let environment: Result<Vec<CString>, Errno> = all.map(|(name, value)| pair(name, &value)).collect();
+        let (words, environment) = (words.map_err(fail)?, environment.map_err(fail)?);
+        let program = text(&name).map_err(fail)?;
+        let actions = PosixSpawnFileActions::init().map_err(fail)?;
+        let attributes = signals.attributes().map_err(fail)?;
+        let pid = posix_spawnp(&program, &actions, &attributes, &words, &environment).map_err(fail)?;
+        Ok(Command { pid, status: None })
     }
 
     /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
-        if self.status.is_none() {
-            self.status = self.child.try_wait().ok().flatten();
-        }
+        self.look(Some(WaitPidFlag::WNOHANG));
         self.status.is_some()
+    }
+
+    fn look(&mut self, how: Option<WaitPidFlag>) {
+        if self.status.is_some() {
+            return;
+        }
+        self.status = match waitpid(self.pid, how) {
+            Ok(WaitStatus::Exited(_, status)) => Some(status),
+            Ok(WaitStatus::Signaled(_, signal, _)) => Some(128 + signal as i32),
+            // By a real-time signal, which nix has no name for.
+            Err(Errno::EINVAL | Errno::ECHILD) => Some(128),
+            _ => None,
+        };
     }
 
     /// Passes a signal on, if it still runs.
     pub(crate) fn pass_on(&mut self, signal: Signal) {
         if !self.has_ended() {
-            let _ = kill(Pid::from_raw(self.pid()), signal);
+            let _ = kill(self.pid, signal);
         }
     }
 
     /// Waits for its end. Answers its exit status, or 128 plus the signal that ended it.
     pub(crate) fn wait(&mut self) -> Option<i32> {
-        if self.status.is_none() {
-            self.status = self.child.wait().ok();
+        while self.status.is_none() {
+            self.look(None);
         }
-        let status = self.status?;
-        status.code().or_else(|| status.signal().map(|signal| 128 + signal))
+        self.status
     }
+}
+
+fn text(word: &OsStr) -> Result<CString, Errno> {
+    CString::new(word.as_bytes()).map_err(|_| Errno::EINVAL)
+}
+
+fn pair(mut name: OsString, value: &OsStr) -> Result<CString, Errno> {
+    name.push("=");
+    name.push(value);
+    text(&name)
 }
 
 /// Signals that the recorder handles in its loop instead of dying of them.
 pub(crate) struct Signals {
     fd: SignalFd,
     before: SigSet,
-    mask: SigSet,
 }
 
 /// A signal that arrived.
@@ -103,15 +126,19 @@ impl Signals {
         let before = SigSet::thread_get_mask().map_err(fail)?;
         mask.thread_block().map_err(fail)?;
         let fd = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).map_err(fail)?;
-        Ok(Signals { fd, before, mask })
+        Ok(Signals { fd, before })
     }
 
-    /// Does something with the signals as they were before: a child inherits what is blocked.
-    fn let_through<T>(&self, what: impl FnOnce() -> T) -> T {
-        let _ = self.before.thread_set_mask();
-        let done = what();
-        let _ = self.mask.thread_block();
-        done
+    /// What a child starts with: the signals blocked as before, and SIGPIPE, which Rust's programs ignore, as usual.
+    fn attributes(&self) -> Result<PosixSpawnAttr, Errno> {
+        let mut usual = SigSet::empty();
+        usual.add(Signal::SIGPIPE);
+        let mut attributes = PosixSpawnAttr::init()?;
+        attributes.set_sigmask(&self.before)?;
+        attributes.set_sigdefault(&usual)?;
+        attributes
+            .set_flags(PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF)?;
+        Ok(attributes)
     }
 
     /// The descriptor to poll.
@@ -131,6 +158,8 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
+        // What has arrived meanwhile was for the recording, and must not end us after it.
+        while self.next().is_some() {}
         let _ = self.before.thread_set_mask();
     }
 }

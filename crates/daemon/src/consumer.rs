@@ -7,7 +7,7 @@ use crate::stream::{Context, Stream, Take, Totals};
 use crate::walk::Steps;
 use mote_layout::loss::Lost;
 use mote_ring::reader::Channel;
-use mote_ring::threads::ThreadName;
+use mote_ring::threads::{ENTRIES, ThreadName};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
@@ -18,6 +18,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(8);
 const PAUSE_MIN: Duration = Duration::from_micros(250);
 /// What is in rings goes to disk at least this often, so that little is lost should the recorder be killed.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
+
+/// Names of threads that a recording takes.
+const NAMES_MAX: usize = 1 << 17;
+/// How long a thread may take to leave its name.
+const NAME_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What both threads of the recorder look at.
 #[derive(Debug, Default)]
@@ -80,9 +85,16 @@ pub(crate) fn consume(
     let context = Context { directory, uuid, clock };
     let rings = 0..geometry.rings();
     let streams = rings.filter_map(|ring| Some(Stream::new(channel.reader(ring)?, ring, geometry.cpus)));
-    let mut consumer =
-        Consumer { channel, shared, context, streams: streams.collect(), totals: Totals::default() };
-    let overwrite = geometry.mode == mote_ring::Mode::Overwrite;
+    let mut consumer = Consumer {
+        channel,
+        shared,
+        context,
+        overwrites: geometry.mode == mote_ring::Mode::Overwrite,
+        streams: streams.collect(),
+        totals: Totals::default(),
+        names: NAMES_MAX,
+        named: Instant::now(),
+    };
     let mut pause = PAUSE_MIN;
     let mut flushed = Instant::now();
     loop {
@@ -90,7 +102,7 @@ pub(crate) fn consume(
         consumer.threads(tell);
         let flush = stop || flushed.elapsed() >= FLUSH_EVERY;
         // A flight recorder is read once, at the end.
-        let taken = (stop || !overwrite) && consumer.pass(flush);
+        let taken = (stop || !consumer.overwrites) && consumer.pass(flush);
         if flush {
             flushed = Instant::now();
         }
@@ -103,7 +115,7 @@ pub(crate) fn consume(
         } else {
             pause = PAUSE_MIN;
         }
-        if consumer.backlog() < geometry.sub_bytes() {
+        if !taken || consumer.backlog() < geometry.sub_bytes() {
             std::thread::sleep(pause);
         }
     }
@@ -114,14 +126,33 @@ struct Consumer<'c> {
     channel: &'c Channel,
     shared: &'c Shared,
     context: Context<'c>,
+    /// A flight recorder.
+    overwrites: bool,
     streams: Vec<Stream<'c>>,
     totals: Totals,
+    /// Names of threads that are still taken.
+    names: usize,
+    /// When the table of names last gave one.
+    named: Instant,
 }
 
 impl Consumer<'_> {
-    fn threads(&self, tell: &dyn Fn(Notice)) {
-        while let Some(name) = self.channel.threads().pop() {
-            tell(Notice::Thread(name));
+    /// Takes the names that threads have left; at most a table's worth, so that nobody keeps us from the rings.
+    fn threads(&mut self, tell: &dyn Fn(Notice)) {
+        for _ in 0..ENTRIES {
+            let Some(name) = self.channel.threads().pop() else { break };
+            self.named = Instant::now();
+            match self.names {
+                0 => continue,
+                1 => tell(Notice::Problem(format!("more than {NAMES_MAX} threads: the others have no name"))),
+                _ => tell(Notice::Thread(name)),
+            }
+            self.names -= 1;
+        }
+        // A thread that was killed while it left its name must not stop those behind it.
+        if self.named.elapsed() > NAME_PATIENCE {
+            self.named = Instant::now();
+            self.channel.threads().skip();
         }
     }
 
@@ -134,7 +165,9 @@ impl Consumer<'_> {
             if backlog > 0 {
                 // Loaded after the backlog was seen: an event is known before its first record.
                 let steps = self.shared.steps();
-                let take = Take { flush, pressure: backlog > ring_bytes / 8 };
+                // Straight from the ring only where writers never come around to what is being written.
+                let pressure = !self.overwrites && backlog > ring_bytes / 8;
+                let take = Take { flush, pressure };
                 taken |= stream.drain(&self.context, &steps, take, &mut self.totals);
             }
         }
@@ -155,7 +188,8 @@ impl Consumer<'_> {
         let mut sum = Lost::default();
         for stream in &self.streams {
             for (sum, lost) in sum.iter_mut().zip(stream.lost()) {
-                *sum += lost;
+                // A traced process can write anything into its counters.
+                *sum = sum.wrapping_add(lost);
             }
         }
         sum
@@ -164,7 +198,8 @@ impl Consumer<'_> {
     fn publish(&mut self, tell: &dyn Fn(Notice)) {
         self.shared.bytes.store(self.totals.bytes, Ordering::Relaxed);
         self.shared.events.store(self.totals.counts.iter().sum(), Ordering::Relaxed);
-        self.shared.lost.store(self.lost().iter().sum(), Ordering::Relaxed);
+        let lost = self.lost().iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
+        self.shared.lost.store(lost, Ordering::Relaxed);
         if self.streams.iter().any(|stream| stream.failed().is_some()) {
             self.shared.failed.store(true, Ordering::Release);
         }

@@ -7,9 +7,10 @@ use mote_ctf::model::{
 };
 use mote_layout::Cause;
 use mote_layout::packet::{CONTEXT_FIELDS, STREAM_PER_CPU, STREAM_SHARED};
-use mote_layout::parse::{Description, FieldType};
+use mote_layout::parse::{Description, FieldType, Labels};
 use mote_layout::record::{ID_BITS, TIME_BITS};
 use mote_layout::types::{Integer, Scalar};
+use std::collections::HashSet;
 
 /// What the metadata says besides the events.
 #[derive(Clone, Debug)]
@@ -126,9 +127,10 @@ fn stream_class(id: u32, events: Vec<EventClass>) -> StreamClass {
 
 fn event_class(id: u32, event: &Description<'_>) -> EventClass {
     let mut members = Vec::new();
+    let mut taken = HashSet::new();
     for field in event.fields() {
-        let counted = |element: FieldClass, members: &mut Vec<Member>| {
-            let length = format!("{}_length", field.name);
+        let counted = |element: FieldClass, members: &mut Vec<Member>, taken: &mut HashSet<String>| {
+            let length = apart(taken, &format!("{}_length", field.name));
             let class =
                 FieldClass::array(Length::Dynamic(FieldRef::member(Scope::Payload, &length)), element);
             members.push(Member { name: length, class: FieldClass::uint(16) });
@@ -137,19 +139,13 @@ fn event_class(id: u32, event: &Description<'_>) -> EventClass {
         let class = match field.ty {
             FieldType::Scalar(of) => scalar(of),
             FieldType::Str => FieldClass::string(),
-            FieldType::Bytes => counted(scalar(Scalar::hex(8)), &mut members),
-            FieldType::Sequence(element) => counted(scalar(element), &mut members),
+            FieldType::Bytes => counted(scalar(Scalar::hex(8)), &mut members, &mut taken),
+            FieldType::Sequence(element) => counted(scalar(element), &mut members, &mut taken),
             FieldType::Array(element, len) => FieldClass::array(Length::Static(len as u64), scalar(element)),
-            FieldType::Enumeration(Scalar::Integer(of), labels) => {
-                let mappings = labels.iter().map(|(label, first, last)| Mapping {
-                    label: label.to_owned(),
-                    ranges: vec![Range { lower: first.into(), upper: last.into() }],
-                });
-                FieldClass::Enum(EnumClass { int: integer(of), mappings: mappings.collect() })
-            }
+            FieldType::Enumeration(Scalar::Integer(of), labels) => enumeration(of, labels),
             FieldType::Enumeration(of, _) => scalar(of),
         };
-        members.push(Member { name: field.name.to_owned(), class });
+        members.push(Member { name: apart(&mut taken, field.name), class });
     }
     EventClass {
         id: u64::from(id),
@@ -157,6 +153,25 @@ fn event_class(id: u32, event: &Description<'_>) -> EventClass {
         log_level: Some(LogLevel(event.level as i64)),
         payload: Some(StructClass { members, min_align: 1 }),
         ..EventClass::default()
+    }
+}
+
+/// An enumeration with those labels that name values of the type; without any, it is an integer.
+fn enumeration(of: Integer, labels: Labels<'_>) -> FieldClass {
+    let bits = u32::from(of.bits) - u32::from(of.signed);
+    let (least, most) = (if of.signed { -(1i128 << bits) } else { 0 }, (1i128 << bits) - 1);
+    let mappings: Vec<Mapping> = labels
+        .iter()
+        .filter(|(_, first, last)| i128::from(*first) >= least && i128::from(*last) <= most)
+        .map(|(label, first, last)| Mapping {
+            label: label.to_owned(),
+            ranges: vec![Range { lower: first.into(), upper: last.into() }],
+        })
+        .collect();
+    if mappings.is_empty() {
+        FieldClass::Int(integer(of))
+    } else {
+        FieldClass::Enum(EnumClass { int: integer(of), mappings })
     }
 }
 
@@ -172,4 +187,16 @@ fn scalar(of: Scalar) -> FieldClass {
 fn integer(of: Integer) -> IntClass {
     let base = if of.hex { Base::Hexadecimal } else { Base::Decimal };
     IntClass::new(u32::from(of.bits), of.signed).with_base(base)
+}
+
+/// `name`, or with a number behind it when it is taken. Names are apart when they still are with everything but letters
+/// and digits made an underscore, and without underscores at their start: that is what CTF 1.8 leaves of them.
+fn apart(taken: &mut HashSet<String>, name: &str) -> String {
+    let plain = |name: &str| {
+        let word: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        word.trim_start_matches('_').to_owned()
+    };
+    let numbered = (2..).map(|number: u32| format!("{name}_{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| taken.insert(plain(name))).unwrap_or_default()
 }

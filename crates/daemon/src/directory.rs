@@ -13,25 +13,32 @@ pub(crate) struct Directory {
     path: PathBuf,
     journal: Journal<File>,
     journal_failed: bool,
+    made: bool,
+    kept: bool,
 }
 
 impl Directory {
     /// Makes the directory with its journal. An empty directory may be there already.
     pub(crate) fn make(path: &Path) -> Result<Directory, Error> {
         let output = |why| Error::Output(path.to_owned(), why);
-        match fs::read_dir(path) {
-            Ok(mut entries) => {
-                if entries.next().is_some() {
-                    return Err(Error::Exists(path.to_owned()));
-                }
+        let made = match fs::read_dir(path).map(Iterator::count) {
+            Ok(0) => false,
+            Ok(_) => return Err(Error::Exists(path.to_owned())),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(path).map_err(output)?;
+                true
             }
-            Err(why) if why.kind() == io::ErrorKind::NotFound => fs::create_dir_all(path).map_err(output)?,
             Err(why) => return Err(output(why)),
-        }
+        };
         let inner = path.join(DIRECTORY);
         fs::create_dir(&inner).map_err(output)?;
         let journal = Journal::new(File::create_new(inner.join(FILE)).map_err(output)?);
-        Ok(Directory { path: path.to_owned(), journal, journal_failed: false })
+        Ok(Directory { path: path.to_owned(), journal, journal_failed: false, made, kept: false })
+    }
+
+    /// Keeps it: there is something to record. Without this it is removed again.
+    pub(crate) fn keep(&mut self) {
+        self.kept = true;
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -55,6 +62,21 @@ impl Directory {
         let path = self.path.join("metadata");
         let new = self.path.join(DIRECTORY).join("metadata.new");
         let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
-        written.map_err(|why| Error::Output(path, why))
+        written.map_err(|why| {
+            let _ = fs::remove_file(&new);
+            Error::Output(path, why)
+        })
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = fs::remove_dir_all(self.path.join(DIRECTORY));
+            let _ = fs::remove_file(self.path.join("metadata"));
+        }
+        if self.made && !self.kept {
+            let _ = fs::remove_dir(&self.path);
+        }
     }
 }

@@ -4,20 +4,28 @@ use crate::error::Error;
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Received, Wait};
 use mote_wire::{ENVIRONMENT, VERSION};
+use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
 /// Where the mailbox's number begins in the command: above what shells and daemons use for themselves.
 const MAILBOX_NUMBER: i32 = 900;
 
+/// How the directory of a recorder's socket begins; its process id follows.
+const DIRECTORY: &str = "mote-";
+/// The socket in it.
+const SOCKET: &str = "session";
+
 /// Both ways in.
 pub(crate) struct Door {
     /// Our end of the mailbox.
-    pub(crate) mailbox: Fd,
-    /// The end that the command inherits.
-    theirs: Fd,
+    mailbox: Fd,
+    /// A process has shut the mailbox for everybody; there still is the listener.
+    shut: Cell<bool>,
+    /// The end that the command inherits, until it has.
+    theirs: Option<Fd>,
     /// The socket in the file system.
     pub(crate) listener: Fd,
     directory: PathBuf,
@@ -31,29 +39,53 @@ impl Door {
         let theirs = fd::dup_from(theirs.raw(), MAILBOX_NUMBER)
             .or_else(|_| fd::dup_from(theirs.raw(), 64))
             .map_err(session("make a mailbox that the command inherits"))?;
-        let directory = runtime_directory();
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&directory)
-            .map_err(|why| Error::Output(directory.clone(), why))?;
-        let path = directory.join("session");
-        let listener = socket::listen(path.as_os_str().as_bytes()).map_err(session("listen on a socket"))?;
-        Ok(Door { mailbox, theirs, listener, directory })
+        let (directory, listener) = listen()?;
+        Ok(Door { mailbox, shut: Cell::new(false), theirs: Some(theirs), listener, directory })
     }
 
     /// The environment variable by which processes find the door.
     pub(crate) fn variable(&self) -> Result<(&'static str, String), Error> {
-        let identity = fd::identity(self.theirs.raw())
-            .map_err(|why| Error::Session { what: "look at the mailbox", why })?;
-        let path = self.directory.join("session");
-        let value = format!("{VERSION},{},{},{}", self.theirs.raw(), identity.inode, path.display());
+        let what = "look at the mailbox";
+        let number = self.theirs.as_ref().map_or(-1, Fd::raw);
+        let identity = fd::identity(number).map_err(|why| Error::Session { what, why })?;
+        let path = self.directory.join(SOCKET);
+        let value = format!("{VERSION},{number},{},{}", identity.inode, path.display());
         Ok((ENVIRONMENT, value))
     }
 
-    /// Takes one hello out of the mailbox: its bytes in `into`, and the sender's socket.
-    pub(crate) fn receive(&self, into: &mut [u8]) -> Option<(usize, Fd)> {
+    /// Closes our copy of what the command has inherited, so that we see when nobody holds it any more.
+    pub(crate) fn hand_over(&mut self) {
+        self.theirs = None;
+    }
+
+    /// Nobody holds the other end of the mailbox.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.shut.get() || self.has_hung_up()
+    }
+
+    /// The mailbox's descriptor to poll; -1, which poll(2) passes over, when it is shut.
+    pub(crate) fn polled_mailbox(&self) -> i32 {
+        if self.shut.get() { -1 } else { self.mailbox.raw() }
+    }
+
+    /// Takes one letter out of the mailbox: its bytes in `into`, and the sender's socket if it came with one.
+    pub(crate) fn receive(&self, into: &mut [u8]) -> Option<(usize, Option<Fd>)> {
+        if self.shut.get() {
+            return None;
+        }
         let Received { len, fds, .. } = socket::receive(self.mailbox.raw(), into, Wait::No).ok()?;
-        Some((len, fds.into_iter().flatten().next()?))
+        let sender = fds.into_iter().flatten().next();
+        if len == 0 && sender.is_none() && self.has_hung_up() {
+            self.shut.set(true);
+            return None;
+        }
+        Some((len, sender))
+    }
+
+    fn has_hung_up(&self) -> bool {
+        let mut polled = [libc::pollfd { fd: self.mailbox.raw(), events: libc::POLLRDHUP, revents: 0 }];
+        let answered = socket::wait_any(&mut polled, 0).is_ok();
+        answered && polled[0].revents & (libc::POLLRDHUP | libc::POLLHUP) != 0
     }
 
     /// Takes one connection from the listener.
@@ -68,10 +100,47 @@ impl Drop for Door {
     }
 }
 
-/// A directory of our own where the socket lies; short, because a socket's path has 107 bytes.
-fn runtime_directory() -> PathBuf {
-    let base = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
-    let base = base.filter(|path| path.as_os_str().len() < 60).unwrap_or_else(|| PathBuf::from("/tmp"));
+/// Listens at a path, in a directory of our own: where the user's sockets belong, or else in `/tmp`.
+fn listen() -> Result<(PathBuf, Fd), Error> {
+    let user = env::var("XDG_RUNTIME_DIR").ok().map(PathBuf::from);
+    // A socket's path has 107 bytes, and a relative one would mean something else to a command elsewhere.
+    let user = user.filter(|path| path.is_absolute() && path.as_os_str().len() < 60);
+    let mut refused = None;
+    for base in user.into_iter().chain([PathBuf::from("/tmp")]) {
+        sweep(&base);
+        match listen_in(&base) {
+            Ok(listening) => return Ok(listening),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.unwrap_or(Error::Session { what: "listen on a socket", why: mote_sys::Errno(libc::ENOENT) }))
+}
+
+fn listen_in(base: &Path) -> Result<(PathBuf, Fd), Error> {
     let stamp = mote_sys::time::clock_gettime(mote_sys::time::ClockId::Monotonic);
-    base.join(format!("mote-{}-{stamp:x}", process::id()))
+    let directory = base.join(format!("{DIRECTORY}{}-{stamp:x}", process::id()));
+    let made = fs::DirBuilder::new().mode(0o700).create(&directory);
+    made.map_err(|why| Error::Loop { what: "make a directory for a socket", why })?;
+    match socket::listen(directory.join(SOCKET).as_os_str().as_bytes()) {
+        Ok(listener) => Ok((directory, listener)),
+        Err(why) => {
+            let _ = fs::remove_dir_all(&directory);
+            Err(Error::Session { what: "listen on a socket", why })
+        }
+    }
+}
+
+/// Removes the directories of recorders that were killed.
+fn sweep(base: &Path) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(DIRECTORY));
+        let pid = rest.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        let gone = pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists());
+        // Others' directories cannot be removed, and are not.
+        if gone && fs::remove_file(entry.path().join(SOCKET)).is_ok() {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::command::{Arrived, Command};
 use nix::sys::signal::Signal;
+use std::time::Instant;
 
 /// What has been asked about the end.
 #[derive(Default)]
@@ -13,6 +14,8 @@ pub(crate) struct End {
     pub(crate) waiting_told: bool,
     /// Rounds of the loop in which neither the command nor a process was left.
     pub(crate) rounds_alone: u32,
+    /// Since when that is so.
+    pub(crate) alone_since: Option<Instant>,
 }
 
 impl End {

@@ -17,7 +17,7 @@ pub enum Error {
     #[error("cannot start '{command}': {why}{hint}", command = .0, why = .1, hint = hint(.1))]
     Command(String, io::Error),
     /// The buffers cannot be had.
-    #[error("cannot get {bytes} bytes for buffers: {why}; give smaller --buffers")]
+    #[error("cannot get {bytes} bytes for buffers: {why}; give smaller --buffers{hint}", hint = size_hint(*why))]
     Memory {
         /// Bytes asked for.
         bytes: u64,
@@ -25,7 +25,7 @@ pub enum Error {
         why: mote_sys::Errno,
     },
     /// The buffer sizes make no sense.
-    #[error("{0}")]
+    #[error(transparent)]
     Geometry(#[from] mote_ring::geometry::BadGeometry),
     /// Something that the session needs cannot be had.
     #[error("cannot {what}: {why}")]
@@ -46,6 +46,10 @@ pub enum Error {
     /// The metadata cannot be expressed in the format asked for.
     #[error("cannot write the metadata: {0}")]
     Metadata(#[from] mote_ctf::write::WriteError),
+}
+
+fn size_hint(why: mote_sys::Errno) -> &'static str {
+    if why.0 == libc::EFBIG { ", or raise the limit of file sizes (ulimit -f)" } else { "" }
 }
 
 fn hint(why: &io::Error) -> &'static str {

@@ -9,14 +9,15 @@
 //! | `record` | one recording from start to end: the table of contents |
 //! | `setup` | what is made before it begins |
 //! | `recorder` | the event loop |
-//! | `ending` | when it is over |
+//! | `ending`, `finish` | when it is over, and what is written then |
+//! | `memory` | how much there is for buffers |
 //! | `samples` | the trace clock beside the kernel's clocks |
 //! | `directory` | the recording's directory: metadata, journal, streams |
 //! | `door` | where processes say hello |
 //! | `peer` | the conversation with one process |
 //! | `events` | which events there are, their ids, and which are wanted |
 //! | `describe` | from descriptions to a CTF trace class |
-//! | `consumer`, `stream`, `walk` | from rings to packets in files |
+//! | `consumer`, `stream`, `walk`, `packets` | from rings to packets in files |
 //! | `command` | the recorded command and its signals |
 //! | `process` | what the kernel says of a process |
 #![forbid(unsafe_code)]
@@ -29,7 +30,10 @@ mod door;
 mod ending;
 mod error;
 mod events;
+mod finish;
+pub mod memory;
 pub mod options;
+mod packets;
 mod peer;
 mod process;
 mod record;

@@ -2,6 +2,7 @@
 
 pub use mote_clock::Source;
 pub use mote_ring::Mode;
+use mote_ring::geometry::{BadGeometry, COUNT_BITS_MAX, RING_BITS_MAX, SUB_BITS_MAX, SUB_BITS_MIN};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -59,25 +60,46 @@ pub fn cpus() -> u32 {
     mote_sys::process::possible_cpus().unwrap_or(1)
 }
 
+/// log2 of `n`, rounded up.
+fn bits(n: u64) -> u32 {
+    n.clamp(1, 1 << 62).next_power_of_two().trailing_zeros()
+}
+
 impl Buffers {
     /// What is taken when nothing is asked for: 64 MiB a CPU in sub-buffers of 1 MiB, less on machines with
     /// many CPUs, so that all together is at most 1 GiB.
     pub fn default_for(cpus: u32) -> Buffers {
         let share = (DEFAULT_TOTAL / u64::from(cpus.max(1))).min(DEFAULT_CPU);
-        Buffers::of_cpu_bytes(share)
+        Buffers::of_ring_bits(bits(share))
     }
 
     /// Sub-buffers that make `bytes` a CPU, rounded up to a power of two.
-    pub fn of_cpu_bytes(bytes: u64) -> Buffers {
-        let ring_bits = bytes.clamp(8 << 10, 1 << 32).next_power_of_two().trailing_zeros();
-        let sub_bits = (DEFAULT_SUB.trailing_zeros()).min(ring_bits - 2).max(12);
-        Buffers { sub_bits, count_bits: ring_bits - sub_bits }
+    ///
+    /// # Errors
+    /// [`BadGeometry`] below 8 KiB and over 4 GiB.
+    pub fn of_cpu_bytes(bytes: u64) -> Result<Buffers, BadGeometry> {
+        if (8 << 10..=1 << 32).contains(&bytes) {
+            Ok(Buffers::of_ring_bits(bits(bytes)))
+        } else {
+            Err(BadGeometry)
+        }
     }
 
     /// `count` sub-buffers of `bytes` each, both rounded up to powers of two.
-    pub fn of_sub_buffers(bytes: u64, count: u64) -> Buffers {
-        let bits = |n: u64| n.clamp(1, 1 << 40).next_power_of_two().trailing_zeros();
-        Buffers { sub_bits: bits(bytes).max(12), count_bits: bits(count).max(1) }
+    ///
+    /// # Errors
+    /// [`BadGeometry`] when one of them, or their product, is out of bounds.
+    pub fn of_sub_buffers(bytes: u64, count: u64) -> Result<Buffers, BadGeometry> {
+        let buffers = Buffers { sub_bits: bits(bytes), count_bits: bits(count) };
+        let (sub, count) = (SUB_BITS_MIN..=SUB_BITS_MAX, 1..=COUNT_BITS_MAX);
+        let whole = buffers.sub_bits + buffers.count_bits <= RING_BITS_MAX;
+        let fits = sub.contains(&buffers.sub_bits) && count.contains(&buffers.count_bits) && whole;
+        if fits { Ok(buffers) } else { Err(BadGeometry) }
+    }
+
+    fn of_ring_bits(ring_bits: u32) -> Buffers {
+        let sub_bits = DEFAULT_SUB.trailing_zeros().min(ring_bits - 2).max(SUB_BITS_MIN);
+        Buffers { sub_bits, count_bits: ring_bits - sub_bits }
     }
 }
 
@@ -89,8 +111,13 @@ mod tests {
     fn buffers_are_powers_of_two_and_bounded() {
         assert_eq!(Buffers::default_for(2), Buffers { sub_bits: 20, count_bits: 6 });
         assert_eq!(Buffers::default_for(256), Buffers { sub_bits: 20, count_bits: 2 });
-        assert_eq!(Buffers::of_cpu_bytes(1), Buffers { sub_bits: 12, count_bits: 1 });
-        assert_eq!(Buffers::of_cpu_bytes(100_000), Buffers { sub_bits: 15, count_bits: 2 });
-        assert_eq!(Buffers::of_sub_buffers(1 << 20, 4), Buffers { sub_bits: 20, count_bits: 2 });
+        assert_eq!(Buffers::of_cpu_bytes(8192), Ok(Buffers { sub_bits: 12, count_bits: 1 }));
+        assert_eq!(Buffers::of_cpu_bytes(100_000), Ok(Buffers { sub_bits: 15, count_bits: 2 }));
+        assert_eq!(Buffers::of_sub_buffers(1 << 20, 4), Ok(Buffers { sub_bits: 20, count_bits: 2 }));
+        for refused in [0, 1, 1 << 33, u64::MAX] {
+            assert_eq!(Buffers::of_cpu_bytes(refused), Err(BadGeometry));
+            assert_eq!(Buffers::of_sub_buffers(refused, 4), Err(BadGeometry));
+            assert_eq!(Buffers::of_sub_buffers(4096, refused), Err(BadGeometry));
+        }
     }
 }

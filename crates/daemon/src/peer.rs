@@ -14,6 +14,8 @@ pub(crate) struct Peer {
     pub(crate) pid: i32,
     /// What it said at first.
     pub(crate) hello: Option<Hello>,
+    /// The answer to events that it has announced, until the metadata knows them.
+    pub(crate) answer: Option<Vec<u8>>,
 }
 
 /// What a message came to.
@@ -41,7 +43,7 @@ impl Peer {
     /// A peer behind a socket, of which nothing is known.
     pub(crate) fn new(socket: Fd) -> Peer {
         let pid = socket::peer(socket.raw()).map_or(0, |peer| peer.pid);
-        Peer { socket, pid, hello: None }
+        Peer { socket, pid, hello: None, answer: None }
     }
 
     /// The descriptor to poll.
@@ -125,9 +127,11 @@ impl Peer {
         Said::Events { new, words, wrong }
     }
 
-    /// Sends the ids of announced events.
-    pub(crate) fn answer(&self, words: &[u8]) -> bool {
-        self.send(&Message::Ids(words), &[])
+    /// Sends the ids of announced events, if it waits for them.
+    pub(crate) fn send_answer(&mut self) {
+        if let Some(words) = self.answer.take() {
+            self.send(&Message::Ids(&words), &[]);
+        }
     }
 
     /// True for the connection that lives as long as its process.

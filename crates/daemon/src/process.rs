@@ -3,7 +3,8 @@
 use mote_journal::Map;
 use object::{Object, ReadCache};
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Path of the executable; empty when the process has gone or may not be looked at.
@@ -53,7 +54,12 @@ impl BuildIds {
 }
 
 fn read(path: &Path) -> String {
-    let Ok(file) = File::open(path) else { return String::new() };
+    // The mapping's name is the process's choice: it may be a pipe that nobody writes to.
+    let careful = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(careful).open(path).ok();
+    let Some(file) = file.filter(|file| file.metadata().is_ok_and(|data| data.is_file())) else {
+        return String::new();
+    };
     let cache = ReadCache::new(file);
     let id = object::File::parse(&cache).ok().and_then(|elf| Some(elf.build_id().ok()??.to_vec()));
     id.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect()

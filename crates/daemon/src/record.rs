@@ -77,6 +77,6 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
             what: "empty the rings",
             why: std::io::Error::other("the consumer has failed"),
         })?;
-        recorder.finish(served?, &consumed, &signals)
+        Ok(recorder.finish(served?, &consumed, &signals))
     })
 }

@@ -1,7 +1,7 @@
 //! The recorder's event loop: processes come, announce events, and go.
 
 use crate::command::{Command, Signals};
-use crate::consumer::{Consumed, Notice, Shared};
+use crate::consumer::{Notice, Shared};
 use crate::describe::{self, Frame};
 use crate::directory::Directory;
 use crate::door::Door;
@@ -11,14 +11,13 @@ use crate::events::Events;
 use crate::options::Options;
 use crate::peer::{Peer, Said};
 use crate::process::{self, BuildIds};
-use crate::record::{Progress, Recorded, Watch};
+use crate::record::{Progress, Watch};
 use crate::samples::Samples;
 use mote_clock::Source;
-use mote_journal::{ClockSample, EventSource, Fact, Process, Summary};
-use mote_layout::Cause;
+use mote_journal::{ClockSample, EventSource, Fact, Process};
 use mote_ring::reader::Channel;
 use mote_wire::{How, Ready};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -28,6 +27,12 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(100);
 /// How long processes have to switch off at the end.
 const GOODBYE: Duration = Duration::from_millis(500);
+/// How long a process that nobody knows may keep the recording open after the last known one has ended.
+const LATE: Duration = Duration::from_secs(1);
+/// Messages of one sender that are served before it is the turn of the others: nobody can keep the loop busy.
+const ROUND: usize = 64;
+/// Problems that are told; a hostile process could make any number of them.
+const PROBLEMS_MAX: usize = 100;
 
 /// What a recording works on.
 pub(crate) struct Session<'r> {
@@ -40,24 +45,26 @@ pub(crate) struct Session<'r> {
 
 /// The state of a recording's event loop.
 pub(crate) struct Recorder<'r> {
-    options: &'r Options,
-    session: Session<'r>,
-    watch: &'r mut dyn Watch,
-    hear: Receiver<Notice>,
-    samples: Samples,
-    events: Events,
-    peers: Vec<Peer>,
-    joined: HashSet<(u32, u32)>,
-    threads: BTreeSet<u32>,
-    build_ids: BuildIds,
-    problems: Vec<String>,
-    patterns_told: bool,
+    pub(crate) options: &'r Options,
+    pub(crate) session: Session<'r>,
+    pub(crate) watch: &'r mut dyn Watch,
+    pub(crate) hear: Receiver<Notice>,
+    pub(crate) samples: Samples,
+    pub(crate) events: Events,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) joined: HashSet<(u32, u32)>,
+    /// Mappings of each process that the journal has.
+    pub(crate) maps: HashMap<u32, HashSet<(u64, String)>>,
+    pub(crate) threads: BTreeSet<u32>,
+    pub(crate) build_ids: BuildIds,
+    pub(crate) problems: Vec<String>,
+    pub(crate) patterns_told: bool,
 }
 
 /// How serving ended.
 pub(crate) struct Served {
-    command: Command,
-    began: Instant,
+    pub(crate) command: Command,
+    pub(crate) began: Instant,
 }
 
 impl<'r> Recorder<'r> {
@@ -78,6 +85,7 @@ impl<'r> Recorder<'r> {
             events: Events::new(&options.include, &options.exclude),
             peers: Vec::new(),
             joined: HashSet::new(),
+            maps: HashMap::new(),
             threads: BTreeSet::new(),
             build_ids: BuildIds::default(),
             problems: Vec::new(),
@@ -87,27 +95,32 @@ impl<'r> Recorder<'r> {
 
     /// Starts the command and serves it until the recording is over.
     pub(crate) fn serve(&mut self, signals: &Signals) -> Result<Served, Error> {
-        let door = Door::open()?;
+        let mut door = Door::open()?;
+        if std::env::var_os(mote_wire::ENVIRONMENT).is_some() {
+            self.watch.say("this recording runs inside of another one, which will not see the command");
+        }
         self.note_samples();
         self.write_metadata()?;
         let variable = door.variable()?;
         let mut command = Command::start(&self.options.command, (variable.0, &variable.1), signals)?;
+        self.session.directory.keep();
+        door.hand_over();
         let began = Instant::now();
         let mut end = End::default();
-        while !self.is_over(&mut command, began, &mut end) {
-            self.wait(&door, signals, began, &end)?;
+        while !self.is_over(&door, &mut command, began, &mut end) {
+            let ready = self.wait(&door, signals, began, &end)?;
             while let Some(arrived) = signals.next() {
                 end.signal(arrived, &mut command);
             }
             self.admit(&door);
-            self.talk()?;
+            self.talk(|peer| peer.hello.is_none() || ready.contains(&peer.raw()));
             self.look_around();
         }
-        self.say_goodbye(&door)?;
+        self.say_goodbye(&door);
         Ok(Served { command, began })
     }
 
-    fn is_over(&mut self, command: &mut Command, began: Instant, end: &mut End) -> bool {
+    fn is_over(&mut self, door: &Door, command: &mut Command, began: Instant, end: &mut End) -> bool {
         let timed_out = self.options.duration.is_some_and(|duration| began.elapsed() >= duration);
         let failed = self.session.shared.failed.load(Ordering::Acquire);
         if timed_out || failed || end.now {
@@ -123,42 +136,66 @@ impl<'r> Recorder<'r> {
                 "the command has ended; recording its {left} other processes until they end, or Ctrl-C"
             ));
         }
-        // What the last processes have sent is still to be read: one more round when they are gone.
-        end.rounds_alone += u32::from(left == 0);
-        left == 0 && end.rounds_alone > 1
+        if left > 0 {
+            (end.rounds_alone, end.alone_since) = (0, None);
+            return false;
+        }
+        // What the last processes have sent is still to be read: one more round when they are gone. And a child whose
+        // parent has ended may not have come to its first word: it holds the mailbox.
+        end.rounds_alone += 1;
+        let late = end.alone_since.get_or_insert_with(Instant::now).elapsed() >= LATE;
+        end.rounds_alone > 1 && (late || door.is_deserted())
     }
 
-    /// Sleeps until something happens or the next tick.
-    fn wait(&self, door: &Door, signals: &Signals, began: Instant, end: &End) -> Result<(), Error> {
-        let ours = [door.mailbox.raw(), door.listener.raw(), signals.fd().as_raw_fd()];
+    /// Sleeps until something happens or the next tick. Answers the descriptors that can be read.
+    fn wait(&self, door: &Door, signals: &Signals, began: Instant, end: &End) -> Result<HashSet<i32>, Error> {
+        let ours = [door.polled_mailbox(), door.listener.raw(), signals.fd().as_raw_fd()];
         let all = ours.into_iter().chain(self.peers.iter().map(Peer::raw));
         let mut polled: Vec<libc::pollfd> =
             all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
         let left = self.options.duration.map_or(TICK, |duration| duration.saturating_sub(began.elapsed()));
-        let left = if end.rounds_alone > 0 { Duration::ZERO } else { left.min(TICK) };
+        let left = if end.rounds_alone == 1 { Duration::ZERO } else { left.min(TICK) };
         match mote_sys::socket::wait_any(&mut polled, left.as_millis() as i32) {
-            Ok(_) | Err(mote_sys::Errno(libc::EINTR)) => Ok(()),
-            Err(why) => Err(Error::Session { what: "wait for processes", why }),
+            Ok(_) | Err(mote_sys::Errno(libc::EINTR)) => {}
+            Err(why) => return Err(Error::Session { what: "wait for processes", why }),
         }
+        Ok(polled.into_iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd).collect())
     }
 
     /// Lets in who stands at the door.
     fn admit(&mut self, door: &Door) {
         let mut buffer = [0; 256];
-        while let Some((len, socket)) = door.receive(&mut buffer) {
+        for _ in 0..ROUND {
+            let Some((len, socket)) = door.receive(&mut buffer) else { break };
+            let Some(socket) = socket else {
+                self.problem(
+                    "a process said nonsense at the door, without a socket for an answer".to_owned(),
+                );
+                continue;
+            };
             let mut peer = Peer::new(socket);
             match peer.understand(&buffer[..len], &mut self.events, |_| ()) {
                 Said::Hello(hello) => {
                     self.greet(&mut peer, hello);
                     self.peers.push(peer);
                 }
+                Said::Nonsense(why) => {
+                    self.problem(format!("process {} was not let in: {why}", peer.pid));
+                }
                 _ => {
                     self.problem(format!("process {} said nonsense at the door and was not let in", peer.pid))
                 }
             }
         }
-        while mote_sys::socket::wait_readable(door.listener.raw(), 0) == Ok(true) {
-            let Some(socket) = door.accept() else { break };
+        for _ in 0..ROUND {
+            if mote_sys::socket::wait_readable(door.listener.raw(), 0) != Ok(true) {
+                break;
+            }
+            let Some(socket) = door.accept() else {
+                // Most likely out of descriptors: the next try may do better.
+                std::thread::sleep(Duration::from_millis(20));
+                break;
+            };
             self.peers.push(Peer::new(socket));
         }
     }
@@ -168,7 +205,7 @@ impl<'r> Recorder<'r> {
         if hello.how == How::Start
             && !peer.welcome(self.session.memory.geometry(), self.session.memory.memfd())
         {
-            self.problem(format!("process {} left before it was welcomed", hello.pid));
+            // It has died at once: nothing of it is missing.
             return;
         }
         let at = self.session.source.ticks();
@@ -183,32 +220,36 @@ impl<'r> Recorder<'r> {
             exe: process::executable(peer.pid),
             maps,
         };
-        self.build_ids.fill(&mut process.maps);
-        self.note(&Fact::Process(process));
+        // Of a process that is known only what is new.
+        let known = self.maps.entry(hello.pid).or_default();
+        process.maps.retain(|map| known.insert((map.start, map.path.clone())));
+        if hello.how != How::Library || !process.maps.is_empty() {
+            self.build_ids.fill(&mut process.maps);
+            self.note(&Fact::Process(process));
+        }
     }
 
-    /// Serves every message that has arrived.
-    fn talk(&mut self) -> Result<(), Error> {
+    /// Serves what has arrived from those peers that may have something to say. New events are in journal and metadata
+    /// before anyone is told their ids.
+    fn talk(&mut self, may_speak: impl Fn(&Peer) -> bool) {
         let mut peers = std::mem::take(&mut self.peers);
-        let mut stay = Vec::with_capacity(peers.len());
-        for mut peer in peers.drain(..) {
-            if self.talk_to(&mut peer)? {
-                stay.push(peer);
-            }
-        }
-        self.peers.append(&mut stay);
-        Ok(())
+        let mut new = Vec::new();
+        peers.retain_mut(|peer| !may_speak(peer) || self.talk_to(peer, &mut new));
+        self.learn(&new);
+        peers.iter_mut().for_each(Peer::send_answer);
+        self.peers.append(&mut peers);
     }
 
     /// Serves one peer's messages; false when it has gone.
-    fn talk_to(&mut self, peer: &mut Peer) -> Result<bool, Error> {
+    fn talk_to(&mut self, peer: &mut Peer, learned: &mut Vec<u32>) -> bool {
         let shared = self.session.shared;
-        while let Some(said) = peer.serve(&mut self.events, |steps| shared.add_event(steps)) {
+        for _ in 0..ROUND {
+            let Some(said) = peer.serve(&mut self.events, |steps| shared.add_event(steps)) else { break };
             match said {
                 Said::Hello(hello) => self.greet(peer, hello),
                 Said::Events { new, words, wrong } => {
-                    self.learn(&new)?;
-                    peer.answer(&words);
+                    learned.extend(new);
+                    peer.answer = Some(words);
                     if let Some(why) = wrong {
                         self.problem(format!("an event of process {} cannot be recorded: {why}", peer.pid));
                     }
@@ -216,19 +257,19 @@ impl<'r> Recorder<'r> {
                 Said::Ready(ready) => self.ready(peer, ready),
                 Said::Gone => {
                     self.gone(peer);
-                    return Ok(false);
+                    return false;
                 }
                 Said::Nonsense(why) => {
                     self.problem(format!("process {} was sent away: {why}", peer.pid));
-                    return Ok(false);
+                    return false;
                 }
             }
         }
-        Ok(true)
+        true
     }
 
     /// Puts new events into journal and metadata, before anyone can record them.
-    fn learn(&mut self, new: &[u32]) -> Result<(), Error> {
+    fn learn(&mut self, new: &[u32]) {
         for id in new {
             let Some(event) = self.events.description(*id) else { continue };
             let fact = Fact::Event(EventSource {
@@ -242,7 +283,16 @@ impl<'r> Recorder<'r> {
             });
             self.note(&fact);
         }
-        if new.is_empty() { Ok(()) } else { self.write_metadata() }
+        if !new.is_empty() {
+            self.renew_metadata();
+        }
+    }
+
+    fn renew_metadata(&mut self) {
+        if let Err(why) = self.write_metadata() {
+            self.problem(format!("{why}; recording stops, what was written before is whole"));
+            self.session.shared.failed.store(true, Ordering::Release);
+        }
     }
 
     fn ready(&mut self, peer: &Peer, ready: Ready) {
@@ -277,7 +327,10 @@ impl<'r> Recorder<'r> {
     /// What is done at every tick: clock, news from the consumer, progress.
     fn look_around(&mut self) {
         self.samples.tick();
-        self.note_samples();
+        if self.note_samples() {
+            // The line through the clock is better known: what is there is right even if we are killed.
+            self.renew_metadata();
+        }
         self.hear_consumer();
         self.watch.progress(&Progress {
             events: self.session.shared.events.load(Ordering::Relaxed),
@@ -287,7 +340,7 @@ impl<'r> Recorder<'r> {
         });
     }
 
-    fn hear_consumer(&mut self) {
+    pub(crate) fn hear_consumer(&mut self) {
         while let Ok(notice) = self.hear.try_recv() {
             match notice {
                 Notice::Thread(name) => {
@@ -301,8 +354,10 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    fn note_samples(&mut self) {
-        for sample in self.samples.news() {
+    /// Notes the samples that are new; true when there were any.
+    pub(crate) fn note_samples(&mut self) -> bool {
+        let news = self.samples.news();
+        for sample in &news {
             self.note(&Fact::Clock(ClockSample {
                 ticks: sample.ticks,
                 monotonic_ns: sample.monotonic_ns,
@@ -310,105 +365,36 @@ impl<'r> Recorder<'r> {
                 error_ns: sample.error_ns,
             }));
         }
+        !news.is_empty()
     }
 
     /// Asks all processes to switch off, and waits a little until they have.
-    fn say_goodbye(&mut self, door: &Door) -> Result<(), Error> {
+    fn say_goodbye(&mut self, door: &Door) {
         for peer in &self.peers {
             let _ = peer.stop();
         }
         let until = Instant::now() + GOODBYE;
         while Instant::now() < until {
             let mut buffer = [0; 256];
-            while let Some((_, socket)) = door.receive(&mut buffer) {
-                Peer::new(socket).refuse();
+            for _ in 0..ROUND {
+                let Some((_, socket)) = door.receive(&mut buffer) else { break };
+                socket.map(|socket| Peer::new(socket).refuse());
             }
-            self.talk()?;
+            self.talk(|_| true);
             if !self.peers.iter().any(Peer::is_process) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(())
     }
 
-    /// Writes what is known now that everything has been read.
-    pub(crate) fn finish(
-        &mut self,
-        served: Served,
-        consumed: &Consumed,
-        signals: &Signals,
-    ) -> Result<Recorded, Error> {
-        let duration_ns = served.began.elapsed().as_nanos() as u64;
-        self.hear_consumer();
-        self.samples.end();
-        self.note_samples();
-        self.write_metadata()?;
-        if consumed.nameless > 0 {
-            self.problem(format!(
-                "{} threads have no name: they started too fast to be noted",
-                consumed.nameless
-            ));
-        }
-        let mut summary = self.summary(consumed, duration_ns);
-        summary.status = self.wait_for(served.command, signals);
-        if !self.session.directory.note(&Fact::End(summary.clone())) {
-            self.problem("the journal could not be written to its end".to_owned());
-        }
-        Ok(Recorded {
-            directory: self.session.directory.path().to_owned(),
-            summary,
-            problems: std::mem::take(&mut self.problems),
-        })
-    }
-
-    /// Waits for the command, still passing signals on.
-    fn wait_for(&mut self, mut command: Command, signals: &Signals) -> Option<i32> {
-        if !command.has_ended() {
-            self.watch.say("recording has ended and the trace is complete; waiting for the command to end");
-        }
-        while !command.has_ended() {
-            if let Some(arrived) = signals.next()
-                && !arrived.from_terminal
-                && arrived.asks_to_end()
-            {
-                command.pass_on(arrived.signal);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        command.wait()
-    }
-
-    fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
-        let name =
-            |id: usize| self.events.description(id as u32).map(|e| format!("{}:{}", e.provider, e.name));
-        let mut summary = Summary {
-            duration_ns,
-            bytes: consumed.totals.bytes,
-            packets: consumed.totals.packets,
-            overwritten_bytes: consumed.totals.overwritten,
-            processes: self.joined.iter().map(|(pid, _)| pid).collect::<HashSet<_>>().len() as u32,
-            threads: self.threads.len() as u32,
-            ..Summary::default()
-        };
-        for (id, count) in consumed.totals.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            *summary.events.entry(name(id).unwrap_or_default()).or_default() += count;
-        }
-        let lost = Cause::ALL.iter().map(|cause| (cause.name(), consumed.lost[*cause as usize]));
-        let unwritten = ("not_written", consumed.totals.unwritten);
-        for (cause, count) in lost.chain([unwritten]).filter(|(_, count)| *count > 0) {
-            summary.lost.insert(cause.to_owned(), count);
-        }
-        summary
-    }
-
-    fn write_metadata(&self) -> Result<(), Error> {
+    pub(crate) fn write_metadata(&self) -> Result<(), Error> {
         let Some(conversion) = self.samples.conversion() else { return Ok(()) };
         let trace = describe::trace_class(self.session.frame, &conversion, self.events.iter());
         self.session.directory.write_metadata(&trace, self.options.ctf)
     }
 
-    fn note(&mut self, fact: &Fact) {
+    pub(crate) fn note(&mut self, fact: &Fact) {
         if !self.session.directory.note(fact) {
             self.problem(
                 "the journal cannot be written any more; thread names and maps will be missing".to_owned(),
@@ -416,7 +402,12 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    fn problem(&mut self, text: String) {
+    pub(crate) fn problem(&mut self, text: String) {
+        let text = match self.problems.len() {
+            0..PROBLEMS_MAX => text,
+            PROBLEMS_MAX => "there are more problems, which are not told".to_owned(),
+            _ => return,
+        };
         self.watch.say(&text);
         let fact = Fact::Problem { at: self.session.source.ticks(), text: text.clone() };
         let _ = self.session.directory.note(&fact);

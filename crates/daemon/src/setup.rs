@@ -2,6 +2,7 @@
 
 use crate::describe::Frame;
 use crate::error::Error;
+use crate::memory;
 use crate::options::{self, Options};
 use mote_clock::{Sample, Source};
 use mote_journal::Session;
@@ -20,9 +21,13 @@ pub(crate) fn channel(options: &Options, source: Source) -> Result<Channel, Erro
         clock: if source == Source::Tsc { Clock::Tsc } else { Clock::Monotonic },
     };
     let online = std::thread::available_parallelism().map_or(1, |n| n.get() as u32).max(online_cpus());
+    let bytes = geometry.ring_bytes() * u64::from(online.min(cpus));
+    if memory::available().is_some_and(|available| bytes > available / 4 * 3) {
+        return Err(Error::Memory { bytes, why: mote_sys::Errno(libc::ENOMEM) });
+    }
     Channel::make(geometry, 0..online.min(cpus)).map_err(|error| match error {
         MakeError::Geometry(bad) => Error::Geometry(bad),
-        MakeError::System(why) => Error::Memory { bytes: geometry.ring_bytes() * u64::from(online), why },
+        MakeError::System(why) => Error::Memory { bytes, why },
     })
 }
 

@@ -1,16 +1,15 @@
 //! One ring's data stream: from chunks of the ring to packets in a file.
 
+use crate::packets::Packets;
 use crate::walk::{self, Steps};
 use mote_clock::extend::near;
 use mote_layout::Cause;
 use mote_layout::loss::Lost;
-use mote_layout::packet::{CONTENT_SIZE_AT, HEADER_BYTES, PacketHeader, STREAM_PER_CPU, STREAM_SHARED};
+use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU, STREAM_SHARED};
 use mote_layout::record::{TIME_BITS, split};
 use mote_ring::reader::{Chunk, Look, Reader};
-use mote_sys::fd::{self, Fd};
+use mote_sys::fd;
 use mote_sys::{Errno, Result};
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// What the streams of a recording share.
@@ -46,7 +45,11 @@ struct Uncounted {
     offset: u64,
     len: usize,
     begin: u64,
+    end: u64,
 }
+
+/// How far ahead of the consumer's a traced CPU's clock may be, in ticks; a record of a later time is a lie.
+const SKEW_TICKS: u64 = 1 << 20;
 
 /// One ring's stream.
 pub(crate) struct Stream<'c> {
@@ -55,12 +58,13 @@ pub(crate) struct Stream<'c> {
     class: u32,
     /// CPU, or number among the shared rings.
     number: u32,
-    file: Option<Fd>,
-    offset: u64,
+    file: Option<Packets>,
     sequence: u64,
     last_time: u64,
     torn: u64,
+    /// Lost events as the last packet told, and as the packet that is being written is to tell.
     lost_told: Lost,
+    lost_now: Lost,
     uncounted: Vec<Uncounted>,
     buffer: Vec<u8>,
     damage_told: bool,
@@ -77,11 +81,11 @@ impl<'c> Stream<'c> {
             class: if shared { STREAM_SHARED } else { STREAM_PER_CPU },
             number: if shared { ring - cpus } else { ring },
             file: None,
-            offset: 0,
             sequence: 0,
             last_time: 0,
             torn: 0,
             lost_told: Lost::default(),
+            lost_now: Lost::default(),
             uncounted: Vec::new(),
             buffer: Vec::new(),
             damage_told: false,
@@ -97,7 +101,8 @@ impl<'c> Stream<'c> {
     /// Lost events so far, by cause.
     pub(crate) fn lost(&self) -> Lost {
         let mut lost = self.reader.lost();
-        lost[Cause::Torn as usize] += self.torn;
+        let torn = &mut lost[Cause::Torn as usize];
+        *torn = torn.wrapping_add(self.torn);
         lost
     }
 
@@ -116,6 +121,8 @@ impl<'c> Stream<'c> {
         take: Take,
         totals: &mut Totals,
     ) -> bool {
+        // A full ring loses what comes after all that is in it: the packet that reaches `goal` tells of it.
+        let lost = self.lost();
         let goal = self.reader.written();
         let mut taken = false;
         while self.reader.position() < goal {
@@ -123,10 +130,14 @@ impl<'c> Stream<'c> {
                 Look::Ready(chunk) if chunk.time_end.is_none() && !take.flush => break,
                 Look::Ready(chunk) => {
                     taken = true;
+                    self.lost_now = if chunk.to >= goal { lost } else { self.lost_told };
                     self.take(context, events, chunk, take, totals);
                 }
                 Look::Overwritten(bytes) => totals.overwritten += bytes,
-                Look::Damaged => self.report_damage(totals),
+                Look::Damaged => {
+                    self.report_damage(totals);
+                    break;
+                }
                 Look::Empty => break,
             }
         }
@@ -157,22 +168,25 @@ impl<'c> Stream<'c> {
 
     /// Straight from the ring to the file.
     fn write_direct(&mut self, context: &Context<'_>, chunk: Chunk, totals: &mut Totals) -> Result<()> {
-        let now = context.clock.ticks();
+        let latest = context.clock.ticks() + SKEW_TICKS;
         let mut first = [0; 8];
         let head = Chunk { to: chunk.from + 8, ..chunk };
         if chunk.len() < 8 || !self.reader.copy(head, &mut first) {
             return Ok(());
         }
-        let begin = near(now, split(u64::from_le_bytes(first)).1, TIME_BITS).max(self.last_time);
-        let end = chunk.time_end.unwrap_or(begin).clamp(begin, now.max(begin));
+        let begin = near(latest, split(u64::from_le_bytes(first)).1, TIME_BITS).max(self.last_time);
+        if begin > latest {
+            self.report_damage(totals);
+            return Ok(());
+        }
+        let end = chunk.time_end.unwrap_or(begin).clamp(begin, latest);
         let header = self.header(context, begin, end, chunk.len()).encode();
-        self.open(context)?;
-        let file = self.file()?;
-        let written = self.reader.write_to(chunk, &header, file, self.offset)?;
-        self.check(written, header.len() + chunk.len())?;
-        let offset = self.offset + header.len() as u64;
-        self.uncounted.push(Uncounted { offset, len: chunk.len(), begin });
-        self.wrote(written, end, totals);
+        let mut file = self.open(context)?;
+        let added =
+            file.add(header, chunk.len(), |fd, header, at| self.reader.write_to(chunk, header, fd, at));
+        self.file = Some(file);
+        self.uncounted.push(Uncounted { offset: added?, len: chunk.len(), begin, end });
+        self.wrote(chunk.len(), end, totals);
         Ok(())
     }
 
@@ -187,7 +201,7 @@ impl<'c> Stream<'c> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(chunk.len(), 0);
         let done = if self.reader.copy(chunk, &mut buffer) {
-            self.write_copy(context, events, &buffer, totals)
+            self.write_copy(context, events, &buffer, chunk.time_end, totals)
         } else {
             totals.overwritten += chunk.len() as u64;
             Ok(())
@@ -201,14 +215,17 @@ impl<'c> Stream<'c> {
         context: &Context<'_>,
         events: &[Steps],
         bytes: &[u8],
+        time_end: Option<u64>,
         totals: &mut Totals,
     ) -> Result<()> {
-        let now = context.clock.ticks();
+        let now = context.clock.ticks() + SKEW_TICKS;
+        // What a flight recorder kept may be older than the bits in a record reach.
+        let latest = time_end.filter(|end| (self.last_time..now).contains(end)).unwrap_or(now);
         let Some(first) = bytes.first_chunk::<8>() else { return Ok(()) };
-        let begin = near(now, split(u64::from_le_bytes(*first)).1, TIME_BITS).max(self.last_time);
+        let begin = near(latest, split(u64::from_le_bytes(*first)).1, TIME_BITS).max(self.last_time);
         totals.counts.resize(events.len(), 0);
         let mut counts = vec![0; events.len()];
-        let walked = walk::walk(bytes, begin & low_mask(), events, &mut counts);
+        let walked = walk::walk(bytes, low(begin, latest), events, &mut counts);
         if walked.good < bytes.len() {
             self.report_damage(totals);
         }
@@ -219,35 +236,35 @@ impl<'c> Stream<'c> {
         if walked.good == 0 {
             return Ok(());
         }
-        let end = near(now, walked.last_time, TIME_BITS).max(begin);
+        let end = near(latest, walked.last_time, TIME_BITS).max(begin);
         let header = self.header(context, begin, end, walked.good).encode();
-        self.open(context)?;
-        let file = self.file()?;
         let good = bytes.get(..walked.good).unwrap_or(bytes);
-        let written = fd::write_slices_at(file, [&header, good], self.offset)?;
-        self.check(written, header.len() + good.len())?;
+        self.add(context, header, good)?;
         add(&mut totals.counts, &counts);
-        self.wrote(written, end, totals);
+        self.wrote(good.len(), end, totals);
         Ok(())
     }
 
-    fn wrote(&mut self, bytes: usize, end: u64, totals: &mut Totals) {
-        self.offset += bytes as u64;
+    /// Adds a packet with this content.
+    fn add(&mut self, context: &Context<'_>, header: [u8; HEADER_BYTES], content: &[u8]) -> Result<()> {
+        let mut file = self.open(context)?;
+        let added =
+            file.add(header, content.len(), |fd, header, at| fd::write_slices_at(fd, [header, content], at));
+        self.file = Some(file);
+        added.map(drop)
+    }
+
+    fn wrote(&mut self, content: usize, end: u64, totals: &mut Totals) {
         self.sequence += 1;
         self.last_time = end;
-        self.lost_told = self.lost();
-        totals.bytes += bytes as u64;
+        self.lost_told = self.lost_now;
+        totals.bytes += (HEADER_BYTES + content) as u64;
         totals.packets += 1;
     }
 
-    /// A write that is cut means a full disk: the next one would say so, but half a packet must not stay.
-    fn check(&self, written: usize, wanted: usize) -> Result<()> {
-        if written == wanted { Ok(()) } else { Err(Errno(libc::ENOSPC)) }
-    }
-
     fn fail(&mut self, errno: Errno, totals: &mut Totals) {
-        if let Some(file) = &self.file {
-            let _ = fd::truncate(file, self.offset);
+        if let Some(file) = &mut self.file {
+            file.finish();
         }
         totals.problems.push(format!(
             "cannot write {}: {errno}; recording stops, what was written before is whole",
@@ -266,7 +283,7 @@ impl<'c> Stream<'c> {
             content: content as u64,
             sequence: self.sequence,
             cpu: self.number,
-            lost: self.lost(),
+            lost: self.lost_now,
         }
     }
 
@@ -275,18 +292,12 @@ impl<'c> Stream<'c> {
         format!("{kind}_{}", self.number)
     }
 
-    /// Makes the file, if this is the first packet.
-    fn open(&mut self, context: &Context<'_>) -> Result<()> {
-        if self.file.is_none() {
-            let path = context.directory.join(self.name());
-            let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))?;
-            self.file = Some(fd::open(&path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o644)?);
+    /// Takes the file out, or makes it if this is the first packet.
+    fn open(&mut self, context: &Context<'_>) -> Result<Packets> {
+        match self.file.take() {
+            Some(file) => Ok(file),
+            None => Packets::make(context.directory, mote_journal::DIRECTORY, &self.name()),
         }
-        Ok(())
-    }
-
-    fn file(&self) -> Result<&Fd> {
-        self.file.as_ref().ok_or(Errno(libc::EBADF))
     }
 
     fn report_damage(&mut self, totals: &mut Totals) {
@@ -305,14 +316,19 @@ impl<'c> Stream<'c> {
     pub(crate) fn count_one(&mut self, events: &[Steps], totals: &mut Totals) -> bool {
         let (Some(packet), Some(file)) = (self.uncounted.pop(), &self.file) else { return false };
         self.buffer.resize(packet.len, 0);
-        let Ok(read) = fd::read_at(file, &mut self.buffer, packet.offset) else { return true };
+        match file.read(packet.offset, &mut self.buffer) {
+            Ok(read) if read == packet.len => {}
+            _ => {
+                totals
+                    .problems
+                    .push(format!("a packet of {} cannot be read back and was not counted", self.name()));
+                return true;
+            }
+        }
         totals.counts.resize(events.len(), 0);
-        let bytes = self.buffer.get(..read).unwrap_or(&[]);
-        let walked = walk::walk(bytes, packet.begin & low_mask(), events, &mut totals.counts);
+        let walked = walk::walk(&self.buffer, low(packet.begin, packet.end), events, &mut totals.counts);
         if walked.good < packet.len {
-            let bits = ((HEADER_BYTES + walked.good) as u64 * 8).to_le_bytes();
-            let at = packet.offset - (HEADER_BYTES - CONTENT_SIZE_AT) as u64;
-            let _ = fd::write_at(file, &bits, at);
+            let _ = file.cut(packet.offset, walked.good);
             self.report_damage(totals);
         }
         true
@@ -321,20 +337,25 @@ impl<'c> Stream<'c> {
     /// Ends the stream: gives up what writers that are no more have left unfinished, and leaves a last
     /// packet if events were lost after the one before. To be called when nobody writes any more.
     pub(crate) fn close(&mut self, context: &Context<'_>, events: &[Steps], totals: &mut Totals) {
-        while let Some(torn) = self.reader.give_up() {
+        let goal = self.reader.written();
+        while self.reader.position() < goal
+            && let Some(torn) = self.reader.give_up()
+        {
             self.torn += torn;
             self.drain(context, events, Take { flush: true, pressure: false }, totals);
         }
-        if self.lost() != self.lost_told && self.failed.is_none() {
-            let header = self.header(context, self.last_time, self.last_time, 0).encode();
-            let opened = self.open(context);
-            let written =
-                opened.and_then(|()| fd::write_slices_at(self.file()?, [&header, &[]], self.offset));
-            match written {
-                Ok(written) if written == header.len() => self.wrote(written, self.last_time, totals),
-                Ok(_) => self.fail(Errno(libc::ENOSPC), totals),
+        self.lost_now = self.lost();
+        if self.lost_now != self.lost_told && self.failed.is_none() {
+            let now = context.clock.ticks().max(self.last_time);
+            let begin = if self.last_time == 0 { now } else { self.last_time };
+            let header = self.header(context, begin, now, 0).encode();
+            match self.add(context, header, &[]) {
+                Ok(()) => self.wrote(0, now, totals),
                 Err(errno) => self.fail(errno, totals),
             }
+        }
+        if let Some(file) = self.file.as_mut().filter(|_| self.failed.is_none()) {
+            file.finish();
         }
     }
 }
@@ -348,8 +369,10 @@ pub(crate) struct Take {
     pub(crate) pressure: bool,
 }
 
-fn low_mask() -> u64 {
-    (1 << TIME_BITS) - 1
+/// The bits of two times that records have.
+fn low(begin: u64, end: u64) -> (u64, u64) {
+    const MASK: u64 = (1 << TIME_BITS) - 1;
+    (begin & MASK, end & MASK)
 }
 
 fn add(sums: &mut [u64], more: &[u64]) {

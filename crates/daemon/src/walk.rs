@@ -68,20 +68,22 @@ pub struct Walk {
     pub last_time: u64,
 }
 
-/// Walks `bytes`, whose first record is not older than `from` (48 bits), and counts in `counts` by event id.
+/// Walks `bytes`, whose records are of the times `between` (48 bits each), and counts in `counts` by event id.
 ///
-/// Stops at the first record that cannot be: an unknown event, one that does not end in `bytes`, or one
-/// that is older than the one before.
-pub fn walk(bytes: &[u8], from: u64, events: &[Steps], counts: &mut [u64]) -> Walk {
+/// Stops at the first record that cannot be: an unknown event, one that does not end in `bytes`, one that
+/// is older than the one before, or one of a time to come.
+pub fn walk(bytes: &[u8], between: (u64, u64), events: &[Steps], counts: &mut [u64]) -> Walk {
     const HALF: u64 = 1 << (record::TIME_BITS - 1);
     const MASK: u64 = (1 << record::TIME_BITS) - 1;
+    let (from, until) = between;
     let mut walk = Walk { records: 0, good: 0, last_time: from };
     while let Some(prefix) = bytes.get(walk.good..).and_then(|rest| rest.first_chunk::<PREFIX_BYTES>()) {
         let header = prefix.first_chunk::<8>().map_or(0, |header| u64::from_le_bytes(*header));
         let (id, time) = record::split(header);
         let Some(steps) = events.get(usize::from(id)) else { break };
         let Some(len) = steps.over(&bytes[walk.good + PREFIX_BYTES..]) else { break };
-        if time.wrapping_sub(walk.last_time) & MASK >= HALF {
+        let before = |one: u64, other: u64| one.wrapping_sub(other) & MASK >= HALF;
+        if before(time, walk.last_time) || before(until, time) {
             break;
         }
         walk.last_time = time;
@@ -118,14 +120,16 @@ mod tests {
         bytes.extend(record(1, 11, b"hello\0\x02\0aabbxyz"));
         let good = bytes.len();
         let mut counts = [0; 2];
-        let walked = walk(&bytes, 10, &events, &mut counts);
+        let walked = walk(&bytes, (10, 20), &events, &mut counts);
         assert_eq!((walked.records, walked.good, walked.last_time), (2, good, 11));
         assert_eq!(counts, [1, 1]);
-        for bad in [record(2, 12, &[]), record(0, 9, &[0; 12]), record(0, 12, &[0; 11])] {
+        for bad in
+            [record(2, 12, &[]), record(0, 9, &[0; 12]), record(0, 21, &[0; 12]), record(0, 12, &[0; 11])]
+        {
             let damaged = [bytes.clone(), bad].concat();
-            assert_eq!(walk(&damaged, 10, &events, &mut counts).good, good);
+            assert_eq!(walk(&damaged, (10, 20), &events, &mut counts).good, good);
         }
-        assert_eq!(walk(&bytes[..good - 1], 10, &events, &mut counts).records, 1);
+        assert_eq!(walk(&bytes[..good - 1], (10, 20), &events, &mut counts).records, 1);
     }
 
     #[test]
@@ -145,7 +149,7 @@ mod tests {
                     if at < 2 { 0 } else { (state >> 56) as u8 }
                 })
                 .collect();
-            let walked = walk(&bytes, 0, &events, &mut [0]);
+            let walked = walk(&bytes, (0, 1 << 46), &events, &mut [0]);
             assert!(walked.good <= bytes.len());
         }
     }

@@ -182,18 +182,22 @@ impl Summary {
 
     /// Lost events, all causes.
     pub fn total_lost(&self) -> u64 {
-        self.lost.values().sum()
+        self.lost.values().fold(0, |sum: u64, lost| sum.saturating_add(*lost))
     }
 }
 
 /// Appends facts to a journal.
 #[derive(Debug)]
-pub struct Journal<W>(W);
+pub struct Journal<W> {
+    to: W,
+    /// The last line may be cut.
+    cut: bool,
+}
 
 impl<W: Write> Journal<W> {
     /// A journal that goes to `to`.
     pub fn new(to: W) -> Journal<W> {
-        Journal(to)
+        Journal { to, cut: false }
     }
 
     /// Appends one fact with one write.
@@ -203,7 +207,13 @@ impl<W: Write> Journal<W> {
     pub fn note(&mut self, fact: &Fact) -> io::Result<()> {
         let mut line = serde_json::to_vec(fact)?;
         line.push(b'\n');
-        self.0.write_all(&line)
+        if self.cut {
+            line.insert(0, b'\n');
+        }
+        self.cut = true;
+        self.to.write_all(&line)?;
+        self.cut = false;
+        Ok(())
     }
 }
 

@@ -31,8 +31,12 @@ impl Cause {
     /// What it means and what to do about it, for a person.
     pub const fn advice(self) -> &'static str {
         match self {
-            Cause::RingFull => "the consumer was behind: give larger --buffers, or choose fewer events with -e",
-            Cause::TooBig => "an event was larger than 64 KiB or than a sub-buffer: give larger --buffers or record less of it",
+            Cause::RingFull => {
+                "the consumer was behind: give larger --buffers, or choose fewer events with -e"
+            }
+            Cause::TooBig => {
+                "an event was larger than 64 KiB or than a sub-buffer: give larger --buffers or record less of it"
+            }
             Cause::Busy => "a thread stopped in the middle of an event: happens without rseq only",
             Cause::Torn => "a process was killed in the middle of an event: happens without rseq only",
         }

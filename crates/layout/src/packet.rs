@@ -69,7 +69,7 @@ impl PacketHeader {
         put(&bits.to_le_bytes());
         put(&bits.to_le_bytes());
         put(&self.sequence.to_le_bytes());
-        put(&self.lost.iter().sum::<u64>().to_le_bytes());
+        put(&self.lost.iter().fold(0u64, |sum, lost| sum.wrapping_add(*lost)).to_le_bytes());
         put(&self.cpu.to_le_bytes());
         for lost in self.lost {
             put(&lost.to_le_bytes());

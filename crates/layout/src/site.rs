@@ -51,9 +51,8 @@ impl SiteRecord {
 
     /// Resolves the offsets of a record that lies at address `at`.
     pub fn resolve(&self, at: u64) -> SiteAddresses {
-        let place = |index: u64, offset: i32| {
-            at.wrapping_add(4 * index).wrapping_add(i64::from(offset) as u64)
-        };
+        let place =
+            |index: u64, offset: i32| at.wrapping_add(4 * index).wrapping_add(i64::from(offset) as u64);
         let patched = self.code != 0 && self.target != 0;
         SiteAddresses {
             code: patched.then(|| (place(0, self.code), place(1, self.target))),

@@ -25,7 +25,6 @@ unsafe extern "C" {
 /// to it, which makes the linker keep it.
 #[used]
 #[unsafe(link_section = ".init_array.00101")]
-#[unsafe(no_mangle)]
 pub static CONSTRUCTOR: mote_agent::Constructor = before_main;
 
 unsafe extern "C" fn before_main(

@@ -95,13 +95,13 @@ macro_rules! __statics {
     };
     (@ $($visibility:ident)?, $provider:expr, $name:expr, $level:expr, [$(($field:ident, $type:ty))*], $text:expr) => {
         const __MOTE_SPEC: $crate::__private::Spec = $crate::__private::Spec {
-            provider: $provider,
-            name: $name,
+            provider: $crate::__private::plain($provider),
+            name: $crate::__private::plain($name),
             level: $level,
             file: ::core::file!(),
             line: ::core::line!(),
-            text: $text,
-            fields: &[$((::core::stringify!($field), <$type as $crate::Field>::TYPE)),*],
+            text: $text.trim_ascii_start(),
+            fields: &[$(($crate::__private::plain(::core::stringify!($field)), <$type as $crate::Field>::TYPE)),*],
         };
         /// The event's description, NUL-terminated.
         #[doc(hidden)]
@@ -115,8 +115,12 @@ macro_rules! __statics {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __level {
-    () => { $crate::Level::Info };
-    ($level:ident) => { $crate::Level::$level };
+    () => {
+        $crate::Level::Info
+    };
+    ($level:ident) => {
+        $crate::Level::$level
+    };
 }
 
 /// `(a, (b, ()))` of the values made ready.
@@ -127,4 +131,15 @@ macro_rules! __fields {
     ($type:ty = $value:expr; $($rest:tt)*) => {
         (<$type as $crate::Field>::ready($value), $crate::__fields!($($rest)*))
     };
+}
+
+/// The name that an identifier means: `type` for `r#type`.
+pub const fn plain(identifier: &'static str) -> &'static str {
+    match identifier.as_bytes() {
+        [b'r', b'#', name @ ..] => match core::str::from_utf8(name) {
+            Ok(name) => name,
+            Err(_) => identifier,
+        },
+        _ => identifier,
+    }
 }

@@ -33,15 +33,16 @@ mod site;
 pub use emit::{emit, record};
 pub use field::{Element, Field, Packed};
 pub use fields::Fields;
-pub use packer::Packer;
 pub use mote_agent::{DynamicEvent, Event, announce, is_traced};
 pub use mote_layout::Level;
+pub use packer::Packer;
 
 /// What the macros need; not for direct use.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::constructor::{CONSTRUCTOR, add_object, remove_object};
     pub use crate::emit::record_fragments;
+    pub use crate::event::plain;
     pub use mote_layout::describe::Spec;
     pub use mote_layout::types::{Integer, Scalar, Type};
 }

@@ -152,7 +152,7 @@ mod tests {
             for len in 0..20 {
                 for nul in 0..=len {
                     let mut text = source[..len].to_vec();
-                    text.get_mut(nul).map(|byte| *byte = 0);
+                    text.iter_mut().skip(nul).take(1).for_each(|byte| *byte = 0);
                     let expect = [&source[..first], &source[..nul], &[0, 5]].concat();
                     let put = |packer: Packer, field: &[u8]| match field {
                         [0xee, text @ ..] => packer.put_text(text),

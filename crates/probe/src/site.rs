@@ -55,7 +55,7 @@ macro_rules! __switch {
                 event = sym $event,
                 description = sym $description,
                 constructor = sym $crate::__private::CONSTRUCTOR,
-                options(nostack, preserves_flags, nomem, pure),
+                options(nostack, preserves_flags, nomem),
             );
         }
         $event.is_on()

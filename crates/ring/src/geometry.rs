@@ -68,7 +68,10 @@ pub struct BadGeometry;
 
 impl fmt::Display for BadGeometry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "buffer sizes must be powers of two: sub-buffers of 4 KiB to 128 MiB, 2 to 4096 of them, at most 4 GiB a CPU")
+        write!(
+            f,
+            "buffer sizes must be powers of two: sub-buffers of 4 KiB to 128 MiB, 2 to 4096 of them, at most 4 GiB a CPU"
+        )
     }
 }
 

@@ -333,8 +333,8 @@ impl<'a> Reader<'a> {
         // Writers may change them while they are copied, if they are hostile or come around: the bytes
         // are used only as plain data, and not at all when `lapped`.
         unsafe { into.as_mut_ptr().copy_from_nonoverlapping(self.data(chunk.from), len) };
-        let lapped = self.geometry().mode == Mode::Overwrite
-            && self.lapped(chunk.from >> self.geometry().sub_bits);
+        let lapped =
+            self.geometry().mode == Mode::Overwrite && self.lapped(chunk.from >> self.geometry().sub_bits);
         !lapped
     }
 

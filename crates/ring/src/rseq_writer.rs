@@ -48,24 +48,36 @@ impl Write for RseqWriter {
     unsafe fn write(&self, channel: &Writer, record: Record<'_>) -> Outcome {
         if let Payload::Words { from, len } = record.payload
             // SAFETY: the caller's promise.
-            && unsafe { try_words(channel, record.tag, record.thread, from, len) }
+            && let Some(outcome) = unsafe { try_words(channel, record.tag, record.thread, from, len) }
         {
-            return Outcome::Written;
+            return outcome;
         }
         // SAFETY: the caller's promise.
         unsafe { write_slow(channel, record) }
     }
 }
 
-/// The first try of a small record; false when it did not get in.
+/// The first try of a small record; `None` when it must be tried otherwise.
 ///
 /// # Safety
 /// As [`Writer::write_words`].
 #[inline(always)]
-pub(crate) unsafe fn try_words(channel: &Writer, tag: u16, thread: u32, from: *const u8, len: usize) -> bool {
-    channel.clock == Clock::Tsc as u32
-        // SAFETY: the caller's promise.
-        && unsafe { write_words(channel, tag, thread, from, len) } == DONE
+pub(crate) unsafe fn try_words(
+    channel: &Writer,
+    tag: u16,
+    thread: u32,
+    from: *const u8,
+    len: usize,
+) -> Option<Outcome> {
+    if channel.clock != Clock::Tsc as u32 {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { write_words(channel, tag, thread, from, len) } {
+        DONE => Some(Outcome::Written),
+        NO_RING => Some(Outcome::NotHere),
+        _ => None,
+    }
 }
 
 /// Everything but the first try of a small record: large ones, other clocks, the next sub-buffer.

@@ -110,8 +110,10 @@ impl ThreadTable {
         }
         let entry = &self.entries[ticket as usize % ENTRIES];
         let lap = ticket / ENTRIES as u64;
-        let skipped =
-            entry.sequence.compare_exchange(2 * lap, 2 * lap + 2, Ordering::Release, Ordering::Relaxed).is_ok();
+        let skipped = entry
+            .sequence
+            .compare_exchange(2 * lap, 2 * lap + 2, Ordering::Release, Ordering::Relaxed)
+            .is_ok();
         if skipped {
             self.nameless.fetch_add(1, Ordering::Relaxed);
             self.head.store(ticket.wrapping_add(1), Ordering::Relaxed);
@@ -150,11 +152,6 @@ impl Entry {
         for (bytes, word) in comm.chunks_exact_mut(8).zip(&self.comm) {
             bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
-        ThreadName {
-            tid: ids as u32,
-            pid: (ids >> 32) as u32,
-            time: self.time.load(Ordering::Relaxed),
-            comm,
-        }
+        ThreadName { tid: ids as u32, pid: (ids >> 32) as u32, time: self.time.load(Ordering::Relaxed), comm }
     }
 }

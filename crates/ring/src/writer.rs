@@ -205,18 +205,30 @@ impl Writer {
     #[inline(always)]
     pub unsafe fn write_words(&self, tag: u16, thread: u32, from: *const u8, len: usize) -> Outcome {
         // SAFETY: the caller's promise.
-        if unsafe { rseq_writer::try_words(self, tag, thread, from, len) } {
-            return Outcome::Written;
+        match unsafe { rseq_writer::try_words(self, tag, thread, from, len) } {
+            Some(Outcome::Written) => Outcome::Written,
+            // SAFETY: the caller's promise.
+            tried => unsafe { self.write_words_otherwise(tag, thread, from, len, tried) },
         }
-        // SAFETY: the caller's promise.
-        unsafe { self.write_words_slow(tag, thread, from, len) }
     }
 
     #[cold]
     #[inline(never)]
-    unsafe fn write_words_slow(&self, tag: u16, thread: u32, from: *const u8, len: usize) -> Outcome {
-        // SAFETY: the caller's promise.
-        unsafe { self.write(Record { tag, thread, payload: Payload::Words { from, len } }) }
+    unsafe fn write_words_otherwise(
+        &self,
+        tag: u16,
+        thread: u32,
+        from: *const u8,
+        len: usize,
+        tried: Option<Outcome>,
+    ) -> Outcome {
+        let record = Record { tag, thread, payload: Payload::Words { from, len } };
+        match tried {
+            // SAFETY: the caller's promise.
+            Some(Outcome::NotHere) => unsafe { AtomicWriter.write(self, record) },
+            // SAFETY: the caller's promise.
+            _ => unsafe { self.write(record) },
+        }
     }
 
     #[cold]

@@ -23,7 +23,12 @@ fn nothing_is_torn_doubled_out_of_order_or_lost_uncounted() {
             if !case.name().contains(&only) {
                 continue;
             }
-            let tally = round::run_for(case, Duration::from_millis(length), Duration::from_millis(300), number as u64 + 1);
+            let tally = round::run_for(
+                case,
+                Duration::from_millis(length),
+                Duration::from_millis(300),
+                number as u64 + 1,
+            );
             println!(
                 "{:32} {:9} emitted {:9} read {:9} lost {:5} torn {:6} nested {:4} kills {:3} inside {} violations",
                 case.name(),

@@ -36,12 +36,8 @@ const UNAVAILABLE: isize = isize::MIN;
 static OFFSET: AtomicIsize = AtomicIsize::new(UNAVAILABLE);
 
 /// The area used where the C library registers none: a CPU number that no ring has.
-static NOWHERE: Nowhere = Nowhere(core::cell::UnsafeCell::new(Area {
-    cpu_id_start: 0,
-    cpu_id: u32::MAX,
-    rseq_cs: 0,
-    flags: 0,
-}));
+static NOWHERE: Nowhere =
+    Nowhere(core::cell::UnsafeCell::new(Area { cpu_id_start: 0, cpu_id: u32::MAX, rseq_cs: 0, flags: 0 }));
 struct Nowhere(core::cell::UnsafeCell<Area>);
 // SAFETY: only assembly writes to it, one word that nobody reads.
 unsafe impl Sync for Nowhere {}

@@ -56,12 +56,7 @@ pub fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd> {
 /// As read(2).
 pub fn read(fd: &Fd, into: &mut [u8]) -> Result<usize> {
     // SAFETY: the kernel writes at most `into.len()` bytes to `into`, which is exclusively borrowed.
-    unsafe {
-        syscall(
-            libc::SYS_read,
-            [fd.0 as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0],
-        )
-    }
+    unsafe { syscall(libc::SYS_read, [fd.0 as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) }
 }
 
 /// Duplicates `raw` to the lowest free number that is at least `from`, without close-on-exec.
@@ -70,12 +65,8 @@ pub fn read(fd: &Fd, into: &mut [u8]) -> Result<usize> {
 /// `EMFILE`, `EINVAL` when `from` is over the limit, `EBADF`.
 pub fn dup_from(raw: i32, from: i32) -> Result<Fd> {
     // SAFETY: fcntl(F_DUPFD) touches no memory.
-    let new = unsafe {
-        syscall(
-            libc::SYS_fcntl,
-            [raw as usize, libc::F_DUPFD as usize, from as usize, 0, 0, 0],
-        )
-    }?;
+    let new =
+        unsafe { syscall(libc::SYS_fcntl, [raw as usize, libc::F_DUPFD as usize, from as usize, 0, 0, 0]) }?;
     Ok(Fd(new as i32))
 }
 
@@ -99,9 +90,7 @@ pub struct Identity {
 pub fn identity(raw: i32) -> Result<Identity> {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the kernel fills the whole `stat`, whose layout libc's x86-64 definition matches.
-    unsafe {
-        syscall(libc::SYS_fstat, [raw as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0])
-    }?;
+    unsafe { syscall(libc::SYS_fstat, [raw as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) }?;
     // SAFETY: all zero bytes are a valid stat, and fstat has filled it.
     let stat = unsafe { stat.assume_init() };
     Ok(Identity {
@@ -156,21 +145,11 @@ fn close_range(first: usize, last: usize, flags: usize) -> Result<()> {
 /// # Safety
 /// `lens[i]` bytes at `parts[i]` must be readable for the time of the call. They may be memory that
 /// other processes write to.
-pub unsafe fn write_parts_at(
-    fd: &Fd,
-    parts: [*const u8; 2],
-    lens: [usize; 2],
-    offset: u64,
-) -> Result<usize> {
+pub unsafe fn write_parts_at(fd: &Fd, parts: [*const u8; 2], lens: [usize; 2], offset: u64) -> Result<usize> {
     let part = |i: usize| libc::iovec { iov_base: parts[i].cast_mut().cast(), iov_len: lens[i] };
     let parts = [part(0), part(1)];
     // SAFETY: the caller's promise; the kernel only reads.
-    unsafe {
-        syscall(
-            libc::SYS_pwritev,
-            [fd.0 as usize, parts.as_ptr() as usize, 2, offset as usize, 0, 0],
-        )
-    }
+    unsafe { syscall(libc::SYS_pwritev, [fd.0 as usize, parts.as_ptr() as usize, 2, offset as usize, 0, 0]) }
 }
 
 /// Writes two slices one after the other at `offset` (pwritev(2)). Answers the bytes written.

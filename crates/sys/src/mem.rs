@@ -15,9 +15,7 @@ use core::ptr::NonNull;
 pub fn sealed_memfd(name: &CStr, size: u64) -> Result<Fd> {
     let flags = (libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) as usize;
     // SAFETY: `name` is NUL-terminated and outlives the call.
-    let raw = unsafe {
-        syscall(libc::SYS_memfd_create, [name.as_ptr() as usize, flags, 0, 0, 0, 0])
-    }?;
+    let raw = unsafe { syscall(libc::SYS_memfd_create, [name.as_ptr() as usize, flags, 0, 0, 0, 0]) }?;
     let fd = Fd::from_raw(raw as i32);
     // SAFETY: ftruncate touches no memory of ours.
     unsafe { syscall(libc::SYS_ftruncate, [raw, size as usize, 0, 0, 0, 0]) }?;
@@ -36,24 +34,15 @@ pub fn sealed_memfd(name: &CStr, size: u64) -> Result<Fd> {
 /// The kernel clears every page: about 0.2 ms a MiB.
 pub fn allocate(fd: &Fd, offset: u64, len: u64) -> Result<()> {
     // SAFETY: fallocate touches no memory of ours.
-    unsafe {
-        syscall(
-            libc::SYS_fallocate,
-            [fd.raw() as usize, 0, offset as usize, len as usize, 0, 0],
-        )
-    }
-    .map(drop)
+    unsafe { syscall(libc::SYS_fallocate, [fd.raw() as usize, 0, offset as usize, len as usize, 0, 0]) }
+        .map(drop)
 }
 
 /// True when `fd` is a memfd that can no longer shrink.
 pub fn cannot_shrink(fd: &Fd) -> bool {
     // SAFETY: fcntl(F_GET_SEALS) touches no memory.
-    let seals = unsafe {
-        syscall(
-            libc::SYS_fcntl,
-            [fd.raw() as usize, libc::F_GET_SEALS as usize, 0, 0, 0, 0],
-        )
-    };
+    let seals =
+        unsafe { syscall(libc::SYS_fcntl, [fd.raw() as usize, libc::F_GET_SEALS as usize, 0, 0, 0, 0]) };
     seals.is_ok_and(|seals| seals & libc::F_SEAL_SHRINK as usize != 0)
 }
 
@@ -93,9 +82,8 @@ impl Mapping {
     fn map(len: usize, flags: i32, fd: i32) -> Result<Mapping> {
         let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
-        let base = unsafe {
-            syscall(libc::SYS_mmap, [0, len, prot, flags as usize, fd as isize as usize, 0])
-        }?;
+        let base =
+            unsafe { syscall(libc::SYS_mmap, [0, len, prot, flags as usize, fd as isize as usize, 0]) }?;
         let base = NonNull::new(base as *mut u8).ok_or(Errno(libc::ENOMEM))?;
         Ok(Mapping { base, len })
     }
@@ -125,13 +113,8 @@ impl Mapping {
         }
         let from = self.base.as_ptr() as usize + offset;
         // SAFETY: the range lies inside the mapping, checked above; MADV_POPULATE_WRITE changes no byte.
-        unsafe {
-            syscall(
-                libc::SYS_madvise,
-                [from, len, libc::MADV_POPULATE_WRITE as usize, 0, 0, 0],
-            )
-        }
-        .map(drop)
+        unsafe { syscall(libc::SYS_madvise, [from, len, libc::MADV_POPULATE_WRITE as usize, 0, 0, 0]) }
+            .map(drop)
     }
 
     /// Keeps the mapping for the rest of the process's life and gives its address.
@@ -145,11 +128,6 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: `self` owns the range; users of `base()` promise not to outlive it.
-        let _ = unsafe {
-            syscall(
-                libc::SYS_munmap,
-                [self.base.as_ptr() as usize, self.len, 0, 0, 0, 0],
-            )
-        };
+        let _ = unsafe { syscall(libc::SYS_munmap, [self.base.as_ptr() as usize, self.len, 0, 0, 0, 0]) };
     }
 }

@@ -26,10 +26,7 @@ pub fn comm() -> [u8; 16] {
     let mut name = [0u8; 16];
     // SAFETY: PR_GET_NAME writes at most 16 bytes.
     let _ = unsafe {
-        syscall(
-            libc::SYS_prctl,
-            [libc::PR_GET_NAME as usize, name.as_mut_ptr() as usize, 0, 0, 0, 0],
-        )
+        syscall(libc::SYS_prctl, [libc::PR_GET_NAME as usize, name.as_mut_ptr() as usize, 0, 0, 0, 0])
     };
     name[15] = 0;
     name
@@ -38,12 +35,8 @@ pub fn comm() -> [u8; 16] {
 /// Names the calling thread; `name` is cut at 15 bytes.
 pub fn set_comm(name: &core::ffi::CStr) {
     // SAFETY: `name` is NUL-terminated and outlives the call.
-    let _ = unsafe {
-        syscall(
-            libc::SYS_prctl,
-            [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0],
-        )
-    };
+    let _ =
+        unsafe { syscall(libc::SYS_prctl, [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0]) };
 }
 
 /// Sleeps while `word` holds `expected`, until woken by [`futex_wake`] (private futex).
@@ -53,19 +46,14 @@ pub fn set_comm(name: &core::ffi::CStr) {
 pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32) -> Result<()> {
     let op = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
     // SAFETY: the futex word outlives the call; a null timeout means forever.
-    unsafe {
-        syscall(libc::SYS_futex, [word.as_ptr() as usize, op, expected as usize, 0, 0, 0])
-    }
-    .map(drop)
+    unsafe { syscall(libc::SYS_futex, [word.as_ptr() as usize, op, expected as usize, 0, 0, 0]) }.map(drop)
 }
 
 /// Wakes up to `count` threads that wait on `word`.
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32, count: u32) {
     let op = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
     // SAFETY: the futex word outlives the call.
-    let _ = unsafe {
-        syscall(libc::SYS_futex, [word.as_ptr() as usize, op, count as usize, 0, 0, 0])
-    };
+    let _ = unsafe { syscall(libc::SYS_futex, [word.as_ptr() as usize, op, count as usize, 0, 0, 0]) };
 }
 
 /// Number of CPUs that may ever be online, from the affinity-independent mask in sysfs.

@@ -79,9 +79,5 @@ pub unsafe fn syscall(number: libc::c_long, args: [usize; 6]) -> crate::Result<u
             options(nostack),
         );
     }
-    if (-4095..0).contains(&answer) {
-        Err(Errno(-answer as i32))
-    } else {
-        Ok(answer as usize)
-    }
+    if (-4095..0).contains(&answer) { Err(Errno(-answer as i32)) } else { Ok(answer as usize) }
 }

@@ -61,12 +61,7 @@ pub const fn bit(signal: i32) -> u64 {
 pub fn action(signal: i32) -> Result<Action> {
     let mut now = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
     // SAFETY: the kernel writes one `Action` to `now`; a null new action changes nothing.
-    unsafe {
-        syscall(
-            libc::SYS_rt_sigaction,
-            [signal as usize, 0, &raw mut now as usize, SET_BYTES, 0, 0],
-        )
-    }?;
+    unsafe { syscall(libc::SYS_rt_sigaction, [signal as usize, 0, &raw mut now as usize, SET_BYTES, 0, 0]) }?;
     Ok(now)
 }
 
@@ -83,14 +78,7 @@ pub unsafe fn set_action(signal: i32, new: &Action) -> Result<Action> {
     unsafe {
         syscall(
             libc::SYS_rt_sigaction,
-            [
-                signal as usize,
-                core::ptr::from_ref(new) as usize,
-                &raw mut before as usize,
-                SET_BYTES,
-                0,
-                0,
-            ],
+            [signal as usize, core::ptr::from_ref(new) as usize, &raw mut before as usize, SET_BYTES, 0, 0],
         )
     }?;
     Ok(before)
@@ -128,10 +116,8 @@ pub fn set_mask(mask: u64) -> u64 {
 pub unsafe fn queue_to_self(signal: i32, info: *const libc::siginfo_t) -> Result<()> {
     let (pid, tid) = (crate::process::pid() as usize, crate::process::tid() as usize);
     // SAFETY: the kernel reads one `siginfo_t`, the caller's promise.
-    unsafe {
-        syscall(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal as usize, info as usize, 0, 0])
-    }
-    .map(drop)
+    unsafe { syscall(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal as usize, info as usize, 0, 0]) }
+        .map(drop)
 }
 
 #[cfg(test)]

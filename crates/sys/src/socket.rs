@@ -29,10 +29,7 @@ pub fn pair() -> Result<(Fd, Fd)> {
     let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as usize;
     // SAFETY: the kernel writes two ints to `fds`.
     unsafe {
-        syscall(
-            libc::SYS_socketpair,
-            [libc::AF_UNIX as usize, kind, 0, fds.as_mut_ptr() as usize, 0, 0],
-        )
+        syscall(libc::SYS_socketpair, [libc::AF_UNIX as usize, kind, 0, fds.as_mut_ptr() as usize, 0, 0])
     }?;
     Ok((Fd::from_raw(fds[0]), Fd::from_raw(fds[1])))
 }
@@ -51,8 +48,7 @@ fn address(path: &[u8]) -> Result<(libc::sockaddr_un, usize)> {
 fn socket() -> Result<Fd> {
     let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as usize;
     // SAFETY: socket(2) touches no memory.
-    let raw =
-        unsafe { syscall(libc::SYS_socket, [libc::AF_UNIX as usize, kind, 0, 0, 0, 0]) }?;
+    let raw = unsafe { syscall(libc::SYS_socket, [libc::AF_UNIX as usize, kind, 0, 0, 0, 0]) }?;
     Ok(Fd::from_raw(raw as i32))
 }
 
@@ -64,12 +60,7 @@ pub fn connect(path: &[u8]) -> Result<Fd> {
     let (address, len) = address(path)?;
     let fd = socket()?;
     // SAFETY: the kernel reads `len` bytes of `address`, which is larger.
-    unsafe {
-        syscall(
-            libc::SYS_connect,
-            [fd.raw() as usize, &raw const address as usize, len, 0, 0, 0],
-        )
-    }?;
+    unsafe { syscall(libc::SYS_connect, [fd.raw() as usize, &raw const address as usize, len, 0, 0, 0]) }?;
     Ok(fd)
 }
 
@@ -81,9 +72,7 @@ pub fn listen(path: &[u8]) -> Result<Fd> {
     let (address, len) = address(path)?;
     let fd = socket()?;
     // SAFETY: the kernel reads `len` bytes of `address`, which is larger.
-    unsafe {
-        syscall(libc::SYS_bind, [fd.raw() as usize, &raw const address as usize, len, 0, 0, 0])
-    }?;
+    unsafe { syscall(libc::SYS_bind, [fd.raw() as usize, &raw const address as usize, len, 0, 0, 0]) }?;
     // SAFETY: listen(2) touches no memory.
     unsafe { syscall(libc::SYS_listen, [fd.raw() as usize, 128, 0, 0, 0, 0]) }?;
     Ok(fd)
@@ -96,9 +85,7 @@ pub fn listen(path: &[u8]) -> Result<Fd> {
 pub fn accept(listener: &Fd) -> Result<Fd> {
     let flags = libc::SOCK_CLOEXEC as usize;
     // SAFETY: null address pointers are allowed: the peer's address is not asked for.
-    let raw = unsafe {
-        syscall(libc::SYS_accept4, [listener.raw() as usize, 0, 0, flags, 0, 0])
-    }?;
+    let raw = unsafe { syscall(libc::SYS_accept4, [listener.raw() as usize, 0, 0, flags, 0, 0]) }?;
     Ok(Fd::from_raw(raw as i32))
 }
 
@@ -133,10 +120,7 @@ pub fn send(socket: i32, bytes: &[u8], fds: &[i32], wait: Wait) -> Result<()> {
     let flags = libc::MSG_NOSIGNAL | if wait == Wait::No { libc::MSG_DONTWAIT } else { 0 };
     // SAFETY: `message` points to `part` and `control`, which outlive the call and are only read.
     unsafe {
-        syscall(
-            libc::SYS_sendmsg,
-            [socket as usize, &raw const message as usize, flags as usize, 0, 0, 0],
-        )
+        syscall(libc::SYS_sendmsg, [socket as usize, &raw const message as usize, flags as usize, 0, 0, 0])
     }
     .map(drop)
 }
@@ -176,10 +160,7 @@ pub fn receive(socket: i32, into: &mut [u8], wait: Wait) -> Result<Received> {
     let flags = libc::MSG_CMSG_CLOEXEC | if wait == Wait::No { libc::MSG_DONTWAIT } else { 0 };
     // SAFETY: the kernel writes to `into` and `control` within the lengths given.
     let len = unsafe {
-        syscall(
-            libc::SYS_recvmsg,
-            [socket as usize, &raw mut message as usize, flags as usize, 0, 0, 0],
-        )
+        syscall(libc::SYS_recvmsg, [socket as usize, &raw mut message as usize, flags as usize, 0, 0, 0])
     }?;
     // SAFETY: zeroed at first, and any bytes are a valid Control.
     let control = unsafe { control.assume_init() };
@@ -208,12 +189,8 @@ fn empty_message() -> libc::msghdr {
 pub fn wait_readable(socket: i32, millis: i32) -> Result<bool> {
     let mut poll = libc::pollfd { fd: socket, events: libc::POLLIN, revents: 0 };
     // SAFETY: the kernel reads and writes one pollfd.
-    let ready = unsafe {
-        syscall(
-            libc::SYS_poll,
-            [&raw mut poll as usize, 1, millis as isize as usize, 0, 0, 0],
-        )
-    }?;
+    let ready =
+        unsafe { syscall(libc::SYS_poll, [&raw mut poll as usize, 1, millis as isize as usize, 0, 0, 0]) }?;
     Ok(ready > 0)
 }
 

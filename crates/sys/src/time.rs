@@ -45,10 +45,8 @@ pub fn clock_gettime(clock: ClockId) -> u64 {
 /// # Errors
 /// `EINTR` when a signal arrived first.
 pub fn sleep(nanos: u64) -> Result<()> {
-    let wanted = libc::timespec {
-        tv_sec: (nanos / 1_000_000_000) as i64,
-        tv_nsec: (nanos % 1_000_000_000) as i64,
-    };
+    let wanted =
+        libc::timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
     // SAFETY: `wanted` outlives the call; the remainder pointer is null, which the call allows.
     unsafe { syscall(libc::SYS_nanosleep, [&raw const wanted as usize, 0, 0, 0, 0, 0]) }.map(drop)
 }

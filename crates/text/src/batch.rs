@@ -83,8 +83,7 @@ impl Batch {
 
     /// True when a change of the site at `addr` must wait for the next batch: no room, or a site here shares bytes.
     pub(crate) fn excludes(&self, addr: usize) -> bool {
-        self.len == BATCH
-            || self.changes().iter().any(|change| change.addr.abs_diff(addr) < SITE_BYTES)
+        self.len == BATCH || self.changes().iter().any(|change| change.addr.abs_diff(addr) < SITE_BYTES)
     }
 
     /// Takes in a change that is not excluded.
@@ -159,11 +158,7 @@ pub(crate) unsafe fn write_alone(changes: &[Change], memory: &mut Memory) -> Res
 /// # Safety
 /// The changes are of mapped sites, with `old` what is there. For [`Gate::Trap`] our handler is installed; for
 /// [`Gate::Hop`] every change [can hop](Change::can_hop).
-pub(crate) unsafe fn write_among(
-    gate: Gate,
-    changes: &[Change],
-    memory: &mut Memory,
-) -> Result<(), Error> {
+pub(crate) unsafe fn write_among(gate: Gate, changes: &[Change], memory: &mut Memory) -> Result<(), Error> {
     membarrier::register_sync_core().map_err(Error::NoBarrier)?;
     let mut writer = Writer::new(memory, changes.iter().map(|change| change.addr));
     TABLE.publish(changes.iter().map(|change| (change.addr, change.to.leads_to(change.addr))));
@@ -172,8 +167,7 @@ pub(crate) unsafe fn write_among(
         if let Err(errno) = unsafe { gate.close(change, &mut writer) } {
             let closed = changes.get(..n).unwrap_or_default();
             // SAFETY: the tails are still the old ones.
-            unsafe { gate.open(closed, |change| change.old, &mut writer) }
-                .map_err(Error::Unfinished)?;
+            unsafe { gate.open(closed, |change| change.old, &mut writer) }.map_err(Error::Unfinished)?;
             TABLE.retract();
             return Err(Error::NotWritable { addr: change.addr, errno });
         }

@@ -109,9 +109,7 @@ mod tests {
 
     #[test]
     fn foreign_bytes() {
-        for bytes in
-            [[0xcc, 0x1f, 0x44, 0, 0], [0x90; 5], [0xeb, 3, 0x44, 0, 0], [0x0f, 0x1f, 0x44, 0, 1]]
-        {
+        for bytes in [[0xcc, 0x1f, 0x44, 0, 0], [0x90; 5], [0xeb, 3, 0x44, 0, 0], [0x0f, 0x1f, 0x44, 0, 1]] {
             assert_eq!(State::decode(bytes, 0x1000), State::Foreign(bytes));
         }
     }

@@ -44,8 +44,7 @@ pub(crate) fn look() -> Company {
 /// True when the process has one thread, for sure.
 fn is_alone() -> bool {
     let mut buffer: Buffer = [0; 4096];
-    read(c"/proc/self/status", &mut buffer)
-        .is_ok_and(|status| field(status, b"Threads:") == Some(b"1"))
+    read(c"/proc/self/status", &mut buffer).is_ok_and(|status| field(status, b"Threads:") == Some(b"1"))
 }
 
 fn blocks(mask: u64) -> bool {
@@ -57,8 +56,7 @@ fn blocks(mask: u64) -> bool {
 /// SIGTRAP itself does not count: while a batch runs its handler is ours.
 fn a_handler_blocks() -> bool {
     (1..=64).filter(|signal| *signal != libc::SIGTRAP).any(|signal| {
-        signal::action(signal)
-            .is_ok_and(|action| action.handler > libc::SIG_IGN && blocks(action.mask))
+        signal::action(signal).is_ok_and(|action| action.handler > libc::SIG_IGN && blocks(action.mask))
     })
 }
 
@@ -113,9 +111,7 @@ fn waits_with_other_mask(call: &[u8]) -> bool {
         libc::SYS_rt_sigtimedwait => waited_for(argument(0)).is_none_or(blocks),
         libc::SYS_rt_sigsuspend => true,
         libc::SYS_ppoll => argument(3) != 0,
-        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 | libc::SYS_io_uring_enter => {
-            argument(4) != 0
-        }
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 | libc::SYS_io_uring_enter => argument(4) != 0,
         libc::SYS_pselect6 | SYS_IO_PGETEVENTS => argument(5) != 0,
         _ => false,
     }
@@ -129,10 +125,7 @@ fn waited_for(addr: usize) -> Option<u64> {
     let pid = process::pid() as usize;
     // SAFETY: the kernel writes 8 bytes to `set`, and answers EFAULT when `addr` cannot be read.
     let done = unsafe {
-        syscall(
-            libc::SYS_process_vm_readv,
-            [pid, &raw const to as usize, 1, &raw const from as usize, 1, 0],
-        )
+        syscall(libc::SYS_process_vm_readv, [pid, &raw const to as usize, 1, &raw const from as usize, 1, 0])
     };
     (done == Ok(size_of::<u64>())).then_some(set)
 }
@@ -146,9 +139,7 @@ fn read<'a>(path: &CStr, buffer: &'a mut Buffer) -> Result<&'a [u8]> {
 
 /// The word behind `name` at the start of a line.
 fn field<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    text.split(|byte| *byte == b'\n')
-        .find_map(|line| line.strip_prefix(name))
-        .map(<[u8]>::trim_ascii)
+    text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name)).map(<[u8]>::trim_ascii)
 }
 
 fn number(digits: &[u8]) -> Option<usize> {
@@ -230,8 +221,7 @@ mod tests {
         check(b"270 0x3 0x7f00 0x10 0x0 0x0 0x0 0x1 0x2\n", false);
         let sets = [0x10u64, 0x20];
         for (set, expect) in sets.iter().zip([true, false]) {
-            let call =
-                std::format!("128 {:#x} 0x0 0x0 0x8 0x0 0x0 0x1 0x2\n", &raw const *set as usize);
+            let call = std::format!("128 {:#x} 0x0 0x0 0x8 0x0 0x0 0x1 0x2\n", &raw const *set as usize);
             check(call.as_bytes(), expect);
         }
         check(b"128 0x8 0x0 0x0 0x8 0x0 0x0 0x1 0x2\n", true);

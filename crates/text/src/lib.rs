@@ -203,12 +203,10 @@ pub unsafe fn reset_after_fork() -> Result<(), Error> {
     }
     if TABLE.is_published() {
         // SAFETY: sites of a batch, and one thread: the caller's promise.
-        unsafe { batch::write_alone(batch.changes(), &mut memory) }.map_err(
-            |error| match error {
-                Error::NotWritable { errno, .. } => Error::Unfinished(errno),
-                other => other,
-            },
-        )?;
+        unsafe { batch::write_alone(batch.changes(), &mut memory) }.map_err(|error| match error {
+            Error::NotWritable { errno, .. } => Error::Unfinished(errno),
+            other => other,
+        })?;
         TABLE.retract();
     }
     drop(guard);

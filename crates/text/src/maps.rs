@@ -50,9 +50,8 @@ fn parse(line: &[u8]) -> Option<(Range<usize>, i32)> {
     let range = hex(ends.next()?)?..hex(ends.next()?)?;
     let &[r, w, x, ..] = words.next()? else { return None };
     let bit = |letter, name, bit| if letter == name { bit } else { 0 };
-    let protection = bit(r, b'r', libc::PROT_READ)
-        | bit(w, b'w', libc::PROT_WRITE)
-        | bit(x, b'x', libc::PROT_EXEC);
+    let protection =
+        bit(r, b'r', libc::PROT_READ) | bit(w, b'w', libc::PROT_WRITE) | bit(x, b'x', libc::PROT_EXEC);
     Some((range, protection))
 }
 
@@ -61,9 +60,7 @@ pub(crate) fn hex(digits: &[u8]) -> Option<usize> {
     if digits.is_empty() || digits.len() > 16 {
         return None;
     }
-    digits
-        .iter()
-        .try_fold(0, |sum: usize, digit| Some(sum << 4 | char::from(*digit).to_digit(16)? as usize))
+    digits.iter().try_fold(0, |sum: usize, digit| Some(sum << 4 | char::from(*digit).to_digit(16)? as usize))
 }
 
 #[cfg(test)]

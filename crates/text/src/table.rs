@@ -78,8 +78,7 @@ impl Table {
         Table {
             turn: AtomicU64::new(0),
             count: AtomicUsize::new(0),
-            sites: [const { Site { addr: AtomicUsize::new(0), leads_to: AtomicUsize::new(0) } };
-                BATCH],
+            sites: [const { Site { addr: AtomicUsize::new(0), leads_to: AtomicUsize::new(0) } }; BATCH],
         }
     }
 
@@ -139,8 +138,7 @@ impl Table {
 
     fn search(&self, addr: usize) -> Option<usize> {
         let count = self.count.load(Ordering::Relaxed);
-        let site =
-            self.sites.iter().take(count).find(|site| site.addr.load(Ordering::Relaxed) == addr)?;
+        let site = self.sites.iter().take(count).find(|site| site.addr.load(Ordering::Relaxed) == addr)?;
         Some(site.leads_to.load(Ordering::Relaxed))
     }
 }

@@ -127,20 +127,13 @@ pub(crate) fn install() -> bool {
 /// The flags of our handler when it goes over `before`.
 fn flags_over(before: &Action) -> c_int {
     const AS_THE_PROGRAM: c_int = libc::SA_RESTART | libc::SA_ONSTACK;
-    let shared = if before.handler > libc::SIG_IGN {
-        before.flags as c_int & AS_THE_PROGRAM
-    } else {
-        AS_THE_PROGRAM
-    };
+    let shared =
+        if before.handler > libc::SIG_IGN { before.flags as c_int & AS_THE_PROGRAM } else { AS_THE_PROGRAM };
     libc::SA_SIGINFO | libc::SA_NODEFER | shared
 }
 
 /// The handler of level `LEVEL`.
-extern "C" fn on_trap<const LEVEL: usize>(
-    number: c_int,
-    info: *mut siginfo_t,
-    context: *mut c_void,
-) {
+extern "C" fn on_trap<const LEVEL: usize>(number: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: SA_SIGINFO: the kernel, or who calls us as the handler before its own, passes a whole siginfo.
     let code = unsafe { (*info).si_code };
     // SAFETY: and the ucontext of the interrupted code, which is ours to change until we return.
@@ -196,9 +189,7 @@ unsafe fn hand_on(before: &Before, number: c_int, info: *mut siginfo_t, context:
     // SAFETY: the caller's promise.
     let interrupted = unsafe { mask_of(context) };
     // Its mask, without SIGTRAP: it may run through a site. The return from the signal brings back `interrupted`.
-    signal::set_mask(
-        interrupted | before.mask.load(Ordering::Relaxed) & !signal::bit(libc::SIGTRAP),
-    );
+    signal::set_mask(interrupted | before.mask.load(Ordering::Relaxed) & !signal::bit(libc::SIGTRAP));
     if flags & libc::SA_SIGINFO != 0 {
         type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
         // SAFETY: the program installed this address as a handler with SA_SIGINFO.

@@ -162,9 +162,7 @@ fn a_process_under_a_tracer() {
 fn statuses() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("task");
     tasks
-        .map(|task| {
-            std::fs::read_to_string(task.expect("task").path().join("status")).expect("status")
-        })
+        .map(|task| std::fs::read_to_string(task.expect("task").path().join("status")).expect("status"))
         .collect()
 }
 

@@ -16,8 +16,7 @@ fn cost(name: &str, repeat: u32, sites: &[Site]) {
         .map(|_| {
             let start = Instant::now();
             for n in 0..repeat {
-                let edit =
-                    |site: &Site| if n.is_multiple_of(2) { site.arm() } else { site.disarm() };
+                let edit = |site: &Site| if n.is_multiple_of(2) { site.arm() } else { site.disarm() };
                 let (applied, _) = sites::apply(sites.iter().map(edit));
                 applied.expect("applied");
             }

@@ -174,8 +174,7 @@ fn handlers_with_siginfo_get_all_arguments() {
 
 #[test]
 fn a_handler_for_one_time_is_called_one_time() {
-    let prepare =
-        || child::set_handler(libc::SIGTRAP, count as *const () as usize, libc::SA_RESETHAND);
+    let prepare = || child::set_handler(libc::SIGTRAP, count as *const () as usize, libc::SA_RESETHAND);
     ends_as_without_us(prepare, child::int3, End::Exit(0));
     let twice = || {
         child::int3();
@@ -211,10 +210,7 @@ fn a_handler_that_calls_ours_as_the_one_before_ends() {
         BEFORE.store(mote_sys::signal::action(libc::SIGTRAP).expect("action").handler, SeqCst);
         child::set_handler(libc::SIGTRAP, note_and_chain as *const () as usize, libc::SA_SIGINFO);
         install_ours();
-        assert_ne!(
-            BEFORE.load(SeqCst),
-            mote_sys::signal::action(libc::SIGTRAP).expect("action").handler
-        );
+        assert_ne!(BEFORE.load(SeqCst), mote_sys::signal::action(libc::SIGTRAP).expect("action").handler);
         child::int3();
     });
     // ours (upper) -> the program's -> ours (lower) -> the default action.
@@ -230,8 +226,7 @@ fn more_handlers_than_levels_leave_us_without_traps() {
             let action = mote_sys::signal::Action::new(count as *const () as usize, 0, 1 << bit);
             // SAFETY: `count` is a handler.
             unsafe { mote_sys::signal::set_action(libc::SIGTRAP, &action) }.expect("set");
-            let thread =
-                std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_millis(100)));
+            let thread = std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_millis(100)));
             let edit = |site: &Site| if bit % 2 == 0 { site.arm() } else { site.disarm() };
             // Sites that can be changed without traps always work.
             let can = sites::all().iter().filter(|site| site.addr % 8 != 7);

@@ -46,8 +46,7 @@ fn threads_at_full_speed() {
 fn through_writable_pages_when_proc_mem_is_refused() {
     child::passes(|| {
         child::refuse(libc::SYS_pwrite64, None, libc::EPERM);
-        let report =
-            check("writable pages", Options { toggles: toggles(5_000), ..Options::default() });
+        let report = check("writable pages", Options { toggles: toggles(5_000), ..Options::default() });
         assert_eq!(report.blocked, 0);
     });
 }
@@ -60,10 +59,8 @@ fn a_thread_that_blocks_sigtrap_lives() {
                 child::block(libc::SIGTRAP);
             }
         };
-        let report = check(
-            "blocks SIGTRAP",
-            Options { toggles: toggles(10_000), prepare, ..Options::default() },
-        );
+        let report =
+            check("blocks SIGTRAP", Options { toggles: toggles(10_000), prepare, ..Options::default() });
         assert!(report.blocked > 0, "sites at 7 modulo 8 cannot be changed");
     });
 }
@@ -82,8 +79,7 @@ fn the_programs_own_traps_reach_its_handler() {
     for before in [true, false] {
         child::passes(|| {
             static RAISED: AtomicU64 = AtomicU64::new(0);
-            let set =
-                || child::set_handler(libc::SIGTRAP, seen_by_program as *const () as usize, 0);
+            let set = || child::set_handler(libc::SIGTRAP, seen_by_program as *const () as usize, 0);
             if !before {
                 // Ours first: two threads make the first edits need a handler.
                 let options = Options { toggles: 50, ..Options::default() };
@@ -102,8 +98,7 @@ fn the_programs_own_traps_reach_its_handler() {
                     child::set_handler(libc::SIGTRAP, seen_by_program as *const () as usize, 0);
                 }
             };
-            let options =
-                Options { toggles: toggles(5_000), between, before_toggle, ..Options::default() };
+            let options = Options { toggles: toggles(5_000), between, before_toggle, ..Options::default() };
             check("own traps", options);
             assert_eq!(SEEN.load(SeqCst), RAISED.load(SeqCst));
             assert!(RAISED.load(SeqCst) > 0);
@@ -197,10 +192,7 @@ fn children_of_a_fork_find_whole_text() {
                 });
             });
         };
-        check(
-            "fork",
-            Options { toggles: toggles(4_000), runners: 2, before_toggle, ..Options::default() },
-        );
+        check("fork", Options { toggles: toggles(4_000), runners: 2, before_toggle, ..Options::default() });
     });
 }
 

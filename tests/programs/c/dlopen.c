@@ -1,5 +1,5 @@
-/* Loads a shared library with events (argument 1), twice, and emits some of its own. With a second argument it loads that
- * library after the first is gone. Prints how many events were emitted. */
+/* Loads each shared library of its arguments twice, lets it emit events, and emits some of its own (unless compiled
+ * WITHOUT_EVENTS). Prints how many events were emitted. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

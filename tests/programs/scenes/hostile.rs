@@ -3,7 +3,8 @@
 use crate::Words;
 use mote_wire::{Hello, How, MESSAGE_MAX, Message, Ready};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, MsgFlags, Shutdown, SockFlag, SockType, recv, send, sendmsg, shutdown, socketpair,
+    AddressFamily, ControlMessage, MsgFlags, Shutdown, SockFlag, SockType, recv, send, sendmsg, shutdown,
+    socketpair,
 };
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -87,7 +88,12 @@ fn post(bytes: &[u8], fds: &[RawFd]) {
 }
 
 fn hello(how: How) -> Vec<u8> {
-    encode(&Message::Hello(Hello { how, pid: std::process::id(), parent: 1, comm: *b"liar\xff\xfe\n\"\\ 456789" }))
+    encode(&Message::Hello(Hello {
+        how,
+        pid: std::process::id(),
+        parent: 1,
+        comm: *b"liar\xff\xfe\n\"\\ 456789",
+    }))
 }
 
 fn encode(message: &Message<'_>) -> Vec<u8> {
@@ -156,7 +162,10 @@ fn lie_inside() {
     say_events(&peer, 3, b"");
     say_events(&peer, 1, b"mote1\nliar:endless");
     say_events(&peer, 4, b"\0\0\xff\xfe\0mote9\nx\0");
-    say(&peer, &encode(&Message::Ready(Ready { sites: 1, armed: u32::MAX, failed: u32::MAX, errno: u32::MAX })));
+    say(
+        &peer,
+        &encode(&Message::Ready(Ready { sites: 1, armed: u32::MAX, failed: u32::MAX, errno: u32::MAX })),
+    );
     say(&peer, &hello(How::Start));
     // Messages that are the session's to send, and empty ones.
     for message in [Message::Stop, Message::Ids(&[1, 2, 3])] {

@@ -33,7 +33,7 @@ extern "C" fn emit_in_handler(_signal: i32) {
 /// Prints how often the handler came inside of an event.
 pub(crate) fn handler(words: &Words) {
     handle(Signal::SIGALRM, emit_in_handler);
-    timer(50);
+    timer(250);
     let until = Instant::now() + Duration::from_millis(words.number(0));
     let bytes = [7u8; 2000];
     let mut seq = 0u64;
@@ -58,7 +58,8 @@ fn timer(micros: i64) {
     unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
 }
 
-/// `blocked THREADS`: threads that block all signals emit at full speed until the sites are off, and a little longer.
+/// `blocked THREADS`: threads that block all signals emit at full speed while the sites are switched off, and a little
+/// longer.
 pub(crate) fn blocked(words: &Words) {
     let (sites, _) = crate::sites::nops();
     let stop = AtomicBool::new(false);
@@ -78,10 +79,10 @@ pub(crate) fn blocked(words: &Words) {
             });
         }
         let until = Instant::now() + Duration::from_secs(5);
-        while crate::sites::nops().1 != sites && Instant::now() < until {
+        while crate::sites::nops().1 == 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(100));
         stop.store(true, Ordering::Relaxed);
     });
     println!("emitted {}\nsites {sites}\noff-at-end {}", sum.load(Ordering::Relaxed), crate::sites::nops().1);
@@ -116,7 +117,11 @@ pub(crate) fn own_trap() {
         made += 1;
         stop.store(true, Ordering::Relaxed);
     });
-    println!("made {made}\nhandled {}\noff-at-end {}", TRAPS.load(Ordering::Relaxed), sites - crate::sites::nops().1);
+    println!(
+        "made {made}\nhandled {}\noff-at-end {}",
+        TRAPS.load(Ordering::Relaxed),
+        sites - crate::sites::nops().1
+    );
 }
 
 fn trap() {

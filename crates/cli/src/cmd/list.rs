@@ -132,35 +132,32 @@ impl Found {
     /// Says on stderr what else there is to know; answers whether there was an event.
     fn tell(&self, patterns: &[String], carried: &[String]) -> bool {
         for carrier in self.carriers() {
-            carrier
-                .problems
-                .iter()
-                .for_each(|problem| eprintln!("mote: {}: {problem}", carrier.path.display()));
+            carrier.problems.iter().for_each(|problem| say!("{}: {problem}", carrier.path.display()));
         }
         for process in self.processes() {
             if let Some(why) = &process.state_unknown {
-                eprintln!("mote: the state of the events of {} is not known: {why}", process.pid);
+                say!("the state of the events of {} is not known: {why}", process.pid);
             }
         }
         if let Found::All { forbidden, .. } = self
             && *forbidden > 0
         {
-            eprintln!("mote: not looked into: {forbidden} processes of others, or protected; root sees more");
+            say!("not looked into: {forbidden} processes of others, or protected; root sees more");
         }
         if self.carriers().any(|carrier| !carrier.events.is_empty()) {
             return true;
         }
         match self {
             _ if !carried.is_empty() => {
-                eprintln!("mote: no event matches {}; there are {}", patterns.join(" or "), some_of(carried));
+                say!("no event matches {}; there are {}", patterns.join(" or "), some_of(carried));
             }
             Found::All { .. } => {
-                eprintln!("mote: no running process carries mote events; give a program: mote list ./app")
+                say!("no running process carries mote events; give a program: mote list ./app")
             }
             Found::One(process) => {
-                eprintln!("mote: process {} ({}) {CARRIES_NONE}", process.pid, process.comm)
+                say!("process {} ({}) {CARRIES_NONE}", process.pid, process.comm)
             }
-            Found::File(carrier) => eprintln!("mote: {} {CARRIES_NONE}", carrier.path.display()),
+            Found::File(carrier) => say!("{} {CARRIES_NONE}", carrier.path.display()),
         }
         false
     }

@@ -17,11 +17,11 @@ pub(crate) const FAILED: u8 = 2;
 /// Says on stderr what was wrong with a recording; answers whether anything was.
 pub(crate) fn tell(problems: &[&Problems]) -> bool {
     for problem in problems.iter().flat_map(|problems| problems.list()) {
-        eprintln!("mote: {problem}");
+        say!("{problem}");
     }
     let more: u64 = problems.iter().map(|problems| problems.more()).sum();
     if more > 0 {
-        eprintln!("mote: and {more} problems more");
+        say!("and {more} problems more");
     }
     problems.iter().any(|problems| !problems.is_empty())
 }

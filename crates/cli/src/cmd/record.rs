@@ -6,7 +6,7 @@ use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, Progres
 use mote_daemon::{Buffers, Ctf, Options, Progress, Recorded, Watch};
 use mote_journal::Summary;
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -90,12 +90,12 @@ enum Clock {
 
 fn buffers(text: &str) -> Result<Buffers, String> {
     match text.split_once(['x', 'X']) {
-        None => units::size(text).map(Buffers::of_cpu_bytes),
+        None => Buffers::of_cpu_bytes(units::size(text)?).map_err(|bad| bad.to_string()),
         Some((size, count)) => {
             let count = count
                 .parse()
                 .map_err(|_| format!("`{count}` is no number of sub-buffers; give for example 1Mx8"))?;
-            Ok(Buffers::of_sub_buffers(units::size(size)?, count))
+            Buffers::of_sub_buffers(units::size(size)?, count).map_err(|bad| bad.to_string())
         }
     }
 }
@@ -148,7 +148,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     screen.bar.finish_and_clear();
     let recorded = recorded?;
     if !args.quiet {
-        eprint!("{}", summary(&recorded));
+        let _ = std::io::stderr().write_all(summary(&recorded).as_bytes());
     }
     Ok(status(&recorded))
 }
@@ -199,7 +199,7 @@ impl Watch for Screen {
 
     fn say(&mut self, text: &str) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("mote: {text}"));
+            self.bar.suspend(|| say!("{text}"));
         }
     }
 }
@@ -257,7 +257,7 @@ fn providers(summary: &Summary) -> Vec<(&str, u64, usize)> {
     }
     let mut list: Vec<_> =
         sums.into_iter().map(|(provider, (count, names))| (provider, count, names)).collect();
-    list.sort_by(|a, b| b.1.cmp(&a.1));
+    list.sort_by_key(|(_, count, _)| std::cmp::Reverse(*count));
     list
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(cmd::FAILED.into());
     }
     if report.events == 0 {
-        eprintln!("mote: there are no events in {}", args.dir.display());
+        say!("there are no events in {}", args.dir.display());
         return Ok(cmd::NOTHING.into());
     }
     Ok(ExitCode::SUCCESS)

@@ -168,13 +168,10 @@ fn print<F: Format>(
 fn tell_loss(outcome: &Outcome, journal: u64) {
     let lost = outcome.lost.max(journal);
     if lost > 0 {
-        eprintln!("mote: the tracer lost {lost} events; `mote report` says why");
+        say!("the tracer lost {lost} events; `mote report` says why");
     }
     if outcome.lost_packets > 0 {
-        eprintln!(
-            "mote: {} packets are missing; a flight recorder overwrites old ones",
-            outcome.lost_packets
-        );
+        say!("{} packets are missing; a flight recorder overwrites old ones", outcome.lost_packets);
     }
 }
 

@@ -4,9 +4,8 @@ use super::Finding;
 use super::facts::{Capability, has, size, soft_limit};
 use mote_sys::{Result, fd::Fd, mem, trial};
 use std::ffi::CString;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The limit of the size of files.
 const FILE_SIZE: &str = "Max file size";
@@ -79,7 +78,7 @@ pub(super) fn limit() -> Finding {
         let found = format!("files may have at most {}, buffers too", size(most));
         return Finding::warn(WHAT, found, "raise it (ulimit -f unlimited)");
     }
-    match group_limit() {
+    match mote_daemon::memory::group_limit() {
         None => Finding::ok(WHAT, "no limit by a control group"),
         Some((most, _)) if most >= wanted => Finding::ok(WHAT, format!("{} by a control group", size(most))),
         Some((most, group)) => Finding::warn(
@@ -88,30 +87,6 @@ pub(super) fn limit() -> Finding {
             "record with smaller --buffers, or raise memory.max",
         ),
     }
-}
-
-/// The smallest memory limit of the control groups that we are in, and the group.
-fn group_limit() -> Option<(u64, PathBuf)> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mut all = Vec::new();
-    for line in groups.lines() {
-        let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
-            continue;
-        };
-        let (root, file) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            _ => continue,
-        };
-        let group = Path::new(root).join(path.trim_start_matches('/'));
-        all.extend(group.ancestors().take_while(|dir| dir.starts_with(root)).filter_map(|dir| {
-            let most = fs::read_to_string(dir.join(file)).ok()?;
-            Some((most.trim().parse().ok()?, dir.to_owned()))
-        }));
-    }
-    // Version 1 writes "no limit" as a number that no machine has.
-    all.into_iter().filter(|(most, _)| *most < 1 << 60).min()
 }
 
 /// Room for recordings.

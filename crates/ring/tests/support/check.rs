@@ -173,7 +173,9 @@ impl Check {
         let done = sum.begun - open;
         if found > sum.begun || (mode == Mode::Discard && found < done) {
             let read = self.events;
-            self.violation(|| format!("emitted {done} and {open} open; read {read} + torn {torn} + lost {all}"));
+            self.violation(|| {
+                format!("emitted {done} and {open} open; read {read} + torn {torn} + lost {all}")
+            });
         }
     }
 
@@ -200,7 +202,9 @@ impl Check {
                 missing[stream] += run.first - expected;
             }
             if run.begin < time {
-                self.violation(|| format!("out of order across rings: {run:?} is {} early", time - run.begin));
+                self.violation(|| {
+                    format!("out of order across rings: {run:?} is {} early", time - run.begin)
+                });
             }
             expected = run.last + 1;
             time = run.end;
@@ -216,10 +220,14 @@ impl Check {
         let read = self.read[stream];
         let most = told.written + told.open();
         if read > most || (exact && read < told.written) {
-            self.violation(|| format!("stream {stream}: read {read}, written {} and {} open", told.written, told.open()));
+            self.violation(|| {
+                format!("stream {stream}: read {read}, written {} and {} open", told.written, told.open())
+            });
         }
         if missing > told.begun - told.written {
-            self.violation(|| format!("stream {stream}: {missing} are missing without a reason: {told:?}, read {read}"));
+            self.violation(|| {
+                format!("stream {stream}: {missing} are missing without a reason: {told:?}, read {read}")
+            });
         }
     }
 }

@@ -98,7 +98,8 @@ fn live(orders: Orders<'_>, inherited: &Writer, seed: u64) {
     };
     let sub_bytes = orders.geometry.sub_bytes() as usize;
     let site = Site { writer, board: orders.board, kind: orders.case.kind, sub_bytes };
-    let life = scenario.life_us.filter(|_| !scenario.killed).map(|most| Duration::from_micros(random.below(most)));
+    let life =
+        scenario.life_us.filter(|_| !scenario.killed).map(|most| Duration::from_micros(random.below(most)));
     emit::handle_signals();
     std::thread::scope(|scope| {
         for number in 1..scenario.threads {
@@ -155,7 +156,7 @@ fn torment(orders: Orders<'_>, seed: u64) {
         let tid = TIDS[random.below(scenario.threads as u64) as usize].load(Relaxed);
         if tid != 0 && scenario.signals && random.once_in(2) {
             // SAFETY: a signal that is handled; a thread that has ended is an error that does not matter.
-            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, libc::SIGUSR1) };
+            unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), tid, libc::SIGUSR1) };
         }
         if tid != 0 && scenario.migrate {
             bind(tid, &mut random);

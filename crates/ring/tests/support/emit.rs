@@ -95,7 +95,8 @@ impl<'a> Emitter<'a> {
         } else {
             Payload::Fragments { list: cut(&mut list, bytes, len, &mut stream.random), len }
         };
-        let record = Record { tag: record::tag(sequence, len), thread: record::thread(id, sequence), payload };
+        let record =
+            Record { tag: record::tag(sequence, len), thread: record::thread(id, sequence), payload };
         // SAFETY: the payload is in `words`, which has a word more than it needs.
         match unsafe { self.write(record) } {
             Outcome::Written => count(&counts.written),
@@ -134,7 +135,12 @@ fn length(random: &mut Random, payload_max: usize) -> usize {
 }
 
 /// Cuts `len` bytes at `from` into fragments, some of them empty.
-fn cut<'a>(list: &'a mut [Fragment; FRAGMENTS], from: *const u8, len: usize, random: &mut Random) -> &'a [Fragment] {
+fn cut<'a>(
+    list: &'a mut [Fragment; FRAGMENTS],
+    from: *const u8,
+    len: usize,
+    random: &mut Random,
+) -> &'a [Fragment] {
     let parts = 1 + random.below(FRAGMENTS as u64) as usize;
     let mut at = 0;
     for part in &mut list[..parts - 1] {

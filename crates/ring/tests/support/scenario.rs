@@ -54,9 +54,24 @@ pub const ALL: [Scenario; 8] = [
     Scenario { name: "processes", processes: 4, threads: 2, life_us: Some(20_000), ..PLAIN },
     Scenario { name: "migrating", threads: 5, migrate: true, ..PLAIN },
     Scenario { name: "signals", threads: 4, signals: true, ..PLAIN },
-    Scenario { name: "killed", processes: 3, threads: 2, life_us: Some(6_000), killed: true, signals: true, ..PLAIN },
+    Scenario {
+        name: "killed",
+        processes: 3,
+        threads: 2,
+        life_us: Some(6_000),
+        killed: true,
+        signals: true,
+        ..PLAIN
+    },
     Scenario { name: "stopped", processes: 3, threads: 2, stopped: true, ..PLAIN },
-    Scenario { name: "monotonic", threads: 4, signals: true, migrate: true, clock: Clock::Monotonic, ..PLAIN },
+    Scenario {
+        name: "monotonic",
+        threads: 4,
+        signals: true,
+        migrate: true,
+        clock: Clock::Monotonic,
+        ..PLAIN
+    },
     Scenario {
         name: "everything",
         processes: 3,
@@ -71,7 +86,8 @@ pub const ALL: [Scenario; 8] = [
 ];
 
 /// Half of the CPUs have no ring, so that threads change from writer to writer.
-pub const FALLING_BACK: Scenario = Scenario { name: "falling_back", migrate: true, signals: true, threads: 4, one_ring: true, ..PLAIN };
+pub const FALLING_BACK: Scenario =
+    Scenario { name: "falling_back", migrate: true, signals: true, threads: 4, one_ring: true, ..PLAIN };
 
 /// A scenario for one writer in one mode.
 #[derive(Clone, Copy, Debug)]

@@ -79,9 +79,7 @@ impl Site {
 }
 
 /// Applies edits of the sites above, and collects the refusals.
-pub fn apply(
-    edits: impl IntoIterator<Item = Edit>,
-) -> (Result<Applied, Error>, Vec<(Edit, Refusal)>) {
+pub fn apply(edits: impl IntoIterator<Item = Edit>) -> (Result<Applied, Error>, Vec<(Edit, Refusal)>) {
     let mut refused = Vec::new();
     // SAFETY: the edits are of the sites above and of their targets.
     let applied = unsafe { mote_text::apply(edits, |edit, why| refused.push((edit, why))) };

@@ -26,13 +26,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options {
-            toggles: 20_000,
-            runners: 3,
-            prepare: |_| {},
-            between: || {},
-            before_toggle: |_| {},
-        }
+        Options { toggles: 20_000, runners: 3, prepare: |_| {}, between: || {}, before_toggle: |_| {} }
     }
 }
 

@@ -1,0 +1,79 @@
+//! The end of a recording: what is written when everything has been read.
+
+use crate::command::{Command, Signals};
+use crate::consumer::Consumed;
+use crate::record::Recorded;
+use crate::recorder::{Recorder, Served};
+use mote_journal::{Fact, Summary};
+use mote_layout::Cause;
+use std::collections::HashSet;
+use std::time::Duration;
+
+impl Recorder<'_> {
+    /// Writes what is known now that everything has been read.
+    pub(crate) fn finish(&mut self, served: Served, consumed: &Consumed, signals: &Signals) -> Recorded {
+        let duration_ns = served.began.elapsed().as_nanos() as u64;
+        self.hear_consumer();
+        self.samples.end();
+        self.note_samples();
+        if let Err(why) = self.write_metadata() {
+            self.problem(why.to_string());
+        }
+        if consumed.nameless > 0 {
+            self.problem(format!(
+                "{} threads have no name: they started too fast to be noted",
+                consumed.nameless
+            ));
+        }
+        let mut summary = self.summary(consumed, duration_ns);
+        summary.status = self.wait_for(served.command, signals);
+        if !self.session.directory.note(&Fact::End(summary.clone())) {
+            self.problem("the journal could not be written to its end".to_owned());
+        }
+        Recorded {
+            directory: self.session.directory.path().to_owned(),
+            summary,
+            problems: std::mem::take(&mut self.problems),
+        }
+    }
+
+    /// Waits for the command, still passing signals on.
+    fn wait_for(&mut self, mut command: Command, signals: &Signals) -> Option<i32> {
+        if !command.has_ended() {
+            self.watch.say("recording has ended; waiting for the command to end");
+        }
+        while !command.has_ended() {
+            if let Some(arrived) = signals.next()
+                && !arrived.from_terminal
+                && arrived.asks_to_end()
+            {
+                command.pass_on(arrived.signal);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        command.wait()
+    }
+
+    fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
+        let name =
+            |id: usize| self.events.description(id as u32).map(|e| format!("{}:{}", e.provider, e.name));
+        let mut summary = Summary {
+            duration_ns,
+            bytes: consumed.totals.bytes,
+            packets: consumed.totals.packets,
+            overwritten_bytes: consumed.totals.overwritten,
+            processes: self.joined.iter().map(|(pid, _)| pid).collect::<HashSet<_>>().len() as u32,
+            threads: self.threads.len() as u32,
+            ..Summary::default()
+        };
+        for (id, count) in consumed.totals.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            *summary.events.entry(name(id).unwrap_or_default()).or_default() += count;
+        }
+        let lost = Cause::ALL.iter().map(|cause| (cause.name(), consumed.lost[*cause as usize]));
+        let unwritten = ("not_written", consumed.totals.unwritten);
+        for (cause, count) in lost.chain([unwritten]).filter(|(_, count)| *count > 0) {
+            summary.lost.insert(cause.to_owned(), count);
+        }
+        summary
+    }
+}

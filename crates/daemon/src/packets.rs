@@ -1,0 +1,185 @@
+//! A file of packets that is a valid stream at any moment, also when the recorder is killed inside of a write.
+//!
+//! A killed process leaves the write that it is in half done, and babeltrace2 refuses a stream that ends in half a packet.
+//! So the file is longer than its packets, and the last packet claims what is behind it as its padding (CTF 1.8, section
+//! 5.2). A new packet is written into that padding, where nobody sees it; then the packet before is given its own size: one
+//! word, which makes the new one visible. The first packet becomes visible by a rename.
+//!
+//! Only where the file grows, once in [`STEP`] bytes, and at its end, the file's length and the last packet's size
+//! change one after the other: a kill between these two calls leaves zeros behind the last packet.
+
+use mote_layout::packet::{CONTENT_SIZE_AT, HEADER_BYTES};
+use mote_sys::fd::{self, Fd};
+use mote_sys::{Errno, Result};
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The file grows by this.
+const STEP: u64 = 8 << 20;
+/// Byte offset of `packet_size` in a packet's header.
+const PACKET_SIZE_AT: usize = CONTENT_SIZE_AT + 8;
+
+/// The file.
+#[derive(Debug)]
+pub(crate) struct Packets {
+    fd: Fd,
+    /// Its path while it has no packet, and the one that it gets then.
+    hidden: Option<(PathBuf, PathBuf)>,
+    /// Bytes of the file.
+    len: u64,
+    /// Offset of the last packet.
+    last: u64,
+    /// Offset behind it.
+    end: u64,
+}
+
+impl Packets {
+    /// Makes the file: hidden in `inner` until it has a packet, then `name` in `directory`.
+    ///
+    /// # Errors
+    /// As open(2).
+    pub(crate) fn make(directory: &Path, inner: &str, name: &str) -> Result<Packets> {
+        let hidden = directory.join(inner).join(name);
+        let path = CString::new(hidden.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))?;
+        let fd = fd::open(&path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o644)?;
+        Ok(Packets { fd, hidden: Some((hidden, directory.join(name))), len: 0, last: 0, end: 0 })
+    }
+
+    /// Adds a packet of `header` and `len` bytes more, which `write` writes together at an offset of the file. Answers
+    /// where its content lies.
+    ///
+    /// # Errors
+    /// `ENOSPC` when less was written; the errors of `write`. The packet is not in the stream then.
+    pub(crate) fn add(
+        &mut self,
+        mut header: [u8; HEADER_BYTES],
+        len: usize,
+        write: impl FnOnce(&Fd, &[u8], u64) -> Result<usize>,
+    ) -> Result<u64> {
+        let whole = HEADER_BYTES + len;
+        let (at, end) = (self.end, self.end + whole as u64);
+        if end > self.len {
+            self.grow(end.next_multiple_of(STEP))?;
+        }
+        let bits = (self.len - at) * 8;
+        header[PACKET_SIZE_AT..PACKET_SIZE_AT + 8].copy_from_slice(&bits.to_le_bytes());
+        if write(&self.fd, &header, at)? != whole {
+            return Err(Errno(libc::ENOSPC));
+        }
+        match self.hidden.take() {
+            Some((hidden, path)) => fs::rename(hidden, path).map_err(errno)?,
+            None => self.set_size(at - self.last)?,
+        }
+        (self.last, self.end) = (at, end);
+        Ok(at + HEADER_BYTES as u64)
+    }
+
+    fn grow(&mut self, len: u64) -> Result<()> {
+        fd::truncate(&self.fd, len)?;
+        self.len = len;
+        if self.hidden.is_none() { self.set_size(len - self.last) } else { Ok(()) }
+    }
+
+    /// Sets the size of the last packet.
+    fn set_size(&self, bytes: u64) -> Result<()> {
+        fd::write_at(&self.fd, &(bytes * 8).to_le_bytes(), self.last + PACKET_SIZE_AT as u64)
+    }
+
+    /// Ends the file behind its last packet.
+    pub(crate) fn finish(&mut self) {
+        let done = match self.hidden.take() {
+            Some((hidden, _)) => fs::remove_file(hidden).map_err(errno),
+            None => self.set_size(self.end - self.last).and_then(|()| fd::truncate(&self.fd, self.end)),
+        };
+        // When that cannot be done, the stream is as valid as before, and longer.
+        let _ = done;
+    }
+
+    /// Reads content of a packet at an offset that [`Packets::add`] answered.
+    ///
+    /// # Errors
+    /// As pread(2).
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        fd::read_at(&self.fd, into, offset)
+    }
+
+    /// Says that of the packet whose content is at `offset` only `len` bytes are good.
+    ///
+    /// # Errors
+    /// As pwrite(2).
+    pub(crate) fn cut(&self, offset: u64, len: usize) -> Result<()> {
+        let bits = ((HEADER_BYTES + len) as u64 * 8).to_le_bytes();
+        fd::write_at(&self.fd, &bits, offset - (HEADER_BYTES - CONTENT_SIZE_AT) as u64)
+    }
+}
+
+fn errno(why: std::io::Error) -> Errno {
+    Errno(why.raw_os_error().unwrap_or(libc::EIO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mote_layout::packet::PacketHeader;
+
+    /// Sizes of the packets as a reader finds them, by the headers alone.
+    fn sizes(path: &Path) -> Vec<u64> {
+        let bytes = fs::read(path).expect("readable");
+        let mut sizes = Vec::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            let word = bytes[at + PACKET_SIZE_AT..].first_chunk::<8>().expect("a header");
+            sizes.push(u64::from_le_bytes(*word) / 8);
+            at += *sizes.last().expect("pushed") as usize;
+        }
+        assert_eq!(at, bytes.len(), "the packets cover the file");
+        sizes
+    }
+
+    fn header() -> [u8; HEADER_BYTES] {
+        let lost = Default::default();
+        PacketHeader {
+            uuid: [0; 16],
+            stream_class: 0,
+            stream: 0,
+            begin: 0,
+            end: 0,
+            content: 0,
+            sequence: 0,
+            cpu: 0,
+            lost,
+        }
+        .encode()
+    }
+
+    #[test]
+    fn the_packets_cover_the_file_at_any_moment() {
+        let directory = std::env::temp_dir().join(format!("mote-packets-{}", std::process::id()));
+        fs::create_dir_all(directory.join("inner")).expect("a directory");
+        let path = directory.join("cpu_0");
+        let mut packets = Packets::make(&directory, "inner", "cpu_0").expect("made");
+        assert!(!path.exists());
+        let content = vec![7; 3 << 20];
+        for round in 0..7 {
+            let added = packets.add(header(), content.len(), |fd, header, at| {
+                if round > 0 {
+                    sizes(&path);
+                }
+                fd::write_slices_at(fd, [header, &content], at)
+            });
+            let offset = added.expect("written");
+            assert_eq!(sizes(&path).len(), round + 1);
+            let mut byte = [0];
+            assert_eq!((packets.read(offset, &mut byte), byte), (Ok(1), [7]));
+        }
+        let failed = packets
+            .add(header(), content.len(), |fd, header, at| fd::write_slices_at(fd, [header, &[1; 99]], at));
+        assert_eq!(failed, Err(Errno(libc::ENOSPC)));
+        assert_eq!(sizes(&path).len(), 7);
+        packets.finish();
+        assert_eq!(sizes(&path), [(HEADER_BYTES + content.len()) as u64; 7]);
+        fs::remove_dir_all(&directory).expect("removed");
+    }
+}
