@@ -31,6 +31,13 @@ fn forked_children() {
 }
 
 #[test]
+fn children_of_a_process_with_threads() {
+    let trace = Record::scene(&["fork-threaded", "30", "100"]).run().ends_with(0);
+    assert_forked(&trace, 30, 100);
+    assert_eq!(trace.summary()["processes"], 31);
+}
+
+#[test]
 fn children_of_children() {
     let trace = Record::scene(&["grandchildren", "12", "20"]).run().ends_with(0);
     assert_forked(&trace, 13, 20);
@@ -142,7 +149,7 @@ fn a_recording_in_a_recording() {
         out: String::new(),
         err: String::new(),
         took: outer.took,
-        keep: Some(inner),
+        _keep: Some(inner),
     };
     assert_counts(&named(&inner.events(), "e2e:count"), "seq", 20);
 }

@@ -2,8 +2,7 @@
 //! trace is readable.
 
 use crate::support::event::{assert_counts, named};
-use crate::support::{Record, Trace};
-use std::process::Command;
+use crate::support::{Record, Trace, babeltrace};
 use std::time::Duration;
 
 /// What every such recording must be: ended in order, readable to the end by both readers.
@@ -25,10 +24,7 @@ fn assert_scribbled(how: &str, options: &[&str], rseq: &str) {
         let trace = record.env("GLIBC_TUNABLES", &format!("glibc.pthread.rseq={rseq}")).run();
         assert_survived(&trace);
         reported += u32::from(!trace.problems().is_empty());
-        let output = Command::new("babeltrace2").arg(&trace.path).output();
-        if let Ok(output) = output {
-            assert!(output.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&output.stderr));
-        }
+        babeltrace::assert_valid(&trace.path);
     }
     assert!(reported > 0, "nobody said that the rings were damaged");
 }

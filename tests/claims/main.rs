@@ -8,6 +8,7 @@
 mod support;
 
 mod bad_input_is_answered;
+mod c_and_cpp_programs;
 mod contents_are_exact;
 mod events_survive_fork;
 mod events_survive_signals;

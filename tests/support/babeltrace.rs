@@ -17,6 +17,14 @@ pub(crate) fn read(path: &Path) -> Option<Vec<Event>> {
     Some(text.lines().map(|line| event(line).unwrap_or_else(|| panic!("not understood: {line}"))).collect())
 }
 
+/// Asserts that babeltrace2 reads a trace to its end without complaint, if it is installed.
+#[track_caller]
+pub(crate) fn assert_valid(path: &Path) {
+    if has_tool("babeltrace2") {
+        output_of(Command::new("babeltrace2").args(["-o", "dummy"]).arg(path));
+    }
+}
+
 /// `[SECONDS.NANOS] HOST PROVIDER:NAME: { PACKET }, { CONTEXT }, { FIELDS }`
 fn event(line: &str) -> Option<Event> {
     let (time, rest) = line.strip_prefix('[')?.split_once("] ")?;

@@ -139,6 +139,15 @@ impl Running {
         wait_for(name, || value_of(&self.said().0, name))
     }
 
+    /// Waits until some events are on disk.
+    pub(crate) fn wait_until_recorded(&self) {
+        let is_stream = |name: &str| name.starts_with("cpu_") || name.starts_with("shared_");
+        wait_for("events on disk", || {
+            let mut entries = fs::read_dir(&self.output).ok()?.filter_map(Result::ok);
+            entries.any(|entry| is_stream(&entry.file_name().to_string_lossy())).then_some(())
+        });
+    }
+
     /// What sessions have left where their sockets are.
     pub(crate) fn sockets(&self) -> usize {
         fs::read_dir(self.keep.path().join("run")).expect("a directory").count()
@@ -168,7 +177,7 @@ impl Running {
         };
         let (out, err) = self.said();
         let status = status.code().unwrap_or_else(|| 1000 + status.signal().unwrap_or(0));
-        Trace { path: self.output, status, out, err, took: self.began.elapsed(), keep: Some(self.keep) }
+        Trace { path: self.output, status, out, err, took: self.began.elapsed(), _keep: Some(self.keep) }
     }
 }
 

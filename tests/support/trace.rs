@@ -23,7 +23,7 @@ pub(crate) struct Trace {
     /// From start to end.
     pub(crate) took: Duration,
     /// Directory that goes with the value.
-    pub(crate) keep: Option<TempDir>,
+    pub(crate) _keep: Option<TempDir>,
 }
 
 impl Trace {

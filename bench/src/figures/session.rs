@@ -19,7 +19,7 @@ const PROVIDER: &str = "bench:*";
 
 /// A flight recorder of 4 sub-buffers of 1 MiB a CPU: what the peer is measured with.
 pub(crate) fn flight_buffers() -> Buffers {
-    Buffers::of_sub_buffers(1 << 20, 4)
+    Buffers { sub_bits: 20, count_bits: 2 }
 }
 
 /// The buffers that `mote record` takes when it is not told.

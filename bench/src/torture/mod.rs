@@ -53,7 +53,7 @@ fn print(bench: &str, finding: &Finding, json: bool) {
     }
     if json {
         for figure in figures(finding) {
-            println!("{}", figure.json(bench));
+            println!("{}", figure.json(bench).unwrap_or_default());
         }
         return;
     }

@@ -5,7 +5,7 @@
 //! a thread of its own. No preload is needed: `pthread_atfork` is the C library's own hook.
 
 use crate::link::Link;
-use crate::{control, session};
+use crate::{control, hold, leaving, session};
 use core::sync::atomic::{AtomicBool, Ordering};
 use mote_wire::How;
 
@@ -22,19 +22,20 @@ pub(crate) fn watch() {
 
 /// Nobody may be in the middle of a handshake or of patching when the address space is copied.
 unsafe extern "C" fn prepare() {
-    core::mem::forget(session::LOCK.hold());
+    hold::fork_prepare();
     mote_text::fork_prepare();
 }
 
 unsafe extern "C" fn parent() {
     mote_text::fork_done();
-    session::LOCK.release();
+    hold::fork_done();
 }
 
 unsafe extern "C" fn child() {
     mote_text::fork_done();
-    session::LOCK.release();
-    mote_sync::thread::set_id(0);
+    hold::fork_done();
+    session::introduce_thread();
+    leaving::watch();
     if let Some(place) = session::place()
         && let Ok(link) = Link::open(&place, How::Fork)
     {

@@ -15,6 +15,8 @@
 //! | `link` | the socket to the session |
 //! | `control` | the thread that listens |
 //! | `fork` | what happens around fork |
+//! | `hold` | the lock of all that, with signals blocked |
+//! | `leaving` | when the program's last own thread has left |
 //! | `keep` | keeps this object loaded once it is traced |
 //!
 //! World **T**, `unsafe` allowed: see `docs/soundness/agent.md`.
@@ -24,7 +26,9 @@ mod control;
 mod environment;
 mod event;
 mod fork;
+mod hold;
 mod keep;
+mod leaving;
 mod link;
 mod registry;
 mod session;

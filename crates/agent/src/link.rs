@@ -1,6 +1,7 @@
 //! The socket to the session: how to get one, and asking with a time limit.
 
 use crate::environment::Place;
+use core::sync::atomic::{AtomicBool, Ordering};
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Received, Wait};
 use mote_sys::{Errno, Result, process, time};
@@ -8,6 +9,17 @@ use mote_wire::{Hello, How, Message};
 
 /// How long a session may take to answer before the program goes on without it, in milliseconds.
 const PATIENCE_MS: i32 = 2000;
+/// The same when it was slow before, and for a child that needs no answer.
+const HASTE_MS: i32 = 10;
+/// Where our descriptors' numbers begin: below are those that programs close, copy over, and count on.
+const NUMBER: i32 = 900;
+
+/// The session was slow once.
+static SLOW: AtomicBool = AtomicBool::new(false);
+
+fn patience() -> i32 {
+    if SLOW.load(Ordering::Relaxed) { HASTE_MS } else { PATIENCE_MS }
+}
 
 /// A connection to the session.
 #[derive(Debug)]
@@ -24,7 +36,16 @@ impl Link {
         });
         let mut buffer = [0; 64];
         let hello = hello.encode(&mut buffer).ok_or(Errno(libc::EINVAL))?;
-        through_mailbox(place, hello).or_else(|_| at_path(place, hello))
+        let patience = if how == How::Fork { HASTE_MS } else { patience() };
+        match through_mailbox(place, hello, patience) {
+            // The session is stopped: the path leads to the same one.
+            Err(Errno(libc::ETIMEDOUT)) => {
+                SLOW.store(true, Ordering::Relaxed);
+                Err(Errno(libc::ETIMEDOUT))
+            }
+            Err(_) => at_path(place, hello),
+            done => done,
+        }
     }
 
     /// Sends a message.
@@ -35,28 +56,29 @@ impl Link {
 
     /// Waits for an answer, but not forever.
     pub(crate) fn answer(&self, buffer: &mut [u8]) -> Result<Received> {
-        loop {
-            match socket::wait_readable(self.0.raw(), PATIENCE_MS) {
-                Ok(true) => return socket::receive(self.0.raw(), buffer, Wait::No),
-                Ok(false) => return Err(Errno(libc::ETIMEDOUT)),
-                Err(Errno(libc::EINTR)) => {}
-                Err(errno) => return Err(errno),
+        match socket::wait_readable(self.0.raw(), patience()) {
+            Ok(true) => socket::receive(self.0.raw(), buffer, Wait::No),
+            Ok(false) => {
+                SLOW.store(true, Ordering::Relaxed);
+                Err(Errno(libc::ETIMEDOUT))
             }
+            Err(errno) => Err(errno),
         }
     }
 }
 
 /// Sends one end of a new pair through the mailbox, which all processes of the session share.
-fn through_mailbox(place: &Place, hello: &[u8]) -> Result<Link> {
+fn through_mailbox(place: &Place, hello: &[u8], patience_ms: i32) -> Result<Link> {
     let identity = fd::identity(place.mailbox)?;
     if !identity.is_socket || identity.inode != place.inode {
         return Err(Errno(libc::EBADF));
     }
     let (ours, theirs) = socket::pair()?;
-    for _ in 0..PATIENCE_MS {
+    let ours = fd::move_above(ours, NUMBER);
+    for _ in 0..patience_ms {
         match socket::send(place.mailbox, hello, &[theirs.raw()], Wait::No) {
             // The session is slow, or stopped: the program must not hang for it.
-            Err(Errno(libc::EAGAIN)) => time::sleep(1_000_000)?,
+            Err(Errno(libc::EAGAIN)) => drop(time::sleep(1_000_000)),
             sent => return sent.map(|()| Link(ours)),
         }
     }
@@ -64,7 +86,7 @@ fn through_mailbox(place: &Place, hello: &[u8]) -> Result<Link> {
 }
 
 fn at_path(place: &Place, hello: &[u8]) -> Result<Link> {
-    let link = Link(socket::connect(place.path())?);
-    socket::send(link.0.raw(), hello, &[], Wait::Yes)?;
+    let link = Link(fd::move_above(socket::connect(place.path())?, NUMBER));
+    socket::send(link.0.raw(), hello, &[], Wait::No)?;
     Ok(link)
 }

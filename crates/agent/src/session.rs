@@ -2,25 +2,21 @@
 //!
 //! # Who may do what
 //! `PLACE` and `CHANNEL` are set once, before `main`, and never change. Everything that announces or switches holds
-//! `LOCK`; probes never do.
+//! the control path (`hold`); probes never do.
 
 use crate::environment::Place;
 use crate::event::Event;
 use crate::link::Link;
 use crate::registry::{self, DynamicEvent, Range, Site};
-use crate::{control, fork, keep};
+use crate::{control, fork, hold, keep, leaving};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use mote_layout::site::SiteRecord;
 use mote_ring::Writer;
 use mote_ring::writer::MapError;
-use mote_sync::Lock;
 use mote_sys::mem::Mapping;
 use mote_sys::{Errno, Result};
 use mote_text::{Code, Edit};
 use mote_wire::{How, ID_ON, MESSAGE_MAX, Message, Ready};
-
-/// Serialises the control path of this copy of the library.
-pub(crate) static LOCK: Lock = Lock::new();
 
 /// The session's place, kept for children and late libraries.
 struct Known(core::cell::UnsafeCell<Option<Place>>);
@@ -59,22 +55,34 @@ pub(crate) fn place() -> Option<Place> {
 
 /// Joins the session at `place`; on any failure the program goes on untraced.
 pub(crate) fn join(place: Place) {
-    let guard = LOCK.hold();
+    let guard = hold::control();
     if is_joined() {
         return;
     }
     mote_sync::rseq::find();
-    if let Ok(link) = introduce(&place) {
-        // SAFETY: nobody reads `PLACE` before `JOINED` is set, and `LOCK` excludes other writers.
-        unsafe { PLACE.0.get().write(Some(place)) };
-        JOINED.store(true, Ordering::Release);
-        drop(guard);
-        keep::loaded();
-        fork::watch();
-        control::listen(link);
-    } else {
+    // Before anything refers to this object: a failed handshake leaves traces, too.
+    keep::loaded();
+    let Ok(link) = introduce(&place) else {
         // What was armed before it failed would have nobody to disarm it.
         switch_off();
+        return;
+    };
+    // SAFETY: nobody reads `PLACE` before `JOINED` is set, and the control path is ours.
+    unsafe { PLACE.0.get().write(Some(place)) };
+    JOINED.store(true, Ordering::Release);
+    fork::watch();
+    leaving::watch();
+    introduce_thread();
+    drop(guard);
+    control::listen(link);
+}
+
+/// Gives the calling thread its name in the trace now, while system calls are still allowed: the program may be about
+/// to lock itself in.
+pub(crate) fn introduce_thread() {
+    // SAFETY: null or a leaked `Writer` (agent-I1).
+    if let Some(channel) = unsafe { CHANNEL.load(Ordering::Acquire).cast_const().as_ref() } {
+        channel.introduce_thread();
     }
 }
 
@@ -117,7 +125,7 @@ fn welcome(link: &Link, scratch: &mut Scratch) -> Result<&'static Writer> {
 /// # Safety
 /// As `registry::add_sites`.
 pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord) {
-    let guard = LOCK.hold();
+    let guard = hold::control();
     // SAFETY: the caller's promise.
     let range = unsafe { registry::add_sites(first, end) };
     if let Some(range) = range
@@ -132,14 +140,14 @@ pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord
 
 /// Forgets an object's sites; nobody patches them when this has returned.
 pub(crate) fn remove_object(first: *const SiteRecord) {
-    let guard = LOCK.hold();
+    let guard = hold::control();
     registry::remove_sites(first);
     drop(guard);
 }
 
 /// Announces an event without a site.
 pub(crate) fn announce_dynamic(event: &'static DynamicEvent) {
-    let guard = LOCK.hold();
+    let guard = hold::control();
     if let Some((link, mut scratch, channel)) = reconnect() {
         let _ = announce_one(&link, &mut scratch, channel, event);
     }
@@ -270,12 +278,12 @@ fn switch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) {
 
 /// Switches everything off for good: the session has ended.
 pub(crate) fn end() {
-    let guard = LOCK.hold();
+    let guard = hold::control();
     switch_off();
     drop(guard);
 }
 
-/// Switches everything off. With `LOCK` held.
+/// Switches everything off. With the control path held.
 fn switch_off() {
     CHANNEL.store(core::ptr::null_mut(), Ordering::Release);
     let mut ready = Ready::default();

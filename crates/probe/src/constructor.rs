@@ -19,6 +19,8 @@ unsafe extern "C" {
     static FIRST: SiteRecord;
     #[link_name = "__stop_mote_sites"]
     static END: SiteRecord;
+    /// The C library's; not every one passes it to constructors.
+    static environ: *const *const c_char;
 }
 
 /// Entry in `.init_array`, early, so that constructors of the program can be traced. Every site refers
@@ -30,10 +32,12 @@ pub static CONSTRUCTOR: mote_agent::Constructor = before_main;
 unsafe extern "C" fn before_main(
     _count: c_int,
     _arguments: *const *const c_char,
-    environment: *const *const c_char,
+    _environment: *const *const c_char,
 ) {
-    // SAFETY: glibc calls constructors with the program's environment; the section symbols are made
-    // by the linker for this object.
+    // SAFETY: the C library has set it before it calls constructors.
+    let environment = unsafe { environ };
+    // SAFETY: `environ` is a NULL-terminated array of strings; the section symbols are made by the linker for this
+    // object.
     unsafe { mote_agent::start(environment, &raw const FIRST, &raw const END) };
 }
 

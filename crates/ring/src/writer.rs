@@ -153,7 +153,9 @@ impl Writer {
             return Err(MapError::Geometry);
         }
         let table = Mapping::private(geometry.rings() as usize * size_of::<Ring>())?;
-        let memory = Mapping::shared(memfd, geometry.total_bytes() as usize)?.leak();
+        let memory = Mapping::shared(memfd, geometry.total_bytes() as usize)?;
+        memory.keep_out_of_core_dumps();
+        let memory = memory.leak();
         let rings = table.leak().cast::<Ring>();
         for index in 0..geometry.rings() {
             let ring = Ring {

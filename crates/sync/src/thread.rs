@@ -10,7 +10,7 @@ global_asm!(
     ".pushsection .tbss.mote_thread_id,\"awT\",@nobits",
     ".balign 8",
     ".hidden mote_thread_id",
-    ".globl mote_thread_id",
+    ".weak mote_thread_id",
     ".type mote_thread_id,@tls_object",
     ".size mote_thread_id, 8",
     "mote_thread_id: .zero 8",

@@ -70,6 +70,16 @@ pub fn dup_from(raw: i32, from: i32) -> Result<Fd> {
     Ok(Fd(new as i32))
 }
 
+/// Moves a descriptor to the lowest free number that is at least `from`, with close-on-exec; leaves it where it is when that
+/// cannot be.
+pub fn move_above(fd: Fd, from: i32) -> Fd {
+    // SAFETY: fcntl(F_DUPFD_CLOEXEC) touches no memory.
+    let new = unsafe {
+        syscall(libc::SYS_fcntl, [fd.0 as usize, libc::F_DUPFD_CLOEXEC as usize, from as usize, 0, 0, 0])
+    };
+    new.map_or(fd, |new| Fd(new as i32))
+}
+
 /// What identifies an open file: device and inode, and whether it is a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {

@@ -117,6 +117,17 @@ impl Mapping {
             .map(drop)
     }
 
+    /// Leaves the mapping out of core dumps.
+    pub fn keep_out_of_core_dumps(&self) {
+        // SAFETY: changes a flag of our own mapping.
+        let _ = unsafe {
+            syscall(
+                libc::SYS_madvise,
+                [self.base.as_ptr() as usize, self.len, libc::MADV_DONTDUMP as usize, 0, 0, 0],
+            )
+        };
+    }
+
     /// Keeps the mapping for the rest of the process's life and gives its address.
     pub fn leak(self) -> *mut u8 {
         let base = self.base.as_ptr();

@@ -45,20 +45,21 @@ fn address(path: &[u8]) -> Result<(libc::sockaddr_un, usize)> {
     Ok((address, 2 + path.len() + 1))
 }
 
-fn socket() -> Result<Fd> {
-    let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as usize;
+fn socket(flags: i32) -> Result<Fd> {
+    let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | flags) as usize;
     // SAFETY: socket(2) touches no memory.
     let raw = unsafe { syscall(libc::SYS_socket, [libc::AF_UNIX as usize, kind, 0, 0, 0, 0]) }?;
     Ok(Fd::from_raw(raw as i32))
 }
 
-/// Connects to the socket at `path` (at most 107 bytes, no NUL).
+/// Connects to the socket at `path` (at most 107 bytes, no NUL), without waiting for a listener that is busy. Later calls
+/// on the socket do not block.
 ///
 /// # Errors
-/// `ENOENT`, `ECONNREFUSED`, `EACCES`; `EINVAL` for an unusable path.
+/// `EAGAIN` when too many wait there already, `ENOENT`, `ECONNREFUSED`, `EACCES`; `EINVAL` for an unusable path.
 pub fn connect(path: &[u8]) -> Result<Fd> {
     let (address, len) = address(path)?;
-    let fd = socket()?;
+    let fd = socket(libc::SOCK_NONBLOCK)?;
     // SAFETY: the kernel reads `len` bytes of `address`, which is larger.
     unsafe { syscall(libc::SYS_connect, [fd.raw() as usize, &raw const address as usize, len, 0, 0, 0]) }?;
     Ok(fd)
@@ -70,7 +71,7 @@ pub fn connect(path: &[u8]) -> Result<Fd> {
 /// `EADDRINUSE`, `EACCES`, `ENOENT`; `EINVAL` for a path over 107 bytes.
 pub fn listen(path: &[u8]) -> Result<Fd> {
     let (address, len) = address(path)?;
-    let fd = socket()?;
+    let fd = socket(0)?;
     // SAFETY: the kernel reads `len` bytes of `address`, which is larger.
     unsafe { syscall(libc::SYS_bind, [fd.raw() as usize, &raw const address as usize, len, 0, 0, 0]) }?;
     // SAFETY: listen(2) touches no memory.

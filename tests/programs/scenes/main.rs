@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         "echo" => simple::echo(),
         "until-disarmed" => sites::until_disarmed(),
         "fork" => processes::fork_many(&words),
+        "fork-threaded" => processes::fork_threaded(&words),
         "grandchildren" => processes::grandchildren(&words),
         "exec" => processes::exec(&words),
         "spawn" => processes::spawn(&words),

@@ -3,13 +3,13 @@
 use crate::Words;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
-use nix::unistd::{ForkResult, Pid, close, dup2_raw, execve, fork, pause, setsid};
+use nix::unistd::{ForkResult, Pid, close, execve, fork, pause, setsid};
 use std::ffi::{CString, OsString};
 use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 fn emit(who: u64, count: u64) {
@@ -42,6 +42,26 @@ pub(crate) fn fork_many(words: &Words) {
         println!("child {pid}");
     }
     emit(children + 1, events);
+}
+
+/// `fork-threaded CHILDREN EVENTS`: forks while other threads are in the middle of events.
+pub(crate) fn fork_threaded(words: &Words) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    mote::event!(e2e::beside, text: &str = "a thread that the child has not");
+                    std::thread::sleep(Duration::from_micros(20));
+                }
+            });
+        }
+        for who in 0..words.number(0) {
+            let child = in_child(|| emit(who, words.number(1)));
+            waitpid(child, None).expect("a child");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
 }
 
 /// `grandchildren DEPTH EVENTS`: a chain of forks, each of which emits.
@@ -142,8 +162,8 @@ pub(crate) fn steal_number() {
     .expect("a pair");
     let (ours, theirs) = (ours.into_raw_fd(), theirs.into_raw_fd());
     for number in (3..1024).filter(|number| *number != ours && *number != theirs) {
-        // SAFETY: the number belongs to nobody that still uses it, which is what this scene is about.
-        let _ = unsafe { dup2_raw(std::os::fd::BorrowedFd::borrow_raw(theirs), number) };
+        // SAFETY: dup2 touches no memory; that the number may be somebody's is what this scene is about.
+        unsafe { libc::dup2(theirs, number) };
     }
     let child = in_child(|| emit(1, 10));
     waitpid(child, None).expect("a child");

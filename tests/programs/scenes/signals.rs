@@ -35,11 +35,11 @@ pub(crate) fn handler(words: &Words) {
     handle(Signal::SIGALRM, emit_in_handler);
     timer(250);
     let until = Instant::now() + Duration::from_millis(words.number(0));
-    let bytes = [7u8; 2000];
+    let text = "a long text that is copied from where it lies; ".repeat(40);
     let mut seq = 0u64;
     while Instant::now() < until {
         INSIDE.store(true, Ordering::Relaxed);
-        mote::event!(e2e::interrupted, seq: u64 = seq, bytes: &[u8] = &bytes);
+        mote::event!(e2e::interrupted, seq: u64 = seq, text: &str = &text);
         INSIDE.store(false, Ordering::Relaxed);
         mote::event!(e2e::small, seq: u64 = seq);
         seq += 1;

@@ -15,7 +15,7 @@ pub(crate) fn many(words: &Words) {
                 .name(format!("worker-{who}"))
                 .spawn_scoped(scope, move || {
                     for seq in 0..events {
-                        mote::event!(e2e::threaded, who: u64 = who, seq: u64 = seq, check: u64 = who * 1_000_003 ^ seq);
+                        mote::event!(e2e::threaded, who: u64 = who, seq: u64 = seq, check: u64 = (who * 1_000_003) ^ seq);
                     }
                 })
                 .expect("a thread");
