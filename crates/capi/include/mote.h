@@ -30,7 +30,8 @@
  *                                | integer with labels; MOTE_LABEL(IDLE, 0) is such a piece, too
  *
  * An event holds at most 64 KiB; a larger one is lost, and counted as such. The text of an event has one line.
- * Events may stand in signal handlers, inline functions, templates and lambdas. They never allocate, block,
+ * Events may stand in signal handlers, inline functions, templates and lambdas, but not between vfork and exec. A text
+ * must not be changed by another thread while it is recorded. Events never allocate, block,
  * abort, or change errno.
  *
  * With -DMOTE_TESTED_BYTE a site tests a byte instead of being patched: for systems that forbid writing to
