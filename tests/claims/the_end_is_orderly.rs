@@ -1,7 +1,7 @@
 //! However a recording ends, its trace is whole and its exit status tells.
 
 use crate::support::event::{assert_counts, named};
-use crate::support::{Record, Trace, has_tool, programs, wait_for};
+use crate::support::{DEFAULT_SIGNALS, Record, Trace, has_tool, programs, wait_for};
 use nix::sys::signal::Signal;
 use std::fs::File;
 use std::io::Write;
@@ -58,8 +58,8 @@ fn ctrl_c_on_a_terminal() {
     let mote = programs::mote().display();
     let line = format!("{mote} record -o {} -- {} count 50000 1000", path.display(), programs::scenes());
     let screen = directory.path().join("screen");
-    let mut child = Command::new("script")
-        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+    let mut child = Command::new("env")
+        .args([DEFAULT_SIGNALS, "script", "--quiet", "--return", "--command", &line, "/dev/null"])
         .stdin(Stdio::piped())
         .stdout(File::create(&screen).expect("a file"))
         .spawn()

@@ -12,6 +12,9 @@ use tempfile::TempDir;
 /// How long a recording may take before it is killed and the claim fails.
 const PATIENCE: Duration = Duration::from_secs(40);
 
+/// For env(1): signals as a terminal's program has them.
+pub(crate) const DEFAULT_SIGNALS: &str = "--default-signal=INT,QUIT,HUP,TERM";
+
 /// A recording to be made.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -79,7 +82,9 @@ impl Record {
     pub(crate) fn start(self) -> Running {
         let keep = tempfile::Builder::new().prefix("mote-claim-").tempdir().expect("a temporary directory");
         let output = self.output.unwrap_or_else(|| keep.path().join("trace"));
-        let mut line = self.wrapper;
+        // Tests may have been started by a shell that ignores Ctrl-C for what runs behind it.
+        let mut line: Vec<OsString> = vec!["env".into(), DEFAULT_SIGNALS.into()];
+        line.extend(self.wrapper);
         line.extend([programs::mote().into(), "record".into(), "-o".into(), output.clone().into()]);
         line.extend(self.options);
         line.push("--".into());

@@ -227,7 +227,9 @@ fn summary(recorded: &Recorded) -> String {
         );
     }
     if sum.lost.is_empty() {
-        row("lost", "none".to_owned());
+        let told =
+            if recorded.problems.is_empty() { "none" } else { "none counted, but see what was told above" };
+        row("lost", told.to_owned());
     }
     for (cause, count) in &sum.lost {
         row("LOST", format!("{:>14}  {cause}: {}", HumanCount(*count).to_string(), advice(cause)));
