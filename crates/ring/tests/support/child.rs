@@ -9,8 +9,11 @@ pub const PATIENCE_S: u32 = 300;
 /// Starts a child that runs `life` and leaves; a panic is exit status 101.
 pub fn start(life: impl FnOnce()) -> i32 {
     let _ = std::io::stdout().flush();
+    // Held across the fork: the child must not wait for a lock that another thread of the parent had.
+    let streams = (std::io::stdout().lock(), std::io::stderr().lock());
     // SAFETY: the child has this one thread and leaves by `_exit`.
     let pid = unsafe { libc::fork() };
+    drop(streams);
     assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
     if pid == 0 {
         let panicked = catch_unwind(AssertUnwindSafe(life)).is_err();

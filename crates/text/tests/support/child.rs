@@ -17,8 +17,11 @@ const PATIENCE_S: u32 = 240;
 ///
 /// A panic is `Exit(101)`.
 pub fn run(scenario: impl FnOnce()) -> End {
+    // Held across the fork: the child must not wait for a lock that another thread of the parent had.
+    let streams = (std::io::stdout().lock(), std::io::stderr().lock());
     // SAFETY: the child has this one thread and leaves by `_exit`.
     let pid = unsafe { libc::fork() };
+    drop(streams);
     assert!(pid >= 0, "fork");
     if pid == 0 {
         // SAFETY: alarm(2) only arms a timer; no core dumps of deaths that are wanted.
