@@ -1,4 +1,4 @@
-//! CTF packets: any bytes are decoded up to where they are good.
+//! CTF data streams: any bytes are decoded up to where they are good.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mote_ctf::fuzz_entry::packets(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mote_ctf::fuzz_entry::stream(bytes));
