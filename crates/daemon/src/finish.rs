@@ -6,7 +6,6 @@ use crate::record::Recorded;
 use crate::recorder::{Recorder, Served};
 use mote_journal::{Fact, Summary};
 use mote_layout::Cause;
-use std::collections::HashSet;
 use std::time::Duration;
 
 impl Recorder<'_> {
@@ -62,7 +61,7 @@ impl Recorder<'_> {
             bytes: consumed.totals.bytes,
             packets: consumed.totals.packets,
             overwritten_bytes: consumed.totals.overwritten,
-            processes: self.joined.iter().map(|(pid, _)| pid).collect::<HashSet<_>>().len() as u32,
+            processes: self.maps.len() as u32,
             threads: self.threads.len() as u32,
             ..Summary::default()
         };

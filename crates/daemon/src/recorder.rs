@@ -52,8 +52,7 @@ pub(crate) struct Recorder<'r> {
     pub(crate) samples: Samples,
     pub(crate) events: Events,
     pub(crate) peers: Vec<Peer>,
-    pub(crate) joined: HashSet<(u32, u32)>,
-    /// Mappings of each process that the journal has.
+    /// The processes that were seen, and the mappings of each that the journal has.
     pub(crate) maps: HashMap<u32, HashSet<(u64, String)>>,
     pub(crate) threads: BTreeSet<u32>,
     pub(crate) build_ids: BuildIds,
@@ -84,7 +83,6 @@ impl<'r> Recorder<'r> {
             samples,
             events: Events::new(&options.include, &options.exclude),
             peers: Vec::new(),
-            joined: HashSet::new(),
             maps: HashMap::new(),
             threads: BTreeSet::new(),
             build_ids: BuildIds::default(),
@@ -209,7 +207,6 @@ impl<'r> Recorder<'r> {
             return;
         }
         let at = self.session.source.ticks();
-        self.joined.insert((hello.pid, hello.how as u32 & 1));
         let end = hello.comm.iter().position(|byte| *byte == 0).unwrap_or(hello.comm.len());
         let mut process = Process {
             pid: hello.pid as i32,
