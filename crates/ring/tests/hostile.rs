@@ -23,25 +23,41 @@ use random::Random;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-const GUARD: usize = 64 << 10;
+const PAGE: usize = 4096;
+const GUARD: usize = 16 * PAGE;
 
-/// Pages without access, at an address or anywhere.
-fn guard(at: Option<usize>) -> Option<usize> {
-    let fixed = if at.is_some() { libc::MAP_FIXED_NOREPLACE } else { 0 };
+/// Maps `len` bytes without access where nothing is yet: at an address, or (0) anywhere.
+fn guard(at: usize, len: usize) {
+    let fixed = if at != 0 { libc::MAP_FIXED_NOREPLACE } else { 0 };
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed;
     // SAFETY: it replaces nothing.
-    let got = unsafe { libc::mmap(at.unwrap_or(0) as *mut _, GUARD, libc::PROT_NONE, flags, -1, 0) };
-    (got != libc::MAP_FAILED).then_some(got as usize)
+    unsafe { libc::mmap(at as *mut _, len, libc::PROT_NONE, flags, -1, 0) };
 }
 
-/// Makes something mapped at `address_of` for `len` bytes, until it has guards on both sides.
-fn guarded<T>(len: usize, make: impl Fn() -> T, address_of: impl Fn(&T) -> usize) -> T {
-    for _ in 0..50 {
-        let above = guard(None).expect("address space");
-        let made = make();
-        let base = address_of(&made);
-        let behind = above == base + len || guard(Some(base + len)) == Some(base + len);
-        if behind && guard(Some(base - GUARD)) == Some(base - GUARD) {
+/// Whether nobody may touch the `GUARD` bytes at an address, if need be from now on.
+fn fenced(at: usize) -> bool {
+    (at..at + GUARD).step_by(PAGE).for_each(|page| guard(page, PAGE));
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+    let mut closed = maps.lines().filter(|line| line.contains(" ---p ")).map(range);
+    closed.any(|range| range.start <= at && at + GUARD <= range.end)
+}
+
+/// The addresses of a line of `/proc/self/maps`.
+fn range(line: &str) -> std::ops::Range<usize> {
+    let (from, rest) = line.split_once('-').expect("a range");
+    let until = rest.split(' ').next().expect("an end");
+    let address = |text| usize::from_str_radix(text, 16).expect("hexadecimal");
+    address(from)..address(until)
+}
+
+/// Makes something whose shared memory is `len` bytes, until it has guards on both sides: at most `slack` bytes of its own lie
+/// between that memory and the guard behind. What is made in vain stays, and fills the holes that older mappings left.
+fn guarded<T>(len: usize, slack: usize, make: impl Fn() -> (T, usize)) -> T {
+    for _ in 0..500 {
+        guard(0, GUARD);
+        let (made, base) = make();
+        let end = base + len;
+        if (end..=end + slack).step_by(PAGE).any(fenced) && fenced(base - GUARD) {
             return made;
         }
         std::mem::forget(made);
@@ -50,15 +66,17 @@ fn guarded<T>(len: usize, make: impl Fn() -> T, address_of: impl Fn(&T) -> usize
 }
 
 fn guarded_channel(geometry: Geometry) -> Channel {
-    let make = || Channel::make(geometry, 0..geometry.rings()).expect("memory");
-    guarded(geometry.total_bytes() as usize, make, |channel| std::ptr::from_ref(channel.threads()) as usize)
+    guarded(geometry.total_bytes() as usize, 0, || {
+        let channel = Channel::make(geometry, 0..geometry.rings()).expect("memory");
+        let base = std::ptr::from_ref(channel.threads()) as usize;
+        (channel, base)
+    })
 }
 
-/// The last of the mappings of a channel's file in this process, by address: a fresh one goes below all others.
-fn lowest_mapping() -> usize {
+/// Where channels' files are mapped in this process.
+fn mappings() -> Vec<usize> {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
-    let line = maps.lines().find(|line| line.contains("memfd:mote-channel")).expect("a mapping");
-    usize::from_str_radix(line.split('-').next().expect("an address"), 16).expect("hexadecimal")
+    maps.lines().filter(|line| line.contains("memfd:mote-channel")).map(|line| range(line).start).collect()
 }
 
 /// The shared words of a channel, as a hostile process has them mapped.
@@ -247,8 +265,13 @@ fn a_writer_survives_words_that_change_under_its_hands() {
     });
 }
 
-/// The writer's own table of rings is mapped first, and so lies between the channel and the guard behind it: who writes
-/// over it ends outside at the next record.
+/// The writer's own table of rings may lie between the channel and the guard behind it: who writes over it ends outside at
+/// the next record.
 fn guarded_writer(geometry: Geometry, map: impl Fn() -> Writer) -> Writer {
-    guarded(geometry.total_bytes() as usize + 4096, map, |_| lowest_mapping())
+    guarded(geometry.total_bytes() as usize, PAGE, || {
+        let before = mappings();
+        let writer = map();
+        let fresh = mappings().into_iter().find(|at| !before.contains(at)).expect("a new mapping");
+        (writer, fresh)
+    })
 }
