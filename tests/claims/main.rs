@@ -17,6 +17,7 @@ mod libraries_join;
 mod loss_is_counted;
 mod machines_differ;
 mod off_costs_nothing;
+mod snapshots_are_recordings;
 mod the_end_is_orderly;
 mod the_recorder_may_die;
 mod threads_keep_their_order;

@@ -7,7 +7,7 @@ pub(crate) mod record;
 pub(crate) mod trace;
 
 pub(crate) use event::Event;
-pub(crate) use record::{DEFAULT_SIGNALS, Record};
+pub(crate) use record::{DEFAULT_SIGNALS, Record, Running};
 pub(crate) use trace::Trace;
 
 use std::io::Write;

@@ -130,6 +130,11 @@ impl Running {
         nix::unistd::Pid::from_raw(self.child.id() as i32)
     }
 
+    /// Where the trace is written.
+    pub(crate) fn output(&self) -> &Path {
+        &self.output
+    }
+
     /// What the program and the recorder have said on their standard output and error so far.
     pub(crate) fn said(&self) -> (String, String) {
         let read = |name: &str| {

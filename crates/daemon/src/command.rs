@@ -102,7 +102,12 @@ pub(crate) struct Arrived {
 impl Arrived {
     /// Whether it asks the recording to end; the others only wake the loop.
     pub(crate) fn asks_to_end(self) -> bool {
-        !matches!(self.signal, Signal::SIGCHLD | Signal::SIGXFSZ)
+        !matches!(self.signal, Signal::SIGCHLD | Signal::SIGXFSZ | Signal::SIGUSR2)
+    }
+
+    /// Whether it asks for a snapshot, as `perf record --switch-output=signal` and others take it.
+    pub(crate) fn asks_for_snapshot(self) -> bool {
+        self.signal == Signal::SIGUSR2
     }
 }
 
@@ -120,6 +125,7 @@ impl Signals {
             Signal::SIGQUIT,
             Signal::SIGCHLD,
             Signal::SIGXFSZ,
+            Signal::SIGUSR2,
         ] {
             mask.add(signal);
         }

@@ -3,14 +3,18 @@
 //! It polls: probes never wake anyone. The pause between two looks adapts to the load, from none while a ring
 //! has whole sub-buffers waiting to [`PAUSE_MAX`] when nothing happens.
 
+use crate::snapshot;
+use crate::speculated::Speculated;
 use crate::stream::{Context, Stream, Take, Totals};
 use crate::walk::Steps;
 use mote_layout::loss::Lost;
 use mote_ring::reader::Channel;
+use mote_ring::speculation::{Pool, Reader};
 use mote_ring::threads::{ENTRIES, ThreadName};
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Longest pause: in this time a thread at full speed writes about 20 MiB.
@@ -19,10 +23,18 @@ const PAUSE_MIN: Duration = Duration::from_micros(250);
 /// What is in rings goes to disk at least this often, so that little is lost should the recorder be killed.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
 
+/// Snapshots that a recording takes: a process that asks for ever must not fill the disk.
+const SNAPSHOTS_MAX: u32 = 100;
+
 /// Names of threads that a recording takes.
 const NAMES_MAX: usize = 1 << 17;
 /// How long a thread may take to leave its name.
 const NAME_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether those who keep records aside are still there.
+const REAP_EVERY: Duration = Duration::from_secs(1);
+/// How long a speculation is open before its thread may be taken for dead: its process may not have said hello yet.
+const REAP_AFTER_NS: u64 = 2_000_000_000;
 
 /// What both threads of the recorder look at.
 #[derive(Debug, Default)]
@@ -31,21 +43,43 @@ pub(crate) struct Shared {
     steps: RwLock<Arc<Vec<Steps>>>,
     /// Set when everything is to be written out.
     stop: AtomicBool,
+    /// How many snapshots a person has asked for.
+    pub(crate) snapshots: AtomicU64,
     /// Set by the consumer when it can write no more.
     pub(crate) failed: AtomicBool,
     pub(crate) bytes: AtomicU64,
     pub(crate) events: AtomicU64,
     pub(crate) lost: AtomicU64,
+    /// The processes that are there, by the ids that they know themselves by: whether the kernel shows us the same.
+    processes: Mutex<HashMap<u32, bool>>,
 }
 
 impl Shared {
+    /// A process has come; `visible` when its id is the same here.
+    pub(crate) fn came(&self, pid: u32, visible: bool) {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).insert(pid, visible);
+    }
+
+    /// A process has gone.
+    pub(crate) fn left(&self, pid: u32) {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
+    }
+
+    fn is_alive(&self, pid: u32, tid: u32) -> bool {
+        match self.processes.lock().unwrap_or_else(PoisonError::into_inner).get(&pid) {
+            None => false,
+            Some(false) => true,
+            Some(true) => Path::new(&format!("/proc/{pid}/task/{tid}")).exists(),
+        }
+    }
+
     pub(crate) fn add_event(&self, steps: Steps) {
-        let mut all = self.steps.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut all = self.steps.write().unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut all).push(steps);
     }
 
     fn steps(&self) -> Arc<Vec<Steps>> {
-        self.steps.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.steps.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn stop(&self) {
@@ -59,6 +93,8 @@ pub(crate) enum Notice {
     Thread(ThreadName),
     /// Something is wrong.
     Problem(String),
+    /// What the flight recorder held is in a directory beside the recording's.
+    Snapshot(PathBuf, Box<Consumed>),
 }
 
 /// What the consumer leaves.
@@ -72,13 +108,22 @@ pub struct Consumed {
     pub nameless: u32,
 }
 
+/// What the session shares with the traced processes besides the channel.
+pub(crate) struct Area<'m> {
+    /// Where threads keep records aside.
+    pub(crate) pool: Option<Pool<'m>>,
+    /// How many snapshots processes have asked for.
+    pub(crate) snapshots: &'m (dyn Fn() -> u64 + Sync),
+}
+
 /// Empties the rings of `channel` until told to stop, then to the end.
-pub(crate) fn consume(
-    channel: &Channel,
-    shared: &Shared,
-    directory: &Path,
+pub(crate) fn consume<'c>(
+    channel: &'c Channel,
+    shared: &'c Shared,
+    directory: &'c Path,
     uuid: [u8; 16],
     clock: mote_clock::Source,
+    area: &'c Area<'c>,
     tell: &dyn Fn(Notice),
 ) -> Consumed {
     let geometry = channel.geometry();
@@ -91,9 +136,14 @@ pub(crate) fn consume(
         context,
         overwrites: geometry.mode == mote_ring::Mode::Overwrite,
         streams: streams.collect(),
+        speculated: area.pool.map(|pool| Speculated::new(Reader::new(pool), geometry.rings())),
+        reaped: Instant::now(),
         totals: Totals::default(),
         names: NAMES_MAX,
         named: Instant::now(),
+        area,
+        snapshots: 0,
+        taken: 0,
     };
     let mut pause = PAUSE_MIN;
     let mut flushed = Instant::now();
@@ -102,11 +152,12 @@ pub(crate) fn consume(
         consumer.threads(tell);
         let flush = stop || flushed.elapsed() >= FLUSH_EVERY;
         // A flight recorder is read once, at the end.
-        let taken = (stop || !consumer.overwrites) && consumer.pass(flush);
+        let taken = consumer.speculations() | ((stop || !consumer.overwrites) && consumer.pass(flush));
         if flush {
             flushed = Instant::now();
         }
         consumer.publish(tell);
+        consumer.snapshot(tell);
         if stop {
             break;
         }
@@ -129,11 +180,19 @@ struct Consumer<'c> {
     /// A flight recorder.
     overwrites: bool,
     streams: Vec<Stream<'c>>,
+    /// What threads keep aside.
+    speculated: Option<Speculated<'c>>,
+    reaped: Instant,
     totals: Totals,
     /// Names of threads that are still taken.
     names: usize,
     /// When the table of names last gave one.
     named: Instant,
+    area: &'c Area<'c>,
+    /// Requests for snapshots that were seen.
+    snapshots: u64,
+    /// Snapshots that were taken, or could not be.
+    taken: u32,
 }
 
 impl Consumer<'_> {
@@ -154,6 +213,19 @@ impl Consumer<'_> {
             self.named = Instant::now();
             self.channel.threads().skip();
         }
+    }
+
+    /// Takes what threads have committed.
+    fn speculations(&mut self) -> bool {
+        let Some(speculated) = &mut self.speculated else { return false };
+        if self.reaped.elapsed() >= REAP_EVERY {
+            self.reaped = Instant::now();
+            let now = mote_sys::time::clock_gettime(mote_sys::time::ClockId::Monotonic);
+            speculated.reader().reap(|pid, tid, began| {
+                now.saturating_sub(began) < REAP_AFTER_NS || self.shared.is_alive(pid, tid)
+            });
+        }
+        speculated.drain(&self.context, &self.shared.steps(), &mut self.totals)
     }
 
     /// Takes what is in each ring once.
@@ -180,6 +252,30 @@ impl Consumer<'_> {
         self.streams.iter_mut().any(|stream| stream.count_one(&steps, &mut self.totals))
     }
 
+    /// Writes down what the rings of a flight recorder hold, if somebody has asked for it. Requests that come while that is being
+    /// done are answered by one more.
+    fn snapshot(&mut self, tell: &dyn Fn(Notice)) {
+        let asked = (self.area.snapshots)().wrapping_add(self.shared.snapshots.load(Ordering::Acquire));
+        if asked == self.snapshots || !self.overwrites {
+            return;
+        }
+        self.snapshots = asked;
+        self.taken += 1;
+        if self.taken > SNAPSHOTS_MAX {
+            return;
+        }
+        let directory = snapshot::path(self.context.directory, self.taken);
+        match snapshot::write(self.channel, &self.context, &directory, &self.shared.steps()) {
+            Ok(consumed) => tell(Notice::Snapshot(directory, Box::new(consumed))),
+            Err(why) => {
+                tell(Notice::Problem(format!("cannot write snapshot {}: {why}", directory.display())));
+            }
+        }
+        if self.taken == SNAPSHOTS_MAX {
+            tell(Notice::Problem(format!("{SNAPSHOTS_MAX} snapshots are taken; there will be no more")));
+        }
+    }
+
     fn backlog(&self) -> u64 {
         self.streams.iter().map(Stream::backlog).max().unwrap_or(0)
     }
@@ -200,7 +296,8 @@ impl Consumer<'_> {
         self.shared.events.store(self.totals.counts.iter().sum(), Ordering::Relaxed);
         let lost = self.lost().iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
         self.shared.lost.store(lost, Ordering::Relaxed);
-        if self.streams.iter().any(|stream| stream.failed().is_some()) {
+        let speculated = self.speculated.as_ref().is_some_and(Speculated::has_failed);
+        if speculated || self.streams.iter().any(|stream| stream.failed().is_some()) {
             self.shared.failed.store(true, Ordering::Release);
         }
         for problem in self.totals.problems.drain(..) {
@@ -214,6 +311,8 @@ impl Consumer<'_> {
             stream.close(&self.context, &steps, &mut self.totals);
         }
         while self.count_some() {}
+        self.speculations();
+        self.speculated.iter_mut().for_each(Speculated::close);
         self.threads(tell);
         self.publish(tell);
         let lost = self.lost();

@@ -53,6 +53,14 @@ impl Directory {
         !first
     }
 
+    /// Gives another directory, which holds streams of the same trace, the metadata and the journal so far, and ends it.
+    pub(crate) fn complete(&self, other: &Path, end: &Fact) -> io::Result<()> {
+        fs::copy(self.path.join("metadata"), other.join("metadata"))?;
+        let journal = other.join(DIRECTORY).join(FILE);
+        fs::copy(self.path.join(DIRECTORY).join(FILE), &journal)?;
+        Journal::new(File::options().append(true).open(journal)?).note(end)
+    }
+
     /// Replaces the metadata, in one step: whoever reads the directory finds the old or the new.
     pub(crate) fn write_metadata(&self, trace: &TraceClass, format: Ctf) -> Result<(), Error> {
         let text = match format {

@@ -11,7 +11,7 @@ use std::time::Duration;
 impl Recorder<'_> {
     /// Writes what is known now that everything has been read.
     pub(crate) fn finish(&mut self, served: Served, consumed: &Consumed, signals: &Signals) -> Recorded {
-        let duration_ns = served.began.elapsed().as_nanos() as u64;
+        let duration_ns = self.began.elapsed().as_nanos() as u64;
         self.hear_consumer();
         self.samples.end();
         self.note_samples();
@@ -53,7 +53,7 @@ impl Recorder<'_> {
         command.wait()
     }
 
-    fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
+    pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
         let name =
             |id: usize| self.events.description(id as u32).map(|e| format!("{}:{}", e.provider, e.name));
         let mut summary = Summary {

@@ -17,7 +17,8 @@
 //! | `peer` | the conversation with one process |
 //! | `events` | which events there are, their ids, and which are wanted |
 //! | `describe` | from descriptions to a CTF trace class |
-//! | `consumer`, `stream`, `walk`, `packets` | from rings to packets in files |
+//! | `consumer`, `stream`, `speculated`, `walk`, `packets` | from rings to packets in files |
+//! | `snapshot` | what a flight recorder holds, written down while it goes on |
 //! | `command` | the recorded command and its signals |
 //! | `process` | what the kernel says of a process |
 #![forbid(unsafe_code)]
@@ -40,6 +41,8 @@ mod record;
 mod recorder;
 mod samples;
 mod setup;
+mod snapshot;
+mod speculated;
 mod stream;
 pub mod walk;
 

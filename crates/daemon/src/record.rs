@@ -1,7 +1,7 @@
 //! One recording, from start to end.
 
 use crate::command::Signals;
-use crate::consumer::{self, Shared};
+use crate::consumer::{self, Area, Shared};
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::options::Options;
@@ -58,6 +58,7 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
     let samples = Samples::begin(source);
     let frame = setup::frame(options, source, &samples.first());
     let shared = Shared::default();
+    let area = Area { pool: None, snapshots: &|| 0 };
     let (tell, hear) = channel();
     let path = directory.path().to_owned();
     directory.note(&Fact::Session(setup::session(options, &frame, memory.geometry(), samples.frequency())));
@@ -65,7 +66,7 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
         let consumer =
             std::thread::Builder::new().name("mote-consumer".to_owned()).spawn_scoped(scope, || {
                 let tell = |notice| drop(tell.send(notice));
-                consumer::consume(&memory, &shared, &path, frame.uuid, source, &tell)
+                consumer::consume(&memory, &shared, &path, frame.uuid, source, &area, &tell)
             });
         let consumer = consumer.map_err(|why| Error::Loop { what: "start the consumer", why })?;
         let session =

@@ -1,14 +1,14 @@
 //! The recorder's event loop: processes come, announce events, and go.
 
 use crate::command::{Command, Signals};
-use crate::consumer::{Notice, Shared};
+use crate::consumer::{Consumed, Notice, Shared};
 use crate::describe::{self, Frame};
 use crate::directory::Directory;
 use crate::door::Door;
 use crate::ending::End;
 use crate::error::Error;
 use crate::events::Events;
-use crate::options::Options;
+use crate::options::{Mode, Options};
 use crate::peer::{Peer, Said};
 use crate::process::{self, BuildIds};
 use crate::record::{Progress, Watch};
@@ -19,6 +19,7 @@ use mote_ring::reader::Channel;
 use mote_wire::{How, Ready};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -58,12 +59,12 @@ pub(crate) struct Recorder<'r> {
     pub(crate) build_ids: BuildIds,
     pub(crate) problems: Vec<String>,
     pub(crate) patterns_told: bool,
+    pub(crate) began: Instant,
 }
 
 /// How serving ended.
 pub(crate) struct Served {
     pub(crate) command: Command,
-    pub(crate) began: Instant,
 }
 
 impl<'r> Recorder<'r> {
@@ -88,6 +89,7 @@ impl<'r> Recorder<'r> {
             build_ids: BuildIds::default(),
             problems: Vec::new(),
             patterns_told: false,
+            began: Instant::now(),
         }
     }
 
@@ -103,11 +105,14 @@ impl<'r> Recorder<'r> {
         let mut command = Command::start(&self.options.command, (variable.0, &variable.1), signals)?;
         self.session.directory.keep();
         door.hand_over();
-        let began = Instant::now();
+        self.began = Instant::now();
         let mut end = End::default();
-        while !self.is_over(&door, &mut command, began, &mut end) {
-            let ready = self.wait(&door, signals, began, &end)?;
+        while !self.is_over(&door, &mut command, &mut end) {
+            let ready = self.wait(&door, signals, &end)?;
             while let Some(arrived) = signals.next() {
+                if arrived.asks_for_snapshot() {
+                    self.ask_for_snapshot();
+                }
                 end.signal(arrived, &mut command);
             }
             self.admit(&door);
@@ -115,11 +120,11 @@ impl<'r> Recorder<'r> {
             self.look_around();
         }
         self.say_goodbye(&door);
-        Ok(Served { command, began })
+        Ok(Served { command })
     }
 
-    fn is_over(&mut self, door: &Door, command: &mut Command, began: Instant, end: &mut End) -> bool {
-        let timed_out = self.options.duration.is_some_and(|duration| began.elapsed() >= duration);
+    fn is_over(&mut self, door: &Door, command: &mut Command, end: &mut End) -> bool {
+        let timed_out = self.options.duration.is_some_and(|duration| self.began.elapsed() >= duration);
         let failed = self.session.shared.failed.load(Ordering::Acquire);
         if timed_out || failed || end.now {
             return true;
@@ -146,12 +151,13 @@ impl<'r> Recorder<'r> {
     }
 
     /// Sleeps until something happens or the next tick. Answers the descriptors that can be read.
-    fn wait(&self, door: &Door, signals: &Signals, began: Instant, end: &End) -> Result<HashSet<i32>, Error> {
+    fn wait(&self, door: &Door, signals: &Signals, end: &End) -> Result<HashSet<i32>, Error> {
         let ours = [door.polled_mailbox(), door.listener.raw(), signals.fd().as_raw_fd()];
         let all = ours.into_iter().chain(self.peers.iter().map(Peer::raw));
         let mut polled: Vec<libc::pollfd> =
             all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-        let left = self.options.duration.map_or(TICK, |duration| duration.saturating_sub(began.elapsed()));
+        let left =
+            self.options.duration.map_or(TICK, |duration| duration.saturating_sub(self.began.elapsed()));
         let left = if end.rounds_alone == 1 { Duration::ZERO } else { left.min(TICK) };
         match mote_sys::socket::wait_any(&mut polled, left.as_millis() as i32) {
             Ok(_) | Err(mote_sys::Errno(libc::EINTR)) => {}
@@ -205,6 +211,9 @@ impl<'r> Recorder<'r> {
         {
             // It has died at once: nothing of it is missing.
             return;
+        }
+        if peer.is_process() {
+            self.session.shared.came(hello.pid, peer.pid == hello.pid as i32);
         }
         let at = self.session.source.ticks();
         let end = hello.comm.iter().position(|byte| *byte == 0).unwrap_or(hello.comm.len());
@@ -316,6 +325,7 @@ impl<'r> Recorder<'r> {
 
     fn gone(&mut self, peer: &Peer) {
         if let Some(hello) = peer.hello.filter(|_| peer.is_process()) {
+            self.session.shared.left(hello.pid);
             let at = self.session.source.ticks();
             self.note(&Fact::Exit { pid: hello.pid as i32, at });
         }
@@ -347,7 +357,26 @@ impl<'r> Recorder<'r> {
                     self.note(&Fact::Thread { tid: name.tid, pid: name.pid, at: name.time, name: text });
                 }
                 Notice::Problem(text) => self.problem(text),
+                Notice::Snapshot(directory, consumed) => self.complete_snapshot(&directory, &consumed),
             }
+        }
+    }
+
+    fn ask_for_snapshot(&mut self) {
+        if self.options.mode == Mode::Overwrite {
+            self.session.shared.snapshots.fetch_add(1, Ordering::AcqRel);
+        } else {
+            self.watch.say("only a flight recorder has snapshots: record with --mode overwrite");
+        }
+    }
+
+    /// Gives a snapshot what makes it a recording.
+    fn complete_snapshot(&mut self, directory: &Path, consumed: &Consumed) {
+        consumed.totals.problems.iter().for_each(|text| self.problem(text.clone()));
+        let end = Fact::End(self.summary(consumed, self.began.elapsed().as_nanos() as u64));
+        match self.session.directory.complete(directory, &end) {
+            Ok(()) => self.watch.say(&format!("snapshot written: {}", directory.display())),
+            Err(why) => self.problem(format!("cannot finish snapshot {}: {why}", directory.display())),
         }
     }
 

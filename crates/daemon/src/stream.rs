@@ -49,7 +49,7 @@ struct Uncounted {
 }
 
 /// How far ahead of the consumer's a traced CPU's clock may be, in ticks; a record of a later time is a lie.
-const SKEW_TICKS: u64 = 1 << 20;
+pub(crate) const SKEW_TICKS: u64 = 1 << 20;
 
 /// One ring's stream.
 pub(crate) struct Stream<'c> {
@@ -334,8 +334,8 @@ impl<'c> Stream<'c> {
         true
     }
 
-    /// Ends the stream: gives up what writers that are no more have left unfinished, and leaves a last
-    /// packet if events were lost after the one before. To be called when nobody writes any more.
+    /// Ends the stream: gives up what writers that are no more have left unfinished. To be called when nobody writes any
+    /// more.
     pub(crate) fn close(&mut self, context: &Context<'_>, events: &[Steps], totals: &mut Totals) {
         let goal = self.reader.written();
         while self.reader.position() < goal
@@ -344,6 +344,11 @@ impl<'c> Stream<'c> {
             self.torn += torn;
             self.drain(context, events, Take { flush: true, pressure: false }, totals);
         }
+        self.end(context, totals);
+    }
+
+    /// Leaves a last packet if events were lost after the one before, and ends the file.
+    pub(crate) fn end(&mut self, context: &Context<'_>, totals: &mut Totals) {
         self.lost_now = self.lost();
         if self.lost_now != self.lost_told && self.failed.is_none() {
             let now = context.clock.ticks().max(self.last_time);
@@ -370,12 +375,12 @@ pub(crate) struct Take {
 }
 
 /// The bits of two times that records have.
-fn low(begin: u64, end: u64) -> (u64, u64) {
+pub(crate) fn low(begin: u64, end: u64) -> (u64, u64) {
     const MASK: u64 = (1 << TIME_BITS) - 1;
     (begin & MASK, end & MASK)
 }
 
-fn add(sums: &mut [u64], more: &[u64]) {
+pub(crate) fn add(sums: &mut [u64], more: &[u64]) {
     for (sum, more) in sums.iter_mut().zip(more) {
         *sum += more;
     }

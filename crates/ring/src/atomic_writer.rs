@@ -144,7 +144,7 @@ fn slot_of(channel: &Writer, ring: Ring, pos: u64) -> &'static Slot {
 ///
 /// # Safety
 /// `to` is good for the whole record, and the payload is readable.
-unsafe fn copy(to: *mut u8, header: u64, record: &Record<'_>) {
+pub(crate) unsafe fn copy(to: *mut u8, header: u64, record: &Record<'_>) {
     // SAFETY: the caller's promise; nothing says that `to` is aligned.
     unsafe { to.cast::<u64>().write_unaligned(header) };
     // SAFETY: as above.

@@ -10,6 +10,8 @@
 //! - [`atomic_writer`]: reserve and commit with compare-and-swap (Desnoyers 2009, chapter 5), for
 //!   threads that have no rseq registration.
 //!
+//! [`speculation`] holds records of which it is not known yet whether anybody wants them.
+//!
 //! [`Writer`] is what a traced process has of a channel; [`reader`] is the consumer's side, which
 //! trusts nothing that it finds in the shared memory.
 //!
@@ -23,6 +25,7 @@ pub mod control;
 pub mod geometry;
 pub mod reader;
 pub mod rseq_writer;
+pub mod speculation;
 pub mod threads;
 pub mod writer;
 

@@ -2,6 +2,7 @@
 //!
 //! Each prints what the claims must know of it (process ids, what it counted) as `NAME VALUE` lines.
 
+mod filtered;
 mod hostile;
 mod processes;
 mod signals;
@@ -30,6 +31,9 @@ fn main() -> ExitCode {
     let words = Words(words.collect());
     match scene.as_str() {
         "count" => simple::count(&words),
+        "net" => filtered::net(&words),
+        "net-until" => filtered::net_until(),
+        "http" => filtered::http(&words),
         "exit" => return simple::exit(&words),
         "big" => simple::big(),
         "times" => simple::times(&words),

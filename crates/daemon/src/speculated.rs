@@ -1,0 +1,148 @@
+//! Records that threads kept aside and then committed, on their way from the pool to packets in files.
+//!
+//! They are older than what the rings hold by then, so they get streams of their own. A stream takes what begins after all that
+//! it has; so there are about as many streams as threads that speculate at the same time.
+
+use crate::packets::Packets;
+use crate::stream::{Context, Totals};
+use crate::walk::{self, Steps};
+use mote_clock::extend::near;
+use mote_layout::packet::{PacketHeader, STREAM_SHARED};
+use mote_layout::record::{TIME_BITS, split};
+use mote_ring::speculation::Reader;
+use mote_sys::{Result, fd};
+
+/// One stream of committed records.
+struct Kept {
+    file: Packets,
+    number: u32,
+    sequence: u64,
+    last_time: u64,
+}
+
+/// All that is committed in a session.
+pub(crate) struct Speculated<'m> {
+    reader: Reader<'m>,
+    /// Number of the first stream: those of the rings come before.
+    first: u32,
+    streams: Vec<Kept>,
+    records: Vec<u8>,
+    damage_told: bool,
+    failed: bool,
+}
+
+impl<'m> Speculated<'m> {
+    /// Of a pool; streams are numbered from `first`.
+    pub(crate) fn new(reader: Reader<'m>, first: u32) -> Speculated<'m> {
+        let records = vec![0; reader.room()];
+        Speculated { reader, first, streams: Vec::new(), records, damage_told: false, failed: false }
+    }
+
+    /// The pool.
+    pub(crate) fn reader(&self) -> &Reader<'m> {
+        &self.reader
+    }
+
+    /// Whether the streams cannot be written any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Writes everything that is committed. Answers true when there was something.
+    pub(crate) fn drain(&mut self, context: &Context<'_>, events: &[Steps], totals: &mut Totals) -> bool {
+        let mut records = std::mem::take(&mut self.records);
+        let mut any = false;
+        while let Some((who, len)) = self.reader.take(&mut records) {
+            any = true;
+            if let Err(why) = self.write(context, events, &records[..len], totals) {
+                self.failed = true;
+                totals.problems.push(format!(
+                    "cannot write what thread {} has committed: {why}; recording stops, what was written before is whole",
+                    who.tid
+                ));
+            }
+        }
+        self.records = records;
+        any
+    }
+
+    fn write(
+        &mut self,
+        context: &Context<'_>,
+        events: &[Steps],
+        records: &[u8],
+        totals: &mut Totals,
+    ) -> Result<()> {
+        let Some(first) = records.first_chunk::<8>() else { return Ok(()) };
+        let now = context.clock.ticks() + crate::stream::SKEW_TICKS;
+        let begin = near(now, split(u64::from_le_bytes(*first)).1, TIME_BITS);
+        totals.counts.resize(events.len(), 0);
+        let mut counts = vec![0; events.len()];
+        let walked = walk::walk(records, crate::stream::low(begin, now), events, &mut counts);
+        if walked.good < records.len() && !self.damage_told {
+            self.damage_told = true;
+            totals.problems.push(
+                "a traced process has overwritten records that it kept aside; some of them are missing"
+                    .to_owned(),
+            );
+        }
+        if self.failed {
+            totals.unwritten += walked.records;
+            return Ok(());
+        }
+        if walked.good == 0 {
+            return Ok(());
+        }
+        let end = near(now, walked.last_time, TIME_BITS).max(begin);
+        let good = records.get(..walked.good).unwrap_or(records);
+        let bytes = self.stream(context, begin)?.add(context, (begin, end), good)?;
+        crate::stream::add(&mut totals.counts, &counts);
+        totals.bytes += bytes;
+        totals.packets += 1;
+        Ok(())
+    }
+
+    /// The stream that ends last before `begin`, or a new one.
+    fn stream(&mut self, context: &Context<'_>, begin: u64) -> Result<&mut Kept> {
+        let before = self.streams.iter_mut().enumerate().filter(|(_, kept)| kept.last_time <= begin);
+        let found = before.max_by_key(|(_, kept)| kept.last_time).map(|(at, _)| at);
+        let at = match found {
+            Some(at) => at,
+            None => {
+                let number = self.first + self.streams.len() as u32;
+                let name = format!("speculated_{}", self.streams.len());
+                let file = Packets::make(context.directory, mote_journal::DIRECTORY, &name)?;
+                self.streams.push(Kept { file, number, sequence: 0, last_time: 0 });
+                self.streams.len() - 1
+            }
+        };
+        Ok(&mut self.streams[at])
+    }
+
+    /// Ends the files.
+    pub(crate) fn close(&mut self) {
+        self.streams.iter_mut().for_each(|kept| kept.file.finish());
+    }
+}
+
+impl Kept {
+    fn add(&mut self, context: &Context<'_>, (begin, end): (u64, u64), content: &[u8]) -> Result<u64> {
+        let header = PacketHeader {
+            uuid: context.uuid,
+            stream_class: STREAM_SHARED,
+            stream: self.number,
+            begin,
+            end,
+            content: content.len() as u64,
+            sequence: self.sequence,
+            cpu: self.number,
+            lost: Default::default(),
+        };
+        let header = header.encode();
+        self.file
+            .add(header, content.len(), |fd, header, at| fd::write_slices_at(fd, [header, content], at))?;
+        self.sequence += 1;
+        self.last_time = end;
+        Ok((header.len() + content.len()) as u64)
+    }
+}

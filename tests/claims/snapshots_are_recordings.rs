@@ -1,0 +1,61 @@
+//! What a flight recorder holds can be written down while it goes on, as a recording of its own.
+
+use crate::support::event::named;
+use crate::support::{Record, Running, Trace, wait_for};
+use nix::sys::signal::Signal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+fn flight_recorder() -> Record {
+    Record::scene(&["count", "50000", "1000"]).with(&["--mode", "overwrite", "--buffers", "64K"])
+}
+
+/// The directory of a snapshot that is whole.
+fn snapshot(of: &Running, number: u32) -> PathBuf {
+    let mut name = of.output().file_name().expect("a name").to_owned();
+    name.push(format!(".snapshot-{number}"));
+    let path = of.output().with_file_name(name);
+    wait_for("the snapshot", || {
+        of.said().1.contains(&format!("snapshot written: {}", path.display())).then_some(())
+    });
+    path
+}
+
+/// The numbers of the events in a directory, which must be without a gap.
+fn numbers(path: PathBuf) -> std::ops::RangeInclusive<u64> {
+    let trace =
+        Trace { path, status: 0, out: String::new(), err: String::new(), took: Duration::ZERO, _keep: None };
+    let numbers: Vec<u64> = named(&trace.events(), "e2e:count")
+        .iter()
+        .map(|event| event.fields["seq"].as_u64().expect("a number"))
+        .collect();
+    let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
+    assert_eq!(numbers, (first..=last).collect::<Vec<_>>());
+    assert_eq!(trace.summary()["events"]["e2e:count"], numbers.len());
+    first..=last
+}
+
+#[test]
+fn at_a_signal() {
+    let running = flight_recorder().start();
+    std::thread::sleep(Duration::from_millis(300));
+    running.signal(Signal::SIGUSR2);
+    let first = numbers(snapshot(&running, 1));
+    std::thread::sleep(Duration::from_millis(300));
+    running.signal(Signal::SIGUSR2);
+    let second = numbers(snapshot(&running, 2));
+    assert!(second.end() > first.end() && second.contains(first.end()), "{first:?} {second:?}");
+    running.signal(Signal::SIGTERM);
+    let trace = running.wait().ends_with(128 + 15);
+    assert!(numbers(trace.path.clone()).contains(second.end()));
+}
+
+#[test]
+fn but_only_of_a_flight_recorder() {
+    let running = Record::scene(&["count", "50000", "1000"]).start();
+    running.wait_until_recorded();
+    running.signal(Signal::SIGUSR2);
+    wait_for("an answer", || running.said().1.contains("record with --mode overwrite").then_some(()));
+    running.signal(Signal::SIGTERM);
+    running.wait().ends_with(128 + 15);
+}
