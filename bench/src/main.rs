@@ -2,7 +2,7 @@
 #![deny(unsafe_code)]
 
 mod figures;
-#[allow(unsafe_code, reason = "it shares the cores of the tests of `mote-ring` and `mote-text`")]
+#[allow(unsafe_code, reason = "it shares the cores of the tests of `mote-rcu`, `mote-ring` and `mote-text`")]
 mod torture;
 
 use clap::Parser;
@@ -22,6 +22,9 @@ Benchmarks:
   view         reading a recording: text, and decoding alone (events/s; babeltrace2 beside it)
   startup      time added before main (ms)
   size         text and data added to a program (KiB)
+  filter       an event that is filtered, a filter alone, building one (ns; hand-written Rust and LTTng-UST beside it)
+  rcu          reading, grace periods, updates (ns, 1/s; liburcu, locks, epochs beside it)
+  torture rcu  readers and updaters that are interrupted, moved, forked and die; exit status 1 on any violation
   torture ring writers that are interrupted, moved, stopped and killed; exit status 1 on any violation
   torture text sites that are armed and disarmed under running threads; exit status 1 on any violation
 

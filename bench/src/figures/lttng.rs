@@ -8,6 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 const PROBE: &str = include_str!("programs/lttng_probe.h");
@@ -31,10 +32,20 @@ impl Peer {
     /// # Errors
     /// LTTng or its headers are not installed, or it does not work.
     pub(super) fn start(lab: &Lab) -> anyhow::Result<Peer> {
+        Peer::filtered(lab, &[("two_ints", None), ("nine_strings", None)])
+    }
+
+    /// As [`Peer::start`], with these of the program's events on, and a filter for each that has one.
+    ///
+    /// # Errors
+    /// As [`Peer::start`]; LTTng does not take a filter.
+    pub(super) fn filtered(lab: &Lab, events: &[(&str, Option<&str>)]) -> anyhow::Result<Peer> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
         let home = lab.path().to_owned();
         let program = build(&home)?;
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let mut peer = Peer {
-            session: format!("mote-bench-{}", std::process::id()),
+            session: format!("mote-bench-{}-{number}", std::process::id()),
             result: home.join("lttng-result"),
             home,
             program,
@@ -46,8 +57,11 @@ impl Peer {
         let channel =
             ["enable-channel", "-u", "--overwrite", "--subbuf-size=1M", "--num-subbuf=4", "-s", &session];
         peer.lttng(&[&channel[..], &["ch"]].concat())?;
-        for event in ["bench:two_ints", "bench:nine_strings"] {
-            peer.lttng(&["enable-event", "-u", "-s", &session, "-c", "ch", event])?;
+        for (event, filter) in events {
+            let event = format!("bench:{event}");
+            let on = ["enable-event", "-u", "-s", &session, "-c", "ch", &event];
+            let filter: Vec<&str> = filter.iter().flat_map(|filter| ["--filter", filter]).collect();
+            peer.lttng(&[&on[..], &filter].concat())?;
         }
         peer.lttng(&["start", &session])?;
         Ok(peer)
@@ -110,12 +124,16 @@ impl Drop for Peer {
 }
 
 fn build(home: &Path) -> anyhow::Result<PathBuf> {
+    let built = home.join("lttng-c");
+    if built.exists() {
+        return Ok(built);
+    }
     let write = |name: &str, text: &str| {
         let path = home.join(name);
         std::fs::write(&path, text).map(|()| path).context("cannot write the program for lttng")
     };
     write("lttng_probe.h", PROBE)?;
-    let (source, program) = (write("lttng.c", SOURCE)?, home.join("lttng-c"));
+    let (source, program) = (write("lttng.c", SOURCE)?, built);
     native::compile(
         Command::new("cc").arg("-I").arg(home).arg("-o").arg(&program).arg(&source).arg("-llttng-ust"),
     )

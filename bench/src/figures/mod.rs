@@ -8,8 +8,17 @@ mod disabled;
 mod disk;
 mod event_cost;
 pub(crate) mod figure;
+mod filter;
+#[allow(unsafe_code, reason = "it runs eBPF without a tracer around it")]
+mod filter_fifty;
+mod filter_paper;
+mod filter_work;
 mod lttng;
 mod native;
+mod rcu;
+mod rcu_plot;
+mod rcu_sides;
+mod rcu_work;
 mod session;
 mod size;
 mod startup;
@@ -39,12 +48,14 @@ impl Effort {
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 5] = [
+const BENCHMARKS: [(&str, Benchmark); 7] = [
     ("event_cost", event_cost::run),
     ("disk", disk::run),
     ("view", view::run),
     ("startup", startup::run),
     ("size", size::run),
+    ("rcu", rcu::run),
+    ("filter", filter::run),
 ];
 
 /// The benchmarks' names.

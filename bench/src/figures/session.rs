@@ -4,6 +4,7 @@ use super::figure::Samples;
 use anyhow::Context;
 use mote_daemon::options::{self, Mode};
 use mote_daemon::{Buffers, Ctf, Options, Progress, Recorded, Watch};
+use mote_filter::Rule;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -52,6 +53,19 @@ impl Lab {
     /// The recording failed, or the command did.
     pub(crate) fn record(
         &mut self,
+        buffers: (Mode, Buffers),
+        command: Vec<OsString>,
+    ) -> anyhow::Result<(Recorded, String)> {
+        self.record_by(vec![Rule::record(PROVIDER)], buffers, command)
+    }
+
+    /// As [`Lab::record`], by these rules.
+    ///
+    /// # Errors
+    /// As [`Lab::record`].
+    pub(crate) fn record_by(
+        &mut self,
+        rules: Vec<Rule>,
         (mode, buffers): (Mode, Buffers),
         mut command: Vec<OsString>,
     ) -> anyhow::Result<(Recorded, String)> {
@@ -60,7 +74,10 @@ impl Lab {
         let name = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let options = Options {
             output: self.fresh("trace"),
-            include: vec![PROVIDER.to_owned()],
+            rules,
+            objects: Vec::new(),
+            keeps_on_fault: false,
+            interval: None,
             exclude: Vec::new(),
             buffers,
             mode,
@@ -83,6 +100,17 @@ impl Lab {
     pub(crate) fn fly(&mut self, command: Vec<OsString>) -> anyhow::Result<String> {
         let (recorded, text) = self.record((Mode::Overwrite, flight_buffers()), command)?;
         anyhow::ensure!(recorded.summary.total() > 0, "no event was recorded: {:?}", recorded.problems);
+        std::fs::remove_dir_all(&recorded.directory).context("cannot remove a recording")?;
+        Ok(text)
+    }
+
+    /// Runs a workload under a flight recorder that goes by these rules, whatever comes of them.
+    ///
+    /// # Errors
+    /// As [`Lab::record`]; the recorder has seen a problem, such as a filter that was refused.
+    pub(crate) fn fly_by(&mut self, rules: Vec<Rule>, command: Vec<OsString>) -> anyhow::Result<String> {
+        let (recorded, text) = self.record_by(rules, (Mode::Overwrite, flight_buffers()), command)?;
+        anyhow::ensure!(recorded.problems.is_empty(), "the recorder says: {:?}", recorded.problems);
         std::fs::remove_dir_all(&recorded.directory).context("cannot remove a recording")?;
         Ok(text)
     }
@@ -119,5 +147,6 @@ struct Quiet;
 
 impl Watch for Quiet {
     fn progress(&mut self, _: &Progress) {}
+    fn aggregates(&mut self, _: &str) {}
     fn say(&mut self, _: &str) {}
 }

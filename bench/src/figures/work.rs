@@ -4,7 +4,7 @@
 //! disturbs all of them, and each has its floor in the same process.
 
 use super::stopwatch::{thread_ns, wall_ns};
-use super::{disabled, startup};
+use super::{disabled, filter_work, rcu_work, startup};
 use anyhow::Context;
 use mote_sys::time::rdtsc;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
@@ -25,8 +25,14 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let text = match (kind.as_str(), numbers.as_slice()) {
         ("cost", [events, rounds]) => cost(*events, *rounds)?,
         ("threads", [events, rounds]) => threads(*events, *rounds)?,
+        ("filtered", [events, rounds]) => filter_work::run(*events, *rounds)?,
+        ("interpreted", numbers) => filter_work::interpreted(numbers, result)?,
         ("emit", [events]) => emit(*events),
         ("disabled", [turns]) => disabled::both(*turns),
+        ("rcu_cost", [reads, syncs]) => rcu_work::cost(*reads, *syncs),
+        ("rcu_run", &[readers, spins, pause, ms]) => {
+            rcu_work::run(rcu_work::Setting::from([readers, spins, pause, ms]))
+        }
         ("starts", [count]) => startup::starts(*count)?,
         _ => anyhow::bail!("there is no workload '{kind}' with {} numbers", numbers.len()),
     };
@@ -59,13 +65,13 @@ fn cost(events: u64, rounds: u64) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn per_event(body: Body, events: u64) -> f64 {
+pub(super) fn per_event(body: Body, events: u64) -> f64 {
     let begin = thread_ns();
     body(black_box(events));
     (thread_ns() - begin) as f64 / events as f64
 }
 
-fn line(text: &mut String, case: &str, value: f64) {
+pub(super) fn line(text: &mut String, case: &str, value: f64) {
     let done = writeln!(text, "{case} {value}");
     debug_assert!(done.is_ok(), "writing to a string");
 }
@@ -107,7 +113,7 @@ fn on_cpus(count: usize, body: Body, events: u64) -> anyhow::Result<f64> {
     Ok(costs.iter().sum::<f64>() / count as f64)
 }
 
-fn pin(cpu: usize) -> anyhow::Result<()> {
+pub(super) fn pin(cpu: usize) -> anyhow::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu)?;
     sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("cannot run on CPU {cpu}"))
@@ -146,7 +152,7 @@ fn rdtsc_stores(turns: u64) {
 }
 
 #[inline(never)]
-fn two_ints(events: u64) {
+pub(super) fn two_ints(events: u64) {
     for i in 0..events {
         mote::event!(bench::two_ints, i: i32 = i as i32, v: u64 = i * 3);
     }
@@ -154,7 +160,7 @@ fn two_ints(events: u64) {
 
 /// The texts are read anew each time, as those of a real program are.
 #[inline(never)]
-fn nine_strings(events: u64) {
+pub(super) fn nine_strings(events: u64) {
     let texts = ["foo"; 9];
     for _ in 0..events {
         let [a, b, c, d, e, f, g, h, i] = black_box(&texts);

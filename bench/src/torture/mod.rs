@@ -1,7 +1,8 @@
-//! `torture`: everything that can befall a writer or a patched site, at once and for long, and a count of what went wrong.
+//! `torture`: everything that can befall a writer, a reader or a patched site, at once and for long, and a count of what went wrong.
 //!
-//! The cores are those of the tests of `mote-ring` and `mote-text`, which run them for a moment.
+//! The cores are those of the tests of `mote-rcu`, `mote-ring` and `mote-text`, which run them for a moment.
 
+mod rcu;
 mod ring;
 mod text;
 
@@ -17,7 +18,7 @@ pub(crate) struct Finding {
     pub(crate) case: String,
     /// Broken promises.
     pub(crate) violations: u64,
-    /// What was checked: records read, passes through sites.
+    /// What was checked: records read, sections, passes through sites.
     pub(crate) events: u64,
     /// Records that were counted as lost; `None` where nothing can be lost.
     pub(crate) lost_counted: Option<u64>,
@@ -39,9 +40,10 @@ pub(crate) fn run(what: &str, effort: Effort, seconds: Option<u64>, json: bool) 
     let length = Duration::from_secs(seconds.unwrap_or(usual).max(1));
     let report = |finding: &Finding| print(&format!("torture {what}"), finding, json);
     let sum = match what {
+        "rcu" => rcu::run(length, report),
         "ring" => ring::run(length, report),
         "text" => text::run(length, report),
-        _ => anyhow::bail!("there is no torture '{what}'; try ring, text"),
+        _ => anyhow::bail!("there is no torture '{what}'; try rcu, ring, text"),
     };
     print(&format!("torture {what}"), &sum, json);
     Ok(if sum.violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -39,6 +39,15 @@ impl Lock {
         Guard(self)
     }
 
+    /// Takes the lock if it is free.
+    ///
+    /// # Signal safety
+    /// Callable from a handler, which must not keep the lock when it returns.
+    pub fn try_hold(&self) -> Option<Guard<'_>> {
+        let taken = self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then(|| Guard(self))
+    }
+
     /// Releases a lock whose guard was forgotten, as a pthread_atfork handler must.
     ///
     /// Releasing a lock that is free does nothing.

@@ -1,7 +1,7 @@
-//! The thread pointer, and one thread-local word that is safe on a probe.
+//! The thread pointer, and two thread-local words that are safe on a probe.
 //!
 //! `std::thread_local!` in a shared object compiles to a call to `__tls_get_addr`, which may
-//! allocate on first use. The word here is initial-exec: its offset from the thread pointer is a
+//! allocate on first use. The words here are initial-exec: their offset from the thread pointer is a
 //! constant of the process that the dynamic linker stores in the global offset table.
 
 use core::arch::{asm, global_asm};
@@ -14,6 +14,11 @@ global_asm!(
     ".type mote_thread_id,@tls_object",
     ".size mote_thread_id, 8",
     "mote_thread_id: .zero 8",
+    ".hidden mote_thread_aside",
+    ".weak mote_thread_aside",
+    ".type mote_thread_aside,@tls_object",
+    ".size mote_thread_aside, 8",
+    "mote_thread_aside: .zero 8",
     ".popsection",
 );
 
@@ -60,6 +65,38 @@ pub fn set_id(id: u32) {
     }
 }
 
+/// Where the calling thread keeps records aside, as noted by [`set_aside`]; 0 in a fresh thread.
+#[inline(always)]
+pub fn aside() -> u64 {
+    let aside: u64;
+    // SAFETY: as in `id`.
+    unsafe {
+        asm!(
+            "mov {offset}, qword ptr [rip + mote_thread_aside@gottpoff]",
+            "mov {aside}, qword ptr fs:[{offset}]",
+            offset = out(reg) _,
+            aside = out(reg) aside,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    aside
+}
+
+/// Notes where the calling thread keeps records aside; what the number means is its caller's affair.
+#[inline]
+pub fn set_aside(aside: u64) {
+    // SAFETY: as in `set_id`.
+    unsafe {
+        asm!(
+            "mov {offset}, qword ptr [rip + mote_thread_aside@gottpoff]",
+            "mov qword ptr fs:[{offset}], {aside}",
+            offset = out(reg) _,
+            aside = in(reg) aside,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -74,5 +111,8 @@ mod tests {
         });
         assert_eq!(other.join().expect("thread ends"), (0, 9));
         assert_eq!(super::id(), 7);
+        super::set_aside(u64::MAX - 1);
+        assert_eq!((super::aside(), super::id()), (u64::MAX - 1, 7));
+        assert_eq!(std::thread::spawn(super::aside).join().expect("thread ends"), 0);
     }
 }

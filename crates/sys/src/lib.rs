@@ -15,6 +15,7 @@ pub mod process;
 pub mod raw;
 pub mod signal;
 pub mod socket;
+pub mod thread;
 pub mod time;
 pub mod trial;
 

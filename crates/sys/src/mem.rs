@@ -68,7 +68,15 @@ impl Mapping {
     /// # Errors
     /// As mmap(2).
     pub fn shared(fd: &Fd, len: usize) -> Result<Mapping> {
-        Mapping::map(len, libc::MAP_SHARED, fd.raw())
+        Mapping::map(len, libc::MAP_SHARED, fd.raw(), 0)
+    }
+
+    /// Maps `len` bytes of `fd` from `offset`, a multiple of the page size, on, shared.
+    ///
+    /// # Errors
+    /// As mmap(2).
+    pub fn shared_at(fd: &Fd, offset: u64, len: usize) -> Result<Mapping> {
+        Mapping::map(len, libc::MAP_SHARED, fd.raw(), offset as usize)
     }
 
     /// Maps `len` bytes of fresh, zeroed, private memory.
@@ -76,14 +84,14 @@ impl Mapping {
     /// # Errors
     /// `ENOMEM`.
     pub fn private(len: usize) -> Result<Mapping> {
-        Mapping::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+        Mapping::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
 
-    fn map(len: usize, flags: i32, fd: i32) -> Result<Mapping> {
+    fn map(len: usize, flags: i32, fd: i32, offset: usize) -> Result<Mapping> {
         let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
         let base =
-            unsafe { syscall(libc::SYS_mmap, [0, len, prot, flags as usize, fd as isize as usize, 0]) }?;
+            unsafe { syscall(libc::SYS_mmap, [0, len, prot, flags as usize, fd as isize as usize, offset]) }?;
         let base = NonNull::new(base as *mut u8).ok_or(Errno(libc::ENOMEM))?;
         Ok(Mapping { base, len })
     }

@@ -101,6 +101,11 @@ pub fn block(mask: u64) -> u64 {
     change_mask(libc::SIG_BLOCK, mask)
 }
 
+/// Lets the calling thread take the signals of `mask`, and answers the mask before.
+pub fn unblock(mask: u64) -> u64 {
+    change_mask(libc::SIG_UNBLOCK, mask)
+}
+
 /// Makes `mask` the calling thread's and answers the mask before.
 pub fn set_mask(mask: u64) -> u64 {
     change_mask(libc::SIG_SETMASK, mask)

@@ -1,0 +1,235 @@
+//! The list that all buckets share: sorted by hash, lock-free (Harris 2001, Michael 2002, Shalev and Shavit 2006).
+//!
+//! # State
+//! Nodes in ascending order of `hash`: *items*, and *buckets*, which are places to start from. A bucket comes before the items of the same hash;
+//! items of the same hash stand in the order in which they came.
+//! A *link* is the address of the next node (null at the end) with two bits in it:
+//! `REMOVED`: the node that *holds* the link is removed; its link never changes again.
+//! `BUCKET`: the node that the link *leads to* is a bucket.
+//! # Who may touch what
+//! 1. A node is its maker's alone until a link leads to it. Then `hash`, key and value never change.
+//! 2. A link changes by compare-and-exchange from one without `REMOVED`: to insert behind its node, to unlink the removed node
+//!    that it leads to, or to remove its own node, which may at once put another in its place. Who has set `REMOVED` retires the node.
+//! 3. A node is retired after it was unlinked. As one is unlinked from a node that is not removed, of two removed neighbours the
+//!    front one goes first: links that are frozen lead only to nodes that were unlinked later, or not at all. So who starts in
+//!    a section, from a bucket, gets nowhere that was retired before the section.
+//! # Ordering
+//! A. What was done to a node before it was linked is seen by who follows the link: release in `exchange`, acquire in `next`.
+//! # Progress
+//! Following links is wait-free: every step leads to a node of no smaller hash, or a later one, and a walk ends behind its hash. `seek`, and what
+//! is built on it, is lock-free.
+
+use crate::Head;
+use core::ptr::{NonNull, null_mut};
+use mote_sync::atomic::{AtomicPtr, Ordering};
+use std::boxed::Box;
+
+const REMOVED: usize = 1;
+const BUCKET: usize = 2;
+
+/// A place in the list: all of a bucket, the beginning of an item.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Node {
+    next: AtomicPtr<Node>,
+    hash: u64,
+}
+
+/// A node with a key and a value.
+#[repr(C)]
+pub(super) struct Item<K, V> {
+    node: Node,
+    head: Head,
+    pub(super) key: K,
+    pub(super) value: V,
+}
+
+/// The content of a link, see the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link(*mut Node);
+
+/// Where a node of some hash is, or belongs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'g> {
+    before: &'g Node,
+    /// The link of `before`.
+    at: Link,
+    /// What was looked for; `at` leads to it.
+    pub(super) found: Option<NonNull<Node>>,
+}
+
+impl Link {
+    /// Leads nowhere.
+    const END: Link = Link(null_mut());
+
+    /// Leads to an item.
+    pub(super) fn to_item<K, V>(item: NonNull<Item<K, V>>) -> Link {
+        Link(item.cast().as_ptr())
+    }
+
+    /// Leads to a bucket.
+    pub(super) fn to_bucket(bucket: NonNull<Node>) -> Link {
+        Link(bucket.as_ptr().map_addr(|address| address | BUCKET))
+    }
+
+    /// The node it leads to.
+    #[inline(always)]
+    pub(super) fn node(self) -> Option<NonNull<Node>> {
+        NonNull::new(self.0.map_addr(|address| address & !(REMOVED | BUCKET)))
+    }
+
+    #[inline(always)]
+    pub(super) fn is_bucket(self) -> bool {
+        self.0.addr() & BUCKET != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn is_removed(self) -> bool {
+        self.0.addr() & REMOVED != 0
+    }
+
+    /// Without `REMOVED`.
+    #[inline(always)]
+    pub(super) fn kept(self) -> Link {
+        Link(self.0.map_addr(|address| address & !REMOVED))
+    }
+
+    fn removed(self) -> Link {
+        Link(self.0.map_addr(|address| address | REMOVED))
+    }
+}
+
+impl Node {
+    /// A bucket for the items from `start` on. Not in the list yet.
+    pub(super) fn bucket(start: u64) -> Node {
+        Node { next: AtomicPtr::new(Link::END.0), hash: start }
+    }
+
+    #[inline(always)]
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    #[inline(always)]
+    pub(super) fn next(&self) -> Link {
+        Link(self.next.load(Ordering::Acquire))
+    }
+
+    /// Changes the link from `from` to `to`; `from` is without `REMOVED`. False when it was another.
+    fn exchange(&self, from: Link, to: Link) -> bool {
+        self.next.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Removes the node: the link that it had, or `None` when it was removed before.
+    pub(super) fn remove(&self) -> Option<Link> {
+        loop {
+            let next = self.next();
+            if next.is_removed() {
+                return None;
+            }
+            if self.exchange(next, next.removed()) {
+                return Some(next);
+            }
+        }
+    }
+
+    /// Removes the node and puts `new` in its place, in one step. False when it was removed before, or the next is another by now.
+    pub(super) fn supersede<K, V>(&self, new: NonNull<Item<K, V>>) -> bool {
+        let next = self.next();
+        // SAFETY: 1: `new` is not linked, so it is the caller's.
+        unsafe { new.cast::<Node>().as_ref() }.next.store(next.0, Ordering::Relaxed);
+        !next.is_removed() && self.exchange(next, Link::to_item(new).removed())
+    }
+}
+
+impl Place<'_> {
+    /// Inserts `new` (of the hash that was sought) here. False when something has changed: seek again.
+    pub(super) fn insert(&self, new: Link) -> bool {
+        if let Some(node) = new.node() {
+            // SAFETY: 1: not linked, so it is the caller's.
+            unsafe { node.as_ref() }.next.store(self.at.0, Ordering::Relaxed);
+        }
+        self.before.exchange(self.at, new)
+    }
+
+    /// Unlinks what was found, which has been removed and had the link `next`. False when somebody else has to see to it.
+    pub(super) fn unlink(&self, next: Link) -> bool {
+        self.before.exchange(self.at, next.kept())
+    }
+}
+
+/// Goes from `start` to behind all nodes up to `hash`, or to the item of this hash that `matches`. Unlinks the removed nodes on the way:
+/// all that were removed before, up to there.
+///
+/// # Safety
+/// `start` is in the list, of a smaller hash (or a bucket of the same); it is not removed before 'g ends. 'g is within one read section
+/// of the list's flavour, or nobody else uses the list.
+pub(super) unsafe fn seek<'g>(
+    start: &'g Node,
+    hash: u64,
+    mut matches: impl FnMut(NonNull<Node>) -> bool,
+) -> Place<'g> {
+    'again: loop {
+        let mut before = start;
+        let mut at = before.next();
+        loop {
+            let Some(pointer) = at.node() else { return Place { before, at, found: None } };
+            // SAFETY: linked, so initialised (A), and kept while the section lasts (3).
+            let node: &'g Node = unsafe { pointer.as_ref() };
+            let next = node.next();
+            if next.is_removed() {
+                let next = next.kept();
+                if !before.exchange(at, next) {
+                    continue 'again;
+                }
+                at = next;
+                continue;
+            }
+            if node.hash > hash {
+                return Place { before, at, found: None };
+            }
+            if node.hash == hash && !at.is_bucket() && matches(pointer) {
+                return Place { before, at, found: Some(pointer) };
+            }
+            (before, at) = (node, next);
+        }
+    }
+}
+
+impl<K, V> Item<K, V> {
+    /// An item that is not in the list.
+    pub(super) fn boxed(hash: u64, key: K, value: V) -> Box<Item<K, V>> {
+        let node = Node { next: AtomicPtr::new(Link::END.0), hash };
+        Box::new(Item { node, head: Head::new(), key, value })
+    }
+
+    /// The item of a node.
+    ///
+    /// # Safety
+    /// The node is that of an `Item<K, V>`, which is kept for 'g.
+    #[inline(always)]
+    pub(super) unsafe fn of<'g>(node: NonNull<Node>) -> &'g Item<K, V> {
+        // SAFETY: the caller's promise; the node is the item's first field, and its address was made from the item's.
+        unsafe { node.cast().as_ref() }
+    }
+
+    /// The place that queues the item when it is retired.
+    ///
+    /// # Safety
+    /// The node is that of a valid `Item<K, V>`.
+    pub(super) unsafe fn head(node: NonNull<Node>) -> NonNull<Head> {
+        // SAFETY: inside of the item, by the caller's promise.
+        unsafe { node.byte_add(core::mem::offset_of!(Item<K, V>, head)) }.cast()
+    }
+
+    /// Frees an item.
+    ///
+    /// # Safety
+    /// `head` is that of a boxed `Item<K, V>` that nobody uses any more.
+    pub(super) unsafe fn free(head: NonNull<Head>) {
+        // SAFETY: inside of the item.
+        let item = unsafe { head.byte_sub(core::mem::offset_of!(Item<K, V>, head)) };
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(item.cast::<Item<K, V>>().as_ptr()) });
+    }
+}
