@@ -5,6 +5,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod context;
 pub mod describe;
 pub mod level;
 pub mod loss;

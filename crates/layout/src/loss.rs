@@ -12,11 +12,25 @@ pub enum Cause {
     Busy = 2,
     /// Atomic writer: written whole, but next to an event whose writer was killed halfway.
     Torn = 3,
+    /// The event's filter had a fault, and such events are to be dropped.
+    FilterFault = 4,
+    /// To be kept aside, but as many threads as can speculate did so already.
+    NoSpeculation = 5,
+    /// To be kept aside, but its thread's speculation was full.
+    SpeculationFull = 6,
 }
 
 impl Cause {
     /// All causes, in the order of their numbers.
-    pub const ALL: [Cause; 4] = [Cause::RingFull, Cause::TooBig, Cause::Busy, Cause::Torn];
+    pub const ALL: [Cause; 7] = [
+        Cause::RingFull,
+        Cause::TooBig,
+        Cause::Busy,
+        Cause::Torn,
+        Cause::FilterFault,
+        Cause::NoSpeculation,
+        Cause::SpeculationFull,
+    ];
 
     /// Name in packet headers, summaries and JSON.
     pub const fn name(self) -> &'static str {
@@ -25,6 +39,9 @@ impl Cause {
             Cause::TooBig => "too_big",
             Cause::Busy => "busy",
             Cause::Torn => "torn",
+            Cause::FilterFault => "filter_fault",
+            Cause::NoSpeculation => "no_speculation",
+            Cause::SpeculationFull => "speculation_full",
         }
     }
 
@@ -39,6 +56,15 @@ impl Cause {
             }
             Cause::Busy => "a thread stopped in the middle of an event: happens without rseq only",
             Cause::Torn => "a process was killed in the middle of an event: happens without rseq only",
+            Cause::FilterFault => {
+                "a filter has read memory that is not there: the program gave a bad pointer to an event"
+            }
+            Cause::NoSpeculation => {
+                "more threads speculated at a time than there is room for: commit or discard earlier"
+            }
+            Cause::SpeculationFull => {
+                "a thread kept more aside than there is room for: commit or discard earlier, or choose fewer events with -e"
+            }
         }
     }
 }

@@ -36,7 +36,7 @@ pub struct Control {
     _line: [u64; 6],
     /// Lost events by cause.
     pub lost: [AtomicU64; Cause::ALL.len()],
-    _line2: [u64; 4],
+    _line2: [u64; 8 - Cause::ALL.len()],
     /// Bytes that the reader has done with.
     pub consumed: AtomicU64,
     _line3: [u64; 15],

@@ -208,6 +208,12 @@ impl<'m> Pool<'m> {
         if fits { Ok(()) } else { Err(Refused::Full) }
     }
 
+    /// Whether a record is being appended to the slot: true only in a handler that has interrupted its thread in that. The slot
+    /// must not be ended then.
+    pub fn is_busy(&self, slot: u32) -> bool {
+        self.slot(slot).is_some_and(|head| head.busy.load(Ordering::Relaxed) != 0)
+    }
+
     /// Hands the thread's records to the consumer. False when the slot is not its own.
     pub fn commit(&self, slot: u32, tid: u32) -> bool {
         self.end(slot, tid, word(COMMITTED, tid))

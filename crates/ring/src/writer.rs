@@ -287,6 +287,14 @@ impl Writer {
         FIELDS_MAX.min(self.sub_bytes as usize - PREFIX_BYTES - 16)
     }
 
+    /// Counts an event that the caller could not even begin to write.
+    ///
+    /// # Signal safety
+    /// Callable from a handler.
+    pub fn lose(&self, cause: Cause) {
+        let _ = self.count_lost(cause);
+    }
+
     /// Counts one lost event by atomic addition, in some ring.
     #[cold]
     pub(crate) fn count_lost(&self, cause: Cause) -> Outcome {

@@ -1,0 +1,278 @@
+//! The verifier: shows that a program cannot harm the process that runs it, or says why it might.
+//!
+//! It is of the kernel's kind. Every path through a program is walked with what is known of each register and of each stack
+//! slot: numbers by their ranges (signed and unsigned, 64 and 32 bits) and their known bits, pointers by what they point
+//! into and how far from its beginning. A path ends at `exit`, or where a walk that is already over began with no
+//! more knowledge than this one has ([`prune`]). Loops are walked turn by turn.
+//!
+//! | module | job |
+//! |---|---|
+//! | `structure` | first pass: instructions, jumps, functions |
+//! | `liveness` | second pass: which registers matter where |
+//! | `walk` | third pass: all paths; its steps in `compute`, `access`, `stack`, `call`, `branch` |
+//! | `visited`, `saved`, `compare` | states that were met, and whether another one is among them |
+//! | `state`, [`value`] | what is known at a point; of a register |
+//! | [`scalar`], [`range`], [`tnum`] | what is known of a number |
+//! | [`arithmetic`], [`condition`] | what operations and comparisons say of numbers |
+//! | [`rejection`] | what is said of a refused program |
+//!
+//! # Unlike the kernel
+//! - Accesses need not be aligned (x86-64 and aarch64 do not mind); atomic ones must be.
+//! - Pointers are kept in registers and on the stack only, and no pointer becomes a number, whoever loads the program.
+//! - What was not written is not read; the kernel lets root read it.
+//! - Offsets into values, memory and the stack may wrap round, as long as they end inside; the kernel bounds each.
+//! - Shifts by the width or more are taken modulo the width, and divisions by a constant 0 give 0, as RFC 9669 says; the kernel refuses them.
+//! - Each frame has its own 512 bytes; the kernel's frames share them.
+//! - The length of a text (`end - start`) is a number that stays bound to it: compared with a constant it says how many bytes there are.
+//! - Numbers that can reach no branch, address or size are not compared (the kernel finds those by walking back).
+//! - An array's entry may be null at any index; the kernel knows better for constant ones.
+//! - Tail calls come from the main function only.
+//!
+//! Source: `kernel/bpf/verifier.c`, Linux 6.18; Vishwanathan et al., "Sound, Precise, and Fast Abstract Interpretation with Tristate
+//! Numbers" (2022).
+
+use crate::environment::{Environment, INSNS_MAX};
+use crate::insn::{Insn, Reg};
+use crate::map::MapShape;
+
+mod access;
+pub mod arithmetic;
+mod branch;
+mod call;
+mod compare;
+mod compute;
+pub mod condition;
+mod liveness;
+pub mod range;
+pub mod rejection;
+mod saved;
+pub mod scalar;
+mod stack;
+mod state;
+mod structure;
+pub mod tnum;
+pub mod value;
+mod visited;
+mod walk;
+
+pub use rejection::{Known, Pointee, Reason, Rejection};
+pub use scalar::Scalar;
+pub use value::{Kind, Value};
+
+use state::State;
+use structure::SlotInfo;
+use visited::Visited;
+use walk::Walk;
+
+/// Most functions of a program, the main one included.
+pub const FUNCTIONS_MAX: usize = 256;
+
+/// What is known of one function of a verified program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Function {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    pub(crate) stack: u16,
+    pub(crate) registers: u16,
+    pub(crate) calls: bool,
+}
+
+impl Function {
+    /// Its first slot.
+    pub const fn start(&self) -> usize {
+        self.start as usize
+    }
+
+    /// The slot behind its last one.
+    pub const fn end(&self) -> usize {
+        self.end as usize
+    }
+
+    /// Bytes below `r10` that it (or what it calls, through pointers) touches: a multiple of 8, 0 when it has no use for a stack.
+    pub const fn stack_bytes(&self) -> usize {
+        self.stack as usize
+    }
+
+    /// Registers that its instructions name, one bit each: bit 6 for `r6`.
+    pub const fn registers(&self) -> u16 {
+        self.registers
+    }
+
+    /// Whether it calls helpers or other functions.
+    pub const fn calls(&self) -> bool {
+        self.calls
+    }
+}
+
+/// A program that was verified, for the environment that it was verified in.
+///
+/// Whoever holds one may rely on this: run in such an environment, the program ends after at most
+/// [`Verified::steps`] instructions (each program of a chain of tail calls for itself), reads and writes only memory that it may,
+/// and calls helpers only with arguments of their signature. The exception are reads
+/// through `Start`, `End` and `Bytes` words: they stay within what the words say, but if the words lie
+/// they hit memory that cannot be read.
+///
+/// # What engines provide
+/// - `r10` is the end of [`Function::stack_bytes`] bytes, aligned to 8. Nothing in them needs to be set.
+/// - `Memory` of the entry, values of maps and records begin at multiples of 8. So atomic operations are naturally aligned; other
+///   accesses need not be.
+/// - An `End` is not before its `Start`, and at most `isize::MAX` behind it.
+/// - Behind the value (the last one) of a read-only array lies at least one zero byte. So text in it ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Verified<'a> {
+    pub(crate) insns: &'a [Insn],
+    pub(crate) maps: &'a [MapShape],
+    pub(crate) functions: [Function; FUNCTIONS_MAX],
+    pub(crate) count: u16,
+    pub(crate) depth: u8,
+    pub(crate) tail_calls: bool,
+    pub(crate) reads_outside: bool,
+    pub(crate) steps: u32,
+}
+
+impl<'a> Verified<'a> {
+    /// The program.
+    pub const fn insns(&self) -> &'a [Insn] {
+        self.insns
+    }
+
+    /// The shapes of the maps that it was verified with.
+    pub const fn maps(&self) -> &'a [MapShape] {
+        self.maps
+    }
+
+    /// Its functions in the order of their places; the first is the main one, at slot 0. They cover all slots.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions[..self.count as usize]
+    }
+
+    /// The function that begins at this slot.
+    pub fn function_at(&self, start: usize) -> Option<usize> {
+        self.functions().binary_search_by_key(&start, Function::start).ok()
+    }
+
+    /// No run takes more instructions than this, up to its end or its tail call.
+    pub const fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// Most frames at once, that of the main function included.
+    pub const fn depth(&self) -> usize {
+        self.depth as usize
+    }
+
+    /// Whether it may go on with another program. Only the main function does so.
+    pub const fn tail_calls(&self) -> bool {
+        self.tail_calls
+    }
+
+    /// Whether it reads, itself or through a helper, what `Start`, `End` and `Bytes` words point to: such reads can fault.
+    pub const fn reads_outside(&self) -> bool {
+        self.reads_outside
+    }
+}
+
+/// What the verifier works in. Bytes that are all zero are a valid one, and so is one that was used before.
+///
+/// It is large (see [`Workspace::BYTES`]) and holds no pointers: place it in fresh memory of the kernel, of which only
+/// what is touched counts (a filter of 1000 instructions touches about 100 KiB), or in a `static`, which costs no bytes in the
+/// file. `Box::new(Workspace::new())` would bring it through the stack.
+pub struct Workspace {
+    slots: [SlotInfo; INSNS_MAX],
+    state: State,
+    visited: Visited,
+}
+const _: () = assert!(Workspace::BYTES <= 8 << 20);
+
+impl Workspace {
+    /// How large it is: at most 8 MiB.
+    pub const BYTES: usize = size_of::<Workspace>();
+
+    /// A new one, for a `static`.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Workspace {
+        Workspace { slots: [SlotInfo::NOTHING; INSNS_MAX], state: State::NOTHING, visited: Visited::NOTHING }
+    }
+}
+
+/// Verifies a program.
+///
+/// # Errors
+/// The first thing that is wrong with it, or that cannot be shown to be right.
+///
+/// # Cost
+/// See `verify_speed` in the tests; `env.steps_max` bounds the instructions of all paths together.
+pub fn verify<'a>(
+    insns: &'a [Insn],
+    env: &Environment<'a>,
+    workspace: &mut Workspace,
+) -> Result<Verified<'a>, Rejection> {
+    verify_watched(insns, env, workspace, &mut ())
+}
+
+/// As [`verify`], and shows what is known before each instruction of each path.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_watched<'a>(
+    insns: &'a [Insn],
+    env: &Environment<'a>,
+    workspace: &mut Workspace,
+    watch: &mut impl Watch,
+) -> Result<Verified<'a>, Rejection> {
+    let Workspace { slots, state, visited } = workspace;
+    let slots = &mut slots[..insns.len().min(INSNS_MAX)];
+    let mut functions = structure::check(insns, env, slots, visited.room())?;
+    liveness::fill(insns, env, &functions, slots);
+    let facts = Walk::new(insns, env, slots, state, visited, &mut functions).run(watch)?;
+    Ok(Verified {
+        insns,
+        maps: env.maps,
+        functions: functions.all,
+        count: functions.count as u16,
+        depth: facts.depth as u8,
+        tail_calls: facts.tail_calls,
+        reads_outside: facts.reads_outside,
+        steps: facts.steps,
+    })
+}
+
+/// Who is shown what is known.
+pub trait Watch {
+    /// What is known before the instruction at this slot, on one of the paths that lead there.
+    fn at(&mut self, insn: usize, view: &View<'_>);
+}
+
+impl Watch for () {
+    fn at(&mut self, _: usize, _: &View<'_>) {}
+}
+
+/// What is known at one point of one path.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    state: &'a State,
+    live: u16,
+    exact: u16,
+}
+
+impl View<'_> {
+    /// How many frames there are.
+    pub fn frames(&self) -> usize {
+        self.state.top + 1
+    }
+
+    /// What is known of a register of the running frame. Of one that is not [`View::is_live`] what is said may be out of date.
+    pub fn register(&self, reg: Reg) -> &Value {
+        self.state.register(reg)
+    }
+
+    /// Whether it may be read before it is written.
+    pub fn is_live(&self, reg: Reg) -> bool {
+        self.live >> reg.number() & 1 != 0
+    }
+
+    /// Whether its number can decide what the program does. Of others the number is not compared when paths are.
+    pub fn is_exact(&self, reg: Reg) -> bool {
+        self.exact >> reg.number() & 1 != 0
+    }
+}

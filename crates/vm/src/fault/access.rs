@@ -1,0 +1,157 @@
+//! Loads and stores of memory that may not be there.
+//!
+//! Each is one instruction, written where it is used, with an entry in a section of the object: where the instruction is, and
+//! where to go on if it fails. The handler puts [`FAULT`] into `rdx` then, which is 0 otherwise. As the kernel's `_ASM_EXTABLE`.
+
+use super::Fault;
+use core::arch::{asm, global_asm};
+
+/// What the handler leaves in `rdx`.
+pub(super) const FAULT: i64 = 1;
+
+// An empty entry, so that the section and the linker's symbols for it exist in every object.
+global_asm!(
+    ".pushsection mote_faults,\"aR\",@progbits",
+    ".balign 4",
+    ".long 0, 0",
+    ".popsection",
+    ".hidden __start_mote_faults",
+    ".hidden __stop_mote_faults",
+);
+
+/// One entry: distances from its own words.
+#[repr(C)]
+struct Entry {
+    instruction: i32,
+    resume: i32,
+}
+
+const _: () = assert!(size_of::<Entry>() == 8);
+
+unsafe extern "C" {
+    #[link_name = "__start_mote_faults"]
+    static FIRST: Entry;
+    #[link_name = "__stop_mote_faults"]
+    static END: Entry;
+}
+
+/// Where a thread goes on whose instruction at `ip` failed, if that is one of ours.
+///
+/// # Cost
+/// Linear in the accesses in the object's code, some hundreds.
+/// # Signal safety
+/// Reads constants only.
+pub(super) fn resume(ip: u64) -> Option<u64> {
+    let mut entry = &raw const FIRST;
+    let end = &raw const END;
+    while entry < end {
+        // SAFETY: the linker makes the section of whole entries, from first to end.
+        let Entry { instruction, resume } = unsafe { entry.read() };
+        let at = entry as u64;
+        // The empty entry would be found at its own address, where nothing is executed.
+        if at.wrapping_add_signed(instruction.into()) == ip {
+            return Some((at + 4).wrapping_add_signed(resume.into()));
+        }
+        entry = entry.wrapping_add(1);
+    }
+    None
+}
+
+/// The instruction, its entry, and the two words that they give.
+macro_rules! guarded {
+    ($instruction:literal, $($operands:tt)*) => {
+        asm!(
+            "2:",
+            $instruction,
+            "3:",
+            ".pushsection mote_faults,\"aR\",@progbits",
+            ".balign 4",
+            ".long 2b - .",
+            ".long 3b - .",
+            ".popsection",
+            $($operands)*
+        )
+    };
+}
+
+macro_rules! load {
+    ($name:ident, $type:ty, $instruction:literal) => {
+        /// Loads from an address, of any alignment, that may not be there.
+        ///
+        /// # Safety
+        /// No race with a plain store; what is read may be anything.
+        #[inline(always)]
+        pub(crate) unsafe fn $name(at: u64) -> Result<$type, Fault> {
+            let value: u64;
+            let fault: u64;
+            // SAFETY: one load, whose failure the handler turns into a fault; `watch` has installed it.
+            unsafe {
+                guarded!(
+                    $instruction,
+                    at = in(reg) at,
+                    value = lateout(reg) value,
+                    inout("rdx") 0u64 => fault,
+                    options(nostack, readonly, preserves_flags),
+                );
+            }
+            if fault == 0 { Ok(value as $type) } else { Err(Fault::Memory) }
+        }
+    };
+}
+
+load!(load_u8, u8, "movzx {value:e}, byte ptr [{at}]");
+load!(load_u16, u16, "movzx {value:e}, word ptr [{at}]");
+load!(load_u32, u32, "mov {value:e}, dword ptr [{at}]");
+load!(load_u64, u64, "mov {value}, qword ptr [{at}]");
+
+macro_rules! store {
+    ($name:ident, $type:ty, $class:ident, $instruction:literal) => {
+        /// Stores to an address, of any alignment, that may not be there.
+        ///
+        /// # Safety
+        /// Whatever lies there may be overwritten.
+        #[inline(always)]
+        pub(crate) unsafe fn $name(at: u64, value: $type) -> Result<(), Fault> {
+            let fault: u64;
+            // SAFETY: one store to memory that the caller gives, whose failure the handler turns into a fault.
+            unsafe {
+                guarded!(
+                    $instruction,
+                    at = in(reg) at,
+                    value = in($class) value,
+                    inout("rdx") 0u64 => fault,
+                    options(nostack, preserves_flags),
+                );
+            }
+            if fault == 0 { Ok(()) } else { Err(Fault::Memory) }
+        }
+    };
+}
+
+store!(store_u8, u8, reg_byte, "mov byte ptr [{at}], {value}");
+store!(store_u16, u16, reg, "mov word ptr [{at}], {value:x}");
+store!(store_u32, u32, reg, "mov dword ptr [{at}], {value:e}");
+store!(store_u64, u64, reg, "mov qword ptr [{at}], {value}");
+
+/// Copies `bytes` from an address that may not be there. After a fault, any part of `to` may have been written.
+///
+/// # Safety
+/// `to` is that many bytes of the caller's own, which overlap nothing that lies at `from`.
+pub(crate) unsafe fn copy(to: *mut u8, from: u64, bytes: usize) -> Result<(), Fault> {
+    let mut done = 0;
+    while bytes - done >= 8 {
+        // SAFETY: as the caller promises.
+        let word = unsafe { load_u64(from.wrapping_add(done as u64)) }?;
+        // SAFETY: these 8 bytes lie inside `bytes`.
+        unsafe { to.wrapping_add(done).cast::<u64>().write_unaligned(word) };
+        done += 8;
+    }
+    while done < bytes {
+        // SAFETY: as the caller promises.
+        let byte = unsafe { load_u8(from.wrapping_add(done as u64)) }?;
+        // SAFETY: `done` is less than `bytes`.
+        unsafe { to.wrapping_add(done).write(byte) };
+        done += 1;
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! Runs verified eBPF in somebody else's process.
+//!
+//! | module | job |
+//! |---|---|
+//! | [`program`] | a program, ready to run |
+//! | [`interpret`] | the interpreter |
+//! | [`code`] | machine code of the crate `jit`, and its memory |
+//! | [`fault`] | memory that cannot be read ends the program, not the process |
+//! | [`map`] | maps, in memory that processes share |
+//! | [`placed`] | a map together with its mapping |
+//! | [`helper`] | the functions that programs call |
+//! | [`workspace`] | memory for the verifier |
+//!
+//! World **B**, `unsafe` allowed: see `docs/soundness/vm.md`. No allocation: all memory comes from the kernel, or from the caller.
+#![cfg_attr(not(loom), no_std)]
+#![cfg_attr(loom, allow(dead_code))]
+
+#[cfg(all(test, not(loom)))]
+extern crate std;
+
+#[cfg(not(loom))]
+pub mod code;
+#[cfg(not(loom))]
+pub mod fault;
+#[cfg(not(loom))]
+pub mod helper;
+#[cfg(not(loom))]
+mod interpret;
+pub mod map;
+#[cfg(not(loom))]
+pub mod placed;
+#[cfg(not(loom))]
+pub mod program;
+#[cfg(not(loom))]
+mod touch;
+#[cfg(not(loom))]
+pub mod workspace;
+
+#[cfg(not(loom))]
+pub use {
+    code::Returned,
+    fault::Fault,
+    helper::{FaultingFn, HelperFn, note_process},
+    map::{Consumer, Cursor, Map, MapError, Next, ProgramSlot, Update},
+    program::{Choice, Engine, LoadError, Program, Setup},
+    workspace::{WorkspaceGuard, workspace},
+};
+
+/// Copies bytes from where they may not be readable, for helpers of the application.
+///
+/// # Errors
+/// [`Fault::Memory`]; some bytes are copied then.
+///
+/// # Safety
+/// `bytes` bytes from `to` on are writable. A program was loaded before, or a fault is one.
+#[cfg(not(loom))]
+pub unsafe fn copy(to: *mut u8, from: u64, bytes: usize) -> Result<(), Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { fault::copy(to, from, bytes) }
+}
+
+/// Bytes of a text before its NUL, wherever it lies.
+///
+/// # Errors
+/// [`Fault::Memory`].
+///
+/// # Safety
+/// It reads up to the first NUL, or the first page that cannot be read. A program was loaded before, or a fault is one.
+#[cfg(not(loom))]
+pub unsafe fn text_len(at: *const u8) -> Result<usize, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { helper::until_nul(at as u64) }
+}

@@ -1,0 +1,356 @@
+//! A program, ready to run.
+
+use crate::code::{Code, Entry, Refused, Source};
+use crate::fault::{self, Fault};
+use crate::helper::{FaultingFn, Function, HelperFn, find};
+use crate::interpret::decode::{self, Linked};
+use crate::interpret::form::Step;
+use crate::interpret::{self, Image};
+use crate::map::Map;
+use core::ffi::c_void;
+use core::ptr;
+use mote_bpf::environment::{FRAMES_MAX, INSNS_MAX};
+use mote_bpf::op::DecodeError;
+use mote_bpf::verify::Verified;
+use mote_bpf::{Environment, Insn, MapShape};
+use mote_jit::{HelperPlace, MapPlace};
+use mote_sys::Errno;
+use mote_sys::mem::Mapping;
+
+/// What a program is loaded with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setup<'a> {
+    /// The maps, in the order and of the shapes of the environment.
+    pub maps: &'a [Map],
+    /// Helpers by number: others than the built-in ones, or instead of them.
+    pub helpers: &'a [(u32, HelperFn)],
+    /// The same, of those that can end the program with a fault.
+    pub faulting: &'a [(u32, FaultingFn)],
+    /// How the program is run.
+    pub engine: Choice,
+}
+
+/// How a program may be run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// As machine code, or else by the interpreter.
+    #[default]
+    Auto,
+    /// As machine code only.
+    Jit,
+    /// By the interpreter only.
+    Interpreter,
+}
+
+/// How a program is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// As machine code.
+    Jit,
+    /// By the interpreter.
+    Interpreter,
+}
+
+/// Why a program cannot be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The instruction at this slot means nothing.
+    Decode {
+        /// Slot.
+        at: usize,
+        /// Why.
+        error: DecodeError,
+    },
+    /// The instruction at this slot jumps outside, or into the middle of another.
+    Target {
+        /// Slot.
+        at: usize,
+    },
+    /// The last instruction is neither `exit` nor a jump; or there is none, or more than [`INSNS_MAX`].
+    End,
+    /// There is no helper of this number.
+    Helper {
+        /// Slot.
+        at: usize,
+        /// Number.
+        helper: u32,
+    },
+    /// There is no map of this index.
+    NoMap {
+        /// Slot.
+        at: usize,
+        /// Index.
+        index: u32,
+    },
+    /// The map of this index has another shape in the environment, or is missing.
+    Map(usize),
+    /// No memory.
+    Memory(Errno),
+    /// It cannot become machine code, as was asked.
+    Jit(Refused),
+}
+
+impl core::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            LoadError::Decode { at, error } => write!(f, "instruction {at}: {error}"),
+            LoadError::Target { at } => {
+                write!(f, "instruction {at} jumps outside the program, or into the middle of an instruction")
+            }
+            LoadError::End => {
+                write!(f, "the program is empty, too long, or does not end with exit or a jump")
+            }
+            LoadError::Helper { at, helper } => {
+                write!(f, "instruction {at}: no helper has the number {helper}")
+            }
+            LoadError::NoMap { at, index } => write!(f, "instruction {at}: there is no map {index}"),
+            LoadError::Map(index) => {
+                write!(f, "map {index} is not the one that the program was verified with")
+            }
+            LoadError::Memory(errno) => write!(f, "no memory for the program: {errno}"),
+            LoadError::Jit(refused) => write!(f, "cannot be compiled: {refused}"),
+        }
+    }
+}
+
+impl core::error::Error for LoadError {}
+
+/// A program that is ready to run: with its maps, helpers and code.
+///
+/// # Invariants
+/// `vm-P1`: `entry` is that of `code` if there is one, else the interpreter's, and `image` what it wants; both last as long as `self`.
+#[derive(Debug)]
+pub struct Program {
+    entry: Entry,
+    image: *const c_void,
+    /// The maps' descriptors; steps of the interpreter. `None` when there is nothing to keep.
+    data: Option<Mapping>,
+    code: Option<Code>,
+    refused: Option<Refused>,
+}
+
+// SAFETY: neither code nor image change after loading (vm-P1), and maps may be used by any thread.
+unsafe impl Send for Program {}
+// SAFETY: as above.
+unsafe impl Sync for Program {}
+
+impl Program {
+    /// Makes a verified program ready.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    ///
+    /// # Cost
+    /// Some system calls; time and memory (16 bytes each for the interpreter) linear in the instructions.
+    pub fn load(verified: &Verified<'_>, setup: &Setup<'_>) -> Result<Program, LoadError> {
+        same_maps(verified.maps(), setup.maps)?;
+        let mut functions = [mote_jit::Function::default(); mote_jit::FUNCTIONS_MAX];
+        let known = verified.functions();
+        for (function, known) in functions.iter_mut().zip(known) {
+            *function =
+                mote_jit::Function { start: known.start() as u32, stack_bytes: known.stack_bytes() as u32 };
+        }
+        let functions = functions.get(..known.len());
+        build(verified.insns(), functions, verified.steps(), setup)
+    }
+
+    /// Makes a program ready that nobody verified. It may have any instructions; malformed ones are refused.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    ///
+    /// # Safety
+    /// Run in `env`, the program must touch no memory but its own, call helpers only as their signatures say, and end (the
+    /// interpreter sees to that itself: [`Fault::Steps`]).
+    pub unsafe fn load_unverified(
+        insns: &[Insn],
+        env: &Environment<'_>,
+        setup: &Setup<'_>,
+    ) -> Result<Program, LoadError> {
+        same_maps(env.maps, setup.maps)?;
+        let mut functions = [mote_jit::Function::default(); mote_jit::FUNCTIONS_MAX];
+        let found = mote_jit::functions(insns, &mut functions).ok();
+        let functions = found.and_then(|count| functions.get(..count));
+        build(insns, functions, env.steps_max, setup)
+    }
+
+    /// Runs the program; its `r0`.
+    ///
+    /// # Errors
+    /// [`Fault`]: it ended before its end.
+    ///
+    /// # Safety
+    /// 1. `r1` and `r2` are what the environment's entry says, and the memory that they lead to lasts until the program ends. (Where texts
+    ///    lie that `Start` words point to may be unreadable: that is a fault.)
+    /// 2. The functions in the `Setup` do what their signatures in the environment say.
+    /// 3. The maps' memory is still there.
+    ///
+    /// # Cost
+    /// One indirect call, and the program.
+    ///
+    /// # Signal safety
+    /// Callable from a handler, if the setup's helpers are.
+    #[inline(always)]
+    pub unsafe fn run(&self, r1: u64, r2: u64) -> Result<u64, Fault> {
+        // SAFETY: vm-P1; the caller's promises.
+        unsafe { (self.entry)(r1, r2, self.image, 0) }.into()
+    }
+
+    /// How it is run.
+    pub fn engine(&self) -> Engine {
+        if self.code.is_some() { Engine::Jit } else { Engine::Interpreter }
+    }
+
+    /// Why it is not machine code, though it was to be if possible.
+    pub fn refusal(&self) -> Option<Refused> {
+        self.refused
+    }
+
+    /// Bytes of memory that it takes, in pages, without its maps.
+    pub fn memory_bytes(&self) -> usize {
+        let data = self.data.as_ref().map_or(0, |data| data.len().next_multiple_of(PAGE_BYTES));
+        data + self.code.as_ref().map_or(0, Code::memory_bytes)
+    }
+
+    /// Where a tail call enters it, and with what.
+    pub(crate) fn target(&self) -> (Entry, *const c_void, Engine) {
+        (self.entry, self.image, self.engine())
+    }
+}
+
+const PAGE_BYTES: usize = 4096;
+
+fn same_maps(shapes: &[MapShape], maps: &[Map]) -> Result<(), LoadError> {
+    let differs = |index: &usize| maps.get(*index).map(Map::shape) != shapes.get(*index);
+    (0..shapes.len().max(maps.len())).find(differs).map_or(Ok(()), |index| Err(LoadError::Map(index)))
+}
+
+/// Makes a program of instructions, compiled if that is to be.
+fn build(
+    insns: &[Insn],
+    functions: Option<&[mote_jit::Function]>,
+    turns_max: u32,
+    setup: &Setup<'_>,
+) -> Result<Program, LoadError> {
+    if insns.is_empty() || insns.len() > INSNS_MAX {
+        return Err(LoadError::End);
+    }
+    let refused = match (setup.engine, functions) {
+        (Choice::Interpreter, _) => None,
+        (_, None) => Some(Refused::Jit(mote_jit::Error::Functions)),
+        (_, Some(functions)) => match compile(insns, functions, setup) {
+            Ok(program) => return Ok(program),
+            Err(refused) => Some(refused),
+        },
+    };
+    match refused {
+        Some(refused) if setup.engine == Choice::Jit => Err(LoadError::Jit(refused)),
+        refused => interpret(insns, turns_max, setup, refused),
+    }
+}
+
+/// Memory for the maps' descriptors and for what comes behind them: [`Image`] and steps, if `steps` is not 0.
+struct Data<'a> {
+    mapping: Option<Mapping>,
+    maps: &'a [Map],
+}
+
+impl<'a> Data<'a> {
+    fn new(maps: &'a [Map], steps: usize) -> Result<Data<'a>, Errno> {
+        let bytes = steps_at(maps.len()) + steps * size_of::<Step>();
+        if maps.is_empty() && steps == 0 {
+            return Ok(Data { mapping: None, maps });
+        }
+        let mapping = Mapping::private(bytes)?;
+        for (index, map) in maps.iter().enumerate() {
+            let at = mapping.base().wrapping_add(index * size_of::<Map>());
+            // SAFETY: inside the mapping, which begins at a page and with the maps.
+            unsafe { at.cast::<Map>().write(*map) };
+        }
+        Ok(Data { mapping: Some(mapping), maps })
+    }
+
+    fn at(&self, offset: usize) -> *mut u8 {
+        self.mapping.as_ref().map_or(ptr::null_mut(), |mapping| mapping.base().wrapping_add(offset))
+    }
+
+    /// What the map of this index is for programs.
+    fn place(&self, index: usize) -> Option<MapPlace> {
+        let descriptor = self.at(index * size_of::<Map>()) as u64;
+        self.maps.get(index).map(|map| MapPlace { descriptor, values: map.values_address() })
+    }
+}
+
+const fn steps_at(maps: usize) -> usize {
+    let image = (maps * size_of::<Map>()).next_multiple_of(align_of::<Image>());
+    (image + size_of::<Image>()).next_multiple_of(align_of::<Step>().next_multiple_of(16))
+}
+
+/// Calls `then` with what programs know of their maps: in pieces of the stack, or of a mapping of its own if they are many.
+fn with_places<R>(data: &Data<'_>, then: impl FnOnce(&[MapPlace]) -> R) -> Result<R, Errno> {
+    const FEW: usize = 32;
+    let mut few = [MapPlace::default(); FEW];
+    let count = data.maps.len();
+    if let Some(places) = few.get_mut(..count) {
+        places.iter_mut().enumerate().for_each(|(i, place)| *place = data.place(i).unwrap_or_default());
+        return Ok(then(places));
+    }
+    let memory = Mapping::private(count * size_of::<MapPlace>())?;
+    // SAFETY: the mapping is ours alone and as large; numbers may be any bits.
+    let places = unsafe { core::slice::from_raw_parts_mut(memory.base().cast::<MapPlace>(), count) };
+    places.iter_mut().enumerate().for_each(|(i, place)| *place = data.place(i).unwrap_or_default());
+    Ok(then(places))
+}
+
+/// Makes machine code.
+fn compile(insns: &[Insn], functions: &[mote_jit::Function], setup: &Setup<'_>) -> Result<Program, Refused> {
+    let data = Data::new(setup.maps, 0)?;
+    let helper = |id| {
+        find(id, setup).map(|function| match function {
+            Function::Plain(function) => HelperPlace { address: function as usize as u64, faults: false },
+            Function::Faulting(function) => HelperPlace { address: function as usize as u64, faults: true },
+            Function::TailCall => {
+                HelperPlace { address: crate::helper::tail_call as *const () as u64, faults: false }
+            }
+        })
+    };
+    let code =
+        with_places(&data, |maps| Code::compile(&Source { insns, functions, maps, helper: &helper }))??;
+    Ok(Program {
+        entry: code.entry(),
+        image: ptr::null(),
+        data: data.mapping,
+        code: Some(code),
+        refused: None,
+    })
+}
+
+/// Makes steps.
+fn interpret(
+    insns: &[Insn],
+    turns_max: u32,
+    setup: &Setup<'_>,
+    refused: Option<Refused>,
+) -> Result<Program, LoadError> {
+    fault::watch();
+    let data = Data::new(setup.maps, insns.len()).map_err(LoadError::Memory)?;
+    let steps = data.at(steps_at(setup.maps.len())).cast::<Step>();
+    let helper = |id| find(id, setup);
+    with_places(&data, |maps| {
+        let linked = Linked { maps, helper: &helper };
+        (0..insns.len()).try_for_each(|at| {
+            let step = decode::step(insns, at, &linked)?;
+            // SAFETY: the mapping has room for as many steps as there are instructions.
+            unsafe { steps.wrapping_add(at).write(step) };
+            Ok(())
+        })
+    })
+    .map_err(LoadError::Memory)??;
+    let image = steps.cast::<u8>().wrapping_sub(size_of::<Image>()).cast::<Image>();
+    // SAFETY: `steps_at` left room for it before the steps; aligned as they are.
+    unsafe { image.write(Image { first: steps, turns_max }) };
+    Ok(Program { entry: interpret::enter, image: image.cast(), data: data.mapping, code: None, refused })
+}
+
+const _: () = assert!(size_of::<Image>().is_multiple_of(8) && FRAMES_MAX > 1);
