@@ -1,0 +1,197 @@
+//! Aggregates as text for a terminal.
+
+use super::{Aggregate, Content, Histogram, Table, Value};
+use crate::maps::KeyType;
+use std::fmt::Write;
+
+/// Most characters of a cell.
+const CELL_MAX: usize = 64;
+/// Most lines of a histogram; above it, neighbouring buckets are put together.
+const LINES_MAX: usize = 32;
+
+impl Aggregate {
+    /// For a terminal of `width` characters: the name, a table or histograms with bars, what did not fit. At most `rows` rows of
+    /// a table, or histograms; what is left out is said. Ends with a line feed.
+    pub fn text(&self, width: usize, rows: usize) -> String {
+        let mut out = format!("{}\n", self.name);
+        let left_out = match &self.content {
+            Content::Counts(table) => {
+                counts(&mut out, table, width, rows);
+                table.rows.len().saturating_sub(rows)
+            }
+            Content::Last(table) => {
+                let from = table.rows.len().saturating_sub(rows);
+                grid(&mut out, &header(table, None), &table.rows[from..], |row| row.values.clone(), "");
+                from
+            }
+            Content::Histograms { value, keys, list } => {
+                list.iter().take(rows).for_each(|one| histogram(&mut out, value, keys, one, width));
+                list.len().saturating_sub(rows)
+            }
+            Content::Flag(set) => {
+                let _ = writeln!(out, "  {}", if *set { "set" } else { "clear" });
+                0
+            }
+        };
+        if left_out > 0 {
+            let _ = writeln!(out, "  and {left_out} more");
+        }
+        if self.is_empty() {
+            out.push_str("  nothing\n");
+        }
+        if self.dropped > 0 {
+            let _ = writeln!(
+                out,
+                "  {} did not fit: events of other keys than these are not counted",
+                self.dropped
+            );
+        }
+        out
+    }
+}
+
+fn header(table: &Table, last: Option<&str>) -> Vec<String> {
+    table.columns.iter().map(String::as_str).chain(last).map(str::to_owned).collect()
+}
+
+fn counts(out: &mut String, table: &Table, width: usize, rows: usize) {
+    let shown = &table.rows[..table.rows.len().min(rows)];
+    let max = shown.iter().map(|row| row.count).max().unwrap_or(0);
+    let cells = |row: &super::Row| {
+        let mut cells = row.values.clone();
+        cells.push(Value::Unsigned(row.count));
+        cells
+    };
+    let mut lines = String::new();
+    grid(&mut lines, &header(table, Some("count")), shown, cells, "");
+    let widest = lines.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let room = width.saturating_sub(widest + 2).min(40);
+    for (at, line) in lines.lines().enumerate() {
+        let bar = at
+            .checked_sub(1)
+            .and_then(|at| shown.get(at))
+            .map_or(String::new(), |row| bar(row.count, max, room));
+        let padding = if bar.is_empty() { 0 } else { widest - line.chars().count() + 2 };
+        let _ = writeln!(out, "{line}{}{bar}", " ".repeat(padding));
+    }
+}
+
+/// Columns, numbers at the right.
+fn grid(
+    out: &mut String,
+    header: &[String],
+    rows: &[super::Row],
+    cells: impl Fn(&super::Row) -> Vec<Value>,
+    indent: &str,
+) {
+    let lines: Vec<Vec<(String, bool)>> = rows
+        .iter()
+        .map(|row| cells(row).iter().map(|value| (cut(&value.to_string()), value.is_number())).collect())
+        .collect();
+    let number = |column: usize| lines.iter().all(|line| line.get(column).is_some_and(|cell| cell.1));
+    let head = header.iter().enumerate().map(|(at, name)| (cut(name), number(at))).collect();
+    let all: Vec<Vec<(String, bool)>> = std::iter::once(head).chain(lines.iter().cloned()).collect();
+    let widths: Vec<usize> = (0..header.len())
+        .map(|at| {
+            all.iter().filter_map(|line| line.get(at)).map(|cell| cell.0.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    for line in &all {
+        let _ = write!(out, "{indent} ");
+        for ((cell, right), width) in line.iter().zip(&widths) {
+            let _ = if *right { write!(out, " {cell:>width$}") } else { write!(out, " {cell:<width$}") };
+        }
+        out.truncate(out.trim_end_matches(' ').len());
+        out.push('\n');
+    }
+}
+
+fn cut(text: &str) -> String {
+    if text.chars().count() <= CELL_MAX {
+        return text.to_owned();
+    }
+    text.chars().take(CELL_MAX - 1).chain(['…']).collect()
+}
+
+fn histogram(out: &mut String, value: &str, keys: &[String], one: &Histogram, width: usize) {
+    let key: Vec<_> = keys.iter().zip(&one.keys).map(|(name, value)| format!("{name} {value}")).collect();
+    let quantile = |part| one.quantile(part).map_or(String::new(), |at| number(at, &one.ty));
+    let _ = writeln!(
+        out,
+        "  {}{}{value}: {} values, median {}, 99 % {}",
+        key.join(", "),
+        if key.is_empty() { "" } else { ": " },
+        one.count(),
+        quantile(0.5),
+        quantile(0.99)
+    );
+    let lines = merged(&one.buckets);
+    let labels: Vec<_> = lines
+        .iter()
+        .map(|(first, last, _)| {
+            let start = number(*first, &one.ty);
+            if first == last { start } else { format!("{start} .. {}", number(*last, &one.ty)) }
+        })
+        .collect();
+    let wide = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    let max = lines.iter().map(|line| line.2).max().unwrap_or(0);
+    let digits = max.to_string().len();
+    let room = width.saturating_sub(wide + digits + 8).min(60);
+    for (label, (.., count)) in labels.iter().zip(&lines) {
+        let _ = writeln!(out, "    {label:>wide$}  {count:>digits$} {}", bar(*count, max, room));
+    }
+}
+
+/// Few enough lines: buckets are put together by twos as long as there are too many.
+fn merged(buckets: &[(i128, i128, u64)]) -> Vec<(i128, i128, u64)> {
+    let mut lines = buckets.to_vec();
+    while lines.len() > LINES_MAX {
+        lines = lines
+            .chunks(2)
+            .map(|pair| {
+                let (first, last) = (pair[0].0, pair[pair.len() - 1].1);
+                (first, last, pair.iter().fold(0u64, |sum, line| sum.saturating_add(line.2)))
+            })
+            .collect();
+    }
+    lines
+}
+
+/// A bar; something that is there has at least half a character.
+fn bar(count: u64, max: u64, room: usize) -> String {
+    if count == 0 || max == 0 || room == 0 {
+        return String::new();
+    }
+    let halves = (count as u128 * room as u128 * 2).div_ceil(max as u128) as usize;
+    let mut bar = "█".repeat(halves / 2);
+    if halves % 2 == 1 {
+        bar.push('▌');
+    }
+    bar
+}
+
+fn number(value: i128, ty: &KeyType) -> String {
+    match (ty, u64::try_from(value)) {
+        (KeyType::Nanos, Ok(value)) => nanos(value),
+        (KeyType::Hex, Ok(value)) => format!("{value:#x}"),
+        (KeyType::Labels(labels), _) => {
+            let label = labels
+                .iter()
+                .find(|(_, first, last)| (i128::from(*first)..=i128::from(*last)).contains(&value));
+            label.map_or_else(|| value.to_string(), |(label, ..)| label.clone())
+        }
+        _ => value.to_string(),
+    }
+}
+
+/// A time span in a unit that suits it.
+pub(super) fn nanos(ns: u64) -> String {
+    let (unit, factor) = match ns {
+        0..1_000 => return format!("{ns}ns"),
+        1_000..1_000_000 => ("us", 1e3),
+        1_000_000..1_000_000_000 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    };
+    let text = format!("{:.3}", ns as f64 / factor);
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}

@@ -1,0 +1,103 @@
+//! From the rules of a session and the description of an event to one program.
+
+use crate::diagnostic::Diagnostic;
+use crate::maps::Maps;
+use crate::rule::Rule;
+use crate::{emit, optimise, resolve};
+use mote_bpf::Insn;
+use mote_layout::parse::Description;
+
+/// What a session decides for its rules.
+pub struct Session<'a> {
+    /// What is to be done about a field that an event does not have.
+    pub missing: Missing,
+    /// Gives an event that `emit` makes its id, declaring it when that is the first time; an error is shown to the user.
+    pub declare: &'a mut dyn FnMut(&Emitted) -> Result<u16, String>,
+}
+
+/// What is to be done about a field that an event does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// It is an error.
+    Refuse,
+    /// The condition, or the action, that names it never holds for this event, as in LTTng; a warning says so.
+    Never,
+}
+
+/// An event that a rule emits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emitted {
+    /// Provider: that of the event for which the rule is, unless the rule says another.
+    pub provider: String,
+    /// Name.
+    pub name: String,
+    /// Its description as text ([`mote_layout::describe`]), without the NUL.
+    pub description: String,
+}
+
+/// What becomes of an event.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    /// No rule is about it: it stays off.
+    Off,
+    /// It is always recorded, and nothing else is done: it needs no program.
+    Record,
+    /// The program decides.
+    Run(Compiled),
+}
+
+/// A program for one event.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Its instructions. Maps are named by their places in [`Maps`], context words as [`mote_layout::context`] says.
+    pub insns: Vec<Insn>,
+    /// Whether it may record the event at all; else it only counts and the like.
+    pub records: bool,
+    /// What the author of the rules may want to know: fields that are missing, conditions that never hold.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Makes the program of an event out of all rules of a session: those that are about it, in their order.
+///
+/// Maps are added to `maps`, or shared with programs that were compiled before; nothing is added when it fails.
+///
+/// The program's result is one of [`mote_layout::context::DROP`], `RECORD`, `ASIDE`; the last one only in sessions with a rule that
+/// speculates.
+///
+/// # Errors
+/// The first problem, pointing into the rule's source.
+pub fn compile(
+    rules: &[Rule],
+    event: &Description<'_>,
+    session: &mut Session<'_>,
+    maps: &mut Maps,
+) -> Result<Decision, Diagnostic> {
+    let Some(mut plan) = resolve::plan(rules, event, session.missing)? else { return Ok(Decision::Off) };
+    optimise::plan(&mut plan);
+    if plan.always_records() {
+        return Ok(Decision::Record);
+    }
+    let before = maps.entries().len();
+    match emit::program(&plan, session.declare, maps) {
+        Ok(insns) => Ok(Decision::Run(Compiled { insns, records: plan.records(), warnings: plan.warnings })),
+        Err(problem) => {
+            maps.truncate(before);
+            Err(problem)
+        }
+    }
+}
+
+/// The rules of an event as trees: typed, and then as the optimiser leaves them. For people.
+///
+/// # Errors
+/// As [`compile`].
+pub fn explain(
+    rules: &[Rule],
+    event: &Description<'_>,
+    missing: Missing,
+) -> Result<(String, String), Diagnostic> {
+    let Some(mut plan) = resolve::plan(rules, event, missing)? else { return Ok(Default::default()) };
+    let typed = plan.to_string();
+    optimise::plan(&mut plan);
+    Ok((typed, plan.to_string()))
+}

@@ -1,0 +1,169 @@
+//! From trees to instructions.
+//!
+//! Conditions become jumps: each is worked out with two labels, one for each outcome, of which one is the next instruction. There is a third
+//! for what fails. Values stay in registers as long as nothing else needs these: [`registers`] knows at each place what is
+//! where, also behind jumps. A program without calls keeps the context in `r1` and touches no register that it would have to
+//! save; one with calls keeps it in `r6`.
+
+use crate::compile::Emitted;
+use crate::diagnostic::{Diagnostic, Kind, Span};
+use crate::maps::Maps;
+use crate::tree::{Action, Plan};
+use code::{Code, Label, Stop};
+use mote_bpf::{Insn, Reg};
+use mote_layout::context;
+
+mod action;
+mod code;
+mod condition;
+mod context_text;
+mod floats;
+mod keys;
+mod needs;
+mod numbers;
+mod registers;
+mod sets;
+mod state;
+mod texts;
+
+use needs::Needs;
+
+/// Gives an emitted event its id.
+type Declare<'a> = &'a mut dyn FnMut(&Emitted) -> Result<u16, String>;
+
+/// The program of a plan. Its maps are added to `maps`.
+pub(crate) fn program(plan: &Plan, declare: Declare<'_>, maps: &mut Maps) -> Result<Vec<Insn>, Diagnostic> {
+    let needs = Needs::of(plan, maps);
+    let leaf = Code::new(plan, &needs, maps, declare, true);
+    let done = match leaf.whole() {
+        Err(Stop::NotALeaf) => Code::new(plan, &needs, maps, declare, false).whole(),
+        done => done,
+    };
+    done.map_err(|stop| problem(stop, plan))
+}
+
+fn problem(stop: Stop, plan: &Plan) -> Diagnostic {
+    let source = plan.rules.first().map_or("", |rule| rule.source.as_str());
+    let all = Span::new(0, source.len());
+    let problem = match stop {
+        Stop::Wrong(problem) => *problem,
+        Stop::NotALeaf | Stop::NoRegister => {
+            Diagnostic::new(Kind::TooLarge, all, "the expression needs too many registers").help("split it")
+        }
+        Stop::NoStack => Diagnostic::new(Kind::TooLarge, all, "the rules need more than 512 bytes of stack")
+            .help("split them, or give texts in keys fewer bytes: `prefix(path, 16)`"),
+        Stop::Build(error) => {
+            Diagnostic::new(Kind::TooLarge, all, format!("the rules make too large a program: {error}"))
+        }
+    };
+    problem.of(source).for_event(&plan.event)
+}
+
+/// What the result of the program depends on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// It never records.
+    Drop,
+    /// A rule that holds ends the program.
+    FirstThatHolds,
+    /// It is in this register until the end.
+    Kept(Reg),
+}
+
+impl Code<'_> {
+    /// The register of the verdict, in programs that have one.
+    const VERDICT: Reg = Reg::R9;
+
+    fn whole(mut self) -> Result<Vec<Insn>, Stop> {
+        let plan = self.plan;
+        let only_records =
+            plan.rules.iter().all(|rule| rule.actions.iter().all(|a| matches!(a, Action::Record)));
+        let verdict = match (plan.records(), only_records && plan.thread.is_empty()) {
+            (false, _) => Verdict::Drop,
+            (true, true) => Verdict::FirstThatHolds,
+            (true, false) => Verdict::Kept(Code::VERDICT),
+        };
+        self.begin(verdict)?;
+        if verdict == Verdict::FirstThatHolds {
+            self.first_that_holds()?;
+        } else {
+            self.all_rules(verdict)?;
+        }
+        self.finish()
+    }
+
+    fn begin(&mut self, verdict: Verdict) -> Result<(), Stop> {
+        self.save_context();
+        if let Verdict::Kept(register) = verdict {
+            self.hold(register)?;
+            self.b.mov(register, 0);
+        }
+        self.look_up_thread()
+    }
+
+    /// What `r0` is for an event that is recorded.
+    fn recorded(&self) -> i32 {
+        if self.plan.aside { context::ASIDE as i32 } else { context::RECORD as i32 }
+    }
+
+    fn first_that_holds(&mut self) -> Result<(), Stop> {
+        let (accept, reject) = (self.label(), self.label());
+        let plan = self.plan;
+        let rules: Vec<_> = plan.rules.iter().filter(|rule| rule.does_something()).collect();
+        for (at, rule) in rules.iter().enumerate() {
+            if at + 1 == rules.len() {
+                self.rule_condition(&rule.condition, accept, reject, condition::Next::True)?;
+            } else {
+                let next = self.label();
+                self.rule_condition(&rule.condition, accept, next, condition::Next::False)?;
+                self.bind(next);
+            }
+        }
+        self.bind(accept);
+        self.end(self.recorded());
+        self.bind(reject);
+        self.end(context::DROP as i32);
+        Ok(())
+    }
+
+    fn all_rules(&mut self, verdict: Verdict) -> Result<(), Stop> {
+        let plan = self.plan;
+        for rule in plan.rules.iter().filter(|rule| rule.does_something()) {
+            let (holds, next) = (self.label(), self.label());
+            self.rule_condition(&rule.condition, holds, next, condition::Next::True)?;
+            self.bind(holds);
+            for action in &rule.actions {
+                self.action(action, verdict)?;
+            }
+            self.bind(next);
+        }
+        self.keep_thread()?;
+        match verdict {
+            Verdict::Kept(register) => {
+                self.b.mov(Reg::R0, register);
+                self.b.exit();
+            }
+            _ => self.end(context::DROP as i32),
+        }
+        Ok(())
+    }
+
+    /// Ends the program with a constant.
+    fn end(&mut self, result: i32) {
+        self.b.mov(Reg::R0, result);
+        self.b.exit();
+        self.leave();
+    }
+
+    /// A rule's condition; what fails does not hold.
+    fn rule_condition(
+        &mut self,
+        cond: &crate::tree::Cond,
+        holds: Label,
+        not: Label,
+        next: condition::Next,
+    ) -> Result<(), Stop> {
+        self.fail = not;
+        self.condition(cond, holds, not, next)
+    }
+}

@@ -1,0 +1,280 @@
+//! Actions.
+
+use super::Verdict;
+use super::code::{Code, Stop};
+use crate::diagnostic::{Diagnostic, Kind};
+use crate::maps::{Entry, Key, KeyType, bytes};
+use crate::tree::{Action, EmittedField, KeyPlan, KeyValue, Num, NumKind, Text};
+use mote_bpf::Reg;
+use mote_bpf::helper::{self, BUCKETS};
+use mote_bpf::op::{AtomicOp, Cond, Size};
+
+impl Code<'_> {
+    /// Does it; when a value that it needs fails, it is left out.
+    pub(super) fn action(&mut self, action: &Action, verdict: Verdict) -> Result<(), Stop> {
+        if !self.is_reachable() {
+            return Ok(());
+        }
+        let after = self.label();
+        self.fail = after;
+        let mark = self.stack_mark();
+        match action {
+            Action::Record => {
+                if let Verdict::Kept(register) = verdict {
+                    self.b.mov(register, self.recorded());
+                }
+            }
+            Action::Count { name, keys } => self.count(name, keys)?,
+            Action::Histogram { name, value, keys } => self.histogram(name, value, keys)?,
+            Action::Last { name, entries, fields } => self.last(name, *entries, fields)?,
+            Action::Set(flag) => self.flag(flag, 1)?,
+            Action::Clear(flag) => self.flag(flag, 0)?,
+            Action::Emit { event, fields, span } => self.emit(event, fields, *span)?,
+            Action::Snapshot => self.call(helper::SNAPSHOT)?,
+            Action::Speculate => self.call(helper::SPECULATE)?,
+            Action::Commit => self.call(helper::COMMIT)?,
+            Action::Discard => self.discard(verdict)?,
+        }
+        self.give_back(mark);
+        self.bind(after);
+        Ok(())
+    }
+
+    fn count(&mut self, name: &str, keys: &[KeyPlan]) -> Result<(), Stop> {
+        let parts = parts(keys);
+        let key_bytes = bytes(&parts);
+        let map = self.maps.shared(Entry::count(name, parts));
+        if keys.is_empty() {
+            let (pointer, one) = (self.alloc()?, self.alloc()?);
+            self.b.map_value(pointer.reg, map, 0);
+            self.b.mov(one.reg, 1);
+            self.b.atomic(AtomicOp::Add, Size::DW, pointer.reg, 0, one.reg);
+            self.release(pointer);
+            self.release(one);
+            return Ok(());
+        }
+        let at = self.reserve(key_bytes)?;
+        self.keys(keys, at)?;
+        self.add_one(map, at)
+    }
+
+    /// Adds 1 to the value of a key.
+    fn add_one(&mut self, map: u32, key: i16) -> Result<(), Stop> {
+        self.changed(Reg::R1);
+        self.b.map(Reg::R1, map);
+        self.stack_address(Reg::R2, key);
+        self.changed(Reg::R3);
+        self.b.mov(Reg::R3, 1);
+        self.call(helper::MAP_ADD)
+    }
+
+    fn histogram(&mut self, name: &str, value: &KeyPlan, keys: &[KeyPlan]) -> Result<(), Stop> {
+        let KeyValue::Number(num) = &value.value else { return Ok(()) };
+        let parts = parts(keys);
+        let key_bytes = bytes(&parts);
+        let of = Key { name: value.name.clone(), ty: value.ty.clone(), offset: 0 };
+        let map = self.maps.shared(Entry::histogram(name, of, parts));
+        if keys.is_empty() {
+            self.place(num)?;
+            self.b.lsh(Reg::R0, 3);
+            [Reg::R1, Reg::R2].into_iter().for_each(|reg| self.changed(reg));
+            self.b.map_value(Reg::R1, map, 0);
+            self.b.add(Reg::R1, Reg::R0);
+            self.b.mov(Reg::R2, 1);
+            self.b.atomic(AtomicOp::Add, Size::DW, Reg::R1, 0, Reg::R2);
+            return Ok(());
+        }
+        let at = self.reserve(key_bytes + 8)?;
+        self.keys(keys, at)?;
+        self.place(num)?;
+        self.b.store(Size::DW, Reg::R10, at + key_bytes as i16, Reg::R0);
+        self.add_one(map, at)
+    }
+
+    /// The place of a value in a histogram, into `r0`.
+    fn place(&mut self, num: &Num) -> Result<(), Stop> {
+        let held = self.number(num)?;
+        self.changed(Reg::R1);
+        self.b.mov(Reg::R1, held.reg);
+        self.release(held);
+        if num.min >= 0 {
+            self.call(helper::LOG_LINEAR)?;
+            self.b.add(Reg::R0, BUCKETS as i32);
+            return Ok(());
+        }
+        let (natural, end) = (self.label(), self.label());
+        self.branch(Cond::SGe, Reg::R1, 0, natural);
+        self.b.neg(mote_bpf::op::Width::W64, Reg::R1);
+        self.call(helper::LOG_LINEAR)?;
+        self.changed(Reg::R2);
+        self.b.mov(Reg::R2, Reg::R0);
+        self.b.mov(Reg::R0, BUCKETS as i32 - 1);
+        self.b.sub(Reg::R0, Reg::R2);
+        self.jump(end);
+        self.bind(natural);
+        self.call(helper::LOG_LINEAR)?;
+        self.b.add(Reg::R0, BUCKETS as i32);
+        self.bind(end);
+        Ok(())
+    }
+
+    fn last(&mut self, name: &str, entries: u32, fields: &[KeyPlan]) -> Result<(), Stop> {
+        let tid = Num::integer(NumKind::Context(crate::tree::Context::Tid), 32, false);
+        let mut all = vec![
+            KeyPlan { name: "time".to_owned(), ty: KeyType::Unsigned, value: KeyValue::Event },
+            KeyPlan { name: "thread".to_owned(), ty: KeyType::Unsigned, value: KeyValue::Number(tid) },
+        ];
+        all.extend_from_slice(fields);
+        let parts = parts(&all);
+        let size = bytes(&parts);
+        let map = self.maps.shared(Entry::last(name, entries, parts));
+        let at = self.reserve(size)?;
+        self.keys(&all[1..], at + 8)?;
+        self.call(helper::KTIME_GET_NS)?;
+        self.b.store(Size::DW, Reg::R10, at, Reg::R0);
+        [Reg::R1, Reg::R3].into_iter().for_each(|reg| self.changed(reg));
+        self.b.map(Reg::R1, map);
+        self.stack_address(Reg::R2, at);
+        self.b.mov(Reg::R3, size as i32);
+        self.call(helper::KEEP_LAST)
+    }
+
+    fn flag(&mut self, flag: &str, value: i32) -> Result<(), Stop> {
+        let map = self.maps.shared(Entry::flag(flag));
+        let held = self.alloc()?;
+        self.b.map_value(held.reg, map, 0);
+        self.b.store(Size::DW, held.reg, 0, value);
+        self.release(held);
+        Ok(())
+    }
+
+    /// The event itself goes too, if it belongs to what is forgotten.
+    fn discard(&mut self, verdict: Verdict) -> Result<(), Stop> {
+        self.call(helper::DISCARD)?;
+        if let Verdict::Kept(register) = verdict {
+            let none = self.label();
+            self.branch(Cond::Eq, Reg::R0, 0, none);
+            self.b.mov(register, mote_layout::context::DROP as i32);
+            self.bind(none);
+        }
+        Ok(())
+    }
+
+    fn emit(
+        &mut self,
+        event: &crate::Emitted,
+        fields: &[EmittedField],
+        span: crate::Span,
+    ) -> Result<(), Stop> {
+        let id = (self.declare)(event).map_err(|why| {
+            let message = format!("event {}:{} cannot be emitted: {why}", event.provider, event.name);
+            Stop::Wrong(Box::new(Diagnostic::new(Kind::TooLarge, span, message)))
+        })?;
+        let size: u32 = fields.iter().map(EmittedField::bytes).sum();
+        let base = self.reserve(size.max(8))?;
+        let mut at = base;
+        let mut text_size = false;
+        for field in fields {
+            let (held, bytes) = match field {
+                EmittedField::Number(num, bytes) => (self.number(num)?, *bytes),
+                EmittedField::Float(float) => (self.double(float)?, 8),
+                EmittedField::Text(text, bytes) => {
+                    self.emitted_text(*text, *bytes, at, at - base)?;
+                    text_size = true;
+                    continue;
+                }
+            };
+            self.b.store(if bytes == 1 { Size::B } else { Size::DW }, Reg::R10, at, held.reg);
+            self.release(held);
+            at += bytes as i16;
+        }
+        [Reg::R1, Reg::R2].into_iter().for_each(|reg| self.changed(reg));
+        if !text_size {
+            self.changed(Reg::R3);
+            self.b.mov(Reg::R3, size as i32);
+        }
+        self.b.mov(Reg::R1, i32::from(id));
+        self.stack_address(Reg::R2, base);
+        self.call(helper::EMIT)
+    }
+
+    /// Writes a text and its NUL to the stack; how many bytes there are then, with those before it, into `r3`.
+    fn emitted_text(&mut self, text: Text, bytes: u32, at: i16, before: i16) -> Result<(), Stop> {
+        let room = bytes as i32 - 1;
+        let len = match text {
+            Text::Field(word) => {
+                self.b.store(Size::B, Reg::R10, at + room as i16, 0);
+                self.load_text(word);
+                self.stack_address(Reg::R3, at);
+                self.changed(Reg::R4);
+                self.b.mov(Reg::R4, room);
+                self.call(helper::TEXT_COPY)?;
+                Reg::R0
+            }
+            Text::Executable => {
+                self.context_bytes_to(text, at, bytes)?;
+                Reg::R0
+            }
+            Text::Comm => {
+                self.context_bytes_to(text, at, bytes)?;
+                self.comm_length(at, room)?;
+                Reg::R0
+            }
+        };
+        let fits = self.label();
+        self.branch(Cond::Le, len, room, fits);
+        self.b.mov(len, room);
+        self.bind(fits);
+        self.changed(Reg::R3);
+        self.b.mov(Reg::R3, len);
+        self.b.add(Reg::R3, 1 + i32::from(before));
+        Ok(())
+    }
+
+    /// As `context_text_to`, at any place.
+    fn context_bytes_to(&mut self, text: Text, at: i16, bytes: u32) -> Result<(), Stop> {
+        let id = if text == Text::Executable { helper::GET_EXECUTABLE } else { helper::GET_CURRENT_COMM };
+        for byte in 0..bytes as i16 {
+            self.b.store(Size::B, Reg::R10, at + byte, 0);
+        }
+        self.stack_address(Reg::R1, at);
+        self.changed(Reg::R2);
+        self.b.mov(Reg::R2, bytes as i32);
+        self.call(id)
+    }
+
+    /// How long the thread's name is, into `r0`.
+    fn comm_length(&mut self, at: i16, room: i32) -> Result<(), Stop> {
+        let found = self.label();
+        [Reg::R0, Reg::R1].into_iter().for_each(|reg| self.changed(reg));
+        for len in 0..room {
+            self.b.mov(Reg::R0, len);
+            self.b.load(Size::B, Reg::R1, Reg::R10, at + len as i16);
+            self.branch(Cond::Eq, Reg::R1, 0, found);
+        }
+        self.b.mov(Reg::R0, room);
+        self.bind(found);
+        Ok(())
+    }
+}
+
+impl EmittedField {
+    /// Most bytes.
+    fn bytes(&self) -> u32 {
+        match self {
+            EmittedField::Number(_, bytes) | EmittedField::Text(_, bytes) => *bytes,
+            EmittedField::Float(_) => 8,
+        }
+    }
+}
+
+/// The parts of a key as those who read it know them.
+fn parts(keys: &[KeyPlan]) -> Vec<Key> {
+    let mut offset = 0;
+    let part = |key: &KeyPlan| {
+        let part = Key { name: key.name.clone(), ty: key.ty.clone(), offset };
+        offset += key.ty.bytes();
+        part
+    };
+    keys.iter().map(part).collect()
+}

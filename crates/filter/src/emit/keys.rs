@@ -1,0 +1,82 @@
+//! Keys and fields, put together on the stack.
+
+use super::code::{Code, Stop};
+use crate::tree::{KeyPlan, KeyValue, Text};
+use mote_bpf::Reg;
+use mote_bpf::helper;
+use mote_bpf::op::Size;
+
+impl Code<'_> {
+    /// Writes keys one after another to the stack.
+    pub(super) fn keys(&mut self, keys: &[KeyPlan], mut at: i16) -> Result<(), Stop> {
+        for key in keys {
+            self.key(key, at)?;
+            at += key.ty.bytes() as i16;
+        }
+        Ok(())
+    }
+
+    fn key(&mut self, key: &KeyPlan, at: i16) -> Result<(), Stop> {
+        match &key.value {
+            KeyValue::Number(num) => {
+                let held = self.number(num)?;
+                self.b.store(Size::DW, Reg::R10, at, held.reg);
+                self.release(held);
+            }
+            KeyValue::Float(float) => {
+                let held = self.double(float)?;
+                self.b.store(Size::DW, Reg::R10, at, held.reg);
+                self.release(held);
+            }
+            KeyValue::Event => {
+                let number = self.maps.event_number(&self.plan.event);
+                let held = self.alloc()?;
+                self.b.constant(held.reg, number);
+                self.b.store(Size::DW, Reg::R10, at, held.reg);
+                self.release(held);
+            }
+            KeyValue::Text(text, bytes) => self.text_to(*text, *bytes, key.ty.bytes(), at)?,
+        }
+        Ok(())
+    }
+
+    /// The first `bytes` of a text into a space, zeros behind.
+    fn text_to(&mut self, text: Text, bytes: u32, space: u32, at: i16) -> Result<(), Stop> {
+        let Text::Field(word) = text else {
+            // These come with their own end; what is cut off is cut off.
+            let whole =
+                if text == Text::Comm { crate::resolve::COMM_BYTES } else { bytes.next_multiple_of(8) };
+            if whole <= space {
+                return self.context_text_to(text, at, whole);
+            }
+            return self.short_comm(bytes, space, at);
+        };
+        if bytes < space {
+            self.b.store(Size::DW, Reg::R10, at + space as i16 - 8, 0);
+        }
+        self.load_text(word);
+        self.stack_address(Reg::R3, at);
+        self.changed(Reg::R4);
+        self.b.mov(Reg::R4, bytes as i32);
+        self.call(helper::TEXT_COPY).map(drop)
+    }
+
+    /// Less of the thread's name than all.
+    fn short_comm(&mut self, bytes: u32, space: u32, at: i16) -> Result<(), Stop> {
+        let mark = self.stack_mark();
+        let whole = self.reserve(crate::resolve::COMM_BYTES)?;
+        self.context_text_to(Text::Comm, whole, crate::resolve::COMM_BYTES)?;
+        let word = self.alloc()?;
+        self.b.load(Size::DW, word.reg, Reg::R10, whole);
+        if bytes < space {
+            let mask = self.alloc()?;
+            self.b.constant(mask.reg, (1 << (bytes * 8)) - 1);
+            self.b.and(word.reg, mask.reg);
+            self.release(mask);
+        }
+        self.b.store(Size::DW, Reg::R10, at, word.reg);
+        self.release(word);
+        self.give_back(mark);
+        Ok(())
+    }
+}

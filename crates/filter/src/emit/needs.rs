@@ -1,0 +1,200 @@
+//! What a program will need, found out before it is written: uses of values, maps, constants for helpers.
+
+use super::registers::{Cached, Slot};
+use super::texts;
+use crate::maps::{Entry, Maps};
+use crate::resolve::{COMM_BYTES, EXECUTABLE_BYTES};
+use crate::tree::{Action, Cond, Context, Element, EmittedField, Float, KeyValue, Num, NumKind, Plan, Text};
+use std::collections::HashMap;
+
+/// What a program will need.
+pub(super) struct Needs {
+    /// How often each value is named.
+    pub(super) uses: HashMap<Cached, u32>,
+    /// Slots of the stack that will be filled, and their bytes.
+    pub(super) slots: Vec<(Slot, u32)>,
+    /// The map of constants, and where each one is in it.
+    constants: Option<u32>,
+    places: HashMap<Vec<u8>, u32>,
+    bytes: Vec<u8>,
+    /// The map of counters.
+    pub(super) counters: Option<u32>,
+    /// The map of what is kept for each thread.
+    pub(super) threads: Option<u32>,
+}
+
+impl Needs {
+    pub(super) fn of(plan: &Plan, maps: &mut Maps) -> Needs {
+        let mut needs = Needs {
+            uses: HashMap::new(),
+            slots: Vec::new(),
+            constants: None,
+            places: HashMap::new(),
+            bytes: Vec::new(),
+            counters: None,
+            threads: None,
+        };
+        for rule in &plan.rules {
+            needs.cond(&rule.condition);
+            rule.actions.iter().for_each(|action| needs.action(action));
+        }
+        needs.slots_of_contexts();
+        let rules: Vec<&str> = plan.rules.iter().map(|rule| rule.source.as_str()).collect();
+        let name = format!("state of {} for {}", plan.event, rules.join(" | "));
+        if plan.counters > 0 {
+            needs.counters = Some(maps.shared(Entry::state(&name, u32::from(plan.counters) * 8)));
+        }
+        if !plan.thread.is_empty() {
+            needs.threads = Some(maps.shared(Entry::threads(&name, plan.thread.len() as u32 * 8)));
+        }
+        if !needs.bytes.is_empty() {
+            needs.constants = Some(maps.shared(Entry::constants(std::mem::take(&mut needs.bytes))));
+        }
+        needs
+    }
+
+    /// The map and the place of a constant that was foreseen.
+    pub(super) fn constant(&self, bytes: &[u8]) -> Option<(u32, u32)> {
+        self.constants.zip(self.places.get(bytes).copied())
+    }
+
+    fn add_constant(&mut self, bytes: Vec<u8>) {
+        if !bytes.is_empty() && !self.places.contains_key(&bytes) {
+            let at = self.bytes.len() as u32;
+            self.bytes.extend_from_slice(&bytes);
+            self.places.insert(bytes, at);
+        }
+    }
+
+    fn slots_of_contexts(&mut self) {
+        for (value, slot) in [
+            (Cached::PidTgid, Slot::PidTgid),
+            (Cached::Context(Context::Cpu), Slot::Cpu),
+            (Cached::Context(Context::Elapsed), Slot::Elapsed),
+        ] {
+            if self.uses.get(&value).is_some_and(|uses| *uses > 1) {
+                self.slots.push((slot, 8));
+            }
+        }
+    }
+
+    fn used(&mut self, value: Cached) {
+        *self.uses.entry(value).or_default() += 1;
+    }
+
+    fn cond(&mut self, cond: &Cond) {
+        match cond {
+            Cond::And(list) | Cond::Or(list) => list.iter().for_each(|inner| self.cond(inner)),
+            Cond::Not(inner) => self.cond(inner),
+            Cond::Member(num, _) => self.num(num),
+            Cond::Compare(_, a, b) => {
+                self.num(a);
+                self.num(b);
+            }
+            Cond::FloatMember(float, _) => self.float(float),
+            Cond::FloatCompare(_, a, b) => {
+                self.float(a);
+                self.float(b);
+            }
+            Cond::Text(text, patterns) => {
+                self.text(*text);
+                if let Text::Field(_) = text {
+                    patterns
+                        .iter()
+                        .filter_map(texts::helper_constant)
+                        .for_each(|bytes| self.add_constant(bytes));
+                }
+            }
+            Cond::TextOrder(_, text, bytes) => {
+                self.text(*text);
+                self.add_constant(bytes.clone());
+            }
+            Cond::TextCompare(_, a, b) => {
+                self.text(Text::Field(*a));
+                self.text(Text::Field(*b));
+            }
+            Cond::TextKept(word, _) => self.text(Text::Field(*word)),
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: Text) {
+        let slot = match text {
+            Text::Field(word) => {
+                self.used(Cached::Word(word));
+                self.used(Cached::Word(word + 1));
+                return;
+            }
+            Text::Comm => (Slot::Comm, COMM_BYTES),
+            Text::Executable => (Slot::Executable, EXECUTABLE_BYTES),
+        };
+        if !self.slots.contains(&slot) {
+            self.slots.push(slot);
+        }
+    }
+
+    fn num(&mut self, num: &Num) {
+        match &num.kind {
+            NumKind::Word(word) => self.used(Cached::Word(*word)),
+            NumKind::Length(word, _) => {
+                self.used(Cached::Word(*word));
+                self.used(Cached::Word(word + 1));
+            }
+            NumKind::Element(element) => self.element(element),
+            NumKind::Context(Context::Tid | Context::Pid) => self.used(Cached::PidTgid),
+            NumKind::Context(context) => self.used(Cached::Context(*context)),
+            NumKind::Neg(inner) | NumKind::BitNot(inner) => self.num(inner),
+            NumKind::Binary(_, a, b) => {
+                self.num(a);
+                self.num(b);
+            }
+            NumKind::Truth(inner) => self.cond(inner),
+            NumKind::Constant(_) | NumKind::Flag(_) | NumKind::Last(_) => {}
+        }
+    }
+
+    fn element(&mut self, element: &Element) {
+        self.used(Cached::Word(element.word));
+        if element.count.is_none() {
+            self.used(Cached::Word(element.word + 1));
+        }
+        self.num(&element.index);
+    }
+
+    fn float(&mut self, float: &Float) {
+        match float {
+            Float::Word(word) => self.used(Cached::Word(*word)),
+            Float::Element(element) => self.element(element),
+            Float::Constant(_) | Float::Last(_) => {}
+        }
+    }
+
+    fn action(&mut self, action: &Action) {
+        let (value, keys) = match action {
+            Action::Count { keys, .. } => (None, keys),
+            Action::Last { fields, .. } => {
+                self.used(Cached::PidTgid);
+                (None, fields)
+            }
+            Action::Histogram { value, keys, .. } => (Some(value), keys),
+            Action::Emit { fields, .. } => {
+                for field in fields {
+                    match field {
+                        EmittedField::Number(num, _) => self.num(num),
+                        EmittedField::Float(float) => self.float(float),
+                        EmittedField::Text(..) => {}
+                    }
+                }
+                return;
+            }
+            _ => return,
+        };
+        for key in value.into_iter().chain(keys) {
+            match &key.value {
+                KeyValue::Number(num) => self.num(num),
+                KeyValue::Float(float) => self.float(float),
+                KeyValue::Text(..) | KeyValue::Event => {}
+            }
+        }
+    }
+}

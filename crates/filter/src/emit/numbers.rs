@@ -1,0 +1,326 @@
+//! Numbers: their 64 bits in a register.
+
+use super::code::{Code, Held, Stop};
+use super::registers::{Cached, Slot};
+use crate::resolve::INDEX_MAX;
+use crate::syntax::BinaryOp;
+use crate::tree::number::divides_signed;
+use crate::tree::{Cond, Context, Element, Num, NumKind};
+use mote_bpf::Reg;
+use mote_bpf::helper;
+use mote_bpf::op::{self, AluOp, Operand, Size, Width};
+
+impl Code<'_> {
+    /// A number in some register.
+    pub(super) fn number(&mut self, num: &Num) -> Result<Held, Stop> {
+        match &num.kind {
+            NumKind::Constant(value) => {
+                let held = self.alloc()?;
+                self.b.constant(held.reg, *value as u64);
+                Ok(held)
+            }
+            NumKind::Word(word) => self.word(*word),
+            NumKind::Element(element) => self.element(element, element.signed),
+            NumKind::Length(word, bytes) => self.length(*word, *bytes),
+            NumKind::Context(context) => self.thread_context(*context),
+            NumKind::Flag(name) => {
+                let map = self.maps.shared(crate::maps::Entry::flag(name));
+                let held = self.alloc()?;
+                self.b.map_value(held.reg, map, 0);
+                self.b.load(Size::DW, held.reg, held.reg, 0);
+                Ok(held)
+            }
+            NumKind::Last(kept) => self.kept(*kept),
+            NumKind::Neg(inner) => {
+                let held = self.own_number(inner)?;
+                self.b.neg(Width::W64, held.reg);
+                Ok(held)
+            }
+            NumKind::BitNot(inner) => {
+                let held = self.own_number(inner)?;
+                self.b.xor(held.reg, -1);
+                Ok(held)
+            }
+            NumKind::Binary(op, a, b) => self.binary(*op, a, b),
+            NumKind::Truth(cond) => self.truth(cond),
+        }
+    }
+
+    fn own_number(&mut self, num: &Num) -> Result<Held, Stop> {
+        let held = self.number(num)?;
+        self.own(held)
+    }
+
+    /// A condition as 1 or 0.
+    fn truth(&mut self, cond: &Cond) -> Result<Held, Stop> {
+        let (holds, not, end) = (self.label(), self.label(), self.label());
+        self.condition(cond, holds, not, super::condition::Next::True)?;
+        self.bind(holds);
+        let held = self.alloc()?;
+        self.b.mov(held.reg, 1);
+        self.jump(end);
+        self.bind(not);
+        self.changed(held.reg);
+        self.b.mov(held.reg, 0);
+        self.bind(end);
+        Ok(held)
+    }
+
+    /// Two numbers at once, neither of them to be changed.
+    pub(super) fn both(&mut self, a: &Num, b: &Num) -> Result<(Held, Held), Stop> {
+        let (a_calls, b_calls) = (calls(a), calls(b));
+        // What is worked out second must not disturb the first: no call, and few registers. Neither has an effect but
+        // to fail, unless it counts.
+        let better = b_calls && !a_calls || (a_calls == b_calls && weight(b) > weight(a));
+        let b_first = better && !counts(a) && !counts(b);
+        let (first, second) = if b_first { (b, a) } else { (a, b) };
+        let one = self.number(first)?;
+        let disturbs = calls(second) || weight(second) + 2 > self.free_registers();
+        let (one, two) = if disturbs {
+            let mark = self.stack_mark();
+            let slot = self.reserve(8)?;
+            self.b.store(Size::DW, Reg::R10, slot, one.reg);
+            self.release(one);
+            let two = self.number(second)?;
+            let back = self.alloc()?;
+            self.b.load(Size::DW, back.reg, Reg::R10, slot);
+            self.give_back(mark);
+            (back, two)
+        } else {
+            (one, self.number(second)?)
+        };
+        Ok(if b_first { (two, one) } else { (one, two) })
+    }
+
+    fn binary(&mut self, op: BinaryOp, a: &Num, b: &Num) -> Result<Held, Stop> {
+        let commutes = matches!(
+            op,
+            BinaryOp::Add | BinaryOp::Mul | BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor
+        );
+        let (a, b) = if commutes && a.as_constant().is_some() { (b, a) } else { (a, b) };
+        let alu = alu_of(op, divides_signed(a, b));
+        let fails = match (op, b.as_constant()) {
+            (BinaryOp::Shl | BinaryOp::Shr, Some(by)) => !(0..64).contains(&by),
+            (BinaryOp::Div | BinaryOp::Mod, Some(by)) => by == 0,
+            _ => false,
+        };
+        if fails {
+            self.jump(self.fail);
+            return self.alloc();
+        }
+        if let Some(value) = b.as_constant()
+            && let Ok(value) = i32::try_from(value as u64 as i64)
+        {
+            let left = self.own_number(a)?;
+            self.b.alu(Width::W64, alu, left.reg, Operand::Imm(value));
+            return Ok(left);
+        }
+        let (left, right) = self.both(a, b)?;
+        let left = self.own(left)?;
+        match op {
+            BinaryOp::Div | BinaryOp::Mod if b.min <= 0 && b.max >= 0 => {
+                self.branch(op::Cond::Eq, right.reg, 0, self.fail);
+            }
+            BinaryOp::Shl | BinaryOp::Shr if b.min < 0 || b.max > 63 => {
+                self.branch(op::Cond::Gt, right.reg, 63, self.fail);
+            }
+            _ => {}
+        }
+        self.b.alu(Width::W64, alu, left.reg, right.reg);
+        self.release(right);
+        Ok(left)
+    }
+
+    fn length(&mut self, word: u16, bytes: u32) -> Result<Held, Stop> {
+        let start = self.word(word)?;
+        let end = self.word(word + 1)?;
+        let length = self.own(end)?;
+        self.b.sub(length.reg, start.reg);
+        if bytes > 1 {
+            self.b.rsh(length.reg, bytes.trailing_zeros() as i32);
+        }
+        self.release(start);
+        Ok(length)
+    }
+
+    /// An element; fails when it is not there.
+    pub(super) fn element(&mut self, element: &Element, signed: bool) -> Result<Held, Stop> {
+        let size = match element.bytes {
+            1 => Size::B,
+            2 => Size::H,
+            4 => Size::W,
+            _ => Size::DW,
+        };
+        let last = element.count.map_or(i128::from(INDEX_MAX), |count| i128::from(count) - 1);
+        let (pointer, offset) = match element.index.as_constant() {
+            Some(index) if (0..=last).contains(&index) => self.element_at(element, index as u64)?,
+            Some(_) => {
+                self.jump(self.fail);
+                return self.alloc();
+            }
+            None => (self.element_behind(element, last)?, 0),
+        };
+        let held = self.own(pointer)?;
+        if signed {
+            self.b.load_signed(size, held.reg, held.reg, offset);
+        } else {
+            self.b.load(size, held.reg, held.reg, offset);
+        }
+        Ok(held)
+    }
+
+    /// Pointer and offset of an element whose index is known.
+    fn element_at(&mut self, element: &Element, index: u64) -> Result<(Held, i16), Stop> {
+        let offset = index * u64::from(element.bytes);
+        let behind = (offset + u64::from(element.bytes)) as i32;
+        let start = self.word(element.word)?;
+        if element.count.is_none() {
+            let end = self.word(element.word + 1)?;
+            let reach = self.alloc()?;
+            self.b.mov(reach.reg, start.reg);
+            self.b.add(reach.reg, behind);
+            self.branch(op::Cond::Gt, reach.reg, end.reg, self.fail);
+            self.release(reach);
+            self.release(end);
+        }
+        if let Ok(offset) = i16::try_from(offset) {
+            return Ok((start, offset));
+        }
+        let start = self.own(start)?;
+        self.b.add(start.reg, offset as i32);
+        Ok((start, 0))
+    }
+
+    /// Pointer to an element whose index is worked out.
+    fn element_behind(&mut self, element: &Element, last: i128) -> Result<Held, Stop> {
+        let index = self.own_number(&element.index)?;
+        if last < 0 {
+            self.jump(self.fail);
+        }
+        self.branch(op::Cond::Gt, index.reg, last.max(0) as i32, self.fail);
+        if element.bytes > 1 {
+            self.b.lsh(index.reg, element.bytes.trailing_zeros() as i32);
+        }
+        let start = self.word(element.word)?;
+        let pointer = self.own(start)?;
+        self.b.add(pointer.reg, index.reg);
+        self.release(index);
+        if element.count.is_none() {
+            let end = self.word(element.word + 1)?;
+            let reach = self.alloc()?;
+            self.b.mov(reach.reg, pointer.reg);
+            self.b.add(reach.reg, element.bytes as i32);
+            self.branch(op::Cond::Gt, reach.reg, end.reg, self.fail);
+            self.release(reach);
+            self.release(end);
+        }
+        Ok(pointer)
+    }
+
+    fn thread_context(&mut self, context: Context) -> Result<Held, Stop> {
+        match context {
+            Context::Tid => {
+                let both = self.helper_value(Cached::PidTgid, Slot::PidTgid, helper::GET_CURRENT_PID_TGID)?;
+                let held = self.own(both)?;
+                self.b.mov32(held.reg, held.reg);
+                Ok(held)
+            }
+            Context::Pid => {
+                let both = self.helper_value(Cached::PidTgid, Slot::PidTgid, helper::GET_CURRENT_PID_TGID)?;
+                let held = self.own(both)?;
+                self.b.rsh(held.reg, 32);
+                Ok(held)
+            }
+            Context::Cpu => {
+                self.helper_value(Cached::Context(context), Slot::Cpu, helper::GET_SMP_PROCESSOR_ID)
+            }
+            Context::Elapsed => {
+                self.helper_value(Cached::Context(context), Slot::Elapsed, helper::SPECULATED)
+            }
+            Context::Delta => self.delta(),
+        }
+    }
+
+    /// What a helper answers, asked once: after that from a saved register, or from the stack.
+    pub(super) fn helper_value(&mut self, value: Cached, slot: Slot, id: u32) -> Result<Held, Stop> {
+        if let Some(held) = self.recall(value) {
+            return Ok(held);
+        }
+        if self.slot_is_filled(slot) {
+            let held = self.alloc()?;
+            self.b.load(Size::DW, held.reg, Reg::R10, self.slot(slot));
+            self.release(held);
+            self.remember(held.reg, Some(value));
+            return Ok(self.share(held.reg, value));
+        }
+        self.call(id)?;
+        if self.uses_to_come(value) > 1 {
+            if let Some(saved) = self.alloc_saved() {
+                self.b.mov(saved, Reg::R0);
+                self.remember(saved, Some(value));
+                return Ok(self.share(saved, value));
+            }
+            self.b.store(Size::DW, Reg::R10, self.slot(slot), Reg::R0);
+            self.slot_filled(slot);
+        }
+        self.remember(Reg::R0, Some(value));
+        Ok(self.share(Reg::R0, value))
+    }
+}
+
+fn alu_of(op: BinaryOp, signed: bool) -> AluOp {
+    match (op, signed) {
+        (BinaryOp::Add, _) => AluOp::Add,
+        (BinaryOp::Sub, _) => AluOp::Sub,
+        (BinaryOp::Mul, _) => AluOp::Mul,
+        (BinaryOp::Div, true) => AluOp::SDiv,
+        (BinaryOp::Div, false) => AluOp::Div,
+        (BinaryOp::Mod, true) => AluOp::SMod,
+        (BinaryOp::Mod, false) => AluOp::Mod,
+        (BinaryOp::BitOr, _) => AluOp::Or,
+        (BinaryOp::BitXor, _) => AluOp::Xor,
+        (BinaryOp::Shl, _) => AluOp::Lsh,
+        (BinaryOp::Shr, _) => AluOp::Rsh,
+        // Comparisons are conditions: none comes here.
+        _ => AluOp::And,
+    }
+}
+
+/// About how many registers it takes to work out.
+fn weight(num: &Num) -> usize {
+    match &num.kind {
+        NumKind::Binary(_, a, b) if b.as_constant().is_some() => weight(a),
+        NumKind::Binary(_, a, b) => {
+            let (a, b) = (weight(a), weight(b));
+            if a == b { a + 1 } else { a.max(b) }
+        }
+        NumKind::Neg(inner) | NumKind::BitNot(inner) => weight(inner),
+        NumKind::Element(element) => weight(&element.index).max(1) + 2,
+        NumKind::Length(..) => 2,
+        // It uses the registers as it likes.
+        NumKind::Truth(_) => 8,
+        _ => 1,
+    }
+}
+
+/// Whether working it out changes the registers that calls change.
+pub(super) fn calls(num: &Num) -> bool {
+    match &num.kind {
+        NumKind::Context(_) | NumKind::Truth(_) | NumKind::Last(_) => true,
+        NumKind::Neg(inner) | NumKind::BitNot(inner) => calls(inner),
+        NumKind::Binary(_, a, b) => calls(a) || calls(b),
+        NumKind::Element(element) => calls(&element.index),
+        _ => false,
+    }
+}
+
+/// Whether it matters when it is worked out.
+fn counts(num: &Num) -> bool {
+    match &num.kind {
+        NumKind::Truth(_) => true,
+        NumKind::Neg(inner) | NumKind::BitNot(inner) => counts(inner),
+        NumKind::Binary(_, a, b) => counts(a) || counts(b),
+        NumKind::Element(element) => counts(&element.index),
+        _ => false,
+    }
+}

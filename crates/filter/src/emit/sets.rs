@@ -1,0 +1,156 @@
+//! Whether a number is in a set: one branch for an end, two instructions for a range, bits for what lies close, else a search.
+
+use super::code::{Code, Label, Stop};
+use super::condition::Next;
+use crate::tree::{Num, Set};
+use mote_bpf::Reg;
+use mote_bpf::op::{Cond, Operand};
+
+/// A range.
+type Range = (i128, i128);
+/// The labels of the outcomes, and which is next.
+type Ways = (Label, Label, Next);
+
+/// Ranges that are tried one after another.
+const TRIED_MAX: usize = 3;
+
+/// The number that is looked at.
+#[derive(Clone, Copy)]
+struct Subject {
+    reg: Reg,
+    min: i128,
+    max: i128,
+}
+
+impl Code<'_> {
+    pub(super) fn member(&mut self, num: &Num, set: &Set, ways: Ways) -> Result<(), Stop> {
+        let held = self.number(num)?;
+        let subject = Subject { reg: held.reg, min: num.min, max: num.max };
+        let inside = set.within(num.min, num.max);
+        let outside = set.complement().within(num.min, num.max);
+        let (holds, not, next) = ways;
+        let flipped = (not, holds, if next == Next::True { Next::False } else { Next::True });
+        if outside.ranges().len() < inside.ranges().len() {
+            self.ranges(subject, outside.ranges(), flipped)?;
+        } else {
+            self.ranges(subject, inside.ranges(), ways)?;
+        }
+        self.release(held);
+        Ok(())
+    }
+
+    fn ranges(&mut self, subject: Subject, ranges: &[Range], ways: Ways) -> Result<(), Stop> {
+        match ranges {
+            [] => {
+                self.constant_outcome(false, ways);
+                Ok(())
+            }
+            [range] => self.range(subject, *range, ways),
+            [first, .., last] if last.1 - first.0 < 64 => self.bits(subject, ranges, ways),
+            few if few.len() <= TRIED_MAX => {
+                let (holds, not, next) = ways;
+                for range in &few[..few.len() - 1] {
+                    let on = self.label();
+                    self.range(subject, *range, (holds, on, Next::False))?;
+                    self.bind(on);
+                }
+                self.range(subject, few[few.len() - 1], (holds, not, next))
+            }
+            many => self.search(subject, many, ways),
+        }
+    }
+
+    /// One range.
+    fn range(&mut self, subject: Subject, (first, last): Range, ways: Ways) -> Result<(), Stop> {
+        let signed = subject.min < 0;
+        let one_end = if first <= subject.min && last >= subject.max {
+            self.constant_outcome(true, ways);
+            return Ok(());
+        } else if first == last {
+            Some((Cond::Eq, first))
+        } else if first <= subject.min {
+            Some((if signed { Cond::SLe } else { Cond::Le }, last))
+        } else if last >= subject.max {
+            Some((if signed { Cond::SGe } else { Cond::Ge }, first))
+        } else {
+            None
+        };
+        if let Some((cond, end)) = one_end {
+            return self.against(cond, subject.reg, end as u64, ways);
+        }
+        // Below the first, the difference becomes larger than any.
+        let offset = self.difference(subject.reg, first)?;
+        self.against(Cond::Le, offset.reg, (last - first) as u64, ways)?;
+        self.release(offset);
+        Ok(())
+    }
+
+    /// A register with `reg - first`.
+    fn difference(&mut self, reg: Reg, first: i128) -> Result<super::code::Held, Stop> {
+        let offset = self.alloc()?;
+        match i32::try_from(first.wrapping_neg()) {
+            Ok(0) => self.b.mov(offset.reg, reg),
+            Ok(less) => {
+                self.b.mov(offset.reg, reg);
+                self.b.add(offset.reg, less);
+            }
+            Err(_) => {
+                self.b.constant(offset.reg, (first as u64).wrapping_neg());
+                self.b.add(offset.reg, reg);
+            }
+        }
+        Ok(offset)
+    }
+
+    /// Compares with a constant of any size.
+    pub(super) fn against(&mut self, cond: Cond, reg: Reg, value: u64, ways: Ways) -> Result<(), Stop> {
+        if let Ok(value) = i32::try_from(value as i64) {
+            self.decide(cond, reg, Operand::Imm(value), ways);
+            return Ok(());
+        }
+        let constant = self.alloc()?;
+        self.b.constant(constant.reg, value);
+        self.decide(cond, reg, constant.reg, ways);
+        self.release(constant);
+        Ok(())
+    }
+
+    /// Ranges that lie within 64 numbers: one bit each.
+    fn bits(&mut self, subject: Subject, ranges: &[Range], ways: Ways) -> Result<(), Stop> {
+        let first = ranges[0].0;
+        let small = subject.min >= 0 && subject.max < 64;
+        let base = if small { 0 } else { first };
+        let mask = ranges.iter().fold(0u64, |mask, (from, to)| {
+            let ones = u64::MAX >> (63 - (to - from));
+            mask | ones << (from - base)
+        });
+        let offset = self.difference(subject.reg, base)?;
+        if !small {
+            self.branch(Cond::Gt, offset.reg, 63, ways.1);
+        }
+        let bits = self.alloc()?;
+        self.b.constant(bits.reg, mask);
+        self.b.rsh(bits.reg, offset.reg);
+        self.b.and(bits.reg, 1);
+        self.decide(Cond::Ne, bits.reg, 0, ways);
+        self.release(bits);
+        self.release(offset);
+        Ok(())
+    }
+
+    /// Halves the ranges until there are few.
+    fn search(&mut self, subject: Subject, ranges: &[Range], ways: Ways) -> Result<(), Stop> {
+        let (holds, not, next) = ways;
+        let (low, high) = ranges.split_at(ranges.len() / 2);
+        let upper = self.label();
+        let middle = high[0].0;
+        let cond = if subject.min < 0 { Cond::SGe } else { Cond::Ge };
+        let on = self.label();
+        self.against(cond, subject.reg, middle as u64, (upper, on, Next::False))?;
+        self.bind(on);
+        self.ranges(Subject { max: middle - 1, ..subject }, low, (holds, not, Next::False))?;
+        self.jump(not);
+        self.bind(upper);
+        self.ranges(Subject { min: middle, ..subject }, high, (holds, not, next))
+    }
+}

@@ -1,0 +1,279 @@
+//! The maps of a session: what programs keep between events, and what it means to people.
+
+use mote_bpf::helper::BUCKETS;
+use mote_bpf::{MapKind, MapShape};
+
+/// All maps of a session, in the order of the bundle: programs name them by their place here. Maps are only ever added.
+#[derive(Clone, Debug, Default)]
+pub struct Maps {
+    entries: Vec<Entry>,
+    /// Names of events that keys mention by number.
+    events: Vec<String>,
+}
+
+/// One map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is, for people and for debugging; unique in the session together with its meaning.
+    pub name: String,
+    /// Its shape.
+    pub shape: MapShape,
+    /// Bytes of its first value before any program runs; empty: zeros.
+    pub initial: Vec<u8>,
+    /// What is in it.
+    pub meaning: Meaning,
+}
+
+/// What is in a map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Of each key, how often it was met (`u64`). A hash of the keys; without keys, an array of one value.
+    Count {
+        /// What the key is made of.
+        keys: Vec<Key>,
+    },
+    /// Of each key and bucket, how often (`u64`). With keys: a hash; behind the keys the key has the bucket's place
+    /// ([`bucket_value`]) as `u64`. Without: an array of one value, of one `u64` for each place.
+    Histogram {
+        /// What was measured.
+        value: Key,
+        /// What the key is made of, before the bucket.
+        keys: Vec<Key>,
+    },
+    /// The last events: an array that the helper `keep_last` fills. A value is a sequence number and then the fields, of which
+    /// the first two are the time (ns, `CLOCK_MONOTONIC`) and the thread.
+    Last {
+        /// Fields; offsets count from behind the sequence number.
+        fields: Vec<Key>,
+    },
+    /// A flag that rules set and clear: `u64`, 0 or 1.
+    Flag,
+    /// What programs keep for themselves: counters, times, last values.
+    State,
+    /// Texts that programs compare with; read-only.
+    Constants,
+}
+
+/// A part of a key, or a field that was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The expression, as it was written.
+    pub name: String,
+    /// How its bytes are to be read.
+    pub ty: KeyType,
+    /// Where it is in the key, in bytes.
+    pub offset: u32,
+}
+
+/// How the bytes of a part of a key are to be read. Numbers have 8 bytes, little-endian.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyType {
+    /// An `i64`.
+    Signed,
+    /// A `u64`.
+    Unsigned,
+    /// A `u64`, shown in base 16.
+    Hex,
+    /// A double's bits.
+    Float,
+    /// 0 or 1.
+    Bool,
+    /// Nanoseconds.
+    Nanos,
+    /// An integer with labels: label, first and last value that it names.
+    Labels(Vec<(String, i64, i64)>),
+    /// A text in so many bytes, zeros behind; one that fills them may have been cut.
+    Text(u32),
+    /// An event's number in [`Maps::event`].
+    Event,
+}
+
+impl KeyType {
+    /// How many bytes it takes; a multiple of 8.
+    pub fn bytes(&self) -> u32 {
+        if let KeyType::Text(bytes) = self { bytes.next_multiple_of(8) } else { 8 }
+    }
+}
+
+/// Places of a histogram: those of negative values, descending, then those of the others.
+pub const PLACES: u32 = 2 * BUCKETS;
+
+/// First and last value of the bucket at a place of a histogram.
+pub fn bucket_value(place: u64) -> (i128, i128) {
+    let of = |bucket: u32| {
+        let start = i128::from(mote_bpf::helper::bucket_start(bucket));
+        let end = if bucket + 1 < BUCKETS {
+            i128::from(mote_bpf::helper::bucket_start(bucket + 1)) - 1
+        } else {
+            i128::from(u64::MAX)
+        };
+        (start, end)
+    };
+    match u32::try_from(place).unwrap_or(u32::MAX) {
+        // `BUCKETS - 1` has the values whose absolute value is in bucket 0: none. -1 is one before it.
+        place if place < BUCKETS => {
+            let (start, end) = of(BUCKETS - 1 - place);
+            (-end, -start)
+        }
+        place => of((place - BUCKETS).min(BUCKETS - 1)),
+    }
+}
+
+/// Entries of a map of counts.
+pub(crate) const COUNTS_MAX: u32 = 16 << 10;
+/// Entries of a map of histograms by key.
+pub(crate) const HISTOGRAMS_MAX: u32 = 32 << 10;
+/// Threads of which state is kept; those that were not seen for long give way.
+pub(crate) const THREADS_MAX: u32 = 4 << 10;
+
+impl Maps {
+    /// None yet.
+    pub fn new() -> Maps {
+        Maps::default()
+    }
+
+    /// The maps, in order.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Their shapes, in order, as an environment has them.
+    pub fn shapes(&self) -> Vec<MapShape> {
+        self.entries.iter().map(|entry| entry.shape).collect()
+    }
+
+    /// The name of an event that a key mentions.
+    pub fn event(&self, number: u64) -> Option<&str> {
+        self.events.get(usize::try_from(number).ok()?).map(String::as_str)
+    }
+
+    /// The number of an event in keys.
+    pub(crate) fn event_number(&mut self, name: &str) -> u64 {
+        let at = self.events.iter().position(|known| known == name);
+        at.unwrap_or_else(|| {
+            self.events.push(name.to_owned());
+            self.events.len() - 1
+        }) as u64
+    }
+
+    /// Adds a map of somebody else's program, which is shown to nobody.
+    pub fn add_state(&mut self, name: &str, shape: MapShape, initial: Vec<u8>) {
+        self.entries.push(Entry { name: name.to_owned(), shape, initial, meaning: Meaning::State });
+    }
+
+    /// The map that is exactly so, made when it is not there: programs of several events share it.
+    pub(crate) fn shared(&mut self, entry: Entry) -> u32 {
+        let at = self.entries.iter().position(|known| *known == entry);
+        at.unwrap_or_else(|| {
+            self.entries.push(entry);
+            self.entries.len() - 1
+        }) as u32
+    }
+
+    /// Forgets all but the first `len` maps: of a program that did not come to be.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.entries.truncate(len);
+    }
+}
+
+impl Entry {
+    /// A map of counts.
+    pub(crate) fn count(name: &str, keys: Vec<Key>) -> Entry {
+        let shape = if keys.is_empty() { one_value(8) } else { hash(&keys, 0, COUNTS_MAX) };
+        Entry { name: name.to_owned(), shape, initial: Vec::new(), meaning: Meaning::Count { keys } }
+    }
+
+    /// A map of histograms.
+    pub(crate) fn histogram(name: &str, value: Key, keys: Vec<Key>) -> Entry {
+        let shape = if keys.is_empty() { one_value(PLACES * 8) } else { hash(&keys, 8, HISTOGRAMS_MAX) };
+        let meaning = Meaning::Histogram { value, keys };
+        Entry { name: name.to_owned(), shape, initial: Vec::new(), meaning }
+    }
+
+    /// A map of the last events; entry 0 is the counter.
+    pub(crate) fn last(name: &str, entries: u32, fields: Vec<Key>) -> Entry {
+        let value_bytes = 8 + bytes(&fields);
+        let shape = MapShape {
+            kind: MapKind::Array,
+            key_bytes: 4,
+            value_bytes,
+            entries: entries + 1,
+            read_only: false,
+        };
+        Entry { name: name.to_owned(), shape, initial: Vec::new(), meaning: Meaning::Last { fields } }
+    }
+
+    /// The map of a flag.
+    pub(crate) fn flag(name: &str) -> Entry {
+        let (initial, meaning) = (Vec::new(), Meaning::Flag);
+        Entry { name: name.to_owned(), shape: one_value(8), initial, meaning }
+    }
+
+    /// Counters and the like of one program.
+    pub(crate) fn state(name: &str, value_bytes: u32) -> Entry {
+        let (initial, meaning) = (Vec::new(), Meaning::State);
+        Entry { name: name.to_owned(), shape: one_value(value_bytes), initial, meaning }
+    }
+
+    /// What is kept for each thread.
+    pub(crate) fn threads(name: &str, value_bytes: u32) -> Entry {
+        let shape = MapShape {
+            kind: MapKind::LruHash,
+            key_bytes: 8,
+            value_bytes,
+            entries: THREADS_MAX,
+            read_only: false,
+        };
+        Entry { name: name.to_owned(), shape, initial: Vec::new(), meaning: Meaning::State }
+    }
+
+    /// Texts.
+    pub(crate) fn constants(bytes: Vec<u8>) -> Entry {
+        let shape = MapShape { read_only: true, ..one_value(bytes.len() as u32) };
+        Entry { name: "constants".to_owned(), shape, initial: bytes, meaning: Meaning::Constants }
+    }
+}
+
+/// Bytes of all parts of a key.
+pub(crate) fn bytes(keys: &[Key]) -> u32 {
+    keys.iter().map(|key| key.ty.bytes()).sum()
+}
+
+fn one_value(value_bytes: u32) -> MapShape {
+    MapShape { kind: MapKind::Array, key_bytes: 4, value_bytes, entries: 1, read_only: false }
+}
+
+fn hash(keys: &[Key], more: u32, entries: u32) -> MapShape {
+    let key_bytes = bytes(keys) + more;
+    MapShape { kind: MapKind::Hash, key_bytes, value_bytes: 8, entries, read_only: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_in_order_without_gaps() {
+        let mut next = -i128::from(u64::MAX);
+        for place in 0..u64::from(PLACES) {
+            let (first, last) = bucket_value(place);
+            // Bucket 0 is there twice: 0 is never counted as negative.
+            if place != u64::from(BUCKETS) {
+                assert_eq!(first, next, "{place}");
+            }
+            assert!(last >= first);
+            next = last + 1;
+        }
+        assert_eq!(next, 1 << 64);
+        assert_eq!(bucket_value(u64::MAX), bucket_value(u64::from(PLACES) - 1));
+    }
+
+    #[test]
+    fn equal_maps_are_one() {
+        let mut maps = Maps::new();
+        let flag = maps.shared(Entry::flag("busy"));
+        assert_eq!(maps.shared(Entry::flag("busy")), flag);
+        assert_ne!(maps.shared(Entry::flag("idle")), flag);
+        assert!(maps.shapes().iter().all(MapShape::is_sound));
+    }
+}

@@ -1,0 +1,122 @@
+//! Actions, and lists of keys.
+
+use super::Parser;
+use crate::diagnostic::{Diagnostic, Span};
+use crate::lex::Kind;
+use crate::syntax::{Action, ActionKind, Expr};
+
+/// Names of actions. Behind a comma they begin an action; a field of such a name goes in brackets there.
+const ACTIONS: [&str; 11] =
+    ["record", "count", "hist", "last", "set", "clear", "emit", "snapshot", "speculate", "commit", "discard"];
+
+/// Most entries that `last` keeps.
+const LAST_MAX: u64 = 1 << 20;
+
+impl Parser {
+    /// `ACTION, ACTION, ..`
+    pub(crate) fn actions(&mut self) -> Result<Vec<Action>, Diagnostic> {
+        let mut actions = vec![self.action()?];
+        while self.eat(",").or_else(|| self.eat(";")).is_some() {
+            actions.push(self.action()?);
+        }
+        Ok(actions)
+    }
+
+    fn action(&mut self) -> Result<Action, Diagnostic> {
+        let (name, start) = self.name("an action")?;
+        let kind = match name.as_str() {
+            "record" => ActionKind::Record,
+            "count" => ActionKind::Count { by: self.keys()? },
+            "hist" => self.histogram()?,
+            "last" => self.last()?,
+            "set" => ActionKind::Set(self.name("the name of a flag")?.0),
+            "clear" => ActionKind::Clear(self.name("the name of a flag")?.0),
+            "emit" => self.emit()?,
+            "snapshot" => ActionKind::Snapshot,
+            "speculate" => ActionKind::Speculate,
+            "commit" => ActionKind::Commit,
+            "discard" => ActionKind::Discard,
+            _ => {
+                let problem = Diagnostic::syntax(start, format!("there is no action `{name}`"));
+                return Err(problem.near(&name, &ACTIONS));
+            }
+        };
+        Ok(Action { kind, span: start.to(self.before()) })
+    }
+
+    /// The place of the token before this one.
+    fn before(&self) -> Span {
+        self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map_or(self.peek().span, |token| token.span)
+    }
+
+    /// `VALUE [by K, ..]`
+    pub(crate) fn histogram(&mut self) -> Result<ActionKind, Diagnostic> {
+        let value = self.expression()?;
+        Ok(ActionKind::Histogram { value, by: self.keys()? })
+    }
+
+    /// `[by K, ..]`
+    pub(crate) fn keys(&mut self) -> Result<Vec<Expr>, Diagnostic> {
+        if self.eat_word("by").is_none() { Ok(Vec::new()) } else { self.expressions() }
+    }
+
+    /// `A, B, ..`, up to a comma before an action.
+    pub(crate) fn expressions(&mut self) -> Result<Vec<Expr>, Diagnostic> {
+        let mut list = vec![self.expression()?];
+        while self.peek().kind == Kind::Sign(",") && !self.action_is_next() {
+            self.bump();
+            list.push(self.expression()?);
+        }
+        Ok(list)
+    }
+
+    /// Whether an action's name is behind the next token, and not used as a field's.
+    fn action_is_next(&self) -> bool {
+        let name = self.tokens.get(self.at + 1).map(|token| &token.kind);
+        matches!(name, Some(Kind::Name(name)) if ACTIONS.contains(&name.as_str()))
+    }
+
+    /// `last N [FIELD, ..]`, behind `last`.
+    fn last(&mut self) -> Result<ActionKind, Diagnostic> {
+        let span = self.peek().span;
+        let entries = match self.bump().kind {
+            Kind::Integer(n @ 1..=LAST_MAX) => n as u32,
+            _ => {
+                let problem = Diagnostic::syntax(span, format!("expected how many, from 1 to {LAST_MAX}"));
+                return Err(problem.help("for example `last 100 len, proto`"));
+            }
+        };
+        let ends = match &self.peek().kind {
+            Kind::End | Kind::Sign("," | ";") => true,
+            Kind::Name(word) => word == "if",
+            _ => false,
+        };
+        let fields = if ends { Vec::new() } else { self.expressions()? };
+        Ok(ActionKind::Last { entries, fields })
+    }
+
+    /// `emit NAME(FIELD = EXPR, ..)`, behind `emit`.
+    fn emit(&mut self) -> Result<ActionKind, Diagnostic> {
+        let (mut name, _) = self.name("the name of an event")?;
+        if self.eat(":").is_some() {
+            name = format!("{name}:{}", self.name("the name of an event")?.0);
+        }
+        let mut fields = Vec::new();
+        if self.eat("(").is_none() {
+            return Ok(ActionKind::Emit { name, fields });
+        }
+        while self.eat(")").is_none() {
+            if !fields.is_empty() {
+                self.expect(",", "or `)` behind a field")?;
+            }
+            let (field, span) = self.name("the name of a field")?;
+            if fields.iter().any(|(other, _)| *other == field) {
+                return Err(Diagnostic::syntax(span, format!("field `{field}` is there twice")));
+            }
+            self.expect("=", "behind the name of a field")?;
+            let value = self.expression()?;
+            fields.push((field, value));
+        }
+        Ok(ActionKind::Emit { name, fields })
+    }
+}

@@ -1,0 +1,279 @@
+//! What rules mean, worked out directly from the typed tree: slowly, and with nothing in common with the generated code.
+//!
+//! For tests: engines are compared with this. It knows conditions and whether the event is recorded; the other actions it passes
+//! over.
+
+use crate::compile::Missing;
+use crate::diagnostic::Diagnostic;
+use crate::rule::Rule;
+use crate::tree::float::{key, key_of_single};
+use crate::tree::number::compute;
+use crate::tree::{Action, Cond, Context, Element, Float, Kept, Num, NumKind, Order, Plan, Text};
+use mote_layout::parse::Description;
+use std::collections::HashMap;
+
+/// One word of a context, or what two of them enclose.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Word {
+    /// A number, or a double's bits.
+    Number(u64),
+    /// Bytes of a text, a sequence or an array.
+    Bytes(Vec<u8>),
+    /// The word behind a text or a sequence.
+    End,
+}
+
+/// What a program may ask of its surroundings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// CPU.
+    pub cpu: u16,
+    /// ns, `CLOCK_MONOTONIC`.
+    pub now: u64,
+    /// ns since the thread began to speculate, or `u64::MAX`.
+    pub elapsed: u64,
+    /// The thread's name.
+    pub comm: Vec<u8>,
+    /// The program's path.
+    pub executable: Vec<u8>,
+}
+
+/// The rules of one event, and what they keep.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    plan: Plan,
+    counters: Vec<u64>,
+    threads: HashMap<(u32, u32), Vec<u64>>,
+}
+
+/// A condition that fails.
+struct Fails;
+
+/// One event.
+struct Moment<'a> {
+    words: &'a [Word],
+    facts: &'a Facts,
+    last: Option<Vec<u64>>,
+    plan: &'a Plan,
+    counters: &'a mut Vec<u64>,
+}
+
+impl Reference {
+    /// The rules that are about the event; `None` when none is.
+    ///
+    /// # Errors
+    /// As [`crate::compile`].
+    pub fn new(
+        rules: &[Rule],
+        event: &Description<'_>,
+        missing: Missing,
+    ) -> Result<Option<Reference>, Diagnostic> {
+        let plan = crate::resolve::plan(rules, event, missing)?;
+        Ok(plan.map(|plan| Reference {
+            counters: vec![0; plan.counters.into()],
+            threads: HashMap::new(),
+            plan,
+        }))
+    }
+
+    /// Whether the event is recorded.
+    pub fn records(&mut self, words: &[Word], facts: &Facts) -> bool {
+        let mut moment = Moment {
+            words,
+            facts,
+            last: self.threads.get(&(facts.pid, facts.tid)).cloned(),
+            plan: &self.plan,
+            counters: &mut self.counters,
+        };
+        let mut records = false;
+        for rule in &self.plan.rules {
+            let only_records = |rule: &crate::tree::RulePlan| {
+                rule.actions.iter().all(|action| matches!(action, Action::Record))
+            };
+            if moment.cond(&rule.condition).unwrap_or(false) {
+                records |= rule.actions.iter().any(|action| matches!(action, Action::Record));
+                if self.plan.thread.is_empty() && self.plan.rules.iter().all(only_records) {
+                    break;
+                }
+            }
+        }
+        if !self.plan.thread.is_empty() {
+            let kept = self.plan.thread.iter().map(|kept| moment.kept_of(*kept)).collect();
+            self.threads.insert((facts.pid, facts.tid), kept);
+        }
+        records
+    }
+}
+
+impl Moment<'_> {
+    fn kept_of(&self, kept: Kept) -> u64 {
+        match kept {
+            Kept::Time => self.facts.now,
+            Kept::Word(word) => self.word(word),
+            Kept::TextHash(word) => hash(self.bytes(word)),
+        }
+    }
+
+    fn word(&self, word: u16) -> u64 {
+        if let Some(Word::Number(value)) = self.words.get(usize::from(word)) { *value } else { 0 }
+    }
+
+    fn bytes(&self, word: u16) -> &[u8] {
+        if let Some(Word::Bytes(bytes)) = self.words.get(usize::from(word)) { bytes } else { &[] }
+    }
+
+    fn text(&self, text: Text) -> &[u8] {
+        match text {
+            Text::Field(word) => self.bytes(word),
+            Text::Comm => &self.facts.comm,
+            Text::Executable => &self.facts.executable,
+        }
+    }
+
+    fn cond(&mut self, cond: &Cond) -> Result<bool, Fails> {
+        Ok(match cond {
+            Cond::Constant(value) => *value,
+            Cond::Not(inner) => !self.cond(inner)?,
+            Cond::And(list) => {
+                for inner in list {
+                    if !self.cond(inner)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            Cond::Or(list) => {
+                for inner in list {
+                    if self.cond(inner)? {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+            Cond::Member(num, set) => set.contains(num.value_of(self.num(num)?)),
+            Cond::Compare(order, a, b) => {
+                let (left, right) = (self.num(a)?, self.num(b)?);
+                holds(*order, a.value_of(left).cmp(&b.value_of(right)))
+            }
+            Cond::FloatMember(float, set) => {
+                let bits = self.float(float)?;
+                set.contains(if float.is_single() { key_of_single(bits as u32) } else { key(bits) })
+            }
+            Cond::FloatCompare(order, a, b) => {
+                let single = a.is_single();
+                let (left, right) = (self.float(a)?, self.float(b)?);
+                let value = |bits: u64| {
+                    if single { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) }
+                };
+                value(left)
+                    .partial_cmp(&value(right))
+                    .map_or(*order == Order::Ne, |found| holds(*order, found))
+            }
+            Cond::Text(text, patterns) => patterns.iter().any(|pattern| pattern.matches(self.text(*text))),
+            Cond::TextOrder(order, text, bytes) => holds(*order, self.text(*text).cmp(bytes)),
+            Cond::TextCompare(order, a, b) => holds(*order, self.bytes(*a).cmp(self.bytes(*b))),
+            Cond::TextKept(word, kept) => hash(self.bytes(*word)) == self.last(*kept),
+            Cond::HasLast => self.last.is_some(),
+            Cond::Every(n, counter) => self.count(*counter) % n == 0,
+            Cond::First(n, counter) => self.count(*counter) < *n,
+            Cond::Limit(n, ns, counter) => self.limit(*n, *ns, *counter),
+            Cond::Sample(part) => *part >= 1 << 32,
+        })
+    }
+
+    /// What the counter was, before 1 was added.
+    fn count(&mut self, counter: u16) -> u64 {
+        let counter = &mut self.counters[usize::from(counter)];
+        *counter += 1;
+        *counter - 1
+    }
+
+    fn limit(&mut self, n: u32, ns: u64, counter: u16) -> bool {
+        let span = self.facts.now / ns << 32;
+        let counter = &mut self.counters[usize::from(counter)];
+        if *counter >> 32 << 32 != span {
+            *counter = span;
+        }
+        *counter += 1;
+        *counter - span <= u64::from(n)
+    }
+
+    fn last(&self, kept: u16) -> u64 {
+        self.last.as_ref().and_then(|last| last.get(usize::from(kept))).copied().unwrap_or(0)
+    }
+
+    fn num(&mut self, num: &Num) -> Result<u64, Fails> {
+        Ok(match &num.kind {
+            NumKind::Constant(value) => *value as u64,
+            NumKind::Word(word) => self.word(*word),
+            NumKind::Element(element) => self.element(element)?,
+            NumKind::Length(word, bytes) => self.bytes(*word).len() as u64 / u64::from(*bytes),
+            NumKind::Context(context) => self.context(*context),
+            NumKind::Flag(_) => 0,
+            NumKind::Last(kept) => self.last(*kept),
+            NumKind::Neg(inner) => self.num(inner)?.wrapping_neg(),
+            NumKind::BitNot(inner) => !self.num(inner)?,
+            NumKind::Binary(op, a, b) => {
+                let (left, right) = (self.num(a)?, self.num(b)?);
+                compute(*op, a, b, left, right).ok_or(Fails)?
+            }
+            NumKind::Truth(cond) => self.cond(cond)?.into(),
+        })
+    }
+
+    fn context(&self, context: Context) -> u64 {
+        match context {
+            Context::Tid => self.facts.tid.into(),
+            Context::Pid => self.facts.pid.into(),
+            Context::Cpu => self.facts.cpu.into(),
+            Context::Elapsed => self.facts.elapsed,
+            Context::Delta => {
+                match (&self.last, self.plan.thread.iter().position(|kept| *kept == Kept::Time)) {
+                    (Some(last), Some(at)) => self.facts.now.wrapping_sub(last[at]),
+                    _ => u64::MAX,
+                }
+            }
+        }
+    }
+
+    fn float(&mut self, float: &Float) -> Result<u64, Fails> {
+        Ok(match float {
+            Float::Constant(value) => value.to_bits(),
+            Float::Word(word) => self.word(*word),
+            Float::Element(element) => self.element(element)?,
+            Float::Last(kept) => self.last(*kept),
+        })
+    }
+
+    fn element(&mut self, element: &Element) -> Result<u64, Fails> {
+        let index = self.num(&element.index)?;
+        let size = element.bytes as usize;
+        let at = usize::try_from(index).ok().filter(|at| *at <= 65_535).ok_or(Fails)?;
+        let bytes = self.bytes(element.word).get(at * size..(at + 1) * size).ok_or(Fails)?;
+        let value = bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+        let unused = 64 - 8 * size as u32;
+        Ok(if element.signed { ((value << unused) as i64 >> unused) as u64 } else { value })
+    }
+}
+
+fn holds(order: Order, found: std::cmp::Ordering) -> bool {
+    match order {
+        Order::Eq => found.is_eq(),
+        Order::Ne => found.is_ne(),
+        Order::Lt => found.is_lt(),
+        Order::Le => found.is_le(),
+        Order::Gt => found.is_gt(),
+        Order::Ge => found.is_ge(),
+    }
+}
+
+/// Any function that hardly gives two texts the same number.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

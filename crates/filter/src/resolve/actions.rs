@@ -1,0 +1,235 @@
+//! Actions and their keys.
+
+use super::Resolver;
+use super::compare::text_of;
+use super::expression::written;
+use super::value::Value;
+use crate::compile::Emitted;
+use crate::diagnostic::{Diagnostic, Kind, Span};
+use crate::maps::KeyType;
+use crate::rule::Rule;
+use crate::syntax::{self, ActionKind, Argument, Expr, ExprKind};
+use crate::tree::{Action, EmittedField, KeyPlan, KeyValue, Num, Text};
+use std::fmt::Write;
+
+/// Most elements of a sequence.
+pub(crate) const INDEX_MAX: u32 = 65_535;
+/// Bytes that a text has in a key, unless the rule says otherwise.
+const TEXT_BYTES: u32 = 64;
+/// Bytes of a thread's name.
+pub(crate) const COMM_BYTES: u32 = 16;
+/// Bytes of a program's path that are looked at.
+pub(crate) const EXECUTABLE_BYTES: u32 = 128;
+/// Most bytes of a key or of kept fields: they are put together on the stack.
+const KEY_BYTES_MAX: u32 = 256;
+/// Most bytes of an event that is emitted.
+const EMIT_BYTES_MAX: u32 = 256;
+
+impl<'a> Resolver<'a> {
+    pub(super) fn action(&mut self, action: &syntax::Action, rule: &Rule) -> Result<Action, Diagnostic> {
+        let (span, source) = (action.span, rule.source.as_str());
+        let name = || rule.title_of(action);
+        Ok(match &action.kind {
+            ActionKind::Record => Action::Record,
+            ActionKind::Count { by } => Action::Count { name: name(), keys: self.keys(by, source, span)? },
+            ActionKind::Histogram { value, by } => {
+                let keys = self.keys(by, source, span)?;
+                let value = self.measured(value, source)?;
+                Action::Histogram { name: name(), value, keys }
+            }
+            ActionKind::Last { entries, fields } => Action::Last {
+                name: name(),
+                entries: *entries,
+                fields: self.last_fields(fields, source, span)?,
+            },
+            ActionKind::Set(flag) => Action::Set(flag.clone()),
+            ActionKind::Clear(flag) => Action::Clear(flag.clone()),
+            ActionKind::Emit { name, fields } => self.emitted(name, fields, span)?,
+            ActionKind::Snapshot => Action::Snapshot,
+            ActionKind::Speculate => Action::Speculate,
+            ActionKind::Commit => Action::Commit,
+            ActionKind::Discard => Action::Discard,
+        })
+    }
+
+    fn keys(&mut self, by: &[Expr], source: &str, span: Span) -> Result<Vec<KeyPlan>, Diagnostic> {
+        let keys = by.iter().map(|expr| self.key(expr, source)).collect::<Result<Vec<_>, _>>()?;
+        fits(&keys, span)?;
+        Ok(keys)
+    }
+
+    fn key(&mut self, expr: &Expr, source: &str) -> Result<KeyPlan, Diagnostic> {
+        let name = written(source, expr.span);
+        if let ExprKind::Call(function, arguments) = &expr.kind
+            && function == "prefix"
+        {
+            return self.prefix(name, arguments, expr.span);
+        }
+        let value = self.value(expr)?;
+        if let Some(text) = text_of(&value) {
+            return Ok(text_key(name, text, TEXT_BYTES));
+        }
+        match value {
+            Value::Num(num, shown) => {
+                Ok(KeyPlan { name, ty: shown.key_type(&num), value: KeyValue::Number(num) })
+            }
+            Value::Cond(_) => {
+                let num = value.number(expr.span)?;
+                Ok(KeyPlan { name, ty: KeyType::Bool, value: KeyValue::Number(num) })
+            }
+            Value::Float(float) if !float.is_single() => {
+                Ok(KeyPlan { name, ty: KeyType::Float, value: KeyValue::Float(float) })
+            }
+            Value::Event => Ok(KeyPlan { name, ty: KeyType::Event, value: KeyValue::Event }),
+            other => {
+                let problem = Diagnostic::mismatch(expr.span, "this cannot be a key");
+                Err(problem.label(format!("this is {}", other.what())))
+            }
+        }
+    }
+
+    /// `prefix(text, bytes)`: a key of fewer bytes, or more.
+    fn prefix(&mut self, name: String, arguments: &[Argument], span: Span) -> Result<KeyPlan, Diagnostic> {
+        let wrong = || {
+            Diagnostic::mismatch(span, "`prefix` takes a text and a number")
+                .help("for example `prefix(path, 16)`")
+        };
+        let [Argument::Expr(text), Argument::Expr(Expr { kind: ExprKind::Integer(bytes), span: at, .. })] =
+            arguments
+        else {
+            return Err(wrong());
+        };
+        let subject = text_of(&self.value(text)?).ok_or_else(wrong)?;
+        match u32::try_from(*bytes) {
+            Ok(bytes @ 1..=KEY_BYTES_MAX) => Ok(text_key(name, subject, bytes)),
+            _ => Err(Diagnostic::mismatch(*at, format!("a key has 1 to {KEY_BYTES_MAX} bytes of a text"))),
+        }
+    }
+
+    /// What a histogram is of.
+    fn measured(&mut self, expr: &Expr, source: &str) -> Result<KeyPlan, Diagnostic> {
+        let key = self.key(expr, source)?;
+        match (&key.value, &key.ty) {
+            (KeyValue::Number(_), _) => Ok(key),
+            (KeyValue::Float(_), _) => {
+                Err(Diagnostic::mismatch(expr.span, "histograms are of integers").label("this is a float"))
+            }
+            _ => Err(Diagnostic::mismatch(expr.span, "histograms are of numbers")
+                .help("for a text: `hist len(path)`")),
+        }
+    }
+
+    /// The fields that are kept.
+    fn last_fields(&mut self, fields: &[Expr], source: &str, span: Span) -> Result<Vec<KeyPlan>, Diagnostic> {
+        let mut keys = if fields.is_empty() { self.all_fields() } else { self.keys(fields, source, span)? };
+        // Those that have no room are left out when nobody asked for them.
+        while fields.is_empty() && fits(&keys, span).is_err() {
+            keys.pop();
+        }
+        fits(&keys, span)?;
+        Ok(keys)
+    }
+
+    /// All fields that can be kept, texts rather short.
+    fn all_fields(&mut self) -> Vec<KeyPlan> {
+        let key = |place: &super::Place<'a>| {
+            let name = place.field.name.to_owned();
+            let value = place.value();
+            match (text_of(&value), value) {
+                (Some(text), _) => Some(text_key(name, text, 32)),
+                (_, Value::Num(num, shown)) => {
+                    Some(KeyPlan { name, ty: shown.key_type(&num), value: KeyValue::Number(num) })
+                }
+                (_, Value::Float(float)) => {
+                    Some(KeyPlan { name, ty: KeyType::Float, value: KeyValue::Float(float) })
+                }
+                _ => None,
+            }
+        };
+        self.fields.iter().filter_map(key).collect()
+    }
+
+    fn emitted(&mut self, name: &str, fields: &[(String, Expr)], span: Span) -> Result<Action, Diagnostic> {
+        let (provider, name) = name.rsplit_once(':').unwrap_or((self.event.provider, name));
+        let version = mote_layout::describe::VERSION;
+        let mut description = format!("{version}\n{provider}:{name}\n{} :0\n\n", self.event.level as u8);
+        let mut packed: Vec<(u8, String, EmittedField, u32)> = Vec::new();
+        for (field, expr) in fields {
+            let (ty, plan, size) = self.emitted_field(expr)?;
+            if ty == "str" && packed.iter().any(|(order, ..)| *order == 2) {
+                let problem = Diagnostic::mismatch(expr.span, "an emitted event has one text");
+                return Err(problem.label("a second text"));
+            }
+            // On the stack, 8 bytes lie at multiples of 8; a text has no fixed end.
+            let order = if ty == "str" { 2 } else { u8::from(size < 8) };
+            packed.push((order, format!("{field} {ty}"), plan, size));
+        }
+        packed.sort_by_key(|(order, ..)| *order);
+        packed.iter().for_each(|(_, line, ..)| _ = writeln!(description, "{line}"));
+        let bytes: u32 = packed.iter().map(|(.., size)| size).sum();
+        let names_are_sound = mote_layout::parse::parse(description.as_bytes()).is_ok();
+        if bytes > EMIT_BYTES_MAX || !names_are_sound {
+            let message = format!("an emitted event has at most {EMIT_BYTES_MAX} bytes, and plain names");
+            return Err(Diagnostic::new(Kind::TooLarge, span, message));
+        }
+        let event = Emitted { provider: provider.to_owned(), name: name.to_owned(), description };
+        Ok(Action::Emit { event, fields: packed.into_iter().map(|(_, _, plan, _)| plan).collect(), span })
+    }
+
+    /// Its type in a description, what it is made of, how many bytes it has at most.
+    fn emitted_field(&mut self, expr: &Expr) -> Result<(String, EmittedField, u32), Diagnostic> {
+        let value = self.value(expr)?;
+        if let Some(text) = text_of(&value) {
+            let bytes = text_bytes(text, TEXT_BYTES * 2);
+            return Ok(("str".to_owned(), EmittedField::Text(text, bytes), bytes));
+        }
+        match value {
+            Value::Num(num, shown) => {
+                let ty = emitted_type(&num, matches!(shown, super::value::Shown::Hex));
+                Ok((ty, EmittedField::Number(num, 8), 8))
+            }
+            Value::Float(float) if !float.is_single() => {
+                Ok(("f64".to_owned(), EmittedField::Float(float), 8))
+            }
+            Value::Cond(_) => {
+                let num = value.number(expr.span)?;
+                Ok(("bool".to_owned(), EmittedField::Number(num, 1), 1))
+            }
+            other => {
+                let problem = Diagnostic::mismatch(expr.span, "this cannot be emitted");
+                Err(problem.label(format!("this is {}", other.what())))
+            }
+        }
+    }
+}
+
+fn emitted_type(num: &Num, hex: bool) -> String {
+    match (num.is_signed(), hex) {
+        (_, true) => "x64",
+        (true, _) => "i64",
+        (false, _) => "u64",
+    }
+    .to_owned()
+}
+
+fn text_bytes(text: Text, most: u32) -> u32 {
+    match text {
+        Text::Field(_) => most,
+        Text::Comm => most.min(COMM_BYTES),
+        Text::Executable => most.min(EXECUTABLE_BYTES),
+    }
+}
+
+fn text_key(name: String, text: Text, bytes: u32) -> KeyPlan {
+    let bytes = text_bytes(text, bytes);
+    KeyPlan { name, ty: KeyType::Text(bytes), value: KeyValue::Text(text, bytes) }
+}
+
+fn fits(keys: &[KeyPlan], span: Span) -> Result<(), Diagnostic> {
+    let bytes: u32 = keys.iter().map(|key| key.ty.bytes()).sum();
+    if bytes <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("the keys have {bytes} bytes; {KEY_BYTES_MAX} are the most");
+    Err(Diagnostic::new(Kind::TooLarge, span, message).help("give texts fewer bytes: `prefix(path, 16)`"))
+}

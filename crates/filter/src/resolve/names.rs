@@ -1,0 +1,120 @@
+//! Fields, contexts, what was kept of the last event.
+
+use super::value::{Array, Shown, Value};
+use super::{Place, Resolver};
+use crate::diagnostic::{Diagnostic, Kind, Span};
+use crate::tree::{Context, Float, Kept, Num, NumKind, Text};
+use mote_layout::parse::FieldType;
+use mote_layout::types::Scalar;
+
+/// Names of contexts, those of LTTng included (which may have `ctx.` before them).
+const CONTEXTS: [&str; 14] = [
+    "tid", "pid", "comm", "cpu", "exe", "delta", "elapsed", "event", "vtid", "vpid", "procname", "cpu_id",
+    "last.", "flag.",
+];
+
+impl<'a> Resolver<'a> {
+    pub(super) fn place(&self, name: &str) -> Option<Place<'a>> {
+        self.fields.iter().find(|place| place.field.name == name).copied()
+    }
+
+    /// A field, `true`, `false`, or else maybe a label.
+    pub(super) fn name(&self, name: &str) -> Value<'a> {
+        match (self.place(name), name) {
+            (Some(place), _) => place.value(),
+            (None, "true") => Value::Num(Num::constant(1), Shown::Bool),
+            (None, "false") => Value::Num(Num::constant(0), Shown::Bool),
+            (None, _) => Value::Label(name.to_owned()),
+        }
+    }
+
+    /// What to say of a name that nobody knows.
+    pub(super) fn unknown(&self, name: &str, span: Span) -> Diagnostic {
+        let names: Vec<&str> = self.fields.iter().map(|place| place.field.name).collect();
+        let event = format!("{}:{}", self.event.provider, self.event.name);
+        let problem =
+            Diagnostic::new(Kind::UnknownField, span, format!("event {event} has no field `{name}`"));
+        if names.is_empty() { problem.help("it has no fields") } else { problem.near(name, &names) }
+    }
+
+    /// `$name`
+    pub(super) fn context(&mut self, written: &str, span: Span) -> Result<Value<'a>, Diagnostic> {
+        let name = written.strip_prefix("ctx.").unwrap_or(written);
+        if let Some(field) = name.strip_prefix("last.") {
+            return self.last(field, span);
+        }
+        if let Some(flag) = name.strip_prefix("flag.") {
+            // Other processes write there: it may be any number.
+            return Ok(Value::Num(Num::integer(NumKind::Flag(flag.to_owned()), 64, false), Shown::Bool));
+        }
+        let number = |context, bits, signed, shown| {
+            Ok(Value::Num(Num::integer(NumKind::Context(context), bits, signed), shown))
+        };
+        match name {
+            "tid" | "vtid" => number(Context::Tid, 32, false, Shown::Plain),
+            "pid" | "vpid" => number(Context::Pid, 32, false, Shown::Plain),
+            "cpu" | "cpu_id" => number(Context::Cpu, 16, false, Shown::Plain),
+            "elapsed" => number(Context::Elapsed, 64, false, Shown::Nanos),
+            "delta" => {
+                self.keep(Kept::Time, span)?;
+                number(Context::Delta, 64, false, Shown::Nanos)
+            }
+            "comm" | "procname" => Ok(Value::Text(Text::Comm)),
+            "exe" => Ok(Value::Text(Text::Executable)),
+            "event" => Ok(Value::Event),
+            _ => {
+                let problem =
+                    Diagnostic::new(Kind::UnknownField, span, format!("there is no context `${written}`"));
+                Err(problem.near(name, &CONTEXTS))
+            }
+        }
+    }
+
+    /// `$last.field`
+    fn last(&mut self, name: &str, span: Span) -> Result<Value<'a>, Diagnostic> {
+        let Some(place) = self.place(name) else { return Err(self.unknown(name, span)) };
+        match place.value() {
+            Value::Num(num, shown) => {
+                let kept = self.keep(Kept::Word(place.word), span)?;
+                Ok(Value::Num(Num { kind: NumKind::Last(kept), ..num }, shown))
+            }
+            Value::Float(_) => Ok(Value::Float(Float::Last(self.keep(Kept::Word(place.word), span)?))),
+            Value::Text(_) => Ok(Value::LastText(self.keep(Kept::TextHash(place.word), span)?)),
+            other => {
+                let problem = Diagnostic::mismatch(span, format!("of `{name}` nothing is kept"));
+                Err(problem.label(format!("this is {}", other.what())).help("numbers and texts are kept"))
+            }
+        }
+    }
+}
+
+impl<'a> Place<'a> {
+    /// The whole field.
+    pub(super) fn value(&self) -> Value<'a> {
+        let word = self.word;
+        match self.field.ty {
+            FieldType::Scalar(scalar) => scalar_value(scalar, word),
+            FieldType::Enumeration(scalar, labels) => match scalar_value(scalar, word) {
+                Value::Num(num, _) => Value::Num(num, Shown::Labels(labels)),
+                other => other,
+            },
+            FieldType::Str => Value::Text(Text::Field(word)),
+            FieldType::Bytes => Value::Array(Array { word, count: None, scalar: Scalar::unsigned(8) }),
+            FieldType::Sequence(scalar) => Value::Array(Array { word, count: None, scalar }),
+            FieldType::Array(scalar, count) => {
+                Value::Array(Array { word, count: Some(count as u32), scalar })
+            }
+        }
+    }
+}
+
+fn scalar_value<'a>(scalar: Scalar, word: u16) -> Value<'a> {
+    match scalar {
+        Scalar::Integer(integer) => {
+            let shown = if integer.hex { Shown::Hex } else { Shown::Plain };
+            Value::Num(Num::integer(NumKind::Word(word), integer.bits.into(), integer.signed), shown)
+        }
+        Scalar::Bool => Value::Num(Num::new(NumKind::Word(word), 0, 1), Shown::Bool),
+        Scalar::F32 | Scalar::F64 => Value::Float(Float::Word(word)),
+    }
+}

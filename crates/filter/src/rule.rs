@@ -1,0 +1,232 @@
+//! Rules: which events, on what condition, what to do.
+
+use crate::diagnostic::{Diagnostic, Span};
+use crate::parse::{self, Parser};
+use crate::syntax::{Action, ActionKind, Expr};
+use mote_pattern::Pattern;
+
+/// A rule, parsed and not yet fitted to an event.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// As it was written: what spans refer to.
+    pub(crate) source: String,
+    pattern: Pattern,
+    pattern_text: String,
+    /// What it is called among results.
+    title: String,
+    pub(crate) condition: Option<Expr>,
+    pub(crate) actions: Vec<Action>,
+}
+
+impl Rule {
+    /// The rule `PATTERN [if EXPR] do ACTION {, ACTION}`, as of `--on`. Without `do`, it records.
+    ///
+    /// # Errors
+    /// What is wrong with it, of [`crate::Kind::Syntax`].
+    pub fn parse(text: &str) -> Result<Rule, Diagnostic> {
+        Rule::parse_whole(text).map_err(|problem| problem.of(text))
+    }
+
+    fn parse_whole(text: &str) -> Result<Rule, Diagnostic> {
+        let start = text.len() - text.trim_start().len();
+        let rest = &text[start..];
+        let end = start + rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let pattern = &text[start..end];
+        if pattern.is_empty() || matches!(pattern, "if" | "do") {
+            let problem = Diagnostic::syntax(Span::new(start, end), "expected a pattern of events");
+            return Err(problem.help("a rule looks like `net:* if len > 1500 do count by proto`"));
+        }
+        let mut parser = Parser::new(text, end)?;
+        let condition = if parser.eat_word("if").is_some() { Some(parser.expression()?) } else { None };
+        let actions = match parser.eat_word("do") {
+            Some(_) => parser.actions()?,
+            None => vec![record(Span::new(start, end))],
+        };
+        parser.end()?;
+        Ok(Rule::new(text, pattern, condition, actions))
+    }
+
+    /// Records all events that the pattern names: `-e PATTERN`.
+    pub fn record(pattern: &str) -> Rule {
+        Rule::new(pattern, pattern, None, vec![record(Span::new(0, pattern.len()))])
+    }
+
+    /// Records those of them for which the expression holds: `-e PATTERN --filter EXPRESSION`.
+    ///
+    /// # Errors
+    /// What is wrong with the expression.
+    pub fn filter(pattern: &str, expression: &str) -> Result<Rule, Diagnostic> {
+        let condition = parse::expression(expression).map_err(|problem| problem.of(expression))?;
+        let actions = vec![record(condition.span)];
+        Ok(Rule::new(expression, pattern, Some(condition), actions))
+    }
+
+    /// Counts: `--count '[by K, ..] [if EXPR]'`, the word `by` being optional.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn count(pattern: &str, text: &str) -> Result<Rule, Diagnostic> {
+        Rule::shorthand(pattern, text, |parser| {
+            let no_keys = matches!(&parser.peek().kind, crate::lex::Kind::End)
+                || matches!(&parser.peek().kind, crate::lex::Kind::Name(word) if word == "if" || word == "by");
+            let by = if no_keys { parser.keys()? } else { parser.expressions()? };
+            Ok(ActionKind::Count { by })
+        })
+        .map(|rule| {
+            let starts = |word: &str| text.split_whitespace().next().is_none_or(|first| first == word);
+            rule.titled(if starts("by") || starts("if") { "count" } else { "count by" })
+        })
+    }
+
+    /// Makes a histogram: `--hist 'VALUE [by K, ..] [if EXPR]'`.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn histogram(pattern: &str, text: &str) -> Result<Rule, Diagnostic> {
+        Rule::shorthand(pattern, text, Parser::histogram).map(|rule| rule.titled("hist"))
+    }
+
+    fn shorthand(
+        pattern: &str,
+        text: &str,
+        action: impl FnOnce(&mut Parser) -> Result<ActionKind, Diagnostic>,
+    ) -> Result<Rule, Diagnostic> {
+        let parse = || {
+            let mut parser = Parser::new(text, 0)?;
+            let kind = action(&mut parser)?;
+            let condition = if parser.eat_word("if").is_some() { Some(parser.expression()?) } else { None };
+            parser.end()?;
+            Ok((kind, condition))
+        };
+        let (kind, condition) = parse().map_err(|problem: Diagnostic| problem.of(text))?;
+        let action = Action { kind, span: Span::new(0, text.len()) };
+        Ok(Rule::new(text, pattern, condition, vec![action]))
+    }
+
+    fn new(source: &str, pattern: &str, condition: Option<Expr>, actions: Vec<Action>) -> Rule {
+        Rule {
+            source: source.to_owned(),
+            title: words(source),
+            pattern: Pattern::new(pattern),
+            pattern_text: pattern.to_owned(),
+            condition,
+            actions,
+        }
+    }
+
+    /// With a title that says what its shorthand leaves out.
+    fn titled(mut self, action: &str) -> Rule {
+        self.title = format!("{action} {}", words(&self.source)).trim_end().to_owned();
+        if self.pattern_text != "*" {
+            self.title = format!("{} of {}", self.title, self.pattern_text);
+        }
+        self
+    }
+
+    /// What the map of an action is called.
+    pub(crate) fn title_of(&self, action: &Action) -> String {
+        if self.actions.len() == 1 {
+            return self.title.clone();
+        }
+        let written = self.source.get(action.span.start..action.span.end).unwrap_or_default();
+        format!("{}: {}", self.title, words(written))
+    }
+
+    /// Whether it does what the other does: then one of them is enough.
+    pub(crate) fn is_same(&self, other: &Rule) -> bool {
+        self.title == other.title && self.pattern_text == other.pattern_text && self.actions == other.actions
+    }
+
+    /// Whether it is about the event `name` of `provider`.
+    pub fn matches(&self, provider: &str, name: &str) -> bool {
+        self.pattern.matches(provider, name)
+    }
+
+    /// The pattern as it was written.
+    pub fn pattern(&self) -> &str {
+        &self.pattern_text
+    }
+
+    /// The rule, or for shorthands its part behind the flag, as it was written.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether it records events, on whatever condition.
+    pub fn records(&self) -> bool {
+        self.has(|kind| matches!(kind, ActionKind::Record))
+    }
+
+    /// Whether it speculates: then the records of all events may have to be kept aside.
+    pub fn speculates(&self) -> bool {
+        self.has(|kind| matches!(kind, ActionKind::Speculate))
+    }
+
+    /// Whether it asks for snapshots, for which the session must be a flight recorder.
+    pub fn snapshots(&self) -> bool {
+        self.has(|kind| matches!(kind, ActionKind::Snapshot))
+    }
+
+    fn has(&self, is: impl Fn(&ActionKind) -> bool) -> bool {
+        self.actions.iter().any(|action| is(&action.kind))
+    }
+}
+
+/// With one blank between words.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn record(span: Span) -> Action {
+    Action { kind: ActionKind::Record, span }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read() {
+        let rule = Rule::parse("net:* if len > 1500 do count by proto, $tid, set big; record").unwrap();
+        assert!(rule.matches("net", "packet_in") && rule.records() && !rule.speculates());
+        assert_eq!(rule.actions.len(), 3);
+        assert!(matches!(&rule.actions[0].kind, ActionKind::Count { by } if by.len() == 2));
+        let rule = Rule::parse("http:begin do speculate").unwrap();
+        assert!(rule.condition.is_none() && rule.speculates() && !rule.records());
+        let rule = Rule::parse("x do emit slow(url = path, ns = $delta), last 5, hist len by proto").unwrap();
+        assert_eq!(rule.actions.len(), 3);
+        assert!(Rule::parse("net:*").unwrap().records());
+    }
+
+    #[test]
+    fn shorthands_are_read() {
+        for (text, title) in [
+            ("", "count"),
+            ("by proto", "count by proto"),
+            ("proto,  $tid", "count by proto, $tid"),
+            ("by proto if len > 4k", "count by proto if len > 4k"),
+            ("if len > 4k", "count if len > 4k"),
+        ] {
+            assert_eq!(Rule::count("*", text).unwrap().title, title);
+        }
+        assert_eq!(Rule::histogram("net:*", "len").unwrap().title, "hist len of net:*");
+        assert!(Rule::histogram("*", "len by proto if len > 3").is_ok());
+        assert!(Rule::histogram("*", "by proto").is_err());
+    }
+
+    #[test]
+    fn bad_rules_say_what_is_wrong() {
+        for (text, message) in [
+            ("", "expected a pattern of events"),
+            ("if len > 3 do count", "expected a pattern of events"),
+            ("net:* do", "expected an action, found the end"),
+            ("net:* do cuont", "there is no action `cuont`"),
+            ("net:* if do count", "expected an operator, or the end, found `count`"),
+            ("net:* do last 0", "expected how many, from 1 to 1048576"),
+            ("net:* do emit e(a = 1, a = 2)", "field `a` is there twice"),
+            ("net:* do set 5", "expected the name of a flag, found a number"),
+        ] {
+            assert_eq!(Rule::parse(text).unwrap_err().message(), message, "{text}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A rule as it is written: names are names yet, whatever the event.
+
+use crate::diagnostic::Span;
+use crate::text_pattern::TextPattern;
+
+/// An expression and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Expr {
+    pub(crate) kind: ExprKind,
+    pub(crate) span: Span,
+    height: u32,
+}
+
+impl Expr {
+    pub(crate) fn new(kind: ExprKind, span: Span) -> Expr {
+        let highest = |list: &[Expr]| list.iter().map(Expr::height).max().unwrap_or(0);
+        let below = match &kind {
+            ExprKind::Integer(_)
+            | ExprKind::Float(_)
+            | ExprKind::Text(_)
+            | ExprKind::Name(_)
+            | ExprKind::Context(_) => 0,
+            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => a.height.max(b.height),
+            ExprKind::Call(_, arguments) => arguments.iter().map(Argument::height).max().unwrap_or(0),
+            ExprKind::Unary(_, inner) => inner.height,
+            ExprKind::And(list) | ExprKind::Or(list) => highest(list),
+            ExprKind::In(left, members) => {
+                left.height.max(members.iter().map(Member::height).max().unwrap_or(0))
+            }
+        };
+        Expr { kind, span, height: below + 1 }
+    }
+
+    /// Levels of the tree.
+    pub(crate) fn height(&self) -> u32 {
+        self.height
+    }
+}
+
+/// What an expression is. `&&`, `||` and lists have any number of operands; the tree is at most
+/// [`crate::parse::DEPTH_MAX`] high.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ExprKind {
+    Integer(u64),
+    Float(f64),
+    Text(TextPattern),
+    /// A field, or a label; nested names have dots.
+    Name(String),
+    /// `$NAME`
+    Context(String),
+    /// `a[i]`
+    Index(Box<Expr>, Box<Expr>),
+    /// `name(..)`
+    Call(String, Vec<Argument>),
+    Unary(UnaryOp, Box<Expr>),
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+    /// `a in (..)`
+    In(Box<Expr>, Vec<Member>),
+}
+
+/// One of a list behind `in`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Member {
+    One(Expr),
+    /// `1..5`, both included.
+    Range(Expr, Expr),
+}
+
+impl Member {
+    fn height(&self) -> u32 {
+        match self {
+            Member::One(one) => one.height,
+            Member::Range(first, last) => first.height.max(last.height),
+        }
+    }
+}
+
+/// What a function is given.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Argument {
+    Expr(Expr),
+    /// `1%`
+    Percent(f64, Span),
+    /// `100/s`: how many in how many ns.
+    Rate(u64, u64, Span),
+}
+
+impl Argument {
+    fn height(&self) -> u32 {
+        if let Argument::Expr(expr) = self { expr.height } else { 0 }
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Argument::Expr(expr) => expr.span,
+            Argument::Percent(_, span) | Argument::Rate(_, _, span) => *span,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnaryOp {
+    Plus,
+    Minus,
+    Not,
+    BitNot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum BinaryOp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    BitOr,
+    BitXor,
+    BitAnd,
+    Shl,
+    Shr,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+}
+
+impl BinaryOp {
+    /// As it is written.
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            BinaryOp::Eq => "==",
+            BinaryOp::Ne => "!=",
+            BinaryOp::Lt => "<",
+            BinaryOp::Le => "<=",
+            BinaryOp::Gt => ">",
+            BinaryOp::Ge => ">=",
+            BinaryOp::BitOr => "|",
+            BinaryOp::BitXor => "^",
+            BinaryOp::BitAnd => "&",
+            BinaryOp::Shl => "<<",
+            BinaryOp::Shr => ">>",
+            BinaryOp::Add => "+",
+            BinaryOp::Sub => "-",
+            BinaryOp::Mul => "*",
+            BinaryOp::Div => "/",
+            BinaryOp::Mod => "%",
+        }
+    }
+}
+
+/// An action and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Action {
+    pub(crate) kind: ActionKind,
+    pub(crate) span: Span,
+}
+
+/// What is done with an event.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ActionKind {
+    Record,
+    Count { by: Vec<Expr> },
+    Histogram { value: Expr, by: Vec<Expr> },
+    Last { entries: u32, fields: Vec<Expr> },
+    Set(String),
+    Clear(String),
+    Emit { name: String, fields: Vec<(String, Expr)> },
+    Snapshot,
+    Speculate,
+    Commit,
+    Discard,
+}

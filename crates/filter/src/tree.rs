@@ -1,0 +1,307 @@
+//! Typed trees: what rules mean for one event.
+//!
+//! # Meaning
+//! A condition holds, does not hold, or **fails**: an element that is not there, a division by zero, a shift by more than 63. A
+//! condition that fails does not hold as a whole, whatever else is in it (LTTng: "EXPR is false"). Operands of `&&` and `||` are
+//! worked out from left to right, as far as needed.
+//!
+//! Numbers are 64-bit patterns, together with the range in which their value lies: signed, unless that range goes above `i64::MAX`.
+//! Arithmetic wraps. Comparisons are of values: a negative number is less than any unsigned one.
+
+use crate::diagnostic::Diagnostic;
+use crate::maps::KeyType;
+use crate::syntax::BinaryOp;
+use crate::text_pattern::TextPattern;
+
+pub(crate) mod float;
+pub(crate) mod number;
+pub(crate) mod set;
+mod show;
+
+pub(crate) use float::FloatSet;
+pub(crate) use set::Set;
+
+/// All that a program does at one event.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// `provider:name`
+    pub(crate) event: String,
+    /// Names of the context's words, for people.
+    pub(crate) words: Vec<String>,
+    pub(crate) rules: Vec<RulePlan>,
+    pub(crate) warnings: Vec<Diagnostic>,
+    /// Whether records may have to be kept aside: some rule of the session speculates.
+    pub(crate) aside: bool,
+    /// What is kept for each thread.
+    pub(crate) thread: Vec<Kept>,
+    /// How many counters the program keeps.
+    pub(crate) counters: u16,
+}
+
+/// What one rule does at it.
+#[derive(Clone, Debug)]
+pub(crate) struct RulePlan {
+    pub(crate) source: String,
+    pub(crate) condition: Cond,
+    pub(crate) actions: Vec<Action>,
+}
+
+/// Something that is kept from a thread's last event to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// When it was.
+    Time,
+    /// A word of the context.
+    Word(u16),
+    /// The hash of a text.
+    TextHash(u16),
+}
+
+/// An action.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    Record,
+    Count { name: String, keys: Vec<KeyPlan> },
+    Histogram { name: String, value: KeyPlan, keys: Vec<KeyPlan> },
+    Last { name: String, entries: u32, fields: Vec<KeyPlan> },
+    Set(String),
+    Clear(String),
+    Emit { event: crate::Emitted, fields: Vec<EmittedField>, span: crate::Span },
+    Snapshot,
+    Speculate,
+    Commit,
+    Discard,
+}
+
+/// A part of a key.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyPlan {
+    pub(crate) name: String,
+    pub(crate) ty: KeyType,
+    pub(crate) value: KeyValue,
+}
+
+/// What a part of a key is made of.
+#[derive(Clone, Debug)]
+pub(crate) enum KeyValue {
+    Number(Num),
+    Float(Float),
+    /// So many bytes of a text.
+    Text(Text, u32),
+    /// The event itself.
+    Event,
+}
+
+/// A field of an event that is emitted.
+#[derive(Clone, Debug)]
+pub(crate) enum EmittedField {
+    /// So many bytes of a number.
+    Number(Num, u32),
+    Float(Float),
+    /// A text, cut to so many bytes; it is the last field.
+    Text(Text, u32),
+}
+
+/// A number, and the range in which its value lies.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Num {
+    pub(crate) kind: NumKind,
+    pub(crate) min: i128,
+    pub(crate) max: i128,
+}
+
+/// Where a number comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum NumKind {
+    Constant(i128),
+    /// A word of the context.
+    Word(u16),
+    /// An element of an array or a sequence; fails when there is none.
+    Element(Box<Element>),
+    /// Elements of what begins in this word, each of so many bytes.
+    Length(u16, u32),
+    Context(Context),
+    Flag(String),
+    /// Something kept of the thread's last event, 0 at its first.
+    Last(u16),
+    Neg(Box<Num>),
+    BitNot(Box<Num>),
+    Binary(BinaryOp, Box<Num>, Box<Num>),
+    /// 1 or 0.
+    Truth(Box<Cond>),
+}
+
+/// An element of an array or a sequence.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Element {
+    /// The word in which it begins.
+    pub(crate) word: u16,
+    /// How many there are; `None`: the next word says where it ends.
+    pub(crate) count: Option<u32>,
+    /// Bytes of an element.
+    pub(crate) bytes: u32,
+    pub(crate) signed: bool,
+    pub(crate) index: Num,
+}
+
+/// What is known of the thread that the event is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Context {
+    Tid,
+    Pid,
+    Cpu,
+    /// ns since the thread's last event of this kind; `u64::MAX` at its first.
+    Delta,
+    /// ns since this thread began to speculate; `u64::MAX` when it does not.
+    Elapsed,
+}
+
+/// A float.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Float {
+    Constant(f64),
+    /// A word of the context: a double's bits.
+    Word(u16),
+    /// An element, of 4 or 8 bytes.
+    Element(Box<Element>),
+    /// Kept of the thread's last event.
+    Last(u16),
+}
+
+impl Float {
+    /// Whether it is a single.
+    pub(crate) fn is_single(&self) -> bool {
+        matches!(self, Float::Element(element) if element.bytes == 4)
+    }
+}
+
+/// A text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Text {
+    /// Begins in this word, ends in the next.
+    Field(u16),
+    /// The thread's name.
+    Comm,
+    /// The program's path.
+    Executable,
+}
+
+/// How two are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl Order {
+    /// The operator, if it compares.
+    pub(crate) fn of(op: BinaryOp) -> Option<Order> {
+        Some(match op {
+            BinaryOp::Eq => Order::Eq,
+            BinaryOp::Ne => Order::Ne,
+            BinaryOp::Lt => Order::Lt,
+            BinaryOp::Le => Order::Le,
+            BinaryOp::Gt => Order::Gt,
+            BinaryOp::Ge => Order::Ge,
+            _ => return None,
+        })
+    }
+
+    /// With the sides changed.
+    pub(crate) fn mirrored(self) -> Order {
+        match self {
+            Order::Lt => Order::Gt,
+            Order::Le => Order::Ge,
+            Order::Gt => Order::Lt,
+            Order::Ge => Order::Le,
+            same => same,
+        }
+    }
+
+    /// What holds when this does not; not for floats, which may be no numbers.
+    pub(crate) fn opposite(self) -> Order {
+        match self {
+            Order::Eq => Order::Ne,
+            Order::Ne => Order::Eq,
+            Order::Lt => Order::Ge,
+            Order::Ge => Order::Lt,
+            Order::Gt => Order::Le,
+            Order::Le => Order::Gt,
+        }
+    }
+
+    /// As it is written.
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Order::Eq => "==",
+            Order::Ne => "!=",
+            Order::Lt => "<",
+            Order::Le => "<=",
+            Order::Gt => ">",
+            Order::Ge => ">=",
+        }
+    }
+}
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Cond {
+    Constant(bool),
+    And(Vec<Cond>),
+    Or(Vec<Cond>),
+    Not(Box<Cond>),
+    /// A number is in a set.
+    Member(Num, Set),
+    Compare(Order, Num, Num),
+    FloatMember(Float, FloatSet),
+    FloatCompare(Order, Float, Float),
+    /// A text fits one of these.
+    Text(Text, Vec<TextPattern>),
+    /// A text comes before or after these bytes.
+    TextOrder(Order, Text, Vec<u8>),
+    TextCompare(Order, u16, u16),
+    /// The text that begins in this word has the hash that was kept.
+    TextKept(u16, u16),
+    /// This is not the thread's first event of this kind.
+    HasLast,
+    /// The first of every so many; with its counter.
+    Every(u64, u16),
+    /// One of the first so many.
+    First(u64, u16),
+    /// One of the first so many in each span of so many ns.
+    Limit(u32, u64, u16),
+    /// With a probability of so many in 2^32.
+    Sample(u64),
+}
+
+impl RulePlan {
+    /// Whether it may do anything at all.
+    pub(crate) fn does_something(&self) -> bool {
+        self.condition != Cond::Constant(false) && !self.actions.is_empty()
+    }
+}
+
+impl Plan {
+    /// Whether every event is recorded and nothing else is done.
+    pub(crate) fn always_records(&self) -> bool {
+        let only_records =
+            |rule: &RulePlan| rule.actions.iter().all(|action| matches!(action, Action::Record));
+        let always = |rule: &RulePlan| !rule.actions.is_empty() && rule.condition == Cond::Constant(true);
+        !self.aside
+            && self.thread.is_empty()
+            && self.rules.iter().all(only_records)
+            && self.rules.iter().any(always)
+    }
+
+    /// Whether it may record the event at all.
+    pub(crate) fn records(&self) -> bool {
+        self.rules.iter().any(|rule| {
+            rule.condition != Cond::Constant(false)
+                && rule.actions.iter().any(|action| matches!(action, Action::Record))
+        })
+    }
+}

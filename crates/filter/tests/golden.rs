@@ -1,0 +1,62 @@
+//! Rules, stage by stage: one file of `tests/golden` is one case. It begins with the event's fields and the rules; what comes out follows.
+//! `BLESS=1` writes what comes out into the files.
+
+use mote_bpf::disassemble::Listing;
+use mote_filter::{Decision, Maps, Missing, Rule, Session, compile, explain};
+use mote_layout::parse::parse;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Splits a file's input from what came out of it.
+const OUTPUT: &str = "\n== typed\n";
+
+fn output(input: &str) -> String {
+    let (fields, rules) = input.split_once("\n== rules\n").expect("a file has fields and rules");
+    let text = format!("mote1\nnet:packet_in\n6 src/main.rs:1\n\n{fields}\n");
+    let event = parse(text.as_bytes()).expect("the fields are well formed");
+    let rules: Result<Vec<Rule>, _> = rules.lines().map(Rule::parse).collect();
+    let mut maps = Maps::new();
+    let mut session = Session { missing: Missing::Never, declare: &mut |_| Ok(500) };
+    let mut out = String::new();
+    let done = rules.and_then(|rules| {
+        let (typed, optimised) = explain(&rules, &event, Missing::Never)?;
+        let _ = write!(out, "{typed}\n== optimised\n{optimised}");
+        compile(&rules, &event, &mut session, &mut maps)
+    });
+    match done {
+        Ok(Decision::Run(compiled)) => {
+            compiled.warnings.iter().for_each(|warning| _ = write!(out, "\n{}\n", warning.render_warning()));
+            let _ = write!(out, "\n== bpf\n{}", Listing { insns: &compiled.insns, environment: None });
+        }
+        Ok(other) => _ = write!(out, "\n== {other:?}\n"),
+        Err(problem) => _ = write!(out, "{}\n", problem.render()),
+    }
+    for (at, map) in maps.entries().iter().enumerate() {
+        let shape = map.shape;
+        let _ = writeln!(
+            out,
+            "map {at}: {:?} {} -> {} bytes, {}",
+            shape.kind, shape.key_bytes, shape.value_bytes, map.name
+        );
+    }
+    out
+}
+
+#[test]
+fn golden_files() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() > 15);
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let input = text.split(OUTPUT).next().unwrap_or_default().trim_end();
+        let found = format!("{input}{OUTPUT}{}\n", output(input).trim_end());
+        if bless {
+            std::fs::write(&file, found).unwrap();
+        } else {
+            assert_eq!(text, found, "{}", file.display());
+        }
+    }
+}
