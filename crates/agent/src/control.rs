@@ -1,7 +1,8 @@
 //! The thread that listens to the session.
 //!
 //! It has all signals blocked, a descriptor table of its own with nothing in it but the session's socket,
-//! and does nothing until the session speaks or dies, but look once a second whether it is the only one left. So a program may close every descriptor that it did not open,
+//! and does nothing until the session speaks or dies, but look once a second whether it is the only one left, and
+//! free filters. So a program may close every descriptor that it did not open,
 //! and the thread holds none of the program's open.
 
 use crate::hold::INTERNAL;
@@ -19,6 +20,8 @@ use mote_wire::Message;
 const STACK_BYTES: [usize; 3] = [256 << 10, 2 << 20, 32 << 20];
 /// How often the thread looks whether it is the last one, in milliseconds.
 const LOOK_MS: i32 = 1000;
+/// How soon after a change it looks whether the filters that were replaced can be freed, in milliseconds.
+const TIDY_MS: i32 = 1;
 
 /// What the thread has to say about its socket: nothing yet, taken, or not to be had.
 static TAKEN: AtomicU32 = AtomicU32::new(0);
@@ -81,17 +84,28 @@ extern "C" fn run(socket: *mut c_void) -> *mut c_void {
     TAKEN.store(if own_table { TAKEN_OVER } else { SHARED }, Ordering::Release);
     process::futex_wake(&TAKEN, 1);
     let mut buffer = [0; 512];
+    let mut patience = LOOK_MS;
     loop {
-        match socket::wait_readable(socket.raw(), LOOK_MS) {
+        match socket::wait_readable(socket.raw(), patience) {
             Ok(false) if leaving::is_last() => return core::ptr::null_mut(),
-            Ok(false) | Err(Errno(libc::EINTR)) => continue,
+            Ok(false) => {
+                // A thread that stays in a filter for long must not keep us busy.
+                patience = if session::tidy() { (2 * patience).min(LOOK_MS) } else { LOOK_MS };
+                continue;
+            }
+            Err(Errno(libc::EINTR)) => continue,
             Ok(true) | Err(_) => {}
         }
         match socket::receive(socket.raw(), &mut buffer, Wait::No) {
             Ok(received) if received.len > 0 => {
                 let bytes = buffer.get(..received.len).unwrap_or(&[]);
-                if Message::decode(bytes) == Ok(Message::Stop) {
-                    break;
+                match Message::decode(bytes) {
+                    Ok(Message::Stop) => break,
+                    Ok(Message::Filters { generation }) => {
+                        session::install(&socket, generation, &received.fds);
+                        patience = TIDY_MS;
+                    }
+                    _ => {}
                 }
             }
             Err(Errno(libc::EINTR | libc::EAGAIN)) => {}

@@ -5,7 +5,7 @@
 //! a thread of its own. No preload is needed: `pthread_atfork` is the C library's own hook.
 
 use crate::link::Link;
-use crate::{control, hold, leaving, session};
+use crate::{control, hold, leaving, session, speculation};
 use core::sync::atomic::{AtomicBool, Ordering};
 use mote_wire::How;
 
@@ -32,8 +32,12 @@ unsafe extern "C" fn parent() {
 }
 
 unsafe extern "C" fn child() {
+    // SAFETY: this is the child, which has one thread, and it is in no filter: nobody has read since fork.
+    unsafe { mote_rcu::library::after_fork() };
     mote_text::fork_done();
     hold::fork_done();
+    session::note_process();
+    speculation::forget();
     session::introduce_thread();
     leaving::watch();
     if let Some(place) = session::place()

@@ -4,14 +4,19 @@
 //! thread, no mapping. With one it says hello, maps the session's channel, tells which events the
 //! process carries, and arms those that the session wants. One thread then waits for the session's word, with
 //! all signals blocked and a descriptor table of its own, so that the process may close what it
-//! likes. When the session ends or dies, that thread disarms everything.
+//! likes. When the session ends or dies, that thread disarms everything. It also takes
+//! in filters: eBPF programs that decide about each occurrence of an event.
 //!
 //! | module | job |
 //! |---|---|
 //! | `event` | the state of one event, which sites and probes share with the agent |
 //! | `environment` | where the session is |
 //! | `registry` | the sites and events that this copy of the library knows |
-//! | `session` | the handshake, and switching events on and off |
+//! | `session` | the handshake, and what the session says after it |
+//! | `switch` | switching events on and off, with or without filters |
+//! | `filters`, `table`, `maps` | from the session's bundle to filters that run, and their end |
+//! | `filter` | a filter as a probe meets it |
+//! | `helpers`, `speculation`, `shared` | what filters can do |
 //! | `link` | the socket to the session |
 //! | `control` | the thread that listens |
 //! | `fork` | what happens around fork |
@@ -25,16 +30,26 @@
 mod control;
 mod environment;
 mod event;
+mod filter;
+mod filters;
 mod fork;
+mod growing;
+mod helpers;
 mod hold;
 mod keep;
 mod leaving;
 mod link;
+mod maps;
 mod registry;
 mod session;
+mod shared;
+mod speculation;
+mod switch;
+mod table;
 
-pub use event::Event;
+pub use event::{Event, FAULTED};
 pub use registry::DynamicEvent;
+pub use speculation::write_aside;
 
 use core::ffi::{c_char, c_int};
 use mote_layout::site::SiteRecord;
@@ -79,6 +94,15 @@ pub fn remove_object(first: *const SiteRecord) {
 pub fn announce(event: &'static DynamicEvent) {
     registry::add_dynamic(event);
     session::announce_dynamic(event);
+}
+
+/// Bytes of a text before its NUL; `None` when it cannot be read up to there. For events that have a filter.
+///
+/// # Signal safety
+/// Callable from a handler.
+pub fn text_len(text: *const u8) -> Option<usize> {
+    // SAFETY: it reads one byte after the other, and answers `None` at one that cannot be read.
+    unsafe { mote_vm::text_len(text) }.ok()
 }
 
 /// True when this process is part of a session.

@@ -1,22 +1,23 @@
-//! The handshake, and switching events on and off.
+//! The handshake, and what the session says after it.
 //!
 //! # Who may do what
 //! `PLACE` and `CHANNEL` are set once, before `main`, and never change. Everything that announces or switches holds
 //! the control path (`hold`); probes never do.
 
 use crate::environment::Place;
-use crate::event::Event;
+use crate::filters::Filters;
+use crate::hold::Control;
 use crate::link::Link;
 use crate::registry::{self, DynamicEvent, Range, Site};
-use crate::{control, fork, hold, keep, leaving};
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use crate::{control, fork, hold, keep, leaving, switch};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use mote_layout::site::SiteRecord;
 use mote_ring::Writer;
 use mote_ring::writer::MapError;
+use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
-use mote_sys::{Errno, Result};
-use mote_text::{Code, Edit};
-use mote_wire::{How, ID_ON, MESSAGE_MAX, Message, Ready};
+use mote_sys::{Errno, Result, process, time};
+use mote_wire::{How, MESSAGE_MAX, Message, Ready};
 
 /// The session's place, kept for children and late libraries.
 struct Known(core::cell::UnsafeCell<Option<Place>>);
@@ -25,6 +26,23 @@ unsafe impl Sync for Known {}
 static PLACE: Known = Known(core::cell::UnsafeCell::new(None));
 static JOINED: AtomicBool = AtomicBool::new(false);
 static CHANNEL: AtomicPtr<Writer> = AtomicPtr::new(core::ptr::null_mut());
+/// Process id, for filters and what they keep aside.
+pub(crate) static PID: AtomicU32 = AtomicU32::new(0);
+
+/// The filters, of whoever has the control path.
+struct Shelf(core::cell::UnsafeCell<Filters>);
+// SAFETY: `filters` gives it to the holder of the control path only.
+unsafe impl Sync for Shelf {}
+static FILTERS: Shelf = Shelf(core::cell::UnsafeCell::new(Filters::new()));
+
+/// The filters.
+fn filters(_: &mut Control) -> &mut Filters {
+    // SAFETY: there is one `Control` at a time, and it is borrowed for as long as the result.
+    unsafe { &mut *FILTERS.0.get() }
+}
+
+/// How long retired filters are waited for when the session ends, in nanoseconds, and how often it is looked.
+const FAREWELL: (u64, u32) = (1_000_000, 50);
 
 /// Memory for messages, of the control path only.
 struct Scratch(Mapping);
@@ -55,16 +73,17 @@ pub(crate) fn place() -> Option<Place> {
 
 /// Joins the session at `place`; on any failure the program goes on untraced.
 pub(crate) fn join(place: Place) {
-    let guard = hold::control();
+    let mut guard = hold::control();
     if is_joined() {
         return;
     }
+    note_process();
     mote_sync::rseq::find();
     // Before anything refers to this object: a failed handshake leaves traces, too.
     keep::loaded();
-    let Ok(link) = introduce(&place) else {
+    let Ok(link) = introduce(&place, filters(&mut guard)) else {
         // What was armed before it failed would have nobody to disarm it.
-        switch_off();
+        switch_off(&mut guard);
         return;
     };
     // SAFETY: nobody reads `PLACE` before `JOINED` is set, and the control path is ours.
@@ -77,25 +96,47 @@ pub(crate) fn join(place: Place) {
     control::listen(link);
 }
 
+/// Notes which process this is.
+pub(crate) fn note_process() {
+    let pid = process::pid() as u32;
+    PID.store(pid, Ordering::Relaxed);
+    mote_vm::note_process(pid);
+}
+
+/// The channel, while there is a session.
+pub(crate) fn channel() -> Option<&'static Writer> {
+    // SAFETY: null or a leaked `Writer` (agent-I1).
+    unsafe { CHANNEL.load(Ordering::Acquire).cast_const().as_ref() }
+}
+
+/// Id of the calling thread.
+pub(crate) fn this_thread() -> u32 {
+    match (mote_sync::thread::id(), channel()) {
+        (0, Some(channel)) => channel.introduce_thread(),
+        (0, None) => process::tid() as u32,
+        (id, _) => id,
+    }
+}
+
 /// Gives the calling thread its name in the trace now, while system calls are still allowed: the program may be about
 /// to lock itself in.
 pub(crate) fn introduce_thread() {
-    // SAFETY: null or a leaked `Writer` (agent-I1).
-    if let Some(channel) = unsafe { CHANNEL.load(Ordering::Acquire).cast_const().as_ref() } {
+    if let Some(channel) = channel() {
         channel.introduce_thread();
     }
 }
 
 /// Says hello, maps the channel, announces all events.
-fn introduce(place: &Place) -> Result<Link> {
+fn introduce(place: &Place, filters: &mut Filters) -> Result<Link> {
     let link = Link::open(place, How::Start)?;
     let mut scratch = Scratch::new()?;
     let channel = welcome(&link, &mut scratch)?;
     CHANNEL.store((&raw const *channel).cast_mut(), Ordering::Release);
     let mut ready = Ready::default();
     for range in registry::objects() {
-        announce_range(&link, &mut scratch, channel, range, &mut ready)?;
+        announce_range(&link, &mut scratch, filters, channel, range, &mut ready)?;
     }
+    settle(&link, &mut scratch, filters, channel)?;
     link.send(&Message::Ready(ready), scratch.buffers().0)?;
     Ok(link)
 }
@@ -125,14 +166,16 @@ fn welcome(link: &Link, scratch: &mut Scratch) -> Result<&'static Writer> {
 /// # Safety
 /// As `registry::add_sites`.
 pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord) {
-    let guard = hold::control();
+    let mut guard = hold::control();
     // SAFETY: the caller's promise.
     let range = unsafe { registry::add_sites(first, end) };
     if let Some(range) = range
         && let Some((link, mut scratch, channel)) = reconnect()
     {
         let mut ready = Ready::default();
-        let _ = announce_range(&link, &mut scratch, channel, range, &mut ready);
+        let filters = filters(&mut guard);
+        let _ = announce_range(&link, &mut scratch, filters, channel, range, &mut ready);
+        let _ = settle(&link, &mut scratch, filters, channel);
         let _ = link.send(&Message::Ready(ready), scratch.buffers().0);
     }
     drop(guard);
@@ -147,17 +190,17 @@ pub(crate) fn remove_object(first: *const SiteRecord) {
 
 /// Announces an event without a site.
 pub(crate) fn announce_dynamic(event: &'static DynamicEvent) {
-    let guard = hold::control();
+    let mut guard = hold::control();
     if let Some((link, mut scratch, channel)) = reconnect() {
-        let _ = announce_one(&link, &mut scratch, channel, event);
+        let filters = filters(&mut guard);
+        let _ = announce_one(&link, &mut scratch, filters, channel, event);
+        let _ = settle(&link, &mut scratch, filters, channel);
     }
     drop(guard);
 }
 
 fn reconnect() -> Option<(Link, Scratch, &'static Writer)> {
-    let place = place()?;
-    // SAFETY: set before `JOINED`, to a leaked `Writer`; null after the session has ended.
-    let channel = unsafe { CHANNEL.load(Ordering::Acquire).cast_const().as_ref() }?;
+    let (place, channel) = (place()?, channel()?);
     let link = Link::open(&place, How::Library).ok()?;
     Some((link, Scratch::new().ok()?, channel))
 }
@@ -165,17 +208,45 @@ fn reconnect() -> Option<(Link, Scratch, &'static Writer)> {
 fn announce_one(
     link: &Link,
     scratch: &mut Scratch,
+    filters: &mut Filters,
     channel: &'static Writer,
     event: &'static DynamicEvent,
 ) -> Result<()> {
-    let (to, from) = scratch.buffers();
     let texts = event.description.to_bytes_with_nul();
-    link.send(&Message::Events { count: 1, texts }, to)?;
-    let received = link.answer(from)?;
-    if let Ok(Message::Ids(tail)) = Message::decode(from.get(..received.len).unwrap_or(&[])) {
-        for word in mote_wire::ids(tail).take(1) {
-            assign(&event.event, channel, word);
-        }
+    link.send(&Message::Events { count: 1, texts }, scratch.buffers().0)?;
+    for word in mote_wire::ids(ids(link, scratch, filters)?).take(1) {
+        switch::assign(filters, channel, &event.event, event.description, word);
+    }
+    Ok(())
+}
+
+/// Waits for the tail of an `Ids`; takes in the filters that come before it.
+fn ids<'s>(link: &Link, scratch: &'s mut Scratch, filters: &mut Filters) -> Result<&'s [u8]> {
+    let len = loop {
+        let (_, from) = scratch.buffers();
+        let received = link.answer(from)?;
+        match Message::decode(from.get(..received.len).unwrap_or(&[])) {
+            Ok(Message::Ids(_)) => break received.len,
+            Ok(Message::Filters { generation }) => filters.take_in(generation, &received.fds),
+            _ => return Err(Errno(libc::EPROTO)),
+        };
+    };
+    let (_, from) = scratch.buffers();
+    match Message::decode(from.get(..len).unwrap_or(&[])) {
+        Ok(Message::Ids(tail)) => Ok(tail),
+        _ => Err(Errno(libc::EPROTO)),
+    }
+}
+
+/// After events were announced: the filters that have come with them are for all events, and the session wants to know.
+fn settle(link: &Link, scratch: &mut Scratch, filters: &mut Filters, channel: &'static Writer) -> Result<()> {
+    if filters.take_change() {
+        switch::decide_all(filters, channel);
+    }
+    filters.close_workshop();
+    if filters.take_news() {
+        let installed = filters.installed(switch::count(filters));
+        link.send(&Message::Installed(installed), scratch.buffers().0)?;
     }
     Ok(())
 }
@@ -184,6 +255,7 @@ fn announce_one(
 fn announce_range(
     link: &Link,
     scratch: &mut Scratch,
+    filters: &mut Filters,
     channel: &'static Writer,
     range: Range,
     ready: &mut Ready,
@@ -192,16 +264,12 @@ fn announce_range(
     while rest.peek().is_some() {
         let asked = rest.clone();
         let count = ask(link, scratch, &mut rest)?;
-        let (_, from) = scratch.buffers();
-        let received = link.answer(from)?;
-        let Ok(Message::Ids(tail)) = Message::decode(from.get(..received.len).unwrap_or(&[])) else {
-            return Err(Errno(libc::EPROTO));
-        };
+        let tail = ids(link, scratch, filters)?;
         for (site, word) in asked.take(count).zip(mote_wire::ids(tail)) {
-            assign(site.event(), channel, word);
+            switch::assign(filters, channel, site.event(), site.description(), word);
         }
     }
-    switch(range.sites().filter(|site| site.event().is_on()), true, ready);
+    switch::patch(range.sites().filter(|site| site.event().is_on()), true, ready);
     ready.sites += range.sites().count() as u32;
     Ok(())
 }
@@ -235,61 +303,49 @@ fn ask(
     Ok(count)
 }
 
-fn assign(event: &Event, channel: &'static Writer, word: u32) {
-    if word & ID_ON != 0 {
-        event.on(channel, (word & 0xffff) as u16);
+/// Takes in filters that have come on the main link, and tells the session what became of them.
+pub(crate) fn install(socket: &Fd, generation: u32, fds: &[Option<Fd>]) {
+    let mut guard = hold::control();
+    let (Some(channel), filters) = (channel(), filters(&mut guard)) else { return };
+    filters.take_in(generation, fds);
+    if filters.take_change() {
+        switch::decide_all(filters, channel);
     }
+    filters.close_workshop();
+    if filters.take_news() {
+        let mut buffer = [0; 64 + mote_wire::WHY_MAX];
+        let installed = Message::Installed(filters.installed(switch::count(filters)));
+        if let Some(bytes) = installed.encode(&mut buffer) {
+            // A session that does not listen will not be told.
+            let _ = mote_sys::socket::send(socket.raw(), bytes, &[], mote_sys::socket::Wait::No);
+        }
+    }
+    drop(guard);
 }
 
-/// Patches sites on or off and notes how that went.
-fn switch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) {
-    let mut tested = 0;
-    let mut wanted = 0;
-    let edits = sites.filter_map(|site| {
-        wanted += 1;
-        let Some((addr, target)) = site.code() else {
-            tested += 1;
-            return None;
-        };
-        Some(Edit { addr, to: if on { Code::Jump(target) } else { Code::Nop } })
-    });
-    // SAFETY: the sites' records come from the macros and the header (`registry::add_sites`):
-    // 1. each code address is a 5-byte site of a mapped object;
-    // 2. it is one instruction that nothing jumps into;
-    // 3. its target is the label of the same `asm!` block.
-    let applied = unsafe { mote_text::apply(edits, |_, _| ()) };
-    match applied {
-        Ok(applied) => {
-            ready.armed += (applied.changed + applied.already) as u32 + tested;
-            ready.failed += applied.refused as u32;
-        }
-        Err(error) => {
-            ready.armed += tested;
-            ready.failed += wanted - tested;
-            ready.errno = match error {
-                mote_text::Error::NotWritable { errno, .. }
-                | mote_text::Error::NoBarrier(errno)
-                | mote_text::Error::Unfinished(errno) => errno.0 as u32,
-                _ => libc::EIO as u32,
-            };
-        }
-    }
+/// Frees filters that nobody runs any more. Answers whether some are still to be waited for.
+pub(crate) fn tidy() -> bool {
+    filters(&mut hold::control()).table().tidy()
 }
 
 /// Switches everything off for good: the session has ended.
 pub(crate) fn end() {
-    let guard = hold::control();
-    switch_off();
+    let mut guard = hold::control();
+    switch_off(&mut guard);
     drop(guard);
+    for _ in 0..FAREWELL.1 {
+        if !tidy() {
+            break;
+        }
+        let _ = time::sleep(FAREWELL.0);
+    }
 }
 
 /// Switches everything off. With the control path held.
-fn switch_off() {
+fn switch_off(guard: &mut Control) {
     CHANNEL.store(core::ptr::null_mut(), Ordering::Release);
-    let mut ready = Ready::default();
-    for range in registry::objects() {
-        switch(range.sites(), false, &mut ready);
-        range.sites().for_each(|site| site.event().off());
-    }
-    registry::dynamic().for_each(|event| event.event.off());
+    switch::everything_off();
+    let table = filters(guard).table();
+    table.unmark();
+    table.sweep();
 }

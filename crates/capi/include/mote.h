@@ -77,9 +77,10 @@ extern "C" {
 typedef _Bool mote_bool_;
 #endif
 
-/* State of one event; zero is off. The library writes it. */
-struct mote_state {
+/* State of one event, within one line of the cache; zero is off. The library writes it. */
+struct __attribute__((aligned(32))) mote_state {
     void *channel;
+    void *gate; /* not null: mote_judge is to be asked */
     uint32_t id;
     uint32_t on;
 };
@@ -102,8 +103,15 @@ MOTE_API_ int mote_is_traced(void);
 
 /* What the macros call. `fields` must be readable up to a multiple of 8 bytes. */
 MOTE_API_ void mote_record(const struct mote_state *event, const void *fields, size_t len);
+MOTE_API_ void mote_record_judged(const struct mote_state *event, const void *fields, size_t len,
+                                  uint64_t verdict);
 MOTE_API_ void mote_record_fragments(const struct mote_state *event, const struct mote_fragment *list,
-                                     size_t count, size_t len);
+                                     size_t count, size_t len, uint64_t verdict);
+/* Asks the event's filter, whose context is `words`: 0 is no. */
+MOTE_API_ uint64_t mote_judge(const struct mote_state *event, const uint64_t *words);
+/* As strlen; all ones when the text cannot be read. Then mote_fault counts it, and answers 0. */
+MOTE_API_ size_t mote_text_len(const char *text);
+MOTE_API_ uint64_t mote_fault(const struct mote_state *event);
 MOTE_API_ void mote_add_object(const void *first, const void *end);
 MOTE_API_ void mote_remove_object(const void *first);
 
@@ -360,6 +368,29 @@ MOTE_INLINE_ uint64_t mote_address_(const volatile void *pointer) {
 
 MOTE_INLINE_ const char *mote_text_(const char *text) { return text ? text : "(null)"; }
 
+/* Whether the event's filter is to be asked. */
+#define MOTE_GATED_(event) __builtin_expect(__atomic_load_n(&(event)->gate, __ATOMIC_ACQUIRE) != 0, 0)
+/* What is recorded without asking. */
+#define MOTE_RECORD_ 1u
+
+/* Length of a text with its NUL; 0 when it cannot be read, which is looked for while the event has a filter. */
+MOTE_INLINE_ size_t mote_measure_(const char *text, int gated) {
+    if (gated && !__builtin_constant_p(__builtin_strlen(text))) return mote_text_len(text) + 1;
+    return __builtin_strlen(text) + 1;
+}
+
+/* Words of a filter's context: numbers extended to 64 bits, and pointers. What ends behind the last address ends there. */
+MOTE_INLINE_ uint64_t mote_begin_(const void *from) { return MOTE_CAST_(uintptr_t, from); }
+MOTE_INLINE_ uint64_t mote_end_(const void *from, size_t bytes) {
+    const uint64_t begin = mote_begin_(from);
+    return begin + bytes < begin ? begin : begin + bytes;
+}
+MOTE_INLINE_ uint64_t mote_real_word_(double value) {
+    uint64_t word;
+    __builtin_memcpy(&word, &value, sizeof word);
+    return word;
+}
+
 /* More than can be counted makes an event that is lost as too big, and no sum that wraps around. */
 MOTE_INLINE_ size_t mote_count_(const void *from, size_t n) { return !from ? 0 : n < 65536 ? n : 65536; }
 
@@ -403,10 +434,20 @@ MOTE_INLINE_ char *mote_put_text_(char *to, const char *text, size_t n) {
 #define MOTE_METHOD_ __attribute__((always_inline))
 
 /* Each kind of field is a type, made from what the program gives. */
+MOTE_INLINE_ uint64_t mote_word_(double value) { return mote_real_word_(value); }
+MOTE_INLINE_ uint64_t mote_word_(float value) { return mote_real_word_(value); }
+template <class T> MOTE_INLINE_ uint64_t mote_word_(T value) { return static_cast<uint64_t>(value); }
+
 template <class T> struct MOTE_HIDDEN_ mote_number_ {
     using given = T;
+    static constexpr size_t word_count = 1;
     T value;
-    MOTE_METHOD_ explicit mote_number_(T v) : value(v) {}
+    MOTE_METHOD_ explicit mote_number_(T v, int) : value(v) {}
+    MOTE_METHOD_ bool torn() const { return false; }
+    MOTE_METHOD_ uint64_t *words(uint64_t *to) const {
+        *to = mote_word_(value);
+        return to + 1;
+    }
     MOTE_METHOD_ size_t len() const { return sizeof(T); }
     MOTE_METHOD_ char *put(char *to) const { return mote_put_(to, &value, sizeof(T)); }
     void list(mote_fragment *&next) const { *next++ = mote_fragment{&value, sizeof(T)}; }
@@ -414,18 +455,32 @@ template <class T> struct MOTE_HIDDEN_ mote_number_ {
 
 struct MOTE_HIDDEN_ mote_text_kind_ {
     using given = const char *;
+    static constexpr size_t word_count = 2;
     const char *text;
     size_t n;
-    MOTE_METHOD_ explicit mote_text_kind_(const char *t) : text(mote_text_(t)), n(__builtin_strlen(text)) {}
-    MOTE_METHOD_ size_t len() const { return n + 1; }
-    MOTE_METHOD_ char *put(char *to) const { return mote_put_text_(to, text, n); }
-    void list(mote_fragment *&next) const { *next++ = mote_fragment{text, n + 1}; }
+    MOTE_METHOD_ explicit mote_text_kind_(const char *t, int gated)
+        : text(mote_text_(t)), n(mote_measure_(text, gated)) {}
+    MOTE_METHOD_ bool torn() const { return n == 0; }
+    MOTE_METHOD_ uint64_t *words(uint64_t *to) const {
+        to[0] = mote_begin_(text);
+        to[1] = mote_end_(text, n - 1);
+        return to + 2;
+    }
+    MOTE_METHOD_ size_t len() const { return n; }
+    MOTE_METHOD_ char *put(char *to) const { return mote_put_text_(to, text, n - 1); }
+    void list(mote_fragment *&next) const { *next++ = mote_fragment{text, n}; }
 };
 
 template <class T, size_t BYTES> struct MOTE_HIDDEN_ mote_array_ {
     using given = const T *;
+    static constexpr size_t word_count = 1;
     const T *from;
-    MOTE_METHOD_ explicit mote_array_(const T *f) : from(f) {}
+    MOTE_METHOD_ explicit mote_array_(const T *f, int) : from(f) {}
+    MOTE_METHOD_ bool torn() const { return false; }
+    MOTE_METHOD_ uint64_t *words(uint64_t *to) const {
+        *to = mote_begin_(from);
+        return to + 1;
+    }
     MOTE_METHOD_ size_t len() const { return BYTES; }
     MOTE_METHOD_ char *put(char *to) const { return mote_put_(to, from, MOTE_IF_SMALL_(BYTES)); }
     void list(mote_fragment *&next) const { *next++ = mote_fragment{from, BYTES}; }
@@ -439,11 +494,18 @@ template <class T> struct MOTE_HIDDEN_ mote_range_ {
 
 template <class T, size_t SIZE> struct MOTE_HIDDEN_ mote_sequence_ {
     using given = mote_range_<T>;
+    static constexpr size_t word_count = 2;
     const T *from;
     size_t n;
     uint16_t count;
-    MOTE_METHOD_ explicit mote_sequence_(given g)
+    MOTE_METHOD_ explicit mote_sequence_(given g, int)
         : from(g.from), n(mote_count_(g.from, g.n)), count(static_cast<uint16_t>(n)) {}
+    MOTE_METHOD_ bool torn() const { return false; }
+    MOTE_METHOD_ uint64_t *words(uint64_t *to) const {
+        to[0] = mote_begin_(from);
+        to[1] = mote_end_(from, SIZE * n);
+        return to + 2;
+    }
     MOTE_METHOD_ size_t len() const { return sizeof count + SIZE * n; }
     MOTE_METHOD_ char *put(char *to) const {
         return mote_put_short_(mote_put_(to, &count, sizeof count), from, SIZE * n);
@@ -456,22 +518,39 @@ template <class T, size_t SIZE> struct MOTE_HIDDEN_ mote_sequence_ {
 
 template <class... F>
 MOTE_HIDDEN_ __attribute__((noinline)) void mote_write_large_(const mote_state *event, size_t len,
-                                                              const F... fields) {
+                                                              uint64_t verdict, const F... fields) {
     mote_fragment list[2 * sizeof...(F) + 1];
     mote_fragment *next = list;
     (fields.list(next), ...);
-    mote_record_fragments(event, list, static_cast<size_t>(next - list), len);
+    mote_record_fragments(event, list, static_cast<size_t>(next - list), len, verdict);
 }
 
-template <class... F> MOTE_METHOD_ inline void mote_write_ready_(const mote_state *event, const F... fields) {
+template <class... F>
+MOTE_HIDDEN_ __attribute__((noinline)) uint64_t mote_ask_(const mote_state *event, const F &...fields) {
+    uint64_t words[(size_t{1} + ... + F::word_count)];
+    uint64_t *to = words;
+    ((to = fields.words(to)), ...);
+    *to = 0;
+    return (false || ... || fields.torn()) ? mote_fault(event) : mote_judge(event, words);
+}
+
+template <class... F>
+MOTE_METHOD_ inline void mote_write_ready_(const mote_state *event, int gated, const F... fields) {
+    const uint64_t verdict = gated ? mote_ask_(event, fields...) : MOTE_RECORD_;
+    if (verdict == 0) return;
     const size_t len = (size_t{0} + ... + fields.len());
     if (len <= MOTE_SMALL_) {
         uint64_t small[MOTE_SMALL_ / 8];
         char *to = reinterpret_cast<char *>(small);
         ((to = fields.put(to)), ...);
-        mote_record(event, to == reinterpret_cast<char *>(small) ? static_cast<const void *>(event) : small, len);
+        const void *from = to == reinterpret_cast<char *>(small) ? static_cast<const void *>(event) : small;
+        if (gated) {
+            mote_record_judged(event, from, len, verdict);
+        } else {
+            mote_record(event, from, len);
+        }
     } else {
-        mote_write_large_(event, len, fields...);
+        mote_write_large_(event, len, verdict, fields...);
     }
 }
 
@@ -479,7 +558,8 @@ template <class... F> MOTE_METHOD_ inline void mote_write_ready_(const mote_stat
  * for it. Its values may borrow from temporaries: mote_str(path, path.string().c_str()). */
 template <class, class... F>
 MOTE_HIDDEN_ __attribute__((noinline)) void mote_write_(typename F::given... values, const mote_state *event) {
-    mote_write_ready_(event, F(values)...);
+    const int gated = MOTE_GATED_(event);
+    mote_write_ready_(event, gated, F(values, gated)...);
 }
 
 #define MOTE_WRITE_(state, ...)                                                                           \
@@ -517,9 +597,11 @@ template <class Tag> mote_state mote_static_<Tag>::event = {};
 #define MOTE_DECLARED_STATE_(id) id##_here_::event
 #define MOTE_DECLARED_TEXT_(id) id##_text_
 #define MOTE_WRITE_DECLARED_(state, ...)                                                                  \
-    mote_write_ready_(&state MOTE_EACH_(MOTE_MADE_, __VA_ARGS__))
+    const int mote_gated_ = MOTE_GATED_(&state);                                                          \
+    mote_write_ready_(&state, mote_gated_ MOTE_EACH_(MOTE_MADE_, __VA_ARGS__))
 #define MOTE_MADE_(i, field) MOTE_CALL_(MOTE_MADE_2_, (MOTE_OPEN_ field))
-#define MOTE_MADE_2_(line, kind, ...) , MOTE_KIND_##kind(__VA_ARGS__)(MOTE_VALUE_##kind(__VA_ARGS__))
+#define MOTE_MADE_2_(line, kind, ...)                                                                     \
+    , MOTE_KIND_##kind(__VA_ARGS__)(MOTE_VALUE_##kind(__VA_ARGS__), mote_gated_)
 #define MOTE_PREPARE_(...)
 #define MOTE_OUTLINE_ inline __attribute__((noinline, visibility("hidden")))
 
@@ -543,21 +625,34 @@ template <class Tag> mote_state mote_static_<Tag>::event = {};
 
 /* The fields are variables, numbered; then come passes over all of them. */
 #define MOTE_PACK_(state, ...)                                                                            \
+    const int mote_gated_ = MOTE_GATED_(&(state));                                                        \
     MOTE_EACH_(MOTE_READY_, __VA_ARGS__)                                                                  \
+    uint64_t mote_verdict_ = MOTE_RECORD_;                                                                \
+    if (mote_gated_) {                                                                                    \
+        const uint64_t mote_words_[] = {MOTE_EACH_(MOTE_WORD_, __VA_ARGS__) 0};                           \
+        mote_verdict_ = (0 MOTE_EACH_(MOTE_TORN_, __VA_ARGS__)) ? mote_fault(&(state))                    \
+                                                                : mote_judge(&(state), mote_words_);      \
+    }                                                                                                     \
     const size_t mote_len_ = 0 MOTE_EACH_(MOTE_LEN_, __VA_ARGS__);                                        \
-    if (mote_len_ <= MOTE_SMALL_) {                                                                       \
+    if (mote_verdict_ == 0) {                                                                             \
+    } else if (mote_len_ <= MOTE_SMALL_) {                                                                \
         uint64_t mote_small_[MOTE_SMALL_ / 8];                                                            \
         char *mote_to_ = (char *)mote_small_;                                                             \
         MOTE_EACH_(MOTE_PUT_, __VA_ARGS__)                                                                \
-        mote_record(&(state), mote_to_ == (char *)mote_small_ ? (const void *)&(state) : mote_small_,     \
-                    mote_len_);                                                                           \
+        const void *mote_from_ = mote_to_ == (char *)mote_small_ ? (const void *)&(state) : mote_small_;  \
+        if (mote_gated_) {                                                                                \
+            mote_record_judged(&(state), mote_from_, mote_len_, mote_verdict_);                           \
+        } else {                                                                                          \
+            mote_record(&(state), mote_from_, mote_len_);                                                 \
+        }                                                                                                 \
     } else {                                                                                              \
         /* Numbers and counts are gathered beside. */                                                     \
         char mote_beside_[1 MOTE_EACH_(MOTE_BESIDE_, __VA_ARGS__)], *mote_to_ = mote_beside_;             \
         struct mote_fragment mote_list_[1 MOTE_EACH_(MOTE_PIECES_, __VA_ARGS__)], *mote_next_ = mote_list_; \
         MOTE_EACH_(MOTE_LIST_, __VA_ARGS__)                                                               \
         (void)mote_to_;                                                                                   \
-        mote_record_fragments(&(state), mote_list_, (size_t)(mote_next_ - mote_list_), mote_len_);        \
+        mote_record_fragments(&(state), mote_list_, (size_t)(mote_next_ - mote_list_), mote_len_,         \
+                              mote_verdict_);                                                             \
     }
 
 #define MOTE_PARAMETER_(i, field) MOTE_CALL_(MOTE_PARAMETER_2_, (i, MOTE_OPEN_ field))
@@ -588,11 +683,27 @@ template <class Tag> mote_state mote_static_<Tag>::event = {};
 #define MOTE_READY_NUMBER(i)
 #define MOTE_READY_TEXT(i)                                                                                \
     mote_v##i = mote_text_(mote_v##i);                                                                    \
-    const size_t mote_n##i = __builtin_strlen(mote_v##i) + 1;
+    const size_t mote_n##i = mote_measure_(mote_v##i, mote_gated_);
 #define MOTE_READY_ARRAY(i)
 #define MOTE_READY_SEQUENCE(i)                                                                            \
     mote_n##i = mote_count_(mote_v##i, mote_n##i);                                                        \
     const uint16_t mote_c##i = (uint16_t)mote_n##i;
+
+#define MOTE_TORN_(i, field) MOTE_CALL_(MOTE_TORN_2_, (i, MOTE_OPEN_ field))
+#define MOTE_TORN_2_(i, line, kind, ...) MOTE_TORN_##kind(i)
+#define MOTE_TORN_NUMBER(i)
+#define MOTE_TORN_TEXT(i) || mote_n##i == 0
+#define MOTE_TORN_ARRAY(i)
+#define MOTE_TORN_SEQUENCE(i)
+
+MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
+#define MOTE_WORD_(i, field) MOTE_CALL_(MOTE_WORD_2_, (i, MOTE_OPEN_ field))
+#define MOTE_WORD_2_(i, line, kind, ...) MOTE_WORD_##kind(i, __VA_ARGS__),
+#define MOTE_WORD_NUMBER(i, T, v)                                                                         \
+    _Generic((T)0, float: mote_real_word_, double: mote_real_word_, default: mote_whole_word_)(mote_v##i)
+#define MOTE_WORD_TEXT(i, v) mote_begin_(mote_v##i), mote_end_(mote_v##i, mote_n##i - 1)
+#define MOTE_WORD_ARRAY(i, T, from, n) mote_begin_(mote_v##i)
+#define MOTE_WORD_SEQUENCE(i, T, size, from, n) mote_begin_(mote_v##i), mote_end_(mote_v##i, size * mote_n##i)
 
 #define MOTE_LEN_(i, field) MOTE_CALL_(MOTE_LEN_2_, (i, MOTE_OPEN_ field))
 #define MOTE_LEN_2_(i, line, kind, ...) +MOTE_LEN_##kind(i, __VA_ARGS__)

@@ -36,7 +36,73 @@ pub unsafe extern "C" fn mote_record(event: *const Event, fields: *const u8, len
     unsafe { probe::record(event, fields, len) };
 }
 
-/// Records an event whose packed fields, `len` bytes together, lie in `count` fragments, if it is on.
+/// As [`mote_record`], for an event that [`mote_judge`] has let through with this verdict.
+///
+/// # Safety
+/// As [`mote_record`].
+///
+/// # Signal safety
+/// Callable from a handler.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mote_record_judged(
+    event: *const Event,
+    fields: *const u8,
+    len: usize,
+    verdict: u64,
+) {
+    // SAFETY: the caller's promise; events of the header are static.
+    let event = unsafe { &*event };
+    // SAFETY: the caller's promise.
+    unsafe { private::record_judged(event, fields, len, verdict) };
+}
+
+/// Asks the event's filter about an occurrence whose context is `words`. 0: it is not to be recorded.
+///
+/// # Safety
+/// `event` must be an event of the header; `words` must point to the words of its description (`mote_layout::context`).
+///
+/// # Signal safety
+/// Callable from a handler.
+///
+/// # Cost
+/// Bench `filter`, case `int_false/c`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mote_judge(event: *const Event, words: *const u64) -> u64 {
+    // SAFETY: the caller's promise; events of the header are static.
+    let event = unsafe { &*event };
+    // SAFETY: the caller's promise.
+    unsafe { event.judge(words) }
+}
+
+/// Bytes of a text before its NUL; `usize::MAX` when it cannot be read up to there. For events that have a filter: others trust
+/// the program.
+///
+/// # Safety
+/// None that the program could break but for a text that another thread changes meanwhile.
+///
+/// # Signal safety
+/// Callable from a handler.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mote_text_len(text: *const u8) -> usize {
+    private::text_len(text).unwrap_or(usize::MAX)
+}
+
+/// Counts an event that cannot be judged because a text cannot be read. Answers 0: it is lost.
+///
+/// # Safety
+/// `event` must be an event of the header.
+///
+/// # Signal safety
+/// Callable from a handler.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mote_fault(event: *const Event) -> u64 {
+    // SAFETY: the caller's promise; events of the header are static.
+    let event = unsafe { &*event };
+    event.fault()
+}
+
+/// Records an event whose packed fields, `len` bytes together, lie in `count` fragments, if it is on, where `verdict` says
+/// (1: in the ring).
 ///
 /// # Safety
 /// `event` must be an event of the header; `count` fragments at `list` must be readable, and what they point to.
@@ -49,13 +115,14 @@ pub unsafe extern "C" fn mote_record_fragments(
     list: *const Fragment,
     count: usize,
     len: usize,
+    verdict: u64,
 ) {
     // SAFETY: the caller's promise; events of the header are static.
     let event = unsafe { &*event };
     // SAFETY: the caller's promise.
     let list = unsafe { core::slice::from_raw_parts(list, count) };
     // SAFETY: the caller's promise.
-    unsafe { private::record_fragments(event, list, len) };
+    unsafe { private::record_fragments(event, list, len, verdict) };
 }
 
 /// Announces the event sites of an object: its section `mote_sites`. Once per object is enough; more does no harm.

@@ -12,9 +12,12 @@ macro_rules! say {
     }};
 }
 
+mod check;
 mod cmd;
 mod demo;
 mod moment;
+mod rules;
+mod running;
 mod units;
 
 use clap::{Parser, Subcommand};
@@ -38,7 +41,12 @@ enum Verb {
     View(cmd::view::Args),
     Report(cmd::report::Args),
     List(cmd::list::Args),
+    Filter(cmd::filter::Args),
     Doctor(cmd::doctor::Args),
+    Status(cmd::status::Args),
+    Enable(cmd::enable::Args),
+    Disable(cmd::disable::Args),
+    Snapshot(cmd::snapshot::Args),
     Demo(cmd::demo::Args),
     #[command(name = "__doctor-emit", hide = true)]
     DoctorEmit(cmd::doctor::EmitArgs),
@@ -52,7 +60,12 @@ fn main() -> ExitCode {
         Verb::View(args) => cmd::view::run(&args),
         Verb::Report(args) => cmd::report::run(&args),
         Verb::List(args) => cmd::list::run(&args),
+        Verb::Filter(args) => cmd::filter::run(&args),
         Verb::Doctor(args) => cmd::doctor::run(&args),
+        Verb::Status(args) => cmd::status::run(&args),
+        Verb::Enable(args) => cmd::enable::run(&args),
+        Verb::Disable(args) => cmd::disable::run(&args),
+        Verb::Snapshot(args) => cmd::snapshot::run(&args),
         Verb::Demo(args) => cmd::demo::run(&args),
         Verb::DoctorEmit(args) => cmd::doctor::emit(&args),
         Verb::DemoServer(args) => cmd::demo::serve(&args),

@@ -3,14 +3,16 @@
 //! It polls: probes never wake anyone. The pause between two looks adapts to the load, from none while a ring
 //! has whole sub-buffers waiting to [`PAUSE_MAX`] when nothing happens.
 
+use crate::area::Area;
 use crate::snapshot;
 use crate::speculated::Speculated;
 use crate::stream::{Context, Stream, Take, Totals};
 use crate::walk::Steps;
 use mote_layout::loss::Lost;
 use mote_ring::reader::Channel;
-use mote_ring::speculation::{Pool, Reader};
+use mote_ring::speculation::Reader;
 use mote_ring::threads::{ENTRIES, ThreadName};
+use mote_wire::board;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,6 +47,8 @@ pub(crate) struct Shared {
     stop: AtomicBool,
     /// How many snapshots a person has asked for.
     pub(crate) snapshots: AtomicU64,
+    /// Set when a rule keeps records aside.
+    pub(crate) speculates: AtomicBool,
     /// Set by the consumer when it can write no more.
     pub(crate) failed: AtomicBool,
     pub(crate) bytes: AtomicU64,
@@ -108,14 +112,6 @@ pub struct Consumed {
     pub nameless: u32,
 }
 
-/// What the session shares with the traced processes besides the channel.
-pub(crate) struct Area<'m> {
-    /// Where threads keep records aside.
-    pub(crate) pool: Option<Pool<'m>>,
-    /// How many snapshots processes have asked for.
-    pub(crate) snapshots: &'m (dyn Fn() -> u64 + Sync),
-}
-
 /// Empties the rings of `channel` until told to stop, then to the end.
 pub(crate) fn consume<'c>(
     channel: &'c Channel,
@@ -123,7 +119,7 @@ pub(crate) fn consume<'c>(
     directory: &'c Path,
     uuid: [u8; 16],
     clock: mote_clock::Source,
-    area: &'c Area<'c>,
+    area: &'c Area,
     tell: &dyn Fn(Notice),
 ) -> Consumed {
     let geometry = channel.geometry();
@@ -136,7 +132,7 @@ pub(crate) fn consume<'c>(
         context,
         overwrites: geometry.mode == mote_ring::Mode::Overwrite,
         streams: streams.collect(),
-        speculated: area.pool.map(|pool| Speculated::new(Reader::new(pool), geometry.rings())),
+        speculated: area.pool().map(|pool| Speculated::new(Reader::new(pool), geometry.rings())),
         reaped: Instant::now(),
         totals: Totals::default(),
         names: NAMES_MAX,
@@ -188,7 +184,7 @@ struct Consumer<'c> {
     names: usize,
     /// When the table of names last gave one.
     named: Instant,
-    area: &'c Area<'c>,
+    area: &'c Area,
     /// Requests for snapshots that were seen.
     snapshots: u64,
     /// Snapshots that were taken, or could not be.
@@ -218,6 +214,9 @@ impl Consumer<'_> {
     /// Takes what threads have committed.
     fn speculations(&mut self) -> bool {
         let Some(speculated) = &mut self.speculated else { return false };
+        if !self.shared.speculates.load(Ordering::Acquire) {
+            return false;
+        }
         if self.reaped.elapsed() >= REAP_EVERY {
             self.reaped = Instant::now();
             let now = mote_sys::time::clock_gettime(mote_sys::time::ClockId::Monotonic);
@@ -255,8 +254,12 @@ impl Consumer<'_> {
     /// Writes down what the rings of a flight recorder hold, if somebody has asked for it. Requests that come while that is being
     /// done are answered by one more.
     fn snapshot(&mut self, tell: &dyn Fn(Notice)) {
-        let asked = (self.area.snapshots)().wrapping_add(self.shared.snapshots.load(Ordering::Acquire));
-        if asked == self.snapshots || !self.overwrites {
+        if !self.overwrites {
+            return;
+        }
+        let asked =
+            self.area.word(board::SNAPSHOTS).wrapping_add(self.shared.snapshots.load(Ordering::Acquire));
+        if asked == self.snapshots {
             return;
         }
         self.snapshots = asked;

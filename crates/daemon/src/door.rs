@@ -53,6 +53,11 @@ impl Door {
         Ok((ENVIRONMENT, value))
     }
 
+    /// The recorder's own directory.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Closes our copy of what the command has inherited, so that we see when nobody holds it any more.
     pub(crate) fn hand_over(&mut self) {
         self.theirs = None;
@@ -139,6 +144,7 @@ fn sweep(base: &Path) {
         let pid = rest.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
         let gone = pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists());
         // Others' directories cannot be removed, and are not.
+        let _ = gone.then(|| fs::remove_file(entry.path().join(crate::control::NAME)));
         if gone && fs::remove_file(entry.path().join(SOCKET)).is_ok() {
             let _ = fs::remove_dir(entry.path());
         }

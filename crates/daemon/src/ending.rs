@@ -2,7 +2,10 @@
 
 use crate::command::{Arrived, Command};
 use nix::sys::signal::Signal;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long a process that nobody knows may keep the recording open after the last known one has ended.
+const LATE: Duration = Duration::from_secs(1);
 
 /// What has been asked about the end.
 #[derive(Default)]
@@ -13,12 +16,38 @@ pub(crate) struct End {
     /// It was told that only children are left.
     pub(crate) waiting_told: bool,
     /// Rounds of the loop in which neither the command nor a process was left.
-    pub(crate) rounds_alone: u32,
+    rounds_alone: u32,
     /// Since when that is so.
-    pub(crate) alone_since: Option<Instant>,
+    alone_since: Option<Instant>,
+    /// In the last of these rounds nobody was left who could say hello.
+    was_deserted: bool,
 }
 
 impl End {
+    /// A round in which processes are left.
+    pub(crate) fn in_company(&mut self) {
+        (self.rounds_alone, self.alone_since, self.was_deserted) = (0, None, false);
+    }
+
+    /// A round in which neither the command nor a process is left; `deserted` when nobody holds the mailbox. True when the
+    /// recording is over.
+    ///
+    /// What the last processes have sent is still to be read, so there is one more round when they are gone. And a child whose
+    /// parent has ended may not have come to its first word: it holds the mailbox. Its word is read in a round that
+    /// begins after nobody holds it any more, not in one that has begun before (`models/session.pml`).
+    pub(crate) fn alone(&mut self, now: Instant, deserted: bool) -> bool {
+        self.rounds_alone += 1;
+        let late = now.saturating_duration_since(*self.alone_since.get_or_insert(now)) >= LATE;
+        let over = self.rounds_alone > 1 && (late || self.was_deserted);
+        self.was_deserted = deserted;
+        over
+    }
+
+    /// Whether the next round may be the last, and is not to be waited for.
+    pub(crate) fn is_last_round(&self) -> bool {
+        self.rounds_alone == 1 || self.was_deserted
+    }
+
     /// A signal: the command gets it, and ends if it wants to. When it has ended already, or with the second
     /// request that is no Ctrl-C, the recording ends.
     pub(crate) fn signal(&mut self, arrived: Arrived, command: &mut Command) {
@@ -32,5 +61,31 @@ impl End {
         if !arrived.from_terminal {
             command.pass_on(arrived.signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by `models/session.pml`: a child said hello, wrote and ended between the look at the door and the look whether
+    /// anybody holds it; the recording ended without its hello.
+    #[test]
+    fn a_hello_right_before_the_mailbox_is_deserted_is_read() {
+        let (mut end, now) = (End::default(), Instant::now());
+        assert!(!end.alone(now, false), "a child holds the mailbox");
+        assert!(!end.alone(now, true), "its hello may have come after the last look at the door");
+        assert!(end.is_last_round());
+        assert!(end.alone(now, true));
+    }
+
+    #[test]
+    fn who_holds_the_mailbox_for_ever_is_not_waited_for() {
+        let (mut end, now) = (End::default(), Instant::now());
+        assert!(!end.alone(now, false));
+        assert!(!end.alone(now, false));
+        assert!(end.alone(now + LATE, false));
+        end.in_company();
+        assert!(!end.alone(now + LATE, true), "one more round when the last process is gone");
     }
 }

@@ -43,6 +43,12 @@ pub enum Error {
         /// The kernel's answer.
         why: io::Error,
     },
+    /// An object with filters cannot be used.
+    #[error("cannot use the filters of {path}: {why}", path = .0.display(), why = .1)]
+    Object(PathBuf, String),
+    /// A rule asks for what this kind of recording does not have.
+    #[error("{0}")]
+    Rule(&'static str),
     /// The metadata cannot be expressed in the format asked for.
     #[error("cannot write the metadata: {0}")]
     Metadata(#[from] mote_ctf::write::WriteError),

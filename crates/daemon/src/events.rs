@@ -1,10 +1,9 @@
-//! Which events there are, their ids, and which are wanted.
+//! Which events there are, and their ids.
 
 use mote_layout::parse::{self, Description};
 use mote_layout::record::ID_MAX;
 use mote_pattern::{Pattern, near};
-use mote_wire::ID_ON;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes of descriptions that a session takes; a hostile process must not fill our memory.
 const DESCRIPTIONS_MAX: usize = 64 << 20;
@@ -15,8 +14,8 @@ pub(crate) struct Events {
     texts: Vec<Vec<u8>>,
     ids: HashMap<Vec<u8>, u32>,
     bytes: usize,
-    include: Vec<(String, Pattern)>,
-    exclude: Vec<(String, Pattern)>,
+    /// Those that rules emit, not programs.
+    emitted: HashSet<u32>,
 }
 
 /// What became of an announced event.
@@ -33,13 +32,6 @@ pub(crate) enum Announced {
 }
 
 impl Events {
-    /// No events yet; those that match `include` (all, when empty) and not `exclude` are wanted.
-    pub(crate) fn new(include: &[String], exclude: &[String]) -> Events {
-        let patterns =
-            |texts: &[String]| texts.iter().map(|text| (text.clone(), Pattern::new(text))).collect();
-        Events { include: patterns(include), exclude: patterns(exclude), ..Events::default() }
-    }
-
     /// Takes in a description.
     pub(crate) fn announce(&mut self, text: &[u8]) -> Announced {
         if let Err(error) = parse::parse(text) {
@@ -58,15 +50,24 @@ impl Events {
         Announced::New(id)
     }
 
-    /// The word of `Message::Ids` for an event.
-    pub(crate) fn word(&self, id: u32) -> u32 {
-        let wanted = self.description(id).is_some_and(|event| self.is_wanted(&event));
-        id | if wanted { ID_ON } else { 0 }
+    /// How many there are; ids are below this.
+    pub(crate) fn len(&self) -> u32 {
+        self.texts.len() as u32
     }
 
-    fn is_wanted(&self, event: &Description<'_>) -> bool {
-        let hit = |(_, pattern): &(String, Pattern)| pattern.matches(event.provider, event.name);
-        (self.include.is_empty() || self.include.iter().any(hit)) && !self.exclude.iter().any(hit)
+    /// Notes that rules emit an event.
+    pub(crate) fn note_emitted(&mut self, id: u32) {
+        self.emitted.insert(id);
+    }
+
+    /// Whether rules emit it.
+    pub(crate) fn is_emitted(&self, id: u32) -> bool {
+        self.emitted.contains(&id)
+    }
+
+    /// The description of an event as text.
+    pub(crate) fn text(&self, id: u32) -> Option<&[u8]> {
+        self.texts.get(id as usize).map(Vec::as_slice)
     }
 
     /// The description of an event.
@@ -79,17 +80,18 @@ impl Events {
         self.texts.iter().enumerate().filter_map(|(id, text)| Some((id as u32, parse::parse(text).ok()?)))
     }
 
-    /// The patterns that match no event so far, each with the near names that there are.
-    pub(crate) fn unmatched(&self) -> Vec<(String, Vec<String>)> {
+    /// Those of the patterns that match no event so far, each with the near names that there are.
+    pub(crate) fn unmatched<'p>(
+        &self,
+        patterns: impl Iterator<Item = &'p str>,
+    ) -> Vec<(&'p str, Vec<String>)> {
         let names: Vec<String> = self.iter().map(|(_, e)| format!("{}:{}", e.provider, e.name)).collect();
-        let misses = self.include.iter().chain(&self.exclude).filter(|(_, pattern)| {
+        let misses = patterns.filter(|text| {
+            let pattern = Pattern::new(text);
             !self.iter().any(|(_, event)| pattern.matches(event.provider, event.name))
         });
-        misses
-            .map(|(text, _)| {
-                let near = near(text, names.iter().map(String::as_str));
-                (text.clone(), near.into_iter().map(str::to_owned).collect())
-            })
-            .collect()
+        let near =
+            |text| near(text, names.iter().map(String::as_str)).into_iter().map(str::to_owned).collect();
+        misses.map(|text| (text, near(text))).collect()
     }
 }

@@ -6,6 +6,7 @@ use crate::record::Recorded;
 use crate::recorder::{Recorder, Served};
 use mote_journal::{Fact, Summary};
 use mote_layout::Cause;
+use mote_wire::board;
 use std::time::Duration;
 
 impl Recorder<'_> {
@@ -24,6 +25,8 @@ impl Recorder<'_> {
                 consumed.nameless
             ));
         }
+        let aggregates = self.write_aggregates();
+        self.note_faults();
         let mut summary = self.summary(consumed, duration_ns);
         summary.status = self.wait_for(served.command, signals);
         if !self.session.directory.note(&Fact::End(summary.clone())) {
@@ -33,7 +36,30 @@ impl Recorder<'_> {
             directory: self.session.directory.path().to_owned(),
             summary,
             problems: std::mem::take(&mut self.problems),
+            aggregates,
         }
+    }
+
+    /// Tells of the faults that filters had. Events that were dropped for them are counted as lost, too.
+    fn note_faults(&mut self) {
+        let area = self.session.area;
+        let (dropped, kept) = (area.word(board::FAULTS_DROPPED), area.word(board::FAULTS_KEPT));
+        if dropped == 0 && kept == 0 {
+            return;
+        }
+        let count = |id: u32| area.word(board::faults_of(id as u16)) & u64::from(u32::MAX);
+        let faulty = (0..self.events.len()).filter(|id| count(*id) > 0);
+        let names: Vec<String> = faulty
+            .filter_map(|id| {
+                self.events.description(id).map(|e| format!("{}:{} ({})", e.provider, e.name, count(id)))
+            })
+            .take(10)
+            .collect();
+        self.problem(format!(
+            "filters could not read the memory that events gave them, {dropped} times dropping and {kept} times keeping the \
+             event: {}; a pointer among the event's fields is bad",
+            names.join(", ")
+        ));
     }
 
     /// Waits for the command, still passing signals on.

@@ -15,7 +15,12 @@
 //! | `directory` | the recording's directory: metadata, journal, streams |
 //! | `door` | where processes say hello |
 //! | `peer` | the conversation with one process |
-//! | `events` | which events there are, their ids, and which are wanted |
+//! | `events` | which events there are, and their ids |
+//! | `rules` | the recorder and its rules: what becomes of events, what a person changes |
+//! | `filters`, `objects` | the rules: fates, programs, maps, the bundle that processes get |
+//! | `area` | the memory that filters share with the session |
+//! | `aggregates` | counts and histograms of filters: shown and written |
+//! | `control` | what a person can ask of a recording that runs |
 //! | `describe` | from descriptions to a CTF trace class |
 //! | `consumer`, `stream`, `speculated`, `walk`, `packets` | from rings to packets in files |
 //! | `snapshot` | what a flight recorder holds, written down while it goes on |
@@ -23,22 +28,28 @@
 //! | `process` | what the kernel says of a process |
 #![forbid(unsafe_code)]
 
+mod aggregates;
+mod area;
 pub mod command;
 pub mod consumer;
+pub mod control;
 pub mod describe;
 mod directory;
 mod door;
 mod ending;
 mod error;
 mod events;
+mod filters;
 mod finish;
 pub mod memory;
+mod objects;
 pub mod options;
 mod packets;
 mod peer;
 mod process;
 mod record;
 mod recorder;
+mod rules;
 mod samples;
 mod setup;
 mod snapshot;

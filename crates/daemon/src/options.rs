@@ -1,6 +1,7 @@
 //! What to record, and where to.
 
 pub use mote_clock::Source;
+use mote_filter::Rule;
 pub use mote_ring::Mode;
 use mote_ring::geometry::{BadGeometry, COUNT_BITS_MAX, RING_BITS_MAX, SUB_BITS_MAX, SUB_BITS_MIN};
 use std::ffi::OsString;
@@ -12,8 +13,14 @@ use std::time::Duration;
 pub struct Options {
     /// The directory to make.
     pub output: PathBuf,
-    /// Patterns of events to record; none means all.
-    pub include: Vec<String>,
+    /// What to do with which events on what condition; events that no rule is about stay off.
+    pub rules: Vec<Rule>,
+    /// Objects with filters that clang has compiled.
+    pub objects: Vec<PathBuf>,
+    /// An event whose filter has a fault is recorded, not dropped.
+    pub keeps_on_fault: bool,
+    /// How often counts and histograms are shown.
+    pub interval: Option<Duration>,
     /// Patterns of events to leave out.
     pub exclude: Vec<String>,
     /// Sizes of the buffers.

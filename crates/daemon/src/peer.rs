@@ -3,9 +3,10 @@
 use crate::events::{Announced, Events};
 use crate::walk::Steps;
 use mote_ring::Geometry;
+use mote_sys::Errno;
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Wait};
-use mote_wire::{Hello, How, MESSAGE_MAX, Message, Ready, Refusal};
+use mote_wire::{Hello, How, ID_ON, MESSAGE_MAX, Message, Ready, Refusal};
 
 /// One process, or one of its libraries.
 pub(crate) struct Peer {
@@ -14,8 +15,10 @@ pub(crate) struct Peer {
     pub(crate) pid: i32,
     /// What it said at first.
     pub(crate) hello: Option<Hello>,
-    /// The answer to events that it has announced, until the metadata knows them.
-    pub(crate) answer: Option<Vec<u8>>,
+    /// The ids of events that it has announced, until the metadata knows them; `None` for one that was not taken.
+    pub(crate) answer: Option<Vec<Option<u32>>>,
+    /// The newest filters that it was sent.
+    generation: u32,
 }
 
 /// What a message came to.
@@ -26,13 +29,22 @@ pub(crate) enum Said {
     Events {
         /// Those that nobody had announced before.
         new: Vec<u32>,
-        /// The answer, to be sent once the metadata knows the new ones.
-        words: Vec<u8>,
+        /// The ids of all, to be sent once the metadata knows the new ones; `None` for one that was not taken.
+        ids: Vec<Option<u32>>,
         /// Why some were not taken.
         wrong: Option<String>,
     },
     /// It has armed its sites.
     Ready(Ready),
+    /// It has loaded filters.
+    Installed {
+        /// Events with a filter that is interpreted.
+        interpreted: u32,
+        /// Events that stay off because their filter was refused.
+        refused: u32,
+        /// Why the first of them was.
+        why: String,
+    },
     /// It has gone.
     Gone,
     /// It has said something that cannot be: the reason.
@@ -43,7 +55,7 @@ impl Peer {
     /// A peer behind a socket, of which nothing is known.
     pub(crate) fn new(socket: Fd) -> Peer {
         let pid = socket::peer(socket.raw()).map_or(0, |peer| peer.pid);
-        Peer { socket, pid, hello: None, answer: None }
+        Peer { socket, pid, hello: None, answer: None, generation: 0 }
     }
 
     /// The descriptor to poll.
@@ -68,10 +80,13 @@ impl Peer {
 
     /// A peer that does not empty its socket is not waited for.
     fn send(&self, message: &Message<'_>, fds: &[i32]) -> bool {
+        self.try_send(message, fds).is_ok()
+    }
+
+    fn try_send(&self, message: &Message<'_>, fds: &[i32]) -> Result<(), Errno> {
         let mut buffer = vec![0; MESSAGE_MAX];
-        message
-            .encode(&mut buffer)
-            .is_some_and(|bytes| socket::send(self.raw(), bytes, fds, Wait::No).is_ok())
+        let bytes = message.encode(&mut buffer).ok_or(Errno(libc::EMSGSIZE))?;
+        socket::send(self.raw(), bytes, fds, Wait::No)
     }
 
     /// Receives and serves one message; `None` when there is none. `learn` is called for each new event.
@@ -94,6 +109,11 @@ impl Peer {
                 Said::Hello(hello)
             }
             Ok(Message::Events { texts, .. }) if self.hello.is_some() => self.announced(texts, events, learn),
+            Ok(Message::Installed(done)) if self.hello.is_some() => Said::Installed {
+                interpreted: done.interpreted,
+                refused: done.refused,
+                why: String::from_utf8_lossy(done.why).replace(char::is_control, "?"),
+            },
             Ok(Message::Ready(ready)) if self.hello.is_some() => Said::Ready(ready),
             Ok(_) => Said::Nonsense("message out of turn".to_owned()),
             Err(error) => Said::Nonsense(error.to_string()),
@@ -102,36 +122,49 @@ impl Peer {
 
     fn announced(&self, texts: &[u8], events: &mut Events, mut learn: impl FnMut(Steps)) -> Said {
         let mut new = Vec::new();
-        let mut words = Vec::new();
+        let mut ids = Vec::new();
         let mut wrong = None;
         for text in mote_wire::texts(texts) {
-            let word = match events.announce(text) {
+            let id = match events.announce(text) {
                 Announced::New(id) => {
                     new.push(id);
                     learn(events.description(id).map(|event| Steps::of(&event)).unwrap_or_default());
-                    events.word(id)
+                    Some(id)
                 }
-                Announced::Known(id) => events.word(id),
+                Announced::Known(id) => Some(id),
                 Announced::Malformed(error) => {
                     wrong = Some(error.to_string());
-                    0
+                    None
                 }
                 Announced::TooMany => {
                     wrong =
                         Some("session has as many events as it can hold; choose fewer libraries".to_owned());
-                    0
+                    None
                 }
             };
-            words.extend(word.to_le_bytes());
+            ids.push(id);
         }
-        Said::Events { new, words, wrong }
+        Said::Events { new, ids, wrong }
     }
 
-    /// Sends the ids of announced events, if it waits for them.
-    pub(crate) fn send_answer(&mut self) {
-        if let Some(words) = self.answer.take() {
-            self.send(&Message::Ids(&words), &[]);
+    /// Sends the newest filters, if it does not have them.
+    ///
+    /// # Errors
+    /// As send(2), most often because it has ended.
+    pub(crate) fn send_filters(&mut self, generation: u32, maps: &Fd, bundle: &Fd) -> Result<(), Errno> {
+        if self.generation >= generation {
+            return Ok(());
         }
+        self.generation = generation;
+        self.try_send(&Message::Filters { generation }, &[maps.raw(), bundle.raw()])
+    }
+
+    /// Sends the ids of announced events, if it waits for them. Before that it must have the filters.
+    pub(crate) fn send_answer(&mut self, is_on: impl Fn(u32) -> bool) {
+        let Some(ids) = self.answer.take() else { return };
+        let word = |id: Option<u32>| id.map_or(0, |id| id | if is_on(id) { ID_ON } else { 0 });
+        let words: Vec<u8> = ids.into_iter().flat_map(|id| word(id).to_le_bytes()).collect();
+        self.send(&Message::Ids(&words), &[]);
     }
 
     /// True for the connection that lives as long as its process.

@@ -1,11 +1,14 @@
 //! One recording, from start to end.
 
+use crate::area::Area;
 use crate::command::Signals;
-use crate::consumer::{self, Area, Shared};
+use crate::consumer::{self, Shared};
 use crate::directory::Directory;
 use crate::error::Error;
-use crate::options::Options;
+use crate::filters::Filters;
+use crate::options::{Mode, Options};
 use crate::recorder::{Recorder, Session};
+use crate::rules::NO_SNAPSHOTS;
 use crate::samples::Samples;
 use crate::setup;
 use mote_clock::Source;
@@ -17,6 +20,8 @@ use std::sync::mpsc::channel;
 pub trait Watch {
     /// How far it is; called about ten times a second.
     fn progress(&mut self, progress: &Progress);
+    /// Counts and histograms so far, as text; called as often as was asked for.
+    fn aggregates(&mut self, text: &str);
     /// Something that a person should know now.
     fn say(&mut self, text: &str);
 }
@@ -43,6 +48,8 @@ pub struct Recorded {
     pub summary: Summary,
     /// What went wrong, in words.
     pub problems: Vec<String>,
+    /// Counts and histograms, as text; empty when no rule asked for any.
+    pub aggregates: String,
 }
 
 /// Records a command until it and all its children have ended, the duration is over, or a signal asks to stop.
@@ -58,7 +65,11 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
     let samples = Samples::begin(source);
     let frame = setup::frame(options, source, &samples.first());
     let shared = Shared::default();
-    let area = Area { pool: None, snapshots: &|| 0 };
+    let (area, used) = Area::make()?;
+    let filters = Filters::new(options, used)?;
+    if filters.snapshots() && options.mode != Mode::Overwrite {
+        return Err(Error::Rule(NO_SNAPSHOTS));
+    }
     let (tell, hear) = channel();
     let path = directory.path().to_owned();
     directory.note(&Fact::Session(setup::session(options, &frame, memory.geometry(), samples.frequency())));
@@ -69,9 +80,15 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
                 consumer::consume(&memory, &shared, &path, frame.uuid, source, &area, &tell)
             });
         let consumer = consumer.map_err(|why| Error::Loop { what: "start the consumer", why })?;
-        let session =
-            Session { directory: &mut directory, memory: &memory, shared: &shared, source, frame: &frame };
-        let mut recorder = Recorder::new(options, session, samples, watch, hear);
+        let session = Session {
+            directory: &mut directory,
+            memory: &memory,
+            shared: &shared,
+            area: &area,
+            source,
+            frame: &frame,
+        };
+        let mut recorder = Recorder::new(options, session, samples, watch, hear, filters);
         let served = recorder.serve(&signals);
         shared.stop();
         let consumed = consumer.join().map_err(|_| Error::Loop {

@@ -1,20 +1,23 @@
 //! The recorder's event loop: processes come, announce events, and go.
 
+use crate::area::Area;
 use crate::command::{Command, Signals};
 use crate::consumer::{Consumed, Notice, Shared};
+use crate::control::Control;
 use crate::describe::{self, Frame};
 use crate::directory::Directory;
 use crate::door::Door;
 use crate::ending::End;
 use crate::error::Error;
 use crate::events::Events;
-use crate::options::{Mode, Options};
+use crate::filters::Filters;
+use crate::options::Options;
 use crate::peer::{Peer, Said};
 use crate::process::{self, BuildIds};
 use crate::record::{Progress, Watch};
 use crate::samples::Samples;
 use mote_clock::Source;
-use mote_journal::{ClockSample, EventSource, Fact, Process};
+use mote_journal::{ClockSample, Fact, Process};
 use mote_ring::reader::Channel;
 use mote_wire::{How, Ready};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -28,8 +31,6 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(100);
 /// How long processes have to switch off at the end.
 const GOODBYE: Duration = Duration::from_millis(500);
-/// How long a process that nobody knows may keep the recording open after the last known one has ended.
-const LATE: Duration = Duration::from_secs(1);
 /// Messages of one sender that are served before it is the turn of the others: nobody can keep the loop busy.
 const ROUND: usize = 64;
 /// Problems that are told; a hostile process could make any number of them.
@@ -40,6 +41,7 @@ pub(crate) struct Session<'r> {
     pub(crate) directory: &'r mut Directory,
     pub(crate) memory: &'r Channel,
     pub(crate) shared: &'r Shared,
+    pub(crate) area: &'r Area,
     pub(crate) source: Source,
     pub(crate) frame: &'r Frame,
 }
@@ -52,6 +54,7 @@ pub(crate) struct Recorder<'r> {
     pub(crate) hear: Receiver<Notice>,
     pub(crate) samples: Samples,
     pub(crate) events: Events,
+    pub(crate) filters: Filters,
     pub(crate) peers: Vec<Peer>,
     /// The processes that were seen, and the mappings of each that the journal has.
     pub(crate) maps: HashMap<u32, HashSet<(u64, String)>>,
@@ -60,6 +63,8 @@ pub(crate) struct Recorder<'r> {
     pub(crate) problems: Vec<String>,
     pub(crate) patterns_told: bool,
     pub(crate) began: Instant,
+    /// When counts and histograms were last shown.
+    pub(crate) shown: Instant,
 }
 
 /// How serving ended.
@@ -75,6 +80,7 @@ impl<'r> Recorder<'r> {
         samples: Samples,
         watch: &'r mut dyn Watch,
         hear: Receiver<Notice>,
+        filters: Filters,
     ) -> Recorder<'r> {
         Recorder {
             options,
@@ -82,7 +88,8 @@ impl<'r> Recorder<'r> {
             watch,
             hear,
             samples,
-            events: Events::new(&options.include, &options.exclude),
+            events: Events::default(),
+            filters,
             peers: Vec::new(),
             maps: HashMap::new(),
             threads: BTreeSet::new(),
@@ -90,12 +97,14 @@ impl<'r> Recorder<'r> {
             problems: Vec::new(),
             patterns_told: false,
             began: Instant::now(),
+            shown: Instant::now(),
         }
     }
 
     /// Starts the command and serves it until the recording is over.
     pub(crate) fn serve(&mut self, signals: &Signals) -> Result<Served, Error> {
         let mut door = Door::open()?;
+        let control = Control::open(door.directory(), self.session.directory.path())?;
         if std::env::var_os(mote_wire::ENVIRONMENT).is_some() {
             self.watch.say("this recording runs inside of another one, which will not see the command");
         }
@@ -108,15 +117,18 @@ impl<'r> Recorder<'r> {
         self.began = Instant::now();
         let mut end = End::default();
         while !self.is_over(&door, &mut command, &mut end) {
-            let ready = self.wait(&door, signals, &end)?;
+            let ready = self.wait(&door, &control, signals, &end)?;
             while let Some(arrived) = signals.next() {
-                if arrived.asks_for_snapshot() {
-                    self.ask_for_snapshot();
+                if arrived.asks_for_snapshot()
+                    && let Err(why) = self.ask_for_snapshot()
+                {
+                    self.watch.say(why);
                 }
                 end.signal(arrived, &mut command);
             }
             self.admit(&door);
             self.talk(|peer| peer.hello.is_none() || ready.contains(&peer.raw()));
+            control.serve(|request| self.requested(request));
             self.look_around();
         }
         self.say_goodbye(&door);
@@ -140,25 +152,28 @@ impl<'r> Recorder<'r> {
             ));
         }
         if left > 0 {
-            (end.rounds_alone, end.alone_since) = (0, None);
+            end.in_company();
             return false;
         }
-        // What the last processes have sent is still to be read: one more round when they are gone. And a child whose
-        // parent has ended may not have come to its first word: it holds the mailbox.
-        end.rounds_alone += 1;
-        let late = end.alone_since.get_or_insert_with(Instant::now).elapsed() >= LATE;
-        end.rounds_alone > 1 && (late || door.is_deserted())
+        end.alone(Instant::now(), door.is_deserted())
     }
 
     /// Sleeps until something happens or the next tick. Answers the descriptors that can be read.
-    fn wait(&self, door: &Door, signals: &Signals, end: &End) -> Result<HashSet<i32>, Error> {
-        let ours = [door.polled_mailbox(), door.listener.raw(), signals.fd().as_raw_fd()];
+    fn wait(
+        &self,
+        door: &Door,
+        control: &Control,
+        signals: &Signals,
+        end: &End,
+    ) -> Result<HashSet<i32>, Error> {
+        let asked = control.listener.as_raw_fd();
+        let ours = [door.polled_mailbox(), door.listener.raw(), signals.fd().as_raw_fd(), asked];
         let all = ours.into_iter().chain(self.peers.iter().map(Peer::raw));
         let mut polled: Vec<libc::pollfd> =
             all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
         let left =
             self.options.duration.map_or(TICK, |duration| duration.saturating_sub(self.began.elapsed()));
-        let left = if end.rounds_alone == 1 { Duration::ZERO } else { left.min(TICK) };
+        let left = if end.is_last_round() { Duration::ZERO } else { left.min(TICK) };
         match mote_sys::socket::wait_any(&mut polled, left.as_millis() as i32) {
             Ok(_) | Err(mote_sys::Errno(libc::EINTR)) => {}
             Err(why) => return Err(Error::Session { what: "wait for processes", why }),
@@ -229,6 +244,10 @@ impl<'r> Recorder<'r> {
         // Of a process that is known only what is new.
         let known = self.maps.entry(hello.pid).or_default();
         process.maps.retain(|map| known.insert((map.start, map.path.clone())));
+        if hello.how == How::Fork {
+            // It has inherited its filters, which may have changed since.
+            self.send_filters(peer);
+        }
         if hello.how != How::Library || !process.maps.is_empty() {
             self.build_ids.fill(&mut process.maps);
             self.note(&Fact::Process(process));
@@ -241,8 +260,9 @@ impl<'r> Recorder<'r> {
         let mut peers = std::mem::take(&mut self.peers);
         let mut new = Vec::new();
         peers.retain_mut(|peer| !may_speak(peer) || self.talk_to(peer, &mut new));
+        self.decide(&mut new);
         self.learn(&new);
-        peers.iter_mut().for_each(Peer::send_answer);
+        self.answer(&mut peers);
         self.peers.append(&mut peers);
     }
 
@@ -253,12 +273,15 @@ impl<'r> Recorder<'r> {
             let Some(said) = peer.serve(&mut self.events, |steps| shared.add_event(steps)) else { break };
             match said {
                 Said::Hello(hello) => self.greet(peer, hello),
-                Said::Events { new, words, wrong } => {
+                Said::Events { new, ids, wrong } => {
                     learned.extend(new);
-                    peer.answer = Some(words);
+                    peer.answer = Some(ids);
                     if let Some(why) = wrong {
                         self.problem(format!("an event of process {} cannot be recorded: {why}", peer.pid));
                     }
+                }
+                Said::Installed { interpreted, refused, why } => {
+                    self.installed(peer, interpreted, refused, &why);
                 }
                 Said::Ready(ready) => self.ready(peer, ready),
                 Said::Gone => {
@@ -274,27 +297,7 @@ impl<'r> Recorder<'r> {
         true
     }
 
-    /// Puts new events into journal and metadata, before anyone can record them.
-    fn learn(&mut self, new: &[u32]) {
-        for id in new {
-            let Some(event) = self.events.description(*id) else { continue };
-            let fact = Fact::Event(EventSource {
-                id: *id,
-                provider: event.provider.to_owned(),
-                name: event.name.to_owned(),
-                level: event.level as u8,
-                file: event.file.to_owned(),
-                line: event.line,
-                text: event.text.to_owned(),
-            });
-            self.note(&fact);
-        }
-        if !new.is_empty() {
-            self.renew_metadata();
-        }
-    }
-
-    fn renew_metadata(&mut self) {
+    pub(crate) fn renew_metadata(&mut self) {
         if let Err(why) = self.write_metadata() {
             self.problem(format!("{why}; recording stops, what was written before is whole"));
             self.session.shared.failed.store(true, Ordering::Release);
@@ -315,7 +318,7 @@ impl<'r> Recorder<'r> {
         }
         if !self.patterns_told {
             self.patterns_told = true;
-            for (pattern, near) in self.events.unmatched() {
+            for (pattern, near) in self.events.unmatched(self.filters.patterns()) {
                 let near =
                     if near.is_empty() { String::new() } else { format!("; near: {}", near.join(", ")) };
                 self.watch.say(&format!("pattern '{pattern}' matches no event so far{near}"));
@@ -339,6 +342,7 @@ impl<'r> Recorder<'r> {
             self.renew_metadata();
         }
         self.hear_consumer();
+        self.show_aggregates();
         self.watch.progress(&Progress {
             events: self.session.shared.events.load(Ordering::Relaxed),
             bytes: self.session.shared.bytes.load(Ordering::Relaxed),
@@ -359,14 +363,6 @@ impl<'r> Recorder<'r> {
                 Notice::Problem(text) => self.problem(text),
                 Notice::Snapshot(directory, consumed) => self.complete_snapshot(&directory, &consumed),
             }
-        }
-    }
-
-    fn ask_for_snapshot(&mut self) {
-        if self.options.mode == Mode::Overwrite {
-            self.session.shared.snapshots.fetch_add(1, Ordering::AcqRel);
-        } else {
-            self.watch.say("only a flight recorder has snapshots: record with --mode overwrite");
         }
     }
 

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::memory;
 use crate::options::{self, Options};
 use mote_clock::{Sample, Source};
+use mote_filter::Rule;
 use mote_journal::Session;
 use mote_ring::reader::{Channel, MakeError};
 use mote_ring::{Clock, Geometry, Mode};
@@ -82,6 +83,15 @@ pub(crate) fn session(options: &Options, frame: &Frame, geometry: Geometry, freq
         cpus: geometry.cpus,
         clock: frame.clock.to_owned(),
         frequency,
-        patterns: options.include.iter().cloned().chain(excluded).collect(),
+        patterns: options.rules.iter().map(rule_text).chain(excluded).collect(),
+    }
+}
+
+/// A rule for a person: its pattern, and what it says besides.
+pub(crate) fn rule_text(rule: &Rule) -> String {
+    if rule.source().starts_with(rule.pattern()) {
+        rule.source().to_owned()
+    } else {
+        format!("{}: {}", rule.pattern(), rule.source())
     }
 }

@@ -32,6 +32,8 @@ pub struct Event {
     pub text: String,
     /// Its fields, in order.
     pub fields: Vec<Field>,
+    /// Its description, as `mote_layout::parse` reads it.
+    pub description: Vec<u8>,
     /// The places in the code that emit it.
     pub sites: Vec<Site>,
 }
@@ -71,8 +73,9 @@ pub enum State {
 
 impl Event {
     /// The event of a description, without sites.
-    pub(crate) fn new(read: &Description<'_>) -> Event {
+    pub(crate) fn new(text: &[u8], read: &Description<'_>) -> Event {
         Event {
+            description: text.to_vec(),
             provider: read.provider.to_owned(),
             name: read.name.to_owned(),
             level: read.level,

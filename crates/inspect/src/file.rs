@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         }
         let event = match parse(&bytes) {
             Ok(read) => {
-                self.carrier.events.push(Event::new(&read));
+                self.carrier.events.push(Event::new(&bytes, &read));
                 Some(self.carrier.events.len() - 1)
             }
             Err(error) => {

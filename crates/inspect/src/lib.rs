@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`event`] | an event that a program carries, its sites and their state |
 //! | [`file`](mod@file) | the events of an ELF file |
+//! | [`header`] | a C header with the contexts of events |
 //! | [`process`] | the events of running processes, and whether they are on |
 //! | [`target`] | what a person means: a command, a process or a file |
 //! | [`doctor`] | checks of the machine, with advice |
@@ -15,6 +16,7 @@ pub mod doctor;
 pub mod error;
 pub mod event;
 pub mod file;
+pub mod header;
 pub mod process;
 pub mod target;
 

@@ -15,6 +15,8 @@ use std::io::{self, BufRead, Write};
 pub const DIRECTORY: &str = "mote";
 /// The journal's file in [`DIRECTORY`].
 pub const FILE: &str = "journal.jsonl";
+/// What filters have counted, as text and as JSON (`{duration_ns, aggregates: [...]}`), in [`DIRECTORY`]; not there when nothing was asked for.
+pub const AGGREGATES: [&str; 2] = ["aggregates.txt", "aggregates.json"];
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

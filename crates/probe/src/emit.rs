@@ -3,7 +3,8 @@
 use crate::fields::Fields;
 use crate::packer::Packer;
 use core::mem::MaybeUninit;
-use mote_agent::Event;
+use mote_agent::{Event, FAULTED};
+use mote_layout::context::{ASIDE, DROP, RECORD};
 use mote_ring::writer::Payload;
 use mote_ring::{Fragment, Record, Writer};
 
@@ -14,36 +15,96 @@ const SMALL_BYTES: usize = 256;
 /// Space for the packed fields: what they take, and whole words for the copy.
 type Small = MaybeUninit<[u64; SMALL_BYTES / 8 + 2]>;
 
-/// Records an event with these fields, if it is on.
+/// Records an event with these fields, if it is on, and its filter lets it through.
 ///
 /// Never inlined, and cold: a function with an event in it needs neither the stack nor the registers of this one while the
 /// event is off, and events with the same types of fields share its code.
+///
+/// A filter is asked here, straight on: it must be quick to say no. So there is no frame for packing, and nothing that has to survive
+/// the filter in registers, which would be saved and restored for that. An event without a filter takes a jump more, which
+/// vanishes behind the reading of the time.
 ///
 /// # Signal safety
 /// Callable from a handler.
 ///
 /// # Cost
-/// Bench `event_cost`. No allocation, no system call but for a thread's first event.
+/// Benches `event_cost` and `filter`. No allocation, no system call but for a thread's first event and those of a filter's helpers.
 #[cold]
 #[inline(never)]
 pub fn emit<F: Fields>(event: &Event, fields: F) {
+    if !event.is_gated() {
+        core::hint::cold_path();
+        return emit_now(event, fields);
+    }
+    let words = fields.words();
+    keep_in_memory(&event);
+    keep_in_memory(&fields);
+    // SAFETY: `Fields` is sealed: its words are those of the description, which is made of the same types.
+    match unsafe { event.ask((&raw const words).cast()) } {
+        DROP => {}
+        answer => {
+            core::hint::cold_path();
+            emit_answered(event, &fields, &words, answer);
+        }
+    }
+}
+
+/// Has the compiler forget what it knows of `value`: what is used later is loaded then.
+#[inline(always)]
+fn keep_in_memory<T>(value: &T) {
+    // SAFETY: no instruction.
+    unsafe { core::arch::asm!("/* {0} */", in(reg) value, options(nostack, preserves_flags)) };
+}
+
+/// Records an event that has no filter.
+#[inline(never)]
+fn emit_now<F: Fields>(event: &Event, fields: F) {
     if fields.size_max() <= SMALL_BYTES {
         let mut small = Small::uninit();
-        let start = small.as_mut_ptr().cast::<u64>();
-        // SAFETY: the fields put at most `size_max` bytes, `Fields` being sealed; `Small` has room for `SMALL_BYTES`
-        // and more than a word behind them.
-        let packer = unsafe { Packer::new(start) };
-        let len = fields.pack(packer).finish();
-        // SAFETY: `len` bytes are written, rounded up to whole words.
-        unsafe { record(event, start.cast(), len) };
+        let (from, len) = pack(fields, &mut small);
+        // SAFETY: `pack`.
+        unsafe { record(event, from, len) };
     } else {
-        emit_large(event, fields);
+        emit_large(event, fields, RECORD);
+    }
+}
+
+/// Packs small fields; answers where they are and how many bytes they are, which are written up to whole words.
+#[inline(always)]
+fn pack<F: Fields>(fields: F, small: &mut Small) -> (*const u8, usize) {
+    let start = small.as_mut_ptr().cast::<u64>();
+    // SAFETY: the fields put at most `size_max` bytes, `Fields` being sealed; `Small` has room for `SMALL_BYTES`
+    // and more than a word behind them.
+    let packer = unsafe { Packer::new(start) };
+    (start.cast_const().cast(), fields.pack(packer).finish())
+}
+
+/// Records an event that a filter has let through, or at which it had a fault.
+#[cold]
+#[inline(never)]
+fn emit_answered<F: Fields>(event: &Event, fields: &F, words: &F::Words, answer: u64) {
+    let verdict = match answer {
+        // SAFETY: as in `emit_gated`.
+        FAULTED => unsafe { event.judge_fault((&raw const *words).cast()) },
+        verdict => verdict,
+    };
+    if verdict == DROP {
+        return;
+    }
+    let fields = *fields;
+    if fields.size_max() <= SMALL_BYTES {
+        let mut small = Small::uninit();
+        let (from, len) = pack(fields, &mut small);
+        // SAFETY: `pack`.
+        unsafe { record_judged(event, from, len, verdict) };
+    } else {
+        emit_large(event, fields, verdict);
     }
 }
 
 /// Records an event whose packed fields are `len` bytes at `from`.
 ///
-/// This is what every event of every language goes through.
+/// This is what every event of every language goes through, unless a filter has judged it.
 ///
 /// # Safety
 /// `len` bytes at `from`, rounded up to whole 8-byte words, must be readable.
@@ -58,6 +119,26 @@ pub unsafe fn record(event: &Event, from: *const u8, len: usize) {
     let _ = unsafe { channel.write_words(tag, thread, from, len) };
 }
 
+/// As [`record`], where `verdict` says: in the ring, or aside.
+///
+/// # Safety
+/// As [`record`].
+///
+/// # Signal safety
+/// Callable from a handler.
+#[inline(never)]
+pub unsafe fn record_judged(event: &Event, from: *const u8, len: usize, verdict: u64) {
+    let Some((channel, tag)) = event.destination() else { return };
+    let thread = this_thread(channel);
+    if verdict == ASIDE {
+        let record = Record { tag, thread, payload: Payload::Words { from, len } };
+        // SAFETY: the caller's promise.
+        return unsafe { mote_agent::write_aside(channel, record) };
+    }
+    // SAFETY: the caller's promise. What became of the record is counted in the ring.
+    let _ = unsafe { channel.write_words(tag, thread, from, len) };
+}
+
 #[inline(always)]
 fn this_thread(channel: &Writer) -> u32 {
     match mote_sync::thread::id() {
@@ -66,29 +147,28 @@ fn this_thread(channel: &Writer) -> u32 {
     }
 }
 
-unsafe fn write_fragments(event: &Event, list: &[Fragment], len: usize) {
-    let Some((channel, tag)) = event.destination() else { return };
-    let record = Record { tag, thread: this_thread(channel), payload: Payload::Fragments { list, len } };
-    // SAFETY: the caller's promise. What became of the record is counted in the ring.
-    let _ = unsafe { channel.write(record) };
-}
-
 #[cold]
 #[inline(never)]
-fn emit_large<F: Fields>(event: &Event, fields: F) {
+fn emit_large<F: Fields>(event: &Event, fields: F, verdict: u64) {
     let mut list = F::Fragments::default();
     let list = fields.fragments(&mut list);
     let len = list.iter().map(|fragment| fragment.len).sum();
     // SAFETY: the fragments are of `fields` and of what they borrow.
-    unsafe { write_fragments(event, list, len) };
+    unsafe { record_fragments(event, list, len, verdict) };
 }
 
-/// Records an event of fragments, `len` bytes together. For the C interface.
+/// Records an event of fragments, `len` bytes together, where `verdict` says.
 ///
 /// # Safety
 /// Every fragment must be readable.
 #[inline(never)]
-pub unsafe fn record_fragments(event: &Event, list: &[Fragment], len: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { write_fragments(event, list, len) };
+pub unsafe fn record_fragments(event: &Event, list: &[Fragment], len: usize, verdict: u64) {
+    let Some((channel, tag)) = event.destination() else { return };
+    let record = Record { tag, thread: this_thread(channel), payload: Payload::Fragments { list, len } };
+    if verdict == ASIDE {
+        // SAFETY: the caller's promise.
+        return unsafe { mote_agent::write_aside(channel, record) };
+    }
+    // SAFETY: the caller's promise. What became of the record is counted in the ring.
+    let _ = unsafe { channel.write(record) };
 }

@@ -25,6 +25,12 @@ pub trait Packed: Copy + Sealed {
     /// Puts it behind the fields before it. The packer must have room for `size_max()` bytes.
     fn pack(self, packer: Packer) -> Packer;
 
+    /// The value as one or two words of a filter's context (`mote_layout::context`).
+    type Words: Copy;
+
+    /// Makes the words. They may point into `self` and into what it borrows.
+    fn words(&self) -> Self::Words;
+
     /// The value as at most two ranges of memory that live as long as `self` and what it borrows.
     fn fragments(&self) -> [Fragment; 2];
 }
@@ -35,10 +41,31 @@ pub(crate) mod sealed {
     /// Only types of this crate have it.
     pub trait Sealed {}
     /// A number, or an array of them: all of its bytes can be read.
-    pub trait Plain: Copy {}
-    impl<T: Plain, const N: usize> Plain for [T; N] {}
+    pub trait Plain: Copy {
+        /// The number, extended to a word; where an array begins.
+        fn word(&self) -> u64;
+    }
+    impl<T: Plain, const N: usize> Plain for [T; N] {
+        #[inline(always)]
+        fn word(&self) -> u64 {
+            super::address(self.as_ptr())
+        }
+    }
 }
 use sealed::{Plain, Sealed};
+
+/// A word that points to something.
+#[inline(always)]
+fn address<T>(pointer: *const T) -> u64 {
+    pointer.expose_provenance() as u64
+}
+
+/// Where something begins, and where it ends.
+#[inline(always)]
+fn range<T>(elements: &[T]) -> [u64; 2] {
+    let range = elements.as_ptr_range();
+    [address(range.start), address(range.end)]
+}
 
 /// The bytes of numbers as they lie in memory, which is as they lie in a record: little-endian.
 #[inline(always)]
@@ -74,6 +101,13 @@ impl<T: Plain> Packed for Number<T> {
         packer.put_bytes(self.bytes())
     }
 
+    type Words = u64;
+
+    #[inline(always)]
+    fn words(&self) -> u64 {
+        self.0.word()
+    }
+
     fn fragments(&self) -> [Fragment; 2] {
         [fragment(self.bytes()), NOTHING]
     }
@@ -88,8 +122,14 @@ pub trait Element: Plain {
 }
 
 macro_rules! numbers {
-    ($($rust:ty => $scalar:expr $(, $slice:expr)?;)*) => {$(
-        impl Plain for $rust {}
+    ($($rust:ty as $word:expr => $scalar:expr $(, $slice:expr)?;)*) => {$(
+        impl Plain for $rust {
+            #[inline(always)]
+            fn word(&self) -> u64 {
+                let word: fn($rust) -> u64 = $word;
+                word(*self)
+            }
+        }
         impl Element for $rust {
             const SCALAR: Scalar = $scalar;
             $(const SLICE: Type = $slice;)?
@@ -106,19 +146,19 @@ macro_rules! numbers {
 }
 
 numbers! {
-    u8 => Scalar::unsigned(8), Type::Bytes;
-    u16 => Scalar::unsigned(16);
-    u32 => Scalar::unsigned(32);
-    u64 => Scalar::unsigned(64);
-    usize => Scalar::unsigned(64);
-    i8 => Scalar::signed(8);
-    i16 => Scalar::signed(16);
-    i32 => Scalar::signed(32);
-    i64 => Scalar::signed(64);
-    isize => Scalar::signed(64);
-    f32 => Scalar::F32;
-    f64 => Scalar::F64;
-    bool => Scalar::Bool;
+    u8 as u64::from => Scalar::unsigned(8), Type::Bytes;
+    u16 as u64::from => Scalar::unsigned(16);
+    u32 as u64::from => Scalar::unsigned(32);
+    u64 as |n| n => Scalar::unsigned(64);
+    usize as |n| n as u64 => Scalar::unsigned(64);
+    i8 as |n| n as u64 => Scalar::signed(8);
+    i16 as |n| n as u64 => Scalar::signed(16);
+    i32 as |n| n as u64 => Scalar::signed(32);
+    i64 as |n| n as u64 => Scalar::signed(64);
+    isize as |n| n as u64 => Scalar::signed(64);
+    f32 as |n| f64::from(n).to_bits() => Scalar::F32;
+    f64 as f64::to_bits => Scalar::F64;
+    bool as u64::from => Scalar::Bool;
 }
 
 impl<T> Field for *const T {
@@ -192,6 +232,13 @@ impl Packed for Text<'_> {
         packer.put_text(self.0)
     }
 
+    type Words = [u64; 2];
+
+    #[inline(always)]
+    fn words(&self) -> [u64; 2] {
+        range(self.0)
+    }
+
     fn fragments(&self) -> [Fragment; 2] {
         [fragment(cut_at_nul(self.0)), fragment(&[0])]
     }
@@ -224,6 +271,13 @@ impl<T: Element> Packed for Sequence<'_, T> {
     #[inline(always)]
     fn pack(self, packer: Packer) -> Packer {
         packer.put(u64::from(self.count), size_of::<u16>()).put_bytes(bytes_of(self.elements))
+    }
+
+    type Words = [u64; 2];
+
+    #[inline(always)]
+    fn words(&self) -> [u64; 2] {
+        range(self.elements)
     }
 
     fn fragments(&self) -> [Fragment; 2] {

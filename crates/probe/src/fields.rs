@@ -18,6 +18,12 @@ pub trait Fields: Copy + Sealed {
     /// Puts them behind one another. The packer must have room for `size_max()` bytes.
     fn pack(self, packer: Packer) -> Packer;
 
+    /// Their words in the context of a filter, behind one another.
+    type Words: Copy;
+
+    /// Makes the words. They may point into `self` and into what it borrows.
+    fn words(&self) -> Self::Words;
+
     /// Puts their fragments into `list` and answers those that are used.
     fn fragments<'l>(&self, list: &'l mut Self::Fragments) -> &'l [Fragment] {
         let slots = list.slots();
@@ -34,6 +40,14 @@ pub trait Fields: Copy + Sealed {
 pub trait AsFragments {
     /// All of it.
     fn slots(&mut self) -> &mut [Fragment];
+}
+
+/// The words of a field, before those of the others.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Words<A, B> {
+    own: A,
+    others: B,
 }
 
 /// Room for the two fragments of a field, before the room of the others.
@@ -84,6 +98,13 @@ impl Fields for () {
         packer
     }
 
+    type Words = [u64; 0];
+
+    #[inline(always)]
+    fn words(&self) -> [u64; 0] {
+        []
+    }
+
     fn add_fragments(&self, _slots: &mut [Fragment], _used: &mut usize) {}
 }
 
@@ -99,6 +120,13 @@ impl<A: Packed, B: Fields> Fields for (A, B) {
     #[inline(always)]
     fn pack(self, packer: Packer) -> Packer {
         self.1.pack(self.0.pack(packer))
+    }
+
+    type Words = Words<A::Words, B::Words>;
+
+    #[inline(always)]
+    fn words(&self) -> Self::Words {
+        Words { own: self.0.words(), others: self.1.words() }
     }
 
     fn add_fragments(&self, slots: &mut [Fragment], used: &mut usize) {

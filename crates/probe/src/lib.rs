@@ -41,8 +41,9 @@ pub use packer::Packer;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::constructor::{CONSTRUCTOR, add_object, remove_object};
-    pub use crate::emit::record_fragments;
+    pub use crate::emit::{record_fragments, record_judged};
     pub use crate::event::plain;
+    pub use mote_agent::text_len;
     pub use mote_layout::describe::Spec;
     pub use mote_layout::types::{Integer, Scalar, Type};
 }

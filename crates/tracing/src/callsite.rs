@@ -7,6 +7,7 @@ use crate::describe::{Point, describe};
 use crate::list::List;
 use crate::values::{Shape, Values};
 use mote::DynamicEvent;
+use mote_layout::context::{DROP, RECORD};
 use mote_ring::Fragment;
 use tracing_core::Metadata;
 
@@ -50,7 +51,7 @@ impl Callsite {
             fill(values);
             let known = variants.iter().find(|variant| *variant.shape == *values.shape());
             let variant = known.unwrap_or_else(|| self.add_variant(point, values.shape()));
-            variant.write(values);
+            variant.write(point, values);
         });
     }
 
@@ -64,15 +65,25 @@ impl Callsite {
 }
 
 impl Variant {
-    fn write(&self, values: &mut Values) {
+    fn write(&self, point: Point, values: &mut Values) {
+        let event = &self.event.event;
+        let verdict = if event.is_gated() {
+            // SAFETY: the words are those of `describe`, which goes by the same point and shape.
+            unsafe { event.judge(values.words(point.ids().len()).as_ptr()) }
+        } else {
+            RECORD
+        };
+        if verdict == DROP {
+            return;
+        }
         let (bytes, len) = values.packed();
         let from = bytes.as_ptr();
         if len <= SMALL_BYTES {
             // SAFETY: `packed` has 8 readable bytes behind the `len` of the values, so the last word is whole.
-            unsafe { mote::record(&self.event.event, from, len) };
+            unsafe { mote::__private::record_judged(event, from, len, verdict) };
         } else {
             // SAFETY: `len` bytes of `bytes`, which lives until the call returns.
-            unsafe { mote::__private::record_fragments(&self.event.event, &[Fragment { from, len }], len) };
+            unsafe { mote::__private::record_fragments(event, &[Fragment { from, len }], len, verdict) };
         }
     }
 }

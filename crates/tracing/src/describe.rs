@@ -43,7 +43,7 @@ impl Point {
     }
 
     /// The fields before those of the callsite: ids of spans.
-    const fn ids(self) -> &'static [&'static str] {
+    pub(crate) const fn ids(self) -> &'static [&'static str] {
         match self {
             Point::New => &["span", "parent"],
             Point::Follows => &["span", "follows"],

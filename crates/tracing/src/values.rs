@@ -25,6 +25,30 @@ pub(crate) type Shape = [(u16, Kind)];
 pub(crate) struct Values {
     bytes: Vec<u8>,
     shape: Vec<(u16, Kind)>,
+    /// The context of a filter, made when there is one.
+    words: Vec<u64>,
+}
+
+impl Kind {
+    /// Bytes that a packed value takes at the start of `rest`.
+    fn len(self, rest: &[u8]) -> usize {
+        let len = match self {
+            Kind::I64 | Kind::U64 | Kind::F64 => 8,
+            Kind::Bool => 1,
+            Kind::Str => rest.iter().position(|byte| *byte == 0).map_or(rest.len(), |end| end + 1),
+            Kind::Bytes => {
+                let count = rest.first_chunk().map_or(0, |count| u16::from_le_bytes(*count));
+                2 + usize::from(count)
+            }
+        };
+        len.min(rest.len())
+    }
+}
+
+/// Where bytes begin and end; nothing is at no place.
+fn range(bytes: Option<&[u8]>) -> [u64; 2] {
+    let range = bytes.unwrap_or(&[]).as_ptr_range();
+    [range.start.expose_provenance() as u64, range.end.expose_provenance() as u64]
 }
 
 /// Zeros behind the values: the ring reads whole words.
@@ -32,7 +56,7 @@ const SLACK: [u8; 8] = [0; 8];
 
 thread_local! {
     /// The thread's buffers, absent while it fills them: a value's `Debug` may emit events itself.
-    static BUFFERS: Cell<Values> = const { Cell::new(Values { bytes: Vec::new(), shape: Vec::new() }) };
+    static BUFFERS: Cell<Values> = const { Cell::new(Values { bytes: Vec::new(), shape: Vec::new(), words: Vec::new() }) };
 }
 
 impl Values {
@@ -57,6 +81,28 @@ impl Values {
     /// The shape so far.
     pub(crate) fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// The context of a filter (`mote_layout::context`): `ids` numbers that are not of the callsite, then the values. It is made of
+    /// the packed values, because tracing gives each once; valid until the next value is added.
+    pub(crate) fn words(&mut self, ids: usize) -> &[u64] {
+        self.words.clear();
+        let mut rest = self.bytes.as_slice();
+        let ids = std::iter::repeat_n(Kind::U64, ids);
+        for kind in ids.chain(self.shape.iter().map(|(_, kind)| *kind)) {
+            let (field, behind) = rest.split_at(kind.len(rest));
+            match kind {
+                Kind::I64 | Kind::U64 | Kind::F64 | Kind::Bool => {
+                    let mut word = [0; 8];
+                    word.iter_mut().zip(field).for_each(|(to, byte)| *to = *byte);
+                    self.words.push(u64::from_le_bytes(word));
+                }
+                Kind::Str => self.words.extend(range(field.get(..field.len().saturating_sub(1)))),
+                Kind::Bytes => self.words.extend(range(field.get(2..))),
+            }
+            rest = behind;
+        }
+        &self.words
     }
 
     /// The values packed, and how many of the bytes they take: the others are there to be read.

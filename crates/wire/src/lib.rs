@@ -9,21 +9,30 @@
 //! Hello {...}                               ->            on a connection to the session's path
 //!                                           <-  Welcome {geometry} + memfd   |  Refused
 //! Events {count, descriptions}              ->            as often as needed
+//!                                           <-  Filters {generation} + maps memfd + bundle memfd
 //!                                           <-  Ids {count, id and on/off}
+//! Installed {generation, counts, why}       ->            if filters were loaded or refused
 //! Ready {sites, armed, failed, errno}       ->
+//!                                           <-  Filters {...}                at any time after: other rules
+//! Installed {...}                           ->
 //!                                           <-  Stop                         at any time after
 //! ```
 //! A forked child says `Hello {how: Fork}` and waits for nothing: it has all it needs.
+//!
+//! `Filters` comes before the `Ids` of the events that it is for, so that no event is ever on without its filter. [`bundle`] says
+//! what the second memfd holds, [`board`] what the first begins with.
 #![no_std]
 #![forbid(unsafe_code)]
 
 use mote_ring::{Clock, Geometry, Mode};
 
+pub mod board;
+pub mod bundle;
 mod words;
 pub use words::{Reader, Writer};
 
 /// Version of this protocol and of the ring's layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Environment variable by which a process finds its session: `VERSION,FD,INODE,PATH`.
 pub const ENVIRONMENT: &str = "MOTE_SESSION";
@@ -72,6 +81,24 @@ pub struct Ready {
     pub errno: u32,
 }
 
+/// What a process did with the filters that it was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Installed<'a> {
+    /// The newest bundle that it has.
+    pub generation: u32,
+    /// Events that have a filter now.
+    pub running: u32,
+    /// Of these, events whose filter is interpreted because machine code could not be made.
+    pub interpreted: u32,
+    /// Events that stay off because their filter was refused or could not be loaded.
+    pub refused: u32,
+    /// Why the first of those was refused, UTF-8; empty when none was. To be cut at [`WHY_MAX`].
+    pub why: &'a [u8],
+}
+
+/// Longest reason in [`Installed`], in bytes.
+pub const WHY_MAX: usize = 1024;
+
 /// Why a session does not take a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -103,6 +130,13 @@ pub enum Message<'a> {
     Ids(&'a [u8]),
     /// See [`Ready`].
     Ready(Ready),
+    /// Filters, and what else is to become of events; the maps' memfd and the bundle's come beside the message, in this order.
+    Filters {
+        /// Grows with each bundle of the session; an older one than the process has is ignored.
+        generation: u32,
+    },
+    /// See [`Installed`].
+    Installed(Installed<'a>),
     /// Switch everything off; the session is ending.
     Stop,
 }
@@ -144,6 +178,8 @@ const EVENTS: u32 = 4;
 const IDS: u32 = 5;
 const READY: u32 = 6;
 const STOP: u32 = 7;
+const FILTERS: u32 = 8;
+const INSTALLED: u32 = 9;
 
 impl Message<'_> {
     /// Encodes into `buffer`, which must take [`MESSAGE_MAX`] bytes for the longest; answers the bytes
@@ -171,6 +207,11 @@ impl Message<'_> {
             Message::Ready(ready) => {
                 to.words(&[READY, ready.sites, ready.armed, ready.failed, ready.errno]);
             }
+            Message::Filters { generation } => to.words(&[FILTERS, *generation]),
+            Message::Installed(done) => {
+                to.words(&[INSTALLED, done.generation, done.running, done.interpreted, done.refused]);
+                to.bytes(done.why.get(..WHY_MAX).unwrap_or(done.why));
+            }
             Message::Stop => to.words(&[STOP]),
         }
         to.finish()
@@ -197,6 +238,14 @@ impl Message<'_> {
                 armed: from.word()?,
                 failed: from.word()?,
                 errno: from.word()?,
+            }),
+            FILTERS => Message::Filters { generation: from.word()? },
+            INSTALLED => Message::Installed(Installed {
+                generation: from.word()?,
+                running: from.word()?,
+                interpreted: from.word()?,
+                refused: from.word()?,
+                why: from.rest(),
             }),
             STOP => Message::Stop,
             kind => return Err(Error::Kind(kind)),
@@ -282,6 +331,10 @@ mod tests {
         there_and_back(Message::Events { count: 2, texts: b"a\0b\0" });
         there_and_back(Message::Ids(&[1, 0, 0, 0x80]));
         there_and_back(Message::Ready(Ready { sites: 3, armed: 2, failed: 1, errno: 13 }));
+        there_and_back(Message::Filters { generation: 7 });
+        let why = b"the filter of net:in was refused";
+        let done = Installed { generation: 7, running: 4, interpreted: 1, refused: 2, why };
+        there_and_back(Message::Installed(done));
         there_and_back(Message::Stop);
     }
 
@@ -292,7 +345,7 @@ mod tests {
         assert_eq!(Message::decode(&[7, 0, 0, 0, 1]), Err(Error::Length));
         let mut welcome = [0u8; 32];
         welcome[0] = 2;
-        welcome[4] = 1;
+        welcome[4..8].copy_from_slice(&VERSION.to_le_bytes());
         assert_eq!(Message::decode(&welcome), Err(Error::Value));
     }
 }

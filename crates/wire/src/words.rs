@@ -23,6 +23,11 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Puts two words, the low one first.
+    pub fn long(&mut self, long: u64) {
+        self.bytes(&long.to_le_bytes());
+    }
+
     /// Puts bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         match self.buffer.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
@@ -66,6 +71,25 @@ impl<'a> Reader<'a> {
         let (head, tail) = self.0.split_first_chunk::<N>().ok_or(Error::Length)?;
         self.0 = tail;
         Ok(*head)
+    }
+
+    /// Takes two words.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the buffer ends first.
+    pub fn long(&mut self) -> Result<u64, Error> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// Takes `count` pieces of `N` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the buffer ends first.
+    pub fn chunks<const N: usize>(&mut self, count: u32) -> Result<&'a [[u8; N]], Error> {
+        let bytes = (count as usize).checked_mul(N).ok_or(Error::Length)?;
+        let (head, tail) = self.0.split_at_checked(bytes).ok_or(Error::Length)?;
+        self.0 = tail;
+        Ok(head.as_chunks::<N>().0)
     }
 
     /// Takes everything that is left.

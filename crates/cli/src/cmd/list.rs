@@ -24,6 +24,7 @@ Examples:
   mote list app                the same, of a command in PATH
   mote list 4711               what a process carries, and what is on
   mote list ./app -e 'net:*'   the events of one provider
+  mote list ./app --c-header > events.h     for filters written in C (mote record --filter-file)
   mote list 4711 --format json | jq '.objects[].events[] | select(.state == \"on\") | .name'
 
 A line: name, level, state, place in the source, fields. The state is
@@ -48,6 +49,10 @@ pub(crate) struct Args {
     /// What to print: tables for people, or one JSON object
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
+
+    /// Print a C header with the events' contexts, for filters that clang compiles
+    #[arg(long, conflicts_with = "format")]
+    c_header: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -79,6 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     found.keep(&args.event.iter().map(|pattern| Glob::new(pattern)).collect::<Vec<_>>());
     let out = io::stdout().lock();
     let written = match args.format {
+        _ if args.c_header => print_header(out, &found),
         Format::Text => found.print(io::BufWriter::new(out)),
         Format::Json => print_json(io::BufWriter::new(out), &found.json()),
     };
@@ -87,6 +93,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         _ => {}
     }
     Ok(if found.tell(&args.event, &carried) { ExitCode::SUCCESS } else { cmd::NOTHING.into() })
+}
+
+fn print_header(mut out: impl Write, found: &Found) -> io::Result<()> {
+    let events = found.carriers().flat_map(|carrier| &carrier.events);
+    out.write_all(mote_inspect::header::c_header(events).as_bytes())
 }
 
 impl Found {

@@ -1,10 +1,15 @@
 //! The verbs, one file each, and what they share.
 
 pub(crate) mod demo;
+pub(crate) mod disable;
 pub(crate) mod doctor;
+pub(crate) mod enable;
+pub(crate) mod filter;
 pub(crate) mod list;
 pub(crate) mod record;
 pub(crate) mod report;
+pub(crate) mod snapshot;
+pub(crate) mod status;
 pub(crate) mod view;
 
 use mote_timeline::Problems;

@@ -1,5 +1,6 @@
 //! `mote record`: runs a command and records the events of it and of all its children.
 
+use crate::rules::Rules;
 use crate::units;
 use anyhow::Context;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -9,7 +10,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Exit status: the command succeeded, but events were lost or the trace is not complete.
 pub(crate) const LOSSY: u8 = 3;
@@ -28,6 +29,17 @@ Examples:
   mote record --mode overwrite -- ./app        a flight recorder: the newest events only
   mote record --duration 10s -- ./server       the first ten seconds; the server goes on
 
+Filters run in the program, on its own arguments, before anything is recorded:
+  mote record -e 'net:*' --filter 'len > 1500 && proto == \"tcp*\"' -- ./app
+  mote record -e 'net:*' --filter 'dur > 250us && sample(10%)' -e 'disk:*' -- ./app
+  mote record -e 'net:*' --count 'by proto' -- ./app               counted in the program, not recorded
+  mote record -e 'net:*' --hist 'len by proto' --interval 1s -- ./app
+  mote record -e 'net:*' --filter-file large.o -- ./app            compiled by clang; see mote list --c-header
+All the events of requests that ended with an error or took over 10 ms, and no others:
+  mote record -e 'http:*' --on 'http:begin do speculate' \
+    --on 'http:end if status >= 500 || $elapsed > 10ms do commit' --on 'http:end do discard' -- ./server
+`mote filter --help` explains the language.
+
 Patterns: `*` any characters, `?` one character. `net:*` is compared with provider:name, `net` with
 the provider and with the name.
 
@@ -39,9 +51,14 @@ pub(crate) struct Args {
     /// Directory to make for the trace [default: ./NAME-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Record events that match; may be given several times [default: all]
-    #[arg(short = 'e', long = "event", value_name = "PATTERN")]
-    include: Vec<String>,
+    #[command(flatten)]
+    rules: Rules,
+    /// What becomes of an event whose filter cannot read its memory
+    #[arg(long, value_enum, default_value = "drop", value_name = "WHAT")]
+    on_fault: OnFault,
+    /// Print counts and histograms this often while recording
+    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    interval: Option<u64>,
     /// Leave out events that match; may be given several times
     #[arg(short = 'x', long = "exclude", value_name = "PATTERN")]
     exclude: Vec<String>,
@@ -72,6 +89,12 @@ pub(crate) struct Args {
 enum Mode {
     Discard,
     Overwrite,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OnFault {
+    Drop,
+    Keep,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -109,7 +132,10 @@ impl Args {
                 None => default_output(&self.command)
                     .context("cannot find a name for the trace; give one with -o")?,
             },
-            include: self.include.clone(),
+            rules: self.rules.rules.clone(),
+            objects: self.rules.objects.clone(),
+            keeps_on_fault: matches!(self.on_fault, OnFault::Keep),
+            interval: self.interval.map(Duration::from_nanos),
             exclude: self.exclude.clone(),
             buffers: self.buffers.unwrap_or_else(|| Buffers::default_for(cpus)),
             mode: match self.mode {
@@ -143,10 +169,15 @@ fn default_output(command: &[OsString]) -> anyhow::Result<PathBuf> {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let command = args.command.first().map(OsString::as_os_str).unwrap_or_default();
+    crate::check::rules(&args.rules.rules, command).map_err(anyhow::Error::msg)?;
     let mut screen = Screen::new(args.quiet);
     let recorded = mote_daemon::record(&args.options()?, &mut screen);
     screen.bar.finish_and_clear();
     let recorded = recorded?;
+    if !recorded.aggregates.is_empty() {
+        let _ = std::io::stdout().write_all(recorded.aggregates.as_bytes());
+    }
     if !args.quiet {
         let _ = std::io::stderr().write_all(summary(&recorded).as_bytes());
     }
@@ -165,6 +196,7 @@ fn status(recorded: &Recorded) -> ExitCode {
 struct Screen {
     bar: ProgressBar,
     quiet: bool,
+    began: Instant,
 }
 
 impl Screen {
@@ -178,7 +210,7 @@ impl Screen {
         if let Ok(style) = ProgressStyle::with_template("recording {elapsed}  {msg}") {
             bar.set_style(style);
         }
-        Screen { bar, quiet }
+        Screen { bar, quiet, began: Instant::now() }
     }
 }
 
@@ -195,6 +227,13 @@ impl Watch for Screen {
             now.processes
         ));
         self.bar.tick();
+    }
+
+    fn aggregates(&mut self, text: &str) {
+        let seconds = self.began.elapsed().as_secs_f64();
+        self.bar.suspend(|| {
+            let _ = writeln!(std::io::stdout(), "after {seconds:.1} s\n{text}");
+        });
     }
 
     fn say(&mut self, text: &str) {

@@ -32,6 +32,7 @@ JSON: one object. Its keys are stable; times are nanoseconds, rates events in a 
   cpus               [{cpu, events}]
   processes          [{pid, parent, name, exe}]
   problems           what is wrong with the recording, in words
+  aggregates         what filters have counted, if they were asked to
 What is not known is null.
 
 Exit status: 0 done, 1 there are no events, 2 failed, or a part of the recording is damaged.")]
@@ -59,24 +60,48 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         counter.add(&entry);
     }
     let report = counter.finish(events.problems());
-    match print(args, &report) {
+    let aggregates = aggregates(args);
+    match print(args, &report, &aggregates) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
         printed => printed.context("cannot write the report to stdout")?,
     }
     if cmd::tell(&[trace.problems(), events.problems()]) {
         return Ok(cmd::FAILED.into());
     }
-    if report.events == 0 {
+    if report.events == 0 && aggregates.is_empty() {
         say!("there are no events in {}", args.dir.display());
         return Ok(cmd::NOTHING.into());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(args: &Args, report: &Report) -> io::Result<()> {
+/// What filters have counted, in the format asked for; empty when there is nothing.
+fn aggregates(args: &Args) -> String {
+    let [text, json] = mote_journal::AGGREGATES;
+    let file = match args.format {
+        OutputFormat::Table => text,
+        OutputFormat::Json => json,
+    };
+    std::fs::read_to_string(args.dir.join(mote_journal::DIRECTORY).join(file)).unwrap_or_default()
+}
+
+fn print(args: &Args, report: &Report, aggregates: &str) -> io::Result<()> {
     let mut page = match args.format {
-        OutputFormat::Table => mote_view::table(&args.dir.display().to_string(), report),
-        OutputFormat::Json => serde_json::to_string_pretty(report)?,
+        OutputFormat::Table => {
+            let mut page = mote_view::table(&args.dir.display().to_string(), report);
+            if !aggregates.is_empty() {
+                page.push('\n');
+                page.push_str(aggregates);
+            }
+            page
+        }
+        OutputFormat::Json => {
+            let mut json = serde_json::to_value(report)?;
+            if let Ok(counted) = serde_json::from_str::<serde_json::Value>(aggregates) {
+                json["aggregates"] = counted["aggregates"].clone();
+            }
+            serde_json::to_string_pretty(&json)?
+        }
     };
     if !page.ends_with('\n') {
         page.push('\n');

@@ -1,0 +1,120 @@
+//! A filter as a probe meets it.
+
+use crate::event::Event;
+use crate::shared;
+use mote_bpf::Word;
+use mote_layout::Cause;
+use mote_layout::context::{ASIDE, DROP};
+use mote_layout::record::FIELDS_MAX;
+use mote_rcu::{Guard, Library, library};
+use mote_vm::{Fault, Program};
+use mote_wire::board;
+
+/// Events with more words than this have filters of their own, also if other events have the same program.
+pub(crate) const SHAPE_MAX: usize = 96;
+/// Memory is there in pages.
+const PAGE: u64 = 4096;
+
+/// A program that decides about each occurrence of an event.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    program: Program,
+    keeps_on_fault: bool,
+    /// How many words the context has; `None` when they are not all in `shape`.
+    words: Option<u8>,
+    shape: [Word; SHAPE_MAX],
+}
+
+/// Begins a section in which filters stay.
+#[inline(always)]
+pub(crate) fn read() -> Guard<'static, Library> {
+    library::read()
+}
+
+/// As [`read`], for a thread that has read before.
+#[inline(always)]
+pub(crate) fn read_again() -> Option<library::Again> {
+    library::read_again()
+}
+
+impl Filter {
+    /// A filter that runs `program`, which was verified for a context of such words.
+    pub(crate) fn new(program: Program, words: &[Word], keeps_on_fault: bool) -> Filter {
+        let mut shape = [Word::Start; SHAPE_MAX];
+        shape.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
+        let words = u8::try_from(words.len()).ok().filter(|count| usize::from(*count) <= SHAPE_MAX);
+        Filter { program, keeps_on_fault, words, shape }
+    }
+
+    /// The words of its context, if they are known.
+    pub(crate) fn shape(&self) -> Option<&[Word]> {
+        self.shape.get(..usize::from(self.words?))
+    }
+
+    /// What it runs.
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// What the program answers for a context.
+    ///
+    /// # Safety
+    /// `words` must point to the words that the program was verified for.
+    #[inline(always)]
+    pub(crate) unsafe fn run(&self, words: *const u64) -> Result<u64, Fault> {
+        // SAFETY: the caller's promise.
+        unsafe { self.program.run(words.expose_provenance() as u64, 0) }
+    }
+
+    /// Whether an event at which there was a fault is to be kept, and can be: to record it is to read what it points to.
+    ///
+    /// # Safety
+    /// As for `run`.
+    pub(crate) unsafe fn can_keep(&self, words: *const u64) -> bool {
+        let shape = self.shape().filter(|_| self.keeps_on_fault);
+        // SAFETY: the caller's promise.
+        shape.is_some_and(|shape| unsafe { can_be_read(shape, words) })
+    }
+}
+
+/// Whether everything that `words` point to can be read, as far as it would be recorded.
+///
+/// # Safety
+/// `words` must point to words of this shape.
+unsafe fn can_be_read(shape: &[Word], words: *const u64) -> bool {
+    shape.iter().enumerate().all(|(index, word)| {
+        // SAFETY: the caller's promise.
+        let at = |index: usize| unsafe { words.wrapping_add(index).read() };
+        match word {
+            Word::Start => is_there(at(index), at(index + 1).wrapping_sub(at(index))),
+            Word::Bytes(bytes) => is_there(at(index), u64::from(*bytes)),
+            Word::End | Word::Number { .. } => true,
+        }
+    })
+}
+
+/// Whether `bytes` bytes at `from` can be read; more than an event takes are not looked at.
+fn is_there(from: u64, bytes: u64) -> bool {
+    let bytes = bytes.min(FIELDS_MAX as u64 + 1);
+    let pages = (0..bytes).step_by(PAGE as usize);
+    pages.chain(bytes.checked_sub(1)).all(|offset| {
+        let mut byte = 0u8;
+        // SAFETY: `byte` is one byte of ours; what cannot be read is answered as a fault.
+        unsafe { mote_vm::copy(&raw mut byte, from.wrapping_add(offset), 1) }.is_ok()
+    })
+}
+
+/// Counts a fault and says what becomes of the event.
+#[cold]
+#[inline(never)]
+pub(crate) fn faulted(event: &Event, keep: bool) -> u64 {
+    let Some((channel, id)) = event.destination() else { return DROP };
+    shared::count_fault(board::faults_of(id));
+    if keep {
+        shared::count(board::FAULTS_KEPT);
+        return ASIDE;
+    }
+    shared::count(board::FAULTS_DROPPED);
+    channel.lose(Cause::FilterFault);
+    DROP
+}

@@ -1,0 +1,115 @@
+//! What a traced process gives to filters beside the helpers of every environment (`mote_bpf::helper::TRACER`).
+//!
+//! They run on probes: no allocation, no waiting, and no system call but for a thread's first event. What they are given
+//! the verifier has checked: pointers are to so many bytes.
+
+use crate::{session, shared, speculation};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, Ordering};
+use mote_bpf::helper;
+use mote_layout::record::ID_MAX;
+use mote_ring::Record;
+use mote_ring::writer::Payload;
+use mote_sys::raw::syscall;
+use mote_vm::{FaultingFn, HelperFn, Returned};
+use mote_wire::board;
+
+/// Helpers by number, as `mote_vm::Setup` takes them.
+pub(crate) const ALL: [(u32, HelperFn); 6] = [
+    (helper::GET_EXECUTABLE, get_executable),
+    (helper::SPECULATE, speculate),
+    (helper::COMMIT, commit),
+    (helper::DISCARD, discard),
+    (helper::SPECULATED, speculated),
+    (helper::SNAPSHOT, snapshot),
+];
+
+/// Those that read memory which may not be there.
+pub(crate) const FAULTING: [(u32, FaultingFn); 1] = [(helper::EMIT, emit)];
+
+/// Most bytes of an event that a filter emits.
+const EMIT_MAX: usize = 256;
+const PATH_MAX: usize = 4096;
+
+const fn error(number: i32) -> u64 {
+    -number as i64 as u64
+}
+
+/// Path of the program, read once.
+struct Path(UnsafeCell<[u8; PATH_MAX]>);
+// SAFETY: written by `note_executable`, with the control path held, before `LEN` is set; read only after.
+unsafe impl Sync for Path {}
+static PATH: Path = Path(UnsafeCell::new([0; PATH_MAX]));
+static LEN: AtomicU32 = AtomicU32::new(0);
+
+/// Reads the program's path from `/proc/self/exe`, once. To be called with the control path held, before a filter runs.
+pub(crate) fn note_executable() {
+    if LEN.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    let link = c"/proc/self/exe";
+    let into = PATH.0.get().cast::<u8>();
+    let arguments = [libc::AT_FDCWD as usize, link.as_ptr() as usize, into as usize, PATH_MAX - 1, 0, 0];
+    // SAFETY: readlinkat writes at most `PATH_MAX - 1` bytes to the array, which nobody reads yet.
+    let read = unsafe { syscall(libc::SYS_readlinkat, arguments) };
+    LEN.store(read.unwrap_or(0) as u32, Ordering::Release);
+}
+
+/// The program's path without a NUL; empty when `/proc` is not there.
+fn executable() -> &'static [u8] {
+    let len = LEN.load(Ordering::Acquire) as usize;
+    // SAFETY: written before `LEN` was set, never after.
+    unsafe { core::slice::from_raw_parts(PATH.0.get().cast::<u8>(), len.min(PATH_MAX)) }
+}
+
+unsafe extern "C" fn get_executable(to: u64, size: u64, _: u64, _: u64, _: u64) -> u64 {
+    let path = executable();
+    // The verifier asks for at least one byte.
+    let len = path.len().min((size as usize).saturating_sub(1));
+    let to: *mut u8 = core::ptr::with_exposed_provenance_mut(to as usize);
+    // SAFETY: the verifier: `size` writable bytes at `to`, which are the program's own.
+    unsafe { to.copy_from_nonoverlapping(path.as_ptr(), len) };
+    // All of them count as written.
+    // SAFETY: as above.
+    unsafe { to.wrapping_add(len).write_bytes(0, size as usize - len) };
+    len as u64
+}
+
+unsafe extern "C" fn emit(id: u64, data: u64, size: u64, _: u64, _: u64) -> Returned {
+    let len = size as usize;
+    if id >= u64::from(ID_MAX) || len > EMIT_MAX {
+        return Ok(error(libc::EINVAL)).into();
+    }
+    let Some(channel) = session::channel() else { return Ok(error(libc::ENODEV)).into() };
+    // Whole words are read from here.
+    let mut words = [0u64; EMIT_MAX / 8];
+    // SAFETY: `words` is ours, and has room for `EMIT_MAX` bytes.
+    if let Err(fault) = unsafe { mote_vm::copy(words.as_mut_ptr().cast(), data, len) } {
+        return Err(fault).into();
+    }
+    let payload = Payload::Words { from: words.as_ptr().cast(), len };
+    let record = Record { tag: id as u16, thread: session::this_thread(), payload };
+    // SAFETY: `words` has whole words.
+    unsafe { speculation::write_aside(channel, record) };
+    Ok(0).into()
+}
+
+unsafe extern "C" fn speculate(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    if speculation::begin() { 0 } else { error(libc::ENOSPC) }
+}
+
+unsafe extern "C" fn commit(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    u64::from(speculation::commit())
+}
+
+unsafe extern "C" fn discard(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    u64::from(speculation::discard())
+}
+
+unsafe extern "C" fn speculated(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    speculation::elapsed().unwrap_or(u64::MAX)
+}
+
+unsafe extern "C" fn snapshot(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    if shared::count(board::SNAPSHOTS) { 0 } else { error(libc::ENODEV) }
+}

@@ -1,0 +1,96 @@
+//! The maps of the session, as this process has them mapped.
+//!
+//! A map that was mapped stays, where it is: programs have its address. So does its place in the bundle.
+
+use crate::growing::Growing;
+use mote_bpf::MapShape;
+use mote_sys::fd::{self, Fd};
+use mote_sys::mem::{self, Mapping};
+use mote_sys::{Errno, Result};
+use mote_vm::Map;
+use mote_wire::board;
+use mote_wire::bundle::{MAPS_MAX, MapPlace, PoolPlace, Received};
+
+/// The maps so far.
+#[derive(Debug)]
+pub(crate) struct Maps {
+    places: Growing<MapPlace, MAPS_MAX>,
+    shapes: Growing<MapShape, MAPS_MAX>,
+    maps: Growing<Map, MAPS_MAX>,
+    /// Where the last one ends in the memfd.
+    end: u64,
+    pool: Option<PoolPlace>,
+}
+
+impl Maps {
+    /// None.
+    pub(crate) const fn new() -> Maps {
+        Maps { places: Growing::new(), shapes: Growing::new(), maps: Growing::new(), end: 0, pool: None }
+    }
+
+    /// Their shapes, in the order of the bundle.
+    pub(crate) fn shapes(&self) -> &[MapShape] {
+        self.shapes.all()
+    }
+
+    /// The maps, in the order of the bundle.
+    pub(crate) fn maps(&self) -> &[Map] {
+        self.maps.all()
+    }
+
+    /// Maps what is new in `bundle`: the board and the pool the first time, then the maps behind those that are known.
+    ///
+    /// # Errors
+    /// `EINVAL` when the memfd may shrink or is too small, when a known map or the pool has moved, when maps lie over one another;
+    /// as mmap(2). What was mapped before stays.
+    pub(crate) fn extend(&mut self, bundle: &Received<'_>, memfd: &Fd) -> Result<()> {
+        // In this order: what cannot shrink any more keeps the size that is read after.
+        let sealed = mem::cannot_shrink(memfd);
+        if fd::identity(memfd.raw())?.size < bundle.maps_bytes || !sealed {
+            return Err(Errno(libc::EINVAL));
+        }
+        match self.pool {
+            None => {
+                crate::shared::map(memfd, bundle.pool)?;
+                self.pool = Some(bundle.pool);
+                let pool_end = bundle.pool.offset + bundle.pool.sizes.bytes() as u64;
+                self.end = pool_end.max(board::BYTES as u64);
+            }
+            Some(known) if known == bundle.pool => {}
+            Some(_) => return Err(Errno(libc::EINVAL)),
+        }
+        if bundle.maps().len() < self.places.all().len() {
+            return Err(Errno(libc::EINVAL));
+        }
+        for (index, place) in bundle.maps().enumerate() {
+            match self.places.all().get(index) {
+                Some(known) if *known == place => {}
+                Some(_) => return Err(Errno(libc::EINVAL)),
+                None => self.add(memfd, place, bundle.maps_bytes)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, memfd: &Fd, place: MapPlace, limit: u64) -> Result<()> {
+        let bytes = Map::bytes(&place.shape);
+        let end = place.offset.checked_add(bytes as u64).filter(|end| *end <= limit);
+        let Some(end) = end.filter(|_| place.offset >= self.end) else {
+            return Err(Errno(libc::EINVAL));
+        };
+        let memory = Mapping::shared_at(memfd, place.offset, bytes)?;
+        memory.keep_out_of_core_dumps();
+        // SAFETY: `bytes` bytes at the start of a page, mapped for good when this succeeds.
+        let map = unsafe { Map::open(memory.base(), &place.shape) }.map_err(|_| Errno(libc::EINVAL))?;
+        // All three or none.
+        self.maps.reserve()?;
+        self.shapes.reserve()?;
+        self.places.reserve()?;
+        memory.leak();
+        self.maps.push(map)?;
+        self.shapes.push(place.shape)?;
+        self.places.push(place)?;
+        self.end = end;
+        Ok(())
+    }
+}

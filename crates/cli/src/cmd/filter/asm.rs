@@ -1,0 +1,88 @@
+//! The machine code of a program, annotated with its instructions.
+
+use anyhow::anyhow;
+use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
+use mote_bpf::disassemble::line;
+use mote_bpf::environment::STEPS_MAX;
+use mote_bpf::verify::verify;
+use mote_bpf::{Entry, Environment, Insn, helper};
+use mote_filter::Maps;
+use mote_jit::{Frame, Function, HelperPlace, Input, MapPlace, workspace_words, x86_64};
+use mote_layout::context;
+use mote_layout::parse::Description;
+use std::fmt::Write;
+
+/// Where helpers and maps are made out to be: their numbers can be told from the addresses.
+const HELPERS: u64 = 0x1_0000_0000;
+const MAPS: u64 = 0x2_0000_0000;
+/// Bytes between two of them.
+const STRIDE: u64 = 0x1_0000;
+
+/// Verifies and compiles the program; each instruction above the machine code that was made of it.
+pub(super) fn listing(insns: &[Insn], event: &Description<'_>, maps: &Maps) -> anyhow::Result<String> {
+    let words: Vec<_> = context::words(event).collect();
+    let shapes = maps.shapes();
+    let env = Environment {
+        entry: Entry::Context(&words),
+        maps: &shapes,
+        helpers: helper::TRACER,
+        steps_max: STEPS_MAX,
+    };
+    let mut room = mote_vm::workspace().map_err(|error| anyhow!("no memory for the verifier: {error:?}"))?;
+    let verified = verify(insns, &env, &mut room).map_err(|why| anyhow!("the verifier refuses it: {why}"))?;
+    let functions: Vec<Function> = verified
+        .functions()
+        .iter()
+        .map(|function| Function {
+            start: function.start() as u32,
+            stack_bytes: function.stack_bytes() as u32,
+        })
+        .collect();
+    let places: Vec<MapPlace> = (0..shapes.len() as u64)
+        .map(|at| MapPlace { descriptor: MAPS + at * STRIDE, values: MAPS + at * STRIDE + STRIDE / 2 })
+        .collect();
+    let place = |id: u32| {
+        env.helper(id).map(|_| HelperPlace { address: HELPERS + u64::from(id) * 16, faults: faults(id) })
+    };
+    let input = Input { insns, functions: &functions, maps: &places, helper: &place, base: HELPERS / 2 };
+    let mut code = vec![0; x86_64::bytes_max(insns.len(), functions.len())];
+    let mut workspace = vec![0; workspace_words(insns.len())];
+    let mut frames = vec![Frame::default(); functions.len()];
+    let made = x86_64::compile(&input, &mut code, &mut workspace, &mut frames)
+        .map_err(|why| anyhow!("there is no machine code: {why:?}"))?;
+    let offsets = workspace.get(insns.len() + 1..).unwrap_or_default();
+    Ok(annotated(insns, &env, &code[..made.bytes], offsets))
+}
+
+/// Helpers that read memory of the traced program.
+fn faults(id: u32) -> bool {
+    let reads = |arg: &helper::Arg| matches!(arg, helper::Arg::Start);
+    helper::BUILTIN.iter().any(|known| known.id == id && known.args.iter().any(reads))
+}
+
+fn annotated(insns: &[Insn], env: &Environment<'_>, code: &[u8], offsets: &[u32]) -> String {
+    let mut out = String::new();
+    let mut slot = 0;
+    let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
+    let mut formatter = IntelFormatter::new();
+    while decoder.can_decode() {
+        let at = decoder.position() as u32;
+        // All instructions that begin here; several may have become one.
+        while slot < insns.len() && offsets.get(slot).is_some_and(|offset| *offset <= at) {
+            let (text, slots) = match line(&insns[slot..], Some(env)) {
+                Some(line) => (line.to_string(), line.slots()),
+                None => ("?".to_owned(), 1),
+            };
+            let _ = writeln!(out, "{slot:>4}: {text}");
+            slot += slots.max(1);
+        }
+        let machine = decoder.decode();
+        let mut text = String::new();
+        formatter.format(&machine, &mut text);
+        let bytes: String =
+            code.iter().skip(at as usize).take(machine.len()).map(|byte| format!("{byte:02x}")).collect();
+        let _ = writeln!(out, "          {at:>5x}  {bytes:<22} {text}");
+    }
+    let _ = writeln!(out, "{} bytes of machine code", code.len());
+    out
+}

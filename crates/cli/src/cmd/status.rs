@@ -1,0 +1,24 @@
+//! `mote status`: how a recording is that runs.
+
+use crate::running;
+use mote_daemon::control::Request;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show what a running recording records, and what it has so far
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mote status ./trace
+
+Exit status: 0 it runs, 2 it does not.")]
+pub(crate) struct Args {
+    /// The directory of the recording
+    #[arg(value_name = "DIR")]
+    recording: PathBuf,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    running::ask(&args.recording, &Request::Status)
+}

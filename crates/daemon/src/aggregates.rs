@@ -1,0 +1,85 @@
+//! Counts and histograms that filters keep in maps: read, shown, and written into the recording.
+
+use crate::filters::Placed;
+use crate::recorder::Recorder;
+use mote_bpf::{MapKind, MapShape};
+use mote_filter::Aggregate;
+use mote_vm::map::Cursor;
+use serde_json::{Value, json};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Most rows that are shown of one; all are in the file.
+const ROWS: usize = 40;
+/// Columns of a table.
+const WIDTH: usize = 100;
+
+impl Recorder<'_> {
+    /// What is counted so far.
+    pub(crate) fn aggregates(&self) -> Vec<Aggregate> {
+        let maps = &self.filters.maps;
+        let entries = maps.entries().iter().zip(&self.filters.placed);
+        entries
+            .filter_map(|(entry, placed)| {
+                Aggregate::read(entry, maps, &pairs(&entry.shape, placed), placed.map.dropped())
+            })
+            .collect()
+    }
+
+    /// Shows them if it is time to.
+    pub(crate) fn show_aggregates(&mut self) {
+        let Some(interval) = self.options.interval else { return };
+        if self.shown.elapsed() >= interval {
+            self.shown = std::time::Instant::now();
+            let text = text(&self.aggregates());
+            if !text.is_empty() {
+                self.watch.aggregates(&text);
+            }
+        }
+    }
+
+    /// Writes them into the recording. Answers them as text.
+    pub(crate) fn write_aggregates(&mut self) -> String {
+        let aggregates = self.aggregates();
+        if aggregates.is_empty() {
+            return String::new();
+        }
+        let text = text(&aggregates);
+        let inner = self.session.directory.path().join(mote_journal::DIRECTORY);
+        let [text_file, json_file] = mote_journal::AGGREGATES;
+        let json = Value::from(aggregates.iter().map(Aggregate::json).collect::<Vec<_>>());
+        let json = json!({ "duration_ns": self.began.elapsed().as_nanos() as u64, "aggregates": json });
+        let written = write(&inner.join(json_file), json.to_string().as_bytes());
+        if let Err(why) = written.and_then(|()| write(&inner.join(text_file), text.as_bytes())) {
+            self.problem(format!("counts and histograms cannot be written: {why}"));
+        }
+        text
+    }
+}
+
+fn text(aggregates: &[Aggregate]) -> String {
+    let texts = aggregates.iter().filter(|aggregate| !aggregate.is_empty());
+    texts.map(|aggregate| aggregate.text(WIDTH, ROWS)).collect::<Vec<_>>().join("\n")
+}
+
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, bytes)?;
+    fs::rename(&new, path)
+}
+
+/// Copies of a map's keys and values.
+fn pairs(shape: &MapShape, placed: &Placed) -> Vec<(Vec<u8>, Vec<u8>)> {
+    if matches!(shape.kind, MapKind::RingBuffer | MapKind::Programs) {
+        return Vec::new();
+    }
+    let mut cursor = Cursor::default();
+    let (mut key, mut value) = (vec![0; shape.key_bytes as usize], vec![0; shape.value_bytes as usize]);
+    let mut pairs = Vec::new();
+    // Processes write while this reads: more entries than there can be are nobody's.
+    while pairs.len() < shape.entries as usize && placed.map.next(&mut cursor, &mut key, &mut value) {
+        pairs.push((key.clone(), value.clone()));
+    }
+    pairs
+}

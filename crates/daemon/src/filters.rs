@@ -1,0 +1,287 @@
+//! The session's rules and what has become of them: a fate for each event, programs, maps, and the bundle that processes get.
+//!
+//! Every event is decided about once, before anyone is told its id; and again when a person changes the rules. Processes always get
+//! the whole state, so that it does not matter what they had before.
+
+use crate::area::{Area, Used};
+use crate::error::Error;
+use crate::events::Events;
+use crate::objects::{self, ObjectFilter};
+use crate::options::Options;
+use crate::setup::rule_text;
+use mote_bpf::Insn;
+use mote_filter::{Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Session, compile};
+use mote_layout::parse::Description;
+use mote_pattern::Pattern;
+use mote_sys::fd::{self, Fd};
+use mote_sys::mem::sealed_memfd;
+use mote_vm::map::{Map, Update};
+use mote_vm::placed::PlacedMap;
+use mote_wire::bundle::{Bundle, Fate, MapPlace, PoolPlace, Program};
+use std::collections::HashSet;
+
+/// A map, and where processes find it.
+pub(crate) struct Placed {
+    pub(crate) map: PlacedMap,
+    place: MapPlace,
+}
+
+/// Program of an event.
+struct Loaded {
+    serial: u64,
+    insns: Vec<Insn>,
+}
+
+/// The rules of a session.
+pub(crate) struct Filters {
+    rules: Vec<Rule>,
+    objects: Vec<ObjectFilter>,
+    exclude: Vec<Pattern>,
+    keeps_on_fault: bool,
+    pub(crate) maps: Maps,
+    pub(crate) placed: Vec<Placed>,
+    used: Used,
+    pool: PoolPlace,
+    fates: Vec<Fate>,
+    programs: Vec<Loaded>,
+    serial: u64,
+    /// The newest bundle, and its number; none while ids alone say everything.
+    bundle: Option<Fd>,
+    generation: u32,
+    /// The bundle is older than the fates.
+    stale: bool,
+    /// What was told already.
+    told: HashSet<String>,
+}
+
+/// What deciding about events needs of the session.
+pub(crate) struct Scene<'s> {
+    pub(crate) area: &'s Area,
+    pub(crate) events: &'s mut Events,
+    /// Takes the event in that a rule emits, and answers its id.
+    pub(crate) declare: &'s mut dyn FnMut(&mut Events, &[u8]) -> Result<u16, String>,
+    /// What a person should know.
+    pub(crate) say: &'s mut dyn FnMut(String),
+}
+
+impl Filters {
+    /// The rules of the options; no event is known yet.
+    pub(crate) fn new(options: &Options, used: Used) -> Result<Filters, Error> {
+        let mut filters = Filters {
+            rules: options.rules.clone(),
+            objects: Vec::new(),
+            exclude: options.exclude.iter().map(|text| Pattern::new(text)).collect(),
+            keeps_on_fault: options.keeps_on_fault,
+            maps: Maps::new(),
+            placed: Vec::new(),
+            used,
+            pool: PoolPlace::NONE,
+            fates: Vec::new(),
+            programs: Vec::new(),
+            serial: 0,
+            bundle: None,
+            generation: 0,
+            stale: false,
+            told: HashSet::new(),
+        };
+        for path in &options.objects {
+            filters.objects.extend(objects::read(path, &mut filters.maps)?);
+        }
+        Ok(filters)
+    }
+
+    /// Whether any rule keeps records aside.
+    pub(crate) fn speculates(&self) -> bool {
+        self.rules.iter().any(Rule::speculates)
+    }
+
+    /// Whether any rule asks for snapshots.
+    pub(crate) fn snapshots(&self) -> bool {
+        self.rules.iter().any(Rule::snapshots)
+    }
+
+    /// The rules, for a person.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.rules.iter().map(rule_text).chain(self.objects.iter().map(ObjectFilter::line)).collect()
+    }
+
+    /// The patterns that rules name.
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = &str> {
+        self.rules
+            .iter()
+            .map(Rule::pattern)
+            .chain(self.objects.iter().map(|object| object.pattern_text.as_str()))
+    }
+
+    /// Adds rules; one that has the pattern of others takes their place.
+    pub(crate) fn enable(&mut self, rules: Vec<Rule>, scene: &mut Scene<'_>) {
+        self.rules.retain(|old| !rules.iter().any(|new| new.pattern() == old.pattern()));
+        self.rules.extend(rules);
+        self.decide_all(scene);
+    }
+
+    /// Takes rules away; answers how many.
+    pub(crate) fn disable(&mut self, patterns: &[String], scene: &mut Scene<'_>) -> usize {
+        let before = self.rules.len() + self.objects.len();
+        self.rules.retain(|rule| !patterns.iter().any(|pattern| pattern == rule.pattern()));
+        self.objects.retain(|object| !patterns.contains(&object.pattern_text));
+        self.decide_all(scene);
+        before - self.rules.len() - self.objects.len()
+    }
+
+    fn decide_all(&mut self, scene: &mut Scene<'_>) {
+        self.programs.clear();
+        self.fates.clear();
+        (0..scene.events.len()).for_each(|id| self.decide(id, scene));
+        // From now on the first answer is not the last word.
+        self.stale = true;
+    }
+
+    /// Decides what becomes of an event. What rules emit is always on.
+    pub(crate) fn decide(&mut self, id: u32, scene: &mut Scene<'_>) {
+        let Some(text) = scene.events.text(id).map(<[u8]>::to_vec) else { return };
+        let Ok(event) = mote_layout::parse::parse(&text) else { return };
+        let fate = if scene.events.is_emitted(id) { Fate::Unfiltered } else { self.fate(&event, scene) };
+        let at = id as usize;
+        if self.fates.len() <= at {
+            self.fates.resize(at + 1, Fate::Unsaid);
+        }
+        self.stale |= self.bundle.is_some() || matches!(fate, Fate::Filtered(_));
+        self.fates[at] = fate;
+    }
+
+    fn fate(&mut self, event: &Description<'_>, scene: &mut Scene<'_>) -> Fate {
+        let name = (event.provider, event.name);
+        if self.exclude.iter().any(|pattern| pattern.matches(name.0, name.1)) {
+            return Fate::Off;
+        }
+        if let Some(object) = self.objects.iter().find(|object| object.pattern.matches(name.0, name.1)) {
+            let insns = object.insns.clone();
+            return self.load(insns, scene);
+        }
+        match self.compile(event, scene) {
+            None | Some(Decision::Off) => Fate::Off,
+            Some(Decision::Record) => Fate::Unfiltered,
+            Some(Decision::Run(Compiled { insns, warnings, .. })) => {
+                warnings.iter().for_each(|warning| self.tell(warning, Diagnostic::render_warning, scene));
+                self.load(insns, scene)
+            }
+        }
+    }
+
+    /// Compiles all rules together; those that do not fit the event are told of and left out.
+    fn compile(&mut self, event: &Description<'_>, scene: &mut Scene<'_>) -> Option<Decision> {
+        let rules = self.rules.clone();
+        match self.try_compile(&rules, event, scene) {
+            Ok(decision) => return Some(decision),
+            Err(problem) => self.tell(&problem, Diagnostic::render, scene),
+        }
+        let mut fitting = Vec::new();
+        for rule in rules {
+            match self.try_compile(std::slice::from_ref(&rule), event, scene) {
+                Ok(_) => fitting.push(rule),
+                Err(problem) => self.tell(&problem, Diagnostic::render, scene),
+            }
+        }
+        self.try_compile(&fitting, event, scene).ok()
+    }
+
+    fn try_compile(
+        &mut self,
+        rules: &[Rule],
+        event: &Description<'_>,
+        scene: &mut Scene<'_>,
+    ) -> Result<Decision, Diagnostic> {
+        let (events, declare) = (&mut *scene.events, &mut *scene.declare);
+        let mut declare = |emitted: &Emitted| declare(events, emitted.description.as_bytes());
+        let mut session = Session { missing: Missing::Never, declare: &mut declare };
+        compile(rules, event, &mut session, &mut self.maps)
+    }
+
+    fn tell(&mut self, problem: &Diagnostic, render: impl Fn(&Diagnostic) -> String, scene: &mut Scene<'_>) {
+        let text = render(problem);
+        if self.told.insert(text.clone()) {
+            (scene.say)(text);
+        }
+    }
+
+    /// Keeps a program, with memory for its maps.
+    fn load(&mut self, insns: Vec<Insn>, scene: &mut Scene<'_>) -> Fate {
+        if let Err(why) = self.place_maps(scene.area) {
+            let text =
+                format!("no memory for the maps of filters: {why}; events with these filters stay off");
+            if self.told.insert(text.clone()) {
+                (scene.say)(text);
+            }
+            return Fate::Off;
+        }
+        let place = match self.programs.iter().position(|known| known.insns == insns) {
+            Some(place) => place,
+            None => {
+                self.serial += 1;
+                self.programs.push(Loaded { serial: self.serial, insns });
+                self.programs.len() - 1
+            }
+        };
+        Fate::Filtered(place as u32)
+    }
+
+    /// Makes the maps that are new, and the pool if a rule wants one.
+    fn place_maps(&mut self, area: &Area) -> Result<(), String> {
+        let said = |why: &dyn std::fmt::Display| why.to_string();
+        if self.speculates() && self.pool == PoolPlace::NONE {
+            self.pool = area.place_pool().map_err(|why| said(&why))?;
+        }
+        for entry in self.maps.entries().iter().skip(self.placed.len()) {
+            let bytes = Map::bytes(&entry.shape) as u64;
+            let offset = area.place(&self.used, bytes).map_err(|why| said(&why))?;
+            let map = PlacedMap::create(area.memfd(), offset, &entry.shape).map_err(|why| said(&why))?;
+            if !entry.initial.is_empty() {
+                let mut value = entry.initial.clone();
+                value.resize(entry.shape.value_bytes as usize, 0);
+                map.update(&[0; 4], &value, Update::Any).map_err(|why| said(&why))?;
+            }
+            self.placed.push(Placed { map, place: MapPlace { shape: entry.shape, offset } });
+        }
+        Ok(())
+    }
+
+    /// Whether an event is on.
+    pub(crate) fn is_on(&self, id: u32) -> bool {
+        matches!(self.fates.get(id as usize), Some(Fate::Unfiltered | Fate::Filtered(_)))
+    }
+
+    /// The newest bundle and its number, made if need be; `None` while there is nothing to say in one.
+    pub(crate) fn bundle(&mut self) -> Result<Option<(u32, &Fd)>, Error> {
+        if self.stale {
+            self.bundle = Some(self.encode()?);
+            self.generation += 1;
+            self.stale = false;
+        }
+        Ok(self.bundle.as_ref().map(|bundle| (self.generation, bundle)))
+    }
+
+    fn encode(&self) -> Result<Fd, Error> {
+        let session = |why| Error::Session { what: "make a file of filters", why };
+        let maps: Vec<MapPlace> = self.placed.iter().map(|placed| placed.place).collect();
+        let keeps_on_fault = self.keeps_on_fault;
+        let programs = self.programs.iter().map(|loaded| Program {
+            serial: loaded.serial,
+            keeps_on_fault,
+            insns: loaded.insns.as_slice(),
+        });
+        let programs: Vec<Program<&[Insn]>> = programs.collect();
+        let bundle = Bundle {
+            maps_bytes: self.used.bytes(),
+            pool: self.pool,
+            maps: &maps,
+            fates: &self.fates,
+            programs: &programs,
+        };
+        let mut buffer = vec![0; bundle.bytes()];
+        let bytes = bundle.encode(&mut buffer).ok_or_else(|| session(mote_sys::Errno(libc::E2BIG)))?;
+        let file = sealed_memfd(c"mote-bundle", bytes.len() as u64).map_err(session)?;
+        fd::write_at(&file, bytes, 0).map_err(session)?;
+        Ok(file)
+    }
+}

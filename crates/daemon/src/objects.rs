@@ -1,0 +1,85 @@
+//! Filters that clang has compiled: programs of an object, by the events that their sections name.
+
+use crate::error::Error;
+use mote_assembler::elf::Object;
+use mote_bpf::op::{self, Op, Wide};
+use mote_bpf::{Insn, helper};
+use mote_filter::Maps;
+use mote_pattern::Pattern;
+use std::path::Path;
+
+/// What the section of a filter begins with; the pattern of its events follows.
+const SECTION: &str = "filter/";
+/// Longest object that is read.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// A program that decides about the events of a pattern.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectFilter {
+    pub(crate) pattern: Pattern,
+    pub(crate) pattern_text: String,
+    pub(crate) insns: Vec<Insn>,
+    file: String,
+}
+
+impl ObjectFilter {
+    /// For a person.
+    pub(crate) fn line(&self) -> String {
+        format!("{}: {}", self.pattern_text, self.file)
+    }
+}
+
+/// Reads the filters of an object; its maps become maps of the session.
+pub(crate) fn read(path: &Path, maps: &mut Maps) -> Result<Vec<ObjectFilter>, Error> {
+    let failed = |why: String| Error::Object(path.to_owned(), why);
+    let size = std::fs::metadata(path).map_err(|why| failed(why.to_string()))?.len();
+    if size > BYTES_MAX {
+        return Err(failed(format!("it has {size} bytes; no object of filters is so large")));
+    }
+    let bytes = std::fs::read(path).map_err(|why| failed(why.to_string()))?;
+    let object = Object::read(&bytes, helper::TRACER).map_err(|why| failed(why.to_string()))?;
+    let first = maps.entries().len() as u32;
+    for map in &object.maps {
+        maps.add_state(&map.name, map.shape, map.initial.clone());
+    }
+    let filters: Vec<ObjectFilter> = object
+        .programs
+        .iter()
+        .filter_map(|program| {
+            let pattern = program.section.strip_prefix(SECTION)?;
+            Some(ObjectFilter {
+                pattern: Pattern::new(pattern),
+                pattern_text: pattern.to_owned(),
+                insns: moved(&program.insns, first),
+                file: path.display().to_string(),
+            })
+        })
+        .collect();
+    if filters.is_empty() {
+        return Err(failed(format!(
+            "it has no section {SECTION}PATTERN, as SEC(\"{SECTION}net:*\") makes one"
+        )));
+    }
+    Ok(filters)
+}
+
+/// The instructions with maps counted from `first`.
+fn moved(insns: &[Insn], first: u32) -> Vec<Insn> {
+    let mut out = insns.to_vec();
+    let mut at = 0;
+    while at < insns.len() {
+        let Ok(op) = op::decode(&insns[at..]) else { break };
+        let value = match op {
+            Op::Wide { dst, value: Wide::Map(map) } => Some((dst, Wide::Map(map + first))),
+            Op::Wide { dst, value: Wide::MapValue { map, offset } } => {
+                Some((dst, Wide::MapValue { map: map + first, offset }))
+            }
+            _ => None,
+        };
+        if let Some((dst, value)) = value {
+            out[at] = op::encode(&Op::Wide { dst, value }).0;
+        }
+        at += op.slots();
+    }
+    out
+}

@@ -1,0 +1,215 @@
+//! The recorder and its rules: what becomes of new events, what processes are sent, what a person changes.
+
+use crate::consumer::Shared;
+use crate::control::{Answer, Request};
+use crate::events::{Announced, Events};
+use crate::filters::{Filters, Scene};
+use crate::options::Mode;
+use crate::peer::Peer;
+use crate::recorder::Recorder;
+use crate::walk::Steps;
+use mote_filter::Rule;
+use mote_journal::{EventSource, Fact};
+use mote_sys::Errno;
+use std::sync::atomic::Ordering;
+
+/// What is said of a recording that holds no snapshots.
+pub(crate) const NO_SNAPSHOTS: &str = "only a flight recorder has snapshots: record with --mode overwrite";
+
+impl Recorder<'_> {
+    /// Decides what becomes of new events. Those that rules emit are added to `new`.
+    pub(crate) fn decide(&mut self, new: &mut Vec<u32>) {
+        if new.is_empty() {
+            return;
+        }
+        let known = new.clone();
+        let emitted =
+            self.with_filters(|filters, scene| known.iter().for_each(|id| filters.decide(*id, scene)));
+        new.extend(emitted);
+    }
+
+    /// Lets the filters work on the session; answers the events that they have declared.
+    fn with_filters(&mut self, work: impl FnOnce(&mut Filters, &mut Scene<'_>)) -> Vec<u32> {
+        let mut said = Vec::new();
+        let mut emitted = Vec::new();
+        let shared = self.session.shared;
+        let mut declare = |events: &mut Events, text: &[u8]| declare(events, shared, text, &mut emitted);
+        let mut scene = Scene {
+            area: self.session.area,
+            events: &mut self.events,
+            declare: &mut declare,
+            say: &mut |text| said.push(text),
+        };
+        work(&mut self.filters, &mut scene);
+        if self.filters.speculates() {
+            shared.speculates.store(true, Ordering::Release);
+        }
+        said.iter().for_each(|text| self.watch.say(text));
+        emitted
+    }
+
+    /// Puts new events into journal and metadata, before anyone can record them.
+    pub(crate) fn learn(&mut self, new: &[u32]) {
+        for id in new {
+            let Some(event) = self.events.description(*id) else { continue };
+            let fact = Fact::Event(EventSource {
+                id: *id,
+                provider: event.provider.to_owned(),
+                name: event.name.to_owned(),
+                level: event.level as u8,
+                file: event.file.to_owned(),
+                line: event.line,
+                text: event.text.to_owned(),
+            });
+            self.note(&fact);
+        }
+        if !new.is_empty() {
+            self.renew_metadata();
+        }
+    }
+
+    /// Answers those peers that wait for ids. They get the filters first.
+    pub(crate) fn answer(&mut self, peers: &mut [Peer]) {
+        for peer in peers.iter_mut().filter(|peer| peer.answer.is_some()) {
+            if self.send_filters(peer) {
+                peer.send_answer(|id| self.filters.is_on(id));
+            }
+        }
+    }
+
+    /// Sends a peer the newest filters, if there are any. Without them nothing of it may be recorded.
+    pub(crate) fn send_filters(&mut self, peer: &mut Peer) -> bool {
+        let sent = match self.filters.bundle() {
+            Ok(None) => return true,
+            Ok(Some((generation, bundle))) => {
+                peer.send_filters(generation, self.session.area.memfd(), bundle)
+            }
+            Err(why) => {
+                self.problem(why.to_string());
+                return false;
+            }
+        };
+        match sent {
+            Ok(()) => true,
+            // It has ended: nothing of it is missing.
+            Err(Errno(libc::EPIPE | libc::ECONNRESET)) => false,
+            Err(why) => {
+                let pid = peer.pid;
+                self.problem(format!(
+                    "process {pid} cannot be sent its filters: {why}; it is recorded as before"
+                ));
+                false
+            }
+        }
+    }
+
+    /// A process has loaded filters, or not.
+    pub(crate) fn installed(&mut self, peer: &Peer, interpreted: u32, refused: u32, why: &str) {
+        if refused > 0 {
+            self.problem(format!(
+                "{refused} events of process {} stay off, because their filters could not be loaded: {why}",
+                peer.pid
+            ));
+        }
+        if interpreted > 0 {
+            self.watch.say(&format!(
+                "{interpreted} filters of process {} are interpreted, because machine code could not be made there; \
+                 `mote doctor` may say why",
+                peer.pid
+            ));
+        }
+    }
+
+    /// Does what a person has asked for.
+    pub(crate) fn requested(&mut self, request: Request) -> Answer {
+        let answer = match request {
+            Request::Enable { rules } => self.enable(&rules),
+            Request::Disable { patterns } => self.disable(&patterns),
+            Request::Snapshot => self
+                .ask_for_snapshot()
+                .map(|()| "a snapshot is being written".to_owned())
+                .map_err(str::to_owned),
+            Request::Status => Ok(self.status()),
+        };
+        match answer {
+            Ok(text) => Answer { done: true, text },
+            Err(text) => Answer { done: false, text },
+        }
+    }
+
+    fn enable(&mut self, texts: &[String]) -> Result<String, String> {
+        let rules: Result<Vec<Rule>, _> = texts.iter().map(|text| Rule::parse(text)).collect();
+        let rules = rules.map_err(|why| why.render())?;
+        if rules.iter().any(Rule::snapshots) && self.options.mode != Mode::Overwrite {
+            return Err(NO_SNAPSHOTS.to_owned());
+        }
+        let count = rules.len();
+        self.change(|filters, scene| filters.enable(rules, scene));
+        Ok(format!("{count} rules are in force"))
+    }
+
+    fn disable(&mut self, patterns: &[String]) -> Result<String, String> {
+        let mut gone = 0;
+        self.change(|filters, scene| gone = filters.disable(patterns, scene));
+        if gone == 0 {
+            let lines = self.filters.lines().join("\n  ");
+            return Err(format!("no rule has this pattern; there are\n  {lines}"));
+        }
+        Ok(format!("{gone} rules taken away"))
+    }
+
+    /// Changes the rules, and sends them to all processes.
+    fn change(&mut self, work: impl FnOnce(&mut Filters, &mut Scene<'_>)) {
+        let emitted = self.with_filters(work);
+        self.learn(&emitted);
+        let mut peers = std::mem::take(&mut self.peers);
+        for peer in peers.iter_mut().filter(|peer| peer.is_process()) {
+            self.send_filters(peer);
+        }
+        self.peers.append(&mut peers);
+    }
+
+    /// Has the consumer write down what the flight recorder holds.
+    pub(crate) fn ask_for_snapshot(&mut self) -> Result<(), &'static str> {
+        if self.options.mode != Mode::Overwrite {
+            return Err(NO_SNAPSHOTS);
+        }
+        self.session.shared.snapshots.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn status(&self) -> String {
+        let shared = self.session.shared;
+        let number = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
+        let on = (0..self.events.len()).filter(|id| self.filters.is_on(*id)).count();
+        let processes = self.peers.iter().filter(|peer| peer.is_process()).count();
+        let mut text = format!(
+            "recording for {:.1} s: {} events, {} bytes, {} lost, {processes} processes, {on} of {} kinds of events on",
+            self.began.elapsed().as_secs_f64(),
+            number(&shared.events),
+            number(&shared.bytes),
+            number(&shared.lost),
+            self.events.len(),
+        );
+        for line in self.filters.lines() {
+            text.push_str("\n  ");
+            text.push_str(&line);
+        }
+        text
+    }
+}
+
+/// Takes in an event that a rule emits, and answers its id.
+fn declare(events: &mut Events, shared: &Shared, text: &[u8], emitted: &mut Vec<u32>) -> Result<u16, String> {
+    match events.announce(text) {
+        Announced::New(id) => {
+            shared.add_event(events.description(id).map(|event| Steps::of(&event)).unwrap_or_default());
+            events.note_emitted(id);
+            emitted.push(id);
+            Ok(id as u16)
+        }
+        Announced::Known(id) => Ok(id as u16),
+        Announced::Malformed(why) => Err(why.to_string()),
+        Announced::TooMany => Err("session has as many events as it can hold".to_owned()),
+    }
+}

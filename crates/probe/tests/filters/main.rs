@@ -1,0 +1,226 @@
+//! Filters in a traced process, of which this test is the session: this program again, playing a scene.
+
+mod programs;
+mod scenes;
+mod session;
+
+use mote_bpf::{MapKind, MapShape};
+use mote_layout::Cause;
+use mote_wire::{How, board};
+use programs::*;
+use session::{Rings, Seen, Session, Wish, Wishes, filtered};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// What the traced processes run; passes at once when it is not told a scene.
+#[test]
+fn scene() {
+    if let Ok(scene) = std::env::var("MOTE_SCENE") {
+        assert!(mote::is_traced(), "the session was not joined");
+        scenes::play(&scene);
+    }
+}
+
+/// Plays a scene to its end. What was recorded, and the session.
+fn run(scene: &str, wishes: &Wishes) -> (Session, session::Process, Rings) {
+    run_in(Session::new(), scene, wishes)
+}
+
+fn run_in(mut session: Session, scene: &str, wishes: &Wishes) -> (Session, session::Process, Rings) {
+    let rings = session.rings();
+    let (mut child, process) = session.start(scene, wishes);
+    drop(child.stdin.take());
+    assert!(child.wait().expect("it was started").success(), "the scene '{scene}' has failed");
+    (session, process, rings)
+}
+
+/// The id of an event of the scenes, the same in all processes.
+fn id(name: &str) -> u16 {
+    run("nothing", &Wishes::new()).1.id(name)
+}
+
+fn numbers(records: &[Seen], id: u16) -> Vec<u64> {
+    records.iter().filter(|record| record.id == id).map(Seen::number).collect()
+}
+
+#[test]
+fn what_the_filter_refuses_is_not_in_the_ring() {
+    let wishes = [("scene:number", filtered(above(89))), ("scene:other", Wish::default())];
+    let (_, process, mut rings) = run("numbers", &wishes.into());
+    let records = rings.take();
+    assert_eq!(numbers(&records, process.id("scene:number")), (90..100).collect::<Vec<_>>());
+    assert_eq!(numbers(&records, process.id("scene:other")), (0..100).collect::<Vec<_>>());
+    assert_eq!(process.installed, Some((1, 0, String::new())));
+}
+
+#[test]
+fn texts_are_compared_where_they_lie() {
+    let (_, process, mut rings) = run("texts", &[("scene:text", filtered(is_tcp()))].into());
+    let records = rings.take();
+    assert_eq!(records.len(), 2, "{:?}", process.installed);
+    assert!(records.iter().all(|record| record.fields.starts_with(b"tcp\0")));
+}
+
+#[test]
+fn every_type_of_field_has_its_words_and_filters_emit_events() {
+    let number = id("scene:number");
+    let (_, process, mut rings) = run("types", &[("scene:types", filtered(types_are_right(number)))].into());
+    assert_eq!(process.installed, Some((1, 0, String::new())));
+    assert_eq!(numbers(&rings.take(), number), [4711]);
+}
+
+#[test]
+fn a_refused_program_leaves_its_event_off_and_says_why() {
+    let wishes = [("scene:number", filtered(reads_outside())), ("scene:other", Wish::default())];
+    let (_, process, mut rings) = run("numbers", &wishes.into());
+    let records = rings.take();
+    assert_eq!(numbers(&records, process.id("scene:number")), []);
+    assert_eq!(numbers(&records, process.id("scene:other")).len(), 100);
+    let (running, refused, why) = process.installed.expect("it was said");
+    assert_eq!((running, refused), (0, 1));
+    assert!(why.starts_with("scene:number: "), "{why}");
+}
+
+#[test]
+fn filters_change_while_threads_run_through_them() {
+    let mut session = Session::new();
+    let mut rings = session.rings();
+    let (mut child, mut process) = session.start("hammer", &[("scene:number", filtered(above(990)))].into());
+    for round in 0..60 {
+        let least = 900 + round;
+        let wish = match round % 4 {
+            0 => filtered(above(least)),
+            1 => filtered(never()),
+            2 => filtered(above(995)),
+            _ => filtered(above(least - 1)),
+        };
+        session.change(&mut process, &[("scene:number", wish)].into());
+        assert_eq!(process.installed, Some((1, 0, String::new())));
+        let records = rings.take();
+        assert!(records.iter().all(|record| record.number() > 890), "a filter let something through");
+    }
+    // Off, and on again without a filter.
+    session.change(&mut process, &Wishes::new());
+    assert_eq!(process.installed, Some((0, 0, String::new())));
+    std::thread::sleep(Duration::from_millis(50));
+    rings.take();
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(rings.take(), [], "an event that is off was recorded");
+    session.change(&mut process, &[("scene:number", Wish::default())].into());
+    until(|| rings.take().iter().any(|record| record.number() < 100));
+    drop(child.stdin.take());
+    assert!(child.wait().expect("it was started").success());
+}
+
+/// Waits until something is so.
+#[track_caller]
+fn until(mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "it never happened");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_fault_is_counted_and_the_process_lives() {
+    let number = id("scene:number");
+    for keeps_on_fault in [false, true] {
+        let bytes = Wish { insns: Some(first_byte()), keeps_on_fault };
+        let (session, process, mut rings) =
+            run("fault", &[("scene:bytes", bytes), ("scene:number", Wish::default())].into());
+        let records = rings.take();
+        assert_eq!(numbers(&records, number), [7]);
+        // What cannot be read cannot be kept.
+        assert_eq!(numbers(&records, process.id("scene:bytes")).len(), 3);
+        assert_eq!(rings.lost(Cause::FilterFault), 3);
+        assert_eq!((session.board(board::FAULTS_DROPPED), session.board(board::FAULTS_KEPT)), (3, 0));
+        let by_event = session.board(board::faults_of(process.id("scene:bytes"))) as u32;
+        assert_eq!(by_event, 3);
+    }
+}
+
+#[test]
+fn a_child_of_fork_has_its_parents_filters_and_its_own_identity() {
+    let other = id("scene:other");
+    let wishes = [("scene:number", filtered(above(5))), ("scene:other", filtered(emit_pid(other)))].into();
+    let mut session = Session::new();
+    let mut rings = session.rings();
+    let (mut parent, process) = session.start("fork", &wishes);
+    let mut child = session.meet();
+    assert_eq!(child.hello.how, How::Fork);
+    child.names.clone_from(&process.names);
+    let mut records = Vec::new();
+    until(|| {
+        records.extend(rings.take());
+        numbers(&records, process.id("scene:number")).len() == 8
+    });
+    session.change(&mut child, &[("scene:number", filtered(above(7)))].into());
+    assert_eq!(child.installed, Some((1, 0, String::new())));
+    drop(parent.stdin.take());
+    assert!(parent.wait().expect("it was started").success());
+    let ours: Vec<u64> = numbers(&records, other);
+    let pids: BTreeSet<u32> = ours.iter().map(|pids| (pids >> 32) as u32).collect();
+    assert_eq!(pids, BTreeSet::from([process.hello.pid, child.hello.pid]));
+    assert!(records.iter().filter(|record| record.id == other).all(|one| one.number() as u32 == one.thread));
+    assert_eq!(numbers(&rings.take(), process.id("scene:number")), [8, 9]);
+}
+
+#[test]
+fn what_is_kept_aside_is_recorded_when_it_is_committed() {
+    let wishes = [
+        ("scene:begin", filtered(speculate())),
+        ("scene:step", filtered(aside())),
+        ("scene:end", filtered(decide())),
+    ];
+    let (session, process, mut rings) = run("speculation", &wishes.into());
+    assert_eq!(process.installed, Some((3, 0, String::new())));
+    let committed = session.committed();
+    let of = |request: u64| {
+        let names = committed.iter().filter(|record| record.number() == request);
+        names.map(|record| process.names[usize::from(record.id)].as_str()).collect::<Vec<_>>()
+    };
+    for request in 0..6 {
+        let expected: &[&str] = if request % 3 == 0 { &["scene:begin", "scene:step"] } else { &[] };
+        assert_eq!(of(request), expected, "request {request}");
+    }
+    assert_eq!(of(100).len(), (4096 - 64) / 20);
+    assert_eq!(rings.lost(Cause::SpeculationFull), 301 - (4096 - 64) / 20);
+    // Two of three threads had a slot.
+    assert_eq!((of(200).len(), rings.lost(Cause::NoSpeculation)), (2, 1));
+    let records = rings.take();
+    // They come ring by ring.
+    let mut ends = numbers(&records, process.id("scene:end"));
+    ends.sort_unstable();
+    assert_eq!(ends, [0, 3, 102, 201, 201, 201]);
+}
+
+#[test]
+fn filters_ask_for_snapshots() {
+    let other = id("scene:other");
+    let (session, _, mut rings) = run("numbers", &[("scene:number", filtered(snapshot(other)))].into());
+    assert_eq!(session.board(board::SNAPSHOTS), 100);
+    assert_eq!(numbers(&rings.take(), other), [u64::MAX; 100]);
+}
+
+#[test]
+fn filters_count_in_maps_that_the_session_reads() {
+    let mut session = Session::new();
+    // Room for 4 of the 7 remainders.
+    let kind = MapKind::Hash;
+    let shape = MapShape { kind, key_bytes: 8, value_bytes: 8, entries: 4, read_only: false };
+    let map = session.add_map(shape);
+    let wishes = [("scene:number", filtered(count(7))), ("scene:other", filtered(count(2)))];
+    let (session, process, mut rings) = run_in(session, "numbers", &wishes.into());
+    assert_eq!(process.installed, Some((2, 0, String::new())));
+    assert_eq!(rings.take(), []);
+    let (mut cursor, mut key, mut value) = (Default::default(), [0; 8], [0; 8]);
+    let mut counts = BTreeMap::new();
+    while map.next(&mut cursor, &mut key, &mut value) {
+        counts.insert(u64::from_le_bytes(key), u64::from_le_bytes(value));
+    }
+    // Numbers and others take turns: 0, 1, 2 and 3 are there first. Of 100 numbers, 15 leave each of 0 and 1.
+    assert_eq!(counts, BTreeMap::from([(0, 15 + 50), (1, 15 + 50), (2, 14), (3, 14)]));
+    assert_eq!(map.dropped(), 200 - 158);
+    drop(session);
+}

@@ -1,0 +1,147 @@
+//! What the traced processes do. Every event has fields of eight bytes in all, so that records are easy to take apart.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Plays the scene of this name.
+pub(crate) fn play(scene: &str) {
+    match scene {
+        "numbers" => numbers(0..100),
+        "texts" => ["udp", "tcp", "tc", "tcpx", "tcp"].into_iter().for_each(text),
+        "types" => every_type(),
+        "hammer" => hammer(),
+        "fork" => fork(),
+        "fault" => fault(),
+        "speculation" => speculation(),
+        "nothing" => wait(),
+        other => panic!("there is no scene '{other}'"),
+    }
+}
+
+/// Waits until the session closes our standard input.
+fn wait() {
+    let mut rest = Vec::new();
+    let _ = std::io::stdin().read_to_end(&mut rest);
+}
+
+fn number(value: u64) {
+    mote::event!(scene::number, value: u64 = value);
+}
+
+fn numbers(values: std::ops::Range<u64>) {
+    for value in values {
+        number(value);
+        mote::event!(scene::other, value: u64 = value);
+    }
+}
+
+fn text(text: &str) {
+    // Eight bytes with the NUL.
+    let padded = "x".repeat(7 - text.len());
+    mote::event!(scene::text, text: &str = text, rest: &[u8] = padded.as_bytes().get(2..).unwrap_or(b""));
+}
+
+fn every_type() {
+    let (array, sequence) = ([1u16, 2, 3], [-1i64, 5]);
+    mote::event!(
+        scene::types,
+        a: i8 = -2, b: u8 = 200, c: i16 = -300, d: u16 = 60_000, e: i32 = -70_000, f: u32 = 4_000_000_000,
+        g: i64 = -5, h: u64 = u64::MAX, i: f32 = 1.5, j: f64 = -2.25, k: bool = true, l: char = 'x',
+        m: [u16; 3] = array, n: &[i64] = &sequence, o: &str = "text", p: *const u8 = 0x1234 as *const u8,
+    );
+    // The event itself has another length than the rest; a second one says that it came through.
+    number(7);
+}
+
+fn hammer() {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let stop = &stop;
+            scope.spawn(move || {
+                let mut value = thread;
+                while !stop.load(Ordering::Relaxed) {
+                    number(value % 1000);
+                    value += 7;
+                }
+            });
+        }
+        wait();
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+fn fork() {
+    numbers(0..10);
+    // SAFETY: the child emits events and leaves.
+    match unsafe { libc::fork() } {
+        0 => {
+            numbers(0..10);
+            wait();
+            numbers(0..10);
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(0) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: waits for the child.
+            unsafe { libc::waitpid(child, &mut status, 0) };
+            assert_eq!(status, 0);
+        }
+    }
+}
+
+fn fault() {
+    // SAFETY: a page that nobody can read.
+    let page = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    for round in 0..3u64 {
+        // SAFETY: it is not: the event's filter is to notice. Nothing else looks at the bytes.
+        let bad = unsafe { std::slice::from_raw_parts(page.cast::<u8>(), 6) };
+        let good = &round.to_le_bytes()[..6];
+        for bytes in [good, bad] {
+            mote::event!(scene::bytes, bytes: &[u8] = std::hint::black_box(bytes));
+        }
+    }
+    number(7);
+}
+
+mote::tracepoint! {
+    begin in scene { request: u64 }
+    step in scene { request: u64 }
+    end in scene { request: u64 }
+}
+
+fn speculation() {
+    for request in 0..6 {
+        mote::emit!(begin, request);
+        mote::emit!(step, request);
+        mote::emit!(end, request);
+    }
+    // Too much for a slot: 4096 bytes less its head hold 201 records of 20 bytes.
+    mote::emit!(begin, 100);
+    for _ in 0..300 {
+        mote::emit!(step, 100);
+    }
+    mote::emit!(end, 102);
+    // One in every thread, and more threads than slots.
+    let barrier = std::sync::Barrier::new(3);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                mote::emit!(begin, 200);
+                barrier.wait();
+                mote::emit!(end, 201);
+                barrier.wait();
+            });
+        }
+    });
+}

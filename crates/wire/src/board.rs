@@ -1,0 +1,25 @@
+//! The board: what the memfd of the maps begins with. Processes count on it, the session reads.
+//!
+//! ```text
+//! byte 0      u64   snapshots that filters have asked for
+//! byte 8      u64   faults in filters after which the event was dropped (its ring counts it as lost, too)
+//! byte 16     u64   faults in filters after which the event was kept
+//! byte 4096   u32   faults by event id, 65,536 of them; they wrap around
+//! ```
+//! Words are added to, atomically, and never set back; the session must not believe them, only show them.
+
+/// Where the number of requested snapshots is.
+pub const SNAPSHOTS: usize = 0;
+/// Where the number of faults with dropped events is.
+pub const FAULTS_DROPPED: usize = 8;
+/// Where the number of faults with kept events is.
+pub const FAULTS_KEPT: usize = 16;
+/// Where the faults by event begin.
+pub const FAULTS_BY_EVENT: usize = 4096;
+/// Bytes of the board, whole pages. The pool of speculations and the maps lie behind it.
+pub const BYTES: usize = FAULTS_BY_EVENT + 4 * (1 << mote_layout::record::ID_BITS);
+
+/// Where the faults of an event's filter are counted.
+pub const fn faults_of(id: u16) -> usize {
+    FAULTS_BY_EVENT + 4 * id as usize
+}
