@@ -11,13 +11,14 @@ struct Tool {
     needed: bool,
 }
 
-const TOOLS: [Tool; 7] = [
+const TOOLS: [Tool; 8] = [
     Tool { program: "cc", package: "gcc", needed: true },
     Tool { program: "c++", package: "g++", needed: true },
     Tool { program: "babeltrace2", package: "babeltrace2", needed: true },
     Tool { program: "clang", package: "clang", needed: false },
     Tool { program: "objdump", package: "binutils", needed: false },
     Tool { program: "strace", package: "strace", needed: false },
+    Tool { program: "spin", package: "spin", needed: false },
     Tool { program: "script", package: "bsdutils", needed: false },
 ];
 

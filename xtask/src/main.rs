@@ -3,6 +3,7 @@
 
 mod fuzz;
 mod install;
+mod models;
 mod test;
 mod tidy;
 
@@ -14,6 +15,7 @@ const USAGE: &str = "\
 cargo xtask test [--quick]   everything that must pass before a change lands; --quick leaves out torture and fuzzing
 cargo xtask tidy             the checks of the project's structure alone
 cargo xtask fuzz [TARGET [SECONDS]]   fuzzes what reads what others wrote; without a target lists them
+cargo xtask models [--long] [NAME]   the models of the lock-free parts, by spin; --check: is the code still theirs; --bless NAME
 cargo xtask install          the Debian packages that the tests need";
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn run() -> anyhow::Result<()> {
         }
         ["fuzz", target] => fuzz::run(target, 60),
         ["fuzz", target, seconds] => fuzz::run(target, seconds.parse()?),
+        ["models", words @ ..] => models::chore(&root(), words),
         ["install"] => install::packages(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that must pass before a change lands.
 
-use crate::{install, root, tidy};
+use crate::{install, models, root, tidy};
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -46,6 +46,7 @@ const STEPS: &[Step] = &[
     step("libmote.so and libmote.a", &["build", "--release", "-p", "mote-capi"]),
     step("programs", &["build", "--release", "--bins", "--workspace", "--exclude", "mote-capi"]),
     step("tests", &["test", "--release", "--workspace", "--exclude", "mote-capi", "--no-fail-fast"]),
+    Step { name: "models", arguments: &["xtask", "models"], environment: &[], quick: false },
     Step {
         name: "models of the clock",
         arguments: &["test", "-p", "mote-clock", "--release", "--test", "loom_synthetic"],
@@ -74,6 +75,10 @@ pub(crate) fn all(depth: Depth) -> anyhow::Result<()> {
     if let Err(error) = tidy::check(&root()) {
         eprintln!("{error:#}");
         failed.push("tidy");
+    }
+    if let Err(error) = models::check(&root()) {
+        eprintln!("{error:#}");
+        failed.push("models and their code");
     }
     for step in STEPS.iter().filter(|step| depth == Depth::Full || step.quick) {
         let began = Instant::now();

@@ -209,6 +209,9 @@ fn long_functions(name: &str, text: &str, wrong: &mut Vec<String>) {
 fn verbs_have_examples(root: &Path, wrong: &mut Vec<String>) -> anyhow::Result<()> {
     for entry in fs::read_dir(root.join("crates/cli/src/cmd"))? {
         let path = entry?.path();
+        if path.is_dir() {
+            continue;
+        }
         let verb = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let text = fs::read_to_string(&path)?;
         if verb != "mod" && text.contains("clap::Args") && !text.contains("Examples:") {

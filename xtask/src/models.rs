@@ -1,0 +1,196 @@
+//! `cargo xtask models`: runs the models of `models/` through the model checker spin.
+//!
+//! What must pass has to pass, and what a model injects has to be found: a model that no longer finds its own
+//! errors proves nothing. `--check` compares the code that the models stand for with what it was when somebody
+//! last looked at the model; `--bless` says that somebody has looked.
+
+mod digest;
+mod header;
+mod pan;
+
+use anyhow::{Context, bail};
+use header::{Expect, Header, Run};
+use pan::{End, Result as Checked};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Instant;
+use std::{fs, thread};
+
+/// Which runs are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// Those of a minute in all.
+    Short,
+    /// All of them.
+    Long,
+}
+
+/// One model file.
+struct Model {
+    name: String,
+    file: PathBuf,
+    header: Header,
+}
+
+/// Does what the words after `models` ask for.
+pub(crate) fn chore(root: &Path, words: &[&str]) -> anyhow::Result<()> {
+    match words {
+        ["--check"] => check(root),
+        ["--bless", name] => bless(root, name),
+        ["--long", names @ ..] => run(root, Length::Long, names),
+        names => run(root, Length::Short, names),
+    }
+}
+
+/// Fails when code that a model stands for has changed since the model was last looked at.
+pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
+    let mut wrong = Vec::new();
+    for model in all(root)? {
+        let now = digest::of(root, &model.header.code)
+            .with_context(|| format!("models/{} names code that is not there", model.name))?;
+        if now != model.header.digest {
+            let name = model.name.trim_end_matches(".pml");
+            wrong.push(format!(
+                "{}: the code it stands for has changed ({}); compare them, then: cargo xtask models --bless {name}",
+                model.name,
+                model.header.code.iter().map(|code| code.file.as_str()).collect::<Vec<_>>().join(", ")
+            ));
+        }
+    }
+    if !wrong.is_empty() {
+        bail!("models to look at:\n  {}", wrong.join("\n  "));
+    }
+    Ok(())
+}
+
+fn bless(root: &Path, name: &str) -> anyhow::Result<()> {
+    let models = chosen(root, &[name])?;
+    for model in models {
+        let now = digest::of(root, &model.header.code)?;
+        let text = fs::read_to_string(&model.file)?;
+        fs::write(&model.file, text.replace(&model.header.digest, &now))?;
+        println!("{}: {} -> {now}", model.name, model.header.digest);
+    }
+    Ok(())
+}
+
+/// All models, by name.
+fn all(root: &Path) -> anyhow::Result<Vec<Model>> {
+    let folder = root.join("models");
+    let mut models = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let file = entry?.path();
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if file.extension().is_some_and(|extension| extension == "pml") {
+            let text = fs::read_to_string(&file)?;
+            let header = Header::parse(&text).with_context(|| format!("models/{name}"))?;
+            models.push(Model { name, file, header });
+        }
+    }
+    models.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(models)
+}
+
+/// The models with these names; all where none is given.
+fn chosen(root: &Path, names: &[&str]) -> anyhow::Result<Vec<Model>> {
+    let models = all(root)?;
+    for name in names {
+        if !models.iter().any(|model| is_called(model, name)) {
+            let there: Vec<&str> = models.iter().map(|model| model.name.trim_end_matches(".pml")).collect();
+            bail!("no model {name}; there are {}", there.join(", "));
+        }
+    }
+    let wanted = |model: &Model| names.is_empty() || names.iter().any(|name| is_called(model, name));
+    Ok(models.into_iter().filter(wanted).collect())
+}
+
+fn is_called(model: &Model, name: &str) -> bool {
+    model.name.trim_end_matches(".pml") == name.trim_end_matches(".pml")
+}
+
+/// Runs models and prints a table for each.
+fn run(root: &Path, length: Length, names: &[&str]) -> anyhow::Result<()> {
+    let models = chosen(root, names)?;
+    if !pan::is_there() {
+        println!("SKIP: no spin: the models were not run; install the package spin");
+        return Ok(());
+    }
+    let began = Instant::now();
+    let jobs: Vec<(usize, &Run)> = models
+        .iter()
+        .enumerate()
+        .flat_map(|(model, each)| each.header.runs.iter().map(move |run| (model, run)))
+        .filter(|(_, run)| length == Length::Long || !run.is_long)
+        .collect();
+    let results = run_all(root, &models, &jobs)?;
+    let mut failed = 0;
+    for (at, model) in models.iter().enumerate() {
+        println!("\n{}: {}", model.name, model.header.title);
+        println!("| run | result | states | memory (MiB) | time (s) |\n|---|---|---|---|---|");
+        for ((_, run), result) in jobs.iter().zip(&results).filter(|((of, _), _)| *of == at) {
+            failed += u64::from(!print(run, result));
+        }
+    }
+    let passed = jobs.len() as u64 - failed;
+    println!("\n{} runs in {:.0} s", jobs.len(), began.elapsed().as_secs_f64());
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    println!("test result: {verdict}. {passed} passed; {failed} failed");
+    if failed > 0 {
+        bail!("{failed} runs of models did not end as they must");
+    }
+    Ok(())
+}
+
+/// Makes the runs, as many at once as there are processors.
+fn run_all(root: &Path, models: &[Model], jobs: &[(usize, &Run)]) -> anyhow::Result<Vec<Checked>> {
+    let queue: Mutex<VecDeque<usize>> = Mutex::new((0..jobs.len()).collect());
+    let results: Mutex<Vec<Option<anyhow::Result<Checked>>>> =
+        Mutex::new(jobs.iter().map(|_| None).collect());
+    // Of this process alone: somebody else may be running models, too.
+    let place = root.join("target/models").join(std::process::id().to_string());
+    let work = || {
+        while let Some(number) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) {
+            let Some((model, run)) = jobs.get(number) else { break };
+            let folder = place.join(number.to_string());
+            let result = models
+                .get(*model)
+                .context("no such model")
+                .and_then(|model| pan::check(&model.file, run, &folder));
+            if let Some(slot) = results.lock().ok().as_mut().and_then(|results| results.get_mut(number)) {
+                *slot = Some(result);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let _ = fs::remove_dir_all(&place);
+    let results = results.into_inner().ok().context("a run of a model has panicked")?;
+    results.into_iter().map(|result| result.context("a run of a model was lost")?).collect()
+}
+
+/// Prints a row in the form of the thesis's tables 7.1 to 7.6; false when the run did not end as it must.
+fn print(run: &Run, result: &Checked) -> bool {
+    let (word, good) = match (run.expect, &result.end) {
+        (Expect::Pass, End::Nothing) => ("PASS", true),
+        (Expect::Find, End::Error) => ("INJECT", true),
+        (Expect::Reach, End::Error) => ("REACHED", true),
+        (Expect::Miss, End::Nothing) => ("FNEG", true),
+        (Expect::Find, End::Nothing) => ("FNEG, must be found", false),
+        (Expect::Reach, End::Nothing) => ("FAIL: never reached", false),
+        (Expect::Miss, End::Error) => ("INJECT, was thought to be harmless", false),
+        (Expect::Pass, End::Error) => ("FAIL", false),
+        (_, End::Cut(_)) => ("CUT", false),
+    };
+    println!(
+        "| {} | {word} | {} | {:.0} | {:.1} |",
+        run.title, result.states, result.mebibytes, result.seconds
+    );
+    if !good {
+        println!("  {}\n  {}", run.command_line(), result.end.why());
+    }
+    good
+}
