@@ -31,14 +31,14 @@
  * @pass short | overwrite: lock-free | -DOVERWRITE -DPROGRESS progress
  * @pass short | wait-free for one CPU without preemption | -DEVENTS1=0 -DEVENTS0=6 -DSIGNALS=2 -DWAIT_FREE small
  * @find short | not wait-free where two threads write | -DWAIT_FREE
- * @pass long | discard, 2 writers and a handler | -DSIGNALS=1 -DEVENTS0=2 -DEVENTS1=2
- * @pass long | overwrite, 2 writers and a handler | -DOVERWRITE -DSIGNALS=1 -DEVENTS0=2 -DEVENTS1=2
- * @pass long | discard, 2 writers of 4 and 3 | -DEVENTS0=4 -DEVENTS1=3
- * @pass long | overwrite, 2 writers of 4 and 3 | -DOVERWRITE -DEVENTS0=4 -DEVENTS1=3 memory=8000
- * @pass long | discard, 17 events of one, 1 of another | -DEVENTS0=17 -DEVENTS1=1
- * @pass long | overwrite, 17 events of one, 1 of another | -DOVERWRITE -DEVENTS0=17 -DEVENTS1=1 memory=8000
+ * @pass long | discard, 2 writers and a handler | -DSIGNALS=1 -DEVENTS0=2 -DEVENTS1=1
+ * @pass long | overwrite, 2 writers and a handler | -DOVERWRITE -DSIGNALS=1 -DEVENTS0=2 -DEVENTS1=1
+ * @pass long | discard, 2 writers, 4 and 2 events | -DEVENTS0=4 -DEVENTS1=2
+ * @pass long | overwrite, 2 writers, 4 and 2 events | -DOVERWRITE -DEVENTS0=4 -DEVENTS1=2
+ * @pass long | discard, 17 events of one, 1 of another | -DEVENTS0=17 -DEVENTS1=1 memory=4000
+ * @pass long | overwrite, 9 events of one, 1 of another | -DOVERWRITE -DEVENTS0=9 -DEVENTS1=1
  * @pass long | discard, sub-buffers of 4, two sizes | -DSUB=4 -DSIZE_MAX=2
- * @pass long | overwrite, sub-buffers of 4, two sizes | -DOVERWRITE -DSUB=4 -DSIZE_MAX=2
+ * @pass long | overwrite, sub-buffers of 4, two sizes | -DOVERWRITE -DSUB=4 -DSIZE_MAX=2 -DEVENTS1=1
  * @pass long | discard, lock-free, handler and kill | -DSIGNALS=1 -DKILLS=1 -DEVENTS0=1 -DEVENTS1=2 -DPROGRESS progress
  * @reach short | coverage: 17 events read, all counters have overflowed | -DEVENTS0=17 -DEVENTS1=0 -DREACH_READ=17
  * @reach short | coverage: 17 events lost | -DEVENTS0=21 -DEVENTS1=0 -DREACH_LOST=17

@@ -15,7 +15,7 @@
  *
  * @pass short | power: unaltered model | -DARCH_POWER small
  * @pass short | x86: unaltered model | -DARCH_X86 small
- * @pass long | alpha: unaltered model | -DARCH_ALPHA -DSECTIONS=1 memory=8000
+ * @pass long | alpha: unaltered model | -DARCH_ALPHA -DSECTIONS=1 memory=4000
  * @find short | power: a ticket takes the grace period that is going on | -DARCH_POWER -DINJECT_TICKET_OF_NOW
  * @find short | power: no fence before the look at `seq` | -DARCH_POWER -DINJECT_NO_FENCE_IN_TICKET
  * @find long | alpha: `seq` says "begun" behind the fence of all | -DARCH_ALPHA -DSECTIONS=1 -DINJECT_BEGUN_LATE

@@ -31,7 +31,7 @@
  * @pass long | discard, clock not the TSC, signal | -DCLOCK -DSIGNALS=1 -DEVENTS0=2 -DEVENTS1=1
  * @pass long | discard, fragments of two sizes | -DFRAGMENTS -DSIZE_MAX=2 -DEVENTS1=1
  * @pass long | overwrite, fragments of two sizes | -DOVERWRITE -DFRAGMENTS -DSIZE_MAX=2 -DEVENTS1=1
- * @pass long | discard, two sizes, migration, signal, kill | -DSIZE_MAX=2 -DEVENTS0=1 -DEVENTS1=1 -DMIGRATION -DSIGNALS=1 -DKILLS=1
+ * @pass long | discard, records of two cells, migration, signal, kill | -DSIZE_MIN=2 -DEVENTS0=1 -DEVENTS1=1 -DMIGRATION -DSIGNALS=1 -DKILLS=1
  * @pass long | overwrite, 5 laps of one thread, signal | -DOVERWRITE -DEVENTS0=20 -DEVENTS1=0 -DSIGNALS=1
  * @reach short | coverage: 17 events committed, 17 read | -DEVENTS0=17 -DEVENTS1=0 -DREACH_READ
  * @reach short | coverage: a reader that was lapped while it copied | -DOVERWRITE -DREACH_LAPPED

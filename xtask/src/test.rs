@@ -37,6 +37,23 @@ const fn step(name: &'static str, arguments: &'static [&'static str]) -> Step {
 
 const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")];
 
+const LOOM_TESTS: &[&str] = &[
+    "test",
+    "--release",
+    "-p",
+    "mote-clock",
+    "-p",
+    "mote-rcu",
+    "-p",
+    "mote-vm",
+    "--test",
+    "loom_synthetic",
+    "--test",
+    "loom_rcu",
+    "--test",
+    "loom_maps",
+];
+
 const STEPS: &[Step] = &[
     step("format", &["fmt", "--all", "--check"]),
     step(
@@ -47,12 +64,7 @@ const STEPS: &[Step] = &[
     step("programs", &["build", "--release", "--bins", "--workspace", "--exclude", "mote-capi"]),
     step("tests", &["test", "--release", "--workspace", "--exclude", "mote-capi", "--no-fail-fast"]),
     Step { name: "models", arguments: &["xtask", "models"], environment: &[], quick: false },
-    Step {
-        name: "models of the clock",
-        arguments: &["test", "-p", "mote-clock", "--release", "--test", "loom_synthetic"],
-        environment: LOOM,
-        quick: false,
-    },
+    Step { name: "models of the code", arguments: LOOM_TESTS, environment: LOOM, quick: false },
     Step {
         name: "torture of the ring",
         arguments: &["run", "--release", "-p", "mote-bench", "--", "torture", "ring", "--quick"],
@@ -62,6 +74,12 @@ const STEPS: &[Step] = &[
     Step {
         name: "torture of live patching",
         arguments: &["run", "--release", "-p", "mote-bench", "--", "torture", "text", "--quick"],
+        environment: &[],
+        quick: false,
+    },
+    Step {
+        name: "torture of RCU",
+        arguments: &["run", "--release", "-p", "mote-bench", "--", "torture", "rcu", "--quick"],
         environment: &[],
         quick: false,
     },

@@ -1,6 +1,6 @@
 //! What is measured side by side: the flavours of RCU, and other ways to share a value that is mostly read.
 
-use mote_rcu::{
+use mote_reclaim::{
     Expedited, Flavor, General, Library, Qsbr, Rcu, Registered, Signal, Thread, barrier, library,
 };
 use mote_sync::Padded;
@@ -95,9 +95,9 @@ macro_rules! marked {
     };
 }
 marked!(Qsbr, "qsbr", Thread::<Qsbr>::quiescent, Thread::<Qsbr>::offline, Thread::<Qsbr>::synchronize);
-marked!(General, "general", ignore, ignore, |_| mote_rcu::synchronize::<General>());
-marked!(Expedited, "expedited", ignore, ignore, |_| mote_rcu::synchronize::<Expedited>());
-marked!(Signal, "signal", ignore, ignore, |_| mote_rcu::synchronize::<Signal>());
+marked!(General, "general", ignore, ignore, |_| mote_reclaim::synchronize::<General>());
+marked!(Expedited, "expedited", ignore, ignore, |_| mote_reclaim::synchronize::<Expedited>());
+marked!(Signal, "signal", ignore, ignore, |_| mote_reclaim::synchronize::<Signal>());
 
 fn ignore<T>(_: &mut T) {}
 
@@ -127,7 +127,7 @@ impl Side for Unmarked {
         barrier::<Library>();
     }
     fn synchronize((): &mut ()) {
-        mote_rcu::synchronize::<Library>();
+        mote_reclaim::synchronize::<Library>();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::rcu_sides::{Epoch, Marked, ParkingLot, PerThread, Side, StdMutex, StdRwLock, Swap, Unmarked};
 use super::stopwatch::{thread_ns, wall_ns};
-use mote_rcu::{Expedited, General, Qsbr, Signal};
+use mote_reclaim::{Expedited, General, Qsbr, Signal};
 use std::fmt::Write;
 use std::hint::{black_box, spin_loop};
 use std::sync::Barrier;
@@ -117,7 +117,8 @@ fn rates<S: Side>(text: &mut String, setting: Setting) {
     let side = &S::new();
     let stop = &AtomicBool::new(false);
     let start = &Barrier::new(setting.readers as usize + 1);
-    let (reads, updates, seconds) = std::thread::scope(|scope| {
+    let since = |begin: u64| (wall_ns() - begin) as f64 / 1e9;
+    let (reads, updates, begin) = std::thread::scope(|scope| {
         let reader = || {
             let mut thread = side.thread();
             let mut reads = 0;
@@ -133,14 +134,15 @@ fn rates<S: Side>(text: &mut String, setting: Setting) {
         start.wait();
         let begin = wall_ns();
         let updates = update(side, setting, begin + setting.ms * 1_000_000);
-        let seconds = (wall_ns() - begin) as f64 / 1e9;
+        let seconds = since(begin);
         stop.store(true, Relaxed);
         let reads: u64 = readers.into_iter().map(|reader| reader.join().unwrap_or(0)).sum();
-        (reads, updates, seconds)
+        (reads as f64 / seconds, updates, begin)
     });
+    // An update is done when what it has replaced is freed.
     S::settle();
-    line(text, "reads", S::NAME, reads as f64 / seconds);
-    line(text, "updates", S::NAME, updates as f64 / seconds);
+    line(text, "reads", S::NAME, reads);
+    line(text, "updates", S::NAME, updates as f64 / since(begin));
 }
 
 /// Updates until `end` and answers how often, or only waits.

@@ -1,7 +1,7 @@
 //! `torture rcu`: each flavour in each weather, and the ages of what readers saw.
 
 use super::{Finding, add};
-use mote_rcu::{Expedited, General, Library, Qsbr, Signal};
+use mote_reclaim::{Expedited, General, Library, Qsbr, Signal};
 use std::time::Duration;
 use support::round::{self, Verdict, Weather};
 use support::subject::Subject;

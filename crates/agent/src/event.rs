@@ -171,11 +171,9 @@ impl Event {
     #[inline(never)]
     pub unsafe fn judge_fault(&self, words: *const u64) -> u64 {
         let section = filter::read();
-        let gate = self.gate.load(Ordering::Acquire);
-        let filter = if gate == CLOSED { core::ptr::null() } else { gate.cast_const() };
         // If another one has come meanwhile, it is for the same words.
         // SAFETY: agent-I2; we are in a read section.
-        let keep = match unsafe { filter.as_ref() } {
+        let keep = match unsafe { self.filter().as_ref() } {
             // SAFETY: the caller's promise.
             Some(filter) => unsafe { filter.can_keep(words) },
             None => false,
@@ -184,12 +182,17 @@ impl Event {
         filter::faulted(self, keep)
     }
 
-    /// Counts an occurrence that cannot be judged because what it points to cannot be read: it is lost. Answers `DROP`.
+    /// Counts an occurrence that cannot be judged because what it points to cannot be read. Answers as [`Event::judge`]; the
+    /// caller has put something else in its place.
     ///
     /// # Signal safety
     /// Callable from a handler.
     pub fn fault(&self) -> u64 {
-        filter::faulted(self, false)
+        let section = filter::read();
+        // SAFETY: agent-I2; we are in a read section.
+        let keep = unsafe { self.filter().as_ref() }.is_some_and(Filter::keeps_on_fault);
+        drop(section);
+        filter::faulted(self, keep)
     }
 
     /// The id that the session has told.
@@ -211,7 +214,8 @@ impl Event {
 
     /// The filter that decides now, if any.
     pub(crate) fn filter(&self) -> *const Filter {
-        let gate = self.gate.load(Ordering::Relaxed);
+        // Ordering B.
+        let gate = self.gate.load(Ordering::Acquire);
         if gate == CLOSED { core::ptr::null() } else { gate }
     }
 

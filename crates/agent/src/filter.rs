@@ -51,6 +51,11 @@ impl Filter {
         self.shape.get(..usize::from(self.words?))
     }
 
+    /// Whether events at which it has a fault are to be kept.
+    pub(crate) fn keeps_on_fault(&self) -> bool {
+        self.keeps_on_fault
+    }
+
     /// What it runs.
     pub(crate) fn program(&self) -> &Program {
         &self.program

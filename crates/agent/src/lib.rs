@@ -98,10 +98,13 @@ pub fn announce(event: &'static DynamicEvent) {
 
 /// Bytes of a text before its NUL; `None` when it cannot be read up to there. For events that have a filter.
 ///
+/// # Safety
+/// No other thread changes the text meanwhile. While no filter was ever loaded, `text` must be readable.
+///
 /// # Signal safety
 /// Callable from a handler.
-pub fn text_len(text: *const u8) -> Option<usize> {
-    // SAFETY: it reads one byte after the other, and answers `None` at one that cannot be read.
+pub unsafe fn text_len(text: *const u8) -> Option<usize> {
+    // SAFETY: the caller's promise; where it cannot be read this is a fault, not a signal.
     unsafe { mote_vm::text_len(text) }.ok()
 }
 

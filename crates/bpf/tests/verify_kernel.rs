@@ -104,7 +104,7 @@ fn what_the_kernel_accepts_we_accept() {
     let (mut both, mut neither, mut wrong) = (0, 0, None);
     let (mut only_kernel, mut only_ours) = (BTreeMap::new(), BTreeMap::new());
     let mut log = vec![0; 1 << 20];
-    for seed in 0..300 * times {
+    for seed in 0..150 * times {
         let shape = Shape { memory: MEMORY, statements: 8, functions: 1, map: true, ..Shape::default() };
         let mut insns = program(seed, &shape);
         for _ in 0..random.below(3) {
@@ -133,5 +133,5 @@ fn what_the_kernel_accepts_we_accept() {
     if let Some(insns) = &wrong {
         panic!("for one:\n{}", mote_bpf::disassemble::Listing { insns, environment: None });
     }
-    assert!(both > 60, "{both}");
+    assert!(both > 30, "{both}");
 }

@@ -109,7 +109,7 @@ MOTE_API_ void mote_record_fragments(const struct mote_state *event, const struc
                                      size_t count, size_t len, uint64_t verdict);
 /* Asks the event's filter, whose context is `words`: 0 is no. */
 MOTE_API_ uint64_t mote_judge(const struct mote_state *event, const uint64_t *words);
-/* As strlen; all ones when the text cannot be read. Then mote_fault counts it, and answers 0. */
+/* As strlen; all ones when the text cannot be read. Then mote_fault counts it, and answers as mote_judge. */
 MOTE_API_ size_t mote_text_len(const char *text);
 MOTE_API_ uint64_t mote_fault(const struct mote_state *event);
 MOTE_API_ void mote_add_object(const void *first, const void *end);
@@ -370,6 +370,8 @@ MOTE_INLINE_ const char *mote_text_(const char *text) { return text ? text : "(n
 
 /* Whether the event's filter is to be asked. */
 #define MOTE_GATED_(event) __builtin_expect(__atomic_load_n(&(event)->gate, __ATOMIC_ACQUIRE) != 0, 0)
+/* In place of a text that cannot be read, where events at which there is a fault are kept. */
+#define MOTE_UNREADABLE_ "(unreadable)"
 /* What is recorded without asking. */
 #define MOTE_RECORD_ 1u
 
@@ -458,9 +460,15 @@ struct MOTE_HIDDEN_ mote_text_kind_ {
     static constexpr size_t word_count = 2;
     const char *text;
     size_t n;
+    bool is_torn;
     MOTE_METHOD_ explicit mote_text_kind_(const char *t, int gated)
-        : text(mote_text_(t)), n(mote_measure_(text, gated)) {}
-    MOTE_METHOD_ bool torn() const { return n == 0; }
+        : text(mote_text_(t)), n(mote_measure_(text, gated)), is_torn(gated && n == 0) {
+        if (is_torn) {
+            text = MOTE_UNREADABLE_;
+            n = sizeof MOTE_UNREADABLE_;
+        }
+    }
+    MOTE_METHOD_ bool torn() const { return is_torn; }
     MOTE_METHOD_ uint64_t *words(uint64_t *to) const {
         to[0] = mote_begin_(text);
         to[1] = mote_end_(text, n - 1);
@@ -683,7 +691,12 @@ template <class Tag> mote_state mote_static_<Tag>::event = {};
 #define MOTE_READY_NUMBER(i)
 #define MOTE_READY_TEXT(i)                                                                                \
     mote_v##i = mote_text_(mote_v##i);                                                                    \
-    const size_t mote_n##i = mote_measure_(mote_v##i, mote_gated_);
+    size_t mote_n##i = mote_measure_(mote_v##i, mote_gated_);                                              \
+    const int mote_torn##i = mote_gated_ && mote_n##i == 0;                                               \
+    if (mote_torn##i) {                                                                                   \
+        mote_v##i = MOTE_UNREADABLE_;                                                                     \
+        mote_n##i = sizeof MOTE_UNREADABLE_;                                                              \
+    }
 #define MOTE_READY_ARRAY(i)
 #define MOTE_READY_SEQUENCE(i)                                                                            \
     mote_n##i = mote_count_(mote_v##i, mote_n##i);                                                        \
@@ -692,7 +705,7 @@ template <class Tag> mote_state mote_static_<Tag>::event = {};
 #define MOTE_TORN_(i, field) MOTE_CALL_(MOTE_TORN_2_, (i, MOTE_OPEN_ field))
 #define MOTE_TORN_2_(i, line, kind, ...) MOTE_TORN_##kind(i)
 #define MOTE_TORN_NUMBER(i)
-#define MOTE_TORN_TEXT(i) || mote_n##i == 0
+#define MOTE_TORN_TEXT(i) || mote_torn##i
 #define MOTE_TORN_ARRAY(i)
 #define MOTE_TORN_SEQUENCE(i)
 

@@ -78,16 +78,18 @@ pub unsafe extern "C" fn mote_judge(event: *const Event, words: *const u64) -> u
 /// the program.
 ///
 /// # Safety
-/// None that the program could break but for a text that another thread changes meanwhile.
+/// No other thread changes the text meanwhile. While no filter was ever loaded, `text` must be readable.
 ///
 /// # Signal safety
 /// Callable from a handler.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mote_text_len(text: *const u8) -> usize {
-    private::text_len(text).unwrap_or(usize::MAX)
+    // SAFETY: the caller's promise.
+    unsafe { private::text_len(text) }.unwrap_or(usize::MAX)
 }
 
-/// Counts an event that cannot be judged because a text cannot be read. Answers 0: it is lost.
+/// Counts an event that cannot be judged because a text cannot be read. Answers as [`mote_judge`]: 0, and it is lost, or it is kept, with
+/// something else in place of the text.
 ///
 /// # Safety
 /// `event` must be an event of the header.

@@ -84,7 +84,9 @@ impl FromArgMatches for Rules {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.objects = matches.get_many::<PathBuf>(FILE).into_iter().flatten().cloned().collect();
         let wrong = |why: Diagnostic| {
-            clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{}\n", why.render()))
+            // clap says that it is an error, too.
+            let text = format!("{}\n", why.render().trim_start_matches("error: "));
+            clap::Error::raw(clap::error::ErrorKind::ValueValidation, text)
         };
         groups(matches).into_iter().try_for_each(|group| self.add(group)).map_err(wrong)?;
         if self.rules.is_empty() && self.objects.is_empty() {

@@ -54,12 +54,15 @@ pub(crate) struct Filters {
     told: HashSet<String>,
 }
 
+/// Takes an event in by its description, and answers its id.
+type Declare<'d> = dyn FnMut(&mut Events, &[u8]) -> Result<u16, String> + 'd;
+
 /// What deciding about events needs of the session.
 pub(crate) struct Scene<'s> {
     pub(crate) area: &'s Area,
     pub(crate) events: &'s mut Events,
     /// Takes the event in that a rule emits, and answers its id.
-    pub(crate) declare: &'s mut dyn FnMut(&mut Events, &[u8]) -> Result<u16, String>,
+    pub(crate) declare: &'s mut Declare<'s>,
     /// What a person should know.
     pub(crate) say: &'s mut dyn FnMut(String),
 }

@@ -38,7 +38,10 @@ pub enum Kind {
 
 /// A problem of a rule, or something that its author may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Diagnostic {
+pub struct Diagnostic(Box<Parts>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Parts {
     kind: Kind,
     message: String,
     label: String,
@@ -52,7 +55,7 @@ impl Diagnostic {
     pub(crate) fn new(kind: Kind, span: Span, message: impl Into<String>) -> Diagnostic {
         let message = message.into();
         let (label, helps, source) = (String::new(), Vec::new(), String::new());
-        Diagnostic { kind, message, label, span, helps, source, event: None }
+        Diagnostic(Box::new(Parts { kind, message, label, span, helps, source, event: None }))
     }
 
     pub(crate) fn syntax(span: Span, message: impl Into<String>) -> Diagnostic {
@@ -65,13 +68,13 @@ impl Diagnostic {
 
     /// A few words beside the mark under the text.
     pub(crate) fn label(mut self, label: impl Into<String>) -> Diagnostic {
-        self.label = label.into();
+        self.0.label = label.into();
         self
     }
 
     /// What to do about it.
     pub(crate) fn help(mut self, help: impl Into<String>) -> Diagnostic {
-        self.helps.push(help.into());
+        self.0.helps.push(help.into());
         self
     }
 
@@ -89,31 +92,31 @@ impl Diagnostic {
 
     /// The text that it is about.
     pub(crate) fn of(mut self, source: &str) -> Diagnostic {
-        if self.source.is_empty() {
-            self.source = source.to_owned();
+        if self.0.source.is_empty() {
+            self.0.source = source.to_owned();
         }
         self
     }
 
     /// The event that the rule was compiled for.
     pub(crate) fn for_event(mut self, event: &str) -> Diagnostic {
-        self.event.get_or_insert_with(|| event.to_owned());
+        self.0.event.get_or_insert_with(|| event.to_owned());
         self
     }
 
     /// What a program can do about it.
     pub fn kind(&self) -> Kind {
-        self.kind
+        self.0.kind
     }
 
     /// One sentence.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// Where in the rule's text.
     pub fn span(&self) -> Span {
-        self.span
+        self.0.span
     }
 
     /// For a person: the sentence, the place in the text, what to do. Several lines, without a line feed at the end.
@@ -127,17 +130,17 @@ impl Diagnostic {
     }
 
     fn rendered(&self, level: Level<'static>) -> String {
-        let (source, range) = excerpt(&self.source, self.span);
+        let (source, range) = excerpt(&self.0.source, self.0.span);
         let mut mark = AnnotationKind::Primary.span(range);
-        if !self.label.is_empty() {
-            mark = mark.label(self.label.as_str());
+        if !self.0.label.is_empty() {
+            mark = mark.label(self.0.label.as_str());
         }
         let mut snippet = Snippet::source(source.as_str()).annotation(mark);
-        if let Some(event) = &self.event {
+        if let Some(event) = &self.0.event {
             snippet = snippet.path(event.as_str());
         }
-        let mut report = level.primary_title(self.message.as_str()).element(snippet);
-        for help in &self.helps {
+        let mut report = level.primary_title(self.0.message.as_str()).element(snippet);
+        for help in &self.0.helps {
             report = report.element(Level::HELP.message(help.as_str()));
         }
         Renderer::plain().render(&[report]).to_string()
@@ -146,7 +149,7 @@ impl Diagnostic {
 
 impl std::fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.0.message)
     }
 }
 

@@ -178,7 +178,7 @@ impl Moment<'_> {
             Cond::TextCompare(order, a, b) => holds(*order, self.bytes(*a).cmp(self.bytes(*b))),
             Cond::TextKept(word, kept) => hash(self.bytes(*word)) == self.last(*kept),
             Cond::HasLast => self.last.is_some(),
-            Cond::Every(n, counter) => self.count(*counter) % n == 0,
+            Cond::Every(n, counter) => self.count(*counter).is_multiple_of(*n),
             Cond::First(n, counter) => self.count(*counter) < *n,
             Cond::Limit(n, ns, counter) => self.limit(*n, *ns, *counter),
             Cond::Sample(part) => *part >= 1 << 32,
@@ -193,9 +193,9 @@ impl Moment<'_> {
     }
 
     fn limit(&mut self, n: u32, ns: u64, counter: u16) -> bool {
-        let span = self.facts.now / ns << 32;
+        let span = (self.facts.now / ns) << 32;
         let counter = &mut self.counters[usize::from(counter)];
-        if *counter >> 32 << 32 != span {
+        if (*counter >> 32) << 32 != span {
             *counter = span;
         }
         *counter += 1;

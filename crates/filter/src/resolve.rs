@@ -158,3 +158,6 @@ impl<'a> Resolver<'a> {
         Ok(self.counters - 1)
     }
 }
+
+#[cfg(test)]
+mod tests;

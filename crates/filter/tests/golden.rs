@@ -29,7 +29,7 @@ fn output(input: &str) -> String {
             let _ = write!(out, "\n== bpf\n{}", Listing { insns: &compiled.insns, environment: None });
         }
         Ok(other) => _ = write!(out, "\n== {other:?}\n"),
-        Err(problem) => _ = write!(out, "{}\n", problem.render()),
+        Err(problem) => _ = writeln!(out, "{}", problem.render()),
     }
     for (at, map) in maps.entries().iter().enumerate() {
         let shape = map.shape;

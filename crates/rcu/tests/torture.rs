@@ -4,7 +4,7 @@
 
 mod support;
 
-use mote_rcu::{Expedited, General, Library, Qsbr, Signal};
+use mote_reclaim::{Expedited, General, Library, Qsbr, Signal};
 use std::time::Duration;
 use support::round::{self, Verdict, Weather};
 use support::subject::Subject;

@@ -2,6 +2,7 @@
 //!
 //! - [`Rcu`]: a value that readers see whole while it is replaced; safe.
 //! - [`defer`], [`call`]: work after a grace period, by a thread of this crate; [`barrier`] waits for it.
+//! - [`Queue`], [`Stack`], [`List`], [`HashMap`]: the data structures that people take liburcu for, with owned values.
 //!
 //! Everything of [`mote_rcu`] is here as well, with its contract, its flavours and its progress classes. This is a crate of its own
 //! because `mote_rcu` runs inside foreign programs, without an allocator, and cargo builds a crate with all features that
@@ -32,6 +33,10 @@
 //! | [`Rcu::update`] | lock-free, as the allocator and [`call`] |
 //! | [`call`], [`defer`] | wait-free below the bound ([`set_bound`]); above it they wait, unless inside a section |
 //! | [`barrier`] | blocks |
+//! | [`Queue`] | enqueue wait-free, dequeue lock-free |
+//! | [`Stack`] | lock-free |
+//! | [`List`] | readers wait-free, updaters block each other |
+//! | [`HashMap`] | lookup wait-free, updates lock-free |
 //!
 //! # Fork
 //! The child of fork(3) works, with the one thread that it has: handlers of pthread_atfork(3), registered before `main`, make all
@@ -47,3 +52,13 @@ mod worker;
 pub use cell::{Rcu, Retired};
 pub use mote_rcu::*;
 pub use worker::{barrier, call, defer, pending, reclaim_per_cpu, set_bound, start_reclaimer};
+
+pub mod hash;
+mod list;
+mod queue;
+mod stack;
+
+pub use hash::HashMap;
+pub use list::{Element, Iter as ListIter, List, Updater};
+pub use queue::{Dequeued, Queue};
+pub use stack::{Stack, Taken};

@@ -137,3 +137,25 @@ fn a_value_that_emits_events_itself_does_not_disturb() {
         assert_eq!(outer.packed().1, 16);
     });
 }
+
+#[test]
+fn a_filters_context_has_the_values() {
+    #[derive(Clone, Default)]
+    struct Look(Arc<Mutex<Vec<u64>>>);
+    impl<S: Subscriber> tracing_subscriber::Layer<S> for Look {
+        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+            Values::with(|values| {
+                values.add_id(77);
+                event.record(values);
+                *self.0.lock().expect("not poisoned") = values.words(1).to_vec();
+            });
+        }
+    }
+    let look = Look::default();
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(look.clone()), || {
+        tracing::info!(a = -3i64, b = 7u64, c = 1.5f64, d = true, e = "text", f = 2u64, g = "");
+    });
+    let words = look.0.lock().expect("not poisoned").clone();
+    assert_eq!(words[..5], [77, -3i64 as u64, 7, 1.5f64.to_bits(), 1]);
+    assert_eq!((words[6] - words[5], words[7], words[9] - words[8], words.len()), (4, 2, 0, 10));
+}

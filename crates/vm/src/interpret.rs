@@ -213,14 +213,8 @@ unsafe fn function(run: &mut Run, mut pc: *const Step, regs: &mut Regs, frames: 
             },
             // SAFETY: as above.
             Code::CallFaulting => regs.0[0] = unsafe { call_faulting(step.value(), regs.args()) }?,
-            Code::CallLocal => {
-                run.turn()?;
-                let frames = frames.checked_sub(1).filter(|left| *left > 0).ok_or(Fault::Steps)?;
-                let callee = pc.wrapping_offset(step.to as isize);
-                let mut inner = Regs(regs.0);
-                // SAFETY: vm-D1.
-                regs.0[0] = unsafe { function(run, callee, &mut inner, frames) }?;
-            },
+            // SAFETY: vm-D1.
+            Code::CallLocal => regs.0[0] = unsafe { call_local(run, pc, step, regs, frames) }?,
             Code::TailCall => {
                 // SAFETY: the program calls helpers as their signature says.
                 match unsafe { tail_call(run, regs, frames) } {
@@ -333,6 +327,24 @@ unsafe fn call_faulting(function: u64, [a, b, c, d, e]: [u64; 5]) -> Result<u64,
     let function = unsafe { core::mem::transmute::<usize, FaultingFn>(function as usize) };
     // SAFETY: the caller's promise.
     unsafe { function(a, b, c, d, e) }.into()
+}
+
+/// Calls a function of the program, which `step` before `pc` leads to.
+///
+/// # Safety
+/// As [`function`].
+unsafe fn call_local(
+    run: &mut Run,
+    pc: *const Step,
+    step: &Step,
+    regs: &Regs,
+    frames: usize,
+) -> Result<u64, Fault> {
+    run.turn()?;
+    let frames = frames.checked_sub(1).filter(|left| *left > 0).ok_or(Fault::Steps)?;
+    let mut inner = Regs(regs.0);
+    // SAFETY: vm-D1.
+    unsafe { function(run, pc.wrapping_offset(step.to as isize), &mut inner, frames) }
 }
 
 /// Goes on with another program: the main function leaves it to [`enter`]. `None` when there is none.

@@ -137,7 +137,8 @@ static void run_##name(unsigned readers, uint64_t pause, uint64_t ms) { \
 	stop = 1; \
 	for (unsigned i = 0; i < readers; i++) pthread_join(threads[i], NULL), reads += counts[i]; \
 	if (updates) prefix##_barrier(); \
-	fprintf(result, "reads/" #name " %g\nupdates/" #name " %g\n", reads / seconds, updates / seconds); \
+	double settled = (now(CLOCK_MONOTONIC) - begin) / 1e9; \
+	fprintf(result, "reads/" #name " %g\nupdates/" #name " %g\n", reads / seconds, updates / settled); \
 }
 
 FLAVOR(qsbr, urcu_qsbr, urcu_qsbr_register_thread(), urcu_qsbr_unregister_thread(), urcu_qsbr_quiescent_state(),

@@ -186,7 +186,18 @@ impl Walk<'_, '_> {
             _ if at.smin < 0 || end > have.into() => return refuse(outside),
             _ => {}
         }
-        self.facts.reads_outside |= matches!(pointer.kind, Kind::Bytes | Kind::Start | Kind::End);
+        match pointer.kind {
+            Kind::Bytes | Kind::Start | Kind::End => self.reads_outside(reg),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the context points to is read. Such a read can fault, which ends the program: nothing may be held then.
+    pub(super) fn reads_outside(&mut self, reg: Reg) -> Checked {
+        self.facts.reads_outside = true;
+        if self.state.record_count > 0 {
+            return Err(self.refuse_reg(reg, Reason::FaultWithRecord));
+        }
         Ok(())
     }
 

@@ -191,8 +191,7 @@ impl Walk<'_, '_> {
         if !known {
             return Err(self.refuse_reg(reg, Reason::NeedsText));
         }
-        self.facts.reads_outside = true;
-        Ok(())
+        self.reads_outside(reg)
     }
 
     /// The end of the text that the argument before points into.

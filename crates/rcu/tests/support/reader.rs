@@ -3,7 +3,7 @@
 use super::random::Random;
 use super::subject::Subject;
 use super::world::{AGES, Age, World};
-use mote_rcu::Guard;
+use mote_reclaim::Guard;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! What a flavour can do, under one name for all.
 
-use mote_rcu::*;
+use mote_reclaim::*;
 
 /// A flavour under torture.
 pub trait Subject: Flavor {

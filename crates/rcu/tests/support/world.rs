@@ -1,7 +1,7 @@
 //! Elements that are published in turn, and how old they are when a reader looks at them.
 
 use super::random::Random;
-use mote_rcu::{Flavor, Guard, Head, Pointer};
+use mote_reclaim::{Flavor, Guard, Head, Pointer};
 use mote_sync::Padded;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed};
 

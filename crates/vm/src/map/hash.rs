@@ -178,9 +178,8 @@ impl<M: Memory> Hash<M> {
     #[inline(always)]
     fn step(&self, from: (usize, Link)) -> Step {
         let (from_at, from) = from;
-        let Some(node) = from.next() else {
-            return if self.memory.load(from_at) == from.0 { Step::End } else { Step::Again };
-        };
+        // It was the chain's end when `from` was read, and nodes do not come in behind.
+        let Some(node) = from.next() else { return Step::End };
         if node >= self.place.entries {
             return Step::Damaged;
         }

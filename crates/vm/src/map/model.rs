@@ -75,6 +75,11 @@ impl<'a> ModelHash<'a> {
         self.0.is_still(&found).then_some(value)
     }
 
+    /// Whether a walk says that there is no such key; not if it gave up, which it does early in models.
+    pub fn misses(&self, key: u64) -> bool {
+        matches!(self.0.find(&Key::new(&[key])), Find::None(_))
+    }
+
     /// Entries of all nodes.
     pub fn live(&self) -> usize {
         let state = |node| Link(self.0.memory.load(self.0.place.node(node))).state();

@@ -50,6 +50,10 @@ impl Machine<'_> {
                 })
                 .collect();
         }
+        let outside = matches!(region, Region::Text(_) | Region::Bytes(_));
+        if outside && self.world.records.iter().any(|record| record.held) {
+            return Err("a read that can fault while a record is held".into());
+        }
         let (bytes, _) = self.region(region)?;
         let range = usize::try_from(at).ok().and_then(|at| bytes.get(at..at.checked_add(size)?));
         range

@@ -64,7 +64,7 @@ impl<T> Dequeued<T> {
 /// A queue of `T`, for readers of flavour `F`.
 ///
 /// ```
-/// use mote_rcu::{Dequeued, Queue, library};
+/// use mote_reclaim::{Dequeued, Queue, library};
 /// let queue: Queue<u32> = Queue::new();
 /// queue.enqueue(1);
 /// queue.enqueue(2);
@@ -175,8 +175,10 @@ fn boxed<T>(value: MaybeUninit<T>) -> *mut Node<T> {
 unsafe fn take<T, F: Flavor>(from: *mut Node<T>, to: NonNull<Node<T>>) -> T {
     // SAFETY: kept by the section.
     let place = unsafe { &(*to.as_ptr()).value }.get();
+    // SAFETY: nobody writes it any more.
+    let value = unsafe { place.read() };
     // SAFETY: initialised, and read once: by who owns it (2).
-    let value = unsafe { place.read().assume_init() };
+    let value = unsafe { value.assume_init() };
     // SAFETY: never null.
     let from = unsafe { NonNull::new_unchecked(from) };
     // SAFETY: ours to retire (2); `free` frees memory only.

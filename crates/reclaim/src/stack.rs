@@ -39,7 +39,7 @@ struct Node<T> {
 /// A lock-free stack of `T`, for readers of flavour `F`.
 ///
 /// ```
-/// use mote_rcu::{Stack, library};
+/// use mote_reclaim::{Stack, library};
 /// let stack: Stack<u32> = Stack::new();
 /// stack.push(1);
 /// stack.push(2);
@@ -83,8 +83,7 @@ impl<T, F: Flavor> Stack<T, F> {
         let node = Box::into_raw(node);
         let mut below = top;
         // A: releases the node. Nothing of `below` is read, so its failure needs no acquire.
-        while let Err(now) =
-            self.top.compare_exchange_weak(below, node, Ordering::Release, Ordering::Relaxed)
+        while let Err(now) = self.top.compare_exchange_weak(below, node, Ordering::Release, Ordering::Relaxed)
         {
             below = now;
             // SAFETY: 1: not published, so ours alone.
@@ -159,8 +158,10 @@ impl<T, F: Flavor> Drop for Stack<T, F> {
 /// # Safety
 /// The caller owns the node (rule 2) and does not touch it any more.
 unsafe fn take<T, F: Flavor>(node: NonNull<Node<T>>) -> T {
+    // SAFETY: valid until `free`.
+    let place = unsafe { &raw const (*node.as_ptr()).value };
     // SAFETY: initialised, and read once: by the owner.
-    let value = unsafe { core::ptr::read(&raw const (*node.as_ptr()).value) };
+    let value = unsafe { place.read() };
     // SAFETY: valid until `free`, which frees memory only: the value, which need not live so long, has been moved out.
     unsafe { call::<F>(node.cast(), free::<T>) };
     ManuallyDrop::into_inner(value)

@@ -62,11 +62,6 @@ impl Link {
     /// Leads nowhere.
     const END: Link = Link(null_mut());
 
-    /// Leads to an item.
-    pub(super) fn to_item<K, V>(item: NonNull<Item<K, V>>) -> Link {
-        Link(item.cast().as_ptr())
-    }
-
     /// Leads to a bucket.
     pub(super) fn to_bucket(bucket: NonNull<Node>) -> Link {
         Link(bucket.as_ptr().map_addr(|address| address | BUCKET))
@@ -96,6 +91,17 @@ impl Link {
 
     fn removed(self) -> Link {
         Link(self.0.map_addr(|address| address | REMOVED))
+    }
+
+    /// Sets the link of the node that this leads to.
+    ///
+    /// # Safety
+    /// The node is not linked, and the caller's (1).
+    unsafe fn prepare(self, next: Link) {
+        if let Some(node) = self.node() {
+            // SAFETY: the caller's promise.
+            unsafe { node.as_ref() }.next.store(next.0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -134,21 +140,25 @@ impl Node {
     }
 
     /// Removes the node and puts `new` in its place, in one step. False when it was removed before, or the next is another by now.
-    pub(super) fn supersede<K, V>(&self, new: NonNull<Item<K, V>>) -> bool {
+    ///
+    /// # Safety
+    /// `new` leads to an item that is not linked and the caller's.
+    pub(super) unsafe fn supersede(&self, new: Link) -> bool {
         let next = self.next();
-        // SAFETY: 1: `new` is not linked, so it is the caller's.
-        unsafe { new.cast::<Node>().as_ref() }.next.store(next.0, Ordering::Relaxed);
-        !next.is_removed() && self.exchange(next, Link::to_item(new).removed())
+        // SAFETY: the caller's promise.
+        unsafe { new.prepare(next) };
+        !next.is_removed() && self.exchange(next, new.removed())
     }
 }
 
 impl Place<'_> {
-    /// Inserts `new` (of the hash that was sought) here. False when something has changed: seek again.
-    pub(super) fn insert(&self, new: Link) -> bool {
-        if let Some(node) = new.node() {
-            // SAFETY: 1: not linked, so it is the caller's.
-            unsafe { node.as_ref() }.next.store(self.at.0, Ordering::Relaxed);
-        }
+    /// Inserts what `new` leads to (of the hash that was sought) here. False when something has changed: seek again.
+    ///
+    /// # Safety
+    /// The node is not linked, and the caller's.
+    pub(super) unsafe fn insert(&self, new: Link) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { new.prepare(self.at) };
         self.before.exchange(self.at, new)
     }
 
@@ -196,13 +206,48 @@ pub(super) unsafe fn seek<'g>(
     }
 }
 
-impl<K, V> Item<K, V> {
-    /// An item that is not in the list.
-    pub(super) fn boxed(hash: u64, key: K, value: V) -> Box<Item<K, V>> {
+/// An item that is not linked yet.
+pub(super) struct Fresh<K, V>(NonNull<Item<K, V>>);
+
+impl<K, V> Fresh<K, V> {
+    pub(super) fn new(hash: u64, key: K, value: V) -> Fresh<K, V> {
         let node = Node { next: AtomicPtr::new(Link::END.0), hash };
-        Box::new(Item { node, head: Head::new(), key, value })
+        Fresh(NonNull::from(Box::leak(Box::new(Item { node, head: Head::new(), key, value }))))
     }
 
+    pub(super) fn key(&self) -> &K {
+        // SAFETY: from a box, and ours.
+        unsafe { &(*self.0.as_ptr()).key }
+    }
+
+    pub(super) fn link(&self) -> Link {
+        Link(self.0.cast().as_ptr())
+    }
+
+    /// It has been linked: it is the list's now.
+    pub(super) fn linked(self) -> NonNull<Node> {
+        let node = self.0.cast();
+        core::mem::forget(self);
+        node
+    }
+
+    /// It is not needed.
+    pub(super) fn into_value(self) -> V {
+        let item = self.0;
+        core::mem::forget(self);
+        // SAFETY: from a box, never linked.
+        unsafe { Box::from_raw(item.as_ptr()) }.value
+    }
+}
+
+impl<K, V> Drop for Fresh<K, V> {
+    fn drop(&mut self) {
+        // SAFETY: from a box, never linked.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+impl<K, V> Item<K, V> {
     /// The item of a node.
     ///
     /// # Safety

@@ -1,0 +1,122 @@
+//! Types: what is accepted, and what is said of the rest.
+
+use crate::{Decision, Kind, Maps, Missing, Rule, Session, compile};
+use mote_layout::parse::parse;
+
+const FIELDS: &str = "len u32\nproto str\nstate enum u8 IDLE=0 BUSY=1..3\nmac u8[6]\npath u16[]\nload f64\nloads f32[2]\nup bool\n";
+
+/// Fields of the events that LTTng's manual speaks of.
+const LTTNG: &str = "msg_id i32\nsize u32\nflag bool\npoel i32\nsome_enum enum u8 A=0 B=1..20\nfilename str\neax_reg x32\nx u32[]\nmy_field str\nmy_other_field str\nmsg.user u32\ntarget_cpu u32\nseq u8[]\n";
+
+fn compiled(fields: &str, rule: Result<Rule, crate::Diagnostic>) -> Result<(), crate::Diagnostic> {
+    let text = format!("mote1\nnet:in\n6 f:1\n\n{fields}");
+    let event = parse(text.as_bytes()).unwrap();
+    let mut session = Session { missing: Missing::Refuse, declare: &mut |_| Ok(1) };
+    compile(&[rule?], &event, &mut session, &mut Maps::new()).map(drop)
+}
+
+#[test]
+fn what_lttngs_manual_shows_is_accepted() {
+    for expr in [
+        "msg_id == 23 && size >= 2048",
+        "$ctx.procname == \"lttng*\" && (!flag || poel < 34)",
+        "some_enum >= 14",
+        "$ctx.cpu_id == 2 && filename != \"*.log\"",
+        "eax_reg & 0xff7 == 0x240 && x[4] >> 12 <= 0x1234",
+        "my_field == \"user34\"",
+        "my_field == my_other_field",
+        "my_field == \"192.168.*\"",
+        "msg.user == 1 && target_cpu == 0 && seq[7] == 1",
+        "$ctx.vpid == 4242 && $ctx.vtid != 1 && size == 0x10UL && msg_id == 017",
+        "2 & 2 == 2",
+        "my_field == \"a\\*b\" && -poel > +3 && ~size != 0",
+    ] {
+        assert_eq!(compiled(LTTNG, Rule::filter("*", expr)), Ok(()), "{expr}");
+    }
+    // What is not there makes LTTng's whole expression false.
+    let rule = Rule::filter("*", "$app.my_provider:my_context == 17.34e9 || some_enum >= 14").unwrap();
+    let text = format!("mote1\nnet:in\n6 f:1\n\n{LTTNG}");
+    let mut session = Session { missing: Missing::Never, declare: &mut |_| Ok(1) };
+    match compile(&[rule], &parse(text.as_bytes()).unwrap(), &mut session, &mut Maps::new()) {
+        Ok(Decision::Run(compiled)) => assert!(!compiled.records && compiled.warnings.len() == 1),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn types_are_checked() {
+    for (expr, message) in [
+        ("lne > 3", "event net:in has no field `lne`"),
+        ("proto > 3", "a number cannot be compared with a text"),
+        ("len == \"x\"", "an integer cannot be compared with a text"),
+        ("mac == \"x\"", "an array cannot be compared with a text"),
+        ("proto", "this neither holds nor not"),
+        ("proto + 1 == 2", "expected a number"),
+        ("load + 1.0 > 2", "there is no arithmetic of floats"),
+        ("load > len", "an integer field is not compared with a float field"),
+        ("loads[0] > load", "a single is not compared with a double"),
+        ("state == BUZY", "the enumeration has no label \"BUZY\""),
+        ("state == \"X*\"", "the enumeration has no label \"X*\""),
+        ("len == BUSY", "event net:in has no field `BUSY`"),
+        ("mac[6] == 1", "the array has 6 elements"),
+        ("mac[-1] == 1", "an index is not negative"),
+        ("len[0] == 1", "only arrays, sequences and texts have elements"),
+        ("len << 64 == 0", "a number has 64 bits to shift, not 64"),
+        ("len / 0 == 0", "division by zero"),
+        ("$tdi == 3", "there is no context `$tdi`"),
+        ("frist(3)", "there is no function `frist`"),
+        ("first(x)", "`first` takes other arguments"),
+        ("sample(120%)", "a part is from 0% to 100%"),
+        ("contains(len, \"x\")", "`contains` looks into texts"),
+        ("proto in (1, 2)", "expected a text in quotes"),
+        ("len in (proto)", "expected a number"),
+        ("len in (5..2)", "this range is empty"),
+        ("proto < \"a*\"", "a pattern has no order"),
+        ("$last.proto == \"x\"", "of the last text only a hash is kept"),
+        ("$last.path == 1", "of `path` nothing is kept"),
+        ("changed(len + 1)", "`changed` takes the name of a field"),
+        ("$comm == proto", "a context is compared with a constant only"),
+        ("$exe == \"a*b*c\"", "a pattern for a context has too many `*`"),
+    ] {
+        let problem = compiled(FIELDS, Rule::filter("*", expr)).unwrap_err();
+        assert_eq!(problem.message(), message, "{expr}");
+        assert!(problem.render().contains("net:in:1:"), "{}", problem.render());
+    }
+    for (rule, message) in [
+        ("* do count by mac", "this cannot be a key"),
+        ("* do hist load", "histograms are of integers"),
+        ("* do hist proto", "histograms are of numbers"),
+        ("* do count by prefix(len, 3)", "`prefix` takes a text and a number"),
+        ("* do emit e(a = proto, b = proto)", "an emitted event has one text"),
+        ("* do count by proto, proto, proto, proto, proto", "the keys have 320 bytes; 256 are the most"),
+    ] {
+        assert_eq!(compiled(FIELDS, Rule::parse(rule)).unwrap_err().message(), message, "{rule}");
+    }
+}
+
+#[test]
+fn problems_point_at_what_is_wrong() {
+    let problem = compiled(FIELDS, Rule::filter("*", "len > 3 && stat == BUSY")).unwrap_err();
+    let expected = "\
+error: event net:in has no field `stat`
+ --> net:in:1:12
+  |
+1 | len > 3 && stat == BUSY
+  |            ^^^^
+  |
+  = help: `state` looks like it";
+    assert_eq!((problem.render().as_str(), problem.kind()), (expected, Kind::UnknownField));
+}
+
+#[test]
+fn long_rules_compile_or_are_refused() {
+    let long = vec!["len == 1 && proto == \"abc\""; 4000].join(" || ");
+    assert!(long.len() > 100_000);
+    assert_eq!(compiled(FIELDS, Rule::filter("*", &long)), Ok(()));
+    let longer = (0..30_000).map(|at| format!("path[{}] == {at}", at % 600)).collect::<Vec<_>>().join(" || ");
+    assert_eq!(compiled(FIELDS, Rule::filter("*", &longer)).unwrap_err().kind(), Kind::TooLarge);
+    let flags = (0..200).map(|at| format!("set f{at}")).collect::<Vec<_>>().join(", ");
+    assert_eq!(compiled(FIELDS, Rule::parse(&format!("* do {flags}"))), Ok(()));
+    let patterns = (0..3000).map(|at| format!("\"text{at}\"")).collect::<Vec<_>>().join(", ");
+    assert_eq!(compiled(FIELDS, Rule::filter("*", &format!("proto in ({patterns})"))), Ok(()));
+}

@@ -1,0 +1,391 @@
+//! A resizable lock-free hash table: a split-ordered list (Shalev and Shavit 2006) with RCU readers, as liburcu's rculfhash.
+//!
+//! All entries are in one list, sorted by hash; buckets are nodes in it. Twice as many buckets split each range in two, and no entry
+//! moves: so readers and updaters go on while the table grows and shrinks. See `chain` (the list's protocol), `buckets`
+//! (tables by order of size) and `resize`.
+//!
+//! # Progress
+//! | operation | class |
+//! |---|---|
+//! | `get`, `contains_key`, `len`, a step of `iter` | wait-free: bounded by what is in the bucket (`iter`: by what was removed since) |
+//! | `insert`, `insert_unique`, `replace`, `remove` | lock-free, but for the allocator and [`call`]'s bound |
+//! | growing, shrinking | in steps of 16 buckets, one updater at a time; nobody waits for it |
+//! # Ordering
+//! What was done before a value was inserted is seen by who gets a reference to it. Operations on one key are linearisable: an insertion at the
+//! exchange that links its entry, a removal or replacement at the one that marks the old entry, `get` where it reads the mark of
+//! what it has found, or the link by which it has gone past the key's place.
+//! # Signal, fork
+//! `get`, `contains_key` and `iter` may run in a handler, wherever it interrupts. Updates may not: they allocate. The child of a fork has the
+//! whole table, but when another thread was resizing at that moment, the child's table keeps its size.
+
+mod buckets;
+mod chain;
+mod count;
+mod iter;
+mod resize;
+
+pub use iter::Iter;
+
+use crate::{Flavor, Guard, Library, call};
+use chain::{Fresh, Item, Node, Place, seek};
+use core::borrow::Borrow;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use resize::Resized;
+use std::hash::RandomState;
+
+/// Items for which a new table has room.
+const FIRST_ITEMS: usize = 64;
+/// 2^64 over the golden ratio, odd: spreads hashes that have their information in the low bits.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A hash table from `K` to `V`, for readers of flavour `F`, with hasher `S`.
+///
+/// References to entries last as long as the read section in which they were got; entries that are removed or replaced are freed
+/// after a grace period.
+///
+/// ```
+/// use mote_reclaim::{HashMap, library};
+/// let map: HashMap<&str, u32> = HashMap::new();
+/// let guard = library::read();
+/// assert_eq!(map.insert("one", 1, &guard), None);
+/// assert_eq!(map.insert_unique("one", 2, &guard), Err((2, &1)));
+/// let one = map.get("one", &guard);
+/// assert_eq!(map.remove("one", &guard), Some(&1));
+/// assert_eq!((one, map.get("one", &guard)), (Some(&1), None));
+/// ```
+pub struct HashMap<K, V, F: Flavor = Library, S = RandomState> {
+    table: Resized,
+    hasher: S,
+    owns: PhantomData<(K, V)>,
+    flavor: PhantomData<fn() -> F>,
+}
+
+// SAFETY: it owns entries, and hands out shared references to them.
+unsafe impl<K: Send + Sync, V: Send + Sync, F: Flavor, S: Send> Send for HashMap<K, V, F, S> {}
+// SAFETY: as above; all changes are atomic.
+unsafe impl<K: Send + Sync, V: Send + Sync, F: Flavor, S: Sync> Sync for HashMap<K, V, F, S> {}
+
+impl<K, V, F: Flavor> HashMap<K, V, F> {
+    /// An empty table.
+    pub fn new() -> HashMap<K, V, F> {
+        HashMap::with_capacity_and_hasher(FIRST_ITEMS, RandomState::new())
+    }
+}
+
+impl<K, V, F: Flavor, S> HashMap<K, V, F, S> {
+    /// An empty table with this hasher.
+    pub fn with_hasher(hasher: S) -> HashMap<K, V, F, S> {
+        HashMap::with_capacity_and_hasher(FIRST_ITEMS, hasher)
+    }
+
+    /// An empty table that does not grow before it has more than `items`, and never shrinks below that.
+    pub fn with_capacity_and_hasher(items: usize, hasher: S) -> HashMap<K, V, F, S> {
+        HashMap { table: Resized::new(items), hasher, owns: PhantomData, flavor: PhantomData }
+    }
+
+    /// Number of entries; exact when nobody inserts or removes meanwhile.
+    pub fn len(&self) -> usize {
+        self.table.items()
+    }
+
+    /// True when there are no entries, as [`HashMap::len`].
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of buckets at this moment.
+    pub fn buckets(&self) -> usize {
+        1 << self.table.buckets.order()
+    }
+
+    /// All entries, in no useful order, while the table may change.
+    pub fn iter<'g>(&'g self, _guard: &'g Guard<'_, F>) -> Iter<'g, K, V> {
+        // SAFETY: the guard's section.
+        let first = unsafe { self.table.buckets.of(0) };
+        // SAFETY: as above, for 'g.
+        unsafe { Iter::from(first.next()) }
+    }
+}
+
+impl<K: Hash + Eq, V, F: Flavor, S: BuildHasher> HashMap<K, V, F, S> {
+    /// The value of `key`.
+    ///
+    /// # Cost
+    /// Bench `rcu`, case `hash/lookup`: the bucket and, on average, one and a half entries.
+    #[inline]
+    pub fn get<'g, Q>(&'g self, key: &Q, guard: &'g Guard<'_, F>) -> Option<&'g V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.get_key_value(key, guard).map(|(_, value)| value)
+    }
+
+    /// The entry of `key`, with the key that was inserted.
+    #[inline]
+    pub fn get_key_value<'g, Q>(&'g self, key: &Q, _guard: &'g Guard<'_, F>) -> Option<(&'g K, &'g V)>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let hash = self.hash(key);
+        // SAFETY: the guard's section.
+        let mut at = unsafe { self.table.buckets.of(hash) }.next();
+        loop {
+            let pointer = at.node()?;
+            // SAFETY: linked, and kept by the section (chain, rule 3).
+            let node: &'g Node = unsafe { pointer.as_ref() };
+            let next = node.next();
+            if node.hash() >= hash {
+                if node.hash() > hash {
+                    return None;
+                }
+                if !at.is_bucket() {
+                    // SAFETY: no bucket, so an item of ours.
+                    let item = unsafe { Item::<K, V>::of(pointer) };
+                    if item.key.borrow() == key && !next.is_removed() {
+                        return Some((&item.key, &item.value));
+                    }
+                }
+            }
+            at = next.kept();
+        }
+    }
+
+    /// True when `key` has a value.
+    pub fn contains_key<Q>(&self, key: &Q, guard: &Guard<'_, F>) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.get_key_value(key, guard).is_some()
+    }
+
+    #[inline(always)]
+    fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
+        self.hasher.hash_one(key).wrapping_mul(SPREAD)
+    }
+
+    /// Where `key` is, or belongs.
+    fn seek<'g, Q>(&'g self, hash: u64, key: &Q, _guard: &'g Guard<'_, F>) -> Place<'g>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        // SAFETY: the guard's section.
+        let start = unsafe { self.table.buckets.of(hash) };
+        // SAFETY: `seek` shows items only, which the section keeps.
+        let is_it = |node| unsafe { Item::<K, V>::of(node) }.key.borrow() == key;
+        // SAFETY: a bucket that `order` has told of in this section is not unlinked before its end.
+        unsafe { seek(start, hash, is_it) }
+    }
+}
+
+impl<K, V, F, S> HashMap<K, V, F, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    F: Flavor,
+    S: BuildHasher,
+{
+    /// Sets the value of `key`. Answers the one before, if it had one; its entry is replaced, key included, in one step: readers see the one or
+    /// the other.
+    ///
+    /// # Cost
+    /// An allocation and a compare-and-exchange; and, for an entry that is replaced, another and a [`call`].
+    pub fn insert<'g>(&'g self, key: K, value: V, guard: &'g Guard<'_, F>) -> Option<&'g V> {
+        let hash = self.hash(&key);
+        let new = Fresh::new(hash, key, value);
+        loop {
+            let place = self.seek(hash, new.key(), guard);
+            let Some(old) = place.found else {
+                // SAFETY: `new` is ours.
+                if unsafe { place.insert(new.link()) } {
+                    new.linked();
+                    self.table.inserted(guard);
+                    return None;
+                }
+                continue;
+            };
+            if self.supersede(&place, old, &new, guard) {
+                new.linked();
+                // SAFETY: an item, which the section keeps.
+                return Some(&unsafe { Item::<K, V>::of(old) }.value);
+            }
+        }
+    }
+
+    /// Gives `key` a value if it has none. Answers where it is in the table.
+    ///
+    /// # Errors
+    /// It has one: gives `value` back, with the other.
+    ///
+    /// # Cost
+    /// As [`HashMap::insert`]; the allocation also when it has one.
+    pub fn insert_unique<'g>(
+        &'g self,
+        key: K,
+        value: V,
+        guard: &'g Guard<'_, F>,
+    ) -> Result<&'g V, (V, &'g V)> {
+        let hash = self.hash(&key);
+        let new = Fresh::new(hash, key, value);
+        loop {
+            let place = self.seek(hash, new.key(), guard);
+            if let Some(old) = place.found {
+                // SAFETY: an item, which the section keeps.
+                return Err((new.into_value(), &unsafe { Item::<K, V>::of(old) }.value));
+            }
+            // SAFETY: `new` is ours.
+            if unsafe { place.insert(new.link()) } {
+                let node = new.linked();
+                self.table.inserted(guard);
+                // SAFETY: an item that was linked in this section, which keeps it if it is removed.
+                return Ok(&unsafe { Item::<K, V>::of(node) }.value);
+            }
+        }
+    }
+
+    /// Sets the value of `key` if it has one, and answers that one.
+    ///
+    /// # Errors
+    /// It has none: gives `value` back.
+    ///
+    /// # Cost
+    /// As [`HashMap::insert`]; the allocation also when it has none.
+    pub fn replace<'g>(&'g self, key: K, value: V, guard: &'g Guard<'_, F>) -> Result<&'g V, V> {
+        let hash = self.hash(&key);
+        let new = Fresh::new(hash, key, value);
+        loop {
+            let place = self.seek(hash, new.key(), guard);
+            let Some(old) = place.found else { return Err(new.into_value()) };
+            if self.supersede(&place, old, &new, guard) {
+                new.linked();
+                // SAFETY: an item, which the section keeps.
+                return Ok(&unsafe { Item::<K, V>::of(old) }.value);
+            }
+        }
+    }
+
+    /// Removes `key`. Answers its value, if this is who has removed it.
+    ///
+    /// # Cost
+    /// Two compare-and-exchanges and a [`call`].
+    pub fn remove<'g, Q>(&'g self, key: &Q, guard: &'g Guard<'_, F>) -> Option<&'g V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.remove_if(key, |_, _| true, guard)
+    }
+
+    /// Removes `key` if `condition` says so of its entry. Answers its value, if this is who has removed it.
+    pub fn remove_if<'g, Q>(
+        &'g self,
+        key: &Q,
+        mut condition: impl FnMut(&K, &V) -> bool,
+        guard: &'g Guard<'_, F>,
+    ) -> Option<&'g V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let hash = self.hash(key);
+        loop {
+            let place = self.seek(hash, key, guard);
+            let old = place.found?;
+            // SAFETY: an item, which the section keeps.
+            let item = unsafe { Item::<K, V>::of(old) };
+            if !condition(&item.key, &item.value) {
+                return None;
+            }
+            // SAFETY: its first field.
+            let removed = unsafe { old.as_ref() }.remove();
+            // Else somebody was faster; by now there may be another.
+            if let Some(next) = removed {
+                if !place.unlink(next) {
+                    self.sweep(hash, guard);
+                }
+                // SAFETY: removed by us, unlinked.
+                unsafe { self.retire(old) };
+                self.table.removed(guard);
+                return Some(&item.value);
+            }
+        }
+    }
+
+    /// Puts `new` in the place of `old`. False when something has changed: seek again.
+    fn supersede(
+        &self,
+        place: &Place<'_>,
+        old: NonNull<Node>,
+        new: &Fresh<K, V>,
+        guard: &Guard<'_, F>,
+    ) -> bool {
+        // SAFETY: found in the guard's section, which keeps it.
+        let node = unsafe { old.as_ref() };
+        // SAFETY: `new` is ours.
+        if !unsafe { node.supersede(new.link()) } {
+            return false;
+        }
+        if !place.unlink(new.link()) {
+            self.sweep(node.hash(), guard);
+        }
+        // SAFETY: removed by us, unlinked.
+        unsafe { self.retire(old) };
+        true
+    }
+
+    /// Unlinks what is removed, of this hash.
+    #[cold]
+    fn sweep(&self, hash: u64, _guard: &Guard<'_, F>) {
+        // SAFETY: the guard's section.
+        let start = unsafe { self.table.buckets.of(hash) };
+        // SAFETY: as in `seek`.
+        unsafe { seek(start, hash, |_| false) };
+    }
+
+    /// Frees an item after a grace period.
+    ///
+    /// # Safety
+    /// The node is an item's, which the caller has removed, and which is unlinked.
+    unsafe fn retire(&self, node: NonNull<Node>) {
+        // SAFETY: an item.
+        let head = unsafe { Item::<K, V>::head(node) };
+        // SAFETY: kept until `free`; key and value may be dropped on another thread, at any time.
+        unsafe { call::<F>(head, Item::<K, V>::free) };
+    }
+}
+
+impl<K, V, F: Flavor, S> Drop for HashMap<K, V, F, S> {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self`: nobody else uses it.
+        let mut at = unsafe { self.table.buckets.of(0) }.next();
+        while let Some(node) = at.node() {
+            // SAFETY: linked, and not freed yet.
+            let next = unsafe { node.as_ref() }.next();
+            if !at.is_bucket() {
+                // SAFETY: an item. Whoever has removed one has unlinked it, so none is freed twice.
+                let head = unsafe { Item::<K, V>::head(node) };
+                // SAFETY: nobody uses it any more.
+                unsafe { Item::<K, V>::free(head) };
+            }
+            at = next.kept();
+        }
+    }
+}
+
+impl<K, V, F: Flavor, S: Default> Default for HashMap<K, V, F, S> {
+    fn default() -> HashMap<K, V, F, S> {
+        HashMap::with_hasher(S::default())
+    }
+}
+
+impl<K, V, F: Flavor, S> fmt::Debug for HashMap<K, V, F, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HashMap").field("table", &self.table).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,199 @@
+//! The stack, the queue and the hash table under every interleaving and every stale value that the memory model allows.
+//!
+//! Run: `RUSTFLAGS="--cfg loom" cargo test -p mote-reclaim --release --test structures_loom`.
+//! The very sources are compiled into this test, beside a `call` that keeps what is retired until the model is over. Values are cells that
+//! loom watches: one that is not ordered behind its initialisation is a race, also where the values happen to be right.
+#![cfg(loom)]
+#![allow(unreachable_pub, dead_code, reason = "the sources are part of a library")]
+
+use loom::cell::UnsafeCell;
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::thread;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+#[path = "../src/hash.rs"]
+mod hash;
+#[path = "../src/queue.rs"]
+mod queue;
+#[path = "../src/stack.rs"]
+mod stack;
+
+pub trait Flavor: Sized + 'static {}
+#[derive(Debug)]
+pub struct Library;
+impl Flavor for Library {}
+
+pub struct Guard<'g, F>(PhantomData<(&'g (), F)>);
+const GUARD: Guard<'static, Library> = Guard(PhantomData);
+
+pub struct Head(u64);
+impl Head {
+    pub fn new() -> Head {
+        Head(0)
+    }
+}
+type Run = unsafe fn(NonNull<Head>);
+
+/// What was retired in this model. Loom runs one at a time in a test; the tests take turns.
+static GRAVES: Mutex<Vec<(usize, Run)>> = Mutex::new(Vec::new());
+static TURN: Mutex<()> = Mutex::new(());
+
+/// # Safety
+/// As the real one.
+pub unsafe fn call<F: Flavor>(head: NonNull<Head>, run: Run) {
+    let mut graves = GRAVES.lock().expect("no test has failed");
+    let address = head.as_ptr().expose_provenance();
+    assert!(graves.iter().all(|(grave, _)| *grave != address), "retired twice");
+    graves.push((address, run));
+}
+
+pub fn defer<F: Flavor>(_: impl FnOnce()) {}
+
+/// The model is over: all grace periods are.
+fn bury() {
+    for (head, run) in GRAVES.lock().expect("no test has failed").drain(..) {
+        let head = std::ptr::with_exposed_provenance_mut(head);
+        // SAFETY: retired once, all threads have ended.
+        unsafe { run(NonNull::new(head).expect("a head")) };
+    }
+}
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let _turn = TURN.lock().unwrap_or_else(|poison| poison.into_inner());
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        model();
+        bury();
+    });
+}
+
+/// A value that loom watches.
+struct Cell(UnsafeCell<u32>);
+// SAFETY: loom checks all accesses, which is the point.
+unsafe impl Send for Cell {}
+// SAFETY: as above.
+unsafe impl Sync for Cell {}
+
+impl Cell {
+    fn new(value: u32) -> Cell {
+        let cell = Cell(UnsafeCell::new(0));
+        // SAFETY: ours. A write of its own: what the constructor does is not watched.
+        cell.0.with_mut(|place| unsafe { *place = value });
+        cell
+    }
+    fn get(&self) -> u32 {
+        // SAFETY: loom says when somebody writes meanwhile.
+        self.0.with(|place| unsafe { *place })
+    }
+}
+
+#[test]
+fn stack() {
+    check(|| {
+        let stack = Arc::new(stack::Stack::<Cell, Library>::new());
+        stack.push(Cell::new(1));
+        let other = stack.clone();
+        let pusher = thread::spawn(move || {
+            other.push(Cell::new(2));
+            other.pop(&GUARD).map(|cell| cell.get())
+        });
+        let mut all: Vec<u32> = stack.pop(&GUARD).iter().map(Cell::get).collect();
+        stack.push(Cell::new(3));
+        all.extend(pusher.join().expect("no panic"));
+        all.extend(stack.take().map(|cell| cell.get()));
+        all.sort();
+        assert_eq!(all, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn queue() {
+    check(|| {
+        let queue = Arc::new(queue::Queue::<Cell, Library>::new());
+        let (other, third) = (queue.clone(), queue.clone());
+        let enqueuer = thread::spawn(move || {
+            other.enqueue(Cell::new(1));
+            other.enqueue(Cell::new(2));
+        });
+        let dequeuer = thread::spawn(move || third.dequeue(&GUARD).value().map(|cell| cell.get()));
+        let mut all = Vec::new();
+        all.extend(queue.dequeue(&GUARD).value().map(|cell| cell.get()));
+        enqueuer.join().expect("no panic");
+        all.extend(dequeuer.join().expect("no panic"));
+        while let queue::Dequeued::Value(cell) = queue.dequeue(&GUARD) {
+            all.push(cell.get());
+        }
+        all.sort();
+        assert_eq!(all, [1, 2]);
+    });
+}
+
+/// All keys in one chain.
+#[derive(Default)]
+struct Zero;
+impl std::hash::Hasher for Zero {
+    fn finish(&self) -> u64 {
+        0
+    }
+    fn write(&mut self, _: &[u8]) {}
+}
+type Map = hash::HashMap<u32, Cell, Library, std::hash::BuildHasherDefault<Zero>>;
+
+fn map(keys: std::ops::Range<u32>) -> Arc<Map> {
+    let map = Map::with_capacity_and_hasher(0, Default::default());
+    for key in keys {
+        assert!(map.insert_unique(key, Cell::new(key), &GUARD).is_ok());
+    }
+    Arc::new(map)
+}
+
+#[test]
+fn neighbours_are_removed_and_inserted() {
+    check(|| {
+        let map = map(0..2);
+        let other = map.clone();
+        let remover = thread::spawn(move || {
+            assert_eq!(other.remove(&0, &GUARD).map(Cell::get), Some(0));
+        });
+        // Behind both: it must not hang on one that is being removed.
+        assert_eq!(map.remove(&1, &GUARD).map(Cell::get), Some(1));
+        assert!(map.insert(2, Cell::new(2), &GUARD).is_none());
+        remover.join().expect("no panic");
+        let left: Vec<u32> = map.iter(&GUARD).map(|(_, cell)| cell.get()).collect();
+        assert_eq!(left, [2]);
+    });
+}
+
+#[test]
+fn a_key_is_inserted_once_and_removed_once() {
+    check(|| {
+        let map = map(0..0);
+        let other = map.clone();
+        let fight = |map: &Map, value: u32| {
+            let inserted = i32::from(map.insert_unique(7, Cell::new(value), &GUARD).is_ok());
+            inserted - i32::from(map.remove(&7, &GUARD).map(Cell::get).is_some())
+        };
+        let thread = thread::spawn(move || fight(&other, 1));
+        let sum = fight(&map, 2) + thread.join().expect("no panic");
+        assert_eq!(sum, i32::from(map.contains_key(&7, &GUARD)));
+    });
+}
+
+#[test]
+fn a_replaced_key_is_always_there() {
+    check(|| {
+        let map = map(0..1);
+        let other = map.clone();
+        let updater = thread::spawn(move || {
+            assert_eq!(other.insert(0, Cell::new(5), &GUARD).map(Cell::get), Some(0));
+        });
+        let seen = map.get(&0, &GUARD).expect("the old one or the new one").get();
+        assert!(seen == 0 || seen == 5);
+        updater.join().expect("no panic");
+        assert_eq!(map.get(&0, &GUARD).map(Cell::get), Some(5));
+    });
+}
