@@ -18,10 +18,11 @@
  *
  * @code crates/rcu/src/phases.rs: order, enter, exit, advance, is_old, fence_all
  * @code crates/rcu/src/domain.rs: synchronize, ticket, step, look
+ * @code crates/rcu/src/registry.rs: claim, is_alone
  * @code crates/rcu/src/membarrier.rs: fence_all
  * @code crates/rcu/src/signals.rs: answer, fence_all
  * @code crates/rcu/src/pointer.rs: load, assign, swap
- * @digest 5ac0d5f0ea4b7c59
+ * @digest 7728376684edd88a
  *
  * @pass short | alpha, general: unaltered model (safety) | -DARCH_ALPHA -DGENERAL  small
  * @find short | alpha, general: reader's fence removed | -DARCH_ALPHA -DGENERAL -DINJECT_NO_READER_FENCE small
@@ -89,6 +90,12 @@
  * @pass short | x86, expedited: updater progress | -DARCH_X86 -DEXPEDITED -DPROGRESS -DUPDATER_PROGRESS progress fair small
  * @pass long | x86, expedited: 3 updates (safety) | -DARCH_X86 -DEXPEDITED -DUPDATES=3
  * @miss long | x86, expedited: acquire of the look removed (a store waits for the branch before it) | -DARCH_X86 -DEXPEDITED -DINJECT_NO_ACQUIRE_IN_LOOK small
+ * @pass short | alpha, expedited: reader registers meanwhile, an updater that finds itself alone does not interrupt | -DARCH_ALPHA -DEXPEDITED -DALONE
+ * @pass short | power, expedited: the same | -DARCH_POWER -DEXPEDITED -DALONE small
+ * @pass short | x86, expedited: the same | -DARCH_X86 -DEXPEDITED -DALONE small
+ * @find short | power, expedited: the same without the fence of `claim` | -DARCH_POWER -DEXPEDITED -DALONE -DINJECT_NO_FENCE_IN_CLAIM
+ * @find short | x86, expedited: the same without the fence of `claim` and its locked instruction | -DARCH_X86 -DEXPEDITED -DALONE -DINJECT_NO_FENCE_IN_CLAIM
+ * @find short | x86, expedited: the same without the updater's fence before it looks | -DARCH_X86 -DEXPEDITED -DALONE -DINJECT_NO_UPDATER_FENCE
  * @pass short | x86, general: updater progress with buffers that never drain by themselves | -DARCH_X86 -DGENERAL -DPROGRESS -DUPDATER_PROGRESS -DENDLESS_BUFFERS progress fair small
  * @find short | x86, general: the same with a plain store of `gp` (no barrier before the loop) | -DARCH_X86 -DGENERAL -DPROGRESS -DUPDATER_PROGRESS -DENDLESS_BUFFERS -DINJECT_PLAIN_TOGGLE progress fair small
  * @find short | power, general: the code rests on buffers that drain | -DARCH_POWER -DGENERAL -DPROGRESS -DUPDATER_PROGRESS -DENDLESS_BUFFERS progress fair small
@@ -110,7 +117,12 @@
 #ifdef PROGRESS
 #define VARS 2
 #else
+#ifdef ALONE
+#define TAKEN (4 + UPDATES)	/* the reader has registered */
+#define VARS (5 + UPDATES)
+#else
 #define VARS (4 + UPDATES)
+#endif
 #endif
 
 #define POISON 0
@@ -193,6 +205,13 @@ proctype reader() {
 	short done = NO_ACQUIRE | NO_FENCE;
 	byte word1, word2, to1, to2;
 
+#ifdef ALONE
+	/* `claim` */
+	atomic { CAN_STORE(READER) -> STORE(READER, TAKEN, 1) }
+#ifndef INJECT_NO_FENCE_IN_CLAIM
+	atomic { full_barrier(READER) }
+#endif
+#endif
 	do
 	SERVE(READER)
 	:: atomic { READY(G1, 0) -> word1 = LOAD(READER, GP); EXECUTED(G1) }
@@ -269,6 +288,9 @@ end:	do
 proctype updater() {
 	short done;
 	byte update, gp = 1;
+#ifdef ALONE
+	bool asked;
+#endif
 	byte word;
 
 	do
@@ -279,13 +301,21 @@ proctype updater() {
 		:: atomic { READY(S, ASSIGN_NEEDS) && CAN_STORE(UPDATER) ->
 			ASSIGN_BARRIER; STORE(UPDATER, POINTER, update + 1); EXECUTED(S) }
 		:: atomic { READY(F, BEFORE(F)) -> full_barrier(UPDATER); EXECUTED(F)
-#ifdef EXPEDITED
-#ifndef INJECT_NO_INTERRUPT
+#if defined(EXPEDITED) && !defined(ALONE) && !defined(INJECT_NO_INTERRUPT)
 			; interrupt = true
 #endif
-#endif
 			}
+#ifdef ALONE
+		/* `is_alone`, and only else an interruption. */
+		:: atomic { READY(I, BEFORE(I)) && !asked ->
+			if
+			:: LOAD(UPDATER, TAKEN) -> interrupt = true; asked = true
+			:: else -> EXECUTED(I)
+			fi }
+		:: atomic { READY(I, BEFORE(I)) && asked && !interrupt -> full_barrier(UPDATER); asked = false; EXECUTED(I) }
+#else
 		:: atomic { READY(I, BEFORE(I)) && !interrupt -> full_barrier(UPDATER); EXECUTED(I) }
+#endif
 		:: atomic { READY(T1, F | I) && CAN_STORE(UPDATER) ->
 			gp = gp ^ 2; STORE(UPDATER, GP, gp); TOGGLE_BARRIER; EXECUTED(T1) }
 		/* The loop is left by what the load shows; `gp` is the new one, stored or not. */

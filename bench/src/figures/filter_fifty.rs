@@ -61,7 +61,7 @@ pub(super) struct Fifty {
     interpreter: Program,
     fields: [String; FIELDS],
     /// What the programs' maps lie in.
-    _memory: Vec<Box<[u64]>>,
+    _memory: Memory,
 }
 
 fn description() -> String {
@@ -94,8 +94,11 @@ fn compiled(description: &str) -> anyhow::Result<(Vec<Insn>, Maps)> {
     }
 }
 
+/// What maps lie in.
+type Memory = Vec<Box<[u64]>>;
+
 /// Memory for the maps, and the maps in it.
-fn placed(maps: &Maps) -> anyhow::Result<(Vec<Box<[u64]>>, Vec<Map>)> {
+fn placed(maps: &Maps) -> anyhow::Result<(Memory, Vec<Map>)> {
     let (mut memory, mut placed) = (Vec::new(), Vec::new());
     for entry in maps.entries() {
         let mut bytes = vec![0u64; Map::bytes(&entry.shape) / 8].into_boxed_slice();

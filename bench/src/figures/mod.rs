@@ -16,6 +16,8 @@ mod filter_work;
 mod lttng;
 mod native;
 mod rcu;
+mod rcu_hash;
+mod rcu_hash_work;
 mod rcu_plot;
 mod rcu_sides;
 mod rcu_work;

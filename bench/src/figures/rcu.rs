@@ -8,7 +8,7 @@ use super::figure::{Figure, Samples};
 use super::rcu_plot::{Plot, Series};
 use super::rcu_work::Setting;
 use super::session::{Lab, workload};
-use super::{Effort, native};
+use super::{Effort, native, rcu_hash};
 use anyhow::Context;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,7 @@ pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
         bench.measure("update/", "run", &Setting { readers: 1, spins: 0, pause: Some(0), ms }.numbers())?;
     }
     let mut figures = bench.costs();
+    figures.extend(rcu_hash::run(&mut bench.lab, effort)?);
     if let Effort::Full = effort {
         figures.extend(series(&mut bench)?);
     }
@@ -197,7 +198,7 @@ impl Shape {
 }
 
 /// Runs a command that writes its figures to the file that is its last argument.
-fn run_alone(lab: &mut Lab, command: Vec<OsString>) -> anyhow::Result<String> {
+pub(super) fn run_alone(lab: &mut Lab, command: Vec<OsString>) -> anyhow::Result<String> {
     let result = lab.fresh("result");
     let [program, arguments @ ..] = command.as_slice() else { anyhow::bail!("no command") };
     let status = Command::new(program).args(arguments).arg(&result).status();

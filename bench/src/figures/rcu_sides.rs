@@ -131,7 +131,7 @@ impl Side for Unmarked {
     }
 }
 
-/// Sides without state of a thread.
+/// Sides without state of a thread. All of them make a new box for a new value, as those with grace periods must.
 macro_rules! plain {
     ($side:ident($shared:ty), $name:literal, $new:expr, |$own:ident| $guard:ident = $begin:expr => $value:expr,
      |$this:ident, $new_value:ident| $update:expr) => {
@@ -157,17 +157,17 @@ macro_rules! plain {
 plain!(
     StdRwLock(RwLock<Box<u64>>), "std RwLock", RwLock::new(Box::new(1)),
     |own| guard = own.0.read().unwrap_or_else(PoisonError::into_inner) => **guard,
-    |own, value| *own.0.write().unwrap_or_else(PoisonError::into_inner) = Box::new(value)
+    |own, value| drop(std::mem::replace(&mut *own.0.write().unwrap_or_else(PoisonError::into_inner), Box::new(value)))
 );
 plain!(
     StdMutex(Mutex<Box<u64>>), "std Mutex", Mutex::new(Box::new(1)),
     |own| guard = own.0.lock().unwrap_or_else(PoisonError::into_inner) => **guard,
-    |own, value| *own.0.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(value)
+    |own, value| drop(std::mem::replace(&mut *own.0.lock().unwrap_or_else(PoisonError::into_inner), Box::new(value)))
 );
 plain!(
     ParkingLot(parking_lot::RwLock<Box<u64>>), "parking_lot RwLock", parking_lot::RwLock::new(Box::new(1)),
     |own| guard = own.0.read() => **guard,
-    |own, value| *own.0.write() = Box::new(value)
+    |own, value| drop(std::mem::replace(&mut *own.0.write(), Box::new(value)))
 );
 plain!(
     Swap(arc_swap::ArcSwap<u64>), "arc-swap", arc_swap::ArcSwap::from_pointee(1),
@@ -187,9 +187,11 @@ impl Side for Epoch {
         Epoch(crossbeam_epoch::Atomic::new(1))
     }
     fn thread(&self) {}
-    // SAFETY: never null, and freed only by `update`, an epoch later.
-    reads!(|own, _thread| guard = crossbeam_epoch::pin()
-        => unsafe { *own.0.load(Ordering::Acquire, &guard).deref() });
+    reads!(|own, _thread| guard = crossbeam_epoch::pin() => {
+        let current = own.0.load(Ordering::Acquire, &guard);
+        // SAFETY: never null, and freed only by `update`, an epoch later.
+        unsafe { *current.deref() }
+    });
     fn update(&self, value: u64) {
         let guard = crossbeam_epoch::pin();
         let old = self.0.swap(crossbeam_epoch::Owned::new(value), Ordering::AcqRel, &guard);

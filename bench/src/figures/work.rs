@@ -4,7 +4,7 @@
 //! disturbs all of them, and each has its floor in the same process.
 
 use super::stopwatch::{thread_ns, wall_ns};
-use super::{disabled, filter_work, rcu_work, startup};
+use super::{disabled, filter_work, rcu_hash_work, rcu_work, startup};
 use anyhow::Context;
 use mote_sys::time::rdtsc;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
@@ -33,6 +33,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         ("rcu_run", &[readers, spins, pause, ms]) => {
             rcu_work::run(rcu_work::Setting::from([readers, spins, pause, ms]))
         }
+        ("rcu_hash", &[threads, keys, ms]) => rcu_hash_work::run(rcu_hash_work::Load { threads, keys, ms }),
         ("starts", [count]) => startup::starts(*count)?,
         _ => anyhow::bail!("there is no workload '{kind}' with {} numbers", numbers.len()),
     };

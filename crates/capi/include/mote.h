@@ -29,6 +29,9 @@
  * mote_enum_T(name, value, "IDLE=0 BUSY=1..3")
  *                                | integer with labels; MOTE_LABEL(IDLE, 0) is such a piece, too
  *
+ * While an event has a filter (`mote record --filter`), a text that cannot be read is noticed: the event is lost and
+ * counted, or has "(unreadable)" there.
+ *
  * An event holds at most 64 KiB; a larger one is lost, and counted as such. The text of an event has one line.
  * Events may stand in signal handlers, inline functions, templates and lambdas, but not between vfork and exec. A text
  * must not be changed by another thread while it is recorded. Events never allocate, block,
@@ -84,6 +87,11 @@ struct __attribute__((aligned(32))) mote_state {
     uint32_t id;
     uint32_t on;
 };
+#ifdef __cplusplus
+static_assert(sizeof(struct mote_state) == 32, "the library has the same");
+#else
+_Static_assert(sizeof(struct mote_state) == 32, "the library has the same");
+#endif
 
 /* Bytes somewhere in the process. */
 struct mote_fragment {
@@ -377,7 +385,10 @@ MOTE_INLINE_ const char *mote_text_(const char *text) { return text ? text : "(n
 
 /* Length of a text with its NUL; 0 when it cannot be read, which is looked for while the event has a filter. */
 MOTE_INLINE_ size_t mote_measure_(const char *text, int gated) {
-    if (gated && !__builtin_constant_p(__builtin_strlen(text))) return mote_text_len(text) + 1;
+    if (gated && !__builtin_constant_p(__builtin_strlen(text))) {
+        const size_t n = mote_text_len(text);
+        return n < SIZE_MAX / 256 ? n + 1 : 0;
+    }
     return __builtin_strlen(text) + 1;
 }
 

@@ -98,19 +98,17 @@ impl FromArgMatches for Rules {
 
 /// The flags in their order, each with the `-e` before it.
 fn groups(matches: &ArgMatches) -> Vec<Group> {
-    let kinds: [(&str, fn(String) -> Flag); 5] = [
-        (EVENT, Flag::Event),
-        (FILTER, Flag::Filter),
-        (COUNT, Flag::Count),
-        (HISTOGRAM, Flag::Histogram),
-        (ON, Flag::On),
-    ];
     let mut flags = Vec::new();
-    for (name, make) in kinds {
+    let mut collect = |name: &str, make: fn(String) -> Flag| {
         let places = matches.indices_of(name).into_iter().flatten();
         let values = matches.get_many::<String>(name).into_iter().flatten();
         flags.extend(places.zip(values.map(|value| make(value.clone()))));
-    }
+    };
+    collect(EVENT, Flag::Event);
+    collect(FILTER, Flag::Filter);
+    collect(COUNT, Flag::Count);
+    collect(HISTOGRAM, Flag::Histogram);
+    collect(ON, Flag::On);
     flags.sort_by_key(|(place, _)| *place);
     let mut groups = vec![Group::default()];
     for (_, flag) in flags {

@@ -10,11 +10,12 @@ use loom::cell::UnsafeCell;
 use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-#[path = "../src/hash.rs"]
+#[path = "../src/hash/mod.rs"]
 mod hash;
 #[path = "../src/queue.rs"]
 mod queue;
@@ -29,10 +30,16 @@ impl Flavor for Library {}
 pub struct Guard<'g, F>(PhantomData<(&'g (), F)>);
 const GUARD: Guard<'static, Library> = Guard(PhantomData);
 
-pub struct Head(u64);
+/// True once it was retired: then nothing but the end of its grace period may free it.
+pub struct Head(Cell<bool>);
 impl Head {
     pub fn new() -> Head {
-        Head(0)
+        Head(Cell::new(false))
+    }
+}
+impl Drop for Head {
+    fn drop(&mut self) {
+        assert!(!self.0.get(), "retired while it was still linked");
     }
 }
 type Run = unsafe fn(NonNull<Head>);
@@ -48,6 +55,8 @@ pub unsafe fn call<F: Flavor>(head: NonNull<Head>, run: Run) {
     let address = head.as_ptr().expose_provenance();
     assert!(graves.iter().all(|(grave, _)| *grave != address), "retired twice");
     graves.push((address, run));
+    // SAFETY: valid until it is run.
+    unsafe { head.as_ref() }.0.set(true);
 }
 
 pub fn defer<F: Flavor>(_: impl FnOnce()) {}
@@ -55,9 +64,11 @@ pub fn defer<F: Flavor>(_: impl FnOnce()) {}
 /// The model is over: all grace periods are.
 fn bury() {
     for (head, run) in GRAVES.lock().expect("no test has failed").drain(..) {
-        let head = std::ptr::with_exposed_provenance_mut(head);
+        let head = NonNull::new(std::ptr::with_exposed_provenance_mut::<Head>(head)).expect("a head");
         // SAFETY: retired once, all threads have ended.
-        unsafe { run(NonNull::new(head).expect("a head")) };
+        unsafe { head.as_ref() }.0.set(false);
+        // SAFETY: as above.
+        unsafe { run(head) };
     }
 }
 
@@ -72,15 +83,15 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 }
 
 /// A value that loom watches.
-struct Cell(UnsafeCell<u32>);
+struct Watched(UnsafeCell<u32>);
 // SAFETY: loom checks all accesses, which is the point.
-unsafe impl Send for Cell {}
+unsafe impl Send for Watched {}
 // SAFETY: as above.
-unsafe impl Sync for Cell {}
+unsafe impl Sync for Watched {}
 
-impl Cell {
-    fn new(value: u32) -> Cell {
-        let cell = Cell(UnsafeCell::new(0));
+impl Watched {
+    fn new(value: u32) -> Watched {
+        let cell = Watched(UnsafeCell::new(0));
         // SAFETY: ours. A write of its own: what the constructor does is not watched.
         cell.0.with_mut(|place| unsafe { *place = value });
         cell
@@ -94,15 +105,15 @@ impl Cell {
 #[test]
 fn stack() {
     check(|| {
-        let stack = Arc::new(stack::Stack::<Cell, Library>::new());
-        stack.push(Cell::new(1));
+        let stack = Arc::new(stack::Stack::<Watched, Library>::new());
+        stack.push(Watched::new(1));
         let other = stack.clone();
         let pusher = thread::spawn(move || {
-            other.push(Cell::new(2));
+            other.push(Watched::new(2));
             other.pop(&GUARD).map(|cell| cell.get())
         });
-        let mut all: Vec<u32> = stack.pop(&GUARD).iter().map(Cell::get).collect();
-        stack.push(Cell::new(3));
+        let mut all: Vec<u32> = stack.pop(&GUARD).iter().map(Watched::get).collect();
+        stack.push(Watched::new(3));
         all.extend(pusher.join().expect("no panic"));
         all.extend(stack.take().map(|cell| cell.get()));
         all.sort();
@@ -113,11 +124,11 @@ fn stack() {
 #[test]
 fn queue() {
     check(|| {
-        let queue = Arc::new(queue::Queue::<Cell, Library>::new());
+        let queue = Arc::new(queue::Queue::<Watched, Library>::new());
         let (other, third) = (queue.clone(), queue.clone());
         let enqueuer = thread::spawn(move || {
-            other.enqueue(Cell::new(1));
-            other.enqueue(Cell::new(2));
+            other.enqueue(Watched::new(1));
+            other.enqueue(Watched::new(2));
         });
         let dequeuer = thread::spawn(move || third.dequeue(&GUARD).value().map(|cell| cell.get()));
         let mut all = Vec::new();
@@ -141,27 +152,39 @@ impl std::hash::Hasher for Zero {
     }
     fn write(&mut self, _: &[u8]) {}
 }
-type Map = hash::HashMap<u32, Cell, Library, std::hash::BuildHasherDefault<Zero>>;
+type Map = hash::HashMap<u32, Watched, Library, std::hash::BuildHasherDefault<Zero>>;
 
 fn map(keys: std::ops::Range<u32>) -> Arc<Map> {
     let map = Map::with_capacity_and_hasher(0, Default::default());
     for key in keys {
-        assert!(map.insert_unique(key, Cell::new(key), &GUARD).is_ok());
+        assert!(map.insert_unique(key, Watched::new(key), &GUARD).is_ok());
     }
     Arc::new(map)
 }
 
 #[test]
-fn neighbours_are_removed_and_inserted() {
+fn neighbours_are_removed() {
     check(|| {
         let map = map(0..2);
         let other = map.clone();
         let remover = thread::spawn(move || {
-            assert_eq!(other.remove(&0, &GUARD).map(Cell::get), Some(0));
+            assert_eq!(other.remove(&0, &GUARD).map(Watched::get), Some(0));
         });
-        // Behind both: it must not hang on one that is being removed.
-        assert_eq!(map.remove(&1, &GUARD).map(Cell::get), Some(1));
-        assert!(map.insert(2, Cell::new(2), &GUARD).is_none());
+        assert_eq!(map.remove(&1, &GUARD).map(Watched::get), Some(1));
+        remover.join().expect("no panic");
+        assert_eq!(map.iter(&GUARD).count(), 0);
+    });
+}
+
+#[test]
+fn nothing_is_inserted_behind_what_is_removed() {
+    check(|| {
+        let map = map(0..1);
+        let other = map.clone();
+        let remover = thread::spawn(move || {
+            assert_eq!(other.remove(&0, &GUARD).map(Watched::get), Some(0));
+        });
+        assert!(map.insert(2, Watched::new(2), &GUARD).is_none());
         remover.join().expect("no panic");
         let left: Vec<u32> = map.iter(&GUARD).map(|(_, cell)| cell.get()).collect();
         assert_eq!(left, [2]);
@@ -174,8 +197,8 @@ fn a_key_is_inserted_once_and_removed_once() {
         let map = map(0..0);
         let other = map.clone();
         let fight = |map: &Map, value: u32| {
-            let inserted = i32::from(map.insert_unique(7, Cell::new(value), &GUARD).is_ok());
-            inserted - i32::from(map.remove(&7, &GUARD).map(Cell::get).is_some())
+            let inserted = i32::from(map.insert_unique(7, Watched::new(value), &GUARD).is_ok());
+            inserted - i32::from(map.remove(&7, &GUARD).map(Watched::get).is_some())
         };
         let thread = thread::spawn(move || fight(&other, 1));
         let sum = fight(&map, 2) + thread.join().expect("no panic");
@@ -189,11 +212,11 @@ fn a_replaced_key_is_always_there() {
         let map = map(0..1);
         let other = map.clone();
         let updater = thread::spawn(move || {
-            assert_eq!(other.insert(0, Cell::new(5), &GUARD).map(Cell::get), Some(0));
+            assert_eq!(other.insert(0, Watched::new(5), &GUARD).map(Watched::get), Some(0));
         });
         let seen = map.get(&0, &GUARD).expect("the old one or the new one").get();
         assert!(seen == 0 || seen == 5);
         updater.join().expect("no panic");
-        assert_eq!(map.get(&0, &GUARD).map(Cell::get), Some(5));
+        assert_eq!(map.get(&0, &GUARD).map(Watched::get), Some(5));
     });
 }

@@ -5,6 +5,7 @@ use mote_reclaim::{
     Dequeued, Expedited, Flavor, General, Guard, HashMap, Library, List, Qsbr, Queue, Registered, Stack,
     Thread, barrier, library,
 };
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{scope, yield_now};
 
@@ -255,12 +256,12 @@ const FOUGHT: u64 = 64;
 /// Keys of each thread, above those: they come and go in waves, so that the table is resized all the time.
 const OWN: u64 = 6_000;
 
-fn table_adds_up<F: Reads>() {
+fn table_adds_up<F: Reads, S: BuildHasher + Default + Send + Sync>(own: u64) {
     let born = &*Box::leak(Box::new(AtomicUsize::new(0)));
-    let map = &HashMap::<u64, Canary<'static>, F>::new();
+    let map = &HashMap::<u64, Canary<'static>, F, S>::with_hasher(S::default());
     // Of each fought key: insertions minus removals.
     let there = &(0..FOUGHT).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-    let (over, steady) = (&AtomicBool::new(false), FOUGHT + WORKERS * OWN);
+    let (over, steady) = (&AtomicBool::new(false), FOUGHT + WORKERS * own);
     let handle = F::handle();
     assert!(map.insert(steady, Canary::new(steady, born), &F::read(&handle)).is_none());
     drop(handle);
@@ -285,7 +286,7 @@ fn table_adds_up<F: Reads>() {
             });
         }
         let workers: Vec<_> =
-            (0..WORKERS).map(|worker| scope.spawn(move || work::<F>(map, worker, there, born))).collect();
+            (0..WORKERS).map(|worker| scope.spawn(move || work(map, (worker, own), there, born))).collect();
         let failed = workers.into_iter().map(|worker| worker.join()).any(|end| end.is_err());
         over.store(true, Ordering::Relaxed);
         assert!(!failed);
@@ -305,23 +306,23 @@ fn table_adds_up<F: Reads>() {
     assert_eq!(born.load(Ordering::Relaxed) as u64, there + 1, "all that was removed is freed");
 }
 
-fn work<F: Reads>(
-    map: &HashMap<u64, Canary<'static>, F>,
-    worker: u64,
+fn work<F: Reads, S: BuildHasher>(
+    map: &HashMap<u64, Canary<'static>, F, S>,
+    (worker, own): (u64, u64),
     there: &[AtomicU64],
     born: &'static AtomicUsize,
 ) {
     let mut handle = F::handle();
-    let first = FOUGHT + worker * OWN;
+    let first = FOUGHT + worker * own;
     for wave in 0..3 {
-        for key in first..first + OWN {
+        for key in first..first + own {
             let guard = F::read(&handle);
             assert!(map.insert_unique(key, Canary::new(key, born), &guard).is_ok(), "{key} is mine");
             fight(map, (key * 7 + wave) % FOUGHT, key, there, born, &guard);
             drop(guard);
             F::rest(&mut handle);
         }
-        for key in first..first + OWN {
+        for key in first..first + own {
             let guard = F::read(&handle);
             assert_eq!(map.get(&key, &guard).map(Canary::number), Some(key));
             assert_eq!(map.remove(&key, &guard).map(Canary::number), Some(key));
@@ -334,8 +335,8 @@ fn work<F: Reads>(
 }
 
 /// One operation on a key that others want as well.
-fn fight<F: Reads>(
-    map: &HashMap<u64, Canary<'static>, F>,
+fn fight<F: Reads, S: BuildHasher>(
+    map: &HashMap<u64, Canary<'static>, F, S>,
     key: u64,
     choice: u64,
     there: &[AtomicU64],
@@ -372,10 +373,27 @@ fn fight<F: Reads>(
 
 #[test]
 fn tables_add_up() {
-    table_adds_up::<Qsbr>();
-    table_adds_up::<General>();
-    table_adds_up::<Expedited>();
-    table_adds_up::<Library>();
+    table_adds_up::<Qsbr, RandomState>(OWN);
+    table_adds_up::<General, RandomState>(OWN);
+    table_adds_up::<Expedited, RandomState>(OWN);
+    table_adds_up::<Library, RandomState>(OWN);
+}
+
+/// All keys in one chain, so that neighbours are always being changed.
+#[derive(Default)]
+struct Zero;
+impl Hasher for Zero {
+    fn finish(&self) -> u64 {
+        0
+    }
+    fn write(&mut self, _: &[u8]) {}
+}
+
+#[test]
+fn chains_add_up() {
+    for _ in 0..20 {
+        table_adds_up::<Library, BuildHasherDefault<Zero>>(100);
+    }
 }
 
 /// Signal handlers are not to be had here; a reader in the middle of an update of the same thread is the same thing for a lookup.

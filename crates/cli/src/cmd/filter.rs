@@ -120,3 +120,28 @@ fn bytecode(insns: &[mote_bpf::Insn], maps: &Maps) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a stage shows of an expression.
+    fn shown(expr: &str, emit: Emit) -> String {
+        let text = event::description(None, None, Some("len: u32, proto: str")).unwrap();
+        let rule = Rule::filter("*", expr).unwrap();
+        show(&[rule], &parse(&text).unwrap(), emit).unwrap().unwrap()
+    }
+
+    #[test]
+    fn each_stage_is_shown() {
+        let expr = "proto == \"*x*\" && len > 1500";
+        assert!(
+            shown(expr, Emit::Tree).contains("optimised:\nif\n  and\n    len: i64 in {1501..4294967295}\n")
+        );
+        let bytecode = shown(expr, Emit::Bpf);
+        assert!(bytecode.contains("call text_find") && bytecode.contains("map 0: array"), "{bytecode}");
+        let machine = shown(expr, Emit::Asm);
+        assert!(machine.contains("call text_find") && machine.contains("bytes of machine code"), "{machine}");
+        assert!(shown("len >= 0", Emit::Bpf).contains("without a program"));
+    }
+}

@@ -1,6 +1,7 @@
 //! Keys and fields, put together on the stack.
 
 use super::code::{Code, Stop};
+use crate::resolve::COMM_BYTES;
 use crate::tree::{KeyPlan, KeyValue, Text};
 use mote_bpf::Reg;
 use mote_bpf::helper;
@@ -43,13 +44,11 @@ impl Code<'_> {
     /// The first `bytes` of a text into a space, zeros behind.
     fn text_to(&mut self, text: Text, bytes: u32, space: u32, at: i16) -> Result<(), Stop> {
         let Text::Field(word) = text else {
-            // These come with their own end; what is cut off is cut off.
-            let whole =
-                if text == Text::Comm { crate::resolve::COMM_BYTES } else { bytes.next_multiple_of(8) };
-            if whole <= space {
-                return self.context_text_to(text, at, whole);
+            if text == Text::Comm && bytes < COMM_BYTES {
+                return self.short_comm(bytes, at);
             }
-            return self.short_comm(bytes, space, at);
+            // What is cut off is cut off: a path ends with a NUL all the same.
+            return self.context_text_to(text, at, space);
         };
         if bytes < space {
             self.b.store(Size::DW, Reg::R10, at + space as i16 - 8, 0);
@@ -62,20 +61,21 @@ impl Code<'_> {
     }
 
     /// Less of the thread's name than all.
-    fn short_comm(&mut self, bytes: u32, space: u32, at: i16) -> Result<(), Stop> {
+    fn short_comm(&mut self, bytes: u32, at: i16) -> Result<(), Stop> {
         let mark = self.stack_mark();
-        let whole = self.reserve(crate::resolve::COMM_BYTES)?;
-        self.context_text_to(Text::Comm, whole, crate::resolve::COMM_BYTES)?;
-        let word = self.alloc()?;
-        self.b.load(Size::DW, word.reg, Reg::R10, whole);
-        if bytes < space {
-            let mask = self.alloc()?;
-            self.b.constant(mask.reg, (1 << (bytes * 8)) - 1);
-            self.b.and(word.reg, mask.reg);
-            self.release(mask);
+        let whole = self.reserve(COMM_BYTES)?;
+        self.context_text_to(Text::Comm, whole, COMM_BYTES)?;
+        let (word, mask) = (self.alloc()?, self.alloc()?);
+        for from in (0..bytes).step_by(8) {
+            self.b.load(Size::DW, word.reg, Reg::R10, whole + from as i16);
+            if bytes - from < 8 {
+                self.b.constant(mask.reg, (1 << ((bytes - from) * 8)) - 1);
+                self.b.and(word.reg, mask.reg);
+            }
+            self.b.store(Size::DW, Reg::R10, at + from as i16, word.reg);
         }
-        self.b.store(Size::DW, Reg::R10, at, word.reg);
         self.release(word);
+        self.release(mask);
         self.give_back(mark);
         Ok(())
     }

@@ -88,7 +88,7 @@ fn types_are_checked() {
         ("* do hist proto", "histograms are of numbers"),
         ("* do count by prefix(len, 3)", "`prefix` takes a text and a number"),
         ("* do emit e(a = proto, b = proto)", "an emitted event has one text"),
-        ("* do count by proto, proto, proto, proto, proto", "the keys have 320 bytes; 256 are the most"),
+        ("* do count by prefix(proto, 200), proto, proto", "the keys have 264 bytes; 256 are the most"),
     ] {
         assert_eq!(compiled(FIELDS, Rule::parse(rule)).unwrap_err().message(), message, "{rule}");
     }

@@ -102,7 +102,7 @@ fn counts_of_everything() {
     on_both(|engine| {
         let rules = [
             Rule::count("net:*", "").unwrap(),
-            Rule::count("*", "$event, prefix(proto, 5), prefix($comm, 3)").unwrap(),
+            Rule::count("*", "$event, prefix(proto, 5), prefix($comm, 3), prefix($comm, 12)").unwrap(),
         ];
         let world = World::new(&rules, engine);
         for proto in ["tcp over ip", "tcp over udp", "tcp"] {
@@ -112,10 +112,10 @@ fn counts_of_everything() {
 count of net:*
   count
       3  ████████████████████████████████████████
-count by $event, prefix(proto, 5), prefix($comm, 3)
-  $event prefix(proto, 5) prefix($comm, 3) count
-  net:in tcp o…           wor…                 2  
-  net:in tcp              wor…                 1  
+count by $event, prefix(proto, 5), prefix($comm, 3), prefix($comm, 12)
+  $event prefix(proto, 5) prefix($comm, 3) prefix($comm, 12) count
+  net:in tcp o…           wor…             worker                2  
+  net:in tcp              wor…             worker                1  
 ";
         assert_eq!(world.text(), expected.replace("  \n", "\n"), "{}", world.text());
     });
@@ -147,14 +147,14 @@ fn histograms() {
 fn the_last_events() {
     on_both(|engine| {
         let world = World::of(&["net:* do last 2 len, proto", "net:* if len == 2 do last 5"], engine);
-        for (len, proto) in [(1, "tcp"), (2, "udp"), (3, "a long text that is kept in 64 bytes")] {
+        for (len, proto) in [(1, "tcp"), (2, "udp"), (3, "a text that is cut at 32 bytes: it goes on")] {
             world.event(len, proto, 1, -3);
         }
         let expected = "\
 net:* do last 2 len, proto
   time thread len proto
   5000     42   2 udp
-  5000     42   3 a long text that is kept in 64 bytes
+  5000     42   3 a text that is cut at 32 bytes: …
 net:* if len == 2 do last 5
   time thread len proto state load skew
   5000     42   2 udp   BUSY   1.5   -3

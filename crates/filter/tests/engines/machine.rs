@@ -20,6 +20,9 @@ thread_local! {
     static SPECULATION: Cell<bool> = const { Cell::new(false) };
 }
 
+/// A key and its value.
+type Pair = (Vec<u8>, Vec<u8>);
+
 /// A loaded program.
 pub(crate) struct Machine {
     program: Program,
@@ -141,7 +144,7 @@ impl Machine {
     }
 
     /// All pairs of a map, and how many did not fit.
-    pub(crate) fn pairs(&self, map: usize) -> (Vec<(Vec<u8>, Vec<u8>)>, u64) {
+    pub(crate) fn pairs(&self, map: usize) -> (Vec<Pair>, u64) {
         let (map, shape) = (self.maps[map], self.shapes[map]);
         let mut pairs = Vec::new();
         let (mut key, mut value) = (vec![0; shape.key_bytes as usize], vec![0; shape.value_bytes as usize]);

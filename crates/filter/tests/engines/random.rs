@@ -48,7 +48,7 @@ impl Random {
 
     /// Less than `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
     pub(crate) fn one_in(&mut self, n: u64) -> bool {

@@ -82,13 +82,23 @@ pub fn run<S: Subject>(weather: Weather, length: Duration, seed: u64) -> Verdict
     }
     let mut messages = watch(world, length);
     world.stop.store(true, Relaxed);
-    if messages.is_empty() {
-        let ended = |thread: JoinHandle<()>| thread.join().is_ok();
-        if !threads.into_iter().all(ended) {
-            messages.push("a thread has panicked".to_owned());
-        }
-    }
+    messages.extend(end(threads));
     verdict(world, messages)
+}
+
+/// Waits for the threads, but not for ever; answers what is wrong with them.
+fn end(threads: Vec<JoinHandle<()>>) -> Option<String> {
+    let began = Instant::now();
+    let hang = || threads.iter().filter(|thread| !thread.is_finished()).count();
+    while hang() != 0 && began.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let hang = hang();
+    if hang != 0 {
+        return Some(format!("{hang} threads hang"));
+    }
+    let ended = |thread: JoinHandle<()>| thread.join().is_ok();
+    (!threads.into_iter().all(ended)).then(|| "a thread has panicked".to_owned())
 }
 
 /// Lets `length` pass; answers which tracks hang.

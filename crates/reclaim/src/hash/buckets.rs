@@ -171,7 +171,7 @@ fn start(order: usize, index: usize) -> u64 {
     (index as u64 * 2 + 1) << (64 - order)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -11,6 +11,9 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
+/// Most names of events that a hint has.
+const NAMES_MAX: usize = 12;
+
 /// Its description, as `mote_layout::parse` reads it.
 pub(super) fn description(
     name: Option<&str>,
@@ -29,11 +32,10 @@ pub(super) fn description(
         Some((_, description)) => Ok(description.clone()),
         None => {
             let target = target.to_string_lossy();
-            let names = near(name, carried.iter().map(|(full, _)| full.as_str()));
-            let hint = if names.is_empty() {
-                format!("see mote list {target}")
-            } else {
-                format!("similar: {}", names.join(", "))
+            let all = || carried.iter().map(|(full, _)| full.as_str());
+            let hint = match near(name, all()) {
+                names if !names.is_empty() => format!("similar: {}", names.join(", ")),
+                _ => format!("there are {}", all().take(NAMES_MAX).collect::<Vec<_>>().join(", ")),
             };
             bail!("no event {name} in {target}; {hint}")
         }
@@ -137,4 +139,28 @@ fn label(mapping: &Mapping) -> Option<String> {
     let ends = i64::try_from(range.lower).ok().zip(i64::try_from(range.upper).ok())?;
     (!mapping.label.contains(char::is_whitespace))
         .then(|| format!("{}={}..{}", mapping.label, ends.0, ends.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_made_up() {
+        let text = description(Some("in"), None, Some("len: u32, state:enum u8 IDLE=0 BUSY=1..3,")).unwrap();
+        assert_eq!(text, b"mote1\nany:in\n6 :0\n\nlen u32\nstate enum u8 IDLE=0 BUSY=1..3\n");
+        for bad in ["len", "len: u33", ": u8", "a b: u8"] {
+            assert!(description(None, None, Some(bad)).is_err(), "{bad}");
+        }
+        assert!(description(Some("a b"), None, Some("len: u8")).is_err());
+    }
+
+    #[test]
+    fn classes_of_recordings_become_fields() {
+        let array = FieldClass::array(Length::Static(2), FieldClass::uint(16));
+        let payload =
+            StructClass::new([("n", FieldClass::int(64)), ("name", FieldClass::string()), ("two", array)]);
+        let event = EventClass { name: "net:in".to_owned(), payload: Some(payload), ..EventClass::default() };
+        assert_eq!(of_class(&event), b"mote1\nnet:in\n6 :0\n\nn i64\nname str\ntwo u16[2]\n");
+    }
 }
