@@ -111,3 +111,36 @@ fn rules_change_while_the_program_runs() {
     assert!(packets.last() < noise.last(), "net:packet went on after it was disabled");
     assert!(noise.windows(2).all(|pair| pair[1] == pair[0] + 1), "a gap");
 }
+
+#[test]
+fn what_is_changed_later_takes_nothing_away() {
+    let running =
+        Record::scene(&["net-until"]).with(&["-e", "net:packet", "--filter", "id % 10 == 0"]).start();
+    let enable = |words: &[&str]| -> Output {
+        Command::new(programs::mote())
+            .arg("enable")
+            .arg(running.output())
+            .args(words)
+            .output()
+            .expect("mote runs")
+    };
+    wait_for("the control socket", || {
+        enable(&["--on", "net:packet do count by proto"]).status.success().then_some(())
+    });
+    // A wrong rule is refused, and the one that is there stays.
+    let wrong = enable(&["-e", "net:packet", "--filter", "idd > 5"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(said.contains("idd") && said.contains("`id`"), "{said}");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    // The first rule that keeps records aside.
+    assert!(enable(&["--on", "net:noise if id % 50 == 0 do speculate"]).status.success());
+    assert!(enable(&["--on", "net:noise if id % 50 == 49 do commit"]).status.success());
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    running.signal(Signal::SIGTERM);
+    let trace = running.wait().ends_with(128 + 15);
+    let ids: Vec<u64> = named(&trace.events(), "net:packet").iter().map(|event| event.number("id")).collect();
+    assert!(ids.len() > 50 && ids.iter().all(|id| id % 10 == 0), "{ids:?}");
+    assert!(trace.out.contains("tcp4"), "the first rule with another action is still there: {}", trace.out);
+    assert_eq!(trace.problems(), [""; 0]);
+}

@@ -4,11 +4,12 @@
 
 use super::figure::{Figure, Samples};
 use super::session::{Lab, flight_buffers, workload};
-use super::{Effort, filter_fifty, lttng};
+use super::{Effort, filter_fifty, lttng, native};
 use anyhow::Context;
 use mote_daemon::options::Mode;
 use mote_filter::Rule;
 use std::ffi::OsString;
+use std::path::Path;
 
 /// The peer's name.
 pub(super) const LTTNG: &str = "lttng-ust";
@@ -52,11 +53,12 @@ pub(super) struct Bench {
 
 /// Measures all cases in turns.
 pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
-    let (events, rounds, repetitions) = effort.choose((100_000, 5, 1), (2_000_000, 7, 3));
+    let (events, rounds, repetitions) = effort.choose((250_000, 5, 2), (2_000_000, 7, 3));
     let lab = Lab::new()?;
     // While this one lives, its daemon serves the others.
     let daemon = lttng::Peer::start(&lab);
     let missing = daemon.as_ref().err().map(|why| format!("{why:#}"));
+    let c = native::build(&lab);
     let mut bench = Bench { lab, samples: Samples::default(), events, repetitions, missing };
     let cases = cases();
     for round in 0..rounds {
@@ -69,8 +71,15 @@ pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
             }
         }
         bench.actions()?;
+        if let Ok(program) = &c {
+            bench.native(program)?;
+        }
     }
     let mut figures = bench.figures(&cases);
+    figures.push(match c {
+        Ok(_) => Figure::new("int_false/c", "ns", bench.samples.of("int_false/c")),
+        Err(why) => Figure::absent("int_false/c", "ns", &format!("{why:#}")),
+    });
     figures.extend(filter_fifty::figures(effort)?);
     figures.extend(super::filter_paper::figures(&mut bench, effort)?);
     Ok(figures)
@@ -129,6 +138,13 @@ impl Bench {
             self.samples.add(&format!("lttng/{name}"), *value);
         }
         Ok(())
+    }
+
+    /// An event of C whose filter says no.
+    fn native(&mut self, program: &Path) -> anyhow::Result<()> {
+        let rules = vec![rule(Rule::filter("bench:two_ints", "i < 0"))?];
+        let text = self.lab.fly_by(rules, native::command(program, self.events, self.repetitions))?;
+        self.samples.read(&text, |case| (case == "two_ints").then(|| "int_false/c".to_owned()))
     }
 
     /// Events that are counted instead of recorded.

@@ -40,7 +40,12 @@ const ON: &str = "on";
 const FILE: &str = "filter-file";
 
 fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).action(ArgAction::Append).help(help)
+    Arg::new(name)
+        .long(name)
+        .value_name(value)
+        .action(ArgAction::Append)
+        .help(help)
+        .allow_hyphen_values(name != EVENT)
 }
 
 impl clap::Args for Rules {
@@ -83,9 +88,9 @@ impl FromArgMatches for Rules {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.objects = matches.get_many::<PathBuf>(FILE).into_iter().flatten().cloned().collect();
-        let wrong = |why: Diagnostic| {
+        let wrong = |why: String| {
             // clap says that it is an error, too.
-            let text = format!("{}\n", why.render().trim_start_matches("error: "));
+            let text = format!("{}\n", why.trim_start_matches("error: "));
             clap::Error::raw(clap::error::ErrorKind::ValueValidation, text)
         };
         groups(matches).into_iter().try_for_each(|group| self.add(group)).map_err(wrong)?;
@@ -129,12 +134,13 @@ fn groups(matches: &ArgMatches) -> Vec<Group> {
 
 impl Rules {
     /// Adds a group's rules, in the order of its flags.
-    fn add(&mut self, group: Group) -> Result<(), Diagnostic> {
+    fn add(&mut self, group: Group) -> Result<(), String> {
+        let said = |why: Diagnostic| why.render();
         let pattern = group.pattern.as_deref().unwrap_or("*");
         let counted = group.actions.iter().any(|flag| matches!(flag, Flag::Count(_) | Flag::Histogram(_)));
         match &group.filter {
             _ if counted => {}
-            Some(filter) => self.rules.push(Rule::filter(pattern, filter)?),
+            Some(filter) => self.rules.push(Rule::filter(pattern, filter).map_err(said)?),
             None if group.pattern.is_some() => self.rules.push(Rule::record(pattern)),
             None => {}
         }
@@ -142,10 +148,15 @@ impl Rules {
         let whole =
             |text: String| group.filter.as_ref().map_or(text.clone(), |filter| format!("{text} if {filter}"));
         for action in group.actions {
+            if let (Flag::Count(text) | Flag::Histogram(text), Some(_)) = (&action, &group.filter)
+                && text.split_whitespace().any(|word| word == "if")
+            {
+                return Err(format!("'{text}' has a condition, and so has its -e; give both in --filter"));
+            }
             self.rules.push(match action {
-                Flag::Count(text) => Rule::count(pattern, &whole(text))?,
-                Flag::Histogram(text) => Rule::histogram(pattern, &whole(text))?,
-                Flag::On(text) => Rule::parse(&text)?,
+                Flag::Count(text) => Rule::count(pattern, &whole(text)).map_err(said)?,
+                Flag::Histogram(text) => Rule::histogram(pattern, &whole(text)).map_err(said)?,
+                Flag::On(text) => Rule::parse(&text).map_err(said)?,
                 Flag::Event(_) | Flag::Filter(_) => continue,
             });
         }

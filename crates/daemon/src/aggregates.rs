@@ -45,6 +45,12 @@ impl Recorder<'_> {
         if aggregates.is_empty() {
             return String::new();
         }
+        for full in aggregates.iter().filter(|aggregate| aggregate.dropped > 0) {
+            self.problem(format!(
+                "{} keys of '{}' did not fit, and were not counted",
+                full.dropped, full.name
+            ));
+        }
         let text = text(&aggregates);
         let inner = self.session.directory.path().join(mote_journal::DIRECTORY);
         let [text_file, json_file] = mote_journal::AGGREGATES;

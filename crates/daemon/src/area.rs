@@ -49,13 +49,17 @@ impl Area {
         Pool::of(&self.front, board::BYTES, POOL)
     }
 
-    /// Where the pool is, with memory for it.
+    /// Where the pool is.
+    pub(crate) fn pool_place() -> PoolPlace {
+        PoolPlace { offset: board::BYTES as u64, sizes: POOL }
+    }
+
+    /// Takes memory for the pool.
     ///
     /// # Errors
     /// `ENOMEM`, `ENOSPC`.
-    pub(crate) fn place_pool(&self) -> mote_sys::Result<PoolPlace> {
-        mem::allocate(&self.memfd, board::BYTES as u64, POOL.bytes() as u64)?;
-        Ok(PoolPlace { offset: board::BYTES as u64, sizes: POOL })
+    pub(crate) fn allocate_pool(&self) -> mote_sys::Result<()> {
+        mem::allocate(&self.memfd, board::BYTES as u64, POOL.bytes() as u64)
     }
 
     /// Space for `bytes`, which is allocated: a process that writes there does not fault.

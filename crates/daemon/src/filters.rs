@@ -9,7 +9,7 @@ use crate::events::Events;
 use crate::objects::{self, ObjectFilter};
 use crate::options::Options;
 use crate::setup::rule_text;
-use mote_bpf::Insn;
+use mote_bpf::{Entry, Environment, Insn, Word, environment, helper, verify};
 use mote_filter::{Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Session, compile};
 use mote_layout::parse::Description;
 use mote_pattern::Pattern;
@@ -17,7 +17,7 @@ use mote_sys::fd::{self, Fd};
 use mote_sys::mem::sealed_memfd;
 use mote_vm::map::{Map, Update};
 use mote_vm::placed::PlacedMap;
-use mote_wire::bundle::{Bundle, Fate, MapPlace, PoolPlace, Program};
+use mote_wire::bundle::{Bundle, Fate, MapPlace, Program};
 use std::collections::HashSet;
 
 /// A map, and where processes find it.
@@ -41,7 +41,7 @@ pub(crate) struct Filters {
     pub(crate) maps: Maps,
     pub(crate) placed: Vec<Placed>,
     used: Used,
-    pool: PoolPlace,
+    pool_has_memory: bool,
     fates: Vec<Fate>,
     programs: Vec<Loaded>,
     serial: u64,
@@ -50,8 +50,9 @@ pub(crate) struct Filters {
     generation: u32,
     /// The bundle is older than the fates.
     stale: bool,
-    /// What was told already.
+    /// Problems that were told, and how many remarks.
     told: HashSet<String>,
+    remarks: usize,
 }
 
 /// Takes an event in by its description, and answers its id.
@@ -63,9 +64,21 @@ pub(crate) struct Scene<'s> {
     pub(crate) events: &'s mut Events,
     /// Takes the event in that a rule emits, and answers its id.
     pub(crate) declare: &'s mut Declare<'s>,
-    /// What a person should know.
-    pub(crate) say: &'s mut dyn FnMut(String),
+    /// What a person should know, and whether it takes events away.
+    pub(crate) say: &'s mut dyn FnMut(String, Weight),
 }
+
+/// How much a message weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weight {
+    /// It is good to know.
+    Remark,
+    /// Something that was asked for is not done.
+    Problem,
+}
+
+/// Remarks about rules that are told; a pattern may bring in hundreds of events that do not have a field.
+const REMARKS_MAX: usize = 5;
 
 impl Filters {
     /// The rules of the options; no event is known yet.
@@ -78,7 +91,7 @@ impl Filters {
             maps: Maps::new(),
             placed: Vec::new(),
             used,
-            pool: PoolPlace::NONE,
+            pool_has_memory: false,
             fates: Vec::new(),
             programs: Vec::new(),
             serial: 0,
@@ -86,6 +99,7 @@ impl Filters {
             generation: 0,
             stale: false,
             told: HashSet::new(),
+            remarks: 0,
         };
         for path in &options.objects {
             filters.objects.extend(objects::read(path, &mut filters.maps)?);
@@ -96,11 +110,13 @@ impl Filters {
     /// Whether any rule keeps records aside.
     pub(crate) fn speculates(&self) -> bool {
         self.rules.iter().any(Rule::speculates)
+            || self.objects.iter().any(|object| object.calls(helper::SPECULATE))
     }
 
     /// Whether any rule asks for snapshots.
     pub(crate) fn snapshots(&self) -> bool {
         self.rules.iter().any(Rule::snapshots)
+            || self.objects.iter().any(|object| object.calls(helper::SNAPSHOT))
     }
 
     /// The rules, for a person.
@@ -116,11 +132,38 @@ impl Filters {
             .chain(self.objects.iter().map(|object| object.pattern_text.as_str()))
     }
 
-    /// Adds rules; one that has the pattern of others takes their place.
-    pub(crate) fn enable(&mut self, rules: Vec<Rule>, scene: &mut Scene<'_>) {
-        self.rules.retain(|old| !rules.iter().any(|new| new.pattern() == old.pattern()));
-        self.rules.extend(rules);
+    /// Adds rules. One that only records takes the place of those that recorded the same pattern.
+    ///
+    /// # Errors
+    /// What is wrong with one that fits none of the events that it is about, for a person; then nothing has changed.
+    pub(crate) fn enable(&mut self, rules: Vec<Rule>, scene: &mut Scene<'_>) -> Result<(), String> {
+        rules.iter().try_for_each(|rule| self.fits(rule, scene)).map_err(|why| why.render())?;
+        for rule in rules {
+            let replaces = |old: &Rule| {
+                old.pattern() == rule.pattern()
+                    && (old.source() == rule.source() || (old.only_records() && rule.only_records()))
+            };
+            self.rules.retain(|old| !replaces(old));
+            self.rules.push(rule);
+        }
         self.decide_all(scene);
+        Ok(())
+    }
+
+    /// Whether a rule fits one of the events that it is about, if there are any yet.
+    fn fits(&self, rule: &Rule, scene: &mut Scene<'_>) -> Result<(), Diagnostic> {
+        let texts: Vec<Vec<u8>> =
+            (0..scene.events.len()).filter_map(|id| scene.events.text(id).map(<[u8]>::to_vec)).collect();
+        let events = texts.iter().filter_map(|text| mote_layout::parse::parse(text).ok());
+        let mut problem = None;
+        for event in events.filter(|event| rule.matches(event.provider, event.name)) {
+            let mut session = Session { missing: Missing::Refuse, declare: &mut |_| Ok(0) };
+            match compile(std::slice::from_ref(rule), &event, &mut session, &mut self.maps.clone()) {
+                Ok(_) => return Ok(()),
+                Err(why) => problem = problem.or(Some(why)),
+            }
+        }
+        problem.map_or(Ok(()), Err)
     }
 
     /// Takes rules away; answers how many.
@@ -160,16 +203,35 @@ impl Filters {
         }
         if let Some(object) = self.objects.iter().find(|object| object.pattern.matches(name.0, name.1)) {
             let insns = object.insns.clone();
+            if let Err(why) = self.verify(&insns, event) {
+                let (line, name) = (object.line(), format!("{}:{}", event.provider, event.name));
+                self.problem(format!("filter {line} is refused for {name}, which stays off: {why}"), scene);
+                return Fate::Off;
+            }
             return self.load(insns, scene);
         }
         match self.compile(event, scene) {
             None | Some(Decision::Off) => Fate::Off,
             Some(Decision::Record) => Fate::Unfiltered,
             Some(Decision::Run(Compiled { insns, warnings, .. })) => {
-                warnings.iter().for_each(|warning| self.tell(warning, Diagnostic::render_warning, scene));
+                warnings.iter().for_each(|warning| self.remark(warning, scene));
                 self.load(insns, scene)
             }
         }
+    }
+
+    /// Verifies somebody else's program for an event: the process does so too, and could only say less about it.
+    fn verify(&self, insns: &[Insn], event: &Description<'_>) -> Result<(), String> {
+        let words: Vec<Word> = mote_layout::context::words(event).collect();
+        let maps = self.maps.shapes();
+        let environment = Environment {
+            entry: Entry::Context(&words),
+            maps: &maps,
+            helpers: helper::TRACER,
+            steps_max: environment::STEPS_MAX,
+        };
+        let mut workspace = mote_vm::workspace().map_err(|why| why.to_string())?;
+        verify::verify(insns, &environment, &mut workspace).map(drop).map_err(|why| why.to_string())
     }
 
     /// Compiles all rules together; those that do not fit the event are told of and left out.
@@ -177,13 +239,13 @@ impl Filters {
         let rules = self.rules.clone();
         match self.try_compile(&rules, event, scene) {
             Ok(decision) => return Some(decision),
-            Err(problem) => self.tell(&problem, Diagnostic::render, scene),
+            Err(problem) => self.problem(problem.render(), scene),
         }
         let mut fitting = Vec::new();
         for rule in rules {
             match self.try_compile(std::slice::from_ref(&rule), event, scene) {
                 Ok(_) => fitting.push(rule),
-                Err(problem) => self.tell(&problem, Diagnostic::render, scene),
+                Err(problem) => self.problem(problem.render(), scene),
             }
         }
         self.try_compile(&fitting, event, scene).ok()
@@ -201,10 +263,24 @@ impl Filters {
         compile(rules, event, &mut session, &mut self.maps)
     }
 
-    fn tell(&mut self, problem: &Diagnostic, render: impl Fn(&Diagnostic) -> String, scene: &mut Scene<'_>) {
-        let text = render(problem);
+    fn remark(&mut self, remark: &Diagnostic, scene: &mut Scene<'_>) {
+        self.remarks += 1;
+        match self.remarks {
+            0..=REMARKS_MAX => (scene.say)(remark.render_warning(), Weight::Remark),
+            next if next == REMARKS_MAX + 1 => {
+                (scene.say)(
+                    "rules do not fit more events than these; for them they never hold".to_owned(),
+                    Weight::Remark,
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells of something that takes events away, once.
+    fn problem(&mut self, text: String, scene: &mut Scene<'_>) {
         if self.told.insert(text.clone()) {
-            (scene.say)(text);
+            (scene.say)(text, Weight::Problem);
         }
     }
 
@@ -213,9 +289,7 @@ impl Filters {
         if let Err(why) = self.place_maps(scene.area) {
             let text =
                 format!("no memory for the maps of filters: {why}; events with these filters stay off");
-            if self.told.insert(text.clone()) {
-                (scene.say)(text);
-            }
+            self.problem(text, scene);
             return Fate::Off;
         }
         let place = match self.programs.iter().position(|known| known.insns == insns) {
@@ -232,8 +306,9 @@ impl Filters {
     /// Makes the maps that are new, and the pool if a rule wants one.
     fn place_maps(&mut self, area: &Area) -> Result<(), String> {
         let said = |why: &dyn std::fmt::Display| why.to_string();
-        if self.speculates() && self.pool == PoolPlace::NONE {
-            self.pool = area.place_pool().map_err(|why| said(&why))?;
+        if self.speculates() && !self.pool_has_memory {
+            area.allocate_pool().map_err(|why| said(&why))?;
+            self.pool_has_memory = true;
         }
         for entry in self.maps.entries().iter().skip(self.placed.len()) {
             let bytes = Map::bytes(&entry.shape) as u64;
@@ -276,7 +351,8 @@ impl Filters {
         let programs: Vec<Program<&[Insn]>> = programs.collect();
         let bundle = Bundle {
             maps_bytes: self.used.bytes(),
-            pool: self.pool,
+            // The same in all bundles, whether a rule speculates by then or not: processes map it once.
+            pool: Area::pool_place(),
             maps: &maps,
             fates: &self.fates,
             programs: &programs,

@@ -29,12 +29,23 @@ impl ObjectFilter {
     }
 }
 
+impl ObjectFilter {
+    /// Whether it calls a helper.
+    pub(crate) fn calls(&self, id: u32) -> bool {
+        let ops = (0..self.insns.len()).filter_map(|at| op::decode(&self.insns[at..]).ok());
+        ops.into_iter().any(|op| op == Op::Call { helper: id })
+    }
+}
+
 /// Reads the filters of an object; its maps become maps of the session.
 pub(crate) fn read(path: &Path, maps: &mut Maps) -> Result<Vec<ObjectFilter>, Error> {
     let failed = |why: String| Error::Object(path.to_owned(), why);
-    let size = std::fs::metadata(path).map_err(|why| failed(why.to_string()))?.len();
-    if size > BYTES_MAX {
-        return Err(failed(format!("it has {size} bytes; no object of filters is so large")));
+    let file = std::fs::metadata(path).map_err(|why| failed(why.to_string()))?;
+    if !file.is_file() {
+        return Err(failed("it is no regular file".to_owned()));
+    }
+    if file.len() > BYTES_MAX {
+        return Err(failed(format!("it has {} bytes; no object of filters is so large", file.len())));
     }
     let bytes = std::fs::read(path).map_err(|why| failed(why.to_string()))?;
     let object = Object::read(&bytes, helper::TRACER).map_err(|why| failed(why.to_string()))?;

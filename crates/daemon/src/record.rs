@@ -22,6 +22,10 @@ pub trait Watch {
     fn progress(&mut self, progress: &Progress);
     /// Counts and histograms so far, as text; called as often as was asked for.
     fn aggregates(&mut self, text: &str);
+    /// Something that was asked for is not done.
+    fn problem(&mut self, text: &str) {
+        self.say(text);
+    }
     /// Something that a person should know now.
     fn say(&mut self, text: &str);
 }

@@ -430,7 +430,7 @@ impl<'r> Recorder<'r> {
             PROBLEMS_MAX => "there are more problems, which are not told".to_owned(),
             _ => return,
         };
-        self.watch.say(&text);
+        self.watch.problem(&text);
         let fact = Fact::Problem { at: self.session.source.ticks(), text: text.clone() };
         let _ = self.session.directory.note(&fact);
         self.problems.push(text);

@@ -3,7 +3,7 @@
 use crate::consumer::Shared;
 use crate::control::{Answer, Request};
 use crate::events::{Announced, Events};
-use crate::filters::{Filters, Scene};
+use crate::filters::{Filters, Scene, Weight};
 use crate::options::Mode;
 use crate::peer::Peer;
 use crate::recorder::Recorder;
@@ -38,13 +38,18 @@ impl Recorder<'_> {
             area: self.session.area,
             events: &mut self.events,
             declare: &mut declare,
-            say: &mut |text| said.push(text),
+            say: &mut |text, weight| said.push((text, weight)),
         };
         work(&mut self.filters, &mut scene);
         if self.filters.speculates() {
             shared.speculates.store(true, Ordering::Release);
         }
-        said.iter().for_each(|text| self.watch.say(text));
+        for (text, weight) in said {
+            match weight {
+                Weight::Remark => self.watch.say(&text),
+                Weight::Problem => self.problem(text),
+            }
+        }
         emitted
     }
 
@@ -105,9 +110,9 @@ impl Recorder<'_> {
 
     /// A process has loaded filters, or not.
     pub(crate) fn installed(&mut self, peer: &Peer, interpreted: u32, refused: u32, why: &str) {
-        if refused > 0 {
+        if refused > 0 || !why.is_empty() {
             self.problem(format!(
-                "{refused} events of process {} stay off, because their filters could not be loaded: {why}",
+                "events of process {} stay off ({refused}), because their filters could not be loaded: {why}",
                 peer.pid
             ));
         }
@@ -144,8 +149,14 @@ impl Recorder<'_> {
             return Err(NO_SNAPSHOTS.to_owned());
         }
         let count = rules.len();
-        self.change(|filters, scene| filters.enable(rules, scene));
-        Ok(format!("{count} rules are in force"))
+        let before = self.problems.len();
+        let mut enabled = Ok(());
+        self.change(|filters, scene| enabled = filters.enable(rules, scene));
+        enabled?;
+        match self.problems.get(before) {
+            None => Ok(format!("{count} rules are in force")),
+            Some(problem) => Err(problem.clone()),
+        }
     }
 
     fn disable(&mut self, patterns: &[String]) -> Result<String, String> {

@@ -157,6 +157,11 @@ impl Rule {
         self.has(|kind| matches!(kind, ActionKind::Record))
     }
 
+    /// Whether it records events and does nothing else.
+    pub fn only_records(&self) -> bool {
+        self.actions.iter().all(|action| matches!(action.kind, ActionKind::Record))
+    }
+
     /// Whether it speculates: then the records of all events may have to be kept aside.
     pub fn speculates(&self) -> bool {
         self.has(|kind| matches!(kind, ActionKind::Speculate))

@@ -31,7 +31,7 @@ pub fn c_header<'e>(events: impl Iterator<Item = &'e Event>) -> String {
 }
 
 const HEAD: &str = "\
-/* Written by `mote list --c-header`. For programs compiled by clang -O2 -target bpf, loaded by `mote record --filter-file`.
+/* Written by `mote list --c-header`. For programs compiled by clang -O2 -g -target bpf, loaded by `mote record --filter-file`.
  *
  *   #include \"events.h\"
  *   SEC(\"filter/net:packet\")

@@ -36,15 +36,29 @@ pub fn emit<F: Fields>(event: &Event, fields: F) {
         core::hint::cold_path();
         return emit_now(event, fields);
     }
+    // Copies are made here, behind the test: what is copied from a parameter would be in memory from the beginning. Fields that are in
+    // memory already stay there.
+    if size_of::<F>() <= 2 * size_of::<usize>() {
+        let fields = fields;
+        emit_gated(event, &fields);
+    } else {
+        emit_gated(event, &fields);
+    }
+}
+
+/// Asks the filter; `fields` are in memory.
+#[inline(always)]
+fn emit_gated<F: Fields>(event: &Event, fields: &F) {
     let words = fields.words();
-    keep_in_memory(&event);
-    keep_in_memory(&fields);
+    let held = event;
+    keep_in_memory(&held);
+    keep_in_memory(fields);
     // SAFETY: `Fields` is sealed: its words are those of the description, which is made of the same types.
     match unsafe { event.ask((&raw const words).cast()) } {
         DROP => {}
         answer => {
             core::hint::cold_path();
-            emit_answered(event, &fields, &words, answer);
+            emit_answered(held, fields, &words, answer);
         }
     }
 }

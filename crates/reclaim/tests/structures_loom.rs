@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[path = "../src/hash/mod.rs"]
 mod hash;
@@ -40,6 +41,22 @@ impl Head {
 impl Drop for Head {
     fn drop(&mut self) {
         assert!(!self.0.get(), "retired while it was still linked");
+        assert!(!SHARED.load(Relaxed), "freed while others use it");
+    }
+}
+
+/// While this lives, nothing is freed but at the end of a grace period, so nothing at all.
+struct Shared;
+static SHARED: AtomicBool = AtomicBool::new(false);
+impl Shared {
+    fn begin() -> Shared {
+        SHARED.store(true, Relaxed);
+        Shared
+    }
+}
+impl Drop for Shared {
+    fn drop(&mut self) {
+        SHARED.store(false, Relaxed);
     }
 }
 type Run = unsafe fn(NonNull<Head>);
@@ -106,6 +123,7 @@ impl Watched {
 fn stack() {
     check(|| {
         let stack = Arc::new(stack::Stack::<Watched, Library>::new());
+        let _shared = Shared::begin();
         stack.push(Watched::new(1));
         let other = stack.clone();
         let pusher = thread::spawn(move || {
@@ -125,6 +143,7 @@ fn stack() {
 fn queue() {
     check(|| {
         let queue = Arc::new(queue::Queue::<Watched, Library>::new());
+        let _shared = Shared::begin();
         let (other, third) = (queue.clone(), queue.clone());
         let enqueuer = thread::spawn(move || {
             other.enqueue(Watched::new(1));

@@ -3,6 +3,7 @@
 use mote_reclaim::{Dequeued, Expedited, HashMap, Library, List, Queue, Stack, Thread, barrier, library};
 use std::collections::{HashMap as StdMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Barrier;
 
 /// Xorshift64*: Marsaglia 2003, Vigna 2016.
 struct Random(u64);
@@ -114,7 +115,7 @@ fn walk<S: BuildHasher>(map: &HashMap<u64, String, Library, S>, keys: u64, turns
     let (mut known, mut random) = (StdMap::<u64, String>::new(), Random(seed));
     for turn in 0..turns {
         // Waves: more insertions, then more removals.
-        let inserts = if (turn * 4 / turns) % 2 == 0 { 7 } else { 2 };
+        let inserts = if (turn * 4 / turns).is_multiple_of(2) { 7 } else { 2 };
         let (key, value, guard) = (random.below(keys), turn.to_string(), library::read());
         assert_eq!(map.get(&key, &guard), known.get(&key));
         if random.below(10) < inserts {
@@ -215,6 +216,35 @@ fn a_table_grows_and_shrinks() {
         map.remove(&1, &library::read());
     }
     panic!("it stays at {} buckets", map.buckets());
+}
+
+/// Somebody may still start from the buckets that are to go.
+#[test]
+fn a_table_does_not_shrink_further_under_a_reader() {
+    let map = HashMap::<u32, u32, Expedited>::new();
+    let thread = Thread::<Expedited>::register().expect("a free slot");
+    (0..10_000).for_each(|key| assert_eq!(map.insert(key, key, &thread.read()), None));
+    let most = map.buckets();
+    let (reading, done) = (&Barrier::new(2), &Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let thread = Thread::<Expedited>::register().expect("a free slot");
+            let guard = thread.read();
+            reading.wait();
+            done.wait();
+            drop(guard);
+        });
+        reading.wait();
+        for key in 0..10_000 {
+            assert_eq!(map.remove(&key, &thread.read()), Some(&key));
+        }
+        for _ in 0..10_000 {
+            map.insert(1, 1, &thread.read());
+            map.remove(&1, &thread.read());
+        }
+        assert_eq!(map.buckets(), most / 2);
+        done.wait();
+    });
 }
 
 #[test]

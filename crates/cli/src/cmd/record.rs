@@ -236,6 +236,10 @@ impl Watch for Screen {
         });
     }
 
+    fn problem(&mut self, text: &str) {
+        self.bar.suspend(|| say!("{text}"));
+    }
+
     fn say(&mut self, text: &str) {
         if !self.quiet {
             self.bar.suspend(|| say!("{text}"));

@@ -5,8 +5,12 @@
 //! Table 0 has the bucket of start 0; table k those that order k adds, whose starts have bit 64 - k as their lowest: so nothing ever
 //! moves, and a bucket's *parent*, the one it splits, is found by clearing that bit.
 //! (rculfhash takes the low bits of a hash and sorts by its bits reversed. Leading bits need no reversal.)
+//! `state` has the order, and whether the table is *changing*: from before the first bucket of another order is linked, or the order goes down, until the last
+//! bucket is linked or unlinked.
 //! # Ordering
-//! A. A table is written, and all its buckets are linked, before `order` says so: release in `set_order`, acquire in `order`.
+//! A. A table is written, and all its buckets are linked, before `state` has its order: release in `set`, acquire in `state`.
+//! B. Who has come to a bucket of a higher order than `state` had, finds that `state` is another by now: it was changing before that bucket was linked; and
+//!    it does not come back to what it was before a grace period, for which the finder's section is waited for.
 
 use super::chain::{Link, Node, seek};
 use core::ptr::{NonNull, null_mut};
@@ -22,8 +26,34 @@ pub(super) const MOST_ORDER: usize = 40;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Buckets {
-    order: AtomicUsize,
+    state: AtomicUsize,
     tables: [AtomicPtr<Node>; TABLES],
+}
+
+/// An order, and whether it is about to be another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State(usize);
+
+const CHANGING: usize = 64;
+
+impl State {
+    pub(super) fn resting(order: usize) -> State {
+        State(order)
+    }
+
+    pub(super) fn changing(order: usize) -> State {
+        State(order | CHANGING)
+    }
+
+    #[inline(always)]
+    pub(super) fn order(self) -> usize {
+        self.0 % CHANGING
+    }
+
+    #[inline(always)]
+    pub(super) fn is_changing(self) -> bool {
+        self.0 & CHANGING != 0
+    }
 }
 
 /// A table that nobody uses any more.
@@ -40,7 +70,7 @@ impl Buckets {
     /// Buckets of `order`, or of less when there is no room.
     pub(super) fn new(order: usize) -> Buckets {
         let tables = [const { null_mut() }; TABLES].map(AtomicPtr::new);
-        let buckets = Buckets { order: AtomicUsize::new(0), tables };
+        let buckets = Buckets { state: AtomicUsize::new(0), tables };
         let first = Box::into_raw(Box::new(Node::bucket(0)));
         buckets.tables[0].store(first, Ordering::Relaxed);
         for order in 1..=order.min(MOST_ORDER) {
@@ -51,30 +81,37 @@ impl Buckets {
                 // SAFETY: nobody else knows these buckets.
                 unsafe { buckets.populate(order, index) };
             }
-            buckets.set_order(order);
+            buckets.set(State::resting(order));
         }
         buckets
     }
 
     #[inline(always)]
-    pub(super) fn order(&self) -> usize {
-        self.order.load(Ordering::Acquire)
+    pub(super) fn state(&self) -> State {
+        State(self.state.load(Ordering::Acquire))
     }
 
-    /// From here on walks start from the buckets of `order`.
-    pub(super) fn set_order(&self, order: usize) {
-        self.order.store(order, Ordering::Release);
+    /// From here on walks start from the buckets of this state's order.
+    pub(super) fn set(&self, state: State) {
+        self.state.store(state.0, Ordering::Release);
     }
 
-    /// The bucket from which to look for `hash`.
+    /// The bucket from which to look for `hash`, in a state that was read in the same section.
     ///
     /// # Safety
-    /// The reference is used within one read section of the list's flavour, or nobody else uses the list.
+    /// The reference is used within this one read section of the list's flavour, or nobody else uses the list.
     #[inline(always)]
-    pub(super) unsafe fn of(&self, hash: u64) -> &Node {
-        let start = hash & !(u64::MAX >> self.order());
-        // SAFETY: a table that `order` has told of in a section is kept until that is over; its buckets are linked (A).
+    pub(super) unsafe fn of(&self, hash: u64, state: State) -> &Node {
+        let start = hash & !(u64::MAX >> state.order());
+        // SAFETY: a table that `state` has told of in a section is kept until that is over; its buckets are linked (A).
         unsafe { self.at(start).as_ref() }
+    }
+
+    /// True when a link that leads to a bucket leads out of the range in which a walk has started, in `state`: then nothing has to be read there.
+    #[inline(always)]
+    pub(super) fn is_end(&self, link: Link, state: State) -> bool {
+        // B.
+        link.is_bucket() && !state.is_changing() && self.state() == state
     }
 
     /// The bucket of a start.
@@ -113,7 +150,7 @@ impl Buckets {
         loop {
             // Before all items of the same hash.
             // SAFETY: the parent's start is smaller; the section is the caller's.
-            let place = unsafe { seek(parent, start - 1, |_| false) };
+            let place = unsafe { seek(parent, start - 1, |_| false, |_| false) };
             // SAFETY: not linked, and ours, by the caller's promise.
             if unsafe { place.insert(Link::to_bucket(bucket)) } {
                 return;
@@ -132,7 +169,7 @@ impl Buckets {
         // SAFETY: buckets of smaller tables stay.
         let parent = unsafe { self.at(start & (start - 1)).as_ref() };
         // SAFETY: as above; the section is the caller's. This goes past the bucket.
-        unsafe { seek(parent, start, |_| false) };
+        unsafe { seek(parent, start, |_| false, |_| false) };
     }
 
     /// Gives up a table, if there is one.
@@ -180,7 +217,7 @@ mod tests {
         let buckets = Buckets::new(5);
         for hash in [0, 1, 1 << 58, 1 << 59, (1 << 59) - 1, 0x1234_5678_9abc_def0, u64::MAX] {
             // SAFETY: nobody else uses it.
-            let bucket = unsafe { buckets.of(hash) };
+            let bucket = unsafe { buckets.of(hash, buckets.state()) };
             assert_eq!(bucket.hash(), hash & !(u64::MAX >> 5));
         }
     }
@@ -189,7 +226,7 @@ mod tests {
     fn buckets_are_linked_in_order() {
         let buckets = Buckets::new(6);
         // SAFETY: nobody else uses it.
-        let mut at = Link::to_bucket(NonNull::from(unsafe { buckets.of(0) }));
+        let mut at = Link::to_bucket(NonNull::from(unsafe { buckets.of(0, buckets.state()) }));
         for number in 0..64u64 {
             // SAFETY: as above.
             let node = unsafe { at.node().expect("a bucket").as_ref() };

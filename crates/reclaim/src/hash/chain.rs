@@ -169,7 +169,7 @@ impl Place<'_> {
 }
 
 /// Goes from `start` to behind all nodes up to `hash`, or to the item of this hash that `matches`. Unlinks the removed nodes on the way:
-/// all that were removed before, up to there.
+/// all that were removed before, up to there. A link that `is_end` is not followed: it must lead behind `hash`.
 ///
 /// # Safety
 /// `start` is in the list, of a smaller hash (or a bucket of the same); it is not removed before 'g ends. 'g is within one read section
@@ -177,6 +177,7 @@ impl Place<'_> {
 pub(super) unsafe fn seek<'g>(
     start: &'g Node,
     hash: u64,
+    is_end: impl Fn(Link) -> bool,
     mut matches: impl FnMut(NonNull<Node>) -> bool,
 ) -> Place<'g> {
     'again: loop {
@@ -184,6 +185,9 @@ pub(super) unsafe fn seek<'g>(
         let mut at = before.next();
         loop {
             let Some(pointer) = at.node() else { return Place { before, at, found: None } };
+            if is_end(at) {
+                return Place { before, at, found: None };
+            }
             // SAFETY: linked, so initialised (A), and kept while the section lasts (3).
             let node: &'g Node = unsafe { pointer.as_ref() };
             let next = node.next();

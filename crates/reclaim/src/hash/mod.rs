@@ -98,13 +98,13 @@ impl<K, V, F: Flavor, S> HashMap<K, V, F, S> {
 
     /// Number of buckets at this moment.
     pub fn buckets(&self) -> usize {
-        1 << self.table.buckets.order()
+        1 << self.table.buckets.state().order()
     }
 
     /// All entries, in no useful order, while the table may change.
     pub fn iter<'g>(&'g self, _guard: &'g Guard<'_, F>) -> Iter<'g, K, V> {
         // SAFETY: the guard's section.
-        let first = unsafe { self.table.buckets.of(0) };
+        let first = unsafe { self.table.buckets.of(0, self.table.buckets.state()) };
         // SAFETY: as above, for 'g.
         unsafe { Iter::from(first.next()) }
     }
@@ -131,11 +131,15 @@ impl<K: Hash + Eq, V, F: Flavor, S: BuildHasher> HashMap<K, V, F, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let hash = self.hash(key);
+        let (hash, buckets) = (self.hash(key), &self.table.buckets);
+        let state = buckets.state();
         // SAFETY: the guard's section.
-        let mut at = unsafe { self.table.buckets.of(hash) }.next();
+        let mut at = unsafe { buckets.of(hash, state) }.next();
         loop {
             let pointer = at.node()?;
+            if buckets.is_end(at, state) {
+                return None;
+            }
             // SAFETY: linked, and kept by the section (chain, rule 3).
             let node: &'g Node = unsafe { pointer.as_ref() };
             let next = node.next();
@@ -175,12 +179,14 @@ impl<K: Hash + Eq, V, F: Flavor, S: BuildHasher> HashMap<K, V, F, S> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
+        let buckets = &self.table.buckets;
+        let state = buckets.state();
         // SAFETY: the guard's section.
-        let start = unsafe { self.table.buckets.of(hash) };
+        let start = unsafe { buckets.of(hash, state) };
         // SAFETY: `seek` shows items only, which the section keeps.
         let is_it = |node| unsafe { Item::<K, V>::of(node) }.key.borrow() == key;
-        // SAFETY: a bucket that `order` has told of in this section is not unlinked before its end.
-        unsafe { seek(start, hash, is_it) }
+        // SAFETY: a bucket that `state` has told of in this section is not unlinked before its end.
+        unsafe { seek(start, hash, |link| buckets.is_end(link, state), is_it) }
     }
 }
 
@@ -224,7 +230,7 @@ where
     /// It has one: gives `value` back, with the other.
     ///
     /// # Cost
-    /// As [`HashMap::insert`]; the allocation also when it has one.
+    /// As [`HashMap::insert`], without the allocation when it has one.
     pub fn insert_unique<'g>(
         &'g self,
         key: K,
@@ -232,21 +238,24 @@ where
         guard: &'g Guard<'_, F>,
     ) -> Result<&'g V, (V, &'g V)> {
         let hash = self.hash(&key);
+        let mut place = self.seek(hash, &key, guard);
+        if let Some(old) = place.found {
+            // SAFETY: an item, which the section keeps.
+            return Err((value, &unsafe { Item::<K, V>::of(old) }.value));
+        }
         let new = Fresh::new(hash, key, value);
-        loop {
-            let place = self.seek(hash, new.key(), guard);
+        // SAFETY: `new` is ours.
+        while !unsafe { place.insert(new.link()) } {
+            place = self.seek(hash, new.key(), guard);
             if let Some(old) = place.found {
-                // SAFETY: an item, which the section keeps.
+                // SAFETY: as above.
                 return Err((new.into_value(), &unsafe { Item::<K, V>::of(old) }.value));
             }
-            // SAFETY: `new` is ours.
-            if unsafe { place.insert(new.link()) } {
-                let node = new.linked();
-                self.table.inserted(guard);
-                // SAFETY: an item that was linked in this section, which keeps it if it is removed.
-                return Ok(&unsafe { Item::<K, V>::of(node) }.value);
-            }
         }
+        let node = new.linked();
+        self.table.inserted(guard);
+        // SAFETY: an item that was linked in this section, which keeps it if it is removed.
+        Ok(&unsafe { Item::<K, V>::of(node) }.value)
     }
 
     /// Sets the value of `key` if it has one, and answers that one.
@@ -343,9 +352,9 @@ where
     #[cold]
     fn sweep(&self, hash: u64, _guard: &Guard<'_, F>) {
         // SAFETY: the guard's section.
-        let start = unsafe { self.table.buckets.of(hash) };
+        let start = unsafe { self.table.buckets.of(hash, self.table.buckets.state()) };
         // SAFETY: as in `seek`.
-        unsafe { seek(start, hash, |_| false) };
+        unsafe { seek(start, hash, |_| false, |_| false) };
     }
 
     /// Frees an item after a grace period.
@@ -363,7 +372,7 @@ where
 impl<K, V, F: Flavor, S> Drop for HashMap<K, V, F, S> {
     fn drop(&mut self) {
         // SAFETY: `&mut self`: nobody else uses it.
-        let mut at = unsafe { self.table.buckets.of(0) }.next();
+        let mut at = unsafe { self.table.buckets.of(0, self.table.buckets.state()) }.next();
         while let Some(node) = at.node() {
             // SAFETY: linked, and not freed yet.
             let next = unsafe { node.as_ref() }.next();

@@ -9,7 +9,7 @@
 //! # Progress
 //! No operation waits for a resize. A helper that stops in the middle (or died with a fork) holds up resizing and nothing else.
 
-use super::buckets::{self, Buckets, MOST_ORDER};
+use super::buckets::{self, Buckets, MOST_ORDER, State};
 use super::count::Count;
 use crate::{Flavor, Guard, defer};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -31,8 +31,6 @@ pub(super) struct Resized {
     count: Count,
     /// It does not shrink below.
     least_order: usize,
-    /// A hint that there is a job.
-    busy: AtomicBool,
     job: Mutex<Job>,
 }
 
@@ -51,8 +49,7 @@ impl Resized {
         let buckets = Buckets::new(wanted.trailing_zeros() as usize);
         Resized {
             count: Count::new(),
-            least_order: buckets.order(),
-            busy: AtomicBool::new(false),
+            least_order: buckets.state().order(),
             job: Mutex::new(Job::Resting),
             buckets,
         }
@@ -65,25 +62,31 @@ impl Resized {
     /// An item was inserted.
     #[inline]
     pub(super) fn inserted<F: Flavor>(&self, guard: &Guard<'_, F>) {
-        let order = self.buckets.order();
+        let state = self.buckets.state();
+        let order = state.order();
         if let Some(items) = self.count.up(batch(order))
             && items > (1 << order) / FEWEST
         {
             self.consider::<F>();
         }
-        self.help(guard);
+        if state.is_changing() {
+            self.help(guard);
+        }
     }
 
     /// An item was removed.
     #[inline]
     pub(super) fn removed<F: Flavor>(&self, guard: &Guard<'_, F>) {
-        let order = self.buckets.order();
+        let state = self.buckets.state();
+        let order = state.order();
         if let Some(items) = self.count.down(batch(order))
             && items < (1 << order) / MOST
         {
             self.consider::<F>();
         }
-        self.help(guard);
+        if state.is_changing() {
+            self.help(guard);
+        }
     }
 
     /// Begins what is needed, if nothing is going on.
@@ -96,33 +99,27 @@ impl Resized {
         }
     }
 
-    /// Finds out what to do next. The order changes under the lock of `job` only.
+    /// Finds out what to do next. The state changes under the lock of `job` only.
     fn begin<F: Flavor>(&self, job: &mut Job) {
-        let (items, order) = (self.items(), self.buckets.order());
+        let (items, order) = (self.items(), self.buckets.state().order());
         *job = if items > (1 << order) / FEWEST && order < MOST_ORDER && self.buckets.allocate(order + 1) {
+            self.buckets.set(State::changing(order));
             Job::Growing { order: order + 1, next: 0 }
         } else if items < (1 << order) / MOST && order > self.least_order {
-            self.buckets.set_order(order - 1);
+            self.buckets.set(State::changing(order - 1));
             let left = Arc::new(AtomicBool::new(false));
             let gone = left.clone();
             defer::<F>(move || gone.store(true, Ordering::Release));
             Job::Leaving { order, left }
         } else {
+            self.buckets.set(State::resting(order));
             Job::Resting
         };
-        self.busy.store(!matches!(*job, Job::Resting), Ordering::Relaxed);
     }
 
     /// Does a step of what is going on, if anything is and nobody else does.
-    #[inline]
-    fn help<F: Flavor>(&self, guard: &Guard<'_, F>) {
-        if self.busy.load(Ordering::Relaxed) {
-            self.step(guard);
-        }
-    }
-
     #[cold]
-    fn step<F: Flavor>(&self, _guard: &Guard<'_, F>) {
+    fn help<F: Flavor>(&self, _guard: &Guard<'_, F>) {
         let Ok(mut job) = self.job.try_lock() else { return };
         match &mut *job {
             Job::Resting => {}
@@ -130,7 +127,7 @@ impl Resized {
                 // SAFETY: `grow` has allocated the table; the holder of `job` links it, each bucket once, in the guard's section.
                 let link = |index| unsafe { self.buckets.populate(*order, index) };
                 if is_last_step(*order, next, link) {
-                    self.buckets.set_order(*order);
+                    self.buckets.set(State::changing(*order));
                     self.begin::<F>(&mut job);
                 }
             }
