@@ -26,7 +26,7 @@ fn packet(id: u64) -> Packet {
         proto: ["tcp4", "tcp6", "udp", "icmp"][(id % 4) as usize],
         load: id as f64 / 8.0,
         out: id % 2 == 1,
-        ports: [id & 0xffff, id / 2 & 0xffff, 80].into_iter().take((id % 4).min(3) as usize).collect(),
+        ports: [id & 0xffff, (id / 2) & 0xffff, 80].into_iter().take((id % 4).min(3) as usize).collect(),
         mac: id & 0xff,
         urgent: id.is_multiple_of(10),
     }

@@ -39,8 +39,7 @@ pub fn emit<F: Fields>(event: &Event, fields: F) {
     // Copies are made here, behind the test: what is copied from a parameter would be in memory from the beginning. Fields that are in
     // memory already stay there.
     if size_of::<F>() <= 2 * size_of::<usize>() {
-        let fields = fields;
-        emit_gated(event, &fields);
+        emit_gated(event, &{ fields });
     } else {
         emit_gated(event, &fields);
     }
