@@ -141,3 +141,23 @@ fn children_have_it_too() {
     assert!(pids.len() >= 3, "{pids:?}");
     assert!(events.iter().all(|event| event.fields.get("seq").is_none_or(|_| event.number("seq") < 10)));
 }
+
+#[test]
+fn and_the_list_says_that_it_is_there() {
+    let running = Record::scene(&["net-until"])
+        .with(&["-e", "net:packet", "--filter", "id < 5", "-e", "net:noise"])
+        .start();
+    let pid = running.wait_for("pid").to_string();
+    let list = || {
+        let mut command = std::process::Command::new(crate::support::programs::mote());
+        let output = command.args(["list", &pid, "-e", "net:*"]).output().expect("mote runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let line =
+        |text: &str, name: &str| text.lines().find(|line| line.contains(name)).unwrap_or("").to_owned();
+    let text = list();
+    assert!(line(&text, "packet").contains("on, filtered"), "{text}");
+    assert!(line(&text, "noise").contains("on") && !line(&text, "noise").contains("filtered"), "{text}");
+    running.signal(nix::sys::signal::Signal::SIGTERM);
+    running.wait().ends_with(128 + 15);
+}

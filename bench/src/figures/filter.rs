@@ -56,7 +56,7 @@ pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
     let (events, rounds, repetitions) = effort.choose((250_000, 5, 2), (2_000_000, 7, 3));
     let lab = Lab::new()?;
     // While this one lives, its daemon serves the others.
-    let daemon = lttng::Peer::start(&lab);
+    let daemon = lttng::Peer::filtered(&lab, &[]);
     let missing = daemon.as_ref().err().map(|why| format!("{why:#}"));
     let c = native::build(&lab);
     let mut bench = Bench { lab, samples: Samples::default(), events, repetitions, missing };

@@ -20,7 +20,9 @@
 use crate::filter::{self, Filter};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use mote_layout::context::{DROP, RECORD};
+use mote_layout::site::{SWITCH_OFFSET, Switch};
 use mote_ring::Writer;
+use mote_vm::Engine;
 
 /// Address of no filter, in the gate of an event that is off.
 const CLOSED: *mut Filter = core::ptr::without_provenance_mut(1);
@@ -42,7 +44,7 @@ pub struct Event {
     id: AtomicU32,
     switch: AtomicU32,
 }
-const _: () = assert!(size_of::<Event>() == 32);
+const _: () = assert!(size_of::<Event>() == 32 && core::mem::offset_of!(Event, switch) == SWITCH_OFFSET);
 
 /// The filter has ended with a fault, or claims so.
 pub const FAULTED: u64 = u64::MAX;
@@ -150,6 +152,10 @@ impl Event {
         // SAFETY: agent-I2; we are in a read section.
         let filter = unsafe { &*gate.cast_const() };
         // SAFETY: the caller's promise; the filter was verified for this event's description.
+        if unsafe { filter.drops_at_once(words) } {
+            return DROP;
+        }
+        // SAFETY: as above.
         match unsafe { filter.run(words) } {
             Ok(verdict) => verdict,
             Err(_) => {
@@ -224,7 +230,14 @@ impl Event {
         self.channel.store((&raw const *channel).cast_mut(), Ordering::Release);
         // Ordering A, B.
         self.gate.store(filter.cast_mut(), Ordering::Release);
-        self.switch.store(1, Ordering::Release);
+        // SAFETY: null, or a filter that was made just now or is in force: nobody has freed it.
+        let engine = unsafe { filter.as_ref() }.map(|filter| filter.program().engine());
+        let switch = match engine {
+            None => Switch::Whole,
+            Some(Engine::Jit) => Switch::Filtered,
+            Some(Engine::Interpreter) => Switch::Interpreted,
+        };
+        self.switch.store(switch as u32, Ordering::Release);
     }
 
     /// Sends the event nowhere.

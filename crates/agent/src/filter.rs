@@ -1,8 +1,9 @@
 //! A filter as a probe meets it.
 
 use crate::event::Event;
+use crate::quick::Quick;
 use crate::shared;
-use mote_bpf::Word;
+use mote_bpf::{Insn, Word};
 use mote_layout::Cause;
 use mote_layout::context::{ASIDE, DROP};
 use mote_layout::record::FIELDS_MAX;
@@ -18,6 +19,8 @@ const PAGE: u64 = 4096;
 /// A program that decides about each occurrence of an event.
 #[derive(Debug)]
 pub(crate) struct Filter {
+    /// What the program begins with, if that is a test.
+    quick: Option<Quick>,
     program: Program,
     keeps_on_fault: bool,
     /// How many words the context has; `None` when they are not all in `shape`.
@@ -38,12 +41,12 @@ pub(crate) fn read_again() -> Option<library::Again> {
 }
 
 impl Filter {
-    /// A filter that runs `program`, which was verified for a context of such words.
-    pub(crate) fn new(program: Program, words: &[Word], keeps_on_fault: bool) -> Filter {
+    /// A filter that runs `program`, made of `insns`, which were verified for a context of such words.
+    pub(crate) fn new(program: Program, insns: &[Insn], words: &[Word], keeps_on_fault: bool) -> Filter {
         let mut shape = [Word::Start; SHAPE_MAX];
         shape.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
         let words = u8::try_from(words.len()).ok().filter(|count| usize::from(*count) <= SHAPE_MAX);
-        Filter { program, keeps_on_fault, words, shape }
+        Filter { quick: Quick::of(insns), program, keeps_on_fault, words, shape }
     }
 
     /// The words of its context, if they are known.
@@ -59,6 +62,16 @@ impl Filter {
     /// What it runs.
     pub(crate) fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// Whether the program would drop the event at once.
+    ///
+    /// # Safety
+    /// As for `run`.
+    #[inline(always)]
+    pub(crate) unsafe fn drops_at_once(&self, words: *const u64) -> bool {
+        // SAFETY: the caller's promise.
+        self.quick.as_ref().is_some_and(|quick| unsafe { quick.drops(words) })
     }
 
     /// What the program answers for a context.

@@ -169,7 +169,7 @@ impl Filters {
             ..Setup::default()
         };
         let loaded = Program::load(&verified, &setup).map_err(Refused::Load)?;
-        let filter = Filter::new(loaded, workshop.words.all(), program.keeps_on_fault);
+        let filter = Filter::new(loaded, verified.insns(), workshop.words.all(), program.keeps_on_fault);
         self.news = true;
         Ok(self.table.add(program.serial, filter)?)
     }

@@ -15,7 +15,7 @@
 //! | `session` | the handshake, and what the session says after it |
 //! | `switch` | switching events on and off, with or without filters |
 //! | `filters`, `table`, `maps` | from the session's bundle to filters that run, and their end |
-//! | `filter` | a filter as a probe meets it |
+//! | `filter`, `quick` | a filter as a probe meets it, and the test that it begins with |
 //! | `helpers`, `speculation`, `shared` | what filters can do |
 //! | `link` | the socket to the session |
 //! | `control` | the thread that listens |
@@ -40,6 +40,7 @@ mod keep;
 mod leaving;
 mod link;
 mod maps;
+mod quick;
 mod registry;
 mod session;
 mod shared;

@@ -56,6 +56,17 @@ pub struct Site {
     pub event: u64,
     /// Whether it is on; `None` when that is not known: of a file, or of a process that may not be read.
     pub state: Option<State>,
+    /// The filter that decides about the event there, if it is on.
+    pub filter: Option<Engine>,
+}
+
+/// What runs a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// Machine code.
+    Jit,
+    /// The interpreter: machine code could not be made.
+    Interpreter,
 }
 
 /// Whether a site is on.
@@ -112,6 +123,14 @@ impl Event {
             Some(_) if has(State::Foreign) => "other code".to_owned(),
             Some(_) => "off".to_owned(),
         }
+    }
+
+    /// The engine of its filter: `jit` or `interpreter`; `None` when it has no filter, or that is not known.
+    pub fn filter_text(&self) -> Option<&'static str> {
+        self.sites.iter().find_map(|site| site.filter).map(|engine| match engine {
+            Engine::Jit => "jit",
+            Engine::Interpreter => "interpreter",
+        })
     }
 
     /// How it is switched: `patched` (a NOP in the code) or `tested` (a byte that is tested each time).

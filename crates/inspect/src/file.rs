@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
             };
             if let Some(event) = event.and_then(|event| self.carrier.events.get_mut(event)) {
                 let code = addresses.code.map(|(code, _)| code);
-                event.sites.push(Site { code, event: addresses.event, state: None });
+                event.sites.push(Site { code, event: addresses.event, state: None, filter: None });
             }
         }
         Ok(())

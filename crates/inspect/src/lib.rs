@@ -21,4 +21,4 @@ pub mod process;
 pub mod target;
 
 pub use error::Error;
-pub use event::{Carrier, Event, Field, Site, State};
+pub use event::{Carrier, Engine, Event, Field, Site, State};

@@ -4,16 +4,15 @@
 //! of a site is read from the process's memory through `/proc/PID/mem`, which does not stop or disturb it.
 
 use crate::error::Error;
-use crate::event::{Carrier, Event, Site, State};
+use crate::event::{Carrier, Engine, Event, Site, State};
 use crate::file::{self, Image, Segment};
+use mote_layout::site::{SWITCH_OFFSET, Switch};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Byte offset of the switch in an event's state (`mote_agent::Event`).
-const SWITCH_OFFSET: u64 = 12;
 /// The NOP of a site that is off.
 const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 /// First byte of the jump of a site that is on.
@@ -109,7 +108,10 @@ impl Files {
                     maps.iter().filter(|of| of.file == map.file).find_map(|of| of.bias(&image.segments));
                 if let (Ok(memory), Some(bias)) = (&memory, bias) {
                     let sites = carrier.events.iter_mut().flat_map(|event: &mut Event| &mut event.sites);
-                    sites.for_each(|site| site.state = state(memory, bias, site));
+                    sites.for_each(|site| {
+                        site.state = state(memory, bias, site);
+                        site.filter = filter(memory, bias, site);
+                    });
                 }
                 carriers.push(carrier);
             }
@@ -184,13 +186,28 @@ impl Map {
     }
 }
 
+/// The word of the site's event that says whether it is on.
+fn switch(memory: &File, bias: u64, site: &Site) -> Option<u32> {
+    let mut switch = [0; 4];
+    let at = bias.wrapping_add(site.event).wrapping_add(SWITCH_OFFSET as u64);
+    memory.read_exact_at(&mut switch, at).ok()?;
+    Some(u32::from_le_bytes(switch))
+}
+
+/// What runs the filter of the site's event.
+fn filter(memory: &File, bias: u64, site: &Site) -> Option<Engine> {
+    let word = switch(memory, bias, site)?;
+    match word {
+        word if word == Switch::Filtered as u32 => Some(Engine::Jit),
+        word if word == Switch::Interpreted as u32 => Some(Engine::Interpreter),
+        _ => None,
+    }
+}
+
 /// Reads whether a site is on.
 fn state(memory: &File, bias: u64, site: &Site) -> Option<State> {
     let Some(code) = site.code else {
-        let mut switch = [0; 4];
-        let at = bias.wrapping_add(site.event).wrapping_add(SWITCH_OFFSET);
-        memory.read_exact_at(&mut switch, at).ok()?;
-        return Some(if switch == [0; 4] { State::Off } else { State::On });
+        return Some(if switch(memory, bias, site)? == 0 { State::Off } else { State::On });
     };
     let mut bytes = [0; 5];
     memory.read_exact_at(&mut bytes, bias.wrapping_add(code)).ok()?;

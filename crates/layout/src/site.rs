@@ -61,3 +61,18 @@ impl SiteRecord {
         }
     }
 }
+
+/// Byte offset in an event's state of the word that says whether it is on: 0, or one of [`Switch`].
+pub const SWITCH_OFFSET: usize = 20;
+
+/// How an event is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Switch {
+    /// All of it is recorded.
+    Whole = 1,
+    /// A filter in machine code decides.
+    Filtered = 2,
+    /// A filter decides that is interpreted, because machine code could not be made.
+    Interpreted = 3,
+}

@@ -39,8 +39,9 @@ fn packet(id: u64) {
     mote::event!(net::noise, id: u64 = id);
 }
 
-/// `net-until`: packets until the program is stopped.
+/// `net-until`: packets until the program is stopped; prints its process id.
 pub(crate) fn net_until() {
+    println!("pid {}", std::process::id());
     for id in 0.. {
         packet(id);
         std::thread::sleep(Duration::from_micros(200));

@@ -29,6 +29,7 @@ Examples:
 
 A line: name, level, state, place in the source, fields. The state is
   on, off        of a process: it records, or is a NOP; 2/3 on: at two of its three sites
+  on, filtered   a filter decides about each event; by the interpreter, where machine code could not be made
   patched        of a file: a NOP that is patched to switch the event on
   tested         a byte that is tested at each pass (built with the feature tested-byte)
   -              not known, because the process may not be read
@@ -264,7 +265,12 @@ fn print_carrier(
 fn row(event: &Event, state: &impl Fn(&Event) -> String) -> [String; 4] {
     let sites = if event.sites.len() > 1 { format!(" ({} sites)", event.sites.len()) } else { String::new() };
     let place = if event.line > 0 { format!("{}:{}", event.file, event.line) } else { event.file.clone() };
-    [event.name.clone(), event.level.name().to_owned(), state(event) + &sites, place]
+    let filter = match event.filter_text() {
+        None => "",
+        Some("jit") => ", filtered",
+        Some(_) => ", filtered by the interpreter",
+    };
+    [event.name.clone(), event.level.name().to_owned(), state(event) + filter + &sites, place]
 }
 
 fn print_json(mut out: impl Write, value: &Value) -> io::Result<()> {
@@ -298,6 +304,7 @@ fn event_json(event: &Event) -> Value {
     });
     if let (Some(on), Some(object)) = (event.sites_on(), value.as_object_mut()) {
         object.insert("state".to_owned(), event.state_text().into());
+        object.insert("filter".to_owned(), event.filter_text().into());
         object.insert("sites_on".to_owned(), on.into());
     }
     value

@@ -13,7 +13,11 @@ use super::buckets::{self, Buckets, MOST_ORDER, State};
 use super::count::Count;
 use crate::{Flavor, Guard, defer};
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+#[cfg(loom)]
+use loom::sync::Mutex;
+use std::sync::Arc;
+#[cfg(not(loom))]
+use std::sync::Mutex;
 
 /// Buckets that a helper links or unlinks in a step.
 const STEP: usize = 16;
