@@ -11,7 +11,7 @@ struct Tool {
     needed: bool,
 }
 
-const TOOLS: [Tool; 8] = [
+const TOOLS: [Tool; 9] = [
     Tool { program: "cc", package: "gcc", needed: true },
     Tool { program: "c++", package: "g++", needed: true },
     Tool { program: "babeltrace2", package: "babeltrace2", needed: true },
@@ -19,6 +19,7 @@ const TOOLS: [Tool; 8] = [
     Tool { program: "objdump", package: "binutils", needed: false },
     Tool { program: "strace", package: "strace", needed: false },
     Tool { program: "spin", package: "spin", needed: false },
+    Tool { program: "qemu-aarch64", package: "qemu-user", needed: false },
     Tool { program: "script", package: "bsdutils", needed: false },
 ];
 

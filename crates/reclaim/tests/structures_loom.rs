@@ -239,3 +239,52 @@ fn a_replaced_key_is_always_there() {
         assert_eq!(map.get(&0, &GUARD).map(Watched::get), Some(5));
     });
 }
+
+#[test]
+fn a_key_is_replaced_or_removed() {
+    check(|| {
+        let map = map(0..1);
+        let other = map.clone();
+        let remover = thread::spawn(move || other.remove(&0, &GUARD).map(Watched::get));
+        let replaced = map.insert(0, Watched::new(5), &GUARD).map(Watched::get);
+        let removed = remover.join().expect("no panic");
+        let left = map.get(&0, &GUARD).map(Watched::get);
+        let is_right =
+            [(Some(0), Some(5), None), (None, Some(0), Some(5))].contains(&(replaced, removed, left));
+        assert!(is_right, "replaced {replaced:?}, removed {removed:?}, left {left:?}");
+        assert_eq!(map.iter(&GUARD).count(), usize::from(left.is_some()));
+    });
+}
+
+/// Keys are their own hashes.
+#[derive(Default)]
+struct Same(u64);
+impl std::hash::Hasher for Same {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {}
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+/// A reader has started from a bucket that is being split in front of what it looks for.
+#[test]
+fn a_key_is_found_while_the_table_grows() {
+    // The table multiplies hashes by this, 2^64 over the golden ratio: a key in the second quarter.
+    let key =
+        (1..).find(|key: &u64| key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 1).expect("one in four");
+    check(move || {
+        type Map = hash::HashMap<u64, u64, Library, std::hash::BuildHasherDefault<Same>>;
+        let map = Arc::new(Map::with_capacity_and_hasher(1, Default::default()));
+        assert_eq!((map.insert(key, key, &GUARD), map.buckets()), (None, 2));
+        let other = map.clone();
+        let reader = thread::spawn(move || assert_eq!(other.get(&key, &GUARD), Some(&key)));
+        // The first one makes it grow, the second one does it.
+        map.insert(key + 1, 1, &GUARD);
+        map.insert(key + 2, 2, &GUARD);
+        assert_eq!(map.buckets(), 4);
+        reader.join().expect("no panic");
+    });
+}
