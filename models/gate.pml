@@ -12,7 +12,7 @@
  * @code crates/agent/src/event.rs: destination, is_gated, ask_inside, without_filter, on, off
  * @code crates/agent/src/switch.rs: decide
  * @code crates/agent/src/table.rs: sweep, tidy
- * @digest d0bf4bd8458a521f
+ * @digest c88ef9b045e772ac
  *
  * @pass short | 4 changes | small
  * @pass long | 6 changes | -DCHANGES=6

@@ -24,7 +24,7 @@
  * @code crates/daemon/src/ending.rs: in_company, alone
  * @code crates/daemon/src/recorder.rs: serve, is_over, admit, talk, talk_to, greet, say_goodbye
  * @code crates/daemon/src/rules.rs: learn, answer, send_filters
- * @digest bfb7459a6d4f5617
+ * @digest dd1148f32f1380f7
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small
