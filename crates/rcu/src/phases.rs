@@ -7,7 +7,8 @@
 //!
 //! # Signals
 //! A handler that reads between the load and the store of `enter` leaves the nesting as it was, and a phase that the store
-//! replaces. Between the load and the store of `exit` it leaves the word as it was.
+//! replaces. Between the load and the store of `exit` it leaves the word as it was. One that comes between the store and the fence of the
+//! outermost `enter` (general flavour) takes the nested way, without a fence: the kernel's delivery of the signal is one.
 
 use crate::domain::{Domain, Protocol};
 use crate::slot::{FENCE, PHASE, SECTION, Slot};
