@@ -99,6 +99,29 @@ pub enum AluOp {
     MovSx32,
 }
 
+impl AluOp {
+    /// All of them.
+    pub const ALL: [AluOp; 17] = [
+        AluOp::Add,
+        AluOp::Sub,
+        AluOp::Mul,
+        AluOp::Div,
+        AluOp::SDiv,
+        AluOp::Mod,
+        AluOp::SMod,
+        AluOp::Or,
+        AluOp::And,
+        AluOp::Xor,
+        AluOp::Lsh,
+        AluOp::Rsh,
+        AluOp::Arsh,
+        AluOp::Mov,
+        AluOp::MovSx8,
+        AluOp::MovSx16,
+        AluOp::MovSx32,
+    ];
+}
+
 /// Conditions of branches. Names as in the kernel: `S` for signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cond {
@@ -124,6 +147,23 @@ pub enum Cond {
     SLt,
     /// signed `<=`
     SLe,
+}
+
+impl Cond {
+    /// All of them.
+    pub const ALL: [Cond; 11] = [
+        Cond::Eq,
+        Cond::Ne,
+        Cond::Gt,
+        Cond::Ge,
+        Cond::Lt,
+        Cond::Le,
+        Cond::Set,
+        Cond::SGt,
+        Cond::SGe,
+        Cond::SLt,
+        Cond::SLe,
+    ];
 }
 
 /// Atomic operations; memory is at `base + off`.

@@ -30,40 +30,6 @@ const EDGES: [u64; 20] = [
     u64::MAX,
 ];
 
-const ALU: [AluOp; 17] = [
-    AluOp::Add,
-    AluOp::Sub,
-    AluOp::Mul,
-    AluOp::Div,
-    AluOp::SDiv,
-    AluOp::Mod,
-    AluOp::SMod,
-    AluOp::Or,
-    AluOp::And,
-    AluOp::Xor,
-    AluOp::Lsh,
-    AluOp::Rsh,
-    AluOp::Arsh,
-    AluOp::Mov,
-    AluOp::MovSx8,
-    AluOp::MovSx16,
-    AluOp::MovSx32,
-];
-
-const CONDS: [Cond; 11] = [
-    Cond::Eq,
-    Cond::Ne,
-    Cond::Gt,
-    Cond::Ge,
-    Cond::Lt,
-    Cond::Le,
-    Cond::Set,
-    Cond::SGt,
-    Cond::SGe,
-    Cond::SLt,
-    Cond::SLe,
-];
-
 /// RFC 9669, section 4.1, on 64 bits.
 fn alu64(op: AluOp, a: u64, b: u64) -> u64 {
     let (sa, sb) = (a as i64, b as i64);
@@ -196,7 +162,7 @@ fn rights(op: Option<AluOp>, width: Width, right: u64) -> Vec<Operand> {
 fn arithmetic() {
     let mut kernel = 0;
     for width in [Width::W32, Width::W64] {
-        for op in ALU {
+        for op in AluOp::ALL {
             if op == AluOp::MovSx32 && width == Width::W32 {
                 continue;
             }
@@ -217,7 +183,7 @@ fn arithmetic() {
 fn conditions() {
     let mut kernel = 0;
     for width in [Width::W32, Width::W64] {
-        for cond in CONDS {
+        for cond in Cond::ALL {
             for right in EDGES {
                 for src in rights(None, width, right) {
                     let what = format!("{cond:?} {width:?} {src:?}");

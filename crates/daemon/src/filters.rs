@@ -10,7 +10,7 @@ use crate::objects::{self, ObjectFilter};
 use crate::options::Options;
 use crate::setup::rule_text;
 use mote_bpf::{Entry, Environment, Insn, Word, environment, helper, verify};
-use mote_filter::{Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Session, compile};
+use mote_filter::{Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Session, compile, fits};
 use mote_layout::parse::Description;
 use mote_pattern::Pattern;
 use mote_sys::fd::{self, Fd};
@@ -137,7 +137,8 @@ impl Filters {
     /// # Errors
     /// What is wrong with one that fits none of the events that it is about, for a person; then nothing has changed.
     pub(crate) fn enable(&mut self, rules: Vec<Rule>, scene: &mut Scene<'_>) -> Result<(), String> {
-        rules.iter().try_for_each(|rule| self.fits(rule, scene)).map_err(|why| why.render())?;
+        let known = || scene.events.iter().map(|(_, event)| event);
+        rules.iter().try_for_each(|rule| fits(rule, known())).map_err(|why| why.render())?;
         for rule in rules {
             let replaces = |old: &Rule| {
                 old.pattern() == rule.pattern()
@@ -148,22 +149,6 @@ impl Filters {
         }
         self.decide_all(scene);
         Ok(())
-    }
-
-    /// Whether a rule fits one of the events that it is about, if there are any yet.
-    fn fits(&self, rule: &Rule, scene: &mut Scene<'_>) -> Result<(), Diagnostic> {
-        let texts: Vec<Vec<u8>> =
-            (0..scene.events.len()).filter_map(|id| scene.events.text(id).map(<[u8]>::to_vec)).collect();
-        let events = texts.iter().filter_map(|text| mote_layout::parse::parse(text).ok());
-        let mut problem = None;
-        for event in events.filter(|event| rule.matches(event.provider, event.name)) {
-            let mut session = Session { missing: Missing::Refuse, declare: &mut |_| Ok(0) };
-            match compile(std::slice::from_ref(rule), &event, &mut session, &mut self.maps.clone()) {
-                Ok(_) => return Ok(()),
-                Err(why) => problem = problem.or(Some(why)),
-            }
-        }
-        problem.map_or(Ok(()), Err)
     }
 
     /// Takes rules away; answers how many.

@@ -87,6 +87,22 @@ pub fn compile(
     }
 }
 
+/// Whether a rule fits one of the events that it is about; a rule about none of them does.
+///
+/// # Errors
+/// The first problem, when it fits none.
+pub fn fits<'e>(rule: &Rule, events: impl Iterator<Item = Description<'e>>) -> Result<(), Diagnostic> {
+    let mut problem = None;
+    for event in events.filter(|event| rule.matches(event.provider, event.name)) {
+        let mut session = Session { missing: Missing::Refuse, declare: &mut |_| Ok(0) };
+        match compile(std::slice::from_ref(rule), &event, &mut session, &mut Maps::new()) {
+            Ok(_) => return Ok(()),
+            Err(why) => problem = problem.or(Some(why)),
+        }
+    }
+    problem.map_or(Ok(()), Err)
+}
+
 /// The rules of an event as trees: typed, and then as the optimiser leaves them. For people.
 ///
 /// # Errors

@@ -25,7 +25,7 @@ mod text_pattern;
 mod tree;
 
 pub use aggregate::Aggregate;
-pub use compile::{Compiled, Decision, Emitted, Missing, Session, compile, explain};
+pub use compile::{Compiled, Decision, Emitted, Missing, Session, compile, explain, fits};
 pub use diagnostic::{Diagnostic, Kind, Span};
 pub use maps::Maps;
 pub use rule::Rule;

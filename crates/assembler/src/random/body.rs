@@ -22,19 +22,6 @@ const ALU: [AluOp; 14] = [
     AluOp::Arsh,
     AluOp::Mov,
 ];
-const CONDS: [Cond; 11] = [
-    Cond::Eq,
-    Cond::Ne,
-    Cond::Gt,
-    Cond::Ge,
-    Cond::Lt,
-    Cond::Le,
-    Cond::Set,
-    Cond::SGt,
-    Cond::SGe,
-    Cond::SLt,
-    Cond::SLe,
-];
 const ATOMICS: [AtomicOp; 10] = [
     AtomicOp::Add,
     AtomicOp::Or,
@@ -210,7 +197,7 @@ impl Body<'_> {
     }
 
     fn branch(&mut self) {
-        let (cond, dst, src) = (self.source.pick(&CONDS), self.number(), self.operand());
+        let (cond, dst, src) = (self.source.pick(&Cond::ALL), self.number(), self.operand());
         let (other, end) = (self.b.label(), self.b.label());
         if self.source.chance(2) {
             self.b.branch(cond, dst, src, other);

@@ -203,20 +203,6 @@ mod tests {
     use super::*;
     use crate::op::Cond;
 
-    const CONDS: [Cond; 11] = [
-        Cond::Eq,
-        Cond::Ne,
-        Cond::Gt,
-        Cond::Ge,
-        Cond::Lt,
-        Cond::Le,
-        Cond::Set,
-        Cond::SGt,
-        Cond::SGe,
-        Cond::SLt,
-        Cond::SLe,
-    ];
-
     fn holds(cond: Cond, width: Width, a: u64, b: u64) -> bool {
         let (a, b, x, y) = match width {
             Width::W64 => (a, b, a as i64, b as i64),
@@ -250,7 +236,7 @@ mod tests {
             let (known_a, a) = random.scalar();
             let (known_b, b) = random.scalar();
             for width in [Width::W32, Width::W64] {
-                let cond = CONDS[random.below(11) as usize];
+                let cond = Cond::ALL[random.below(11) as usize];
                 let holds = holds(cond, width, a, b);
                 let Some((left, right)) = refine(cond, holds, width, &known_a, &known_b) else {
                     panic!("{cond:?} {width:?} {a:#x} {b:#x} {known_a:?} {known_b:?}");

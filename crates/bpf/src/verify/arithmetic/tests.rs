@@ -72,33 +72,13 @@ fn around<T: Ord + Copy>(number: T, a: T, b: T) -> (T, T) {
     (number.min(a).min(b), number.max(a).max(b))
 }
 
-const OPS: [AluOp; 17] = [
-    AluOp::Add,
-    AluOp::Sub,
-    AluOp::Mul,
-    AluOp::Div,
-    AluOp::SDiv,
-    AluOp::Mod,
-    AluOp::SMod,
-    AluOp::Or,
-    AluOp::And,
-    AluOp::Xor,
-    AluOp::Lsh,
-    AluOp::Rsh,
-    AluOp::Arsh,
-    AluOp::Mov,
-    AluOp::MovSx8,
-    AluOp::MovSx16,
-    AluOp::MovSx32,
-];
-
 #[test]
 fn what_is_known_of_a_result_holds() {
     let mut random = Random::new(1);
     for round in 0..300_000 {
         let (known_a, a) = random.scalar();
         let (mut known_b, mut b) = random.scalar();
-        let op = OPS[round % OPS.len()];
+        let op = AluOp::ALL[round % AluOp::ALL.len()];
         if is_shift(op) && random.below(3) > 0 {
             b &= 63;
             known_b = if random.below(2) == 0 { Scalar::constant(b) } else { Scalar::between(b / 2, b) };
