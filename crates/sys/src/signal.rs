@@ -3,6 +3,8 @@
 //! By raw system call, so that neither `errno` nor an interposed `sigaction` is touched. That needs an
 //! own restorer: the code that a handler returns to.
 
+pub mod chain;
+
 use crate::Result;
 use crate::raw::syscall;
 use core::arch::naked_asm;

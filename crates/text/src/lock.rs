@@ -20,6 +20,7 @@
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use mote_sys::signal::chain::SYNCHRONOUS;
 use mote_sys::{process, signal};
 
 const FREE: u32 = 0;
@@ -29,14 +30,6 @@ const CONTENDED: u32 = 2;
 static LOCK: AtomicU32 = AtomicU32::new(FREE);
 static FORK_MASK: AtomicU64 = AtomicU64::new(0);
 static FORKING: AtomicBool = AtomicBool::new(false);
-
-/// Signals that a running instruction may raise itself: blocked, they would kill.
-pub(crate) const SYNCHRONOUS: u64 = signal::bit(libc::SIGSEGV)
-    | signal::bit(libc::SIGBUS)
-    | signal::bit(libc::SIGILL)
-    | signal::bit(libc::SIGFPE)
-    | signal::bit(libc::SIGTRAP)
-    | signal::bit(libc::SIGSYS);
 
 /// The right to patch text, and the calling thread's signals blocked. Ends when dropped.
 #[derive(Debug)]

@@ -9,8 +9,6 @@ use core::ffi::{c_int, c_void};
 use libc::{greg_t, siginfo_t, ucontext_t};
 use mote_jit::x86_64::Registers;
 
-pub(super) type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
-
 /// Makes sure that both signals come to us; false when they cannot, and then nothing may be run that relies on it.
 ///
 /// # Cost
