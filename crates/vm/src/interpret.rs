@@ -200,6 +200,41 @@ unsafe fn function(run: &mut Run, mut pc: *const Step, regs: &mut Regs, frames: 
             Code::Load16 => load!(regs, step, load_u16, u64),
             Code::Load32 => load!(regs, step, load_u32, u64),
             Code::Load64 => load!(regs, step, load_u64, u64),
+            Code::LoadAdd => load_with!(regs, step, pc, load_u64, |value| {
+                regs.set(step.dst, value.wrapping_add_signed(i64::from(step.low as i32)));
+            }),
+            Code::LoadXor8 => load_with!(regs, step, pc, load_u8, |value| {
+                regs.set(step.dst, (u32::from(value) ^ step.low).into());
+            }),
+            Code::LoadXor16 => load_with!(regs, step, pc, load_u16, |value| {
+                regs.set(step.dst, (u32::from(value) ^ step.low).into());
+            }),
+            Code::LoadXor32 => load_with!(regs, step, pc, load_u32, |value| {
+                regs.set(step.dst, (value ^ step.low).into());
+            }),
+            Code::LoadXor64 => load_with!(regs, step, pc, load_u64, |value| {
+                regs.set(step.dst, value);
+                regs.set(step.low as u8, regs.get(step.low as u8) ^ value);
+            }),
+            Code::LoadEqR => load_with!(regs, step, pc, load_u64, |value| {
+                regs.set(step.dst, value);
+                if regs.get(step.low as u8) == value {
+                    jump!(step, pc, run);
+                    continue;
+                }
+            }),
+            Code::LoadNeR => load_with!(regs, step, pc, load_u64, |value| {
+                regs.set(step.dst, value);
+                if regs.get(step.low as u8) != value {
+                    jump!(step, pc, run);
+                    continue;
+                }
+            }),
+            Code::OrNe => {
+                let value = regs.get(step.dst) | regs.get(step.src);
+                regs.set(step.dst, value);
+                if value != 0 { jump!(step, pc, run) } else { pc = pc.wrapping_add(1) }
+            },
             Code::Exit => return Ok(regs.0[0]),
             Code::Return => return Ok(step.value()),
             Code::Jump => jump!(step, pc, run),
@@ -237,6 +272,18 @@ macro_rules! load {
     }};
 }
 use load;
+
+/// A load whose offset is in `high`, with the work of the next step, over which it goes.
+macro_rules! load_with {
+    ($regs:ident, $step:ident, $pc:ident, $load:ident, |$value:ident| $does:block) => {{
+        let at = $regs.get($step.src).wrapping_add_signed(i64::from($step.high as i32));
+        // SAFETY: the caller's promise; what is not there is a fault.
+        let $value = unsafe { fault::$load(at) }?;
+        $does
+        $pc = $pc.wrapping_add(1);
+    }};
+}
+use load_with;
 
 /// A store; likewise.
 macro_rules! store {

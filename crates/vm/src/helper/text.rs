@@ -171,26 +171,41 @@ pub(super) unsafe extern "C" fn text_copy(start: u64, end: u64, buffer: u64, siz
 ///
 /// # Safety
 /// As [`compare`]; `size` bytes from `buffer` on are writable.
+#[inline(always)]
 unsafe fn copy(start: u64, most: usize, buffer: u64, size: usize) -> Result<u64, Fault> {
     let mut done = 0;
-    let mut ended = false;
     while done < size {
-        let mut next = 0;
-        if !ended {
+        // SAFETY: the caller's promise.
+        let next = unsafe { word(start.wrapping_add(done as u64), most.saturating_sub(done)) }?;
+        let nul = first_zero(next);
+        if nul < 8 {
+            let last = next & ((1 << (nul * 8)) - 1);
             // SAFETY: the caller's promise.
-            next = unsafe { word(start.wrapping_add(done as u64), most.saturating_sub(done)) }?;
-            let nul = first_zero(next);
-            if nul < 8 {
-                ended = true;
-                next &= (1 << (nul * 8)) - 1;
-            }
+            unsafe { put(buffer.wrapping_add(done as u64), last, size - done) }?;
+            // SAFETY: the caller's promise.
+            unsafe { clear(buffer, done + 8, size) }?;
+            return Ok(most.min(done + nul as usize) as u64);
         }
         // SAFETY: the caller's promise.
         unsafe { put(buffer.wrapping_add(done as u64), next, size - done) }?;
         done += 8;
     }
     // SAFETY: the caller's promise.
-    unsafe { length(start, most) }.map(|len| len as u64)
+    let rest = unsafe { length(start.wrapping_add(done as u64), most.saturating_sub(done)) }?;
+    Ok((done + rest) as u64)
+}
+
+/// Writes zeros from `from` to `size`.
+///
+/// # Safety
+/// As [`copy`].
+#[inline(always)]
+unsafe fn clear(buffer: u64, from: usize, size: usize) -> Result<(), Fault> {
+    for done in (from..size).step_by(8) {
+        // SAFETY: the caller's promise.
+        unsafe { put(buffer.wrapping_add(done as u64), 0, size - done) }?;
+    }
+    Ok(())
 }
 
 /// Writes a word, or its first `left` bytes.

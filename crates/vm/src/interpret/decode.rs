@@ -8,7 +8,7 @@ use super::form::{self, Code, Step};
 use crate::helper::Function;
 use crate::program::LoadError;
 use mote_bpf::environment::INSNS_MAX;
-use mote_bpf::op::{AluOp, AtomicOp, Operand, Order, Size, Wide, Width, decode};
+use mote_bpf::op::{AluOp, AtomicOp, Cond, Operand, Order, Size, Wide, Width, decode};
 use mote_bpf::{Insn, Op, Reg};
 use mote_jit::MapPlace;
 
@@ -60,24 +60,61 @@ fn target(insns: &[Insn], at: usize, offset: i32) -> Result<i32, LoadError> {
 /// Two instructions as one step, and where that jumps.
 fn fuse(first: &Op, second: &Op) -> Option<(Step, Option<i32>)> {
     match (*first, *second) {
-        (
-            Op::Load { dst, src, off, size: Size::DW, .. },
-            Op::Branch { width: Width::W64, cond, dst: left, src: Operand::Imm(imm), offset },
-        ) if dst == left => {
-            let step = Step {
-                dst: dst.number(),
-                src: src.number(),
-                low: imm as u32,
-                high: i32::from(off) as u32,
-                ..Step::new(form::load_branch(cond))
-            };
-            Some((step, Some(i32::from(offset))))
+        (Op::Load { dst, src, off, size, signed: false }, second) => {
+            let load = Step { high: i32::from(off) as u32, ..regs(Code::Load64, dst, src) };
+            fuse_load(load, (size, dst), second)
         }
+        (
+            Op::Alu { width: Width::W64, op: AluOp::Or, dst, src: Operand::Reg(src) },
+            Op::Branch { width: Width::W64, cond: Cond::Ne, dst: left, src: Operand::Imm(0), offset },
+        ) if dst == left => Some((regs(Code::OrNe, dst, src), Some(offset.into()))),
         (Op::Alu { width, op: AluOp::Mov, dst: Reg::R0, src: Operand::Imm(imm) }, Op::Exit) => {
             Some((Step::new(Code::Return).with(extend(width, imm)), None))
         }
         _ => None,
     }
+}
+
+/// A load of `size` into `dst`, and what follows with it.
+fn fuse_load(load: Step, (size, dst): (Size, Reg), second: Op) -> Option<(Step, Option<i32>)> {
+    let with = |code: Code, low: u32| Step { code, low, ..load };
+    Some(match (size, second) {
+        (Size::DW, Op::Branch { width: Width::W64, cond, dst: left, src: Operand::Imm(imm), offset })
+            if left == dst =>
+        {
+            (with(form::load_branch(cond), imm as u32), Some(offset.into()))
+        }
+        (Size::DW, Op::Branch { width: Width::W64, cond, dst: left, src: Operand::Reg(right), offset })
+            if right == dst && left != dst =>
+        {
+            let code = match cond {
+                Cond::Eq => Code::LoadEqR,
+                Cond::Ne => Code::LoadNeR,
+                _ => return None,
+            };
+            (with(code, left.number().into()), Some(offset.into()))
+        }
+        (Size::DW, Op::Alu { width: Width::W64, op: AluOp::Add, dst: to, src: Operand::Imm(imm) })
+            if to == dst =>
+        {
+            (with(Code::LoadAdd, imm as u32), None)
+        }
+        (Size::DW, Op::Alu { width: Width::W64, op: AluOp::Xor, dst: to, src: Operand::Reg(from) })
+            if from == dst && to != dst =>
+        {
+            (with(Code::LoadXor64, to.number().into()), None)
+        }
+        (_, Op::Alu { width: Width::W32, op: AluOp::Xor, dst: to, src: Operand::Imm(imm) }) if to == dst => {
+            let code = match size {
+                Size::B => Code::LoadXor8,
+                Size::H => Code::LoadXor16,
+                Size::W => Code::LoadXor32,
+                Size::DW => return None,
+            };
+            (with(code, imm as u32), None)
+        }
+        _ => return None,
+    })
 }
 
 fn extend(width: Width, imm: i32) -> u64 {

@@ -19,7 +19,7 @@ pub(crate) struct Step {
     pub(crate) to: i32,
     /// A constant, extended as the operation wants it; a function's address.
     pub(crate) low: u32,
-    /// Its upper half. Of a load with a branch: the offset of the access.
+    /// Its upper half. Of a load with something else: the offset of the access.
     pub(crate) high: u32,
 }
 
@@ -129,6 +129,8 @@ codes! {
         Load8, Load16, Load32, Load64, LoadS8, LoadS16, LoadS32,
         Store8, Store16, Store32, Store64, Put8, Put16, Put32, Put64,
         Atomic32, Atomic64, Acquire, Release,
+        // Two instructions in one, as filters have them all the time.
+        LoadAdd, LoadXor8, LoadXor16, LoadXor32, LoadXor64, LoadEqR, LoadNeR, OrNe,
         Jump, Wide, Call, CallFaulting, CallLocal, TailCall, Exit, Return, Second,
     }
 }
