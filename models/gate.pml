@@ -1,62 +1,110 @@
 /*
- * The gate of an event: switching it on and off, with and without filters, under threads that pass.
+ * The gate of an event: switching it on and off for several sessions, with and without filters, under a thread that passes.
  *
- * A thread that passes has seen the site armed (or its switch set) at any moment before; it looks at the gate, asks the filter in a
- * read section (the gate is read again there), and then takes channel and id. The control path goes through any sequence of off,
- * unfiltered and two filters; a filter that no event leads to any more is freed a grace period later (here: when the thread has
- * been outside of a section, which rcu.pml is about). Memory is sequentially consistent (x86 keeps these loads and stores in order).
+ * There are three sessions: A, and B0 and B1, of which the second has got the number of the first after that has been left. Each has
+ * the event off, on, or on with a filter (which always says yes). An event that one session has goes there directly; else by a fan, made anew for
+ * each change. A thread that passes has seen the site armed at any moment before; it looks at the gate, asks in a read section (where the
+ * gate is read again), and then takes the destination, or goes by the fan that is there by then. Filters and fans that nothing leads to any more are
+ * freed a grace period later (here: when the thread is outside of a section, which rcu.pml is about). After a destination was taken away, none takes
+ * its place until the pass that was under way then is over (the two seconds of `Common::settles`). Memory is sequentially consistent (x86 keeps these
+ * loads and stores in order).
  *
- * Checked: no filter runs after it was freed; what is recorded unfiltered, or let through by a filter, was to be so at some moment of
- * its pass, and finds the channel unless the event was off at some moment of it.
+ * Checked: no filter and no fan is used after it was freed; a session gets an event unfiltered only if it had it unfiltered at some moment of
+ * the pass, through a filter only if that was its own, and it had it at some moment of the pass; at most once; and exactly once if its setting did not
+ * change during the pass.
  *
- * @code crates/agent/src/event.rs: destination, is_gated, ask_inside, without_filter, on, off
- * @code crates/agent/src/switch.rs: decide
+ * @code crates/agent/src/event.rs: one, is_gated, ask_inside, without_filter, write_judged, send, send_to_one, off
+ * @code crates/agent/src/fan.rs: judge, for_session, make, retire, tidy
+ * @code crates/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/agent/src/table.rs: sweep, tidy
  * @digest c88ef9b045e772ac
  *
- * @pass short | 4 changes | small
- * @pass long | 6 changes | -DCHANGES=6
- * @miss short | gate opened before the channel is there: the event then counts as still off | -DINJECT_GATE_FIRST small
+ * @pass short | 3 changes | -DCHANGES=3 small
+ * @pass long | 5 changes | -DCHANGES=5
  * @find short | off leaves the gate open | -DINJECT_OFF_OPENS
  * @find short | gate not read again inside of the section | -DINJECT_READ_OUTSIDE
  * @find short | filter freed at once | -DINJECT_FREE_AT_ONCE
- * @find short | site armed before the gate is set | -DINJECT_SWITCH_FIRST
+ * @find short | fan freed at once | -DINJECT_FREE_FAN_AT_ONCE
+ * @find short | one destination takes the place of another one at once | -DINJECT_NO_SETTLING
+ * @find short | settling only when a session is left, not when its rules take an event from it (so it was, until this model) | -DINJECT_SETTLE_AT_LEAVE
+ * @find short | a verdict is for whoever has the session's number | -DINJECT_NO_ERA
+ * @find short | the fan is not read again when the event is written | -DINJECT_OLD_FAN
+ * @reach short | coverage: a verdict of several sessions is written when the event goes to one again | -DREACH_BACK
+ * @reach short | coverage: B1 has B0's number, and gets the event directly | -DREACH_REUSE
  */
 
 #ifndef CHANGES
 #define CHANGES 4
 #endif
 
-/* Gates: nothing, closed, two filters. Off is a state, no gate. */
+/* Sessions by their channels; 0 is none. The number of both Bs is 1. */
+#define A 1
+#define B0 2
+#define B1 3
+#define NUMBER(ch) (ch > A)
+/* A session joins when its channel is first used: A is first, B1 after B0. */
+#define JOINED(ch) (ch)
+
+/* Settings. */
+#define OFF 0
+#define ON 1
+#define FILTERED 2
+
+/* Gates. A filter's gate is 1 and its channel, a fan's is FAN and its place. */
 #define OPEN 0
 #define CLOSED 1
-#define IS_FILTER(gate) ((gate) >= 2)
-#define OFF 4
+#define GATE_OF(ch) (1 + ch)
+#define FAN 5
+#define FANS 3
 
 byte gate = OPEN;
-bool channel;
+byte destination;
 bool armed;
-bool freed[4];
+byte setting[4];
+bool filter_freed[4];
+byte era;
 
-/* What the event was, at some moment of the pass that is under way: one bit each for OPEN, two filters, OFF. */
-byte state = OFF;
-byte was;
+typedef fan_t {
+	byte channel[2];	/* by number */
+	byte how[2];
+	byte era;
+	bool used;	/* made, and not freed */
+}
+fan_t fan[FANS];
+
+/* The pass that is under way. */
 bool passing;
-bool reading;	/* the thread is in a read section */
-#define NOTE was = was | (1 << state)
+bool reading;
+byte was[4];	/* settings of each session during it, one bit each */
+byte got[4];
+bool late;	/* it has begun before the last destination was taken away */
+
+#define NOTE_ALL was[A] = was[A] | (1 << setting[A]); was[B0] = was[B0] | (1 << setting[B0]); was[B1] = was[B1] | (1 << setting[B1])
+
+/* `how`: unfiltered, or through the filter of `by`. */
+inline deliver(ch, how_, by) {
+	assert(how_ != ON || (was[ch] & (1 << ON)));
+	assert(how_ != FILTERED || (by == ch && (was[ch] & ((1 << ON) | (1 << FILTERED)))));
+	got[ch]++;
+	assert(got[ch] == 1)
+}
+
+#define DONE(ch) assert(got[ch] == 1 || (was[ch] != (1 << ON) && was[ch] != (1 << FILTERED)))
 
 proctype thread() {
-	byte seen;
+	byte seen, to, n, verdict_era;
+	byte by[2], how[2];
+#ifdef INJECT_OLD_FAN
+	byte old;
+#endif
 
 end:	do
-	:: atomic { armed -> passing = true; was = 0; NOTE }
+	:: atomic { armed -> passing = true; late = false;
+			was[A] = 0; was[B0] = 0; was[B1] = 0; got[A] = 0; got[B0] = 0; got[B1] = 0; NOTE_ALL }
 		atomic { seen = gate;
 			if
 			:: seen == OPEN -> goto record
 			:: else
-#ifndef INJECT_READ_OUTSIDE
-				-> seen = OPEN
-#endif
 			fi }
 		reading = true;
 #ifndef INJECT_READ_OUTSIDE
@@ -66,74 +114,190 @@ end:	do
 			if
 			:: seen == CLOSED -> reading = false; goto out
 			:: seen == OPEN -> reading = false; goto record
-			:: IS_FILTER(seen) -> assert(!freed[seen])
+			:: seen > CLOSED && seen < FAN -> assert(!filter_freed[seen - 1])
+			:: seen >= FAN ->
+				assert(fan[seen - FAN].used);
+				n = 0;
+				do
+				:: n < 2 ->
+					by[n] = fan[seen - FAN].channel[n]; how[n] = fan[seen - FAN].how[n];
+					assert(how[n] != FILTERED || !filter_freed[by[n]]);
+					n++
+				:: else -> break
+				od;
+				n = 0;
+				verdict_era = fan[seen - FAN].era;
+#ifdef INJECT_OLD_FAN
+				old = seen;
+#endif
+				reading = false;
+				goto judged
 			fi }
-		/* It runs. */
-		atomic { assert(!freed[seen]); reading = false }
-record:		atomic {
+		/* One filter. It runs; then the one destination is taken. */
+		atomic { assert(!filter_freed[seen - 1]); reading = false }
+		atomic {
+			to = destination;
 			if
-			:: channel -> assert(was & (1 << seen))
-			:: else -> assert(was & (1 << OFF))
+			:: to != 0 -> deliver(to, FILTERED, (seen - 1))
+			:: else
+			fi;
+			goto out }
+record:		atomic {
+			to = destination;
+			if
+			:: to != 0 -> deliver(to, ON, 0)
+			:: else
+			fi;
+			goto out }
+judged:		reading = true;
+#ifdef INJECT_OLD_FAN
+		seen = old;
+#else
+		seen = gate;
+#endif
+		atomic {
+			if
+			:: seen >= FAN ->
+				assert(fan[seen - FAN].used);
+				n = 0;
+				do
+				:: n < 2 ->
+					to = fan[seen - FAN].channel[n];
+					if
+#ifdef INJECT_NO_ERA
+					:: to != 0 && by[n] != 0 -> deliver(to, how[n], to)
+#else
+					:: to != 0 && by[n] != 0 && verdict_era >= JOINED(to) -> deliver(to, how[n], by[n])
+#endif
+					:: else
+					fi;
+					n++
+				:: else -> break
+				od;
+				reading = false;
+				goto out
+			:: else
 			fi }
-out:		atomic { seen = 0; passing = false; was = 0 }
+		atomic {
+			to = destination;
+#ifdef REACH_BACK
+			assert(to == 0);
+#endif
+			if
+#ifdef INJECT_NO_ERA
+			:: to != 0 && by[NUMBER(to)] != 0 -> deliver(to, how[NUMBER(to)], to)
+#else
+			:: to != 0 && by[NUMBER(to)] != 0 && verdict_era >= JOINED(to) -> deliver(to, how[NUMBER(to)], by[NUMBER(to)])
+#endif
+			:: else
+			fi;
+			reading = false }
+out:		atomic { DONE(A); DONE(B0); DONE(B1);
+			passing = false; late = false; seen = 0; to = 0; n = 0; verdict_era = 0;
+			by[0] = 0; by[1] = 0; how[0] = 0; how[1] = 0;
+#ifdef INJECT_OLD_FAN
+			old = 0;
+#endif
+			was[A] = 0; was[B0] = 0; was[B1] = 0; got[A] = 0; got[B0] = 0; got[B1] = 0 }
 	od
 }
 
-inline on(filter) {
-#ifdef INJECT_SWITCH_FIRST
-	armed = true;
-#endif
-	/* From the first store on it is what it becomes; until the last, what it was. */
-#ifdef INJECT_GATE_FIRST
-	atomic { gate = filter; old = state; state = filter; NOTE }
-	channel = true;
-#else
-	channel = true;
-	atomic { gate = filter; old = state; state = filter; NOTE }
-#endif
-	armed = true
-}
+#define COUNT ((next[A] != OFF) + (next[B0] != OFF) + (next[B1] != OFF))
+#define ONLY ((next[A] != OFF -> A : (next[B0] != OFF -> B0 : B1)))
 
-inline off() {
-	armed = false;
-	atomic {
-#ifndef INJECT_OFF_OPENS
-		gate = CLOSED;
-#else
-		gate = OPEN;
-#endif
-		old = state; state = OFF; NOTE }
-	channel = false
-}
+/* Sets the gate, and with it what the sessions have. */
+#define TURN(value) atomic { gate = value; setting[A] = next[A]; setting[B0] = next[B0]; setting[B1] = next[B1]; NOTE_ALL }
+
+/* The last destination is taken away. */
+#define TAKE_AWAY atomic { destination = 0; late = passing; must_settle = true }
 
 proctype control() {
-	byte changes, old, to;
+	byte changes, ch, to, old_gate, at;
+	byte next[4];
+	bool must_settle;
 
 	do
 	:: changes < CHANGES ->
 		atomic { changes++;
+			/* B1 comes when B0 has been left: nothing leads to its filter any more. */
 			if
-			:: to = OFF
-			:: to = OPEN
-			:: !freed[2] -> to = 2
-			:: !freed[3] -> to = 3
+			:: ch = A
+			:: era <= B0 -> ch = B0
+			:: era >= B0 && setting[B0] == OFF -> ch = B1
+			fi;
+			if :: to = OFF :: to = ON :: !filter_freed[ch] -> to = FILTERED fi;
+			if :: era < JOINED(ch) -> era = JOINED(ch) :: else fi;
+			next[A] = setting[A]; next[B0] = setting[B0]; next[B1] = setting[B1]; next[ch] = to;
+			old_gate = gate }
+		/* `Common::settles`: only when the pass that was under way is over */
+		atomic { if
+			:: must_settle && !late -> must_settle = false
+			:: must_settle
+			:: !must_settle
 			fi }
+#ifdef INJECT_NO_SETTLING
+		must_settle = false;
+#endif
+#ifdef INJECT_SETTLE_AT_LEAVE
+		if :: ch == A -> must_settle = false :: else fi;
+#endif
 		if
-		:: to == OFF && state != OFF -> off()
-		:: to == OFF && state == OFF
-		:: to != OFF -> on(to)
-		fi;
-		/* sweep, tidy */
-		if
-		:: (old == 2 || old == 3) && old != state ->
-#ifndef INJECT_FREE_AT_ONCE
-			atomic { !reading -> freed[old] = true }
+		:: COUNT == 0 ->
+			armed = false;
+#ifdef INJECT_OFF_OPENS
+			TURN(OPEN);
 #else
-			freed[old] = true
+			TURN(CLOSED);
+#endif
+			if :: destination != 0 -> TAKE_AWAY :: else fi
+		:: COUNT == 1 && (destination == ONLY || (destination == 0 && !must_settle)) ->
+			destination = ONLY;
+#ifdef REACH_REUSE
+			assert(destination != B1);
+#endif
+			if
+			:: next[ONLY] == FILTERED -> TURN(GATE_OF(ONLY))
+			:: else -> TURN(OPEN)
+			fi;
+			armed = true
+		:: else ->
+			atomic {
+				if
+				:: !fan[0].used -> at = 0
+				:: fan[0].used && !fan[1].used -> at = 1
+				:: fan[0].used && fan[1].used -> assert(!fan[2].used); at = 2
+				fi;
+				fan[at].used = true; fan[at].era = era;
+				fan[at].channel[0] = (next[A] != OFF -> A : 0); fan[at].how[0] = next[A];
+				fan[at].channel[1] = (next[B0] != OFF -> B0 : (next[B1] != OFF -> B1 : 0));
+				fan[at].how[1] = (next[B0] != OFF -> next[B0] : next[B1]) }
+			TURN(FAN + at);
+			if
+			:: destination != 0 && next[destination] == OFF -> TAKE_AWAY
+			:: else
+			fi;
+			armed = true
+		fi;
+		/* retire, sweep, tidy */
+		if
+		:: old_gate >= FAN && old_gate != gate ->
+#ifndef INJECT_FREE_FAN_AT_ONCE
+			atomic { !reading -> fan[old_gate - FAN].used = false }
+#else
+			fan[old_gate - FAN].used = false
 #endif
 		:: else
 		fi;
-		atomic { old = 0; to = 0 }
+		if
+		:: next[ch] != FILTERED && !filter_freed[ch] ->
+#ifndef INJECT_FREE_AT_ONCE
+			atomic { !reading -> filter_freed[ch] = true }
+#else
+			filter_freed[ch] = true
+#endif
+		:: else
+		fi;
+		atomic { ch = 0; to = 0; old_gate = 0; at = 0; next[A] = 0; next[B0] = 0; next[B1] = 0 }
 	:: else -> break
 	od
 }

@@ -23,6 +23,8 @@ Benchmarks:
   startup      time added before main (ms)
   size         text and data added to a program (KiB)
   filter       an event that is filtered, a filter alone, building one (ns; hand-written Rust and LTTng-UST beside it)
+  kernel       what events of the kernel add to a system call, and to a server; memory shared with the kernel
+               (ns; ftrace, perf, bpftrace, strace beside it)
   rcu          reading, grace periods, updates (ns, 1/s; liburcu, locks, epochs beside it);
                MOTE_BENCH_PLOTS=DIRECTORY draws its series there as SVG
   torture rcu  readers and updaters that are interrupted, moved, forked and die; exit status 1 on any violation

@@ -134,6 +134,38 @@ fn the_header_compiles_everywhere_and_does_nothing_untraced() {
 }
 
 #[test]
+fn cooperation_is_the_same_in_c() {
+    let workshop = Workshop::new();
+    let value = |out: &str, name: &str| {
+        let line = out.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+        line.and_then(|value| value.parse::<u64>().ok()).unwrap_or_else(|| panic!("no {name} in {out}"))
+    };
+    for library in LIBRARIES {
+        for compiler in available(C).into_iter().chain(available(CPP)) {
+            let as_cpp: &[&str] = if compiler[0].ends_with("++") { &["-x", "c++"] } else { &[] };
+            let link = ["-x", "none", library];
+            let make = |way| {
+                workshop.make("cooperate", &[compiler, as_cpp].concat(), way, &["cooperate.c"], &link)
+            };
+            for program in [make(WAYS[0]), make(WAYS[1])] {
+                let out = run(&[&program]);
+                let same = |name, expected| assert_eq!(value(&out, name), expected, "{name} {compiler:?}: {out}");
+                // Nobody is there, and what needs nobody works.
+                for (name, expected) in [("told", 0), ("process", 0), ("published", 0), ("shared", 0), ("window", 0)] {
+                    same(name, expected);
+                }
+                for (name, expected) in [("before", 40), ("word", 42), ("behind", 0), ("opened", 1)] {
+                    same(name, expected);
+                }
+                for name in ["outside_default", "thread_word", "no_word", "refused"] {
+                    same(name, 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn every_type_of_field_arrives_the_same_from_every_compiler() {
     let workshop = Workshop::new();
     let mut first: Option<Vec<String>> = None;

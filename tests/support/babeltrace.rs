@@ -17,6 +17,23 @@ pub(crate) fn read(path: &Path) -> Option<Vec<Event>> {
     Some(text.lines().map(|line| event(line).unwrap_or_else(|| panic!("not understood: {line}"))).collect())
 }
 
+/// How many events of each name there are; `None` where babeltrace2 is not installed. Panics if it complains.
+#[track_caller]
+pub(crate) fn names(path: &Path) -> Option<std::collections::BTreeMap<String, u64>> {
+    if !has_tool("babeltrace2") {
+        return None;
+    }
+    let mut command = Command::new("babeltrace2");
+    command.args(["--clock-seconds", "--no-delta"]).arg(path);
+    let mut names = std::collections::BTreeMap::new();
+    for line in output_of(&mut command).lines() {
+        let name = line.split(' ').nth(2).and_then(|word| word.strip_suffix(':'));
+        let name = name.unwrap_or_else(|| panic!("not understood: {line}"));
+        *names.entry(name.to_owned()).or_default() += 1;
+    }
+    Some(names)
+}
+
 /// Asserts that babeltrace2 reads a trace to its end without complaint, if it is installed.
 #[track_caller]
 pub(crate) fn assert_valid(path: &Path) {
@@ -40,7 +57,7 @@ fn event(line: &str) -> Option<Event> {
     Some(Event {
         time: seconds.parse::<u64>().ok()? * 1_000_000_000 + nanos.parse::<u64>().ok()?,
         name: name.to_owned(),
-        tid: context.get("vtid")?.as_u64()?,
+        tid: context.get("vtid").or_else(|| context.get("tid"))?.as_u64()?,
         pid: None,
         thread: None,
         fields,

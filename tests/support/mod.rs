@@ -2,6 +2,7 @@
 
 pub(crate) mod babeltrace;
 pub(crate) mod event;
+pub(crate) mod kernel;
 pub(crate) mod programs;
 pub(crate) mod record;
 pub(crate) mod trace;

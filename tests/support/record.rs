@@ -43,6 +43,16 @@ impl Record {
         }
     }
 
+    /// Without a command.
+    pub(crate) fn nothing() -> Record {
+        Record::program(&[] as &[&str])
+    }
+
+    /// Of a process that runs already.
+    pub(crate) fn process(pid: u64) -> Record {
+        Record::nothing().with(&["-p", &pid.to_string()])
+    }
+
     /// Of a scene of `scenes`.
     pub(crate) fn scene(scene: &[&str]) -> Record {
         Record::program(&[&[programs::scenes()], scene].concat())
@@ -87,8 +97,10 @@ impl Record {
         line.extend(self.wrapper);
         line.extend([programs::mote().into(), "record".into(), "-o".into(), output.clone().into()]);
         line.extend(self.options);
-        line.push("--".into());
-        line.extend(self.command);
+        if !self.command.is_empty() {
+            line.push("--".into());
+            line.extend(self.command);
+        }
         let mut command = Command::new(&line[0]);
         // Sockets go where the claim ends them, however the recorder ends.
         let sockets = keep.path().join("run");

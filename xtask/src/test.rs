@@ -48,6 +48,8 @@ const LOOM_TESTS: &[&str] = &[
     "mote-reclaim",
     "-p",
     "mote-vm",
+    "-p",
+    "mote-ring",
     "--test",
     "loom_synthetic",
     "--test",
@@ -56,7 +58,13 @@ const LOOM_TESTS: &[&str] = &[
     "structures_loom",
     "--test",
     "loom_maps",
+    "--test",
+    "loom_ring",
 ];
+
+const SHUTTLE: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg shuttle"), ("CARGO_TARGET_DIR", "target/shuttle")];
+
+const SHUTTLE_TESTS: &[&str] = &["test", "--release", "-p", "mote-ring", "--test", "shuttle_ring"];
 
 const STEPS: &[Step] = &[
     step("format", &["fmt", "--all", "--check"]),
@@ -69,6 +77,7 @@ const STEPS: &[Step] = &[
     step("tests", &["test", "--release", "--workspace", "--exclude", "mote-capi", "--no-fail-fast"]),
     Step { name: "models", arguments: &["xtask", "models"], environment: &[], quick: false },
     Step { name: "models of the code", arguments: LOOM_TESTS, environment: LOOM, quick: false },
+    Step { name: "random schedules", arguments: SHUTTLE_TESTS, environment: SHUTTLE, quick: false },
     Step {
         name: "torture of the ring",
         arguments: &["run", "--release", "-p", "mote-bench", "--", "torture", "ring", "--quick"],

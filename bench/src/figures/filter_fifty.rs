@@ -85,7 +85,8 @@ fn compiled(description: &str) -> anyhow::Result<(Vec<Insn>, Maps)> {
     let rule = Rule::filter("bench:fifty", &expression())
         .map_err(|why| anyhow::anyhow!("a rule of the bench is wrong: {}", why.render()))?;
     let mut declare = |_: &mote_filter::Emitted| Err("nothing is emitted".to_owned());
-    let mut session = Session { missing: Missing::Refuse, declare: &mut declare };
+    let mut session =
+        Session { side: mote_filter::Side::User, missing: Missing::Refuse, declare: &mut declare };
     let mut maps = Maps::new();
     match compile(&[rule], &event, &mut session, &mut maps) {
         Ok(Decision::Run(program)) => Ok((program.insns, maps)),

@@ -4,6 +4,7 @@
 //! called as a library, and prints the median of at least five repetitions with its spread. Cases take turns, because
 //! the machine may have other things to do.
 
+mod cooperate;
 mod disabled;
 mod disk;
 mod event_cost;
@@ -13,6 +14,10 @@ mod filter;
 mod filter_fifty;
 mod filter_paper;
 mod filter_work;
+mod kernel;
+mod kernel_peers;
+mod kernel_shared;
+mod kernel_work;
 mod lttng;
 mod native;
 mod rcu;
@@ -50,7 +55,7 @@ impl Effort {
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 7] = [
+const BENCHMARKS: [(&str, Benchmark); 9] = [
     ("event_cost", event_cost::run),
     ("disk", disk::run),
     ("view", view::run),
@@ -58,6 +63,8 @@ const BENCHMARKS: [(&str, Benchmark); 7] = [
     ("size", size::run),
     ("rcu", rcu::run),
     ("filter", filter::run),
+    ("kernel", kernel::run),
+    ("cooperate", cooperate::run),
 ];
 
 /// The benchmarks' names.

@@ -1,7 +1,8 @@
 //! `rcu`: reading, grace periods and updates, beside liburcu and beside other ways to share a value.
 //!
 //! The shapes of the thesis's figures 6.12 to 6.22: cost of a read, rates by number of readers (`scaling`), by length of the
-//! section (`section`), and of readers against an updater of different speeds (`rates`). With `MOTE_BENCH_PLOTS=DIRECTORY` the series
+//! section (`section`), of readers against an updater of different speeds (`rates`), and of an updater by the size of its
+//! batches (`batch`). With `MOTE_BENCH_PLOTS=DIRECTORY` the series
 //! are drawn there as SVG.
 
 use super::figure::{Figure, Samples};
@@ -32,7 +33,11 @@ pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
     let (reads, syncs, rounds, ms) = effort.choose((2_000_000, 20_000, 5, 60), (40_000_000, 200_000, 7, 400));
     for _ in 0..rounds {
         bench.measure("", "cost", &[reads, syncs])?;
-        bench.measure("update/", "run", &Setting { readers: 1, spins: 0, pause: Some(0), ms }.numbers())?;
+        bench.measure(
+            "update/",
+            "run",
+            &Setting { readers: 1, spins: 0, pause: Some(0), ms, batch: 0 }.numbers(),
+        )?;
     }
     let mut figures = bench.costs();
     figures.extend(rcu_hash::run(&mut bench.lab, effort)?);
@@ -117,7 +122,7 @@ struct Shape {
 fn series(bench: &mut Bench) -> anyhow::Result<Vec<Figure>> {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get()) as u64;
     let ms = 200;
-    let alone = Setting { readers: 1, spins: 0, pause: None, ms };
+    let alone = Setting { readers: 1, spins: 0, pause: None, ms, batch: 0 };
     let shapes = [
         Shape {
             name: "scaling",
@@ -143,6 +148,15 @@ fn series(bench: &mut Bench) -> anyhow::Result<Vec<Figure>> {
                 .map(|pause| (pause, Setting { pause: Some(pause), ..alone }))
                 .to_vec(),
             rate: "reads",
+        },
+        Shape {
+            name: "batch",
+            title: "Updates by how many old values wait for one grace period, beside a reader",
+            axis: "values that wait",
+            settings: [1, 8, 64, 512, 4_096, 32_768]
+                .map(|batch| (batch, Setting { pause: Some(0), batch, ..alone }))
+                .to_vec(),
+            rate: "updates",
         },
     ];
     let mut figures = Vec::new();
@@ -191,7 +205,7 @@ impl Shape {
         series.extend(FLAVORS.iter().map(|what| of(format!("liburcu {what}"), "liburcu/", what)));
         series.extend(OTHERS.iter().map(|what| of((*what).to_owned(), "", what)));
         series.retain(|series| !series.points.is_empty());
-        let plot = Plot { title: self.title, x: self.axis, y: "reads a second", series };
+        let plot = Plot { title: self.title, x: self.axis, y: self.rate, series };
         let path = directory.join(format!("rcu-{}.svg", self.name));
         std::fs::write(&path, plot.svg()).with_context(|| format!("cannot write {}", path.display()))
     }

@@ -1,7 +1,7 @@
 //! What is measured side by side: the flavours of RCU, and other ways to share a value that is mostly read.
 
 use mote_reclaim::{
-    Expedited, Flavor, General, Library, Qsbr, Rcu, Registered, Signal, Thread, barrier, library,
+    Expedited, Flavor, General, Library, Qsbr, Rcu, Registered, Signal, Thread, barrier, library, set_bound,
 };
 use mote_sync::Padded;
 use std::hint::spin_loop;
@@ -27,6 +27,8 @@ pub(super) trait Side: Sync + Sized + 'static {
     fn update(&self, value: u64);
     /// Waits until all old values are freed.
     fn settle() {}
+    /// Lets at most so many old values wait to be freed.
+    fn bound(_: usize) {}
     /// Runs `wait`, in which the thread does not read.
     fn asleep(_: &mut Self::Thread, wait: impl FnOnce()) {
         wait();
@@ -84,6 +86,9 @@ macro_rules! marked {
             fn settle() {
                 barrier::<$flavor>();
             }
+            fn bound(values: usize) {
+                set_bound::<$flavor>(values);
+            }
             fn asleep(thread: &mut Thread<$flavor>, wait: impl FnOnce()) {
                 let _asleep = $asleep(thread);
                 wait();
@@ -125,6 +130,9 @@ impl Side for Unmarked {
     }
     fn settle() {
         barrier::<Library>();
+    }
+    fn bound(values: usize) {
+        set_bound::<Library>(values);
     }
     fn synchronize((): &mut ()) {
         mote_reclaim::synchronize::<Library>();

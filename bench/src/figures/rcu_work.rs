@@ -24,6 +24,8 @@ pub(super) struct Setting {
     pub(super) pause: Option<u64>,
     /// How long it lasts.
     pub(super) ms: u64,
+    /// Old values that may wait for a grace period together; 0 leaves it to the library.
+    pub(super) batch: u64,
 }
 
 /// How a setting without updater is written in arguments.
@@ -31,13 +33,13 @@ const NO_UPDATER: u64 = 1_000_000_000;
 
 impl Setting {
     /// As arguments of a workload.
-    pub(super) fn numbers(self) -> [u64; 4] {
-        [self.readers, self.spins, self.pause.unwrap_or(NO_UPDATER), self.ms]
+    pub(super) fn numbers(self) -> [u64; 5] {
+        [self.readers, self.spins, self.pause.unwrap_or(NO_UPDATER), self.ms, self.batch]
     }
 
     /// From arguments.
-    pub(super) fn from([readers, spins, pause, ms]: [u64; 4]) -> Setting {
-        Setting { readers, spins, pause: (pause != NO_UPDATER).then_some(pause), ms }
+    pub(super) fn from([readers, spins, pause, ms, batch]: [u64; 5]) -> Setting {
+        Setting { readers, spins, pause: (pause != NO_UPDATER).then_some(pause), ms, batch }
     }
 }
 
@@ -115,6 +117,9 @@ pub(super) fn run(setting: Setting) -> String {
 
 fn rates<S: Side>(text: &mut String, setting: Setting) {
     let side = &S::new();
+    if setting.batch > 0 {
+        S::bound(setting.batch as usize);
+    }
     let stop = &AtomicBool::new(false);
     let start = &Barrier::new(setting.readers as usize + 1);
     let since = |begin: u64| (wall_ns() - begin) as f64 / 1e9;

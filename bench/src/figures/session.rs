@@ -3,7 +3,7 @@
 use super::figure::Samples;
 use anyhow::Context;
 use mote_daemon::options::{self, Mode};
-use mote_daemon::{Buffers, Ctf, Options, Progress, Recorded, Watch};
+use mote_daemon::{Buffers, Ctf, KernelOptions, Options, Progress, Recorded, Watch};
 use mote_filter::Rule;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -67,6 +67,34 @@ impl Lab {
         &mut self,
         rules: Vec<Rule>,
         (mode, buffers): (Mode, Buffers),
+        command: Vec<OsString>,
+    ) -> anyhow::Result<(Recorded, String)> {
+        self.record_both(rules, None, (mode, buffers), command)
+    }
+
+    /// Runs a workload under a flight recorder that goes by these rules, and has the kernel's side on for it.
+    ///
+    /// # Errors
+    /// As [`Lab::fly_by`]; the kernel's side is not to be had.
+    pub(crate) fn fly_with_kernel(&mut self, rules: Vec<Rule>, command: Vec<OsString>) -> anyhow::Result<String> {
+        let kernel = KernelOptions {
+            rules: vec![Rule::record("sched:sched_process_exit")],
+            all: false,
+            buffers: flight_buffers(),
+            stacks: Default::default(),
+            latency: None,
+        };
+        let (recorded, text) =
+            self.record_both(rules, Some(kernel), (Mode::Overwrite, flight_buffers()), command)?;
+        std::fs::remove_dir_all(&recorded.directory).context("cannot remove a recording")?;
+        Ok(text)
+    }
+
+    fn record_both(
+        &mut self,
+        rules: Vec<Rule>,
+        kernel: Option<KernelOptions>,
+        (mode, buffers): (Mode, Buffers),
         mut command: Vec<OsString>,
     ) -> anyhow::Result<(Recorded, String)> {
         let result = self.fresh("result");
@@ -84,6 +112,8 @@ impl Lab {
             ctf: Ctf::V1_8,
             duration: None,
             clock: None,
+            kernel,
+            attach: Vec::new(),
             command,
         };
         let recorded = mote_daemon::record(&options, &mut Quiet)?;

@@ -4,7 +4,7 @@
 //! disturbs all of them, and each has its floor in the same process.
 
 use super::stopwatch::{thread_ns, wall_ns};
-use super::{disabled, filter_work, rcu_hash_work, rcu_work, startup};
+use super::{cooperate, disabled, filter_work, kernel_work, rcu_hash_work, rcu_work, startup};
 use anyhow::Context;
 use mote_sys::time::rdtsc;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
@@ -30,10 +30,13 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         ("emit", [events]) => emit(*events),
         ("disabled", [turns]) => disabled::both(*turns),
         ("rcu_cost", [reads, syncs]) => rcu_work::cost(*reads, *syncs),
-        ("rcu_run", &[readers, spins, pause, ms]) => {
-            rcu_work::run(rcu_work::Setting::from([readers, spins, pause, ms]))
+        ("rcu_run", &[readers, spins, pause, ms, batch]) => {
+            rcu_work::run(rcu_work::Setting::from([readers, spins, pause, ms, batch]))
         }
         ("rcu_hash", &[threads, keys, ms]) => rcu_hash_work::run(rcu_hash_work::Load { threads, keys, ms }),
+        ("syscalls", [calls, rounds]) => kernel_work::syscalls(*calls, *rounds)?,
+        ("server", [requests]) => kernel_work::server(*requests)?,
+        ("cooperate", [turns, rounds]) => cooperate::work(*turns, *rounds)?,
         ("starts", [count]) => startup::starts(*count)?,
         _ => anyhow::bail!("there is no workload '{kind}' with {} numbers", numbers.len()),
     };

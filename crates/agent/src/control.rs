@@ -1,19 +1,19 @@
-//! The thread that listens to the session.
+//! The thread that listens to the sessions.
 //!
-//! It has all signals blocked, a descriptor table of its own with nothing in it but the session's socket,
-//! and does nothing until the session speaks or dies, but look once a second whether it is the only one left, and
+//! It has all signals blocked, a descriptor table of its own with nothing in it but the sessions' sockets,
+//! and does nothing until a session speaks or dies, but look once a second whether it is the only one left, and
 //! free filters. So a program may close every descriptor that it did not open,
-//! and the thread holds none of the program's open.
+//! and the thread holds none of the program's open. It ends when the last session does.
 
 use crate::hold::INTERNAL;
 use crate::link::Link;
 use crate::{leaving, session};
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Wait};
 use mote_sys::{Errno, process, signal};
-use mote_wire::Message;
+use mote_wire::{Message, SESSIONS_MAX};
 
 /// Sizes of the thread's stack to be tried: the C library takes a program's static thread-local storage from it, and
 /// `mote_text::apply` needs 16 KiB. Only what is touched costs memory.
@@ -23,31 +23,58 @@ const LOOK_MS: i32 = 1000;
 /// How soon after a change it looks whether the filters that were replaced can be freed, in milliseconds.
 const TIDY_MS: i32 = 1;
 
-/// What the thread has to say about its socket: nothing yet, taken, or not to be had.
+/// What the thread has to say about its sockets: nothing yet, taken, or not to be had.
 static TAKEN: AtomicU32 = AtomicU32::new(0);
 const TAKEN_OVER: u32 = 1;
 const SHARED: u32 = 2;
+/// The sockets for the thread that starts, by the session's number.
+static HANDED: [AtomicI32; SESSIONS_MAX] = [const { AtomicI32::new(-1) }; SESSIONS_MAX];
 
-/// Starts the thread, which takes over the link's socket. Without the thread nobody disarms when the
-/// session dies: events are then counted as lost in full rings until the process ends.
-pub(crate) fn listen(link: Link) {
-    let socket = link.0.into_raw();
-    TAKEN.store(0, Ordering::Relaxed);
-    if !STACK_BYTES.into_iter().any(|stack| spawn(socket, stack)) {
-        // The socket stays open: the session must not take us for gone.
-        return;
+/// The sockets of the sessions, by their number.
+#[derive(Debug, Default)]
+pub(crate) struct Links([Option<Fd>; SESSIONS_MAX]);
+
+impl Links {
+    /// Adds a session's socket.
+    pub(crate) fn put(&mut self, link: Link) {
+        if let Some(place) = self.0.get_mut(link.session) {
+            *place = Some(link.socket);
+        }
     }
-    while TAKEN.load(Ordering::Acquire) == 0 {
-        let _ = process::futex_wait(&TAKEN, 0);
+
+    /// Whether there is one of this session.
+    pub(crate) fn has(&self, session: usize) -> bool {
+        self.0.get(session).is_some_and(Option::is_some)
     }
-    if TAKEN.load(Ordering::Acquire) == TAKEN_OVER {
-        // The thread has its own table: this closes ours only.
-        drop(Fd::from_raw(socket));
+
+    /// The descriptors' numbers, -1 for none.
+    fn raw(&self) -> [i32; SESSIONS_MAX] {
+        let mut all = [-1; SESSIONS_MAX];
+        all.iter_mut().zip(&self.0).for_each(|(to, from)| *to = from.as_ref().map_or(-1, Fd::raw));
+        all
     }
 }
 
+/// Starts the thread, which takes over the links' sockets. Without the thread nobody disarms when a
+/// session dies: events are then counted as lost in full rings until the process ends.
+pub(crate) fn listen(links: Links) {
+    TAKEN.store(0, Ordering::Relaxed);
+    for (to, raw) in HANDED.iter().zip(links.raw()) {
+        to.store(raw, Ordering::Relaxed);
+    }
+    let started = STACK_BYTES.into_iter().any(spawn);
+    while started && TAKEN.load(Ordering::Acquire) == 0 {
+        let _ = process::futex_wait(&TAKEN, 0);
+    }
+    if !started || TAKEN.load(Ordering::Acquire) == SHARED {
+        // The sockets stay open: the thread has them, or the sessions must not take us for gone.
+        links.0.into_iter().flatten().for_each(core::mem::forget);
+    }
+    // Else the thread has its own table: this closes ours only.
+}
+
 /// Starts [`run`] on a new detached thread with all signals blocked but SIGTRAP and the C library's own.
-fn spawn(socket: i32, stack_bytes: usize) -> bool {
+fn spawn(stack_bytes: usize) -> bool {
     let mut attributes = core::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: initialises the attributes.
     if unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) } != 0 {
@@ -62,56 +89,72 @@ fn spawn(socket: i32, stack_bytes: usize) -> bool {
     // SIGTRAP stays open: a thread that blocks it keeps `text` from using breakpoints.
     let mask = signal::block(!(signal::bit(libc::SIGTRAP) | INTERNAL));
     let mut thread = 0;
-    // SAFETY: `run` takes the descriptor's number as its argument, and no memory of this frame.
-    let failed = unsafe {
-        libc::pthread_create(
-            &mut thread,
-            attributes.as_ptr(),
-            run,
-            core::ptr::without_provenance_mut(socket as usize),
-        )
-    };
+    // SAFETY: `run` takes no argument, and no memory of this frame.
+    let failed =
+        unsafe { libc::pthread_create(&mut thread, attributes.as_ptr(), run, core::ptr::null_mut()) };
     signal::set_mask(mask);
     // SAFETY: the attributes are initialised, and used no more.
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
     failed == 0
 }
 
-extern "C" fn run(socket: *mut c_void) -> *mut c_void {
+extern "C" fn run(_: *mut c_void) -> *mut c_void {
     process::set_comm(c"mote-agent");
-    let socket = Fd::from_raw(socket as usize as i32);
-    let own_table = fd::unshare_all_but(&socket).is_ok();
+    let mut links = Links::default();
+    for (to, raw) in links.0.iter_mut().zip(&HANDED) {
+        let raw = raw.load(Ordering::Relaxed);
+        *to = (raw >= 0).then(|| Fd::from_raw(raw));
+    }
+    let own_table = fd::unshare_all_but(&mut links.raw()).is_ok();
     TAKEN.store(if own_table { TAKEN_OVER } else { SHARED }, Ordering::Release);
     process::futex_wake(&TAKEN, 1);
-    let mut buffer = [0; 512];
     let mut patience = LOOK_MS;
-    loop {
-        match socket::wait_readable(socket.raw(), patience) {
-            Ok(false) if leaving::is_last() => return core::ptr::null_mut(),
-            Ok(false) => {
+    while session::is_joined() {
+        let mut polled = links.raw().map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        match socket::wait_any(&mut polled, patience) {
+            Ok(0) if leaving::is_last() => return core::ptr::null_mut(),
+            Ok(0) => {
                 // A thread that stays in a filter for long must not keep us busy.
                 patience = if session::tidy() { (2 * patience).min(LOOK_MS) } else { LOOK_MS };
-                continue;
+                session::find_lost(&mut links);
             }
-            Err(Errno(libc::EINTR)) => continue,
-            Ok(true) | Err(_) => {}
-        }
-        match socket::receive(socket.raw(), &mut buffer, Wait::No) {
-            Ok(received) if received.len > 0 => {
-                let bytes = buffer.get(..received.len).unwrap_or(&[]);
-                match Message::decode(bytes) {
-                    Ok(Message::Stop) => break,
-                    Ok(Message::Filters { generation }) => {
-                        session::install(&socket, generation, &received.fds);
-                        patience = TIDY_MS;
-                    }
-                    _ => {}
+            Err(_) => {}
+            Ok(_) => {
+                for number in (0..SESSIONS_MAX).zip(&polled).filter(|(_, polled)| polled.revents != 0) {
+                    serve(number.0, &mut links);
+                    patience = TIDY_MS;
                 }
             }
-            Err(Errno(libc::EINTR | libc::EAGAIN)) => {}
-            _ => break,
         }
     }
-    session::end();
+    session::farewell();
     core::ptr::null_mut()
+}
+
+/// Does what a session says in one message; leaves it when it has ended.
+fn serve(number: usize, links: &mut Links) {
+    let Some(socket) = links.0.get(number).and_then(Option::as_ref) else { return };
+    let mut buffer = [0; 512];
+    match socket::receive(socket.raw(), &mut buffer, Wait::No) {
+        Ok(mut received) if received.len > 0 => {
+            match Message::decode(buffer.get(..received.len).unwrap_or(&[])) {
+                Ok(Message::Stop | Message::Refused(_)) => {}
+                Ok(Message::Filters { generation }) => {
+                    return session::install(number, socket, generation, &received.fds);
+                }
+                Ok(Message::Cooperate { slots }) => return session::cooperate(number, slots, &received.fds),
+                Ok(Message::Join { place }) => {
+                    return session::join_another(place, received.fds.iter_mut().find_map(Option::take), links);
+                }
+                _ => return,
+            }
+        }
+        Err(Errno(libc::EINTR | libc::EAGAIN)) => return,
+        _ => {}
+    }
+    session::leave(number);
+    // Closed when all is off: that is what the session waits for.
+    if let Some(place) = links.0.get_mut(number) {
+        *place = None;
+    }
 }

@@ -1,11 +1,11 @@
-//! Where the session is: the variable `MOTE_SESSION=VERSION,FD,INODE,PATH`.
+//! Where sessions are: the variable `MOTE_SESSION=VERSION,FD,INODE,PATH`, with further ones behind semicolons (a recording in a recording).
 //!
 //! FD is the mailbox, an inherited socket; INODE tells whether the descriptor still is that socket, because programs
 //! close what they did not open and the number is used again. PATH is the session's socket in the file
 //! system, for programs that have closed the mailbox.
 
 use core::ffi::{CStr, c_char};
-use mote_wire::ENVIRONMENT;
+use mote_wire::{ENVIRONMENT, PLACES_APART};
 
 /// Where the session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +24,15 @@ impl Place {
         self.path.get(..self.path_len).unwrap_or(&[])
     }
 
-    fn parse(value: &[u8]) -> Option<Place> {
+    /// The place of one session. One without a mailbox has -1 in its place.
+    pub(crate) fn parse(value: &[u8]) -> Option<Place> {
         let mut parts = value.splitn(4, |byte| *byte == b',');
         // Whatever version: the session says that it is another one where a person reads it.
         number(parts.next()?)?;
-        let mailbox = i32::try_from(number(parts.next()?)?).ok()?;
+        let mailbox = match parts.next()? {
+            b"-1" => -1,
+            digits => i32::try_from(number(digits)?).ok()?,
+        };
         let inode = number(parts.next()?)?;
         let from = parts.next()?;
         let mut path = [0; 108];
@@ -47,12 +51,12 @@ fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// The session that the environment names. None in a program that runs with raised privileges: there the
-/// environment is not to be trusted.
+/// The places of the sessions that the environment names; none that is not well formed. None at all in a program that runs with raised
+/// privileges: there the environment is not to be trusted.
 ///
 /// # Safety
-/// `environment` must be null or a NULL-terminated array of NUL-terminated strings.
-pub(crate) unsafe fn find(environment: *const *const c_char) -> Option<Place> {
+/// `environment` must be null or a NULL-terminated array of NUL-terminated strings, which nobody changes while the result is used.
+pub(crate) unsafe fn find(environment: *const *const c_char) -> Option<impl Iterator<Item = Place> + Clone> {
     let mut next = environment;
     if next.is_null() {
         return None;
@@ -65,7 +69,10 @@ pub(crate) unsafe fn find(environment: *const *const c_char) -> Option<Place> {
         }
         // SAFETY: the caller's promise: a NUL-terminated string.
         if let Some(value) = unsafe { value_of(variable) } {
-            return Place::parse(value).filter(|_| !is_privileged());
+            if is_privileged() {
+                return None;
+            }
+            return Some(value.split(|byte| *byte == PLACES_APART as u8).filter_map(Place::parse));
         }
         next = next.wrapping_add(1);
     }
@@ -101,6 +108,7 @@ mod tests {
     fn sessions_are_parsed_and_nonsense_is_not() {
         let place = Place::parse(b"1,1000,4711,/tmp/a,b").expect("well formed");
         assert_eq!((place.mailbox, place.inode, place.path()), (1000, 4711, &b"/tmp/a,b"[..]));
+        assert_eq!(Place::parse(b"2,-1,4711,/tmp/a").map(|place| place.mailbox), Some(-1));
         for bad in [&b""[..], b"x,3,4,/x", b"1,-3,4,/x", b"1,3,x,/x", b"1,99999999999,4,/x", b"1,3,4"] {
             assert_eq!(Place::parse(bad), None);
         }

@@ -3,45 +3,56 @@
 //! # Parties
 //! Threads and signal handlers that come by a site; the control path (`session`), which alone writes.
 //! # State
-//! `gate` says what is between the event and its channel:
-//! - null: nothing;
+//! `gate` says what is between the event and its destinations:
+//! - null: nothing; there is one destination;
 //! - [`CLOSED`]: the event is off. What comes by is what has begun before it was switched off;
-//! - a [`Filter`]: it decides.
+//! - a [`Filter`]: it decides; there is one destination;
+//! - a [`Fan`], as a negative number: it has the destinations, and their filters.
+//!
+//! `destination` is the one destination, channel and id in one word; 0 when there is none. When a fan has come into its place, or the event is
+//! off, what it was stays there as long as its session has the event on: for what has begun before.
 //!
 //! # Ordering
-//! A. `gate` is written with release after `channel` and `id`, read with acquire: what comes through an open gate, or is
-//!    let through by a filter, finds the channel and the id of that time or later ones.
+//! A. `gate` is written with release after `destination`, read with acquire: what comes through an open gate, or is
+//!    let through by a filter, finds the destination of that time, or none, if its session has let go of the event.
 //! B. A filter is whole before `gate` points to it (same pairing), and freed a grace period after `gate` points elsewhere: it is
-//!    followed inside of a read section only.
+//!    followed inside of a read section only. The same holds for fans, and for filters behind fans.
+//! C. One destination does not take the place of another one directly: it is 0 in between, and (`settled`) long enough for every thread that has begun
+//!    before to come to its end. So a session gets nothing that was meant for another one. Meanwhile the session has a fan.
 //!
 //! An event that has begun unfiltered is recorded unfiltered even if a filter comes before it is written. An event that was off
 //! is never let through unfiltered because its switching on was seen in parts: its gate was closed, or it was never on.
 
+use crate::channel::{ADDRESS_BITS, Channel};
+use crate::fan::{Destination, Destinations, Fan, Fans, Verdicts};
 use crate::filter::{self, Filter};
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use mote_layout::context::{DROP, RECORD};
+use crate::{channel, shared, speculation};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use mote_layout::context::{ASIDE, DROP, RECORD};
 use mote_layout::site::{SWITCH_OFFSET, Switch};
-use mote_ring::Writer;
+use mote_ring::writer::Payload;
+use mote_ring::{Record, Writer};
 use mote_vm::Engine;
 
 /// Address of no filter, in the gate of an event that is off.
 const CLOSED: *mut Filter = core::ptr::without_provenance_mut(1);
-/// Set in `id` when the session has told the id.
-const TOLD: u32 = 1 << 31;
-/// Set in `id` when the session has said with the id that the event is to be on.
-const WANTED: u32 = 1 << 30;
+/// Set in a gate that leads to a fan: no address of a process has it.
+const FAN: usize = 1 << (usize::BITS - 1);
 
 /// State of one event, which its sites, its probe, and the agent share; within one line of the cache. `mote.h` has the same.
 ///
 /// # Invariants
-/// agent-I1: `channel` is null or points to a [`Writer`] that lives as long as the process.
-/// agent-I2: `gate` is null, [`CLOSED`], or points to a [`Filter`] that lives until a grace period after it was replaced.
+/// agent-I1: `destination` is 0 or holds the address of a [`Channel`] that lives as long as the process.
+/// agent-I2: `gate` is null, [`CLOSED`], points to a [`Filter`] that lives until a grace period after it was replaced, or leads to a [`Fan`] of which
+/// the same holds, and whose filters do.
 #[repr(C, align(32))]
 #[derive(Debug)]
 pub struct Event {
-    channel: AtomicPtr<Writer>,
+    /// Address of a channel below, the id above [`ADDRESS_BITS`].
+    destination: AtomicU64,
     gate: AtomicPtr<Filter>,
-    id: AtomicU32,
+    /// By which sessions know it (`told`); 0 when they do not.
+    number: AtomicU32,
     switch: AtomicU32,
 }
 const _: () = assert!(size_of::<Event>() == 32 && core::mem::offset_of!(Event, switch) == SWITCH_OFFSET);
@@ -53,24 +64,34 @@ impl Event {
     /// An event that is off and unknown to any session.
     pub const fn new() -> Event {
         Event {
-            channel: AtomicPtr::new(core::ptr::null_mut()),
+            destination: AtomicU64::new(0),
             gate: AtomicPtr::new(core::ptr::null_mut()),
-            id: AtomicU32::new(0),
+            number: AtomicU32::new(0),
             switch: AtomicU32::new(0),
         }
     }
 
-    /// The channel to write to, and the event's id there; `None` while it is off.
+    /// The channel to write to, and the event's id there; `None` while it is off, or goes to several sessions.
     ///
     /// # Cost
-    /// Two loads of one line.
+    /// One load.
     #[inline(always)]
     pub fn destination(&self) -> Option<(&'static Writer, u16)> {
-        // Acquire pairs with the release in `on`: the id and the channel's fields are set.
-        let channel = self.channel.load(Ordering::Acquire);
+        self.one().map(|(channel, id)| (&channel.writer, id))
+    }
+
+    #[inline(always)]
+    fn one(&self) -> Option<(&'static Channel, u16)> {
+        // Acquire pairs with the release in `send`: the channel's fields are set.
+        let word = self.destination.load(Ordering::Acquire);
+        if word == 0 {
+            return None;
+        }
+        const ID_BITS: u32 = u64::BITS - ADDRESS_BITS;
+        let channel: *const Channel =
+            core::ptr::with_exposed_provenance((word << ID_BITS >> ID_BITS) as usize);
         // SAFETY: agent-I1.
-        let channel = unsafe { channel.cast_const().as_ref() }?;
-        Some((channel, self.id.load(Ordering::Relaxed) as u16))
+        Some((unsafe { &*channel }, (word >> ADDRESS_BITS) as u16))
     }
 
     /// Whether a site that tests instead of being patched should go on.
@@ -145,9 +166,10 @@ impl Event {
     unsafe fn ask_inside(&self, words: *const u64) -> u64 {
         // Ordering B.
         let gate = self.gate.load(Ordering::Acquire);
-        // One test for both that are no filters.
-        if gate.addr() <= CLOSED.addr() {
-            return without_filter(gate);
+        // One test for all that are no filters: fans are negative.
+        if gate.addr() as isize <= CLOSED.addr() as isize {
+            // SAFETY: the caller's promise; we are in a read section.
+            return unsafe { without_filter(gate, words) };
         }
         // SAFETY: agent-I2; we are in a read section.
         let filter = unsafe { &*gate.cast_const() };
@@ -178,14 +200,26 @@ impl Event {
     pub unsafe fn judge_fault(&self, words: *const u64) -> u64 {
         let section = filter::read();
         // If another one has come meanwhile, it is for the same words.
-        // SAFETY: agent-I2; we are in a read section.
-        let keep = match unsafe { self.filter().as_ref() } {
+        let verdict = self.own_filter().map_or(DROP, |Destination { channel, filter, id }| {
+            // SAFETY: agent-I2; we are in a read section.
+            let filter = unsafe { filter.as_ref() };
             // SAFETY: the caller's promise.
-            Some(filter) => unsafe { filter.can_keep(words) },
-            None => false,
-        };
+            let keep = filter.is_some_and(|filter| unsafe { filter.can_keep(words) });
+            shared::faulted(channel, id, keep)
+        });
         drop(section);
-        filter::faulted(self, keep)
+        verdict
+    }
+
+    /// The one destination with its filter as it is now, which may be behind a fan. In a read section.
+    fn own_filter(&self) -> Option<Destination> {
+        let (channel, id) = self.one()?;
+        let gate = self.gate.load(Ordering::Acquire);
+        match fan_of(gate) {
+            // SAFETY: agent-I2; the caller is in a read section.
+            Some(fan) => unsafe { &*fan }.to.of(channel).copied(),
+            None => Some(Destination { channel, filter: filter_of(gate), id }),
+        }
     }
 
     /// Counts an occurrence that cannot be judged because what it points to cannot be read. Answers as [`Event::judge`]; the
@@ -195,56 +229,146 @@ impl Event {
     /// Callable from a handler.
     pub fn fault(&self) -> u64 {
         let section = filter::read();
-        // SAFETY: agent-I2; we are in a read section.
-        let keep = unsafe { self.filter().as_ref() }.is_some_and(Filter::keeps_on_fault);
-        drop(section);
-        filter::faulted(self, keep)
-    }
-
-    /// The id that the session has told.
-    pub(crate) fn id(&self) -> Option<u16> {
-        let id = self.id.load(Ordering::Relaxed);
-        (id & TOLD != 0).then_some(id as u16)
-    }
-
-    /// Whether the session wanted the event when it told the id.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.id.load(Ordering::Relaxed) & WANTED != 0
-    }
-
-    /// Notes the event's id, and whether it is wanted.
-    pub(crate) fn tell(&self, id: u16, wanted: bool) {
-        let wanted = if wanted { WANTED } else { 0 };
-        self.id.store(TOLD | wanted | u32::from(id), Ordering::Relaxed);
-    }
-
-    /// The filter that decides now, if any.
-    pub(crate) fn filter(&self) -> *const Filter {
-        // Ordering B.
-        let gate = self.gate.load(Ordering::Acquire);
-        if gate == CLOSED { core::ptr::null() } else { gate }
-    }
-
-    /// Sends the event to `channel`, as `filter` decides, if it is not null.
-    pub(crate) fn on(&self, channel: &'static Writer, filter: *const Filter) {
-        self.channel.store((&raw const *channel).cast_mut(), Ordering::Release);
-        // Ordering A, B.
-        self.gate.store(filter.cast_mut(), Ordering::Release);
-        // SAFETY: null, or a filter that was made just now or is in force: nobody has freed it.
-        let engine = unsafe { filter.as_ref() }.map(|filter| filter.program().engine());
-        let switch = match engine {
-            None => Switch::Whole,
-            Some(Engine::Jit) => Switch::Filtered,
-            Some(Engine::Interpreter) => Switch::Interpreted,
+        let verdict = match fan_of(self.gate.load(Ordering::Acquire)) {
+            Some(fan) => {
+                // SAFETY: agent-I2; we are in a read section.
+                let fan = unsafe { &*fan };
+                // SAFETY: as above.
+                unsafe { fan.fault() }
+            }
+            None => self.own_filter().map_or(DROP, |Destination { channel, filter, id }| {
+                // SAFETY: as above.
+                let keep = unsafe { filter.as_ref() }.is_some_and(Filter::keeps_on_fault);
+                shared::faulted(channel, id, keep)
+            }),
         };
-        self.switch.store(switch as u32, Ordering::Release);
+        drop(section);
+        verdict
+    }
+
+    /// Records an occurrence that was judged, where `verdict` says; for verdicts that are not plainly `RECORD`.
+    ///
+    /// # Safety
+    /// The payload's bytes must be readable: for `Words` up to the end of the last 8-byte word.
+    ///
+    /// # Signal safety
+    /// Callable from a handler.
+    #[cold]
+    #[inline(never)]
+    pub unsafe fn write_judged(&self, payload: Payload<'_>, verdict: u64) {
+        // What is aside, and fans, stay for the section.
+        let section = filter::read();
+        let thread = channel::this_thread();
+        let deliver = |channel: &'static Channel, id, verdict| {
+            let record = Record { tag: id, thread, payload };
+            match verdict {
+                DROP => {}
+                // SAFETY: the caller's promise.
+                ASIDE => unsafe { speculation::write_aside(channel, record) },
+                // SAFETY: the caller's promise. What became of the record is counted in the ring.
+                _ => drop(unsafe { channel.writer.write(record) }),
+            }
+        };
+        match (Verdicts::of(verdict), fan_of(self.gate.load(Ordering::Acquire))) {
+            // SAFETY: agent-I2; we are in a read section.
+            (Some(verdicts), Some(fan)) => unsafe { &*fan }
+                .to
+                .iter()
+                .for_each(|to| deliver(to.channel, to.id, verdicts.for_session(to.channel))),
+            (Some(verdicts), None) => {
+                if let Some((channel, id)) = self.one() {
+                    deliver(channel, id, verdicts.for_session(channel));
+                }
+            }
+            (None, _) => {
+                if let Some((channel, id)) = self.one() {
+                    deliver(channel, id, verdict);
+                }
+            }
+        }
+        drop(section);
+    }
+
+    /// The number by which sessions know the event; 0 when they do not.
+    pub(crate) fn number(&self) -> u32 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// Notes the number.
+    pub(crate) fn set_number(&self, number: u32) {
+        self.number.store(number, Ordering::Relaxed);
+    }
+
+    /// Where the event goes. With the control path held, as all that follows.
+    pub(crate) fn destinations(&self) -> Destinations {
+        let gate = self.gate.load(Ordering::Acquire);
+        if let Some(fan) = fan_of(gate) {
+            // SAFETY: agent-I2: fans are retired with the control path held.
+            return unsafe { (*fan).to };
+        }
+        let mut all = Destinations::NOWHERE;
+        if gate != CLOSED
+            && let Some((channel, id)) = self.one()
+        {
+            all.put(Destination { channel, filter: filter_of(gate), id });
+        }
+        all
+    }
+
+    /// The filter that decides for a session's channel, if any.
+    pub(crate) fn filter(&self, channel: &Channel) -> *const Filter {
+        self.destinations().of(channel).map_or(core::ptr::null(), |destination| destination.filter)
+    }
+
+    /// Sends the event where `to` says. `settled`: no session has been left for so long that nobody is under way any more who began while the process
+    /// was in it. False when there is no memory; all is as it was then.
+    #[must_use]
+    pub(crate) fn send(&self, to: &Destinations, fans: &mut Fans, era: u32, settled: bool) -> bool {
+        let old = fan_of(self.gate.load(Ordering::Acquire));
+        let one = self.one().map(|(channel, _)| channel);
+        let may_stand_alone =
+            |only: &&Destination| one.map_or(settled, |one| core::ptr::eq(one, only.channel));
+        match to.only().filter(may_stand_alone) {
+            Some(only) => self.send_to_one(only),
+            None if to.iter().next().is_none() => {
+                // Events that were never on are not written to.
+                if self.is_on() {
+                    self.off();
+                }
+            }
+            None if old.is_some() && to.equal(&self.destinations()) => return true,
+            None => {
+                let Some(fan) = fans.make(to, era) else { return false };
+                // Ordering B.
+                self.gate.store(fan.map_addr(|addr| addr | FAN).cast_mut().cast(), Ordering::Release);
+                if one.is_some_and(|one| to.of(one).is_none()) {
+                    // Ordering C.
+                    self.destination.store(0, Ordering::Release);
+                }
+                self.switch.store(switch(to) as u32, Ordering::Release);
+            }
+        }
+        if let Some(old) = old {
+            fans.retire(old);
+        }
+        true
+    }
+
+    fn send_to_one(&self, only: &Destination) {
+        let address = (&raw const *only.channel).expose_provenance() as u64;
+        self.destination.store(address | u64::from(only.id) << ADDRESS_BITS, Ordering::Release);
+        // Ordering A, B.
+        self.gate.store(only.filter.cast_mut(), Ordering::Release);
+        let mut all = Destinations::NOWHERE;
+        all.put(*only);
+        self.switch.store(switch(&all) as u32, Ordering::Release);
     }
 
     /// Sends the event nowhere.
-    pub(crate) fn off(&self) {
+    fn off(&self) {
         self.switch.store(0, Ordering::Release);
         self.gate.store(CLOSED, Ordering::Release);
-        self.channel.store(core::ptr::null_mut(), Ordering::Release);
+        self.destination.store(0, Ordering::Release);
     }
 }
 
@@ -254,9 +378,45 @@ impl Default for Event {
     }
 }
 
-/// The verdict when the gate was changed meanwhile.
+/// How an event is on that goes to these.
+fn switch(to: &Destinations) -> Switch {
+    let engine = |to: &Destination| {
+        // SAFETY: null, or a filter that was made just now or is in force: nobody has freed it.
+        unsafe { to.filter.as_ref() }.map(|filter| filter.program().engine())
+    };
+    match to.iter().filter_map(engine).min_by_key(|engine| *engine == Engine::Jit) {
+        None => Switch::Whole,
+        Some(Engine::Jit) => Switch::Filtered,
+        Some(Engine::Interpreter) => Switch::Interpreted,
+    }
+}
+
+/// The fan that a gate leads to.
+fn fan_of(gate: *mut Filter) -> Option<*const Fan> {
+    (gate.addr() & FAN != 0).then(|| gate.map_addr(|addr| addr & !FAN).cast_const().cast())
+}
+
+/// The filter in a gate, if it is one.
+fn filter_of(gate: *mut Filter) -> *const Filter {
+    let is_filter = gate.addr() as isize > CLOSED.addr() as isize;
+    if is_filter { gate } else { core::ptr::null() }
+}
+
+/// The verdict when there is no filter: the gate was changed meanwhile, or leads to a fan.
+///
+/// # Safety
+/// As for `Event::ask`; the caller is in a read section.
 #[cold]
 #[inline(never)]
-fn without_filter(gate: *mut Filter) -> u64 {
-    if gate.is_null() { RECORD } else { DROP }
+unsafe fn without_filter(gate: *mut Filter, words: *const u64) -> u64 {
+    match fan_of(gate) {
+        Some(fan) => {
+            // SAFETY: agent-I2, and the caller's read section.
+            let fan = unsafe { &*fan };
+            // SAFETY: the caller's promise.
+            unsafe { fan.judge(words) }
+        }
+        None if gate.is_null() => RECORD,
+        None => DROP,
+    }
 }

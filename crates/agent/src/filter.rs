@@ -1,15 +1,11 @@
 //! A filter as a probe meets it.
 
-use crate::event::Event;
+use crate::cooperate;
 use crate::quick::Quick;
-use crate::shared;
 use mote_bpf::{Insn, Word};
-use mote_layout::Cause;
-use mote_layout::context::{ASIDE, DROP};
 use mote_layout::record::FIELDS_MAX;
 use mote_rcu::{Guard, Library, library};
 use mote_vm::{Fault, Program};
-use mote_wire::board;
 
 /// Events with more words than this have filters of their own, also if other events have the same program.
 pub(crate) const SHAPE_MAX: usize = 96;
@@ -22,10 +18,19 @@ pub(crate) struct Filter {
     /// What the program begins with, if that is a test.
     quick: Option<Quick>,
     program: Program,
-    keeps_on_fault: bool,
+    how: How,
     /// How many words the context has; `None` when they are not all in `shape`.
     words: Option<u8>,
     shape: [Word; SHAPE_MAX],
+}
+
+/// What is to be known for running a program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// Events at which it has a fault are to be kept.
+    pub(crate) keeps_on_fault: bool,
+    /// It was verified with the state of the thread as its second argument.
+    pub(crate) reads_state: bool,
 }
 
 /// Begins a section in which filters stay.
@@ -42,11 +47,11 @@ pub(crate) fn read_again() -> Option<library::Again> {
 
 impl Filter {
     /// A filter that runs `program`, made of `insns`, which were verified for a context of such words.
-    pub(crate) fn new(program: Program, insns: &[Insn], words: &[Word], keeps_on_fault: bool) -> Filter {
+    pub(crate) fn new(program: Program, insns: &[Insn], words: &[Word], how: How) -> Filter {
         let mut shape = [Word::Start; SHAPE_MAX];
         shape.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
         let words = u8::try_from(words.len()).ok().filter(|count| usize::from(*count) <= SHAPE_MAX);
-        Filter { quick: Quick::of(insns), program, keeps_on_fault, words, shape }
+        Filter { quick: Quick::of(insns), program, how, words, shape }
     }
 
     /// The words of its context, if they are known.
@@ -56,7 +61,7 @@ impl Filter {
 
     /// Whether events at which it has a fault are to be kept.
     pub(crate) fn keeps_on_fault(&self) -> bool {
-        self.keeps_on_fault
+        self.how.keeps_on_fault
     }
 
     /// What it runs.
@@ -80,8 +85,22 @@ impl Filter {
     /// `words` must point to the words that the program was verified for.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, words: *const u64) -> Result<u64, Fault> {
+        if self.how.reads_state {
+            // SAFETY: the caller's promise.
+            return unsafe { self.run_with_state(words) };
+        }
         // SAFETY: the caller's promise.
         unsafe { self.program.run(words.expose_provenance() as u64, 0) }
+    }
+
+    /// As `run`, of a program that reads the state of its thread. Out of line, so that others need not save what the search for it changes.
+    ///
+    /// # Safety
+    /// As for `run`.
+    #[inline(never)]
+    unsafe fn run_with_state(&self, words: *const u64) -> Result<u64, Fault> {
+        // SAFETY: the caller's promise; as many bytes can be read there as it was verified with.
+        unsafe { self.program.run(words.expose_provenance() as u64, cooperate::state()) }
     }
 
     /// Whether an event at which there was a fault is to be kept, and can be: to record it is to read what it points to.
@@ -89,7 +108,7 @@ impl Filter {
     /// # Safety
     /// As for `run`.
     pub(crate) unsafe fn can_keep(&self, words: *const u64) -> bool {
-        let shape = self.shape().filter(|_| self.keeps_on_fault);
+        let shape = self.shape().filter(|_| self.how.keeps_on_fault);
         // SAFETY: the caller's promise.
         shape.is_some_and(|shape| unsafe { can_be_read(shape, words) })
     }
@@ -120,19 +139,4 @@ fn is_there(from: u64, bytes: u64) -> bool {
         // SAFETY: `byte` is one byte of ours; what cannot be read is answered as a fault.
         unsafe { mote_vm::copy(&raw mut byte, from.wrapping_add(offset), 1) }.is_ok()
     })
-}
-
-/// Counts a fault and says what becomes of the event.
-#[cold]
-#[inline(never)]
-pub(crate) fn faulted(event: &Event, keep: bool) -> u64 {
-    let Some((channel, id)) = event.destination() else { return DROP };
-    shared::count_fault(board::faults_of(id));
-    if keep {
-        shared::count(board::FAULTS_KEPT);
-        return ASIDE;
-    }
-    shared::count(board::FAULTS_DROPPED);
-    channel.lose(Cause::FilterFault);
-    DROP
 }

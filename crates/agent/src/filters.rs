@@ -3,7 +3,7 @@
 //! A program is verified for the description of the event that it is for, with the maps of the session and the helpers of this
 //! process. What is refused leaves its event off.
 
-use crate::filter::Filter;
+use crate::filter::{Filter, How};
 use crate::growing::Growing;
 use crate::helpers;
 use crate::maps::Maps;
@@ -12,6 +12,7 @@ use core::ffi::CStr;
 use core::fmt::Write;
 use mote_bpf::environment::{Entry, INSNS_MAX, STEPS_MAX};
 use mote_bpf::{Environment, Insn, Word, verify};
+use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::{context, parse};
 use mote_rcu::library;
 use mote_sys::fd::{self, Fd};
@@ -38,8 +39,10 @@ struct Workshop {
     words: Growing<Word, WORDS_MAX>,
 }
 
-/// All that is known of filters. There is one, behind the control path (`hold`).
+/// All that is known of the filters of one session. Behind the control path (`hold`).
 pub(crate) struct Filters {
+    /// The session's number.
+    session: usize,
     generation: u32,
     bundle: Option<Copy>,
     /// The newest bundle was not understood.
@@ -61,9 +64,10 @@ struct Why {
 }
 
 impl Filters {
-    /// None.
-    pub(crate) const fn new() -> Filters {
+    /// None, of the session of this number.
+    pub(crate) const fn new(session: usize) -> Filters {
         Filters {
+            session,
             generation: 0,
             bundle: None,
             failed: false,
@@ -103,7 +107,7 @@ impl Filters {
         let copy = Copy::of(bundle)?;
         library::prepare();
         helpers::note_executable();
-        self.maps.extend(&copy.received, maps)?;
+        self.maps.extend(self.session, &copy.received, maps)?;
         Ok(copy)
     }
 
@@ -160,18 +164,39 @@ impl Filters {
             helpers: mote_bpf::helper::TRACER,
             steps_max: STEPS_MAX,
         };
-        let verified = verify::verify(workshop.insns.all(), &environment, &mut workshop.room)
-            .map_err(Refused::Program)?;
+        let state = READABLE_BYTES as u32;
+        let (verified, reads_state) =
+            verify::verify_traced(workshop.insns.all(), &environment, state, &mut workshop.room)
+                .map_err(Refused::Program)?;
+        let helpers = helpers::of(self.session).ok_or(Errno(libc::EINVAL))?;
         let setup = Setup {
             maps: self.maps.maps(),
-            helpers: &helpers::ALL,
-            faulting: &helpers::FAULTING,
+            helpers: &helpers.plain,
+            faulting: &helpers.faulting,
             ..Setup::default()
         };
         let loaded = Program::load(&verified, &setup).map_err(Refused::Load)?;
-        let filter = Filter::new(loaded, verified.insns(), workshop.words.all(), program.keeps_on_fault);
+        let how = How { keeps_on_fault: program.keeps_on_fault, reads_state };
+        let filter = Filter::new(loaded, verified.insns(), workshop.words.all(), how);
         self.news = true;
         Ok(self.table.add(program.serial, filter)?)
+    }
+
+    /// Says that an event of this session cannot be recorded for want of memory.
+    pub(crate) fn no_room(&mut self, description: &CStr) {
+        self.news = true;
+        let name = Name(description);
+        self.why.say(format_args!("{name}: no memory to record it for another session"));
+    }
+
+    /// Forgets all of it and unmaps the maps, when the session has ended.
+    ///
+    /// # Safety
+    /// No filter is loaded, retired ones included: the last [`Table::tidy`] has said so.
+    pub(crate) unsafe fn forget(&mut self) {
+        // SAFETY: the caller's promise: no program is there to follow them.
+        unsafe { self.maps.unmap() };
+        *self = Filters::new(self.session);
     }
 
     /// The table of loaded filters.

@@ -1,13 +1,11 @@
 //! What happens around fork.
 //!
 //! The child shares the rings, whose mappings it inherits, and all its sites are armed as its parent's were: its
-//! events go on at once. It has lost the listening thread and the socket, so it says hello by itself and starts
-//! a thread of its own. No preload is needed: `pthread_atfork` is the C library's own hook.
+//! events go on at once. It has lost the listening thread and the sockets, so it says hello by itself, to each of its sessions, and starts
+//! a thread of its own. A session that is not there any more it leaves. No preload is needed: `pthread_atfork` is the C library's own hook.
 
-use crate::link::Link;
-use crate::{control, hold, leaving, session, speculation};
+use crate::{control, hold, leaving, session};
 use core::sync::atomic::{AtomicBool, Ordering};
-use mote_wire::How;
 
 static WATCHING: AtomicBool = AtomicBool::new(false);
 
@@ -36,13 +34,9 @@ unsafe extern "C" fn child() {
     unsafe { mote_rcu::library::after_fork() };
     mote_text::fork_done();
     hold::fork_done();
-    session::note_process();
-    speculation::forget();
-    session::introduce_thread();
     leaving::watch();
-    if let Some(place) = session::place()
-        && let Ok(link) = Link::open(&place, How::Fork)
-    {
-        control::listen(link);
+    let links = session::after_fork();
+    if session::is_joined() {
+        control::listen(links);
     }
 }

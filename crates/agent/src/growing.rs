@@ -52,6 +52,13 @@ impl<T: Copy, const MAX: usize> Growing<T, MAX> {
         Ok(())
     }
 
+    /// Takes the last value away.
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        let last = self.all().last().copied()?;
+        self.count -= 1;
+        Some(last)
+    }
+
     /// The values.
     pub(crate) fn all(&self) -> &[T] {
         if self.count == 0 {

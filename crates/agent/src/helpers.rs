@@ -1,9 +1,10 @@
 //! What a traced process gives to filters beside the helpers of every environment (`mote_bpf::helper::TRACER`).
 //!
 //! They run on probes: no allocation, no waiting, and no system call but for a thread's first event. What they are given
-//! the verifier has checked: pointers are to so many bytes.
+//! the verifier has checked: pointers are to so many bytes. Programs run inside of read sections. Helpers that are about the program's session
+//! exist once for each.
 
-use crate::{session, shared, speculation};
+use crate::{channel, cooperate, shared, speculation};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use mote_bpf::helper;
@@ -12,20 +13,47 @@ use mote_ring::Record;
 use mote_ring::writer::Payload;
 use mote_sys::raw::syscall;
 use mote_vm::{FaultingFn, HelperFn, Returned};
-use mote_wire::board;
+use mote_wire::{SESSIONS_MAX, board};
 
-/// Helpers by number, as `mote_vm::Setup` takes them.
-pub(crate) const ALL: [(u32, HelperFn); 6] = [
-    (helper::GET_EXECUTABLE, get_executable),
-    (helper::SPECULATE, speculate),
-    (helper::COMMIT, commit),
-    (helper::DISCARD, discard),
-    (helper::SPECULATED, speculated),
-    (helper::SNAPSHOT, snapshot),
+/// What the programs of one session call, by number, as `mote_vm::Setup` takes it.
+#[derive(Debug)]
+pub(crate) struct Helpers {
+    pub(crate) plain: [(u32, HelperFn); 8],
+    /// Those that read memory which may not be there.
+    pub(crate) faulting: [(u32, FaultingFn); 1],
+}
+
+const fn helpers<const SESSION: usize>() -> Helpers {
+    Helpers {
+        plain: [
+            (helper::GET_EXECUTABLE, get_executable),
+            (helper::SPECULATE, speculate::<SESSION>),
+            (helper::COMMIT, commit::<SESSION>),
+            (helper::DISCARD, discard::<SESSION>),
+            (helper::SPECULATED, speculated::<SESSION>),
+            (helper::SNAPSHOT, snapshot::<SESSION>),
+            (helper::SET_THRESHOLD, cooperate::helper_set_threshold),
+            (helper::OPEN_KERNEL, cooperate::helper_open_kernel),
+        ],
+        faulting: [(helper::EMIT, emit::<SESSION>)],
+    }
+}
+
+static ALL: [Helpers; SESSIONS_MAX] = [
+    helpers::<0>(),
+    helpers::<1>(),
+    helpers::<2>(),
+    helpers::<3>(),
+    helpers::<4>(),
+    helpers::<5>(),
+    helpers::<6>(),
+    helpers::<7>(),
 ];
 
-/// Those that read memory which may not be there.
-pub(crate) const FAULTING: [(u32, FaultingFn); 1] = [(helper::EMIT, emit)];
+/// What the programs of a session call.
+pub(crate) fn of(session: usize) -> Option<&'static Helpers> {
+    ALL.get(session)
+}
 
 /// Most bytes of an event that a filter emits.
 const EMIT_MAX: usize = 256;
@@ -75,12 +103,12 @@ unsafe extern "C" fn get_executable(to: u64, size: u64, _: u64, _: u64, _: u64) 
     len as u64
 }
 
-unsafe extern "C" fn emit(id: u64, data: u64, size: u64, _: u64, _: u64) -> Returned {
+unsafe extern "C" fn emit<const SESSION: usize>(id: u64, data: u64, size: u64, _: u64, _: u64) -> Returned {
     let len = size as usize;
     if id >= u64::from(ID_MAX) || len > EMIT_MAX {
         return Ok(error(libc::EINVAL)).into();
     }
-    let Some(channel) = session::channel() else { return Ok(error(libc::ENODEV)).into() };
+    let Some(channel) = channel::of(SESSION) else { return Ok(error(libc::ENODEV)).into() };
     // Whole words are read from here.
     let mut words = [0u64; EMIT_MAX / 8];
     // SAFETY: `words` is ours, and has room for `EMIT_MAX` bytes.
@@ -88,28 +116,28 @@ unsafe extern "C" fn emit(id: u64, data: u64, size: u64, _: u64, _: u64) -> Retu
         return Err(fault).into();
     }
     let payload = Payload::Words { from: words.as_ptr().cast(), len };
-    let record = Record { tag: id as u16, thread: session::this_thread(), payload };
+    let record = Record { tag: id as u16, thread: channel::this_thread(), payload };
     // SAFETY: `words` has whole words.
     unsafe { speculation::write_aside(channel, record) };
     Ok(0).into()
 }
 
-unsafe extern "C" fn speculate(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    if speculation::begin() { 0 } else { error(libc::ENOSPC) }
+unsafe extern "C" fn speculate<const SESSION: usize>(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    if speculation::begin(SESSION) { 0 } else { error(libc::ENOSPC) }
 }
 
-unsafe extern "C" fn commit(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    u64::from(speculation::commit())
+unsafe extern "C" fn commit<const SESSION: usize>(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    u64::from(speculation::commit(SESSION))
 }
 
-unsafe extern "C" fn discard(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    u64::from(speculation::discard())
+unsafe extern "C" fn discard<const SESSION: usize>(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    u64::from(speculation::discard(SESSION))
 }
 
-unsafe extern "C" fn speculated(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    speculation::elapsed().unwrap_or(u64::MAX)
+unsafe extern "C" fn speculated<const SESSION: usize>(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    speculation::elapsed(SESSION).unwrap_or(u64::MAX)
 }
 
-unsafe extern "C" fn snapshot(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    if shared::count(board::SNAPSHOTS) { 0 } else { error(libc::ENODEV) }
+unsafe extern "C" fn snapshot<const SESSION: usize>(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    if shared::count(SESSION, board::SNAPSHOTS) { 0 } else { error(libc::ENODEV) }
 }

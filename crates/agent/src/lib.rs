@@ -1,22 +1,28 @@
 //! The peer of the session inside the traced process.
 //!
-//! Before `main`, [`start`] looks for a session in the environment. Without one it does nothing: no socket, no
-//! thread, no mapping. With one it says hello, maps the session's channel, tells which events the
-//! process carries, and arms those that the session wants. One thread then waits for the session's word, with
+//! Before `main`, [`start`] looks for sessions in the environment. Without one it does nothing: no socket, no
+//! thread, no mapping. To each it says hello, maps the session's channel, tells which events the
+//! process carries, and arms those that the session wants. One thread then waits for the sessions' word, with
 //! all signals blocked and a descriptor table of its own, so that the process may close what it
-//! likes. When the session ends or dies, that thread disarms everything. It also takes
-//! in filters: eBPF programs that decide about each occurrence of an event.
+//! likes. When a session ends or dies, that thread disarms what only that one wanted. It also takes
+//! in filters, eBPF programs that decide about each occurrence of an event, and joins sessions that come later.
 //!
 //! | module | job |
 //! |---|---|
 //! | `event` | the state of one event, which sites and probes share with the agent |
-//! | `environment` | where the session is |
+//! | `channel` | where a session's events go |
+//! | `fan` | events that go to several sessions |
+//! | `environment` | where sessions are |
 //! | `registry` | the sites and events that this copy of the library knows |
-//! | `session` | the handshake, and what the session says after it |
+//! | `session` | the sessions that the process is in: joining, leaving |
+//! | `handshake` | the conversation that makes it part of one |
+//! | `told` | the ids that a session has told |
+//! | `names` | threads' names for a session that comes later |
 //! | `switch` | switching events on and off, with or without filters |
 //! | `filters`, `table`, `maps` | from the session's bundle to filters that run, and their end |
 //! | `filter`, `quick` | a filter as a probe meets it, and the test that it begins with |
 //! | `helpers`, `speculation`, `shared` | what filters can do |
+//! | [`cooperate`] | memory shared with the kernel's programs and with other processes |
 //! | `link` | the socket to the session |
 //! | `control` | the thread that listens |
 //! | `fork` | what happens around fork |
@@ -27,19 +33,24 @@
 //! World **T**, `unsafe` allowed: see `docs/soundness/agent.md`.
 #![no_std]
 
+mod channel;
 mod control;
+pub mod cooperate;
 mod environment;
 mod event;
+mod fan;
 mod filter;
 mod filters;
 mod fork;
 mod growing;
+mod handshake;
 mod helpers;
 mod hold;
 mod keep;
 mod leaving;
 mod link;
 mod maps;
+mod names;
 mod quick;
 mod registry;
 mod session;
@@ -47,15 +58,16 @@ mod shared;
 mod speculation;
 mod switch;
 mod table;
+mod told;
 
+pub use channel::introduce_thread;
 pub use event::{Event, FAULTED};
 pub use registry::DynamicEvent;
-pub use speculation::write_aside;
 
 use core::ffi::{c_char, c_int};
 use mote_layout::site::SiteRecord;
 
-/// Joins the session that the environment names, if it names one.
+/// Joins the sessions that the environment names, if it names any.
 ///
 /// For `.init_array`: the C library calls it with the program's arguments before `main`, and when a library
 /// that contains it is loaded.
@@ -68,10 +80,10 @@ use mote_layout::site::SiteRecord;
 /// Without a session: one pass over the names of the environment's variables.
 pub unsafe fn start(environment: *const *const c_char, first: *const SiteRecord, end: *const SiteRecord) {
     // SAFETY: the caller's promise.
-    if let Some(place) = unsafe { environment::find(environment) } {
+    if let Some(places) = unsafe { environment::find(environment) } {
         // SAFETY: the caller's promise.
         unsafe { registry::add_sites(first, end) };
-        session::join(place);
+        session::join(places);
     }
 }
 

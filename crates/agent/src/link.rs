@@ -1,11 +1,11 @@
-//! The socket to the session: how to get one, and asking with a time limit.
+//! The socket to a session: how to get one, and asking with a time limit.
 
 use crate::environment::Place;
 use core::sync::atomic::{AtomicBool, Ordering};
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Received, Wait};
 use mote_sys::{Errno, Result, process, time};
-use mote_wire::{Hello, How, Message};
+use mote_wire::{Hello, How, Message, SESSIONS_MAX};
 
 /// How long a session may take to answer before the program goes on without it, in milliseconds.
 const PATIENCE_MS: i32 = 2000;
@@ -14,20 +14,35 @@ const HASTE_MS: i32 = 10;
 /// Where our descriptors' numbers begin: below are those that programs close, copy over, and count on.
 const NUMBER: i32 = 900;
 
-/// The session was slow once.
-static SLOW: AtomicBool = AtomicBool::new(false);
+/// The session of this number was slow once.
+static SLOW: [AtomicBool; SESSIONS_MAX] = [const { AtomicBool::new(false) }; SESSIONS_MAX];
 
-fn patience() -> i32 {
-    if SLOW.load(Ordering::Relaxed) { HASTE_MS } else { PATIENCE_MS }
+fn patience(session: usize) -> i32 {
+    let is_slow = SLOW.get(session).is_some_and(|slow| slow.load(Ordering::Relaxed));
+    if is_slow { HASTE_MS } else { PATIENCE_MS }
 }
 
-/// A connection to the session.
+/// Notes whether a session is slow.
+pub(crate) fn note_slow(session: usize, is_slow: bool) {
+    if let Some(slow) = SLOW.get(session) {
+        slow.store(is_slow, Ordering::Relaxed);
+    }
+}
+
+/// A connection to a session.
 #[derive(Debug)]
-pub(crate) struct Link(pub(crate) Fd);
+pub(crate) struct Link {
+    pub(crate) socket: Fd,
+    /// The session's number.
+    pub(crate) session: usize,
+}
 
 impl Link {
     /// Says hello through the mailbox if it still is there, else at the session's path.
-    pub(crate) fn open(place: &Place, how: How) -> Result<Link> {
+    ///
+    /// # Errors
+    /// `ETIMEDOUT` when the session does not listen now; others when it is not there.
+    pub(crate) fn open(place: &Place, how: How, session: usize) -> Result<Link> {
         let hello = Message::Hello(Hello {
             how,
             pid: process::pid() as u32,
@@ -36,30 +51,31 @@ impl Link {
         });
         let mut buffer = [0; 64];
         let hello = hello.encode(&mut buffer).ok_or(Errno(libc::EINVAL))?;
-        let patience = if how == How::Fork { HASTE_MS } else { patience() };
-        match through_mailbox(place, hello, patience) {
+        let patience = if how == How::Fork { HASTE_MS } else { patience(session) };
+        let socket = match through_mailbox(place, hello, patience) {
             // The session is stopped: the path leads to the same one.
             Err(Errno(libc::ETIMEDOUT)) => {
-                SLOW.store(true, Ordering::Relaxed);
+                note_slow(session, true);
                 Err(Errno(libc::ETIMEDOUT))
             }
             Err(_) => at_path(place, hello),
             done => done,
-        }
+        };
+        Ok(Link { socket: socket?, session })
     }
 
     /// Sends a message.
     pub(crate) fn send(&self, message: &Message<'_>, buffer: &mut [u8]) -> Result<()> {
         let bytes = message.encode(buffer).ok_or(Errno(libc::EMSGSIZE))?;
-        socket::send(self.0.raw(), bytes, &[], Wait::Yes)
+        socket::send(self.socket.raw(), bytes, &[], Wait::Yes)
     }
 
     /// Waits for an answer, but not forever.
     pub(crate) fn answer(&self, buffer: &mut [u8]) -> Result<Received> {
-        match socket::wait_readable(self.0.raw(), patience()) {
-            Ok(true) => socket::receive(self.0.raw(), buffer, Wait::No),
+        match socket::wait_readable(self.socket.raw(), patience(self.session)) {
+            Ok(true) => socket::receive(self.socket.raw(), buffer, Wait::No),
             Ok(false) => {
-                SLOW.store(true, Ordering::Relaxed);
+                note_slow(self.session, true);
                 Err(Errno(libc::ETIMEDOUT))
             }
             Err(errno) => Err(errno),
@@ -68,7 +84,7 @@ impl Link {
 }
 
 /// Sends one end of a new pair through the mailbox, which all processes of the session share.
-fn through_mailbox(place: &Place, hello: &[u8], patience_ms: i32) -> Result<Link> {
+fn through_mailbox(place: &Place, hello: &[u8], patience_ms: i32) -> Result<Fd> {
     let identity = fd::identity(place.mailbox)?;
     if !identity.is_socket || identity.inode != place.inode {
         return Err(Errno(libc::EBADF));
@@ -79,14 +95,18 @@ fn through_mailbox(place: &Place, hello: &[u8], patience_ms: i32) -> Result<Link
         match socket::send(place.mailbox, hello, &[theirs.raw()], Wait::No) {
             // The session is slow, or stopped: the program must not hang for it.
             Err(Errno(libc::EAGAIN)) => drop(time::sleep(1_000_000)),
-            sent => return sent.map(|()| Link(ours)),
+            sent => return sent.map(|()| ours),
         }
     }
     Err(Errno(libc::ETIMEDOUT))
 }
 
-fn at_path(place: &Place, hello: &[u8]) -> Result<Link> {
-    let link = Link(fd::move_above(socket::connect(place.path())?, NUMBER));
-    socket::send(link.0.raw(), hello, &[], Wait::No)?;
-    Ok(link)
+fn at_path(place: &Place, hello: &[u8]) -> Result<Fd> {
+    let socket = match socket::connect(place.path()) {
+        // Too many wait there already.
+        Err(Errno(libc::EAGAIN)) => return Err(Errno(libc::ETIMEDOUT)),
+        connected => fd::move_above(connected?, NUMBER),
+    };
+    socket::send(socket.raw(), hello, &[], Wait::No)?;
+    Ok(socket)
 }

@@ -1,22 +1,27 @@
 //! The maps of the session, as this process has them mapped.
 //!
-//! A map that was mapped stays, where it is: programs have its address. So does its place in the bundle.
+//! A map that was mapped stays, where it is, as long as the session: programs have its address. So does its place in the bundle.
 
 use crate::growing::Growing;
 use mote_bpf::MapShape;
+use mote_layout::cooperation::{SHARED_BYTES, SHARED_MAP_AT};
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{self, Mapping};
 use mote_sys::{Errno, Result};
 use mote_vm::Map;
 use mote_wire::board;
-use mote_wire::bundle::{MAPS_MAX, MapPlace, PoolPlace, Received};
+use mote_wire::bundle::{MAPS_MAX, MapPlace, PoolPlace, Received, SHARED};
 
 /// The maps so far.
+///
+/// The addresses are of mappings that belong to nobody else.
 #[derive(Debug)]
 pub(crate) struct Maps {
     places: Growing<MapPlace, MAPS_MAX>,
     shapes: Growing<MapShape, MAPS_MAX>,
     maps: Growing<Map, MAPS_MAX>,
+    /// Where each is mapped, and how many bytes of it.
+    ranges: Growing<(*mut u8, usize), MAPS_MAX>,
     /// Where the last one ends in the memfd.
     end: u64,
     pool: Option<PoolPlace>,
@@ -25,7 +30,14 @@ pub(crate) struct Maps {
 impl Maps {
     /// None.
     pub(crate) const fn new() -> Maps {
-        Maps { places: Growing::new(), shapes: Growing::new(), maps: Growing::new(), end: 0, pool: None }
+        Maps {
+            places: Growing::new(),
+            shapes: Growing::new(),
+            maps: Growing::new(),
+            ranges: Growing::new(),
+            end: 0,
+            pool: None,
+        }
     }
 
     /// Their shapes, in the order of the bundle.
@@ -43,7 +55,7 @@ impl Maps {
     /// # Errors
     /// `EINVAL` when the memfd may shrink or is too small, when a known map or the pool has moved, when maps lie over one another;
     /// as mmap(2). What was mapped before stays.
-    pub(crate) fn extend(&mut self, bundle: &Received<'_>, memfd: &Fd) -> Result<()> {
+    pub(crate) fn extend(&mut self, session: usize, bundle: &Received<'_>, memfd: &Fd) -> Result<()> {
         // In this order: what cannot shrink any more keeps the size that is read after.
         let sealed = mem::cannot_shrink(memfd);
         if fd::identity(memfd.raw())?.size < bundle.maps_bytes || !sealed {
@@ -51,7 +63,7 @@ impl Maps {
         }
         match self.pool {
             None => {
-                crate::shared::map(memfd, bundle.pool)?;
+                crate::shared::map(session, memfd, bundle.pool)?;
                 self.pool = Some(bundle.pool);
                 let pool_end = bundle.pool.offset + bundle.pool.sizes.bytes() as u64;
                 self.end = pool_end.max(board::BYTES as u64);
@@ -66,10 +78,27 @@ impl Maps {
             match self.places.all().get(index) {
                 Some(known) if *known == place => {}
                 Some(_) => return Err(Errno(libc::EINVAL)),
+                None if place.offset == SHARED => self.add_shared(session, place)?,
                 None => self.add(memfd, place, bundle.maps_bytes)?,
             }
         }
         Ok(())
+    }
+
+    /// The words that the session shares, which are mapped already and stay so.
+    fn add_shared(&mut self, session: usize, place: MapPlace) -> Result<()> {
+        let base = crate::cooperate::shared_map(session).ok_or(Errno(libc::EINVAL))?;
+        if Map::bytes(&place.shape) > SHARED_BYTES - SHARED_MAP_AT {
+            return Err(Errno(libc::EINVAL));
+        }
+        // SAFETY: agent-I7: so many bytes from there on are mapped for good, at a page.
+        let map = unsafe { Map::open(base, &place.shape) }.map_err(|_| Errno(libc::EINVAL))?;
+        self.maps.reserve()?;
+        self.shapes.reserve()?;
+        self.places.reserve()?;
+        self.maps.push(map)?;
+        self.shapes.push(place.shape)?;
+        self.places.push(place)
     }
 
     fn add(&mut self, memfd: &Fd, place: MapPlace, limit: u64) -> Result<()> {
@@ -82,15 +111,29 @@ impl Maps {
         memory.keep_out_of_core_dumps();
         // SAFETY: `bytes` bytes at the start of a page, mapped for good when this succeeds.
         let map = unsafe { Map::open(memory.base(), &place.shape) }.map_err(|_| Errno(libc::EINVAL))?;
-        // All three or none.
+        // All or none.
         self.maps.reserve()?;
         self.shapes.reserve()?;
         self.places.reserve()?;
-        memory.leak();
+        self.ranges.reserve()?;
+        let base = memory.leak();
+        self.ranges.push((base, bytes))?;
         self.maps.push(map)?;
         self.shapes.push(place.shape)?;
         self.places.push(place)?;
         self.end = end;
         Ok(())
+    }
+
+    /// Unmaps them.
+    ///
+    /// # Safety
+    /// No program has the address of one any more. To be forgotten after this.
+    pub(crate) unsafe fn unmap(&mut self) {
+        for (base, bytes) in self.ranges.all() {
+            // SAFETY: a mapping that `add` has leaked, and the caller's promise.
+            drop(unsafe { Mapping::adopt(*base, *bytes) });
+        }
+        self.ranges.clear();
     }
 }

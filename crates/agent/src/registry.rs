@@ -98,6 +98,11 @@ pub(crate) unsafe fn add_sites(first: *const SiteRecord, end: *const SiteRecord)
     Some(Range { first, count })
 }
 
+/// The sites of the object whose section begins at `first`, if it is known.
+pub(crate) fn object(first: *const SiteRecord) -> Option<Range> {
+    objects().find(|range| core::ptr::eq(range.first, first))
+}
+
 /// Forgets an object's sites.
 pub(crate) fn remove_sites(first: *const SiteRecord) {
     for slot in OBJECTS.iter().filter(|slot| core::ptr::eq(slot.first.load(Ordering::Acquire), first)) {

@@ -1,78 +1,222 @@
-//! The handshake, and what the session says after it.
+//! The sessions that the process is in: the handshake, what a session says after it, and how it is left.
 //!
 //! # Who may do what
-//! `PLACE` and `CHANNEL` are set once, before `main`, and never change. Everything that announces or switches holds
-//! the control path (`hold`); probes never do.
+//! Everything here is changed with the control path held (`hold`); probes never hold it. What probes see of a session is its channel (`channel`),
+//! its shared memory (`shared`) and what events lead to.
+//!
+//! # A session's life
+//! Free, joined ([`Session::is_in`]), leaving: no event leads to it any more, but some thread may still look at what belonged to it, for a grace period
+//! of the RCU's library flavour. Then it is free again, and its channel private memory.
 
+use crate::channel::{self, Channel};
+use crate::control::Links;
 use crate::environment::Place;
 use crate::filters::Filters;
+use crate::handshake::{self, Scratch};
 use crate::hold::Control;
-use crate::link::Link;
-use crate::registry::{self, DynamicEvent, Range, Site};
-use crate::{control, fork, hold, keep, leaving, switch};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use crate::link::{self, Link};
+use crate::registry::{self, DynamicEvent};
+use crate::switch::Common;
+use crate::told::Told;
+use crate::{control, cooperate, fork, hold, keep, leaving, names, shared, speculation, switch};
+use core::sync::atomic::{AtomicU32, Ordering};
 use mote_layout::site::SiteRecord;
-use mote_ring::Writer;
-use mote_ring::writer::MapError;
+use mote_rcu::{Library, Token, start_poll};
 use mote_sys::fd::Fd;
-use mote_sys::mem::Mapping;
 use mote_sys::{Errno, Result, process, time};
-use mote_wire::{How, MESSAGE_MAX, Message, Ready};
+use mote_wire::{How, Message, Reason, SESSIONS_MAX};
 
-/// The session's place, kept for children and late libraries.
-struct Known(core::cell::UnsafeCell<Option<Place>>);
-// SAFETY: written once, in `join`, before `JOINED` is set; read only after.
-unsafe impl Sync for Known {}
-static PLACE: Known = Known(core::cell::UnsafeCell::new(None));
-static JOINED: AtomicBool = AtomicBool::new(false);
-static CHANNEL: AtomicPtr<Writer> = AtomicPtr::new(core::ptr::null_mut());
+/// How many sessions the process is in: one bit for each.
+static JOINED: AtomicU32 = AtomicU32::new(0);
 /// Process id, for filters and what they keep aside.
 pub(crate) static PID: AtomicU32 = AtomicU32::new(0);
 
-/// The filters, of whoever has the control path.
-struct Shelf(core::cell::UnsafeCell<Filters>);
-// SAFETY: `filters` gives it to the holder of the control path only.
-unsafe impl Sync for Shelf {}
-static FILTERS: Shelf = Shelf(core::cell::UnsafeCell::new(Filters::new()));
-
-/// The filters.
-fn filters(_: &mut Control) -> &mut Filters {
-    // SAFETY: there is one `Control` at a time, and it is borrowed for as long as the result.
-    unsafe { &mut *FILTERS.0.get() }
-}
-
-/// How long retired filters are waited for when the session ends, in nanoseconds, and how often it is looked.
+/// How long retired filters are waited for when the last session ends, in nanoseconds, and how often it is looked.
 const FAREWELL: (u64, u32) = (1_000_000, 50);
 
-/// Memory for messages, of the control path only.
-struct Scratch(Mapping);
+/// What the process knows of one session.
+pub(crate) struct Session {
+    number: usize,
+    /// Where it is; for children and late libraries.
+    place: Option<Place>,
+    /// While the process is in it.
+    pub(crate) channel: Option<&'static Channel>,
+    pub(crate) filters: Filters,
+    pub(crate) told: Told,
+    /// Since when it is being left, and its channel.
+    leaving: Option<(Token<Library>, &'static Channel)>,
+}
 
-impl Scratch {
-    fn new() -> Result<Scratch> {
-        Mapping::private(2 * MESSAGE_MAX).map(Scratch)
+/// All of them.
+pub(crate) struct Sessions {
+    all: [Session; SESSIONS_MAX],
+    common: Common,
+}
+
+struct Shelf(core::cell::UnsafeCell<Sessions>);
+// SAFETY: `sessions` gives it to the holder of the control path only.
+unsafe impl Sync for Shelf {}
+static SESSIONS: Shelf = Shelf(core::cell::UnsafeCell::new(Sessions {
+    all: [
+        Session::new(0),
+        Session::new(1),
+        Session::new(2),
+        Session::new(3),
+        Session::new(4),
+        Session::new(5),
+        Session::new(6),
+        Session::new(7),
+    ],
+    common: Common::new(),
+}));
+const _: () = assert!(SESSIONS_MAX == 8);
+
+/// The sessions.
+fn sessions(_: &mut Control) -> &mut Sessions {
+    // SAFETY: there is one `Control` at a time, and it is borrowed for as long as the result.
+    unsafe { &mut *SESSIONS.0.get() }
+}
+
+impl Session {
+    const fn new(number: usize) -> Session {
+        Session {
+            number,
+            place: None,
+            channel: None,
+            filters: Filters::new(number),
+            told: Told::new(),
+            leaving: None,
+        }
     }
 
-    /// A buffer to send from and one to receive into.
-    fn buffers(&mut self) -> (&mut [u8], &mut [u8]) {
-        // SAFETY: the mapping is private, of `2 * MESSAGE_MAX` bytes, and exclusively borrowed.
-        let whole = unsafe { core::slice::from_raw_parts_mut(self.0.base(), 2 * MESSAGE_MAX) };
-        whole.split_at_mut(MESSAGE_MAX)
+    fn is_in(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    fn is_free(&self) -> bool {
+        self.channel.is_none() && self.leaving.is_none()
+    }
+
+    /// Says hello, maps the channel, announces all events.
+    fn enter(&mut self, common: &mut Common, place: &Place, how: How) -> Result<Link> {
+        link::note_slow(self.number, false);
+        let link = Link::open(place, how, self.number)?;
+        let mut scratch = Scratch::new()?;
+        common.era = common.era.wrapping_add(1);
+        let channel = handshake::welcome(&link, &mut scratch, self.number, common.era)?;
+        self.channel = Some(channel);
+        channel.publish();
+        if how == How::Attach {
+            // Before its first event: all threads that have introduced themselves elsewhere have done so by now, or find the channel.
+            names::introduce_all(channel);
+        }
+        handshake::announce_all(&link, &mut scratch, self, common)?;
+        Ok(link)
+    }
+
+    /// Leaves it: nothing leads to it when this returns. Its end comes in [`Session::tidy`].
+    fn leave(&mut self, common: &mut Common) {
+        let Some(channel) = self.channel else { return };
+        JOINED.fetch_and(!(1 << self.number), Ordering::Release);
+        channel.withdraw();
+        shared::hide(self.number);
+        switch::leave(self, common);
+        self.channel = None;
+        self.place = None;
+        self.leaving = Some((start_poll::<Library>(), channel));
+    }
+
+    /// Frees what nobody looks at any more. Answers whether something is left.
+    fn tidy(&mut self) -> bool {
+        let filters_left = self.filters.table().tidy();
+        match self.leaving.filter(|_| !filters_left) {
+            Some((token, channel)) if token.is_done() => {
+                // SAFETY: `tidy` has left no filter, and a grace period is over since the last one was reached.
+                unsafe { self.filters.forget() };
+                // SAFETY: hidden for a grace period.
+                unsafe { shared::unmap(self.number) };
+                self.told = Told::new();
+                channel.forsake();
+                self.leaving = None;
+                false
+            }
+            Some(_) => true,
+            None => filters_left,
+        }
+    }
+}
+
+impl Sessions {
+    fn joined(&mut self) -> (impl Iterator<Item = &mut Session>, &mut Common) {
+        (self.all.iter_mut().filter(|session| session.is_in()), &mut self.common)
+    }
+
+    /// Frees what nobody looks at any more. Answers whether something is left.
+    fn tidy(&mut self) -> bool {
+        // All of them, whatever the first ones say.
+        let left = self.all.iter_mut().fold(false, |left, session| session.tidy() | left);
+        self.common.fans.tidy() | left
+    }
+
+    /// Joins the session at `place`, unless the process is in it already.
+    fn join(&mut self, place: &Place, mailbox: Option<&Fd>, how: How) -> Result<Option<Link>> {
+        let is_it = |session: &Session| session.place.is_some_and(|known| known.inode == place.inode);
+        if self.all.iter().any(is_it) {
+            return Ok(None);
+        }
+        // The number of a mailbox that has come with a message is ours only for now.
+        let mut reached = *place;
+        reached.mailbox = mailbox.map_or(place.mailbox, Fd::raw);
+        self.tidy();
+        let Some(session) = self.all.iter_mut().find(|session| session.is_free()) else {
+            decline(&reached, how);
+            return Err(Errno(libc::EUSERS));
+        };
+        // Children of fork wait in its mailbox, too, unless it is not theirs.
+        session.place = Some(*place);
+        let entered = session.enter(&mut self.common, &reached, how);
+        match &entered {
+            Ok(_) => drop(JOINED.fetch_or(1 << session.number, Ordering::Release)),
+            Err(_) => {
+                session.place = None;
+                // What was armed before it failed would have nobody to disarm it.
+                session.leave(&mut self.common);
+            }
+        }
+        entered.map(Some)
+    }
+
+    fn leave(&mut self, number: usize) {
+        if let Some(session) = self.all.get_mut(number) {
+            session.leave(&mut self.common);
+        }
+        if self.common.cooperating.take_if(|cooperating| *cooperating == number).is_some() {
+            cooperate::end();
+        }
+        cooperate::left(number);
+    }
+}
+
+/// Tells a session that the process is in too many others.
+fn decline(place: &Place, how: How) {
+    let mut buffer = [0; 16];
+    if let Ok(link) = Link::open(place, how, SESSIONS_MAX) {
+        let _ = link.send(&Message::Declined(Reason::Full), &mut buffer);
     }
 }
 
 /// Whether this process is part of a session.
 pub(crate) fn is_joined() -> bool {
-    JOINED.load(Ordering::Acquire)
+    JOINED.load(Ordering::Acquire) != 0
 }
 
-/// The session's place; `None` before [`join`].
-pub(crate) fn place() -> Option<Place> {
-    // SAFETY: written once before `JOINED` was set, never after.
-    if is_joined() { unsafe { PLACE.0.get().read() } } else { None }
+/// Id of the calling thread.
+pub(crate) fn this_thread() -> u32 {
+    channel::this_thread()
 }
 
-/// Joins the session at `place`; on any failure the program goes on untraced.
-pub(crate) fn join(place: Place) {
+/// Joins the sessions at `places`; where that fails the program goes on untraced.
+pub(crate) fn join(places: impl Iterator<Item = Place>) {
     let mut guard = hold::control();
     if is_joined() {
         return;
@@ -81,19 +225,32 @@ pub(crate) fn join(place: Place) {
     mote_sync::rseq::find();
     // Before anything refers to this object: a failed handshake leaves traces, too.
     keep::loaded();
-    let Ok(link) = introduce(&place, filters(&mut guard)) else {
-        // What was armed before it failed would have nobody to disarm it.
-        switch_off(&mut guard);
+    let all = sessions(&mut guard);
+    let mut links = Links::default();
+    for place in places {
+        if let Ok(Some(link)) = all.join(&place, None, How::Start) {
+            links.put(link);
+        }
+    }
+    if !is_joined() {
         return;
-    };
-    // SAFETY: nobody reads `PLACE` before `JOINED` is set, and the control path is ours.
-    unsafe { PLACE.0.get().write(Some(place)) };
-    JOINED.store(true, Ordering::Release);
+    }
     fork::watch();
     leaving::watch();
-    introduce_thread();
+    channel::introduce_thread();
     drop(guard);
-    control::listen(link);
+    control::listen(links);
+}
+
+/// Joins another session, which one of ours has told us of; a mailbox is in the calling thread's descriptor table.
+pub(crate) fn join_another(place: &[u8], mailbox: Option<Fd>, links: &mut Links) {
+    let Some(place) = Place::parse(place) else { return };
+    let mut guard = hold::control();
+    // What went wrong the session sees at its end of the link, if it is there.
+    if let Ok(Some(link)) = sessions(&mut guard).join(&place, mailbox.as_ref(), How::Attach) {
+        links.put(link);
+    }
+    drop(guard);
 }
 
 /// Notes which process this is.
@@ -103,65 +260,7 @@ pub(crate) fn note_process() {
     mote_vm::note_process(pid);
 }
 
-/// The channel, while there is a session.
-pub(crate) fn channel() -> Option<&'static Writer> {
-    // SAFETY: null or a leaked `Writer` (agent-I1).
-    unsafe { CHANNEL.load(Ordering::Acquire).cast_const().as_ref() }
-}
-
-/// Id of the calling thread.
-pub(crate) fn this_thread() -> u32 {
-    match (mote_sync::thread::id(), channel()) {
-        (0, Some(channel)) => channel.introduce_thread(),
-        (0, None) => process::tid() as u32,
-        (id, _) => id,
-    }
-}
-
-/// Gives the calling thread its name in the trace now, while system calls are still allowed: the program may be about
-/// to lock itself in.
-pub(crate) fn introduce_thread() {
-    if let Some(channel) = channel() {
-        channel.introduce_thread();
-    }
-}
-
-/// Says hello, maps the channel, announces all events.
-fn introduce(place: &Place, filters: &mut Filters) -> Result<Link> {
-    let link = Link::open(place, How::Start)?;
-    let mut scratch = Scratch::new()?;
-    let channel = welcome(&link, &mut scratch)?;
-    CHANNEL.store((&raw const *channel).cast_mut(), Ordering::Release);
-    let mut ready = Ready::default();
-    for range in registry::objects() {
-        announce_range(&link, &mut scratch, filters, channel, range, &mut ready)?;
-    }
-    settle(&link, &mut scratch, filters, channel)?;
-    link.send(&Message::Ready(ready), scratch.buffers().0)?;
-    Ok(link)
-}
-
-/// Waits for the session's channel and maps it.
-fn welcome(link: &Link, scratch: &mut Scratch) -> Result<&'static Writer> {
-    let (_, into) = scratch.buffers();
-    let mut received = link.answer(into)?;
-    let bytes = into.get(..received.len).unwrap_or(&[]);
-    let Ok(Message::Welcome(geometry)) = Message::decode(bytes) else {
-        return Err(Errno(libc::ECONNREFUSED));
-    };
-    let memfd = received.fds.iter_mut().find_map(Option::take).ok_or(Errno(libc::EBADF))?;
-    let writer = Writer::map(&memfd, geometry).map_err(|error| match error {
-        MapError::Geometry => Errno(libc::EINVAL),
-        MapError::System(errno) => errno,
-    })?;
-    let place = Mapping::private(size_of::<Writer>())?.leak().cast::<Writer>();
-    // SAFETY: fresh memory of the right size; pages are aligned for any type.
-    unsafe { place.write(writer) };
-    // SAFETY: just written, and never freed.
-    Ok(unsafe { &*place })
-}
-
-/// Adds an object's sites, and announces them when the session was joined before.
+/// Adds an object's sites, and announces them to the sessions that were joined before.
 ///
 /// # Safety
 /// As `registry::add_sites`.
@@ -169,21 +268,23 @@ pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord
     let mut guard = hold::control();
     // SAFETY: the caller's promise.
     let range = unsafe { registry::add_sites(first, end) };
-    if let Some(range) = range
-        && let Some((link, mut scratch, channel)) = reconnect()
-    {
-        let mut ready = Ready::default();
-        let filters = filters(&mut guard);
-        let _ = announce_range(&link, &mut scratch, filters, channel, range, &mut ready);
-        let _ = settle(&link, &mut scratch, filters, channel);
-        let _ = link.send(&Message::Ready(ready), scratch.buffers().0);
+    let (joined, common) = sessions(&mut guard).joined();
+    for session in joined.filter(|_| range.is_some()) {
+        if let (Some(range), Some((link, mut scratch))) = (range, reconnect_to(session)) {
+            let _ = handshake::announce_object(&link, &mut scratch, session, common, range);
+        }
     }
     drop(guard);
 }
 
 /// Forgets an object's sites; nobody patches them when this has returned.
 pub(crate) fn remove_object(first: *const SiteRecord) {
-    let guard = hold::control();
+    let mut guard = hold::control();
+    let all = sessions(&mut guard);
+    for site in registry::object(first).into_iter().flat_map(registry::Range::sites) {
+        all.all.iter_mut().for_each(|session| session.told.forget(site.event()));
+        all.common.numbers.take(site.event());
+    }
     registry::remove_sites(first);
     drop(guard);
 }
@@ -191,148 +292,76 @@ pub(crate) fn remove_object(first: *const SiteRecord) {
 /// Announces an event without a site.
 pub(crate) fn announce_dynamic(event: &'static DynamicEvent) {
     let mut guard = hold::control();
-    if let Some((link, mut scratch, channel)) = reconnect() {
-        let filters = filters(&mut guard);
-        let _ = announce_one(&link, &mut scratch, filters, channel, event);
-        let _ = settle(&link, &mut scratch, filters, channel);
+    let (joined, common) = sessions(&mut guard).joined();
+    for session in joined {
+        if let Some((link, mut scratch)) = reconnect_to(session) {
+            let _ = handshake::announce_one(&link, &mut scratch, session, common, event);
+        }
     }
     drop(guard);
 }
 
-fn reconnect() -> Option<(Link, Scratch, &'static Writer)> {
-    let (place, channel) = (place()?, channel()?);
-    let link = Link::open(&place, How::Library).ok()?;
-    Some((link, Scratch::new().ok()?, channel))
+fn reconnect_to(session: &Session) -> Option<(Link, Scratch)> {
+    let link = Link::open(session.place.as_ref()?, How::Library, session.number).ok()?;
+    Some((link, Scratch::new().ok()?))
 }
 
-fn announce_one(
-    link: &Link,
-    scratch: &mut Scratch,
-    filters: &mut Filters,
-    channel: &'static Writer,
-    event: &'static DynamicEvent,
-) -> Result<()> {
-    let texts = event.description.to_bytes_with_nul();
-    link.send(&Message::Events { count: 1, texts }, scratch.buffers().0)?;
-    for word in mote_wire::ids(ids(link, scratch, filters)?).take(1) {
-        switch::assign(filters, channel, &event.event, event.description, word);
-    }
-    Ok(())
+/// A new connection to the session that cooperates, or else to the first that answers, and what is needed on it.
+pub(crate) fn reconnect(control: &mut Control) -> Option<(Link, Scratch, usize)> {
+    let all = sessions(control);
+    let cooperating = all.common.cooperating;
+    let is_first = |session: &&Session| cooperating.is_none_or(|number| number == session.number);
+    all.all.iter().filter(|session| session.is_in()).filter(is_first).find_map(|session| {
+        let (link, scratch) = reconnect_to(session)?;
+        Some((link, scratch, session.number))
+    })
 }
 
-/// Waits for the tail of an `Ids`; takes in the filters that come before it.
-fn ids<'s>(link: &Link, scratch: &'s mut Scratch, filters: &mut Filters) -> Result<&'s [u8]> {
-    let len = loop {
-        let (_, from) = scratch.buffers();
-        let received = link.answer(from)?;
-        match Message::decode(from.get(..received.len).unwrap_or(&[])) {
-            Ok(Message::Ids(_)) => break received.len,
-            Ok(Message::Filters { generation }) => filters.take_in(generation, &received.fds),
-            _ => return Err(Errno(libc::EPROTO)),
-        };
-    };
-    let (_, from) = scratch.buffers();
-    match Message::decode(from.get(..len).unwrap_or(&[])) {
-        Ok(Message::Ids(tail)) => Ok(tail),
-        _ => Err(Errno(libc::EPROTO)),
-    }
-}
-
-/// After events were announced: the filters that have come with them are for all events, and the session wants to know.
-fn settle(link: &Link, scratch: &mut Scratch, filters: &mut Filters, channel: &'static Writer) -> Result<()> {
-    if filters.take_change() {
-        switch::decide_all(filters, channel);
-    }
-    filters.close_workshop();
-    if filters.take_news() {
-        let installed = filters.installed(switch::count(filters));
-        link.send(&Message::Installed(installed), scratch.buffers().0)?;
-    }
-    Ok(())
-}
-
-/// Tells the session of an object's events, in as many messages as needed, then arms those it wants.
-fn announce_range(
-    link: &Link,
-    scratch: &mut Scratch,
-    filters: &mut Filters,
-    channel: &'static Writer,
-    range: Range,
-    ready: &mut Ready,
-) -> Result<()> {
-    let mut rest = range.sites().peekable();
-    while rest.peek().is_some() {
-        let asked = rest.clone();
-        let count = ask(link, scratch, &mut rest)?;
-        let tail = ids(link, scratch, filters)?;
-        for (site, word) in asked.take(count).zip(mote_wire::ids(tail)) {
-            switch::assign(filters, channel, site.event(), site.description(), word);
-        }
-    }
-    switch::patch(range.sites().filter(|site| site.event().is_on()), true, ready);
-    ready.sites += range.sites().count() as u32;
-    Ok(())
-}
-
-/// Sends as many descriptions as fit into one message; at least one, or an error.
-fn ask(
-    link: &Link,
-    scratch: &mut Scratch,
-    sites: &mut core::iter::Peekable<impl Iterator<Item = Site>>,
-) -> Result<usize> {
-    const HEAD: usize = 8;
-    let (to, texts) = scratch.buffers();
-    let mut used = 0;
-    let mut count = 0;
-    while let Some(site) = sites.peek() {
-        let text = site.description().to_bytes_with_nul();
-        // One that is too long for any message goes as an empty text, which the session refuses.
-        let text = if text.len() > MESSAGE_MAX - HEAD { c"".to_bytes_with_nul() } else { text };
-        let Some(place) =
-            texts.get_mut(used..used + text.len()).filter(|_| used + text.len() <= MESSAGE_MAX - HEAD)
-        else {
-            break;
-        };
-        place.copy_from_slice(text);
-        used += text.len();
-        count += 1;
-        sites.next();
-    }
-    let texts = texts.get(..used).unwrap_or(&[]);
-    link.send(&Message::Events { count: count as u32, texts }, to)?;
-    Ok(count)
-}
-
-/// Takes in filters that have come on the main link, and tells the session what became of them.
-pub(crate) fn install(socket: &Fd, generation: u32, fds: &[Option<Fd>]) {
+/// Takes in filters that have come on a session's main link, and tells it what became of them.
+pub(crate) fn install(number: usize, socket: &Fd, generation: u32, fds: &[Option<Fd>]) {
     let mut guard = hold::control();
-    let (Some(channel), filters) = (channel(), filters(&mut guard)) else { return };
-    filters.take_in(generation, fds);
-    if filters.take_change() {
-        switch::decide_all(filters, channel);
-    }
-    filters.close_workshop();
-    if filters.take_news() {
+    let all = sessions(&mut guard);
+    if let Some(session) = all.all.get_mut(number).filter(|session| session.is_in()) {
+        session.filters.take_in(generation, fds);
         let mut buffer = [0; 64 + mote_wire::WHY_MAX];
-        let installed = Message::Installed(filters.installed(switch::count(filters)));
-        if let Some(bytes) = installed.encode(&mut buffer) {
+        let _ = handshake::settle(session, &mut all.common, |news| {
+            let bytes = news.encode(&mut buffer).ok_or(Errno(libc::EMSGSIZE))?;
             // A session that does not listen will not be told.
-            let _ = mote_sys::socket::send(socket.raw(), bytes, &[], mote_sys::socket::Wait::No);
-        }
+            mote_sys::socket::send(socket.raw(), bytes, &[], mote_sys::socket::Wait::No)
+        });
     }
     drop(guard);
 }
 
-/// Frees filters that nobody runs any more. Answers whether some are still to be waited for.
-pub(crate) fn tidy() -> bool {
-    filters(&mut hold::control()).table().tidy()
+/// Takes in memory to be shared with the kernel's programs.
+pub(crate) fn cooperate(number: usize, slots: u32, fds: &[Option<Fd>]) {
+    let mut guard = hold::control();
+    sessions(&mut guard).common.take_area(number, slots, fds);
+    drop(guard);
 }
 
-/// Switches everything off for good: the session has ended.
-pub(crate) fn end() {
+/// Frees what nobody uses any more, and lets events go to one session directly again. Answers whether something is still to be waited for.
+pub(crate) fn tidy() -> bool {
     let mut guard = hold::control();
-    switch_off(&mut guard);
+    let all = sessions(&mut guard);
+    if all.common.settles() {
+        switch::settle(&mut all.common);
+    }
+    let left = all.tidy();
     drop(guard);
+    left
+}
+
+/// Leaves a session: it has ended. Answers whether the process is in others.
+pub(crate) fn leave(number: usize) -> bool {
+    let mut guard = hold::control();
+    sessions(&mut guard).leave(number);
+    drop(guard);
+    is_joined()
+}
+
+/// When the last session was left: frees what can be freed.
+pub(crate) fn farewell() {
     for _ in 0..FAREWELL.1 {
         if !tidy() {
             break;
@@ -341,11 +370,37 @@ pub(crate) fn end() {
     }
 }
 
-/// Switches everything off. With the control path held.
-fn switch_off(guard: &mut Control) {
-    CHANNEL.store(core::ptr::null_mut(), Ordering::Release);
-    switch::everything_off();
-    let table = filters(guard).table();
-    table.unmark();
-    table.sweep();
+/// In a child of fork, which is in all its parent's sessions: says hello to them, and leaves those that are there no more.
+pub(crate) fn after_fork() -> Links {
+    note_process();
+    speculation::forget();
+    channel::introduce_thread();
+    cooperate::after_fork();
+    let mut links = Links::default();
+    (0..SESSIONS_MAX).for_each(|number| say_hello_again(number, &mut links));
+    links
+}
+
+/// Says hello for a child of fork to those of its sessions that did not listen.
+pub(crate) fn find_lost(links: &mut Links) {
+    let joined = JOINED.load(Ordering::Acquire);
+    for number in 0..SESSIONS_MAX {
+        if joined & 1 << number != 0 && !links.has(number) {
+            say_hello_again(number, links);
+        }
+    }
+}
+
+fn say_hello_again(number: usize, links: &mut Links) {
+    let mut guard = hold::control();
+    let all = sessions(&mut guard);
+    let place = all.all.get(number).filter(|session| session.is_in()).and_then(|session| session.place);
+    match place.map(|place| Link::open(&place, How::Fork, number)) {
+        Some(Ok(link)) => links.put(link),
+        // It does not listen now; the events go on.
+        Some(Err(Errno(libc::ETIMEDOUT))) | None => {}
+        // Nobody will ever switch the events off.
+        Some(Err(_)) => all.leave(number),
+    }
+    drop(guard);
 }

@@ -1,63 +1,102 @@
-//! What filters share with the session besides the channel: the board, and the pool of speculations.
+//! What filters share with their session besides the channel: the board, and the pool of speculations.
 //!
 //! # Invariants
-//! agent-I3: `BOARD` is null or points to a leaked shared mapping of at least `board::BYTES`; `POOL` is set before `BOARD`, once, and only
-//! read after.
+//! agent-I3: a session's `board` is null or points to a shared mapping of at least `board::BYTES`; its `memory` and `pool` are set before that, and
+//! dropped a grace period after it was set to null. Probes look at them inside of read sections.
 
+use crate::channel::Channel;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use mote_layout::Cause;
+use mote_layout::context::{ASIDE, DROP};
 use mote_ring::speculation::Pool;
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
 use mote_sys::{Errno, Result};
-use mote_wire::board;
 use mote_wire::bundle::PoolPlace;
+use mote_wire::{SESSIONS_MAX, board};
 
-struct Known(UnsafeCell<Option<Pool<'static>>>);
+/// The shared memory of one session.
+struct Shared {
+    board: AtomicPtr<u8>,
+    rest: UnsafeCell<Rest>,
+}
+
+struct Rest {
+    /// Points into `memory`.
+    pool: Option<Pool<'static>>,
+    memory: Option<Mapping>,
+}
+
 // SAFETY: agent-I3.
-unsafe impl Sync for Known {}
-static POOL: Known = Known(UnsafeCell::new(None));
-static BOARD: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+unsafe impl Sync for Shared {}
+static ALL: [Shared; SESSIONS_MAX] = [const {
+    Shared {
+        board: AtomicPtr::new(core::ptr::null_mut()),
+        rest: UnsafeCell::new(Rest { pool: None, memory: None }),
+    }
+}; SESSIONS_MAX];
 
-/// Maps board and pool. To be called once, with the control path held.
+/// Maps board and pool of a session. To be called once for it, with the control path held.
 ///
 /// # Errors
 /// `EINVAL` when the pool is not sound; as mmap(2).
-pub(crate) fn map(memfd: &Fd, place: PoolPlace) -> Result<()> {
+pub(crate) fn map(session: usize, memfd: &Fd, place: PoolPlace) -> Result<()> {
+    let shared = ALL.get(session).ok_or(Errno(libc::EINVAL))?;
     let end = if place.sizes.slots == 0 { 0 } else { place.offset as usize + place.sizes.bytes() };
     let memory = Mapping::shared(memfd, end.max(board::BYTES))?;
     memory.keep_out_of_core_dumps();
-    let at = Mapping::private(size_of::<Mapping>())?.leak().cast::<Mapping>();
-    // SAFETY: fresh memory of the right size; pages are aligned for any type.
-    unsafe { at.write(memory) };
-    // SAFETY: just written, and never freed.
-    let memory: &'static Mapping = unsafe { &*at };
+    let board = memory.base();
+    // SAFETY: agent-I3: `board` is null, so nobody reads; the control path is the caller's.
+    let rest = unsafe { &mut *shared.rest.get() };
+    // Both stay where they are until `unmap`.
+    let memory: *const Mapping = rest.memory.insert(memory);
     if place.sizes.slots > 0 {
-        let pool = Pool::of(memory, place.offset as usize, place.sizes).ok_or(Errno(libc::EINVAL))?;
-        // SAFETY: agent-I3: `BOARD` is still null, so nobody reads; the control path is the caller's.
-        unsafe { POOL.0.get().write(Some(pool)) };
+        // SAFETY: the mapping stays longer than the pool (`unmap`).
+        let memory: &'static Mapping = unsafe { &*memory };
+        rest.pool = Some(Pool::of(memory, place.offset as usize, place.sizes).ok_or(Errno(libc::EINVAL))?);
     }
     // Release pairs with the acquire in `board`.
-    BOARD.store(memory.base(), Ordering::Release);
+    shared.board.store(board, Ordering::Release);
     Ok(())
 }
 
-/// The board, once it is mapped.
-fn board() -> Option<*mut u8> {
-    let board = BOARD.load(Ordering::Acquire);
+/// Hides a session's memory. [`unmap`] comes a grace period later.
+pub(crate) fn hide(session: usize) {
+    if let Some(shared) = ALL.get(session) {
+        shared.board.store(core::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// Unmaps a session's memory, with the control path held.
+///
+/// # Safety
+/// It has been hidden for a grace period.
+pub(crate) unsafe fn unmap(session: usize) {
+    if let Some(shared) = ALL.get(session) {
+        // SAFETY: agent-I3: nobody reads any more; the control path is the caller's.
+        let rest = unsafe { &mut *shared.rest.get() };
+        rest.pool = None;
+        rest.memory = None;
+    }
+}
+
+/// The session's board, once it is mapped.
+fn board(session: usize) -> Option<*mut u8> {
+    let board = ALL.get(session)?.board.load(Ordering::Acquire);
     (!board.is_null()).then_some(board)
 }
 
-/// The pool of speculations, if the session has one.
-pub(crate) fn pool() -> Option<Pool<'static>> {
-    board()?;
-    // SAFETY: agent-I3: it is not written any more.
-    unsafe { *POOL.0.get() }
+/// The pool of speculations, if the session has one. In a read section, which the result must not outlive.
+pub(crate) fn pool(session: usize) -> Option<Pool<'static>> {
+    board(session)?;
+    // SAFETY: agent-I3: it is not written any more while this section lasts.
+    unsafe { (*ALL.get(session)?.rest.get()).pool }
 }
 
-/// Adds one to a 64-bit word of the board, if there is one. Answers whether there is.
-pub(crate) fn count(offset: usize) -> bool {
-    let Some(board) = board() else { return false };
+/// Adds one to a 64-bit word of the board, if there is one. Answers whether there is. In a read section.
+pub(crate) fn count(session: usize, offset: usize) -> bool {
+    let Some(board) = board(session) else { return false };
     // SAFETY: agent-I3; offsets are constants of `board`, multiples of 8 and inside of it.
     let word = unsafe { &*board.wrapping_add(offset).cast::<AtomicU64>() };
     word.fetch_add(1, Ordering::Relaxed);
@@ -65,9 +104,24 @@ pub(crate) fn count(offset: usize) -> bool {
 }
 
 /// Adds one to a 32-bit word of the board, if there is one.
-pub(crate) fn count_fault(offset: usize) {
-    let Some(board) = board() else { return };
+fn count_fault(session: usize, offset: usize) {
+    let Some(board) = board(session) else { return };
     // SAFETY: agent-I3; `board::faults_of` gives multiples of 4 inside of the board.
     let word = unsafe { &*board.wrapping_add(offset).cast::<AtomicU32>() };
     word.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts a fault of an event's filter and says what becomes of the event. In a read section.
+#[cold]
+#[inline(never)]
+pub(crate) fn faulted(channel: &Channel, id: u16, keep: bool) -> u64 {
+    let session = channel.session;
+    count_fault(session, board::faults_of(id));
+    if keep {
+        count(session, board::FAULTS_KEPT);
+        return ASIDE;
+    }
+    count(session, board::FAULTS_DROPPED);
+    channel.writer.lose(Cause::FilterFault);
+    DROP
 }

@@ -1,24 +1,34 @@
 //! What the calling thread keeps aside until a filter commits or discards it.
 //!
 //! # State
-//! The thread's word (`mote_sync::thread::aside`): 0: it does not speculate; number of its slot of the pool, plus one; or, with
-//! [`NO_ROOM`], the time since which it speculates without a slot: its records are lost, and counted.
+//! The thread's word of the session (`mote_sync::thread::aside`): 0: it does not speculate there. Else which session that was, as far as [`STAMP_BITS`] bits of
+//! `Channel::joined` say (a word that a former session of this number has left means nothing), above: number of its slot of the pool, plus
+//! one; or, with [`NO_ROOM`], the time since which it speculates without a slot: its records are lost, and counted.
+//!
+//! All but the words is looked at inside of read sections.
 //!
 //! # Signal safety
 //! A handler speculates for the thread that it interrupts. A record that it makes in the middle of another one that is being kept
 //! aside goes to the ring.
 
-use crate::session;
-use crate::shared;
+use crate::channel::{self, Channel};
+use crate::{session, shared};
 use core::sync::atomic::Ordering;
 use mote_layout::Cause;
+use mote_ring::Record;
 use mote_ring::speculation::{Pool, Refused};
-use mote_ring::{Record, Writer};
 use mote_sync::thread;
 use mote_sys::time::{ClockId, clock_gettime};
+use mote_wire::SESSIONS_MAX;
 
-/// Set in a thread's word when it has no slot; the time, in nanoseconds, is below.
+const _: () = assert!(SESSIONS_MAX <= thread::ASIDES);
+/// Set in a thread's word when it has no slot; the time, in units of [`UNIT_SHIFT`], is below.
 const NO_ROOM: u64 = 1 << 63;
+/// Bits of the session's stamp, and where they are.
+const STAMP_BITS: u32 = 15;
+const STAMP_SHIFT: u32 = 48;
+/// A time is in units of two to this many nanoseconds, so that it takes 48 bits.
+const UNIT_SHIFT: u32 = 10;
 
 /// A thread's slot.
 struct Slot {
@@ -33,89 +43,100 @@ enum Aside {
     NoRoom { since_ns: u64 },
 }
 
-fn aside() -> Aside {
-    let word = thread::aside();
-    if word & NO_ROOM != 0 {
-        return Aside::NoRoom { since_ns: word & !NO_ROOM };
+fn stamp(channel: &Channel) -> u64 {
+    u64::from(channel.joined) & ((1 << STAMP_BITS) - 1)
+}
+
+fn aside(channel: &Channel) -> Aside {
+    let word = thread::aside(channel.session);
+    let (stamped, rest) = (word >> STAMP_SHIFT & ((1 << STAMP_BITS) - 1), word & ((1 << STAMP_SHIFT) - 1));
+    if word == 0 || stamped != stamp(channel) {
+        return Aside::Nothing;
     }
-    match (word.checked_sub(1), shared::pool()) {
+    if word & NO_ROOM != 0 {
+        return Aside::NoRoom { since_ns: rest << UNIT_SHIFT };
+    }
+    match (rest.checked_sub(1), shared::pool(channel.session)) {
         (Some(number), Some(pool)) => {
-            Aside::Slot(Slot { pool, number: number as u32, tid: session::this_thread() })
+            Aside::Slot(Slot { pool, number: number as u32, tid: channel::this_thread() })
         }
         _ => Aside::Nothing,
     }
 }
 
-/// Keeps a record aside if the calling thread speculates, else writes it to the channel.
+/// Keeps a record aside if the calling thread speculates, else writes it to the channel. In a read section.
 ///
 /// # Safety
 /// The record's bytes must be readable: for `Words` up to the end of the last 8-byte word.
 ///
 /// # Signal safety
 /// Callable from a handler.
-#[cold]
-#[inline(never)]
-pub unsafe fn write_aside(channel: &Writer, record: Record<'_>) {
-    match aside() {
+pub(crate) unsafe fn write_aside(channel: &Channel, record: Record<'_>) {
+    let writer = &channel.writer;
+    match aside(channel) {
         Aside::Nothing => {}
-        Aside::NoRoom { .. } => return channel.lose(Cause::NoSpeculation),
+        Aside::NoRoom { .. } => return writer.lose(Cause::NoSpeculation),
         Aside::Slot(slot) => {
             // SAFETY: the caller's promise.
-            match unsafe { slot.pool.append(slot.number, channel, &record) } {
+            match unsafe { slot.pool.append(slot.number, writer, &record) } {
                 Ok(()) => return,
-                Err(Refused::Full) => return channel.lose(Cause::SpeculationFull),
+                Err(Refused::Full) => return writer.lose(Cause::SpeculationFull),
                 Err(Refused::Busy) => {}
                 // The consumer took the thread for dead.
-                Err(Refused::NotOpen) => thread::set_aside(0),
+                Err(Refused::NotOpen) => thread::set_aside(channel.session, 0),
             }
         }
     }
     // SAFETY: the caller's promise. What became of the record is counted in the ring.
-    let _ = unsafe { channel.write(record) };
+    let _ = unsafe { writer.write(record) };
 }
 
 /// Begins to keep the thread's records aside; what it has kept before is forgotten. False when there is no room.
-pub(crate) fn begin() -> bool {
-    if !discard() && thread::aside() != 0 {
+pub(crate) fn begin(session: usize) -> bool {
+    let Some(channel) = channel::of(session) else { return false };
+    if !discard(session) && !matches!(aside(channel), Aside::Nothing) {
         return false;
     }
     let now = clock_gettime(ClockId::Monotonic);
-    let tid = session::this_thread();
+    let tid = channel::this_thread();
     let pid = session::PID.load(Ordering::Relaxed);
-    let slot = shared::pool().and_then(|pool| pool.begin(tid, pid, now));
-    thread::set_aside(slot.map_or(NO_ROOM | now, |slot| u64::from(slot) + 1));
+    let slot = shared::pool(session).and_then(|pool| pool.begin(tid, pid, now));
+    let time = now >> UNIT_SHIFT & ((1 << STAMP_SHIFT) - 1);
+    let word = slot.map_or(NO_ROOM | time, |slot| u64::from(slot) + 1);
+    thread::set_aside(session, word | stamp(channel) << STAMP_SHIFT);
     slot.is_some()
 }
 
 /// Hands the thread's records to the session. True when it speculated.
-pub(crate) fn commit() -> bool {
-    end(|slot| slot.pool.commit(slot.number, slot.tid))
+pub(crate) fn commit(session: usize) -> bool {
+    end(session, |slot| slot.pool.commit(slot.number, slot.tid))
 }
 
 /// Forgets the thread's records. True when it speculated.
-pub(crate) fn discard() -> bool {
-    end(|slot| slot.pool.discard(slot.number, slot.tid))
+pub(crate) fn discard(session: usize) -> bool {
+    end(session, |slot| slot.pool.discard(slot.number, slot.tid))
 }
 
-fn end(how: impl FnOnce(&Slot) -> bool) -> bool {
-    match aside() {
+fn end(session: usize, how: impl FnOnce(&Slot) -> bool) -> bool {
+    let Some(channel) = channel::of(session) else { return false };
+    match aside(channel) {
         Aside::Nothing => return false,
         // A handler cannot end what it has interrupted.
         Aside::Slot(slot) if slot.pool.is_busy(slot.number) => return false,
         Aside::Slot(slot) => {
             // In this order: a handler finds either an open slot or none.
-            thread::set_aside(0);
+            thread::set_aside(session, 0);
             // It is not ours any more if the consumer took the thread for dead.
             let _ = how(&slot);
         }
-        Aside::NoRoom { .. } => thread::set_aside(0),
+        Aside::NoRoom { .. } => thread::set_aside(session, 0),
     }
     true
 }
 
 /// Nanoseconds since the thread began to speculate; `None` when it does not.
-pub(crate) fn elapsed() -> Option<u64> {
-    let since = match aside() {
+pub(crate) fn elapsed(session: usize) -> Option<u64> {
+    let since = match aside(channel::of(session)?) {
         Aside::Nothing => return None,
         Aside::NoRoom { since_ns } => since_ns,
         Aside::Slot(slot) => slot.pool.began(slot.number, slot.tid)?,
@@ -125,5 +146,5 @@ pub(crate) fn elapsed() -> Option<u64> {
 
 /// A child of fork begins without: what its parent has kept aside is its parent's.
 pub(crate) fn forget() {
-    thread::set_aside(0);
+    (0..SESSIONS_MAX).for_each(|session| thread::set_aside(session, 0));
 }

@@ -1,57 +1,156 @@
-//! Switching events on and off, with or without filters. With the control path held.
+//! Switching events on and off for a session, with or without filters. With the control path held.
 
+use crate::cooperate;
 use crate::event::Event;
+use crate::fan::{Destination, Destinations, Fans};
 use crate::filters::{Counts, Filters};
 use crate::registry::{self, Site};
+use crate::session::Session;
+use crate::told::Numbers;
 use core::ffi::CStr;
-use mote_ring::Writer;
+use mote_sys::fd::Fd;
+use mote_sys::time::{ClockId, clock_gettime};
 use mote_text::{Code, Edit};
+use mote_wire::Ready;
 use mote_wire::bundle::Fate;
-use mote_wire::{ID_ON, Ready};
+
+/// How long after an event was taken from a session nobody is under way any more who began before, in nanoseconds: far more than a thread sleeps between two
+/// instructions of a probe. An event that comes too late all the same goes to a session that it was not meant for; no more than that.
+const SETTLE_NS: u64 = 2_000_000_000;
+
+/// What the sessions of a process have in common.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) fans: Fans,
+    pub(crate) numbers: Numbers,
+    /// How many sessions were joined; may wrap around.
+    pub(crate) era: u32,
+    /// When an event was taken from the session that it had for its own, last.
+    left_at: Option<u64>,
+    /// The session that shares memory with the kernel's programs.
+    pub(crate) cooperating: Option<usize>,
+}
+
+impl Common {
+    /// Of no session.
+    pub(crate) const fn new() -> Common {
+        Common { fans: Fans::new(), numbers: Numbers::new(), era: 0, left_at: None, cooperating: None }
+    }
+
+    /// Whether an event may go to one session as if there had never been another one.
+    fn is_settled(&self) -> bool {
+        self.left_at.is_none() || self.era <= 1
+    }
+
+    /// True once, when it has come to be settled: [`settle`] is to be called then.
+    pub(crate) fn settles(&mut self) -> bool {
+        let now = clock_gettime(ClockId::Monotonic);
+        let settles = self.left_at.is_some_and(|left_at| now.saturating_sub(left_at) >= SETTLE_NS);
+        if settles {
+            self.left_at = None;
+        }
+        settles
+    }
+
+    /// Takes in memory to be shared with the kernel's programs. The first session that has such has it for as long as it stays.
+    pub(crate) fn take_area(&mut self, session: usize, slots: u32, fds: &[Option<Fd>]) {
+        let is_first = slots > 0 && *self.cooperating.get_or_insert(session) == session;
+        cooperate::take_in(session, is_first, slots, fds);
+    }
+
+    /// Sends an event where `to` says; answers whether that could be done.
+    fn send(&mut self, event: &Event, to: &Destinations) -> bool {
+        let settled = self.is_settled();
+        let had_one = event.destination().is_some();
+        let sent = event.send(to, &mut self.fans, self.era, settled);
+        if had_one && event.destination().is_none() {
+            self.left_at = Some(clock_gettime(ClockId::Monotonic));
+        }
+        sent
+    }
+}
+
+/// All events with their descriptions; one that has many sites comes as often.
+fn events() -> impl Iterator<Item = (&'static Event, &'static CStr)> {
+    let of_sites = registry::objects().flat_map(registry::Range::sites);
+    let dynamic = registry::dynamic().map(|event| (&event.event, event.description));
+    of_sites.map(|site| (site.event(), site.description())).chain(dynamic)
+}
 
 /// Goes by a word of `Ids`.
 pub(crate) fn assign(
-    filters: &mut Filters,
-    channel: &'static Writer,
+    session: &mut Session,
+    common: &mut Common,
     event: &Event,
     description: &CStr,
     word: u32,
 ) {
-    event.tell((word & 0xffff) as u16, word & ID_ON != 0);
-    decide(filters, channel, event, description);
+    common.numbers.give(event);
+    if event.number() == 0 || session.told.note(event, word).is_err() {
+        return session.filters.no_room(description);
+    }
+    decide(session, common, event, description);
 }
 
-/// Switches an event as the newest bundle has it. One whose filter is refused is off.
-fn decide(filters: &mut Filters, channel: &'static Writer, event: &Event, description: &CStr) {
+/// Switches an event as the session's newest bundle has it. One whose filter is refused is off.
+fn decide(session: &mut Session, common: &mut Common, event: &Event, description: &CStr) {
     const UNFILTERED: *const crate::filter::Filter = core::ptr::null();
-    let Some(id) = event.id() else { return };
+    let (Some(channel), Some((id, wanted))) = (session.channel, session.told.of(event)) else { return };
+    let filters = &mut session.filters;
     let filter = match filters.fate(id) {
-        Fate::Unsaid => event.is_wanted().then_some(UNFILTERED),
+        Fate::Unsaid => wanted.then_some(UNFILTERED),
         Fate::Off => None,
         Fate::Unfiltered => Some(UNFILTERED),
         Fate::Filtered(place) => filters.filter_for(place, description),
     };
+    let mut to = event.destinations();
     match filter {
-        Some(filter) => {
-            filters.table().mark(filter);
-            event.on(channel, filter);
-        }
-        None if event.is_on() => event.off(),
-        None => {}
+        Some(filter) => to.put(Destination { channel, filter, id }),
+        None => to.take(channel),
+    }
+    if !common.send(event, &to) {
+        filters.no_room(description);
+    }
+    // What it goes by now, whether that is new or not.
+    filters.table().mark(event.filter(channel));
+}
+
+/// Switches all events as the session's newest bundle has them, and retires the filters that none leads to any more.
+pub(crate) fn decide_all(session: &mut Session, common: &mut Common) {
+    session.filters.table().unmark();
+    events().for_each(|(event, description)| decide(session, common, event, description));
+    session.filters.table().sweep();
+    patch_all();
+}
+
+/// Gives events that go to one session by a fan that session for their own.
+pub(crate) fn settle(common: &mut Common) {
+    for (event, _) in events() {
+        // It only needs memory if it goes to several, and has it then.
+        let _ = common.send(event, &event.destinations());
     }
 }
 
-/// Switches all events as the newest bundle has them, and retires the filters that none leads to any more.
-pub(crate) fn decide_all(filters: &mut Filters, channel: &'static Writer) {
-    filters.table().unmark();
-    for site in registry::objects().flat_map(registry::Range::sites) {
-        decide(filters, channel, site.event(), site.description());
+/// Takes the session's channel away from all events, and retires its filters.
+pub(crate) fn leave(session: &mut Session, common: &mut Common) {
+    let Some(channel) = session.channel else { return };
+    for (event, description) in events() {
+        session.told.forget(event);
+        let mut to = event.destinations();
+        to.take(channel);
+        if !common.send(event, &to) {
+            // No memory for a fan to the others: better nobody has it than one who has left.
+            let _ = common.send(event, &Destinations::NOWHERE);
+            session.filters.no_room(description);
+        }
     }
-    for event in registry::dynamic() {
-        decide(filters, channel, &event.event, event.description);
-    }
-    filters.table().sweep();
-    // How that went is told at the first time, by `Ready`.
+    session.filters.table().unmark();
+    session.filters.table().sweep();
+    patch_all();
+}
+
+/// Patches all sites as their events are. How that went is told for the first time only, by `Ready`.
+fn patch_all() {
     let mut ready = Ready::default();
     for range in registry::objects() {
         patch(range.sites().filter(|site| site.event().is_on()), true, &mut ready);
@@ -59,18 +158,19 @@ pub(crate) fn decide_all(filters: &mut Filters, channel: &'static Writer) {
     }
 }
 
-/// Counts events by what became of their filters.
-pub(crate) fn count(filters: &Filters) -> Counts {
+/// Counts the session's events by what became of their filters.
+pub(crate) fn count(session: &Session) -> Counts {
     let mut counts = Counts::default();
+    let Some(channel) = session.channel else { return counts };
+    let filters: &Filters = &session.filters;
     // An event has many sites, and many events the same id.
     let mut seen = [0u64; (1 << 16) / 64];
-    let sites = registry::objects().flat_map(registry::Range::sites).map(|site| site.event());
-    for event in sites.chain(registry::dynamic().map(|event| &event.event)) {
-        let Some(id) = event.id() else { continue };
+    for (event, _) in events() {
+        let Some((id, _)) = session.told.of(event) else { continue };
         let (word, bit) = (usize::from(id) / 64, 1 << (id % 64));
         let Some(word) = seen.get_mut(word).filter(|word| **word & bit == 0) else { continue };
         *word |= bit;
-        let filter = event.filter();
+        let filter = event.filter(channel);
         if !filter.is_null() {
             counts.running += 1;
             counts.interpreted += u32::from(filters.is_interpreted(filter));
@@ -114,14 +214,4 @@ pub(crate) fn patch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Rea
             };
         }
     }
-}
-
-/// Switches everything off.
-pub(crate) fn everything_off() {
-    let mut ready = Ready::default();
-    for range in registry::objects() {
-        patch(range.sites(), false, &mut ready);
-        range.sites().for_each(|site| site.event().off());
-    }
-    registry::dynamic().for_each(|event| event.event.off());
 }

@@ -1,13 +1,14 @@
 //! Counts the entries of a timeline.
 
 use crate::Histogram;
+use crate::open::OpenCalls;
 use crate::report::{
-    CpuCount, EventCount, Interval, Lost, LostCause, ProcessSeen, ProviderCount, Report, ThreadCount,
+    ClockOffset, CpuCount, EventCount, Interval, Lost, LostCause, ProcessSeen, ProviderCount, Report, ThreadCount,
 };
 use mote_layout::Cause;
 use mote_timeline::{ClassId, Entry, Facts, LossRecord, Problems, Record, Trace};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Collects a [`Report`].
 #[derive(Debug)]
@@ -28,11 +29,13 @@ pub struct Counter<'t> {
     lost: [u64; Cause::ALL.len()],
     lost_events: u64,
     lost_packets: u64,
+    open: OpenCalls,
 }
 
 #[derive(Debug, Default)]
 struct Kind {
     name: String,
+    provider: String,
     events: u64,
     interval: Histogram,
 }
@@ -50,13 +53,15 @@ impl<'t> Counter<'t> {
     #[must_use]
     pub fn new(trace: &'t Trace) -> Counter<'t> {
         let mut kinds: Vec<Kind> = Vec::new();
-        let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut by_name: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let mut kind_of = Vec::with_capacity(trace.classes());
         for id in 0..trace.classes() {
-            let class = u32::try_from(id).ok().and_then(|id| trace.class(ClassId(id)));
-            let name = class.map_or("", |(_, class)| class.name.as_str());
-            kind_of.push(*by_name.entry(name).or_insert_with(|| {
-                kinds.push(Kind { name: name.to_owned(), ..Kind::default() });
+            let id = ClassId(u32::try_from(id).unwrap_or(u32::MAX));
+            let name = trace.class(id).map_or("", |(_, class)| class.name.as_str());
+            let provider = trace.provider(id);
+            kind_of.push(*by_name.entry((provider, name)).or_insert_with(|| {
+                let (name, provider) = (name.to_owned(), provider.to_owned());
+                kinds.push(Kind { name, provider, ..Kind::default() });
                 kinds.len() - 1
             }));
         }
@@ -74,6 +79,7 @@ impl<'t> Counter<'t> {
             lost: [0; Cause::ALL.len()],
             lost_events: 0,
             lost_packets: 0,
+            open: OpenCalls::new(trace),
         }
     }
 
@@ -91,6 +97,7 @@ impl<'t> Counter<'t> {
         self.start = Some(self.start.unwrap_or(time));
         self.end = Some(self.end.map_or(time, |end| end.max(time)));
         *self.cpus.entry(record.cpu()).or_insert(0) += 1;
+        self.open.add(record);
         let thread = self.thread(record);
         let kind = self.kind_of.get(record.class().0 as usize).copied().unwrap_or(usize::MAX);
         let before = self.last.insert((thread, kind), time);
@@ -106,7 +113,7 @@ impl<'t> Counter<'t> {
     fn thread(&mut self, record: &Record<'_>) -> usize {
         let tid = record.tid();
         let next = self.threads.len();
-        let index = *self.thread_of.entry((record.source_index(), tid)).or_insert(next);
+        let index = *self.thread_of.entry((record.source().session(), tid)).or_insert(next);
         if index == next {
             self.threads.push(Thread { tid, pid: record.pid(), name: None, events: 0 });
         }
@@ -146,6 +153,7 @@ impl<'t> Counter<'t> {
             .filter(|kind| kind.events > 0)
             .map(|kind| EventCount {
                 name: kind.name.clone(),
+                provider: kind.provider.clone(),
                 events: kind.events,
                 rate: rate(kind.events),
                 interval_ns: Interval::of(&kind.interval),
@@ -156,7 +164,7 @@ impl<'t> Counter<'t> {
             start_ns: self.start,
             end_ns: self.end,
             duration_ns,
-            command: facts().filter_map(|f| f.session.as_ref()).flat_map(|s| s.command.clone()).collect(),
+            command: command(facts()),
             complete: facts().map(|facts| facts.summary.is_some()).reduce(|a, b| a && b),
             traces: self.trace.sources().len(),
             streams: self.trace.streams().len(),
@@ -168,6 +176,11 @@ impl<'t> Counter<'t> {
             threads: threads(&self.threads),
             cpus: cpus(&self.cpus),
             processes: processes(facts(), &self.threads),
+            open_syscalls: self.open.finish(self.trace, self.end.unwrap_or(0)),
+            clock_offset: facts().find_map(|facts| facts.offset).map(|offset| ClockOffset {
+                offset_ns: offset.offset_ns,
+                error_ns: offset.error_ns,
+            }),
             problems: words(self.trace, problems),
         }
     }
@@ -189,7 +202,7 @@ impl<'t> Counter<'t> {
             add(cause.name(), packets.max(journal.remove(cause.name()).unwrap_or(0)), cause.advice());
         }
         for (cause, events) in journal {
-            add(cause, events, "");
+            add(cause, events, mote_journal::kernel_loss_advice(cause).unwrap_or_default());
         }
         let unspecified = self.lost_events.saturating_sub(self.lost.iter().sum());
         add("unspecified", unspecified, "the tracer's buffers were full: give it larger or more sub-buffers");
@@ -200,13 +213,19 @@ impl<'t> Counter<'t> {
 fn providers(kinds: &[EventCount]) -> Vec<ProviderCount> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for kind in kinds {
-        let provider = kind.name.split_once(':').map_or("", |(provider, _)| provider);
-        *counts.entry(provider).or_insert(0) += kind.events;
+        *counts.entry(&kind.provider).or_insert(0) += kind.events;
     }
     let mut counts: Vec<ProviderCount> =
         counts.into_iter().map(|(name, events)| ProviderCount { name: name.to_owned(), events }).collect();
     counts.sort_by_key(|provider| std::cmp::Reverse(provider.events));
     counts
+}
+
+/// The recorded command: both traces of a recording have the same.
+fn command<'a>(facts: impl Iterator<Item = &'a Facts>) -> Vec<String> {
+    let mut commands: Vec<&Vec<String>> = facts.filter_map(|f| Some(&f.session.as_ref()?.command)).collect();
+    commands.dedup();
+    commands.into_iter().flatten().cloned().collect()
 }
 
 fn threads(threads: &[Thread]) -> Vec<ThreadCount> {
@@ -231,8 +250,11 @@ fn cpus(cpus: &FxHashMap<Option<u32>, u64>) -> Vec<CpuCount> {
 /// The processes that journals tell of; without a journal, those that events name.
 fn processes<'a>(facts: impl Iterator<Item = &'a Facts>, threads: &[Thread]) -> Vec<ProcessSeen> {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let mut seen = BTreeSet::new();
     let told: Vec<ProcessSeen> = facts
         .flat_map(|facts| &facts.processes)
+        // Both traces of a recording may tell of a process, and more than once.
+        .filter(|process| seen.insert((process.pid, &process.exe)))
         .map(|process| ProcessSeen {
             pid: process.pid.into(),
             parent: Some(process.parent.into()),

@@ -9,10 +9,12 @@
 
 mod counter;
 mod histogram;
+pub mod latency;
+mod open;
 mod report;
 
 pub use counter::Counter;
 pub use histogram::Histogram;
 pub use report::{
-    CpuCount, EventCount, Interval, Lost, LostCause, ProcessSeen, ProviderCount, Report, ThreadCount,
+    ClockOffset, CpuCount, EventCount, Interval, Lost, LostCause, OpenCall, ProcessSeen, ProviderCount, Report, ThreadCount,
 };

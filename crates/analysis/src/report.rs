@@ -36,6 +36,10 @@ pub struct Report {
     pub cpus: Vec<CpuCount>,
     /// Processes, in the order in which they joined.
     pub processes: Vec<ProcessSeen>,
+    /// System calls that had not returned at the end, the longest first.
+    pub open_syscalls: Vec<OpenCall>,
+    /// How far times of kernel events are from those of processes' events, as the recorder has measured; absent without both.
+    pub clock_offset: Option<ClockOffset>,
     /// What is wrong with the recording, in words.
     pub problems: Vec<String>,
 }
@@ -65,7 +69,7 @@ pub struct LostCause {
 /// Events of a provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProviderCount {
-    /// What stands before the colon in names of events; may be empty.
+    /// What stands before the colon in names of events, or the family of kernel events; may be empty.
     pub name: String,
     /// Events.
     pub events: u64,
@@ -74,8 +78,10 @@ pub struct ProviderCount {
 /// Events of a kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EventCount {
-    /// Name, as a rule `provider:event`.
+    /// Name, as a rule `provider:event`; events of the kernel have no provider in their names.
     pub name: String,
+    /// Its provider; of kernel events the family.
+    pub provider: String,
     /// Events.
     pub events: u64,
     /// Events in a second of the report's `duration_ns`.
@@ -129,6 +135,28 @@ pub struct ThreadCount {
     pub pid: Option<u32>,
     /// Events.
     pub events: u64,
+}
+
+/// How far two clocks are apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ClockOffset {
+    /// Kernel's time less that of processes, in nanoseconds.
+    pub offset_ns: i64,
+    /// How far off that may be.
+    pub error_ns: u64,
+}
+
+/// A system call that had not returned when the recording ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OpenCall {
+    /// Which.
+    pub name: String,
+    /// Thread id.
+    pub tid: u32,
+    /// When it began, in nanoseconds since 1970.
+    pub since_ns: i64,
+    /// How long that was before the last event.
+    pub open_ns: u64,
 }
 
 /// Events of a CPU.

@@ -31,6 +31,14 @@ pub enum Word {
 pub enum Entry<'a> {
     /// `r1` points to words, read-only.
     Context(&'a [Word]),
+    /// As `Context`; and `r2` points to `state` bytes, read-only, which others change at any time: what the kernel publishes of the thread
+    /// (`mote_layout::cooperation`). There are no tail calls: what they lead to has no `r2`.
+    Traced {
+        /// What `r1` points to.
+        words: &'a [Word],
+        /// Bytes at `r2`.
+        state: u32,
+    },
     /// `r1` points to `len` bytes, which the program may read and write; `r2` is `len`. As `bpf_conformance` calls programs.
     Memory {
         /// How many bytes.
@@ -59,6 +67,16 @@ pub const STACK_BYTES: usize = 512;
 pub const FRAMES_MAX: usize = 8;
 /// Most instructions of a run, when the environment's maker has no wish.
 pub const STEPS_MAX: u32 = 1 << 20;
+
+impl<'a> Entry<'a> {
+    /// The words that `r1` points to; none when it points to memory.
+    pub const fn words(&self) -> &'a [Word] {
+        match self {
+            Entry::Context(words) | Entry::Traced { words, .. } => words,
+            Entry::Memory { .. } => &[],
+        }
+    }
+}
 
 impl<'a> Environment<'a> {
     /// The helper of this number.

@@ -183,6 +183,13 @@ pub const SPECULATED: u32 = 1105;
 /// `snapshot()`: asks the session to write down what its flight recorder holds.
 pub const SNAPSHOT: u32 = 1106;
 
+/// `set_threshold(syscall, ns)`: from which duration on this system call of this thread is recorded ([`u64::MAX`]: never). 0; or negative: there is no such system
+/// call, or nobody to look at it, or the thread has no slot. The paper's `bpf_set_threshold` (Sharma & Dagenais 2016, 5.3).
+pub const SET_THRESHOLD: u32 = 1107;
+/// `open_kernel(ns, scope)`: the kernel's events of this thread (scope 0), of the system (1), of the process (2) are wanted from now on, for so long. 0, or negative
+/// when there is nobody to want them from.
+pub const OPEN_KERNEL: u32 = 1108;
+
 /// The helpers that a traced process gives to filters beside those of every environment.
 pub const TRACER: &[Helper] = &[
     helper(GET_EXECUTABLE, "get_executable", &[Writable, Size], Returns::Number),
@@ -192,6 +199,8 @@ pub const TRACER: &[Helper] = &[
     helper(DISCARD, "discard", &[], Returns::Number),
     helper(SPECULATED, "speculated", &[], Returns::Number),
     helper(SNAPSHOT, "snapshot", &[], Returns::Number),
+    helper(SET_THRESHOLD, "set_threshold", &[Number, Number], Returns::Number),
+    helper(OPEN_KERNEL, "open_kernel", &[Number, Number], Returns::Number),
 ];
 
 /// Sub-buckets of an octave of a log-linear histogram: a bucket is at most 1/8 of its values wide.

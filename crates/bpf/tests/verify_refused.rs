@@ -6,7 +6,7 @@ mod support;
 use mote_bpf::environment::{Environment, STEPS_MAX};
 use mote_bpf::verify::{Known, Reason};
 use mote_bpf::{Entry, Insn, MapKind, MapShape, Reg};
-use support::{CONTEXT, MEMORY, assemble, check};
+use support::{CONTEXT, MEMORY, TRACED, assemble, check};
 
 fn said(env: &Environment<'_>, text: &str) -> String {
     match check(&assemble(text), env) {
@@ -23,7 +23,11 @@ fn programs_are_refused_for_a_reason() {
     let mut now = Vec::new();
     for entry in table.trim_end().split("\n\n") {
         let Some((text, _)) = entry.split_once("\n=> ") else {
-            env = if entry == "## memory" { &MEMORY } else { env };
+            env = match entry {
+                "## memory" => &MEMORY,
+                "## traced" => &TRACED,
+                _ => env,
+            };
             now.push(entry.to_owned());
             continue;
         };

@@ -821,4 +821,111 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
         mote_answer_;                                                                                     \
     })
 
+/* ---- Cooperation with the kernel's side ---------------------------------------------------------
+ *
+ * What the program tells `mote record -k` and `mote latency`, and what it is told, through memory that both sides map: no
+ * system call but at a thread's first use. While the program is not traced each costs a call, a load and a branch. All but
+ * the ..._open functions may be called in signal handlers. See docs/cooperation.md. */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* In place of nanoseconds: nothing is recorded; what the process says, or else the session. */
+#define MOTE_NEVER UINT64_MAX
+#define MOTE_DEFAULT (UINT64_MAX - 1)
+
+/* From which duration on a system call (SYS_write of <sys/syscall.h>) of this thread is worth recording. 1; or 0: nobody will
+ * know, because no session looks at thresholds, or the thread has no place in its memory. */
+int mote_set_threshold(unsigned syscall, uint64_t ns);
+/* What this thread has set last; MOTE_DEFAULT when nothing. */
+uint64_t mote_threshold(unsigned syscall);
+/* The same for all threads of the process that have none of their own. */
+int mote_set_process_threshold(unsigned syscall, uint64_t ns);
+
+/* The kernel's events are wanted from now on, for so long: rules on them ask for it by `$window`. 1; or 0: there are none. */
+int mote_open_kernel(uint64_t ns, int scope);
+#define MOTE_THIS_THREAD 0
+#define MOTE_WHOLE_SYSTEM 1
+#define MOTE_THIS_PROCESS 2
+
+/* This thread as the kernel sees it. */
+struct mote_thread_state {
+    uint64_t switches;          /* how often it was taken off a CPU */
+    uint64_t preemptions;       /* of these, how often it was preempted */
+    uint64_t offcpu_ns;         /* time off the CPU, in all and the last time */
+    uint64_t last_offcpu_ns;
+    uint64_t last_wait;         /* task state then: 0 preempted, 1 interruptible, 2 uninterruptible */
+    int64_t last_wait_syscall;  /* system call in which it waited, -1 for none */
+    uint64_t runqueue_ns;       /* time without a CPU though it could have run */
+    uint64_t last_runqueue_ns;
+    uint64_t faults;            /* page faults */
+    uint64_t throttled;         /* how often, and for how long, its control group held it back */
+    uint64_t throttled_ns;
+    int64_t last_syscall;       /* the last system call that returned, and its duration */
+    uint64_t last_syscall_ns;
+    uint64_t syscalls;          /* system calls that returned */
+    uint64_t cpu;               /* CPU on which it last began to run, and when (CLOCK_MONOTONIC) */
+    uint64_t running_since_ns;
+};
+/* 1; or 0 (and zeros) while nobody publishes it. */
+int mote_thread_state(struct mote_thread_state *into);
+
+/* Words that all processes of a session share with one another, with their filters ($shared.NAME[i]) and with the kernel's
+ * programs; without a session, memory of this process. */
+struct mote_shared_map {
+    uint64_t *words;
+    size_t count; /* at least as many as were asked for */
+    int shared;   /* whether there is anyone to share them with */
+};
+/* Opens words by their name: the same name gives the same words. 0, or an error number. */
+int mote_shared_map_open(struct mote_shared_map *map, const char *name, size_t words);
+
+/* Words of which each thread has its own: $thread.NAME[i] in filters. */
+struct mote_thread_map {
+    uint32_t at, count;
+    int shared;
+};
+int mote_thread_map_open(struct mote_thread_map *map, const char *name, size_t words);
+/* A word of this thread; null when there is none. */
+uint64_t *mote_thread_map_word(const struct mote_thread_map *map, size_t index);
+
+/* A word, 0 when there is none of this index; writes one; adds to one, and gives what it was. */
+MOTE_INLINE_ uint64_t mote_shared_map_get(const struct mote_shared_map *map, size_t index) {
+    return index < map->count ? __atomic_load_n(map->words + index, __ATOMIC_RELAXED) : 0;
+}
+MOTE_INLINE_ void mote_shared_map_set(const struct mote_shared_map *map, size_t index, uint64_t value) {
+    if (index < map->count) {
+        __atomic_store_n(map->words + index, value, __ATOMIC_RELAXED);
+    }
+}
+MOTE_INLINE_ uint64_t mote_shared_map_add(const struct mote_shared_map *map, size_t index, uint64_t delta) {
+    return index < map->count ? __atomic_fetch_add(map->words + index, delta, __ATOMIC_RELAXED) : 0;
+}
+
+/* MOTE_THRESHOLD(SYS_write, 200000); sets a threshold for the rest of the block: that of a function. */
+struct mote_threshold_guard {
+    unsigned syscall;
+    uint64_t before;
+};
+MOTE_INLINE_ struct mote_threshold_guard mote_threshold_begin_(unsigned syscall, uint64_t ns) {
+    struct mote_threshold_guard guard;
+    guard.syscall = syscall;
+    guard.before = mote_threshold(syscall);
+    mote_set_threshold(syscall, ns);
+    return guard;
+}
+MOTE_INLINE_ void mote_threshold_end_(struct mote_threshold_guard *guard) {
+    mote_set_threshold(guard->syscall, guard->before);
+}
+#define MOTE_THRESHOLD(syscall, ns) MOTE_THRESHOLD_(syscall, ns, __LINE__)
+#define MOTE_THRESHOLD_(syscall, ns, line) MOTE_THRESHOLD_2_(syscall, ns, line)
+#define MOTE_THRESHOLD_2_(syscall, ns, line)                                                              \
+    __attribute__((cleanup(mote_threshold_end_), unused)) struct mote_threshold_guard mote_guard_##line = \
+        mote_threshold_begin_(syscall, ns)
+
+#ifdef __cplusplus
+}
+#endif
+
 #endif

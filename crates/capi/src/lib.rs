@@ -9,6 +9,7 @@
 //! World **T**, `unsafe` allowed: see `README.md`, "Soundness".
 #![cfg_attr(not(test), no_std)]
 
+pub mod cooperate;
 mod unwind;
 
 use core::arch::asm;

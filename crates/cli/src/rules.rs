@@ -1,9 +1,11 @@
-//! The flags that say what to record of which events: `-e`, and what belongs to the `-e` before it.
+//! The flags that say what to record of which events: `-e` and `-k`, and what belongs to the one before it.
 //!
 //! Their order matters, which clap's derived structs do not keep; so this reads the places of the flags itself.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use mote_filter::{Diagnostic, Rule};
+use mote_kernel::catalog::FAMILIES;
+use mote_kernel::probe::is_probe;
 use std::path::PathBuf;
 
 /// What the flags ask for.
@@ -11,6 +13,8 @@ use std::path::PathBuf;
 pub(crate) struct Rules {
     /// The rules, in order; one that records everything when no flag says which.
     pub(crate) rules: Vec<Rule>,
+    /// Those about events of the kernel.
+    pub(crate) kernel: Vec<Rule>,
     /// Objects with filters that clang has compiled.
     pub(crate) objects: Vec<PathBuf>,
 }
@@ -18,21 +22,33 @@ pub(crate) struct Rules {
 /// One flag, in the order of the command line.
 enum Flag {
     Event(String),
+    Kernel(String),
     Filter(String),
     Count(String),
     Histogram(String),
     On(String),
 }
 
-/// An `-e` and what follows it.
+/// An `-e`, or a `-k`, and what follows it.
 #[derive(Default)]
 struct Group {
-    pattern: Option<String>,
+    /// Whose events it is about.
+    domain: Domain,
+    /// Its patterns; without an `-e` none.
+    patterns: Vec<String>,
     filter: Option<String>,
     actions: Vec<Flag>,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Domain {
+    #[default]
+    Processes,
+    Kernel,
+}
+
 const EVENT: &str = "event";
+const KERNEL: &str = "kernel";
 const FILTER: &str = "filter";
 const COUNT: &str = "count";
 const HISTOGRAM: &str = "hist";
@@ -45,7 +61,7 @@ fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
         .value_name(value)
         .action(ArgAction::Append)
         .help(help)
-        .allow_hyphen_values(name != EVENT)
+        .allow_hyphen_values(name != EVENT && name != KERNEL)
 }
 
 impl clap::Args for Rules {
@@ -54,21 +70,27 @@ impl clap::Args for Rules {
             many(EVENT, "PATTERN", "Record events that match; may be given several times [default: all]")
                 .short('e'),
             many(
+                KERNEL,
+                "PATTERNS",
+                "Record kernel events that match, into the same trace: families or names, separated by commas; may be given several times",
+            )
+            .short('k'),
+            many(
                 FILTER,
                 "EXPR",
-                "Of the events of the -e before it (without: of all), only those for which this holds",
+                "Of the events of the -e or -k before it (without: of all of programs), only those for which this holds",
             ),
             many(
                 COUNT,
                 "by KEYS",
-                "Count the events of the -e before it in the program, by keys, instead of recording them",
+                "Count the events of the -e or -k before it where they happen, by keys, instead of recording them",
             ),
             many(
                 HISTOGRAM,
                 "VALUE by KEYS",
-                "Make histograms of a value in the program, by keys, instead of recording",
+                "Make histograms of a value where events happen, by keys, instead of recording",
             ),
-            many(ON, "RULE", "A rule: PATTERN [if EXPR] do ACTION, ..."),
+            many(ON, "RULE", "A rule: PATTERN [if EXPR] do ACTION, ...; about kernel events behind a -k, and when PATTERN begins with one of their families"),
             many(FILE, "FILE.o", "Filters that clang compiled for bpf, each in a section filter/PATTERN")
                 .value_parser(clap::value_parser!(PathBuf)),
         ])
@@ -93,7 +115,9 @@ impl FromArgMatches for Rules {
             let text = format!("{}\n", why.trim_start_matches("error: "));
             clap::Error::raw(clap::error::ErrorKind::ValueValidation, text)
         };
-        groups(matches).into_iter().try_for_each(|group| self.add(group)).map_err(wrong)?;
+        let groups = groups(matches);
+        let sides = Sides::of(&groups);
+        groups.into_iter().try_for_each(|group| self.add(group, &sides)).map_err(wrong)?;
         if self.rules.is_empty() && self.objects.is_empty() {
             self.rules.push(Rule::record("*"));
         }
@@ -101,7 +125,7 @@ impl FromArgMatches for Rules {
     }
 }
 
-/// The flags in their order, each with the `-e` before it.
+/// The flags in their order, each with the `-e` or `-k` before it.
 fn groups(matches: &ArgMatches) -> Vec<Group> {
     let mut flags = Vec::new();
     let mut collect = |name: &str, make: fn(String) -> Flag| {
@@ -110,6 +134,7 @@ fn groups(matches: &ArgMatches) -> Vec<Group> {
         flags.extend(places.zip(values.map(|value| make(value.clone()))));
     };
     collect(EVENT, Flag::Event);
+    collect(KERNEL, Flag::Kernel);
     collect(FILTER, Flag::Filter);
     collect(COUNT, Flag::Count);
     collect(HISTOGRAM, Flag::Histogram);
@@ -119,7 +144,12 @@ fn groups(matches: &ArgMatches) -> Vec<Group> {
     for (_, flag) in flags {
         let last = groups.last_mut().expect("there is one from the start");
         match flag {
-            Flag::Event(pattern) => groups.push(Group { pattern: Some(pattern), ..Group::default() }),
+            Flag::Event(pattern) => groups.push(Group { patterns: vec![pattern], ..Group::default() }),
+            Flag::Kernel(list) => groups.push(Group {
+                domain: Domain::Kernel,
+                patterns: list.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect(),
+                ..Group::default()
+            }),
             // Two filters of one pattern: both must hold.
             Flag::Filter(filter) => {
                 last.filter = Some(
@@ -132,33 +162,111 @@ fn groups(matches: &ArgMatches) -> Vec<Group> {
     groups
 }
 
+/// Which side a rule of `--on` is about, where its place does not say it.
+struct Sides {
+    /// There is a `-k`.
+    kernel: bool,
+    /// Providers that an `-e` names.
+    providers: Vec<String>,
+    /// Families, or other words before the colon, that a `-k` names.
+    families: Vec<String>,
+}
+
+/// Families of kernel events that no program has for a provider.
+const KERNEL_ONLY: [&str; 2] = ["sched", "syscalls"];
+
+impl Sides {
+    fn of(groups: &[Group]) -> Sides {
+        let mut sides = Sides { kernel: false, providers: Vec::new(), families: Vec::new() };
+        for group in groups {
+            match group.domain {
+                Domain::Kernel => {
+                    sides.kernel = true;
+                    sides.families.extend(group.patterns.iter().map(|one| provider(one).to_owned()));
+                }
+                Domain::Processes => sides.providers.extend(group.patterns.iter().map(|one| provider(one).to_owned())),
+            }
+        }
+        sides
+    }
+
+    /// Whether the events of this pattern are the kernel's: its family is one of the kernel's, and no `-e` says otherwise.
+    fn is_kernel(&self, pattern: &str) -> bool {
+        let provider = provider(pattern);
+        let family = || FAMILIES.iter().any(|family| family.name == provider) || is_probe(pattern);
+        !self.providers.iter().any(|other| other == provider)
+            && (KERNEL_ONLY.contains(&provider) || self.kernel && family())
+    }
+}
+
+impl Sides {
+    /// Whether the events of this pattern, of a rule behind a `-k`, are a program's: it names a provider that nothing of the kernel has.
+    fn is_programs(&self, pattern: &str) -> bool {
+        let provider = provider(pattern);
+        let is_word = pattern.contains(':') && !provider.contains(['*', '?']);
+        is_word && !self.families.iter().any(|other| other == provider) && !self.is_kernel(pattern)
+    }
+}
+
+/// What stands before the `:` of a pattern.
+fn provider(pattern: &str) -> &str {
+    pattern.split_once(':').map_or(pattern, |(provider, _)| provider)
+}
+
 impl Rules {
     /// Adds a group's rules, in the order of its flags.
-    fn add(&mut self, group: Group) -> Result<(), String> {
+    fn add(&mut self, group: Group, sides: &Sides) -> Result<(), String> {
         let said = |why: Diagnostic| why.render();
-        let pattern = group.pattern.as_deref().unwrap_or("*");
         let counted = group.actions.iter().any(|flag| matches!(flag, Flag::Count(_) | Flag::Histogram(_)));
-        match &group.filter {
-            _ if counted => {}
-            Some(filter) => self.rules.push(Rule::filter(pattern, filter).map_err(said)?),
-            None if group.pattern.is_some() => self.rules.push(Rule::record(pattern)),
-            None => {}
+        let given = !group.patterns.is_empty();
+        if group.domain == Domain::Kernel && !given {
+            return Err("-k needs a pattern; `mote list -k` shows what there is".to_owned());
+        }
+        let all = ["*".to_owned()];
+        let patterns = if given { group.patterns.as_slice() } else { &all };
+        let mut rules = Vec::new();
+        for pattern in patterns {
+            match &group.filter {
+                _ if counted => {}
+                Some(filter) => rules.push(Rule::filter(pattern, filter).map_err(said)?),
+                None if given => rules.push(Rule::record(pattern)),
+                None => {}
+            }
         }
         // A condition of the -e is one of what is done with its events.
         let whole =
-            |text: String| group.filter.as_ref().map_or(text.clone(), |filter| format!("{text} if {filter}"));
-        for action in group.actions {
-            if let (Flag::Count(text) | Flag::Histogram(text), Some(_)) = (&action, &group.filter)
+            |text: &str| group.filter.as_ref().map_or(text.to_owned(), |filter| format!("{text} if {filter}"));
+        for action in &group.actions {
+            if let (Flag::Count(text) | Flag::Histogram(text), Some(_)) = (action, &group.filter)
                 && text.split_whitespace().any(|word| word == "if")
             {
                 return Err(format!("'{text}' has a condition, and so has its -e; give both in --filter"));
             }
-            self.rules.push(match action {
-                Flag::Count(text) => Rule::count(pattern, &whole(text)).map_err(said)?,
-                Flag::Histogram(text) => Rule::histogram(pattern, &whole(text)).map_err(said)?,
-                Flag::On(text) => Rule::parse(&text).map_err(said)?,
-                Flag::Event(_) | Flag::Filter(_) => continue,
-            });
+            match action {
+                Flag::On(text) => {
+                    let rule = Rule::parse(text).map_err(said)?;
+                    match group.domain {
+                        Domain::Processes if sides.is_kernel(rule.pattern()) => self.kernel.push(rule),
+                        Domain::Kernel if sides.is_programs(rule.pattern()) => self.rules.push(rule),
+                        _ => rules.push(rule),
+                    }
+                }
+                Flag::Count(text) => {
+                    for pattern in patterns {
+                        rules.push(Rule::count(pattern, &whole(text)).map_err(said)?);
+                    }
+                }
+                Flag::Histogram(text) => {
+                    for pattern in patterns {
+                        rules.push(Rule::histogram(pattern, &whole(text)).map_err(said)?);
+                    }
+                }
+                Flag::Event(_) | Flag::Kernel(_) | Flag::Filter(_) => {}
+            }
+        }
+        match group.domain {
+            Domain::Processes => self.rules.append(&mut rules),
+            Domain::Kernel => self.kernel.append(&mut rules),
         }
         Ok(())
     }

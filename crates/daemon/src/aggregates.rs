@@ -20,11 +20,12 @@ impl Recorder<'_> {
     pub(crate) fn aggregates(&self) -> Vec<Aggregate> {
         let maps = &self.filters.maps;
         let entries = maps.entries().iter().zip(&self.filters.placed);
-        entries
-            .filter_map(|(entry, placed)| {
-                Aggregate::read(entry, maps, &pairs(&entry.shape, placed), placed.map.dropped())
-            })
-            .collect()
+        let read = entries.filter_map(|(entry, placed)| {
+            Aggregate::read(entry, maps, &pairs(&entry.shape, placed), placed.map.dropped())
+        });
+        let flags = self.cooperation.commons.flags().into_iter().map(|(name, set)| Aggregate::flag(name, set));
+        let kernel = self.kernel.iter().flat_map(|kernel| kernel.rules.aggregates());
+        read.chain(kernel).chain(flags).collect()
     }
 
     /// Shows them if it is time to.
@@ -52,7 +53,7 @@ impl Recorder<'_> {
             ));
         }
         let text = text(&aggregates);
-        let inner = self.session.directory.path().join(mote_journal::DIRECTORY);
+        let inner = self.trace.directory.path().join(mote_journal::DIRECTORY);
         let [text_file, json_file] = mote_journal::AGGREGATES;
         let json = Value::from(aggregates.iter().map(Aggregate::json).collect::<Vec<_>>());
         let json = json!({ "duration_ns": self.began.elapsed().as_nanos() as u64, "aggregates": json });

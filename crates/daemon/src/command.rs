@@ -18,6 +18,11 @@ pub(crate) struct Command {
 }
 
 impl Command {
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.pid.as_raw().unsigned_abs()
+    }
+
     /// Starts it with one more environment variable, and with the signals blocked that were blocked before
     /// [`Signals::catch`]. The recorder itself keeps them blocked, or one that arrives now would end it.
     pub(crate) fn start(

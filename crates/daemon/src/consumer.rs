@@ -4,19 +4,18 @@
 //! has whole sub-buffers waiting to [`PAUSE_MAX`] when nothing happens.
 
 use crate::area::Area;
+use crate::commons::Commons;
 use crate::snapshot;
 use crate::speculated::Speculated;
-use crate::stream::{Context, Stream, Take, Totals};
-use crate::walk::Steps;
-use mote_layout::loss::Lost;
-use mote_ring::reader::Channel;
+use crate::tap::{Consumed, Pipe, Tap};
 use mote_ring::speculation::Reader;
 use mote_ring::threads::{ENTRIES, ThreadName};
 use mote_wire::board;
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest pause: in this time a thread at full speed writes about 20 MiB.
@@ -41,8 +40,6 @@ const REAP_AFTER_NS: u64 = 2_000_000_000;
 /// What both threads of the recorder look at.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// How to walk the records of each event; grows.
-    steps: RwLock<Arc<Vec<Steps>>>,
     /// Set when everything is to be written out.
     stop: AtomicBool,
     /// How many snapshots a person has asked for.
@@ -51,9 +48,6 @@ pub(crate) struct Shared {
     pub(crate) speculates: AtomicBool,
     /// Set by the consumer when it can write no more.
     pub(crate) failed: AtomicBool,
-    pub(crate) bytes: AtomicU64,
-    pub(crate) events: AtomicU64,
-    pub(crate) lost: AtomicU64,
     /// The processes that are there, by the ids that they know themselves by: whether the kernel shows us the same.
     processes: Mutex<HashMap<u32, bool>>,
 }
@@ -77,15 +71,6 @@ impl Shared {
         }
     }
 
-    pub(crate) fn add_event(&self, steps: Steps) {
-        let mut all = self.steps.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::make_mut(&mut all).push(steps);
-    }
-
-    fn steps(&self) -> Arc<Vec<Steps>> {
-        self.steps.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
@@ -95,49 +80,34 @@ impl Shared {
 pub(crate) enum Notice {
     /// A thread has introduced itself.
     Thread(ThreadName),
+    /// Kernel events are of these threads.
+    Threads(Vec<u32>),
     /// Something is wrong.
     Problem(String),
-    /// What the flight recorder held is in a directory beside the recording's.
-    Snapshot(PathBuf, Box<Consumed>),
+    /// What the flight recorder held is in a directory beside the recording's, trace by trace.
+    Snapshot(PathBuf, Vec<Consumed>),
 }
 
-/// What the consumer leaves.
-#[derive(Clone, Debug)]
-pub struct Consumed {
-    /// What is in the trace.
-    pub totals: Totals,
-    /// Lost events by cause.
-    pub lost: Lost,
-    /// Threads that could not introduce themselves.
-    pub nameless: u32,
-}
-
-/// Empties the rings of `channel` until told to stop, then to the end.
+/// Empties the channels until told to stop, then to the end. The first is that of the processes, which share `area`. Answers what each has
+/// come to.
 pub(crate) fn consume<'c>(
-    channel: &'c Channel,
+    recording: &'c Path,
+    pipes: &[Pipe<'c>],
     shared: &'c Shared,
-    directory: &'c Path,
-    uuid: [u8; 16],
-    clock: mote_clock::Source,
-    area: &'c Area,
+    (area, commons): (&'c Area, &'c Commons),
     tell: &dyn Fn(Notice),
-) -> Consumed {
-    let geometry = channel.geometry();
-    let context = Context { directory, uuid, clock };
-    let rings = 0..geometry.rings();
-    let streams = rings.filter_map(|ring| Some(Stream::new(channel.reader(ring)?, ring, geometry.cpus)));
+) -> Vec<Consumed> {
+    let rings = pipes.first().map_or(0, |pipe| pipe.channel.geometry().rings());
     let mut consumer = Consumer {
-        channel,
+        recording,
         shared,
-        context,
-        overwrites: geometry.mode == mote_ring::Mode::Overwrite,
-        streams: streams.collect(),
-        speculated: area.pool().map(|pool| Speculated::new(Reader::new(pool), geometry.rings())),
+        taps: pipes.iter().map(|pipe| Tap::new(*pipe)).collect(),
+        speculated: area.pool().map(|pool| Speculated::new(Reader::new(pool), rings)),
         reaped: Instant::now(),
-        totals: Totals::default(),
         names: NAMES_MAX,
         named: Instant::now(),
         area,
+        commons,
         snapshots: 0,
         taken: 0,
     };
@@ -147,8 +117,7 @@ pub(crate) fn consume<'c>(
         let stop = shared.stop.load(Ordering::Acquire);
         consumer.threads(tell);
         let flush = stop || flushed.elapsed() >= FLUSH_EVERY;
-        // A flight recorder is read once, at the end.
-        let taken = consumer.speculations() | ((stop || !consumer.overwrites) && consumer.pass(flush));
+        let taken = consumer.speculations() | consumer.pass(flush, stop);
         if flush {
             flushed = Instant::now();
         }
@@ -162,7 +131,7 @@ pub(crate) fn consume<'c>(
         } else {
             pause = PAUSE_MIN;
         }
-        if !taken || consumer.backlog() < geometry.sub_bytes() {
+        if !taken || !consumer.taps.iter().any(Tap::is_behind) {
             std::thread::sleep(pause);
         }
     }
@@ -170,21 +139,20 @@ pub(crate) fn consume<'c>(
 }
 
 struct Consumer<'c> {
-    channel: &'c Channel,
+    /// The recording's directory.
+    recording: &'c Path,
     shared: &'c Shared,
-    context: Context<'c>,
-    /// A flight recorder.
-    overwrites: bool,
-    streams: Vec<Stream<'c>>,
+    /// The traces: that of the processes, and that of the kernel.
+    taps: Vec<Tap<'c>>,
     /// What threads keep aside.
     speculated: Option<Speculated<'c>>,
     reaped: Instant,
-    totals: Totals,
     /// Names of threads that are still taken.
     names: usize,
     /// When the table of names last gave one.
     named: Instant,
     area: &'c Area,
+    commons: &'c Commons,
     /// Requests for snapshots that were seen.
     snapshots: u64,
     /// Snapshots that were taken, or could not be.
@@ -194,8 +162,10 @@ struct Consumer<'c> {
 impl Consumer<'_> {
     /// Takes the names that threads have left; at most a table's worth, so that nobody keeps us from the rings.
     fn threads(&mut self, tell: &dyn Fn(Notice)) {
+        let Some(tap) = self.taps.first() else { return };
+        let table = tap.pipe.channel.threads();
         for _ in 0..ENTRIES {
-            let Some(name) = self.channel.threads().pop() else { break };
+            let Some(name) = table.pop() else { break };
             self.named = Instant::now();
             match self.names {
                 0 => continue,
@@ -207,13 +177,13 @@ impl Consumer<'_> {
         // A thread that was killed while it left its name must not stop those behind it.
         if self.named.elapsed() > NAME_PATIENCE {
             self.named = Instant::now();
-            self.channel.threads().skip();
+            table.skip();
         }
     }
 
     /// Takes what threads have committed.
     fn speculations(&mut self) -> bool {
-        let Some(speculated) = &mut self.speculated else { return false };
+        let (Some(speculated), Some(tap)) = (&mut self.speculated, self.taps.first_mut()) else { return false };
         if !self.shared.speculates.load(Ordering::Acquire) {
             return false;
         }
@@ -224,41 +194,31 @@ impl Consumer<'_> {
                 now.saturating_sub(began) < REAP_AFTER_NS || self.shared.is_alive(pid, tid)
             });
         }
-        speculated.drain(&self.context, &self.shared.steps(), &mut self.totals)
+        speculated.drain(&tap.pipe.context, &tap.pipe.flow.steps(), &mut tap.totals)
     }
 
-    /// Takes what is in each ring once.
-    fn pass(&mut self, flush: bool) -> bool {
-        let ring_bytes = self.channel.geometry().ring_bytes();
-        let mut taken = false;
-        for stream in &mut self.streams {
-            let backlog = stream.backlog();
-            if backlog > 0 {
-                // Loaded after the backlog was seen: an event is known before its first record.
-                let steps = self.shared.steps();
-                // Straight from the ring only where writers never come around to what is being written.
-                let pressure = !self.overwrites && backlog > ring_bytes / 8;
-                let take = Take { flush, pressure };
-                taken |= stream.drain(&self.context, &steps, take, &mut self.totals);
-            }
-        }
-        taken
+    /// Takes what is in each ring once. A flight recorder is read at the end only.
+    fn pass(&mut self, flush: bool, stop: bool) -> bool {
+        let taps = self.taps.iter_mut().filter(|tap| stop || !tap.overwrites());
+        taps.fold(false, |taken, tap| tap.pass(flush) | taken)
     }
 
-    /// Counts one packet of each stream that was written in a hurry.
+    /// Counts one packet that was written in a hurry.
     fn count_some(&mut self) -> bool {
-        let steps = self.shared.steps();
-        self.streams.iter_mut().any(|stream| stream.count_one(&steps, &mut self.totals))
+        self.taps.iter_mut().any(Tap::count_some)
     }
 
     /// Writes down what the rings of a flight recorder hold, if somebody has asked for it. Requests that come while that is being
     /// done are answered by one more.
     fn snapshot(&mut self, tell: &dyn Fn(Notice)) {
-        if !self.overwrites {
+        if !self.taps.first().is_some_and(Tap::overwrites) {
             return;
         }
-        let asked =
-            self.area.word(board::SNAPSHOTS).wrapping_add(self.shared.snapshots.load(Ordering::Acquire));
+        let asked = self
+            .area
+            .word(board::SNAPSHOTS)
+            .wrapping_add(self.shared.snapshots.load(Ordering::Acquire))
+            .wrapping_add(self.commons.snapshots());
         if asked == self.snapshots {
             return;
         }
@@ -267,9 +227,11 @@ impl Consumer<'_> {
         if self.taken > SNAPSHOTS_MAX {
             return;
         }
-        let directory = snapshot::path(self.context.directory, self.taken);
-        match snapshot::write(self.channel, &self.context, &directory, &self.shared.steps()) {
-            Ok(consumed) => tell(Notice::Snapshot(directory, Box::new(consumed))),
+        let directory = snapshot::path(self.recording, self.taken);
+        let parts: io::Result<Vec<Consumed>> =
+            self.taps.iter().map(|tap| tap.pipe.snapshot(&directory)).collect();
+        match parts {
+            Ok(parts) => tell(Notice::Snapshot(directory, parts)),
             Err(why) => {
                 tell(Notice::Problem(format!("cannot write snapshot {}: {why}", directory.display())));
             }
@@ -279,46 +241,25 @@ impl Consumer<'_> {
         }
     }
 
-    fn backlog(&self) -> u64 {
-        self.streams.iter().map(Stream::backlog).max().unwrap_or(0)
-    }
-
-    fn lost(&self) -> Lost {
-        let mut sum = Lost::default();
-        for stream in &self.streams {
-            for (sum, lost) in sum.iter_mut().zip(stream.lost()) {
-                // A traced process can write anything into its counters.
-                *sum = sum.wrapping_add(lost);
-            }
-        }
-        sum
-    }
-
     fn publish(&mut self, tell: &dyn Fn(Notice)) {
-        self.shared.bytes.store(self.totals.bytes, Ordering::Relaxed);
-        self.shared.events.store(self.totals.counts.iter().sum(), Ordering::Relaxed);
-        let lost = self.lost().iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
-        self.shared.lost.store(lost, Ordering::Relaxed);
+        self.taps.iter().for_each(Tap::publish);
         let speculated = self.speculated.as_ref().is_some_and(Speculated::has_failed);
-        if speculated || self.streams.iter().any(|stream| stream.failed().is_some()) {
+        if speculated || self.taps.iter().any(Tap::has_failed) {
             self.shared.failed.store(true, Ordering::Release);
         }
-        for problem in self.totals.problems.drain(..) {
+        let seen = self.taps.iter_mut().map(Tap::threads);
+        seen.filter(|ids| !ids.is_empty()).for_each(|ids| tell(Notice::Threads(ids)));
+        for problem in self.taps.iter_mut().flat_map(|tap| tap.totals.problems.drain(..)) {
             tell(Notice::Problem(problem));
         }
     }
 
-    fn finish(mut self, tell: &dyn Fn(Notice)) -> Consumed {
-        let steps = self.shared.steps();
-        for stream in &mut self.streams {
-            stream.close(&self.context, &steps, &mut self.totals);
-        }
-        while self.count_some() {}
+    fn finish(mut self, tell: &dyn Fn(Notice)) -> Vec<Consumed> {
+        self.taps.iter_mut().for_each(Tap::close);
         self.speculations();
         self.speculated.iter_mut().for_each(Speculated::close);
         self.threads(tell);
         self.publish(tell);
-        let lost = self.lost();
-        Consumed { totals: self.totals, lost, nameless: self.channel.threads().nameless() }
+        self.taps.into_iter().map(Tap::end).collect()
     }
 }

@@ -1,11 +1,14 @@
 //! What a person can ask of a recording that runs: other rules, a snapshot, how it is.
 //!
 //! A recording's directory has a link, `mote/control`, to a socket in the recorder's own directory. One connection is one request
-//! and one answer, each a line of JSON.
+//! and one answer, each a line of JSON. Recorders ask one another, too.
 
 use crate::error::Error;
+use mote_sys::fd::Fd;
+use mote_sys::socket::{self, Wait};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -36,6 +39,13 @@ pub enum Request {
     Snapshot,
     /// How it is.
     Status,
+    /// Another recorder wants a process of this recording, too; its mailbox comes beside the line.
+    Join {
+        /// The process.
+        pid: i32,
+        /// Where the other recorder is (`mote_wire::ENVIRONMENT`).
+        place: String,
+    },
 }
 
 /// The answer.
@@ -65,13 +75,13 @@ impl Control {
     }
 
     /// Serves one request, if somebody has connected.
-    pub(crate) fn serve(&self, answer: impl FnOnce(Request) -> Answer) {
+    pub(crate) fn serve(&self, answer: impl FnOnce(Request, Option<Fd>) -> Answer) {
         let Ok((stream, _)) = self.listener.accept() else { return };
         let _ = stream.set_read_timeout(Some(PATIENCE));
         let _ = stream.set_write_timeout(Some(PATIENCE));
-        let answer = match read_line(&stream) {
-            Ok(line) => match serde_json::from_str(&line) {
-                Ok(request) => answer(request),
+        let answer = match read_request(&stream) {
+            Ok((line, beside)) => match serde_json::from_str(&line) {
+                Ok(request) => answer(request, beside),
                 Err(why) => Answer { done: false, text: format!("the request is not understood: {why}") },
             },
             Err(_) => return,
@@ -94,10 +104,32 @@ impl Drop for Control {
 pub fn ask(recording: &Path, request: &Request) -> io::Result<Answer> {
     // The socket's own path is short; that of the link may be longer than an address.
     let socket = std::fs::read_link(recording.join(mote_journal::DIRECTORY).join(NAME))?;
+    ask_at(&socket, request, None)
+}
+
+/// Asks the recorder behind a socket; a descriptor may go beside the request.
+pub(crate) fn ask_at(socket: &Path, request: &Request, beside: Option<&Fd>) -> io::Result<Answer> {
     let stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    write_line(&stream, request)?;
+    let line = line_of(request)?;
+    let fds: Vec<i32> = beside.into_iter().map(Fd::raw).collect();
+    let (first, rest) = line.as_bytes().split_at(1);
+    socket::send(stream.as_raw_fd(), first, &fds, Wait::Yes).map_err(failed)?;
+    (&stream).write_all(rest)?;
     Ok(serde_json::from_str(&read_line(&stream)?)?)
+}
+
+fn failed(why: mote_sys::Errno) -> io::Error {
+    io::Error::from_raw_os_error(why.0)
+}
+
+/// A request, and the descriptor that came with its first byte.
+fn read_request(stream: &UnixStream) -> io::Result<(String, Option<Fd>)> {
+    let mut first = [0];
+    let received = socket::receive(stream.as_raw_fd(), &mut first, Wait::Yes).map_err(failed)?;
+    let beside = received.fds.into_iter().flatten().next();
+    let rest = read_line(stream)?;
+    Ok((format!("{}{rest}", char::from(first[0])), beside))
 }
 
 fn read_line(stream: &UnixStream) -> io::Result<String> {
@@ -107,7 +139,11 @@ fn read_line(stream: &UnixStream) -> io::Result<String> {
 }
 
 fn write_line(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
+    stream.write_all(line_of(what)?.as_bytes())
+}
+
+fn line_of(what: &impl Serialize) -> io::Result<String> {
     let mut line = serde_json::to_string(what)?;
     line.push('\n');
-    stream.write_all(line.as_bytes())
+    Ok(line)
 }

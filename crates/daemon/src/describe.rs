@@ -2,8 +2,9 @@
 
 use mote_clock::Conversion;
 use mote_ctf::model::{
-    Base, ByteOrder, ClockClass, EnumClass, EnvValue, EventClass, FieldClass, FieldRef, IntClass, Length,
-    LogLevel, Mapping, Member, Origin, Range, Roles, Scope, StreamClass, StructClass, TraceClass,
+    Base, ByteOrder, ClockClass, Encoding, EnumClass, EnvValue, EventClass, FieldClass, FieldRef, IntClass,
+    Length, LogLevel, Mapping, Member, Origin, Range, Roles, Scope, StreamClass, StructClass, TextClass,
+    TraceClass,
 };
 use mote_layout::Cause;
 use mote_layout::packet::{CONTEXT_FIELDS, STREAM_PER_CPU, STREAM_SHARED};
@@ -25,6 +26,22 @@ pub struct Frame {
     pub created: u64,
     /// `tsc` or `monotonic`.
     pub clock: &'static str,
+    /// Whose events these are.
+    pub domain: Domain,
+}
+
+/// Whose events a trace has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Domain {
+    /// Processes', which announce them.
+    Processes,
+    /// The kernel's. They are named as LTTng names them, without a provider.
+    Kernel {
+        /// The kernel's release, as uname(2) tells it.
+        release: String,
+        /// And its version.
+        version: String,
+    },
 }
 
 /// The trace class of a recording with these events (id and description), and this clock.
@@ -39,27 +56,54 @@ pub fn trace_class<'d>(
         environment: environment(frame),
         packet_header: Some(packet_header()),
         clocks: vec![clock_class(frame, conversion)],
-        streams: [STREAM_PER_CPU, STREAM_SHARED]
-            .map(|id| stream_class(id, events.clone().map(|(id, event)| event_class(id, &event)).collect()))
-            .into(),
+        streams: stream_ids(&frame.domain)
+            .iter()
+            .map(|id| {
+                let classes = events.clone().map(|(id, event)| event_class(id, &event, &frame.domain));
+                stream_class(*id, &frame.domain, classes.collect())
+            })
+            .collect(),
         ..TraceClass::default()
     }
 }
 
+/// The kernel's rings all belong to a CPU.
+fn stream_ids(domain: &Domain) -> &'static [u32] {
+    match domain {
+        Domain::Processes => &[STREAM_PER_CPU, STREAM_SHARED],
+        Domain::Kernel { .. } => &[STREAM_PER_CPU],
+    }
+}
+
+/// The keys are LTTng's, by which Trace Compass and others tell traces of the kernel from those of processes.
 fn environment(frame: &Frame) -> Vec<(String, EnvValue)> {
     let text = |name: &str, value: &str| (name.to_owned(), EnvValue::Str(value.to_owned()));
     let number = |name: &str, value: &str| (name.to_owned(), EnvValue::Int(value.parse().unwrap_or(0)));
-    vec![
+    let domain = match &frame.domain {
+        Domain::Processes => {
+            vec![
+                text("domain", "ust"),
+                text("tracer_buffering_scheme", "uid"),
+                number("architecture_bit_width", "64"),
+            ]
+        }
+        Domain::Kernel { release, version } => vec![
+            text("domain", "kernel"),
+            text("sysname", "Linux"),
+            text("kernel_release", release),
+            text("kernel_version", version),
+        ],
+    };
+    let mut all = vec![
         text("hostname", &frame.host),
-        text("domain", "ust"),
         text("tracer_name", "mote"),
         number("tracer_major", env!("CARGO_PKG_VERSION_MAJOR")),
         number("tracer_minor", env!("CARGO_PKG_VERSION_MINOR")),
-        text("tracer_buffering_scheme", "uid"),
-        number("architecture_bit_width", "64"),
         text("trace_name", &frame.name),
         ("trace_creation_time_s".to_owned(), EnvValue::Int(frame.created as i64)),
-    ]
+    ];
+    all.extend(domain);
+    all
 }
 
 fn clock_class(frame: &Frame, conversion: &Conversion) -> ClockClass {
@@ -97,7 +141,7 @@ fn packet_header() -> StructClass {
     ])
 }
 
-fn stream_class(id: u32, events: Vec<EventClass>) -> StreamClass {
+fn stream_class(id: u32, domain: &Domain, events: Vec<EventClass>) -> StreamClass {
     let context = CONTEXT_FIELDS.map(|(name, bits)| match name {
         "timestamp_begin" => (name, time(bits, Roles::TIMESTAMP)),
         "timestamp_end" => (name, time(bits, Roles::PACKET_END_TIMESTAMP)),
@@ -109,6 +153,8 @@ fn stream_class(id: u32, events: Vec<EventClass>) -> StreamClass {
         "cpu_id" if id == STREAM_SHARED => ("ring_id", uint(bits, Roles::NONE)),
         _ => (name, uint(bits, Roles::NONE)),
     });
+    // As the process sees it, or as the kernel does.
+    let thread = if *domain == Domain::Processes { "vtid" } else { "tid" };
     let lost = Cause::ALL.map(|cause| (format!("discarded_{}", cause.name()), uint(64, Roles::NONE)));
     let context = context.into_iter().map(|(name, class)| (name.to_owned(), class)).chain(lost);
     StreamClass {
@@ -119,13 +165,13 @@ fn stream_class(id: u32, events: Vec<EventClass>) -> StreamClass {
             ("id", uint(ID_BITS, Roles::EVENT_CLASS_ID)),
             ("timestamp", time(TIME_BITS, Roles::TIMESTAMP)),
         ])),
-        common_context: Some(StructClass::new([("vtid", FieldClass::int(32))])),
+        common_context: Some(StructClass::new([(thread, FieldClass::int(32))])),
         events,
         ..StreamClass::default()
     }
 }
 
-fn event_class(id: u32, event: &Description<'_>) -> EventClass {
+fn event_class(id: u32, event: &Description<'_>, domain: &Domain) -> EventClass {
     let mut members = Vec::new();
     let mut taken = HashSet::new();
     for field in event.fields() {
@@ -142,14 +188,23 @@ fn event_class(id: u32, event: &Description<'_>) -> EventClass {
             FieldType::Bytes => counted(scalar(Scalar::hex(8)), &mut members, &mut taken),
             FieldType::Sequence(element) => counted(scalar(element), &mut members, &mut taken),
             FieldType::Array(element, len) => FieldClass::array(Length::Static(len as u64), scalar(element)),
-            FieldType::Enumeration(Scalar::Integer(of), labels) => enumeration(of, labels),
-            FieldType::Enumeration(of, _) => scalar(of),
+            FieldType::Enumeration(Scalar::Integer(of), labels)
+            | FieldType::Flags(Scalar::Integer(of), labels) => enumeration(of, labels),
+            FieldType::Enumeration(of, _) | FieldType::Flags(of, _) | FieldType::Labelled(of, _) => {
+                scalar(of)
+            }
+            FieldType::FixedText(len) => {
+                FieldClass::Text(TextClass { length: Length::Static(len as u64), encoding: Encoding::Utf8 })
+            }
         };
         members.push(Member { name: apart(&mut taken, field.name), class });
     }
     EventClass {
         id: u64::from(id),
-        name: format!("{}:{}", event.provider, event.name),
+        name: match domain {
+            Domain::Processes => format!("{}:{}", event.provider, event.name),
+            Domain::Kernel { .. } => event.name.to_owned(),
+        },
         log_level: Some(LogLevel(event.level as i64)),
         payload: Some(StructClass { members, min_align: 1 }),
         ..EventClass::default()

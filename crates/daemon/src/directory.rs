@@ -1,4 +1,10 @@
 //! The directory of a recording.
+//!
+//! ```text
+//! DIR/metadata, cpu_0, ...   the trace                DIR/ust/metadata, ...      when there is one of the kernel, too: as LTTng has them,
+//! DIR/mote/journal.jsonl     what CTF has no          DIR/mote/journal.jsonl     so that babeltrace2 and Trace Compass find both in DIR
+//!                            place for                DIR/kernel/metadata, ...   with a journal of its own
+//! ```
 
 use crate::error::Error;
 use crate::options::Ctf;
@@ -11,15 +17,19 @@ use std::path::{Path, PathBuf};
 /// The directory, made and ready.
 pub(crate) struct Directory {
     path: PathBuf,
+    /// Where the trace is in it; empty when it is the directory itself.
+    inside: &'static str,
     journal: Journal<File>,
     journal_failed: bool,
     made: bool,
+    /// It is in a directory of ours.
+    is_inner: bool,
     kept: bool,
 }
 
 impl Directory {
-    /// Makes the directory with its journal. An empty directory may be there already.
-    pub(crate) fn make(path: &Path) -> Result<Directory, Error> {
+    /// Makes the directory with its journal, and the one for the trace. An empty directory may be there already.
+    pub(crate) fn make(path: &Path, inside: &'static str) -> Result<Directory, Error> {
         let output = |why| Error::Output(path.to_owned(), why);
         let made = match fs::read_dir(path).map(Iterator::count) {
             Ok(0) => false,
@@ -32,8 +42,18 @@ impl Directory {
         };
         let inner = path.join(DIRECTORY);
         fs::create_dir(&inner).map_err(output)?;
+        if !inside.is_empty() {
+            fs::create_dir(path.join(inside)).map_err(output)?;
+        }
         let journal = Journal::new(File::create_new(inner.join(FILE)).map_err(output)?);
-        Ok(Directory { path: path.to_owned(), journal, journal_failed: false, made, kept: false })
+        Ok(Directory { path: path.to_owned(), inside, journal, journal_failed: false, made, is_inner: false, kept: false })
+    }
+
+    /// Makes a directory for another trace of the same recording in this one.
+    pub(crate) fn make_inside(&self, name: &str) -> Result<Directory, Error> {
+        let mut inner = Directory::make(&self.path.join(name), "")?;
+        inner.is_inner = true;
+        Ok(inner)
     }
 
     /// Keeps it: there is something to record. Without this it is removed again.
@@ -43,6 +63,16 @@ impl Directory {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where metadata and streams are.
+    pub(crate) fn trace(&self) -> PathBuf {
+        inside(&self.path, self.inside)
+    }
+
+    /// Where files are that nobody is to see yet, and the journal.
+    pub(crate) fn inner(&self) -> PathBuf {
+        self.path.join(DIRECTORY)
     }
 
     /// Notes a fact. Answers false the first time that the journal cannot be written.
@@ -55,7 +85,7 @@ impl Directory {
 
     /// Gives another directory, which holds streams of the same trace, the metadata and the journal so far, and ends it.
     pub(crate) fn complete(&self, other: &Path, end: &Fact) -> io::Result<()> {
-        fs::copy(self.path.join("metadata"), other.join("metadata"))?;
+        fs::copy(self.trace().join("metadata"), inside(other, self.inside).join("metadata"))?;
         let journal = other.join(DIRECTORY).join(FILE);
         fs::copy(self.path.join(DIRECTORY).join(FILE), &journal)?;
         Journal::new(File::options().append(true).open(journal)?).note(end)
@@ -67,8 +97,8 @@ impl Directory {
             Ctf::V1_8 => mote_ctf::write::tsdl(trace)?,
             Ctf::V2 => mote_ctf::write::json(trace),
         };
-        let path = self.path.join("metadata");
-        let new = self.path.join(DIRECTORY).join("metadata.new");
+        let path = self.trace().join("metadata");
+        let new = self.inner().join("metadata.new");
         let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
         written.map_err(|why| {
             let _ = fs::remove_file(&new);
@@ -79,12 +109,25 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        if !self.kept {
-            let _ = fs::remove_dir_all(self.path.join(DIRECTORY));
-            let _ = fs::remove_file(self.path.join("metadata"));
+        if self.kept {
+            return;
         }
-        if self.made && !self.kept {
+        let _ = fs::remove_dir_all(self.inner());
+        if self.inside.is_empty() {
+            let _ = fs::remove_file(self.trace().join("metadata"));
+        } else {
+            let _ = fs::remove_dir_all(self.trace());
+        }
+        if self.is_inner {
+            // Streams may have begun.
+            let _ = fs::remove_dir_all(&self.path);
+        } else if self.made {
             let _ = fs::remove_dir(&self.path);
         }
     }
+}
+
+/// A directory in `path`, or `path` itself when there is no name.
+pub(crate) fn inside(path: &Path, name: &str) -> PathBuf {
+    if name.is_empty() { path.to_owned() } else { path.join(name) }
 }

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Received, Wait};
-use mote_wire::{ENVIRONMENT, VERSION};
+use mote_wire::{ENVIRONMENT, PLACES_APART, VERSION};
 use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
@@ -43,14 +43,34 @@ impl Door {
         Ok(Door { mailbox, shut: Cell::new(false), theirs: Some(theirs), listener, directory })
     }
 
-    /// The environment variable by which processes find the door.
+    /// The environment variable by which processes find the door, and those of the recordings that we run inside of.
     pub(crate) fn variable(&self) -> Result<(&'static str, String), Error> {
-        let what = "look at the mailbox";
         let number = self.theirs.as_ref().map_or(-1, Fd::raw);
-        let identity = fd::identity(number).map_err(|why| Error::Session { what, why })?;
-        let path = self.directory.join(SOCKET);
-        let value = format!("{VERSION},{number},{},{}", identity.inode, path.display());
+        let own = self.place_with(number, number)?;
+        let value = match env::var(ENVIRONMENT) {
+            Ok(others) if !others.is_empty() => format!("{own}{PLACES_APART}{others}"),
+            _ => own,
+        };
         Ok((ENVIRONMENT, value))
+    }
+
+    /// Our place for a process that gets the mailbox beside it; `None` when the mailbox was handed over.
+    pub(crate) fn place(&self) -> Result<Option<(String, &Fd)>, Error> {
+        self.theirs.as_ref().map(|theirs| Ok((self.place_with(theirs.raw(), -1)?, theirs))).transpose()
+    }
+
+    /// Our place, with a number for the mailbox that is our descriptor `mailbox`.
+    fn place_with(&self, mailbox: i32, number: i32) -> Result<String, Error> {
+        let what = "look at the mailbox";
+        let identity = fd::identity(mailbox).map_err(|why| Error::Session { what, why })?;
+        Ok(format!("{VERSION},{number},{},{}", identity.inode, self.directory.join(SOCKET).display()))
+    }
+
+    /// The sockets at which recorders whose directories are in `base` can be asked.
+    pub(crate) fn all_below(base: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+        let entries = fs::read_dir(base).into_iter().flatten().flatten();
+        let is_ours = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(DIRECTORY);
+        entries.filter(is_ours).map(|entry| entry.path().join(crate::control::NAME))
     }
 
     /// The recorder's own directory.
@@ -109,7 +129,8 @@ impl Drop for Door {
 fn listen() -> Result<(PathBuf, Fd), Error> {
     let user = env::var("XDG_RUNTIME_DIR").ok().map(PathBuf::from);
     // A socket's path has 107 bytes, and a relative one would mean something else to a command elsewhere.
-    let user = user.filter(|path| path.is_absolute() && path.as_os_str().len() < 60);
+    let plain = |path: &Path| !path.as_os_str().as_bytes().contains(&(PLACES_APART as u8));
+    let user = user.filter(|path| path.is_absolute() && path.as_os_str().len() < 60 && plain(path));
     let mut refused = None;
     for base in user.into_iter().chain([PathBuf::from("/tmp")]) {
         sweep(&base);

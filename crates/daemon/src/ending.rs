@@ -7,14 +7,18 @@ use std::time::{Duration, Instant};
 /// How long a process that nobody knows may keep the recording open after the last known one has ended.
 const LATE: Duration = Duration::from_secs(1);
 
+/// How long processes may be left after the command before it is told: the last ones are mostly just ending.
+const TELL_AFTER: Duration = Duration::from_millis(200);
+
 /// What has been asked about the end.
 #[derive(Default)]
 pub(crate) struct End {
     /// It is over.
     pub(crate) now: bool,
     asked: bool,
-    /// It was told that only children are left.
-    pub(crate) waiting_told: bool,
+    /// Since when the command has ended and only children are left, and whether that was told.
+    left_since: Option<Instant>,
+    waiting_told: bool,
     /// Rounds of the loop in which neither the command nor a process was left.
     rounds_alone: u32,
     /// Since when that is so.
@@ -24,9 +28,13 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// A round in which processes are left.
-    pub(crate) fn in_company(&mut self) {
+    /// A round in which processes are left, though the command has ended. True, once, when it is time to tell.
+    pub(crate) fn in_company(&mut self, now: Instant) -> bool {
         (self.rounds_alone, self.alone_since, self.was_deserted) = (0, None, false);
+        let since = *self.left_since.get_or_insert(now);
+        let tell = !self.waiting_told && now.saturating_duration_since(since) >= TELL_AFTER;
+        self.waiting_told |= tell;
+        tell
     }
 
     /// A round in which neither the command nor a process is left; `deserted` when nobody holds the mailbox. True when the
@@ -50,10 +58,16 @@ impl End {
 
     /// A signal: the command gets it, and ends if it wants to. When it has ended already, or with the second
     /// request that is no Ctrl-C, the recording ends.
-    pub(crate) fn signal(&mut self, arrived: Arrived, command: &mut Command) {
+    ///
+    /// Without a command, the first request ends the recording.
+    pub(crate) fn signal(&mut self, arrived: Arrived, command: Option<&mut Command>) {
         if !arrived.asks_to_end() {
             return;
         }
+        let Some(command) = command else {
+            self.now = true;
+            return;
+        };
         if command.has_ended() || (self.asked && arrived.signal != Signal::SIGINT) {
             self.now = true;
         }
@@ -85,7 +99,9 @@ mod tests {
         assert!(!end.alone(now, false));
         assert!(!end.alone(now, false));
         assert!(end.alone(now + LATE, false));
-        end.in_company();
+        assert!(!end.in_company(now + LATE), "it may just be ending");
+        assert!(end.in_company(now + LATE + TELL_AFTER));
+        assert!(!end.in_company(now + LATE + TELL_AFTER), "told once");
         assert!(!end.alone(now + LATE, true), "one more round when the last process is gone");
     }
 }

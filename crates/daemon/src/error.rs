@@ -49,6 +49,30 @@ pub enum Error {
     /// A rule asks for what this kind of recording does not have.
     #[error("{0}")]
     Rule(&'static str),
+    /// A running process that is to be recorded is not there.
+    #[error("cannot record process {pid}: {why}{hint}", hint = crate::attached::hint(*why))]
+    Process {
+        /// Its id.
+        pid: i32,
+        /// The kernel's answer.
+        why: mote_sys::Errno,
+    },
+    /// A running process cannot be asked to be recorded.
+    #[error(
+        "cannot record the events of process {pid}: {why}; only a process that is being recorded already can be joined: \
+         start it with `mote record -x '*' -- CMD`, which records nothing and costs nothing, or record what the kernel sees of it \
+         with -k",
+        why = if why.is_empty() { "no recording that we may ask has it" } else { why }
+    )]
+    NotReached {
+        /// Its id.
+        pid: i32,
+        /// What other recorders have said.
+        why: String,
+    },
+    /// No kernel events can be recorded.
+    #[error("cannot record kernel events: {0}")]
+    Kernel(String),
     /// The metadata cannot be expressed in the format asked for.
     #[error("cannot write the metadata: {0}")]
     Metadata(#[from] mote_ctf::write::WriteError),

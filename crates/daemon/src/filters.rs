@@ -4,20 +4,23 @@
 //! the whole state, so that it does not matter what they had before.
 
 use crate::area::{Area, Used};
+use crate::commons::Commons;
 use crate::error::Error;
 use crate::events::Events;
 use crate::objects::{self, ObjectFilter};
 use crate::options::Options;
 use crate::setup::rule_text;
 use mote_bpf::{Entry, Environment, Insn, Word, environment, helper, verify};
-use mote_filter::{Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Session, compile, fits};
+use mote_filter::{Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Session, Side, compile, fits};
+use mote_filter::maps::Meaning;
+use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;
 use mote_pattern::Pattern;
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::sealed_memfd;
 use mote_vm::map::{Map, Update};
 use mote_vm::placed::PlacedMap;
-use mote_wire::bundle::{Bundle, Fate, MapPlace, Program};
+use mote_wire::bundle::{Bundle, Fate, MapPlace, Program, SHARED};
 use std::collections::HashSet;
 
 /// A map, and where processes find it.
@@ -39,6 +42,7 @@ pub(crate) struct Filters {
     exclude: Vec<Pattern>,
     keeps_on_fault: bool,
     pub(crate) maps: Maps,
+    commons: Commons,
     pub(crate) placed: Vec<Placed>,
     used: Used,
     pool_has_memory: bool,
@@ -82,13 +86,14 @@ const REMARKS_MAX: usize = 5;
 
 impl Filters {
     /// The rules of the options; no event is known yet.
-    pub(crate) fn new(options: &Options, used: Used) -> Result<Filters, Error> {
+    pub(crate) fn new(options: &Options, used: Used, commons: Commons) -> Result<Filters, Error> {
         let mut filters = Filters {
             rules: options.rules.clone(),
             objects: Vec::new(),
             exclude: options.exclude.iter().map(|text| Pattern::new(text)).collect(),
             keeps_on_fault: options.keeps_on_fault,
-            maps: Maps::new(),
+            maps: Maps::with_names(commons.names().clone()),
+            commons,
             placed: Vec::new(),
             used,
             pool_has_memory: false,
@@ -101,10 +106,20 @@ impl Filters {
             told: HashSet::new(),
             remarks: 0,
         };
+        if options.kernel.is_some() {
+            filters.maps.share_flags();
+        }
         for path in &options.objects {
             filters.objects.extend(objects::read(path, &mut filters.maps)?);
         }
         Ok(filters)
+    }
+
+    /// Whether any rule asks for the state of threads, thresholds, or kernel events.
+    pub(crate) fn asks_kernel(&self) -> bool {
+        let helpers = [helper::SET_THRESHOLD, helper::OPEN_KERNEL];
+        self.rules.iter().any(Rule::asks_kernel)
+            || self.objects.iter().any(|object| helpers.iter().any(|helper| object.calls(*helper)))
     }
 
     /// Whether any rule keeps records aside.
@@ -138,7 +153,7 @@ impl Filters {
     /// What is wrong with one that fits none of the events that it is about, for a person; then nothing has changed.
     pub(crate) fn enable(&mut self, rules: Vec<Rule>, scene: &mut Scene<'_>) -> Result<(), String> {
         let known = || scene.events.iter().map(|(_, event)| event);
-        rules.iter().try_for_each(|rule| fits(rule, known())).map_err(|why| why.render())?;
+        rules.iter().try_for_each(|rule| fits(rule, known(), Side::User)).map_err(|why| why.render())?;
         for rule in rules {
             let replaces = |old: &Rule| {
                 old.pattern() == rule.pattern()
@@ -216,7 +231,9 @@ impl Filters {
             steps_max: environment::STEPS_MAX,
         };
         let mut workspace = mote_vm::workspace().map_err(|why| why.to_string())?;
-        verify::verify(insns, &environment, &mut workspace).map(drop).map_err(|why| why.to_string())
+        verify::verify_traced(insns, &environment, READABLE_BYTES as u32, &mut workspace)
+            .map(drop)
+            .map_err(|why| why.to_string())
     }
 
     /// Compiles all rules together; those that do not fit the event are told of and left out.
@@ -244,7 +261,7 @@ impl Filters {
     ) -> Result<Decision, Diagnostic> {
         let (events, declare) = (&mut *scene.events, &mut *scene.declare);
         let mut declare = |emitted: &Emitted| declare(events, emitted.description.as_bytes());
-        let mut session = Session { missing: Missing::Never, declare: &mut declare };
+        let mut session = Session { side: Side::User, missing: Missing::Never, declare: &mut declare };
         compile(rules, event, &mut session, &mut self.maps)
     }
 
@@ -296,6 +313,11 @@ impl Filters {
             self.pool_has_memory = true;
         }
         for entry in self.maps.entries().iter().skip(self.placed.len()) {
+            if entry.meaning == Meaning::Shared {
+                let map = self.commons.placed(&entry.shape)?;
+                self.placed.push(Placed { map, place: MapPlace { shape: entry.shape, offset: SHARED } });
+                continue;
+            }
             let bytes = Map::bytes(&entry.shape) as u64;
             let offset = area.place(&self.used, bytes).map_err(|why| said(&why))?;
             let map = PlacedMap::create(area.memfd(), offset, &entry.shape).map_err(|why| said(&why))?;

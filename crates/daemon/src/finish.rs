@@ -1,40 +1,44 @@
 //! The end of a recording: what is written when everything has been read.
 
 use crate::command::{Command, Signals};
-use crate::consumer::Consumed;
 use crate::record::Recorded;
 use crate::recorder::{Recorder, Served};
-use mote_journal::{Fact, Summary};
-use mote_layout::Cause;
+use crate::tap::Consumed;
+use mote_journal::Fact;
 use mote_wire::board;
 use std::time::Duration;
 
 impl Recorder<'_> {
     /// Writes what is known now that everything has been read.
-    pub(crate) fn finish(&mut self, served: Served, consumed: &Consumed, signals: &Signals) -> Recorded {
-        let duration_ns = self.began.elapsed().as_nanos() as u64;
+    pub(crate) fn finish(&mut self, served: Served, consumed: &[Consumed], signals: &Signals) -> Recorded {
+        let Served { command, duration_ns } = served;
         self.hear_consumer();
         self.samples.end();
         self.note_samples();
         if let Err(why) = self.write_metadata() {
             self.problem(why.to_string());
         }
-        if consumed.nameless > 0 {
+        let (own, none) = (consumed.first(), Consumed::default());
+        let own = own.unwrap_or(&none);
+        if own.nameless > 0 {
             self.problem(format!(
                 "{} threads have no name: they started too fast to be noted",
-                consumed.nameless
+                own.nameless
             ));
         }
+        self.end_cooperation();
         let aggregates = self.write_aggregates();
         self.note_faults();
-        let mut summary = self.summary(consumed, duration_ns);
-        summary.status = self.wait_for(served.command, signals);
-        if !self.session.directory.note(&Fact::End(summary.clone())) {
+        let kernel = self.finish_kernel(consumed.get(1), duration_ns);
+        let mut summary = self.summary(own, duration_ns);
+        summary.status = command.and_then(|command| self.wait_for(command, signals));
+        if !self.trace.directory.note(&Fact::End(summary.clone())) {
             self.problem("the journal could not be written to its end".to_owned());
         }
         Recorded {
-            directory: self.session.directory.path().to_owned(),
+            directory: self.trace.directory.path().to_owned(),
             summary,
+            kernel,
             problems: std::mem::take(&mut self.problems),
             aggregates,
         }
@@ -48,10 +52,10 @@ impl Recorder<'_> {
             return;
         }
         let count = |id: u32| area.word(board::faults_of(id as u16)) & u64::from(u32::MAX);
-        let faulty = (0..self.events.len()).filter(|id| count(*id) > 0);
+        let faulty = (0..self.trace.events.len()).filter(|id| count(*id) > 0);
         let names: Vec<String> = faulty
             .filter_map(|id| {
-                self.events.description(id).map(|e| format!("{}:{} ({})", e.provider, e.name, count(id)))
+                self.trace.events.description(id).map(|e| format!("{}:{} ({})", e.provider, e.name, count(id)))
             })
             .take(10)
             .collect();
@@ -77,28 +81,5 @@ impl Recorder<'_> {
             std::thread::sleep(Duration::from_millis(5));
         }
         command.wait()
-    }
-
-    pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
-        let name =
-            |id: usize| self.events.description(id as u32).map(|e| format!("{}:{}", e.provider, e.name));
-        let mut summary = Summary {
-            duration_ns,
-            bytes: consumed.totals.bytes,
-            packets: consumed.totals.packets,
-            overwritten_bytes: consumed.totals.overwritten,
-            processes: self.maps.len() as u32,
-            threads: self.threads.len() as u32,
-            ..Summary::default()
-        };
-        for (id, count) in consumed.totals.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            *summary.events.entry(name(id).unwrap_or_default()).or_default() += count;
-        }
-        let lost = Cause::ALL.iter().map(|cause| (cause.name(), consumed.lost[*cause as usize]));
-        let unwritten = ("not_written", consumed.totals.unwritten);
-        for (cause, count) in lost.chain([unwritten]).filter(|(_, count)| *count > 0) {
-            summary.lost.insert(cause.to_owned(), count);
-        }
-        summary
     }
 }

@@ -12,27 +12,35 @@
 //! | `ending`, `finish` | when it is over, and what is written then |
 //! | `memory` | how much there is for buffers |
 //! | `samples` | the trace clock beside the kernel's clocks |
-//! | `directory` | the recording's directory: metadata, journal, streams |
+//! | `trace` | one trace of the recording: that of the processes, that of the kernel |
+//! | `directory` | its directory: metadata, journal, streams |
 //! | `door` | where processes say hello |
 //! | `peer` | the conversation with one process |
 //! | `events` | which events there are, and their ids |
 //! | `rules` | the recorder and its rules: what becomes of events, what a person changes |
 //! | `filters`, `objects` | the rules: fates, programs, maps, the bundle that processes get |
+//! | `kernel` | the kernel's side: its events, its trace |
 //! | `area` | the memory that filters share with the session |
 //! | `aggregates` | counts and histograms of filters: shown and written |
 //! | `control` | what a person can ask of a recording that runs |
 //! | `describe` | from descriptions to a CTF trace class |
-//! | `consumer`, `stream`, `speculated`, `walk`, `packets` | from rings to packets in files |
+//! | `flow` | what loop and consumer share about a trace |
+//! | `consumer`, `tap`, `stream`, `speculated`, `walk`, `packets` | from rings to packets in files |
 //! | `snapshot` | what a flight recorder holds, written down while it goes on |
 //! | `command` | the recorded command and its signals |
+//! | `attached` | running processes that are recorded |
+//! | `join` | how running processes are asked to come, and asked on behalf of other recordings |
 //! | `process` | what the kernel says of a process |
 #![forbid(unsafe_code)]
 
 mod aggregates;
 mod area;
+mod attached;
 pub mod command;
-pub mod consumer;
+mod commons;
+mod consumer;
 pub mod control;
+mod cooperate;
 pub mod describe;
 mod directory;
 mod door;
@@ -41,6 +49,9 @@ mod error;
 mod events;
 mod filters;
 mod finish;
+mod flow;
+mod kernel;
+mod join;
 pub mod memory;
 mod objects;
 pub mod options;
@@ -51,12 +62,16 @@ mod record;
 mod recorder;
 mod rules;
 mod samples;
+mod seen;
 mod setup;
 mod snapshot;
 mod speculated;
 mod stream;
+mod tap;
+mod trace;
 pub mod walk;
 
 pub use error::Error;
-pub use options::{Buffers, Ctf, Options};
+pub use kernel::{CallFigures, KernelRecorded, Latencies};
+pub use options::{Buffers, Ctf, KernelOptions, LatencyOptions, Options};
 pub use record::{Progress, Recorded, Watch, record};

@@ -2,6 +2,9 @@
 
 pub use mote_clock::Source;
 use mote_filter::Rule;
+pub use mote_kernel::cooperate::adaptive::Percentile;
+use mote_kernel::cooperate::{Settings, call_name, waits_by_request};
+pub use mote_kernel::stack::Stacks;
 pub use mote_ring::Mode;
 use mote_ring::geometry::{BadGeometry, COUNT_BITS_MAX, RING_BITS_MAX, SUB_BITS_MAX, SUB_BITS_MIN};
 use std::ffi::OsString;
@@ -33,8 +36,60 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// Trace clock to use instead of the one that the machine suggests.
     pub clock: Option<Source>,
-    /// The command and its arguments.
+    /// What to record of the kernel; `None` for nothing.
+    pub kernel: Option<KernelOptions>,
+    /// Running processes to record.
+    pub attach: Vec<i32>,
+    /// The command and its arguments; empty when only running processes, or the whole system, are to be recorded.
     pub command: Vec<OsString>,
+}
+
+/// What to record of the kernel.
+#[derive(Clone, Debug)]
+pub struct KernelOptions {
+    /// What to do with which events; those that no rule is about are not attached.
+    pub rules: Vec<Rule>,
+    /// Of the whole system, not only of the command and the processes.
+    pub all: bool,
+    /// Sizes of the buffers.
+    pub buffers: Buffers,
+    /// Which stacks are recorded with each event.
+    pub stacks: Stacks,
+    /// Which system calls are recorded for taking long.
+    pub latency: Option<LatencyOptions>,
+}
+
+/// Which system calls are recorded because they took long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LatencyOptions {
+    /// From how many nanoseconds on, by number.
+    pub thresholds: Vec<(u32, u64)>,
+    /// From how many the others, but those that wait by request.
+    pub others: u64,
+    /// The others' thresholds follow this percentile of their durations.
+    pub adaptive: Option<Percentile>,
+    /// How often figures are shown, and thresholds move.
+    pub interval: Duration,
+}
+
+impl LatencyOptions {
+    /// Whether the call has a threshold by its name.
+    pub fn names(&self, number: u32) -> bool {
+        self.thresholds.iter().any(|(named, _)| *named == number)
+    }
+
+    /// Whether the call's threshold may move.
+    pub fn learns(&self, number: u32) -> bool {
+        self.adaptive.is_some() && !self.names(number) && !waits_by_request(&call_name(number))
+    }
+
+    /// What the kernel's programs are told at the start. Thresholds that learn are those of `others` until something is learned.
+    pub fn settings(&self) -> Settings {
+        let waiting = (0..mote_layout::cooperation::SYSCALLS as u32).filter(|number| waits_by_request(&call_name(*number)));
+        let mut thresholds: Vec<(u32, u64)> = waiting.map(|number| (number, u64::MAX)).collect();
+        thresholds.extend(&self.thresholds);
+        Settings { thresholds, others: self.others }
+    }
 }
 
 /// Sizes of one CPU's ring, as powers of two.
@@ -59,6 +114,8 @@ pub enum Ctf {
 const DEFAULT_TOTAL: u64 = 1 << 30;
 /// A CPU's ring by default, at most.
 const DEFAULT_CPU: u64 = 64 << 20;
+/// A CPU's ring of kernel events by default, at most: it is memory of the kernel, taken at once.
+const DEFAULT_KERNEL_CPU: u64 = 16 << 20;
 /// A sub-buffer by default, at most.
 const DEFAULT_SUB: u64 = 1 << 20;
 
@@ -77,6 +134,12 @@ impl Buffers {
     /// many CPUs, so that all together is at most 1 GiB.
     pub fn default_for(cpus: u32) -> Buffers {
         let share = (DEFAULT_TOTAL / u64::from(cpus.max(1))).min(DEFAULT_CPU);
+        Buffers::of_ring_bits(bits(share))
+    }
+
+    /// The same for kernel events: 16 MiB a CPU, at most 256 MiB. There are two such rings of each.
+    pub fn kernel_default_for(cpus: u32) -> Buffers {
+        let share = (DEFAULT_TOTAL / 4 / u64::from(cpus.max(1))).min(DEFAULT_KERNEL_CPU);
         Buffers::of_ring_bits(bits(share))
     }
 

@@ -36,12 +36,12 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
-    /// Makes the file: hidden in `inner` until it has a packet, then `name` in `directory`.
+    /// Makes the file: in `hidden` until it has a packet, then in `directory`.
     ///
     /// # Errors
     /// As open(2).
-    pub(crate) fn make(directory: &Path, inner: &str, name: &str) -> Result<Packets> {
-        let hidden = directory.join(inner).join(name);
+    pub(crate) fn make(directory: &Path, hidden: &Path, name: &str) -> Result<Packets> {
+        let hidden = hidden.join(name);
         let path = CString::new(hidden.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))?;
         let fd = fd::open(&path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o644)?;
         Ok(Packets { fd, hidden: Some((hidden, directory.join(name))), len: 0, last: 0, end: 0 })
@@ -159,7 +159,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("mote-packets-{}", std::process::id()));
         fs::create_dir_all(directory.join("inner")).expect("a directory");
         let path = directory.join("cpu_0");
-        let mut packets = Packets::make(&directory, "inner", "cpu_0").expect("made");
+        let mut packets = Packets::make(&directory, &directory.join("inner"), "cpu_0").expect("made");
         assert!(!path.exists());
         let content = vec![7; 3 << 20];
         for round in 0..7 {

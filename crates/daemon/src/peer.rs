@@ -1,12 +1,12 @@
 //! The conversation with one process. Nothing that it says is trusted.
 
-use crate::events::{Announced, Events};
-use crate::walk::Steps;
+use crate::events::Announced;
+use crate::trace::Trace;
 use mote_ring::Geometry;
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Wait};
-use mote_wire::{Hello, How, ID_ON, MESSAGE_MAX, Message, Ready, Refusal};
+use mote_wire::{Hello, How, ID_ON, MESSAGE_MAX, Message, Ready, Reason, Refusal};
 
 /// One process, or one of its libraries.
 pub(crate) struct Peer {
@@ -19,6 +19,19 @@ pub(crate) struct Peer {
     pub(crate) answer: Option<Vec<Option<u32>>>,
     /// The newest filters that it was sent.
     generation: u32,
+    /// It was sent what it shares with the kernel's side and with others.
+    pub(crate) cooperates: bool,
+    /// Number of its process's area.
+    pub(crate) area: Option<u32>,
+    /// Words that it wants.
+    pub(crate) wish: Option<Wish>,
+}
+
+/// Words of the shared memory that a process has asked for.
+pub(crate) struct Wish {
+    pub(crate) name: String,
+    pub(crate) words: u32,
+    pub(crate) each_thread: bool,
 }
 
 /// What a message came to.
@@ -34,6 +47,8 @@ pub(crate) enum Said {
         /// Why some were not taken.
         wrong: Option<String>,
     },
+    /// It wants words of the shared memory.
+    Wish(Wish),
     /// It has armed its sites.
     Ready(Ready),
     /// It has loaded filters.
@@ -45,6 +60,8 @@ pub(crate) enum Said {
         /// Why the first of them was.
         why: String,
     },
+    /// It does not want to be recorded, because it is in too many sessions.
+    Declined,
     /// It has gone.
     Gone,
     /// It has said something that cannot be: the reason.
@@ -55,7 +72,7 @@ impl Peer {
     /// A peer behind a socket, of which nothing is known.
     pub(crate) fn new(socket: Fd) -> Peer {
         let pid = socket::peer(socket.raw()).map_or(0, |peer| peer.pid);
-        Peer { socket, pid, hello: None, answer: None, generation: 0 }
+        Peer { socket, pid, hello: None, answer: None, generation: 0, cooperates: false, area: None, wish: None }
     }
 
     /// The descriptor to poll.
@@ -78,8 +95,20 @@ impl Peer {
         self.send(&Message::Stop, &[])
     }
 
+    /// The other end was closed.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        let mut polled = [libc::pollfd { fd: self.raw(), events: libc::POLLRDHUP, revents: 0 }];
+        let answered = socket::wait_any(&mut polled, 0).is_ok();
+        answered && polled[0].revents & (libc::POLLRDHUP | libc::POLLHUP) != 0
+    }
+
+    /// Tells it of another session that wants it, too.
+    pub(crate) fn invite(&self, place: &str, mailbox: &Fd) -> bool {
+        self.send(&Message::Join { place: place.as_bytes() }, &[mailbox.raw()])
+    }
+
     /// A peer that does not empty its socket is not waited for.
-    fn send(&self, message: &Message<'_>, fds: &[i32]) -> bool {
+    pub(crate) fn send(&self, message: &Message<'_>, fds: &[i32]) -> bool {
         self.try_send(message, fds).is_ok()
     }
 
@@ -89,8 +118,8 @@ impl Peer {
         socket::send(self.raw(), bytes, fds, Wait::No)
     }
 
-    /// Receives and serves one message; `None` when there is none. `learn` is called for each new event.
-    pub(crate) fn serve(&mut self, events: &mut Events, learn: impl FnMut(Steps)) -> Option<Said> {
+    /// Receives and serves one message; `None` when there is none. New events are announced to `trace`.
+    pub(crate) fn serve(&mut self, trace: &mut Trace) -> Option<Said> {
         let mut buffer = vec![0; MESSAGE_MAX + 1];
         let received = match socket::receive(self.raw(), &mut buffer, Wait::No) {
             Ok(received) if received.len == 0 => return Some(Said::Gone),
@@ -98,37 +127,41 @@ impl Peer {
             Err(mote_sys::Errno(libc::EAGAIN | libc::EINTR)) => return None,
             Err(_) => return Some(Said::Gone),
         };
-        Some(self.understand(&buffer[..received.len], events, learn))
+        Some(self.understand(&buffer[..received.len], trace))
     }
 
     /// Understands a message that has been received.
-    pub(crate) fn understand(&mut self, bytes: &[u8], events: &mut Events, learn: impl FnMut(Steps)) -> Said {
+    pub(crate) fn understand(&mut self, bytes: &[u8], trace: &mut Trace) -> Said {
         match Message::decode(bytes) {
             Ok(Message::Hello(hello)) if self.hello.is_none() => {
                 self.hello = Some(hello);
                 Said::Hello(hello)
             }
-            Ok(Message::Events { texts, .. }) if self.hello.is_some() => self.announced(texts, events, learn),
+            Ok(Message::Events { texts, .. }) if self.hello.is_some() => self.announced(texts, trace),
             Ok(Message::Installed(done)) if self.hello.is_some() => Said::Installed {
                 interpreted: done.interpreted,
                 refused: done.refused,
                 why: String::from_utf8_lossy(done.why).replace(char::is_control, "?"),
             },
+            Ok(Message::Share { words, each_thread, name }) if self.hello.is_some() => {
+                let name = String::from_utf8_lossy(name).into_owned();
+                Said::Wish(Wish { name, words, each_thread })
+            }
             Ok(Message::Ready(ready)) if self.hello.is_some() => Said::Ready(ready),
+            Ok(Message::Declined(Reason::Full)) if self.hello.is_some() => Said::Declined,
             Ok(_) => Said::Nonsense("message out of turn".to_owned()),
             Err(error) => Said::Nonsense(error.to_string()),
         }
     }
 
-    fn announced(&self, texts: &[u8], events: &mut Events, mut learn: impl FnMut(Steps)) -> Said {
+    fn announced(&self, texts: &[u8], trace: &mut Trace) -> Said {
         let mut new = Vec::new();
         let mut ids = Vec::new();
         let mut wrong = None;
         for text in mote_wire::texts(texts) {
-            let id = match events.announce(text) {
+            let id = match trace.announce(text) {
                 Announced::New(id) => {
                     new.push(id);
-                    learn(events.description(id).map(|event| Steps::of(&event)).unwrap_or_default());
                     Some(id)
                 }
                 Announced::Known(id) => Some(id),

@@ -2,19 +2,30 @@
 
 use crate::area::Area;
 use crate::command::Signals;
+use crate::commons::Commons;
 use crate::consumer::{self, Shared};
+use crate::cooperate::{Cooperation, NEEDS_KERNEL};
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::filters::Filters;
-use crate::options::{Mode, Options};
+use crate::flow::Flow;
+use crate::kernel::{self, Kernel, KernelRecorded, Made};
+use crate::options::{self, Mode, Options};
 use crate::recorder::{Recorder, Session};
 use crate::rules::NO_SNAPSHOTS;
 use crate::samples::Samples;
 use crate::setup;
+use crate::stream::Context;
+use crate::tap::Pipe;
+use crate::trace::Trace;
 use mote_clock::Source;
 use mote_journal::{Fact, Summary};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
+
+/// The directory of the processes' trace in a recording that has one of the kernel, too. LTTng calls it so.
+const PROCESSES: &str = "ust";
 
 /// What a recording tells while it runs.
 pub trait Watch {
@@ -22,6 +33,8 @@ pub trait Watch {
     fn progress(&mut self, progress: &Progress);
     /// Counts and histograms so far, as text; called as often as was asked for.
     fn aggregates(&mut self, text: &str);
+    /// What is known of system calls so far; called as often as was asked for.
+    fn latency(&mut self, _now: &crate::Latencies) {}
     /// Something that was asked for is not done.
     fn problem(&mut self, text: &str) {
         self.say(text);
@@ -50,6 +63,8 @@ pub struct Recorded {
     pub directory: PathBuf,
     /// What it came to.
     pub summary: Summary,
+    /// What the kernel's side came to, if its events were asked for.
+    pub kernel: Option<KernelRecorded>,
     /// What went wrong, in words.
     pub problems: Vec<String>,
     /// Counts and histograms, as text; empty when no rule asked for any.
@@ -63,36 +78,53 @@ pub struct Recorded {
 /// whole up to there.
 pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Error> {
     let signals = Signals::catch()?;
-    let mut directory = Directory::make(&options.output)?;
+    // Where there are two traces, both are below the recording's directory.
+    let inside = if options.kernel.is_some() { PROCESSES } else { "" };
+    let mut directory = Directory::make(&options.output, inside)?;
     let source = Source::choose(options.clock).source;
     let memory = setup::channel(options, source)?;
     let samples = Samples::begin(source);
     let frame = setup::frame(options, source, &samples.first());
     let shared = Shared::default();
     let (area, used) = Area::make()?;
-    let filters = Filters::new(options, used)?;
-    if filters.snapshots() && options.mode != Mode::Overwrite {
+    let commons = Commons::new(options.kernel.is_some());
+    let filters = Filters::new(options, used, commons.clone())?;
+    let cooperation = Cooperation::new(commons.clone(), options.kernel.is_some());
+    let asks = |kernel: &options::KernelOptions| kernel.rules.iter().any(mote_filter::Rule::snapshots);
+    if (filters.snapshots() || options.kernel.as_ref().is_some_and(asks)) && options.mode != Mode::Overwrite {
         return Err(Error::Rule(NO_SNAPSHOTS));
     }
-    let (tell, hear) = channel();
-    let path = directory.path().to_owned();
+    if filters.asks_kernel() && options.kernel.is_none() {
+        return Err(Error::Rule(NEEDS_KERNEL));
+    }
     directory.note(&Fact::Session(setup::session(options, &frame, memory.geometry(), samples.frequency())));
+    let made = match &options.kernel {
+        Some(wanted) => Some(kernel::make(wanted, options, (&directory, &frame), &commons, watch)?),
+        None => None,
+    };
+    let (tracer, made) = made.unzip();
+    let path = directory.path().to_owned();
+    let flow = Arc::new(Flow::default());
+    let own = (directory.trace(), directory.inner());
+    let context = Context { directory: &own.0, hidden: &own.1, uuid: frame.uuid, clock: source };
+    let cpus = options::cpus();
+    let mut pipes = vec![Pipe { channel: &memory, flow: &flow, context, home: "", inside, cpus }];
+    let place = made.as_ref().map(Made::place);
+    if let (Some(tracer), Some(place)) = (&tracer, &place) {
+        pipes.push(place.pipe(tracer.channel(), cpus));
+    }
+    let trace = Trace::new(directory, frame, options.ctf, flow.clone());
+    let (tell, hear) = channel();
     std::thread::scope(|scope| {
         let consumer =
             std::thread::Builder::new().name("mote-consumer".to_owned()).spawn_scoped(scope, || {
-                let tell = |notice| drop(tell.send(notice));
-                consumer::consume(&memory, &shared, &path, frame.uuid, source, &area, &tell)
+                consumer::consume(&path, &pipes, &shared, (&area, &commons), &|notice| drop(tell.send(notice)))
             });
         let consumer = consumer.map_err(|why| Error::Loop { what: "start the consumer", why })?;
-        let session = Session {
-            directory: &mut directory,
-            memory: &memory,
-            shared: &shared,
-            area: &area,
-            source,
-            frame: &frame,
-        };
-        let mut recorder = Recorder::new(options, session, samples, watch, hear, filters);
+        let session = Session { memory: &memory, shared: &shared, area: &area, source };
+        let kernel = options.kernel.as_ref().zip(tracer.as_ref()).zip(made);
+        let kernel = kernel.map(|((wanted, tracer), made)| Kernel::new(wanted, tracer, made));
+        let mut recorder = Recorder::new(options, session, (trace, kernel), samples, watch, hear, (filters, cooperation));
         let served = recorder.serve(&signals);
         shared.stop();
         let consumed = consumer.join().map_err(|_| Error::Loop {

@@ -1,24 +1,29 @@
 //! The recorder's event loop: processes come, announce events, and go.
 
 use crate::area::Area;
+use crate::attached::Attached;
 use crate::command::{Command, Signals};
-use crate::consumer::{Consumed, Notice, Shared};
+use crate::consumer::{Notice, Shared};
 use crate::control::Control;
-use crate::describe::{self, Frame};
-use crate::directory::Directory;
+use crate::cooperate::Cooperation;
 use crate::door::Door;
 use crate::ending::End;
 use crate::error::Error;
-use crate::events::Events;
 use crate::filters::Filters;
+use crate::flow::Figures;
+use crate::join::Forward;
+use crate::kernel::{self, Kernel};
 use crate::options::Options;
 use crate::peer::{Peer, Said};
-use crate::process::{self, BuildIds};
+use crate::process;
 use crate::record::{Progress, Watch};
-use crate::samples::Samples;
+use crate::samples::{self, Samples};
+use crate::tap::Consumed;
+use crate::trace::Trace;
 use mote_clock::Source;
-use mote_journal::{ClockSample, Fact, Process};
+use mote_journal::{Fact, Process, Summary};
 use mote_ring::reader::Channel;
+use mote_symbol::collect::{self, BuildIds};
 use mote_wire::{How, Ready};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
@@ -38,12 +43,10 @@ const PROBLEMS_MAX: usize = 100;
 
 /// What a recording works on.
 pub(crate) struct Session<'r> {
-    pub(crate) directory: &'r mut Directory,
     pub(crate) memory: &'r Channel,
     pub(crate) shared: &'r Shared,
     pub(crate) area: &'r Area,
     pub(crate) source: Source,
-    pub(crate) frame: &'r Frame,
 }
 
 /// The state of a recording's event loop.
@@ -53,12 +56,20 @@ pub(crate) struct Recorder<'r> {
     pub(crate) watch: &'r mut dyn Watch,
     pub(crate) hear: Receiver<Notice>,
     pub(crate) samples: Samples,
-    pub(crate) events: Events,
+    /// The kernel's side, if its events were asked for. Before `trace`: of two directories the inner one goes first.
+    pub(crate) kernel: Option<Kernel<'r>>,
+    /// What the processes write.
+    pub(crate) trace: Trace,
     pub(crate) filters: Filters,
+    pub(crate) cooperation: Cooperation,
     pub(crate) peers: Vec<Peer>,
     /// The processes that were seen, and the mappings of each that the journal has.
     pub(crate) maps: HashMap<u32, HashSet<(u64, String)>>,
     pub(crate) threads: BTreeSet<u32>,
+    /// Running processes that are recorded, too.
+    pub(crate) attached: Attached,
+    /// Other recordings that have joined processes of ours.
+    pub(crate) forwards: Vec<Forward>,
     pub(crate) build_ids: BuildIds,
     pub(crate) problems: Vec<String>,
     pub(crate) patterns_told: bool,
@@ -69,7 +80,10 @@ pub(crate) struct Recorder<'r> {
 
 /// How serving ended.
 pub(crate) struct Served {
-    pub(crate) command: Command,
+    /// The command, if there was one.
+    pub(crate) command: Option<Command>,
+    /// How long it was recorded, in nanoseconds.
+    pub(crate) duration_ns: u64,
 }
 
 impl<'r> Recorder<'r> {
@@ -77,10 +91,11 @@ impl<'r> Recorder<'r> {
     pub(crate) fn new(
         options: &'r Options,
         session: Session<'r>,
+        (trace, kernel): (Trace, Option<Kernel<'r>>),
         samples: Samples,
         watch: &'r mut dyn Watch,
         hear: Receiver<Notice>,
-        filters: Filters,
+        (filters, cooperation): (Filters, Cooperation),
     ) -> Recorder<'r> {
         Recorder {
             options,
@@ -88,11 +103,15 @@ impl<'r> Recorder<'r> {
             watch,
             hear,
             samples,
-            events: Events::default(),
+            kernel,
+            trace,
             filters,
+            cooperation,
             peers: Vec::new(),
             maps: HashMap::new(),
             threads: BTreeSet::new(),
+            attached: Attached::default(),
+            forwards: Vec::new(),
             build_ids: BuildIds::default(),
             problems: Vec::new(),
             patterns_told: false,
@@ -101,22 +120,24 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// Starts the command and serves it until the recording is over.
+    /// Starts the command, if there is one, and serves until the recording is over.
     pub(crate) fn serve(&mut self, signals: &Signals) -> Result<Served, Error> {
         let mut door = Door::open()?;
-        let control = Control::open(door.directory(), self.session.directory.path())?;
-        if std::env::var_os(mote_wire::ENVIRONMENT).is_some() {
-            self.watch.say("this recording runs inside of another one, which will not see the command");
-        }
+        let control = Control::open(door.directory(), self.trace.directory.path())?;
         self.note_samples();
         self.write_metadata()?;
-        let variable = door.variable()?;
-        let mut command = Command::start(&self.options.command, (variable.0, &variable.1), signals)?;
-        self.session.directory.keep();
+        self.attach(&door)?;
+        self.begin_latency();
+        self.begin_cooperation();
+        self.begin_kernel();
+        self.follow_all();
+        let mut command = self.start(&door, signals)?;
+        self.trace.directory.keep();
+        self.kernel.iter_mut().for_each(|kernel| kernel.trace.directory.keep());
         door.hand_over();
         self.began = Instant::now();
         let mut end = End::default();
-        while !self.is_over(&door, &mut command, &mut end) {
+        while !self.is_over(&door, command.as_mut(), &mut end) {
             let ready = self.wait(&door, &control, signals, &end)?;
             while let Some(arrived) = signals.next() {
                 if arrived.asks_for_snapshot()
@@ -124,38 +145,70 @@ impl<'r> Recorder<'r> {
                 {
                     self.watch.say(why);
                 }
-                end.signal(arrived, &mut command);
+                end.signal(arrived, command.as_mut());
             }
             self.admit(&door);
             self.talk(|peer| peer.hello.is_none() || ready.contains(&peer.raw()));
-            control.serve(|request| self.requested(request));
+            control.serve(|request, beside| self.requested(request, beside));
             self.look_around();
         }
+        let duration_ns = self.began.elapsed().as_nanos() as u64;
+        self.end_kernel();
+        self.end_latency();
         self.say_goodbye(&door);
-        Ok(Served { command })
+        Ok(Served { command, duration_ns })
     }
 
-    fn is_over(&mut self, door: &Door, command: &mut Command, end: &mut End) -> bool {
+    /// Starts the command. What is recorded of the kernel is on by then.
+    fn start(&self, door: &Door, signals: &Signals) -> Result<Option<Command>, Error> {
+        let commons = &self.cooperation.commons;
+        if self.options.command.is_empty() {
+            self.options.attach.first().into_iter().for_each(|pid| commons.set_target(pid.unsigned_abs()));
+            return Ok(None);
+        }
+        let variable = door.variable()?;
+        let launching = self.kernel.as_ref().map(|kernel| kernel.tracer.launching()).transpose();
+        let _launching = launching.map_err(|why| Error::Kernel(why.to_string()))?;
+        let command = Command::start(&self.options.command, (variable.0, &variable.1), signals)?;
+        commons.set_target(command.id());
+        Ok(Some(command))
+    }
+
+    fn is_over(&mut self, door: &Door, command: Option<&mut Command>, end: &mut End) -> bool {
         let timed_out = self.options.duration.is_some_and(|duration| self.began.elapsed() >= duration);
         let failed = self.session.shared.failed.load(Ordering::Acquire);
         if timed_out || failed || end.now {
             return true;
         }
+        let Some(command) = command else { return self.attached_are_gone() };
         if !command.has_ended() {
             return false;
         }
-        let left = self.peers.iter().filter(|peer| peer.is_process()).count();
-        if left > 0 && !end.waiting_told {
-            end.waiting_told = true;
-            self.watch.say(&format!(
-                "the command has ended; recording its {left} other processes until they end, or Ctrl-C"
-            ));
-        }
-        if left > 0 {
-            end.in_company();
+        if self.left() > 0 {
+            if end.in_company(Instant::now()) {
+                let who = self.who_is_left();
+                let told = format!("the command has ended; recording its {who} until they end, or Ctrl-C");
+                self.watch.say(&told);
+            }
             return false;
         }
         end.alone(Instant::now(), door.is_deserted())
+    }
+
+    /// Processes that are left and carry events, or threads that are left and that the kernel follows.
+    pub(crate) fn left(&self) -> usize {
+        self.processes().max(self.kernel.as_ref().map_or(0, Kernel::left))
+    }
+
+    fn processes(&self) -> usize {
+        self.peers.iter().filter(|peer| peer.is_process()).count()
+    }
+
+    fn who_is_left(&self) -> String {
+        match (self.processes(), self.left()) {
+            (0, threads) => format!("{threads} other threads"),
+            (processes, _) => format!("{processes} other processes"),
+        }
     }
 
     /// Sleeps until something happens or the next tick. Answers the descriptors that can be read.
@@ -193,7 +246,7 @@ impl<'r> Recorder<'r> {
                 continue;
             };
             let mut peer = Peer::new(socket);
-            match peer.understand(&buffer[..len], &mut self.events, |_| ()) {
+            match peer.understand(&buffer[..len], &mut self.trace) {
                 Said::Hello(hello) => {
                     self.greet(&mut peer, hello);
                     self.peers.push(peer);
@@ -220,8 +273,8 @@ impl<'r> Recorder<'r> {
     }
 
     fn greet(&mut self, peer: &mut Peer, hello: mote_wire::Hello) {
-        let maps = process::maps(peer.pid);
-        if hello.how == How::Start
+        let maps = collect::maps(peer.pid.unsigned_abs());
+        if matches!(hello.how, How::Start | How::Attach)
             && !peer.welcome(self.session.memory.geometry(), self.session.memory.memfd())
         {
             // It has died at once: nothing of it is missing.
@@ -244,12 +297,16 @@ impl<'r> Recorder<'r> {
         // Of a process that is known only what is new.
         let known = self.maps.entry(hello.pid).or_default();
         process.maps.retain(|map| known.insert((map.start, map.path.clone())));
+        if peer.is_process() {
+            self.cooperate(peer);
+        }
         if hello.how == How::Fork {
             // It has inherited its filters, which may have changed since.
             self.send_filters(peer);
+            self.forward(peer);
         }
         if hello.how != How::Library || !process.maps.is_empty() {
-            self.build_ids.fill(&mut process.maps);
+            self.build_ids.fill(peer.pid.unsigned_abs(), &mut process.maps);
             self.note(&Fact::Process(process));
         }
     }
@@ -264,13 +321,13 @@ impl<'r> Recorder<'r> {
         self.learn(&new);
         self.answer(&mut peers);
         self.peers.append(&mut peers);
+        self.serve_shares();
     }
 
     /// Serves one peer's messages; false when it has gone.
     fn talk_to(&mut self, peer: &mut Peer, learned: &mut Vec<u32>) -> bool {
-        let shared = self.session.shared;
         for _ in 0..ROUND {
-            let Some(said) = peer.serve(&mut self.events, |steps| shared.add_event(steps)) else { break };
+            let Some(said) = peer.serve(&mut self.trace) else { break };
             match said {
                 Said::Hello(hello) => self.greet(peer, hello),
                 Said::Events { new, ids, wrong } => {
@@ -283,7 +340,16 @@ impl<'r> Recorder<'r> {
                 Said::Installed { interpreted, refused, why } => {
                     self.installed(peer, interpreted, refused, &why);
                 }
-                Said::Ready(ready) => self.ready(peer, ready),
+                Said::Wish(wish) => peer.wish = Some(wish),
+                Said::Ready(ready) => {
+                    self.ready(peer, ready);
+                    self.forward(peer);
+                }
+                Said::Declined => self.problem(format!(
+                    "process {} is not recorded: it is in {} other recordings, and more are not possible; end one of them",
+                    peer.pid,
+                    mote_wire::SESSIONS_MAX
+                )),
                 Said::Gone => {
                     self.gone(peer);
                     return false;
@@ -318,7 +384,7 @@ impl<'r> Recorder<'r> {
         }
         if !self.patterns_told {
             self.patterns_told = true;
-            for (pattern, near) in self.events.unmatched(self.filters.patterns()) {
+            for (pattern, near) in self.trace.events.unmatched(self.filters.patterns()) {
                 let near =
                     if near.is_empty() { String::new() } else { format!("; near: {}", near.join(", ")) };
                 self.watch.say(&format!("pattern '{pattern}' matches no event so far{near}"));
@@ -327,6 +393,7 @@ impl<'r> Recorder<'r> {
     }
 
     fn gone(&mut self, peer: &Peer) {
+        peer.area.into_iter().for_each(|area| self.cooperation.leave(area));
         if let Some(hello) = peer.hello.filter(|_| peer.is_process()) {
             self.session.shared.left(hello.pid);
             let at = self.session.source.ticks();
@@ -341,14 +408,23 @@ impl<'r> Recorder<'r> {
             // The line through the clock is better known: what is there is right even if we are killed.
             self.renew_metadata();
         }
+        self.note_mapped();
+        self.look_at_latency();
         self.hear_consumer();
         self.show_aggregates();
+        let now = self.figures();
         self.watch.progress(&Progress {
-            events: self.session.shared.events.load(Ordering::Relaxed),
-            bytes: self.session.shared.bytes.load(Ordering::Relaxed),
-            lost: self.session.shared.lost.load(Ordering::Relaxed),
+            events: now.events,
+            bytes: now.bytes,
+            lost: now.lost,
             processes: self.peers.iter().filter(|peer| peer.is_process()).count(),
         });
+    }
+
+    /// What has come of both traces so far.
+    pub(crate) fn figures(&self) -> Figures {
+        let kernel = self.kernel.as_ref().map(|kernel| kernel.trace.flow.figures());
+        self.trace.flow.figures() + kernel.unwrap_or_default()
     }
 
     pub(crate) fn hear_consumer(&mut self) {
@@ -360,17 +436,28 @@ impl<'r> Recorder<'r> {
                     let text = String::from_utf8_lossy(&name.comm[..end]).into_owned();
                     self.note(&Fact::Thread { tid: name.tid, pid: name.pid, at: name.time, name: text });
                 }
+                Notice::Threads(ids) => self.name_threads(&ids),
                 Notice::Problem(text) => self.problem(text),
-                Notice::Snapshot(directory, consumed) => self.complete_snapshot(&directory, &consumed),
+                Notice::Snapshot(directory, parts) => self.complete_snapshot(&directory, &parts),
             }
         }
     }
 
     /// Gives a snapshot what makes it a recording.
-    fn complete_snapshot(&mut self, directory: &Path, consumed: &Consumed) {
-        consumed.totals.problems.iter().for_each(|text| self.problem(text.clone()));
-        let end = Fact::End(self.summary(consumed, self.began.elapsed().as_nanos() as u64));
-        match self.session.directory.complete(directory, &end) {
+    fn complete_snapshot(&mut self, directory: &Path, parts: &[Consumed]) {
+        parts.iter().flat_map(|part| &part.totals.problems).for_each(|text| self.problem(text.clone()));
+        let duration_ns = self.began.elapsed().as_nanos() as u64;
+        let mut completed = Ok(());
+        if let Some(own) = parts.first() {
+            let end = Fact::End(self.summary(own, duration_ns));
+            completed = self.trace.directory.complete(directory, &end);
+        }
+        if let (Some(kernel), Some(part)) = (&self.kernel, parts.get(1)) {
+            let end = Fact::End(kernel.summary(part, duration_ns));
+            let inside = directory.join(kernel::DIRECTORY);
+            completed = completed.and_then(|()| kernel.trace.directory.complete(&inside, &end));
+        }
+        match completed {
             Ok(()) => self.watch.say(&format!("snapshot written: {}", directory.display())),
             Err(why) => self.problem(format!("cannot finish snapshot {}: {why}", directory.display())),
         }
@@ -379,14 +466,11 @@ impl<'r> Recorder<'r> {
     /// Notes the samples that are new; true when there were any.
     pub(crate) fn note_samples(&mut self) -> bool {
         let news = self.samples.news();
-        for sample in &news {
-            self.note(&Fact::Clock(ClockSample {
-                ticks: sample.ticks,
-                monotonic_ns: sample.monotonic_ns,
-                realtime_ns: sample.realtime_ns,
-                error_ns: sample.error_ns,
-            }));
+        let mut noted = self.trace.note_samples(news.iter().copied());
+        if let Some(kernel) = &mut self.kernel {
+            noted &= kernel.trace.note_samples(news.iter().map(samples::of_monotonic));
         }
+        self.check_journal(noted);
         !news.is_empty()
     }
 
@@ -411,16 +495,33 @@ impl<'r> Recorder<'r> {
     }
 
     pub(crate) fn write_metadata(&self) -> Result<(), Error> {
-        let Some(conversion) = self.samples.conversion() else { return Ok(()) };
-        let trace = describe::trace_class(self.session.frame, &conversion, self.events.iter());
-        self.session.directory.write_metadata(&trace, self.options.ctf)
+        self.trace.write_metadata(self.samples.conversion())?;
+        match &self.kernel {
+            Some(kernel) => kernel.trace.write_metadata(self.samples.conversion_of_monotonic()),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn note(&mut self, fact: &Fact) {
-        if !self.session.directory.note(fact) {
+        let noted = self.trace.directory.note(fact);
+        self.check_journal(noted);
+    }
+
+    /// Tells if something could not be noted.
+    pub(crate) fn check_journal(&mut self, noted: bool) {
+        if !noted {
             self.problem(
                 "the journal cannot be written any more; thread names and maps will be missing".to_owned(),
             );
+        }
+    }
+
+    /// What the trace of the processes came to.
+    pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
+        Summary {
+            processes: self.maps.len() as u32,
+            threads: self.threads.len() as u32,
+            ..self.trace.summary(consumed, duration_ns)
         }
     }
 
@@ -432,7 +533,7 @@ impl<'r> Recorder<'r> {
         };
         self.watch.problem(&text);
         let fact = Fact::Problem { at: self.session.source.ticks(), text: text.clone() };
-        let _ = self.session.directory.note(&fact);
+        let _ = self.trace.directory.note(&fact);
         self.problems.push(text);
     }
 }

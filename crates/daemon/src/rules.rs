@@ -1,16 +1,17 @@
 //! The recorder and its rules: what becomes of new events, what processes are sent, what a person changes.
 
-use crate::consumer::Shared;
 use crate::control::{Answer, Request};
+use crate::cooperate::NEEDS_KERNEL;
 use crate::events::{Announced, Events};
 use crate::filters::{Filters, Scene, Weight};
+use crate::flow::Flow;
 use crate::options::Mode;
 use crate::peer::Peer;
 use crate::recorder::Recorder;
-use crate::walk::Steps;
+use crate::trace;
 use mote_filter::Rule;
-use mote_journal::{EventSource, Fact};
 use mote_sys::Errno;
+use mote_sys::fd::Fd;
 use std::sync::atomic::Ordering;
 
 /// What is said of a recording that holds no snapshots.
@@ -32,11 +33,11 @@ impl Recorder<'_> {
     fn with_filters(&mut self, work: impl FnOnce(&mut Filters, &mut Scene<'_>)) -> Vec<u32> {
         let mut said = Vec::new();
         let mut emitted = Vec::new();
-        let shared = self.session.shared;
-        let mut declare = |events: &mut Events, text: &[u8]| declare(events, shared, text, &mut emitted);
+        let (shared, flow) = (self.session.shared, &self.trace.flow);
+        let mut declare = |events: &mut Events, text: &[u8]| declare(events, flow, text, &mut emitted);
         let mut scene = Scene {
             area: self.session.area,
-            events: &mut self.events,
+            events: &mut self.trace.events,
             declare: &mut declare,
             say: &mut |text, weight| said.push((text, weight)),
         };
@@ -55,19 +56,8 @@ impl Recorder<'_> {
 
     /// Puts new events into journal and metadata, before anyone can record them.
     pub(crate) fn learn(&mut self, new: &[u32]) {
-        for id in new {
-            let Some(event) = self.events.description(*id) else { continue };
-            let fact = Fact::Event(EventSource {
-                id: *id,
-                provider: event.provider.to_owned(),
-                name: event.name.to_owned(),
-                level: event.level as u8,
-                file: event.file.to_owned(),
-                line: event.line,
-                text: event.text.to_owned(),
-            });
-            self.note(&fact);
-        }
+        let noted = self.trace.note_events(new);
+        self.check_journal(noted);
         if !new.is_empty() {
             self.renew_metadata();
         }
@@ -84,6 +74,8 @@ impl Recorder<'_> {
 
     /// Sends a peer the newest filters, if there are any. Without them nothing of it may be recorded.
     pub(crate) fn send_filters(&mut self, peer: &mut Peer) -> bool {
+        // Filters may name the words that are shared.
+        self.cooperate(peer);
         let sent = match self.filters.bundle() {
             Ok(None) => return true,
             Ok(Some((generation, bundle))) => {
@@ -126,7 +118,7 @@ impl Recorder<'_> {
     }
 
     /// Does what a person has asked for.
-    pub(crate) fn requested(&mut self, request: Request) -> Answer {
+    pub(crate) fn requested(&mut self, request: Request, beside: Option<Fd>) -> Answer {
         let answer = match request {
             Request::Enable { rules } => self.enable(&rules),
             Request::Disable { patterns } => self.disable(&patterns),
@@ -135,6 +127,7 @@ impl Recorder<'_> {
                 .map(|()| "a snapshot is being written".to_owned())
                 .map_err(str::to_owned),
             Request::Status => Ok(self.status()),
+            Request::Join { pid, place } => return self.pass_on(pid, place, beside),
         };
         match answer {
             Ok(text) => Answer { done: true, text },
@@ -148,11 +141,15 @@ impl Recorder<'_> {
         if rules.iter().any(Rule::snapshots) && self.options.mode != Mode::Overwrite {
             return Err(NO_SNAPSHOTS.to_owned());
         }
+        if rules.iter().any(Rule::asks_kernel) && self.kernel.is_none() {
+            return Err(NEEDS_KERNEL.to_owned());
+        }
         let count = rules.len();
         let before = self.problems.len();
         let mut enabled = Ok(());
         self.change(|filters, scene| enabled = filters.enable(rules, scene));
         enabled?;
+        self.begin_cooperation();
         match self.problems.get(before) {
             None => Ok(format!("{count} rules are in force")),
             Some(problem) => Err(problem.clone()),
@@ -190,31 +187,32 @@ impl Recorder<'_> {
     }
 
     fn status(&self) -> String {
-        let shared = self.session.shared;
-        let number = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
-        let on = (0..self.events.len()).filter(|id| self.filters.is_on(*id)).count();
+        let now = self.trace.flow.figures();
+        let on = (0..self.trace.events.len()).filter(|id| self.filters.is_on(*id)).count();
         let processes = self.peers.iter().filter(|peer| peer.is_process()).count();
         let mut text = format!(
             "recording for {:.1} s: {} events, {} bytes, {} lost, {processes} processes, {on} of {} kinds of events on",
             self.began.elapsed().as_secs_f64(),
-            number(&shared.events),
-            number(&shared.bytes),
-            number(&shared.lost),
-            self.events.len(),
+            now.events,
+            now.bytes,
+            now.lost,
+            self.trace.events.len(),
         );
         for line in self.filters.lines() {
             text.push_str("\n  ");
             text.push_str(&line);
+        }
+        if let Some(kernel) = &self.kernel {
+            text.push_str(&kernel.status());
         }
         text
     }
 }
 
 /// Takes in an event that a rule emits, and answers its id.
-fn declare(events: &mut Events, shared: &Shared, text: &[u8], emitted: &mut Vec<u32>) -> Result<u16, String> {
-    match events.announce(text) {
+fn declare(events: &mut Events, flow: &Flow, text: &[u8], emitted: &mut Vec<u32>) -> Result<u16, String> {
+    match trace::announce(events, flow, text) {
         Announced::New(id) => {
-            shared.add_event(events.description(id).map(|event| Steps::of(&event)).unwrap_or_default());
             events.note_emitted(id);
             emitted.push(id);
             Ok(id as u16)

@@ -1,6 +1,6 @@
 //! The trace clock beside the kernel's clocks, over a recording.
 
-use mote_clock::{Conversion, Sample, Source};
+use mote_clock::{Conversion, Sample, Source, Timeline};
 use mote_sys::time::{ClockId, clock_gettime};
 
 /// How often the clocks are read, in nanoseconds.
@@ -75,10 +75,25 @@ impl Samples {
         Conversion::fit(&self.kept).or_else(|| Conversion::through(&self.recent, 1_000_000_000))
     }
 
+    /// `CLOCK_MONOTONIC` at these ticks, as the samples so far say.
+    pub(crate) fn monotonic_ns(&self, ticks: u64) -> Option<u64> {
+        Timeline::new(&self.kept, 1_000_000_000).ok().map(|line| line.monotonic_ns(ticks))
+    }
+
+    /// The line that the metadata of a trace give whose clock is `CLOCK_MONOTONIC`.
+    pub(crate) fn conversion_of_monotonic(&self) -> Option<Conversion> {
+        Conversion::through(&of_monotonic(&self.first()), 1_000_000_000)
+    }
+
     /// The kept samples that were not told yet.
     pub(crate) fn news(&mut self) -> Vec<Sample> {
         let news = self.kept.get(self.told..).unwrap_or(&[]).to_vec();
         self.told = self.kept.len();
         news
     }
+}
+
+/// The same moment for a trace whose clock is `CLOCK_MONOTONIC` itself. Both traces of a recording have so the same distance from 1970.
+pub(crate) fn of_monotonic(sample: &Sample) -> Sample {
+    Sample { ticks: sample.monotonic_ns, error_ns: 0, ..*sample }
 }

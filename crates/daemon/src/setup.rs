@@ -1,16 +1,16 @@
 //! What is made before a recording begins: the channel, and what is known of the session.
 
-use crate::describe::Frame;
+use crate::describe::{Domain, Frame};
 use crate::error::Error;
 use crate::memory;
-use crate::options::{self, Options};
+use crate::options::{self, KernelOptions, Options};
 use mote_clock::{Sample, Source};
 use mote_filter::Rule;
 use mote_journal::Session;
 use mote_ring::reader::{Channel, MakeError};
 use mote_ring::{Clock, Geometry, Mode};
 
-/// Makes the session's channel, with memory for the CPUs that are online.
+/// Makes the channel of the processes, with memory for the CPUs that are online.
 pub(crate) fn channel(options: &Options, source: Source) -> Result<Channel, Error> {
     let cpus = options::cpus();
     let geometry = Geometry {
@@ -50,6 +50,21 @@ pub(crate) fn frame(options: &Options, source: Source, first: &Sample) -> Frame 
         name: options.output.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         created: first.realtime_ns / 1_000_000_000,
         clock: source.name(),
+        domain: Domain::Processes,
+    }
+}
+
+/// The same for the trace of the kernel.
+pub(crate) fn kernel_frame(frame: &Frame) -> Frame {
+    let line = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    Frame {
+        uuid: uuid(),
+        clock: Source::Monotonic.name(),
+        domain: Domain::Kernel {
+            release: line("/proc/sys/kernel/osrelease"),
+            version: line("/proc/sys/kernel/version"),
+        },
+        ..frame.clone()
     }
 }
 
@@ -84,6 +99,21 @@ pub(crate) fn session(options: &Options, frame: &Frame, geometry: Geometry, freq
         clock: frame.clock.to_owned(),
         frequency,
         patterns: options.rules.iter().map(rule_text).chain(excluded).collect(),
+    }
+}
+
+/// The same of the kernel's trace, whose clock's ticks are nanoseconds.
+pub(crate) fn kernel_session(
+    options: &Options,
+    wanted: &KernelOptions,
+    frame: &Frame,
+    geometry: Geometry,
+) -> Session {
+    let excluded = options.exclude.iter().map(|pattern| format!("!{pattern}"));
+    Session {
+        cpus: options::cpus(),
+        patterns: wanted.rules.iter().map(rule_text).chain(excluded).collect(),
+        ..session(options, frame, geometry, 1_000_000_000)
     }
 }
 

@@ -111,7 +111,7 @@ impl<'m> Speculated<'m> {
             None => {
                 let number = self.first + self.streams.len() as u32;
                 let name = format!("speculated_{}", self.streams.len());
-                let file = Packets::make(context.directory, mote_journal::DIRECTORY, &name)?;
+                let file = Packets::make(context.directory, context.hidden, &name)?;
                 self.streams.push(Kept { file, number, sequence: 0, last_time: 0 });
                 self.streams.len() - 1
             }

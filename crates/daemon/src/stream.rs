@@ -1,6 +1,7 @@
 //! One ring's data stream: from chunks of the ring to packets in a file.
 
 use crate::packets::Packets;
+use crate::seen::Seen;
 use crate::walk::{self, Steps};
 use mote_clock::extend::near;
 use mote_layout::Cause;
@@ -12,10 +13,13 @@ use mote_sys::fd;
 use mote_sys::{Errno, Result};
 use std::path::Path;
 
-/// What the streams of a recording share.
+/// What the streams of a trace share.
+#[derive(Clone, Copy)]
 pub(crate) struct Context<'c> {
-    /// The recording's directory.
+    /// The trace's directory.
     pub(crate) directory: &'c Path,
+    /// Where its files are until they have a packet.
+    pub(crate) hidden: &'c Path,
     /// The trace's id.
     pub(crate) uuid: [u8; 16],
     /// The trace clock.
@@ -24,19 +28,21 @@ pub(crate) struct Context<'c> {
 
 /// What came out of the streams together.
 #[derive(Clone, Debug, Default)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// Records by event id.
-    pub counts: Vec<u64>,
+    pub(crate) counts: Vec<u64>,
     /// Bytes written.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Packets written.
-    pub packets: u64,
+    pub(crate) packets: u64,
     /// Records that were read but could not be written.
-    pub unwritten: u64,
+    pub(crate) unwritten: u64,
     /// Bytes that the flight recorder overwrote.
-    pub overwritten: u64,
+    pub(crate) overwritten: u64,
     /// What was wrong, in words.
-    pub problems: Vec<String>,
+    pub(crate) problems: Vec<String>,
+    /// Threads that records are of.
+    pub(crate) seen: Seen,
 }
 
 /// A packet that is in the file and whose records were not counted yet.
@@ -51,13 +57,42 @@ struct Uncounted {
 /// How far ahead of the consumer's a traced CPU's clock may be, in ticks; a record of a later time is a lie.
 pub(crate) const SKEW_TICKS: u64 = 1 << 20;
 
-/// One ring's stream.
-pub(crate) struct Stream<'c> {
-    reader: Reader<'c>,
+/// Which stream of its trace a ring is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
     ring: u32,
     class: u32,
     /// CPU, or number among the shared rings.
     number: u32,
+    /// Of several rings of a CPU, which.
+    level: u32,
+}
+
+impl Place {
+    /// A ring of a CPU; those of level 1 have what came while another event was being written there.
+    pub(crate) fn of_cpu(ring: u32, cpu: u32, level: u32) -> Place {
+        Place { ring, class: STREAM_PER_CPU, number: cpu, level }
+    }
+
+    /// A ring without a CPU.
+    pub(crate) fn shared(ring: u32, number: u32) -> Place {
+        Place { ring, class: STREAM_SHARED, number, level: 0 }
+    }
+
+    /// Name of its file.
+    fn name(self) -> String {
+        match (self.class, self.level) {
+            (STREAM_SHARED, _) => format!("shared_{}", self.number),
+            (_, 0) => format!("cpu_{}", self.number),
+            (_, level) => format!("cpu_{}_{level}", self.number),
+        }
+    }
+}
+
+/// One ring's stream.
+pub(crate) struct Stream<'c> {
+    reader: Reader<'c>,
+    place: Place,
     file: Option<Packets>,
     sequence: u64,
     last_time: u64,
@@ -73,13 +108,10 @@ pub(crate) struct Stream<'c> {
 
 impl<'c> Stream<'c> {
     /// The stream of a ring; its file is made with the first packet.
-    pub(crate) fn new(reader: Reader<'c>, ring: u32, cpus: u32) -> Stream<'c> {
-        let shared = reader.is_shared();
+    pub(crate) fn new(reader: Reader<'c>, place: Place) -> Stream<'c> {
         Stream {
             reader,
-            ring,
-            class: if shared { STREAM_SHARED } else { STREAM_PER_CPU },
-            number: if shared { ring - cpus } else { ring },
+            place,
             file: None,
             sequence: 0,
             last_time: 0,
@@ -225,7 +257,8 @@ impl<'c> Stream<'c> {
         let begin = near(latest, split(u64::from_le_bytes(*first)).1, TIME_BITS).max(self.last_time);
         totals.counts.resize(events.len(), 0);
         let mut counts = vec![0; events.len()];
-        let walked = walk::walk(bytes, low(begin, latest), events, &mut counts);
+        let walked =
+            walk::walk_noting(bytes, low(begin, latest), events, &mut counts, &mut totals.seen);
         if walked.good < bytes.len() {
             self.report_damage(totals);
         }
@@ -268,7 +301,7 @@ impl<'c> Stream<'c> {
         }
         totals.problems.push(format!(
             "cannot write {}: {errno}; recording stops, what was written before is whole",
-            self.name()
+            self.place.name()
         ));
         self.failed = Some(errno);
     }
@@ -276,27 +309,22 @@ impl<'c> Stream<'c> {
     fn header(&self, context: &Context<'_>, begin: u64, end: u64, content: usize) -> PacketHeader {
         PacketHeader {
             uuid: context.uuid,
-            stream_class: self.class,
-            stream: self.ring,
+            stream_class: self.place.class,
+            stream: self.place.ring,
             begin,
             end,
             content: content as u64,
             sequence: self.sequence,
-            cpu: self.number,
+            cpu: self.place.number,
             lost: self.lost_now,
         }
-    }
-
-    fn name(&self) -> String {
-        let kind = if self.class == STREAM_SHARED { "shared" } else { "cpu" };
-        format!("{kind}_{}", self.number)
     }
 
     /// Takes the file out, or makes it if this is the first packet.
     fn open(&mut self, context: &Context<'_>) -> Result<Packets> {
         match self.file.take() {
             Some(file) => Ok(file),
-            None => Packets::make(context.directory, mote_journal::DIRECTORY, &self.name()),
+            None => Packets::make(context.directory, context.hidden, &self.place.name()),
         }
     }
 
@@ -306,7 +334,7 @@ impl<'c> Stream<'c> {
             totals.problems.push(format!(
                 "ring {} holds bytes that are no events: a traced process has overwritten its buffers; \
                  events around {} are missing",
-                self.name(),
+                self.place.name(),
                 self.last_time
             ));
         }
@@ -321,12 +349,14 @@ impl<'c> Stream<'c> {
             _ => {
                 totals
                     .problems
-                    .push(format!("a packet of {} cannot be read back and was not counted", self.name()));
+                    .push(format!("a packet of {} cannot be read back and was not counted", self.place.name()));
                 return true;
             }
         }
         totals.counts.resize(events.len(), 0);
-        let walked = walk::walk(&self.buffer, low(packet.begin, packet.end), events, &mut totals.counts);
+        let between = low(packet.begin, packet.end);
+        let Totals { counts, seen, .. } = totals;
+        let walked = walk::walk_noting(&self.buffer, between, events, counts, seen);
         if walked.good < packet.len {
             let _ = file.cut(packet.offset, walked.good);
             self.report_damage(totals);

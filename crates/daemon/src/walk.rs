@@ -2,6 +2,7 @@
 //!
 //! This is the check of everything that a traced process has put into a ring: nothing of it is trusted.
 
+use crate::seen::Seen;
 use mote_layout::parse::{Description, FieldType};
 use mote_layout::record::{self, FIELDS_MAX, PREFIX_BYTES};
 
@@ -26,7 +27,11 @@ impl Steps {
         let mut steps = Vec::new();
         for field in description.fields() {
             let step = match field.ty {
-                FieldType::Scalar(scalar) | FieldType::Enumeration(scalar, _) => Step::Fixed(scalar.bytes()),
+                FieldType::Scalar(scalar)
+                | FieldType::Enumeration(scalar, _)
+                | FieldType::Flags(scalar, _)
+                | FieldType::Labelled(scalar, _) => Step::Fixed(scalar.bytes()),
+                FieldType::FixedText(len) => Step::Fixed(len),
                 FieldType::Array(scalar, len) => Step::Fixed(scalar.bytes() * len),
                 FieldType::Str => Step::Text,
                 FieldType::Bytes => Step::Counted(1),
@@ -73,6 +78,17 @@ pub struct Walk {
 /// Stops at the first record that cannot be: an unknown event, one that does not end in `bytes`, one that
 /// is older than the one before, or one of a time to come.
 pub fn walk(bytes: &[u8], between: (u64, u64), events: &[Steps], counts: &mut [u64]) -> Walk {
+    walk_noting(bytes, between, events, counts, &mut Seen::default())
+}
+
+/// As [`walk`], and notes the threads that good records are of.
+pub(crate) fn walk_noting(
+    bytes: &[u8],
+    between: (u64, u64),
+    events: &[Steps],
+    counts: &mut [u64],
+    seen: &mut Seen,
+) -> Walk {
     const HALF: u64 = 1 << (record::TIME_BITS - 1);
     const MASK: u64 = (1 << record::TIME_BITS) - 1;
     let (from, until) = between;
@@ -86,6 +102,7 @@ pub fn walk(bytes: &[u8], between: (u64, u64), events: &[Steps], counts: &mut [u
         if before(time, walk.last_time) || before(until, time) {
             break;
         }
+        seen.note(prefix.last_chunk::<4>().map_or(0, |thread| u32::from_le_bytes(*thread)));
         walk.last_time = time;
         walk.good += PREFIX_BYTES + len;
         walk.records += 1;
@@ -136,6 +153,7 @@ mod tests {
     fn neighbours_of_fixed_size_are_one_step() {
         assert_eq!(steps("a u32\nb u64\nc u8[5]\n").0, [Step::Fixed(17)]);
         assert_eq!(steps("").0, []);
+        assert_eq!(steps("a char[16]\nb flags u32 A=1\nc labelled i64 E=-1\n").0, [Step::Fixed(28)]);
     }
 
     #[test]

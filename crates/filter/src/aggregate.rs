@@ -65,9 +65,16 @@ impl Aggregate {
             },
             Meaning::Last { fields } => Content::Last(table::last(fields, &pairs, maps)),
             Meaning::Flag => Content::Flag(pairs.iter().any(|(_, value)| value::word(value, 0) != 0)),
-            Meaning::State | Meaning::Constants => return None,
+            Meaning::State | Meaning::Constants | Meaning::Shared | Meaning::Areas | Meaning::Dropped => {
+                return None;
+            }
         };
         Some(Aggregate { name: entry.name.clone(), content, dropped })
+    }
+
+    /// A flag that is in shared memory.
+    pub fn flag(name: String, set: bool) -> Aggregate {
+        Aggregate { name, content: Content::Flag(set), dropped: 0 }
     }
 
     /// Whether nothing was met.

@@ -3,12 +3,48 @@
 use crate::diagnostic::Diagnostic;
 use crate::maps::Maps;
 use crate::rule::Rule;
+use crate::tree::RulePlan;
 use crate::{emit, optimise, resolve};
 use mote_bpf::Insn;
 use mote_layout::parse::Description;
 
+/// Where a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// In the traced process, on the arguments of its event.
+    User,
+    /// In the kernel, called by the program that records the event: see [`ContextWord`] and [`Compiled::stack_bytes`].
+    Kernel,
+}
+
+/// What a word of the context is. On the user's side, the words are those of [`mote_layout::context`], all of them in order. On the
+/// kernel's, they are only those that the program reads, in 8-byte slots on the caller's stack.
+///
+/// # What fields are on the kernel's side
+/// | field | words |
+/// |---|---|
+/// | numbers | the value, extended to 64 bits by its sign or by zeros |
+/// | texts | where it begins: [`TEXT_ROOM`] readable bytes, whatever is behind the text; its length, at most [`TEXT_LEN_MAX`] |
+/// | arrays | where the first element begins |
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ContextWord {
+    /// This word of the event's.
+    Field(u16),
+    /// This number, which stands for the event in keys: so programs of events that differ in nothing else are the same.
+    Event(u32),
+}
+
+/// Most bytes of the stack that a program of the kernel's side takes: what calls it has the rest of the 512.
+pub const KERNEL_STACK_BYTES: u32 = 256;
+/// Longest text that a program of the kernel's side sees; longer ones are cut.
+pub const TEXT_LEN_MAX: u32 = 255;
+/// Bytes that must be readable where a text of the kernel's side begins.
+pub const TEXT_ROOM: u32 = TEXT_LEN_MAX + 9;
+
 /// What a session decides for its rules.
 pub struct Session<'a> {
+    /// Where its programs run.
+    pub side: Side,
     /// What is to be done about a field that an event does not have.
     pub missing: Missing,
     /// Gives an event that `emit` makes its id, declaring it when that is the first time; an error is shown to the user.
@@ -49,8 +85,12 @@ pub enum Decision {
 /// A program for one event.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// Its instructions. Maps are named by their places in [`Maps`], context words as [`mote_layout::context`] says.
+    /// Its instructions. Maps are named by their places in [`Maps`], context words as [`ContextWord`] says.
     pub insns: Vec<Insn>,
+    /// The words that it reads, by their slots. On the user's side they are in the slots of their numbers, and this is empty.
+    pub words: Vec<ContextWord>,
+    /// Bytes of the stack that its frame takes; on the kernel's side at most [`KERNEL_STACK_BYTES`].
+    pub stack_bytes: u32,
     /// Whether it may record the event at all; else it only counts and the like.
     pub records: bool,
     /// What the author of the rules may want to know: fields that are missing, conditions that never hold.
@@ -72,14 +112,23 @@ pub fn compile(
     session: &mut Session<'_>,
     maps: &mut Maps,
 ) -> Result<Decision, Diagnostic> {
-    let Some(mut plan) = resolve::plan(rules, event, session.missing)? else { return Ok(Decision::Off) };
+    let Some(mut plan) = resolve::plan(rules, event, session.missing, session.side)? else {
+        return Ok(Decision::Off);
+    };
     optimise::plan(&mut plan);
     if plan.always_records() {
         return Ok(Decision::Record);
     }
+    // In the kernel, an event that is off has no program at all.
+    if session.side == Side::Kernel && !plan.rules.iter().any(RulePlan::does_something) {
+        return Ok(Decision::Off);
+    }
     let before = maps.entries().len();
     match emit::program(&plan, session.declare, maps) {
-        Ok(insns) => Ok(Decision::Run(Compiled { insns, records: plan.records(), warnings: plan.warnings })),
+        Ok(emit::Program { insns, words, stack_bytes }) => {
+            let (records, warnings) = (plan.records(), plan.warnings);
+            Ok(Decision::Run(Compiled { insns, words, stack_bytes, records, warnings }))
+        }
         Err(problem) => {
             maps.truncate(before);
             Err(problem)
@@ -91,10 +140,14 @@ pub fn compile(
 ///
 /// # Errors
 /// The first problem, when it fits none.
-pub fn fits<'e>(rule: &Rule, events: impl Iterator<Item = Description<'e>>) -> Result<(), Diagnostic> {
+pub fn fits<'e>(
+    rule: &Rule,
+    events: impl Iterator<Item = Description<'e>>,
+    side: Side,
+) -> Result<(), Diagnostic> {
     let mut problem = None;
     for event in events.filter(|event| rule.matches(event.provider, event.name)) {
-        let mut session = Session { missing: Missing::Refuse, declare: &mut |_| Ok(0) };
+        let mut session = Session { side, missing: Missing::Refuse, declare: &mut |_| Ok(0) };
         match compile(std::slice::from_ref(rule), &event, &mut session, &mut Maps::new()) {
             Ok(_) => return Ok(()),
             Err(why) => problem = problem.or(Some(why)),
@@ -111,8 +164,9 @@ pub fn explain(
     rules: &[Rule],
     event: &Description<'_>,
     missing: Missing,
+    side: Side,
 ) -> Result<(String, String), Diagnostic> {
-    let Some(mut plan) = resolve::plan(rules, event, missing)? else { return Ok(Default::default()) };
+    let Some(mut plan) = resolve::plan(rules, event, missing, side)? else { return Ok(Default::default()) };
     let typed = plan.to_string();
     optimise::plan(&mut plan);
     Ok((typed, plan.to_string()))

@@ -1,5 +1,6 @@
 //! What is wrong with a rule, shown in the rule's own text.
 
+use crate::compile::Side;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::ops::Range;
 
@@ -30,6 +31,8 @@ pub enum Kind {
     Syntax,
     /// The event has no such field. Another event that the same pattern names may have it.
     UnknownField,
+    /// It is right, and only possible on the other side: in the traced process, or in the kernel.
+    Side,
     /// It does not fit this event's fields: types, labels, places in arrays.
     Type,
     /// It is right, and more than a program, its stack or its maps can hold.
@@ -64,6 +67,15 @@ impl Diagnostic {
 
     pub(crate) fn mismatch(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(Kind::Type, span, message)
+    }
+
+    /// Something that programs on this side cannot do.
+    pub(crate) fn wrong_side(side: Side, span: Span, message: impl std::fmt::Display) -> Diagnostic {
+        let here = match side {
+            Side::User => "in the traced process",
+            Side::Kernel => "on the kernel's side",
+        };
+        Diagnostic::new(Kind::Side, span, format!("{message} {here}"))
     }
 
     /// A few words beside the mark under the text.

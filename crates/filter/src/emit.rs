@@ -5,11 +5,12 @@
 //! where, also behind jumps. A program without calls keeps the context in `r1` and touches no register that it would have to
 //! save; one with calls keeps it in `r6`.
 
-use crate::compile::Emitted;
+use crate::compile::{ContextWord, Emitted, KERNEL_STACK_BYTES, Side};
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::maps::Maps;
 use crate::tree::{Action, Plan};
 use code::{Code, Label, Stop};
+use mote_bpf::environment::STACK_BYTES;
 use mote_bpf::{Insn, Reg};
 use mote_layout::context;
 
@@ -18,9 +19,11 @@ mod code;
 mod condition;
 mod context_text;
 mod floats;
+mod kernel;
 mod keys;
 mod needs;
 mod numbers;
+mod outside;
 mod registers;
 mod sets;
 mod state;
@@ -31,8 +34,16 @@ use needs::Needs;
 /// Gives an emitted event its id.
 type Declare<'a> = &'a mut dyn FnMut(&Emitted) -> Result<u16, String>;
 
+/// A program, and what it asks of those who run it.
+pub(crate) struct Program {
+    pub(crate) insns: Vec<Insn>,
+    /// What its context has to hold, on the kernel's side.
+    pub(crate) words: Vec<ContextWord>,
+    pub(crate) stack_bytes: u32,
+}
+
 /// The program of a plan. Its maps are added to `maps`.
-pub(crate) fn program(plan: &Plan, declare: Declare<'_>, maps: &mut Maps) -> Result<Vec<Insn>, Diagnostic> {
+pub(crate) fn program(plan: &Plan, declare: Declare<'_>, maps: &mut Maps) -> Result<Program, Diagnostic> {
     let needs = Needs::of(plan, maps);
     let leaf = Code::new(plan, &needs, maps, declare, true);
     let done = match leaf.whole() {
@@ -50,8 +61,12 @@ fn problem(stop: Stop, plan: &Plan) -> Diagnostic {
         Stop::NotALeaf | Stop::NoRegister => {
             Diagnostic::new(Kind::TooLarge, all, "the expression needs too many registers").help("split it")
         }
-        Stop::NoStack => Diagnostic::new(Kind::TooLarge, all, "the rules need more than 512 bytes of stack")
-            .help("split them, or give texts in keys fewer bytes: `prefix(path, 16)`"),
+        Stop::NoStack => {
+            let most = if plan.side == Side::Kernel { KERNEL_STACK_BYTES } else { STACK_BYTES as u32 };
+            let message = format!("the rules need more than {most} bytes of stack");
+            Diagnostic::new(Kind::TooLarge, all, message)
+                .help("split them, or give texts in keys fewer bytes: `prefix(path, 16)`")
+        }
         Stop::Build(error) => {
             Diagnostic::new(Kind::TooLarge, all, format!("the rules make too large a program: {error}"))
         }
@@ -74,7 +89,7 @@ impl Code<'_> {
     /// The register of the verdict, in programs that have one.
     const VERDICT: Reg = Reg::R9;
 
-    fn whole(mut self) -> Result<Vec<Insn>, Stop> {
+    fn whole(mut self) -> Result<Program, Stop> {
         let plan = self.plan;
         let only_records =
             plan.rules.iter().all(|rule| rule.actions.iter().all(|a| matches!(a, Action::Record)));
@@ -94,6 +109,8 @@ impl Code<'_> {
 
     fn begin(&mut self, verdict: Verdict) -> Result<(), Stop> {
         self.save_context();
+        self.save_state()?;
+        self.save_entry()?;
         if let Verdict::Kept(register) = verdict {
             self.hold(register)?;
             self.b.mov(register, 0);

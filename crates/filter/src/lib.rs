@@ -20,13 +20,18 @@ mod parse;
 pub mod reference;
 mod resolve;
 mod rule;
+mod shared;
 mod syntax;
 mod text_pattern;
 mod tree;
 
 pub use aggregate::Aggregate;
-pub use compile::{Compiled, Decision, Emitted, Missing, Session, compile, explain, fits};
+pub use compile::{
+    Compiled, ContextWord, Decision, Emitted, KERNEL_STACK_BYTES, Missing, Session, Side, TEXT_LEN_MAX, TEXT_ROOM, compile,
+    explain, fits,
+};
 pub use diagnostic::{Diagnostic, Kind, Span};
 pub use maps::Maps;
 pub use rule::Rule;
+pub use shared::{SharedNames, SharedPlace};
 pub use text_pattern::TextPattern;

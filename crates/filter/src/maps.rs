@@ -1,7 +1,9 @@
 //! The maps of a session: what programs keep between events, and what it means to people.
 
+use crate::shared::SharedNames;
 use mote_bpf::helper::BUCKETS;
 use mote_bpf::{MapKind, MapShape};
+use mote_layout::cooperation::{FLAG_WORDS, SHARED_BYTES, SHARED_WORDS};
 
 /// All maps of a session, in the order of the bundle: programs name them by their place here. Maps are only ever added.
 #[derive(Clone, Debug, Default)]
@@ -9,6 +11,9 @@ pub struct Maps {
     entries: Vec<Entry>,
     /// Names of events that keys mention by number.
     events: Vec<String>,
+    /// On the user's side, too, flags are in the memory that both sides share.
+    flags_are_shared: bool,
+    names: SharedNames,
 }
 
 /// One map.
@@ -52,6 +57,14 @@ pub enum Meaning {
     State,
     /// Texts that programs compare with; read-only.
     Constants,
+    /// The memory that a session shares with its processes ([`mote_layout::cooperation::SharedHeader`]): it is there, and not made for
+    /// these programs.
+    Shared,
+    /// The areas of processes, by their index: an array of maps of which each has one value of [`mote_layout::cooperation::area_bytes`] of
+    /// [`mote_layout::cooperation::SLOTS`] bytes.
+    Areas,
+    /// Of each map, by its place, how many keys did not fit: on the kernel's side, where maps do not count that.
+    Dropped,
 }
 
 /// A part of a key, or a field that was kept.
@@ -126,10 +139,41 @@ pub(crate) const HISTOGRAMS_MAX: u32 = 32 << 10;
 /// Threads of which state is kept; those that were not seen for long give way.
 pub(crate) const THREADS_MAX: u32 = 4 << 10;
 
+/// Areas of processes that programs of the kernel's side find, at most.
+pub const AREAS_MAX: u32 = 4096;
+/// Where the index of a process's area is in a thread's entry, to which `r2` points on the kernel's side; a `u32`, 0 for none. The thread's id is the first
+/// word of the entry.
+pub const AREA_INDEX_AT: i16 = 12;
+/// Bytes of the counters of what did not fit.
+const DROPPED_BYTES: u32 = 8 << 10;
+
+/// Where the keys that did not fit into a map are counted, in the map of [`Meaning::Dropped`]. What lies beyond is the last one's.
+pub fn dropped_offset(map: u32) -> u32 {
+    (map * 8).min(DROPPED_BYTES - 8)
+}
+
+/// Flags that both sides share, at most.
+pub(crate) const FLAGS_MAX: usize = FLAG_WORDS as usize;
+
+/// Where the `u64` of the flag in a slot lies among the words of the shared memory, in bytes.
+pub const fn flag_offset(slot: usize) -> usize {
+    (SHARED_WORDS as usize - FLAGS_MAX + slot) * 8
+}
+
 impl Maps {
     /// None yet.
     pub fn new() -> Maps {
         Maps::default()
+    }
+
+    /// None yet, in a session whose shared words are these.
+    pub fn with_names(names: SharedNames) -> Maps {
+        Maps { names, ..Maps::default() }
+    }
+
+    /// Who has which of the session's shared words.
+    pub fn names(&self) -> &SharedNames {
+        &self.names
     }
 
     /// The maps, in order.
@@ -154,6 +198,16 @@ impl Maps {
             self.events.push(name.to_owned());
             self.events.len() - 1
         }) as u64
+    }
+
+    /// Flags are words of the memory that the session shares with its processes from now on, as they are on the kernel's side.
+    pub fn share_flags(&mut self) {
+        self.flags_are_shared = true;
+    }
+
+    /// Whether flags are in shared memory.
+    pub(crate) fn flags_are_shared(&self) -> bool {
+        self.flags_are_shared
     }
 
     /// Adds a map of somebody else's program, which is shown to nobody.
@@ -207,6 +261,33 @@ impl Entry {
     pub(crate) fn flag(name: &str) -> Entry {
         let (initial, meaning) = (Vec::new(), Meaning::Flag);
         Entry { name: name.to_owned(), shape: one_value(8), initial, meaning }
+    }
+
+    /// The memory that the session shares with its processes.
+    pub(crate) fn shared() -> Entry {
+        let (initial, meaning) = (Vec::new(), Meaning::Shared);
+        Entry { name: "shared".to_owned(), shape: one_value(SHARED_BYTES as u32), initial, meaning }
+    }
+
+    /// The words of that memory, as programs of traced processes see them.
+    pub(crate) fn shared_words() -> Entry {
+        let (initial, meaning) = (Vec::new(), Meaning::Shared);
+        let shape = one_value(SHARED_WORDS * 8);
+        Entry { name: "shared words".to_owned(), shape, initial, meaning }
+    }
+
+    /// The areas of processes.
+    pub(crate) fn areas() -> Entry {
+        let (initial, meaning) = (Vec::new(), Meaning::Areas);
+        let shape =
+            MapShape { kind: MapKind::Array, key_bytes: 4, value_bytes: 4, entries: AREAS_MAX, read_only: false };
+        Entry { name: "areas".to_owned(), shape, initial, meaning }
+    }
+
+    /// What did not fit into the other maps.
+    pub(crate) fn dropped() -> Entry {
+        let (initial, meaning) = (Vec::new(), Meaning::Dropped);
+        Entry { name: "dropped".to_owned(), shape: one_value(DROPPED_BYTES), initial, meaning }
     }
 
     /// Counters and the like of one program.

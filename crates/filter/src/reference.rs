@@ -3,12 +3,12 @@
 //! For tests: engines are compared with this. It knows conditions and whether the event is recorded; the other actions it passes
 //! over.
 
-use crate::compile::Missing;
+use crate::compile::{Missing, Side};
 use crate::diagnostic::Diagnostic;
 use crate::rule::Rule;
 use crate::tree::float::{key, key_of_single};
 use crate::tree::number::compute;
-use crate::tree::{Action, Cond, Context, Element, Float, Kept, Num, NumKind, Order, Plan, Text};
+use crate::tree::{Action, Cond, Context, Element, Float, Kept, Num, NumKind, Order, Plan, SharedWord, Text};
 use mote_layout::parse::Description;
 use std::collections::HashMap;
 
@@ -40,6 +40,14 @@ pub struct Facts {
     pub comm: Vec<u8>,
     /// The program's path.
     pub executable: Vec<u8>,
+    /// Words of the thread's state, and what lies behind it in its slot.
+    pub state: Vec<u64>,
+    /// Words that all share, by their names.
+    pub shared: HashMap<String, Vec<u64>>,
+    /// Until when kernel events of the thread are wanted.
+    pub window: u64,
+    /// The thread that the session is about.
+    pub target: u64,
 }
 
 /// The rules of one event, and what they keep.
@@ -71,8 +79,9 @@ impl Reference {
         rules: &[Rule],
         event: &Description<'_>,
         missing: Missing,
+        side: Side,
     ) -> Result<Option<Reference>, Diagnostic> {
-        let plan = crate::resolve::plan(rules, event, missing)?;
+        let plan = crate::resolve::plan(rules, event, missing, side)?;
         Ok(plan.map(|plan| Reference {
             counters: vec![0; plan.counters.into()],
             threads: HashMap::new(),
@@ -115,7 +124,18 @@ impl Moment<'_> {
             Kept::Time => self.facts.now,
             Kept::Word(word) => self.word(word),
             Kept::TextHash(word) => hash(self.bytes(word)),
+            Kept::Published(offset) => self.published(offset),
         }
+    }
+
+    fn published(&self, offset: u16) -> u64 {
+        self.facts.state.get(usize::from(offset) / 8).copied().unwrap_or(0)
+    }
+
+    /// Words of threads are looked for by their names, too.
+    fn shared_word(&mut self, word: &SharedWord) -> Result<u64, Fails> {
+        let at = usize::try_from(self.num(&word.index)?).unwrap_or(usize::MAX);
+        self.facts.shared.get(&word.name).and_then(|words| words.get(at)).copied().ok_or(Fails)
     }
 
     fn word(&self, word: u16) -> u64 {
@@ -182,6 +202,7 @@ impl Moment<'_> {
             Cond::First(n, counter) => self.count(*counter) < *n,
             Cond::Limit(n, ns, counter) => self.limit(*n, *ns, *counter),
             Cond::Sample(part) => *part >= 1 << 32,
+            Cond::Window => self.facts.window > self.facts.now,
         })
     }
 
@@ -215,6 +236,12 @@ impl Moment<'_> {
             NumKind::Context(context) => self.context(*context),
             NumKind::Flag(_) => 0,
             NumKind::Last(kept) => self.last(*kept),
+            NumKind::Published(offset) => self.published(*offset),
+            NumKind::Since(kept) => match self.plan.thread.get(usize::from(*kept)) {
+                Some(Kept::Published(offset)) => self.published(*offset).wrapping_sub(self.last(*kept)),
+                _ => 0,
+            },
+            NumKind::SharedWord(word) => self.shared_word(word)?,
             NumKind::Neg(inner) => self.num(inner)?.wrapping_neg(),
             NumKind::BitNot(inner) => !self.num(inner)?,
             NumKind::Binary(op, a, b) => {
@@ -231,6 +258,7 @@ impl Moment<'_> {
             Context::Pid => self.facts.pid.into(),
             Context::Cpu => self.facts.cpu.into(),
             Context::Elapsed => self.facts.elapsed,
+            Context::Target => self.facts.target,
             Context::Delta => {
                 match (&self.last, self.plan.thread.iter().position(|kept| *kept == Kept::Time)) {
                     (Some(last), Some(at)) => self.facts.now.wrapping_sub(last[at]),

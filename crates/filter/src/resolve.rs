@@ -1,6 +1,6 @@
 //! From syntax to typed trees: names are looked up in the event, types are checked.
 
-use crate::compile::Missing;
+use crate::compile::{Missing, Side};
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::rule::Rule;
 use crate::syntax::Expr;
@@ -13,6 +13,7 @@ mod calls;
 mod compare;
 mod expression;
 mod names;
+mod outside;
 mod value;
 
 pub(crate) use actions::{COMM_BYTES, EXECUTABLE_BYTES, INDEX_MAX};
@@ -27,6 +28,7 @@ struct Place<'a> {
 /// What is known while the rules of one event are read.
 struct Resolver<'a> {
     event: &'a Description<'a>,
+    side: Side,
     fields: Vec<Place<'a>>,
     thread: Vec<Kept>,
     counters: u16,
@@ -44,6 +46,7 @@ pub(crate) fn plan(
     rules: &[Rule],
     event: &Description<'_>,
     missing: Missing,
+    side: Side,
 ) -> Result<Option<Plan>, Diagnostic> {
     let mut about: Vec<&Rule> = Vec::new();
     for rule in rules.iter().filter(|rule| rule.matches(event.provider, event.name)) {
@@ -56,8 +59,9 @@ pub(crate) fn plan(
     }
     let name = format!("{}:{}", event.provider, event.name);
     let (fields, words) = places(event).map_err(|problem| problem.of(about[0].source()).for_event(&name))?;
-    let mut resolver = Resolver { event, fields, thread: Vec::new(), counters: 0 };
+    let mut resolver = Resolver { event, side, fields, thread: Vec::new(), counters: 0 };
     let mut plan = Plan {
+        side,
         event: name.clone(),
         words,
         rules: Vec::new(),

@@ -114,6 +114,12 @@ impl Rule {
         }
     }
 
+    /// The same rule about the events of another pattern: for patterns whose meaning only a catalogue of events knows.
+    #[must_use]
+    pub fn about(&self, pattern: &str) -> Rule {
+        Rule { pattern: Pattern::new(pattern), pattern_text: pattern.to_owned(), ..self.clone() }
+    }
+
     /// With a title that says what its shorthand leaves out.
     fn titled(mut self, action: &str) -> Rule {
         self.title = format!("{action} {}", words(&self.source)).trim_end().to_owned();
@@ -170,6 +176,30 @@ impl Rule {
     /// Whether it asks for snapshots, for which the session must be a flight recorder.
     pub fn snapshots(&self) -> bool {
         self.has(|kind| matches!(kind, ActionKind::Snapshot))
+    }
+
+    /// Whether it asks something of the kernel's side: the state of threads (`$kernel`), thresholds, kernel events.
+    pub fn asks_kernel(&self) -> bool {
+        self.has(|kind| matches!(kind, ActionKind::Threshold { .. } | ActionKind::OpenKernel { .. }))
+            || self.has_context(&|name| name.starts_with("kernel."))
+    }
+
+    /// Whether it reads words that the session shares (`$shared`, `$thread`).
+    pub fn reads_shared(&self) -> bool {
+        self.has_context(&|name| name.starts_with("shared.") || name.starts_with("thread."))
+    }
+
+    fn has_context(&self, is: &dyn Fn(&str) -> bool) -> bool {
+        let of_action = |action: &Action| match &action.kind {
+            ActionKind::Count { by } => by.iter().any(|expr| expr.has_context(is)),
+            ActionKind::Histogram { value, by } => {
+                value.has_context(is) || by.iter().any(|expr| expr.has_context(is))
+            }
+            ActionKind::Last { fields, .. } => fields.iter().any(|expr| expr.has_context(is)),
+            ActionKind::Emit { fields, .. } => fields.iter().any(|(_, expr)| expr.has_context(is)),
+            _ => false,
+        };
+        self.condition.as_ref().is_some_and(|expr| expr.has_context(is)) || self.actions.iter().any(of_action)
     }
 
     fn has(&self, is: impl Fn(&ActionKind) -> bool) -> bool {

@@ -31,6 +31,25 @@ impl Expr {
         Expr { kind, span, height: below + 1 }
     }
 
+    /// Whether a context whose name is so is in it; `ctx.` is left out of names.
+    pub(crate) fn has_context(&self, is: &dyn Fn(&str) -> bool) -> bool {
+        let member = |member: &Member| match member {
+            Member::One(one) => one.has_context(is),
+            Member::Range(first, last) => first.has_context(is) || last.has_context(is),
+        };
+        match &self.kind {
+            ExprKind::Context(name) => is(name.strip_prefix("ctx.").unwrap_or(name)),
+            ExprKind::Integer(_) | ExprKind::Float(_) | ExprKind::Text(_) | ExprKind::Name(_) => false,
+            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => a.has_context(is) || b.has_context(is),
+            ExprKind::Call(_, arguments) => {
+                arguments.iter().any(|one| matches!(one, Argument::Expr(expr) if expr.has_context(is)))
+            }
+            ExprKind::Unary(_, inner) => inner.has_context(is),
+            ExprKind::And(list) | ExprKind::Or(list) => list.iter().any(|expr| expr.has_context(is)),
+            ExprKind::In(left, members) => left.has_context(is) || members.iter().any(member),
+        }
+    }
+
     /// Levels of the tree.
     pub(crate) fn height(&self) -> u32 {
         self.height
@@ -159,6 +178,14 @@ pub(crate) struct Action {
     pub(crate) span: Span,
 }
 
+/// Whose kernel events are wanted; the numbers are those of the helper `open_kernel`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Thread = 0,
+    All = 1,
+    Process = 2,
+}
+
 /// What is done with an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ActionKind {
@@ -170,6 +197,10 @@ pub(crate) enum ActionKind {
     Clear(String),
     Emit { name: String, fields: Vec<(String, Expr)> },
     Snapshot,
+    /// This system call of the thread is recorded from so many ns on.
+    Threshold { syscall: u32, ns: u64 },
+    /// Kernel events are wanted for so many ns.
+    OpenKernel { ns: u64, of: Scope },
     Speculate,
     Commit,
     Discard,

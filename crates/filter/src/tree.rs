@@ -8,9 +8,10 @@
 //! Numbers are 64-bit patterns, together with the range in which their value lies: signed, unless that range goes above `i64::MAX`.
 //! Arithmetic wraps. Comparisons are of values: a negative number is less than any unsigned one.
 
+use crate::compile::Side;
 use crate::diagnostic::Diagnostic;
 use crate::maps::KeyType;
-use crate::syntax::BinaryOp;
+use crate::syntax::{BinaryOp, Scope};
 use crate::text_pattern::TextPattern;
 
 pub(crate) mod float;
@@ -24,6 +25,8 @@ pub(crate) use set::Set;
 /// All that a program does at one event.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
+    /// Where it runs.
+    pub(crate) side: Side,
     /// `provider:name`
     pub(crate) event: String,
     /// Names of the context's words, for people.
@@ -55,6 +58,8 @@ pub(crate) enum Kept {
     Word(u16),
     /// The hash of a text.
     TextHash(u16),
+    /// What the kernel has published of the thread, at this offset of its state.
+    Published(u16),
 }
 
 /// An action.
@@ -68,6 +73,9 @@ pub(crate) enum Action {
     Clear(String),
     Emit { event: crate::Emitted, fields: Vec<EmittedField>, span: crate::Span },
     Snapshot,
+    /// A system call is recorded from this duration on, in ns ([`mote_layout::cooperation::threshold_word`]).
+    Threshold { syscall: u32, ns: u64 },
+    OpenKernel { ns: u64, of: Scope },
     Speculate,
     Commit,
     Discard,
@@ -124,11 +132,26 @@ pub(crate) enum NumKind {
     Flag(String),
     /// Something kept of the thread's last event, 0 at its first.
     Last(u16),
+    /// What the kernel publishes of the thread, at this offset of its state.
+    Published(u16),
+    /// How much that has grown since it was kept at the thread's last event; at its first, all of it.
+    Since(u16),
+    /// A word with a name; fails when it has fewer words.
+    SharedWord(Box<SharedWord>),
     Neg(Box<Num>),
     BitNot(Box<Num>),
     Binary(BinaryOp, Box<Num>, Box<Num>),
     /// 1 or 0.
     Truth(Box<Cond>),
+}
+
+/// A word of those that have a name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SharedWord {
+    pub(crate) name: String,
+    /// Each thread has its own.
+    pub(crate) each_thread: bool,
+    pub(crate) index: Num,
 }
 
 /// An element of an array or a sequence.
@@ -154,6 +177,8 @@ pub(crate) enum Context {
     Delta,
     /// ns since this thread began to speculate; `u64::MAX` when it does not.
     Elapsed,
+    /// The thread that the session is about.
+    Target,
 }
 
 /// A float.
@@ -276,6 +301,8 @@ pub(crate) enum Cond {
     Limit(u32, u64, u16),
     /// With a probability of so many in 2^32.
     Sample(u64),
+    /// Kernel events of this thread are wanted now.
+    Window,
 }
 
 impl RulePlan {

@@ -2,7 +2,7 @@
 //! `BLESS=1` writes what comes out into the files.
 
 use mote_bpf::disassemble::Listing;
-use mote_filter::{Decision, Maps, Missing, Rule, Session, compile, explain};
+use mote_filter::{Decision, Maps, Missing, Rule, Session, Side, compile, explain};
 use mote_layout::parse::parse;
 use std::fmt::Write;
 use std::path::Path;
@@ -16,10 +16,10 @@ fn output(input: &str) -> String {
     let event = parse(text.as_bytes()).expect("the fields are well formed");
     let rules: Result<Vec<Rule>, _> = rules.lines().map(Rule::parse).collect();
     let mut maps = Maps::new();
-    let mut session = Session { missing: Missing::Never, declare: &mut |_| Ok(500) };
+    let mut session = Session { side: Side::User, missing: Missing::Never, declare: &mut |_| Ok(500) };
     let mut out = String::new();
     let done = rules.and_then(|rules| {
-        let (typed, optimised) = explain(&rules, &event, Missing::Never)?;
+        let (typed, optimised) = explain(&rules, &event, Missing::Never, Side::User)?;
         let _ = write!(out, "{typed}\n== optimised\n{optimised}");
         compile(&rules, &event, &mut session, &mut maps)
     });

@@ -3,7 +3,7 @@
 use mote_bpf::environment::STEPS_MAX;
 use mote_bpf::verify::verify;
 use mote_bpf::{Entry, Environment, helper};
-use mote_filter::{Decision, Maps, Missing, Rule, Session, compile};
+use mote_filter::{Decision, Maps, Missing, Rule, Session, Side, compile};
 use mote_layout::{context, parse};
 
 const EVENT: &[u8] = b"mote1\nnet:in\n6 f:1\n\nlen u32\nproto str\nstate enum u8 IDLE=0 BUSY=1..3\nmac u8[6]\npath u16[]\nnow u64\nload f64\nup bool\nf f32[]\n";
@@ -75,7 +75,7 @@ fn any_text_is_understood_or_refused() {
             Rule::histogram("*", &text),
         ] {
             let mut maps = Maps::new();
-            let mut session = Session { missing: Missing::Never, declare: &mut |_| Ok(7) };
+            let mut session = Session { side: Side::User, missing: Missing::Never, declare: &mut |_| Ok(7) };
             match rule.and_then(|rule| compile(&[rule], &event, &mut session, &mut maps)) {
                 Err(problem) => {
                     assert!(!problem.render().is_empty());

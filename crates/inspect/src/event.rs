@@ -1,7 +1,8 @@
 //! An event that a program carries, its sites and their state.
 
 use mote_layout::Level;
-use mote_layout::parse::{Description, FieldType};
+use mote_layout::parse::{Description, FieldType, Labels};
+use mote_layout::types::Scalar;
 use std::path::PathBuf;
 
 /// A program or library that carries events.
@@ -157,15 +158,20 @@ fn type_name(ty: FieldType<'_>) -> String {
         FieldType::Bytes => "bytes".to_owned(),
         FieldType::Array(scalar, len) => format!("{}[{len}]", scalar.name()),
         FieldType::Sequence(scalar) => format!("{}[]", scalar.name()),
-        FieldType::Enumeration(scalar, labels) => {
-            let labels: Vec<String> = labels
-                .iter()
-                .map(|(label, first, last)| match first == last {
-                    true => format!("{label}={first}"),
-                    false => format!("{label}={first}..{last}"),
-                })
-                .collect();
-            format!("enum {} {}", scalar.name(), labels.join(" ")).trim_end().to_owned()
-        }
+        FieldType::Enumeration(scalar, labels) => labelled("enum", scalar, labels),
+        FieldType::Flags(scalar, labels) => labelled("flags", scalar, labels),
+        FieldType::Labelled(scalar, labels) => labelled("labelled", scalar, labels),
+        FieldType::FixedText(len) => format!("char[{len}]"),
     }
+}
+
+fn labelled(kind: &str, scalar: Scalar, labels: Labels<'_>) -> String {
+    let labels: Vec<String> = labels
+        .iter()
+        .map(|(label, first, last)| match first == last {
+            true => format!("{label}={first}"),
+            false => format!("{label}={first}..{last}"),
+        })
+        .collect();
+    format!("{kind} {} {}", scalar.name(), labels.join(" ")).trim_end().to_owned()
 }

@@ -93,12 +93,13 @@ fn member(field: &Field) -> String {
     let name = identifier(&field.name);
     let pair = |of: &str| format!("    const {of} *{name};\n    const {of} *{name}_end;\n");
     let ty = field.ty.as_str();
-    if let Some(rest) = ty.strip_prefix("enum ") {
+    let labelled = ["enum ", "flags ", "labelled "].iter().find_map(|kind| ty.strip_prefix(kind));
+    if let Some(rest) = labelled {
         let (scalar, labels) = rest.split_once(' ').unwrap_or((rest, ""));
         return format!("    {} {name}; /* {} */\n", word(scalar), labels.replace("*/", "* /"));
     }
     match ty.split_once('[') {
-        _ if ty == "str" => pair("char"),
+        _ if ty == "str" || ty.starts_with("char[") => pair("char"),
         _ if ty == "bytes" => pair("mote_u8"),
         Some((scalar, "]")) => pair(element(scalar)),
         Some((scalar, len)) => {

@@ -49,6 +49,17 @@ pub enum Fact {
     },
     /// An event of the trace and where it comes from.
     Event(EventSource),
+    /// How far kernel events' times are from those of processes' events.
+    Offset(ClockOffset),
+    /// An event of the kernel that was chosen and is not recorded.
+    Refused {
+        /// Its provider.
+        provider: String,
+        /// Its name.
+        name: String,
+        /// Why, in words.
+        why: String,
+    },
     /// Something went wrong, in words for a person.
     Problem {
         /// When, in ticks.
@@ -98,6 +109,17 @@ pub struct ClockSample {
     pub realtime_ns: u64,
     /// How far apart the readings may be, in nanoseconds.
     pub error_ns: u64,
+}
+
+/// How far the clock of kernel events is from that of processes' events, as measured when the recording began.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockOffset {
+    /// Kernel's time less that of processes, in nanoseconds.
+    pub offset_ns: i64,
+    /// How far off that may be, in nanoseconds.
+    pub error_ns: u64,
+    /// When, in nanoseconds of CLOCK_MONOTONIC.
+    pub at: u64,
 }
 
 /// A process of the session.
@@ -174,6 +196,18 @@ pub struct Summary {
     pub threads: u32,
     /// Exit status of the command, or 128 plus the signal that ended it.
     pub status: Option<i32>,
+}
+
+/// Causes of loss that only kernel events have, beside those of `mote_layout::Cause`.
+pub const KERNEL_LOSSES: [(&str, &str); 3] = [
+    ("nested", "an event happened while two others were being written on its CPU; nothing can be done"),
+    ("threads", "more threads were followed at a time than there is room for: record fewer, or all with -a"),
+    ("foreign_abi", "system calls of 32-bit programs, whose numbers mean others; they are not recorded"),
+];
+
+/// What a cause of [`KERNEL_LOSSES`] means, and what to do about it.
+pub fn kernel_loss_advice(cause: &str) -> Option<&'static str> {
+    KERNEL_LOSSES.into_iter().find(|(name, _)| *name == cause).map(|(_, advice)| advice)
 }
 
 impl Summary {

@@ -8,6 +8,7 @@
 //! | `str` | where it begins, where it ends (without a NUL) |
 //! | `bytes`, sequences | where the first element begins, where the last one ends |
 //! | arrays | where the first element begins |
+//! | fixed texts | as `str`; the end is at the first NUL, or behind the last byte |
 //!
 //! Both the probe, which fills the words, and the compiler of filters, which reads them, go by this.
 //!
@@ -28,9 +29,14 @@ pub const ASIDE: u64 = 2;
 /// The words of a field; the second one is there for texts and sequences only.
 pub fn words_of(ty: &FieldType<'_>) -> (Word, Option<Word>) {
     match *ty {
-        FieldType::Scalar(scalar) | FieldType::Enumeration(scalar, _) => (number(scalar), None),
+        FieldType::Scalar(scalar)
+        | FieldType::Enumeration(scalar, _)
+        | FieldType::Flags(scalar, _)
+        | FieldType::Labelled(scalar, _) => (number(scalar), None),
         FieldType::Array(scalar, count) => (Word::Bytes((scalar.bytes() * count) as u32), None),
-        FieldType::Str | FieldType::Bytes | FieldType::Sequence(_) => (Word::Start, Some(Word::End)),
+        FieldType::Str | FieldType::Bytes | FieldType::Sequence(_) | FieldType::FixedText(_) => {
+            (Word::Start, Some(Word::End))
+        }
     }
 }
 

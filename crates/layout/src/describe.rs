@@ -10,6 +10,9 @@
 //! state enum u8 IDLE=0 BUSY=1..3
 //! mac u8[6]
 //! path u16[]
+//! comm char[16]
+//! mode flags x32 READ=1 WRITE=2
+//! ret labelled i64 ENOENT=-2 EINTR=-4
 //! ```
 //! Line 1 is the version, then provider and name, level and place, an optional text, and one line for
 //! each field. The same text lies in the program's read-only data (where `mote list` finds it), goes over the

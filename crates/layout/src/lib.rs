@@ -6,13 +6,16 @@
 #![forbid(unsafe_code)]
 
 pub mod context;
+pub mod cooperation;
 pub mod describe;
+pub mod errors;
 pub mod level;
 pub mod loss;
 pub mod packet;
 pub mod parse;
 pub mod record;
 pub mod site;
+pub mod syscalls;
 pub mod types;
 
 pub use level::Level;

@@ -50,6 +50,12 @@ pub enum FieldType<'a> {
     Sequence(Scalar),
     /// An integer with named values.
     Enumeration(Scalar, Labels<'a>),
+    /// An integer whose bits have names: each label has one value, which may be of several bits.
+    Flags(Scalar, Labels<'a>),
+    /// An integer with named values for rules, and a plain one in the trace, where existing analyses expect that.
+    Labelled(Scalar, Labels<'a>),
+    /// So many bytes with a text that ends at the first NUL.
+    FixedText(usize),
 }
 
 /// The labels of an enumeration.
@@ -144,21 +150,33 @@ fn field_type(text: &str) -> Option<FieldType<'_>> {
         _ => {}
     }
     if let Some(rest) = text.strip_prefix("enum ") {
-        let (base, labels) = rest.split_once(' ').unwrap_or((rest, ""));
-        let base = scalar(base).filter(|scalar| matches!(scalar, Scalar::Integer(_)))?;
-        labels.split_ascii_whitespace().all(|item| label(item).is_some()).then_some(())?;
-        return Some(FieldType::Enumeration(base, Labels(labels)));
+        return labelled(rest).map(|(base, labels)| FieldType::Enumeration(base, labels));
+    }
+    if let Some(rest) = text.strip_prefix("flags ") {
+        return labelled(rest).map(|(base, labels)| FieldType::Flags(base, labels));
+    }
+    if let Some(rest) = text.strip_prefix("labelled ") {
+        return labelled(rest).map(|(base, labels)| FieldType::Labelled(base, labels));
     }
     if let Some(open) = text.strip_suffix(']') {
         let (element, len) = open.split_once('[')?;
-        let element = scalar(element)?;
         if len.is_empty() {
-            return Some(FieldType::Sequence(element));
+            return scalar(element).map(FieldType::Sequence);
         }
         let len = len.parse().ok().filter(|len| *len <= crate::record::FIELDS_MAX)?;
-        return Some(FieldType::Array(element, len));
+        return match element {
+            "char" => Some(FieldType::FixedText(len)),
+            _ => scalar(element).map(|element| FieldType::Array(element, len)),
+        };
     }
     scalar(text).map(FieldType::Scalar)
+}
+
+/// An integer type and its labels.
+fn labelled(text: &str) -> Option<(Scalar, Labels<'_>)> {
+    let (base, labels) = text.split_once(' ').unwrap_or((text, ""));
+    let base = scalar(base).filter(|scalar| matches!(scalar, Scalar::Integer(_)))?;
+    labels.split_ascii_whitespace().all(|item| label(item).is_some()).then_some((base, Labels(labels)))
 }
 
 fn scalar(name: &str) -> Option<Scalar> {
@@ -211,6 +229,22 @@ mod tests {
         assert!(matches!(fields[4].ty, FieldType::Sequence(element) if element == Scalar::hex(16)));
         let FieldType::Enumeration(_, labels) = fields[5].ty else { panic!("not an enumeration") };
         assert_eq!(labels.iter().next(), Some(("MIN", i64::MIN, i64::MIN)));
+    }
+
+    #[test]
+    fn types_of_kernel_events() {
+        let text =
+            b"mote1\nsched:x\n6 :0\n\ncomm char[16]\nmode flags x32 READ=1 WRITE=2\nret labelled i64 ENOENT=-2\n";
+        let read = parse(text).expect("well formed");
+        let fields: Vec<_> = read.fields().collect();
+        assert!(matches!(fields[0].ty, FieldType::FixedText(16)));
+        let FieldType::Flags(base, labels) = fields[1].ty else { panic!("not flags") };
+        assert_eq!((base, labels.iter().nth(1)), (Scalar::hex(32), Some(("WRITE", 2, 2))));
+        assert!(matches!(fields[2].ty, FieldType::Labelled(base, _) if base == Scalar::signed(64)));
+        for bad in ["char[]", "char[99999]", "flags f32 A=1", "flags u8 A", "labelled x", "char"] {
+            let text = std::format!("mote1\nsched:x\n6 :0\n\nf {bad}\n");
+            assert_eq!(parse(text.as_bytes()).err(), Some(Error::Line(5)), "{bad}");
+        }
     }
 
     #[test]

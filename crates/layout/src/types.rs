@@ -7,7 +7,10 @@
 //! | `str` | its bytes up to the first NUL, then a NUL |
 //! | `bytes`, sequences | `u16` count, then the elements |
 //! | arrays | the elements |
-//! | enumerations | the integer |
+//! | enumerations, flags | the integer |
+//! | fixed text | so many bytes; the text ends at the first NUL, if there is one |
+//!
+//! Fixed texts and flags are there for events of the kernel; descriptions have them, the macros do not.
 
 /// Number of bits and whether signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use crate::fields::Fields;
 use crate::packer::Packer;
 use core::mem::MaybeUninit;
 use mote_agent::{Event, FAULTED};
-use mote_layout::context::{ASIDE, DROP, RECORD};
+use mote_layout::context::{DROP, RECORD};
 use mote_ring::writer::Payload;
-use mote_ring::{Fragment, Record, Writer};
+use mote_ring::{Fragment, Record};
 
 /// Fields of up to this many bytes together are packed on the stack and copied in words; larger ones are
 /// copied from where they lie.
@@ -127,12 +127,12 @@ fn emit_answered<F: Fields>(event: &Event, fields: &F, words: &F::Words, answer:
 #[inline(never)]
 pub unsafe fn record(event: &Event, from: *const u8, len: usize) {
     let Some((channel, tag)) = event.destination() else { return };
-    let thread = this_thread(channel);
+    let thread = this_thread();
     // SAFETY: the caller's promise. What became of the record is counted in the ring.
     let _ = unsafe { channel.write_words(tag, thread, from, len) };
 }
 
-/// As [`record`], where `verdict` says: in the ring, or aside.
+/// As [`record`], where `verdict` says: in the ring, aside, or with several sessions.
 ///
 /// # Safety
 /// As [`record`].
@@ -141,21 +141,21 @@ pub unsafe fn record(event: &Event, from: *const u8, len: usize) {
 /// Callable from a handler.
 #[inline(never)]
 pub unsafe fn record_judged(event: &Event, from: *const u8, len: usize, verdict: u64) {
-    let Some((channel, tag)) = event.destination() else { return };
-    let thread = this_thread(channel);
-    if verdict == ASIDE {
-        let record = Record { tag, thread, payload: Payload::Words { from, len } };
+    if verdict != RECORD {
+        core::hint::cold_path();
         // SAFETY: the caller's promise.
-        return unsafe { mote_agent::write_aside(channel, record) };
+        return unsafe { event.write_judged(Payload::Words { from, len }, verdict) };
     }
+    let Some((channel, tag)) = event.destination() else { return };
+    let thread = this_thread();
     // SAFETY: the caller's promise. What became of the record is counted in the ring.
     let _ = unsafe { channel.write_words(tag, thread, from, len) };
 }
 
 #[inline(always)]
-fn this_thread(channel: &Writer) -> u32 {
+fn this_thread() -> u32 {
     match mote_sync::thread::id() {
-        0 => channel.introduce_thread(),
+        0 => mote_agent::introduce_thread(),
         id => id,
     }
 }
@@ -176,12 +176,12 @@ fn emit_large<F: Fields>(event: &Event, fields: F, verdict: u64) {
 /// Every fragment must be readable.
 #[inline(never)]
 pub unsafe fn record_fragments(event: &Event, list: &[Fragment], len: usize, verdict: u64) {
-    let Some((channel, tag)) = event.destination() else { return };
-    let record = Record { tag, thread: this_thread(channel), payload: Payload::Fragments { list, len } };
-    if verdict == ASIDE {
+    let payload = Payload::Fragments { list, len };
+    if verdict != RECORD {
         // SAFETY: the caller's promise.
-        return unsafe { mote_agent::write_aside(channel, record) };
+        return unsafe { event.write_judged(payload, verdict) };
     }
+    let Some((channel, tag)) = event.destination() else { return };
     // SAFETY: the caller's promise. What became of the record is counted in the ring.
-    let _ = unsafe { channel.write(record) };
+    let _ = unsafe { channel.write(Record { tag, thread: this_thread(), payload }) };
 }

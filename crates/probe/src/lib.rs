@@ -22,6 +22,7 @@
 #![no_std]
 
 mod constructor;
+mod cooperate;
 mod emit;
 mod enumeration;
 mod event;
@@ -30,6 +31,10 @@ mod fields;
 mod packer;
 mod site;
 
+pub use cooperate::{
+    Scope, ShareError, SharedMap, Syscall, ThreadMap, ThreadState, ThresholdGuard, open_kernel, set_process_threshold,
+    set_threshold, thread_state, thread_threshold, threshold,
+};
 pub use emit::{emit, record};
 pub use field::{Element, Field, Packed};
 pub use fields::Fields;
@@ -43,7 +48,8 @@ pub mod __private {
     pub use crate::constructor::{CONSTRUCTOR, add_object, remove_object};
     pub use crate::emit::{record_fragments, record_judged};
     pub use crate::event::plain;
-    pub use mote_agent::text_len;
+    pub use mote_agent::{cooperate, text_len};
+    pub use mote_layout::cooperation as layout;
     pub use mote_layout::describe::Spec;
     pub use mote_layout::types::{Integer, Scalar, Type};
 }

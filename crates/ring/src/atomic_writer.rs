@@ -21,9 +21,9 @@
 
 use crate::control::{Ring, Slot};
 use crate::writer::{Outcome, Payload, Record, Write, Writer};
-use core::sync::atomic::Ordering;
 use mote_layout::Cause;
 use mote_layout::record::{self, PREFIX_BYTES};
+use mote_sync::atomic::Ordering;
 
 /// Writes by compare-and-swap and atomic addition; serves every thread.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +59,8 @@ impl Write for AtomicWriter {
             }
         };
         let to = ring.data.wrapping_add((reserved.at & channel.ring_mask) as usize);
+        #[cfg(any(loom, shuttle))]
+        crate::model::written(ring.data, reserved.at & channel.ring_mask, total as usize);
         // SAFETY: `reserve` made `total` bytes at `to` this writer's alone, inside one sub-buffer.
         unsafe { copy(to, record::header(reserved.time, record.tag), &record) };
         let slot = slot_of(channel, ring, reserved.at);

@@ -22,8 +22,8 @@
 //! C. The reader's copies happen before its store of `consumed` (release); a writer that enters the
 //!    sub-buffer has loaded `consumed` (acquire).
 
-use core::sync::atomic::AtomicU64;
 use mote_layout::Cause;
+use mote_sync::atomic::AtomicU64;
 
 /// Control words of one ring. Followed by its [`Slot`]s.
 #[repr(C, align(128))]
@@ -60,6 +60,7 @@ pub struct Slot {
 pub const CONTROL_BYTES: usize = size_of::<Control>();
 /// Bytes of [`Slot`].
 pub const SLOT_BYTES: usize = size_of::<Slot>();
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(CONTROL_BYTES == 256 && SLOT_BYTES == 32);
 
 /// Where the control words of one ring and its data lie in this process.
@@ -75,6 +76,22 @@ pub struct Ring {
 /// log2 of the bytes of [`Ring`], for the assembly that indexes a table of them.
 pub const RING_SHIFT: u32 = 4;
 const _: () = assert!(size_of::<Ring>() == 1 << RING_SHIFT);
+
+#[cfg(any(loom, shuttle))]
+impl Control {
+    /// Of a ring that nobody has written to.
+    pub(crate) fn empty() -> Control {
+        Control {
+            pos: AtomicU64::new(0),
+            last_time: AtomicU64::new(0),
+            _line: [0; 6],
+            lost: core::array::from_fn(|_| AtomicU64::new(0)),
+            _line2: [0; 8 - Cause::ALL.len()],
+            consumed: AtomicU64::new(0),
+            _line3: [0; 15],
+        }
+    }
+}
 
 impl Ring {
     /// The control words.

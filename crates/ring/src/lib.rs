@@ -23,6 +23,8 @@
 pub mod atomic_writer;
 pub mod control;
 pub mod geometry;
+#[cfg(any(loom, shuttle))]
+pub mod model;
 pub mod reader;
 pub mod rseq_writer;
 pub mod speculation;

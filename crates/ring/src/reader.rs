@@ -8,8 +8,9 @@ use crate::atomic_writer::Lap;
 use crate::control::{Ring, Slot};
 use crate::geometry::{BadGeometry, Geometry, Mode};
 use crate::threads::ThreadTable;
-use core::sync::atomic::{Ordering, fence};
+use core::marker::PhantomData;
 use mote_layout::loss::Lost;
+use mote_sync::atomic::{Ordering, fence};
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
 use mote_sys::{Errno, mem};
@@ -64,6 +65,17 @@ impl Channel {
         Ok(Channel { geometry, memory, memfd })
     }
 
+    /// A channel over memory that somebody else has made, `geometry.total_bytes()` bytes at least, which `fd` maps: an array map of eBPF, to which programs
+    /// of the kernel write. It may have no shared rings.
+    ///
+    /// # Errors
+    /// [`MakeError`].
+    pub fn over(fd: Fd, geometry: Geometry) -> Result<Channel, MakeError> {
+        Geometry { shared: geometry.shared.max(1), ..geometry }.check()?;
+        let memory = Mapping::shared(&fd, geometry.total_bytes() as usize)?;
+        Ok(Channel { geometry, memory, memfd: fd })
+    }
+
     /// The sizes.
     pub fn geometry(&self) -> Geometry {
         self.geometry
@@ -91,15 +103,17 @@ impl Channel {
             data: base.wrapping_add(self.geometry.data_offset(ring) as usize),
         };
         let shared = ring >= self.geometry.cpus;
-        Some(Reader { channel: self, ring: place, shared, read: 0, looked_at: 0, handed_out: 0 })
+        Some(Reader::of(self.geometry, place, shared))
     }
 }
 
 /// Reads one ring.
 #[derive(Debug)]
 pub struct Reader<'a> {
-    channel: &'a Channel,
+    geometry: Geometry,
     ring: Ring,
+    /// The channel, whose mapping the ring lies in.
+    channel: PhantomData<&'a Channel>,
     shared: bool,
     /// Position up to which everything was handed out or given up.
     read: u64,
@@ -145,9 +159,14 @@ pub enum Look {
     Damaged,
 }
 
-impl<'a> Reader<'a> {
+impl Reader<'_> {
+    /// A reader from the beginning of `ring`, which must stay for as long as the reader.
+    pub(crate) fn of(geometry: Geometry, ring: Ring, shared: bool) -> Self {
+        Reader { geometry, ring, channel: PhantomData, shared, read: 0, looked_at: 0, handed_out: 0 }
+    }
+
     fn geometry(&self) -> Geometry {
-        self.channel.geometry
+        self.geometry
     }
 
     /// True for a ring of the atomic writer.
@@ -329,6 +348,8 @@ impl<'a> Reader<'a> {
     /// meanwhile, and then the bytes are not to be used.
     pub fn copy(&self, chunk: Chunk, into: &mut [u8]) -> bool {
         let len = self.len_inside(chunk).min(into.len());
+        #[cfg(any(loom, shuttle))]
+        crate::model::read(self.ring.data, chunk.from & (self.geometry().ring_bytes() - 1), len);
         // SAFETY: `len` bytes do not reach over the end of a sub-buffer, so they are inside the mapping.
         // Writers may change them while they are copied, if they are hostile or come around: the bytes
         // are used only as plain data, and not at all when `lapped`.

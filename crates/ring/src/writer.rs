@@ -10,7 +10,7 @@ use mote_layout::Cause;
 use mote_layout::record::{FIELDS_MAX, PREFIX_BYTES};
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
-use mote_sys::{process, time};
+use mote_sys::time;
 
 /// Bytes somewhere in the process, part of a large record.
 #[repr(C)]
@@ -180,6 +180,24 @@ impl Writer {
         })
     }
 
+    /// A writer of rings that are there already, for models: it has no table of threads.
+    #[cfg(any(loom, shuttle))]
+    pub(crate) fn over(rings: *const Ring, geometry: Geometry) -> Writer {
+        Writer {
+            rings,
+            sub_mask: geometry.sub_bytes() - 1,
+            sub_bytes: geometry.sub_bytes(),
+            ring_mask: geometry.ring_bytes() - 1,
+            ring_bytes: geometry.ring_bytes(),
+            cpus: geometry.cpus,
+            shared: geometry.shared,
+            sub_bits: geometry.sub_bits,
+            clock: geometry.clock as u32,
+            mode: geometry.mode as u32,
+            threads: core::ptr::null(),
+        }
+    }
+
     /// Writes one record by the rseq writer, or by the atomic one where that cannot be.
     ///
     /// # Safety
@@ -240,16 +258,31 @@ impl Writer {
         unsafe { AtomicWriter.write(self, record) }
     }
 
-    /// Leaves the calling thread's name in the thread table and notes its id. Answers the id.
+    /// Leaves a thread's name in the thread table; its time is that of now.
+    ///
+    /// # Signal safety
+    /// Callable from a handler.
     #[cold]
-    pub fn introduce_thread(&self) -> u32 {
-        let tid = process::tid() as u32;
-        mote_sync::thread::set_id(tid);
-        let name = ThreadName { tid, pid: process::pid() as u32, time: self.now(), comm: process::comm() };
+    pub fn introduce(&self, tid: u32, pid: u32, comm: [u8; 16]) {
+        let name = ThreadName { tid, pid, time: self.now(), comm };
         // SAFETY: the table lies at the start of the leaked mapping and consists of atomics.
         let table = unsafe { &*self.threads };
+        // When it is full the thread is counted as nameless there.
         table.push(&name);
-        tid
+    }
+
+    /// Lets the channel's memory go, for a session that has ended: fresh private memory is in its place from now on. A writer that still is under
+    /// way writes there, to nobody.
+    ///
+    /// # Errors
+    /// `ENOMEM`; all stays as it was then.
+    ///
+    /// # Safety
+    /// `geometry` must be that with which it was mapped. Nobody expects that what is written is read.
+    pub unsafe fn forsake(&self, geometry: Geometry) -> mote_sys::Result<()> {
+        let base = self.threads.cast_mut().cast();
+        // SAFETY: `map` has leaked a mapping of this size, with the thread table at its beginning.
+        unsafe { Mapping::replace_by_zeros(base, geometry.total_bytes() as usize) }
     }
 
     /// The channel's clock, in ticks.

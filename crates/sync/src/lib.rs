@@ -2,7 +2,7 @@
 //! thread-local word, a futex lock, padding.
 //!
 //! World **B**, `unsafe` allowed: see `docs/soundness/sync.md`.
-#![cfg_attr(not(loom), no_std)]
+#![cfg_attr(not(any(loom, shuttle)), no_std)]
 
 pub mod atomic;
 mod lock;

@@ -1,4 +1,4 @@
-//! The thread pointer, and two thread-local words that are safe on a probe.
+//! The thread pointer, and three thread-local words that are safe on a probe.
 //!
 //! `std::thread_local!` in a shared object compiles to a call to `__tls_get_addr`, which may
 //! allocate on first use. The words here are initial-exec: their offset from the thread pointer is a
@@ -17,8 +17,13 @@ global_asm!(
     ".hidden mote_thread_aside",
     ".weak mote_thread_aside",
     ".type mote_thread_aside,@tls_object",
-    ".size mote_thread_aside, 8",
-    "mote_thread_aside: .zero 8",
+    ".size mote_thread_aside, 64",
+    "mote_thread_aside: .zero 64",
+    ".hidden mote_thread_slot",
+    ".weak mote_thread_slot",
+    ".type mote_thread_slot,@tls_object",
+    ".size mote_thread_slot, 8",
+    "mote_thread_slot: .zero 8",
     ".popsection",
 );
 
@@ -65,33 +70,78 @@ pub fn set_id(id: u32) {
     }
 }
 
-/// Where the calling thread keeps records aside, as noted by [`set_aside`]; 0 in a fresh thread.
+/// How many words [`aside`] has.
+pub const ASIDES: usize = 8;
+
+/// Where the calling thread keeps records aside for the session `session`, as noted by [`set_aside`]; 0 in a fresh thread. Of sessions
+/// from [`ASIDES`] on there is none.
 #[inline(always)]
-pub fn aside() -> u64 {
+pub fn aside(session: usize) -> u64 {
+    if session >= ASIDES {
+        return 0;
+    }
     let aside: u64;
-    // SAFETY: as in `id`.
+    // SAFETY: as in `id`; the word is one of `ASIDES`.
     unsafe {
         asm!(
             "mov {offset}, qword ptr [rip + mote_thread_aside@gottpoff]",
-            "mov {aside}, qword ptr fs:[{offset}]",
+            "mov {aside}, qword ptr fs:[{offset} + 8 * {session}]",
             offset = out(reg) _,
-            aside = out(reg) aside,
+            session = in(reg) session,
+            aside = lateout(reg) aside,
             options(readonly, nostack, preserves_flags),
         );
     }
     aside
 }
 
-/// Notes where the calling thread keeps records aside; what the number means is its caller's affair.
+/// Notes where the calling thread keeps records aside for the session `session`; what the number means is its caller's affair.
 #[inline]
-pub fn set_aside(aside: u64) {
-    // SAFETY: as in `set_id`.
+pub fn set_aside(session: usize, aside: u64) {
+    if session >= ASIDES {
+        return;
+    }
+    // SAFETY: as in `set_id`; the word is one of `ASIDES`.
     unsafe {
         asm!(
             "mov {offset}, qword ptr [rip + mote_thread_aside@gottpoff]",
-            "mov qword ptr fs:[{offset}], {aside}",
+            "mov qword ptr fs:[{offset} + 8 * {session}], {aside}",
             offset = out(reg) _,
+            session = in(reg) session,
             aside = in(reg) aside,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// What the calling thread knows of its slot in the memory that it shares with the kernel's programs, as noted by [`set_slot`]; 0 in a
+/// fresh thread.
+#[inline(always)]
+pub fn slot() -> u64 {
+    let slot: u64;
+    // SAFETY: as in `id`.
+    unsafe {
+        asm!(
+            "mov {offset}, qword ptr [rip + mote_thread_slot@gottpoff]",
+            "mov {slot}, qword ptr fs:[{offset}]",
+            offset = out(reg) _,
+            slot = out(reg) slot,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    slot
+}
+
+/// Notes what the calling thread knows of its slot; what the number means is its caller's affair.
+#[inline]
+pub fn set_slot(slot: u64) {
+    // SAFETY: as in `set_id`.
+    unsafe {
+        asm!(
+            "mov {offset}, qword ptr [rip + mote_thread_slot@gottpoff]",
+            "mov qword ptr fs:[{offset}], {slot}",
+            offset = out(reg) _,
+            slot = in(reg) slot,
             options(nostack, preserves_flags),
         );
     }
@@ -111,8 +161,13 @@ mod tests {
         });
         assert_eq!(other.join().expect("thread ends"), (0, 9));
         assert_eq!(super::id(), 7);
-        super::set_aside(u64::MAX - 1);
-        assert_eq!((super::aside(), super::id()), (u64::MAX - 1, 7));
-        assert_eq!(std::thread::spawn(super::aside).join().expect("thread ends"), 0);
+        super::set_aside(2, u64::MAX - 1);
+        super::set_aside(super::ASIDES, 5);
+        let all = || std::array::from_fn::<u64, 9, _>(super::aside);
+        assert_eq!((all(), super::id()), ([0, 0, u64::MAX - 1, 0, 0, 0, 0, 0, 0], 7));
+        assert_eq!(std::thread::spawn(all).join().expect("thread ends"), [0; 9]);
+        super::set_slot(5);
+        assert_eq!((super::aside(2), super::slot()), (u64::MAX - 1, 5));
+        assert_eq!(std::thread::spawn(super::slot).join().expect("thread ends"), 0);
     }
 }

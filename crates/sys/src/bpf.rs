@@ -1,4 +1,10 @@
 //! bpf(2): loading programs, running them once for a test, and the maps that such programs use.
+//!
+//! [`program`] loads programs of the kinds that are attached, [`link`](mod@link) attaches them, [`mapped`] is an array map in our memory.
+
+pub mod link;
+pub mod mapped;
+pub mod program;
 
 use crate::Result;
 use crate::fd::Fd;
@@ -7,6 +13,8 @@ use crate::raw::syscall;
 const BPF_MAP_CREATE: usize = 0;
 const BPF_MAP_LOOKUP_ELEM: usize = 1;
 const BPF_MAP_UPDATE_ELEM: usize = 2;
+const BPF_MAP_DELETE_ELEM: usize = 3;
+const BPF_MAP_GET_NEXT_KEY: usize = 4;
 const BPF_PROG_LOAD: usize = 5;
 const BPF_PROG_TEST_RUN: usize = 10;
 
@@ -16,10 +24,16 @@ const BPF_PROG_TEST_RUN: usize = 10;
 pub enum ProgramType {
     /// Looks at packets of a socket.
     SocketFilter = 1,
+    /// Runs at a probe of the kernel's or of a program's code; the context is the registers.
+    Kprobe = 2,
     /// Classifies packets.
     Classifier = 3,
-    /// Runs at a tracepoint of the kernel.
+    /// Runs at a trace event; the context is its record.
     Tracepoint = 5,
+    /// Runs at a tracepoint; the context is its arguments.
+    RawTracepoint = 17,
+    /// Runs at something that the kernel's BTF describes; the context is its typed arguments.
+    Tracing = 26,
 }
 
 /// The part of `union bpf_attr` for `BPF_PROG_LOAD` that every version of the kernel has.
@@ -163,6 +177,67 @@ pub enum MapType {
     Hash = 1,
     /// Values by index; the key has 4 bytes.
     Array = 2,
+    /// Programs by index, for tail calls; a value is a descriptor.
+    ProgramArray = 3,
+    /// A value for each CPU by index.
+    PerCpuArray = 6,
+    /// Stacks by number.
+    StackTrace = 7,
+    /// Control groups by index; a value is a descriptor.
+    CgroupArray = 8,
+    /// As `Hash`; the value that was not used for longest makes room.
+    LruHash = 9,
+    /// Maps by index; a value is a descriptor.
+    ArrayOfMaps = 12,
+    /// Records in the order in which they were written; `entries` is its bytes.
+    RingBuffer = 27,
+    /// A value for each task; the key is a descriptor of a process.
+    TaskStorage = 29,
+}
+
+/// The array can be mapped to memory.
+pub const MMAPABLE: u32 = 1 << 10;
+/// Elements are allocated when they are set.
+pub const NO_PREALLOC: u32 = 1;
+/// The array may be put into an array of maps that was made with one of another size.
+pub const INNER_MAP: u32 = 1 << 12;
+
+/// How a map is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Create<'a> {
+    /// Its kind.
+    pub map_type: MapType,
+    /// Bytes of a key.
+    pub key_bytes: u32,
+    /// Bytes of a value.
+    pub value_bytes: u32,
+    /// Most elements.
+    pub entries: u32,
+    /// [`MMAPABLE`] and the like.
+    pub flags: u32,
+    /// For maps of maps: one that looks as those in it will.
+    pub inner: Option<&'a Map>,
+    /// At most 15 letters, digits, `_` or `.`; shown by bpftool(8).
+    pub name: &'a str,
+}
+
+/// The part of `union bpf_attr` for `BPF_MAP_CREATE` up to the name.
+#[repr(C)]
+struct CreateAttribute {
+    sizes: [u32; 5],
+    inner: u32,
+    numa_node: u32,
+    name: [u8; 16],
+}
+const _: () = assert!(size_of::<CreateAttribute>() == 44);
+
+/// A name as the kernel takes it.
+fn short_name(name: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (to, from) in bytes.iter_mut().zip(name.bytes().take(15)) {
+        *to = if from.is_ascii_alphanumeric() || from == b'.' { from } else { b'_' };
+    }
+    bytes
 }
 
 /// A map of the kernel's.
@@ -199,9 +274,83 @@ impl Map {
         Ok(Map { fd, key_bytes: key_bytes as usize, value_bytes: value_bytes as usize })
     }
 
+    /// Makes a map of any kind.
+    ///
+    /// # Errors
+    /// As [`Map::create`]; `ENOMEM` when the kernel has not as much memory, `EPERM` on kernels before 5.11 when RLIMIT_MEMLOCK is too low.
+    pub fn make(create: &Create<'_>) -> Result<Map> {
+        let attribute = CreateAttribute {
+            sizes: [
+                create.map_type as u32,
+                create.key_bytes,
+                create.value_bytes,
+                create.entries,
+                create.flags,
+            ],
+            inner: create.inner.map_or(0, |inner| inner.raw() as u32),
+            numa_node: 0,
+            name: short_name(create.name),
+        };
+        let attribute = &raw const attribute as usize;
+        // SAFETY: the kernel reads as many bytes of the attribute as it is told, and writes nothing.
+        let raw = unsafe {
+            syscall(libc::SYS_bpf, [BPF_MAP_CREATE, attribute, size_of::<CreateAttribute>(), 0, 0, 0])
+        }?;
+        let fd = Fd::from_raw(raw as i32);
+        let (key_bytes, value_bytes) = (create.key_bytes as usize, create.value_bytes as usize);
+        Ok(Map { fd, key_bytes, value_bytes })
+    }
+
+    /// The same map, by another descriptor.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn duplicate(&self) -> Result<Map> {
+        let fd = crate::fd::duplicate(&self.fd)?;
+        Ok(Map { fd, key_bytes: self.key_bytes, value_bytes: self.value_bytes })
+    }
+
     /// Its number, for [`load_with_maps`].
     pub fn raw(&self) -> i32 {
         self.fd.raw()
+    }
+
+    /// Its descriptor.
+    pub fn fd(&self) -> &Fd {
+        &self.fd
+    }
+
+    /// Removes a key.
+    ///
+    /// # Errors
+    /// `ENOENT` when it is not there; `EINVAL` for arrays.
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        if key.len() != self.key_bytes {
+            return Err(crate::Errno(libc::EINVAL));
+        }
+        self.element(BPF_MAP_DELETE_ELEM, key.as_ptr() as u64, 0)
+    }
+
+    /// Writes the key behind `key` (the first one, for `None`) to `next`.
+    ///
+    /// # Errors
+    /// `ENOENT` behind the last one.
+    pub fn next_key(&self, key: Option<&[u8]>, next: &mut [u8]) -> Result<()> {
+        let fits = |bytes: usize| bytes == self.key_bytes;
+        if !fits(next.len()) || !key.is_none_or(|key| fits(key.len())) {
+            return Err(crate::Errno(libc::EINVAL));
+        }
+        let key = key.map_or(0, |key| key.as_ptr() as u64);
+        self.element(BPF_MAP_GET_NEXT_KEY, key, next.as_mut_ptr() as u64)
+    }
+
+    /// `key` and `value` point to as much as the command reads and writes: keys and values of this map.
+    fn element(&self, command: usize, key: u64, value: u64) -> Result<()> {
+        let element = Element { map: self.raw() as u32, padding: 0, key, value, flags: 0 };
+        let attribute = &raw const element as usize;
+        // SAFETY: the kernel reads the attribute and the key and writes the next key: as many bytes as the map's keys have, which
+        // the callers have compared, and exclusively borrow for that.
+        unsafe { syscall(libc::SYS_bpf, [command, attribute, size_of::<Element>(), 0, 0, 0]) }.map(drop)
     }
 
     /// Sets the value of a key.

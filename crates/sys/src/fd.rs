@@ -59,6 +59,17 @@ pub fn read(fd: &Fd, into: &mut [u8]) -> Result<usize> {
     unsafe { syscall(libc::SYS_read, [fd.0 as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) }
 }
 
+/// Another descriptor of the same file, closed by execve(2).
+///
+/// # Errors
+/// `EMFILE`.
+pub fn duplicate(fd: &Fd) -> Result<Fd> {
+    // SAFETY: fcntl(F_DUPFD_CLOEXEC) touches no memory.
+    let new =
+        unsafe { syscall(libc::SYS_fcntl, [fd.0 as usize, libc::F_DUPFD_CLOEXEC as usize, 0, 0, 0, 0]) }?;
+    Ok(Fd(new as i32))
+}
+
 /// Duplicates `raw` to the lowest free number that is at least `from`, without close-on-exec.
 ///
 /// # Errors
@@ -89,6 +100,8 @@ pub struct Identity {
     pub inode: u64,
     /// True when it is a socket.
     pub is_socket: bool,
+    /// True when it is an object of the kernel that has no file (an "anonymous inode": maps of eBPF, epoll, eventfd).
+    pub is_anonymous: bool,
     /// Size in bytes.
     pub size: u64,
 }
@@ -107,6 +120,7 @@ pub fn identity(raw: i32) -> Result<Identity> {
         device: stat.st_dev,
         inode: stat.st_ino,
         is_socket: stat.st_mode & libc::S_IFMT == libc::S_IFSOCK,
+        is_anonymous: stat.st_mode & libc::S_IFMT == 0,
         size: stat.st_size as u64,
     })
 }
@@ -126,18 +140,26 @@ pub fn write_at(fd: &Fd, bytes: &[u8], offset: u64) -> Result<()> {
     if done == bytes.len() { Ok(()) } else { Err(crate::Errno(libc::EIO)) }
 }
 
-/// Gives the calling thread a descriptor table of its own and closes in it all but `keep`.
+/// Gives the calling thread a descriptor table of its own and closes in it all but those in `keep`, of which negative ones are
+/// none. The numbers are sorted.
 ///
-/// After this, `close` by other threads of the process does not reach `keep`, and the thread keeps
+/// After this, `close` by other threads of the process does not reach those, and the thread keeps
 /// none of their descriptors open (close_range(2) with `CLOSE_RANGE_UNSHARE`, Linux 5.9).
 ///
 /// # Errors
 /// `ENOSYS` on older kernels; the table may then still be the shared one.
-pub fn unshare_all_but(keep: &Fd) -> Result<()> {
-    let keep = keep.0 as usize;
-    close_range(keep + 1, u32::MAX as usize, libc::CLOSE_RANGE_UNSHARE as usize)?;
-    if keep > 0 {
-        close_range(0, keep - 1, 0)?;
+pub fn unshare_all_but(keep: &mut [i32]) -> Result<()> {
+    keep.sort_unstable();
+    let last = keep.last().copied().filter(|last| *last >= 0);
+    let behind = last.map_or(0, |last| last as usize + 1);
+    // What is above all of them goes first: with the flag the kernel copies the others only.
+    close_range(behind, u32::MAX as usize, libc::CLOSE_RANGE_UNSHARE as usize)?;
+    let mut from = 0;
+    for number in keep.iter().filter(|number| **number >= 0).map(|number| *number as usize) {
+        if number > from {
+            close_range(from, number - 1, 0)?;
+        }
+        from = number + 1;
     }
     Ok(())
 }

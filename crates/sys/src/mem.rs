@@ -46,6 +46,12 @@ pub fn cannot_shrink(fd: &Fd) -> bool {
     seals.is_ok_and(|seals| seals & libc::F_SEAL_SHRINK as usize != 0)
 }
 
+/// True when what `fd` refers to keeps its size for good: a memfd that can no longer shrink, or an object of the kernel without a file, as a map of eBPF.
+/// Touching a mapping of it cannot fault for want of a page behind its end.
+pub fn keeps_its_size(fd: &Fd) -> bool {
+    crate::fd::identity(fd.raw()).is_ok_and(|file| file.is_anonymous) || cannot_shrink(fd)
+}
+
 /// A mapping: `len` bytes at `base`, readable and writable.
 ///
 /// It is a raw range on purpose: other processes write to it at any moment, so no reference or slice
@@ -96,6 +102,21 @@ impl Mapping {
         Ok(Mapping { base, len })
     }
 
+    /// Maps `len` bytes of `fd` from its start, shared, in place of what is mapped at `at`. Whoever reads or writes there meanwhile does it in the old or the
+    /// new memory.
+    ///
+    /// # Errors
+    /// As mmap(2); what was there stays.
+    ///
+    /// # Safety
+    /// `len` bytes at `at` are a mapping that was leaked, and nobody has references or slices there but of atomics, or counts on what is in it.
+    pub unsafe fn replace(at: *mut u8, fd: &Fd, len: usize) -> Result<()> {
+        let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let flags = (libc::MAP_SHARED | libc::MAP_FIXED) as usize;
+        // SAFETY: the caller's promise: the range is a mapping of ours, of which nothing is lost that anyone counts on.
+        unsafe { syscall(libc::SYS_mmap, [at as usize, len, prot, flags, fd.raw() as usize, 0]) }.map(drop)
+    }
+
     /// First byte.
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()
@@ -134,6 +155,36 @@ impl Mapping {
                 [self.base.as_ptr() as usize, self.len, libc::MADV_DONTDUMP as usize, 0, 0, 0],
             )
         };
+    }
+
+    /// Takes over a mapping that was given up by [`Mapping::leak`].
+    ///
+    /// # Safety
+    /// `base` and `len` must be those of a leaked mapping, which nobody uses any more once this is dropped.
+    pub unsafe fn adopt(base: *mut u8, len: usize) -> Option<Mapping> {
+        Some(Mapping { base: NonNull::new(base)?, len })
+    }
+
+    /// Puts fresh, zeroed, private memory in the place of a leaked mapping, for good: whoever still writes there does no harm, and
+    /// what was mapped is let go.
+    ///
+    /// # Errors
+    /// `ENOMEM`; the mapping stays as it was then.
+    ///
+    /// # Safety
+    /// `base` and `len` must be those of a leaked mapping of which nobody expects what was written to be there.
+    pub unsafe fn replace_by_zeros(base: *mut u8, len: usize) -> Result<()> {
+        let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        // SAFETY: the caller's promise: the range is ours.
+        unsafe { syscall(libc::SYS_mmap, [base as usize, len, prot, flags as usize, usize::MAX, 0]) }?;
+        // SAFETY: it was mapped just now, and is not handed out.
+        let memory = unsafe { Mapping::adopt(base, len) };
+        if let Some(memory) = memory {
+            memory.keep_out_of_core_dumps();
+            memory.leak();
+        }
+        Ok(())
     }
 
     /// Keeps the mapping for the rest of the process's life and gives its address.

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::raw::syscall;
 
 const CMD_QUERY: usize = 0;
+const CMD_GLOBAL: usize = 1;
 const CMD_PRIVATE_EXPEDITED: usize = 1 << 3;
 const CMD_REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
 const CMD_PRIVATE_EXPEDITED_SYNC_CORE: usize = 1 << 5;
@@ -20,6 +21,15 @@ fn membarrier(command: usize) -> Result<usize> {
 /// `ENOSYS`.
 pub fn query() -> Result<usize> {
     membarrier(CMD_QUERY)
+}
+
+/// Returns once every thread of the system has been seen outside of the kernel's sections that cannot be preempted: programs that were running when it was
+/// called have ended (Linux 4.3).
+///
+/// # Errors
+/// `EINVAL` on kernels with CPUs that have no tick (`nohz_full`).
+pub fn global() -> Result<()> {
+    membarrier(CMD_GLOBAL).map(drop)
 }
 
 /// True when the kernel can make all cores discard what they prefetched of changed code (4.16).

@@ -56,6 +56,16 @@ pub fn futex_wake(word: &core::sync::atomic::AtomicU32, count: u32) {
     let _ = unsafe { syscall(libc::SYS_futex, [word.as_ptr() as usize, op, count as usize, 0, 0, 0]) };
 }
 
+/// A descriptor of a process, which can be read once it has ended (pidfd_open(2)).
+///
+/// # Errors
+/// `ESRCH` when there is none.
+pub fn pidfd_open(pid: i32) -> Result<crate::fd::Fd> {
+    // SAFETY: no memory.
+    let fd = unsafe { syscall(libc::SYS_pidfd_open, [pid as usize, 0, 0, 0, 0, 0]) }?;
+    Ok(crate::fd::Fd::from_raw(fd as i32))
+}
+
 /// Number of CPUs that may ever be online, from the affinity-independent mask in sysfs.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use crate::problem::{Fault, Problem, Problems};
 use mote_clock::{Disorder, Sample, Timeline};
-use mote_journal::{ClockSample, Contents, EventSource, Fact, Process, Session, Summary};
+use mote_journal::{ClockOffset, ClockSample, Contents, EventSource, Fact, Process, Session, Summary};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -21,6 +21,8 @@ pub struct Facts {
     pub events: Vec<EventSource>,
     /// Problems that the recorder saw, in words.
     pub problems: Vec<String>,
+    /// How far the times of kernel events are from those of processes' events, as measured.
+    pub offset: Option<ClockOffset>,
     samples: Vec<Sample>,
     frequency: u64,
     threads: HashMap<u32, Vec<Named>>,
@@ -38,7 +40,7 @@ pub struct Named {
 }
 
 impl Facts {
-    /// The journal of the trace in `dir`, looked for there and in the directories above it up to `root`.
+    /// The journal of the trace in `dir`, looked for there and in the directories above it up to the one that `root` is in.
     ///
     /// A journal that cannot be read, or belongs to another trace than `uuid`, is a problem, and not used.
     pub(crate) fn find(
@@ -47,7 +49,8 @@ impl Facts {
         uuid: Option<[u8; 16]>,
         problems: &mut Problems,
     ) -> Option<Facts> {
-        let above = dir.ancestors().take_while(|d| d.starts_with(root));
+        let top = root.parent().unwrap_or(root);
+        let above = dir.ancestors().take_while(|d| d.starts_with(top));
         let path = above.map(journal_in).find(|path| path.is_file())?;
         let mut note = |fault| problems.note(Problem { path: path.clone(), offset: None, fault, skipped: 0 });
         let contents = match read(&path) {
@@ -92,6 +95,7 @@ impl Facts {
             Fact::Thread { tid, pid, at, name } => named.push((tid, at, pid, name)),
             Fact::Event(event) => self.events.push(event),
             Fact::Problem { text, .. } => self.problems.push(text),
+            Fact::Offset(offset) => self.offset = Some(offset),
             Fact::End(summary) => self.summary = Some(summary),
             _ => {}
         }
@@ -132,10 +136,27 @@ impl Facts {
         self.threads = threads;
     }
 
+    /// The provider of the event with this id.
+    #[must_use]
+    pub fn provider(&self, id: u64) -> Option<&str> {
+        // Noted in the order of their ids.
+        let near = usize::try_from(id).ok().and_then(|at| self.events.get(at));
+        let found = near.filter(|event| u64::from(event.id) == id);
+        let found = found.or_else(|| self.events.iter().find(|event| u64::from(event.id) == id));
+        found.map(|event| event.provider.as_str())
+    }
+
     /// The line from ticks to time through the clock samples; `None` without any.
     #[must_use]
     pub fn timeline(&self) -> Option<Timeline<'_>> {
         Timeline::new(&self.samples, self.frequency).ok()
+    }
+
+    /// Takes the names of threads that it does not have from another trace of the same recording.
+    pub(crate) fn adopt(&mut self, other: &Facts) {
+        for (tid, names) in &other.threads {
+            self.threads.entry(*tid).or_insert_with(|| names.clone());
+        }
     }
 
     /// The name that thread `tid` has at `time`, and until when; before its first name, that.

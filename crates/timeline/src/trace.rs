@@ -31,6 +31,8 @@ pub struct Source {
     pub schema: Schema,
     /// What its journal says, if mote wrote it.
     pub facts: Option<Facts>,
+    /// Index of the first trace of the same recording: a recording of mote can have one of processes and one of the kernel.
+    pub(crate) session: usize,
     pub(crate) contexts: Vec<Context>,
     /// Of each stream class, the [`ClassId`] of its first event class.
     pub(crate) first_class: Vec<u32>,
@@ -81,9 +83,22 @@ impl Trace {
                 }
             }
         }
+        trace.share_names();
         match failed {
             Some(error) if trace.sources.is_empty() => Err(error),
             _ => Ok(trace),
+        }
+    }
+
+    /// Traces of one recording know different threads.
+    fn share_names(&mut self) {
+        for at in 0..self.sources.len() {
+            let (before, rest) = self.sources.split_at_mut(at);
+            let Some((source, behind)) = rest.split_first_mut() else { return };
+            let Some(facts) = &mut source.facts else { continue };
+            let same = |other: &&Source| other.session == source.session;
+            let others = before.iter().chain(behind.iter()).filter(same);
+            others.filter_map(|other| other.facts.as_ref()).for_each(|other| facts.adopt(other));
         }
     }
 
@@ -100,7 +115,9 @@ impl Trace {
         }
         let facts = Facts::find(&found.dir, root, schema.trace().uuid, &mut self.problems);
         let contexts = schema.trace().streams.iter().map(Context::new).collect();
-        self.sources.push(Source { dir: found.dir, schema, facts, contexts, first_class });
+        let same = |other: &Source| facts.is_some() && other.facts.is_some() && found.dir.parent() == other.dir.parent();
+        let session = self.sources.iter().position(same).unwrap_or(source);
+        self.sources.push(Source { dir: found.dir, schema, facts, session, contexts, first_class });
     }
 
     /// Its CTF traces, by path.
@@ -127,6 +144,19 @@ impl Trace {
         let place = self.classes.get(id.0 as usize)?;
         let stream = self.sources.get(place.source)?.schema.trace().streams.get(place.stream)?;
         Some((stream, stream.events.get(place.event)?))
+    }
+
+    /// The provider of events of a class: what stands before the colon in its name, or for kernel events, which have none there, their
+    /// family as the journal says.
+    #[must_use]
+    pub fn provider(&self, id: ClassId) -> &str {
+        let Some((_, class)) = self.class(id) else { return "" };
+        let provider = class.provider();
+        let facts = self.classes.get(id.0 as usize).and_then(|place| self.sources.get(place.source));
+        match facts.and_then(|source| source.facts.as_ref()) {
+            Some(facts) if provider.is_empty() => facts.provider(class.id).unwrap_or(provider),
+            _ => provider,
+        }
     }
 
     /// What was wrong when it was opened.
@@ -169,6 +199,13 @@ impl Trace {
 }
 
 impl Source {
+    /// What traces have in common that are of one recording, and in which a thread has the same id.
+    #[must_use]
+    #[inline]
+    pub fn session(&self) -> usize {
+        self.session
+    }
+
     /// The clock of a stream class.
     pub(crate) fn clock(&self, class: &StreamClass) -> Clock<'_> {
         let Some(clock) = self.schema.trace().clock_of(class) else { return Clock::None };

@@ -50,6 +50,13 @@ pub(crate) fn quoted(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
+/// A text from the trace, without control characters: as [`escaped`].
+pub(crate) fn safe(text: &str) -> String {
+    let mut out = Vec::new();
+    escaped(&mut out, text.as_bytes());
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// Appends a text for people as [`quoted`] does, without the quotes.
 pub(crate) fn escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     let byte = |out: &mut Vec<u8>, b: u8| out.extend_from_slice(&[b'\\', b'x', hex(b >> 4), hex(b)]);

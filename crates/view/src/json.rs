@@ -13,10 +13,11 @@ use crate::digits;
 use crate::escape;
 use crate::plan::{Notation, Plan, Plans};
 use crate::time::{TimeStyle, Times};
-use mote_ctf::model::{EventClass, FieldClass, FloatClass, Length, VariantClass};
+use mote_ctf::model::{EnumClass, EventClass, FieldClass, FloatClass, Length, VariantClass};
 use mote_ctf::{Event, Value};
 use mote_layout::Cause;
 use mote_timeline::{LossRecord, Record, Trace};
+use std::borrow::Cow;
 use std::io::Write;
 
 /// JSON, one object per event.
@@ -31,6 +32,11 @@ impl<'t> Json<'t> {
     #[must_use]
     pub fn new(trace: &'t Trace, style: TimeStyle) -> Json<'t> {
         Json { plans: Plans::new(trace, head, lead), times: Times::new(style) }
+    }
+
+    /// The same without the addresses of stacks.
+    pub(crate) fn without_stacks(self) -> Json<'t> {
+        Json { plans: self.plans.without_stacks(), ..self }
     }
 }
 
@@ -179,9 +185,18 @@ fn variant<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, class: &Variant
     out.push(b'}');
 }
 
+/// `A|B`, when all bits have labels.
+fn flags(class: &EnumClass, value: i128) -> Option<String> {
+    let (labels, rest) = class.flags(value)?;
+    (rest == 0 && !labels.is_empty()).then(|| labels.join("|"))
+}
+
 fn leaf(out: &mut Vec<u8>, class: &FieldClass, value: Option<Value<'_>>) {
     let label = |value: i128| match class {
-        FieldClass::Enum(class) => class.labels(value).next(),
+        FieldClass::Enum(class) => match class.labels(value).next().filter(|_| !class.has_access_mode()) {
+            Some(label) => Some(Cow::Borrowed(label)),
+            None => flags(class, value).map(Cow::Owned),
+        },
         _ => None,
     };
     match (value, class) {

@@ -1,4 +1,4 @@
-//! Events as text, JSON and CSV; reports as tables.
+//! Events as text, JSON and CSV; stacks with names; reports as tables.
 //!
 //! A [`Format`] appends to a buffer; [`pump`] drives the timeline through a [`Selection`] into a format and the buffer
 //! to a writer, in large pieces. Everything that is the same for all events of a class is rendered once, when the first
@@ -12,24 +12,33 @@ pub mod civil;
 mod csv;
 mod digits;
 mod escape;
+mod folded;
 mod json;
+mod known;
 mod label;
 mod null;
 mod plan;
 mod pump;
 mod select;
+mod stack;
+mod stacked;
 mod table;
 mod text;
 mod time;
+mod top;
 
 pub use csv::Csv;
+pub use folded::Folded;
 pub use json::Json;
 pub use null::Null;
 pub use pump::{Outcome, pump};
 pub use select::Selection;
+pub use stack::{Stack, Stacks};
+pub use stacked::Stacked;
 pub use table::table;
 pub use text::Text;
 pub use time::TimeStyle;
+pub use top::top_stacks;
 
 use mote_timeline::{LossRecord, Record};
 
@@ -43,4 +52,7 @@ pub trait Format {
 
     /// Appends a loss, with a line end.
     fn loss(&mut self, out: &mut Vec<u8>, loss: &LossRecord<'_>);
+
+    /// What stands behind the last event.
+    fn end(&mut self, _out: &mut Vec<u8>) {}
 }

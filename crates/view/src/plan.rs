@@ -1,5 +1,7 @@
 //! What is the same for all events of a class, rendered once.
 
+use crate::known::Names;
+use crate::stack::{KERNEL, USER};
 use mote_ctf::model::{ArrayClass, EventClass, FieldClass, Length, StreamClass, StructClass};
 use mote_ctf::{Event, Value};
 use mote_timeline::{ClassId, Record, Trace};
@@ -25,6 +27,8 @@ pub(crate) struct Piece<'t> {
     /// What stands before its value; `None`: the member is not shown.
     pub(crate) lead: Option<Vec<u8>>,
     pub(crate) class: &'t FieldClass,
+    /// Names of its values that the metadata does not have.
+    pub(crate) names: Option<Names>,
 }
 
 /// How a format writes what comes before a member's value: its name, and whether it is the first of its group.
@@ -43,17 +47,24 @@ pub(crate) struct Plans<'t> {
     colour: bool,
     /// The process has a place of its own in the format.
     shows_pid: bool,
+    /// Stacks have one.
+    hides_stacks: bool,
 }
 
 impl<'t> Plans<'t> {
     pub(crate) fn new(trace: &'t Trace, head: Head, lead: Lead) -> Plans<'t> {
         let plans = (0..trace.classes()).map(|_| None).collect();
-        Plans { trace, plans, head, lead, colour: false, shows_pid: true }
+        Plans { trace, plans, head, lead, colour: false, shows_pid: true, hides_stacks: false }
     }
 
     /// The same for a format without a place for the process, in colour or not.
     pub(crate) fn for_people(self, colour: bool) -> Plans<'t> {
         Plans { colour, shows_pid: false, ..self }
+    }
+
+    /// The same for a format that shows stacks elsewhere.
+    pub(crate) fn without_stacks(self) -> Plans<'t> {
+        Plans { hides_stacks: true, ..self }
     }
 
     /// The plan for the class of `record`.
@@ -73,9 +84,20 @@ impl<'t> Plans<'t> {
         {
             let [tid, name, pid] = record.identity_members();
             let hidden = [tid, name, pid.filter(|_| self.shows_pid)];
-            *place = Some(Plan::new(stream, event, hidden, self.lead, (self.head)(event, self.colour)));
+            let event_name = (!self.shows_pid).then_some(event.name.as_str());
+            let rule = Rule { lead: self.lead, hides_stacks: self.hides_stacks, event: event_name };
+            *place = Some(Plan::new(stream, event, hidden, rule, (self.head)(event, self.colour)));
         }
     }
+}
+
+/// How members are shown.
+#[derive(Clone, Copy)]
+struct Rule<'t> {
+    lead: Lead,
+    hides_stacks: bool,
+    /// The event's name, when values are named that the metadata has no names for.
+    event: Option<&'t str>,
 }
 
 impl<'t> Plan<'t> {
@@ -83,15 +105,15 @@ impl<'t> Plan<'t> {
         stream: &'t StreamClass,
         event: &'t EventClass,
         hidden: [Option<usize>; 3],
-        lead: Lead,
+        rule: Rule<'_>,
         head: Vec<u8>,
     ) -> Plan<'t> {
         let mut first = true;
-        let common = pieces(stream.common_context.as_ref(), &hidden, lead, &mut first);
-        let specific = pieces(event.specific_context.as_ref(), &[], lead, &mut first);
+        let common = pieces(stream.common_context.as_ref(), &hidden, rule, &mut first);
+        let specific = pieces(event.specific_context.as_ref(), &[], rule, &mut first);
         let has_context = !first;
         first = true;
-        let payload = pieces(event.payload.as_ref(), &[], lead, &mut first);
+        let payload = pieces(event.payload.as_ref(), &[], rule, &mut first);
         Plan { head, common, specific, payload, has_context }
     }
 }
@@ -100,17 +122,26 @@ impl<'t> Plan<'t> {
 fn pieces<'t>(
     class: Option<&'t StructClass>,
     hidden: &[Option<usize>],
-    lead: Lead,
+    rule: Rule<'_>,
     first: &mut bool,
 ) -> Vec<Piece<'t>> {
     let Some(class) = class else { return Vec::new() };
     let mut pieces = Vec::with_capacity(class.members.len());
     for (index, member) in class.members.iter().enumerate() {
-        let shown = !hidden.contains(&Some(index)) && !is_length(class, index);
-        let lead = shown.then(|| lead(&member.name, std::mem::take(first)));
-        pieces.push(Piece { lead, class: &member.class });
+        let hidden = hidden.contains(&Some(index))
+            || is_length(class, index)
+            || rule.hides_stacks && is_stack(&member.name);
+        let lead = (!hidden).then(|| (rule.lead)(&member.name, std::mem::take(first)));
+        let names = rule.event.and_then(|event| Names::of(event, &member.name));
+        pieces.push(Piece { lead, class: &member.class, names });
     }
     pieces
+}
+
+/// Whether a member is a stack, or the length of one.
+fn is_stack(name: &str) -> bool {
+    let name = name.trim_start_matches('_');
+    [KERNEL, USER].contains(&name.strip_suffix("_length").unwrap_or(name))
 }
 
 /// Whether a member is only there to tell the length of the next one: its name begins with an underscore, as tracers
@@ -149,7 +180,11 @@ pub(crate) trait Notation {
             match &piece.lead {
                 Some(lead) => {
                     out.extend_from_slice(lead);
+                    let start = out.len();
                     Self::value(out, piece.class, values);
+                    if let Some(names) = piece.names {
+                        names.append(out, start);
+                    }
                 }
                 None => skip(piece.class, values),
             }

@@ -59,6 +59,7 @@ pub fn pump<F: Format, W: Write>(
             waited = 0;
         }
     }
+    format.end(&mut out);
     to.write_all(&out)?;
     to.flush()?;
     Ok(outcome)

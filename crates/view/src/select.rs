@@ -23,8 +23,11 @@ impl Selection {
             let id = ClassId(u32::try_from(id).unwrap_or(u32::MAX));
             trace.class(id).is_some_and(|(_, class)| {
                 let short = class.name.split_once(':').map_or(&*class.name, |(_, name)| name);
-                let event = |glob: &Glob| glob.matches(&class.name) || glob.matches(short);
-                (providers.is_empty() || providers.iter().any(|glob| glob.matches(class.provider())))
+                let provider = trace.provider(id);
+                let full = format!("{provider}:{short}");
+                let event =
+                    |glob: &Glob| glob.matches(&class.name) || glob.matches(short) || glob.matches(&full);
+                (providers.is_empty() || providers.iter().any(|glob| glob.matches(provider)))
                     && (events.is_empty() || events.iter().any(event))
             })
         };

@@ -1,7 +1,7 @@
 //! A report as a page of text, at most 100 columns wide.
 
 use crate::civil::{DAY, Date, SECOND};
-use crate::escape;
+use crate::escape::safe;
 use mote_analysis::{Interval, Report};
 use std::fmt::Write;
 
@@ -21,6 +21,7 @@ pub fn table(name: &str, report: &Report) -> String {
     let _ = kinds(&mut out, report);
     let _ = counts(&mut out, report);
     let _ = processes(&mut out, report);
+    let _ = open_calls(&mut out, report);
     let _ = problems(&mut out, report);
     out
 }
@@ -90,6 +91,19 @@ fn kinds(out: &mut String, report: &Report) -> std::fmt::Result {
     more(out, report.kinds.len(), KINDS, "kinds of events")
 }
 
+/// System calls that had not returned.
+fn open_calls(out: &mut String, report: &Report) -> std::fmt::Result {
+    if report.open_syscalls.is_empty() {
+        return Ok(());
+    }
+    let count = several(report.open_syscalls.len(), "system call", "s");
+    writeln!(out, "\n{:30} {:>10} {:>7}", format!("{count} still open"), "tid", "since")?;
+    for call in report.open_syscalls.iter().take(ROWS) {
+        writeln!(out, "{:30} {:>10} {:>7}", cut(&safe(&call.name), 30), call.tid, duration(call.open_ns))?;
+    }
+    more(out, report.open_syscalls.len(), ROWS, "system calls")
+}
+
 fn counts(out: &mut String, report: &Report) -> std::fmt::Result {
     let share = |events: u64| 100.0 * events as f64 / report.events.max(1) as f64;
     if report.providers.len() > 1 {
@@ -157,13 +171,6 @@ fn more(out: &mut String, rows: usize, shown: usize, what: &str) -> std::fmt::Re
 /// `1 thread` or `2 threads`.
 fn several(count: usize, one: &str, ending: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { ending })
-}
-
-/// A text from the trace, without control characters.
-fn safe(text: &str) -> String {
-    let mut out = Vec::new();
-    escape::escaped(&mut out, text.as_bytes());
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// At most `width` characters of `text`.
@@ -254,6 +261,7 @@ mod tests {
             Interval { samples: all, min: all, mean: all, p50: 999_999_999, p90: all, p99: all, max: all };
         let kind = |name: &str| EventCount {
             name: name.to_owned(),
+            provider: "p".repeat(200),
             events: all,
             rate: 1e20,
             interval_ns: Some(interval),

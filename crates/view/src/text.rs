@@ -40,6 +40,11 @@ impl<'t> Text<'t> {
         let plans = Plans::new(trace, head, lead).for_people(colour);
         Text { plans, labels: Labels::new(THREAD_WIDTH), times: Times::new(style), colour }
     }
+
+    /// The same without the addresses of stacks.
+    pub(crate) fn without_stacks(self) -> Text<'t> {
+        Text { plans: self.plans.without_stacks(), ..self }
+    }
 }
 
 impl Format for Text<'_> {
@@ -240,19 +245,41 @@ fn leaf(out: &mut Vec<u8>, class: &FieldClass, value: Option<Value<'_>>) {
     }
 }
 
-/// `RED (`, or `<unknown> (`; several labels with `|` between.
+/// `RED (`, or `<unknown> (`; several labels with `|` between, of the value or else of its bits.
 fn labels(out: &mut Vec<u8>, class: &EnumClass, value: i128) {
     let start = out.len();
-    for label in class.labels(value) {
-        if out.len() > start {
+    if !class.has_access_mode() {
+        for label in class.labels(value) {
+            if out.len() > start {
+                out.push(b'|');
+            }
+            escape::escaped(out, label.as_bytes());
+        }
+    }
+    if out.len() == start {
+        flags(out, class, value);
+    }
+    out.extend_from_slice(b" (");
+}
+
+/// `O_WRONLY|O_CREAT|0x8000000`, `0` or `<unknown>`.
+fn flags(out: &mut Vec<u8>, class: &EnumClass, value: i128) {
+    let Some((labels, rest)) = class.flags(value).filter(|(labels, _)| value == 0 || !labels.is_empty())
+    else {
+        return out.extend_from_slice(b"<unknown>");
+    };
+    for (index, label) in labels.iter().enumerate() {
+        if index > 0 {
             out.push(b'|');
         }
         escape::escaped(out, label.as_bytes());
     }
-    if out.len() == start {
-        out.extend_from_slice(b"<unknown>");
+    if labels.is_empty() {
+        out.push(b'0');
+    } else if rest != 0 {
+        out.extend_from_slice(b"|0x");
+        digits::power_of_two(out, rest, 4);
     }
-    out.extend_from_slice(b" (");
 }
 
 /// `A|B (0x3)`, or `0x3` without names.

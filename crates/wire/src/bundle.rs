@@ -25,6 +25,8 @@ pub const BYTES_MAX: u64 = 64 << 20;
 pub const MAPS_MAX: usize = 1024;
 /// Most programs.
 pub const PROGRAMS_MAX: usize = ID_MAX as usize;
+/// In place of a map's offset: it is the words that the session shares (`mote_layout::cooperation`), which come with `Cooperate`.
+pub const SHARED: u64 = u64::MAX;
 /// Maps and the pool begin at multiples of this.
 pub const PAGE: u64 = 4096;
 
@@ -205,7 +207,7 @@ impl<'a> Received<'a> {
             && self.maps.len() <= MAPS_MAX
             && self.fates.len() <= ID_MAX as usize
             && self.programs.len() <= PROGRAMS_MAX
-            && self.maps.iter().all(|words| map(words).is_some_and(|map| self.holds(map.offset, 1)))
+            && self.maps.iter().all(|words| map(words).is_some_and(|map| map.offset == SHARED || self.holds(map.offset, 1)))
             && self.programs.iter().all(|words| self.insns_of(words).is_some())
             && (0..self.fates.len()).all(|id| match self.fate(id as u32) {
                 Fate::Filtered(place) => (place as usize) < self.programs.len(),

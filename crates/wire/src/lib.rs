@@ -15,9 +15,14 @@
 //! Ready {sites, armed, failed, errno}       ->
 //!                                           <-  Filters {...}                at any time after: other rules
 //! Installed {...}                           ->
+//!                                           <-  Cooperate {slots} + area + shared memory   before the first Ids, or at any time after
+//! Share {words, name}                       ->            at any time after: words with a name
+//!                                           <-  Shared {at, words, slots} + shared memory [+ area]
+//!                                           <-  Join {place} + mailbox       at any time after: another session wants the process, too
 //!                                           <-  Stop                         at any time after
 //! ```
-//! A forked child says `Hello {how: Fork}` and waits for nothing: it has all it needs.
+//! A forked child says `Hello {how: Fork}` and waits for nothing: it has all it needs. A process that is in [`SESSIONS_MAX`] sessions already
+//! says `Hello` and `Declined`, and nothing more.
 //!
 //! `Filters` comes before the `Ids` of the events that it is for, so that no event is ever on without its filter. [`bundle`] says
 //! what the second memfd holds, [`board`] what the first begins with.
@@ -34,8 +39,14 @@ pub use words::{Reader, Writer};
 /// Version of this protocol and of the ring's layout.
 pub const VERSION: u32 = 2;
 
-/// Environment variable by which a process finds its session: `VERSION,FD,INODE,PATH`.
+/// Environment variable by which a process finds its sessions: `VERSION,FD,INODE,PATH`, and the same of further sessions behind semicolons.
 pub const ENVIRONMENT: &str = "MOTE_SESSION";
+
+/// Most sessions that a process is in at the same time.
+pub const SESSIONS_MAX: usize = 8;
+
+/// Between the places of several sessions in [`ENVIRONMENT`].
+pub const PLACES_APART: char = ';';
 
 /// Longest message, in bytes.
 pub const MESSAGE_MAX: usize = 32 << 10;
@@ -53,6 +64,8 @@ pub enum How {
     Fork = 1,
     /// More events of a process that is known: a library was loaded.
     Library = 2,
+    /// A process that has run for a while, and was asked to come ([`Message::Join`]).
+    Attach = 3,
 }
 
 /// First message of a process.
@@ -109,6 +122,14 @@ pub enum Refusal {
     Ending = 1,
 }
 
+/// Why a process does not take a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Reason {
+    /// It is in [`SESSIONS_MAX`] others.
+    Full = 0,
+}
+
 /// A message, decoded. `Events` and `Ids` carry a tail that is read by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -139,6 +160,37 @@ pub enum Message<'a> {
     Installed(Installed<'a>),
     /// Switch everything off; the session is ending.
     Stop,
+    /// Another session wants the process, too; its mailbox comes beside the message.
+    Join {
+        /// The session's place, as in [`ENVIRONMENT`], with a mailbox of number -1.
+        place: &'a [u8],
+    },
+    /// The process does not want the session.
+    Declined(Reason),
+    /// The process shares an area with the kernel's programs (`mote_layout::cooperation`): the area and the session's shared memory come beside the
+    /// message, in this order.
+    Cooperate {
+        /// Threads that have a place in the area.
+        slots: u32,
+    },
+    /// The process wants words of the shared memory by their name.
+    Share {
+        /// How many.
+        words: u32,
+        /// Each thread has words of its own, in its slot of the area.
+        each_thread: bool,
+        /// The name, UTF-8.
+        name: &'a [u8],
+    },
+    /// Answer to `Share`. The shared memory comes beside the message; behind it the area, if `slots` is not 0.
+    Shared {
+        /// Index of the first of the words.
+        at: u32,
+        /// How many there are; 0: there are none to be had.
+        words: u32,
+        /// As in `Cooperate`; 0 when no words of threads were wanted.
+        slots: u32,
+    },
 }
 
 /// What is wrong with a message.
@@ -180,6 +232,11 @@ const READY: u32 = 6;
 const STOP: u32 = 7;
 const FILTERS: u32 = 8;
 const INSTALLED: u32 = 9;
+const JOIN: u32 = 40;
+const DECLINED: u32 = 41;
+const COOPERATE: u32 = 16;
+const SHARE: u32 = 17;
+const SHARED: u32 = 18;
 
 impl Message<'_> {
     /// Encodes into `buffer`, which must take [`MESSAGE_MAX`] bytes for the longest; answers the bytes
@@ -213,6 +270,17 @@ impl Message<'_> {
                 to.bytes(done.why.get(..WHY_MAX).unwrap_or(done.why));
             }
             Message::Stop => to.words(&[STOP]),
+            Message::Join { place } => {
+                to.words(&[JOIN]);
+                to.bytes(place);
+            }
+            Message::Declined(why) => to.words(&[DECLINED, *why as u32]),
+            Message::Cooperate { slots } => to.words(&[COOPERATE, *slots]),
+            Message::Share { words, each_thread, name } => {
+                to.words(&[SHARE, *words, u32::from(*each_thread)]);
+                to.bytes(name);
+            }
+            Message::Shared { at, words, slots } => to.words(&[SHARED, *at, *words, *slots]),
         }
         to.finish()
     }
@@ -248,6 +316,14 @@ impl Message<'_> {
                 why: from.rest(),
             }),
             STOP => Message::Stop,
+            JOIN => Message::Join { place: from.rest() },
+            DECLINED => Message::Declined(match from.word()? {
+                0 => Reason::Full,
+                _ => return Err(Error::Value),
+            }),
+            COOPERATE => Message::Cooperate { slots: from.word()? },
+            SHARE => Message::Share { words: from.word()?, each_thread: from.word()? != 0, name: from.rest() },
+            SHARED => Message::Shared { at: from.word()?, words: from.word()?, slots: from.word()? },
             kind => return Err(Error::Kind(kind)),
         };
         if from.rest().is_empty() { Ok(message) } else { Err(Error::Length) }
@@ -263,6 +339,7 @@ fn hello(from: &mut Reader<'_>) -> Result<Hello, Error> {
         0 => How::Start,
         1 => How::Fork,
         2 => How::Library,
+        3 => How::Attach,
         _ => return Err(Error::Value),
     };
     Ok(Hello { how, pid: from.word()?, parent: from.word()?, comm: from.array()? })
@@ -336,6 +413,12 @@ mod tests {
         let done = Installed { generation: 7, running: 4, interpreted: 1, refused: 2, why };
         there_and_back(Message::Installed(done));
         there_and_back(Message::Stop);
+        there_and_back(Message::Join { place: b"2,-1,77,/tmp/mote-1/session" });
+        there_and_back(Message::Declined(Reason::Full));
+        there_and_back(Message::Hello(Hello { how: How::Attach, pid: 7, parent: 1, comm: [b'y'; 16] }));
+        there_and_back(Message::Cooperate { slots: 256 });
+        there_and_back(Message::Share { words: 4, each_thread: true, name: b"requests" });
+        there_and_back(Message::Shared { at: 512, words: 4, slots: 0 });
     }
 
     #[test]

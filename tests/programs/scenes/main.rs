@@ -2,9 +2,12 @@
 //!
 //! Each prints what the claims must know of it (process ids, what it counted) as `NAME VALUE` lines.
 
+mod cooperation;
 mod filtered;
 mod hostile;
+mod kernel;
 mod processes;
+mod sessions;
 mod signals;
 mod simple;
 mod sites;
@@ -61,6 +64,21 @@ fn main() -> ExitCode {
         "lie" => hostile::lie(),
         "odd-names" => hostile::odd_names(),
         "silent" => hostile::silent(),
+        "steady" => sessions::steady(&words),
+        "family" => sessions::family(&words),
+        "shared-words" => cooperation::shared_words(&words),
+        "share-add" => cooperation::share_add(&words),
+        "share-once" => cooperation::share_once(),
+        "share-too-much" => cooperation::share_too_much(),
+        "slots" => cooperation::slots(&words),
+        "state" => cooperation::state(&words),
+        "scribble-area" => cooperation::scribble_area(&words),
+        "calls" => kernel::calls(&words),
+        "naps" => kernel::naps(&words),
+        "calls-until-killed" => kernel::until_killed(),
+        "calling-threads" => kernel::calling_threads(&words),
+        "as-process" => kernel::as_process(&words),
+        "opens" => kernel::opens(&words),
         other => panic!("no scene '{other}'"),
     }
     ExitCode::SUCCESS

@@ -1,6 +1,6 @@
 // liburcu, measured as rcu_work.rs measures mote:
 // urcu cost READS SYNCS RESULT
-// urcu run READERS SPINS PAUSE MS RESULT     PAUSE 1000000000: nobody updates
+// urcu run READERS SPINS PAUSE MS BATCH RESULT     PAUSE 1000000000: nobody updates; BATCH 0: call_rcu, else the updater waits itself
 #define _LGPL_SOURCE
 #define URCU_INLINE_SMALL_FUNCTIONS
 #include <pthread.h>
@@ -118,7 +118,13 @@ static void cost_##name(uint64_t turns, uint64_t syncs) { \
 	pthread_join(other, NULL); \
 	UNREGISTER; \
 } \
-static void run_##name(unsigned readers, uint64_t pause, uint64_t ms) { \
+static void reclaim_##name(struct node **old, uint64_t *count) { \
+	prefix##_synchronize_rcu(); \
+	while (*count) free(old[--*count]); \
+} \
+static void run_##name(unsigned readers, uint64_t pause, uint64_t ms, uint64_t batch) { \
+	struct node **waiting = malloc((batch + 1) * sizeof *waiting); \
+	uint64_t waits = 0; \
 	pthread_t threads[MOST_READERS]; \
 	uint64_t counts[MOST_READERS], reads = 0, updates = 0; \
 	stop = 0; \
@@ -130,13 +136,16 @@ static void run_##name(unsigned readers, uint64_t pause, uint64_t ms) { \
 	else while (now(CLOCK_MONOTONIC) < end) \
 		for (int i = 0; i < 64; i++, updates++) { \
 			struct node *old = rcu_xchg_pointer(&published, fresh(updates)); \
-			prefix##_call_rcu(&old->head, release); \
+			if (!batch) prefix##_call_rcu(&old->head, release); \
+			else if (waiting[waits++] = old, waits == batch) reclaim_##name(waiting, &waits); \
 			spin(pause); \
 		} \
 	double seconds = (now(CLOCK_MONOTONIC) - begin) / 1e9; \
 	stop = 1; \
 	for (unsigned i = 0; i < readers; i++) pthread_join(threads[i], NULL), reads += counts[i]; \
-	if (updates) prefix##_barrier(); \
+	if (waits) reclaim_##name(waiting, &waits); \
+	free(waiting); \
+	if (updates && !batch) prefix##_barrier(); \
 	double settled = (now(CLOCK_MONOTONIC) - begin) / 1e9; \
 	fprintf(result, "reads/" #name " %g\nupdates/" #name " %g\n", reads / seconds, updates / settled); \
 }
@@ -150,8 +159,8 @@ FLAVOR(library, urcu_bp, , , , , )
 
 int main(int argc, char **argv) {
 	if (argc < 5 || !(result = fopen(argv[argc - 1], "w"))) return 2;
-	uint64_t number[4] = { 0 };
-	for (int i = 2; i < argc - 1 && i < 6; i++) number[i - 2] = strtoull(argv[i], NULL, 0);
+	uint64_t number[5] = { 0 };
+	for (int i = 2; i < argc - 1 && i < 7; i++) number[i - 2] = strtoull(argv[i], NULL, 0);
 	published = fresh(1);
 	if (!strcmp(argv[1], "cost")) {
 		uint64_t reads = number[0], syncs = number[1];
@@ -163,11 +172,11 @@ int main(int argc, char **argv) {
 	} else {
 		unsigned readers = number[0] < MOST_READERS ? number[0] : MOST_READERS;
 		spins = number[1];
-		run_qsbr(readers, number[2], number[3]);
-		run_general(readers, number[2], number[3]);
-		run_expedited(readers, number[2], number[3]);
-		run_signal(readers, number[2], number[3]);
-		run_library(readers, number[2], number[3]);
+		run_qsbr(readers, number[2], number[3], number[4]);
+		run_general(readers, number[2], number[3], number[4]);
+		run_expedited(readers, number[2], number[3], number[4]);
+		run_signal(readers, number[2], number[3], number[4]);
+		run_library(readers, number[2], number[3], number[4]);
 	}
 	return fclose(result) ? 2 : 0;
 }

@@ -103,9 +103,7 @@ impl Walk<'_, '_> {
         size: Size,
         signed: bool,
     ) -> Checked<Value> {
-        let Entry::Context(words) = self.env.entry else {
-            return Err(self.refuse_reg(src, Reason::NoMemory));
-        };
+        let words = self.env.entry.words();
         let Some(start) = pointer.number.as_constant() else {
             return Err(self.refuse_reg(src, Reason::ContextOffset));
         };
@@ -150,6 +148,7 @@ impl Walk<'_, '_> {
             }
             Kind::Memory => match self.env.entry {
                 Entry::Memory { len } => (len, false),
+                Entry::Traced { state, .. } => (state, true),
                 Entry::Context(_) => (0, true),
             },
             Kind::Record => (pointer.object, false),
@@ -203,12 +202,9 @@ impl Walk<'_, '_> {
 
     /// Bytes of a `Bytes` word.
     fn bytes_of(&self, word: u32) -> u32 {
-        match self.env.entry {
-            Entry::Context(words) => match words.get(word as usize) {
-                Some(Word::Bytes(bytes)) => *bytes,
-                _ => 0,
-            },
-            Entry::Memory { .. } => 0,
+        match self.env.entry.words().get(word as usize) {
+            Some(Word::Bytes(bytes)) => *bytes,
+            _ => 0,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::scalar::Scalar;
 use super::state::RECORDS_MAX;
 use super::value::{Kind, Value};
 use super::walk::{Checked, Flow, Walk};
-use crate::environment::{FRAMES_MAX, STACK_BYTES};
+use crate::environment::{Entry, FRAMES_MAX, STACK_BYTES};
 use crate::helper::{self, Arg, Helper, Returns};
 use crate::insn::Reg;
 use crate::map::{MapKind, MapShape};
@@ -31,6 +31,9 @@ impl Walk<'_, '_> {
         if id == helper::TAIL_CALL {
             if self.state.top > 0 {
                 return Err(self.refuse(Reason::TailCall));
+            }
+            if let Entry::Traced { .. } = self.env.entry {
+                return Err(self.refuse(Reason::TailCallWithState));
             }
             if self.state.record_count > 0 {
                 return Err(self.refuse(Reason::RecordHeld));

@@ -31,7 +31,7 @@
 //! Source: `kernel/bpf/verifier.c`, Linux 6.18; Vishwanathan et al., "Sound, Precise, and Fast Abstract Interpretation with Tristate
 //! Numbers" (2022).
 
-use crate::environment::{Environment, INSNS_MAX};
+use crate::environment::{Entry, Environment, INSNS_MAX};
 use crate::insn::{Insn, Reg};
 use crate::map::MapShape;
 
@@ -209,6 +209,26 @@ pub fn verify<'a>(
     workspace: &mut Workspace,
 ) -> Result<Verified<'a>, Rejection> {
     verify_watched(insns, env, workspace, &mut ())
+}
+
+/// Verifies a filter of a traced process: `env` has its context. Answers also whether it reads the state of its thread, `state` bytes to which `r2` has to point
+/// then ([`Entry::Traced`]).
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_traced<'a>(
+    insns: &'a [Insn],
+    env: &Environment<'a>,
+    state: u32,
+    workspace: &mut Workspace,
+) -> Result<(Verified<'a>, bool), Rejection> {
+    match verify(insns, env, workspace) {
+        Err(why) if why.reg == Some(Reg::R2) && why.known == Known::Uninitialised => {
+            let entry = Entry::Traced { words: env.entry.words(), state };
+            Ok((verify(insns, &Environment { entry, ..*env }, workspace)?, true))
+        }
+        verified => Ok((verified?, false)),
+    }
 }
 
 /// As [`verify`], and shows what is known before each instruction of each path.

@@ -181,6 +181,8 @@ pub enum Reason {
     Records,
     /// Tail calls are made by the main function.
     TailCall,
+    /// A tail call of a program that reads the state of its thread.
+    TailCallWithState,
 }
 
 /// A rejection is made where the instruction is known, of a reason, and perhaps of a register.
@@ -338,6 +340,9 @@ impl Reason {
                 "more than 8 records would be held at once; give one back first"
             }
             Reason::TailCall => "only the main function makes tail calls; move it there",
+            Reason::TailCallWithState => {
+                "a program that reads the state of its thread (r2) makes no tail calls; leave one of both out"
+            }
             _ => {
                 const { assert!(STACK_BYTES == 512) };
                 "it is refused"

@@ -81,6 +81,10 @@ impl<'w, 'e> Walk<'w, 'e> {
         self.state.frames[0].enter(0, 0, 0);
         match self.env.entry {
             Entry::Context(_) => self.state.set(Reg::R1, Value::pointer(Kind::Context, 0)),
+            Entry::Traced { .. } => {
+                self.state.set(Reg::R1, Value::pointer(Kind::Context, 0));
+                self.state.set(Reg::R2, Value::pointer(Kind::Memory, 0));
+            }
             Entry::Memory { len } => {
                 self.state.set(Reg::R1, Value::pointer(Kind::Memory, 0));
                 self.state.set(Reg::R2, Value::number(Scalar::constant(len.into())));

@@ -90,6 +90,10 @@ pub(crate) fn run(
     let mut frame = Frame::new(0, 0, 0);
     match env.entry {
         Entry::Context(_) => frame.registers[1] = Held::Pointer(Region::Context, 0),
+        Entry::Traced { .. } => {
+            frame.registers[1] = Held::Pointer(Region::Context, 0);
+            frame.registers[2] = Held::Pointer(Region::Memory, 0);
+        }
         Entry::Memory { len } => {
             frame.registers[1] = Held::Pointer(Region::Memory, 0);
             frame.registers[2] = Held::Number(len.into());

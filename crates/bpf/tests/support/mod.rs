@@ -68,6 +68,10 @@ pub(crate) const CONTEXT: Environment<'static> =
 /// Entered with 64 bytes.
 pub(crate) const MEMORY: Environment<'static> = Environment { entry: Entry::Memory { len: 64 }, ..CONTEXT };
 
+/// With 64 bytes of state at `r2`.
+pub(crate) const TRACED: Environment<'static> =
+    Environment { entry: Entry::Traced { words: WORDS, state: 64 }, ..CONTEXT };
+
 /// Assembles a text, lines of which may be separated by `;`.
 pub(crate) fn assemble(text: &str) -> Vec<Insn> {
     let lines = text.replace(';', "\n");
@@ -78,7 +82,11 @@ pub(crate) fn assemble(text: &str) -> Vec<Insn> {
 pub(crate) fn programs() -> Vec<(&'static str, Vec<Insn>, &'static Environment<'static>)> {
     let programs = include_str!("../programs.txt").split("\n\n").map(|text| {
         let (name, text) = text.split_once('\n').unwrap_or((text, ""));
-        let env = if name.starts_with("# memory") { &MEMORY } else { &CONTEXT };
+        let env = match name {
+            _ if name.starts_with("# memory") => &MEMORY,
+            _ if name.starts_with("# traced") => &TRACED,
+            _ => &CONTEXT,
+        };
         (name, assemble(text), env)
     });
     programs.collect()

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// Check what works on this machine, and prove that an event arrives
 ///
 /// Looks at everything that recording needs or can use, says what does not work and what to do about it, and at last records
-/// a program for real and reads back what it has emitted.
+/// a program for real and reads back what it has emitted, and what the kernel has told of it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,6 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mote = std::env::current_exe().context("cannot find the program mote itself")?;
     let mut findings = doctor::machine(Path::new("."));
     findings.push(doctor::proof(&mote, EMIT_VERB));
+    findings.push(doctor::kernel_proof(&mote, EMIT_VERB));
     let works = findings.iter().all(|finding| finding.verdict != Verdict::Fail);
     let out = io::stdout();
     let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -2,10 +2,12 @@
 
 mod asm;
 mod event;
+mod object;
 
 use clap::ValueEnum;
 use mote_bpf::disassemble::Listing;
-use mote_filter::{Decision, Maps, Missing, Rule, Session, compile, explain};
+use mote_filter::{ContextWord, Decision, Maps, Missing, Rule, Session, Side, compile, explain};
+use mote_layout::context::words_of;
 use mote_layout::parse::{Description, parse};
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -13,29 +15,33 @@ use std::process::ExitCode;
 
 /// Show what a filter becomes: its typed tree, its bytecode, its machine code
 ///
-/// The filter is checked against the fields of an event and compiled as `mote record --filter` would. Nothing is recorded.
+/// The filter is checked against the fields of an event and compiled as `mote record --filter` would: for the traced process, or for the kernel. Nothing is
+/// recorded. For an object that clang compiled, each of its filters is shown with the sides on which it can run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   mote filter 'len > 1500 && proto == \"tcp*\"' --event net:packet_in ./app
   mote filter 'len > 4k' --fields 'len: u32, proto: str' --emit asm
   mote filter --rule 'net:* if len > 4k do count by proto' --event packet_in 4711 --emit bpf
+  mote filter 'prev_comm == \"redis*\"' --event sched:sched_switch --emit bpf       an event of the kernel
+  mote filter '$exe == \"*/sh\"' --event net:packet_in ./app --side kernel         whether the kernel could do it, and why not
+  mote filter large.o --event net:packet_in ./app                                 a filter that clang compiled
 
 Fields of --fields have a type of u8 to u64, i8 to i64, x8 to x64 (shown in base 16), f32, f64, bool, str, bytes, u8[] (a sequence),
 u8[6] (an array), or enum u8 IDLE=0 BUSY=1..3.
 
 Exit status: 0 it compiles, 2 it does not.")]
 pub(crate) struct Args {
-    /// The expression, as of record --filter
+    /// The expression, as of record --filter; or an object with filters, FILE.o
     #[arg(value_name = "EXPR")]
     expression: String,
 
-    /// What carries the event: a command, the id of a process, a file, or the directory of a recording
-    #[arg(value_name = "CMD|PID|FILE|DIR", required_unless_present = "fields")]
+    /// What carries the event: a command, the id of a process, a file, or the directory of a recording; without it, it is one of the kernel
+    #[arg(value_name = "CMD|PID|FILE|DIR")]
     target: Option<OsString>,
 
     /// The event: its name, or provider:name
-    #[arg(short, long, value_name = "NAME", required_unless_present = "fields")]
+    #[arg(short, long, value_name = "NAME")]
     event: Option<String>,
 
     /// An event with these fields instead
@@ -46,9 +52,21 @@ pub(crate) struct Args {
     #[arg(long)]
     rule: bool,
 
+    /// For which side it is compiled [default: that of the event]
+    #[arg(long)]
+    side: Option<SideArg>,
+
     /// What to show
     #[arg(long, value_name = "STAGE", default_value = "tree")]
     emit: Emit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum SideArg {
+    /// The traced process
+    User,
+    /// The kernel
+    Kernel,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -63,17 +81,33 @@ enum Emit {
 
 /// Shows a filter; see the help for the exit status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let text = event::description(args.event.as_deref(), args.target.as_deref(), args.fields.as_deref())?;
+    let given = args.event.is_some() || args.fields.is_some();
+    let described = || event::description(args.event.as_deref(), args.target.as_deref(), args.fields.as_deref());
+    if let Some(path) = object::path(&args.expression) {
+        let text = if given { Some(described()?.0) } else { None };
+        let event = text.as_deref().map(parse).transpose()?;
+        return print(&object::sides(path, event.as_ref(), args.side)?);
+    }
+    anyhow::ensure!(given, "of which event? give --event, or --fields");
+    let (text, own) = described()?;
+    let side = match args.side {
+        Some(SideArg::User) => Side::User,
+        Some(SideArg::Kernel) => Side::Kernel,
+        None => own,
+    };
     let event = parse(&text)?;
     let rule = if args.rule { Rule::parse(&args.expression) } else { Rule::filter("*", &args.expression) };
-    let shown = rule.and_then(|rule| show(&[rule], &event, args.emit));
-    let out = match shown {
-        Ok(out) => out?,
+    let shown = rule.and_then(|rule| show(&[rule], &event, args.emit, side));
+    match shown {
+        Ok(out) => print(&out?),
         Err(problem) => {
             say!("the filter cannot be used\n{}", problem.render());
-            return Ok(crate::cmd::FAILED.into());
+            Ok(crate::cmd::FAILED.into())
         }
-    };
+    }
+}
+
+fn print(out: &str) -> anyhow::Result<ExitCode> {
     match io::stdout().lock().write_all(out.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
@@ -85,13 +119,14 @@ fn show(
     rules: &[Rule],
     event: &Description<'_>,
     emit: Emit,
+    side: Side,
 ) -> Result<anyhow::Result<String>, mote_filter::Diagnostic> {
     let mut maps = Maps::new();
     // Ids of emitted events are given when a session begins.
-    let mut session = Session { missing: Missing::Refuse, declare: &mut |_| Ok(0) };
+    let mut session = Session { side, missing: Missing::Refuse, declare: &mut |_| Ok(0) };
     let decision = compile(rules, event, &mut session, &mut maps)?;
     if emit == Emit::Tree {
-        let (typed, optimised) = explain(rules, event, Missing::Refuse)?;
+        let (typed, optimised) = explain(rules, event, Missing::Refuse, side)?;
         let same = typed == optimised;
         return Ok(Ok(if same { typed } else { format!("{typed}\noptimised:\n{optimised}") }));
     }
@@ -104,9 +139,30 @@ fn show(
     };
     compiled.warnings.iter().for_each(|warning| say!("{}", warning.render_warning()));
     Ok(match emit {
+        Emit::Asm if side == Side::Kernel => {
+            Err(anyhow::anyhow!("the kernel makes the machine code; see `bpftool prog dump jited` while it is loaded"))
+        }
         Emit::Asm => asm::listing(&compiled.insns, event, &maps),
-        _ => Ok(bytecode(&compiled.insns, &maps)),
+        _ => Ok(bytecode(&compiled.insns, &maps) + &words(&compiled.words, event)),
     })
+}
+
+/// What the words are that a program of the kernel's side finds.
+fn words(words: &[ContextWord], event: &Description<'_>) -> String {
+    let names: Vec<String> = event
+        .fields()
+        .flat_map(|field| {
+            let length = words_of(&field.ty).1.map(|_| format!("length of {}", field.name));
+            std::iter::once(field.name.to_owned()).chain(length)
+        })
+        .collect();
+    let line = |(slot, word): (usize, &ContextWord)| match word {
+        ContextWord::Field(word) => {
+            format!("word {slot}: {}\n", names.get(usize::from(*word)).map_or("?", String::as_str))
+        }
+        ContextWord::Event(number) => format!("word {slot}: {number}, for the event\n"),
+    };
+    words.iter().enumerate().map(line).collect()
 }
 
 fn bytecode(insns: &[mote_bpf::Insn], maps: &Maps) -> String {
@@ -127,9 +183,19 @@ mod tests {
 
     /// What a stage shows of an expression.
     fn shown(expr: &str, emit: Emit) -> String {
-        let text = event::description(None, None, Some("len: u32, proto: str")).unwrap();
+        shown_for(expr, emit, Side::User)
+    }
+
+    fn shown_for(expr: &str, emit: Emit, side: Side) -> String {
+        let (text, _) = event::description(None, None, Some("len: u32, proto: str")).unwrap();
         let rule = Rule::filter("*", expr).unwrap();
-        show(&[rule], &parse(&text).unwrap(), emit).unwrap().unwrap()
+        show(&[rule], &parse(&text).unwrap(), emit, side).unwrap().unwrap()
+    }
+
+    #[test]
+    fn the_other_side_is_shown() {
+        let bytecode = shown_for("proto == \"*x*\" && len > 1500", Emit::Bpf, Side::Kernel);
+        assert!(!bytecode.contains("call") && bytecode.contains("word 1: length of proto"), "{bytecode}");
     }
 
     #[test]

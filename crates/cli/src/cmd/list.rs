@@ -1,5 +1,7 @@
 //! `mote list`: shows the events that a program carries, and whether they are on.
 
+mod kernel;
+
 use crate::cmd;
 use clap::ValueEnum;
 use mote_inspect::process::Process;
@@ -15,7 +17,7 @@ use std::process::ExitCode;
 ///
 /// Of a program or library: its events with level, fields and place in the source. Of a running process: those of its
 /// program and of all the libraries that it has loaded, and whether each is on. Without an argument: the running
-/// processes that carry events. Nothing that is looked at is disturbed.
+/// processes that carry events. Nothing that is looked at is disturbed. With -k: the events that the kernel has.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,6 +28,9 @@ Examples:
   mote list ./app -e 'net:*'   the events of one provider
   mote list ./app --c-header > events.h     for filters written in C (mote record --filter-file)
   mote list 4711 --format json | jq '.objects[].events[] | select(.state == \"on\") | .name'
+  mote list -k                 the kernel's events: families, and how many each has
+  mote list -k sched openat    those of a family, and of a system call, with their fields
+  mote list -k 'mm:*fault*'    by family and name; also by LTTng's or the kernel's name alone
 
 A line: name, level, state, place in the source, fields. The state is
   on, off        of a process: it records, or is a NOP; 2/3 on: at two of its three sites
@@ -39,9 +44,13 @@ recorded.
 
 Exit status: 0 found, 1 nothing found, 2 failed.")]
 pub(crate) struct Args {
-    /// A command, the id of a process, or a file
-    #[arg(value_name = "CMD|PID|FILE")]
-    target: Option<OsString>,
+    /// A command, the id of a process, or a file; with -k patterns of events, as -k of record takes them
+    #[arg(value_name = "CMD|PID|FILE|PATTERN")]
+    target: Vec<OsString>,
+
+    /// The events that the kernel has; without a pattern only the families
+    #[arg(short, long, conflicts_with = "c_header")]
+    kernel: bool,
 
     /// Only events whose name, provider or provider:name matches PATTERN (* any text, ? any character); repeat for more
     #[arg(short, long, value_name = "PATTERN")]
@@ -71,7 +80,16 @@ enum Found {
 
 /// Lists; see the help for the exit status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut found = match &args.target {
+    if args.kernel {
+        let words = args.target.iter().map(|word| word.to_string_lossy().into_owned());
+        let patterns: Vec<String> = words.chain(args.event.iter().cloned()).collect();
+        let patterns = patterns.iter().flat_map(|list| list.split(',')).map(str::to_owned);
+        return kernel::run(&patterns.collect::<Vec<_>>(), args.format);
+    }
+    if let [_, more, ..] = &args.target[..] {
+        anyhow::bail!("one program or process at a time; what is {}? (patterns: -e PATTERN)", more.display());
+    }
+    let mut found = match args.target.first() {
         None => {
             let (processes, forbidden) = process::all();
             Found::All { processes, forbidden }

@@ -5,6 +5,7 @@ pub(crate) mod disable;
 pub(crate) mod doctor;
 pub(crate) mod enable;
 pub(crate) mod filter;
+pub(crate) mod latency;
 pub(crate) mod list;
 pub(crate) mod record;
 pub(crate) mod report;
@@ -12,12 +13,24 @@ pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod view;
 
-use mote_timeline::Problems;
+use anyhow::Context;
+use mote_timeline::{Problems, Trace};
+use mote_view::Stacks;
+use std::path::Path;
 
 /// Exit status: nothing was found.
 pub(crate) const NOTHING: u8 = 1;
 /// Exit status: it failed, or a part of it.
 pub(crate) const FAILED: u8 = 2;
+
+/// The stacks of a recording in `dir`; binaries are looked for below `root`.
+pub(crate) fn stacks(trace: &Trace, dir: &Path, root: Option<&Path>) -> anyhow::Result<Stacks> {
+    let mut options = mote_symbol::Options { root: root.map(Path::to_owned), ..Default::default() };
+    if let Some(root) = root {
+        options.debug.dirs.insert(0, root.join("usr/lib/debug"));
+    }
+    Stacks::new(trace, dir, &options).with_context(|| format!("cannot read the symbols kept in {}", dir.display()))
+}
 
 /// Says on stderr what was wrong with a recording; answers whether anything was.
 pub(crate) fn tell(problems: &[&Problems]) -> bool {

@@ -1,11 +1,13 @@
 //! `mote record`: runs a command and records the events of it and of all its children.
 
+mod summary;
+
 use crate::rules::Rules;
 use crate::units;
 use anyhow::Context;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mote_daemon::{Buffers, Ctf, Options, Progress, Recorded, Watch};
-use mote_journal::Summary;
+use mote_daemon::options::Stacks;
+use mote_daemon::{Buffers, Ctf, KernelOptions, Options, Progress, Recorded, Watch};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Exit status: the command succeeded, but events were lost or the trace is not complete.
 pub(crate) const LOSSY: u8 = 3;
 
-/// Run a command and record the events of it and of all its children
+/// Run a command and record the events of it and of all its children, and of the kernel
 ///
 /// The command is started with its events switched on, before its `main` runs. Children, threads and libraries
 /// loaded later are recorded too. No daemon is needed: `mote record` is the session while it runs. Ctrl-C goes to the
@@ -40,6 +42,14 @@ All the events of requests that ended with an error or took over 10 ms, and no o
     --on 'http:end if status >= 500 || $elapsed > 10ms do commit' --on 'http:end do discard' -- ./server
 `mote filter --help` explains the language.
 
+Kernel events (root, or CAP_BPF and CAP_PERFMON) of the command and all that it starts, in the same recording:
+  mote record -k sched,syscalls,block -- ./app   families; `mote list -k` shows all
+  mote record -k 'syscalls:*open*,sched:sched_switch' -- ./app
+  mote record -k syscalls --filter 'ret < 0' -k sched -- ./app
+  mote record -k sched -a --duration 10s         of the whole system
+  mote record -k syscalls -p 4711                of a running process, until it ends or Ctrl-C
+  mote record -k block:block_rq_issue --stack=kernel -a
+
 Patterns: `*` any characters, `?` one character. `net:*` is compared with provider:name, `net` with
 the provider and with the name.
 
@@ -62,6 +72,18 @@ pub(crate) struct Args {
     /// Leave out events that match; may be given several times
     #[arg(short = 'x', long = "exclude", value_name = "PATTERN")]
     exclude: Vec<String>,
+    /// Kernel events of the whole system, not only of the command; without a command until Ctrl-C or --duration
+    #[arg(short, long)]
+    all: bool,
+    /// Kernel events of this running process, and of what it starts from now on; may be given several times
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: Vec<i32>,
+    /// Record stacks with kernel events: of the kernel, of the process, or of both
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "both")]
+    stack: Option<Stacks>,
+    /// Buffer memory a CPU for kernel events, as --buffers [default: 16M, all together at most 256M]
+    #[arg(long, value_name = "SIZE[xCOUNT]", value_parser = buffers)]
+    kernel_buffers: Option<Buffers>,
     /// Buffer memory a CPU, or size of a sub-buffer and how many: `16M`, `1Mx8` [default: 64M, all together at most 1G]
     #[arg(long, value_name = "SIZE[xCOUNT]", value_parser = buffers)]
     buffers: Option<Buffers>,
@@ -81,7 +103,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     quiet: bool,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required_unless_present_any = ["all", "pid"], value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -151,14 +173,34 @@ impl Args {
                 Clock::Tsc => mote_daemon::options::Source::Tsc,
                 Clock::Monotonic => mote_daemon::options::Source::Monotonic,
             }),
+            kernel: self.kernel(cpus)?,
+            attach: self.pid.clone(),
             command: self.command.clone(),
         })
+    }
+
+    /// What is asked for of the kernel.
+    fn kernel(&self, cpus: u32) -> anyhow::Result<Option<KernelOptions>> {
+        if self.rules.kernel.is_empty() {
+            let flags = [(self.all, "-a"), (self.stack.is_some(), "--stack"), (self.kernel_buffers.is_some(), "--kernel-buffers")];
+            if let Some((_, flag)) = flags.into_iter().find(|(given, _)| *given) {
+                anyhow::bail!("{flag} is about kernel events; say which with -k, for example -k sched,syscalls");
+            }
+            return Ok(None);
+        }
+        Ok(Some(KernelOptions {
+            rules: self.rules.kernel.clone(),
+            all: self.all,
+            buffers: self.kernel_buffers.unwrap_or_else(|| Buffers::kernel_default_for(cpus)),
+            stacks: self.stack.unwrap_or_default(),
+            latency: None,
+        }))
     }
 }
 
 /// `./NAME-DATE-TIME` in UTC, with a number behind it when it is taken.
-fn default_output(command: &[OsString]) -> anyhow::Result<PathBuf> {
-    let name = command.first().map(PathBuf::from).unwrap_or_default();
+pub(super) fn default_output(command: &[OsString]) -> anyhow::Result<PathBuf> {
+    let name = command.first().map_or_else(|| PathBuf::from("system"), PathBuf::from);
     let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let stamp = crate::moment::compact(since_epoch.as_secs());
@@ -179,17 +221,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let _ = std::io::stdout().write_all(recorded.aggregates.as_bytes());
     }
     if !args.quiet {
-        let _ = std::io::stderr().write_all(summary(&recorded).as_bytes());
+        let _ = std::io::stderr().write_all(summary::summary(&recorded).as_bytes());
     }
     Ok(status(&recorded))
 }
 
 fn status(recorded: &Recorded) -> ExitCode {
     match recorded.summary.status {
-        Some(0) | None if recorded.summary.total_lost() > 0 || !recorded.problems.is_empty() => LOSSY.into(),
+        Some(0) | None if lost(recorded) > 0 || !recorded.problems.is_empty() => LOSSY.into(),
         Some(status) => (status as u8).into(),
         None => ExitCode::SUCCESS,
     }
+}
+
+/// What both sides have lost.
+fn lost(recorded: &Recorded) -> u64 {
+    let kernel = recorded.kernel.as_ref().map_or(0, |kernel| kernel.summary.total_lost());
+    recorded.summary.total_lost().saturating_add(kernel)
 }
 
 /// The progress line and the messages, on stderr.
@@ -245,68 +293,4 @@ impl Watch for Screen {
             self.bar.suspend(|| say!("{text}"));
         }
     }
-}
-
-/// Most providers that the summary lists.
-const PROVIDERS_MAX: usize = 12;
-
-/// One screen that says what the recording came to.
-fn summary(recorded: &Recorded) -> String {
-    let sum = &recorded.summary;
-    let seconds = sum.duration_ns as f64 / 1e9;
-    let mut out = format!("\nrecorded {} in {seconds:.3} s\n", recorded.directory.display());
-    let mut row = |name: &str, text: String| out.push_str(&format!("  {name:<10} {text}\n"));
-    let rate = HumanCount((sum.total() as f64 / seconds.max(1e-9)) as u64);
-    row("events", format!("{}  ({rate}/s)", HumanCount(sum.total())));
-    for (provider, count, names) in providers(sum).into_iter().take(PROVIDERS_MAX) {
-        row("", format!("{:>14}  {provider} ({names} kinds)", HumanCount(count).to_string()));
-    }
-    row("size", format!("{} in {} packets", HumanBytes(sum.bytes), HumanCount(sum.packets)));
-    row("processes", format!("{}, with {} threads that recorded", sum.processes, sum.threads));
-    if sum.overwritten_bytes > 0 {
-        row(
-            "flight",
-            format!("{} were overwritten by newer events, as asked", HumanBytes(sum.overwritten_bytes)),
-        );
-    }
-    if sum.lost.is_empty() {
-        let told =
-            if recorded.problems.is_empty() { "none" } else { "none counted, but see what was told above" };
-        row("lost", told.to_owned());
-    }
-    for (cause, count) in &sum.lost {
-        row("LOST", format!("{:>14}  {cause}: {}", HumanCount(*count).to_string(), advice(cause)));
-    }
-    if sum.processes == 0 {
-        row(
-            "note",
-            "no process carried mote events; `mote list CMD` shows what a program carries".to_owned(),
-        );
-    }
-    match sum.status {
-        Some(0) | None => {}
-        Some(status) => row("status", format!("the command ended with {status}")),
-    }
-    let directory = recorded.directory.display();
-    row("look", format!("mote view {directory}   mote report {directory}   babeltrace2 {directory}"));
-    out
-}
-
-/// Providers with their events and kinds of events, most events first.
-fn providers(summary: &Summary) -> Vec<(&str, u64, usize)> {
-    let mut sums: std::collections::BTreeMap<&str, (u64, usize)> = Default::default();
-    for (name, count) in &summary.events {
-        let provider = name.rsplit_once(':').map_or(name.as_str(), |(provider, _)| provider);
-        let sum = sums.entry(provider).or_default();
-        *sum = (sum.0 + count, sum.1 + 1);
-    }
-    let mut list: Vec<_> =
-        sums.into_iter().map(|(provider, (count, names))| (provider, count, names)).collect();
-    list.sort_by_key(|(_, count, _)| std::cmp::Reverse(*count));
-    list
-}
-
-fn advice(cause: &str) -> &'static str {
-    let known = mote_layout::Cause::ALL.into_iter().find(|known| known.name() == cause);
-    known.map_or("the output could not be written", mote_layout::Cause::advice)
 }

@@ -9,13 +9,14 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Sum up a recording: counts, rates, times between events, threads, CPUs, losses
+/// Sum up a recording: counts, rates, times between events, threads, CPUs, losses, system calls still open
 ///
-/// Reads all of it once; the same recordings as `mote view`.
+/// Reads all of it once; the same recordings as `mote view`. The provider of kernel events is their family.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   mote report trace
+  mote report trace --stack
   mote report trace --format json | jq '.kinds[] | select(.rate > 1000) | .name'
   mote report trace --format json | jq .lost.events
 
@@ -31,6 +32,8 @@ JSON: one object. Its keys are stable; times are nanoseconds, rates events in a 
   threads            [{name, tid, pid, events}]
   cpus               [{cpu, events}]
   processes          [{pid, parent, name, exe}]
+  open_syscalls      [{name, tid, since_ns, open_ns}]      system calls that had not returned at the end
+  clock_offset       {offset_ns, error_ns}   kernel events' clock less that of programs' events, as measured
   problems           what is wrong with the recording, in words
   aggregates         what filters have counted, if they were asked to
 What is not known is null.
@@ -39,6 +42,14 @@ Exit status: 0 done, 1 there are no events, 2 failed, or a part of the recording
 pub(crate) struct Args {
     /// Directory of the recording, or a tree of CTF traces
     dir: PathBuf,
+
+    /// Show the most frequent stacks of each kind of event instead (recorded with --stack)
+    #[arg(long, conflicts_with = "format")]
+    stack: bool,
+
+    /// Look for binaries and their symbols below DIR
+    #[arg(long, value_name = "DIR", requires = "stack")]
+    symfs: Option<PathBuf>,
 
     /// A table for people, or JSON
     #[arg(long, value_name = "FORMAT", default_value = "table")]
@@ -54,6 +65,9 @@ enum OutputFormat {
 /// Prints the report; see the help for the exit status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let trace = Trace::open(&args.dir)?;
+    if args.stack {
+        return stacks(args, &trace);
+    }
     let mut events = trace.events(Range::ALL);
     let mut counter = Counter::new(&trace);
     while let Some(entry) = events.next() {
@@ -70,6 +84,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if report.events == 0 && aggregates.is_empty() {
         say!("there are no events in {}", args.dir.display());
+        return Ok(cmd::NOTHING.into());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the most frequent stacks.
+fn stacks(args: &Args, trace: &Trace) -> anyhow::Result<ExitCode> {
+    let mut stacks = cmd::stacks(trace, &args.dir, args.symfs.as_deref())?;
+    let mut events = trace.events(Range::ALL);
+    let page = mote_view::top_stacks(trace, &mut events, &mut stacks);
+    match io::stdout().lock().write_all(page.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+        printed => printed.context("cannot write the report to stdout")?,
+    }
+    stacks.doubts().iter().for_each(|doubt| say!("{doubt}"));
+    if cmd::tell(&[trace.problems(), events.problems()]) {
+        return Ok(cmd::FAILED.into());
+    }
+    if page.is_empty() {
+        say!("no event in {} has a stack; record with --stack", args.dir.display());
         return Ok(cmd::NOTHING.into());
     }
     Ok(ExitCode::SUCCESS)

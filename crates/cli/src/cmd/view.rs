@@ -6,7 +6,9 @@ use anyhow::Context;
 use clap::ValueEnum;
 use mote_pattern::Glob;
 use mote_timeline::{Range, Trace};
-use mote_view::{Csv, Format, Json, Null, Outcome, Selection, Text, TimeStyle, pump};
+use mote_view::{
+    Csv, Folded, Format, Json, Null, Outcome, Selection, Stacked, Stacks, Text, TimeStyle, pump,
+};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,6 +26,8 @@ Examples:
   mote view trace --from +250ms --to +1s       a part of it
   mote view trace --time delta | less          with the time since the line before
   mote view trace --format json | jq .fields   for programs
+  mote view trace --stack --event sched_switch where threads gave up the CPU (recorded with --stack)
+  mote view trace --format folded > stacks     for flamegraph.pl, speedscope
   mote view ~/lttng-traces/auto-20261120       what LTTng recorded, kernel and user space merged
 
 A line of text:
@@ -34,6 +38,10 @@ A line of text:
   <c0ffee>, control characters in texts as \\n or \\x1b. A member that only tells the length of the next one is left out.
   Where events were lost, a line says how many: [time] *** 12 events lost between ... ***
 
+With --stack, a line for each function follows, the innermost first, the kernel's before the program's: NAME+OFFSET (FILE:LINE)
+[BINARY]. An address without a name stays as it is, with its place in the binary; stderr says why. JSON has the same lines in
+stack: {kernel: [...], user: [...]}. Folded: THREAD;outermost;...;innermost COUNT, functions of the kernel with _[k] behind.
+
 JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, context, fields; what is not known is left
 out. A loss is an object with lost, since, until, stream. CSV: the same as columns, context and fields as JSON; losses
 are told on stderr only.
@@ -43,9 +51,17 @@ pub(crate) struct Args {
     /// Directory of the recording, or a tree of CTF traces
     dir: PathBuf,
 
-    /// What to print: lines for people, JSON lines, comma-separated values, or nothing (decodes only, to measure)
+    /// What to print: lines for people, JSON lines, comma-separated values, counted stacks, or nothing (decodes only, to measure)
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: OutputFormat,
+
+    /// Show the stacks of events that have them, with names (text and JSON)
+    #[arg(long)]
+    stack: bool,
+
+    /// Look for binaries and their symbols below DIR
+    #[arg(long, value_name = "DIR")]
+    symfs: Option<PathBuf>,
 
     /// What times count from: absolute is UTC, relative the first event of the recording, delta the event shown before,
     /// monotonic the clock of the trace
@@ -87,6 +103,7 @@ enum OutputFormat {
     Text,
     Json,
     Csv,
+    Folded,
     Null,
 }
 
@@ -113,12 +130,41 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         OutputFormat::Text => {
             let colour =
                 out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-            print(args, &trace, range, &selection, &mut Text::new(&trace, style, colour))
+            let text = Text::new(&trace, style, colour);
+            with_stacks(args, &trace, |stacks| match stacks {
+                Some(stacks) => print(args, &trace, range, &selection, &mut Stacked::text(text, stacks)),
+                None => print(args, &trace, range, &selection, &mut { text }),
+            })
         }
-        OutputFormat::Json => print(args, &trace, range, &selection, &mut Json::new(&trace, style)),
+        OutputFormat::Json => with_stacks(args, &trace, |stacks| {
+            let json = Json::new(&trace, style);
+            match stacks {
+                Some(stacks) => print(args, &trace, range, &selection, &mut Stacked::json(json, stacks)),
+                None => print(args, &trace, range, &selection, &mut { json }),
+            }
+        }),
+        OutputFormat::Folded => with_stacks(args, &trace, |stacks| match stacks {
+            Some(stacks) => print(args, &trace, range, &selection, &mut Folded::new(stacks)),
+            None => print(args, &trace, range, &selection, &mut Null),
+        }),
         OutputFormat::Csv => print(args, &trace, range, &selection, &mut Csv::new(&trace, style)),
         OutputFormat::Null => print(args, &trace, range, &selection, &mut Null),
     }
+}
+
+/// Runs `shown` with the recording's stacks if they are asked for, and says afterwards which addresses had no names.
+fn with_stacks(
+    args: &Args,
+    trace: &Trace,
+    shown: impl FnOnce(Option<&mut Stacks>) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
+    if !args.stack && !matches!(args.format, OutputFormat::Folded) {
+        return shown(None);
+    }
+    let mut stacks = cmd::stacks(trace, &args.dir, args.symfs.as_deref())?;
+    let status = shown(Some(&mut stacks))?;
+    stacks.doubts().iter().for_each(|doubt| say!("{doubt}"));
+    Ok(status)
 }
 
 /// Time of the first event, where something counts from it.

@@ -227,6 +227,42 @@ impl EnumClass {
         let named = move |m: &&Mapping| m.ranges.iter().any(|r| r.contains(value));
         self.mappings.iter().filter(named).map(|m| m.label.as_str())
     }
+
+    /// Whether the two lowest bits are how a file is opened, with 0 for reading: then a value is a set of bits even if one label names it.
+    #[must_use]
+    pub fn has_access_mode(&self) -> bool {
+        self.mappings.first().is_some_and(|first| first.label.ends_with("RDONLY"))
+    }
+
+    /// `value` as a set of bits: the labels of what is in it, in the order of the metadata, and the bits that have none.
+    ///
+    /// `None` when the labels do not name bits: all of them name one value, which is 0, one bit, or has a bit that is no label's alone.
+    #[must_use]
+    pub fn flags(&self, value: i128) -> Option<(Vec<&str>, u64)> {
+        let value = u64::try_from(value).ok()?;
+        let mut named = Vec::with_capacity(self.mappings.len());
+        for mapping in &self.mappings {
+            let [range] = mapping.ranges[..] else { return None };
+            let bits = u64::try_from(range.lower).ok().filter(|_| range.lower == range.upper)?;
+            named.push((mapping.label.as_str(), bits));
+        }
+        let single = |bits: u64| bits.is_power_of_two();
+        let singles = named.iter().filter(|(_, bits)| single(*bits)).fold(0, |all, (_, bits)| all | bits);
+        let are_bits = named.iter().all(|(_, bits)| *bits == 0 || single(*bits) || bits & !singles != 0);
+        if !are_bits || named.is_empty() {
+            return None;
+        }
+        let within = |bits: u64| bits != 0 && value & bits == bits;
+        let more = |bits: u64| {
+            named.iter().any(|(_, other)| within(*other) && *other != bits && other & bits == bits)
+        };
+        // How a file is opened is a number in the two lowest bits.
+        let reads = |label: &str, bits: u64| bits == 0 && value & 3 == 0 && label.ends_with("RDONLY");
+        let chosen =
+            named.iter().filter(|(label, bits)| (within(*bits) && !more(*bits)) || reads(label, *bits));
+        let known = named.iter().filter(|(_, bits)| within(*bits)).fold(0, |all, (_, bits)| all | bits);
+        Some((chosen.map(|(label, _)| *label).collect(), value & !known))
+    }
 }
 
 /// A text that ends with a NUL code unit.
@@ -545,5 +581,38 @@ impl StructClass {
     #[must_use]
     pub fn align(&self) -> u32 {
         self.members.iter().map(|m| m.class.align()).fold(self.min_align, u32::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_as_a_set_of_bits() {
+        let class = |labels: &[(&str, i128)]| {
+            let mapping = |(label, value): &(&str, i128)| Mapping {
+                label: (*label).to_owned(),
+                ranges: vec![Range::one(*value)],
+            };
+            EnumClass { int: IntClass::new(32, false), mappings: labels.iter().map(mapping).collect() }
+        };
+        let open = class(&[
+            ("O_RDONLY", 0),
+            ("O_WRONLY", 1),
+            ("O_CREAT", 0x40),
+            ("O_DSYNC", 0x1000),
+            ("O_CLOEXEC", 0x80000),
+            ("O_SYNC", 0x101000),
+        ]);
+        let prot = class(&[("PROT_NONE", 0), ("PROT_READ", 1), ("PROT_WRITE", 2)]);
+        assert_eq!(open.flags(0x80000), Some((vec!["O_RDONLY", "O_CLOEXEC"], 0)));
+        assert_eq!(open.flags(0x1041), Some((vec!["O_WRONLY", "O_CREAT", "O_DSYNC"], 0)));
+        assert_eq!(open.flags(0x101041), Some((vec!["O_WRONLY", "O_CREAT", "O_SYNC"], 0)));
+        assert_eq!(open.flags(0x241), Some((vec!["O_WRONLY", "O_CREAT"], 0x200)));
+        assert_eq!(prot.flags(3), Some((vec!["PROT_READ", "PROT_WRITE"], 0)));
+        assert_eq!(prot.flags(8), Some((vec![], 8)));
+        assert_eq!(class(&[("A", 1), ("B", 2), ("C", 3)]).flags(5), None, "3 is no bit");
+        assert_eq!((prot.flags(-1), class(&[]).flags(1)), (None, None));
     }
 }

@@ -4,6 +4,7 @@ use super::Verdict;
 use super::code::{Code, Stop};
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::maps::{Entry, Key, KeyType, bytes};
+use crate::syntax::Scope;
 use crate::tree::{Action, EmittedField, KeyPlan, KeyValue, Num, NumKind, Text};
 use mote_bpf::Reg;
 use mote_bpf::helper::{self, BUCKETS};
@@ -30,7 +31,10 @@ impl Code<'_> {
             Action::Set(flag) => self.flag(flag, 1)?,
             Action::Clear(flag) => self.flag(flag, 0)?,
             Action::Emit { event, fields, span } => self.emit(event, fields, *span)?,
+            Action::Snapshot if self.is_kernel() => self.ask_for_snapshot()?,
             Action::Snapshot => self.call(helper::SNAPSHOT)?,
+            Action::Threshold { syscall, ns } => self.threshold(*syscall, *ns)?,
+            Action::OpenKernel { ns, of } => self.open_kernel(*ns, *of)?,
             Action::Speculate => self.call(helper::SPECULATE)?,
             Action::Commit => self.call(helper::COMMIT)?,
             Action::Discard => self.discard(verdict)?,
@@ -60,6 +64,9 @@ impl Code<'_> {
 
     /// Adds 1 to the value of a key.
     fn add_one(&mut self, map: u32, key: i16) -> Result<(), Stop> {
+        if self.is_kernel() {
+            return self.kernel_add_one(map, key);
+        }
         self.changed(Reg::R1);
         self.b.map(Reg::R1, map);
         self.stack_address(Reg::R2, key);
@@ -98,24 +105,29 @@ impl Code<'_> {
         self.b.mov(Reg::R1, held.reg);
         self.release(held);
         if num.min >= 0 {
-            self.call(helper::LOG_LINEAR)?;
+            self.log_linear()?;
             self.b.add(Reg::R0, BUCKETS as i32);
             return Ok(());
         }
         let (natural, end) = (self.label(), self.label());
         self.branch(Cond::SGe, Reg::R1, 0, natural);
         self.b.neg(mote_bpf::op::Width::W64, Reg::R1);
-        self.call(helper::LOG_LINEAR)?;
+        self.log_linear()?;
         self.changed(Reg::R2);
         self.b.mov(Reg::R2, Reg::R0);
         self.b.mov(Reg::R0, BUCKETS as i32 - 1);
         self.b.sub(Reg::R0, Reg::R2);
         self.jump(end);
         self.bind(natural);
-        self.call(helper::LOG_LINEAR)?;
+        self.log_linear()?;
         self.b.add(Reg::R0, BUCKETS as i32);
         self.bind(end);
         Ok(())
+    }
+
+    /// `r0 =` bucket of `r1`.
+    fn log_linear(&mut self) -> Result<(), Stop> {
+        if self.is_kernel() { self.kernel_log_linear() } else { self.call(helper::LOG_LINEAR) }
     }
 
     fn last(&mut self, name: &str, entries: u32, fields: &[KeyPlan]) -> Result<(), Stop> {
@@ -132,6 +144,9 @@ impl Code<'_> {
         self.keys(&all[1..], at + 8)?;
         self.call(helper::KTIME_GET_NS)?;
         self.b.store(Size::DW, Reg::R10, at, Reg::R0);
+        if self.is_kernel() {
+            return self.kernel_keep_last(map, entries, at, size);
+        }
         [Reg::R1, Reg::R3].into_iter().for_each(|reg| self.changed(reg));
         self.b.map(Reg::R1, map);
         self.stack_address(Reg::R2, at);
@@ -140,12 +155,25 @@ impl Code<'_> {
     }
 
     fn flag(&mut self, flag: &str, value: i32) -> Result<(), Stop> {
-        let map = self.maps.shared(Entry::flag(flag));
         let held = self.alloc()?;
-        self.b.map_value(held.reg, map, 0);
+        self.flag_address(held.reg, flag)?;
         self.b.store(Size::DW, held.reg, 0, value);
         self.release(held);
         Ok(())
+    }
+
+    fn open_kernel(&mut self, ns: u64, of: Scope) -> Result<(), Stop> {
+        [Reg::R1, Reg::R2].into_iter().for_each(|reg| self.changed(reg));
+        self.b.constant(Reg::R1, ns);
+        self.b.mov(Reg::R2, of as i32);
+        self.call(helper::OPEN_KERNEL)
+    }
+
+    fn threshold(&mut self, syscall: u32, ns: u64) -> Result<(), Stop> {
+        [Reg::R1, Reg::R2].into_iter().for_each(|reg| self.changed(reg));
+        self.b.mov(Reg::R1, syscall as i32);
+        self.b.constant(Reg::R2, ns);
+        self.call(helper::SET_THRESHOLD)
     }
 
     /// The event itself goes too, if it belongs to what is forgotten.

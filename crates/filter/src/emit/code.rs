@@ -1,15 +1,16 @@
 //! A program in the making: instructions, and with them what is where.
 
-use super::Declare;
 use super::needs::Needs;
+use super::{Declare, Program};
 use super::registers::{Cached, Known, Slot};
+use crate::compile::{ContextWord, KERNEL_STACK_BYTES, Side};
 use crate::diagnostic::Diagnostic;
 use crate::maps::Maps;
 use crate::tree::Plan;
 use mote_assembler::builder::{self, BuildError, Builder};
 use mote_bpf::environment::STACK_BYTES;
 use mote_bpf::op::{Cond, Operand, Size};
-use mote_bpf::{Insn, Reg};
+use mote_bpf::Reg;
 
 /// Why the writing stopped.
 #[derive(Clone, Debug)]
@@ -58,9 +59,16 @@ pub(super) struct Code<'a> {
     leaf: bool,
     /// Offset of the lowest byte of the stack in use.
     stack: i16,
+    /// The lowest that was ever in use.
+    deepest: i16,
+    /// On the kernel's side, where the pointer to the thread's entry is kept, if it is.
+    pub(super) entry: i16,
+    /// On the kernel's side: the words of the context so far, by their slots.
+    words: Vec<ContextWord>,
     /// Where the slots that are filled at most once are.
     slots: [i16; 5],
     pub(super) thread: super::state::ThreadPlaces,
+    pub(super) state_places: super::outside::StatePlaces,
 }
 
 impl<'a> Code<'a> {
@@ -87,8 +95,12 @@ impl<'a> Code<'a> {
             uses: needs.uses.clone(),
             leaf,
             stack: 0,
+            deepest: 0,
+            entry: 0,
+            words: Vec::new(),
             slots: [0; 5],
             thread: Default::default(),
+            state_places: Default::default(),
         };
         for &(slot, bytes) in &needs.slots {
             // Few and small: they always fit.
@@ -98,8 +110,14 @@ impl<'a> Code<'a> {
     }
 
     /// The finished program.
-    pub(super) fn finish(self) -> Result<Vec<Insn>, Stop> {
-        self.program.unwrap_or(self.b).finish().map_err(Stop::Build)
+    pub(super) fn finish(self) -> Result<Program, Stop> {
+        let insns = self.program.unwrap_or(self.b).finish().map_err(Stop::Build)?;
+        Ok(Program { insns, words: self.words, stack_bytes: self.deepest.unsigned_abs().into() })
+    }
+
+    /// Whether it is for the kernel.
+    pub(super) fn is_kernel(&self) -> bool {
+        self.plan.side == Side::Kernel
     }
 
     // Ways.
@@ -208,6 +226,11 @@ impl<'a> Code<'a> {
         [Reg::R7, Reg::R8, Reg::R9].into_iter().find(free)
     }
 
+    /// All registers that calls may change are needed: the context must not be in one of them.
+    pub(super) fn needs_all_registers(&self) -> Result<(), Stop> {
+        if self.leaf { Err(Stop::NotALeaf) } else { Ok(()) }
+    }
+
     /// Takes this register for good.
     pub(super) fn hold(&mut self, reg: Reg) -> Result<(), Stop> {
         if self.leaf {
@@ -220,6 +243,33 @@ impl<'a> Code<'a> {
     pub(super) fn release(&mut self, held: Held) {
         let count = &mut self.held[held.reg.index()];
         *count = count.saturating_sub(1);
+    }
+
+    /// Whether it calls nothing.
+    pub(super) fn is_leaf(&self) -> bool {
+        self.leaf
+    }
+
+    /// Keeps `r2`, which points to the thread's state, for the whole program.
+    pub(super) fn hold_state(&mut self) -> Result<(), Stop> {
+        self.held[Reg::R2.index()] += 1;
+        Ok(())
+    }
+
+    /// `r2`, which was kept.
+    pub(super) fn held_state(&mut self) -> Held {
+        self.held[Reg::R2.index()] += 1;
+        Held { reg: Reg::R2, owned: false }
+    }
+
+    /// The register, if it may be changed, or another one: for a new value.
+    pub(super) fn own_or_other(&mut self, held: Held) -> Result<Held, Stop> {
+        if held.owned {
+            self.changed(held.reg);
+            return Ok(held);
+        }
+        self.release(held);
+        self.alloc()
     }
 
     /// The same value in a register that may be changed.
@@ -294,10 +344,12 @@ impl<'a> Code<'a> {
     /// So many bytes of the stack, a multiple of 8; their offset from `r10`.
     pub(super) fn reserve(&mut self, bytes: u32) -> Result<i16, Stop> {
         let stack = u32::from(self.stack.unsigned_abs()) + bytes.next_multiple_of(8);
-        if stack > STACK_BYTES as u32 {
+        let most = if self.is_kernel() { KERNEL_STACK_BYTES } else { STACK_BYTES as u32 };
+        if stack > most {
             return Err(Stop::NoStack);
         }
         self.stack = -(stack as i16);
+        self.deepest = self.deepest.min(self.stack);
         Ok(self.stack)
     }
 
@@ -357,9 +409,26 @@ impl<'a> Code<'a> {
 
     /// `dst =` word of the context.
     pub(super) fn load_word(&mut self, dst: Reg, word: u16) {
+        if self.is_kernel() {
+            return self.load_context(dst, ContextWord::Field(word));
+        }
         self.changed(dst);
         // There are at most 4095.
         self.b.load(Size::DW, dst, self.context(), (word * 8) as i16);
+    }
+
+    /// `dst =` what the kernel's side puts into its context, from now on in a slot of its own.
+    pub(super) fn load_context(&mut self, dst: Reg, word: ContextWord) {
+        self.changed(dst);
+        if !self.is_reachable() {
+            return;
+        }
+        let slot = self.words.iter().position(|known| *known == word).unwrap_or_else(|| {
+            self.words.push(word);
+            self.words.len() - 1
+        });
+        // As many as there are words of an event: at most 4095.
+        self.b.load(Size::DW, dst, self.context(), (slot * 8) as i16);
     }
 
     /// `cond` decides between two labels, of which one is next.

@@ -51,6 +51,7 @@ impl Code<'_> {
             Cond::First(n, counter) => self.first(*n, *counter, ways),
             Cond::Limit(n, ns, counter) => self.limit(*n, *ns, *counter, ways),
             Cond::Sample(part) => self.sample(*part, ways),
+            Cond::Window => self.window(ways),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Keys and fields, put together on the stack.
 
 use super::code::{Code, Stop};
+use crate::compile::ContextWord;
 use crate::resolve::COMM_BYTES;
 use crate::tree::{KeyPlan, KeyValue, Text};
 use mote_bpf::Reg;
@@ -32,7 +33,11 @@ impl Code<'_> {
             KeyValue::Event => {
                 let number = self.maps.event_number(&self.plan.event);
                 let held = self.alloc()?;
-                self.b.constant(held.reg, number);
+                if self.is_kernel() {
+                    self.load_context(held.reg, ContextWord::Event(number as u32));
+                } else {
+                    self.b.constant(held.reg, number);
+                }
                 self.b.store(Size::DW, Reg::R10, at, held.reg);
                 self.release(held);
             }
@@ -50,6 +55,9 @@ impl Code<'_> {
             // What is cut off is cut off: a path ends with a NUL all the same.
             return self.context_text_to(text, at, space);
         };
+        if self.is_kernel() {
+            return self.kernel_text_to(word, bytes, space, at);
+        }
         if bytes < space {
             self.b.store(Size::DW, Reg::R10, at + space as i16 - 8, 0);
         }

@@ -2,9 +2,10 @@
 
 use super::registers::{Cached, Slot};
 use super::texts;
+use crate::compile::Side;
 use crate::maps::{Entry, Maps};
 use crate::resolve::{COMM_BYTES, EXECUTABLE_BYTES};
-use crate::tree::{Action, Cond, Context, Element, EmittedField, Float, KeyValue, Num, NumKind, Plan, Text};
+use crate::tree::{Action, Cond, Context, Element, EmittedField, Float, KeyValue, Kept, Num, NumKind, Plan, Text};
 use std::collections::HashMap;
 
 /// What a program will need.
@@ -21,6 +22,12 @@ pub(super) struct Needs {
     pub(super) counters: Option<u32>,
     /// The map of what is kept for each thread.
     pub(super) threads: Option<u32>,
+    /// Whether the state of the thread is read.
+    pub(super) state: bool,
+    /// Whether a window is looked for.
+    pub(super) window: bool,
+    /// For the kernel's side: constants are in instructions.
+    kernel: bool,
 }
 
 impl Needs {
@@ -33,6 +40,9 @@ impl Needs {
             bytes: Vec::new(),
             counters: None,
             threads: None,
+            state: plan.thread.iter().any(|kept| matches!(kept, Kept::Published(_))),
+            window: false,
+            kernel: plan.side == Side::Kernel,
         };
         for rule in &plan.rules {
             needs.cond(&rule.condition);
@@ -98,7 +108,7 @@ impl Needs {
             }
             Cond::Text(text, patterns) => {
                 self.text(*text);
-                if let Text::Field(_) = text {
+                if let (Text::Field(_), false) = (text, self.kernel) {
                     patterns
                         .iter()
                         .filter_map(texts::helper_constant)
@@ -107,12 +117,15 @@ impl Needs {
             }
             Cond::TextOrder(_, text, bytes) => {
                 self.text(*text);
-                self.add_constant(bytes.clone());
+                if !self.kernel {
+                    self.add_constant(bytes.clone());
+                }
             }
             Cond::TextCompare(_, a, b) => {
                 self.text(Text::Field(*a));
                 self.text(Text::Field(*b));
             }
+            Cond::Window => self.window = true,
             Cond::TextKept(word, _) => self.text(Text::Field(*word)),
             _ => {}
         }
@@ -149,7 +162,12 @@ impl Needs {
                 self.num(b);
             }
             NumKind::Truth(inner) => self.cond(inner),
-            NumKind::Constant(_) | NumKind::Flag(_) | NumKind::Last(_) => {}
+            NumKind::Published(_) => self.state = true,
+            NumKind::SharedWord(word) => {
+                self.state |= word.each_thread;
+                self.num(&word.index);
+            }
+            NumKind::Constant(_) | NumKind::Flag(_) | NumKind::Last(_) | NumKind::Since(_) => {}
         }
     }
 

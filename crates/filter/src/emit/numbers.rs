@@ -2,6 +2,7 @@
 
 use super::code::{Code, Held, Stop};
 use super::registers::{Cached, Slot};
+use crate::compile::TEXT_LEN_MAX;
 use crate::resolve::INDEX_MAX;
 use crate::syntax::BinaryOp;
 use crate::tree::number::divides_signed;
@@ -24,13 +25,15 @@ impl Code<'_> {
             NumKind::Length(word, bytes) => self.length(*word, *bytes),
             NumKind::Context(context) => self.thread_context(*context),
             NumKind::Flag(name) => {
-                let map = self.maps.shared(crate::maps::Entry::flag(name));
                 let held = self.alloc()?;
-                self.b.map_value(held.reg, map, 0);
+                self.flag_address(held.reg, name)?;
                 self.b.load(Size::DW, held.reg, held.reg, 0);
                 Ok(held)
             }
             NumKind::Last(kept) => self.kept(*kept),
+            NumKind::Published(offset) => self.published(*offset),
+            NumKind::Since(kept) => self.since(*kept),
+            NumKind::SharedWord(word) => self.shared_number(word),
             NumKind::Neg(inner) => {
                 let held = self.own_number(inner)?;
                 self.b.neg(Width::W64, held.reg);
@@ -132,6 +135,9 @@ impl Code<'_> {
     }
 
     fn length(&mut self, word: u16, bytes: u32) -> Result<Held, Stop> {
+        if self.is_kernel() {
+            return self.text_length(word);
+        }
         let start = self.word(word)?;
         let end = self.word(word + 1)?;
         let length = self.own(end)?;
@@ -151,7 +157,8 @@ impl Code<'_> {
             4 => Size::W,
             _ => Size::DW,
         };
-        let last = element.count.map_or(i128::from(INDEX_MAX), |count| i128::from(count) - 1);
+        let most = if self.is_kernel() { TEXT_LEN_MAX - 1 } else { INDEX_MAX };
+        let last = element.count.map_or(i128::from(most), |count| i128::from(count) - 1);
         let (pointer, offset) = match element.index.as_constant() {
             Some(index) if (0..=last).contains(&index) => self.element_at(element, index as u64)?,
             Some(_) => {
@@ -173,6 +180,12 @@ impl Code<'_> {
     fn element_at(&mut self, element: &Element, index: u64) -> Result<(Held, i16), Stop> {
         let offset = index * u64::from(element.bytes);
         let behind = (offset + u64::from(element.bytes)) as i32;
+        if element.count.is_none() && self.is_kernel() {
+            let length = self.text_length(element.word)?;
+            self.branch(op::Cond::Lt, length.reg, behind, self.fail);
+            self.release(length);
+            return Ok((self.word(element.word)?, offset as i16));
+        }
         let start = self.word(element.word)?;
         if element.count.is_none() {
             let end = self.word(element.word + 1)?;
@@ -198,6 +211,16 @@ impl Code<'_> {
             self.jump(self.fail);
         }
         self.branch(op::Cond::Gt, index.reg, last.max(0) as i32, self.fail);
+        if element.count.is_none() && self.is_kernel() {
+            let length = self.text_length(element.word)?;
+            self.branch(op::Cond::Le, length.reg, index.reg, self.fail);
+            self.release(length);
+            let start = self.word(element.word)?;
+            let pointer = self.own(start)?;
+            self.b.add(pointer.reg, index.reg);
+            self.release(index);
+            return Ok(pointer);
+        }
         if element.bytes > 1 {
             self.b.lsh(index.reg, element.bytes.trailing_zeros() as i32);
         }
@@ -238,6 +261,11 @@ impl Code<'_> {
                 self.helper_value(Cached::Context(context), Slot::Elapsed, helper::SPECULATED)
             }
             Context::Delta => self.delta(),
+            Context::Target => {
+                let held = self.alloc()?;
+                self.load_target(held.reg);
+                Ok(held)
+            }
         }
     }
 
@@ -297,6 +325,7 @@ fn weight(num: &Num) -> usize {
         NumKind::Neg(inner) | NumKind::BitNot(inner) => weight(inner),
         NumKind::Element(element) => weight(&element.index).max(1) + 2,
         NumKind::Length(..) => 2,
+        NumKind::SharedWord(word) => weight(&word.index) + 1,
         // It uses the registers as it likes.
         NumKind::Truth(_) => 8,
         _ => 1,
@@ -306,7 +335,8 @@ fn weight(num: &Num) -> usize {
 /// Whether working it out changes the registers that calls change.
 pub(super) fn calls(num: &Num) -> bool {
     match &num.kind {
-        NumKind::Context(_) | NumKind::Truth(_) | NumKind::Last(_) => true,
+        NumKind::Context(_) | NumKind::Truth(_) | NumKind::Last(_) | NumKind::Since(_) => true,
+        NumKind::SharedWord(word) => calls(&word.index),
         NumKind::Neg(inner) | NumKind::BitNot(inner) => calls(inner),
         NumKind::Binary(_, a, b) => calls(a) || calls(b),
         NumKind::Element(element) => calls(&element.index),
@@ -321,6 +351,7 @@ fn counts(num: &Num) -> bool {
         NumKind::Neg(inner) | NumKind::BitNot(inner) => counts(inner),
         NumKind::Binary(_, a, b) => counts(a) || counts(b),
         NumKind::Element(element) => counts(&element.index),
+        NumKind::SharedWord(word) => counts(&word.index),
         _ => false,
     }
 }

@@ -173,8 +173,7 @@ impl Code<'_> {
     }
 
     pub(super) fn text_kept(&mut self, word: u16, kept: u16, ways: Ways) -> Result<(), Stop> {
-        self.load_text(word);
-        self.call(helper::TEXT_HASH)?;
+        self.text_hash(word)?;
         self.hold_result()?;
         let last = self.kept(kept)?;
         self.decide(Cond::Eq, Reg::R0, last.reg, ways);
@@ -196,10 +195,13 @@ impl Code<'_> {
                     self.b.load(Size::DW, Reg::R0, Reg::R10, self.thread.now);
                 }
                 Kept::Word(word) => self.load_word(Reg::R0, *word),
-                Kept::TextHash(word) => {
-                    self.load_text(*word);
-                    self.call(helper::TEXT_HASH)?;
+                Kept::Published(offset) => {
+                    self.changed(Reg::R0);
+                    // It was read at the beginning.
+                    let now = self.published_now(*offset).unwrap_or(self.thread.now);
+                    self.b.load(Size::DW, Reg::R0, Reg::R10, now);
                 }
+                Kept::TextHash(word) => self.text_hash(*word)?,
             }
             self.b.store(Size::DW, Reg::R10, place, Reg::R0);
         }

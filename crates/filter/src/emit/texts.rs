@@ -116,6 +116,9 @@ impl Code<'_> {
 
     /// Whether a text is one of some that are equally long.
     fn equals_one(&mut self, word: u16, group: &[&[u8]], (holds, not, next): Ways) -> Result<(), Stop> {
+        if self.is_kernel() {
+            return self.kernel_equals_one(word, group, (holds, not, next));
+        }
         let len = group.first().map_or(0, |bytes| bytes.len());
         let (reach, end) = self.reach(word, len, Cond::Ne, not)?;
         self.release(end);
@@ -133,7 +136,7 @@ impl Code<'_> {
     }
 
     /// Compares bytes that may be read: one branch for a few words.
-    fn equal_words(&mut self, base: Reg, offset: i32, bytes: &[u8], ways: Ways) -> Result<(), Stop> {
+    pub(super) fn equal_words(&mut self, base: Reg, offset: i32, bytes: &[u8], ways: Ways) -> Result<(), Stop> {
         let places: Vec<_> = words(bytes.len())
             .into_iter()
             .map(|(at, size)| (offset + at as i32, word_of(bytes, at, size), size))
@@ -240,6 +243,9 @@ impl Code<'_> {
 
     /// Whether a text fits a pattern with a `*`, or a long one without.
     fn fits(&mut self, word: u16, pattern: &TextPattern, (holds, not, next): Ways) -> Result<(), Stop> {
+        if self.is_kernel() {
+            return self.kernel_fits(word, pattern, (holds, not, next));
+        }
         let (first, last): (&[u8], &[u8]) = match pattern.parts() {
             [first, .., last] if first.len().max(last.len()) <= WORDS_BYTES_MAX => (first, last),
             _ => (&[], &[]),
@@ -324,6 +330,15 @@ impl Code<'_> {
         self.call(id)
     }
 
+    /// The hash of a text into `r0`.
+    pub(super) fn text_hash(&mut self, word: u16) -> Result<(), Stop> {
+        if self.is_kernel() {
+            return self.kernel_text_hash(word);
+        }
+        self.load_text(word);
+        self.call(helper::TEXT_HASH)
+    }
+
     /// A text into `r1` and `r2`.
     pub(super) fn load_text(&mut self, word: u16) {
         self.load_word(Reg::R1, word);
@@ -338,6 +353,9 @@ impl Code<'_> {
         ways: Ways,
     ) -> Result<(), Stop> {
         let Text::Field(word) = text else { return Err(Stop::NoRegister) };
+        if self.is_kernel() {
+            return self.kernel_text_order(order, word, bytes, ways);
+        }
         if bytes.is_empty() {
             // A helper is given at least one byte.
             let (start, end) = self.ends(word)?;
@@ -363,6 +381,9 @@ impl Code<'_> {
     }
 
     pub(super) fn text_compare(&mut self, order: Order, a: u16, b: u16, ways: Ways) -> Result<(), Stop> {
+        if self.is_kernel() {
+            return self.kernel_text_compare(order, a, b, ways);
+        }
         self.load_text(a);
         self.load_word(Reg::R3, b);
         self.load_word(Reg::R4, b + 1);

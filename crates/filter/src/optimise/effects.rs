@@ -40,6 +40,7 @@ impl Effects {
         match cond {
             Cond::Constant(_) => {}
             Cond::HasLast => self.add(2),
+            Cond::Window => self.add(CALL),
             Cond::And(list) | Cond::Or(list) => list.iter().for_each(|inner| self.cond(inner)),
             Cond::Not(inner) => self.cond(inner),
             Cond::Member(num, set) => {
@@ -116,6 +117,13 @@ impl Effects {
             NumKind::Constant(_) => {}
             NumKind::Word(_) => self.add(1),
             NumKind::Length(..) | NumKind::Last(_) | NumKind::Flag(_) => self.add(3),
+            NumKind::Published(_) => self.add(2),
+            NumKind::Since(_) => self.add(6),
+            NumKind::SharedWord(word) => {
+                self.fails |= word.index.as_constant().is_none();
+                self.add(3);
+                self.num(&word.index);
+            }
             NumKind::Context(_) => self.add(CALL),
             NumKind::Element(element) => self.element(element),
             NumKind::Neg(inner) | NumKind::BitNot(inner) => {

@@ -1,6 +1,6 @@
 //! Trees before and after.
 
-use crate::{Missing, Rule, explain};
+use crate::{Missing, Rule, Side, explain};
 
 const EVENT: &[u8] = b"mote1\nnet:in\n6 f:1\n\nlen u32\nproto str\nstate enum u8 IDLE=0 BUSY=1..3 DOWN=9\nmac u8[6]\npath u16[]\nnow u64\nload f64\nup bool\ndelta i64\n";
 
@@ -9,7 +9,7 @@ fn check(expr: &str, expected: &str) {
     let event = mote_layout::parse::parse(EVENT).unwrap();
     let rule = Rule::filter("*", expr).unwrap_or_else(|problem| panic!("{}", problem.render()));
     let (_, tree) =
-        explain(&[rule], &event, Missing::Refuse).unwrap_or_else(|problem| panic!("{}", problem.render()));
+        explain(&[rule], &event, Missing::Refuse, Side::User).unwrap_or_else(|problem| panic!("{}", problem.render()));
     let lines: Vec<_> =
         tree.lines().map(str::trim).filter(|line| !matches!(*line, "if" | "do" | "record")).collect();
     assert_eq!(lines.join("; "), expected, "{expr}");

@@ -3,11 +3,14 @@
 use super::Parser;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::lex::Kind;
-use crate::syntax::{Action, ActionKind, Expr};
+use crate::syntax::{Action, ActionKind, Expr, Scope};
+use mote_layout::cooperation::{SYSCALLS, UNSET_NS};
+use mote_layout::syscalls;
 
 /// Names of actions. Behind a comma they begin an action; a field of such a name goes in brackets there.
-const ACTIONS: [&str; 11] =
-    ["record", "count", "hist", "last", "set", "clear", "emit", "snapshot", "speculate", "commit", "discard"];
+const ACTIONS: [&str; 13] = [
+    "record", "count", "hist", "last", "set", "clear", "emit", "snapshot", "open", "threshold", "speculate", "commit", "discard",
+];
 
 /// Most entries that `last` keeps.
 const LAST_MAX: u64 = 1 << 20;
@@ -33,6 +36,8 @@ impl Parser {
             "clear" => ActionKind::Clear(self.name("the name of a flag")?.0),
             "emit" => self.emit()?,
             "snapshot" => ActionKind::Snapshot,
+            "open" => self.open()?,
+            "threshold" => self.threshold()?,
             "speculate" => ActionKind::Speculate,
             "commit" => ActionKind::Commit,
             "discard" => ActionKind::Discard,
@@ -93,6 +98,54 @@ impl Parser {
         };
         let fields = if ends { Vec::new() } else { self.expressions()? };
         Ok(ActionKind::Last { entries, fields })
+    }
+
+    /// `open kernel for TIME [of thread|process|all]`, behind `open`.
+    fn open(&mut self) -> Result<ActionKind, Diagnostic> {
+        const EXAMPLE: &str = "for example `open kernel for 10ms`, or `open kernel for 10ms of all`";
+        let span = self.peek().span;
+        let begins = self.eat_word("kernel").is_some() && self.eat_word("for").is_some();
+        let Kind::Integer(ns @ 1..) = self.peek().kind.clone() else {
+            return Err(self.unexpected("`kernel for` and a time").help(EXAMPLE));
+        };
+        let end = self.bump().span;
+        if !begins {
+            return Err(Diagnostic::syntax(span.to(end), "what is opened?").help(EXAMPLE));
+        }
+        if self.eat_word("of").is_none() {
+            return Ok(ActionKind::OpenKernel { ns, of: Scope::Thread });
+        }
+        let scopes = [("thread", Scope::Thread), ("process", Scope::Process), ("all", Scope::All)];
+        let scope = scopes.into_iter().find(|(word, _)| self.eat_word(word).is_some());
+        match scope {
+            Some((_, of)) => Ok(ActionKind::OpenKernel { ns, of }),
+            None => Err(self.unexpected("`thread`, `process` or `all`").help(EXAMPLE)),
+        }
+    }
+
+    /// `threshold CALL TIME|never|default`, behind `threshold`.
+    fn threshold(&mut self) -> Result<ActionKind, Diagnostic> {
+        const EXAMPLE: &str = "for example `threshold write 200us`, or `threshold write default`";
+        let (token, span) = (self.peek().kind.clone(), self.peek().span);
+        let syscall = match &token {
+            Kind::Name(name) => syscalls::number(name),
+            Kind::Integer(number) => u32::try_from(*number).ok().filter(|number| (*number as usize) < SYSCALLS),
+            _ => return Err(self.unexpected("a system call").help(EXAMPLE)),
+        };
+        let Some(syscall) = syscall else {
+            let problem = Diagnostic::syntax(span, "there is no such system call");
+            let names: Vec<&str> = syscalls::names().collect();
+            return Err(if let Kind::Name(name) = &token { problem.near(name, &names) } else { problem });
+        };
+        self.bump();
+        let ns = match self.peek().kind.clone() {
+            Kind::Integer(ns) => ns.min(UNSET_NS - 1),
+            Kind::Name(word) if word == "never" => u64::MAX,
+            Kind::Name(word) if word == "default" => UNSET_NS,
+            _ => return Err(self.unexpected("a time, `never` or `default`").help(EXAMPLE)),
+        };
+        self.bump();
+        Ok(ActionKind::Threshold { syscall, ns })
     }
 
     /// `emit NAME(FIELD = EXPR, ..)`, behind `emit`.

@@ -4,7 +4,7 @@ use super::Resolver;
 use super::compare::text_of;
 use super::expression::written;
 use super::value::Value;
-use crate::compile::Emitted;
+use crate::compile::{Emitted, Side};
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::maps::KeyType;
 use crate::rule::Rule;
@@ -31,9 +31,11 @@ const EMIT_BYTES_MAX: u32 = 256;
 impl<'a> Resolver<'a> {
     pub(super) fn action(&mut self, action: &syntax::Action, rule: &Rule) -> Result<Action, Diagnostic> {
         let (span, source) = (action.span, rule.source.as_str());
+        self.action_is_here(&action.kind, span)?;
         let name = || rule.title_of(action);
         Ok(match &action.kind {
             ActionKind::Record => Action::Record,
+            ActionKind::OpenKernel { ns, of } => Action::OpenKernel { ns: *ns, of: *of },
             ActionKind::Count { by } => Action::Count { name: name(), keys: self.keys(by, source, span)? },
             ActionKind::Histogram { value, by } => {
                 let keys = self.keys(by, source, span)?;
@@ -49,10 +51,30 @@ impl<'a> Resolver<'a> {
             ActionKind::Clear(flag) => Action::Clear(flag.clone()),
             ActionKind::Emit { name, fields } => self.emitted(name, fields, span)?,
             ActionKind::Snapshot => Action::Snapshot,
+            ActionKind::Threshold { syscall, ns } => Action::Threshold { syscall: *syscall, ns: *ns },
             ActionKind::Speculate => Action::Speculate,
             ActionKind::Commit => Action::Commit,
             ActionKind::Discard => Action::Discard,
         })
+    }
+
+    /// Whether programs of this side can do it.
+    fn action_is_here(&self, action: &ActionKind, span: Span) -> Result<(), Diagnostic> {
+        let (what, help) = match action {
+            _ if self.side == Side::User => return Ok(()),
+            ActionKind::Emit { .. } => ("nothing is emitted", "`count`, `hist` and `last` are there; or record the event"),
+            ActionKind::Speculate | ActionKind::Commit | ActionKind::Discard => {
+                ("nobody speculates", "records of kernel events are never kept aside; use a flag: `set`, and `$flag.NAME`")
+            }
+            ActionKind::Threshold { .. } => {
+                ("no threshold is set", "set them at events of the program, or for the session: `mote latency --threshold`")
+            }
+            ActionKind::OpenKernel { .. } => {
+                ("no window is opened", "rules on kernel events can set a flag, and others ask for `$flag.NAME`")
+            }
+            _ => return Ok(()),
+        };
+        Err(Diagnostic::wrong_side(self.side, span, what).help(help))
     }
 
     fn keys(&mut self, by: &[Expr], source: &str, span: Span) -> Result<Vec<KeyPlan>, Diagnostic> {

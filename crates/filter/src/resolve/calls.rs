@@ -4,6 +4,7 @@ use super::Resolver;
 use super::compare::text_of;
 use super::expression::as_array;
 use super::value::{Shown, Value};
+use crate::compile::{Side, TEXT_LEN_MAX};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::syntax::{Argument, Expr, ExprKind};
 use crate::text_pattern::TextPattern;
@@ -88,6 +89,11 @@ impl<'a> Resolver<'a> {
         Ok(Cond::Text(subject, vec![pattern]))
     }
 
+    /// Most bytes of a text or a sequence.
+    fn bytes_max(&self) -> i128 {
+        if self.side == Side::Kernel { TEXT_LEN_MAX.into() } else { i64::MAX.into() }
+    }
+
     /// How many elements, or bytes of a text.
     fn length(&mut self, of: &Expr) -> Result<Value<'a>, Diagnostic> {
         let value = self.value(of)?;
@@ -101,7 +107,7 @@ impl<'a> Resolver<'a> {
             None => Num::new(
                 NumKind::Length(array.word, array.scalar.bytes() as u32),
                 0,
-                i128::from(i64::MAX) / array.scalar.bytes() as i128,
+                self.bytes_max() / array.scalar.bytes() as i128,
             ),
         };
         Ok(Value::Num(num, Shown::Plain))

@@ -287,6 +287,16 @@ fn kept_text(order: Order, word: u16, kept: u16, span: Span) -> Result<Cond, Dia
     }
 }
 
+/// The one value of a label.
+pub(super) fn label(labels: Labels<'_>, name: &str, span: Span) -> Result<Num, Diagnostic> {
+    let set = labelled(Order::Eq, labels, &TextPattern::exact(name.as_bytes()), span)?;
+    match set.ranges() {
+        [(first, last)] if first == last => Ok(Num::constant(*first)),
+        _ => Err(Diagnostic::mismatch(span, format!("the label {name} names several values"))
+            .help("compare with it by `==`")),
+    }
+}
+
 /// The values of the labels that fit.
 fn labelled(order: Order, labels: Labels<'_>, pattern: &TextPattern, span: Span) -> Result<Set, Diagnostic> {
     let fits = labels.iter().filter(|(label, ..)| pattern.matches(label.as_bytes()));

@@ -1,7 +1,9 @@
 //! Expressions, operator by operator.
 
+use super::outside::words_name;
 use super::value::{Array, Shown, Value};
 use super::{Resolver, compare};
+use crate::compile::Side;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::syntax::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::tree::{Cond, Element, Float, Num, NumKind, Order};
@@ -18,6 +20,25 @@ impl<'a> Resolver<'a> {
 
     /// Any expression; a name that is no field may be a label.
     pub(super) fn value_or_label(&mut self, expr: &Expr) -> Result<Value<'a>, Diagnostic> {
+        let value = self.any_value(expr)?;
+        self.value_is_here(&value, expr.span)?;
+        Ok(value)
+    }
+
+    /// Whether programs of this side can have such a value.
+    fn value_is_here(&self, value: &Value<'_>, span: Span) -> Result<(), Diagnostic> {
+        let what = match value {
+            _ if self.side == Side::User => return Ok(()),
+            Value::Float(Float::Constant(_)) => return Ok(()),
+            Value::Float(_) => "floats are not compared",
+            Value::Array(array) if array.count.is_none() => "sequences are not there",
+            _ => return Ok(()),
+        };
+        let problem = Diagnostic::wrong_side(self.side, span, what);
+        Err(problem.label(format!("this is {}", value.what())))
+    }
+
+    fn any_value(&mut self, expr: &Expr) -> Result<Value<'a>, Diagnostic> {
         let span = expr.span;
         match &expr.kind {
             ExprKind::Integer(value) => Ok(Value::Num(Num::constant(i128::from(*value)), Shown::Plain)),
@@ -71,6 +92,9 @@ impl<'a> Resolver<'a> {
     }
 
     fn arithmetic(&mut self, op: BinaryOp, left: &Expr, right: &Expr) -> Result<Value<'a>, Diagnostic> {
+        if matches!(op, BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor) {
+            return self.bits(op, left, right);
+        }
         let (a, b) = (self.number(left)?, self.number(right)?);
         if let Some(by) = b.as_constant() {
             if matches!(op, BinaryOp::Shl | BinaryOp::Shr) && !(0..=63).contains(&by) {
@@ -85,8 +109,32 @@ impl<'a> Resolver<'a> {
         Ok(Value::Num(Num::binary(op, a, b), Shown::Plain))
     }
 
+    /// `flags & O_CREAT`: a label of one side's bits may be the other side, and names what comes out of it.
+    fn bits(&mut self, op: BinaryOp, left: &Expr, right: &Expr) -> Result<Value<'a>, Diagnostic> {
+        let (a, b) = (self.value_or_label(left)?, self.value_or_label(right)?);
+        let (a, b, shown) = match (a, b) {
+            (Value::Num(num, shown @ Shown::Labels(labels)), Value::Label(label)) => {
+                (num, compare::label(labels, &label, right.span)?, shown)
+            }
+            (Value::Label(label), Value::Num(num, shown @ Shown::Labels(labels))) => {
+                (num, compare::label(labels, &label, left.span)?, shown)
+            }
+            (Value::Label(name), _) => return Err(self.unknown(&name, left.span)),
+            (_, Value::Label(name)) => return Err(self.unknown(&name, right.span)),
+            (Value::Num(a, shown @ Shown::Labels(_)), b) => (a, b.number(right.span)?, shown),
+            (a, Value::Num(b, shown @ Shown::Labels(_))) => (a.number(left.span)?, b, shown),
+            (a, b) => (a.number(left.span)?, b.number(right.span)?, Shown::Plain),
+        };
+        Ok(Value::Num(Num::binary(op, a, b), shown))
+    }
+
     /// `array[index]`
     fn element(&mut self, array: &Expr, index: &Expr) -> Result<Value<'a>, Diagnostic> {
+        if let ExprKind::Context(name) = &array.kind
+            && let Some(words) = words_name(name.strip_prefix("ctx.").unwrap_or(name))
+        {
+            return self.shared_word(words, Some(index), index.span);
+        }
         let array_value = self.value(array)?;
         let Some(place) = as_array(&array_value) else {
             let problem = Diagnostic::mismatch(array.span, "only arrays, sequences and texts have elements");

@@ -1,16 +1,18 @@
 //! Fields, contexts, what was kept of the last event.
 
+use super::outside::words_name;
 use super::value::{Array, Shown, Value};
 use super::{Place, Resolver};
+use crate::compile::Side;
 use crate::diagnostic::{Diagnostic, Kind, Span};
-use crate::tree::{Context, Float, Kept, Num, NumKind, Text};
+use crate::tree::{Cond, Context, Float, Kept, Num, NumKind, Text};
 use mote_layout::parse::FieldType;
 use mote_layout::types::Scalar;
 
 /// Names of contexts, those of LTTng included (which may have `ctx.` before them).
-const CONTEXTS: [&str; 14] = [
+const CONTEXTS: [&str; 19] = [
     "tid", "pid", "comm", "cpu", "exe", "delta", "elapsed", "event", "vtid", "vpid", "procname", "cpu_id",
-    "last.", "flag.",
+    "last.", "flag.", "kernel.", "shared.", "thread.", "window", "target",
 ];
 
 impl<'a> Resolver<'a> {
@@ -43,6 +45,12 @@ impl<'a> Resolver<'a> {
         if let Some(field) = name.strip_prefix("last.") {
             return self.last(field, span);
         }
+        if let Some(published) = name.strip_prefix("kernel.") {
+            return self.published(published, span);
+        }
+        if let Some(words) = words_name(name) {
+            return self.shared_word(words, None, span);
+        }
         if let Some(flag) = name.strip_prefix("flag.") {
             // Other processes write there: it may be any number.
             return Ok(Value::Num(Num::integer(NumKind::Flag(flag.to_owned()), 64, false), Shown::Bool));
@@ -50,7 +58,10 @@ impl<'a> Resolver<'a> {
         let number = |context, bits, signed, shown| {
             Ok(Value::Num(Num::integer(NumKind::Context(context), bits, signed), shown))
         };
+        self.context_is_here(name, span)?;
         match name {
+            "target" => number(Context::Target, 64, false, Shown::Plain),
+            "window" => Ok(Value::Cond(Cond::Window)),
             "tid" | "vtid" => number(Context::Tid, 32, false, Shown::Plain),
             "pid" | "vpid" => number(Context::Pid, 32, false, Shown::Plain),
             "cpu" | "cpu_id" => number(Context::Cpu, 16, false, Shown::Plain),
@@ -67,6 +78,22 @@ impl<'a> Resolver<'a> {
                     Diagnostic::new(Kind::UnknownField, span, format!("there is no context `${written}`"));
                 Err(problem.near(name, &CONTEXTS))
             }
+        }
+    }
+
+    /// Whether programs of this side know a context.
+    fn context_is_here(&self, name: &str, span: Span) -> Result<(), Diagnostic> {
+        let wrong = |message: &str, help: &str| {
+            Err(Diagnostic::wrong_side(self.side, span, message).help(help))
+        };
+        match (self.side, name) {
+            (Side::Kernel, "exe") => {
+                wrong("there is no `$exe`", "a program's path is not to be had there; compare `$comm`, or select by pid")
+            }
+            (Side::Kernel, "elapsed") => wrong("there is no `$elapsed`", "nobody speculates there"),
+            (Side::User, "window") => wrong("there is no `$window`", "it says whether kernel events are wanted: use it with -k"),
+            (Side::User, "target") => wrong("there is no `$target`", "all events are the command's own, or its children's"),
+            _ => Ok(()),
         }
     }
 
@@ -94,11 +121,13 @@ impl<'a> Place<'a> {
         let word = self.word;
         match self.field.ty {
             FieldType::Scalar(scalar) => scalar_value(scalar, word),
-            FieldType::Enumeration(scalar, labels) => match scalar_value(scalar, word) {
+            FieldType::Enumeration(scalar, labels)
+            | FieldType::Flags(scalar, labels)
+            | FieldType::Labelled(scalar, labels) => match scalar_value(scalar, word) {
                 Value::Num(num, _) => Value::Num(num, Shown::Labels(labels)),
                 other => other,
             },
-            FieldType::Str => Value::Text(Text::Field(word)),
+            FieldType::Str | FieldType::FixedText(_) => Value::Text(Text::Field(word)),
             FieldType::Bytes => Value::Array(Array { word, count: None, scalar: Scalar::unsigned(8) }),
             FieldType::Sequence(scalar) => Value::Array(Array { word, count: None, scalar }),
             FieldType::Array(scalar, count) => {

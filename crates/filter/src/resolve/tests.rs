@@ -1,6 +1,6 @@
 //! Types: what is accepted, and what is said of the rest.
 
-use crate::{Decision, Kind, Maps, Missing, Rule, Session, compile};
+use crate::{Decision, Kind, Maps, Missing, Rule, Session, Side, compile};
 use mote_layout::parse::parse;
 
 const FIELDS: &str = "len u32\nproto str\nstate enum u8 IDLE=0 BUSY=1..3\nmac u8[6]\npath u16[]\nload f64\nloads f32[2]\nup bool\n";
@@ -11,7 +11,7 @@ const LTTNG: &str = "msg_id i32\nsize u32\nflag bool\npoel i32\nsome_enum enum u
 fn compiled(fields: &str, rule: Result<Rule, crate::Diagnostic>) -> Result<(), crate::Diagnostic> {
     let text = format!("mote1\nnet:in\n6 f:1\n\n{fields}");
     let event = parse(text.as_bytes()).unwrap();
-    let mut session = Session { missing: Missing::Refuse, declare: &mut |_| Ok(1) };
+    let mut session = Session { side: Side::User, missing: Missing::Refuse, declare: &mut |_| Ok(1) };
     compile(&[rule?], &event, &mut session, &mut Maps::new()).map(drop)
 }
 
@@ -36,7 +36,7 @@ fn what_lttngs_manual_shows_is_accepted() {
     // What is not there makes LTTng's whole expression false.
     let rule = Rule::filter("*", "$app.my_provider:my_context == 17.34e9 || some_enum >= 14").unwrap();
     let text = format!("mote1\nnet:in\n6 f:1\n\n{LTTNG}");
-    let mut session = Session { missing: Missing::Never, declare: &mut |_| Ok(1) };
+    let mut session = Session { side: Side::User, missing: Missing::Never, declare: &mut |_| Ok(1) };
     match compile(&[rule], &parse(text.as_bytes()).unwrap(), &mut session, &mut Maps::new()) {
         Ok(Decision::Run(compiled)) => assert!(!compiled.records && compiled.warnings.len() == 1),
         other => panic!("{other:?}"),
@@ -119,4 +119,27 @@ fn long_rules_compile_or_are_refused() {
     assert_eq!(compiled(FIELDS, Rule::parse(&format!("* do {flags}"))), Ok(()));
     let patterns = (0..3000).map(|at| format!("\"text{at}\"")).collect::<Vec<_>>().join(", ");
     assert_eq!(compiled(FIELDS, Rule::filter("*", &format!("proto in ({patterns})"))), Ok(()));
+}
+
+#[test]
+fn labels_of_bits_stand_beside_bit_operators() {
+    const KERNEL: &str = "flags flags u32 O_WRONLY=1 O_CREAT=64\nret labelled i64 ENOENT=-2\ncomm char[16]\nstate enum u8 IDLE=0 BUSY=1..3\n";
+    for good in [
+        "flags & O_CREAT",
+        "O_CREAT & flags",
+        "(flags & 3) == O_WRONLY",
+        "flags & (O_CREAT | flags)",
+        "flags == O_CREAT",
+        "ret == ENOENT && comm == \"sh\"",
+        "ret in (ENOENT, -13)",
+    ] {
+        assert_eq!(compiled(KERNEL, Rule::filter("*", good)), Ok(()), "{good}");
+    }
+    for (bad, message) in [
+        ("flags & O_CREATE", "the enumeration has no label \"O_CREATE\""),
+        ("state & BUSY", "the label BUSY names several values"),
+        ("ret + ENOENT > 1", "event net:in has no field `ENOENT`"),
+    ] {
+        assert_eq!(compiled(KERNEL, Rule::filter("*", bad)).unwrap_err().message(), message, "{bad}");
+    }
 }

@@ -11,6 +11,7 @@ impl fmt::Display for Plan {
                 Kept::Time => "the time".to_owned(),
                 Kept::Word(word) => show.word(*word),
                 Kept::TextHash(word) => format!("hash of {}", show.word(*word)),
+                Kept::Published(offset) => format!("word {} of the thread's state", offset / 8),
             };
             writeln!(f, "kept {at} in each thread: {what}")?;
         }
@@ -74,6 +75,7 @@ impl Show<'_> {
             Cond::First(n, counter) => format!("first {n} by counter {counter}"),
             Cond::Limit(n, ns, counter) => format!("limit {n} in {ns} ns by counter {counter}"),
             Cond::Sample(part) => format!("sample {part} of 2^32"),
+            Cond::Window => "$window".to_owned(),
             Cond::And(_) | Cond::Or(_) | Cond::Not(_) => {
                 let mut out = String::new();
                 let _ = write!(out, "({})", self.inline(cond));
@@ -113,6 +115,12 @@ impl Show<'_> {
             NumKind::Context(context) => context.name().to_owned(),
             NumKind::Flag(name) => format!("$flag.{name}"),
             NumKind::Last(kept) => format!("kept {kept}"),
+            NumKind::Published(offset) => format!("word {} of the thread's state", offset / 8),
+            NumKind::Since(kept) => format!("growth since kept {kept}"),
+            NumKind::SharedWord(word) => {
+                let of = if word.each_thread { "thread" } else { "shared" };
+                format!("${of}.{}[{}]", word.name, self.num(&word.index))
+            }
             NumKind::Neg(inner) => format!("-{}", self.num(inner)),
             NumKind::BitNot(inner) => format!("~{}", self.num(inner)),
             NumKind::Binary(op, a, b) => format!("({} {} {})", self.num(a), op.sign(), self.num(b)),
@@ -153,7 +161,9 @@ impl Show<'_> {
             Action::Set(flag) => writeln!(f, "  set {flag}"),
             Action::Clear(flag) => writeln!(f, "  clear {flag}"),
             Action::Emit { event, .. } => writeln!(f, "  emit {}:{}", event.provider, event.name),
+            Action::OpenKernel { ns, of } => writeln!(f, "  open kernel for {ns} ns of {of:?}"),
             Action::Snapshot => writeln!(f, "  snapshot"),
+            Action::Threshold { syscall, ns } => writeln!(f, "  threshold of call {syscall}: {ns} ns"),
             Action::Speculate => writeln!(f, "  speculate"),
             Action::Commit => writeln!(f, "  commit"),
             Action::Discard => writeln!(f, "  discard"),
@@ -179,6 +189,7 @@ impl Context {
             Context::Cpu => "$cpu",
             Context::Delta => "$delta",
             Context::Elapsed => "$elapsed",
+            Context::Target => "$target",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::machine::{Machine, emitted};
 use mote_filter::reference::{Facts, Word};
-use mote_filter::{Aggregate, Compiled, Decision, Emitted, Maps, Missing, Rule, Session, compile};
+use mote_filter::{Aggregate, Compiled, Decision, Emitted, Maps, Missing, Rule, Session, Side, compile};
 use mote_layout::context::{ASIDE, DROP, RECORD};
 use mote_layout::parse::parse;
 use mote_vm::Choice;
@@ -27,7 +27,7 @@ impl World {
             declared.push(event.clone());
             Ok(500)
         };
-        let mut session = Session { missing: Missing::Refuse, declare: &mut declare };
+        let mut session = Session { side: Side::User, missing: Missing::Refuse, declare: &mut declare };
         let Compiled { insns, records, .. } = match compile(rules, &event, &mut session, &mut maps) {
             Ok(Decision::Run(compiled)) => compiled,
             Ok(other) => panic!("{other:?}"),

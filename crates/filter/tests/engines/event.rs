@@ -6,7 +6,8 @@ use mote_layout::parse::{Description, FieldType, parse};
 use mote_layout::types::Scalar;
 use std::fmt::Write;
 
-const TYPES: [&str; 31] = [
+/// Types of fields in traced processes.
+pub(crate) const TYPES: [&str; 31] = [
     "u8",
     "u16",
     "u32",
@@ -46,10 +47,10 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    pub(crate) fn random(random: &mut Random) -> Event {
+    pub(crate) fn random(random: &mut Random, types: &[&str]) -> Event {
         let mut text = "mote1\nnet:in\n6 f:1\n\n".to_owned();
         for at in 0..=random.below(7) {
-            let _ = writeln!(text, "f{at} {}", random.pick(&TYPES));
+            let _ = writeln!(text, "f{at} {}", random.pick(types));
         }
         Event { text: text.into_bytes() }
     }
@@ -67,10 +68,14 @@ impl Event {
         let mut words = Vec::new();
         for field in self.description().fields() {
             match field.ty {
-                FieldType::Scalar(scalar) | FieldType::Enumeration(scalar, _) => {
+                FieldType::Scalar(scalar)
+                | FieldType::Enumeration(scalar, _)
+                | FieldType::Flags(scalar, _)
+                | FieldType::Labelled(scalar, _) => {
                     words.push(Word::Number(scalar_word(scalar, random)));
                 }
                 FieldType::Str => words.extend([Word::Bytes(random.text(40)), Word::End]),
+                FieldType::FixedText(bytes) => words.extend([Word::Bytes(random.text(bytes as u64)), Word::End]),
                 FieldType::Bytes => words.extend([Word::Bytes(random.text(20)), Word::End]),
                 FieldType::Sequence(scalar) => {
                     let count = random.below(5) as usize;

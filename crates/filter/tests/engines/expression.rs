@@ -2,11 +2,13 @@
 
 use crate::event::Event;
 use crate::random::Random;
+use mote_filter::Side;
 use mote_layout::parse::{Field, FieldType};
 use mote_layout::types::Scalar;
 
 /// Fields by what can be done with them.
 struct Fields<'a> {
+    side: Side,
     numbers: Vec<String>,
     /// Arrays and sequences of integers, texts.
     arrays: Vec<String>,
@@ -18,23 +20,23 @@ struct Fields<'a> {
 }
 
 /// A condition about the event's fields.
-pub(crate) fn condition(event: &Event, random: &mut Random) -> String {
+pub(crate) fn condition(event: &Event, side: Side, random: &mut Random) -> String {
     let fields: Vec<Field<'_>> = event.description().fields().collect();
-    let fields = Fields::of(&fields);
+    let fields = Fields::of(&fields, side);
     let depth = 1 + random.below(4);
     fields.condition(depth, random)
 }
 
 impl<'a> Fields<'a> {
-    fn of(all: &[Field<'a>]) -> Fields<'a> {
+    fn of(all: &[Field<'a>], side: Side) -> Fields<'a> {
+        let state: &[&str] = match side {
+            Side::User => &["$kernel.switches", "$kernel.last_syscall", "$kernel.offcpu_since_last_event"],
+            Side::Kernel => &[],
+        };
+        let last = if side == Side::Kernel { "$target" } else { "$elapsed" };
         let mut fields = Fields {
-            numbers: vec![
-                "$tid".to_owned(),
-                "$pid".to_owned(),
-                "$cpu".to_owned(),
-                "$delta".to_owned(),
-                "$elapsed".to_owned(),
-            ],
+            side,
+            numbers: ["$tid", "$pid", "$cpu", "$delta", last].iter().chain(state).map(|name| (*name).to_owned()).collect(),
             arrays: Vec::new(),
             floats: Vec::new(),
             float_arrays: Vec::new(),
@@ -60,12 +62,14 @@ impl<'a> Fields<'a> {
                     ]);
                     fields.scalars.push(name);
                 }
-                FieldType::Enumeration(_, labels) => {
+                FieldType::Enumeration(_, labels)
+                | FieldType::Flags(_, labels)
+                | FieldType::Labelled(_, labels) => {
                     fields.numbers.push(name.clone());
                     fields.scalars.push(name.clone());
                     fields.labels.push((name, labels.iter().map(|label| label.0).collect()));
                 }
-                FieldType::Str => {
+                FieldType::Str | FieldType::FixedText(_) => {
                     fields.arrays.push(name.clone());
                     fields.texts.push(name);
                 }
@@ -102,7 +106,11 @@ impl<'a> Fields<'a> {
                     format!("{name} {order} \"{label}\"")
                 }
             }
+            11 if self.side == Side::Kernel && random.one_in(4) => "$window".to_owned(),
             11 => self.stateful(random),
+            _ if self.side == Side::Kernel => {
+                format!("$comm {} {}", random.pick(&["==", "!="]), pattern(random, false))
+            }
             _ => {
                 let subject = random.pick(&["$comm", "$exe"]);
                 format!("{subject} {} {}", random.pick(&["==", "!="]), pattern(random, subject == &"$exe"))

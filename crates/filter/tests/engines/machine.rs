@@ -2,11 +2,12 @@
 
 use mote_bpf::disassemble::Listing;
 use mote_bpf::environment::STEPS_MAX;
-use mote_bpf::verify::verify;
+use mote_bpf::verify::verify_traced;
 use mote_bpf::{Entry, Environment, Insn, MapShape, helper};
 use mote_filter::Maps;
 use mote_filter::reference::{Facts, Word};
 use mote_layout::context;
+use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;
 use mote_vm::{Choice, Cursor, Engine, HelperFn, Map, Program, Setup, Update};
 use std::cell::{Cell, RefCell};
@@ -75,6 +76,12 @@ extern "C" fn end_speculation(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     SPECULATION.replace(false).into()
 }
 
+/// Emits itself, so that tests see it.
+extern "C" fn set_threshold(syscall: u64, ns: u64, _: u64, _: u64, _: u64) -> u64 {
+    EMITTED.with_borrow_mut(|emitted| emitted.push((syscall, ns.to_le_bytes().to_vec())));
+    0
+}
+
 extern "C" fn nothing(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     0
 }
@@ -101,6 +108,8 @@ const HELPERS: &[(u32, HelperFn)] = &[
     (helper::COMMIT, end_speculation),
     (helper::DISCARD, end_speculation),
     (helper::SNAPSHOT, nothing),
+    (helper::SET_THRESHOLD, set_threshold),
+    (helper::OPEN_KERNEL, nothing),
 ];
 
 /// The events that programs of this thread have emitted since it was asked.
@@ -126,7 +135,8 @@ impl Machine {
         };
         let listing = || Listing { insns, environment: None };
         let mut workspace = mote_vm::workspace().map_err(|error| format!("{error:?}"))?;
-        let verified = verify(insns, &env, &mut workspace).map_err(|why| format!("{}\n{why}", listing()))?;
+        let (verified, _) = verify_traced(insns, &env, READABLE_BYTES as u32, &mut workspace)
+            .map_err(|why| format!("{}\n{why}", listing()))?;
         let mut memory: Vec<Box<[u64]>> = Vec::new();
         let mut made = Vec::new();
         for entry in maps.entries() {
@@ -155,6 +165,14 @@ impl Machine {
         (pairs, map.dropped())
     }
 
+    /// Writes a word of an array of one value.
+    pub(crate) fn set_word(&self, map: usize, at: usize, word: u64) {
+        let mut value = vec![0; self.shapes[map].value_bytes as usize];
+        self.maps[map].lookup(&[0; 4], &mut value).unwrap();
+        value[at * 8..at * 8 + 8].copy_from_slice(&word.to_le_bytes());
+        self.maps[map].update(&[0; 4], &value, Update::Any).unwrap();
+    }
+
     pub(crate) fn listing(&self) -> String {
         Listing { insns: &self.insns, environment: None }.to_string()
     }
@@ -162,6 +180,8 @@ impl Machine {
     /// Runs it on an event.
     pub(crate) fn run(&self, words: &[Word], facts: &Facts) -> Result<u64, String> {
         FACTS.set(facts.clone());
+        let mut state = facts.state.clone();
+        state.resize(READABLE_BYTES / 8, 0);
         let mut raw = Vec::new();
         let mut end = 0;
         for word in words {
@@ -176,7 +196,7 @@ impl Machine {
         }
         // SAFETY: 1. the words are those of the event's description, and what they point to lives in `words`; 2. `HELPERS` have the signatures
         // of `helper::TRACER` and of the built-in ones; 3. `self` holds the maps' memory.
-        unsafe { self.program.run(raw.as_ptr() as u64, 0) }.map_err(|fault| format!("{fault:?}"))
+        unsafe { self.program.run(raw.as_ptr() as u64, state.as_ptr() as u64) }.map_err(|fault| format!("{fault:?}"))
     }
 }
 

@@ -2,6 +2,7 @@
 //! rule means ([`mote_filter::reference`]).
 
 mod actions;
+mod cooperation;
 mod event;
 mod expression;
 mod machine;
@@ -10,7 +11,7 @@ mod random;
 use event::Event;
 use machine::Machine;
 use mote_filter::reference::Reference;
-use mote_filter::{Decision, Kind, Maps, Missing, Rule, Session, compile};
+use mote_filter::{Decision, Kind, Maps, Missing, Rule, Session, Side, compile};
 use mote_vm::{Choice, Engine};
 use random::Random;
 
@@ -31,14 +32,14 @@ struct Tally {
 /// Compares one rule's engines on some events.
 fn compare(seed: u64, tally: &mut Tally) {
     let mut random = Random::new(seed);
-    let event = Event::random(&mut random);
-    let expression = expression::condition(&event, &mut random);
+    let event = Event::random(&mut random, &event::TYPES);
+    let expression = expression::condition(&event, Side::User, &mut random);
     let description = event.description();
     let rule =
         Rule::filter("*", &expression).unwrap_or_else(|problem| panic!("{seed}: {}", problem.render()));
     let rules = [rule];
     let mut maps = Maps::new();
-    let mut session = Session { missing: Missing::Refuse, declare: &mut |_| Ok(1) };
+    let mut session = Session { side: Side::User, missing: Missing::Refuse, declare: &mut |_| Ok(1) };
     let decision = match compile(&rules, &description, &mut session, &mut maps) {
         Ok(decision) => decision,
         // Constants that divide by zero and the like.
@@ -49,7 +50,7 @@ fn compare(seed: u64, tally: &mut Tally) {
         Err(problem) => panic!("{seed}: {}", problem.render()),
     };
     let reference =
-        || Reference::new(&rules, &description, Missing::Refuse).ok().flatten().expect("it compiles");
+        || Reference::new(&rules, &description, Missing::Refuse, Side::User).ok().flatten().expect("it compiles");
     let Decision::Run(compiled) = decision else {
         let mut reference = reference();
         let (words, facts) = (event.words(&mut random), random.facts());

@@ -104,6 +104,10 @@ impl Random {
             elapsed: if self.one_in(3) { u64::MAX } else { self.below(1000) },
             comm: self.text(15),
             executable: self.text(60),
+            window: if self.one_in(2) { 0 } else { self.below(5_000_000_000) },
+            target: 42 + self.below(3),
+            state: (0..16).map(|_| self.below(20)).collect(),
+            ..Facts::default()
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use super::Finding;
 use super::facts::{Capability, has, line, number};
+use mote_kernel::catalog::btf::Btf;
+use mote_kernel::catalog::tracefs::Tracefs;
 use mote_sys::Errno;
 use mote_sys::bpf::{self, ProgramType};
-use std::io::ErrorKind;
 use std::path::Path;
 
 /// Who may look into processes: for `mote list PID`.
@@ -80,20 +81,40 @@ pub(super) fn bpf() -> Finding {
     }
 }
 
-/// The place of the kernel's tracepoints.
+/// The rights that recording kernel events needs.
+pub(super) fn rights() -> Finding {
+    const WHAT: &str = "kernel events";
+    match mote_kernel::privilege::check() {
+        None => Finding::ok(WHAT, "programs of the kernel may be loaded and attached (CAP_BPF, CAP_PERFMON)"),
+        Some(missing) => Finding::warn(WHAT, missing.to_string(), "everything but kernel events works without"),
+    }
+}
+
+/// The place of the kernel's tracepoints: mounted somewhere, or for us alone.
 pub(super) fn tracefs() -> Finding {
     const WHAT: &str = "tracefs";
-    match root() {
-        Ok(root) => Finding::ok(WHAT, format!("readable at {root}")),
-        Err(ErrorKind::PermissionDenied) => Finding::warn(
+    match Tracefs::open() {
+        Ok(tracefs) => {
+            let systems = tracefs.systems().map_or(0, |systems| systems.len());
+            Finding::ok(WHAT, format!("readable, with events of {systems} systems"))
+        }
+        Err(why) => Finding::warn(
             WHAT,
-            "mounted, but not readable",
-            "for kernel events run as root, or remount it with gid= of your group",
+            format!("not readable: {why}"),
+            "run as root, or: mount -t tracefs nodev /sys/kernel/tracing; till then: the scheduler's events and system calls",
         ),
-        Err(_) => Finding::warn(
+    }
+}
+
+/// The kernel's types: what makes events cheap.
+pub(super) fn btf() -> Finding {
+    const WHAT: &str = "BTF";
+    match Btf::of_kernel() {
+        Ok(_) => Finding::ok(WHAT, "the kernel tells its types"),
+        Err(why) => Finding::warn(
             WHAT,
-            "not mounted",
-            "for kernel events: mount -t tracefs nodev /sys/kernel/tracing (as root; needs CONFIG_FTRACE)",
+            format!("the kernel does not tell its types: {why}"),
+            "use a kernel with CONFIG_DEBUG_INFO_BTF; till then kernel events cost more",
         ),
     }
 }
@@ -101,30 +122,27 @@ pub(super) fn tracefs() -> Finding {
 /// Probes of the kernel at any instruction of a program.
 pub(super) fn uprobes() -> Finding {
     const WHAT: &str = "uprobes";
-    let by_perf = line("/sys/bus/event_source/devices/uprobe/type").is_some();
-    let by_tracefs = root().is_ok_and(|root| Path::new(root).join("uprobe_events").exists());
-    match (by_perf, by_tracefs) {
-        (true, _) => Finding::ok(WHAT, "the kernel has them"),
-        (false, true) => Finding::ok(WHAT, "the kernel has them, through tracefs only"),
-        (false, false) => Finding::warn(
-            WHAT,
-            "not seen",
-            "to probe programs that carry no events use a kernel with CONFIG_UPROBE_EVENTS; mote's own events need none",
-        ),
+    if line("/sys/bus/event_source/devices/uprobe/type").is_some() {
+        return Finding::ok(WHAT, "the kernel has them");
     }
+    Finding::warn(
+        WHAT,
+        "not seen",
+        "to probe programs that carry no events use a kernel with CONFIG_UPROBE_EVENTS; mote's own events need none",
+    )
 }
 
-/// Where tracefs is mounted and readable.
-fn root() -> Result<&'static str, ErrorKind> {
-    let mut why = ErrorKind::NotFound;
-    for root in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
-        match std::fs::read_dir(Path::new(root).join("events")) {
-            Ok(_) => return Ok(root),
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => why = ErrorKind::PermissionDenied,
-            Err(_) => {}
-        }
+/// Probes of the kernel's own functions.
+pub(super) fn kprobes() -> Finding {
+    const WHAT: &str = "kprobes";
+    if line("/sys/bus/event_source/devices/kprobe/type").is_some() {
+        return Finding::ok(WHAT, "the kernel has them");
     }
-    Err(why)
+    Finding::warn(
+        WHAT,
+        "the kernel was built without",
+        "to probe functions of the kernel use one with CONFIG_KPROBES; its tracepoints and system calls need none",
+    )
 }
 
 const fn yes(it_is: bool) -> &'static str {

@@ -11,7 +11,7 @@ mod memory;
 mod proof;
 mod switches;
 
-pub use proof::{EMITTED, PROOF_EVENT, proof};
+pub use proof::{EMITTED, PROOF_EVENT, kernel_proof, proof};
 
 use std::path::Path;
 
@@ -85,8 +85,11 @@ pub fn machine(directory: &Path) -> Vec<Finding> {
         kernel::ptrace(),
         kernel::perf(),
         kernel::bpf(),
+        kernel::rights(),
         kernel::tracefs(),
+        kernel::btf(),
         kernel::uprobes(),
+        kernel::kprobes(),
     ]
 }
 
@@ -97,7 +100,7 @@ mod tests {
     #[test]
     fn every_check_says_something_and_what_is_not_well_has_advice() {
         let all = machine(Path::new("."));
-        assert_eq!(all.len(), 17);
+        assert_eq!(all.len(), 20);
         for finding in all {
             assert!(!finding.found.is_empty(), "{finding:?}");
             assert_eq!(finding.advice.is_empty(), finding.verdict == Verdict::Ok, "{finding:?}");

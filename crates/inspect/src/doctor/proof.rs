@@ -36,20 +36,75 @@ pub fn proof(mote: &Path, verb: &str) -> Finding {
     }
 }
 
-/// Why it failed, in words for a person.
-fn try_proof(mote: &Path, verb: &str) -> Result<(), String> {
+/// The system call by which it is proved that kernel events arrive: what the proof's program does at its very start.
+const PROOF_CALL: &str = "syscall_entry_execve";
+
+/// Runs `MOTE record -k ... -- MOTE VERB 1`, and checks that the kernel's event of the program's start was read back, before the program's
+/// own. To be asked where kernel events may be recorded.
+///
+/// # Cost
+/// As [`proof`].
+pub fn kernel_proof(mote: &Path, verb: &str) -> Finding {
+    const WHAT: &str = "a kernel event, end to end";
+    if mote_kernel::privilege::check().is_some() {
+        return Finding::warn(WHAT, "not tried", "run mote doctor as root, or with CAP_BPF and CAP_PERFMON");
+    }
+    let start = Instant::now();
+    match try_kernel_proof(mote, verb) {
+        Ok(()) => {
+            let found = format!("the program's start, then its own event, in {} ms", start.elapsed().as_millis());
+            Finding::ok(WHAT, found)
+        }
+        Err(why) => Finding::warn(
+            WHAT,
+            why,
+            "look at the lines above; run mote record -k syscalls -- COMMAND by hand and read what it says",
+        ),
+    }
+}
+
+fn try_kernel_proof(mote: &Path, verb: &str) -> Result<(), String> {
+    let dir = recorded(mote, &["-k", PROOF_CALL], &[verb, "1"])?;
+    let trace = open(dir.path())?;
+    let mut events = trace.events(Range::ALL);
+    let mut names = Vec::new();
+    while let Some(entry) = events.next() {
+        if let Entry::Event(record) = entry {
+            names.push(record.name().to_owned());
+        }
+    }
+    let at = |name: &str| names.iter().position(|one| one == name);
+    match (at(PROOF_CALL), at(PROOF_EVENT)) {
+        (Some(start), Some(own)) if start < own => Ok(()),
+        (Some(_), Some(_)) => Err("the program's start was read after its own event: the clocks disagree".to_owned()),
+        (None, _) => Err("the event of the program's start was not recorded".to_owned()),
+        (_, None) => Err("the program's own event was not recorded".to_owned()),
+    }
+}
+
+/// Records `MOTE WORDS` with these options, into a directory that goes with the answer.
+fn recorded(mote: &Path, options: &[&str], words: &[&str]) -> Result<tempfile::TempDir, String> {
     let dir = tempfile::Builder::new().prefix("mote-doctor-").tempdir();
     let dir = dir.map_err(|error| format!("no temporary directory: {error}"))?;
-    let trace = dir.path().join("trace");
     let mut command = Command::new(mote);
-    command.arg("record").arg("-o").arg(&trace).arg("--").arg(mote).args([verb, &EMITTED.to_string()]);
+    command.arg("record").args(options).arg("-o").arg(dir.path()).arg("--").arg(mote).args(words);
     let (status, said) = run(command)?;
     if !status.success() {
         let said =
             said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("and said nothing").to_owned();
         return Err(format!("mote record ended with {status}: {said}"));
     }
-    let (numbers, problems) = read_back(&trace)?;
+    Ok(dir)
+}
+
+fn open(dir: &Path) -> Result<Trace, String> {
+    Trace::open(dir).map_err(|error| format!("the trace cannot be read: {error}"))
+}
+
+/// Why it failed, in words for a person.
+fn try_proof(mote: &Path, verb: &str) -> Result<(), String> {
+    let dir = recorded(mote, &[], &[verb, &EMITTED.to_string()])?;
+    let (numbers, problems) = read_back(dir.path())?;
     check(&numbers)?;
     if problems > 0 {
         return Err(format!("all events were read back, but the trace has {problems} problems"));
@@ -87,7 +142,7 @@ fn run(mut command: Command) -> Result<(ExitStatus, String), String> {
 
 /// The numbers of the events in the trace, in their order, and how many problems there were.
 fn read_back(dir: &Path) -> Result<(Vec<u64>, usize), String> {
-    let trace = Trace::open(dir).map_err(|error| format!("the trace cannot be read: {error}"))?;
+    let trace = open(dir)?;
     let mut events = trace.events(Range::ALL);
     let mut numbers = Vec::new();
     while let Some(entry) = events.next() {

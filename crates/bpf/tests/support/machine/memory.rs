@@ -2,7 +2,7 @@
 
 use super::{Cell, Held, Machine, Ran, Region};
 use mote_bpf::Reg;
-use mote_bpf::environment::{Entry, Word};
+use mote_bpf::environment::Word;
 use mote_bpf::op::AtomicOp;
 
 impl Machine<'_> {
@@ -108,7 +108,7 @@ impl Machine<'_> {
     }
 
     fn load_context(&mut self, at: i64, size: usize, signed: bool) -> Ran<Held> {
-        let Entry::Context(words) = self.env.entry else { return Err("there is no context".into()) };
+        let words = self.env.entry.words();
         let (index, inside) = ((at / 8) as usize, (at % 8) as usize);
         if at < 0 || index >= words.len() || inside + size > 8 {
             return Err(format!("context at {at}"));

@@ -64,26 +64,24 @@ impl World {
     pub(crate) fn new(env: &Environment<'_>, random: &mut Random) -> World {
         let fill = |bytes: usize, random: &mut Random| (0..bytes).map(|_| random.number() as u8).collect();
         let (mut numbers, mut bytes) = (Vec::new(), Vec::new());
-        if let Entry::Context(words) = env.entry {
-            for word in words {
-                let number = random.number();
-                numbers.push(match *word {
-                    Word::Number { bits, signed } => {
-                        let shift = 64 - u32::from(bits);
-                        let top = number << shift;
-                        if signed { (top as i64 >> shift) as u64 } else { top >> shift }
-                    }
-                    _ => 0,
-                });
-                bytes.push(match *word {
-                    Word::Bytes(bytes) => fill(bytes as usize, random),
-                    Word::Start => {
-                        let longest = random.pick(&[1, 4, 12, 40, 300]);
-                        fill(random.below(longest) as usize, random)
-                    }
-                    _ => Vec::new(),
-                });
-            }
+        for word in env.entry.words() {
+            let number = random.number();
+            numbers.push(match *word {
+                Word::Number { bits, signed } => {
+                    let shift = 64 - u32::from(bits);
+                    let top = number << shift;
+                    if signed { (top as i64 >> shift) as u64 } else { top >> shift }
+                }
+                _ => 0,
+            });
+            bytes.push(match *word {
+                Word::Bytes(bytes) => fill(bytes as usize, random),
+                Word::Start => {
+                    let longest = random.pick(&[1, 4, 12, 40, 300]);
+                    fill(random.below(longest) as usize, random)
+                }
+                _ => Vec::new(),
+            });
         }
         let values = env.maps.iter().map(|map| {
             let entries = map.entries.min(8);
@@ -92,6 +90,7 @@ impl World {
         let values = values.collect();
         let memory = match env.entry {
             Entry::Memory { len } => fill(len as usize, random),
+            Entry::Traced { state, .. } => fill(state as usize, random),
             Entry::Context(_) => Vec::new(),
         };
         World { numbers, bytes, values, memory, records: Vec::new() }

@@ -1,6 +1,8 @@
 //! The event that a filter is for: of a program, a process, a recording, or made up.
 
 use anyhow::{anyhow, bail};
+use mote_filter::Side;
+use mote_kernel::catalog::Catalog;
 use mote_ctf::model::{EventClass, FieldClass, IntClass, Length, Mapping, StructClass};
 use mote_inspect::target::Target;
 use mote_inspect::{file, process};
@@ -14,22 +16,21 @@ use std::path::Path;
 /// Most names of events that a hint has.
 const NAMES_MAX: usize = 12;
 
-/// Its description, as `mote_layout::parse` reads it.
+/// Its description, as `mote_layout::parse` reads it, and on which side it is.
 pub(super) fn description(
     name: Option<&str>,
     target: Option<&OsStr>,
     fields: Option<&str>,
-) -> anyhow::Result<Vec<u8>> {
+) -> anyhow::Result<(Vec<u8>, Side)> {
     let name = name.unwrap_or("any:event");
     if let Some(fields) = fields {
-        return made_up(name, fields);
+        return made_up(name, fields).map(|text| (text, Side::User));
     }
-    let target =
-        target.ok_or_else(|| anyhow!("no event; give a program, a process, a recording, or --fields"))?;
+    let Some(target) = target else { return of_kernel(name).map(|text| (text, Side::Kernel)) };
     let carried = if Path::new(target).is_dir() { recorded(Path::new(target))? } else { carried(target)? };
     let is_it = |full: &str| full == name || full.rsplit_once(':').is_some_and(|(_, short)| short == name);
     match carried.iter().find(|(full, _)| is_it(full)) {
-        Some((_, description)) => Ok(description.clone()),
+        Some((_, description)) => Ok((description.clone(), Side::User)),
         None => {
             let target = target.to_string_lossy();
             let all = || carried.iter().map(|(full, _)| full.as_str());
@@ -39,6 +40,19 @@ pub(super) fn description(
             };
             bail!("no event {name} in {target}; {hint}")
         }
+    }
+}
+
+/// An event of the kernel.
+fn of_kernel(name: &str) -> anyhow::Result<Vec<u8>> {
+    let catalog = Catalog::open().with_durations();
+    let found = catalog.select(&[name]).map_err(|why| {
+        anyhow!("{why}\nfor an event of a program, give the program, a process, or a recording of it")
+    })?;
+    match (found.events.first(), found.left_out.first()) {
+        (Some(event), _) => Ok(event.description().into_bytes()),
+        (None, Some(why)) => bail!("{why}"),
+        (None, None) => bail!("no event {name} in the kernel"),
     }
 }
 
@@ -147,7 +161,8 @@ mod tests {
 
     #[test]
     fn fields_are_made_up() {
-        let text = description(Some("in"), None, Some("len: u32, state:enum u8 IDLE=0 BUSY=1..3,")).unwrap();
+        let (text, _) =
+            description(Some("in"), None, Some("len: u32, state:enum u8 IDLE=0 BUSY=1..3,")).unwrap();
         assert_eq!(text, b"mote1\nany:in\n6 :0\n\nlen u32\nstate enum u8 IDLE=0 BUSY=1..3\n");
         for bad in ["len", "len: u33", ": u8", "a b: u8"] {
             assert!(description(None, None, Some(bad)).is_err(), "{bad}");

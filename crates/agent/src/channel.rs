@@ -1,0 +1,101 @@
+//! A session's channel as probes meet it, and the channels of all sessions.
+//!
+//! # Invariants
+//! agent-I1: a [`Channel`] lives as long as the process, also when its session has ended: its memory is private then
+//! (`Writer::forsake`), and nobody reads what is written there.
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+use mote_ring::{Geometry, Writer};
+use mote_sys::fd::Fd;
+use mote_sys::mem::Mapping;
+use mote_sys::{Errno, Result, process};
+use mote_sync::thread;
+use mote_wire::SESSIONS_MAX;
+
+/// How many bits of an address there are: the rest of a word has the event's id.
+pub(crate) const ADDRESS_BITS: u32 = 48;
+
+/// The channel of a session, for the life of the process.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) writer: Writer,
+    /// The session's number, below [`SESSIONS_MAX`]; the next session with this number has another channel.
+    pub(crate) session: usize,
+    /// How many sessions the process had joined by then, this one included; may wrap around.
+    pub(crate) joined: u32,
+    geometry: Geometry,
+}
+
+/// The channels of the sessions that the process is in.
+static CHANNELS: [AtomicPtr<Channel>; SESSIONS_MAX] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; SESSIONS_MAX];
+
+impl Channel {
+    /// Maps the channel in `memfd` for good.
+    ///
+    /// # Errors
+    /// `EINVAL` when sizes and memfd do not go together; as mmap(2).
+    pub(crate) fn map(memfd: &Fd, geometry: Geometry, session: usize, joined: u32) -> Result<&'static Channel> {
+        let writer = Writer::map(memfd, geometry).map_err(|error| match error {
+            mote_ring::writer::MapError::Geometry => Errno(libc::EINVAL),
+            mote_ring::writer::MapError::System(errno) => errno,
+        })?;
+        let place = Mapping::private(size_of::<Channel>())?.leak().cast::<Channel>();
+        if place.addr() >> ADDRESS_BITS != 0 {
+            return Err(Errno(libc::ENOMEM));
+        }
+        // SAFETY: fresh memory of the right size; pages are aligned for any type.
+        unsafe { place.write(Channel { writer, session, joined, geometry }) };
+        // SAFETY: just written, and never freed.
+        Ok(unsafe { &*place })
+    }
+
+    /// Tells everybody of the channel.
+    pub(crate) fn publish(&'static self) {
+        if let Some(place) = CHANNELS.get(self.session) {
+            place.store((&raw const *self).cast_mut(), Ordering::Release);
+        }
+    }
+
+    /// The channel is its session's no more.
+    pub(crate) fn withdraw(&self) {
+        if let Some(place) = CHANNELS.get(self.session) {
+            place.store(core::ptr::null_mut(), Ordering::Release);
+        }
+    }
+
+    /// Lets the shared memory go, when the session has ended.
+    pub(crate) fn forsake(&self) {
+        // SAFETY: the geometry is that of `map`; the session has ended. When it cannot be done the memory stays shared.
+        let _ = unsafe { self.writer.forsake(self.geometry) };
+    }
+}
+
+/// The channel of a session, while the process is in it.
+pub(crate) fn of(session: usize) -> Option<&'static Channel> {
+    let channel = CHANNELS.get(session)?.load(Ordering::Acquire).cast_const();
+    // SAFETY: null, or agent-I1.
+    unsafe { channel.as_ref() }
+}
+
+/// Gives the calling thread its name in all traces, and notes its id. Answers the id.
+///
+/// # Signal safety
+/// Callable from a handler.
+#[cold]
+pub fn introduce_thread() -> u32 {
+    let (tid, pid, comm) = (process::tid() as u32, process::pid() as u32, process::comm());
+    // In this order, as with `publish` and then looking for threads (`names`): one of both sees the other.
+    thread::set_id(tid);
+    (0..SESSIONS_MAX).filter_map(of).for_each(|channel| channel.writer.introduce(tid, pid, comm));
+    tid
+}
+
+/// Id of the calling thread, which has a name in all traces when this returns.
+#[inline(always)]
+pub(crate) fn this_thread() -> u32 {
+    match thread::id() {
+        0 => introduce_thread(),
+        id => id,
+    }
+}

@@ -1,0 +1,604 @@
+//! Memory that the process shares with the kernel's programs, and with the other processes of its session (`mote_layout::cooperation`).
+//!
+//! # Parties
+//! Threads of the process and their signal handlers; the kernel's programs; other processes of the session (shared words only); the control path (`hold`),
+//! which alone maps.
+//! # State
+//! `AREA` is null, or the address of an area of `SLOTS` slots; it is set once. What is mapped there may change: a child of fork has its parent's area until it gets
+//! its own, which then takes its place. A thread's word (`mote_sync::thread::slot`): number of its slot's page in bits 0 to 19, 0 for none; its id in the upper half.
+//! [`NO_SLOT`] is the id of a thread that found no slot; bits 20 to 31 then count down to its next try.
+//! # Who may touch what
+//! A thread its own slot; before it does, it looks whether the slot still has its id: so nothing need be told to threads when areas or slots change hands. One
+//! store may go astray when that happens between look and store; it stays within the area.
+//! # Ordering
+//! A. `SLOTS`, and the mapping, before `AREA` (release; acquire wherever it is loaded).
+//! B. A slot is claimed by compare-and-swap of its id; all else in it is relaxed: words of one thread, or read as numbers of any age.
+//! # Progress
+//! Wait-free but for what maps. Nothing here waits for the kernel or for another process, and whatever these write, nothing outside of the area is touched.
+//! # Signal safety
+//! All but [`share`].
+
+use crate::growing::Growing;
+use crate::{hold, session};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use mote_layout::cooperation::{
+    self as layout, Header, PROBES, READABLE_BYTES, SHARED_BYTES, SLOT_BYTES, Slot, WORDS, area_bytes,
+};
+use mote_sync::thread;
+use mote_sys::fd::{self, Fd};
+use mote_sys::mem::{self, Mapping};
+use mote_sys::{Errno, Result, process};
+use mote_wire::{Message, SESSIONS_MAX};
+
+/// Most slots of an area: page numbers have 20 bits.
+const SLOTS_MAX: u32 = 1 << 16;
+/// In place of a thread's id: it found no slot. No thread has this id.
+const NO_SLOT: u64 = u32::MAX as u64;
+/// How many calls a thread without a slot waits before it looks again; at most 4095.
+const AGAIN: u64 = 1024;
+/// How often a slot is looked for anew when others were quicker.
+const TRIES: u32 = 4;
+/// Most names of shared words that a process opens.
+const NAMES_MAX: usize = 256;
+
+/// Agent-I6: null, or a leaked mapping of `area_bytes(SLOTS)`, never unmapped.
+static AREA: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+static SLOTS: AtomicU32 = AtomicU32::new(0);
+/// Of each session. Agent-I7: null, or a leaked mapping of `SHARED_BYTES`, never unmapped.
+static SHARED: [AtomicPtr<u8>; SESSIONS_MAX] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; SESSIONS_MAX];
+/// The session whose area it is.
+static COOPERATING: AtomicUsize = AtomicUsize::new(0);
+
+/// What a filter reads when its thread has no slot.
+#[repr(C, align(64))]
+struct Nothing([u8; READABLE_BYTES]);
+static NOTHING: Nothing = Nothing([0; READABLE_BYTES]);
+
+/// The page of a thread's word.
+#[inline(always)]
+fn page(base: *mut u8, word: u64) -> &'static Slot {
+    // Upper bits are shifted out: an area has less than 4 GiB.
+    let at = (word as u32).wrapping_mul(SLOT_BYTES as u32) as usize;
+    // SAFETY: agent-I6: the low 20 bits of a thread's word are 0, or 1 and the index of one of `SLOTS` slots; a page is aligned, and made of atomics.
+    unsafe { &*base.wrapping_add(at).cast::<Slot>() }
+}
+
+/// The calling thread's slot: claimed at first use. `None` without an area, and when no slot is free.
+///
+/// # Signal safety
+/// Callable from a handler.
+///
+/// # Cost
+/// Without an area: a load and a branch. Else four loads, all of this thread's lines; a search once.
+#[inline(always)]
+pub fn slot() -> Option<&'static Slot> {
+    // Ordering A.
+    let base = AREA.load(Ordering::Acquire);
+    if base.is_null() {
+        return None;
+    }
+    let word = thread::slot();
+    // Without a slot it is the header's page, whose first word is no id.
+    let slot = page(base, word);
+    if u64::from(slot.thread.load(Ordering::Relaxed)) == word >> 32 { Some(slot) } else { find(base, word) }
+}
+
+/// The area's first page.
+#[inline(always)]
+pub fn header() -> Option<&'static Header> {
+    let base = AREA.load(Ordering::Acquire);
+    // SAFETY: agent-I6; a page of atomics.
+    unsafe { base.cast::<Header>().as_ref() }
+}
+
+/// Address of `READABLE_BYTES` for a filter: the state of the calling thread, and what lies behind it in its slot; or zeros.
+#[inline(always)]
+pub(crate) fn state() -> u64 {
+    match slot() {
+        Some(slot) => (&raw const slot.state).expose_provenance() as u64,
+        None => NOTHING.0.as_ptr().expose_provenance() as u64,
+    }
+}
+
+/// Looks for the calling thread's slot, unless it did so in vain a short while ago.
+#[cold]
+#[inline(never)]
+fn find(base: *mut u8, word: u64) -> Option<&'static Slot> {
+    let was_without = word >> 32 == NO_SLOT;
+    if was_without && (word >> 20) & 0xfff != 0 {
+        thread::set_slot(word - (1 << 20));
+        return None;
+    }
+    let id = session::this_thread();
+    match claim(base, id) {
+        Some(index) => {
+            let word = u64::from(id) << 32 | u64::from(index + 1);
+            thread::set_slot(word);
+            Some(page(base, word))
+        }
+        None => {
+            if let Some(header) = header().filter(|_| !was_without) {
+                header.without_slot.fetch_add(1, Ordering::Relaxed);
+            }
+            thread::set_slot(NO_SLOT << 32 | AGAIN << 20);
+            None
+        }
+    }
+}
+
+/// The index of the slot that has this id, or of one that was free, or whose thread is no more.
+fn claim(base: *mut u8, id: u32) -> Option<u32> {
+    let slots = SLOTS.load(Ordering::Relaxed).max(1);
+    let places = || (0..PROBES.min(slots)).map(|probe| (id % slots + probe) % slots);
+    let holder = |index: u32| &page(base, u64::from(index) + 1).thread;
+    for _ in 0..TRIES {
+        if let Some(ours) = places().find(|index| holder(*index).load(Ordering::Acquire) == id) {
+            return Some(ours);
+        }
+        let free = places().find(|index| holder(*index).load(Ordering::Relaxed) == 0);
+        match free.or_else(|| places().find(|index| is_dead(holder(*index).load(Ordering::Relaxed)))) {
+            Some(index) if take(page(base, u64::from(index) + 1), free.is_none(), id) => return Some(index),
+            // Somebody was quicker: perhaps the kernel, for this very thread.
+            Some(_) => {}
+            None => return None,
+        }
+    }
+    None
+}
+
+/// Whether a slot's holder is no thread of this process any more.
+fn is_dead(id: u32) -> bool {
+    let process = match session::PID.load(Ordering::Relaxed) {
+        0 => process::pid(),
+        pid => pid as i32,
+    };
+    !mote_sys::thread::exists(process, id as i32)
+}
+
+/// Claims a slot for `id`. What a dead thread has left is cleared.
+fn take(slot: &Slot, was_used: bool, id: u32) -> bool {
+    let holder = if was_used { slot.thread.load(Ordering::Relaxed) } else { 0 };
+    if slot.thread.compare_exchange(holder, id, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return false;
+    }
+    if was_used {
+        slot.thresholds.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        slot.words.iter().chain(slot.state.all()).for_each(|word| word.store(0, Ordering::Relaxed));
+        slot.window_until.store(0, Ordering::Relaxed);
+    }
+    true
+}
+
+/// Maps the area that the session has sent, in place of the one that is there. To be called with the control path held.
+///
+/// # Errors
+/// `EINVAL` when it is none, or has other sizes than the one that is there, or may shrink; as mmap(2).
+pub(crate) fn take_area(file: &Fd, slots: u32) -> Result<()> {
+    let len = area_bytes(slots);
+    let fits = (1..=SLOTS_MAX).contains(&slots) && mem::keeps_its_size(file);
+    let identity = fd::identity(file.raw())?;
+    if !fits || !identity.is_anonymous && identity.size < len as u64 {
+        return Err(Errno(libc::EINVAL));
+    }
+    let fresh = Mapping::shared(file, len)?;
+    // SAFETY: at least a page, which is aligned and made of atomics, mapped for as long as `fresh`.
+    let head = unsafe { &*fresh.base().cast::<Header>() };
+    let sound = head.magic.load(Ordering::Acquire) == layout::MAGIC
+        && head.version.load(Ordering::Relaxed) == layout::VERSION
+        && head.slots.load(Ordering::Relaxed) == slots;
+    if !sound {
+        return Err(Errno(libc::EINVAL));
+    }
+    let base = AREA.load(Ordering::Acquire);
+    if base.is_null() {
+        fresh.keep_out_of_core_dumps();
+        SLOTS.store(slots, Ordering::Relaxed);
+        // Ordering A.
+        AREA.store(fresh.leak(), Ordering::Release);
+        return Ok(());
+    }
+    if SLOTS.load(Ordering::Relaxed) != slots {
+        return Err(Errno(libc::EINVAL));
+    }
+    move_over(base, fresh.base(), slots);
+    // SAFETY: agent-I6: a leaked mapping of as many bytes, in which there are references to atomics only, and from which nobody trusts a word.
+    unsafe { Mapping::replace(base, file, len) }
+}
+
+/// What threads of this process have set in the area at `from` is set in that at `to`, too.
+fn move_over(from: *mut u8, to: *mut u8, slots: u32) {
+    // SAFETY: an area, of at least one page.
+    let old = unsafe { &*from.cast::<Header>() };
+    // SAFETY: as above.
+    let new = unsafe { &*to.cast::<Header>() };
+    copy(&old.thresholds, &new.thresholds);
+    for index in 0..slots {
+        let old = page(from, u64::from(index) + 1);
+        let id = old.thread.load(Ordering::Relaxed);
+        if id != 0
+            && !is_dead(id)
+            && let Some(place) = claim(to, id)
+        {
+            inherit(old, page(to, u64::from(place) + 1));
+        }
+    }
+}
+
+/// Gives a slot the thresholds and words of another one.
+fn inherit(old: &Slot, new: &Slot) {
+    copy(&old.thresholds, &new.thresholds);
+    for (from, to) in old.words.iter().zip(&new.words) {
+        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+fn copy(from: &[AtomicU32], to: &[AtomicU32]) {
+    for (from, to) in from.iter().zip(to) {
+        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// In a child of fork, which has its parent's area yet: its one thread gets a slot of its own there, with what was set in its parent's.
+pub(crate) fn after_fork() {
+    let base = AREA.load(Ordering::Acquire);
+    let word = thread::slot();
+    thread::set_slot(0);
+    if base.is_null() || word == 0 || word >> 32 == NO_SLOT {
+        return;
+    }
+    let parents = page(base, word);
+    if let Some(ours) = slot().filter(|ours| !core::ptr::eq(*ours, parents)) {
+        inherit(parents, ours);
+    }
+}
+
+/// The session has ended: nobody publishes any more.
+pub(crate) fn end() {
+    if let Some(header) = header() {
+        header.flags.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Maps the memory that all processes of a session share, if it is not mapped yet. To be called with the control path held.
+///
+/// # Errors
+/// `EINVAL` when it is none, or may shrink; as mmap(2).
+fn take_shared(session: usize, file: &Fd) -> Result<()> {
+    let place = SHARED.get(session).ok_or(Errno(libc::EINVAL))?;
+    if !place.load(Ordering::Acquire).is_null() {
+        return Ok(());
+    }
+    let identity = fd::identity(file.raw())?;
+    if !mem::keeps_its_size(file) || !identity.is_anonymous && identity.size < SHARED_BYTES as u64 {
+        return Err(Errno(libc::EINVAL));
+    }
+    let memory = Mapping::shared(file, SHARED_BYTES)?;
+    // SAFETY: a page of atomics, mapped for as long as `memory`.
+    let head = unsafe { &*memory.base().cast::<layout::SharedHeader>() };
+    if head.magic.load(Ordering::Acquire) != layout::SHARED_MAGIC {
+        return Err(Errno(libc::EINVAL));
+    }
+    memory.keep_out_of_core_dumps();
+    // What was there before stays: words of it are in use.
+    place.store(memory.leak(), Ordering::Release);
+    Ok(())
+}
+
+/// Takes in what comes with `Cooperate`; the area only if it is to be this session's (`is_first`). To be called with the control path held. Without it
+/// the program goes on as it is.
+pub(crate) fn take_in(session: usize, is_first: bool, slots: u32, fds: &[Option<Fd>]) {
+    let mut fds = fds.iter().flatten();
+    let area = if slots > 0 { fds.next() } else { None };
+    if let Some(area) = area.filter(|_| is_first)
+        && take_area(area, slots).is_ok()
+    {
+        COOPERATING.store(session, Ordering::Relaxed);
+    }
+    if let Some(shared) = fds.next() {
+        let _ = take_shared(session, shared);
+    }
+}
+
+/// A session has been left: its number may become another one's. What was mapped stays, because words of it are in use.
+pub(crate) fn left(session: usize) {
+    if let Some(place) = SHARED.get(session) {
+        place.store(core::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+fn shared(session: usize) -> Option<*mut u8> {
+    let base = SHARED.get(session)?.load(Ordering::Acquire);
+    (!base.is_null()).then_some(base)
+}
+
+/// Where the map lies that filters of a session know its shared words as.
+pub(crate) fn shared_map(session: usize) -> Option<*mut u8> {
+    shared(session).map(|base| base.wrapping_add(layout::SHARED_MAP_AT))
+}
+
+/// From which duration on a system call of the calling thread is recorded, as a word of the layout. False when nobody will know.
+///
+/// # Signal safety
+/// Callable from a handler.
+#[inline(always)]
+pub fn set_threshold(syscall: u32, word: u32) -> bool {
+    let Some(place) = slot().and_then(|slot| slot.thresholds.get(syscall as usize)) else { return false };
+    place.store(word, Ordering::Relaxed);
+    are_looked_at()
+}
+
+/// Whether the kernel's programs look at thresholds.
+#[inline(always)]
+fn are_looked_at() -> bool {
+    header().is_some_and(|header| header.flags.load(Ordering::Relaxed) & layout::THRESHOLDS != 0)
+}
+
+/// What [`set_threshold`] has set last; 0 when nothing.
+///
+/// # Signal safety
+/// Callable from a handler.
+#[inline(always)]
+pub fn threshold(syscall: u32) -> u32 {
+    let place = slot().and_then(|slot| slot.thresholds.get(syscall as usize));
+    place.map_or(0, |word| word.load(Ordering::Relaxed))
+}
+
+/// As [`set_threshold`], for threads of the process that have none of their own.
+///
+/// # Signal safety
+/// Callable from a handler.
+#[inline(always)]
+pub fn set_process_threshold(syscall: u32, word: u32) -> bool {
+    let Some(place) = header().and_then(|header| header.thresholds.get(syscall as usize)) else {
+        return false;
+    };
+    place.store(word, Ordering::Relaxed);
+    are_looked_at()
+}
+
+/// The state of the calling thread, while the kernel's programs publish it.
+///
+/// # Signal safety
+/// Callable from a handler.
+#[inline(always)]
+pub fn thread_state() -> Option<&'static layout::State> {
+    let published = header()?.flags.load(Ordering::Relaxed) & layout::PUBLISHED != 0;
+    slot().filter(|_| published).map(|slot| &slot.state)
+}
+
+/// `set_threshold(syscall, ns)` of filters.
+pub(crate) unsafe extern "C" fn helper_set_threshold(syscall: u64, ns: u64, _: u64, _: u64, _: u64) -> u64 {
+    let syscall = u32::try_from(syscall).unwrap_or(u32::MAX);
+    if set_threshold(syscall, layout::threshold_word(ns)) { 0 } else { -libc::ENODEV as i64 as u64 }
+}
+
+/// `open_kernel(ns, scope)` of filters.
+pub(crate) unsafe extern "C" fn helper_open_kernel(ns: u64, scope: u64, _: u64, _: u64, _: u64) -> u64 {
+    let scope = match scope {
+        0 => Scope::Thread,
+        1 => Scope::System,
+        2 => Scope::Process,
+        _ => return -libc::EINVAL as i64 as u64,
+    };
+    if open_window(scope, ns) { 0 } else { -libc::ENODEV as i64 as u64 }
+}
+
+/// Scope of a window in which the kernel's events are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Scope {
+    /// Those of the calling thread; of a thread without a slot: of its process.
+    Thread = 0,
+    /// Those of all threads of the system.
+    System = 1,
+    /// Those of the process.
+    Process = 2,
+}
+
+/// Wants the kernel's events from now on, for `ns` nanoseconds. False when there is nobody to want them from.
+///
+/// # Signal safety
+/// Callable from a handler.
+pub fn open_window(scope: Scope, ns: u64) -> bool {
+    // Without the kernel's programs there are no events to be wanted.
+    let has_windows = |header: &&Header| header.flags.load(Ordering::Relaxed) & layout::WINDOWS != 0;
+    let Some(header) = header().filter(has_windows) else { return false };
+    let shared = shared(COOPERATING.load(Ordering::Relaxed));
+    // SAFETY: agent-I7; a page of atomics.
+    let shared = shared.map(|base| unsafe { &*base.cast::<layout::SharedHeader>() });
+    let word = match (scope, slot(), shared) {
+        (Scope::Thread, Some(slot), _) => &slot.window_until,
+        (Scope::System, _, Some(shared)) => &shared.window_until,
+        (Scope::System, _, None) => return false,
+        _ => &header.window_until,
+    };
+    let now = mote_sys::time::clock_gettime(mote_sys::time::ClockId::Monotonic);
+    let until = now.saturating_add(ns);
+    if scope == Scope::Thread {
+        // A plain store would do but for threads without a slot.
+        word.store(until.max(word.load(Ordering::Relaxed)), Ordering::Relaxed);
+    } else {
+        word.fetch_max(until, Ordering::Relaxed);
+    }
+    true
+}
+
+/// Words with a name.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    /// Those of all; none of words that each thread has of its own.
+    pub of_all: &'static [AtomicU64],
+    /// For words of each thread: index of the first in the slot.
+    pub at: u32,
+    /// How many.
+    pub count: u32,
+    /// Whether other processes and filters see them.
+    pub is_shared: bool,
+}
+
+/// A name that was opened.
+#[derive(Clone, Copy)]
+struct Known {
+    name: [u8; layout::SHARED_NAME_MAX],
+    len: usize,
+    each_thread: bool,
+    words: Words,
+}
+
+/// The names, and how much of the memory of a process without a session they take.
+struct Names {
+    known: Growing<Known, NAMES_MAX>,
+    memory: *mut u8,
+    used: u32,
+    used_of_threads: u32,
+}
+struct Shelf(UnsafeCell<Names>);
+// SAFETY: only `share` uses it, with the control path held.
+unsafe impl Sync for Shelf {}
+static NAMES: Shelf = Shelf(UnsafeCell::new(Names {
+    known: Growing::new(),
+    memory: core::ptr::null_mut(),
+    used: 0,
+    used_of_threads: 0,
+}));
+
+/// Words of this name: those of the session, if there is one, else memory of this process. The same name gives the same words.
+///
+/// # Errors
+/// `EINVAL` for a name that is empty or too long, or no words; `ENOSPC` when there are no more words to be had, or fewer of this name; `ENOMEM`.
+///
+/// # Signal safety
+/// Not for handlers.
+///
+/// # Cost
+/// The first time in a process a question to the session.
+pub fn share(name: &[u8], count: u32, each_thread: bool) -> Result<Words> {
+    let most = if each_thread { WORDS as u32 } else { layout::SHARED_WORDS };
+    if name.is_empty() || name.len() > layout::SHARED_NAME_MAX || count == 0 || count > most {
+        return Err(Errno(libc::EINVAL));
+    }
+    let mut guard = hold::control();
+    // SAFETY: the control path is ours until `guard` is dropped, behind the last use.
+    let names = unsafe { &mut *NAMES.0.get() };
+    let known =
+        |known: &&Known| known.each_thread == each_thread && known.name.get(..known.len) == Some(name);
+    let words = match names.known.all().iter().find(known).map(|known| known.words) {
+        Some(words) if words.count >= count => Ok(words),
+        Some(words) if words.is_shared || !session::is_joined() => Err(Errno(libc::ENOSPC)),
+        _ => match ask(&mut guard, name, count, each_thread) {
+            // The session cannot be reached, or there is none.
+            Err(Errno(libc::ENOTCONN)) => names.own(count, each_thread),
+            answered => answered,
+        },
+    };
+    if let Ok(words) = words {
+        names.remember(name, each_thread, words)?;
+    }
+    drop(guard);
+    words
+}
+
+/// Words of a leaked mapping of `SHARED_BYTES`.
+fn words_at(base: *mut u8, at: u32, count: u32) -> &'static [AtomicU64] {
+    let first = base.wrapping_add(layout::SHARED_WORDS_AT + at as usize * 8).cast::<AtomicU64>();
+    // SAFETY: the callers: `at + count` is at most `SHARED_WORDS`, which lie in the mapping, aligned; it is never unmapped, and whoever else writes there
+    // writes whole words.
+    unsafe { core::slice::from_raw_parts(first, count as usize) }
+}
+
+/// Asks the session for words. `ENOTCONN` when it does not answer.
+fn ask(control: &mut hold::Control, name: &[u8], words: u32, each_thread: bool) -> Result<Words> {
+    const NOBODY: Errno = Errno(libc::ENOTCONN);
+    let (link, mut scratch, number) = session::reconnect(control).ok_or(NOBODY)?;
+    let (to, from) = scratch.buffers();
+    link.send(&Message::Share { words, each_thread, name }, to).map_err(|_| NOBODY)?;
+    let received = link.answer(from).map_err(|_| NOBODY)?;
+    let Ok(Message::Shared { at, words: count, slots }) =
+        Message::decode(from.get(..received.len).unwrap_or(&[]))
+    else {
+        return Err(NOBODY);
+    };
+    let most = if each_thread { WORDS as u32 } else { layout::SHARED_WORDS };
+    if count < words || at.checked_add(count).is_none_or(|end| end > most) {
+        return Err(Errno(libc::ENOSPC));
+    }
+    let mut fds = received.fds.iter().flatten();
+    take_shared(number, fds.next().ok_or(NOBODY)?)?;
+    if each_thread {
+        if let Some(area) = fds.next().filter(|_| header().is_none()) {
+            take_area(area, slots)?;
+        }
+        header().ok_or(NOBODY)?;
+        return Ok(Words { at, of_all: &[], count, is_shared: true });
+    }
+    let of_all = words_at(shared(number).ok_or(NOBODY)?, at, count);
+    Ok(Words { at: 0, of_all, count, is_shared: true })
+}
+
+impl Names {
+    /// Words of this process alone.
+    fn own(&mut self, count: u32, each_thread: bool) -> Result<Words> {
+        if each_thread {
+            own_area()?;
+            let at = self.used_of_threads;
+            self.used_of_threads =
+                at.checked_add(count).filter(|end| *end <= WORDS as u32).ok_or(Errno(libc::ENOSPC))?;
+            return Ok(Words { at, of_all: &[], count, is_shared: false });
+        }
+        if self.memory.is_null() {
+            self.memory = Mapping::private(SHARED_BYTES)?.leak();
+        }
+        let at = self.used;
+        self.used =
+            at.checked_add(count).filter(|end| *end <= layout::SHARED_WORDS).ok_or(Errno(libc::ENOSPC))?;
+        Ok(Words { at: 0, of_all: words_at(self.memory, at, count), count, is_shared: false })
+    }
+
+    fn remember(&mut self, name: &[u8], each_thread: bool, words: Words) -> Result<()> {
+        let mut known = Known { name: [0; layout::SHARED_NAME_MAX], len: name.len(), each_thread, words };
+        known.name.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+        let is_it = |old: &Known| old.each_thread == each_thread && old.name.get(..old.len) == Some(name);
+        match self.known.all_mut().iter_mut().find(|old| is_it(old)) {
+            Some(old) => *old = known,
+            None => self.known.push(known)?,
+        }
+        Ok(())
+    }
+}
+
+/// An area of this process alone, if there is none. Nobody publishes there.
+fn own_area() -> Result<()> {
+    if header().is_some() {
+        return Ok(());
+    }
+    let memory = Mapping::private(area_bytes(layout::SLOTS))?;
+    // SAFETY: fresh zeros; a page of atomics, and nobody else has the address.
+    let head = unsafe { &*memory.base().cast::<Header>() };
+    head.magic.store(layout::MAGIC, Ordering::Relaxed);
+    head.version.store(layout::VERSION, Ordering::Relaxed);
+    head.slots.store(layout::SLOTS, Ordering::Relaxed);
+    head.process.store(process::pid() as u32, Ordering::Relaxed);
+    SLOTS.store(layout::SLOTS, Ordering::Relaxed);
+    // Ordering A.
+    AREA.store(memory.leak(), Ordering::Release);
+    Ok(())
+}
+
+/// Calls `each` with the words of every thread that has a slot.
+pub fn for_each_thread(words: &Words, mut each: impl FnMut(&[AtomicU64])) {
+    let base = AREA.load(Ordering::Acquire);
+    if base.is_null() {
+        return;
+    }
+    for index in 0..SLOTS.load(Ordering::Relaxed) {
+        let slot = page(base, u64::from(index) + 1);
+        let range = words.at as usize..(words.at + words.count) as usize;
+        if slot.thread.load(Ordering::Relaxed) != 0
+            && let Some(words) = slot.words.get(range)
+        {
+            each(words);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The conversation that makes a process part of a session: welcome, events and their ids, filters before them. With the control path held.
+
+use crate::channel::Channel;
+use crate::link::Link;
+use crate::registry::{self, DynamicEvent, Range, Site};
+use crate::session::Session;
+use crate::switch::{self, Common};
+use mote_sys::mem::Mapping;
+use mote_sys::{Errno, Result};
+use mote_wire::{MESSAGE_MAX, Message, Ready};
+
+/// Memory for messages, of the control path only.
+pub(crate) struct Scratch(Mapping);
+
+impl Scratch {
+    pub(crate) fn new() -> Result<Scratch> {
+        Mapping::private(2 * MESSAGE_MAX).map(Scratch)
+    }
+
+    /// A buffer to send from and one to receive into.
+    pub(crate) fn buffers(&mut self) -> (&mut [u8], &mut [u8]) {
+        // SAFETY: the mapping is private, of `2 * MESSAGE_MAX` bytes, and exclusively borrowed.
+        let whole = unsafe { core::slice::from_raw_parts_mut(self.0.base(), 2 * MESSAGE_MAX) };
+        whole.split_at_mut(MESSAGE_MAX)
+    }
+}
+
+/// Waits for the session's channel and maps it.
+pub(crate) fn welcome(
+    link: &Link,
+    scratch: &mut Scratch,
+    number: usize,
+    joined: u32,
+) -> Result<&'static Channel> {
+    let (_, into) = scratch.buffers();
+    let mut received = link.answer(into)?;
+    let bytes = into.get(..received.len).unwrap_or(&[]);
+    let Ok(Message::Welcome(geometry)) = Message::decode(bytes) else {
+        return Err(Errno(libc::ECONNREFUSED));
+    };
+    let memfd = received.fds.iter_mut().find_map(Option::take).ok_or(Errno(libc::EBADF))?;
+    Channel::map(&memfd, geometry, number, joined)
+}
+
+/// Announces all events that there are, and says when that is done.
+pub(crate) fn announce_all(
+    link: &Link,
+    scratch: &mut Scratch,
+    session: &mut Session,
+    common: &mut Common,
+) -> Result<()> {
+    let mut ready = Ready::default();
+    for range in registry::objects() {
+        announce_range(link, scratch, session, common, range, &mut ready)?;
+    }
+    for event in registry::dynamic() {
+        announce_dynamic(link, scratch, session, common, event)?;
+    }
+    settle(session, common, |news| link.send(news, scratch.buffers().0))?;
+    link.send(&Message::Ready(ready), scratch.buffers().0)
+}
+
+/// Announces the events of an object that has come later.
+pub(crate) fn announce_object(
+    link: &Link,
+    scratch: &mut Scratch,
+    session: &mut Session,
+    common: &mut Common,
+    range: Range,
+) -> Result<()> {
+    let mut ready = Ready::default();
+    // Whatever came of it, those that were switched on are told.
+    let announced = announce_range(link, scratch, session, common, range, &mut ready);
+    let settled = settle(session, common, |news| link.send(news, scratch.buffers().0));
+    link.send(&Message::Ready(ready), scratch.buffers().0)?;
+    announced.and(settled)
+}
+
+/// Announces an event without a site.
+pub(crate) fn announce_one(
+    link: &Link,
+    scratch: &mut Scratch,
+    session: &mut Session,
+    common: &mut Common,
+    event: &'static DynamicEvent,
+) -> Result<()> {
+    announce_dynamic(link, scratch, session, common, event)?;
+    settle(session, common, |news| link.send(news, scratch.buffers().0))
+}
+
+fn announce_dynamic(
+    link: &Link,
+    scratch: &mut Scratch,
+    session: &mut Session,
+    common: &mut Common,
+    event: &'static DynamicEvent,
+) -> Result<()> {
+    let texts = event.description.to_bytes_with_nul();
+    link.send(&Message::Events { count: 1, texts }, scratch.buffers().0)?;
+    for word in mote_wire::ids(ids(link, scratch, session, common)?).take(1) {
+        switch::assign(session, common, &event.event, event.description, word);
+    }
+    Ok(())
+}
+
+/// Waits for the tail of an `Ids`; takes in the filters that come before it.
+fn ids<'s>(
+    link: &Link,
+    scratch: &'s mut Scratch,
+    session: &mut Session,
+    common: &mut Common,
+) -> Result<&'s [u8]> {
+    let len = loop {
+        let (_, from) = scratch.buffers();
+        let received = link.answer(from)?;
+        match Message::decode(from.get(..received.len).unwrap_or(&[])) {
+            Ok(Message::Ids(_)) => break received.len,
+            Ok(Message::Filters { generation }) => session.filters.take_in(generation, &received.fds),
+            Ok(Message::Cooperate { slots }) => common.take_area(link.session, slots, &received.fds),
+            _ => return Err(Errno(libc::EPROTO)),
+        };
+    };
+    let (_, from) = scratch.buffers();
+    match Message::decode(from.get(..len).unwrap_or(&[])) {
+        Ok(Message::Ids(tail)) => Ok(tail),
+        _ => Err(Errno(libc::EPROTO)),
+    }
+}
+
+/// After events were announced, or a bundle has come: filters that have come are for all events, and the session wants to know.
+pub(crate) fn settle(
+    session: &mut Session,
+    common: &mut Common,
+    tell: impl FnOnce(&Message<'_>) -> Result<()>,
+) -> Result<()> {
+    if session.filters.take_change() {
+        switch::decide_all(session, common);
+    }
+    session.filters.close_workshop();
+    if session.filters.take_news() {
+        let counts = switch::count(session);
+        tell(&Message::Installed(session.filters.installed(counts)))?;
+    }
+    Ok(())
+}
+
+/// Tells the session of an object's events, in as many messages as needed, then arms those it wants.
+fn announce_range(
+    link: &Link,
+    scratch: &mut Scratch,
+    session: &mut Session,
+    common: &mut Common,
+    range: Range,
+    ready: &mut Ready,
+) -> Result<()> {
+    let mut rest = range.sites().peekable();
+    while rest.peek().is_some() {
+        let asked = rest.clone();
+        let count = ask(link, scratch, &mut rest)?;
+        let tail = ids(link, scratch, session, common)?;
+        for (site, word) in asked.take(count).zip(mote_wire::ids(tail)) {
+            switch::assign(session, common, site.event(), site.description(), word);
+        }
+    }
+    switch::patch(range.sites().filter(|site| site.event().is_on()), true, ready);
+    ready.sites += range.sites().count() as u32;
+    Ok(())
+}
+
+/// Sends as many descriptions as fit into one message; at least one, or an error.
+fn ask(
+    link: &Link,
+    scratch: &mut Scratch,
+    sites: &mut core::iter::Peekable<impl Iterator<Item = Site>>,
+) -> Result<usize> {
+    const HEAD: usize = 8;
+    let (to, texts) = scratch.buffers();
+    let mut used = 0;
+    let mut count = 0;
+    while let Some(site) = sites.peek() {
+        let text = site.description().to_bytes_with_nul();
+        // One that is too long for any message goes as an empty text, which the session refuses.
+        let text = if text.len() > MESSAGE_MAX - HEAD { c"".to_bytes_with_nul() } else { text };
+        let Some(place) =
+            texts.get_mut(used..used + text.len()).filter(|_| used + text.len() <= MESSAGE_MAX - HEAD)
+        else {
+            break;
+        };
+        place.copy_from_slice(text);
+        used += text.len();
+        count += 1;
+        sites.next();
+    }
+    let texts = texts.get(..used).unwrap_or(&[]);
+    link.send(&Message::Events { count: count as u32, texts }, to)?;
+    Ok(count)
+}

@@ -1,0 +1,212 @@
+//! `mote latency`: system calls that take longer than they may, live and with what they waited for.
+
+mod show;
+mod threshold;
+mod worst;
+
+use crate::units;
+use anyhow::Context;
+use clap::ValueEnum;
+use mote_daemon::options::{Mode, Percentile, Stacks};
+use mote_daemon::{Buffers, Ctf, KernelOptions, Latencies, LatencyOptions, Options, Progress, Recorded, Watch};
+use mote_filter::Rule;
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use threshold::Threshold;
+
+/// From how long on system calls are recorded by default.
+const DEFAULT_NS: u64 = 10_000_000;
+
+/// Watch the system calls of a command or a process, and record those that take too long
+///
+/// Every system call is compared with its threshold in the kernel; only the slow ones are recorded, each with what it
+/// waited for, who woke it, the kernel's stack of its longest wait and the process's stack. A program that carries
+/// mote can set thresholds itself, as it goes (mote::set_threshold).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Thresholds: NAME=TIME or *=TIME, separated by commas; *=10ms is the default. `*` does not mean calls that wait because they
+were asked to (nanosleep, poll, epoll_wait, select, futex, wait4, accept ...), and a read from a socket, a pipe or a terminal
+is left out, unless there is a threshold with their own name. `NAME=never` leaves a call out.
+
+--adaptive moves each threshold with the call's own distribution, after enough calls were seen (p99.9: 2000).
+
+What a call below its threshold costs depends on the threshold: from two ticks of the kernel on (8 ms at 250 Hz) no clock is
+read for most calls; below, one is.
+
+Root, or CAP_BPF and CAP_PERFMON.
+
+Examples:
+  mote latency -- ./server                                  what takes over 10 ms
+  mote latency -p 4711 --duration 10s                       a running process
+  mote latency --threshold 'fsync=20ms,read=1ms,*=5ms' -p 4711
+  mote latency --adaptive p99.9 -p 4711                     what is unusual for this process
+  mote latency --threshold futex=50ms -- ./app              calls that wait by request must be named
+  mote latency -a --duration 30s --format json              the whole system, for machines
+  mote latency -e 'http:*' -- ./server                      with the events of the program, in one recording
+Then: mote view DIR --stack, mote report DIR
+
+Exit status: as of `mote record`; without a command 0 when slow calls were found, 1 when there were none.")]
+pub(crate) struct Args {
+    /// From which duration on system calls are recorded [default: *=10ms]
+    #[arg(short, long, value_name = "NAME=TIME,...", value_delimiter = ',', value_parser = Threshold::parse)]
+    threshold: Vec<Threshold>,
+    /// Thresholds follow this percentile of the durations, p50 to p99.99; those given by name stay
+    #[arg(long, value_name = "PERCENTILE")]
+    adaptive: Option<Percentile>,
+    /// Of this running process, and of what it starts from now on; may be given several times
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: Vec<i32>,
+    /// Of the whole system
+    #[arg(short, long, conflicts_with_all = ["pid", "command"])]
+    all: bool,
+    /// Stop after this time; the command goes on
+    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    duration: Option<u64>,
+    /// How often the table is shown, and thresholds move
+    #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "1s")]
+    interval: u64,
+    /// Directory to make for the recording [default: ./NAME-DATE-TIME]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Record events of the program, too; may be given several times
+    #[arg(short, long, value_name = "PATTERN")]
+    event: Vec<String>,
+    /// Record kernel events, too: families or names, separated by commas
+    #[arg(short, long, value_name = "PATTERNS", value_delimiter = ',')]
+    kernel: Vec<String>,
+    /// How many of the worst calls are shown at the end
+    #[arg(long, value_name = "NUMBER", default_value = "10")]
+    worst: usize,
+    /// Tables for people, or a line of JSON each interval and one at the end
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+    /// The command and its arguments
+    #[arg(last = true, required_unless_present_any = ["all", "pid"], value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+impl Args {
+    fn options(&self) -> anyhow::Result<Options> {
+        let cpus = mote_daemon::options::cpus();
+        let buffers = Buffers::default_for(cpus);
+        let latency = LatencyOptions {
+            thresholds: threshold::named(&self.threshold),
+            others: threshold::others(&self.threshold).unwrap_or(DEFAULT_NS),
+            adaptive: self.adaptive,
+            interval: Duration::from_nanos(self.interval.max(10_000_000)),
+        };
+        let kernel = KernelOptions {
+            rules: self.kernel.iter().map(|pattern| Rule::record(pattern)).collect(),
+            all: self.all,
+            buffers: Buffers::kernel_default_for(cpus),
+            stacks: Stacks::BOTH,
+            latency: Some(latency),
+        };
+        let output = match &self.output {
+            Some(path) => path.clone(),
+            None => super::record::default_output(&self.command).context("give a name for the recording with -o")?,
+        };
+        Ok(Options {
+            output,
+            rules: self.event.iter().map(|pattern| Rule::record(pattern)).collect(),
+            objects: Vec::new(),
+            keeps_on_fault: false,
+            interval: None,
+            exclude: Vec::new(),
+            buffers,
+            mode: Mode::Discard,
+            ctf: Ctf::V1_8,
+            duration: self.duration.map(Duration::from_nanos),
+            clock: None,
+            kernel: Some(kernel),
+            attach: self.pid.clone(),
+            command: self.command.clone(),
+        })
+    }
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    for pid in &args.pid {
+        if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
+            anyhow::bail!("there is no process {pid}; `pgrep NAME` finds the number of a running program");
+        }
+    }
+    let mut screen = Screen::new(args.format);
+    let recorded = mote_daemon::record(&args.options()?, &mut screen)?;
+    screen.finish();
+    let latency = recorded.kernel.as_ref().and_then(|kernel| kernel.latency.clone()).unwrap_or_default();
+    let worst = worst::of(&recorded.directory, args.worst)?;
+    let page = match args.format {
+        Format::Text => show::report(&latency, &worst, &recorded),
+        Format::Json => show::json("report", &latency, Some((&worst, &recorded)))?,
+    };
+    let _ = std::io::stdout().write_all(page.as_bytes());
+    Ok(status(args, &recorded, &latency))
+}
+
+fn status(args: &Args, recorded: &Recorded, latency: &Latencies) -> ExitCode {
+    match recorded.summary.status {
+        Some(0) | None if latency.counters.lost > 0 || !recorded.problems.is_empty() => super::record::LOSSY.into(),
+        Some(status) => (status as u8).into(),
+        None if args.command.is_empty() && latency.calls.iter().all(|call| call.slow == 0) => super::NOTHING.into(),
+        None => ExitCode::SUCCESS,
+    }
+}
+
+/// The live table, on a terminal; or lines of JSON.
+struct Screen {
+    format: Format,
+    /// The table replaces the one before.
+    live: bool,
+    /// Lines of the table that is shown.
+    lines: usize,
+}
+
+impl Screen {
+    fn new(format: Format) -> Screen {
+        let live = format == Format::Text && std::io::stderr().is_terminal();
+        Screen { format, live, lines: 0 }
+    }
+
+    /// Takes the table away.
+    fn finish(&mut self) {
+        if self.lines > 0 {
+            let _ = write!(std::io::stderr(), "\x1b[{}A\x1b[J", self.lines);
+            self.lines = 0;
+        }
+    }
+}
+
+impl Watch for Screen {
+    fn progress(&mut self, _: &Progress) {}
+
+    fn aggregates(&mut self, _: &str) {}
+
+    fn latency(&mut self, now: &Latencies) {
+        if self.format == Format::Json {
+            if let Ok(line) = show::json("interval", now, None) {
+                let _ = std::io::stdout().write_all(line.as_bytes());
+            }
+        } else if self.live {
+            self.finish();
+            let table = show::table(now, show::LIVE);
+            self.lines = table.lines().count();
+            let _ = std::io::stderr().write_all(table.as_bytes());
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        self.finish();
+        say!("{text}");
+    }
+}

@@ -1,0 +1,133 @@
+//! `mote list -k`: the events that the kernel has.
+
+use super::{Format, print_json};
+use crate::cmd;
+use mote_kernel::catalog::Catalog;
+use mote_kernel::event::{Event, Hook, Type};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Names of values that are shown of each field, when there is more than one event.
+const NAMES_SHOWN: usize = 4;
+
+/// Lists the families, or the events that fit the patterns.
+pub(super) fn run(patterns: &[String], format: Format) -> anyhow::Result<ExitCode> {
+    let catalog = Catalog::open();
+    catalog.notes().iter().for_each(|note| say!("{note}"));
+    let out = io::BufWriter::new(io::stdout().lock());
+    let written = if patterns.is_empty() {
+        match format {
+            Format::Text => print_groups(out, &catalog),
+            Format::Json => print_json(out, &groups_json(&catalog)),
+        }
+    } else {
+        let selection = match catalog.select(patterns) {
+            Ok(selection) => selection,
+            Err(unmatched) => {
+                say!("{unmatched}");
+                return Ok(cmd::NOTHING.into());
+            }
+        };
+        selection.left_out.iter().for_each(|why| say!("left out: {why}"));
+        match format {
+            Format::Text => print_events(out, &selection.events),
+            Format::Json => {
+                let events: Vec<Value> = selection.events.iter().map(event_json).collect();
+                print_json(out, &json!({ "events": events }))
+            }
+        }
+    };
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn print_groups(mut out: impl Write, catalog: &Catalog) -> io::Result<()> {
+    let (families, others): (Vec<_>, Vec<_>) =
+        catalog.groups().into_iter().partition(|group| !group.about.is_empty());
+    writeln!(out, "{:<10}  {:>6}  ABOUT", "FAMILY", "EVENTS")?;
+    for family in families {
+        writeln!(out, "{:<10}  {:>6}  {}", family.name, family.events, family.about)?;
+    }
+    if !others.is_empty() {
+        writeln!(out, "\nAlso, with the number of events:")?;
+        let others: Vec<String> =
+            others.iter().map(|group| format!("{} {}", group.name, group.events)).collect();
+        for line in others.chunks(8) {
+            writeln!(out, "  {}", line.join(", "))?;
+        }
+    }
+    out.flush()
+}
+
+fn print_events(mut out: impl Write, events: &[Event]) -> io::Result<()> {
+    let names = if events.len() == 1 { usize::MAX } else { NAMES_SHOWN };
+    for (index, family) in events.chunk_by(|a, b| a.provider == b.provider).enumerate() {
+        let gap = if index > 0 { "\n" } else { "" };
+        writeln!(out, "{gap}{}", family.first().map_or("", |event| &event.provider))?;
+        for event in family {
+            let origin = match origin(event) {
+                Some(origin) if origin.rsplit(':').next() != Some(&event.name) => format!(" ({origin})"),
+                _ => String::new(),
+            };
+            writeln!(out, "  {}{origin}", event.name)?;
+            for field in &event.fields {
+                writeln!(out, "      {}: {}", field.name, short(&field.ty, names))?;
+            }
+        }
+    }
+    out.flush()
+}
+
+/// A type in which at most so many values are named.
+fn short(ty: &Type, most: usize) -> String {
+    let text = ty.to_string();
+    let (Type::Enumeration(..) | Type::Flags(..) | Type::Labelled(..)) = ty else { return text };
+    let mut words = text.split(' ');
+    let (kind, base) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let labels: Vec<&str> = words.collect();
+    let shown = labels.iter().take(most).copied().collect::<Vec<_>>().join(" ");
+    let kind = if kind == "labelled" { String::new() } else { format!("{kind} ") };
+    match labels.len().saturating_sub(most) {
+        0 => format!("{kind}{base} {shown}"),
+        more => format!("{kind}{base} {shown} and {more} more"),
+    }
+}
+
+/// The kernel's own name, as its trace events have it.
+fn origin(event: &Event) -> Option<String> {
+    match &event.hook {
+        Hook::Raw { name, .. } => Some(name.clone()),
+        Hook::Tracepoint { path, .. } => Some(path.replacen('/', ":", 1)),
+        _ => None,
+    }
+}
+
+fn groups_json(catalog: &Catalog) -> Value {
+    let group = |group: &mote_kernel::catalog::Group| json!({ "name": group.name, "events": group.events, "about": group.about });
+    json!({ "families": catalog.groups().iter().map(group).collect::<Vec<_>>() })
+}
+
+fn event_json(event: &Event) -> Value {
+    let fields: Vec<Value> = event
+        .fields
+        .iter()
+        .map(|field| json!({ "name": field.name, "type": field.ty.to_string() }))
+        .collect();
+    let mut value = json!({ "provider": event.provider, "name": event.name, "fields": fields });
+    if let Some(object) = value.as_object_mut() {
+        let (hook, key, what) = match &event.hook {
+            Hook::Raw { name, .. } => ("raw_tracepoint", "tracepoint", Value::from(name.as_str())),
+            Hook::Tracepoint { path, .. } => ("tracepoint", "tracepoint", path.replacen('/', ":", 1).into()),
+            Hook::SyscallEntry(number) => ("syscall_entry", "number", (*number).into()),
+            Hook::SyscallExit(number) => ("syscall_exit", "number", (*number).into()),
+            Hook::Uprobe { path, .. } => ("uprobe", "path", path.to_string_lossy().into()),
+            Hook::Kprobe { function, .. } => ("kprobe", "function", function.as_str().into()),
+        };
+        object.insert("hook".to_owned(), hook.into());
+        object.insert(key.to_owned(), what);
+    }
+    value
+}

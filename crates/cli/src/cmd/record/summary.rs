@@ -1,0 +1,110 @@
+//! What is said when a recording has ended.
+
+use indicatif::{HumanBytes, HumanCount};
+use mote_daemon::{KernelRecorded, Recorded};
+use mote_journal::Summary;
+
+/// Most providers that the summary lists.
+const PROVIDERS_MAX: usize = 12;
+
+/// One screen that says what the recording came to.
+pub(super) fn summary(recorded: &Recorded) -> String {
+    let sum = &recorded.summary;
+    let mut page = Page(format!(
+        "\nrecorded {} in {:.3} s\n",
+        recorded.directory.display(),
+        sum.duration_ns as f64 / 1e9
+    ));
+    // Without a command there are no processes of ours.
+    let kernel_only = recorded.kernel.is_some() && sum.processes == 0 && sum.total() == 0;
+    if !kernel_only {
+        page.events("events", sum);
+        page.row("processes", format!("{}, with {} threads that recorded", sum.processes, sum.threads));
+    }
+    if let Some(kernel) = &recorded.kernel {
+        page.kernel(kernel);
+    }
+    let lost = sum.lost.len() + recorded.kernel.as_ref().map_or(0, |kernel| kernel.summary.lost.len());
+    if lost == 0 {
+        let told =
+            if recorded.problems.is_empty() { "none" } else { "none counted, but see what was told above" };
+        page.row("lost", told.to_owned());
+    }
+    page.lost(sum, "");
+    if let Some(kernel) = &recorded.kernel {
+        page.lost(&kernel.summary, "kernel events, ");
+    }
+    if sum.processes == 0 && recorded.kernel.is_none() {
+        page.row(
+            "note",
+            "no process carried mote events; `mote list CMD` shows what a program carries".to_owned(),
+        );
+    }
+    match sum.status {
+        Some(0) | None => {}
+        Some(status) => page.row("status", format!("the command ended with {status}")),
+    }
+    let directory = recorded.directory.display();
+    page.row("look", format!("mote view {directory}   mote report {directory}   babeltrace2 {directory}"));
+    page.0
+}
+
+/// The text so far.
+struct Page(String);
+
+impl Page {
+    fn row(&mut self, name: &str, text: String) {
+        self.0.push_str(&format!("  {name:<10} {text}\n"));
+    }
+
+    /// Events, by provider, and their size.
+    fn events(&mut self, title: &str, sum: &Summary) {
+        let rate = HumanCount((sum.total() as f64 / (sum.duration_ns as f64 / 1e9).max(1e-9)) as u64);
+        self.row(title, format!("{}  ({rate}/s)", HumanCount(sum.total())));
+        for (provider, count, names) in providers(sum).into_iter().take(PROVIDERS_MAX) {
+            self.row("", format!("{:>14}  {provider} ({names} kinds)", HumanCount(count).to_string()));
+        }
+        self.row("size", format!("{} in {} packets", HumanBytes(sum.bytes), HumanCount(sum.packets)));
+        if sum.overwritten_bytes > 0 {
+            self.row(
+                "flight",
+                format!("{} were overwritten by newer events, as asked", HumanBytes(sum.overwritten_bytes)),
+            );
+        }
+    }
+
+    fn kernel(&mut self, kernel: &KernelRecorded) {
+        self.events("kernel", &kernel.summary);
+        self.row("threads", format!("{} of {} processes", kernel.summary.threads, kernel.summary.processes));
+        if !kernel.silent.is_empty() {
+            self.row("", format!("no events of {}", kernel.silent.join(", ")));
+        }
+    }
+
+    fn lost(&mut self, sum: &Summary, whose: &str) {
+        for (cause, count) in &sum.lost {
+            let count = HumanCount(*count).to_string();
+            self.row("LOST", format!("{count:>14}  {whose}{cause}: {}", advice(cause)));
+        }
+    }
+}
+
+/// Providers with their events and kinds of events, most events first.
+fn providers(summary: &Summary) -> Vec<(&str, u64, usize)> {
+    let mut sums: std::collections::BTreeMap<&str, (u64, usize)> = Default::default();
+    for (name, count) in &summary.events {
+        let provider = name.rsplit_once(':').map_or(name.as_str(), |(provider, _)| provider);
+        let sum = sums.entry(provider).or_default();
+        *sum = (sum.0 + count, sum.1 + 1);
+    }
+    let mut list: Vec<_> =
+        sums.into_iter().map(|(provider, (count, names))| (provider, count, names)).collect();
+    list.sort_by_key(|(_, count, _)| std::cmp::Reverse(*count));
+    list
+}
+
+fn advice(cause: &str) -> &'static str {
+    let known = mote_layout::Cause::ALL.into_iter().find(|known| known.name() == cause);
+    let of_kernel = || mote_journal::kernel_loss_advice(cause);
+    known.map(mote_layout::Cause::advice).or_else(of_kernel).unwrap_or("the output could not be written")
+}

@@ -1,0 +1,239 @@
+//! Areas that processes share with the kernel's programs, and words with names that all share: who gets what.
+//!
+//! A process gets its area with its welcome, when the kernel's side is on: its threads set thresholds there, and find there what the kernel publishes of them. Without
+//! the kernel's side it gets one when a thread's own words are asked for. Nothing that a process writes there is believed to be more than a number.
+
+use crate::commons::{Commons, Memory};
+use crate::kernel::Kernel;
+use crate::peer::{Peer, Wish};
+use crate::recorder::Recorder;
+use mote_kernel::catalog::btf::Btf;
+use mote_kernel::cooperate::{Latency, Settings};
+use mote_kernel::session::Kernel as Tracer;
+use mote_layout::cooperation::{Header, MAGIC, PUBLISHED, SLOTS, THRESHOLDS, VERSION, WINDOWS, area_bytes};
+use mote_wire::Message;
+use std::collections::BTreeMap;
+use std::mem::offset_of;
+
+/// Areas of processes that live, at most: a session does not take all memory for them.
+const AREAS_MAX: u32 = 512;
+/// Threads that there can be (the kernel's `PID_MAX_LIMIT`).
+const THREADS_MAX: u64 = 1 << 22;
+
+/// What is said of rules that ask for the kernel's side where it is not on.
+pub(crate) const NEEDS_KERNEL: &str = "rules ask for the kernel's side (`$kernel`, `threshold`, `open kernel`): record its events, too, for example with -k sched";
+
+/// The cooperation of a session.
+pub(crate) struct Cooperation {
+    pub(crate) commons: Commons,
+    /// By their numbers, which the kernel's programs know them by.
+    areas: BTreeMap<u32, Area>,
+    /// What publishes and looks at thresholds.
+    pub(crate) latency: Option<Latency>,
+    /// The kernel has programs of ours.
+    in_kernel: bool,
+    /// Threads without a slot so far, of processes that have gone.
+    without_slot: u64,
+    /// Processes without an area.
+    without_area: u64,
+}
+
+struct Area {
+    memory: Memory,
+    pid: i32,
+    /// Connections of its process.
+    users: u32,
+}
+
+impl Cooperation {
+    /// None yet.
+    pub(crate) fn new(commons: Commons, in_kernel: bool) -> Cooperation {
+        let (areas, latency) = (BTreeMap::new(), None);
+        Cooperation { commons, areas, latency, in_kernel, without_slot: 0, without_area: 0 }
+    }
+
+    /// Attaches what publishes the state of threads and looks at thresholds; nothing is recorded by that.
+    ///
+    /// # Errors
+    /// Why it cannot be, in words.
+    fn publish(&mut self, kernel: &Kernel<'_>) -> Result<(), String> {
+        self.watch(kernel.tracer, &Settings { thresholds: Vec::new(), others: u64::MAX })?;
+        self.areas.keys().for_each(|number| self.register(*number, kernel));
+        Ok(())
+    }
+
+    /// Tells the kernel's programs of an area, and its process of them.
+    fn register(&self, number: u32, kernel: &Kernel<'_>) {
+        let Some(Area { memory: Memory::Map(map), pid, .. }) = self.areas.get(&number) else { return };
+        let windows = kernel.rules.set_area(number, map.map()).is_ok();
+        let published =
+            self.latency.as_ref().is_some_and(|latency| latency.set_area(number, map.map()).is_ok());
+        // A process that ends meanwhile has no threads: nobody looks.
+        let _ = kernel.tracer.set_process_index(pid.unsigned_abs(), number);
+        let flags = if published { PUBLISHED | THRESHOLDS } else { 0 } | if windows { WINDOWS } else { 0 };
+        map.store32(offset_of!(Header, flags), flags);
+    }
+
+    /// Attaches what looks for slow system calls, and publishes the state of threads.
+    ///
+    /// # Errors
+    /// Why it cannot be, in words.
+    pub(crate) fn watch(&mut self, tracer: &Tracer, settings: &Settings) -> Result<(), String> {
+        let btf = Btf::of_kernel().map_err(|why| why.to_string())?;
+        let latency = Latency::attach(tracer.state(), &btf, settings).map_err(|why| why.to_string())?;
+        self.latency = Some(latency);
+        Ok(())
+    }
+
+    /// Makes an area for a process. `None` when there are too many, or no memory.
+    fn make(&mut self, pid: i32, kernel: Option<&Kernel<'_>>) -> Option<u32> {
+        let number = (1..=AREAS_MAX).find(|number| !self.areas.contains_key(number))?;
+        let memory = Memory::make(c"mote-area", area_bytes(SLOTS), self.in_kernel).ok()?;
+        memory.put32(offset_of!(Header, version), VERSION);
+        memory.put32(offset_of!(Header, slots), SLOTS);
+        memory.put32(offset_of!(Header, process), pid as u32);
+        let flags = if self.in_kernel { WINDOWS } else { 0 };
+        memory.put32(offset_of!(Header, flags), flags);
+        // Last: what has this is whole.
+        memory.put64(offset_of!(Header, magic), MAGIC);
+        self.areas.insert(number, Area { memory, pid, users: 0 });
+        kernel.into_iter().for_each(|kernel| self.register(number, kernel));
+        Some(number)
+    }
+
+    /// A connection of a process with this area is closed.
+    pub(crate) fn leave(&mut self, number: u32) {
+        let Some(area) = self.areas.get_mut(&number) else { return };
+        area.users = area.users.saturating_sub(1);
+        if area.users > 0 {
+            return;
+        }
+        // The process counts, and may have written anything there.
+        let count = area.memory.get64(offset_of!(Header, without_slot));
+        self.without_slot += if count <= THREADS_MAX { count } else { 0 };
+        if let Some(latency) = &self.latency {
+            latency.forget_area(number);
+        }
+        self.areas.remove(&number);
+    }
+
+    /// What a person should know at the end.
+    fn remarks(&mut self) -> Vec<String> {
+        let numbers: Vec<u32> = self.areas.keys().copied().collect();
+        for number in numbers {
+            if let Some(area) = self.areas.get_mut(&number) {
+                // The kernel's programs have gone; the process goes on.
+                area.memory.put32(offset_of!(Header, flags), 0);
+                area.users = 1;
+            }
+            self.leave(number);
+        }
+        let mut remarks = Vec::new();
+        if self.without_slot > 0 {
+            remarks.push(format!(
+                "{} threads found no place in the memory shared with the kernel ({SLOTS} a process): their thresholds were their process's, \
+                 and `$kernel` and `$thread` were 0 in them",
+                self.without_slot
+            ));
+        }
+        if self.without_area > 0 {
+            remarks.push(format!(
+                "{} processes got no memory shared with the kernel: their thresholds were the session's, and `$kernel` was 0 in them",
+                self.without_area
+            ));
+        }
+        remarks
+    }
+}
+
+impl Recorder<'_> {
+    /// Attaches what publishes the state of threads, if rules ask for it and it is not there yet.
+    pub(crate) fn begin_cooperation(&mut self) {
+        let asks = self.filters.asks_kernel() && self.cooperation.latency.is_none();
+        let wanted = self.kernel.as_ref().filter(|_| asks);
+        if let Some(why) = wanted.and_then(|kernel| self.cooperation.publish(kernel).err()) {
+            self.problem(format!(
+                "the kernel does not publish the state of threads, which rules ask for: {why}"
+            ));
+        }
+    }
+
+    /// Gives a process that has said hello its area, and the words that all share, if there is anything to share.
+    pub(crate) fn cooperate(&mut self, peer: &mut Peer) {
+        if peer.cooperates || !self.cooperation.in_kernel && !self.cooperation.commons.is_made() {
+            return;
+        }
+        peer.cooperates = true;
+        let area = if self.cooperation.in_kernel && peer.is_process() { self.area_of(peer) } else { None };
+        let shared = self.cooperation.commons.fd();
+        let memory = area.and_then(|number| self.cooperation.areas.get(&number)).map(|area| area.memory.fd());
+        let fds: Vec<i32> = memory.into_iter().chain(shared).map(mote_sys::fd::Fd::raw).collect();
+        let slots = if memory.is_some() { SLOTS } else { 0 };
+        if !fds.is_empty() {
+            peer.send(&Message::Cooperate { slots }, &fds);
+        }
+    }
+
+    /// The area of a peer's process: one that another connection of it has, or a new one.
+    fn area_of(&mut self, peer: &mut Peer) -> Option<u32> {
+        if peer.area.is_none() {
+            let same = |other: &&Peer| other.pid == peer.pid && other.pid != 0 && !other.has_hung_up();
+            // After exec the old connection has been closed.
+            let known = self.peers.iter().filter(same).find_map(|other| other.area);
+            peer.area = known.or_else(|| self.cooperation.make(peer.pid, self.kernel.as_ref()));
+            match peer.area.and_then(|number| self.cooperation.areas.get_mut(&number)) {
+                Some(area) => area.users += 1,
+                None => self.cooperation.without_area += 1,
+            }
+        }
+        peer.area
+    }
+
+    /// Answers processes that want words by their name.
+    pub(crate) fn serve_shares(&mut self) {
+        for at in 0..self.peers.len() {
+            if let Some(wish) = self.peers.get_mut(at).and_then(|peer| peer.wish.take()) {
+                let mut peer = self.peers.swap_remove(at);
+                self.share(&mut peer, &wish);
+                self.peers.push(peer);
+                // The last one is where this one was.
+                let last = self.peers.len() - 1;
+                self.peers.swap(at, last);
+            }
+        }
+    }
+
+    fn share(&mut self, peer: &mut Peer, wish: &Wish) {
+        let Wish { name, words, each_thread } = wish;
+        let (words, each_thread) = (*words, *each_thread);
+        let place = self.cooperation.commons.names().place(name, each_thread, words);
+        let shared = self.cooperation.commons.fd().map(mote_sys::fd::Fd::raw).ok();
+        let (Some(place), Some(shared)) = (place, shared) else {
+            peer.send(&Message::Shared { at: 0, words: 0, slots: 0 }, &[]);
+            return;
+        };
+        let area = if each_thread { self.area_for_words(peer) } else { None };
+        let area =
+            area.and_then(|number| self.cooperation.areas.get(&number)).map(|area| area.memory.fd().raw());
+        let slots = if area.is_some() { SLOTS } else { 0 };
+        let fds: Vec<i32> = [Some(shared), area].into_iter().flatten().collect();
+        peer.send(&Message::Shared { at: place.at, words: place.count, slots }, &fds);
+    }
+
+    /// The area in which a process has words of its threads: connections that only ask have none of their own.
+    fn area_for_words(&mut self, peer: &mut Peer) -> Option<u32> {
+        let main = self.peers.iter().position(|other| other.pid == peer.pid && other.is_process());
+        let Some(at) = main else { return self.area_of(peer) };
+        let mut main = self.peers.swap_remove(at);
+        let area = self.area_of(&mut main);
+        self.peers.push(main);
+        area
+    }
+
+    /// Tells what there was too little of.
+    pub(crate) fn end_cooperation(&mut self) {
+        for remark in self.cooperation.remarks() {
+            self.problem(remark);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What both threads of the recorder look at of one trace: how to walk its records, and what has come of it so far.
+
+use crate::walk::Steps;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// One trace between the loop, which learns events, and the consumer, which counts records.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    /// How to walk the records of each event; grows.
+    steps: RwLock<Arc<Vec<Steps>>>,
+    bytes: AtomicU64,
+    events: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// What has come of a trace so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// Bytes on disk.
+    pub(crate) bytes: u64,
+    /// Events in them, as far as they are counted.
+    pub(crate) events: u64,
+    /// Lost events.
+    pub(crate) lost: u64,
+}
+
+impl Flow {
+    /// Takes in the event with the next id.
+    pub(crate) fn add_event(&self, steps: Steps) {
+        let mut all = self.steps.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut all).push(steps);
+    }
+
+    /// How to walk the records of the events that are known by now.
+    pub(crate) fn steps(&self) -> Arc<Vec<Steps>> {
+        self.steps.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells the figures. Each is right by itself; together they may be of different moments.
+    pub(crate) fn publish(&self, figures: Figures) {
+        self.bytes.store(figures.bytes, Ordering::Relaxed);
+        self.events.store(figures.events, Ordering::Relaxed);
+        self.lost.store(figures.lost, Ordering::Relaxed);
+    }
+
+    /// The figures as they were told last.
+    pub(crate) fn figures(&self) -> Figures {
+        Figures {
+            bytes: self.bytes.load(Ordering::Relaxed),
+            events: self.events.load(Ordering::Relaxed),
+            lost: self.lost.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl std::ops::Add for Figures {
+    type Output = Figures;
+
+    fn add(self, other: Figures) -> Figures {
+        Figures {
+            bytes: self.bytes + other.bytes,
+            events: self.events + other.events,
+            lost: self.lost.saturating_add(other.lost),
+        }
+    }
+}

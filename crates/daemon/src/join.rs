@@ -1,0 +1,106 @@
+//! How a recording gets a process that runs already: another recording that the process is in asks it to join ours, too.
+//!
+//! We find that recorder by its socket, and send it our place and our mailbox; it passes both on to the process, whose agent's thread then says
+//! hello to us as any process does. From then on nothing of ours depends on the other recording. It only keeps in mind that the
+//! process's children, and programs that take its place, are to join us, too (`Forward`).
+
+use crate::control::{self, Answer, Request};
+use crate::door::Door;
+use crate::error::Error;
+use crate::peer::Peer;
+use crate::recorder::Recorder;
+use mote_sys::fd::Fd;
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Most joins that a recorder keeps in mind.
+const FORWARDS_MAX: usize = 64;
+
+/// Another recording that processes of ours are in, too.
+pub(crate) struct Forward {
+    pids: HashSet<i32>,
+    place: String,
+    mailbox: Fd,
+}
+
+impl Recorder<'_> {
+    /// Asks the recording that the process `pid` is in to let us have it, too.
+    ///
+    /// # Errors
+    /// [`Error::NotReached`], with what the others have said, or when there is none.
+    pub(crate) fn invite(&self, door: &Door, pid: i32) -> Result<(), Error> {
+        let Some((place, mailbox)) = door.place()? else { return Ok(()) };
+        let mut said = Vec::new();
+        // Asking ourselves would wait for ourselves.
+        for socket in recorders(pid).into_iter().filter(|socket| !socket.starts_with(door.directory())) {
+            let request = Request::Join { pid, place: place.clone() };
+            match control::ask_at(&socket, &request, Some(mailbox)) {
+                Ok(Answer { done: true, .. }) => return Ok(()),
+                Ok(Answer { text, .. }) if !text.is_empty() => said.push(text),
+                // It has no such process; it has ended meanwhile; it is somebody else's.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Err(Error::NotReached { pid, why: said.join("; ") })
+    }
+
+    /// Passes another recording's invitation on to a process of ours. The answer has no text when it is not ours.
+    pub(crate) fn pass_on(&mut self, pid: i32, place: String, mailbox: Option<Fd>) -> Answer {
+        let refused = |text: &str| Answer { done: false, text: text.to_owned() };
+        let Some(mailbox) = mailbox else { return refused("an invitation came without a mailbox") };
+        let is_it = |peer: &&Peer| peer.pid == pid && peer.is_process();
+        let peers: Vec<&Peer> = self.peers.iter().filter(is_it).collect();
+        if peers.is_empty() {
+            return refused("");
+        }
+        // A process has several connections when several of its libraries have a copy of mote each.
+        let told = peers.iter().filter(|peer| peer.invite(&place, &mailbox)).count();
+        if told == 0 {
+            return refused("the process does not listen");
+        }
+        if self.forwards.len() >= FORWARDS_MAX {
+            self.forwards.remove(0);
+        }
+        self.forwards.push(Forward { pids: HashSet::from([pid]), place, mailbox });
+        Answer { done: true, text: String::new() }
+    }
+
+    /// A process of ours is ready to be spoken to: it is told of the recordings that its parent, or the program before it, has joined.
+    pub(crate) fn forward(&mut self, peer: &Peer) {
+        let Some(hello) = peer.hello.filter(|_| peer.is_process()) else { return };
+        for forward in &mut self.forwards {
+            if forward.pids.contains(&peer.pid) || forward.pids.contains(&(hello.parent as i32)) {
+                forward.pids.insert(peer.pid);
+                let _ = peer.invite(&forward.place, &forward.mailbox);
+            }
+        }
+    }
+}
+
+/// The sockets of recorders that may have the process: those that its environment names, then all others that we can see.
+fn recorders(pid: i32) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = named_in_environment(pid).collect();
+    let user = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let users = fs::read_dir("/run/user").into_iter().flatten().flatten().map(|entry| entry.path());
+    for base in user.into_iter().chain(users).chain([PathBuf::from("/tmp")]) {
+        found.extend(Door::all_below(&base));
+    }
+    let mut seen = HashSet::new();
+    found.retain(|path| seen.insert(path.clone()));
+    found
+}
+
+fn named_in_environment(pid: i32) -> impl Iterator<Item = PathBuf> {
+    let text = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let name = format!("{}=", mote_wire::ENVIRONMENT);
+    let variables = text.split(|byte| *byte == 0).filter_map(|variable| variable.strip_prefix(name.as_bytes()));
+    let values: Vec<String> = variables.map(|value| String::from_utf8_lossy(value).into_owned()).collect();
+    values.into_iter().flat_map(|value| {
+        let places = value.split(mote_wire::PLACES_APART).map(str::to_owned).collect::<Vec<_>>();
+        places.into_iter().filter_map(|place| {
+            let socket = place.splitn(4, ',').nth(3).map(PathBuf::from)?;
+            Some(socket.parent().unwrap_or(Path::new("/")).join(control::NAME))
+        })
+    })
+}

@@ -1,0 +1,151 @@
+//! The kernel's side of a recording: a trace of its own, in the directory `kernel` of the recording's.
+//!
+//! | module | job |
+//! |---|---|
+//! | `choose` | which events, and what is decided about each |
+//! | `make` | their programs, the directory |
+//! | `dumped` | the state of the system at the start, as a stream |
+//! | `mapped` | what processes map, and the names of threads, as the kernel tells them |
+//! | `latency` | slow system calls, as a stream |
+//! | `names` | the names of threads that events are of |
+//! | `processes` | their processes, and what names of addresses need |
+//! | `offset` | how far both traces' clocks are apart, measured |
+//! | `end` | which events there were none of, what the trace came to |
+
+mod choose;
+mod dumped;
+mod end;
+mod latency;
+mod make;
+mod mapped;
+mod names;
+mod offset;
+mod processes;
+
+pub use end::KernelRecorded;
+pub use latency::{CallFigures, Latencies};
+pub(crate) use make::{Made, make};
+
+use crate::options::KernelOptions;
+use crate::recorder::Recorder;
+use crate::setup::rule_text;
+use crate::stream::{Context, Totals};
+use crate::trace::Trace;
+use mote_clock::Source;
+use mote_journal::Fact;
+use mote_kernel::rules::Rules;
+use mote_kernel::session::Kernel as Tracer;
+use mote_sys::time::{ClockId, clock_gettime};
+use mapped::Listening;
+use names::Names;
+use processes::Processes;
+
+/// The trace's directory in that of the recording.
+pub(crate) const DIRECTORY: &str = "kernel";
+
+/// What is recorded of the kernel.
+pub(crate) struct Kernel<'r> {
+    pub(crate) trace: Trace,
+    pub(crate) tracer: &'r Tracer,
+    wanted: &'r KernelOptions,
+    /// Ids of the events that the state dump has, in the order of `mote_kernel::dump::events`.
+    dump: Vec<u32>,
+    /// Full names of the events that each pattern means.
+    patterns: Vec<(String, Vec<String>)>,
+    /// What rules keep in the kernel.
+    pub(crate) rules: Rules,
+    /// What the state dump has come to.
+    dumped: Totals,
+    pub(crate) latency: Option<latency::Watching>,
+    names: Names,
+    processes: Processes,
+    /// What processes map.
+    mappings: Option<Listening>,
+}
+
+impl<'r> Kernel<'r> {
+    /// A side that was made, with its tracer.
+    pub(crate) fn new(wanted: &'r KernelOptions, tracer: &'r Tracer, made: Made) -> Kernel<'r> {
+        let Made { trace, dump, patterns, rules, slow } = made;
+        let stream = tracer.channel().geometry().rings() + 1;
+        let latency = wanted.latency.as_ref().zip(slow);
+        let latency = latency.map(|(wanted, ids)| latency::Watching::new(wanted, ids, stream));
+        Kernel {
+            trace,
+            tracer,
+            wanted,
+            dump,
+            patterns,
+            rules,
+            dumped: Totals::default(),
+            latency,
+            names: Names::default(),
+            processes: Processes::default(),
+            mappings: None,
+        }
+    }
+
+    fn now() -> u64 {
+        clock_gettime(ClockId::Monotonic)
+    }
+
+    /// How it is, for a person: a line, and one for each rule.
+    pub(crate) fn status(&self) -> String {
+        let now = self.trace.flow.figures();
+        let lines = self.wanted.rules.iter().map(|rule| format!("\n  {}", rule_text(rule))).collect::<String>();
+        let (events, bytes, lost) = (now.events, now.bytes, now.lost);
+        let kinds = self.trace.events.len() as usize - self.dump.len();
+        format!("\nkernel: {events} events, {bytes} bytes, {lost} lost, {kinds} kinds of events on{lines}")
+    }
+
+    /// Threads that are followed and live.
+    pub(crate) fn left(&self) -> usize {
+        if self.wanted.all { 0 } else { self.tracer.live() }
+    }
+
+    /// Where its streams go, and on which clock.
+    fn with_context<T>(&self, work: impl FnOnce(&Context<'_>) -> T) -> T {
+        let (directory, hidden) = (self.trace.directory.trace(), self.trace.directory.inner());
+        work(&Context { directory: &directory, hidden: &hidden, uuid: self.trace.uuid(), clock: Source::Monotonic })
+    }
+}
+
+impl Recorder<'_> {
+    /// Switches the kernel's programs on. From here on nothing is missed of those that are followed.
+    pub(crate) fn begin_kernel(&mut self) {
+        let Some(kernel) = &mut self.kernel else { return };
+        let mut problems = Vec::new();
+        let attached: Vec<u32> = self.options.attach.iter().map(|pid| pid.unsigned_abs()).collect();
+        problems.extend(kernel.listen(&attached));
+        for pid in &self.options.attach {
+            if let Err(why) = kernel.tracer.follow(pid.unsigned_abs()) {
+                problems.push(format!("kernel events of process {pid} are not recorded: {why}"));
+            }
+        }
+        problems.extend(kernel.keep_symbols());
+        kernel.note_offset(self.session.source, &self.samples);
+        kernel.tracer.enable();
+        problems.extend(kernel.dump(&self.options.attach));
+        problems.into_iter().for_each(|text| self.problem(text));
+    }
+
+    /// Notes names of threads that kernel events are of.
+    pub(crate) fn name_threads(&mut self, ids: &[u32]) {
+        let Some(kernel) = &mut self.kernel else { return };
+        let at = Kernel::now();
+        let mut noted = true;
+        for (tid, pid, name) in kernel.names.look(ids) {
+            noted &= kernel.trace.directory.note(&Fact::Thread { tid, pid, at, name });
+        }
+        noted &= kernel.note_processes(ids);
+        self.check_journal(noted);
+    }
+
+    /// Switches the kernel's programs off; what they have written is in the rings.
+    pub(crate) fn end_kernel(&mut self) {
+        if let Some(kernel) = &self.kernel {
+            kernel.tracer.disable();
+        }
+        self.end_mapped();
+    }
+}

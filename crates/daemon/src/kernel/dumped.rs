@@ -1,0 +1,120 @@
+//! The state of the system at the start, as a stream of the kernel's trace.
+
+use super::{DIRECTORY, Kernel};
+use crate::packets::Packets;
+use crate::stream::{Context, Totals};
+use mote_kernel::dump::{Dump, Scope};
+use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
+use mote_layout::record;
+use mote_sys::{Result, fd};
+
+/// Name of its file.
+const FILE: &str = "statedump";
+/// Bytes of records in a packet, about.
+const PACKET: usize = 1 << 20;
+
+impl Kernel<'_> {
+    /// Writes the state of the system, or of these processes. Answers what went wrong.
+    pub(super) fn dump(&mut self, processes: &[i32]) -> Option<String> {
+        let scope = if self.wanted.all {
+            Scope::All
+        } else {
+            Scope::Processes(processes.iter().map(|pid| pid.unsigned_abs()).collect())
+        };
+        let first = self.tracer.channel().geometry().rings();
+        let ids = self.dump.clone();
+        let written = self.with_context(|context| {
+            let mut stream = Stream::new(context, first);
+            Dump::of(scope).for_each(|record| {
+                if let Some(id) = ids.get(record.event) {
+                    stream.add(*id as u16, record.tid, &record.fields);
+                }
+            });
+            stream.end()
+        });
+        match written {
+            Ok(totals) => {
+                self.dumped = totals;
+                None
+            }
+            Err(why) => Some(format!("cannot write {DIRECTORY}/{FILE}: {why}; the state at the start is missing")),
+        }
+    }
+}
+
+/// The stream. It belongs to no CPU; its records are in the order in which they were found.
+struct Stream<'c> {
+    context: &'c Context<'c>,
+    file: Option<Packets>,
+    number: u32,
+    sequence: u64,
+    records: Vec<u8>,
+    /// Times of the first and last of `records`.
+    times: (u64, u64),
+    totals: Totals,
+    failed: Result<()>,
+}
+
+impl<'c> Stream<'c> {
+    fn new(context: &'c Context<'c>, number: u32) -> Stream<'c> {
+        let (records, totals) = (Vec::new(), Totals::default());
+        Stream { context, file: None, number, sequence: 0, records, times: (0, 0), totals, failed: Ok(()) }
+    }
+
+    fn add(&mut self, id: u16, tid: u32, fields: &[u8]) {
+        let now = Kernel::now();
+        if self.records.is_empty() {
+            self.times.0 = now;
+        }
+        self.times.1 = now;
+        self.records.extend_from_slice(&record::header(now, id).to_le_bytes());
+        self.records.extend_from_slice(&tid.to_le_bytes());
+        self.records.extend_from_slice(fields);
+        let counts = &mut self.totals.counts;
+        counts.resize(counts.len().max(usize::from(id) + 1), 0);
+        counts[usize::from(id)] += 1;
+        if self.records.len() >= PACKET {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.failed.is_ok() && !self.records.is_empty() {
+            self.failed = self.write();
+        }
+        self.records.clear();
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let header = PacketHeader {
+            uuid: self.context.uuid,
+            stream_class: STREAM_PER_CPU,
+            stream: self.number,
+            begin: self.times.0,
+            end: self.times.1,
+            content: self.records.len() as u64,
+            sequence: self.sequence,
+            cpu: 0,
+            lost: Default::default(),
+        };
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => Packets::make(self.context.directory, self.context.hidden, FILE)?,
+        };
+        let records = self.records.as_slice();
+        let write = |fd: &fd::Fd, header: &[u8], at| fd::write_slices_at(fd, [header, records], at);
+        let added = file.add(header.encode(), records.len(), write);
+        self.file = Some(file);
+        added?;
+        self.sequence += 1;
+        self.totals.packets += 1;
+        self.totals.bytes += (HEADER_BYTES + records.len()) as u64;
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<Totals> {
+        self.flush();
+        self.file.iter_mut().for_each(Packets::finish);
+        self.failed.map(|()| self.totals)
+    }
+}

@@ -1,0 +1,69 @@
+//! The end of the kernel's side: what its trace came to, and what there was nothing of.
+
+use super::Kernel;
+use crate::recorder::Recorder;
+use crate::tap::Consumed;
+use mote_journal::{Fact, KERNEL_LOSSES, Summary};
+
+/// What the kernel's side of a recording came to.
+#[derive(Clone, Debug, Default)]
+pub struct KernelRecorded {
+    /// Its trace.
+    pub summary: Summary,
+    /// Patterns that chose events of which there were none.
+    pub silent: Vec<String>,
+    /// What the system calls came to, if slow ones were looked for.
+    pub latency: Option<super::Latencies>,
+}
+
+impl Kernel<'_> {
+    /// What the trace came to. The state dump counts, too.
+    pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
+        let mut whole = consumed.clone();
+        let totals = &mut whole.totals;
+        totals.counts.resize(totals.counts.len().max(self.dumped.counts.len()), 0);
+        crate::stream::add(&mut totals.counts, &self.dumped.counts);
+        totals.bytes += self.dumped.bytes;
+        totals.packets += self.dumped.packets;
+        let mut summary = self.trace.summary(&whole, duration_ns);
+        summary.processes = self.names.processes() as u32;
+        summary.threads = self.names.threads() as u32;
+        let losses = self.tracer.losses();
+        let counts = [losses.nested, losses.threads, losses.foreign_abi];
+        for ((cause, _), count) in KERNEL_LOSSES.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
+            summary.lost.insert(cause.to_owned(), count);
+        }
+        summary
+    }
+
+    /// The patterns of whose events there were none in the trace. Those that are only counted are not meant.
+    fn silent(&self, summary: &Summary) -> Vec<String> {
+        let counts = |pattern: &str| {
+            let mut rules = self.wanted.rules.iter();
+            rules.any(|rule| rule.pattern() == pattern && rule.only_records())
+        };
+        let happened = |names: &[String]| names.iter().any(|name| summary.events.contains_key(name));
+        let silent = self.patterns.iter().filter(|(text, names)| counts(text) && !happened(names));
+        let mut silent: Vec<String> = silent.map(|(text, _)| text.clone()).collect();
+        silent.dedup();
+        silent
+    }
+}
+
+impl Recorder<'_> {
+    /// Ends the kernel's trace.
+    pub(crate) fn finish_kernel(&mut self, consumed: Option<&Consumed>, duration_ns: u64) -> Option<KernelRecorded> {
+        let (kernel, consumed) = (self.kernel.as_mut()?, consumed?);
+        kernel.keep_tables();
+        let summary = kernel.summary(consumed, duration_ns);
+        let done = KernelRecorded { silent: kernel.silent(&summary), summary, latency: kernel.latencies() };
+        let texts = kernel.tracer.losses().texts;
+        if texts > 0 {
+            let told = "texts of kernel events are empty, because the memory that the program gave for them could not be read";
+            self.watch.say(&format!("{texts} {told}"));
+        }
+        let noted = kernel.trace.directory.note(&Fact::End(done.summary.clone()));
+        self.check_journal(noted);
+        Some(done)
+    }
+}

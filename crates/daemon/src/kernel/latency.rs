@@ -1,0 +1,349 @@
+//! Slow system calls: read from the kernel's programs, written as a stream of the kernel's trace, and summed up for whoever looks.
+
+use super::Kernel;
+use crate::options::LatencyOptions;
+use crate::packets::Packets;
+use crate::recorder::Recorder;
+use crate::stream::{Context, Totals};
+use mote_kernel::cooperate::adaptive::Learner;
+use mote_kernel::cooperate::{Counters, Histogram, Latency, Slow, Whose, call_name, event, is_read};
+use mote_layout::cooperation::SYSCALLS;
+use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
+use mote_layout::record;
+use mote_sys::{Result, fd};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// Name of the stream's file.
+const FILE: &str = "latency";
+/// Records wait for as many bytes, or for [`FLUSH`].
+const PACKET: usize = 256 << 10;
+/// After so long they are written.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// What is known of a system call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CallFigures {
+    /// Its name.
+    pub name: String,
+    /// How many returned.
+    pub count: u64,
+    /// How many of them reached their threshold.
+    pub slow: u64,
+    /// Durations in nanoseconds that 50 and 99 of a hundred do not exceed, as far as was timed.
+    pub percentiles: Option<(u64, u64)>,
+    /// The longest one.
+    pub max_ns: u64,
+    /// From which duration on it is recorded; `u64::MAX` for never.
+    pub threshold_ns: u64,
+}
+
+/// What is known of the system calls so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Latencies {
+    /// Each call that happened, the one with the most slow ones first.
+    pub calls: Vec<CallFigures>,
+    /// Since the recording began.
+    pub elapsed: Duration,
+    /// Reads that waited for another side, which no threshold was given for by name.
+    pub waited: u64,
+    /// Slow calls that were lost, and the like.
+    pub counters: Counters,
+    /// Threads in a call at the end: name of the call, thread, age in nanoseconds.
+    pub open: Vec<(String, u32, u64)>,
+}
+
+/// What one call has come to.
+#[derive(Debug, Default)]
+struct Call {
+    durations: Histogram,
+    slow: u64,
+    max_ns: u64,
+}
+
+/// Slow calls on their way into the trace.
+#[derive(Debug)]
+pub(crate) struct Watching {
+    wanted: LatencyOptions,
+    /// Ids of the events of `mote_kernel::cooperate::event`.
+    ids: [u32; 2],
+    learner: Option<Learner>,
+    calls: BTreeMap<u32, Call>,
+    waited: u64,
+    rows: Rows,
+    began: Instant,
+    stepped: Instant,
+    pub(super) last: Latencies,
+}
+
+impl Watching {
+    pub(super) fn new(wanted: &LatencyOptions, ids: [u32; 2], stream: u32) -> Watching {
+        Watching {
+            wanted: wanted.clone(),
+            ids,
+            learner: wanted.adaptive.map(Learner::new),
+            calls: BTreeMap::new(),
+            waited: 0,
+            rows: Rows { stream, written: Instant::now(), ..Rows::default() },
+            began: Instant::now(),
+            stepped: Instant::now(),
+            last: Latencies::default(),
+        }
+    }
+
+    /// Takes in slow calls; answers the threads that they are of.
+    fn take(&mut self, slow: Vec<Slow>) -> Vec<u32> {
+        let mut threads = BTreeSet::new();
+        for slow in slow {
+            let name = call_name(slow.number);
+            let file = if has_descriptor(&name) { file(slow.pid, slow.arguments[0]) } else { String::new() };
+            let by_request = slow.whose == Whose::Session && !self.wanted.names(slow.number);
+            if by_request && is_read(&name) && waits(&file) {
+                self.waited += 1;
+                continue;
+            }
+            let call = self.calls.entry(slow.number).or_default();
+            call.slow += 1;
+            call.max_ns = call.max_ns.max(slow.duration_ns);
+            threads.insert(slow.tid);
+            self.rows.add(self.ids[0], slow.time_ns, slow.tid, &event::slow_fields(&slow, &file));
+        }
+        threads.into_iter().collect()
+    }
+
+    fn durations(&mut self, latency: &mut Latency) {
+        let (calls, learner) = (&mut self.calls, &mut self.learner);
+        latency.durations(|number, bucket, count| {
+            calls.entry(number).or_default().durations.add_bucket(bucket, count);
+            learner.iter_mut().for_each(|learner| learner.add(number, bucket, count));
+        });
+    }
+
+    /// Moves the thresholds that learn.
+    fn step(&mut self, latency: &Latency) {
+        for (number, ns) in self.learner.iter_mut().flat_map(Learner::step) {
+            if self.wanted.learns(number) {
+                latency.set_threshold(number, ns);
+            }
+        }
+    }
+
+    fn figures(&self, latency: &Latency) -> Latencies {
+        let none = Call::default();
+        let figures = |number: u32| {
+            let call = self.calls.get(&number).unwrap_or(&none);
+            let durations = &call.durations;
+            CallFigures {
+                name: call_name(number),
+                count: latency.count(number),
+                slow: call.slow,
+                percentiles: durations.percentile(50.0).zip(durations.percentile(99.0)),
+                max_ns: call.max_ns.max(durations.highest().unwrap_or(0)),
+                threshold_ns: latency.threshold(number),
+            }
+        };
+        let mut calls: Vec<CallFigures> = (0..SYSCALLS as u32).map(figures).filter(|call| call.count > 0).collect();
+        calls.sort_by_key(|call| std::cmp::Reverse((call.slow, call.max_ns, call.count)));
+        let counters = latency.counters();
+        Latencies { calls, elapsed: self.began.elapsed(), waited: self.waited, counters, open: Vec::new() }
+    }
+}
+
+/// Calls whose first argument is a descriptor.
+const DESCRIPTORS: &[&str] = &[
+    "accept", "accept4", "close", "connect", "copy_file_range", "epoll_pwait", "epoll_wait", "fallocate", "fcntl",
+    "fdatasync", "flock", "fstat", "fsync", "ftruncate", "getdents64", "ioctl", "pread64", "preadv", "preadv2", "pwrite64",
+    "pwritev", "pwritev2", "read", "readv", "recvfrom", "recvmsg", "sendfile", "sendmsg", "sendto", "shutdown",
+    "sync_file_range", "syncfs", "write", "writev",
+];
+
+fn has_descriptor(name: &str) -> bool {
+    DESCRIPTORS.binary_search(&name).is_ok()
+}
+
+/// What a descriptor of a process is, as long as it has it.
+fn file(pid: u32, descriptor: u64) -> String {
+    let link = std::fs::read_link(format!("/proc/{pid}/fd/{}", descriptor as u32));
+    link.map_or_else(|_| String::new(), |path| path.to_string_lossy().into_owned())
+}
+
+/// Whether a read from it waits for another side.
+fn waits(file: &str) -> bool {
+    let kinds = ["socket:", "pipe:", "/dev/pts/", "/dev/tty", "anon_inode:"];
+    file.is_empty() || kinds.iter().any(|kind| file.starts_with(kind))
+}
+
+/// The stream: records that wait, and the file with the others.
+#[derive(Debug)]
+struct Rows {
+    stream: u32,
+    file: Option<Packets>,
+    sequence: u64,
+    records: Vec<u8>,
+    first: u64,
+    last: u64,
+    written: Instant,
+    totals: Totals,
+}
+
+impl Default for Rows {
+    fn default() -> Rows {
+        let (records, totals) = (Vec::new(), Totals::default());
+        Rows { stream: 0, file: None, sequence: 0, records, first: 0, last: 0, written: Instant::now(), totals }
+    }
+}
+
+impl Rows {
+    /// Adds a record. Calls that returned on several CPUs at once may come in another order: none is before the one in front of it.
+    fn add(&mut self, id: u32, time: u64, tid: u32, fields: &[u8]) {
+        let time = time.max(self.last);
+        if self.records.is_empty() {
+            self.first = time;
+        }
+        self.last = time;
+        self.records.extend_from_slice(&record::header(time, id as u16).to_le_bytes());
+        self.records.extend_from_slice(&tid.to_le_bytes());
+        self.records.extend_from_slice(fields);
+        let counts = &mut self.totals.counts;
+        counts.resize(counts.len().max(id as usize + 1), 0);
+        if let Some(count) = counts.get_mut(id as usize) {
+            *count += 1;
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.records.len() >= PACKET || (!self.records.is_empty() && self.written.elapsed() >= FLUSH)
+    }
+
+    fn write(&mut self, context: &Context<'_>) -> Result<()> {
+        let header = PacketHeader {
+            uuid: context.uuid,
+            stream_class: STREAM_PER_CPU,
+            stream: self.stream,
+            begin: self.first,
+            end: self.last,
+            content: self.records.len() as u64,
+            sequence: self.sequence,
+            cpu: 0,
+            lost: Default::default(),
+        };
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => Packets::make(context.directory, context.hidden, FILE)?,
+        };
+        let records = std::mem::take(&mut self.records);
+        let write = |fd: &fd::Fd, header: &[u8], at| fd::write_slices_at(fd, [header, &records], at);
+        let added = file.add(header.encode(), records.len(), write);
+        self.file = Some(file);
+        self.written = Instant::now();
+        added?;
+        self.sequence += 1;
+        self.totals.packets += 1;
+        self.totals.bytes += (HEADER_BYTES + records.len()) as u64;
+        Ok(())
+    }
+}
+
+impl Kernel<'_> {
+    /// What the system calls came to, at the end.
+    pub(super) fn latencies(&self) -> Option<Latencies> {
+        self.latency.as_ref().map(|watching| watching.last.clone())
+    }
+
+    /// Writes the slow calls that wait. Answers what went wrong.
+    fn write_slow(&mut self) -> Option<String> {
+        let mut watching = self.latency.take()?;
+        let written = self.with_context(|context| watching.rows.write(context));
+        self.latency = Some(watching);
+        written.err().map(|why| format!("cannot write kernel/{FILE}: {why}; slow system calls are missing"))
+    }
+}
+
+impl Recorder<'_> {
+    /// Attaches what looks for slow calls, if they are wanted. Before the command starts.
+    pub(crate) fn begin_latency(&mut self) {
+        let Some(kernel) = &self.kernel else { return };
+        let Some(watching) = &kernel.latency else { return };
+        let settings = watching.wanted.settings();
+        if let Err(why) = self.cooperation.watch(kernel.tracer, &settings) {
+            self.problem(format!("slow system calls are not recorded: {why}"));
+        }
+    }
+
+    /// Follows everybody, for `-a`.
+    pub(crate) fn follow_all(&mut self) {
+        let Some(kernel) = self.kernel.as_ref().filter(|kernel| kernel.latency.is_some() && kernel.wanted.all)
+        else {
+            return;
+        };
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_string_lossy().parse::<u32>().ok());
+        let mut refused = 0;
+        for pid in pids.filter(|pid| *pid != std::process::id()) {
+            // One that has just ended is missed by nobody.
+            let gone = || !std::path::Path::new(&format!("/proc/{pid}")).exists();
+            refused += u64::from(kernel.tracer.follow(pid).is_err() && !gone());
+        }
+        if refused > 0 {
+            self.problem(format!("{refused} processes cannot be followed: their slow system calls are not recorded"));
+        }
+    }
+
+    /// What is done at every tick: slow calls taken in, thresholds moved, figures shown.
+    pub(crate) fn look_at_latency(&mut self) {
+        let (Some(kernel), Some(latency)) = (&mut self.kernel, &mut self.cooperation.latency) else { return };
+        let Some(watching) = &mut kernel.latency else { return };
+        let mut slow = Vec::new();
+        latency.slow(|one| slow.push(one));
+        let threads = watching.take(slow);
+        if watching.stepped.elapsed() >= watching.wanted.interval {
+            watching.stepped = Instant::now();
+            watching.durations(latency);
+            watching.step(latency);
+            self.watch.latency(&watching.figures(latency));
+        }
+        let due = watching.rows.is_due();
+        let problem = if due { kernel.write_slow() } else { None };
+        problem.into_iter().for_each(|why| self.problem(why));
+        self.name_threads(&threads);
+    }
+
+    /// The last slow calls, and those that have not returned.
+    pub(crate) fn end_latency(&mut self) {
+        self.look_at_latency();
+        let (Some(kernel), Some(mut latency)) = (&mut self.kernel, self.cooperation.latency.take()) else { return };
+        let Some(watching) = &mut kernel.latency else { return };
+        watching.durations(&mut latency);
+        let now = Kernel::now();
+        let mut figures = watching.figures(&latency);
+        for open in latency.open(kernel.tracer.state()) {
+            let age = now.saturating_sub(open.since_ns);
+            watching.rows.add(watching.ids[1], now, open.tid, &event::open_fields(open.number, age));
+            figures.open.push((call_name(open.number), open.tid, age));
+        }
+        watching.last = figures;
+        let problem = kernel.write_slow();
+        if let Some(watching) = &mut kernel.latency {
+            watching.rows.file.iter_mut().for_each(Packets::finish);
+            let (from, to) = (&watching.rows.totals, &mut kernel.dumped);
+            to.counts.resize(to.counts.len().max(from.counts.len()), 0);
+            crate::stream::add(&mut to.counts, &from.counts);
+            to.bytes += from.bytes;
+            to.packets += from.packets;
+        }
+        problem.into_iter().for_each(|why| self.problem(why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_known() {
+        assert!(DESCRIPTORS.is_sorted());
+        assert!(DESCRIPTORS.iter().all(|name| mote_layout::syscalls::number(name).is_some()));
+        assert!(has_descriptor("fsync") && !has_descriptor("openat"));
+        assert!(waits("pipe:[12]") && waits("socket:[1]") && !waits("/var/lib/data"));
+    }
+}

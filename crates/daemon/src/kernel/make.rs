@@ -1,0 +1,136 @@
+//! What is made before the kernel's side of a recording begins: its events, their programs, its directory.
+
+use super::DIRECTORY;
+use super::choose::{self, Choice};
+use crate::commons::Commons;
+use crate::describe::Frame;
+use crate::directory::Directory;
+use crate::error::Error;
+use crate::events::Announced;
+use crate::flow::Flow;
+use crate::options::{KernelOptions, Options};
+use crate::record::Watch;
+use crate::setup;
+use crate::stream::Context;
+use crate::tap::Pipe;
+use crate::trace::Trace;
+use mote_clock::Source;
+use mote_journal::Fact;
+use mote_kernel::dump;
+use mote_kernel::rules::Rules;
+use mote_kernel::session::{Buffers, Chosen, Kernel as Tracer, Request, THREADS, Targets};
+use mote_ring::reader::Channel;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The trace of the kernel before it begins, and the ids of the events of the state dump.
+pub(crate) struct Made {
+    pub(crate) trace: Trace,
+    pub(crate) dump: Vec<u32>,
+    /// Ids of the events of slow calls, if these are wanted.
+    pub(crate) slow: Option<[u32; 2]>,
+    /// Full names of the events that each pattern means.
+    pub(crate) patterns: Vec<(String, Vec<String>)>,
+    /// What rules keep in the kernel.
+    pub(crate) rules: Rules,
+}
+
+/// Where its streams go: what the consumer is told.
+pub(crate) struct Place {
+    flow: Arc<Flow>,
+    directory: PathBuf,
+    hidden: PathBuf,
+    uuid: [u8; 16],
+}
+
+impl Made {
+    /// Where its streams go.
+    pub(crate) fn place(&self) -> Place {
+        let (directory, hidden) = (self.trace.directory.trace(), self.trace.directory.inner());
+        Place { flow: self.trace.flow.clone(), directory, hidden, uuid: self.trace.uuid() }
+    }
+}
+
+impl Place {
+    /// The way from the rings to there.
+    pub(crate) fn pipe<'c>(&'c self, channel: &'c Channel, cpus: u32) -> Pipe<'c> {
+        let context = Context {
+            directory: &self.directory,
+            hidden: &self.hidden,
+            uuid: self.uuid,
+            clock: Source::Monotonic,
+        };
+        Pipe { channel, flow: &self.flow, context, home: DIRECTORY, inside: "", cpus }
+    }
+}
+
+/// Chooses the events, attaches their programs, and makes the directory. Nothing is recorded before the tracer is switched on.
+///
+/// # Errors
+/// [`Error::Kernel`] when nothing could be recorded.
+pub(crate) fn make(
+    wanted: &KernelOptions,
+    options: &Options,
+    (directory, frame): (&Directory, &Frame),
+    commons: &Commons,
+    watch: &mut dyn Watch,
+) -> Result<(Tracer, Made), Error> {
+    let directory = directory.make_inside(DIRECTORY)?;
+    let frame = setup::kernel_frame(frame);
+    let Choice { events, maps, rules, patterns, remarks, facts } = choose::events(wanted, options, commons)?;
+    remarks.iter().for_each(|remark| watch.say(remark));
+    let mut trace = Trace::new(directory, frame, options.ctf, Arc::new(Flow::default()));
+    let mut chosen = Vec::new();
+    for (event, filter) in events {
+        let id = announce(&mut trace, &event.description())?;
+        chosen.push(Chosen { id: id as u16, event, filter });
+    }
+    let dump: Result<Vec<u32>, Error> =
+        dump::descriptions().iter().map(|text| announce(&mut trace, text)).collect();
+    let dump = dump?;
+    let slow = match wanted.latency {
+        Some(_) => {
+            let [slow, open] = mote_kernel::cooperate::event::descriptions();
+            Some([announce(&mut trace, &slow)?, announce(&mut trace, &open)?])
+        }
+        None => None,
+    };
+    let buffers = Buffers {
+        sub_bits: wanted.buffers.sub_bits,
+        count_bits: wanted.buffers.count_bits,
+        mode: options.mode,
+    };
+    // Slow calls are looked for in the table of threads, which has everybody then.
+    let targets = if wanted.all && wanted.latency.is_none() { Targets::All } else { Targets::Launch };
+    let count = chosen.len();
+    let request = Request { events: chosen, targets, buffers, maps, threads: THREADS };
+    let tracer = Tracer::start_with(request, facts).map_err(|why| Error::Kernel(why.to_string()))?;
+    let session = setup::kernel_session(options, wanted, trace.frame(), tracer.geometry());
+    trace.directory.note(&Fact::Session(session));
+    let all: Vec<u32> = (0..trace.events.len()).collect();
+    trace.note_events(&all);
+    note_refused(&mut trace, &tracer, watch);
+    let refused = tracer.refused();
+    if let Some((_, why)) = refused.first().filter(|_| refused.len() == count) {
+        return Err(Error::Kernel(format!("none of the {count} events could be attached; the first: {why}")));
+    }
+    Ok((tracer, Made { trace, dump, patterns, rules, slow }))
+}
+
+/// Tells which events are not recorded, because the kernel did not take their programs. The others are.
+fn note_refused(trace: &mut Trace, tracer: &Tracer, watch: &mut dyn Watch) {
+    for (id, why) in tracer.refused() {
+        let Some(event) = trace.events.description(u32::from(id)) else { continue };
+        let (provider, name) = (event.provider.to_owned(), event.name.to_owned());
+        watch.say(&format!("{provider}:{name} is not recorded: {why}"));
+        trace.directory.note(&Fact::Refused { provider, name, why });
+    }
+}
+
+fn announce(trace: &mut Trace, text: &str) -> Result<u32, Error> {
+    match trace.announce(text.as_bytes()) {
+        Announced::New(id) | Announced::Known(id) => Ok(id),
+        Announced::Malformed(why) => Err(Error::Kernel(format!("an event's description is malformed: {why}"))),
+        Announced::TooMany => Err(Error::Kernel("there are more kernel events than a trace can hold".to_owned())),
+    }
+}

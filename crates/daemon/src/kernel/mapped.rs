@@ -1,0 +1,118 @@
+//! Mappings and names as the kernel tells them (`mote_kernel::stack::Mappings`): also those of processes that were gone before anybody looked.
+
+use super::Kernel;
+use crate::options;
+use crate::recorder::Recorder;
+use mote_journal::{Fact, Map, Process};
+use mote_kernel::stack::{How, Mapped, Mappings, News};
+use mote_symbol::collect::{self, BuildIds};
+use std::collections::HashSet;
+
+/// What listens, and what of it the journal has.
+#[derive(Debug)]
+pub(super) struct Listening {
+    mappings: Mappings,
+    /// Processes whose mappings are in the journal.
+    told: HashSet<u32>,
+}
+
+/// A mapping for the journal.
+fn map(mapped: Mapped) -> Map {
+    let Mapped { start, end, offset, path, build_id } = mapped;
+    Map { start, end, offset, path, build_id }
+}
+
+fn mapped(map: Map) -> Mapped {
+    let Map { start, end, offset, path, build_id } = map;
+    Mapped { start, end, offset, path, build_id }
+}
+
+impl Kernel<'_> {
+    /// Listens to what those map that are recorded: this process, whose child the command will be, the attached ones, or all. Answers what is
+    /// missing if that cannot be.
+    pub(super) fn listen(&mut self, attached: &[u32]) -> Option<String> {
+        let mut mappings = match Mappings::open(options::cpus(), !self.wanted.all) {
+            Ok(mappings) => mappings,
+            Err(why) => {
+                return Some(format!(
+                    "names of processes that live shortly, and of addresses in them, may be missing: {why:?}"
+                ));
+            }
+        };
+        let mut build_ids = BuildIds::default();
+        for pid in attached.iter().copied().chain([std::process::id()]) {
+            let mut maps = collect::maps(pid);
+            build_ids.fill(pid, &mut maps);
+            let status = crate::process::status(pid);
+            let (parent, name) = status.map_or((0, String::new()), |status| (status.parent, status.name));
+            mappings.know(pid, parent, &name, maps.into_iter().map(mapped));
+        }
+        self.mappings = Some(Listening { mappings, told: HashSet::new() });
+        None
+    }
+
+    /// Notes what has been told since.
+    fn hear(&mut self) -> bool {
+        let Some(Listening { mappings, told }) = &mut self.mappings else { return true };
+        let News { processes, threads } = mappings.news();
+        // Without user stacks nobody asks for mappings, and names of threads do.
+        let with_maps = self.wanted.stacks.user;
+        let mut noted = true;
+        for change in processes {
+            let how = match change.how {
+                _ if !with_maps => break,
+                How::Fork => "fork",
+                How::Exec => "exec",
+                How::Mapped => "seen",
+            };
+            // Those after a fork are its parent's, which are in the journal but for those of this process.
+            let known = change.how == How::Fork && told.contains(&change.parent);
+            let maps: Vec<Map> = if known { Vec::new() } else { change.maps.into_iter().map(map).collect() };
+            told.insert(change.pid);
+            // The program is what an exec maps first.
+            let exe = maps
+                .first()
+                .filter(|_| change.how == How::Exec)
+                .map_or(String::new(), |map| map.path.clone());
+            let process = Process {
+                pid: change.pid as i32,
+                parent: change.parent as i32,
+                at: change.at,
+                how: how.to_owned(),
+                comm: change.name,
+                exe,
+                maps,
+            };
+            noted &= self.trace.directory.note(&Fact::Process(process));
+        }
+        for named in threads {
+            if self.names.learn(named.tid, named.pid, &named.name) {
+                let (tid, pid, at, name) = (named.tid, named.pid, named.at, named.name);
+                noted &= self.trace.directory.note(&Fact::Thread { tid, pid, at, name });
+            }
+        }
+        noted
+    }
+}
+
+impl Recorder<'_> {
+    /// Notes what processes have mapped.
+    pub(crate) fn note_mapped(&mut self) {
+        if let Some(kernel) = &mut self.kernel {
+            let noted = kernel.hear();
+            self.check_journal(noted);
+        }
+    }
+
+    /// Notes the last of it, and what was lost.
+    pub(crate) fn end_mapped(&mut self) {
+        self.note_mapped();
+        let listening = self.kernel.as_ref().and_then(|kernel| kernel.mappings.as_ref());
+        let lost = listening.map_or(0, |listening| listening.mappings.lost());
+        if lost > 0 {
+            self.problem(format!(
+                "{lost} tellings of the kernel about mappings and names were lost: some addresses and threads have no names"
+            ));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! One CTF trace of a recording, as the loop sees it: its directory with metadata and journal, and its events.
+//!
+//! A recording has one of the processes; and below it one of the kernel, if that was asked for.
+
+use crate::describe::{self, Frame};
+use crate::directory::Directory;
+use crate::error::Error;
+use crate::events::{Announced, Events};
+use crate::flow::Flow;
+use crate::options::Ctf;
+use crate::tap::Consumed;
+use crate::walk::Steps;
+use mote_clock::{Conversion, Sample};
+use mote_journal::{ClockSample, EventSource, Fact, Summary};
+use mote_layout::Cause;
+use std::sync::Arc;
+
+/// A trace.
+pub(crate) struct Trace {
+    pub(crate) directory: Directory,
+    pub(crate) events: Events,
+    pub(crate) flow: Arc<Flow>,
+    frame: Frame,
+    ctf: Ctf,
+}
+
+impl Trace {
+    /// A trace without events.
+    pub(crate) fn new(directory: Directory, frame: Frame, ctf: Ctf, flow: Arc<Flow>) -> Trace {
+        Trace { directory, events: Events::default(), flow, frame, ctf }
+    }
+
+    /// What its metadata say besides the events.
+    pub(crate) fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    /// Its id.
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        self.frame.uuid
+    }
+
+    /// Takes in a description; whoever walks records knows the event from now on.
+    pub(crate) fn announce(&mut self, text: &[u8]) -> Announced {
+        announce(&mut self.events, &self.flow, text)
+    }
+
+    /// Notes where events come from. They are not in the metadata yet.
+    pub(crate) fn note_events(&mut self, new: &[u32]) -> bool {
+        let mut noted = true;
+        for id in new {
+            let Some(event) = self.events.description(*id) else { continue };
+            noted &= self.directory.note(&Fact::Event(EventSource {
+                id: *id,
+                provider: event.provider.to_owned(),
+                name: event.name.to_owned(),
+                level: event.level as u8,
+                file: event.file.to_owned(),
+                line: event.line,
+                text: event.text.to_owned(),
+            }));
+        }
+        noted
+    }
+
+    /// Notes samples of the clocks.
+    pub(crate) fn note_samples(&mut self, samples: impl Iterator<Item = Sample>) -> bool {
+        samples.fold(true, |noted, sample| {
+            let fact = Fact::Clock(ClockSample {
+                ticks: sample.ticks,
+                monotonic_ns: sample.monotonic_ns,
+                realtime_ns: sample.realtime_ns,
+                error_ns: sample.error_ns,
+            });
+            self.directory.note(&fact) & noted
+        })
+    }
+
+    /// Writes the metadata as they are now.
+    ///
+    /// # Errors
+    /// [`Error::Output`], [`Error::Metadata`].
+    pub(crate) fn write_metadata(&self, conversion: Option<Conversion>) -> Result<(), Error> {
+        let Some(conversion) = conversion else { return Ok(()) };
+        let class = describe::trace_class(&self.frame, &conversion, self.events.iter());
+        self.directory.write_metadata(&class, self.ctf)
+    }
+
+    /// What the trace came to, without the number of processes and threads.
+    pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
+        let name =
+            |id: usize| self.events.description(id as u32).map(|e| format!("{}:{}", e.provider, e.name));
+        let mut summary = Summary {
+            duration_ns,
+            bytes: consumed.totals.bytes,
+            packets: consumed.totals.packets,
+            overwritten_bytes: consumed.totals.overwritten,
+            ..Summary::default()
+        };
+        for (id, count) in consumed.totals.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            *summary.events.entry(name(id).unwrap_or_default()).or_default() += count;
+        }
+        let lost = Cause::ALL.iter().map(|cause| (cause.name(), consumed.lost[*cause as usize]));
+        let unwritten = ("not_written", consumed.totals.unwritten);
+        for (cause, count) in lost.chain([unwritten]).filter(|(_, count)| *count > 0) {
+            summary.lost.insert(cause.to_owned(), count);
+        }
+        summary
+    }
+}
+
+/// Takes an event into a trace.
+pub(crate) fn announce(events: &mut Events, flow: &Flow, text: &[u8]) -> Announced {
+    let announced = events.announce(text);
+    if let Announced::New(id) = announced {
+        flow.add_event(events.description(id).map(|event| Steps::of(&event)).unwrap_or_default());
+    }
+    announced
+}

@@ -1,0 +1,93 @@
+//! What is done otherwise on the kernel's side, where there are only the kernel's helpers.
+//!
+//! | on the user's side | here |
+//! |---|---|
+//! | texts lie between two pointers | a pointer and a length of at most [`TEXT_LEN_MAX`](crate::TEXT_LEN_MAX) |
+//! | helpers search, compare and hash texts | loops, which the kernel's verifier follows to their end |
+//! | `map_add`, `log_linear`, `keep_last` | the same in instructions |
+//! | flags and requests are the agent's | words of the memory that a session shares with its processes |
+//!
+//! Loops are the one place with jumps back: what is known of registers at their heads has to be true each time.
+
+mod maps;
+mod text;
+mod window;
+
+use super::code::{Code, Label, Stop};
+use super::condition::Next;
+use crate::diagnostic::{Diagnostic, Kind, Span};
+use crate::maps::{Entry, FLAGS_MAX, flag_offset};
+use mote_bpf::Reg;
+use mote_bpf::helper;
+use mote_bpf::op::{AtomicOp, Size};
+use mote_layout::cooperation::{SHARED_WORDS_AT, SharedHeader};
+use std::mem::offset_of;
+
+/// The labels of the outcomes, and which is next.
+type Ways = (Label, Label, Next);
+
+impl Code<'_> {
+    /// Has the kernel's verifier keep what it knows here, so that a way that comes here and knows no more is not followed again: before
+    /// each loop, else each of the ways that lead there would have all its rounds looked at.
+    ///
+    /// It keeps its knowledge at places that are jumped to, if there were 2 jumps and 8 instructions since it did last
+    /// (`is_state_visited` in kernel/bpf/verifier.c). Jumps to what is next it takes out of the program in the end.
+    fn checkpoint(&mut self) {
+        for _ in 0..8 {
+            let next = self.b.label();
+            self.b.jump(next);
+            self.b.bind(next);
+        }
+    }
+
+    /// Nothing that a loop may change is known any more.
+    fn forget_for_loop(&mut self) {
+        [Reg::R0, Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5].into_iter().for_each(|reg| self.changed(reg));
+    }
+
+    /// `dst =` address of a word that the session shares with its processes.
+    pub(super) fn shared_word(&mut self, dst: Reg, offset: usize) {
+        let map = self.maps.shared(Entry::shared());
+        self.changed(dst);
+        self.b.map_value(dst, map, offset as u32);
+    }
+
+    /// `dst =` address of a flag's word.
+    pub(super) fn flag_address(&mut self, dst: Reg, flag: &str) -> Result<(), Stop> {
+        self.changed(dst);
+        if !self.is_kernel() && !self.maps.flags_are_shared() {
+            let map = self.maps.shared(Entry::flag(flag));
+            self.b.map_value(dst, map, 0);
+            return Ok(());
+        }
+        let offset = self.maps.names().flag(flag).map(flag_offset).ok_or_else(|| {
+            let message = format!("there are more than {FLAGS_MAX} flags");
+            Stop::Wrong(Box::new(Diagnostic::new(Kind::TooLarge, Span::default(), message)))
+        })?;
+        if self.is_kernel() {
+            self.shared_word(dst, SHARED_WORDS_AT + offset);
+        } else {
+            let map = self.maps.shared(Entry::shared_words());
+            self.b.map_value(dst, map, offset as u32);
+        }
+        Ok(())
+    }
+
+    /// The thread that the session is about, into `dst`.
+    pub(super) fn load_target(&mut self, dst: Reg) {
+        self.shared_word(dst, offset_of!(SharedHeader, target));
+        self.b.load(Size::DW, dst, dst, 0);
+    }
+
+    /// Asks the recorder for a snapshot.
+    pub(super) fn ask_for_snapshot(&mut self) -> Result<(), Stop> {
+        self.call(helper::GET_CURRENT_PID_TGID)?;
+        self.shared_word(Reg::R1, offset_of!(SharedHeader, snapshot_thread));
+        self.b.store(Size::DW, Reg::R1, 0, Reg::R0);
+        self.shared_word(Reg::R1, offset_of!(SharedHeader, snapshots));
+        self.changed(Reg::R2);
+        self.b.mov(Reg::R2, 1);
+        self.b.atomic(AtomicOp::Add, Size::DW, Reg::R1, 0, Reg::R2);
+        Ok(())
+    }
+}

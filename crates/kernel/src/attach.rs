@@ -1,0 +1,126 @@
+//! Attaching programs to where events happen.
+
+use crate::event::Hook;
+use crate::load::Program;
+use crate::privilege;
+use crate::session::Error;
+use mote_sys::Errno;
+use mote_sys::bpf::link::{self, Place};
+use mote_sys::fd::Fd;
+use mote_sys::perf::{self, Kprobe, Uprobe};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The kernel's number for probes of programs.
+const UPROBE_UNIT: &str = "/sys/bus/event_source/devices/uprobe/type";
+/// The kernel's number for probes of itself.
+const KPROBE_UNIT: &str = "/sys/bus/event_source/devices/kprobe/type";
+
+/// An attachment; it ends when this is dropped.
+///
+/// # Cost
+/// For a trace event the kernel waits several times until no CPU uses it any more, some 50 ms; see [`end`]. Tracepoints are detached at once.
+#[derive(Debug)]
+pub struct Link {
+    _link: Fd,
+    /// The kernel waits when it ends.
+    waits: bool,
+    /// What it is attached to, where that is a descriptor of its own.
+    _event: Option<Fd>,
+}
+
+/// Attachments that end at a time.
+const ENDINGS: usize = 64;
+
+/// Ends attachments. The kernel waits at the end of most until nobody can be in their programs any more: these waits go on side by side, but for those of
+/// trace events, which have a lock around them.
+pub(crate) fn end(links: Vec<Link>) {
+    let mut waiting: Vec<Link> = links.into_iter().filter(|link| link.waits).collect();
+    let each = waiting.len().div_ceil(ENDINGS);
+    std::thread::scope(|scope| {
+        while !waiting.is_empty() {
+            let part = waiting.split_off(waiting.len().saturating_sub(each));
+            // Without a thread the part is dropped at once.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, move || drop(part));
+        }
+    });
+}
+
+/// A tracepoint, by its name, or by its BTF type when the program says so.
+pub(crate) fn tracepoint(program: &Program, event: &str, name: Option<&str>) -> Result<Link, Error> {
+    let name = name.map(|name| CString::new(name).map_err(|_| failed(event, Errno(libc::EINVAL))));
+    let name = name.transpose()?;
+    let link = link::raw_tracepoint(program.fd(), name.as_deref()).map_err(|errno| failed(event, errno))?;
+    Ok(Link { _link: link, waits: false, _event: None })
+}
+
+/// What a hook that is no tracepoint says.
+pub(crate) fn perf(program: &Program, event: &str, hook: &Hook) -> Result<Link, Error> {
+    let fail = |errno| failed(event, errno);
+    let source = match hook {
+        Hook::Tracepoint { id, .. } => perf::tracepoint(*id).map_err(fail)?,
+        Hook::Uprobe { path, offset, semaphore, returns } => {
+            uprobe(path, *offset, *semaphore, *returns).map_err(fail)?
+        }
+        Hook::Kprobe { function, offset, returns } => {
+            kprobe(function, *offset, *returns).map_err(fail)?
+        }
+        _ => return Err(Error::event(event, "it is not attached by perf_event_open(2)")),
+    };
+    let link = link::perf_event(program.fd(), &source, 0).map_err(fail)?;
+    Ok(Link { _link: link, waits: true, _event: Some(source) })
+}
+
+fn uprobe(path: &Path, offset: u64, counter: u64, returns: bool) -> Result<Fd, Errno> {
+    let unit = unit(UPROBE_UNIT)?;
+    let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))?;
+    perf::uprobe(&Uprobe { unit, path: &path, offset, counter, returns, process: None })
+}
+
+fn kprobe(function: &str, offset: u64, returns: bool) -> Result<Fd, Errno> {
+    let unit = unit(KPROBE_UNIT)?;
+    let function = CString::new(function).map_err(|_| Errno(libc::EINVAL))?;
+    perf::kprobe(&Kprobe { unit, function: &function, offset, returns })
+}
+
+/// Most probes of one link.
+const PLACES_MAX: usize = 256;
+
+/// Many places of one file; each program run finds the place's cookie.
+pub(crate) fn uprobes(
+    program: &Program,
+    event: &str,
+    path: &Path,
+    mut places: &[Place],
+    returns: bool,
+) -> Result<Vec<Link>, Error> {
+    let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| failed(event, Errno(libc::EINVAL)))?;
+    let mut links = Vec::new();
+    while !places.is_empty() {
+        let (link, taken) = link::uprobes::<PLACES_MAX>(program.fd(), &path, places, returns)
+            .map_err(|errno| failed(event, errno))?;
+        links.push(Link { _link: link, waits: true, _event: None });
+        places = places.get(taken..).unwrap_or_default();
+    }
+    Ok(links)
+}
+
+fn unit(file: &str) -> Result<u32, Errno> {
+    let unit = std::fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok());
+    unit.ok_or(Errno(libc::ENOSYS))
+}
+
+fn failed(event: &str, errno: Errno) -> Error {
+    if let Some(missing) = privilege::of(errno, "attach programs to kernel events") {
+        return Error::Privilege(missing);
+    }
+    let hint = match errno.0 {
+        libc::ENOENT => "this kernel has no such event, or the file is not there",
+        libc::ENOSYS => "this kernel has no such probes (CONFIG_UPROBE_EVENTS, CONFIG_KPROBE_EVENTS)",
+        libc::EMFILE => "raise the limit of open files (ulimit -n)",
+        libc::EINVAL => "it is not an instruction's place, or this kernel is older than 5.15",
+        _ => "see `mote doctor`",
+    };
+    Error::Attach { event: event.to_owned(), errno, hint }
+}

@@ -1,0 +1,83 @@
+//! Where members lie in the structures of the running kernel, by its BTF.
+
+use crate::catalog::btf::Btf;
+use crate::session::Error;
+
+/// Offsets of members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offsets {
+    /// `task_struct.pid`: the thread's id.
+    pub pid: i16,
+    /// `task_struct.tgid`: the process's.
+    pub tgid: i16,
+    /// `task_struct.min_flt` and `maj_flt`.
+    pub faults: [i16; 2],
+    /// `task_struct.thread_info.status`, of which a bit says that the system call is of another ABI (x86).
+    pub status: Option<i16>,
+    /// `task_struct.thread_pid`, then `level` and `numbers` of `struct pid`, bytes of one of these numbers, `nr` in it.
+    pub thread_pid: i16,
+    /// See `thread_pid`.
+    pub level: i16,
+    /// See `thread_pid`.
+    pub numbers: i16,
+    /// See `thread_pid`.
+    pub number_bytes: i32,
+    /// How the bandwidth of cgroups is seen.
+    pub throttled: Throttled,
+    /// The variable of each CPU that says whether an interrupt is served: its number in BTF (x86).
+    pub preempt_count: Option<u32>,
+    /// The registers with the arguments of a system call, in `pt_regs`.
+    pub arguments: [i16; 6],
+}
+
+/// How it is seen that the bandwidth of its cgroup took a thread off its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Throttled {
+    /// `task_struct.throttled` (Linux 6.18: threads are held back one by one, when they return to their program).
+    Task(i16),
+    /// `task_struct.se.cfs_rq`, then `throttle_count` of it: the whole queue is.
+    Queue(i16, i16),
+    /// Not at all.
+    Unknown,
+}
+
+#[cfg(target_arch = "x86_64")]
+const ARGUMENTS: [&str; 6] = ["di", "si", "dx", "r10", "r8", "r9"];
+#[cfg(not(target_arch = "x86_64"))]
+const ARGUMENTS: [&str; 6] = ["regs"; 6];
+
+impl Offsets {
+    /// Those of the kernel that `btf` describes.
+    ///
+    /// # Errors
+    /// [`Error::Types`] with the member that is missing.
+    pub fn of(btf: &Btf) -> Result<Offsets, Error> {
+        let find = |structure: &str, path: &str| {
+            let found = btf.offset(structure, path).and_then(|at| i16::try_from(at).ok());
+            found.ok_or_else(|| Error::Types(format!("this kernel's {structure} has no {path}")))
+        };
+        let task = |path: &str| find("task_struct", path);
+        let mut arguments = [0; 6];
+        for (number, (to, name)) in arguments.iter_mut().zip(ARGUMENTS).enumerate() {
+            *to = find("pt_regs", name)? + if name == "regs" { 8 * number as i16 } else { 0 };
+        }
+        let throttled = match (task("throttled"), task("se.cfs_rq"), find("cfs_rq", "throttle_count")) {
+            (Ok(at), ..) => Throttled::Task(at),
+            (_, Ok(queue), Ok(count)) => Throttled::Queue(queue, count),
+            _ => Throttled::Unknown,
+        };
+        Ok(Offsets {
+            pid: task("pid")?,
+            tgid: task("tgid")?,
+            faults: [task("min_flt")?, task("maj_flt")?],
+            status: if cfg!(target_arch = "x86_64") { task("thread_info.status").ok() } else { None },
+            thread_pid: task("thread_pid")?,
+            level: find("pid", "level")?,
+            numbers: find("pid", "numbers")?,
+            number_bytes: btf.size("upid").ok_or_else(|| Error::Types("no struct upid".into()))? as i32,
+            throttled,
+            preempt_count: if cfg!(target_arch = "x86_64") { btf.variable("__preempt_count") } else { None },
+            arguments,
+        })
+    }
+}

@@ -1,0 +1,274 @@
+//! Slow calls: what the program writes of one, and what the recorder reads.
+
+use super::code::{Code, GET_STACK, SLOW};
+use super::places::{self as at, slot};
+use super::syscall::stack;
+use mote_bpf::Reg;
+use mote_bpf::helper::{GET_CURRENT_COMM, GET_CURRENT_PID_TGID};
+use mote_bpf::op::{AtomicOp, Cond, Size};
+use mote_sys::bpf::mapped::Mapped;
+
+/// `BPF_F_USER_STACK`
+const USER_STACK: i32 = 1 << 8;
+
+/// Writes the slow call of the thread in `r9` into the next slot. The context is in `r6`, the task in `r8`; `r7` is lost.
+pub(super) fn record(code: &mut Code<'_>) {
+    let out = code.out;
+    let (space, waited, stacks) = (code.b.label(), code.b.label(), code.b.label());
+    let b = &mut code.b;
+    b.map_value(Reg::R7, SLOW, 0);
+    b.load(Size::DW, Reg::R1, Reg::R7, at::HEAD as i16);
+    b.load(Size::DW, Reg::R2, Reg::R7, at::CONSUMED as i16);
+    b.sub(Reg::R1, Reg::R2);
+    b.branch(Cond::Lt, Reg::R1, (at::SLOTS - at::SPARE) as i32, space);
+    code.count(SLOW, at::LOST);
+    let b = &mut code.b;
+    b.jump(out);
+    b.bind(space);
+    b.mov(Reg::R1, 1);
+    b.atomic(AtomicOp::FetchAdd, Size::DW, Reg::R7, at::HEAD as i16, Reg::R1);
+    // The sequence number waits where the number of the call was, which is in the slot by then.
+    b.mov(Reg::R2, Reg::R1);
+    b.and(Reg::R2, at::SLOTS as i32 - 1);
+    b.lsh(Reg::R2, at::SLOT_BITS as i32);
+    b.map_value(Reg::R7, SLOW, at::SLOTS_AT);
+    b.add(Reg::R7, Reg::R2);
+    b.load(Size::DW, Reg::R2, Reg::R10, stack::NUMBER);
+    b.store(Size::W, Reg::R7, slot::NUMBER, Reg::R2);
+    b.add(Reg::R1, 1);
+    b.store(Size::DW, Reg::R10, stack::NUMBER, Reg::R1);
+    call(code);
+    let b = &mut code.b;
+    b.load(Size::W, Reg::R1, Reg::R9, at::SWITCHES);
+    b.store(Size::W, Reg::R7, slot::SWITCHES, Reg::R1);
+    b.branch(Cond::Ne, Reg::R1, 0, waited);
+    for word in (slot::OFFCPU..slot::FAULTS).step_by(8).chain((slot::LONGEST..slot::COMM).step_by(8)) {
+        b.store(Size::DW, Reg::R7, word, 0);
+    }
+    b.store(Size::W, Reg::R7, slot::KERNEL_BYTES, 0);
+    b.jump(stacks);
+    b.bind(waited);
+    let mut copy = |from: i16, to: i16, bytes: i16| {
+        for word in (0..bytes).step_by(8) {
+            b.load(Size::DW, Reg::R1, Reg::R9, from + word);
+            b.store(Size::DW, Reg::R7, to + word, Reg::R1);
+        }
+    };
+    copy(at::OFFCPU, slot::OFFCPU, 24);
+    copy(at::LONGEST, slot::LONGEST, 16 + at::WAKER_BYTES);
+    copy(at::STACK, slot::KERNEL, at::STACK_MAX as i16);
+    b.load(Size::W, Reg::R1, Reg::R9, at::STACK_BYTES);
+    b.store(Size::W, Reg::R7, slot::KERNEL_BYTES, Reg::R1);
+    b.bind(stacks);
+    b.mov(Reg::R1, Reg::R6);
+    b.mov(Reg::R2, Reg::R7);
+    b.add(Reg::R2, i32::from(slot::USER));
+    b.mov(Reg::R3, at::STACK_MAX as i32);
+    b.mov(Reg::R4, USER_STACK);
+    b.call(GET_STACK);
+    b.store(Size::W, Reg::R7, slot::USER_BYTES, Reg::R0);
+    // An exchange: what was stored before is seen before.
+    b.load(Size::DW, Reg::R1, Reg::R10, stack::NUMBER);
+    b.atomic(AtomicOp::Xchg, Size::DW, Reg::R7, slot::SEQUENCE, Reg::R1);
+}
+
+/// What is known without waits: who, what, how long.
+fn call(code: &mut Code<'_>) {
+    code.faults();
+    let arguments = code.offsets.arguments;
+    let b = &mut code.b;
+    b.load(Size::DW, Reg::R2, Reg::R9, at::FAULTS);
+    b.sub(Reg::R1, Reg::R2);
+    b.store(Size::DW, Reg::R7, slot::FAULTS, Reg::R1);
+    b.load(Size::DW, Reg::R1, Reg::R9, at::KNOWN);
+    b.store(Size::DW, Reg::R7, slot::TIME, Reg::R1);
+    let kept = [
+        (stack::DURATION, slot::DURATION),
+        (stack::UNCERTAIN, slot::UNCERTAIN),
+        (stack::THRESHOLD, slot::THRESHOLD),
+    ];
+    for (from, to) in kept {
+        b.load(Size::DW, Reg::R1, Reg::R10, from);
+        b.store(Size::DW, Reg::R7, to, Reg::R1);
+    }
+    b.load(Size::DW, Reg::R1, Reg::R10, stack::WHOSE);
+    b.store(Size::W, Reg::R7, slot::WHOSE, Reg::R1);
+    b.load(Size::DW, Reg::R1, Reg::R6, 8);
+    b.store(Size::DW, Reg::R7, slot::RESULT, Reg::R1);
+    b.load(Size::DW, Reg::R2, Reg::R6, 0);
+    for (number, from) in arguments.into_iter().enumerate() {
+        b.load(Size::DW, Reg::R1, Reg::R2, from);
+        b.store(Size::DW, Reg::R7, slot::ARGUMENTS + 8 * number as i16, Reg::R1);
+    }
+    b.call(GET_CURRENT_PID_TGID);
+    b.store(Size::W, Reg::R7, slot::TID, Reg::R0);
+    b.rsh(Reg::R0, 32);
+    b.store(Size::W, Reg::R7, slot::PID, Reg::R0);
+    b.mov(Reg::R1, Reg::R7);
+    b.add(Reg::R1, i32::from(slot::COMM));
+    b.mov(Reg::R2, 16);
+    b.call(GET_CURRENT_COMM);
+}
+
+/// Whose threshold a call has reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// The session's.
+    Session,
+    /// The process has set it.
+    Process,
+    /// The thread has set it for itself.
+    Thread,
+}
+
+/// A thread that woke another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waker {
+    /// Its id, as the kernel counts; 0 for an interrupt, whose name is `interrupt`.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// For how long its cgroup held it back while the other one waited, in nanoseconds; known when it is traced.
+    pub throttled_ns: u64,
+}
+
+/// The longest wait of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Nanoseconds off the CPU.
+    pub ns: u64,
+    /// The kernel's task state: 0 it would have gone on, 1 interruptible, 2 uninterruptible, and others of `__state`.
+    pub state: u32,
+    /// Whether its cgroup's bandwidth held it back.
+    pub throttled: bool,
+    /// Who woke it.
+    pub waker: Option<Waker>,
+    /// Where it waited in the kernel, the innermost first; empty when the wait was short.
+    pub stack: Vec<u64>,
+}
+
+/// A call that took longer than it may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slow {
+    /// When it returned (CLOCK_MONOTONIC).
+    pub time_ns: u64,
+    /// The thread, as the kernel counts.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Number of the system call.
+    pub number: u32,
+    /// What it returned.
+    pub result: i64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+    /// How long it took, at most.
+    pub duration_ns: u64,
+    /// It may have been shorter by as much.
+    pub uncertain_ns: u64,
+    /// The threshold that it reached.
+    pub threshold_ns: u64,
+    /// Whose.
+    pub whose: Whose,
+    /// Nanoseconds off the CPU.
+    pub offcpu_ns: u64,
+    /// Of these, nanoseconds runnable without a CPU.
+    pub runqueue_ns: u64,
+    /// Of these, nanoseconds held back by its cgroup.
+    pub throttled_ns: u64,
+    /// Page faults.
+    pub faults: u64,
+    /// How often it was taken off its CPU.
+    pub switches: u32,
+    /// The longest wait, if there was one.
+    pub wait: Option<Wait>,
+    /// The process's stack, the innermost first.
+    pub user_stack: Vec<u64>,
+}
+
+/// What most of the time went into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// It waited for something: a device, another thread.
+    Waited,
+    /// It could have run and had no CPU.
+    Runqueue,
+    /// Its cgroup held it back.
+    Throttled,
+    /// It ran.
+    Running,
+}
+
+impl Slow {
+    /// What took the largest part of it.
+    pub fn cause(&self) -> Cause {
+        let throttled = self.throttled_ns;
+        let queue = self.runqueue_ns.saturating_sub(throttled);
+        let waited = self.offcpu_ns.saturating_sub(self.runqueue_ns.max(throttled));
+        let ran = self.duration_ns.saturating_sub(self.offcpu_ns);
+        let parts =
+            [(ran, Cause::Running), (queue, Cause::Runqueue), (throttled, Cause::Throttled), (waited, Cause::Waited)];
+        parts.into_iter().max_by_key(|(ns, _)| *ns).map_or(Cause::Running, |(_, cause)| cause)
+    }
+
+    /// Reads the slot of claim `number`; `None` while it is being written.
+    pub(super) fn read(memory: &Mapped, number: u64, tick_ns: u64) -> Option<Slow> {
+        let base = (at::SLOTS_AT + ((number as u32 & (at::SLOTS - 1)) << at::SLOT_BITS)) as usize;
+        let long = |offset: i16| memory.load64(base + offset as usize);
+        let word = |offset: i16| memory.load32(base + offset as usize);
+        if long(slot::SEQUENCE) != number + 1 {
+            return None;
+        }
+        let text = |offset: i16| text(long(offset), long(offset + 8));
+        let addresses = |offset: i16, bytes: u32| {
+            let bytes = if bytes > at::STACK_MAX { 0 } else { bytes as i16 };
+            (0..bytes).step_by(8).map(|at| long(offset + at)).take_while(|at| *at != 0).collect::<Vec<u64>>()
+        };
+        let (tid, pid) = (word(slot::LONGEST + 16), word(slot::LONGEST + 20));
+        let name = text(slot::LONGEST + 24);
+        let waker = Waker { tid, pid, throttled_ns: long(slot::LONGEST + 40), name };
+        let wait = Wait {
+            ns: long(slot::LONGEST),
+            state: word(slot::LONGEST + 8),
+            throttled: word(slot::LONGEST + 12) & at::IS_THROTTLED as u32 != 0,
+            waker: (!waker.name.is_empty()).then_some(waker),
+            stack: addresses(slot::KERNEL, word(slot::KERNEL_BYTES)),
+        };
+        Some(Slow {
+            time_ns: long(slot::TIME),
+            tid: word(slot::TID),
+            pid: word(slot::PID),
+            name: text(slot::COMM),
+            number: word(slot::NUMBER),
+            result: long(slot::RESULT) as i64,
+            arguments: [0, 1, 2, 3, 4, 5].map(|number| long(slot::ARGUMENTS + 8 * number)),
+            duration_ns: long(slot::DURATION),
+            // What is known of its beginning is of the same tick.
+            uncertain_ns: long(slot::UNCERTAIN).min(tick_ns),
+            threshold_ns: long(slot::THRESHOLD),
+            whose: match word(slot::WHOSE) {
+                0 => Whose::Session,
+                1 => Whose::Process,
+                _ => Whose::Thread,
+            },
+            offcpu_ns: long(slot::OFFCPU),
+            runqueue_ns: long(slot::RUNQUEUE),
+            throttled_ns: long(slot::THROTTLED),
+            faults: long(slot::FAULTS),
+            switches: word(slot::SWITCHES),
+            wait: (word(slot::SWITCHES) > 0).then_some(wait),
+            user_stack: addresses(slot::USER, word(slot::USER_BYTES)),
+        })
+    }
+}
+
+/// Sixteen bytes as a text, up to the NUL.
+fn text(first: u64, second: u64) -> String {
+    let bytes = [first.to_ne_bytes(), second.to_ne_bytes()].concat();
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
+}

@@ -1,0 +1,230 @@
+//! A program in the making: what all of them begin and end with.
+
+use super::{Plan, helper, map_number, slot};
+use crate::load::Kind;
+use crate::map::{self, LEVELS};
+use crate::session::Error;
+use mote_assembler::builder::{Builder, Label};
+use mote_bpf::Insn;
+use mote_bpf::Reg;
+use mote_bpf::op::{AtomicOp, Cond, Size};
+
+/// Where fields are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// `r6` points to words with typed arguments.
+    Typed,
+    /// `r6` points to words; what they point to is read by copying.
+    Raw,
+    /// `r6` points to the trace event's record.
+    Record,
+    /// `r6` points to the interrupted registers; the program can be preempted.
+    Probe,
+    /// `r6` points to the registers of the process that makes the system call.
+    TypedCall,
+    /// `r6` is their address.
+    RawCall,
+}
+
+/// A program in the making.
+pub(crate) struct Code<'a> {
+    pub(crate) b: Builder,
+    pub(crate) plan: &'a Plan,
+    pub(crate) access: Access,
+    /// Offset from `r8` of the next byte of the record.
+    pub(crate) at: i16,
+    /// True when texts and stacks have moved `r8`.
+    pub(crate) moved: bool,
+    /// True when the time is in its slot already.
+    pub(crate) timed: bool,
+    /// Ends the program, releasing nothing.
+    pub(crate) out: Label,
+    /// Releases the ring and ends the program.
+    pub(crate) release: Label,
+    /// Functions that are called, and so have to be appended: what is never reached, the verifier refuses.
+    leave: Option<Label>,
+    find: Option<Label>,
+    insert: Option<Label>,
+    /// Functions of filters, with their labels.
+    pub(super) filters: Vec<(Label, Vec<Insn>)>,
+    /// Whether texts are looked at before they are recorded.
+    pub(crate) scratch: bool,
+    /// Of each field of the event, the part of the scratch area that holds it already.
+    pub(super) kept: Vec<Option<u32>>,
+}
+
+impl<'a> Code<'a> {
+    pub(crate) fn new(plan: &'a Plan, access: Access) -> Code<'a> {
+        let mut b = Builder::new();
+        let [out, release] = std::array::from_fn(|_| b.label());
+        Code {
+            b,
+            plan,
+            access,
+            at: 0,
+            moved: false,
+            timed: false,
+            out,
+            release,
+            leave: None,
+            find: None,
+            insert: None,
+            filters: Vec::new(),
+            scratch: false,
+            kept: Vec::new(),
+        }
+    }
+
+    /// How a program for this kind of context is loaded.
+    pub(crate) fn kind(access: Access, btf_id: Option<u32>) -> Kind {
+        match access {
+            Access::Typed | Access::TypedCall => btf_id.map_or(Kind::Raw, Kind::Typed),
+            Access::Raw | Access::RawCall => Kind::Raw,
+            Access::Record => Kind::Tracepoint,
+            Access::Probe => Kind::Probe,
+        }
+    }
+
+    /// Address of an offset in the state map.
+    pub(crate) fn state(&mut self, dst: Reg, offset: u32) {
+        self.b.map_value(dst, map_number::STATE, offset);
+    }
+
+    /// Keeps the context and leaves when recording is off.
+    pub(crate) fn begin(&mut self) {
+        self.b.mov(Reg::R6, Reg::R1);
+        self.state(Reg::R1, map::ENABLED);
+        self.b.load(Size::DW, Reg::R1, Reg::R1, 0);
+        self.b.branch(Cond::Eq, Reg::R1, 0, self.out);
+    }
+
+    /// Adds 1 to a counter of the state map.
+    pub(crate) fn count(&mut self, counter: u32) {
+        self.state(Reg::R1, counter);
+        self.b.mov(Reg::R2, 1);
+        self.b.atomic(AtomicOp::Add, Size::DW, Reg::R1, 0, Reg::R2);
+    }
+
+    /// Takes a ring of this CPU: `r7` its control words, `r8` its data.
+    pub(crate) fn claim(&mut self) {
+        let cpus = self.plan.layout.cpus as i32;
+        let (nested, second, claimed) = (self.b.label(), self.b.label(), self.b.label());
+        self.b.call(helper::GET_SMP_PROCESSOR_ID);
+        self.b.branch(Cond::Ge, Reg::R0, cpus, self.out);
+        self.b.mov(Reg::R1, Reg::R0);
+        self.b.lsh(Reg::R1, map::CPU_BITS as i32);
+        self.state(Reg::R2, map::CPUS);
+        self.b.add(Reg::R2, Reg::R1);
+        self.take(0, second);
+        self.b.jump(claimed);
+        self.b.bind(second);
+        self.take(8, nested);
+        self.b.add(Reg::R2, 8);
+        self.b.add(Reg::R0, cpus);
+        self.b.jump(claimed);
+        self.b.bind(nested);
+        self.count(map::NESTED);
+        self.b.jump(self.out);
+        self.b.bind(claimed);
+        self.b.store(Size::DW, Reg::R10, slot::CLAIM, Reg::R2);
+        self.ring();
+    }
+
+    /// Sets the word at `r2 + at`, or goes to `taken` when it is set.
+    fn take(&mut self, at: i16, taken: Label) {
+        if self.access == Access::Probe {
+            self.b.mov(Reg::R3, 1);
+            self.b.atomic(AtomicOp::Xchg, Size::DW, Reg::R2, at, Reg::R3);
+            self.b.branch(Cond::Ne, Reg::R3, 0, taken);
+        } else {
+            self.b.load(Size::DW, Reg::R3, Reg::R2, at);
+            self.b.branch(Cond::Ne, Reg::R3, 0, taken);
+            self.b.store(Size::DW, Reg::R2, at, 1);
+        }
+    }
+
+    /// From the ring's number in `r0` to its addresses.
+    fn ring(&mut self) {
+        let geometry = self.plan.geometry;
+        let stride = (geometry.control_offset(1) - geometry.control_offset(0)) as i32;
+        self.b.mov(Reg::R1, Reg::R0);
+        self.b.mul(Reg::R1, stride);
+        self.b.map_value(Reg::R7, map_number::RINGS, geometry.control_offset(0) as u32);
+        self.b.add(Reg::R7, Reg::R1);
+        if self.scratch {
+            self.b.mov(Reg::R1, Reg::R0);
+            self.b.lsh(Reg::R1, map::SCRATCH_BYTES.trailing_zeros() as i32);
+            self.state(Reg::R2, self.plan.layout.scratch());
+            self.b.add(Reg::R2, Reg::R1);
+            self.b.store(Size::DW, Reg::R10, slot::SCRATCH, Reg::R2);
+        }
+        self.b.lsh(Reg::R0, (geometry.sub_bits + geometry.count_bits) as i32);
+        self.b.map_value(Reg::R8, map_number::RINGS, geometry.data_offset(0) as u32);
+        self.b.add(Reg::R8, Reg::R0);
+        debug_assert!(geometry.cpus == LEVELS * self.plan.layout.cpus, "two rings for each CPU");
+    }
+
+    /// Reads the time into its slot and `r0`: not before that of the ring's newest record.
+    pub(crate) fn time(&mut self) {
+        if self.timed {
+            self.b.load(Size::DW, Reg::R0, Reg::R10, slot::TIME);
+            return;
+        }
+        let later = self.b.label();
+        self.b.call(helper::KTIME_GET_NS);
+        self.b.load(Size::DW, Reg::R1, Reg::R7, super::record::LAST_TIME);
+        self.b.branch(Cond::Ge, Reg::R0, Reg::R1, later);
+        self.b.mov(Reg::R0, Reg::R1);
+        self.b.bind(later);
+        self.b.store(Size::DW, Reg::R10, slot::TIME, Reg::R0);
+        self.timed = true;
+    }
+
+    /// Calls the function that leaves a sub-buffer.
+    pub(super) fn call_leave(&mut self) {
+        let label = *self.leave.get_or_insert_with(|| self.b.label());
+        self.b.call_local(label);
+    }
+
+    /// Calls the function that finds a thread's entry.
+    pub(super) fn call_find(&mut self) {
+        let label = *self.find.get_or_insert_with(|| self.b.label());
+        self.b.call_local(label);
+    }
+
+    /// Calls the function that finds a thread's entry or makes one.
+    pub(super) fn call_insert(&mut self) {
+        let label = *self.insert.get_or_insert_with(|| self.b.label());
+        self.b.call_local(label);
+    }
+
+    /// The ends of the program, its functions, and then the instructions.
+    ///
+    /// # Errors
+    /// [`Error::Event`] when it is too long.
+    pub(crate) fn finish(mut self, event: &str) -> Result<Vec<Insn>, Error> {
+        self.b.bind(self.release);
+        self.b.load(Size::DW, Reg::R1, Reg::R10, slot::CLAIM);
+        self.b.store(Size::DW, Reg::R1, 0, 0);
+        self.b.bind(self.out);
+        self.b.mov(Reg::R0, 0);
+        self.b.exit();
+        if let Some(label) = self.insert {
+            self.b.bind(label);
+            self.insert_function();
+        }
+        if let Some(label) = self.find {
+            self.b.bind(label);
+            self.find_function();
+        }
+        if let Some(label) = self.leave {
+            self.b.bind(label);
+            self.leave_function();
+        }
+        for (label, insns) in std::mem::take(&mut self.filters) {
+            self.b.bind(label);
+            super::filter::append(&mut self.b, &insns).map_err(|why| Error::event(event, why))?;
+        }
+        self.b.finish().map_err(|error| Error::event(event, error.to_string()))
+    }
+}

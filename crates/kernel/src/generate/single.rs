@@ -1,0 +1,39 @@
+//! A program for one event that is no system call.
+
+use super::code::{Access, Code};
+use super::record::Id;
+use super::{Generated, Plan, filter, select};
+use crate::event::Hook;
+use crate::session::{Chosen, Error};
+
+/// The program of an event, for this kind of context.
+///
+/// # Errors
+/// [`Error::Event`].
+pub(crate) fn single(plan: &Plan, chosen: &Chosen, access: Access) -> Result<Generated, Error> {
+    let event = &chosen.event;
+    let mut code = Code::new(plan, access);
+    code.scratch = chosen.filter.as_ref().is_some_and(|it| filter::looks_at_bytes(event, it));
+    code.begin();
+    code.thread_id();
+    code.select(&select::about(event), chosen.filter.is_some());
+    code.claim();
+    if let Some(filter) = &chosen.filter {
+        code.filter(event, filter)?;
+    }
+    if chosen.filter.as_ref().is_none_or(|filter| filter.records) {
+        code.record(event, Id::Constant(chosen.id))?;
+    }
+    Ok(Generated { insns: code.finish(&event.name)?, table: None })
+}
+
+/// The kinds of context that a hook has: the best one first.
+pub(crate) fn accesses(plan: &Plan, hook: &Hook) -> Vec<Access> {
+    match hook {
+        Hook::Raw { btf_id: Some(_), .. } if plan.facts.is_some() => vec![Access::Typed, Access::Raw],
+        Hook::Raw { .. } => vec![Access::Raw],
+        Hook::Tracepoint { .. } => vec![Access::Record],
+        Hook::Uprobe { .. } | Hook::Kprobe { .. } => vec![Access::Probe],
+        _ => Vec::new(),
+    }
+}

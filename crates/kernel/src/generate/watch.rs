@@ -1,0 +1,149 @@
+//! Programs that keep the thread table: at forks, execs and the end of threads.
+
+use super::code::{Access, Code};
+use super::{Facts, Plan};
+use crate::session::Error;
+use crate::threads::{self, ENTRY_BYTES, LAUNCHING, TRACED};
+use mote_bpf::Insn;
+use mote_bpf::Reg;
+use mote_bpf::op::{Cond, Size};
+
+/// A program, and where it is attached.
+pub(crate) struct Watch {
+    /// The tracepoint's BTF number.
+    pub(crate) btf_id: u32,
+    /// Its name.
+    pub(crate) name: &'static str,
+    pub(crate) insns: Vec<Insn>,
+}
+
+/// The programs.
+///
+/// # Errors
+/// [`Error::Event`].
+pub(crate) fn programs(plan: &Plan, facts: &Facts) -> Result<Vec<Watch>, Error> {
+    let watch = |btf_id, name, insns| Watch { btf_id, name, insns };
+    Ok(vec![
+        watch(facts.fork, "sched_process_fork", fork(plan, facts)?),
+        watch(facts.exec, "sched_process_exec", exec(plan, facts)?),
+        watch(facts.exit, "sched_process_exit", exit(plan, facts)?),
+        watch(facts.free, "sched_process_free", free(plan, facts)?),
+    ])
+}
+
+fn begin(plan: &Plan) -> Code<'_> {
+    let mut code = Code::new(plan, Access::Typed);
+    code.b.mov(Reg::R6, Reg::R1);
+    // So that the end of the program has something to release.
+    code.state(Reg::R1, crate::map::NOTHING);
+    code.b.store(Size::DW, Reg::R10, super::slot::CLAIM, Reg::R1);
+    code
+}
+
+/// `r9` becomes the entry of the thread `r1`, or the program ends.
+fn entry(code: &mut Code<'_>) {
+    code.call_find();
+    code.b.branch(Cond::Eq, Reg::R0, 0, code.release);
+    code.b.mov(Reg::R9, Reg::R0);
+}
+
+/// The child of who is traced, or launching, is traced. A thread of a process with an area has it too.
+fn fork(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
+    let mut code = begin(plan);
+    let (other, sibling, known) = (code.b.label(), code.b.label(), code.b.label());
+    // r7 the child, r8 first its parent, then the flags that it gets; r9 the parent's entry, then the area's number.
+    code.b.load(Size::DW, Reg::R8, Reg::R6, 0);
+    code.b.load(Size::DW, Reg::R7, Reg::R6, 8);
+    code.b.load(Size::W, Reg::R1, Reg::R8, facts.pid);
+    code.call_find();
+    code.b.branch(Cond::Eq, Reg::R0, 0, other);
+    code.b.load(Size::W, Reg::R9, Reg::R0, threads::INDEX);
+    code.b.load(Size::W, Reg::R3, Reg::R0, threads::FLAGS);
+    code.b.load(Size::W, Reg::R1, Reg::R8, facts.tgid);
+    code.b.load(Size::W, Reg::R2, Reg::R7, facts.tgid);
+    code.b.branch(Cond::Eq, Reg::R1, Reg::R2, sibling);
+    code.b.mov(Reg::R9, 0);
+    code.b.bind(sibling);
+    code.b.mov(Reg::R8, TRACED as i32);
+    code.b.and(Reg::R3, (TRACED | LAUNCHING) as i32);
+    code.b.branch(Cond::Ne, Reg::R3, 0, known);
+    code.b.mov(Reg::R8, 0);
+    code.b.branch(Cond::Eq, Reg::R9, 0, other);
+    code.b.bind(known);
+    code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
+    code.call_insert();
+    code.b.branch(Cond::Eq, Reg::R0, 0, code.release);
+    reset(&mut code, Reg::R0);
+    code.b.store(Size::W, Reg::R0, threads::INDEX, Reg::R9);
+    code.b.store(Size::W, Reg::R0, threads::FLAGS, Reg::R8);
+    code.b.jump(code.release);
+    // Its id may be that of a traced thread which has ended and was not freed yet.
+    code.b.bind(other);
+    code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
+    entry(&mut code);
+    code.b.store(Size::W, Reg::R9, threads::FLAGS, 0);
+    code.finish("sched_process_fork")
+}
+
+/// A thread that executes a program gets its process's id; the area that it shared is gone.
+fn exec(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
+    let mut code = begin(plan);
+    let same = code.b.label();
+    code.b.load(Size::DW, Reg::R7, Reg::R6, 0);
+    code.b.load(Size::W, Reg::R8, Reg::R6, 8);
+    code.b.mov(Reg::R1, Reg::R8);
+    entry(&mut code);
+    code.b.store(Size::W, Reg::R9, threads::INDEX, 0);
+    code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
+    code.b.branch(Cond::Eq, Reg::R1, Reg::R8, same);
+    code.call_insert();
+    code.b.branch(Cond::Eq, Reg::R0, 0, code.release);
+    reset(&mut code, Reg::R0);
+    code.b.load(Size::W, Reg::R1, Reg::R9, threads::FLAGS);
+    code.b.store(Size::W, Reg::R0, threads::INDEX, 0);
+    for word in [threads::SYSCALL_TIME, threads::SYSCALL] {
+        code.b.load(Size::DW, Reg::R2, Reg::R9, word);
+        code.b.store(Size::DW, Reg::R0, word, Reg::R2);
+    }
+    code.b.store(Size::W, Reg::R0, threads::FLAGS, Reg::R1);
+    forget(&mut code);
+    code.b.bind(same);
+    code.finish("sched_process_exec")
+}
+
+/// The entry learns whose it is: it is freed with that task.
+fn exit(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
+    let mut code = begin(plan);
+    code.b.load(Size::DW, Reg::R7, Reg::R6, 0);
+    code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
+    entry(&mut code);
+    code.b.store(Size::DW, Reg::R9, threads::TASK, Reg::R7);
+    code.finish("sched_process_exit")
+}
+
+fn free(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
+    let mut code = begin(plan);
+    code.b.load(Size::DW, Reg::R7, Reg::R6, 0);
+    code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
+    entry(&mut code);
+    code.b.load(Size::DW, Reg::R1, Reg::R9, threads::TASK);
+    code.b.mov(Reg::R2, Reg::R7);
+    code.b.branch(Cond::Ne, Reg::R1, Reg::R2, code.release);
+    forget(&mut code);
+    code.finish("sched_process_free")
+}
+
+/// Clears the thread's words in the entry that `at` points to.
+fn reset(code: &mut Code<'_>, at: Reg) {
+    code.b.store(Size::W, at, threads::FLAGS, 0);
+    code.b.store(Size::W, at, threads::INDEX, 0);
+    for word in (threads::SYSCALL_TIME..ENTRY_BYTES as i16).step_by(8) {
+        code.b.store(Size::DW, at, word, 0);
+    }
+}
+
+/// Frees the entry in `r9`.
+fn forget(code: &mut Code<'_>) {
+    reset(code, Reg::R9);
+    code.b.store(Size::W, Reg::R9, threads::TID, 0);
+}

@@ -1,0 +1,22 @@
+//! Events of the kernel, recorded by eBPF programs that are generated for each recording.
+//!
+//! ```text
+//! catalogue ─▶ Event ─ generate (select, filter, fields, ring) ─▶ program ─ load, attach ─▶ ring ─▶ daemon
+//! ```
+//! World **O**. No event loop, no file of a recording: `daemon` reads the rings.
+#![forbid(unsafe_code)]
+
+pub mod attach;
+pub mod catalog;
+pub mod cooperate;
+pub mod dump;
+pub mod event;
+pub mod generate;
+pub mod load;
+pub mod map;
+pub mod privilege;
+pub mod probe;
+pub mod rules;
+pub mod session;
+pub mod stack;
+pub mod threads;

@@ -1,0 +1,171 @@
+//! The two maps of every recording: the rings, and the state that programs and recorder share.
+//!
+//! ```text
+//! state:   0        switches and counters
+//!          CPUS     for each CPU 64 bytes: which of its rings are being written to
+//!          scratch  for each ring SCRATCH_BYTES: texts that a filter looks at
+//!          threads  the thread table (`threads`)
+//! rings:   0        mote_ring::geometry, LEVELS rings for each CPU, no shared one
+//!          total    SLACK bytes that nobody uses: the verifier knows no more than that a record begins in the rings
+//! ```
+//! Both are array maps with one element, so that programs reach every byte by an address that is a constant.
+
+use crate::session::{Buffers, Error};
+use crate::threads;
+use mote_ring::{Clock, Geometry};
+use mote_sys::Errno;
+pub use mote_sys::bpf::mapped::Mapped;
+pub use mote_sys::bpf::{Create, Map, MapType};
+
+/// Rings of a CPU: the usual one, and one for programs that interrupt another one that writes.
+pub const LEVELS: u32 = 2;
+/// Bytes behind the rings.
+pub const SLACK: u32 = 64 << 10;
+/// A program's offsets in a map are below this (`BPF_MAX_VAR_OFF` of the verifier).
+pub const REACH: u64 = 1 << 29;
+
+/// Not 0 while programs record.
+pub const ENABLED: u32 = 0;
+/// Thread id of the traced command.
+pub const TARGET: u32 = 8;
+/// System calls of other ABIs (32-bit programs), which were left out.
+pub const FOREIGN_ABI: u32 = 16;
+/// Threads that were not followed because the table was full.
+pub const THREADS_LOST: u32 = 24;
+/// Events of programs that interrupted two others that were writing.
+pub const NESTED: u32 = 32;
+/// Texts that could not be read, and are empty in their records.
+pub const TEXT_FAULTS: u32 = 40;
+/// Until when events of all threads are wanted: what a window that is open for all says.
+pub const WINDOW_UNTIL: u32 = 48;
+/// A word that means nothing.
+pub(crate) const NOTHING: u32 = 56;
+/// The time that the program which is run in the recorder's thread has read.
+pub(crate) const NOW: u32 = 64;
+/// The CPUs' words.
+pub const CPUS: u32 = 128;
+/// log2 of the bytes for each CPU.
+pub const CPU_BITS: u32 = 6;
+/// Bytes of scratch of each ring.
+pub const SCRATCH_BYTES: u32 = 4096;
+
+/// Where things lie in the state map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// How many CPUs there may be.
+    pub cpus: u32,
+    /// Entries of the thread table, a power of two.
+    pub threads: u32,
+}
+
+impl Layout {
+    /// Offset of the scratch areas, one for each ring.
+    pub const fn scratch(&self) -> u32 {
+        (CPUS + (self.cpus << CPU_BITS)).next_multiple_of(4096)
+    }
+
+    /// Offset of the thread table.
+    pub const fn threads(&self) -> u32 {
+        self.scratch() + LEVELS * self.cpus * SCRATCH_BYTES
+    }
+
+    /// Bytes in all.
+    pub const fn bytes(&self) -> u32 {
+        self.threads() + self.threads * threads::ENTRY_BYTES
+    }
+}
+
+/// The state that programs and recorder share.
+#[derive(Debug)]
+pub struct State {
+    memory: Mapped,
+    layout: Layout,
+}
+
+impl State {
+    /// Makes it; everything is off and nobody followed.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn create(layout: Layout) -> Result<State, Error> {
+        let bytes = layout.bytes();
+        let memory = Mapped::create("mote_state", bytes)
+            .map_err(|errno| Error::memory("the table of threads", bytes.into(), errno))?;
+        Ok(State { memory, layout })
+    }
+
+    /// The map.
+    pub fn map(&self) -> &Map {
+        self.memory.map()
+    }
+
+    /// Its words.
+    pub fn memory(&self) -> &Mapped {
+        &self.memory
+    }
+
+    /// Where things lie in it.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    pub(crate) fn enable(&self, on: bool) {
+        self.memory.store64(ENABLED as usize, on.into());
+    }
+
+    pub(crate) fn set_target(&self, tid: u32) {
+        self.memory.store64(TARGET as usize, tid.into());
+    }
+}
+
+/// The sizes of rings in a map.
+///
+/// # Errors
+/// [`Error::Geometry`], [`Error::Reach`].
+pub fn geometry(buffers: Buffers, cpus: u32) -> Result<Geometry, Error> {
+    let Buffers { sub_bits, count_bits, mode } = buffers;
+    let geometry =
+        Geometry { cpus: LEVELS * cpus, shared: 0, sub_bits, count_bits, mode, clock: Clock::Monotonic };
+    Geometry { shared: 1, ..geometry }.check().map_err(Error::Geometry)?;
+    let bytes = geometry.total_bytes() + u64::from(SLACK);
+    if bytes >= REACH {
+        let ring = REACH / u64::from(LEVELS * cpus + 1);
+        return Err(Error::Reach { bytes, ring: 1 << (ring.max(1).ilog2()) });
+    }
+    Ok(geometry)
+}
+
+/// Makes the rings' map.
+///
+/// # Errors
+/// [`Error::Memory`].
+pub fn rings(geometry: &Geometry) -> Result<Map, Error> {
+    let bytes = geometry.total_bytes() + u64::from(SLACK);
+    let create = Create {
+        map_type: MapType::Array,
+        key_bytes: 4,
+        value_bytes: u32::try_from(bytes).map_err(|_| Error::Reach { bytes, ring: 1 << 20 })?,
+        entries: 1,
+        flags: mote_sys::bpf::MMAPABLE,
+        inner: None,
+        name: "mote_rings",
+    };
+    Map::make(&create).map_err(|errno| Error::memory("the rings", bytes, errno))
+}
+
+/// Makes a small array map with these bytes as its element: a table that programs read.
+pub(crate) fn table(name: &str, bytes: &[u8]) -> Result<Map, Error> {
+    let fail = |errno: Errno| Error::memory("a table", bytes.len() as u64, errno);
+    let create = Create {
+        map_type: MapType::Array,
+        key_bytes: 4,
+        value_bytes: bytes.len() as u32,
+        entries: 1,
+        flags: 0,
+        inner: None,
+        name,
+    };
+    let map = Map::make(&create).map_err(fail)?;
+    map.update(&[0; 4], bytes).map_err(fail)?;
+    Ok(map)
+}

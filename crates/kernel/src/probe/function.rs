@@ -1,0 +1,306 @@
+//! Probes of functions: which ones a pattern means, and what their arguments are.
+
+use crate::event::{Event, Field, Hook, Operand, Origin, Type};
+use crate::probe::error::{Wrong, near};
+use crate::probe::pattern::{Given, Kind, Spec, number};
+use crate::probe::{MATCHES_MAX, Selection, event_name, register, short};
+use mote_layout::types::Scalar;
+use mote_pattern::Glob;
+use mote_symbol::functions::{Functions, Kind as Value, Signature};
+use mote_symbol::{DebugFiles, Image, Symbol, demangle, dwarf};
+use std::collections::HashSet;
+
+/// Words of the arguments that are passed on the stack begin behind the return address.
+const STACK_ARGUMENTS: i64 = 8;
+
+/// Adds the events of the functions that `spec` means.
+pub(super) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Result<(), Wrong> {
+    let debug = debug_information(image);
+    let chosen = match spec.name.strip_prefix("0x").and_then(|_| number(&spec.name)) {
+        Some(address) => vec![(address, at_address(image, address)?)],
+        None => named(spec, image, &mut selection.notes)?,
+    };
+    let returns = spec.kind == Kind::Uretprobe;
+    for (address, name) in chosen {
+        // What lies on the stack there is no return address, and must not be replaced by the kernel's.
+        if returns && address == image.entry {
+            match spec.is_glob() {
+                true => continue,
+                false => return Err(Wrong::NoReturn { path: image.path.clone(), name }),
+            }
+        }
+        let signature = debug.as_ref().and_then(|debug| debug.signature(address));
+        let place = address.wrapping_add(spec.offset);
+        let Some(offset) = image.offset_of(place) else {
+            return Err(Wrong::NoAddress { path: image.path.clone(), address: place });
+        };
+        let mut event_of = Builder { spec, notes: &mut selection.notes, name: &name };
+        let fields =
+            if returns { event_of.result(signature.as_ref()) } else { event_of.entry(signature.as_ref()) };
+        let suffix = if spec.offset > 0 { format!("{:x}", spec.offset) } else { String::new() };
+        let parts = [spec.kind.name(), &short(&image.path), &name, &suffix];
+        let hook = Hook::Uprobe { path: image.path.clone(), offset, semaphore: 0, returns };
+        selection.events.push(Event {
+            provider: spec.kind.name().to_owned(),
+            name: event_name(&parts),
+            fields,
+            hook,
+        });
+    }
+    Ok(())
+}
+
+/// An event of a function of the kernel; the arguments are registers.
+pub(super) fn of_kernel(spec: &Spec, returns: bool) -> Event {
+    let mut fields = vec![ip()];
+    if returns {
+        fields.push(Field {
+            name: "ret".to_owned(),
+            ty: Type::Scalar(Scalar::hex(64)),
+            from: Origin::Result,
+        });
+    } else {
+        fields.extend(registers());
+    }
+    let hook = Hook::Kprobe { function: spec.name.clone(), offset: spec.offset, returns };
+    let name = event_name(&[spec.kind.name(), &spec.name]);
+    Event { provider: spec.kind.name().to_owned(), name, fields, hook }
+}
+
+fn debug_information(image: &Image) -> Option<Functions> {
+    let files = DebugFiles::default();
+    let path = if image.has_dwarf { Some(image.path.clone()) } else { files.find(image) };
+    Functions::new(dwarf(&path?, &files).ok()?)
+}
+
+/// A name for the code at an address that a person gave.
+fn at_address(image: &Image, address: u64) -> Result<String, Wrong> {
+    let code = image.segments.iter().filter(|segment| segment.executable);
+    let mut code = code.filter(|s| address.checked_sub(s.address).is_some_and(|into| into < s.len));
+    if code.next().is_none() {
+        return Err(Wrong::NoAddress { path: image.path.clone(), address });
+    }
+    Ok(format!("{address:x}"))
+}
+
+/// Address and name of the functions that the name or pattern means.
+fn named(spec: &Spec, image: &Image, notes: &mut Vec<String>) -> Result<Vec<(u64, String)>, Wrong> {
+    let path = || image.path.clone();
+    if image.table.is_empty() {
+        return Err(Wrong::Stripped { path: path() });
+    }
+    let glob = spec.is_glob().then(|| Glob::new(&spec.name));
+    let fits = |symbol: &Symbol<'_>| match &glob {
+        Some(glob) => glob.matches(plain(symbol.name)) || glob.matches(&bare(&demangle(symbol.name))),
+        None => {
+            let name = plain(symbol.name);
+            name == spec.name || (name.starts_with('_') && is_demangled(name, &spec.name))
+        }
+    };
+    let fitting: Vec<Symbol<'_>> = image.table.iter().filter(fits).collect();
+    let names = || image.table.iter().map(|symbol| plain(symbol.name));
+    if fitting.is_empty() {
+        let near = near(&spec.name, names());
+        return Err(Wrong::NoFunction { path: path(), name: spec.name.clone(), near });
+    }
+    let mut places = HashSet::new();
+    let direct = fitting.iter().filter(|symbol| !symbol.indirect && places.insert(symbol.address));
+    let chosen: Vec<(u64, String)> =
+        direct.map(|symbol| (symbol.address, bare(&demangle(plain(symbol.name))))).collect();
+    if chosen.is_empty() {
+        let others = names().filter(|name| *name != spec.name);
+        return Err(Wrong::Indirect {
+            path: path(),
+            name: spec.name.clone(),
+            near: near(&spec.name, others),
+        });
+    }
+    if glob.is_none() && fitting.iter().any(|symbol| symbol.indirect) {
+        notes.push(format!(
+            "`{}` of {} is chosen when a program starts (STT_GNU_IFUNC); what is probed is the version for old programs",
+            spec.name,
+            image.path.display()
+        ));
+    }
+    if chosen.len() > MATCHES_MAX {
+        return Err(Wrong::TooMany { path: path(), count: chosen.len() });
+    }
+    Ok(chosen)
+}
+
+/// Without the version: `memcpy@@GLIBC_2.14`.
+fn plain(name: &str) -> &str {
+    name.split_once('@').map_or(name, |(name, _)| name)
+}
+
+fn is_demangled(mangled: &str, name: &str) -> bool {
+    let demangled = demangle(mangled);
+    demangled == name || bare(&demangled) == name
+}
+
+/// Without parameters: `shop::checkout(int)`; `operator()` keeps its own.
+fn bare(name: &str) -> String {
+    let from = name.find("operator()").map_or(0, |at| at + "operator()".len());
+    let end = name.get(from..).and_then(|rest| rest.find('(')).map_or(name.len(), |at| from + at);
+    match name.get(..end) {
+        // `(anonymous namespace)::f` begins with one.
+        Some("") | None => name.to_owned(),
+        Some(bare) => bare.to_owned(),
+    }
+}
+
+fn ip() -> Field {
+    let from = Origin::Operand(Operand::Register(register::IP));
+    Field { name: "ip".to_owned(), ty: Type::Scalar(Scalar::hex(64)), from }
+}
+
+fn registers() -> impl Iterator<Item = Field> {
+    (1..).zip(register::ARGUMENTS).map(|(number, offset)| Field {
+        name: format!("arg{number}"),
+        ty: Type::Scalar(Scalar::hex(64)),
+        from: Origin::Operand(Operand::Register(offset)),
+    })
+}
+
+/// Makes the fields of one function's event.
+struct Builder<'a> {
+    spec: &'a Spec,
+    notes: &'a mut Vec<String>,
+    name: &'a str,
+}
+
+impl Builder<'_> {
+    fn entry(&mut self, signature: Option<&Signature>) -> Vec<Field> {
+        let mut fields = vec![ip()];
+        if let Some(given) = &self.spec.arguments {
+            let types = given.iter().map(|(name, ty)| (name.as_str(), given_type(*ty)));
+            fields.extend(types.zip(0..).map(|((name, ty), at)| field(name, ty, integer_argument(at))));
+        } else if self.spec.offset > 0 {
+            // In the middle of a function nobody knows what the registers hold.
+            fields.extend(registers());
+        } else {
+            match signature.filter(|signature| signature.is_c_like) {
+                Some(signature) => fields.extend(self.typed(signature)),
+                None => fields.extend(registers()),
+            }
+        }
+        apart(&mut fields);
+        fields
+    }
+
+    /// The parameters where the calling convention of x86-64 (System V) puts them.
+    fn typed(&mut self, signature: &Signature) -> Vec<Field> {
+        let mut fields = Vec::new();
+        // A large result is written where the hidden first argument says.
+        let mut at = usize::from(matches!(signature.result, Some(Value::Aggregate { bytes }) if bytes > 16));
+        for (index, parameter) in signature.parameters.iter().enumerate() {
+            let name = match parameter.name.as_str() {
+                "" => format!("arg{}", index + 1),
+                name => event_name(&[name]),
+            };
+            let ty = match &parameter.kind {
+                Value::Integer { bytes: 16, .. } => {
+                    at += 2;
+                    self.left_out(&name, "an integer of 128 bits");
+                    continue;
+                }
+                Value::Float => {
+                    self.left_out(
+                        &name,
+                        "a floating point number, in a register that the kernel does not show",
+                    );
+                    continue;
+                }
+                // Small structures are in registers, or not, by the types of their members; the stack holds the others.
+                Value::Aggregate { bytes } if *bytes > 16 => {
+                    self.left_out(&name, "a structure by value");
+                    continue;
+                }
+                Value::Aggregate { .. } | Value::Unknown => {
+                    self.left_out(&name, "of a type that may lie in several places, and those behind it");
+                    break;
+                }
+                kind => type_of(kind),
+            };
+            fields.push(field(&name, ty, integer_argument(at)));
+            at += 1;
+        }
+        fields
+    }
+
+    fn left_out(&mut self, name: &str, why: &str) {
+        self.notes.push(format!("argument `{name}` of {} is left out: {why}", self.name));
+    }
+
+    fn result(&mut self, signature: Option<&Signature>) -> Vec<Field> {
+        let ty = match signature.map(|signature| &signature.result) {
+            Some(None) => return Vec::new(),
+            Some(Some(Value::Float)) => {
+                self.left_out("ret", "a floating point number, in a register that the kernel does not show");
+                return Vec::new();
+            }
+            // A `char *` result is an address too: what it points to may be freed when somebody looks, but not yet here.
+            Some(Some(kind)) if !matches!(kind, Value::Aggregate { .. } | Value::Unknown) => type_of(kind),
+            _ => Type::Scalar(Scalar::hex(64)),
+        };
+        let from = match ty {
+            Type::Text => Origin::OperandText(Operand::Register(80)),
+            _ => Origin::Result,
+        };
+        vec![Field { name: "ret".to_owned(), ty, from }]
+    }
+}
+
+fn given_type(given: Given) -> Type {
+    match given {
+        Given::Scalar(scalar) => Type::Scalar(scalar),
+        Given::Text => Type::Text,
+    }
+}
+
+fn field(name: &str, ty: Type, operand: Operand) -> Field {
+    let from = if ty == Type::Text { Origin::OperandText(operand) } else { Origin::Operand(operand) };
+    Field { name: name.to_owned(), ty, from }
+}
+
+fn integer(bytes: u8, signed: bool) -> Scalar {
+    let bits = bytes.saturating_mul(8).min(64);
+    if signed { Scalar::signed(bits) } else { Scalar::unsigned(bits) }
+}
+
+fn type_of(kind: &Value) -> Type {
+    match kind {
+        Value::Integer { bytes, signed } => Type::Scalar(integer(*bytes, *signed)),
+        Value::Bool => Type::Scalar(Scalar::Bool),
+        Value::Text => Type::Text,
+        Value::Enumeration { bytes, signed, labels } => {
+            let labels = labels.iter().map(|(name, value)| (name.clone(), *value, *value)).collect();
+            Type::Enumeration(integer(*bytes, *signed), labels)
+        }
+        Value::Pointer | Value::Float | Value::Aggregate { .. } | Value::Unknown => {
+            Type::Scalar(Scalar::hex(64))
+        }
+    }
+}
+
+/// Where the integer argument number `at` is when a function begins.
+fn integer_argument(at: usize) -> Operand {
+    match register::ARGUMENTS.get(at) {
+        Some(offset) => Operand::Register(*offset),
+        None => {
+            let behind = at - register::ARGUMENTS.len();
+            let displacement = STACK_ARGUMENTS + 8 * i64::try_from(behind).unwrap_or(0);
+            Operand::Memory { base: register::SP, index: None, displacement, bytes: 8 }
+        }
+    }
+}
+
+/// Gives fields of one name names of their own.
+fn apart(fields: &mut [Field]) {
+    let mut taken = HashSet::new();
+    for field in fields {
+        while !taken.insert(field.name.clone()) {
+            field.name.push('_');
+        }
+    }
+}

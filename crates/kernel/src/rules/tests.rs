@@ -1,0 +1,110 @@
+//! Rules that really run.
+
+use super::*;
+use crate::catalog::Catalog;
+use crate::session::{Buffers, Chosen, Kernel, Request, Targets};
+use mote_ring::Mode;
+
+/// A recording of this process's events with these rules; `None` where programs may not be loaded.
+struct World {
+    kernel: Kernel,
+    rules: Rules,
+    shared: Shared,
+}
+
+impl World {
+    fn new(events: &[&str], rules: &[&str]) -> Option<World> {
+        let parsed = rules.iter().map(|text| Rule::parse(text).unwrap_or_else(|why| panic!("{}", why.render())));
+        World::of(events, parsed.collect())
+    }
+
+    fn of(events: &[&str], wanted: Vec<Rule>) -> Option<World> {
+        let shared = match Shared::create() {
+            Ok(shared) => shared,
+            Err(why) => {
+                eprintln!("SKIP: {why}");
+                return None;
+            }
+        };
+        let mut rules = Rules::new(SharedNames::default());
+        let found = Catalog::open().select(events).unwrap_or_else(|why| panic!("{why}")).events;
+        let mut chosen = Vec::new();
+        for (id, event) in found.into_iter().enumerate() {
+            let filter = match rules.decide(&wanted, &event).unwrap_or_else(|why| panic!("{}", why.render())) {
+                Fate::Off => continue,
+                Fate::Recorded => None,
+                Fate::Filtered(filter, _) => Some(filter),
+            };
+            chosen.push(Chosen { id: id as u16 + 1, event, filter });
+        }
+        let maps = rules.create(&shared).unwrap();
+        let request = Request {
+            events: chosen,
+            targets: Targets::Pids(vec![std::process::id()]),
+            buffers: Buffers { sub_bits: 14, count_bits: 2, mode: Mode::Discard },
+            maps,
+            threads: 64,
+        };
+        let kernel = Kernel::start(request).unwrap_or_else(|why| panic!("{why}"));
+        kernel.enable();
+        Some(World { kernel, rules, shared })
+    }
+
+    fn end(self) -> String {
+        self.kernel.disable();
+        self.rules.aggregates().iter().map(|one| one.text(60, 20)).collect()
+    }
+}
+
+/// A system call that nobody else makes.
+fn getpriority(times: usize) {
+    for _ in 0..times {
+        std::hint::black_box(std::fs::metadata("/proc/self/fdinfo/1/none/of/it").is_err());
+    }
+}
+
+#[test]
+fn system_calls_are_counted() {
+    let rules = vec![
+        Rule::count("syscalls:*", "by $event").unwrap(),
+        Rule::histogram("syscalls:syscall_exit_statx", "ret").unwrap(),
+        Rule::parse("syscalls:syscall_entry_statx if filename == \"*/none/*\" do count by prefix(filename, 16)").unwrap(),
+    ];
+    let Some(world) = World::of(&["syscalls:*statx"], rules) else { return };
+    getpriority(100);
+    let text = world.end();
+    assert!(text.contains("syscalls:syscall_entry_statx   100"), "\n{text}");
+    assert!(text.contains("syscalls:syscall_exit_statx    100"), "\n{text}");
+    assert!(text.contains("ret: 100 values"), "\n{text}");
+    assert!(text.contains("/proc/self/fdinf…      100"), "\n{text}");
+}
+
+#[test]
+fn flags_and_snapshots_are_words() {
+    let rules = [
+        "syscalls:syscall_entry_statx do set inside",
+        "syscalls:syscall_exit_statx if $flag.inside do snapshot, clear inside",
+    ];
+    let Some(world) = World::new(&["syscalls:*statx"], &rules) else { return };
+    assert_eq!(world.shared.snapshots(), 0);
+    getpriority(3);
+    assert_eq!(world.shared.snapshots(), 3);
+    assert_eq!(world.shared.snapshot_thread().0, std::process::id());
+    assert!(!world.shared.flag(0));
+}
+
+#[test]
+fn keys_that_do_not_fit_are_counted() {
+    let Some(world) = World::of(
+        &["syscalls:syscall_entry_statx"],
+        vec![Rule::count("*", "by prefix(filename, 40) if filename == \"/proc/self/nobody/*\"").unwrap()],
+    ) else {
+        return;
+    };
+    for number in 0..(16 << 10) + 412 {
+        std::hint::black_box(std::fs::metadata(format!("/proc/self/nobody/{number:06}")).is_err());
+    }
+    world.kernel.disable();
+    let all = world.rules.aggregates();
+    assert_eq!((all.len(), all[0].dropped), (1, 412), "{all:?}");
+}

@@ -1,0 +1,298 @@
+//! One recording of kernel events: programs loaded, attached, and their rings.
+//!
+//! ```text
+//! Request ─▶ maps (rings, state) ─▶ thread programs ─▶ event programs ─▶ attached, disabled ─ enable() ─▶ records
+//! ```
+//! Everything is attached before the first record is written: programs look at a word that [`Kernel::enable`] sets.
+//! Dropping a [`Kernel`] detaches all of it.
+
+mod add;
+mod error;
+mod follow;
+mod losses;
+mod together;
+
+pub use crate::map::Map;
+pub use error::Error;
+pub use follow::Launching;
+pub use losses::Losses;
+
+use crate::attach::Link;
+use crate::event::{Event, Hook};
+use crate::generate::{Facts, Plan};
+use crate::load::Program;
+use crate::map::State;
+use mote_bpf::Insn;
+pub use mote_filter::ContextWord;
+use mote_ring::reader::Channel;
+use mote_ring::{Geometry, Mode};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Whose events are recorded. An event belongs to the thread that runs on the CPU when it happens; events of `sched` also to the thread that they are
+/// about (who is woken, switched to, moved, forked).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// Everybody's.
+    All,
+    /// Those of processes that are forked while [`Kernel::launching`] is held, and of their threads and descendants; and of what is [followed](Kernel::follow) later.
+    Launch,
+    /// Those of these processes, with all threads, and of what they fork from now on.
+    Pids(Vec<u32>),
+    /// Those of threads in this directory of the cgroup2 file system, and in those below.
+    Cgroup(PathBuf),
+}
+
+/// Sizes of the rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// log2 of the bytes of a sub-buffer.
+    pub sub_bits: u32,
+    /// log2 of the sub-buffers of a ring.
+    pub count_bits: u32,
+    /// Discard or overwrite.
+    pub mode: Mode,
+}
+
+/// An event to record.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// Its number in the records' headers.
+    pub id: u16,
+    /// What it is. Stacks are fields like others (`crate::stack::fields`).
+    pub event: Event,
+    /// What decides about each record before it is written.
+    pub filter: Option<Filter>,
+}
+
+/// A function that decides about records, as `mote_filter::compile` makes it for the kernel.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// Its instructions: `r1` points to the words on the caller's stack; `r0` is not 0 when the event is to be recorded. Maps are numbered as in
+    /// [`Request::maps`]. `r2` is the running thread's entry in the table ([`crate::threads`]), or 0 where threads are not looked up.
+    pub insns: Vec<Insn>,
+    /// What must be in the words. At most [`FILTER_WORDS_MAX`](crate::generate::FILTER_WORDS_MAX).
+    pub words: Vec<ContextWord>,
+    /// False: it is called for what it counts, and nothing is recorded.
+    pub records: bool,
+}
+
+/// What to record.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The events.
+    pub events: Vec<Chosen>,
+    /// Whose.
+    pub targets: Targets,
+    /// Into what.
+    pub buffers: Buffers,
+    /// Maps of the filters, as their instructions number them.
+    pub maps: Vec<Arc<Map>>,
+    /// How many threads can be followed at a time; rounded up to a power of two, 64 bytes each. [`THREADS`] is a good number.
+    pub threads: u32,
+}
+
+/// Threads that can be followed by default.
+pub const THREADS: u32 = 16384;
+
+/// An event that is not recorded, because the kernel refused its program.
+#[derive(Debug)]
+pub struct Refused {
+    /// Its number.
+    pub id: u16,
+    /// Why.
+    pub why: Error,
+}
+
+/// Programs and where they are attached.
+#[derive(Debug, Default)]
+struct Attached {
+    links: Vec<Link>,
+    programs: Vec<Program>,
+    refused: Vec<Refused>,
+    /// Whether the thread table is kept.
+    watched: bool,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        crate::attach::end(std::mem::take(&mut self.links));
+    }
+}
+
+/// A recording of kernel events.
+///
+/// # Cost
+/// Dropping it detaches everything: at once, but for trace events of tracefs, of which each takes the kernel some 50 ms.
+#[derive(Debug)]
+pub struct Kernel {
+    attached: Mutex<Attached>,
+    own: Program,
+    channel: Channel,
+    rings: Map,
+    state: State,
+    /// Of the filters.
+    maps: Vec<Arc<Map>>,
+    plan: Plan,
+}
+
+impl Kernel {
+    /// Makes rings, loads and attaches everything, disabled. Events that the kernel refuses are [told](Kernel::refused), and the others recorded.
+    ///
+    /// # Errors
+    /// [`Error`] when nothing can be recorded: says what is missing for what.
+    ///
+    /// # Cost
+    /// A program takes the kernel some milliseconds to verify; reading its types takes some 50.
+    pub fn start(request: Request) -> Result<Kernel, Error> {
+        add::start(request, Facts::of_kernel())
+    }
+
+    /// As [`Kernel::start`], with types that were read before.
+    ///
+    /// # Errors
+    /// As [`Kernel::start`].
+    pub fn start_with(request: Request, facts: Facts) -> Result<Kernel, Error> {
+        add::start(request, Ok(facts))
+    }
+
+    /// Attaches more events, with the filters' maps known at the start.
+    ///
+    /// # Errors
+    /// As [`Kernel::start`].
+    pub fn add(&self, events: &[Chosen]) -> Result<(), Error> {
+        add::events(self, events)
+    }
+
+    /// Attaches a program of somebody else's making, which lives as long as this. Its instructions name maps by numbers: 0 the state
+    /// ([`crate::threads`] and [`crate::map`] say what lies where), 1 the rings, 2 and up `maps`. Hooks of system calls are those of
+    /// all calls: the context is that of the tracepoint.
+    ///
+    /// # Errors
+    /// [`Error`]: why it was refused.
+    pub fn attach(&self, name: &str, hook: &Hook, insns: &[Insn], maps: &[&Map]) -> Result<(), Error> {
+        add::program(self, name, hook, insns, maps)
+    }
+
+    /// Events that are not recorded.
+    pub fn refused(&self) -> Vec<(u16, String)> {
+        self.attached().refused.iter().map(|refused| (refused.id, refused.why.to_string())).collect()
+    }
+
+    /// The rings. Those of CPU `n` are `n` (usual) and `n + cpus` (records of programs that interrupted another one that was writing).
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// Sizes of the rings.
+    pub fn geometry(&self) -> Geometry {
+        self.channel.geometry()
+    }
+
+    /// Lets all programs record from now on.
+    pub fn enable(&self) {
+        self.state.enable(true);
+    }
+
+    /// Lets none of them record; they stay attached. Returns when those that were running have ended: no record comes behind.
+    pub fn disable(&self) {
+        self.state.enable(false);
+        if mote_sys::membarrier::global().is_err() {
+            std::thread::sleep(GRACE);
+        }
+    }
+
+    /// Follows what the calling thread forks while the answer is held.
+    ///
+    /// # Errors
+    /// [`Error::Process`] when the table is full.
+    pub fn launching(&self) -> Result<Launching<'_>, Error> {
+        follow::launching(self)
+    }
+
+    /// Follows a process: all its threads, and what they fork. Answers how many threads it has.
+    ///
+    /// # Errors
+    /// When there is no such process, the table is full, or the numbers of processes here are not the kernel's (a pid namespace).
+    pub fn follow(&self, pid: u32) -> Result<usize, Error> {
+        follow::process(self, pid)
+    }
+
+    /// Follows a process no longer, nor its threads. What it has forked stays followed.
+    pub fn forget(&self, pid: u32) {
+        follow::forget(self, pid);
+    }
+
+    /// How many threads are followed that have not exited. With [`Targets::All`] and [`Targets::Cgroup`] none is.
+    pub fn live(&self) -> usize {
+        let live =
+            |thread: &crate::threads::Thread| thread.flags & crate::threads::TRACED != 0 && !thread.exiting;
+        self.state.threads().filter(live).count()
+    }
+
+    /// Threads that are in a system call of which the duration is recorded, with its number and since when (CLOCK_MONOTONIC, ns).
+    pub fn open_syscalls(&self) -> Vec<(u32, u32, u64)> {
+        let open = |thread: crate::threads::Thread| {
+            thread.syscall.filter(|_| !thread.exiting).map(|(number, since)| (thread.tid, number, since))
+        };
+        self.state.threads().filter_map(open).collect()
+    }
+
+    /// Gives all threads of a process, and those that they create, the number of the process's cooperation area (0: none). They need not be followed.
+    ///
+    /// # Errors
+    /// As [`Kernel::follow`].
+    pub fn set_process_index(&self, pid: u32, index: u32) -> Result<(), Error> {
+        follow::set_index(self, pid, index)
+    }
+
+    /// Number of the cooperation area of a thread.
+    pub fn process_index(&self, tid: u32) -> Option<u32> {
+        self.state.find(tid).map(|entry| self.state.index(entry))
+    }
+
+    /// Sets the thread id that filters know as the traced command's.
+    pub fn set_target(&self, tid: u32) {
+        self.state.set_target(tid);
+    }
+
+    /// The kernel's clock as records have it (CLOCK_MONOTONIC, ns), read by a program.
+    ///
+    /// # Errors
+    /// `ENOTSUPP` on kernels before 5.10.
+    pub fn now(&self) -> mote_sys::Result<u64> {
+        self.own.run()?;
+        Ok(self.state.memory().load64(crate::map::NOW as usize))
+    }
+
+    /// What was not recorded, beside what the rings themselves count.
+    pub fn losses(&self) -> Losses {
+        losses::of(self)
+    }
+
+    /// The state map: thread table, switches, scratch. For programs that share it.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The rings' map.
+    pub fn rings(&self) -> &Map {
+        &self.rings
+    }
+
+    /// Thread id of the caller, as the kernel counts; another one than gettid(2)'s inside a pid namespace.
+    ///
+    /// # Errors
+    /// As [`Kernel::now`].
+    pub fn own_thread(&self) -> mote_sys::Result<u32> {
+        self.own.run()
+    }
+
+    fn attached(&self) -> MutexGuard<'_, Attached> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Longer than any program runs.
+const GRACE: Duration = Duration::from_millis(20);

@@ -1,0 +1,270 @@
+//! Programs made, loaded and attached.
+
+use super::follow::selection;
+use super::together;
+use super::{Attached, Chosen, Error, Kernel, Refused, Request, Targets};
+use crate::attach;
+use crate::attach::Link;
+use crate::event::Hook;
+use crate::generate::code::{Access, Code};
+use crate::generate::watch::Watch;
+use crate::generate::{Facts, Plan, Selection, Side, accesses, asks_duration, own, single, syscalls, watch};
+use crate::load::{Kind, Program};
+use crate::map::{self, Layout, Map, State};
+use crate::privilege;
+use mote_bpf::Insn;
+use mote_ring::reader::Channel;
+use std::sync::{Mutex, PoisonError};
+
+pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Kernel, Error> {
+    if let Some(missing) = privilege::check() {
+        return Err(Error::Privilege(missing));
+    }
+    let cpus = mote_sys::process::possible_cpus().map_err(Error::Map)?;
+    let selection = selection(&request.targets)?;
+    // Everybody's events can be recorded without.
+    let facts = match selection {
+        Selection::Threads => Some(facts?),
+        _ => facts.ok(),
+    };
+    let threads = request.threads.clamp(64, 1 << 20).next_power_of_two();
+    let layout = Layout { cpus, threads };
+    let geometry = map::geometry(request.buffers, cpus)?;
+    let state = State::create(layout)?;
+    let rings = map::rings(&geometry)?;
+    let channel = Channel::over(mote_sys::fd::duplicate(rings.fd()).map_err(Error::Map)?, geometry)?;
+    let own = Program::load("mote_own", Kind::Raw, &own::program()?, &[state.map()])?;
+    let plan = Plan { geometry, layout, selection, facts };
+    let attached = Mutex::new(Attached::default());
+    let kernel = Kernel { attached, own, channel, rings, state, maps: request.maps, plan };
+    if selection == Selection::Threads {
+        watch(&kernel)?;
+    }
+    events(&kernel, &request.events)?;
+    if let Targets::Pids(pids) = &request.targets {
+        for pid in pids {
+            kernel.follow(*pid)?;
+        }
+    }
+    Ok(kernel)
+}
+
+/// Attaches the programs that keep the thread table, once.
+pub(super) fn watch(kernel: &Kernel) -> Result<(), Error> {
+    let mut attached = kernel.attached.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(facts) = kernel.plan.facts.filter(|_| !attached.watched) else { return Ok(()) };
+    for Watch { btf_id, name, insns } in watch::programs(&kernel.plan, &facts)? {
+        let program = Program::load(name, Kind::Typed(btf_id), &insns, &[kernel.state.map()])?;
+        attached.links.push(attach::tracepoint(&program, name, None)?);
+        attached.programs.push(program);
+    }
+    attached.watched = true;
+    Ok(())
+}
+
+pub(super) fn events(kernel: &Kernel, events: &[Chosen]) -> Result<(), Error> {
+    let entry = |one: &&Chosen| matches!(one.event.hook, Hook::SyscallEntry(_));
+    let exit = |one: &&Chosen| matches!(one.event.hook, Hook::SyscallExit(_));
+    let (entries, rest): (Vec<&Chosen>, Vec<&Chosen>) = events.iter().partition(entry);
+    let (exits, others): (Vec<&Chosen>, Vec<&Chosen>) = rest.into_iter().partition(exit);
+    let noted: Vec<u32> = exits
+        .iter()
+        .filter(|one| asks_duration(&one.event))
+        .filter_map(|one| number(&one.event.hook))
+        .collect();
+    if !noted.is_empty() {
+        watch(kernel)?;
+    }
+    calls(kernel, Side::Entry, &entries, &noted)?;
+    calls(kernel, Side::Exit, &exits, &noted)?;
+    for one in together::probes(kernel, others)? {
+        match alone(kernel, one) {
+            Ok(()) => {}
+            Err(why @ Error::Privilege(_)) => return Err(why),
+            Err(why) => kernel.attached().refused.push(Refused { id: one.id, why }),
+        }
+    }
+    Ok(())
+}
+
+fn number(hook: &Hook) -> Option<u32> {
+    match hook {
+        Hook::SyscallEntry(number) | Hook::SyscallExit(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// The program of an event that is no system call: in the best way in which the kernel takes it.
+fn alone(kernel: &Kernel, chosen: &Chosen) -> Result<(), Error> {
+    let mut refused = None;
+    for access in accesses(&kernel.plan, &chosen.event.hook) {
+        let generated = single(&kernel.plan, chosen, access);
+        let done = generated
+            .and_then(|it| put(kernel, &chosen.event.name, &chosen.event.hook, access, &it.insns, None));
+        match done {
+            Ok(()) => return Ok(()),
+            // The first refusal is about what the event really needs.
+            Err(why) => refused = refused.or(Some(why)),
+        }
+    }
+    refused.map_or(Ok(()), Err)
+}
+
+/// The program of all system calls of one side. When the kernel refuses it, those whose filters it refuses are left out.
+fn calls(kernel: &Kernel, side: Side, chosen: &[&Chosen], noted: &[u32]) -> Result<(), Error> {
+    if chosen.is_empty() && (noted.is_empty() || side == Side::Exit) {
+        return Ok(());
+    }
+    let together = call_program(kernel, side, chosen, noted);
+    match together {
+        Err(Error::Verifier { .. } | Error::Event { .. })
+            if chosen.iter().any(|one| one.filter.is_some()) => {}
+        together => return attach_calls(kernel, side, chosen, together),
+    }
+    let mut kept = Vec::new();
+    for one in chosen {
+        match call_program(kernel, side, &[one], noted) {
+            Ok(_) => kept.push(*one),
+            Err(why) => kernel.attached().refused.push(Refused { id: one.id, why }),
+        }
+    }
+    let together = call_program(kernel, side, &kept, noted);
+    attach_calls(kernel, side, &kept, together)
+}
+
+fn attach_calls(
+    kernel: &Kernel,
+    side: Side,
+    chosen: &[&Chosen],
+    loaded: Result<(Program, Access), Error>,
+) -> Result<(), Error> {
+    let attached = loaded.and_then(|(program, access)| {
+        let link = attach_at(&program, call_name(side), &call_hook(side), access)?;
+        Ok((program, link))
+    });
+    match attached {
+        Ok((program, link)) => keep(kernel, program, link),
+        Err(why @ Error::Privilege(_)) => return Err(why),
+        Err(why) => {
+            let why = why.to_string();
+            let refused =
+                |one: &&Chosen| Refused { id: one.id, why: Error::event(&one.event.name, why.clone()) };
+            kernel.attached().refused.extend(chosen.iter().map(refused));
+        }
+    }
+    Ok(())
+}
+
+const fn call_name(side: Side) -> &'static str {
+    match side {
+        Side::Entry => "sys_enter",
+        Side::Exit => "sys_exit",
+    }
+}
+
+const fn call_hook(side: Side) -> Hook {
+    match side {
+        Side::Entry => Hook::SyscallEntry(0),
+        Side::Exit => Hook::SyscallExit(0),
+    }
+}
+
+fn call_program(
+    kernel: &Kernel,
+    side: Side,
+    chosen: &[&Chosen],
+    noted: &[u32],
+) -> Result<(Program, Access), Error> {
+    let accesses: &[Access] = match kernel.plan.facts {
+        Some(_) => &[Access::TypedCall, Access::RawCall],
+        None => &[Access::RawCall],
+    };
+    let mut refused = None;
+    for access in accesses {
+        let generated = syscalls(&kernel.plan, side, chosen, noted, kernel.maps.len() as u32, *access)?;
+        let table = map::table("mote_syscalls", &generated.table.unwrap_or_default())?;
+        match load(kernel, call_name(side), &call_hook(side), *access, &generated.insns, Some(&table)) {
+            Ok(program) => return Ok((program, *access)),
+            Err(why) => refused = refused.or(Some(why)),
+        }
+    }
+    Err(refused.unwrap_or_else(|| Error::event(call_name(side), "it has no context")))
+}
+
+fn load(
+    kernel: &Kernel,
+    name: &str,
+    hook: &Hook,
+    access: Access,
+    insns: &[Insn],
+    table: Option<&Map>,
+) -> Result<Program, Error> {
+    let mut maps = vec![kernel.state.map(), &kernel.rings];
+    maps.extend(kernel.maps.iter().map(|map| &**map));
+    maps.extend(table);
+    Program::load(name, Code::kind(access, btf_id(kernel, hook)), insns, &maps)
+}
+
+fn btf_id(kernel: &Kernel, hook: &Hook) -> Option<u32> {
+    match hook {
+        Hook::Raw { btf_id, .. } => *btf_id,
+        Hook::SyscallEntry(_) => kernel.plan.facts.map(|facts| facts.sys_enter),
+        Hook::SyscallExit(_) => kernel.plan.facts.map(|facts| facts.sys_exit),
+        _ => None,
+    }
+}
+
+fn attach_at(program: &Program, name: &str, hook: &Hook, access: Access) -> Result<Link, Error> {
+    let tracepoint = match hook {
+        Hook::Raw { name, .. } => name.as_str(),
+        Hook::SyscallEntry(_) => call_name(Side::Entry),
+        Hook::SyscallExit(_) => call_name(Side::Exit),
+        _ => return attach::perf(program, name, hook),
+    };
+    match access {
+        Access::Typed | Access::TypedCall => attach::tracepoint(program, name, None),
+        _ => attach::tracepoint(program, name, Some(tracepoint)),
+    }
+}
+
+fn put(
+    kernel: &Kernel,
+    name: &str,
+    hook: &Hook,
+    access: Access,
+    insns: &[Insn],
+    table: Option<&Map>,
+) -> Result<(), Error> {
+    let program = load(kernel, name, hook, access, insns, table)?;
+    let link = attach_at(&program, name, hook, access)?;
+    keep(kernel, program, link);
+    Ok(())
+}
+
+fn keep(kernel: &Kernel, program: Program, link: Link) {
+    let mut attached = kernel.attached();
+    attached.links.push(link);
+    attached.programs.push(program);
+}
+
+pub(super) fn program(
+    kernel: &Kernel,
+    name: &str,
+    hook: &Hook,
+    insns: &[Insn],
+    maps: &[&Map],
+) -> Result<(), Error> {
+    watch(kernel)?;
+    let access = match (hook, btf_id(kernel, hook)) {
+        (Hook::Raw { .. } | Hook::SyscallEntry(_) | Hook::SyscallExit(_), Some(_)) => Access::Typed,
+        (Hook::Raw { .. } | Hook::SyscallEntry(_) | Hook::SyscallExit(_), None) => Access::Raw,
+        (Hook::Tracepoint { .. }, _) => Access::Record,
+        _ => Access::Probe,
+    };
+    let mut all = vec![kernel.state.map(), &kernel.rings];
+    all.extend(maps);
+    let program = Program::load(name, Code::kind(access, btf_id(kernel, hook)), insns, &all)?;
+    let link = attach_at(&program, name, hook, access)?;
+    keep(kernel, program, link);
+    Ok(())
+}

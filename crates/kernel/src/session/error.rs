@@ -1,0 +1,122 @@
+//! Why kernel events cannot be recorded.
+
+use crate::privilege;
+use mote_ring::geometry::BadGeometry;
+use mote_ring::reader::MakeError;
+use mote_sys::Errno;
+
+/// Why kernel events cannot be recorded: all of them, or the one that is named.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A right is missing.
+    #[error("{0}")]
+    Privilege(privilege::Missing),
+    /// Not enough memory, or not allowed as much.
+    #[error("cannot make {what} of {bytes} bytes for kernel events: {errno}; {hint}")]
+    Memory {
+        /// For what.
+        what: &'static str,
+        /// How much.
+        bytes: u64,
+        /// The kernel's answer.
+        errno: Errno,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// The sizes of the rings are out of bounds.
+    #[error("{0}")]
+    Geometry(BadGeometry),
+    /// The rings are together larger than what a program can reach.
+    #[error(
+        "rings of {bytes} bytes in all are more than the 512 MiB that the kernel's programs can reach; give --buffers of at most {ring} bytes for each CPU"
+    )]
+    Reach {
+        /// Their size.
+        bytes: u64,
+        /// The largest ring that is possible.
+        ring: u64,
+    },
+    /// The rings cannot be mapped.
+    #[error("cannot map the rings of kernel events: {0}")]
+    Map(Errno),
+    /// The kernel does not describe its types.
+    #[error(
+        "cannot follow processes in the kernel: {0}; record everybody's events with -a, or use a kernel with BTF"
+    )]
+    Types(String),
+    /// The verifier refused a program.
+    #[error("the kernel refuses the program of {event}: {errno}; its verifier says:\n{said}")]
+    Verifier {
+        /// Of which event.
+        event: String,
+        /// The kernel's answer.
+        errno: Errno,
+        /// The last lines.
+        said: String,
+    },
+    /// A program could not be attached.
+    #[error("cannot attach to {event}: {errno}; {hint}")]
+    Attach {
+        /// To which event.
+        event: String,
+        /// The kernel's answer.
+        errno: Errno,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// No program can be made for the event.
+    #[error("cannot record {event}: {why}")]
+    Event {
+        /// Which.
+        event: String,
+        /// Why.
+        why: String,
+    },
+    /// A process cannot be followed.
+    #[error("cannot follow process {pid}: {why}")]
+    Process {
+        /// Which.
+        pid: u32,
+        /// Why.
+        why: String,
+    },
+    /// A control group cannot be followed.
+    #[error("cannot follow the control group {path}: {why}")]
+    Cgroup {
+        /// Its directory.
+        path: String,
+        /// Why.
+        why: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn memory(what: &'static str, bytes: u64, errno: Errno) -> Error {
+        if let Some(missing) = privilege::of(errno, "make maps (bpf(2))") {
+            return Error::Privilege(missing);
+        }
+        let hint = match errno.0 {
+            libc::EPERM => {
+                "kernels before 5.11 count maps against RLIMIT_MEMLOCK: raise it (ulimit -l unlimited)"
+            }
+            libc::E2BIG | libc::EINVAL => "this kernel has no maps as large: give smaller --buffers",
+            libc::EMFILE => "raise the limit of open files (ulimit -n)",
+            _ => "give smaller --buffers",
+        };
+        Error::Memory { what, bytes, errno, hint }
+    }
+
+    pub(crate) fn event(event: &str, why: impl Into<String>) -> Error {
+        Error::Event { event: event.to_owned(), why: why.into() }
+    }
+}
+
+impl From<MakeError> for Error {
+    fn from(error: MakeError) -> Error {
+        match error {
+            MakeError::Geometry(bad) => Error::Geometry(bad),
+            MakeError::System(errno) => Error::Map(errno),
+        }
+    }
+}

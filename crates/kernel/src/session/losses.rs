@@ -1,0 +1,36 @@
+//! What was not recorded, beside what the rings count.
+
+use super::Kernel;
+use crate::load::Program;
+use crate::map;
+
+/// What was not recorded, beside what the rings count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Events of programs that interrupted others which were writing, too deep; and such that happened while their own program was running.
+    pub nested: u64,
+    /// Threads that were not followed: the table was full.
+    pub threads: u64,
+    /// System calls of the 32-bit ABI, which are not recorded.
+    pub foreign_abi: u64,
+    /// Texts that could not be read, and are empty in their records. Their events are recorded.
+    pub texts: u64,
+}
+
+impl Losses {
+    /// True when nothing is missing.
+    pub fn is_empty(&self) -> bool {
+        *self == Losses::default()
+    }
+}
+
+pub(super) fn of(kernel: &Kernel) -> Losses {
+    let count = |word: u32| kernel.state.memory().load64(word as usize);
+    let missed: u64 = kernel.attached().programs.iter().map(Program::missed).sum();
+    Losses {
+        nested: count(map::NESTED) + missed,
+        threads: count(map::THREADS_LOST),
+        foreign_abi: count(map::FOREIGN_ABI),
+        texts: count(map::TEXT_FAULTS),
+    }
+}

@@ -1,0 +1,393 @@
+//! Which code processes have mapped, as the kernel tells it: without it, the stack of a process that is gone has no names.
+//!
+//! `/proc/PID/maps` is read too late for a process that lives for a millisecond. The kernel's side band (`mote_sys::side_band`) tells each
+//! mapping, exec and fork at its time, with the build id of the file.
+
+use mote_sys::Errno;
+use mote_sys::side_band::{RECORD_MAX, SideBand};
+use std::collections::{BTreeMap, HashMap};
+
+/// Pages of 4 KiB for the records of one CPU.
+const PAGES: usize = 128;
+
+/// Kinds of records (`enum perf_event_type`).
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const EXIT: u32 = 4;
+const FORK: u32 = 7;
+const MMAP2: u32 = 10;
+/// In `misc` of a record: the name is that of a new program; the mapping has a build id.
+const COMM_EXEC: u16 = 1 << 13;
+const HAS_BUILD_ID: u16 = 1 << 14;
+/// `PROT_EXEC`
+const EXECUTABLE: u32 = 4;
+
+/// A mapping with code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// First address.
+    pub start: u64,
+    /// Behind the last.
+    pub end: u64,
+    /// Offset in the file.
+    pub offset: u64,
+    /// The file; `[anon]`, `[vdso]`.
+    pub path: String,
+    /// Its build id in hex; empty when it has none, or the kernel did not say.
+    pub build_id: String,
+}
+
+/// What became of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It was forked: its mappings are those of its parent at that time.
+    Fork,
+    /// It runs a new program: its old mappings are gone.
+    Exec,
+    /// It has mapped more.
+    Mapped,
+}
+
+/// News of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its id.
+    pub pid: u32,
+    /// Its parent's; of the change's own only after a fork, else as known, or 0.
+    pub parent: u32,
+    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub at: u64,
+    /// What.
+    pub how: How,
+    /// The program's name; empty when it is not known.
+    pub name: String,
+    /// All its mappings after a fork or an exec, else the new ones.
+    pub maps: Vec<Mapped>,
+}
+
+/// A thread's name from some moment on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its id.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub at: u64,
+    /// The name.
+    pub name: String,
+}
+
+/// What has happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Of processes, in the order of time.
+    pub processes: Vec<Change>,
+    /// Of threads, in the order of time.
+    pub threads: Vec<Named>,
+}
+
+/// Follows what processes map, and how their threads are called.
+#[derive(Debug)]
+pub struct Mappings {
+    bands: Vec<SideBand>,
+    processes: HashMap<u32, Process>,
+    /// Names of their threads.
+    names: HashMap<u32, String>,
+    /// Only processes that were made known, and what they fork.
+    chosen_only: bool,
+    /// Process and thread of those that have left since the last time: their records may still come from other CPUs.
+    left: Vec<(u32, u32)>,
+    buffer: Vec<u8>,
+    lost: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Process {
+    parent: u32,
+    name: String,
+    maps: BTreeMap<u64, Mapped>,
+}
+
+impl Mappings {
+    /// Opens the side bands of all CPUs. `chosen_only`: of processes that are [made known](Mappings::know), and of what they fork; else of all.
+    ///
+    /// # Errors
+    /// `EACCES`, `EPERM` without `CAP_PERFMON`; `EINVAL` before Linux 5.12.
+    pub fn open(cpus: u32, chosen_only: bool) -> Result<Mappings, Errno> {
+        let mut bands = Vec::new();
+        for cpu in 0..cpus {
+            match SideBand::open(cpu, PAGES) {
+                Ok(band) => bands.push(band),
+                // A CPU that is possible, but not there.
+                Err(Errno(libc::ENODEV)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let buffer = vec![0; RECORD_MAX];
+        let (processes, names) = Default::default();
+        Ok(Mappings { bands, processes, names, chosen_only, left: Vec::new(), buffer, lost: 0 })
+    }
+
+    /// Makes a process known that was there before, with its mappings as `/proc` has them.
+    pub fn know(&mut self, pid: u32, parent: u32, name: &str, maps: impl IntoIterator<Item = Mapped>) {
+        let maps = maps.into_iter().map(|map| (map.start, map)).collect();
+        self.names.insert(pid, name.to_owned());
+        self.processes.insert(pid, Process { parent, name: name.to_owned(), maps });
+    }
+
+    /// Records that were lost because nobody fetched them in time.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// What has happened since the last time. Call it some ten times a second.
+    pub fn news(&mut self) -> News {
+        // Records of one process come through several CPUs: all of them first, then in the order of time.
+        let mut records = Vec::new();
+        for band in &mut self.bands {
+            while let Some(len) = band.next(&mut self.buffer) {
+                records.extend(self.buffer.get(..len).and_then(Record::read));
+            }
+        }
+        records.sort_by_key(|record| record.at);
+        for (pid, tid) in std::mem::take(&mut self.left) {
+            self.names.remove(&tid);
+            if pid == tid {
+                self.processes.remove(&pid);
+            }
+        }
+        let mut news = News::default();
+        for record in records {
+            self.take(record, &mut news);
+        }
+        news.processes.retain(|change| !(change.maps.is_empty() && change.how == How::Mapped));
+        news
+    }
+
+    fn take(&mut self, record: Record, news: &mut News) {
+        let Record { pid, tid, at, what } = record;
+        match what {
+            What::Lost(count) => self.lost += count,
+            What::Exit => self.left.push((pid, tid)),
+            What::Fork(parent) => self.fork((pid, tid), parent, at, news),
+            What::Name(name, exec) => {
+                let Some(process) = self.process(pid) else { return };
+                if exec {
+                    process.name.clone_from(&name);
+                    process.maps.clear();
+                    let change = process.change(pid, at, How::Exec);
+                    news.processes.push(change);
+                }
+                self.names.insert(tid, name.clone());
+                news.threads.push(Named { tid, pid, at, name });
+            }
+            What::Map(map) => {
+                let Some(process) = self.process(pid) else { return };
+                process.map(&map);
+                match news.processes.iter_mut().rev().find(|change| change.pid == pid) {
+                    // The mappings of a program follow its exec.
+                    Some(change) if change.how != How::Fork => change.maps.push(map),
+                    _ => {
+                        let change = Change { maps: vec![map], ..process.change(pid, at, How::Mapped) };
+                        news.processes.push(change);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A new thread, of a new process or of its parent's.
+    fn fork(&mut self, (pid, tid): (u32, u32), (parent, creator): (u32, u32), at: u64, news: &mut News) {
+        let known = self.processes.get(&parent).cloned();
+        if known.is_none() && self.chosen_only {
+            return;
+        }
+        let process_name = known.as_ref().map(|process| process.name.clone()).filter(|name| !name.is_empty());
+        // An id that is used again.
+        self.left.retain(|(_, left)| *left != tid);
+        if pid != parent {
+            let process = Process { parent, ..known.unwrap_or_default() };
+            news.processes.push(process.change(pid, at, How::Fork));
+            self.processes.insert(pid, process);
+        }
+        if let Some(name) = self.names.get(&creator).cloned().or(process_name) {
+            self.names.insert(tid, name.clone());
+            news.threads.push(Named { tid, pid, at, name });
+        }
+    }
+
+    fn process(&mut self, pid: u32) -> Option<&mut Process> {
+        if !self.chosen_only {
+            return Some(self.processes.entry(pid).or_default());
+        }
+        self.processes.get_mut(&pid)
+    }
+}
+
+impl Process {
+    /// Takes a mapping, which replaces what was there.
+    fn map(&mut self, map: &Mapped) {
+        self.maps.retain(|_, other| other.end <= map.start || other.start >= map.end);
+        self.maps.insert(map.start, map.clone());
+    }
+
+    fn change(&self, pid: u32, at: u64, how: How) -> Change {
+        let maps = self.maps.values().cloned().collect();
+        Change { pid, parent: self.parent, at, how, name: self.name.clone(), maps }
+    }
+}
+
+/// A record of the side band.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Record {
+    pid: u32,
+    tid: u32,
+    at: u64,
+    what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    Map(Mapped),
+    /// The thread is called so; true: it runs a new program.
+    Name(String, bool),
+    /// Process and thread that made it.
+    Fork((u32, u32)),
+    Exit,
+    Lost(u64),
+}
+
+impl Record {
+    /// Reads a record with its header; `None` for one of another kind, or of data.
+    fn read(bytes: &[u8]) -> Option<Record> {
+        let kind = number(bytes, 0, 4)? as u32;
+        let misc = number(bytes, 4, 2)? as u16;
+        let id = |at| number(bytes, at, 4).map(|id| id as u32);
+        // They end with the time.
+        let (body, time) = bytes.split_last_chunk::<8>()?;
+        let at = u64::from_le_bytes(*time);
+        let (pid, tid, what) = match kind {
+            LOST => (0, 0, What::Lost(number(bytes, 16, 8)?)),
+            COMM => (id(8)?, id(12)?, What::Name(text(body, 16), misc & COMM_EXEC != 0)),
+            // Process, parent, thread, thread of the parent.
+            EXIT => (id(8)?, id(16)?, What::Exit),
+            FORK => (id(8)?, id(16)?, What::Fork((id(12)?, id(20)?))),
+            MMAP2 => (id(8)?, id(12)?, What::Map(mapping(body, misc)?)),
+            _ => return None,
+        };
+        Some(Record { pid, tid, at, what })
+    }
+}
+
+fn mapping(body: &[u8], misc: u16) -> Option<Mapped> {
+    let [start, len, offset] = [16, 24, 32].map(|at| number(body, at, 8));
+    let protection = number(body, 64, 4)? as u32;
+    if protection & EXECUTABLE == 0 {
+        return None;
+    }
+    let build_id = if misc & HAS_BUILD_ID == 0 {
+        String::new()
+    } else {
+        let len = usize::from(*body.get(40)?).min(20);
+        body.get(44..44 + len)?.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let path = match text(body, 72).as_str() {
+        "" | "//anon" => "[anon]".to_owned(),
+        path if path.starts_with("[anon")
+            || path.starts_with("/memfd:")
+            || path.starts_with("anon_inode:") =>
+        {
+            "[anon]".to_owned()
+        }
+        path => path.to_owned(),
+    };
+    let start = start?;
+    Some(Mapped { start, end: start.saturating_add(len?), offset: offset?, path, build_id })
+}
+
+/// A number of so many bytes.
+fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
+    let mut word = [0; 8];
+    word.get_mut(..len)?.copy_from_slice(bytes.get(at..at + len)?);
+    Some(u64::from_le_bytes(word))
+}
+
+/// The text at `at` up to its NUL.
+fn text(bytes: &[u8], at: usize) -> String {
+    let text = bytes.get(at..).unwrap_or_default().split(|byte| *byte == 0).next();
+    String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_that_is_gone_has_told_its_mappings() {
+        let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        let mut mappings = match Mappings::open(cpus, true) {
+            Ok(mappings) => mappings,
+            Err(error) => {
+                eprintln!("skipped: {error:?}");
+                return;
+            }
+        };
+        let own = std::process::id();
+        mappings.know(own, 0, "test", []);
+        // The shell forks, and the child runs another program.
+        let mut child =
+            Command::new("sh").args(["-c", "/bin/true; exit 0"]).spawn().expect("every machine has it");
+        let pid = child.id();
+        child.wait().expect("it ends");
+        let News { processes: news, threads } = mappings.news();
+        let shell: Vec<&Change> = news.iter().filter(|change| change.pid == pid).collect();
+        assert_eq!((shell[0].how, shell[0].parent), (How::Fork, own));
+        let exec = shell.iter().find(|change| change.how == How::Exec).expect("it ran sh");
+        assert_eq!(exec.name, "sh");
+        assert!(exec.maps.iter().any(|map| map.path.contains("/libc")), "{exec:?}");
+        assert!(exec.maps.iter().any(|map| map.path == "[vdso]"), "{exec:?}");
+        let with_id = exec.maps.iter().filter(|map| map.build_id.len() == 40).count();
+        assert!(with_id > 0, "{exec:?}");
+        let fork =
+            news.iter().find(|change| change.parent == pid && change.how == How::Fork).expect("it forked");
+        assert!(fork.maps.iter().any(|map| map.path.contains("/libc")), "they are those of its parent");
+        assert!(
+            news.iter()
+                .any(|change| change.pid == fork.pid && change.how == How::Exec && change.name == "true")
+        );
+        assert!(news.is_sorted_by_key(|change| change.at));
+        assert!(news.iter().all(|change| change.pid != own), "this process has mapped nothing executable");
+        let names: Vec<&str> =
+            threads.iter().filter(|named| named.tid == pid).map(|named| &*named.name).collect();
+        assert_eq!(names, ["test", "sh"]);
+        assert_eq!(mappings.lost(), 0);
+        mappings.news();
+        assert!(!mappings.processes.contains_key(&pid), "it has left");
+    }
+
+    #[test]
+    fn cut_records_are_none() {
+        let mut map = vec![10, 0, 0, 0, 0, 0x40, 0, 0];
+        map.extend([7_u32, 7].iter().flat_map(|id| id.to_le_bytes()));
+        map.extend([0x1000_u64, 0x2000, 0x3000].iter().flat_map(|word| word.to_le_bytes()));
+        map.extend([3, 0, 0, 0, 0xab, 0xcd, 0xef].iter().chain(&[0; 17]));
+        map.extend([5_u32, 2].iter().flat_map(|word| word.to_le_bytes()));
+        map.extend(b"/bin/app");
+        map.extend(9_u64.to_le_bytes());
+        let expected = Mapped {
+            start: 0x1000,
+            end: 0x3000,
+            offset: 0x3000,
+            path: "/bin/app".to_owned(),
+            build_id: "abcdef".to_owned(),
+        };
+        assert_eq!(Record::read(&map), Some(Record { pid: 7, tid: 7, at: 9, what: What::Map(expected) }));
+        for len in 0..80 {
+            let _ = Record::read(&map[..len]);
+        }
+        assert_eq!(Record::read(&map[..40]), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! Addresses to names: of the kernel, of binaries and libraries, of code that was made at run time.
+//!
+//! ```text
+//! (process, time, address) ─ Spaces ─▶ mapping ─ Image (build id compared) ─▶ function, offset, file:line, inlined functions
+//!                        kernel address ─ Kernel ─▶ function, offset, module
+//! ```
+//! [`Symbols`] answers for a whole recording; it is asked when a recording is shown, perhaps long after it was made, and on a machine
+//! on which the binaries have changed. Then it says so ([`Doubt`]): a wrong name is worse than an address. [`collect`] is what the
+//! recorder keeps for that, besides the processes' mappings: the kernel's symbols, the vdso, the tables that run-time compilers write.
+//!
+//! [`Image`] and [`functions`] serve those who look for places to probe.
+//!
+//! World **O**. Built on `object`, `gimli` and `addr2line`.
+//!
+//! # Limits
+//! Split DWARF (`.dwo` files) is not followed: functions have their names then, but no lines.
+#![forbid(unsafe_code)]
+
+pub mod collect;
+mod debug;
+mod demangle;
+pub mod functions;
+mod image;
+mod jit;
+mod kernel;
+mod location;
+mod module;
+mod space;
+mod symbols;
+mod table;
+
+pub use debug::{DebugFiles, Reader, dwarf};
+pub use demangle::demangle;
+pub use image::{Image, ImageError, Segment};
+pub use jit::PerfMap;
+pub use kernel::{Kernel, KernelError};
+pub use location::{Doubt, Function, Location};
+pub use space::Begun;
+pub use symbols::{Options, Symbols};
+pub use table::{Symbol, Table};

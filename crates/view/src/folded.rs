@@ -1,0 +1,96 @@
+//! Stacks counted, one line each, as flame graphs are made from: `flamegraph.pl`, speedscope, inferno.
+//!
+//! ```text
+//! worker;main;checkout;price 12
+//! worker;main;checkout;write;entry_SYSCALL_64_[k];vfs_write_[k] 3
+//! ```
+//! Thread, functions from the outermost to the innermost, and how many events had this stack.
+
+use crate::Format;
+use crate::json::thread;
+use crate::stack::{Stack, Stacks};
+use mote_timeline::{LossRecord, Record};
+use std::collections::{BTreeMap, HashMap};
+
+/// Counts stacks; the lines come at the end.
+pub struct Folded<'s> {
+    stacks: &'s mut Stacks,
+    /// Process, name of the thread and addresses, which name the same functions; the number is that of the line.
+    seen: HashMap<Key, usize>,
+    lines: Vec<(String, u64)>,
+    key: Key,
+}
+
+type Key = (usize, u32, Vec<u8>, Vec<u64>);
+
+impl<'s> Folded<'s> {
+    /// Counts the stacks that `stacks` reads.
+    #[must_use]
+    pub fn new(stacks: &'s mut Stacks) -> Folded<'s> {
+        Folded { stacks, seen: HashMap::new(), lines: Vec::new(), key: Key::default() }
+    }
+
+    /// The stacks and how often each came, in the order of their names.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<&str, u64> {
+        let mut counts = BTreeMap::new();
+        for (line, count) in &self.lines {
+            *counts.entry(line.as_str()).or_default() += count;
+        }
+        counts
+    }
+
+    /// Counts the stack of an event.
+    pub fn add(&mut self, record: &Record<'_>) {
+        let name = thread(record).unwrap_or_default();
+        let pid = record.pid().or(record.tid()).unwrap_or(0);
+        let Some((kernel, user)) = self.stacks.addresses(record) else { return };
+        let (source, process, thread, addresses) = &mut self.key;
+        (*source, *process) = (record.source_index(), pid);
+        thread.clear();
+        thread.extend_from_slice(name);
+        addresses.clear();
+        addresses.extend_from_slice(kernel);
+        addresses.push(0);
+        addresses.extend_from_slice(user);
+        let next = self.lines.len();
+        let at = match self.seen.get(&self.key) {
+            Some(at) => *at,
+            None => {
+                self.seen.insert(self.key.clone(), next);
+                self.lines.push((folded(name, &self.stacks.named(record)), 0));
+                next
+            }
+        };
+        if let Some((_, count)) = self.lines.get_mut(at) {
+            *count += 1;
+        }
+    }
+}
+
+/// `worker;main;price;vfs_write_[k]`
+pub(crate) fn folded(thread: &[u8], stack: &Stack) -> String {
+    let name = String::from_utf8_lossy(thread).replace([';', '\n'], ":");
+    let mut line = if name.is_empty() { "[thread]".to_owned() } else { name };
+    for frame in stack.user.iter().rev().chain(stack.kernel.iter().rev()) {
+        for function in frame.folded() {
+            line.push(';');
+            line.push_str(&function);
+        }
+    }
+    line
+}
+
+impl Format for Folded<'_> {
+    fn event(&mut self, _out: &mut Vec<u8>, record: &Record<'_>) {
+        self.add(record);
+    }
+
+    fn loss(&mut self, _out: &mut Vec<u8>, _loss: &LossRecord<'_>) {}
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        for (line, count) in self.counts() {
+            out.extend_from_slice(format!("{line} {count}\n").as_bytes());
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Names of values that are plain integers in the metadata, because existing analyses expect integers there (lttng-modules has them so).
+
+/// Whose values they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// What a system call returns.
+    Errors,
+    /// What a thread is that leaves the CPU.
+    States,
+    /// Kinds of soft interrupts.
+    SoftInterrupts,
+    /// What a request to a disk is, as bits.
+    Requests,
+}
+
+/// As the kernel reports them (`include/linux/sched.h`, TASK_REPORT); 0x100 means preempted.
+const STATES: [(i64, &str); 10] = [
+    (0, "running"),
+    (1, "interruptible"),
+    (2, "uninterruptible"),
+    (4, "stopped"),
+    (8, "traced"),
+    (0x10, "dead"),
+    (0x20, "zombie"),
+    (0x40, "parked"),
+    (0x80, "idle"),
+    (0x100, "preempted"),
+];
+const SOFT_INTERRUPTS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+const REQUESTS: [&str; 11] =
+    ["WRITE", "DISCARD", "READ", "RAHEAD", "BARRIER", "SYNC", "META", "SECURE", "FLUSH", "FUA", "PREFLUSH"];
+
+impl Names {
+    /// Those of a member of an event, if it is one that is known.
+    pub(crate) fn of(event: &str, member: &str) -> Option<Names> {
+        let event = event.rsplit_once(':').map_or(event, |(_, name)| name);
+        match member.trim_start_matches('_') {
+            "ret" if event.starts_with("syscall_exit_") => Some(Names::Errors),
+            "prev_state" if event == "sched_switch" => Some(Names::States),
+            "rwbs" if event.starts_with("block_") => Some(Names::Requests),
+            "vec" if event.starts_with("irq_softirq_") => Some(Names::SoftInterrupts),
+            _ => None,
+        }
+    }
+
+    /// Appends ` (ENOENT)` or ` (WRITE|SYNC)` to the number that `out` has from `start` on.
+    pub(crate) fn append(self, out: &mut Vec<u8>, start: usize) {
+        let number = out.get(start..).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        let Some(number) = number else { return };
+        let digits = out.len();
+        for name in self.bits(number).chain(self.name(number)) {
+            out.extend_from_slice(if out.len() == digits { b" (" } else { b"|" });
+            out.extend_from_slice(name.as_bytes());
+        }
+        if out.len() > digits {
+            out.push(b')');
+        }
+    }
+
+    fn bits(self, value: i64) -> impl Iterator<Item = &'static str> {
+        let names: &[&str] = if self == Names::Requests { &REQUESTS } else { &[] };
+        names.iter().enumerate().filter(move |(bit, _)| value >> bit & 1 == 1).map(|(_, name)| *name)
+    }
+
+    fn name(self, value: i64) -> Option<&'static str> {
+        match self {
+            Names::Errors => mote_layout::errors::name(u16::try_from(value.checked_neg()?).ok()?),
+            Names::States => STATES.iter().find(|(known, _)| *known == value).map(|(_, name)| *name),
+            Names::SoftInterrupts => SOFT_INTERRUPTS.get(usize::try_from(value).ok()?).copied(),
+            Names::Requests => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_get_their_names() {
+        let shown = |event: &str, member: &str, digits: &str| {
+            let mut out = digits.as_bytes().to_vec();
+            if let Some(names) = Names::of(event, member) {
+                names.append(&mut out, 0);
+            }
+            String::from_utf8(out).expect("text")
+        };
+        assert_eq!(shown("syscall_exit_openat", "ret", "-2"), "-2 (ENOENT)");
+        assert_eq!(shown("syscall_exit_openat", "_ret", "3"), "3");
+        assert_eq!(shown("kernel:sched_switch", "prev_state", "1"), "1 (interruptible)");
+        assert_eq!(shown("irq_softirq_entry", "vec", "3"), "3 (NET_RX)");
+        assert_eq!(shown("block_rq_issue", "rwbs", "33"), "33 (WRITE|SYNC)");
+        assert_eq!(shown("block_rq_issue", "rwbs", "0"), "0");
+        assert_eq!(shown("irq_softirq_entry", "vec", "-3"), "-3");
+        assert_eq!(shown("net:packet", "ret", "-2"), "-2");
+        assert_eq!(shown("syscall_exit_openat", "ret", "-9223372036854775808"), "-9223372036854775808");
+    }
+}

@@ -1,0 +1,201 @@
+//! Rules on events of the kernel run in the kernel, and those of both sides act on one another.
+
+use crate::support::event::named;
+use crate::support::kernel::{self, of_thread};
+use crate::support::{Record, Trace, wait_for};
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+
+const ENTRY: &str = "syscall_entry_getsid";
+const EXIT: &str = "syscall_exit_getsid";
+
+/// What was counted.
+fn aggregates(trace: &Trace) -> Vec<Value> {
+    let file = std::fs::read_to_string(trace.path.join("mote/aggregates.json")).expect("aggregates");
+    let all: Value = serde_json::from_str(&file).expect("JSON");
+    all["aggregates"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn events_are_counted_on_both_sides_in_one_table() {
+    if !kernel::is_there() {
+        return;
+    }
+    let options = [
+        "-e", "e2e:*", "--count", "by $event", "-k", "syscalls:*getsid", "--count", "by $event", "--hist", "duration_ns", "-k",
+        "syscalls", "--count", "by $comm, $event if $pid == $target",
+    ];
+    let trace = Record::scene(&["calls", "1000"]).with(&options).run().ends_with(0);
+    for line in ["e2e:before", "e2e:after", "syscalls:syscall_entry_getsid", "syscalls:syscall_exit_getsid"] {
+        let rows = trace.out.lines().filter(|row| row.split_whitespace().next() == Some(line));
+        assert!(rows.clone().any(|row| row.contains(" 1000")), "{line}: {}", trace.out);
+    }
+    assert!(trace.out.contains("duration_ns: 1000 values"), "{}", trace.out);
+    let calls = aggregates(&trace).into_iter().find(|one| one["name"].as_str().is_some_and(|name| name.contains("$comm")));
+    let calls = calls.expect("the third").to_string();
+    assert!(calls.contains("scenes") && calls.contains("syscall_entry_getsid") && calls.contains("syscall_exit_getsid"), "{calls}");
+    let recorded = kernel::counts(&trace.view());
+    assert!(!recorded.keys().any(|name| name.starts_with("e2e:") || name.starts_with("syscall_")), "{recorded:?}");
+    assert!(aggregates(&trace).len() >= 4);
+}
+
+#[test]
+fn texts_of_system_calls_are_filtered() {
+    if !kernel::is_there() {
+        return;
+    }
+    for (filter, there) in [
+        ("filename == \"/etc/hostname\"", 1),
+        ("filename == \"/etc/host*\" && $comm == \"scenes\"", 1),
+        ("contains(filename, \"such\")", 1),
+        ("filename == \"*/no*such*le\"", 1),
+        ("filename > \"/no/such/fild\" && filename < \"/no/such/filf\"", 1),
+        ("filename == \"/etc/hostname2\"", 0),
+        ("len(filename) == 13 && filename[5] == 0x68", 1),
+        ("flags & O_WRONLY && filename == \"/etc/hostname\"", 0),
+    ] {
+        let trace = Record::scene(&["opens", "/etc/hostname"]).with(&["-k", "syscalls:syscall_entry_openat", "--filter", filter]);
+        let trace = trace.run().ends_with(0);
+        let opens = of_thread(&trace.view(), "syscall_entry_openat", trace.printed("pid")).len();
+        assert_eq!(opens, there, "{filter}");
+    }
+}
+
+#[test]
+fn a_flag_of_a_program_opens_the_kernel() {
+    if !kernel::is_there() {
+        return;
+    }
+    let options = [
+        "-e", "e2e:before", "--on", "e2e:before if seq == 600 do set late", "-k", "syscalls:*getsid", "--filter", "$flag.late",
+    ];
+    let trace = Record::scene(&["calls", "1000"]).with(&options).run().ends_with(0);
+    let (events, pid) = (trace.view(), trace.printed("pid"));
+    assert_eq!(of_thread(&events, ENTRY, pid).len(), 400);
+    assert_eq!(of_thread(&events, EXIT, pid).len(), 400);
+    let opened = named(&events, "e2e:before")[600].time;
+    assert!(of_thread(&events, ENTRY, pid).iter().all(|event| event.time >= opened));
+    assert!(trace.out.contains("late"), "{}", trace.out);
+}
+
+#[test]
+fn a_flag_of_the_kernel_opens_the_program() {
+    if !kernel::is_there() {
+        return;
+    }
+    let options = [
+        "-e", "e2e:*", "--filter", "$flag.inside", "--on", "syscalls:syscall_entry_getsid if every(10) do set inside",
+        "--on", "syscalls:syscall_entry_getsid if !every(10) do clear inside",
+    ];
+    let trace = Record::scene(&["calls", "100"]).with(&options).run().ends_with(0);
+    let events = trace.view();
+    // From the call to the next one, which clears it: what follows this call, and what is before the next.
+    assert_eq!(named(&events, "e2e:after").len(), 10, "{events:?}");
+    assert_eq!(named(&events, "e2e:before").len(), 10, "{events:?}");
+}
+
+#[test]
+fn a_program_opens_a_window_for_its_thread() {
+    if !kernel::is_there() {
+        return;
+    }
+    for (scope, window) in [("", "thread"), (" of process", "process"), (" of all", "all")] {
+        let open = format!("e2e:before if seq == 600 do open kernel for 1h{scope}");
+        let options = ["-e", "e2e:before", "--on", &open, "-k", "syscalls:*getsid", "--filter", "$window"];
+        let trace = Record::scene(&["calls", "1000"]).with(&options).run().ends_with(0);
+        let (events, pid) = (trace.view(), trace.printed("pid"));
+        assert_eq!(of_thread(&events, ENTRY, pid).len(), 400, "{window}: {}", trace.err);
+        // It closes by itself.
+        let open = format!("e2e:before if seq == 6 do open kernel for 5ms{scope}");
+        let options = ["-e", "e2e:before", "--on", &open, "-k", "syscalls:*nanosleep", "--filter", "$window"];
+        let trace = Record::scene(&["naps", "60", "0"]).with(&options).run().ends_with(0);
+        let (events, pid) = (trace.view(), trace.printed("pid"));
+        let opened = named(&events, "e2e:before")[6].time;
+        let calls: Vec<u64> = events.iter().filter(|event| event.name.contains("nanosleep")).map(|event| event.time).collect();
+        assert!((1..=20).contains(&calls.len()), "{window}: {} of {pid}", calls.len());
+        assert!(calls.iter().all(|time| (opened..opened + 6_000_000).contains(time)), "{window}: {calls:?} {opened}");
+    }
+}
+
+#[test]
+fn wakeups_of_the_system_while_the_target_is_blocked() {
+    if !kernel::is_there() {
+        return;
+    }
+    let options = [
+        "-a",
+        "-e", "e2e:*",
+        "-k", "sched:sched_switch", "--filter", "prev_tid == $target || next_tid == $target",
+        "--on", "sched:sched_switch if prev_tid == $target && prev_state != 0 do set blocked",
+        "--on", "sched:sched_switch if next_tid == $target do clear blocked",
+        "-k", "sched:sched_waking", "--filter", "$flag.blocked",
+    ];
+    let trace = Record::scene(&["naps", "50", "0"]).with(&options).run().ends_with(0);
+    let (events, pid) = (trace.view(), trace.printed("pid"));
+    let mut blocked = false;
+    let mut wakings = 0;
+    for event in &events {
+        match event.name.as_str() {
+            "sched_switch" if event.number("next_tid") == pid => blocked = false,
+            "sched_switch" if event.number("prev_tid") == pid => blocked = true,
+            "sched_waking" => {
+                assert!(blocked, "{event:?}");
+                wakings += 1;
+            }
+            _ => {}
+        }
+    }
+    // Each nap ends with the waking of the target itself.
+    assert!(wakings >= 50, "{wakings}");
+}
+
+/// The directory of a snapshot that is whole.
+fn snapshot(path: &Path, number: u32, said: impl Fn() -> String) -> Trace {
+    let mut name = path.file_name().expect("a name").to_owned();
+    name.push(format!(".snapshot-{number}"));
+    let path = path.with_file_name(name);
+    wait_for("the snapshot", || said().contains(&format!("snapshot written: {}", path.display())).then_some(()));
+    Trace { path, status: 0, out: String::new(), err: String::new(), took: Duration::ZERO, _keep: None }
+}
+
+#[test]
+fn a_slow_system_call_keeps_what_was_before_it() {
+    if !kernel::is_there() {
+        return;
+    }
+    let running = Record::scene(&["naps", "3000", "200"])
+        .with(&[
+            "--mode", "overwrite", "-e", "e2e:*", "-k", "syscalls:*nanosleep", "--on",
+            "syscalls:syscall_exit_clock_nanosleep if duration_ns > 30ms do snapshot",
+        ])
+        .start();
+    let pid = running.wait_for("pid");
+    let trace = snapshot(&running.output().to_owned(), 1, || running.said().1);
+    running.signal(nix::sys::signal::Signal::SIGTERM);
+    let _kept = running.wait();
+    let events = trace.view();
+    assert!(events.is_sorted_by_key(|event| event.time));
+    let exits = of_thread(&events, "syscall_exit_clock_nanosleep", pid);
+    let slow = exits.iter().find(|exit| exit.number("duration_ns") > 30_000_000).expect("the call that was slow");
+    // What the program did before, and not only what it did when it was noticed.
+    let before = named(&events, "e2e:before");
+    let seqs: Vec<u64> = before.iter().filter(|event| event.time < slow.time).map(|event| event.number("seq")).collect();
+    assert_eq!(seqs, (0..=200).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_a_side_cannot_do_is_refused_before_the_command_starts() {
+    for (options, why) in [
+        (["-k", "sched:sched_switch", "--filter", "$exe == \"x\""], "there is no `$exe` on the kernel's side"),
+        (["-k", "sched:sched_switch", "--on", "sched:sched_switch do speculate"], "nobody speculates on the kernel's side"),
+        (["-e", "e2e:before", "--filter", "$window"], "there is no `$window` in the traced process"),
+    ] {
+        if options[0] == "-k" && !kernel::is_there() {
+            continue;
+        }
+        let trace = Record::scene(&["calls", "1"]).with(&options).run().ends_with(2);
+        assert!(trace.err.contains(why), "{}", trace.err);
+        assert!(!trace.path.exists() || trace.out.is_empty(), "{}", trace.out);
+    }
+}

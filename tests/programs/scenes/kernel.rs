@@ -1,0 +1,94 @@
+//! What the kernel sees of a program.
+
+use crate::Words;
+use std::io::Write;
+use std::time::Duration;
+
+/// A system call that nobody else makes.
+fn call() {
+    let _ = nix::unistd::getsid(None);
+}
+
+/// `calls N`: an event, a system call, an event.
+pub(crate) fn calls(words: &Words) {
+    println!("pid {}", std::process::id());
+    for seq in 0..words.number(0) {
+        mote::event!(e2e::before, seq: u64 = seq);
+        call();
+        mote::event!(e2e::after, seq: u64 = seq);
+    }
+}
+
+/// `naps N SLOW`: an event, a sleep of 1 ms (that number SLOW of 40 ms), an event.
+pub(crate) fn naps(words: &Words) {
+    println!("pid {}", std::process::id());
+    for seq in 0..words.number(0) {
+        mote::event!(e2e::before, seq: u64 = seq);
+        std::thread::sleep(Duration::from_millis(if seq == words.number(1) { 40 } else { 1 }));
+        mote::event!(e2e::after, seq: u64 = seq);
+    }
+}
+
+/// `calls-until-killed`: a system call each millisecond.
+pub(crate) fn until_killed() {
+    println!("pid {}", std::process::id());
+    loop {
+        call();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// `calling-threads N CALLS`: threads that live at the same time, each with its calls.
+pub(crate) fn calling_threads(words: &Words) {
+    let (threads, calls) = (words.number(0), words.number(1));
+    let all = std::sync::Barrier::new(threads as usize);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let thread = std::thread::Builder::new().stack_size(64 << 10);
+            let run = || {
+                all.wait();
+                (0..calls).for_each(|_| call());
+                all.wait();
+            };
+            thread.spawn_scoped(scope, run).expect("a thread");
+        }
+    });
+    println!("calls {}", threads * calls);
+}
+
+/// `as-process PID CALLS`: has a child with that id make the calls.
+pub(crate) fn as_process(words: &Words) {
+    let pid = words.number(0) as libc::pid_t;
+    let set_tid = [pid];
+    let mut arguments = libc::clone_args {
+        flags: 0,
+        pidfd: 0,
+        child_tid: 0,
+        parent_tid: 0,
+        exit_signal: libc::SIGCHLD as u64,
+        stack: 0,
+        stack_size: 0,
+        tls: 0,
+        set_tid: set_tid.as_ptr() as u64,
+        set_tid_size: 1,
+        cgroup: 0,
+    };
+    // SAFETY: as fork(2): no stack is given, no memory is shared; the scene has one thread.
+    let child = unsafe { libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of_val(&arguments)) };
+    if child == 0 {
+        (0..words.number(1)).for_each(|_| call());
+        // SAFETY: ends the child without running the parent's exit handlers twice.
+        unsafe { libc::_exit(0) }
+    }
+    assert_eq!(child, i64::from(pid), "clone3: {}", std::io::Error::last_os_error());
+    nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None).expect("a child");
+    println!("child {pid}");
+}
+
+/// `opens PATH`: opens it for reading, then something that is not there.
+pub(crate) fn opens(words: &Words) {
+    println!("pid {}", std::process::id());
+    let _ = std::io::stdout().flush();
+    let _ = std::fs::File::open(words.text(0));
+    let _ = std::fs::File::open("/no/such/file");
+}
