@@ -2,7 +2,7 @@
 #![no_main]
 
 use mote_bpf::environment::STEPS_MAX;
-use mote_bpf::verify::verify;
+use mote_bpf::verify::verify_traced;
 use mote_bpf::{Entry, Environment, helper};
 use mote_filter::{Decision, Maps, Missing, Rule, Session, compile};
 use mote_layout::{context, parse};
@@ -39,7 +39,8 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
                 };
                 let mut room = mote_vm::workspace().expect("memory");
                 // A large program may be more than the verifier looks at; a small one never.
-                let verified = verify(&compiled.insns, &env, &mut room);
+                let state = mote_layout::cooperation::READABLE_BYTES as u32;
+                let verified = verify_traced(&compiled.insns, &env, state, &mut room);
                 assert!(verified.is_ok() || compiled.insns.len() > 4000, "{:?}\n{rules}", verified.err());
             }
             Ok(_) => {}

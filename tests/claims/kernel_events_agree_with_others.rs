@@ -5,7 +5,8 @@ use crate::support::{Event, Record, has_tool, programs};
 use std::collections::BTreeMap;
 
 /// Runs what follows with tracefs at its usual place, which nobody else sees.
-const WITH_TRACEFS: [&str; 6] = ["unshare", "-m", "sh", "-c", "mount -t tracefs nodev /sys/kernel/tracing && exec \"$@\"", "sh"];
+const WITH_TRACEFS: [&str; 6] =
+    ["unshare", "-m", "sh", "-c", "mount -t tracefs nodev /sys/kernel/tracing && exec \"$@\"", "sh"];
 
 /// Events as perf calls them, and as the trace does.
 const SAME: [(&str, &str); 9] = [
@@ -41,7 +42,8 @@ fn as_many_as_perf_counts() {
     let scene = ["--", programs::scenes(), "calls", "20000"];
     let names = SAME.map(|(theirs, _)| theirs).join(",");
     let command = [&perf[..], &[&names], &scene[..]].concat();
-    let trace = Record::program(&command).under(&WITH_TRACEFS).with(&["-k", "syscalls,sched"]).run().ends_with(0);
+    let trace =
+        Record::program(&command).under(&WITH_TRACEFS).with(&["-k", "syscalls,sched"]).run().ends_with(0);
     let text = std::fs::read_to_string(&out).expect("perf has written");
     let theirs = perf_counts(&text);
     let (pid, events) = (trace.printed("pid"), trace.view());

@@ -68,7 +68,8 @@ fn with_names_and_fields_as_lttng_has_them() {
     if !kernel::is_there() {
         return;
     }
-    let trace = Record::scene(&["opens", "/etc/hostname"]).with(&["-k", "sched:sched_switch,syscalls:*open*"]).run();
+    let trace =
+        Record::scene(&["opens", "/etc/hostname"]).with(&["-k", "sched:sched_switch,syscalls:*open*"]).run();
     let trace = trace.ends_with(0);
     let (pid, events) = (trace.printed("pid"), trace.view());
     let path = |name: &str| {
@@ -113,12 +114,14 @@ fn of_running_processes_until_the_last_has_ended() {
     if !kernel::is_there() {
         return;
     }
-    let (mut one, mut other) = (Beside::scene(&["calls-until-killed"]), Beside::scene(&["calls-until-killed"]));
+    let (mut one, mut other) =
+        (Beside::scene(&["calls-until-killed"]), Beside::scene(&["calls-until-killed"]));
     let bystander = Beside::scene(&["calls-until-killed"]);
     let pids = [one.pid().to_string(), other.pid().to_string()];
     let options = ["-k", "syscalls:*getsid,sched:sched_process_exit", "-p", &pids[0], "-p", &pids[1]];
     let mut running = Record::nothing().with(&options).start();
-    let stream = || running.output().join("kernel/cpu_0").exists() || running.output().join("kernel/cpu_1").exists();
+    let stream =
+        || running.output().join("kernel/cpu_0").exists() || running.output().join("kernel/cpu_1").exists();
     wait_for("events on disk", || stream().then_some(()));
     one.end();
     std::thread::sleep(Duration::from_millis(400));
@@ -138,13 +141,18 @@ fn and_not_of_another_process_that_gets_the_id() {
     if !kernel::is_there() {
         return;
     }
-    let (mut one, mut other) = (Beside::scene(&["calls-until-killed"]), Beside::scene(&["calls-until-killed"]));
+    let (mut one, mut other) =
+        (Beside::scene(&["calls-until-killed"]), Beside::scene(&["calls-until-killed"]));
     let pids = [one.pid().to_string(), other.pid().to_string()];
-    let running = Record::nothing().with(&["-k", "syscalls:*getsid,sched:sched_process_exit", "-p", &pids[0], "-p", &pids[1]]).start();
-    let stream = || running.output().join("kernel/cpu_0").exists() || running.output().join("kernel/cpu_1").exists();
+    let running = Record::nothing()
+        .with(&["-k", "syscalls:*getsid,sched:sched_process_exit", "-p", &pids[0], "-p", &pids[1]])
+        .start();
+    let stream =
+        || running.output().join("kernel/cpu_0").exists() || running.output().join("kernel/cpu_1").exists();
     wait_for("events on disk", || stream().then_some(()));
     one.end();
-    let again = Command::new(crate::support::programs::scenes()).args(["as-process", &pids[0], "5000"]).output();
+    let again =
+        Command::new(crate::support::programs::scenes()).args(["as-process", &pids[0], "5000"]).output();
     let again = again.expect("it runs");
     assert!(again.status.success(), "{again:?}");
     other.end();
@@ -160,7 +168,8 @@ fn of_thousands_of_threads() {
     if !kernel::is_there() {
         return;
     }
-    let trace = Record::scene(&["calling-threads", "3000", "10"]).with(&["-k", "syscalls:*getsid,sched:sched_process_*"]);
+    let trace = Record::scene(&["calling-threads", "3000", "10"])
+        .with(&["-k", "syscalls:*getsid,sched:sched_process_*"]);
     let trace = trace.run().ends_with(0);
     let counts = kernel::counts(&trace.view());
     assert_eq!(counts[ENTRY], trace.printed("calls"));
@@ -177,7 +186,9 @@ fn also_when_the_recorder_is_killed() {
     for round in 0..3u64 {
         let running = Record::scene(&["calls", "30000000"]).with(&["-k", "syscalls,sched"]).start();
         let pid = running.wait_for("pid") as i32;
-        let stream = || running.output().join("kernel/cpu_0").exists() || running.output().join("kernel/cpu_1").exists();
+        let stream = || {
+            running.output().join("kernel/cpu_0").exists() || running.output().join("kernel/cpu_1").exists()
+        };
         wait_for("events on disk", || stream().then_some(()));
         std::thread::sleep(Duration::from_millis(11 + 97 * round));
         running.signal(Signal::SIGKILL);
@@ -196,7 +207,16 @@ fn and_a_snapshot_has_both_sides() {
         return;
     }
     let running = Record::scene(&["calls", "30000000"])
-        .with(&["-k", "syscalls:*getsid", "--mode", "overwrite", "--buffers", "256K", "--kernel-buffers", "256K"])
+        .with(&[
+            "-k",
+            "syscalls:*getsid",
+            "--mode",
+            "overwrite",
+            "--buffers",
+            "256K",
+            "--kernel-buffers",
+            "256K",
+        ])
         .start();
     let pid = running.wait_for("pid") as i32;
     std::thread::sleep(Duration::from_millis(300));
@@ -218,7 +238,8 @@ fn system_calls_that_have_not_returned_are_told() {
     if !kernel::is_there() {
         return;
     }
-    let trace = Record::program(&["sleep", "2"]).with(&["-k", "syscalls", "--duration", "500ms"]).run().ends_with(0);
+    let trace =
+        Record::program(&["sleep", "2"]).with(&["-k", "syscalls", "--duration", "500ms"]).run().ends_with(0);
     let report = trace.mote(&["report", "--format", "json"]);
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
     let open = report["open_syscalls"].as_array().expect("a list");
@@ -242,7 +263,12 @@ fn a_family_is_a_provider() {
     assert_eq!(text.lines().count(), 20, "{text}");
     let report = trace.mote(&["report", "--format", "json"]);
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
-    let providers: Vec<&str> = report["providers"].as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
+    let providers: Vec<&str> = report["providers"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|one| one["name"].as_str())
+        .collect();
     for provider in ["sched", "syscalls", "e2e"] {
         assert!(providers.contains(&provider), "{providers:?}");
     }

@@ -76,7 +76,10 @@ fn what_there_was_nothing_of() {
     let trace = Record::scene(&["calls", "1"]).with(&options).run().ends_with(0);
     assert!(trace.err.contains("no events of syscalls:*_reboot\n"), "{}", trace.err);
     let counts = kernel::counts(&trace_of(&trace).view());
-    assert!(counts.contains_key("sched_process_exec") && !counts.contains_key("sched_process_exit"), "{counts:?}");
+    assert!(
+        counts.contains_key("sched_process_exec") && !counts.contains_key("sched_process_exit"),
+        "{counts:?}"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::event::named;
 use crate::support::kernel::{self, of_thread};
-use crate::support::{Record, Trace, wait_for};
+use crate::support::{Record, Trace, has_tool, output_of, wait_for};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -23,8 +23,20 @@ fn events_are_counted_on_both_sides_in_one_table() {
         return;
     }
     let options = [
-        "-e", "e2e:*", "--count", "by $event", "-k", "syscalls:*getsid", "--count", "by $event", "--hist", "duration_ns", "-k",
-        "syscalls", "--count", "by $comm, $event if $pid == $target",
+        "-e",
+        "e2e:*",
+        "--count",
+        "by $event",
+        "-k",
+        "syscalls:*getsid",
+        "--count",
+        "by $event",
+        "--hist",
+        "duration_ns",
+        "-k",
+        "syscalls",
+        "--count",
+        "by $comm, $event if $pid == $target",
     ];
     let trace = Record::scene(&["calls", "1000"]).with(&options).run().ends_with(0);
     for line in ["e2e:before", "e2e:after", "syscalls:syscall_entry_getsid", "syscalls:syscall_exit_getsid"] {
@@ -32,11 +44,21 @@ fn events_are_counted_on_both_sides_in_one_table() {
         assert!(rows.clone().any(|row| row.contains(" 1000")), "{line}: {}", trace.out);
     }
     assert!(trace.out.contains("duration_ns: 1000 values"), "{}", trace.out);
-    let calls = aggregates(&trace).into_iter().find(|one| one["name"].as_str().is_some_and(|name| name.contains("$comm")));
+    let calls = aggregates(&trace)
+        .into_iter()
+        .find(|one| one["name"].as_str().is_some_and(|name| name.contains("$comm")));
     let calls = calls.expect("the third").to_string();
-    assert!(calls.contains("scenes") && calls.contains("syscall_entry_getsid") && calls.contains("syscall_exit_getsid"), "{calls}");
+    assert!(
+        calls.contains("scenes")
+            && calls.contains("syscall_entry_getsid")
+            && calls.contains("syscall_exit_getsid"),
+        "{calls}"
+    );
     let recorded = kernel::counts(&trace.view());
-    assert!(!recorded.keys().any(|name| name.starts_with("e2e:") || name.starts_with("syscall_")), "{recorded:?}");
+    assert!(
+        !recorded.keys().any(|name| name.starts_with("e2e:") || name.starts_with("syscall_")),
+        "{recorded:?}"
+    );
     assert!(aggregates(&trace).len() >= 4);
 }
 
@@ -55,11 +77,70 @@ fn texts_of_system_calls_are_filtered() {
         ("len(filename) == 13 && filename[5] == 0x68", 1),
         ("flags & O_WRONLY && filename == \"/etc/hostname\"", 0),
     ] {
-        let trace = Record::scene(&["opens", "/etc/hostname"]).with(&["-k", "syscalls:syscall_entry_openat", "--filter", filter]);
+        let trace = Record::scene(&["opens", "/etc/hostname"]).with(&[
+            "-k",
+            "syscalls:syscall_entry_openat",
+            "--filter",
+            filter,
+        ]);
         let trace = trace.run().ends_with(0);
         let opens = of_thread(&trace.view(), "syscall_entry_openat", trace.printed("pid")).len();
         assert_eq!(opens, there, "{filter}");
     }
+}
+
+#[test]
+fn each_event_has_counters_and_last_values_of_its_own() {
+    if !kernel::is_there() {
+        return;
+    }
+    let filter = "$pid == $target && first(3) || $delta < 0";
+    let trace =
+        Record::scene(&["calls", "100"]).with(&["-k", "syscalls", "--filter", filter]).run().ends_with(0);
+    let (events, pid) = (trace.view(), trace.printed("pid"));
+    for name in [ENTRY, EXIT] {
+        assert_eq!(of_thread(&events, name, pid).len(), 3, "{name}: {}", trace.err);
+    }
+    let mut counts = kernel::counts(&events).into_iter().filter(|(name, _)| name.starts_with("syscall_"));
+    assert!(counts.all(|(_, count)| count <= 3), "{}", trace.err);
+}
+
+/// Programs for either side.
+const OBJECT: &str = r#"
+typedef unsigned long u64;
+typedef unsigned int u32;
+#define SEC(name) __attribute__((section(name), used))
+struct { int (*type)[2]; u32 *key; u64 *value; int (*max_entries)[1]; } seen SEC(".maps");
+static void *(*lookup)(void *map, const void *key) = (void *)1;
+static const char wanted[] = "/etc/hostname";
+SEC("filter/syscalls:syscall_entry_getsid") int every_third(u64 *ctx) {
+    u32 key = 0;
+    u64 *n = lookup(&seen, &key);
+    return n && __sync_fetch_and_add(n, 1) % 3 == 0;
+}
+SEC("filter/syscalls:syscall_entry_openat") int one_name(u64 *ctx) {
+    const char *name = (const char *)ctx[1];
+    return ctx[2] == sizeof wanted - 1 && *(const u64 *)name == *(const u64 *)wanted;
+}
+"#;
+
+#[test]
+fn programs_of_objects_run_there_too() {
+    if !kernel::is_there() || !has_tool("clang") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let (source, object) = (folder.path().join("two.c"), folder.path().join("two.o"));
+    std::fs::write(&source, OBJECT).expect("written");
+    let mut clang = std::process::Command::new("clang");
+    output_of(clang.args(["-g", "-O2", "-target", "bpf", "-c", "-o"]).args([&object, &source]));
+    let object = object.to_str().expect("UTF-8");
+    let options =
+        ["-k", "syscalls:syscall_entry_getsid,syscalls:syscall_entry_openat", "--filter-file", object];
+    let trace = Record::scene(&["calls", "300"]).with(&options).run().ends_with(0);
+    assert_eq!(of_thread(&trace.view(), ENTRY, trace.printed("pid")).len(), 100);
+    let trace = Record::scene(&["opens", "/etc/hostname"]).with(&options).run().ends_with(0);
+    assert_eq!(of_thread(&trace.view(), "syscall_entry_openat", trace.printed("pid")).len(), 1);
 }
 
 #[test]
@@ -68,7 +149,14 @@ fn a_flag_of_a_program_opens_the_kernel() {
         return;
     }
     let options = [
-        "-e", "e2e:before", "--on", "e2e:before if seq == 600 do set late", "-k", "syscalls:*getsid", "--filter", "$flag.late",
+        "-e",
+        "e2e:before",
+        "--on",
+        "e2e:before if seq == 600 do set late",
+        "-k",
+        "syscalls:*getsid",
+        "--filter",
+        "$flag.late",
     ];
     let trace = Record::scene(&["calls", "1000"]).with(&options).run().ends_with(0);
     let (events, pid) = (trace.view(), trace.printed("pid"));
@@ -85,8 +173,14 @@ fn a_flag_of_the_kernel_opens_the_program() {
         return;
     }
     let options = [
-        "-e", "e2e:*", "--filter", "$flag.inside", "--on", "syscalls:syscall_entry_getsid if every(10) do set inside",
-        "--on", "syscalls:syscall_entry_getsid if !every(10) do clear inside",
+        "-e",
+        "e2e:*",
+        "--filter",
+        "$flag.inside",
+        "--on",
+        "syscalls:syscall_entry_getsid if every(10) do set inside",
+        "--on",
+        "syscalls:syscall_entry_getsid if !every(10) do clear inside",
     ];
     let trace = Record::scene(&["calls", "100"]).with(&options).run().ends_with(0);
     let events = trace.view();
@@ -112,9 +206,13 @@ fn a_program_opens_a_window_for_its_thread() {
         let trace = Record::scene(&["naps", "60", "0"]).with(&options).run().ends_with(0);
         let (events, pid) = (trace.view(), trace.printed("pid"));
         let opened = named(&events, "e2e:before")[6].time;
-        let calls: Vec<u64> = events.iter().filter(|event| event.name.contains("nanosleep")).map(|event| event.time).collect();
+        let calls: Vec<u64> =
+            events.iter().filter(|event| event.name.contains("nanosleep")).map(|event| event.time).collect();
         assert!((1..=20).contains(&calls.len()), "{window}: {} of {pid}", calls.len());
-        assert!(calls.iter().all(|time| (opened..opened + 6_000_000).contains(time)), "{window}: {calls:?} {opened}");
+        assert!(
+            calls.iter().all(|time| (opened..opened + 6_000_000).contains(time)),
+            "{window}: {calls:?} {opened}"
+        );
     }
 }
 
@@ -125,11 +223,20 @@ fn wakeups_of_the_system_while_the_target_is_blocked() {
     }
     let options = [
         "-a",
-        "-e", "e2e:*",
-        "-k", "sched:sched_switch", "--filter", "prev_tid == $target || next_tid == $target",
-        "--on", "sched:sched_switch if prev_tid == $target && prev_state != 0 do set blocked",
-        "--on", "sched:sched_switch if next_tid == $target do clear blocked",
-        "-k", "sched:sched_waking", "--filter", "$flag.blocked",
+        "-e",
+        "e2e:*",
+        "-k",
+        "sched:sched_switch",
+        "--filter",
+        "prev_tid == $target || next_tid == $target",
+        "--on",
+        "sched:sched_switch if prev_tid == $target && prev_state != 0 do set blocked",
+        "--on",
+        "sched:sched_switch if next_tid == $target do clear blocked",
+        "-k",
+        "sched:sched_waking",
+        "--filter",
+        "$flag.blocked",
     ];
     let trace = Record::scene(&["naps", "50", "0"]).with(&options).run().ends_with(0);
     let (events, pid) = (trace.view(), trace.printed("pid"));
@@ -155,7 +262,9 @@ fn snapshot(path: &Path, number: u32, said: impl Fn() -> String) -> Trace {
     let mut name = path.file_name().expect("a name").to_owned();
     name.push(format!(".snapshot-{number}"));
     let path = path.with_file_name(name);
-    wait_for("the snapshot", || said().contains(&format!("snapshot written: {}", path.display())).then_some(()));
+    wait_for("the snapshot", || {
+        said().contains(&format!("snapshot written: {}", path.display())).then_some(())
+    });
     Trace { path, status: 0, out: String::new(), err: String::new(), took: Duration::ZERO, _keep: None }
 }
 
@@ -166,7 +275,13 @@ fn a_slow_system_call_keeps_what_was_before_it() {
     }
     let running = Record::scene(&["naps", "3000", "200"])
         .with(&[
-            "--mode", "overwrite", "-e", "e2e:*", "-k", "syscalls:*nanosleep", "--on",
+            "--mode",
+            "overwrite",
+            "-e",
+            "e2e:*",
+            "-k",
+            "syscalls:*nanosleep",
+            "--on",
             "syscalls:syscall_exit_clock_nanosleep if duration_ns > 30ms do snapshot",
         ])
         .start();
@@ -177,18 +292,27 @@ fn a_slow_system_call_keeps_what_was_before_it() {
     let events = trace.view();
     assert!(events.is_sorted_by_key(|event| event.time));
     let exits = of_thread(&events, "syscall_exit_clock_nanosleep", pid);
-    let slow = exits.iter().find(|exit| exit.number("duration_ns") > 30_000_000).expect("the call that was slow");
+    let slow =
+        exits.iter().find(|exit| exit.number("duration_ns") > 30_000_000).expect("the call that was slow");
     // What the program did before, and not only what it did when it was noticed.
     let before = named(&events, "e2e:before");
-    let seqs: Vec<u64> = before.iter().filter(|event| event.time < slow.time).map(|event| event.number("seq")).collect();
+    let seqs: Vec<u64> =
+        before.iter().filter(|event| event.time < slow.time).map(|event| event.number("seq")).collect();
     assert_eq!(seqs, (0..=200).collect::<Vec<_>>());
+    crate::support::babeltrace::assert_valid(&trace.path);
 }
 
 #[test]
 fn what_a_side_cannot_do_is_refused_before_the_command_starts() {
     for (options, why) in [
-        (["-k", "sched:sched_switch", "--filter", "$exe == \"x\""], "there is no `$exe` on the kernel's side"),
-        (["-k", "sched:sched_switch", "--on", "sched:sched_switch do speculate"], "nobody speculates on the kernel's side"),
+        (
+            ["-k", "sched:sched_switch", "--filter", "$exe == \"x\""],
+            "there is no `$exe` on the kernel's side",
+        ),
+        (
+            ["-k", "sched:sched_switch", "--on", "sched:sched_switch do speculate"],
+            "nobody speculates on the kernel's side",
+        ),
         (["-e", "e2e:before", "--filter", "$window"], "there is no `$window` in the traced process"),
     ] {
         if options[0] == "-k" && !kernel::is_there() {

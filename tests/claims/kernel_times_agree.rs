@@ -12,7 +12,8 @@ fn what_happens_in_a_thread_is_in_order() {
     if !kernel::is_there() {
         return;
     }
-    let trace = Record::scene(&["calls", &ROUNDS.to_string()]).with(&["-k", "syscalls:*getsid"]).run().ends_with(0);
+    let trace =
+        Record::scene(&["calls", &ROUNDS.to_string()]).with(&["-k", "syscalls:*getsid"]).run().ends_with(0);
     let pid = trace.printed("pid");
     let events = trace.view();
     let own = events.iter().filter(|event| event.tid == pid && !event.name.starts_with("lttng_"));
@@ -27,7 +28,11 @@ fn what_happens_in_a_thread_is_in_order() {
         waits.sort_unstable();
         (waits[0], waits[waits.len() / 2])
     };
-    println!("before to entry {:?}, exit to after {:?} ns (least, median)", waits(round[0], round[1]), waits(round[2], round[3]));
+    println!(
+        "before to entry {:?}, exit to after {:?} ns (least, median)",
+        waits(round[0], round[1]),
+        waits(round[2], round[3])
+    );
 }
 
 #[test]
@@ -36,10 +41,12 @@ fn and_how_far_they_are_apart_is_in_the_recording() {
         return;
     }
     for clock in [&[][..], &["--clock", "monotonic"]] {
-        let trace = Record::scene(&["calls", "1"]).with(&["-k", "syscalls:*getsid"]).with(clock).run().ends_with(0);
+        let trace =
+            Record::scene(&["calls", "1"]).with(&["-k", "syscalls:*getsid"]).with(clock).run().ends_with(0);
         let offset = trace_of(&trace).facts("offset").pop().expect("it was measured");
         println!("{offset}");
-        let (offset, error) = (offset["offset_ns"].as_i64().expect("it"), offset["error_ns"].as_i64().expect("it"));
+        let (offset, error) =
+            (offset["offset_ns"].as_i64().expect("it"), offset["error_ns"].as_i64().expect("it"));
         assert!(offset.abs() <= TOLERANCE && error <= TOLERANCE, "{offset} +- {error} ns");
     }
 }

@@ -293,8 +293,47 @@ fn too_many_are_refused() {
     );
 }
 
+/// Runs `steady` by itself, without a recording, while `work` has its process id.
+fn untraced(threads: &str, pause: &str, work: impl FnOnce(u64)) {
+    let keep = tempfile::tempdir().expect("a directory");
+    let out = keep.path().join("out");
+    let mut command = std::process::Command::new(programs::scenes());
+    command.args(["steady", threads, pause]).env_remove("MOTE_SESSION");
+    command.stdout(std::fs::File::create(&out).expect("a file"));
+    let mut child = command.spawn().expect("scenes");
+    let said = || std::fs::read_to_string(&out).unwrap_or_default();
+    wait_for("its start", || crate::support::record::value_of(&said(), "started"));
+    work(child.id().into());
+    terminate(child.id().into());
+    assert!(child.wait().expect("our child").success(), "the program was disturbed");
+    assert!(crate::support::record::value_of(&said(), "emitted").expect("a count") > 0);
+}
+
 #[test]
-fn a_process_that_nobody_records_cannot_be_joined() {
+fn a_process_that_nobody_records_joins() {
+    untraced("2", "500", |pid| {
+        let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").count();
+        let before = threads();
+        for round in 0..3 {
+            let options = ["-e", "e2e:steady", "--filter", "seq % 8 == 3"];
+            let first = Record::process(pid).with(&options).start();
+            first.wait_until_recorded();
+            // A second one finds it being recorded.
+            let second = Record::process(pid).with(&options).start();
+            second.wait_until_recorded();
+            for running in [first, second] {
+                running.signal(Signal::SIGINT);
+                let trace = running.wait().ends_with(0);
+                assert!(assert_window(&trace, 8, 3) > 0, "round {round}");
+                assert_eq!(trace.facts("process")[0]["how"], "attach");
+            }
+            wait_for("the agent's thread to end", || (threads() == before).then_some(()));
+        }
+    });
+}
+
+#[test]
+fn a_process_without_events_cannot_be_joined() {
     let mut child = std::process::Command::new("sleep").arg("10").spawn().expect("sleep");
     let trace = Record::process(child.id().into()).run().ends_with(2);
     assert!(trace.err.contains("cannot record the events of process"), "{}", trace.err);

@@ -135,6 +135,47 @@ fn a_program_that_has_changed_since_gives_addresses_and_a_reason() {
     assert!(said.contains("is not there any more"), "{said}");
 }
 
+/// Makes a function at run time that calls the one that it is given, tells its name as run-time compilers do, and ends.
+const COMPILER: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((noinline)) void called(void) { __asm__ volatile("nop"); }
+int main(void) {
+    static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+    char *page = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(page, code, sizeof code);
+    char name[64];
+    sprintf(name, "/tmp/perf-%d.map", getpid());
+    FILE *map = fopen(name, "w");
+    fprintf(map, "%lx %lx js:price\n", (unsigned long)page, sizeof code);
+    fclose(map);
+    printf("pid %d\n", getpid());
+    fflush(stdout);
+    ((void (*)(void (*)(void)))page)(called);
+    return 0;
+}
+"#;
+
+#[test]
+fn code_that_was_made_at_run_time_has_the_names_that_its_compiler_told() {
+    let Some((dir, path)) = program(&[]) else { return };
+    let source = dir.path().join("compiler.c");
+    std::fs::write(&source, COMPILER).expect("a directory of the test");
+    let options = ["-g", "-O0", "-fno-omit-frame-pointer"];
+    let status = Command::new("gcc").arg(&source).arg("-o").arg(&path).args(options).status();
+    assert!(status.expect("there is gcc").success());
+    let trace = recorded(&path, &["uprobe:APP:called"], &["--stack=user"]);
+    // The recording has its own copy.
+    std::fs::remove_file(format!("/tmp/perf-{}.map", trace.printed("pid"))).expect("it was written");
+    let frames = stacks(&trace, "uprobe_app_called", "user").remove(0);
+    let functions: Vec<&str> =
+        frames.iter().take(3).map(|frame| frame.split('+').next().expect("a name")).collect();
+    assert_eq!(functions, ["called", "js:price", "main"], "{frames:?}");
+}
+
 fn kernel_has_names() -> bool {
     let kallsyms = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let named = kallsyms.lines().any(|line| !line.starts_with("0000000000000000"));

@@ -2,7 +2,7 @@
 
 use crate::support::event::named;
 use crate::support::kernel;
-use crate::support::{Record, Trace};
+use crate::support::{Event, Record, Trace, output_of, programs};
 
 fn seqs(trace: &Trace, name: &str) -> Vec<u64> {
     named(&trace.view(), name).iter().map(|event| event.number("seq")).collect()
@@ -95,6 +95,52 @@ fn the_kernel_publishes_and_filters_read() {
     assert_eq!((trace.printed("inside"), trace.printed("outside")), (200_000, 5_000_000));
     assert_eq!((trace.printed("child_inside"), trace.printed("child_kept")), (200_000, 1));
     assert_eq!((trace.printed("child_published"), trace.printed("open")), (1, 1));
+}
+
+/// Each of a kind lies between two events of the program.
+fn assert_inside(events: &[Event], count: usize) {
+    let slow = named(events, "syscall_slow");
+    let (enter, leave) = (named(events, "e2e:enter"), named(events, "e2e:leave"));
+    assert_eq!((slow.len(), enter.len(), leave.len()), (count, count, count), "{slow:?}");
+    for slow in slow {
+        let is_inside = |(enter, leave): (&&Event, &&Event)| {
+            // It is recorded when it returns.
+            (enter.time..=leave.time).contains(&slow.time)
+        };
+        assert!(enter.iter().zip(&leave).any(is_inside), "{slow:?}");
+    }
+}
+
+#[test]
+fn a_function_says_what_is_slow_inside_of_it() {
+    if !kernel::is_there() {
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a directory");
+    let output = keep.path().join("trace");
+    let mut latency = std::process::Command::new(programs::mote());
+    latency.args(["latency", "-t", "clock_nanosleep=10s", "-e", "e2e:*", "-o"]).arg(&output).arg("--");
+    let out = output_of(latency.arg(programs::scenes()).args(["slow-calls", "5", "code"]));
+    let (err, took) = (String::new(), std::time::Duration::ZERO);
+    let trace = Trace { path: output, status: 0, out, err, took, _keep: Some(keep) };
+    assert_inside(&trace.view(), 5);
+}
+
+#[test]
+fn a_filter_says_what_is_slow_in_a_function() {
+    if !kernel::is_there() {
+        return;
+    }
+    let options = [
+        "-k",
+        "sched:sched_process_exit",
+        "--on",
+        "e2e:enter do threshold clock_nanosleep 1ms, record",
+        "--on",
+        "e2e:leave do threshold clock_nanosleep default, record",
+    ];
+    let trace = Record::scene(&["slow-calls", "5"]).with(&options).run().ends_with(0);
+    assert_inside(&trace.view(), 5);
 }
 
 #[test]

@@ -46,7 +46,8 @@ pub(crate) fn of_thread<'e>(events: &'e [Event], name: &str, tid: u64) -> Vec<&'
 
 /// The threads of a process, one that its agent has started included: from the forks that were recorded.
 pub(crate) fn threads_of(events: &[Event], pid: u64) -> BTreeSet<u64> {
-    let forks = events.iter().filter(|event| event.name == "sched_process_fork" && event.number("child_pid") == pid);
+    let forks =
+        events.iter().filter(|event| event.name == "sched_process_fork" && event.number("child_pid") == pid);
     forks.map(|fork| fork.number("child_tid")).chain([pid]).collect()
 }
 

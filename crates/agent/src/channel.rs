@@ -6,10 +6,10 @@
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 use mote_ring::{Geometry, Writer};
+use mote_sync::thread;
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
 use mote_sys::{Errno, Result, process};
-use mote_sync::thread;
 use mote_wire::SESSIONS_MAX;
 
 /// How many bits of an address there are: the rest of a word has the event's id.
@@ -35,7 +35,12 @@ impl Channel {
     ///
     /// # Errors
     /// `EINVAL` when sizes and memfd do not go together; as mmap(2).
-    pub(crate) fn map(memfd: &Fd, geometry: Geometry, session: usize, joined: u32) -> Result<&'static Channel> {
+    pub(crate) fn map(
+        memfd: &Fd,
+        geometry: Geometry,
+        session: usize,
+        joined: u32,
+    ) -> Result<&'static Channel> {
         let writer = Writer::map(memfd, geometry).map_err(|error| match error {
             mote_ring::writer::MapError::Geometry => Errno(libc::EINVAL),
             mote_ring::writer::MapError::System(errno) => errno,

@@ -144,7 +144,11 @@ fn serve(number: usize, links: &mut Links) {
                 }
                 Ok(Message::Cooperate { slots }) => return session::cooperate(number, slots, &received.fds),
                 Ok(Message::Join { place }) => {
-                    return session::join_another(place, received.fds.iter_mut().find_map(Option::take), links);
+                    return session::join_another(
+                        place,
+                        received.fds.iter_mut().find_map(Option::take),
+                        links,
+                    );
                 }
                 _ => return,
             }

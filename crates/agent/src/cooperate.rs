@@ -602,3 +602,6 @@ pub fn for_each_thread(words: &Words, mut each: impl FnMut(&[AtomicU64])) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

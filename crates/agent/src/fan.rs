@@ -22,8 +22,8 @@ use mote_wire::SESSIONS_MAX;
 
 /// Most fans, retired ones included.
 const FANS_MAX: u32 = 1 << 17;
-/// No node.
-const NONE: u32 = u32::MAX;
+/// No node; they are numbered from 1 on.
+const NONE: u32 = 0;
 
 /// Where an event goes: one session's channel, and what it is called there.
 #[derive(Clone, Copy, Debug)]
@@ -202,9 +202,9 @@ impl Fans {
         Fans { memory: None, used: 0, free: NONE, retired: NONE }
     }
 
-    fn at(&self, index: u32) -> *mut Node {
+    fn at(&self, number: u32) -> *mut Node {
         let base = self.memory.as_ref().map_or(core::ptr::null_mut(), Mapping::base);
-        base.cast::<Node>().wrapping_add(index as usize)
+        base.cast::<Node>().wrapping_add(number as usize).wrapping_sub(1)
     }
 
     /// A fan to these destinations; `None` when there are too many, or there is no memory.
@@ -219,7 +219,7 @@ impl Fans {
         let at = match self.free {
             NONE if self.used < FANS_MAX => {
                 self.used += 1;
-                self.at(self.used - 1)
+                self.at(self.used)
             }
             NONE => return None,
             index => {
@@ -237,17 +237,17 @@ impl Fans {
 
     /// Says that the event's gate has left the fan.
     pub(crate) fn retire(&mut self, fan: *const Fan) {
-        let bytes = fan.addr().wrapping_sub(self.at(0).addr());
-        let index = (bytes / size_of::<Node>()) as u32;
-        if index >= self.used {
+        let bytes = fan.addr().wrapping_sub(self.at(1).addr());
+        let number = (bytes / size_of::<Node>()) as u32 + 1;
+        if number > self.used {
             return;
         }
-        let at = self.at(index);
+        let at = self.at(number);
         // SAFETY: agent-I8; readers look at the fan only, and no part of the node has a reference.
         unsafe { (*at).next = self.retired };
         // SAFETY: as above.
         unsafe { (*at).retired = Some(start_poll::<Library>()) };
-        self.retired = index;
+        self.retired = number;
     }
 
     /// Frees retired fans that nobody goes by any more. Answers whether others are left.

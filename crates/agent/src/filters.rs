@@ -64,7 +64,7 @@ struct Why {
 }
 
 impl Filters {
-    /// None, of the session of this number.
+    /// None, of the session of this number. All of it are zeros for number 0.
     pub(crate) const fn new(session: usize) -> Filters {
         Filters {
             session,

@@ -5,7 +5,7 @@
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use mote_sys::fd;
+use mote_sys::{fd, process};
 
 /// The key of a thread-specific value, plus one; 0 before there is one. glibc runs the destructors of such values when
 /// the main thread calls `pthread_exit`, and no other hooks.
@@ -16,10 +16,14 @@ unsafe extern "C" fn left(_: *mut c_void) {
     LEFT.store(true, Ordering::Release);
 }
 
-/// Watches the calling thread, which is the process's main thread. Called with the control path held, or in a child that
-/// has one thread.
+/// Watches the calling thread, which is the process's main thread: from another one it cannot be seen, so that it is taken for having left, and looked for
+/// every time. Called with the control path held, or in a child that has one thread.
 pub(crate) fn watch() {
-    LEFT.store(false, Ordering::Relaxed);
+    let is_main = process::tid() == process::pid();
+    LEFT.store(!is_main, Ordering::Relaxed);
+    if !is_main {
+        return;
+    }
     if KEY.load(Ordering::Relaxed) == 0 {
         let mut key = 0;
         // SAFETY: the destructor stays mapped: this object is kept (`keep`).

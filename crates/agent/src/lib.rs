@@ -87,6 +87,20 @@ pub unsafe fn start(environment: *const *const c_char, first: *const SiteRecord,
     }
 }
 
+/// Joins the session at `place` in a process that runs already and is in no session. Answers 0, or an error number below 0.
+///
+/// To be called on a thread that a recorder has stopped in a system call, with all that it must find again kept.
+///
+/// # Safety
+/// `place` must be a NUL-terminated text; `first..end` must be the object's section of site records.
+pub unsafe fn attach(place: *const c_char, first: *const SiteRecord, end: *const SiteRecord) -> i64 {
+    // SAFETY: the caller's promise.
+    let place = unsafe { core::ffi::CStr::from_ptr(place) }.to_bytes();
+    // SAFETY: the caller's promise.
+    unsafe { registry::add_sites(first, end) };
+    session::join_late(place)
+}
+
 /// Adds the sites of an object that shares this copy of the library (C programs and `libmote.so`).
 ///
 /// # Safety

@@ -57,19 +57,9 @@ struct Shelf(core::cell::UnsafeCell<Sessions>);
 // SAFETY: `sessions` gives it to the holder of the control path only.
 unsafe impl Sync for Shelf {}
 static SESSIONS: Shelf = Shelf(core::cell::UnsafeCell::new(Sessions {
-    all: [
-        Session::new(0),
-        Session::new(1),
-        Session::new(2),
-        Session::new(3),
-        Session::new(4),
-        Session::new(5),
-        Session::new(6),
-        Session::new(7),
-    ],
+    all: [const { Session::new() }; SESSIONS_MAX],
     common: Common::new(),
 }));
-const _: () = assert!(SESSIONS_MAX == 8);
 
 /// The sessions.
 fn sessions(_: &mut Control) -> &mut Sessions {
@@ -78,12 +68,13 @@ fn sessions(_: &mut Control) -> &mut Sessions {
 }
 
 impl Session {
-    const fn new(number: usize) -> Session {
+    /// None. All of it are zeros, so that it takes no place in the program's file.
+    const fn new() -> Session {
         Session {
-            number,
+            number: 0,
             place: None,
             channel: None,
-            filters: Filters::new(number),
+            filters: Filters::new(0),
             told: Told::new(),
             leaving: None,
         }
@@ -168,10 +159,13 @@ impl Sessions {
         let mut reached = *place;
         reached.mailbox = mailbox.map_or(place.mailbox, Fd::raw);
         self.tidy();
-        let Some(session) = self.all.iter_mut().find(|session| session.is_free()) else {
+        let Some((number, session)) = self.all.iter_mut().enumerate().find(|(_, session)| session.is_free())
+        else {
             decline(&reached, how);
             return Err(Errno(libc::EUSERS));
         };
+        session.number = number;
+        session.filters = Filters::new(number);
         // Children of fork wait in its mailbox, too, unless it is not theirs.
         session.place = Some(*place);
         let entered = session.enter(&mut self.common, &reached, how);
@@ -217,9 +211,22 @@ pub(crate) fn this_thread() -> u32 {
 
 /// Joins the sessions at `places`; where that fails the program goes on untraced.
 pub(crate) fn join(places: impl Iterator<Item = Place>) {
+    let _ = join_first(places, How::Start);
+}
+
+/// Joins a session in a process that runs already, on some thread of it. Answers 0, or an error number below 0.
+pub(crate) fn join_late(place: &[u8]) -> i64 {
+    let Some(place) = Place::parse(place) else { return -i64::from(libc::EINVAL) };
+    match join_first(core::iter::once(place), How::Attach) {
+        Ok(()) => 0,
+        Err(Errno(errno)) => -i64::from(errno),
+    }
+}
+
+fn join_first(places: impl Iterator<Item = Place>, how: How) -> Result<()> {
     let mut guard = hold::control();
     if is_joined() {
-        return;
+        return Err(Errno(libc::EBUSY));
     }
     note_process();
     mote_sync::rseq::find();
@@ -227,19 +234,23 @@ pub(crate) fn join(places: impl Iterator<Item = Place>) {
     keep::loaded();
     let all = sessions(&mut guard);
     let mut links = Links::default();
+    let mut failed = Errno(libc::ENOENT);
     for place in places {
-        if let Ok(Some(link)) = all.join(&place, None, How::Start) {
-            links.put(link);
+        match all.join(&place, None, how) {
+            Ok(Some(link)) => links.put(link),
+            Ok(None) => {}
+            Err(errno) => failed = errno,
         }
     }
     if !is_joined() {
-        return;
+        return Err(failed);
     }
     fork::watch();
     leaving::watch();
     channel::introduce_thread();
     drop(guard);
     control::listen(links);
+    Ok(())
 }
 
 /// Joins another session, which one of ours has told us of; a mailbox is in the calling thread's descriptor table.

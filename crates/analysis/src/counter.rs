@@ -3,7 +3,8 @@
 use crate::Histogram;
 use crate::open::OpenCalls;
 use crate::report::{
-    ClockOffset, CpuCount, EventCount, Interval, Lost, LostCause, ProcessSeen, ProviderCount, Report, ThreadCount,
+    ClockOffset, CpuCount, EventCount, Interval, Lost, LostCause, ProcessSeen, ProviderCount, Report,
+    ThreadCount,
 };
 use mote_layout::Cause;
 use mote_timeline::{ClassId, Entry, Facts, LossRecord, Problems, Record, Trace};
@@ -177,10 +178,9 @@ impl<'t> Counter<'t> {
             cpus: cpus(&self.cpus),
             processes: processes(facts(), &self.threads),
             open_syscalls: self.open.finish(self.trace, self.end.unwrap_or(0)),
-            clock_offset: facts().find_map(|facts| facts.offset).map(|offset| ClockOffset {
-                offset_ns: offset.offset_ns,
-                error_ns: offset.error_ns,
-            }),
+            clock_offset: facts()
+                .find_map(|facts| facts.offset)
+                .map(|offset| ClockOffset { offset_ns: offset.offset_ns, error_ns: offset.error_ns }),
             problems: words(self.trace, problems),
         }
     }

@@ -108,7 +108,8 @@ impl SlowCall {
         if self.cause == "waited" && self.waker_tid != 0 && (!by_interrupt || self.waker_throttled_ns > 0) {
             words.push_str(&format!("; woken by {} ({})", self.waker_comm, self.waker_tid));
             if self.waker_throttled_ns > 0 {
-                words.push_str(&format!(", which its cgroup had held back {}", time(self.waker_throttled_ns)));
+                words
+                    .push_str(&format!(", which its cgroup had held back {}", time(self.waker_throttled_ns)));
             }
         }
         if self.cause == "waited" && self.waker_tid == 0 && !self.waker_comm.is_empty() {
@@ -144,10 +145,28 @@ const SLEEP: &str = "as long as it asked for";
 
 /// What functions of the kernel wait for: the first line that fits counts.
 const WHAT: &[(&[&str], &str)] = &[
-    (&["blk_throtl", "throtl_", "rq_qos_wait", "wbt_wait", "blkcg_maybe_throttle"], "block I/O held back by a limit"),
+    (
+        &["blk_throtl", "throtl_", "rq_qos_wait", "wbt_wait", "blkcg_maybe_throttle"],
+        "block I/O held back by a limit",
+    ),
     (&["balance_dirty_pages"], "writers are held back until dirty pages are on the device"),
-    (&["shrink_", "try_to_free_pages", "mem_cgroup_handle_over_high", "do_try_to_free"], "memory is reclaimed"),
-    (&["jbd2_", "io_schedule", "blk_mq_", "submit_bio", "folio_wait", "wait_on_page", "__wait_on_buffer", "bit_wait_io"], BLOCK),
+    (
+        &["shrink_", "try_to_free_pages", "mem_cgroup_handle_over_high", "do_try_to_free"],
+        "memory is reclaimed",
+    ),
+    (
+        &[
+            "jbd2_",
+            "io_schedule",
+            "blk_mq_",
+            "submit_bio",
+            "folio_wait",
+            "wait_on_page",
+            "__wait_on_buffer",
+            "bit_wait_io",
+        ],
+        BLOCK,
+    ),
     (&["pipe_read", "anon_pipe_read"], "for a writer of a pipe"),
     (&["pipe_write", "anon_pipe_write"], "for a reader of a pipe"),
     (&["futex_"], "for a futex"),
@@ -161,15 +180,36 @@ const WHAT: &[(&[&str], &str)] = &[
 ];
 
 fn what(functions: &[&str]) -> Option<&'static str> {
-    let has = |starts: &[&str]| functions.iter().any(|name| starts.iter().any(|start| name.starts_with(start)));
+    let has =
+        |starts: &[&str]| functions.iter().any(|name| starts.iter().any(|start| name.starts_with(start)));
     WHAT.iter().find(|(starts, _)| has(starts)).map(|(_, what)| *what)
 }
 
 /// The function that tells most: one of a file system or a protocol, else the first that is not the scheduler's.
 fn place<'f>(functions: &[&'f str]) -> Option<&'f str> {
-    const PARTS: &[&str] =
-        &["ext4_", "xfs_", "btrfs_", "f2fs_", "nfs", "fuse_", "overlay", "ovl_", "tcp_", "unix_", "pipe_", "anon_pipe_"];
-    const SCHEDULER: &[&str] = &["__schedule", "schedule", "io_schedule", "preempt_schedule", "bit_wait", "__wait_on_bit", "out_of_line_wait"];
+    const PARTS: &[&str] = &[
+        "ext4_",
+        "xfs_",
+        "btrfs_",
+        "f2fs_",
+        "nfs",
+        "fuse_",
+        "overlay",
+        "ovl_",
+        "tcp_",
+        "unix_",
+        "pipe_",
+        "anon_pipe_",
+    ];
+    const SCHEDULER: &[&str] = &[
+        "__schedule",
+        "schedule",
+        "io_schedule",
+        "preempt_schedule",
+        "bit_wait",
+        "__wait_on_bit",
+        "out_of_line_wait",
+    ];
     let starts = |name: &str, with: &[&str]| with.iter().any(|start| name.starts_with(start));
     let telling = functions.iter().rfind(|name| starts(name, PARTS));
     telling.or_else(|| functions.iter().find(|name| !starts(name, SCHEDULER))).copied()
@@ -183,7 +223,13 @@ pub fn time(ns: u64) -> String {
         1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
         _ => (ns as f64 / 1e9, "s"),
     };
-    let digits = if value < 9.995 { 2 } else if value < 99.95 { 1 } else { 0 };
+    let digits = if value < 9.995 {
+        2
+    } else if value < 99.95 {
+        1
+    } else {
+        0
+    };
     format!("{value:.digits$} {unit}")
 }
 
@@ -242,12 +288,18 @@ mod tests {
             waker_comm: "kworker".into(),
             ..call("fsync", 213 * ms)
         };
-        let stack = ["__schedule", "io_schedule", "folio_wait_bit", "ext4_sync_file", "do_fsync", "do_syscall_64"];
+        let stack =
+            ["__schedule", "io_schedule", "folio_wait_bit", "ext4_sync_file", "do_fsync", "do_syscall_64"];
         let words = "waited 212 ms off CPU in state D, block I/O in ext4_sync_file";
         assert_eq!(waits.words(&stack), words);
         let held = SlowCall { waker_throttled_ns: 80 * ms, ..waits.clone() };
         assert!(held.words(&[]).ends_with("(7), which its cgroup had held back 80.0 ms"));
-        let queued = SlowCall { cause: "runqueue".into(), runqueue_ns: 30 * ms, offcpu_ns: 30 * ms, ..call("write", 31 * ms) };
+        let queued = SlowCall {
+            cause: "runqueue".into(),
+            runqueue_ns: 30 * ms,
+            offcpu_ns: 30 * ms,
+            ..call("write", 31 * ms)
+        };
         assert_eq!(queued.words(&[]), "could have run and had no CPU for 30.0 ms");
         let ran = SlowCall { cause: "running".into(), ..call("munmap", 31 * ms) };
         assert_eq!(ran.words(&[]), "ran on the CPU all the time");
@@ -256,10 +308,13 @@ mod tests {
     #[test]
     fn the_worst_are_kept_and_not_only_of_one_call() {
         let mut worst = Worst::new(4, 2);
-        for (name, ns) in [("read", 5), ("read", 9), ("read", 7), ("write", 1), ("fsync", 6), ("read", 2), ("open", 3)] {
+        for (name, ns) in
+            [("read", 5), ("read", 9), ("read", 7), ("write", 1), ("fsync", 6), ("read", 2), ("open", 3)]
+        {
             worst.add(call(name, ns), || ());
         }
-        let kept: Vec<(&str, u64)> = worst.calls().iter().map(|(call, ())| (&call.syscall[..], call.duration_ns)).collect();
+        let kept: Vec<(&str, u64)> =
+            worst.calls().iter().map(|(call, ())| (&call.syscall[..], call.duration_ns)).collect();
         assert_eq!(kept, [("read", 9), ("read", 7), ("fsync", 6), ("open", 3)]);
     }
 

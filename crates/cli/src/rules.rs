@@ -147,7 +147,7 @@ fn groups(matches: &ArgMatches) -> Vec<Group> {
             Flag::Event(pattern) => groups.push(Group { patterns: vec![pattern], ..Group::default() }),
             Flag::Kernel(list) => groups.push(Group {
                 domain: Domain::Kernel,
-                patterns: list.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect(),
+                patterns: mote_pattern::listed(&list).map(str::to_owned).collect(),
                 ..Group::default()
             }),
             // Two filters of one pattern: both must hold.
@@ -184,7 +184,9 @@ impl Sides {
                     sides.kernel = true;
                     sides.families.extend(group.patterns.iter().map(|one| provider(one).to_owned()));
                 }
-                Domain::Processes => sides.providers.extend(group.patterns.iter().map(|one| provider(one).to_owned())),
+                Domain::Processes => {
+                    sides.providers.extend(group.patterns.iter().map(|one| provider(one).to_owned()))
+                }
             }
         }
         sides
@@ -234,8 +236,9 @@ impl Rules {
             }
         }
         // A condition of the -e is one of what is done with its events.
-        let whole =
-            |text: &str| group.filter.as_ref().map_or(text.to_owned(), |filter| format!("{text} if {filter}"));
+        let whole = |text: &str| {
+            group.filter.as_ref().map_or(text.to_owned(), |filter| format!("{text} if {filter}"))
+        };
         for action in &group.actions {
             if let (Flag::Count(text) | Flag::Histogram(text), Some(_)) = (action, &group.filter)
                 && text.split_whitespace().any(|word| word == "if")

@@ -17,7 +17,8 @@ fn said(output: &Output) -> String {
 fn report(args: &[&str]) -> Option<Value> {
     let dir = tempfile::tempdir().expect("a directory");
     let recording = dir.path().join("trace").display().to_string();
-    let all: Vec<&str> = ["--format", "json", "-o", &recording].into_iter().chain(args.iter().copied()).collect();
+    let all: Vec<&str> =
+        ["--format", "json", "-o", &recording].into_iter().chain(args.iter().copied()).collect();
     let output = mote(&all);
     if said(&output).contains("are missing") {
         eprintln!("skipped: {}", said(&output));
@@ -45,7 +46,7 @@ fn wrong_words_are_refused_with_a_hint() {
         (&["--adaptive", "p0", "--", "true"], "p99.9"),
         (&["--adaptive", "p200", "--", "true"], "p99.9"),
         (&["-p", "4194305"], "no process 4194305"),
-        (&[], "--pid"),
+        (&[], "<CMD>"),
     ] {
         let output = mote(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
@@ -119,16 +120,21 @@ fn who_waits_for_a_throttled_one_is_told_of_it() {
     let script = format!("sh -c 'echo 0 >{procs}; {work}' | cat");
     let Some(report) = report(&["--threshold", "read=50ms", "--", "sh", "-c", &script]) else { return };
     let worst = report["worst"].as_array().expect("worst");
-    let read = worst.iter().find(|call| call["comm"] == "cat").unwrap_or_else(|| panic!("cat waits: {report}"));
+    let read =
+        worst.iter().find(|call| call["comm"] == "cat").unwrap_or_else(|| panic!("cat waits: {report}"));
     assert_eq!((&read["syscall"], &read["waker_comm"]), (&"read".into(), &"sh".into()), "{read}");
     // A period is 100 ms, of which 10 are its own.
     assert!(read["waker_throttled_ns"].as_u64() > Some(20_000_000), "{read}");
-    assert!(read["words"].as_str().is_some_and(|words| words.contains("which its cgroup had held back")), "{read}");
+    assert!(
+        read["words"].as_str().is_some_and(|words| words.contains("which its cgroup had held back")),
+        "{read}"
+    );
 }
 
 #[test]
 fn a_running_process_is_watched_until_it_ends() {
-    let mut sleeper = Command::new("sh").args(["-c", "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done"]).spawn();
+    let mut sleeper =
+        Command::new("sh").args(["-c", "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done"]).spawn();
     let sleeper = sleeper.as_mut().expect("sh runs");
     let pid = sleeper.id().to_string();
     let watched = report(&["--threshold", "wait4=50ms", "-p", &pid]);

@@ -3,14 +3,44 @@
 use crate::door::Door;
 use crate::error::Error;
 use crate::recorder::Recorder;
+use crate::seize;
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
 use mote_sys::process;
+use std::thread::JoinHandle;
 
 /// The processes, by descriptors, so that an id that is used again is not taken for them.
 #[derive(Debug, Default)]
 pub(crate) struct Attached {
     alive: Vec<(i32, Fd)>,
+    /// Those that are being sent to where they join.
+    seized: Vec<(i32, JoinHandle<Result<(), String>>)>,
+}
+
+impl Attached {
+    /// Has a process that is in no recording join ours, while the event loop talks to it.
+    pub(crate) fn seize(&mut self, pid: i32, entries: Vec<u64>, place: String) -> Result<(), Error> {
+        let work = std::thread::Builder::new().name("mote-seize".to_owned());
+        let work = work.spawn(move || seize::join(pid, &entries, &place));
+        self.seized.push((pid, work.map_err(|why| Error::Loop { what: "start a thread", why })?));
+        Ok(())
+    }
+
+    /// What went wrong with those that have been sent by now.
+    fn failed(&mut self) -> Vec<(i32, String)> {
+        let (done, running) = self.seized.drain(..).partition(|(_, work)| work.is_finished());
+        self.seized = running;
+        let failed =
+            |(pid, work): (i32, JoinHandle<Result<(), String>>)| Some((pid, work.join().ok()?.err()?));
+        Vec::into_iter(done).filter_map(failed).collect()
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        // A thread of somebody else's that is not put back to where it was ends its process.
+        self.seized.drain(..).for_each(|(_, work)| drop(work.join()));
+    }
 }
 
 impl Recorder<'_> {
@@ -36,6 +66,11 @@ impl Recorder<'_> {
 
     /// Whether there were running processes to record, and none of them is left, nor any that they have started.
     pub(crate) fn attached_are_gone(&mut self) -> bool {
+        for (pid, why) in self.attached.failed() {
+            self.problem(format!("the events of process {pid} are not recorded: {why}"));
+            // What the kernel sees of it goes on.
+            self.attached.alive.retain(|(known, _)| *known != pid || self.options.kernel.is_some());
+        }
         let is_alive = |fd: &Fd| mote_sys::socket::wait_readable(fd.raw(), 0) != Ok(true);
         self.attached.alive.retain(|(_, fd)| is_alive(fd));
         let asked = !self.options.attach.is_empty();

@@ -183,7 +183,9 @@ impl Consumer<'_> {
 
     /// Takes what threads have committed.
     fn speculations(&mut self) -> bool {
-        let (Some(speculated), Some(tap)) = (&mut self.speculated, self.taps.first_mut()) else { return false };
+        let (Some(speculated), Some(tap)) = (&mut self.speculated, self.taps.first_mut()) else {
+            return false;
+        };
         if !self.shared.speculates.load(Ordering::Acquire) {
             return false;
         }

@@ -4,7 +4,9 @@
 //! the kernel's side it gets one when a thread's own words are asked for. Nothing that a process writes there is believed to be more than a number.
 
 use crate::commons::{Commons, Memory};
+use crate::filters::Filters;
 use crate::kernel::Kernel;
+use crate::options::{LatencyOptions, Options};
 use crate::peer::{Peer, Wish};
 use crate::recorder::Recorder;
 use mote_kernel::catalog::btf::Btf;
@@ -12,8 +14,10 @@ use mote_kernel::cooperate::{Latency, Settings};
 use mote_kernel::session::Kernel as Tracer;
 use mote_layout::cooperation::{Header, MAGIC, PUBLISHED, SLOTS, THRESHOLDS, VERSION, WINDOWS, area_bytes};
 use mote_wire::Message;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
+use std::time::Duration;
 
 /// Areas of processes that live, at most: a session does not take all memory for them.
 const AREAS_MAX: u32 = 512;
@@ -22,6 +26,21 @@ const THREADS_MAX: u64 = 1 << 22;
 
 /// What is said of rules that ask for the kernel's side where it is not on.
 pub(crate) const NEEDS_KERNEL: &str = "rules ask for the kernel's side (`$kernel`, `threshold`, `open kernel`): record its events, too, for example with -k sched";
+
+/// The options of a recording whose rules set thresholds: what reaches them is recorded, and nothing else for being slow.
+pub(crate) fn with_slow_calls<'o>(options: &'o Options, filters: &Filters) -> Cow<'o, Options> {
+    let mut options = Cow::Borrowed(options);
+    if options.kernel.as_ref().is_some_and(|kernel| kernel.latency.is_none()) && filters.asks_kernel() {
+        let never = LatencyOptions {
+            thresholds: Vec::new(),
+            others: u64::MAX,
+            adaptive: None,
+            interval: Duration::from_secs(1),
+        };
+        options.to_mut().kernel.iter_mut().for_each(|kernel| kernel.latency = Some(never.clone()));
+    }
+    options
+}
 
 /// The cooperation of a session.
 pub(crate) struct Cooperation {

@@ -46,7 +46,15 @@ impl Directory {
             fs::create_dir(path.join(inside)).map_err(output)?;
         }
         let journal = Journal::new(File::create_new(inner.join(FILE)).map_err(output)?);
-        Ok(Directory { path: path.to_owned(), inside, journal, journal_failed: false, made, is_inner: false, kept: false })
+        Ok(Directory {
+            path: path.to_owned(),
+            inside,
+            journal,
+            journal_failed: false,
+            made,
+            is_inner: false,
+            kept: false,
+        })
     }
 
     /// Makes a directory for another trace of the same recording in this one.

@@ -6,7 +6,7 @@ use mote_sys::socket::{self, Received, Wait};
 use mote_wire::{ENVIRONMENT, PLACES_APART, VERSION};
 use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
@@ -64,6 +64,15 @@ impl Door {
         let what = "look at the mailbox";
         let identity = fd::identity(mailbox).map_err(|why| Error::Session { what, why })?;
         Ok(format!("{VERSION},{number},{},{}", identity.inode, self.directory.join(SOCKET).display()))
+    }
+
+    /// Lets a process of another user come to the socket, if we may.
+    pub(crate) fn let_in(&self, pid: i32) {
+        let Ok(process) = fs::metadata(format!("/proc/{pid}")) else { return };
+        if fs::metadata(&self.directory).is_ok_and(|own| own.uid() != process.uid()) {
+            let _ = chown(self.directory.join(SOCKET), Some(process.uid()), None);
+            let _ = chown(&self.directory, Some(process.uid()), None);
+        }
     }
 
     /// The sockets at which recorders whose directories are in `base` can be asked.

@@ -59,15 +59,12 @@ pub enum Error {
     },
     /// A running process cannot be asked to be recorded.
     #[error(
-        "cannot record the events of process {pid}: {why}; only a process that is being recorded already can be joined: \
-         start it with `mote record -x '*' -- CMD`, which records nothing and costs nothing, or record what the kernel sees of it \
-         with -k",
-        why = if why.is_empty() { "no recording that we may ask has it" } else { why }
+        "cannot record the events of process {pid}: {why}; start it with `mote record -- CMD`, or record what the kernel sees of it with -k"
     )]
     NotReached {
         /// Its id.
         pid: i32,
-        /// What other recorders have said.
+        /// Why.
         why: String,
     },
     /// No kernel events can be recorded.

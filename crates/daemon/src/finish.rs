@@ -21,10 +21,7 @@ impl Recorder<'_> {
         let (own, none) = (consumed.first(), Consumed::default());
         let own = own.unwrap_or(&none);
         if own.nameless > 0 {
-            self.problem(format!(
-                "{} threads have no name: they started too fast to be noted",
-                own.nameless
-            ));
+            self.problem(format!("{} threads have no name: they started too fast to be noted", own.nameless));
         }
         self.end_cooperation();
         let aggregates = self.write_aggregates();
@@ -55,7 +52,10 @@ impl Recorder<'_> {
         let faulty = (0..self.trace.events.len()).filter(|id| count(*id) > 0);
         let names: Vec<String> = faulty
             .filter_map(|id| {
-                self.trace.events.description(id).map(|e| format!("{}:{} ({})", e.provider, e.name, count(id)))
+                self.trace
+                    .events
+                    .description(id)
+                    .map(|e| format!("{}:{} ({})", e.provider, e.name, count(id)))
             })
             .take(10)
             .collect();

@@ -2,13 +2,15 @@
 //!
 //! We find that recorder by its socket, and send it our place and our mailbox; it passes both on to the process, whose agent's thread then says
 //! hello to us as any process does. From then on nothing of ours depends on the other recording. It only keeps in mind that the
-//! process's children, and programs that take its place, are to join us, too (`Forward`).
+//! process's children, and programs that take its place, are to join us, too (`Forward`). A process that is in no recording is
+//! stopped for a moment, and sent to where it joins (`seize`).
 
 use crate::control::{self, Answer, Request};
 use crate::door::Door;
 use crate::error::Error;
 use crate::peer::Peer;
 use crate::recorder::Recorder;
+use crate::seize;
 use mote_sys::fd::Fd;
 use std::collections::HashSet;
 use std::fs;
@@ -29,7 +31,7 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// [`Error::NotReached`], with what the others have said, or when there is none.
-    pub(crate) fn invite(&self, door: &Door, pid: i32) -> Result<(), Error> {
+    pub(crate) fn invite(&mut self, door: &Door, pid: i32) -> Result<(), Error> {
         let Some((place, mailbox)) = door.place()? else { return Ok(()) };
         let mut said = Vec::new();
         // Asking ourselves would wait for ourselves.
@@ -42,7 +44,18 @@ impl Recorder<'_> {
                 Ok(_) | Err(_) => {}
             }
         }
-        Err(Error::NotReached { pid, why: said.join("; ") })
+        let entries = seize::entries(pid);
+        if entries.is_empty() {
+            said.push(
+                "it carries no events, or may not be looked into (`mote list PID` says more)".to_owned(),
+            );
+        }
+        said.extend(seize::objection(pid).map(str::to_owned));
+        if !said.is_empty() {
+            return Err(Error::NotReached { pid, why: said.join("; ") });
+        }
+        door.let_in(pid);
+        self.attached.seize(pid, entries, place)
     }
 
     /// Passes another recording's invitation on to a process of ours. The answer has no text when it is not ours.
@@ -94,7 +107,8 @@ fn recorders(pid: i32) -> Vec<PathBuf> {
 fn named_in_environment(pid: i32) -> impl Iterator<Item = PathBuf> {
     let text = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let name = format!("{}=", mote_wire::ENVIRONMENT);
-    let variables = text.split(|byte| *byte == 0).filter_map(|variable| variable.strip_prefix(name.as_bytes()));
+    let variables =
+        text.split(|byte| *byte == 0).filter_map(|variable| variable.strip_prefix(name.as_bytes()));
     let values: Vec<String> = variables.map(|value| String::from_utf8_lossy(value).into_owned()).collect();
     values.into_iter().flat_map(|value| {
         let places = value.split(mote_wire::PLACES_APART).map(str::to_owned).collect::<Vec<_>>();

@@ -29,7 +29,7 @@
 //! | `snapshot` | what a flight recorder holds, written down while it goes on |
 //! | `command` | the recorded command and its signals |
 //! | `attached` | running processes that are recorded |
-//! | `join` | how running processes are asked to come, and asked on behalf of other recordings |
+//! | `join`, `seize` | how running processes are asked to come, by other recordings or by stopping a thread of theirs |
 //! | `process` | what the kernel says of a process |
 #![forbid(unsafe_code)]
 
@@ -62,6 +62,7 @@ mod record;
 mod recorder;
 mod rules;
 mod samples;
+mod seize;
 mod seen;
 mod setup;
 mod snapshot;

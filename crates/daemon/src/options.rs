@@ -85,7 +85,8 @@ impl LatencyOptions {
 
     /// What the kernel's programs are told at the start. Thresholds that learn are those of `others` until something is learned.
     pub fn settings(&self) -> Settings {
-        let waiting = (0..mote_layout::cooperation::SYSCALLS as u32).filter(|number| waits_by_request(&call_name(*number)));
+        let waiting = (0..mote_layout::cooperation::SYSCALLS as u32)
+            .filter(|number| waits_by_request(&call_name(*number)));
         let mut thresholds: Vec<(u32, u64)> = waiting.map(|number| (number, u64::MAX)).collect();
         thresholds.extend(&self.thresholds);
         Settings { thresholds, others: self.others }
@@ -135,6 +136,11 @@ impl Buffers {
     pub fn default_for(cpus: u32) -> Buffers {
         let share = (DEFAULT_TOTAL / u64::from(cpus.max(1))).min(DEFAULT_CPU);
         Buffers::of_ring_bits(bits(share))
+    }
+
+    /// The least that can be, for a recording without programs.
+    pub fn least() -> Buffers {
+        Buffers { sub_bits: SUB_BITS_MIN, count_bits: 1 }
     }
 
     /// The same for kernel events: 16 MiB a CPU, at most 256 MiB. There are two such rings of each.

@@ -72,7 +72,16 @@ impl Peer {
     /// A peer behind a socket, of which nothing is known.
     pub(crate) fn new(socket: Fd) -> Peer {
         let pid = socket::peer(socket.raw()).map_or(0, |peer| peer.pid);
-        Peer { socket, pid, hello: None, answer: None, generation: 0, cooperates: false, area: None, wish: None }
+        Peer {
+            socket,
+            pid,
+            hello: None,
+            answer: None,
+            generation: 0,
+            cooperates: false,
+            area: None,
+            wish: None,
+        }
     }
 
     /// The descriptor to poll.

@@ -4,7 +4,7 @@ use crate::area::Area;
 use crate::command::Signals;
 use crate::commons::Commons;
 use crate::consumer::{self, Shared};
-use crate::cooperate::{Cooperation, NEEDS_KERNEL};
+use crate::cooperate::{self, Cooperation, NEEDS_KERNEL};
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::filters::Filters;
@@ -97,6 +97,7 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
     if filters.asks_kernel() && options.kernel.is_none() {
         return Err(Error::Rule(NEEDS_KERNEL));
     }
+    let options = &*cooperate::with_slow_calls(options, &filters);
     directory.note(&Fact::Session(setup::session(options, &frame, memory.geometry(), samples.frequency())));
     let made = match &options.kernel {
         Some(wanted) => Some(kernel::make(wanted, options, (&directory, &frame), &commons, watch)?),
@@ -118,13 +119,16 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
     std::thread::scope(|scope| {
         let consumer =
             std::thread::Builder::new().name("mote-consumer".to_owned()).spawn_scoped(scope, || {
-                consumer::consume(&path, &pipes, &shared, (&area, &commons), &|notice| drop(tell.send(notice)))
+                consumer::consume(&path, &pipes, &shared, (&area, &commons), &|notice| {
+                    drop(tell.send(notice))
+                })
             });
         let consumer = consumer.map_err(|why| Error::Loop { what: "start the consumer", why })?;
         let session = Session { memory: &memory, shared: &shared, area: &area, source };
         let kernel = options.kernel.as_ref().zip(tracer.as_ref()).zip(made);
         let kernel = kernel.map(|((wanted, tracer), made)| Kernel::new(wanted, tracer, made));
-        let mut recorder = Recorder::new(options, session, (trace, kernel), samples, watch, hear, (filters, cooperation));
+        let mut recorder =
+            Recorder::new(options, session, (trace, kernel), samples, watch, hear, (filters, cooperation));
         let served = recorder.serve(&signals);
         shared.stop();
         let consumed = consumer.join().map_err(|_| Error::Loop {

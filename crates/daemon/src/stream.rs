@@ -257,8 +257,7 @@ impl<'c> Stream<'c> {
         let begin = near(latest, split(u64::from_le_bytes(*first)).1, TIME_BITS).max(self.last_time);
         totals.counts.resize(events.len(), 0);
         let mut counts = vec![0; events.len()];
-        let walked =
-            walk::walk_noting(bytes, low(begin, latest), events, &mut counts, &mut totals.seen);
+        let walked = walk::walk_noting(bytes, low(begin, latest), events, &mut counts, &mut totals.seen);
         if walked.good < bytes.len() {
             self.report_damage(totals);
         }
@@ -347,9 +346,10 @@ impl<'c> Stream<'c> {
         match file.read(packet.offset, &mut self.buffer) {
             Ok(read) if read == packet.len => {}
             _ => {
-                totals
-                    .problems
-                    .push(format!("a packet of {} cannot be read back and was not counted", self.place.name()));
+                totals.problems.push(format!(
+                    "a packet of {} cannot be read back and was not counted",
+                    self.place.name()
+                ));
                 return true;
             }
         }

@@ -27,8 +27,8 @@ mod tree;
 
 pub use aggregate::Aggregate;
 pub use compile::{
-    Compiled, ContextWord, Decision, Emitted, KERNEL_STACK_BYTES, Missing, Session, Side, TEXT_LEN_MAX, TEXT_ROOM, compile,
-    explain, fits,
+    Compiled, ContextWord, Decision, Emitted, KERNEL_STACK_BYTES, Missing, Session, Side, TEXT_LEN_MAX,
+    TEXT_ROOM, compile, explain, fits,
 };
 pub use diagnostic::{Diagnostic, Kind, Span};
 pub use maps::Maps;

@@ -160,6 +160,11 @@ pub const fn flag_offset(slot: usize) -> usize {
     (SHARED_WORDS as usize - FLAGS_MAX + slot) * 8
 }
 
+/// Events of which the kernel's side keeps counters and the like, a power of two; what lies beyond is kept with others.
+pub(crate) const EVENTS: u32 = 4096;
+/// Threads and events of which state is kept there.
+const THREADS_OF_EVENTS_MAX: u32 = 64 << 10;
+
 impl Maps {
     /// None yet.
     pub fn new() -> Maps {
@@ -279,8 +284,13 @@ impl Entry {
     /// The areas of processes.
     pub(crate) fn areas() -> Entry {
         let (initial, meaning) = (Vec::new(), Meaning::Areas);
-        let shape =
-            MapShape { kind: MapKind::Array, key_bytes: 4, value_bytes: 4, entries: AREAS_MAX, read_only: false };
+        let shape = MapShape {
+            kind: MapKind::Array,
+            key_bytes: 4,
+            value_bytes: 4,
+            entries: AREAS_MAX,
+            read_only: false,
+        };
         Entry { name: "areas".to_owned(), shape, initial, meaning }
     }
 
@@ -306,6 +316,14 @@ impl Entry {
             read_only: false,
         };
         Entry { name: name.to_owned(), shape, initial: Vec::new(), meaning: Meaning::State }
+    }
+
+    /// What is kept for each thread and event: the event's number is behind the thread in the key.
+    pub(crate) fn threads_of_events(name: &str, value_bytes: u32) -> Entry {
+        let mut entry = Entry::threads(name, value_bytes);
+        entry.shape.key_bytes = 16;
+        entry.shape.entries = THREADS_OF_EVENTS_MAX;
+        entry
     }
 
     /// Texts.

@@ -190,17 +190,34 @@ pub(crate) enum Scope {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ActionKind {
     Record,
-    Count { by: Vec<Expr> },
-    Histogram { value: Expr, by: Vec<Expr> },
-    Last { entries: u32, fields: Vec<Expr> },
+    Count {
+        by: Vec<Expr>,
+    },
+    Histogram {
+        value: Expr,
+        by: Vec<Expr>,
+    },
+    Last {
+        entries: u32,
+        fields: Vec<Expr>,
+    },
     Set(String),
     Clear(String),
-    Emit { name: String, fields: Vec<(String, Expr)> },
+    Emit {
+        name: String,
+        fields: Vec<(String, Expr)>,
+    },
     Snapshot,
     /// This system call of the thread is recorded from so many ns on.
-    Threshold { syscall: u32, ns: u64 },
+    Threshold {
+        syscall: u32,
+        ns: u64,
+    },
     /// Kernel events are wanted for so many ns.
-    OpenKernel { ns: u64, of: Scope },
+    OpenKernel {
+        ns: u64,
+        of: Scope,
+    },
     Speculate,
     Commit,
     Discard,

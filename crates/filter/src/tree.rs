@@ -66,16 +66,37 @@ pub(crate) enum Kept {
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Record,
-    Count { name: String, keys: Vec<KeyPlan> },
-    Histogram { name: String, value: KeyPlan, keys: Vec<KeyPlan> },
-    Last { name: String, entries: u32, fields: Vec<KeyPlan> },
+    Count {
+        name: String,
+        keys: Vec<KeyPlan>,
+    },
+    Histogram {
+        name: String,
+        value: KeyPlan,
+        keys: Vec<KeyPlan>,
+    },
+    Last {
+        name: String,
+        entries: u32,
+        fields: Vec<KeyPlan>,
+    },
     Set(String),
     Clear(String),
-    Emit { event: crate::Emitted, fields: Vec<EmittedField>, span: crate::Span },
+    Emit {
+        event: crate::Emitted,
+        fields: Vec<EmittedField>,
+        span: crate::Span,
+    },
     Snapshot,
     /// A system call is recorded from this duration on, in ns ([`mote_layout::cooperation::threshold_word`]).
-    Threshold { syscall: u32, ns: u64 },
-    OpenKernel { ns: u64, of: Scope },
+    Threshold {
+        syscall: u32,
+        ns: u64,
+    },
+    OpenKernel {
+        ns: u64,
+        of: Scope,
+    },
     Speculate,
     Commit,
     Discard,

@@ -1,5 +1,5 @@
 //! Rules, stage by stage: one file of `tests/golden` is one case. It begins with the event's fields and the rules; what comes out follows.
-//! `BLESS=1` writes what comes out into the files.
+//! `BLESS=1` writes what comes out into the files. Those whose names begin with `kernel_` are for the kernel's side.
 
 use mote_bpf::disassemble::Listing;
 use mote_filter::{Decision, Maps, Missing, Rule, Session, Side, compile, explain};
@@ -10,16 +10,16 @@ use std::path::Path;
 /// Splits a file's input from what came out of it.
 const OUTPUT: &str = "\n== typed\n";
 
-fn output(input: &str) -> String {
+fn output(input: &str, side: Side) -> String {
     let (fields, rules) = input.split_once("\n== rules\n").expect("a file has fields and rules");
     let text = format!("mote1\nnet:packet_in\n6 src/main.rs:1\n\n{fields}\n");
     let event = parse(text.as_bytes()).expect("the fields are well formed");
     let rules: Result<Vec<Rule>, _> = rules.lines().map(Rule::parse).collect();
     let mut maps = Maps::new();
-    let mut session = Session { side: Side::User, missing: Missing::Never, declare: &mut |_| Ok(500) };
+    let mut session = Session { side, missing: Missing::Never, declare: &mut |_| Ok(500) };
     let mut out = String::new();
     let done = rules.and_then(|rules| {
-        let (typed, optimised) = explain(&rules, &event, Missing::Never, Side::User)?;
+        let (typed, optimised) = explain(&rules, &event, Missing::Never, side)?;
         let _ = write!(out, "{typed}\n== optimised\n{optimised}");
         compile(&rules, &event, &mut session, &mut maps)
     });
@@ -27,6 +27,11 @@ fn output(input: &str) -> String {
         Ok(Decision::Run(compiled)) => {
             compiled.warnings.iter().for_each(|warning| _ = write!(out, "\n{}\n", warning.render_warning()));
             let _ = write!(out, "\n== bpf\n{}", Listing { insns: &compiled.insns, environment: None });
+            compiled
+                .words
+                .iter()
+                .enumerate()
+                .for_each(|(slot, word)| _ = writeln!(out, "word {slot}: {word:?}"));
         }
         Ok(other) => _ = write!(out, "\n== {other:?}\n"),
         Err(problem) => _ = writeln!(out, "{}", problem.render()),
@@ -51,8 +56,10 @@ fn golden_files() {
     assert!(files.len() > 15);
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
+        let of_kernel = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("kernel_"));
+        let side = if of_kernel { Side::Kernel } else { Side::User };
         let input = text.split(OUTPUT).next().unwrap_or_default().trim_end();
-        let found = format!("{input}{OUTPUT}{}\n", output(input).trim_end());
+        let found = format!("{input}{OUTPUT}{}\n", output(input, side).trim_end());
         if bless {
             std::fs::write(&file, found).unwrap();
         } else {

@@ -1,7 +1,7 @@
 //! Rules that somebody mistyped: whatever the text, there is an answer, and what compiles is accepted by the verifier.
 
 use mote_bpf::environment::STEPS_MAX;
-use mote_bpf::verify::verify;
+use mote_bpf::verify::verify_traced;
 use mote_bpf::{Entry, Environment, helper};
 use mote_filter::{Decision, Maps, Missing, Rule, Session, Side, compile};
 use mote_layout::{context, parse};
@@ -90,7 +90,8 @@ fn any_text_is_understood_or_refused() {
                         helpers: helper::TRACER,
                         steps_max: STEPS_MAX,
                     };
-                    if let Err(why) = verify(&compiled.insns, &env, &mut room) {
+                    let state = mote_layout::cooperation::READABLE_BYTES as u32;
+                    if let Err(why) = verify_traced(&compiled.insns, &env, state, &mut room) {
                         panic!("{text}\n{why}");
                     }
                     run += 1;

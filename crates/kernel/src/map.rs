@@ -24,24 +24,20 @@ pub const SLACK: u32 = 64 << 10;
 /// A program's offsets in a map are below this (`BPF_MAX_VAR_OFF` of the verifier).
 pub const REACH: u64 = 1 << 29;
 
-/// Not 0 while programs record.
+/// Not 0 while programs record. In its line of the cache nothing changes otherwise.
 pub const ENABLED: u32 = 0;
-/// Thread id of the traced command.
-pub const TARGET: u32 = 8;
-/// System calls of other ABIs (32-bit programs), which were left out.
-pub const FOREIGN_ABI: u32 = 16;
+/// Events of system calls of other ABIs (32-bit programs), which were left out.
+pub const FOREIGN_ABI: u32 = 64;
 /// Threads that were not followed because the table was full.
-pub const THREADS_LOST: u32 = 24;
+pub const THREADS_LOST: u32 = 72;
 /// Events of programs that interrupted two others that were writing.
-pub const NESTED: u32 = 32;
+pub const NESTED: u32 = 80;
 /// Texts that could not be read, and are empty in their records.
-pub const TEXT_FAULTS: u32 = 40;
-/// Until when events of all threads are wanted: what a window that is open for all says.
-pub const WINDOW_UNTIL: u32 = 48;
-/// A word that means nothing.
-pub(crate) const NOTHING: u32 = 56;
+pub const TEXT_FAULTS: u32 = 88;
 /// The time that the program which is run in the recorder's thread has read.
-pub(crate) const NOW: u32 = 64;
+pub(crate) const NOW: u32 = 96;
+/// A word that means nothing.
+pub(crate) const NOTHING: u32 = 104;
 /// The CPUs' words.
 pub const CPUS: u32 = 128;
 /// log2 of the bytes for each CPU.
@@ -111,10 +107,6 @@ impl State {
 
     pub(crate) fn enable(&self, on: bool) {
         self.memory.store64(ENABLED as usize, on.into());
-    }
-
-    pub(crate) fn set_target(&self, tid: u32) {
-        self.memory.store64(TARGET as usize, tid.into());
     }
 }
 

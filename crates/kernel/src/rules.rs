@@ -9,10 +9,12 @@
 
 pub mod shared;
 
-use crate::event::Event;
-use crate::session::{Error, Filter, Map};
-use mote_bpf::{MapKind, MapShape};
-use mote_filter::maps::{Meaning, dropped_offset};
+use crate::event::{Event, Type};
+use crate::generate::FILTER_WORDS_MAX;
+use crate::session::{ContextWord, Error, Filter, Map};
+use mote_bpf::op::{self, Op};
+use mote_bpf::{Insn, MapKind, MapShape, helper};
+use mote_filter::maps::{Entry, Meaning, dropped_offset};
 use mote_filter::{
     Aggregate, Compiled, Decision, Diagnostic, Maps, Missing, Rule, Session, SharedNames, Side, compile,
 };
@@ -36,8 +38,8 @@ pub enum Fate {
     Off,
     /// It is always recorded.
     Recorded,
-    /// The filter decides, and does what else there is to do. With what the author of the rules may want to know.
-    Filtered(Filter, Vec<Diagnostic>),
+    /// The filter decides, and does what else there is to do.
+    Filtered(Filter),
 }
 
 impl Rules {
@@ -46,26 +48,68 @@ impl Rules {
         Rules { maps: Maps::with_names(names), made: Vec::new() }
     }
 
-    /// Decides what becomes of an event by those of the rules that are about it.
-    ///
-    /// # Errors
-    /// What is wrong with a rule, or that it needs more than the kernel's side can do.
-    pub fn decide(&mut self, rules: &[Rule], event: &Event) -> Result<Fate, Diagnostic> {
-        let text = event.description();
-        let described = match parse(text.as_bytes()) {
-            Ok(described) => described,
-            // A description that we have made ourselves: there is nothing to filter in it.
-            Err(_) => return Ok(Fate::Off),
+    /// Decides what becomes of an event by those of the rules that are about it. Those that do not fit it, because it has another type of field by the
+    /// name, are left out. With that, and with what else the author of the rules may want to know.
+    pub fn decide(&mut self, rules: &[Rule], event: &Event) -> (Fate, Vec<Diagnostic>) {
+        let mut warnings = Vec::new();
+        let fate = match self.fate(rules, event, &mut warnings) {
+            Ok(fate) => fate,
+            Err(_) => {
+                let mut fitting = Vec::new();
+                for rule in rules {
+                    match self.fate(std::slice::from_ref(rule), event, &mut Vec::new()) {
+                        Ok(_) => fitting.push(rule.clone()),
+                        Err(problem) => warnings.push(problem),
+                    }
+                }
+                // What fits alone may be too much together: then none of them is done.
+                self.fate(&fitting, event, &mut warnings).unwrap_or_else(|problem| {
+                    warnings.push(problem);
+                    Fate::Off
+                })
+            }
         };
+        (fate, warnings)
+    }
+
+    fn fate(&mut self, rules: &[Rule], event: &Event, warnings: &mut Vec<Diagnostic>) -> Result<Fate, Diagnostic> {
+        let text = event.description();
+        // We have made it ourselves.
+        let Ok(described) = parse(text.as_bytes()) else { return Ok(Fate::Off) };
         // Nothing is emitted on this side.
         let mut session = Session { side: Side::Kernel, missing: Missing::Never, declare: &mut |_| Ok(0) };
         Ok(match compile(rules, &described, &mut session, &mut self.maps)? {
             Decision::Off => Fate::Off,
             Decision::Record => Fate::Recorded,
-            Decision::Run(Compiled { insns, words, records, warnings, .. }) => {
-                Fate::Filtered(Filter { insns, words, records }, warnings)
+            Decision::Run(Compiled { insns, words, records, warnings: new, .. }) => {
+                warnings.extend(new);
+                Fate::Filtered(Filter { insns, words, records })
             }
         })
+    }
+
+    /// The maps, for programs of somebody else's that are to be filters, too.
+    pub fn maps_mut(&mut self) -> &mut Maps {
+        &mut self.maps
+    }
+
+    /// Somebody else's program as the filter of an event: what it finds is the words of all the event's fields, in order.
+    ///
+    /// # Errors
+    /// Why it cannot run in the kernel.
+    pub fn program(&self, insns: &[Insn], event: &Event) -> Result<Filter, String> {
+        if let Some(id) = calls(insns).find(|id| *id >= USER_ONLY) {
+            let known = helper::TRACER.iter().chain(helper::BUILTIN).find(|helper| helper.id == id);
+            let name = known.map_or("a helper", |helper| helper.name);
+            return Err(format!("it calls {name} ({id}), which only traced processes have"));
+        }
+        let unmade = |entry: &&Entry| matches!(entry.shape.kind, MapKind::RingBuffer | MapKind::Programs);
+        if let Some(entry) = self.maps.entries().iter().find(unmade) {
+            return Err(format!("its map {} is of a kind that filters do not have there", entry.name));
+        }
+        let words: usize = event.fields.iter().map(|field| words_of(&field.ty)).sum();
+        let words = (0..words.min(FILTER_WORDS_MAX)).map(|word| ContextWord::Field(word as u16)).collect();
+        Ok(Filter { insns: insns.to_vec(), words, records: true })
     }
 
     /// Whether the filters so far use the memory that is shared.
@@ -82,7 +126,7 @@ impl Rules {
             self.made.push(match entry.meaning {
                 Meaning::Shared => shared.map().clone(),
                 Meaning::Areas => Arc::new(areas(&entry.shape)?),
-                _ => Arc::new(make(&entry.name, &entry.shape)?),
+                _ => Arc::new(make(entry)?),
             });
         }
         Ok(self.made.clone())
@@ -128,12 +172,29 @@ impl Rules {
     }
 }
 
+/// Helpers from this number on are mote's own.
+const USER_ONLY: u32 = 1000;
+
+/// Numbers of the helpers that a program calls.
+fn calls(insns: &[Insn]) -> impl Iterator<Item = u32> {
+    (0..insns.len()).filter_map(|at| match op::decode(insns.get(at..)?) {
+        Ok(Op::Call { helper }) => Some(helper),
+        _ => None,
+    })
+}
+
+/// How many words of a context a field has.
+fn words_of(ty: &Type) -> usize {
+    if matches!(ty, Type::Text | Type::FixedText(_) | Type::Sequence(..)) { 2 } else { 1 }
+}
+
 /// The 64-bit number at `at`; 0 when there is none.
 fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-fn make(name: &str, shape: &MapShape) -> Result<Map, Error> {
+fn make(entry: &Entry) -> Result<Map, Error> {
+    let (name, shape) = (entry.name.as_str(), &entry.shape);
     let map_type = match shape.kind {
         MapKind::Hash => MapType::Hash,
         MapKind::LruHash => MapType::LruHash,
@@ -144,7 +205,14 @@ fn make(name: &str, shape: &MapShape) -> Result<Map, Error> {
     let MapShape { key_bytes, value_bytes, entries, .. } = *shape;
     let create = Create { map_type, key_bytes, value_bytes, entries, flags, inner: None, name };
     let bytes = u64::from(entries) * u64::from(key_bytes + value_bytes);
-    Map::make(&create).map_err(|errno| Error::memory("a map of rules", bytes, errno))
+    let failed = |errno| Error::memory("a map of rules", bytes, errno);
+    let map = Map::make(&create).map_err(failed)?;
+    if !entry.initial.is_empty() {
+        let mut value = entry.initial.clone();
+        value.resize(value_bytes as usize, 0);
+        map.update(&[0; 4], &value).map_err(failed)?;
+    }
+    Ok(map)
 }
 
 /// The areas of processes, none of them there.

@@ -70,7 +70,7 @@ pub struct Chosen {
 #[derive(Clone, Debug)]
 pub struct Filter {
     /// Its instructions: `r1` points to the words on the caller's stack; `r0` is not 0 when the event is to be recorded. Maps are numbered as in
-    /// [`Request::maps`]. `r2` is the running thread's entry in the table ([`crate::threads`]), or 0 where threads are not looked up.
+    /// [`Request::maps`]. `r2` is the entry in the table ([`crate::threads`]) of the thread whose event it is, or 0 when it has none.
     pub insns: Vec<Insn>,
     /// What must be in the words. At most [`FILTER_WORDS_MAX`](crate::generate::FILTER_WORDS_MAX).
     pub words: Vec<ContextWord>,
@@ -252,11 +252,6 @@ impl Kernel {
         self.state.find(tid).map(|entry| self.state.index(entry))
     }
 
-    /// Sets the thread id that filters know as the traced command's.
-    pub fn set_target(&self, tid: u32) {
-        self.state.set_target(tid);
-    }
-
     /// The kernel's clock as records have it (CLOCK_MONOTONIC, ns), read by a program.
     ///
     /// # Errors
@@ -296,3 +291,6 @@ impl Kernel {
 
 /// Longer than any program runs.
 const GRACE: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests;

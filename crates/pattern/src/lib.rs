@@ -33,6 +33,20 @@ impl Pattern {
     }
 }
 
+/// The patterns in a list with commas between them; those inside of parentheses and of `<>` belong to a pattern: parameters of functions.
+pub fn listed(list: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_u32;
+    let apart = move |c: char| {
+        match c {
+            '(' | '<' => depth += 1,
+            ')' | '>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    };
+    list.split(apart).map(str::trim).filter(|one| !one.is_empty())
+}
+
 /// Up to three of `names` that look like `pattern`, nearest first.
 pub fn near<'n>(pattern: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let bare = pattern.replace('*', "");
@@ -64,6 +78,13 @@ mod tests {
         ] {
             assert_eq!(Pattern::new(pattern).matches("net", "packet_in"), hit, "{pattern}");
         }
+    }
+
+    #[test]
+    fn lists_of_patterns() {
+        let parts: Vec<&str> = listed("sched, net:*,,uprobe:a:f(int, g<int, int>),b").collect();
+        assert_eq!(parts, ["sched", "net:*", "uprobe:a:f(int, g<int, int>)", "b"]);
+        assert_eq!(listed("a),b").count(), 2);
     }
 
     #[test]

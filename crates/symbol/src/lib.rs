@@ -34,7 +34,7 @@ pub use demangle::demangle;
 pub use image::{Image, ImageError, Segment};
 pub use jit::PerfMap;
 pub use kernel::{Kernel, KernelError};
-pub use location::{Doubt, Function, Location};
+pub use location::{Doubt, Function, Location, folded};
 pub use space::Begun;
 pub use symbols::{Options, Symbols};
 pub use table::{Symbol, Table};

@@ -146,8 +146,7 @@ impl Location {
             return vec![place];
         }
         let suffix = if self.is_kernel() { "_[k]" } else { "" };
-        let clean = |name: &str| name.replace([';', '\n'], ":");
-        self.functions.iter().rev().map(|function| clean(&function.name) + suffix).collect()
+        self.functions.iter().rev().map(|function| folded(&function.name) + suffix).collect()
     }
 
     /// Whether it is an address of the kernel.
@@ -155,6 +154,22 @@ impl Location {
     pub fn is_kernel(&self) -> bool {
         self.address >> 63 == 1
     }
+}
+
+/// A name for a folded stack, in which `;` and the end of the line have a meaning; nothing in it reaches a terminal but as text.
+#[must_use]
+pub fn folded(name: &str) -> String {
+    name.chars()
+        .map(|c| {
+            if c == ';' {
+                ':'
+            } else if c.is_control() {
+                '?'
+            } else {
+                c
+            }
+        })
+        .collect()
 }
 
 fn base(path: &str) -> &str {

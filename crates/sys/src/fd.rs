@@ -149,7 +149,14 @@ pub fn write_at(fd: &Fd, bytes: &[u8], offset: u64) -> Result<()> {
 /// # Errors
 /// `ENOSYS` on older kernels; the table may then still be the shared one.
 pub fn unshare_all_but(keep: &mut [i32]) -> Result<()> {
-    keep.sort_unstable();
+    // Not `sort`: this is in programs that want to stay small.
+    for end in 1..keep.len() {
+        (0..end).for_each(|at| {
+            if keep[at] > keep[end] {
+                keep.swap(at, end);
+            }
+        });
+    }
     let last = keep.last().copied().filter(|last| *last >= 0);
     let behind = last.map_or(0, |last| last as usize + 1);
     // What is above all of them goes first: with the flag the kernel copies the others only.

@@ -115,7 +115,9 @@ impl Trace {
         }
         let facts = Facts::find(&found.dir, root, schema.trace().uuid, &mut self.problems);
         let contexts = schema.trace().streams.iter().map(Context::new).collect();
-        let same = |other: &Source| facts.is_some() && other.facts.is_some() && found.dir.parent() == other.dir.parent();
+        let same = |other: &Source| {
+            facts.is_some() && other.facts.is_some() && found.dir.parent() == other.dir.parent()
+        };
         let session = self.sources.iter().position(same).unwrap_or(source);
         self.sources.push(Source { dir: found.dir, schema, facts, session, contexts, first_class });
     }

@@ -70,7 +70,7 @@ impl<'s> Folded<'s> {
 
 /// `worker;main;price;vfs_write_[k]`
 pub(crate) fn folded(thread: &[u8], stack: &Stack) -> String {
-    let name = String::from_utf8_lossy(thread).replace([';', '\n'], ":");
+    let name = mote_symbol::folded(&String::from_utf8_lossy(thread));
     let mut line = if name.is_empty() { "[thread]".to_owned() } else { name };
     for frame in stack.user.iter().rev().chain(stack.kernel.iter().rev()) {
         for function in frame.folded() {

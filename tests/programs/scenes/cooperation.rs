@@ -141,6 +141,23 @@ pub(crate) fn state(words: &Words) {
     println!("open {}", u64::from(mote::open_kernel(Duration::from_millis(1), mote::Scope::Thread)));
 }
 
+/// `slow-calls N [code]`: N times it sleeps inside of a function, whose beginning and end are events, and outside. With `code` the function itself says what is
+/// slow.
+pub(crate) fn slow_calls(words: &Words) {
+    let pause = Duration::from_millis(3);
+    let sleep = mote::syscall!(clock_nanosleep);
+    for seq in 0..words.number(0) {
+        {
+            let by_code = words.text(1) == "code";
+            let _slow = by_code.then(|| mote::threshold(sleep, Duration::from_millis(1)));
+            mote::event!(e2e::enter, seq: u64 = seq);
+            std::thread::sleep(pause);
+            mote::event!(e2e::leave, seq: u64 = seq);
+        }
+        std::thread::sleep(pause);
+    }
+}
+
 /// `scribble-area N`: writes nonsense all over the memory that it shares, and goes on with N events.
 pub(crate) fn scribble_area(words: &Words) {
     let map = ThreadMap::open("own", 1).expect("words");

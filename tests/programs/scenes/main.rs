@@ -72,6 +72,7 @@ fn main() -> ExitCode {
         "share-too-much" => cooperation::share_too_much(),
         "slots" => cooperation::slots(&words),
         "state" => cooperation::state(&words),
+        "slow-calls" => cooperation::slow_calls(&words),
         "scribble-area" => cooperation::scribble_area(&words),
         "calls" => kernel::calls(&words),
         "naps" => kernel::naps(&words),

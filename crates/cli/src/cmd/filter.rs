@@ -82,7 +82,8 @@ enum Emit {
 /// Shows a filter; see the help for the exit status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let given = args.event.is_some() || args.fields.is_some();
-    let described = || event::description(args.event.as_deref(), args.target.as_deref(), args.fields.as_deref());
+    let described =
+        || event::description(args.event.as_deref(), args.target.as_deref(), args.fields.as_deref());
     if let Some(path) = object::path(&args.expression) {
         let text = if given { Some(described()?.0) } else { None };
         let event = text.as_deref().map(parse).transpose()?;
@@ -139,9 +140,9 @@ fn show(
     };
     compiled.warnings.iter().for_each(|warning| say!("{}", warning.render_warning()));
     Ok(match emit {
-        Emit::Asm if side == Side::Kernel => {
-            Err(anyhow::anyhow!("the kernel makes the machine code; see `bpftool prog dump jited` while it is loaded"))
-        }
+        Emit::Asm if side == Side::Kernel => Err(anyhow::anyhow!(
+            "the kernel makes the machine code; see `bpftool prog dump jited` while it is loaded"
+        )),
         Emit::Asm => asm::listing(&compiled.insns, event, &maps),
         _ => Ok(bytecode(&compiled.insns, &maps) + &words(&compiled.words, event)),
     })

@@ -8,7 +8,9 @@ use crate::units;
 use anyhow::Context;
 use clap::ValueEnum;
 use mote_daemon::options::{Mode, Percentile, Stacks};
-use mote_daemon::{Buffers, Ctf, KernelOptions, Latencies, LatencyOptions, Options, Progress, Recorded, Watch};
+use mote_daemon::{
+    Buffers, Ctf, KernelOptions, Latencies, LatencyOptions, Options, Progress, Recorded, Watch,
+};
 use mote_filter::Rule;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -31,7 +33,7 @@ Thresholds: NAME=TIME or *=TIME, separated by commas; *=10ms is the default. `*`
 were asked to (nanosleep, poll, epoll_wait, select, futex, wait4, accept ...), and a read from a socket, a pipe or a terminal
 is left out, unless there is a threshold with their own name. `NAME=never` leaves a call out.
 
---adaptive moves each threshold with the call's own distribution, after enough calls were seen (p99.9: 2000).
+--adaptive moves each threshold with the call's own distribution, after enough calls were seen (p99.9: 10,000).
 
 What a call below its threshold costs depends on the threshold: from two ticks of the kernel on (8 ms at 250 Hz) no clock is
 read for most calls; below, one is.
@@ -113,7 +115,8 @@ impl Args {
         };
         let output = match &self.output {
             Some(path) => path.clone(),
-            None => super::record::default_output(&self.command).context("give a name for the recording with -o")?,
+            None => super::record::default_output(&self.command)
+                .context("give a name for the recording with -o")?,
         };
         Ok(Options {
             output,
@@ -156,9 +159,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn status(args: &Args, recorded: &Recorded, latency: &Latencies) -> ExitCode {
     match recorded.summary.status {
-        Some(0) | None if latency.counters.lost > 0 || !recorded.problems.is_empty() => super::record::LOSSY.into(),
+        Some(0) | None if latency.counters.lost > 0 || !recorded.problems.is_empty() => {
+            super::record::LOSSY.into()
+        }
         Some(status) => (status as u8).into(),
-        None if args.command.is_empty() && latency.calls.iter().all(|call| call.slow == 0) => super::NOTHING.into(),
+        None if args.command.is_empty() && latency.calls.iter().all(|call| call.slow == 0) => {
+            super::NOTHING.into()
+        }
         None => ExitCode::SUCCESS,
     }
 }

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.kernel {
         let words = args.target.iter().map(|word| word.to_string_lossy().into_owned());
         let patterns: Vec<String> = words.chain(args.event.iter().cloned()).collect();
-        let patterns = patterns.iter().flat_map(|list| list.split(',')).map(str::to_owned);
+        let patterns = patterns.iter().flat_map(|list| mote_pattern::listed(list)).map(str::to_owned);
         return kernel::run(&patterns.collect::<Vec<_>>(), args.format);
     }
     if let [_, more, ..] = &args.target[..] {

@@ -159,7 +159,7 @@ impl Args {
             keeps_on_fault: matches!(self.on_fault, OnFault::Keep),
             interval: self.interval.map(Duration::from_nanos),
             exclude: self.exclude.clone(),
-            buffers: self.buffers.unwrap_or_else(|| Buffers::default_for(cpus)),
+            buffers: self.buffers.unwrap_or_else(|| self.default_buffers(cpus)),
             mode: match self.mode {
                 Mode::Discard => mote_daemon::options::Mode::Discard,
                 Mode::Overwrite => mote_daemon::options::Mode::Overwrite,
@@ -177,6 +177,12 @@ impl Args {
             attach: self.pid.clone(),
             command: self.command.clone(),
         })
+    }
+
+    /// Nobody writes into the buffers of a recording without a program.
+    fn default_buffers(&self, cpus: u32) -> Buffers {
+        let program = !self.command.is_empty() || !self.pid.is_empty();
+        if program { Buffers::default_for(cpus) } else { Buffers::least() }
     }
 
     /// What is asked for of the kernel.

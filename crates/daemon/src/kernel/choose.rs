@@ -2,6 +2,7 @@
 
 use crate::commons::Commons;
 use crate::error::Error;
+use crate::objects;
 use crate::options::{KernelOptions, Options};
 use mote_filter::{Rule, Side, fits};
 use mote_kernel::catalog::Catalog;
@@ -48,10 +49,22 @@ pub(super) fn events(wanted: &KernelOptions, options: &Options, commons: &Common
         !excluded.iter().any(|pattern| pattern.matches(&event.provider, &event.name))
     });
     let mut decided = Rules::new(commons.names().clone());
+    let mut objects = Vec::new();
+    for path in &options.objects {
+        objects.extend(objects::read(path, decided.maps_mut())?);
+    }
     let mut warnings = Vec::new();
     let mut events = Vec::new();
     for (mut event, rules) in found.events.into_values() {
         stack::add(&mut event, wanted.stacks);
+        let object = objects.iter().find(|object| object.pattern.matches(&event.provider, &event.name));
+        if let Some(object) = object {
+            let refused =
+                |why| Error::Kernel(format!("filter {} cannot run in the kernel: {why}", object.line()));
+            let filter = decided.program(&object.insns, &event).map_err(refused)?;
+            events.push((event, Some(filter)));
+            continue;
+        }
         match decided.decide(&rules, &event).map_err(|why| Error::Kernel(why.render()))? {
             Fate::Off => {}
             Fate::Recorded => events.push((event, None)),
@@ -91,7 +104,8 @@ impl Found {
         for rule in &wanted.rules {
             let pattern = rule.pattern();
             let (events, notes) = if probe::is_probe(pattern) {
-                let selection = probe::select(&[pattern], &place).map_err(|why| Error::Kernel(why.to_string()))?;
+                let selection =
+                    probe::select(&[pattern], &place).map_err(|why| Error::Kernel(why.to_string()))?;
                 (selection.events, selection.notes)
             } else {
                 let selection = catalog.select(&[pattern]).map_err(|why| Error::Kernel(why.to_string()))?;
@@ -105,9 +119,11 @@ impl Found {
 
     fn add(&mut self, rule: &Rule, events: Vec<Event>) -> Result<(), Error> {
         let texts: Vec<String> = events.iter().map(Event::description).collect();
-        let described: Vec<Description<'_>> = texts.iter().filter_map(|text| parse(text.as_bytes()).ok()).collect();
+        let described: Vec<Description<'_>> =
+            texts.iter().filter_map(|text| parse(text.as_bytes()).ok()).collect();
         // A family may have events without the field of a condition, but not only such.
-        fits(&rule.about("*"), described.into_iter(), Side::Kernel).map_err(|why| Error::Kernel(why.render()))?;
+        fits(&rule.about("*"), described.into_iter(), Side::Kernel)
+            .map_err(|why| Error::Kernel(why.render()))?;
         let mut names = Vec::new();
         for mut event in events {
             self.tell_apart(&mut event);

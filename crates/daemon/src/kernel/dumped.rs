@@ -37,7 +37,9 @@ impl Kernel<'_> {
                 self.dumped = totals;
                 None
             }
-            Err(why) => Some(format!("cannot write {DIRECTORY}/{FILE}: {why}; the state at the start is missing")),
+            Err(why) => {
+                Some(format!("cannot write {DIRECTORY}/{FILE}: {why}; the state at the start is missing"))
+            }
         }
     }
 }

@@ -52,7 +52,11 @@ impl Kernel<'_> {
 
 impl Recorder<'_> {
     /// Ends the kernel's trace.
-    pub(crate) fn finish_kernel(&mut self, consumed: Option<&Consumed>, duration_ns: u64) -> Option<KernelRecorded> {
+    pub(crate) fn finish_kernel(
+        &mut self,
+        consumed: Option<&Consumed>,
+        duration_ns: u64,
+    ) -> Option<KernelRecorded> {
         let (kernel, consumed) = (self.kernel.as_mut()?, consumed?);
         kernel.keep_tables();
         let summary = kernel.summary(consumed, duration_ns);

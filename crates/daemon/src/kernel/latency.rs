@@ -142,7 +142,8 @@ impl Watching {
                 threshold_ns: latency.threshold(number),
             }
         };
-        let mut calls: Vec<CallFigures> = (0..SYSCALLS as u32).map(figures).filter(|call| call.count > 0).collect();
+        let mut calls: Vec<CallFigures> =
+            (0..SYSCALLS as u32).map(figures).filter(|call| call.count > 0).collect();
         calls.sort_by_key(|call| std::cmp::Reverse((call.slow, call.max_ns, call.count)));
         let counters = latency.counters();
         Latencies { calls, elapsed: self.began.elapsed(), waited: self.waited, counters, open: Vec::new() }
@@ -151,10 +152,40 @@ impl Watching {
 
 /// Calls whose first argument is a descriptor.
 const DESCRIPTORS: &[&str] = &[
-    "accept", "accept4", "close", "connect", "copy_file_range", "epoll_pwait", "epoll_wait", "fallocate", "fcntl",
-    "fdatasync", "flock", "fstat", "fsync", "ftruncate", "getdents64", "ioctl", "pread64", "preadv", "preadv2", "pwrite64",
-    "pwritev", "pwritev2", "read", "readv", "recvfrom", "recvmsg", "sendfile", "sendmsg", "sendto", "shutdown",
-    "sync_file_range", "syncfs", "write", "writev",
+    "accept",
+    "accept4",
+    "close",
+    "connect",
+    "copy_file_range",
+    "epoll_pwait",
+    "epoll_wait",
+    "fallocate",
+    "fcntl",
+    "fdatasync",
+    "flock",
+    "fstat",
+    "fsync",
+    "ftruncate",
+    "getdents64",
+    "ioctl",
+    "pread64",
+    "preadv",
+    "preadv2",
+    "pwrite64",
+    "pwritev",
+    "pwritev2",
+    "read",
+    "readv",
+    "recvfrom",
+    "recvmsg",
+    "sendfile",
+    "sendmsg",
+    "sendto",
+    "shutdown",
+    "sync_file_range",
+    "syncfs",
+    "write",
+    "writev",
 ];
 
 fn has_descriptor(name: &str) -> bool {
@@ -189,7 +220,16 @@ struct Rows {
 impl Default for Rows {
     fn default() -> Rows {
         let (records, totals) = (Vec::new(), Totals::default());
-        Rows { stream: 0, file: None, sequence: 0, records, first: 0, last: 0, written: Instant::now(), totals }
+        Rows {
+            stream: 0,
+            file: None,
+            sequence: 0,
+            records,
+            first: 0,
+            last: 0,
+            written: Instant::now(),
+            totals,
+        }
     }
 }
 
@@ -272,7 +312,8 @@ impl Recorder<'_> {
 
     /// Follows everybody, for `-a`.
     pub(crate) fn follow_all(&mut self) {
-        let Some(kernel) = self.kernel.as_ref().filter(|kernel| kernel.latency.is_some() && kernel.wanted.all)
+        let Some(kernel) =
+            self.kernel.as_ref().filter(|kernel| kernel.latency.is_some() && kernel.wanted.all)
         else {
             return;
         };
@@ -285,7 +326,9 @@ impl Recorder<'_> {
             refused += u64::from(kernel.tracer.follow(pid).is_err() && !gone());
         }
         if refused > 0 {
-            self.problem(format!("{refused} processes cannot be followed: their slow system calls are not recorded"));
+            self.problem(format!(
+                "{refused} processes cannot be followed: their slow system calls are not recorded"
+            ));
         }
     }
 
@@ -311,7 +354,9 @@ impl Recorder<'_> {
     /// The last slow calls, and those that have not returned.
     pub(crate) fn end_latency(&mut self) {
         self.look_at_latency();
-        let (Some(kernel), Some(mut latency)) = (&mut self.kernel, self.cooperation.latency.take()) else { return };
+        let (Some(kernel), Some(mut latency)) = (&mut self.kernel, self.cooperation.latency.take()) else {
+            return;
+        };
         let Some(watching) = &mut kernel.latency else { return };
         watching.durations(&mut latency);
         let now = Kernel::now();

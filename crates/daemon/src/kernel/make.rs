@@ -130,7 +130,11 @@ fn note_refused(trace: &mut Trace, tracer: &Tracer, watch: &mut dyn Watch) {
 fn announce(trace: &mut Trace, text: &str) -> Result<u32, Error> {
     match trace.announce(text.as_bytes()) {
         Announced::New(id) | Announced::Known(id) => Ok(id),
-        Announced::Malformed(why) => Err(Error::Kernel(format!("an event's description is malformed: {why}"))),
-        Announced::TooMany => Err(Error::Kernel("there are more kernel events than a trace can hold".to_owned())),
+        Announced::Malformed(why) => {
+            Err(Error::Kernel(format!("an event's description is malformed: {why}")))
+        }
+        Announced::TooMany => {
+            Err(Error::Kernel("there are more kernel events than a trace can hold".to_owned()))
+        }
     }
 }

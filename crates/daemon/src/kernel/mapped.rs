@@ -51,6 +51,11 @@ impl Kernel<'_> {
         None
     }
 
+    /// Processes that were heard of, also those that are gone.
+    pub(super) fn heard(&self) -> impl Iterator<Item = u32> {
+        self.mappings.iter().flat_map(|listening| listening.told.iter().copied())
+    }
+
     /// Notes what has been told since.
     fn hear(&mut self) -> bool {
         let Some(Listening { mappings, told }) = &mut self.mappings else { return true };

@@ -63,16 +63,18 @@ impl Kernel<'_> {
     pub(super) fn note_processes(&mut self, threads: &[u32]) -> bool {
         let with_maps = self.wanted.stacks.user;
         let pids = self.names.processes_of(threads);
-        pids.into_iter().filter_map(|pid| self.processes.look(pid, with_maps)).fold(true, |noted, process| {
-            self.trace.directory.note(&Fact::Process(process)) & noted
-        })
+        pids.into_iter()
+            .filter_map(|pid| self.processes.look(pid, with_maps))
+            .fold(true, |noted, process| self.trace.directory.note(&Fact::Process(process)) & noted)
     }
 
     /// Keeps the kernel's symbols and the vdso, if stacks are recorded. Answers what cannot be kept.
     pub(super) fn keep_symbols(&self) -> Vec<String> {
         let Stacks { kernel, user } = self.wanted.stacks;
         let mut problems = Vec::new();
-        if kernel && let Err(why) = collect::kallsyms().and_then(|text| self.keep(collect::KALLSYMS, text.as_bytes()))
+        if kernel
+            && let Err(why) =
+                collect::kallsyms().and_then(|text| self.keep(collect::KALLSYMS, text.as_bytes()))
         {
             problems.push(format!(
                 "addresses in kernel stacks will have no names: {why}; be root, or set sysctl kernel.kptr_restrict=0"
@@ -87,10 +89,11 @@ impl Kernel<'_> {
     /// Keeps the tables of run-time compilers.
     pub(super) fn keep_tables(&self) {
         if self.wanted.stacks.user {
-            for pid in self.processes.known.keys() {
-                let table = collect::perf_map(*pid);
+            let pids: HashSet<u32> = self.processes.known.keys().copied().chain(self.heard()).collect();
+            for pid in pids {
+                let table = collect::perf_map(pid);
                 // What cannot be kept leaves addresses without names, which is seen where they are shown.
-                let _ = table.map(|table| self.keep(&collect::perf_map_name(*pid), &table));
+                let _ = table.map(|table| self.keep(&collect::perf_map_name(pid), &table));
             }
         }
     }

@@ -1,16 +1,16 @@
 //! A program in the making: instructions, and with them what is where.
 
 use super::needs::Needs;
-use super::{Declare, Program};
 use super::registers::{Cached, Known, Slot};
+use super::{Declare, Program};
 use crate::compile::{ContextWord, KERNEL_STACK_BYTES, Side};
 use crate::diagnostic::Diagnostic;
 use crate::maps::Maps;
 use crate::tree::Plan;
 use mote_assembler::builder::{self, BuildError, Builder};
+use mote_bpf::Reg;
 use mote_bpf::environment::STACK_BYTES;
 use mote_bpf::op::{Cond, Operand, Size};
-use mote_bpf::Reg;
 
 /// Why the writing stopped.
 #[derive(Clone, Debug)]

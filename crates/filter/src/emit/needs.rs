@@ -3,9 +3,11 @@
 use super::registers::{Cached, Slot};
 use super::texts;
 use crate::compile::Side;
-use crate::maps::{Entry, Maps};
+use crate::maps::{EVENTS, Entry, Maps};
 use crate::resolve::{COMM_BYTES, EXECUTABLE_BYTES};
-use crate::tree::{Action, Cond, Context, Element, EmittedField, Float, KeyValue, Kept, Num, NumKind, Plan, Text};
+use crate::tree::{
+    Action, Cond, Context, Element, EmittedField, Float, Kept, KeyValue, Num, NumKind, Plan, Text,
+};
 use std::collections::HashMap;
 
 /// What a program will need.
@@ -50,12 +52,21 @@ impl Needs {
         }
         needs.slots_of_contexts();
         let rules: Vec<&str> = plan.rules.iter().map(|rule| rule.source.as_str()).collect();
-        let name = format!("state of {} for {}", plan.event, rules.join(" | "));
+        // On the kernel's side all events of the same rules have the same map, so that their programs are the same.
+        let of = if needs.kernel { String::new() } else { format!(" of {}", plan.event) };
+        let name = format!("state{of} for {}", rules.join(" | "));
+        let events = if needs.kernel { EVENTS } else { 1 };
         if plan.counters > 0 {
-            needs.counters = Some(maps.shared(Entry::state(&name, u32::from(plan.counters) * 8)));
+            needs.counters = Some(maps.shared(Entry::state(&name, events * u32::from(plan.counters) * 8)));
         }
         if !plan.thread.is_empty() {
-            needs.threads = Some(maps.shared(Entry::threads(&name, plan.thread.len() as u32 * 8)));
+            let bytes = plan.thread.len() as u32 * 8;
+            let entry = if needs.kernel {
+                Entry::threads_of_events(&name, bytes)
+            } else {
+                Entry::threads(&name, bytes)
+            };
+            needs.threads = Some(maps.shared(entry));
         }
         if !needs.bytes.is_empty() {
             needs.constants = Some(maps.shared(Entry::constants(std::mem::take(&mut needs.bytes))));

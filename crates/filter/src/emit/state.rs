@@ -2,6 +2,8 @@
 
 use super::code::{Code, Held, Label, Stop};
 use super::condition::Next;
+use crate::compile::ContextWord;
+use crate::maps::EVENTS;
 use crate::tree::Kept;
 use mote_bpf::Reg;
 use mote_bpf::helper;
@@ -22,16 +24,29 @@ pub(super) struct ThreadPlaces {
 }
 
 impl Code<'_> {
-    fn counter(&mut self, dst: Reg, counter: u16) {
+    /// `dst =` address of a counter. Changes `other`, too.
+    fn counter(&mut self, dst: Reg, other: Reg, counter: u16) {
         self.changed(dst);
         if let Some(map) = self.needs.counters {
             self.b.map_value(dst, map, u32::from(counter) * 8);
         }
+        if self.is_kernel() {
+            self.load_event(other);
+            self.b.and(other, EVENTS as i32 - 1);
+            self.b.mul(other, i32::from(self.plan.counters) * 8);
+            self.b.add(dst, other);
+        }
+    }
+
+    /// `dst =` what stands for the event on the kernel's side.
+    fn load_event(&mut self, dst: Reg) {
+        let number = self.maps.event_number(&self.plan.event);
+        self.load_context(dst, ContextWord::Event(number as u32));
     }
 
     /// `dst =` what the counter was, before 1 was added to it. Changes `pointer`.
     fn count_up(&mut self, pointer: Reg, dst: Reg, counter: u16) {
-        self.counter(pointer, counter);
+        self.counter(pointer, dst, counter);
         self.changed(dst);
         self.b.mov(dst, 1);
         self.b.atomic(AtomicOp::FetchAdd, Size::DW, pointer, 0, dst);
@@ -55,7 +70,7 @@ impl Code<'_> {
 
     pub(super) fn first(&mut self, n: u64, counter: u16, ways: Ways) -> Result<(), Stop> {
         let (pointer, old) = (self.alloc()?, self.alloc()?);
-        self.counter(pointer.reg, counter);
+        self.counter(pointer.reg, old.reg, counter);
         // Once they are over, nobody writes any more.
         self.b.load(Size::DW, old.reg, pointer.reg, 0);
         let on = self.label();
@@ -81,7 +96,7 @@ impl Code<'_> {
         self.b.constant(Reg::R5, ns);
         self.b.div(span, Reg::R5);
         self.b.lsh(span, 32);
-        self.counter(pointer, counter);
+        self.counter(pointer, old, counter);
         self.b.load(Size::DW, old, pointer, 0);
         self.b.mov(part, old);
         self.b.rsh(part, 32);
@@ -121,10 +136,15 @@ impl Code<'_> {
     /// At the program's beginning: finds what was kept of the thread's last event.
     pub(super) fn look_up_thread(&mut self) -> Result<(), Stop> {
         let Some(map) = self.needs.threads else { return Ok(()) };
-        let places = ThreadPlaces { key: self.reserve(8)?, pointer: self.reserve(8)?, now: self.reserve(8)? };
+        let key_bytes = if self.is_kernel() { 16 } else { 8 };
+        let places = ThreadPlaces { key: self.reserve(key_bytes)?, pointer: self.reserve(8)?, now: self.reserve(8)? };
         self.thread = places;
         self.call(helper::GET_CURRENT_PID_TGID)?;
         self.b.store(Size::DW, Reg::R10, places.key, Reg::R0);
+        if self.is_kernel() {
+            self.load_event(Reg::R1);
+            self.b.store(Size::DW, Reg::R10, places.key + 8, Reg::R1);
+        }
         self.changed(Reg::R1);
         self.b.map(Reg::R1, map);
         self.stack_address(Reg::R2, places.key);

@@ -136,7 +136,13 @@ impl Code<'_> {
     }
 
     /// Compares bytes that may be read: one branch for a few words.
-    pub(super) fn equal_words(&mut self, base: Reg, offset: i32, bytes: &[u8], ways: Ways) -> Result<(), Stop> {
+    pub(super) fn equal_words(
+        &mut self,
+        base: Reg,
+        offset: i32,
+        bytes: &[u8],
+        ways: Ways,
+    ) -> Result<(), Stop> {
         let places: Vec<_> = words(bytes.len())
             .into_iter()
             .map(|(at, size)| (offset + at as i32, word_of(bytes, at, size), size))

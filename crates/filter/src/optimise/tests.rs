@@ -8,8 +8,8 @@ const EVENT: &[u8] = b"mote1\nnet:in\n6 f:1\n\nlen u32\nproto str\nstate enum u8
 fn check(expr: &str, expected: &str) {
     let event = mote_layout::parse::parse(EVENT).unwrap();
     let rule = Rule::filter("*", expr).unwrap_or_else(|problem| panic!("{}", problem.render()));
-    let (_, tree) =
-        explain(&[rule], &event, Missing::Refuse, Side::User).unwrap_or_else(|problem| panic!("{}", problem.render()));
+    let (_, tree) = explain(&[rule], &event, Missing::Refuse, Side::User)
+        .unwrap_or_else(|problem| panic!("{}", problem.render()));
     let lines: Vec<_> =
         tree.lines().map(str::trim).filter(|line| !matches!(*line, "if" | "do" | "record")).collect();
     assert_eq!(lines.join("; "), expected, "{expr}");

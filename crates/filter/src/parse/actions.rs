@@ -9,7 +9,19 @@ use mote_layout::syscalls;
 
 /// Names of actions. Behind a comma they begin an action; a field of such a name goes in brackets there.
 const ACTIONS: [&str; 13] = [
-    "record", "count", "hist", "last", "set", "clear", "emit", "snapshot", "open", "threshold", "speculate", "commit", "discard",
+    "record",
+    "count",
+    "hist",
+    "last",
+    "set",
+    "clear",
+    "emit",
+    "snapshot",
+    "open",
+    "threshold",
+    "speculate",
+    "commit",
+    "discard",
 ];
 
 /// Most entries that `last` keeps.
@@ -129,7 +141,9 @@ impl Parser {
         let (token, span) = (self.peek().kind.clone(), self.peek().span);
         let syscall = match &token {
             Kind::Name(name) => syscalls::number(name),
-            Kind::Integer(number) => u32::try_from(*number).ok().filter(|number| (*number as usize) < SYSCALLS),
+            Kind::Integer(number) => {
+                u32::try_from(*number).ok().filter(|number| (*number as usize) < SYSCALLS)
+            }
             _ => return Err(self.unexpected("a system call").help(EXAMPLE)),
         };
         let Some(syscall) = syscall else {

@@ -10,6 +10,7 @@ use crate::maps::KeyType;
 use crate::rule::Rule;
 use crate::syntax::{self, ActionKind, Argument, Expr, ExprKind};
 use crate::tree::{Action, EmittedField, KeyPlan, KeyValue, Num, Text};
+use mote_layout::parse::FieldType;
 use std::fmt::Write;
 
 /// Most elements of a sequence.
@@ -62,16 +63,21 @@ impl<'a> Resolver<'a> {
     fn action_is_here(&self, action: &ActionKind, span: Span) -> Result<(), Diagnostic> {
         let (what, help) = match action {
             _ if self.side == Side::User => return Ok(()),
-            ActionKind::Emit { .. } => ("nothing is emitted", "`count`, `hist` and `last` are there; or record the event"),
-            ActionKind::Speculate | ActionKind::Commit | ActionKind::Discard => {
-                ("nobody speculates", "records of kernel events are never kept aside; use a flag: `set`, and `$flag.NAME`")
+            ActionKind::Emit { .. } => {
+                ("nothing is emitted", "`count`, `hist` and `last` are there; or record the event")
             }
-            ActionKind::Threshold { .. } => {
-                ("no threshold is set", "set them at events of the program, or for the session: `mote latency --threshold`")
-            }
-            ActionKind::OpenKernel { .. } => {
-                ("no window is opened", "rules on kernel events can set a flag, and others ask for `$flag.NAME`")
-            }
+            ActionKind::Speculate | ActionKind::Commit | ActionKind::Discard => (
+                "nobody speculates",
+                "records of kernel events are never kept aside; use a flag: `set`, and `$flag.NAME`",
+            ),
+            ActionKind::Threshold { .. } => (
+                "no threshold is set",
+                "set them at events of the program, or for the session: `mote latency --threshold`",
+            ),
+            ActionKind::OpenKernel { .. } => (
+                "no window is opened",
+                "rules on kernel events can set a flag, and others ask for `$flag.NAME`",
+            ),
             _ => return Ok(()),
         };
         Err(Diagnostic::wrong_side(self.side, span, what).help(help))
@@ -92,7 +98,7 @@ impl<'a> Resolver<'a> {
         }
         let value = self.value(expr)?;
         if let Some(text) = text_of(&value) {
-            return Ok(text_key(name, text, TEXT_BYTES));
+            return Ok(text_key(name, text, self.key_bytes(text)));
         }
         match value {
             Value::Num(num, shown) => {
@@ -110,6 +116,16 @@ impl<'a> Resolver<'a> {
                 let problem = Diagnostic::mismatch(expr.span, "this cannot be a key");
                 Err(problem.label(format!("this is {}", other.what())))
             }
+        }
+    }
+
+    /// Bytes that a text has in a key: a fixed text has no more than it can be long.
+    fn key_bytes(&self, text: Text) -> u32 {
+        let field =
+            self.fields.iter().find(|place| text == Text::Field(place.word)).map(|place| place.field.ty);
+        match field {
+            Some(FieldType::FixedText(bytes @ 1..)) => TEXT_BYTES.min(bytes as u32),
+            _ => TEXT_BYTES,
         }
     }
 
@@ -161,7 +177,7 @@ impl<'a> Resolver<'a> {
             let name = place.field.name.to_owned();
             let value = place.value();
             match (text_of(&value), value) {
-                (Some(text), _) => Some(text_key(name, text, TEXT_BYTES)),
+                (Some(text), _) => Some(text_key(name, text, self.key_bytes(text))),
                 (_, Value::Num(num, shown)) => {
                     Some(KeyPlan { name, ty: shown.key_type(&num), value: KeyValue::Number(num) })
                 }

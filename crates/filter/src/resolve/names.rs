@@ -83,16 +83,20 @@ impl<'a> Resolver<'a> {
 
     /// Whether programs of this side know a context.
     fn context_is_here(&self, name: &str, span: Span) -> Result<(), Diagnostic> {
-        let wrong = |message: &str, help: &str| {
-            Err(Diagnostic::wrong_side(self.side, span, message).help(help))
-        };
+        let wrong =
+            |message: &str, help: &str| Err(Diagnostic::wrong_side(self.side, span, message).help(help));
         match (self.side, name) {
-            (Side::Kernel, "exe") => {
-                wrong("there is no `$exe`", "a program's path is not to be had there; compare `$comm`, or select by pid")
-            }
+            (Side::Kernel, "exe") => wrong(
+                "there is no `$exe`",
+                "a program's path is not to be had there; compare `$comm`, or select by pid",
+            ),
             (Side::Kernel, "elapsed") => wrong("there is no `$elapsed`", "nobody speculates there"),
-            (Side::User, "window") => wrong("there is no `$window`", "it says whether kernel events are wanted: use it with -k"),
-            (Side::User, "target") => wrong("there is no `$target`", "all events are the command's own, or its children's"),
+            (Side::User, "window") => {
+                wrong("there is no `$window`", "it says whether kernel events are wanted: use it with -k")
+            }
+            (Side::User, "target") => {
+                wrong("there is no `$target`", "all events are the command's own, or its children's")
+            }
             _ => Ok(()),
         }
     }

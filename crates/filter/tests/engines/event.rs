@@ -6,41 +6,6 @@ use mote_layout::parse::{Description, FieldType, parse};
 use mote_layout::types::Scalar;
 use std::fmt::Write;
 
-/// Types of fields in traced processes.
-pub(crate) const TYPES: [&str; 31] = [
-    "u8",
-    "u16",
-    "u32",
-    "u64",
-    "i8",
-    "i16",
-    "i32",
-    "i64",
-    "x32",
-    "x64",
-    "bool",
-    "f32",
-    "f64",
-    "str",
-    "str",
-    "str",
-    "str",
-    "bytes",
-    "u8[]",
-    "i16[]",
-    "u32[]",
-    "i64[]",
-    "f32[]",
-    "f64[]",
-    "u8[4]",
-    "i32[3]",
-    "u64[2]",
-    "f32[2]",
-    "f64[1]",
-    "enum u8 A=0 B=1..3 AB=9",
-    "enum i64 NO=-1 A=-9223372036854775808 B=5..70",
-];
-
 /// An event.
 pub(crate) struct Event {
     text: Vec<u8>,
@@ -75,7 +40,9 @@ impl Event {
                     words.push(Word::Number(scalar_word(scalar, random)));
                 }
                 FieldType::Str => words.extend([Word::Bytes(random.text(40)), Word::End]),
-                FieldType::FixedText(bytes) => words.extend([Word::Bytes(random.text(bytes as u64)), Word::End]),
+                FieldType::FixedText(bytes) => {
+                    words.extend([Word::Bytes(random.text(bytes as u64)), Word::End])
+                }
                 FieldType::Bytes => words.extend([Word::Bytes(random.text(20)), Word::End]),
                 FieldType::Sequence(scalar) => {
                     let count = random.below(5) as usize;

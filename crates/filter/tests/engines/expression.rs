@@ -36,7 +36,11 @@ impl<'a> Fields<'a> {
         let last = if side == Side::Kernel { "$target" } else { "$elapsed" };
         let mut fields = Fields {
             side,
-            numbers: ["$tid", "$pid", "$cpu", "$delta", last].iter().chain(state).map(|name| (*name).to_owned()).collect(),
+            numbers: ["$tid", "$pid", "$cpu", "$delta", last]
+                .iter()
+                .chain(state)
+                .map(|name| (*name).to_owned())
+                .collect(),
             arrays: Vec::new(),
             floats: Vec::new(),
             float_arrays: Vec::new(),

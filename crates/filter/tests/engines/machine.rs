@@ -196,7 +196,8 @@ impl Machine {
         }
         // SAFETY: 1. the words are those of the event's description, and what they point to lives in `words`; 2. `HELPERS` have the signatures
         // of `helper::TRACER` and of the built-in ones; 3. `self` holds the maps' memory.
-        unsafe { self.program.run(raw.as_ptr() as u64, state.as_ptr() as u64) }.map_err(|fault| format!("{fault:?}"))
+        unsafe { self.program.run(raw.as_ptr() as u64, state.as_ptr() as u64) }
+            .map_err(|fault| format!("{fault:?}"))
     }
 }
 

@@ -15,6 +15,41 @@ use mote_filter::{Decision, Kind, Maps, Missing, Rule, Session, Side, compile};
 use mote_vm::{Choice, Engine};
 use random::Random;
 
+/// Types of fields in traced processes.
+const TYPES: [&str; 31] = [
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "x32",
+    "x64",
+    "bool",
+    "f32",
+    "f64",
+    "str",
+    "str",
+    "str",
+    "str",
+    "bytes",
+    "u8[]",
+    "i16[]",
+    "u32[]",
+    "i64[]",
+    "f32[]",
+    "f64[]",
+    "u8[4]",
+    "i32[3]",
+    "u64[2]",
+    "f32[2]",
+    "f64[1]",
+    "enum u8 A=0 B=1..3 AB=9",
+    "enum i64 NO=-1 A=-9223372036854775808 B=5..70",
+];
+
 /// How many rules a test makes; `MOTE_FILTER_CASES` says otherwise.
 fn cases(usual: u64) -> u64 {
     std::env::var("MOTE_FILTER_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
@@ -32,7 +67,7 @@ struct Tally {
 /// Compares one rule's engines on some events.
 fn compare(seed: u64, tally: &mut Tally) {
     let mut random = Random::new(seed);
-    let event = Event::random(&mut random, &event::TYPES);
+    let event = Event::random(&mut random, &TYPES);
     let expression = expression::condition(&event, Side::User, &mut random);
     let description = event.description();
     let rule =
@@ -49,8 +84,9 @@ fn compare(seed: u64, tally: &mut Tally) {
         }
         Err(problem) => panic!("{seed}: {}", problem.render()),
     };
-    let reference =
-        || Reference::new(&rules, &description, Missing::Refuse, Side::User).ok().flatten().expect("it compiles");
+    let reference = || {
+        Reference::new(&rules, &description, Missing::Refuse, Side::User).ok().flatten().expect("it compiles")
+    };
     let Decision::Run(compiled) = decision else {
         let mut reference = reference();
         let (words, facts) = (event.words(&mut random), random.facts());

@@ -26,7 +26,7 @@ impl World {
             Ok(other) => panic!("{other:?}"),
             Err(problem) => panic!("{}", problem.render()),
         };
-        match Machine::new(&compiled, &event, &maps) {
+        match Machine::load(&compiled, &event, &maps) {
             Made::Ready(machine) => Some(World { machine, maps }),
             Made::NotPermitted => {
                 eprintln!("SKIP: bpf(2) is not permitted");
@@ -53,7 +53,8 @@ impl World {
             Word::End,
             Word::Number(skew as u64),
         ];
-        let facts = Facts { pid: 7, tid: 42, cpu: 1, now: 5_000, comm: b"worker".to_vec(), ..Facts::default() };
+        let facts =
+            Facts { pid: 7, tid: 42, cpu: 1, now: 5_000, comm: b"worker".to_vec(), ..Facts::default() };
         self.machine.run(&words, &facts)
     }
 
@@ -71,9 +72,9 @@ impl World {
 
 #[test]
 fn counts() {
-    let Some(world) =
-        World::of(&["net:* if len > 10 do count by proto, state, $tid, $comm, len > 100, prefix(comm, 5), comm"])
-    else {
+    let Some(world) = World::of(&[
+        "net:* if len > 10 do count by proto, state, $tid, $comm, len > 100, prefix(comm, 5), comm",
+    ]) else {
         return;
     };
     for (len, proto, state) in [(5, "tcp", 0), (50, "tcp", 2), (51, "tcp", 2), (500, "udp", 7), (50, "", 0)] {
@@ -91,8 +92,9 @@ net:* if len > 10 do count by proto, state, $tid, $comm, len > 100, prefix(comm,
 
 #[test]
 fn texts_of_all_lengths_are_keys() {
-    let Some(world) =
-        World::new(&[Rule::count("*", "$event, prefix(proto, 5), proto").unwrap()]) else { return };
+    let Some(world) = World::new(&[Rule::count("*", "$event, prefix(proto, 5), proto").unwrap()]) else {
+        return;
+    };
     for len in 0..40 {
         world.event(1, &"abcdefghijklmnopqrstuvwxyz0123456789ABCD"[..len], 0, 0);
     }
@@ -111,16 +113,17 @@ fn texts_of_all_lengths_are_keys() {
         let (short, long) = (&key[8..16], &key[16..48]);
         assert_eq!(&b"abcde\0\0\0"[..end(short)], &short[..end(short)]);
         assert_eq!(end(short), end(long).min(5));
-        assert!(long[end(long)..].iter().all(|byte| *byte == 0) && short[end(short)..].iter().all(|byte| *byte == 0));
+        assert!(
+            long[end(long)..].iter().all(|byte| *byte == 0)
+                && short[end(short)..].iter().all(|byte| *byte == 0)
+        );
     }
 }
 
 #[test]
 fn histograms() {
-    let rules = [
-        Rule::histogram("*", "skew by proto").unwrap(),
-        Rule::histogram("*", "len if len < 3").unwrap(),
-    ];
+    let rules =
+        [Rule::histogram("*", "skew by proto").unwrap(), Rule::histogram("*", "len if len < 3").unwrap()];
     let Some(world) = World::new(&rules) else { return };
     for (len, proto, skew) in
         [(1, "tcp", -5), (2, "tcp", 100), (3, "tcp", 0), (2, "tcp", 100), (9, "udp", i64::from(i32::MIN))]
@@ -128,7 +131,10 @@ fn histograms() {
         world.event(len, proto, 0, skew);
     }
     let text = world.text();
-    assert!(text.starts_with("hist skew by proto\n  proto tcp: skew: 4 values, median 0, 99 % 103\n"), "{text}");
+    assert!(
+        text.starts_with("hist skew by proto\n  proto tcp: skew: 4 values, median 0, 99 % 103\n"),
+        "{text}"
+    );
     assert!(text.contains("96 .. 103  2 ██") && text.contains("-5  1 █"), "{text}");
     assert!(text.contains("proto udp: skew: 1 values") && text.contains(" .. -2147483648  1"), "{text}");
     assert!(text.contains("hist len if len < 3\n  len: 3 values, median 2, 99 % 2\n    1  1 "), "{text}");
@@ -159,7 +165,9 @@ fn every_value_is_in_its_bucket() {
 
 #[test]
 fn the_last_events() {
-    let Some(world) = World::of(&["net:* do last 2 len, proto", "net:* if len == 2 do last 5"]) else { return };
+    let Some(world) = World::of(&["net:* do last 2 len, proto", "net:* if len == 2 do last 5"]) else {
+        return;
+    };
     for (len, proto) in [(1, "tcp"), (2, "udp"), (3, "a text that is cut at 32 bytes: it goes on")] {
         world.event(len, proto, 1, -3);
     }
@@ -177,14 +185,18 @@ net:* if len == 2 do last 5
 
 #[test]
 fn flags_are_words_of_the_shared_memory() {
-    let rules =
-        ["*:in if len == 1 do set busy", "*:in if len == 2 do clear busy", "*:in if $flag.busy do record, snapshot"];
+    let rules = [
+        "*:in if len == 1 do set busy",
+        "*:in if len == 2 do clear busy",
+        "*:in if $flag.busy do record, snapshot",
+    ];
     let Some(world) = World::of(&rules) else { return };
     let results: Vec<_> = [0, 1, 0, 2, 0].map(|len| world.event(len, "", 0, 0)).into();
     assert_eq!(results, [DROP, RECORD, RECORD, DROP, DROP]);
     assert_eq!(world.maps.names().flags(), ["busy"]);
     world.event(1, "", 0, 0);
-    let at = world.maps.entries().iter().position(|entry| entry.meaning == mote_filter::maps::Meaning::Shared);
+    let at =
+        world.maps.entries().iter().position(|entry| entry.meaning == mote_filter::maps::Meaning::Shared);
     let shared = world.machine.value(at.unwrap(), &[0; 4]).unwrap();
     let word = |at: usize| u64::from_le_bytes(shared[at..at + 8].try_into().unwrap());
     use mote_layout::cooperation::{SHARED_WORDS_AT, SharedHeader};
@@ -205,10 +217,34 @@ fn windows_are_of_all_of_the_process_or_of_the_thread() {
     for (words, expected) in [
         (vec![(offset_of!(Header, window_until), 5_001)], RECORD),
         (vec![(offset_of!(Header, window_until), 5_000)], DROP),
-        (vec![(slot(42) + offset_of!(Slot, thread), 42), (slot(42) + offset_of!(Slot, window_until), 6_000)], RECORD),
-        (vec![(slot(42) + offset_of!(Slot, thread), 43), (slot(42) + offset_of!(Slot, window_until), 6_000)], DROP),
-        (vec![(slot(49) + offset_of!(Slot, thread), 42), (slot(49) + offset_of!(Slot, window_until), 6_000)], RECORD),
-        (vec![(slot(50) + offset_of!(Slot, thread), 42), (slot(50) + offset_of!(Slot, window_until), 6_000)], DROP),
+        (
+            vec![
+                (slot(42) + offset_of!(Slot, thread), 42),
+                (slot(42) + offset_of!(Slot, window_until), 6_000),
+            ],
+            RECORD,
+        ),
+        (
+            vec![
+                (slot(42) + offset_of!(Slot, thread), 43),
+                (slot(42) + offset_of!(Slot, window_until), 6_000),
+            ],
+            DROP,
+        ),
+        (
+            vec![
+                (slot(49) + offset_of!(Slot, thread), 42),
+                (slot(49) + offset_of!(Slot, window_until), 6_000),
+            ],
+            RECORD,
+        ),
+        (
+            vec![
+                (slot(50) + offset_of!(Slot, thread), 42),
+                (slot(50) + offset_of!(Slot, window_until), 6_000),
+            ],
+            DROP,
+        ),
         (vec![], DROP),
     ] {
         let mut value = vec![0; mote_layout::cooperation::area_bytes(SLOTS)];
@@ -226,7 +262,8 @@ fn keys_that_do_not_fit_are_counted() {
     for len in 0..(16 << 10) + 412 {
         world.event(len, "", 0, 0);
     }
-    let dropped = world.maps.entries().iter().position(|entry| entry.meaning == mote_filter::maps::Meaning::Dropped);
+    let dropped =
+        world.maps.entries().iter().position(|entry| entry.meaning == mote_filter::maps::Meaning::Dropped);
     let counted = world.maps.entries().iter().position(|entry| entry.name.starts_with("count")).unwrap();
     let value = world.machine.value(dropped.unwrap(), &[0; 4]).unwrap();
     let at = mote_filter::maps::dropped_offset(counted as u32) as usize;
@@ -235,7 +272,9 @@ fn keys_that_do_not_fit_are_counted() {
 
 #[test]
 fn an_action_whose_value_fails_is_left_out() {
-    let Some(world) = World::of(&["net:* do count by proto[2], hist 100 / len by proto, record"]) else { return };
+    let Some(world) = World::of(&["net:* do count by proto[2], hist 100 / len by proto, record"]) else {
+        return;
+    };
     assert_eq!(world.event(0, "ab", 0, 0), RECORD);
     assert_eq!(world.event(4, "abc", 0, 0), RECORD);
     let text = world.text();

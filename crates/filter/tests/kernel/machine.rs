@@ -59,11 +59,11 @@ pub(crate) fn listing(compiled: &Compiled) -> String {
 
 impl Machine {
     /// Loads it.
-    pub(crate) fn new(compiled: &Compiled, event: &Description<'_>, maps: &Maps) -> Made {
+    pub(crate) fn load(compiled: &Compiled, event: &Description<'_>, maps: &Maps) -> Made {
         let words = event.fields().map(|field| 1 + u32::from(words_of(&field.ty).1.is_some())).sum::<u32>();
         let facts_bytes = TEXTS + words * ROOM;
         let area = match Map::create(MapType::Array, 4, area_bytes(SLOTS) as u32, 1) {
-            Ok(area) => &*AREA.get_or_init(|| area),
+            Ok(area) => AREA.get_or_init(|| area),
             Err(Errno(1)) => return Made::NotPermitted,
             Err(why) => return Made::Refused(format!("an area: {why}")),
         };
@@ -112,7 +112,8 @@ impl Machine {
     /// Runs it on an event.
     pub(crate) fn run(&self, words: &[Word], facts: &Facts) -> u64 {
         let mut value = vec![0xAA; self.facts_bytes as usize];
-        let mut put = |at: u32, bytes: &[u8]| value[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+        let mut put =
+            |at: u32, bytes: &[u8]| value[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
         put(PID_TGID, &(u64::from(facts.pid) << 32 | u64::from(facts.tid)).to_le_bytes());
         put(NOW, &facts.now.to_le_bytes());
         put(CPU, &u64::from(facts.cpu).to_le_bytes());
@@ -137,9 +138,10 @@ impl Machine {
         if let Some(shared) = self.shared {
             let mut value = vec![0; self.entries[shared].shape.value_bytes as usize];
             self.maps[shared].lookup(&[0; 4], &mut value).expect("it is there");
-            for (at, word) in
-                [(offset_of!(SharedHeader, target), facts.target), (offset_of!(SharedHeader, window_until), facts.window)]
-            {
+            for (at, word) in [
+                (offset_of!(SharedHeader, target), facts.target),
+                (offset_of!(SharedHeader, window_until), facts.window),
+            ] {
                 value[at..at + 8].copy_from_slice(&word.to_le_bytes());
             }
             self.maps[shared].update(&[0; 4], &value).expect("it is there");
@@ -248,14 +250,13 @@ fn answer(insns: &mut Vec<Insn>, begin: usize, facts: u32) {
     ] {
         let function = insns.len();
         let mut used = false;
-        for call in begin..end {
-            let bytes = insns[call].to_bytes();
+        for (call, insn) in insns.iter_mut().enumerate().take(end).skip(begin) {
+            let mut bytes = insn.to_bytes();
             // `call`, of a helper.
             if bytes[0] == 0x85 && bytes[1] == 0 && bytes[4..] == (id as i32).to_le_bytes() {
-                let mut bytes = bytes;
                 bytes[1] = 0x10;
                 bytes[4..].copy_from_slice(&(function as i32 - call as i32 - 1).to_le_bytes());
-                insns[call] = Insn::from_bytes(bytes);
+                *insn = Insn::from_bytes(bytes);
                 used = true;
             }
         }

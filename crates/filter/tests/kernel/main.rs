@@ -19,8 +19,26 @@ use random::Random;
 
 /// Types of fields in the kernel.
 const TYPES: [&str; 20] = [
-    "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "x64", "bool", "str", "str", "str", "char[16]", "char[200]",
-    "u8[4]", "i32[3]", "u64[2]", "enum u8 A=0 B=1..3 AB=9", "flags x32 A=1 B=2 AB=4",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "x64",
+    "bool",
+    "str",
+    "str",
+    "str",
+    "char[16]",
+    "char[200]",
+    "u8[4]",
+    "i32[3]",
+    "u64[2]",
+    "enum u8 A=0 B=1..3 AB=9",
+    "flags x32 A=1 B=2 AB=4",
 ];
 
 /// How many rules a test makes; `MOTE_FILTER_CASES` says otherwise.
@@ -44,7 +62,8 @@ fn compare(seed: u64, tally: &mut Tally) -> bool {
     let event = Event::random(&mut random, &TYPES);
     let expression = expression::condition(&event, Side::Kernel, &mut random);
     let description = event.description();
-    let rule = Rule::filter("*", &expression).unwrap_or_else(|problem| panic!("{seed}: {}", problem.render()));
+    let rule =
+        Rule::filter("*", &expression).unwrap_or_else(|problem| panic!("{seed}: {}", problem.render()));
     let rules = [rule];
     let mut maps = Maps::new();
     let mut session = Session { side: Side::Kernel, missing: Missing::Refuse, declare: &mut |_| Ok(1) };
@@ -59,16 +78,21 @@ fn compare(seed: u64, tally: &mut Tally) -> bool {
     };
     let text = std::str::from_utf8(event.text()).unwrap_or_default();
     assert!(compiled.stack_bytes <= KERNEL_STACK_BYTES);
-    let machine = match Machine::new(&compiled, &description, &maps) {
+    let machine = match Machine::load(&compiled, &description, &maps) {
         Made::Ready(machine) => machine,
         Made::NotPermitted => return false,
         Made::OnlyAccepted => {
             tally.accepted += 1;
             return true;
         }
-        Made::Refused(why) => panic!("seed {seed}: {expression}\n{text}\n{}\n{why}", machine::listing(&compiled)),
+        Made::Refused(why) => {
+            panic!("seed {seed}: {expression}\n{text}\n{}\n{why}", machine::listing(&compiled))
+        }
     };
-    let mut reference = Reference::new(&rules, &description, Missing::Refuse, Side::Kernel).ok().flatten().expect("it compiles");
+    let mut reference = Reference::new(&rules, &description, Missing::Refuse, Side::Kernel)
+        .ok()
+        .flatten()
+        .expect("it compiles");
     for _ in 0..12 {
         let (words, facts) = (event.words(&mut random), random.facts());
         let expected = reference.records(&words, &facts);

@@ -86,7 +86,9 @@ pub(super) fn rights() -> Finding {
     const WHAT: &str = "kernel events";
     match mote_kernel::privilege::check() {
         None => Finding::ok(WHAT, "programs of the kernel may be loaded and attached (CAP_BPF, CAP_PERFMON)"),
-        Some(missing) => Finding::warn(WHAT, missing.to_string(), "everything but kernel events works without"),
+        Some(missing) => {
+            Finding::warn(WHAT, missing.to_string(), "everything but kernel events works without")
+        }
     }
 }
 

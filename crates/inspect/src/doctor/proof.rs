@@ -52,7 +52,8 @@ pub fn kernel_proof(mote: &Path, verb: &str) -> Finding {
     let start = Instant::now();
     match try_kernel_proof(mote, verb) {
         Ok(()) => {
-            let found = format!("the program's start, then its own event, in {} ms", start.elapsed().as_millis());
+            let found =
+                format!("the program's start, then its own event, in {} ms", start.elapsed().as_millis());
             Finding::ok(WHAT, found)
         }
         Err(why) => Finding::warn(
@@ -76,7 +77,9 @@ fn try_kernel_proof(mote: &Path, verb: &str) -> Result<(), String> {
     let at = |name: &str| names.iter().position(|one| one == name);
     match (at(PROOF_CALL), at(PROOF_EVENT)) {
         (Some(start), Some(own)) if start < own => Ok(()),
-        (Some(_), Some(_)) => Err("the program's start was read after its own event: the clocks disagree".to_owned()),
+        (Some(_), Some(_)) => {
+            Err("the program's start was read after its own event: the clocks disagree".to_owned())
+        }
         (None, _) => Err("the event of the program's start was not recorded".to_owned()),
         (_, None) => Err("the program's own event was not recorded".to_owned()),
     }

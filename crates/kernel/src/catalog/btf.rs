@@ -12,6 +12,8 @@ pub const OF_KERNEL: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
 /// More than any type is nested.
 const DEPTH_MAX: u32 = 32;
+/// More parts than any structure has, with those of the structures in it.
+const STEPS_MAX: u32 = 1 << 16;
 
 const PTR: u8 = 2;
 const ARRAY: u8 = 3;
@@ -246,8 +248,8 @@ impl Btf {
         let mut offset = 0;
         let mut names = path.split('.').peekable();
         while let Some(name) = names.next() {
-            let (at, id) = self.part(inside, name, DEPTH_MAX)?;
-            offset += at;
+            let (at, id) = self.part(inside, name, &mut Walk::default())?;
+            offset = at.wrapping_add(offset);
             let ty = self.plain(id)?;
             if names.peek().is_none() {
                 found.path.push(offset);
@@ -279,11 +281,12 @@ impl Btf {
     }
 
     /// Offset and type of a part by its name; those of parts without a name count as the structure's own.
-    fn part(&self, inside: Type, name: &str, depth: u32) -> Option<(u32, u32)> {
-        if !matches!(inside.kind, STRUCT | UNION) || depth == 0 {
+    fn part(&self, inside: Type, name: &str, walk: &mut Walk) -> Option<(u32, u32)> {
+        if !matches!(inside.kind, STRUCT | UNION) || name.is_empty() {
             return None;
         }
-        (0..inside.parts as usize).find_map(|part| {
+        for part in 0..inside.parts as usize {
+            walk.step()?;
             let at = inside.at + 12 * part;
             let (part_name, id) = (word(&self.bytes, at)?, word(&self.bytes, at + 4)?);
             let bits = word(&self.bytes, at + 8)?;
@@ -293,9 +296,17 @@ impl Btf {
             if text == name.as_bytes() {
                 return (field == 0).then_some((bits / 8, id));
             }
-            let nested = self.plain(id).filter(|_| text.is_empty())?;
-            self.part(nested, name, depth - 1).map(|(inner, id)| (inner + bits / 8, id))
-        })
+            let nested = self.plain(id).filter(|_| text.is_empty());
+            if let Some(nested) = nested {
+                walk.deeper()?;
+                let found = self.part(nested, name, walk);
+                walk.depth -= 1;
+                if let Some((inner, id)) = found {
+                    return Some((inner.wrapping_add(bits / 8), id));
+                }
+            }
+        }
+        None
     }
 
     fn bytes_of(&self, ty: Type) -> Option<u32> {
@@ -315,6 +326,25 @@ impl Btf {
 
     fn is_signed(&self, ty: Type) -> bool {
         ty.kind == 1 && word(&self.bytes, ty.at).is_some_and(|int| int >> 24 & 1 == 1)
+    }
+}
+
+/// How far a walk through parts without names has come: damaged types may lead in circles.
+#[derive(Debug, Default)]
+struct Walk {
+    depth: u32,
+    steps: u32,
+}
+
+impl Walk {
+    fn step(&mut self) -> Option<()> {
+        self.steps += 1;
+        (self.steps < STEPS_MAX).then_some(())
+    }
+
+    fn deeper(&mut self) -> Option<()> {
+        self.depth += 1;
+        (self.depth < DEPTH_MAX).then_some(())
     }
 }
 
@@ -338,4 +368,49 @@ impl Type {
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|chunk| u32::from_ne_bytes(*chunk))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Types as bytes: each is name, info, size and parts.
+    fn btf(types: &[&[u32]], strings: &[u8]) -> Vec<u8> {
+        let types: Vec<u32> = types.concat();
+        let len = types.len() as u32 * 4;
+        let head = [u32::from(MAGIC) | 1 << 16, 24, 0, len, len, strings.len() as u32];
+        head.into_iter().chain(types).flat_map(u32::to_ne_bytes).chain(strings.iter().copied()).collect()
+    }
+
+    #[test]
+    fn members_lie_where_the_types_say() {
+        let kind = |kind: u32, parts: u32| kind << 24 | parts;
+        // struct outer { int a; struct { int b; }; struct inner *p; }  struct inner { int c; }
+        let strings = b"\0int\0outer\0inner\0a\0b\0p\0c\0";
+        let types: [&[u32]; 5] = [
+            &[1, kind(1, 0), 4, 1 << 24 | 32],
+            &[5, kind(4, 3), 16, 17, 1, 0, 0, 3, 32, 21, 4, 64],
+            &[0, kind(4, 1), 4, 19, 1, 0],
+            &[0, kind(2, 0), 5],
+            &[11, kind(4, 1), 8, 23, 1, 32],
+        ];
+        let read = Btf::read(btf(&types, strings)).expect("well formed");
+        let member =
+            |path| read.member("outer", path).map(|member| (member.path, member.bytes, member.signed));
+        assert_eq!(member("a"), Some((vec![0], 4, true)));
+        assert_eq!(member("b"), Some((vec![4], 4, true)));
+        assert_eq!(member("p.c"), Some((vec![8, 4], 4, true)));
+        assert_eq!((member("c"), member("a.b"), member("")), (None, None, None));
+        assert_eq!((read.offset("outer", "p.c"), read.size("outer")), (None, Some(16)));
+    }
+
+    #[test]
+    fn circles_end() {
+        let strings = b"\0a\0";
+        // A structure of itself, twice and without names; a typedef of itself.
+        let parts: [&[u32]; 2] = [&[1, 4 << 24 | 2, 8, 0, 1, 0, 0, 1, 32], &[1, 8 << 24, 2]];
+        let read = Btf::read(btf(&parts, strings)).expect("nothing is cut off");
+        assert_eq!(read.member("a", "x"), None);
+        assert_eq!(read.parameters("a"), None);
+    }
 }

@@ -112,8 +112,5 @@ pub(super) fn of<'a>(system: &'a str, event: &str) -> &'a str {
         Some((of, start)) => of == system && event.starts_with(start),
         None => *listed == system,
     };
-    FAMILIES
-        .iter()
-        .find(|family| family.systems.iter().any(|listed| has(&listed)))
-        .map_or(system, |family| family.name)
+    FAMILIES.iter().find(|family| family.systems.iter().any(has)).map_or(system, |family| family.name)
 }

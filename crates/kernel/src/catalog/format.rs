@@ -46,7 +46,8 @@ pub enum Error {
 /// [`Error`].
 pub fn parse(text: &str) -> Result<Format, Error> {
     let value = |key| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
-    let name = value("name:").filter(|name| !name.is_empty()).ok_or(Error::Missing("name:"))?;
+    let is_name = |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let name = value("name:").filter(is_name).ok_or(Error::Missing("name:"))?;
     let id = value("ID:").and_then(|id| id.parse().ok()).ok_or(Error::Missing("ID:"))?;
     let names = value("print fmt:").map(print::names).unwrap_or_default();
     let hexadecimal = value("print fmt:").map(print::hexadecimal).unwrap_or_default();

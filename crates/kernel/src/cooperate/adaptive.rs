@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// What is left of a duration's weight after an interval: half of it after some seven.
 const FADE: f64 = 0.9;
 /// So many calls must be expected above the percentile before it is believed.
-const ABOVE: f64 = 2.0;
+const ABOVE: f64 = 10.0;
 /// How much of the way to its new place a threshold goes in an interval.
 const STEP: f64 = 0.25;
 /// No threshold is below this: a call that takes less has not waited for anything.
@@ -21,7 +21,8 @@ impl std::str::FromStr for Percentile {
 
     fn from_str(text: &str) -> Result<Percentile, String> {
         let number = text.strip_prefix(['p', 'P']).unwrap_or(text);
-        let percent: f64 = number.parse().map_err(|_| format!("`{text}` is no percentile; give for example p99.9"))?;
+        let percent: f64 =
+            number.parse().map_err(|_| format!("`{text}` is no percentile; give for example p99.9"))?;
         if (50.0..100.0).contains(&percent) {
             Ok(Percentile(percent))
         } else {
@@ -70,7 +71,8 @@ impl Learner {
     /// At the end of an interval: the thresholds that move, and where to.
     pub fn step(&mut self) -> Vec<(u32, u64)> {
         let percentile = self.percentile;
-        let moved = self.calls.iter_mut().filter_map(|(number, call)| Some((*number, call.step(percentile)?)));
+        let moved =
+            self.calls.iter_mut().filter_map(|(number, call)| Some((*number, call.step(percentile)?)));
         moved.collect()
     }
 }
@@ -98,7 +100,7 @@ mod tests {
         for wrong in ["p0", "p100", "p200", "p", "fast", "-1"] {
             assert!(wrong.parse::<Percentile>().is_err(), "{wrong}");
         }
-        assert!((Percentile(99.9).samples() - 2000.0).abs() < 1e-6);
+        assert!((Percentile(99.9).samples() - 10_000.0).abs() < 1e-6);
     }
 
     #[test]
@@ -108,7 +110,7 @@ mod tests {
             learner.add(0, bucket(ns) as usize, f64::from(count));
             learner.step().first().map(|(_, ns)| *ns)
         };
-        assert_eq!(interval(100, 10_000), None, "too few to say");
+        assert_eq!(interval(500, 10_000), None, "too few to say");
         let first = interval(10_000, 10_000).unwrap();
         assert!((9_000..11_500).contains(&first), "{first}");
         let second = interval(100_000, 100_000).unwrap();

@@ -144,6 +144,12 @@ impl<'a> Code<'a> {
         self.b.bind(own);
     }
 
+    /// Page faults so far belong to what was before [`at::KNOWN`].
+    pub(super) fn known_faults(&mut self) {
+        self.faults();
+        self.b.store(Size::DW, Reg::R9, at::FAULTS, Reg::R1);
+    }
+
     /// Goes to `yes` when the program runs in an interrupt, as far as that can be seen.
     pub(super) fn in_interrupt(&mut self, yes: Label) {
         let Some(variable) = self.offsets.preempt_count else { return };

@@ -135,7 +135,8 @@ impl Latency {
             let program = match Program::load(name, Kind::Typed(id), &insns, &maps) {
                 // A kernel without symbols of its variables (CONFIG_KALLSYMS_ALL) does not tell its programs about interrupts.
                 Err(_) if name == WAKING && offsets.preempt_count.is_some() => {
-                    let insns = sched::waking(&blind, layout).map_err(|error| Error::event(name, error.to_string()))?;
+                    let insns = sched::waking(&blind, layout)
+                        .map_err(|error| Error::event(name, error.to_string()))?;
                     Program::load(name, Kind::Typed(id), &insns, &maps)?
                 }
                 program => program?,

@@ -35,7 +35,7 @@ pub const DURATION_BITS: u32 = 38;
 /// Buckets of a system call, of `mote_bpf::helper::bucket`.
 pub const BUCKETS: u32 = bucket((1 << DURATION_BITS) - 1) + 1;
 /// Of calls that are not the first in a tick, one of so many is timed.
-pub const SAMPLE: u32 = 16;
+pub const SAMPLE: u32 = 32;
 
 // The record of a thread, in the records map: at the place that the thread has in the thread table.
 
@@ -59,7 +59,7 @@ pub const COUNTER: i16 = 28;
 pub const CREDIT: i16 = 32;
 /// How many calls the running one stands for in the histogram, 32 bits.
 pub const WEIGHT: i16 = 36;
-/// Page faults before it.
+/// Page faults before [`KNOWN`].
 pub const FAULTS: i16 = 40;
 /// How often the thread was taken off its CPU in it, 32 bits.
 pub const SWITCHES: i16 = 48;

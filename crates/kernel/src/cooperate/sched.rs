@@ -155,7 +155,8 @@ fn comes(code: &mut Code<'_>) {
     let b = &mut code.b;
     b.bind(outside);
     b.store(Size::DW, Reg::R9, at::KNOWN, Reg::R0);
-    b.bind(publish);
+    code.known_faults();
+    code.b.bind(publish);
     code.area(out);
     code.slot(out);
     came(code);

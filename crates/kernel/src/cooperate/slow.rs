@@ -78,6 +78,7 @@ fn call(code: &mut Code<'_>) {
     let arguments = code.offsets.arguments;
     let b = &mut code.b;
     b.load(Size::DW, Reg::R2, Reg::R9, at::FAULTS);
+    b.store(Size::DW, Reg::R9, at::FAULTS, Reg::R1);
     b.sub(Reg::R1, Reg::R2);
     b.store(Size::DW, Reg::R7, slot::FAULTS, Reg::R1);
     b.load(Size::DW, Reg::R1, Reg::R9, at::KNOWN);
@@ -210,8 +211,12 @@ impl Slow {
         let queue = self.runqueue_ns.saturating_sub(throttled);
         let waited = self.offcpu_ns.saturating_sub(self.runqueue_ns.max(throttled));
         let ran = self.duration_ns.saturating_sub(self.offcpu_ns);
-        let parts =
-            [(ran, Cause::Running), (queue, Cause::Runqueue), (throttled, Cause::Throttled), (waited, Cause::Waited)];
+        let parts = [
+            (ran, Cause::Running),
+            (queue, Cause::Runqueue),
+            (throttled, Cause::Throttled),
+            (waited, Cause::Waited),
+        ];
         parts.into_iter().max_by_key(|(ns, _)| *ns).map_or(Cause::Running, |(_, cause)| cause)
     }
 

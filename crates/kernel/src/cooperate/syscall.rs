@@ -32,16 +32,16 @@ pub(super) fn enter(mut code: Code<'_>) -> Result<Vec<Insn>, BuildError> {
     b.add(Reg::R1, 1);
     b.store(Size::W, Reg::R9, at::NUMBER, Reg::R1);
     b.store(Size::W, Reg::R9, at::SWITCHES, 0);
-    code.faults();
-    code.b.store(Size::DW, Reg::R9, at::FAULTS, Reg::R1);
-    when(&mut code.b, out);
+    when(&mut code);
     code.end();
     code.finish()
 }
 
 /// Decides whether the entry is timed, and does it.
-fn when(b: &mut Builder, out: Label) {
-    let (changed, sampled, credit, exact) = (b.label(), b.label(), b.label(), b.label());
+fn when(code: &mut Code<'_>) {
+    let out = code.out;
+    let b = &mut code.b;
+    let [changed, sampled, credit, exact, timed] = [(); 5].map(|()| b.label());
     b.call(JIFFIES64);
     b.load(Size::W, Reg::R1, Reg::R9, at::TICK);
     b.store(Size::W, Reg::R9, at::TICK, Reg::R0);
@@ -64,21 +64,21 @@ fn when(b: &mut Builder, out: Label) {
     b.bind(sampled);
     b.store(Size::W, Reg::R9, at::WEIGHT, at::SAMPLE as i32);
     b.call(KTIME_GET_NS);
-    // The next one is so many calls away, 15 at the average, but not in step with what the program does.
+    // The next one is as many calls away at the average, but not in step with what the program does.
     b.mov(Reg::R1, Reg::R0);
     b.and(Reg::R1, at::SAMPLE as i32 / 2 - 1);
     b.lsh(Reg::R1, 1);
     b.add(Reg::R1, at::SAMPLE as i32 / 2);
     b.store(Size::W, Reg::R9, at::COUNTER, Reg::R1);
-    b.store(Size::DW, Reg::R9, at::ENTRY, Reg::R0);
-    b.store(Size::DW, Reg::R9, at::KNOWN, Reg::R0);
-    b.jump(out);
+    b.jump(timed);
     b.bind(changed);
     b.store(Size::W, Reg::R9, at::WEIGHT, 1);
     b.bind(exact);
     b.call(KTIME_GET_NS);
+    b.bind(timed);
     b.store(Size::DW, Reg::R9, at::ENTRY, Reg::R0);
     b.store(Size::DW, Reg::R9, at::KNOWN, Reg::R0);
+    code.known_faults();
 }
 
 /// At the return: counts the call, and has it recorded when it was too long.
@@ -107,6 +107,8 @@ pub(super) fn exit(mut code: Code<'_>) -> Result<Vec<Insn>, BuildError> {
     b.store(Size::DW, Reg::R10, stack::THRESHOLD, Reg::R4);
     b.load(Size::DW, Reg::R3, Reg::R10, stack::DURATION);
     b.branch(Cond::Ge, Reg::R3, Reg::R4, slow);
+    code.known_faults();
+    let b = &mut code.b;
     b.load(Size::W, Reg::R3, Reg::R9, at::WEIGHT);
     b.branch(Cond::Eq, Reg::R3, 0, out);
     b.load(Size::DW, Reg::R1, Reg::R10, stack::NUMBER);
@@ -114,7 +116,7 @@ pub(super) fn exit(mut code: Code<'_>) -> Result<Vec<Insn>, BuildError> {
     b.call_local(tally);
     b.jump(out);
     b.bind(inexact);
-    perhaps(b, slow, out);
+    perhaps(&mut code, slow);
     code.b.bind(areas);
     published(&mut code, compare, own);
     let b = &mut code.b;
@@ -162,20 +164,25 @@ fn session(b: &mut Builder, map: u32, table: u32) {
 }
 
 /// The call was not timed at its entry: it is recorded when it cannot be said that it was short enough.
-fn perhaps(b: &mut Builder, slow: Label, out: Label) {
-    let never_out = b.label();
+fn perhaps(code: &mut Code<'_>, slow: Label) {
+    let out = code.out;
+    let (long, never_out) = (code.b.label(), code.b.label());
+    let b = &mut code.b;
     b.call(JIFFIES64);
     b.load(Size::W, Reg::R3, Reg::R9, at::TICK);
     b.sub32(Reg::R0, Reg::R3);
     session(b, CONTROL, at::TICKS);
     b.branch(Cond::SLe, Reg::R0, Reg::R4, out);
     b.call(KTIME_GET_NS);
-    b.mov(Reg::R5, Reg::R0);
     b.load(Size::DW, Reg::R3, Reg::R9, at::KNOWN);
     b.store(Size::DW, Reg::R9, at::KNOWN, Reg::R0);
     b.sub(Reg::R0, Reg::R3);
     session(b, CONTROL, at::THRESHOLDS);
-    b.branch(Cond::Lt, Reg::R0, Reg::R4, out);
+    b.branch(Cond::Ge, Reg::R0, Reg::R4, long);
+    code.known_faults();
+    let b = &mut code.b;
+    b.jump(out);
+    b.bind(long);
     b.store(Size::W, Reg::R9, at::CREDIT, at::CREDITS);
     b.store(Size::DW, Reg::R10, stack::DURATION, Reg::R0);
     b.store(Size::DW, Reg::R10, stack::THRESHOLD, Reg::R4);

@@ -90,17 +90,16 @@ fn named(spec: &Spec, image: &Image, notes: &mut Vec<String>) -> Result<Vec<(u64
         return Err(Wrong::Stripped { path: path() });
     }
     let glob = spec.is_glob().then(|| Glob::new(&spec.name));
-    let fits = |symbol: &Symbol<'_>| match &glob {
-        Some(glob) => glob.matches(plain(symbol.name)) || glob.matches(&bare(&demangle(symbol.name))),
-        None => {
-            let name = plain(symbol.name);
-            name == spec.name || (name.starts_with('_') && is_demangled(name, &spec.name))
-        }
+    let fits = |symbol: &Symbol<'_>| {
+        let name = plain(symbol.name);
+        let is = |name: &str| name == spec.name || glob.as_ref().is_some_and(|glob| glob.matches(name));
+        is(name) || (name.starts_with('_') && is_demangled(name, is))
     };
     let fitting: Vec<Symbol<'_>> = image.table.iter().filter(fits).collect();
     let names = || image.table.iter().map(|symbol| plain(symbol.name));
     if fitting.is_empty() {
-        let near = near(&spec.name, names());
+        let readable: Vec<String> = names().map(|name| bare(&demangle(name))).collect();
+        let near = near(&spec.name, readable.iter().map(String::as_str));
         return Err(Wrong::NoFunction { path: path(), name: spec.name.clone(), near });
     }
     let mut places = HashSet::new();
@@ -133,20 +132,37 @@ fn plain(name: &str) -> &str {
     name.split_once('@').map_or(name, |(name, _)| name)
 }
 
-fn is_demangled(mangled: &str, name: &str) -> bool {
+/// Whether the name that a person wrote, with parameters or without, is meant.
+fn is_demangled(mangled: &str, is: impl Fn(&str) -> bool) -> bool {
     let demangled = demangle(mangled);
-    demangled == name || bare(&demangled) == name
+    *demangled != *mangled && (is(&demangled) || is(&bare(&demangled)))
 }
 
-/// Without parameters: `shop::checkout(int)`; `operator()` keeps its own.
+/// Without parameters and result: `shop::twice<int>` of `int shop::twice<int>(int)`; `operator()` keeps its own.
 fn bare(name: &str) -> String {
-    let from = name.find("operator()").map_or(0, |at| at + "operator()".len());
+    let operator = name.find("operator");
+    let from = match operator {
+        Some(at) if name.get(at..).is_some_and(|rest| rest.starts_with("operator()")) => {
+            at + "operator()".len()
+        }
+        _ => 0,
+    };
     let end = name.get(from..).and_then(|rest| rest.find('(')).map_or(name.len(), |at| from + at);
-    match name.get(..end) {
-        // `(anonymous namespace)::f` begins with one.
-        Some("") | None => name.to_owned(),
-        Some(bare) => bare.to_owned(),
+    // `(anonymous namespace)::f` begins with one.
+    let head = name.get(..end).filter(|head| !head.is_empty()).unwrap_or(name);
+    // `operator new` has a space of its own.
+    let plain = head.get(..operator.unwrap_or(head.len())).unwrap_or(head);
+    let mut depth = 0_u32;
+    let mut start = 0;
+    for (at, byte) in plain.bytes().enumerate() {
+        match byte {
+            b'<' | b'(' => depth += 1,
+            b'>' | b')' => depth = depth.saturating_sub(1),
+            b' ' if depth == 0 => start = at + 1,
+            _ => {}
+        }
     }
+    head.get(start..).unwrap_or(head).trim_start_matches(['*', '&']).to_owned()
 }
 
 fn ip() -> Field {
@@ -301,6 +317,31 @@ fn apart(fields: &mut [Field]) {
     for field in fields {
         while !taken.insert(field.name.clone()) {
             field.name.push('_');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bare;
+
+    #[test]
+    fn names_without_parameters() {
+        for (name, short) in [
+            ("main", "main"),
+            ("shop::checkout(int, char const*)", "shop::checkout"),
+            ("int shop::twice<int>(int)", "shop::twice<int>"),
+            (
+                "std::vector<int, std::allocator<int> >::push_back(int const&)",
+                "std::vector<int, std::allocator<int> >::push_back",
+            ),
+            ("shop::Cart::operator()(int)", "shop::Cart::operator()"),
+            ("operator new(unsigned long)", "operator new"),
+            ("(anonymous namespace)::f(int)", "(anonymous namespace)::f(int)"),
+            ("char const* name_of<int>()", "name_of<int>"),
+            ("", ""),
+        ] {
+            assert_eq!(bare(name), short, "{name}");
         }
     }
 }

@@ -14,7 +14,8 @@ struct World {
 
 impl World {
     fn new(events: &[&str], rules: &[&str]) -> Option<World> {
-        let parsed = rules.iter().map(|text| Rule::parse(text).unwrap_or_else(|why| panic!("{}", why.render())));
+        let parsed =
+            rules.iter().map(|text| Rule::parse(text).unwrap_or_else(|why| panic!("{}", why.render())));
         World::of(events, parsed.collect())
     }
 
@@ -30,10 +31,11 @@ impl World {
         let found = Catalog::open().select(events).unwrap_or_else(|why| panic!("{why}")).events;
         let mut chosen = Vec::new();
         for (id, event) in found.into_iter().enumerate() {
-            let filter = match rules.decide(&wanted, &event).unwrap_or_else(|why| panic!("{}", why.render())) {
+            let filter = match rules.decide(&wanted, &event).unwrap_or_else(|why| panic!("{}", why.render()))
+            {
                 Fate::Off => continue,
                 Fate::Recorded => None,
-                Fate::Filtered(filter, _) => Some(filter),
+                Fate::Filtered(filter) => Some(filter),
             };
             chosen.push(Chosen { id: id as u16 + 1, event, filter });
         }
@@ -68,7 +70,10 @@ fn system_calls_are_counted() {
     let rules = vec![
         Rule::count("syscalls:*", "by $event").unwrap(),
         Rule::histogram("syscalls:syscall_exit_statx", "ret").unwrap(),
-        Rule::parse("syscalls:syscall_entry_statx if filename == \"*/none/*\" do count by prefix(filename, 16)").unwrap(),
+        Rule::parse(
+            "syscalls:syscall_entry_statx if filename == \"*/none/*\" do count by prefix(filename, 16)",
+        )
+        .unwrap(),
     ];
     let Some(world) = World::of(&["syscalls:*statx"], rules) else { return };
     getpriority(100);

@@ -40,6 +40,12 @@ fn full(errno: Errno) -> String {
 /// A process that creates threads all the time is not followed for ever: those are followed by the programs, when their creators are.
 const ROUNDS: usize = 100;
 
+/// Whether a thread is gone, or is only there until somebody asks for its exit status.
+fn has_ended(pid: u32, tid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
+    status.map_or(true, |text| text.contains("\nState:\tZ") || text.contains("\nState:\tX"))
+}
+
 pub(super) fn process(kernel: &Kernel, pid: u32) -> Result<usize, Error> {
     numbers_are_the_kernels(kernel, pid)?;
     let mut known = 0;
@@ -49,7 +55,7 @@ pub(super) fn process(kernel: &Kernel, pid: u32) -> Result<usize, Error> {
             kernel.state.follow(*tid, TRACED).map_err(|errno| fail(pid, full(errno)))?;
         }
         // Those that ended meanwhile, and were seen before that, will not be freed by a program.
-        for tid in threads.iter().filter(|tid| !Path::new(&format!("/proc/{pid}/task/{tid}")).exists()) {
+        for tid in threads.iter().filter(|tid| has_ended(pid, **tid)) {
             kernel.state.clear(*tid, TRACED);
         }
         if threads.len() == known {

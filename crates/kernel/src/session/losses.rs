@@ -11,7 +11,7 @@ pub struct Losses {
     pub nested: u64,
     /// Threads that were not followed: the table was full.
     pub threads: u64,
-    /// System calls of the 32-bit ABI, which are not recorded.
+    /// Events of system calls of the 32-bit ABI, which are not recorded.
     pub foreign_abi: u64,
     /// Texts that could not be read, and are empty in their records. Their events are recorded.
     pub texts: u64,

@@ -160,10 +160,12 @@ pub struct Schedstat {
 impl Schedstat {
     pub fn of_thread() -> Schedstat {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/{name}")).expect(name);
-        let number = |text: Option<&str>| text.and_then(|text| text.trim().parse::<u64>().ok()).expect("a number");
+        let number =
+            |text: Option<&str>| text.and_then(|text| text.trim().parse::<u64>().ok()).expect("a number");
         let status = read("status");
         let line = |name: &str| number(status.lines().find_map(|line| line.strip_prefix(name)));
-        let (voluntary, involuntary) = (line("voluntary_ctxt_switches:"), line("nonvoluntary_ctxt_switches:"));
+        let (voluntary, involuntary) =
+            (line("voluntary_ctxt_switches:"), line("nonvoluntary_ctxt_switches:"));
         let stat = read("stat");
         let after_name = stat.rsplit_once(')').expect("a name").1;
         let field = |at: usize| number(after_name.split_whitespace().nth(at - 3));
@@ -190,7 +192,9 @@ pub fn while_blocked<T>(session: &Session, look: impl FnOnce(&Session, u32) -> T
             state.clear(tid, TRACED);
         });
         let tid = hear.recv().expect("it says");
-        let sleeps = || std::fs::read_to_string(format!("/proc/{tid}/syscall")).is_ok_and(|text| text.starts_with("0 "));
+        let sleeps = || {
+            std::fs::read_to_string(format!("/proc/{tid}/syscall")).is_ok_and(|text| text.starts_with("0 "))
+        };
         while !sleeps() {
             std::thread::sleep(Duration::from_millis(1));
         }

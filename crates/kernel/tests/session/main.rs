@@ -1,6 +1,8 @@
 //! Kernel events recorded by generated programs, end to end: needs the right to load programs.
 
+mod processes;
 mod support;
+mod torture;
 
 use mote_kernel::event::{Event, Field, Hook, Origin, Type};
 use mote_kernel::session::{Kernel, Targets};
@@ -587,4 +589,55 @@ fn calls_of_another_abi_are_not_misnamed() {
     kernel.disable();
     assert_eq!(read(&kernel, |_, _| 0).len(), 0);
     assert_eq!(kernel.losses().foreign_abi, 2);
+}
+
+/// `r0 = word 0 != 0`, which is `ret`.
+fn not_zero() -> Filter {
+    use mote_assembler::builder::Builder;
+    use mote_bpf::Reg;
+    use mote_bpf::op::Size;
+    let mut b = Builder::new();
+    b.load(Size::DW, Reg::R0, Reg::R1, 0);
+    b.exit();
+    Filter { insns: b.finish().unwrap(), words: vec![ContextWord::Field(0)], records: true }
+}
+
+#[test]
+fn all_system_calls_may_have_filters() {
+    if !can() {
+        return;
+    }
+    let calls = (0..360).map(|call| {
+        let ret = vec![number("ret", 64, Origin::Result)];
+        Chosen { filter: Some(not_zero()), ..chosen(call as u16, exit(call, ret)) }
+    });
+    let kernel = start(request(calls.collect(), Targets::Launch));
+    own(&kernel);
+    kernel.enable();
+    mote_sys::thread::give_way();
+    getppid(3);
+    kernel.disable();
+    let records = read(&kernel, |_, _| 8);
+    let count = |call: i64| records.iter().filter(|it| i64::from(it.id) == call).count();
+    assert_eq!([count(PPID), count(libc::SYS_sched_yield)], [3, 0]);
+}
+
+#[test]
+fn events_can_be_added_while_others_are_recorded() {
+    if !can() {
+        return;
+    }
+    let kernel = start(request(vec![chosen(1, entry(PPID, vec![]))], Targets::Launch));
+    own(&kernel);
+    kernel.enable();
+    getppid(5);
+    kernel.add(&[chosen(2, exit(PPID, vec![]))]).unwrap();
+    getppid(5);
+    kernel.disable();
+    kernel.enable();
+    getppid(1);
+    kernel.disable();
+    let records = read(&kernel, |_, _| 0);
+    let count = |id: u16| records.iter().filter(|it| it.id == id).count();
+    assert_eq!([count(1), count(2)], [11, 6]);
 }

@@ -4,11 +4,12 @@ use anyhow::anyhow;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 use mote_bpf::disassemble::line;
 use mote_bpf::environment::STEPS_MAX;
-use mote_bpf::verify::verify;
+use mote_bpf::verify::verify_traced;
 use mote_bpf::{Entry, Environment, Insn, helper};
 use mote_filter::Maps;
 use mote_jit::{Frame, Function, HelperPlace, Input, MapPlace, workspace_words, x86_64};
 use mote_layout::context;
+use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;
 use std::fmt::Write;
 
@@ -29,7 +30,8 @@ pub(super) fn listing(insns: &[Insn], event: &Description<'_>, maps: &Maps) -> a
         steps_max: STEPS_MAX,
     };
     let mut room = mote_vm::workspace().map_err(|error| anyhow!("no memory for the verifier: {error:?}"))?;
-    let verified = verify(insns, &env, &mut room).map_err(|why| anyhow!("the verifier refuses it: {why}"))?;
+    let (verified, _) = verify_traced(insns, &env, READABLE_BYTES as u32, &mut room)
+        .map_err(|why| anyhow!("the verifier refuses it: {why}"))?;
     let functions: Vec<Function> = verified
         .functions()
         .iter()

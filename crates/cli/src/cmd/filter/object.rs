@@ -23,7 +23,11 @@ pub(super) fn path(expression: &str) -> Option<&Path> {
 }
 
 /// A line for each filter and side.
-pub(super) fn sides(path: &Path, event: Option<&Description<'_>>, side: Option<SideArg>) -> anyhow::Result<String> {
+pub(super) fn sides(
+    path: &Path,
+    event: Option<&Description<'_>>,
+    side: Option<SideArg>,
+) -> anyhow::Result<String> {
     let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
     let object = Object::read(&bytes, helper::TRACER).map_err(|why| anyhow!("{}: {why}", path.display()))?;
     let shapes: Vec<MapShape> = object.maps.iter().map(|map| map.shape).collect();

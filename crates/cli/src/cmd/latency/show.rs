@@ -21,7 +21,8 @@ pub(super) fn table(now: &Latencies, most: usize) -> String {
         "SYSTEM CALL", "CALLS", "p50", "p99", "MAX", "OVER", "SLOW"
     );
     for call in now.calls.iter().take(most) {
-        let (p50, p99) = call.percentiles.map_or((String::new(), String::new()), |(p50, p99)| (time(p50), time(p99)));
+        let (p50, p99) =
+            call.percentiles.map_or((String::new(), String::new()), |(p50, p99)| (time(p50), time(p99)));
         let over = if call.threshold_ns == u64::MAX { "never".to_owned() } else { time(call.threshold_ns) };
         let max = time(call.max_ns);
         let CallFigures { name, count, slow, .. } = call;
@@ -54,7 +55,12 @@ pub(super) fn report(now: &Latencies, found: &Found, recorded: &Recorded) -> Str
     text.push('\n');
     let calls: u64 = now.calls.iter().map(|call| call.count).sum();
     let seconds = now.elapsed.as_secs_f64();
-    let _ = writeln!(text, "{calls} system calls in {seconds:.1} s, {} slow ones recorded in {}", found.slow, recorded.directory.display());
+    let _ = writeln!(
+        text,
+        "{calls} system calls in {seconds:.1} s, {} slow ones recorded in {}",
+        found.slow,
+        recorded.directory.display()
+    );
     notes(now, found).into_iter().for_each(|note| {
         let _ = writeln!(text, "{note}");
     });
@@ -70,9 +76,16 @@ fn headline(call: &SlowCall) -> String {
         time(call.duration_ns)
     };
     let of = if pid == tid { String::new() } else { format!(", thread {tid}") };
-    let whose = if call.threshold_of == "session" { String::new() } else { format!(" (set by the {})", call.threshold_of) };
+    let whose = if call.threshold_of == "session" {
+        String::new()
+    } else {
+        format!(" (set by the {})", call.threshold_of)
+    };
     let file = if call.file.is_empty() { String::new() } else { format!(", on {}", call.file) };
-    format!("{syscall} of {comm} ({pid}{of}): {took}, over {}{whose}{file}, = {ret}\n", time(call.threshold_ns))
+    format!(
+        "{syscall} of {comm} ({pid}{of}): {took}, over {}{whose}{file}, = {ret}\n",
+        time(call.threshold_ns)
+    )
 }
 
 fn frames(text: &mut String, stack: &Stack) {
@@ -101,7 +114,10 @@ fn notes(now: &Latencies, found: &Found) -> Vec<String> {
         notes.push(format!("{} system calls of 32-bit programs were not looked at", now.counters.foreign));
     }
     if now.counters.unpublished > 0 {
-        notes.push(format!("{} threads had no place in the memory of their process", now.counters.unpublished));
+        notes.push(format!(
+            "{} threads had no place in the memory of their process",
+            now.counters.unpublished
+        ));
     }
     notes.extend(found.doubts.iter().cloned());
     notes
@@ -111,7 +127,11 @@ fn notes(now: &Latencies, found: &Found) -> Vec<String> {
 ///
 /// # Errors
 /// None that a person could do anything about.
-pub(super) fn json(kind: &str, now: &Latencies, end: Option<(&Found, &Recorded)>) -> serde_json::Result<String> {
+pub(super) fn json(
+    kind: &str,
+    now: &Latencies,
+    end: Option<(&Found, &Recorded)>,
+) -> serde_json::Result<String> {
     let calls: Vec<Value> = now.calls.iter().map(figures).collect();
     let counters = json!({
         "lost": now.counters.lost,
@@ -119,11 +139,17 @@ pub(super) fn json(kind: &str, now: &Latencies, end: Option<(&Found, &Recorded)>
         "foreign_abi": now.counters.foreign,
         "waited_by_request": now.waited,
     });
-    let mut all = json!({ "type": kind, "elapsed_s": now.elapsed.as_secs_f64(), "calls": calls, "counters": counters });
+    let mut all =
+        json!({ "type": kind, "elapsed_s": now.elapsed.as_secs_f64(), "calls": calls, "counters": counters });
     if let Some((found, recorded)) = end {
-        let worst = found.calls.iter().map(|(call, stack)| one(call, stack)).collect::<serde_json::Result<Vec<Value>>>()?;
+        let worst = found
+            .calls
+            .iter()
+            .map(|(call, stack)| one(call, stack))
+            .collect::<serde_json::Result<Vec<Value>>>()?;
         all["worst"] = Value::Array(worst);
-        let open = now.open.iter().map(|(name, tid, age)| json!({ "syscall": name, "tid": tid, "age_ns": age }));
+        let open =
+            now.open.iter().map(|(name, tid, age)| json!({ "syscall": name, "tid": tid, "age_ns": age }));
         all["open"] = Value::Array(open.collect());
         all["slow"] = found.slow.into();
         all["directory"] = recorded.directory.display().to_string().into();

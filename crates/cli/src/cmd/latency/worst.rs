@@ -38,5 +38,9 @@ pub(super) fn of(dir: &Path, most: usize) -> anyhow::Result<Found> {
 
 /// Names of the functions of a stack's kernel part, the innermost first.
 pub(super) fn kernel_functions(stack: &Stack) -> Vec<&str> {
-    stack.kernel.iter().flat_map(|location| location.functions.iter().map(|function| &*function.name)).collect()
+    stack
+        .kernel
+        .iter()
+        .flat_map(|location| location.functions.iter().map(|function| &*function.name))
+        .collect()
 }

@@ -4,6 +4,7 @@ use super::{Format, print_json};
 use crate::cmd;
 use mote_kernel::catalog::Catalog;
 use mote_kernel::event::{Event, Hook, Type};
+use mote_kernel::probe::{self, Where};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -22,18 +23,18 @@ pub(super) fn run(patterns: &[String], format: Format) -> anyhow::Result<ExitCod
             Format::Json => print_json(out, &groups_json(&catalog)),
         }
     } else {
-        let selection = match catalog.select(patterns) {
-            Ok(selection) => selection,
-            Err(unmatched) => {
-                say!("{unmatched}");
+        let (events, left_out) = match select(&catalog, patterns) {
+            Ok(selected) => selected,
+            Err(why) => {
+                say!("{why}");
                 return Ok(cmd::NOTHING.into());
             }
         };
-        selection.left_out.iter().for_each(|why| say!("left out: {why}"));
+        left_out.iter().for_each(|why| say!("left out: {why}"));
         match format {
-            Format::Text => print_events(out, &selection.events),
+            Format::Text => print_events(out, &events),
             Format::Json => {
-                let events: Vec<Value> = selection.events.iter().map(event_json).collect();
+                let events: Vec<Value> = events.iter().map(event_json).collect();
                 print_json(out, &json!({ "events": events }))
             }
         }
@@ -42,6 +43,21 @@ pub(super) fn run(patterns: &[String], format: Format) -> anyhow::Result<ExitCod
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// The events that the patterns mean, in the catalogue or in binaries, and what could not be had of them.
+fn select(catalog: &Catalog, patterns: &[String]) -> Result<(Vec<Event>, Vec<String>), String> {
+    let (probes, others): (Vec<&String>, Vec<&String>) =
+        patterns.iter().partition(|pattern| probe::is_probe(pattern));
+    let (mut events, mut left_out) = (Vec::new(), Vec::new());
+    if !others.is_empty() {
+        let selection = catalog.select(&others).map_err(|why| why.to_string())?;
+        (events, left_out) = (selection.events, selection.left_out);
+    }
+    let selection = probe::select(&probes, &Where::here(None)).map_err(|why| why.to_string())?;
+    events.extend(selection.events);
+    left_out.extend(selection.notes);
+    Ok((events, left_out))
 }
 
 fn print_groups(mut out: impl Write, catalog: &Catalog) -> io::Result<()> {

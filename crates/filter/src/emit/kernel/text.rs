@@ -123,15 +123,21 @@ impl Code<'_> {
         not: Label,
     ) -> Result<(), Stop> {
         let limit = self.own(length)?;
-        self.b.sub(limit.reg, last as i32);
+        if last > 0 {
+            self.b.sub(limit.reg, last as i32);
+        }
         let start = self.word(word)?;
         let place = self.own(start)?;
-        self.b.add(place.reg, first as i32);
+        let mut before = first as i32;
         // Where the part ends if it is at `place`.
         let end = self.alloc()?;
         self.b.mov(end.reg, first as i32);
         for part in middle {
+            if before > 0 {
+                self.b.add(place.reg, before);
+            }
             self.b.add(end.reg, part.len() as i32);
+            before = part.len() as i32;
             self.forget_for_loop();
             self.checkpoint();
             let (head, found, next) = (self.label(), self.label(), self.label());
@@ -148,7 +154,6 @@ impl Code<'_> {
             self.b.add(end.reg, 1);
             self.jump(head);
             self.bind(found);
-            self.b.add(place.reg, part.len() as i32);
         }
         self.release(end);
         self.release(place);
