@@ -144,14 +144,16 @@ fn cooperation_is_the_same_in_c() {
         for compiler in available(C).into_iter().chain(available(CPP)) {
             let as_cpp: &[&str] = if compiler[0].ends_with("++") { &["-x", "c++"] } else { &[] };
             let link = ["-x", "none", library];
-            let make = |way| {
-                workshop.make("cooperate", &[compiler, as_cpp].concat(), way, &["cooperate.c"], &link)
-            };
+            let make =
+                |way| workshop.make("cooperate", &[compiler, as_cpp].concat(), way, &["cooperate.c"], &link);
             for program in [make(WAYS[0]), make(WAYS[1])] {
                 let out = run(&[&program]);
-                let same = |name, expected| assert_eq!(value(&out, name), expected, "{name} {compiler:?}: {out}");
+                let same =
+                    |name, expected| assert_eq!(value(&out, name), expected, "{name} {compiler:?}: {out}");
                 // Nobody is there, and what needs nobody works.
-                for (name, expected) in [("told", 0), ("process", 0), ("published", 0), ("shared", 0), ("window", 0)] {
+                for (name, expected) in
+                    [("told", 0), ("process", 0), ("published", 0), ("shared", 0), ("window", 0)]
+                {
                     same(name, expected);
                 }
                 for (name, expected) in [("before", 40), ("word", 42), ("behind", 0), ("opened", 1)] {

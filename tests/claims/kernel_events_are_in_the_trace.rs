@@ -81,7 +81,8 @@ fn with_names_and_fields_as_lttng_has_them() {
     let exits = of_thread(&events, "syscall_exit_openat", pid);
     assert!(exits[there].fields["ret"].as_i64().is_some_and(|ret| ret >= 0), "{:?}", exits[there]);
     assert_eq!(exits[missing].fields["ret"].as_i64(), Some(-2), "{:?}", exits[missing]);
-    let switch = named(&events, "sched_switch").into_iter().find(|event| event.number("prev_tid") == pid);
+    // The last one: before its exec the thread still has the recorder's name.
+    let switch = named(&events, "sched_switch").into_iter().rfind(|event| event.number("prev_tid") == pid);
     let switch = switch.expect("it has left the CPU");
     for field in ["prev_comm", "prev_tid", "prev_prio", "prev_state", "next_comm", "next_tid", "next_prio"] {
         assert!(switch.fields.contains_key(field), "no {field} in {switch:?}");

@@ -4,11 +4,11 @@
 //! tracer, in turns: the figures are what a tracer adds to it. The whole program is a server on loopback under load, with all system
 //! calls and all of the scheduler recorded. `table2` is that of Sharma & Dagenais 2016: 1,000 reads of a value shared with the kernel.
 
-use super::Effort;
 use super::figure::{Figure, Samples};
 use super::kernel_peers::{Events, Tracer, leave_tracefs};
 use super::kernel_shared;
 use super::session::{Lab, built, workload};
+use super::{Effort, cooperate};
 use anyhow::Context;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,10 +21,11 @@ const WHOLE: Events<'static> = &["syscalls/*", "sched/*"];
 /// How mote is used around a workload: the case, and its arguments.
 type Way = (&'static str, &'static [&'static str]);
 const EVENT_BY: &str = "syscalls:syscall_entry_getppid";
-const WAYS: [Way; 3] = [
+const WAYS: [Way; 4] = [
     ("event", &["record", "-q", "--mode", "overwrite", "-k", EVENT_BY]),
     ("event_filtered", &["record", "-q", "--mode", "overwrite", "-k", EVENT_BY, "--filter", "$tid == 1"]),
-    ("latency_below", &["latency", "-q", "--threshold", "*=1s"]),
+    ("latency_below/1ms", &["latency", "--threshold", "*=1ms"]),
+    ("latency_below", &["latency", "--threshold", "*=1s"]),
 ];
 
 /// Measures all cases in turns.
@@ -32,6 +33,7 @@ pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
     let mut lab = Lab::new()?;
     let mut figures = kernel_shared::run(effort)?;
     let measured = figures_of_calls(&mut lab, effort).and_then(|mut calls| {
+        calls.extend(cooperate::run(effort)?);
         calls.extend(whole(&mut lab, effort)?);
         Ok(calls)
     });
@@ -148,6 +150,14 @@ fn run_peer(
 
 /// Runs a workload under `mote` and answers the median of what it measured.
 fn run_mote(lab: &mut Lab, arguments: &[&str], command: Vec<OsString>) -> anyhow::Result<f64> {
+    let text = mote_text(lab, arguments, command)?;
+    let mut samples = Samples::default();
+    samples.read(&text, |_| Some("all".to_owned()))?;
+    samples.median("all").context("the workload has measured nothing")
+}
+
+/// Runs a workload under `mote` and answers what it has written.
+fn mote_text(lab: &mut Lab, arguments: &[&str], command: Vec<OsString>) -> anyhow::Result<String> {
     let result = lab.fresh("result");
     let output = lab.fresh("trace");
     let mut mote = Command::new(mote()?);
@@ -155,11 +165,8 @@ fn run_mote(lab: &mut Lab, arguments: &[&str], command: Vec<OsString>) -> anyhow
     let said = mote.stdin(Stdio::null()).output().context("mote cannot be started")?;
     let why = String::from_utf8_lossy(&said.stderr);
     anyhow::ensure!(said.status.success(), "mote {}: {}", arguments.join(" "), why.trim());
-    let text = std::fs::read_to_string(&result).context("the workload has left no figures")?;
     std::fs::remove_dir_all(&output).context("cannot remove a recording")?;
-    let mut samples = Samples::default();
-    samples.read(&text, |_| Some("all".to_owned()))?;
-    samples.median("all").context("the workload has measured nothing")
+    std::fs::read_to_string(&result).context("the workload has left no figures")
 }
 
 /// The program `mote` beside this one.

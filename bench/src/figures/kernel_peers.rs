@@ -75,7 +75,15 @@ impl Tracer {
                 let probes = events.iter().map(|event| format!("tracepoint:{}", event.replacen('/', ":", 1)));
                 let program = format!("{} {{ @ = count(); }}", probes.collect::<Vec<_>>().join(", "));
                 let command: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-                let mut bpftrace = Command::new("bpftrace");
+                // It looks for tracefs in one place only: mounted there for it alone.
+                let mut bpftrace = Command::new("unshare");
+                bpftrace.args([
+                    "-m",
+                    "sh",
+                    "-c",
+                    "mount -t tracefs nodev /sys/kernel/tracing && exec bpftrace \"$@\"",
+                    "sh",
+                ]);
                 bpftrace.args(["-e", &program, "-c", &command.join(" ")]);
                 finish(bpftrace)
             }

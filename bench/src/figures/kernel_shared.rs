@@ -1,4 +1,4 @@
-//! Reading a value that eBPF programs of the kernel share with a process: mapped, by bpf(2), and a plain load beside them.
+//! Reading a value that eBPF programs of the kernel share with a process, by bpf(2) and mapped.
 //!
 //! `table2` is laid out as table 2 of Sharma & Dagenais 2016: 1,000 reads, mean and standard deviation.
 
@@ -8,98 +8,71 @@ use super::stopwatch::{thread_ns, wall_ns};
 use anyhow::Context;
 use mote_sys::bpf::mapped::Mapped;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reads of one row of the table.
 const TABLE_READS: u64 = 1_000;
-const PAGE: u32 = 4096;
+/// Bytes of the value: a word.
+const BYTES: u32 = 8;
 
-/// Measures all ways in turns.
+/// Measures a read by system call, and the table.
 pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
-    let shared = match Mapped::create("mote_bench", PAGE) {
+    let shared = match Mapped::create("mote_bench", BYTES) {
         Ok(shared) => shared,
-        Err(why) => return Ok(absent(&format!("the kernel makes no map: {why}"))),
+        Err(why) => {
+            return Ok(vec![Figure::absent(
+                "map_read/syscall",
+                "ns",
+                &format!("the kernel makes no map: {why}"),
+            )]);
+        }
     };
     shared.store64(0, 42);
-    let plain = AtomicU64::new(42);
-    let (rounds, reads, tables) = effort.choose((7, 1_000_000, 200), (31, 20_000_000, 2_000));
-    let ways = Ways { plain: &plain, shared: &shared };
+    let (rounds, reads, rows) = effort.choose((7, 10_000, 200), (31, 200_000, 2_000));
     let mut samples = Samples::default();
     for round in 0..=rounds {
-        for (way, fewer) in [("plain", 1), ("mapped", 1), ("syscall", 100)] {
-            let count = reads / fewer;
-            let begin = thread_ns();
-            ways.read(way, count)?;
-            let ns = (thread_ns() - begin) as f64 / count as f64;
-            if round > 0 {
-                samples.add(way, ns);
-            }
+        let begin = thread_ns();
+        by_system_call(&shared, reads)?;
+        if round > 0 {
+            samples.add("syscall", (thread_ns() - begin) as f64 / reads as f64);
         }
     }
-    let mut figures: Vec<Figure> = ["plain", "mapped", "syscall"]
-        .map(|way| Figure::new(&format!("map_read/{way}"), "ns", samples.of(way)))
-        .into();
-    figures.extend(table(&ways, tables)?);
+    let mut figures = vec![Figure::new("map_read/syscall", "ns", samples.of("syscall"))];
+    figures.extend(row("baseline", rows, || {
+        (0..TABLE_READS).for_each(|turn| {
+            black_box(turn);
+        });
+        Ok(())
+    })?);
+    figures.extend(row("mapped", rows, || {
+        (0..TABLE_READS).for_each(|_| {
+            black_box(shared.load64(0));
+        });
+        Ok(())
+    })?);
+    figures.extend(row("syscall", rows, || by_system_call(&shared, TABLE_READS))?);
     Ok(figures)
 }
 
-fn absent(why: &str) -> Vec<Figure> {
-    ["plain", "mapped", "syscall"].map(|way| Figure::absent(&format!("map_read/{way}"), "ns", why)).into()
-}
-
-/// What is read.
-struct Ways<'a> {
-    plain: &'a AtomicU64,
-    shared: &'a Mapped,
-}
-
-impl Ways<'_> {
-    fn read(&self, way: &str, count: u64) -> anyhow::Result<u64> {
-        match way {
-            "baseline" => Ok(turns(count, || 0)),
-            "plain" => Ok(turns(count, || self.plain.load(Ordering::Acquire))),
-            "mapped" => Ok(turns(count, || self.shared.load64(0))),
-            _ => self.by_system_call(count),
-        }
-    }
-
-    fn by_system_call(&self, count: u64) -> anyhow::Result<u64> {
-        let (map, mut value, mut sum) = (self.shared.map(), [0; PAGE as usize], 0u64);
-        for _ in 0..count {
-            map.lookup(&0u32.to_ne_bytes(), &mut value).context("bpf(2) reads no value")?;
-            sum = sum.wrapping_add(u64::from(value[0]));
-        }
-        Ok(black_box(sum))
-    }
-}
-
-/// The loop around each way; all have the same.
-#[inline(always)]
-fn turns(count: u64, mut read: impl FnMut() -> u64) -> u64 {
-    let mut sum = 0u64;
+fn by_system_call(shared: &Mapped, count: u64) -> anyhow::Result<()> {
+    let (map, mut value) = (shared.map(), [0; BYTES as usize]);
     for _ in 0..count {
-        sum = sum.wrapping_add(read());
-        // Each turn reads again, and the loop stays.
-        black_box(());
+        map.lookup(&0u32.to_ne_bytes(), &mut value).context("bpf(2) reads no value")?;
+        black_box(value);
     }
-    black_box(sum)
+    Ok(())
 }
 
-/// Table 2: time of 1,000 reads in microseconds, each row's mean with the standard deviation beside it.
-fn table(ways: &Ways<'_>, rows: u64) -> anyhow::Result<Vec<Figure>> {
-    let mut figures = Vec::new();
-    for way in ["baseline", "mapped", "syscall"] {
-        ways.read(way, TABLE_READS)?;
-        let mut times = Vec::new();
-        for _ in 0..rows {
-            let begin = wall_ns();
-            ways.read(way, TABLE_READS)?;
-            times.push((wall_ns() - begin) as f64 / 1_000.0);
-        }
-        let mean = times.iter().sum::<f64>() / times.len() as f64;
-        let variance = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / times.len() as f64;
-        figures.push(Figure::new(&format!("table2/{way}/mean"), "us", &[mean]));
-        figures.push(Figure::new(&format!("table2/{way}/deviation"), "us", &[variance.sqrt()]));
+/// A row of the table: microseconds of 1,000 reads, mean and standard deviation of `rows` times.
+fn row(way: &str, rows: u64, mut reads: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<[Figure; 2]> {
+    reads()?;
+    let mut times = Vec::new();
+    for _ in 0..rows {
+        let begin = wall_ns();
+        reads()?;
+        times.push((wall_ns() - begin) as f64 / 1_000.0);
     }
-    Ok(figures)
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    let variance = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / times.len() as f64;
+    let figure = |what: &str, value: f64| Figure::new(&format!("table2/{way}/{what}"), "us", &[value]);
+    Ok([figure("mean", mean), figure("deviation", variance.sqrt())])
 }

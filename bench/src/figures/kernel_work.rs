@@ -1,4 +1,4 @@
-//! The workloads of `kernel`: system calls in a loop, and a server on loopback under load.
+//! The workloads of `kernel`: system calls in a loop, a server on loopback under load.
 
 use super::stopwatch::{thread_ns, wall_ns};
 use super::work::{line, pin};

@@ -55,7 +55,7 @@ impl Effort {
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 9] = [
+const BENCHMARKS: [(&str, Benchmark); 8] = [
     ("event_cost", event_cost::run),
     ("disk", disk::run),
     ("view", view::run),
@@ -64,7 +64,6 @@ const BENCHMARKS: [(&str, Benchmark); 9] = [
     ("rcu", rcu::run),
     ("filter", filter::run),
     ("kernel", kernel::run),
-    ("cooperate", cooperate::run),
 ];
 
 /// The benchmarks' names.

@@ -76,7 +76,11 @@ impl Lab {
     ///
     /// # Errors
     /// As [`Lab::fly_by`]; the kernel's side is not to be had.
-    pub(crate) fn fly_with_kernel(&mut self, rules: Vec<Rule>, command: Vec<OsString>) -> anyhow::Result<String> {
+    pub(crate) fn fly_with_kernel(
+        &mut self,
+        rules: Vec<Rule>,
+        command: Vec<OsString>,
+    ) -> anyhow::Result<String> {
         let kernel = KernelOptions {
             rules: vec![Rule::record("sched:sched_process_exit")],
             all: false,

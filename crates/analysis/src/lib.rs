@@ -16,5 +16,6 @@ mod report;
 pub use counter::Counter;
 pub use histogram::Histogram;
 pub use report::{
-    ClockOffset, CpuCount, EventCount, Interval, Lost, LostCause, OpenCall, ProcessSeen, ProviderCount, Report, ThreadCount,
+    ClockOffset, CpuCount, EventCount, Interval, Lost, LostCause, OpenCall, ProcessSeen, ProviderCount,
+    Report, ThreadCount,
 };

@@ -14,7 +14,7 @@ const EINVAL: c_int = 22;
 /// Callable from a handler.
 ///
 /// # Cost
-/// Bench `cooperate`, case `set_threshold/c`.
+/// Bench `kernel`, case `set_threshold/c`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mote_set_threshold(syscall: c_uint, ns: u64) -> c_int {
     cooperate::set_threshold(syscall, threshold_word(ns)).into()

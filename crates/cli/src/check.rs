@@ -20,5 +20,7 @@ pub(crate) fn rules(rules: &[Rule], command: &OsStr) -> Result<(), String> {
     let Ok(Target::File(path)) = Target::find(command) else { return Ok(()) };
     let events = file::read(&path).map(|carrier| carrier.events).unwrap_or_default();
     let described = || events.iter().filter_map(|event| parse(&event.description).ok());
-    conditional().try_for_each(|rule| fits(rule, described(), mote_filter::Side::User)).map_err(|why| why.render())
+    conditional()
+        .try_for_each(|rule| fits(rule, described(), mote_filter::Side::User))
+        .map_err(|why| why.render())
 }

@@ -15,6 +15,8 @@ pub(crate) struct Rules {
     pub(crate) rules: Vec<Rule>,
     /// Those about events of the kernel.
     pub(crate) kernel: Vec<Rule>,
+    /// No flag says which events of programs; `rules` has all.
+    pub(crate) is_default: bool,
     /// Objects with filters that clang has compiled.
     pub(crate) objects: Vec<PathBuf>,
 }
@@ -120,6 +122,7 @@ impl FromArgMatches for Rules {
         groups.into_iter().try_for_each(|group| self.add(group, &sides)).map_err(wrong)?;
         if self.rules.is_empty() && self.objects.is_empty() {
             self.rules.push(Rule::record("*"));
+            self.is_default = true;
         }
         Ok(())
     }

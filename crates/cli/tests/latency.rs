@@ -134,7 +134,7 @@ fn who_waits_for_a_throttled_one_is_told_of_it() {
 #[test]
 fn a_running_process_is_watched_until_it_ends() {
     let mut sleeper =
-        Command::new("sh").args(["-c", "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done"]).spawn();
+        Command::new("sh").args(["-c", "i=0; while [ $i -lt 60 ]; do sleep 0.1; i=$((i+1)); done"]).spawn();
     let sleeper = sleeper.as_mut().expect("sh runs");
     let pid = sleeper.id().to_string();
     let watched = report(&["--threshold", "wait4=50ms", "-p", &pid]);

@@ -23,7 +23,8 @@ impl Recorder<'_> {
         let read = entries.filter_map(|(entry, placed)| {
             Aggregate::read(entry, maps, &pairs(&entry.shape, placed), placed.map.dropped())
         });
-        let flags = self.cooperation.commons.flags().into_iter().map(|(name, set)| Aggregate::flag(name, set));
+        let flags =
+            self.cooperation.commons.flags().into_iter().map(|(name, set)| Aggregate::flag(name, set));
         let kernel = self.kernel.iter().flat_map(|kernel| kernel.rules.aggregates());
         read.chain(kernel).chain(flags).collect()
     }

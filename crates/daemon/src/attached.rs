@@ -51,9 +51,15 @@ impl Recorder<'_> {
     /// kernel events to be recorded of it.
     pub(crate) fn attach(&mut self, door: &Door) -> Result<(), Error> {
         let options = self.options;
+        // What the kernel sees of a process needs nothing of the process.
+        let latency = options.kernel.as_ref().is_some_and(|kernel| kernel.latency.is_some());
+        let asks = latency || !options.rules.is_empty() || !options.objects.is_empty();
         for pid in &options.attach {
             let fd = process::pidfd_open(*pid).map_err(|why| Error::Process { pid: *pid, why })?;
             self.attached.alive.push((*pid, fd));
+            if !asks {
+                continue;
+            }
             match self.invite(door, *pid) {
                 // Who asks for none of its own events misses nothing.
                 Err(_) if options.rules.is_empty() => {}

@@ -11,8 +11,10 @@ use crate::objects::{self, ObjectFilter};
 use crate::options::Options;
 use crate::setup::rule_text;
 use mote_bpf::{Entry, Environment, Insn, Word, environment, helper, verify};
-use mote_filter::{Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Session, Side, compile, fits};
 use mote_filter::maps::Meaning;
+use mote_filter::{
+    Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Session, Side, compile, fits,
+};
 use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;
 use mote_pattern::Pattern;

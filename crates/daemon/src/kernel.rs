@@ -31,12 +31,12 @@ use crate::recorder::Recorder;
 use crate::setup::rule_text;
 use crate::stream::{Context, Totals};
 use crate::trace::Trace;
+use mapped::Listening;
 use mote_clock::Source;
 use mote_journal::Fact;
 use mote_kernel::rules::Rules;
 use mote_kernel::session::Kernel as Tracer;
 use mote_sys::time::{ClockId, clock_gettime};
-use mapped::Listening;
 use names::Names;
 use processes::Processes;
 
@@ -92,7 +92,8 @@ impl<'r> Kernel<'r> {
     /// How it is, for a person: a line, and one for each rule.
     pub(crate) fn status(&self) -> String {
         let now = self.trace.flow.figures();
-        let lines = self.wanted.rules.iter().map(|rule| format!("\n  {}", rule_text(rule))).collect::<String>();
+        let lines =
+            self.wanted.rules.iter().map(|rule| format!("\n  {}", rule_text(rule))).collect::<String>();
         let (events, bytes, lost) = (now.events, now.bytes, now.lost);
         let kinds = self.trace.events.len() as usize - self.dump.len();
         format!("\nkernel: {events} events, {bytes} bytes, {lost} lost, {kinds} kinds of events on{lines}")
@@ -106,7 +107,12 @@ impl<'r> Kernel<'r> {
     /// Where its streams go, and on which clock.
     fn with_context<T>(&self, work: impl FnOnce(&Context<'_>) -> T) -> T {
         let (directory, hidden) = (self.trace.directory.trace(), self.trace.directory.inner());
-        work(&Context { directory: &directory, hidden: &hidden, uuid: self.trace.uuid(), clock: Source::Monotonic })
+        work(&Context {
+            directory: &directory,
+            hidden: &hidden,
+            uuid: self.trace.uuid(),
+            clock: Source::Monotonic,
+        })
     }
 }
 

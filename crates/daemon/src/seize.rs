@@ -61,7 +61,10 @@ pub(crate) fn entries(pid: i32) -> Vec<u64> {
         let section = elf.section_by_name(SECTION)?.address();
         let loaded = elf.segments().find(|segment| {
             let (offset, size) = segment.file_range();
-            (offset & !0xfff..offset + size).contains(&map.offset)
+            // Two segments may have parts of the same page.
+            let is_code =
+                matches!(segment.flags(), object::SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);
+            is_code && (offset & !0xfff..offset + size).contains(&map.offset)
         })?;
         let place = map.start.wrapping_sub(map.offset).wrapping_add(loaded.file_range().0);
         let at = place.wrapping_sub(loaded.address()).wrapping_add(section);

@@ -238,7 +238,10 @@ impl Moment<'_> {
             NumKind::Last(kept) => self.last(*kept),
             NumKind::Published(offset) => self.published(*offset),
             NumKind::Since(kept) => match self.plan.thread.get(usize::from(*kept)) {
-                Some(Kept::Published(offset)) => self.published(*offset).wrapping_sub(self.last(*kept)),
+                Some(Kept::Published(offset)) => {
+                    let (now, last) = (self.published(*offset), self.last(*kept));
+                    now - if last > now { 0 } else { last }
+                }
                 _ => 0,
             },
             NumKind::SharedWord(word) => self.shared_word(word)?,

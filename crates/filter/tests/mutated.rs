@@ -8,7 +8,8 @@ use mote_layout::{context, parse};
 
 const EVENT: &[u8] = b"mote1\nnet:in\n6 f:1\n\nlen u32\nproto str\nstate enum u8 IDLE=0 BUSY=1..3\nmac u8[6]\npath u16[]\nnow u64\nload f64\nup bool\nf f32[]\n";
 
-const RULES: [&str; 12] = [
+const RULES: [&str; 13] = [
+    "net:* if $kernel.offcpu_since_last_event > 1ms && $shared.x[len % 4] == 1 || $thread.y[2] do threshold write 200us",
     "net:* if len > 1500 && proto == \"tcp*\" && $tid == 4242 do record",
     "net:* if (now - 5) * 3 / (len + 1) > 1k && state == BUSY || !up do count by proto, state",
     "net:* if path[len % 4] == 0x7 && mac[0] & 1 == 0 && load <= -0.25e3 do hist len by $comm",

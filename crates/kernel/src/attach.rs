@@ -63,9 +63,7 @@ pub(crate) fn perf(program: &Program, event: &str, hook: &Hook) -> Result<Link, 
         Hook::Uprobe { path, offset, semaphore, returns } => {
             uprobe(path, *offset, *semaphore, *returns).map_err(fail)?
         }
-        Hook::Kprobe { function, offset, returns } => {
-            kprobe(function, *offset, *returns).map_err(fail)?
-        }
+        Hook::Kprobe { function, offset, returns } => kprobe(function, *offset, *returns).map_err(fail)?,
         _ => return Err(Error::event(event, "it is not attached by perf_event_open(2)")),
     };
     let link = link::perf_event(program.fd(), &source, 0).map_err(fail)?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! state:   0        switches and counters
-//!          CPUS     for each CPU 64 bytes: which of its rings are being written to
+//!          CLAIMS   for each ring 64 bytes: whether it is being written to
 //!          scratch  for each ring SCRATCH_BYTES: texts that a filter looks at
 //!          threads  the thread table (`threads`)
 //! rings:   0        mote_ring::geometry, LEVELS rings for each CPU, no shared one
@@ -38,10 +38,10 @@ pub const TEXT_FAULTS: u32 = 88;
 pub(crate) const NOW: u32 = 96;
 /// A word that means nothing.
 pub(crate) const NOTHING: u32 = 104;
-/// The CPUs' words.
-pub const CPUS: u32 = 128;
-/// log2 of the bytes for each CPU.
-pub const CPU_BITS: u32 = 6;
+/// The rings' claims.
+pub const CLAIMS: u32 = 128;
+/// log2 of the bytes for each: a word that is set while somebody writes, and one that is always 0.
+pub const CLAIM_BITS: u32 = 6;
 /// Bytes of scratch of each ring.
 pub const SCRATCH_BYTES: u32 = 4096;
 
@@ -57,7 +57,7 @@ pub struct Layout {
 impl Layout {
     /// Offset of the scratch areas, one for each ring.
     pub const fn scratch(&self) -> u32 {
-        (CPUS + (self.cpus << CPU_BITS)).next_multiple_of(4096)
+        (CLAIMS + ((LEVELS * self.cpus) << CLAIM_BITS)).next_multiple_of(4096)
     }
 
     /// Offset of the thread table.

@@ -71,6 +71,13 @@ pub fn select(patterns: &[impl AsRef<str>], place: &Where) -> Result<Selection, 
     Ok(selection)
 }
 
+/// Entry point for fuzzing: reads `bytes` as the notes of static probes with their arguments, and answers how many of these can be read.
+#[must_use]
+pub fn read_notes(bytes: &[u8], base: Option<u64>) -> usize {
+    let probes = usdt::notes(bytes, base);
+    probes.iter().flat_map(|probe| operand::arguments(&probe.arguments)).filter(Result::is_ok).count()
+}
+
 type Images = HashMap<String, Image>;
 
 fn add(pattern: &str, place: &Where, images: &mut Images, selection: &mut Selection) -> Result<(), Wrong> {

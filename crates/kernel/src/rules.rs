@@ -16,7 +16,7 @@ use mote_bpf::op::{self, Op};
 use mote_bpf::{Insn, MapKind, MapShape, helper};
 use mote_filter::maps::{Entry, Meaning, dropped_offset};
 use mote_filter::{
-    Aggregate, Compiled, Decision, Diagnostic, Maps, Missing, Rule, Session, SharedNames, Side, compile,
+    Aggregate, Compiled, Decision, Diagnostic, Kind, Maps, Missing, Rule, Session, SharedNames, Side, compile,
 };
 use mote_layout::cooperation::{SLOTS, area_bytes};
 use mote_layout::parse::parse;
@@ -50,29 +50,33 @@ impl Rules {
 
     /// Decides what becomes of an event by those of the rules that are about it. Those that do not fit it, because it has another type of field by the
     /// name, are left out. With that, and with what else the author of the rules may want to know.
-    pub fn decide(&mut self, rules: &[Rule], event: &Event) -> (Fate, Vec<Diagnostic>) {
+    ///
+    /// # Errors
+    /// When they are more than a program can hold.
+    pub fn decide(&mut self, rules: &[Rule], event: &Event) -> Result<(Fate, Vec<Diagnostic>), Diagnostic> {
         let mut warnings = Vec::new();
-        let fate = match self.fate(rules, event, &mut warnings) {
-            Ok(fate) => fate,
-            Err(_) => {
-                let mut fitting = Vec::new();
-                for rule in rules {
-                    match self.fate(std::slice::from_ref(rule), event, &mut Vec::new()) {
-                        Ok(_) => fitting.push(rule.clone()),
-                        Err(problem) => warnings.push(problem),
-                    }
-                }
-                // What fits alone may be too much together: then none of them is done.
-                self.fate(&fitting, event, &mut warnings).unwrap_or_else(|problem| {
-                    warnings.push(problem);
-                    Fate::Off
-                })
+        match self.fate(rules, event, &mut warnings) {
+            Ok(fate) => return Ok((fate, warnings)),
+            Err(problem) if problem.kind() == Kind::TooLarge => return Err(problem),
+            Err(_) => {}
+        }
+        let mut fitting = Vec::new();
+        for rule in rules {
+            match self.fate(std::slice::from_ref(rule), event, &mut Vec::new()) {
+                Ok(_) => fitting.push(rule.clone()),
+                Err(problem) => warnings.push(problem),
             }
-        };
-        (fate, warnings)
+        }
+        let fate = self.fate(&fitting, event, &mut warnings)?;
+        Ok((fate, warnings))
     }
 
-    fn fate(&mut self, rules: &[Rule], event: &Event, warnings: &mut Vec<Diagnostic>) -> Result<Fate, Diagnostic> {
+    fn fate(
+        &mut self,
+        rules: &[Rule],
+        event: &Event,
+        warnings: &mut Vec<Diagnostic>,
+    ) -> Result<Fate, Diagnostic> {
         let text = event.description();
         // We have made it ourselves.
         let Ok(described) = parse(text.as_bytes()) else { return Ok(Fate::Off) };
@@ -138,7 +142,9 @@ impl Rules {
     /// [`Error::Memory`].
     pub fn set_area(&self, index: u32, area: &Map) -> Result<(), Error> {
         let mut entries = self.maps.entries().iter().zip(&self.made);
-        let Some((_, areas)) = entries.find(|(entry, _)| entry.meaning == Meaning::Areas) else { return Ok(()) };
+        let Some((_, areas)) = entries.find(|(entry, _)| entry.meaning == Meaning::Areas) else {
+            return Ok(());
+        };
         let failed = |errno| Error::memory("an area of a process", area_bytes(SLOTS) as u64, errno);
         areas.update(&index.to_le_bytes(), &area.raw().to_le_bytes()).map_err(failed)
     }
@@ -152,7 +158,10 @@ impl Rules {
         let entries = self.maps.entries().iter().zip(&self.made).enumerate();
         entries
             .filter(|(_, (entry, _))| {
-                matches!(entry.meaning, Meaning::Count { .. } | Meaning::Histogram { .. } | Meaning::Last { .. })
+                matches!(
+                    entry.meaning,
+                    Meaning::Count { .. } | Meaning::Histogram { .. } | Meaning::Last { .. }
+                )
             })
             .filter_map(|(at, (entry, map))| {
                 let dropped = word(&dropped, dropped_offset(at as u32) as usize);

@@ -11,10 +11,13 @@
 //!
 //! # When a thread is forgotten
 //! When its task is freed, not when it exits: its last events come in between. Until then its id may be given to another thread (which
-//! takes that many forks that it does not happen); the entry holds the task, so that the right one is freed.
+//! takes that many forks that it does not happen); the entry holds the task, so that the right one is freed. Not every such event is seen
+//! (with Linux 6.18 one in a thousand was seen by no program, and none was counted as missed). So whoever finds all places taken may have that of a thread
+//! which has exited [`GONE_NS`] ago.
 
 use crate::map::{Layout, State};
 use mote_sys::{Errno, Result};
+use std::path::Path;
 
 /// Bytes of an entry.
 pub const ENTRY_BYTES: u32 = 64;
@@ -31,14 +34,17 @@ pub const FLAGS: i16 = 4;
 pub const DISPLACED: i16 = 8;
 /// Offset of the number of the process's cooperation area, 32 bits; 0 for none.
 pub const INDEX: i16 = 12;
-/// Offset of the time at which the running system call began, 64 bits; 0 when none does, or it was not seen.
+/// Offset of the time at which the running system call began, 64 bits; 0 when none does, or it was not seen. Of a thread that has exited: when.
 pub const SYSCALL_TIME: i16 = 16;
 /// Offset of its number, 64 bits.
 pub const SYSCALL: i16 = 24;
-/// Offset of four words that are free for programs which are attached beside; 0 at first.
+/// Offset of three words that are free for programs which are attached beside; 0 at first.
 pub const SPARE: i16 = 32;
 /// Offset of the address of the task, once it exits, 64 bits.
 pub const TASK: i16 = 56;
+
+/// So long after its exit a thread has no more events.
+pub const GONE_NS: u64 = 1_000_000_000;
 
 /// Its events are recorded, and its children are followed.
 pub const TRACED: u32 = 1;
@@ -71,7 +77,27 @@ impl State {
         Ok(entry)
     }
 
+    /// Frees the entries of threads that are gone, of which the kernel did not tell.
+    fn sweep(&self) {
+        for place in 0..self.layout().threads {
+            let entry = offset(&self.layout(), place);
+            let tid = self.memory().load32(word(entry, TID));
+            let exited = self.memory().load64(word(entry, TASK)) != 0;
+            if exited && !Path::new(&format!("/proc/{tid}")).exists() {
+                self.memory().store32(word(entry, FLAGS), 0);
+                self.free(entry);
+            }
+        }
+    }
+
     fn claim(&self, tid: u32) -> Result<usize> {
+        self.try_claim(tid).or_else(|_| {
+            self.sweep();
+            self.try_claim(tid)
+        })
+    }
+
+    fn try_claim(&self, tid: u32) -> Result<usize> {
         for probe in 0..PROBES {
             if let Some(entry) = self.find(tid) {
                 return Ok(entry);

@@ -96,7 +96,7 @@ fn word(duration: Option<Duration>) -> u32 {
 /// Callable from a handler.
 ///
 /// # Cost
-/// Bench `cooperate`. Not traced: a load and a branch.
+/// Bench `kernel`. Not traced: a load and a branch.
 #[inline]
 pub fn set_threshold(syscall: Syscall, from: impl Into<Option<Duration>>) -> bool {
     cooperate::set_threshold(syscall.0, word(from.into()))

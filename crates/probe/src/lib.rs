@@ -32,8 +32,8 @@ mod packer;
 mod site;
 
 pub use cooperate::{
-    Scope, ShareError, SharedMap, Syscall, ThreadMap, ThreadState, ThresholdGuard, open_kernel, set_process_threshold,
-    set_threshold, thread_state, thread_threshold, threshold,
+    Scope, ShareError, SharedMap, Syscall, ThreadMap, ThreadState, ThresholdGuard, open_kernel,
+    set_process_threshold, set_threshold, thread_state, thread_threshold, threshold,
 };
 pub use emit::{emit, record};
 pub use field::{Element, Field, Packed};

@@ -69,24 +69,30 @@ pub(crate) fn pid_of_perf_map(name: &OsStr) -> Option<u32> {
     name.to_str()?.strip_prefix("perf-")?.strip_suffix(".map")?.parse().ok()
 }
 
-/// The table that a run-time compiler in process `pid` has written by now, also in a container; `None` when there is none.
+/// The table that a run-time compiler in process `pid` has written by now, also in a container; `None` when there is none. Of a process that is gone it counts
+/// if it was written after `since`: process ids are used again, and nobody removes these files.
 ///
 /// # Cost
 /// Reads the file: ask when the process leaves, or the recording ends.
 #[must_use]
-pub fn perf_map(pid: u32) -> Option<Vec<u8>> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let own =
-        status.lines().find_map(|line| line.strip_prefix("NSpid:")?.split_ascii_whitespace().next_back());
+pub fn perf_map(pid: u32, since: SystemTime) -> Option<Vec<u8>> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"));
+    let own = status.as_ref().ok().and_then(|status| {
+        status.lines().find_map(|line| line.strip_prefix("NSpid:")?.split_ascii_whitespace().next_back())
+    });
     let inside = own.map(|own| PathBuf::from(format!("/proc/{pid}/root/tmp/perf-{own}.map")));
     let outside = PathBuf::from("/tmp").join(perf_map_name(pid));
-    let path = inside.into_iter().chain([outside]).find(|path| is_small_file(path))?;
+    let oldest = if status.is_ok() { SystemTime::UNIX_EPOCH } else { since };
+    let path = inside.into_iter().chain([outside]).find(|path| is_small_file(path, oldest))?;
     fs::read(path).ok()
 }
 
-fn is_small_file(path: &Path) -> bool {
+fn is_small_file(path: &Path, oldest: SystemTime) -> bool {
     // A link would let a process choose which file a recorder with more rights copies.
-    fs::symlink_metadata(path).is_ok_and(|data| data.is_file() && data.len() <= PERF_MAP_MAX)
+    fs::symlink_metadata(path).is_ok_and(|data| {
+        let young = data.modified().is_ok_and(|modified| modified >= oldest);
+        data.is_file() && data.len() <= PERF_MAP_MAX && young
+    })
 }
 
 /// The mappings of a process that hold code, without build ids; empty when it has gone or may not be looked at.

@@ -101,14 +101,17 @@ impl Image {
         let mut holders = segments.filter(|s| offset.checked_sub(s.offset).is_some_and(|into| into < s.len));
         let first = holders.next()?;
         let best = if first.executable { first } else { holders.find(|s| s.executable).unwrap_or(first) };
-        Some(offset - best.offset + best.address)
+        Some((offset - best.offset).wrapping_add(best.address))
     }
 
     /// The place in the file of what is loaded at `address`; `None` when nothing of the file is.
     #[must_use]
     pub fn offset_of(&self, address: u64) -> Option<u64> {
         let holds = |s: &&Segment| address.checked_sub(s.address).is_some_and(|into| into < s.len);
-        self.segments.iter().find(holds).map(|segment| address - segment.address + segment.offset)
+        self.segments
+            .iter()
+            .find(holds)
+            .map(|segment| (address - segment.address).wrapping_add(segment.offset))
     }
 }
 

@@ -81,6 +81,8 @@ macro_rules! dispatch {
         $regs:ident, $step:ident, $pc:ident, $run:ident;
         alu { $($f:ident: $r64:ident $i64:ident $r32:ident $i32:ident;)* }
         branch { $($cond:ident: $jr64:ident $ji64:ident $jr32:ident $ji32:ident $load:ident;)* }
+        xor { $($xor:ident: $part:ident;)* }
+        loaded { $($loaded:ident: $is:ident;)* }
         $($other:pat => $does:expr,)*
     ) => {
         match $step.code {
@@ -112,6 +114,20 @@ macro_rules! dispatch {
                         $pc = $pc.wrapping_add(1);
                     }
                 }
+            )*
+            $(
+                Code::$xor => load_with!($regs, $step, $pc, $part, |value| {
+                    $regs.set($step.dst, (u32::from(value) ^ $step.low).into());
+                }),
+            )*
+            $(
+                Code::$loaded => load_with!($regs, $step, $pc, load_u64, |value| {
+                    $regs.set($step.dst, value);
+                    if w64::$is($regs.get($step.low as u8), value) {
+                        jump!($step, $pc, $run);
+                        continue;
+                    }
+                }),
             )*
             $($other => $does,)*
         }
@@ -168,34 +184,24 @@ unsafe fn function(run: &mut Run, mut pc: *const Step, regs: &mut Regs, frames: 
         pc = pc.wrapping_add(1);
         dispatch! { regs, step, pc, run;
             alu {
-                add: Add64R Add64I Add32R Add32I;
-                sub: Sub64R Sub64I Sub32R Sub32I;
-                mul: Mul64R Mul64I Mul32R Mul32I;
-                div: Div64R Div64I Div32R Div32I;
-                sdiv: SDiv64R SDiv64I SDiv32R SDiv32I;
-                modulo: Mod64R Mod64I Mod32R Mod32I;
-                smod: SMod64R SMod64I SMod32R SMod32I;
-                or: Or64R Or64I Or32R Or32I;
-                and: And64R And64I And32R And32I;
-                xor: Xor64R Xor64I Xor32R Xor32I;
-                lsh: Lsh64R Lsh64I Lsh32R Lsh32I;
-                rsh: Rsh64R Rsh64I Rsh32R Rsh32I;
-                arsh: Arsh64R Arsh64I Arsh32R Arsh32I;
-                mov: Mov64R Mov64I Mov32R Mov32I;
+                add: Add64R Add64I Add32R Add32I; sub: Sub64R Sub64I Sub32R Sub32I;
+                mul: Mul64R Mul64I Mul32R Mul32I; div: Div64R Div64I Div32R Div32I;
+                sdiv: SDiv64R SDiv64I SDiv32R SDiv32I; modulo: Mod64R Mod64I Mod32R Mod32I;
+                smod: SMod64R SMod64I SMod32R SMod32I; or: Or64R Or64I Or32R Or32I;
+                and: And64R And64I And32R And32I; xor: Xor64R Xor64I Xor32R Xor32I;
+                lsh: Lsh64R Lsh64I Lsh32R Lsh32I; rsh: Rsh64R Rsh64I Rsh32R Rsh32I;
+                arsh: Arsh64R Arsh64I Arsh32R Arsh32I; mov: Mov64R Mov64I Mov32R Mov32I;
             }
             branch {
-                eq: Eq64R Eq64I Eq32R Eq32I LoadEq;
-                ne: Ne64R Ne64I Ne32R Ne32I LoadNe;
-                gt: Gt64R Gt64I Gt32R Gt32I LoadGt;
-                ge: Ge64R Ge64I Ge32R Ge32I LoadGe;
-                lt: Lt64R Lt64I Lt32R Lt32I LoadLt;
-                le: Le64R Le64I Le32R Le32I LoadLe;
-                set: Set64R Set64I Set32R Set32I LoadSet;
-                sgt: SGt64R SGt64I SGt32R SGt32I LoadSGt;
-                sge: SGe64R SGe64I SGe32R SGe32I LoadSGe;
-                slt: SLt64R SLt64I SLt32R SLt32I LoadSLt;
+                eq: Eq64R Eq64I Eq32R Eq32I LoadEq; ne: Ne64R Ne64I Ne32R Ne32I LoadNe;
+                gt: Gt64R Gt64I Gt32R Gt32I LoadGt; ge: Ge64R Ge64I Ge32R Ge32I LoadGe;
+                lt: Lt64R Lt64I Lt32R Lt32I LoadLt; le: Le64R Le64I Le32R Le32I LoadLe;
+                set: Set64R Set64I Set32R Set32I LoadSet; sgt: SGt64R SGt64I SGt32R SGt32I LoadSGt;
+                sge: SGe64R SGe64I SGe32R SGe32I LoadSGe; slt: SLt64R SLt64I SLt32R SLt32I LoadSLt;
                 sle: SLe64R SLe64I SLe32R SLe32I LoadSLe;
             }
+            xor { LoadXor8: load_u8; LoadXor16: load_u16; LoadXor32: load_u32; }
+            loaded { LoadEqR: eq; LoadNeR: ne; }
             Code::Load8 => load!(regs, step, load_u8, u64),
             Code::Load16 => load!(regs, step, load_u16, u64),
             Code::Load32 => load!(regs, step, load_u32, u64),
@@ -203,32 +209,9 @@ unsafe fn function(run: &mut Run, mut pc: *const Step, regs: &mut Regs, frames: 
             Code::LoadAdd => load_with!(regs, step, pc, load_u64, |value| {
                 regs.set(step.dst, value.wrapping_add_signed(i64::from(step.low as i32)));
             }),
-            Code::LoadXor8 => load_with!(regs, step, pc, load_u8, |value| {
-                regs.set(step.dst, (u32::from(value) ^ step.low).into());
-            }),
-            Code::LoadXor16 => load_with!(regs, step, pc, load_u16, |value| {
-                regs.set(step.dst, (u32::from(value) ^ step.low).into());
-            }),
-            Code::LoadXor32 => load_with!(regs, step, pc, load_u32, |value| {
-                regs.set(step.dst, (value ^ step.low).into());
-            }),
             Code::LoadXor64 => load_with!(regs, step, pc, load_u64, |value| {
                 regs.set(step.dst, value);
                 regs.set(step.low as u8, regs.get(step.low as u8) ^ value);
-            }),
-            Code::LoadEqR => load_with!(regs, step, pc, load_u64, |value| {
-                regs.set(step.dst, value);
-                if regs.get(step.low as u8) == value {
-                    jump!(step, pc, run);
-                    continue;
-                }
-            }),
-            Code::LoadNeR => load_with!(regs, step, pc, load_u64, |value| {
-                regs.set(step.dst, value);
-                if regs.get(step.low as u8) != value {
-                    jump!(step, pc, run);
-                    continue;
-                }
             }),
             Code::OrNe => {
                 let value = regs.get(step.dst) | regs.get(step.src);

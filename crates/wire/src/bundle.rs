@@ -207,7 +207,10 @@ impl<'a> Received<'a> {
             && self.maps.len() <= MAPS_MAX
             && self.fates.len() <= ID_MAX as usize
             && self.programs.len() <= PROGRAMS_MAX
-            && self.maps.iter().all(|words| map(words).is_some_and(|map| map.offset == SHARED || self.holds(map.offset, 1)))
+            && self
+                .maps
+                .iter()
+                .all(|words| map(words).is_some_and(|map| map.offset == SHARED || self.holds(map.offset, 1)))
             && self.programs.iter().all(|words| self.insns_of(words).is_some())
             && (0..self.fates.len()).all(|id| match self.fate(id as u32) {
                 Fate::Filtered(place) => (place as usize) < self.programs.len(),

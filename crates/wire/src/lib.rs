@@ -322,7 +322,9 @@ impl Message<'_> {
                 _ => return Err(Error::Value),
             }),
             COOPERATE => Message::Cooperate { slots: from.word()? },
-            SHARE => Message::Share { words: from.word()?, each_thread: from.word()? != 0, name: from.rest() },
+            SHARE => {
+                Message::Share { words: from.word()?, each_thread: from.word()? != 0, name: from.rest() }
+            }
             SHARED => Message::Shared { at: from.word()?, words: from.word()?, slots: from.word()? },
             kind => return Err(Error::Kind(kind)),
         };

@@ -29,7 +29,8 @@ pub(crate) fn stacks(trace: &Trace, dir: &Path, root: Option<&Path>) -> anyhow::
     if let Some(root) = root {
         options.debug.dirs.insert(0, root.join("usr/lib/debug"));
     }
-    Stacks::new(trace, dir, &options).with_context(|| format!("cannot read the symbols kept in {}", dir.display()))
+    Stacks::new(trace, dir, &options)
+        .with_context(|| format!("cannot read the symbols kept in {}", dir.display()))
 }
 
 /// Says on stderr what was wrong with a recording; answers whether anything was.

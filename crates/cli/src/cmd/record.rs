@@ -8,6 +8,7 @@ use anyhow::Context;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mote_daemon::options::Stacks;
 use mote_daemon::{Buffers, Ctf, KernelOptions, Options, Progress, Recorded, Watch};
+use mote_filter::Rule;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -47,7 +48,7 @@ Kernel events (root, or CAP_BPF and CAP_PERFMON) of the command and all that it 
   mote record -k 'syscalls:*open*,sched:sched_switch' -- ./app
   mote record -k syscalls --filter 'ret < 0' -k sched -- ./app
   mote record -k sched -a --duration 10s         of the whole system
-  mote record -k syscalls -p 4711                of a running process, until it ends or Ctrl-C
+  mote record -k syscalls -p 4711                of a running process, until it ends or Ctrl-C; add -e for its own events
   mote record -k block:block_rq_issue --stack=kernel -a
 
 Patterns: `*` any characters, `?` one character. `net:*` is compared with provider:name, `net` with
@@ -154,7 +155,7 @@ impl Args {
                 None => default_output(&self.command)
                     .context("cannot find a name for the trace; give one with -o")?,
             },
-            rules: self.rules.rules.clone(),
+            rules: self.program_rules(),
             objects: self.rules.objects.clone(),
             keeps_on_fault: matches!(self.on_fault, OnFault::Keep),
             interval: self.interval.map(Duration::from_nanos),
@@ -179,6 +180,12 @@ impl Args {
         })
     }
 
+    /// What is asked for of programs. Running processes of which kernel events are wanted are left alone unless their own are, too.
+    fn program_rules(&self) -> Vec<Rule> {
+        let kernel_only = self.command.is_empty() && !self.rules.kernel.is_empty();
+        if kernel_only && self.rules.is_default { Vec::new() } else { self.rules.rules.clone() }
+    }
+
     /// Nobody writes into the buffers of a recording without a program.
     fn default_buffers(&self, cpus: u32) -> Buffers {
         let program = !self.command.is_empty() || !self.pid.is_empty();
@@ -188,9 +195,15 @@ impl Args {
     /// What is asked for of the kernel.
     fn kernel(&self, cpus: u32) -> anyhow::Result<Option<KernelOptions>> {
         if self.rules.kernel.is_empty() {
-            let flags = [(self.all, "-a"), (self.stack.is_some(), "--stack"), (self.kernel_buffers.is_some(), "--kernel-buffers")];
+            let flags = [
+                (self.all, "-a"),
+                (self.stack.is_some(), "--stack"),
+                (self.kernel_buffers.is_some(), "--kernel-buffers"),
+            ];
             if let Some((_, flag)) = flags.into_iter().find(|(given, _)| *given) {
-                anyhow::bail!("{flag} is about kernel events; say which with -k, for example -k sched,syscalls");
+                anyhow::bail!(
+                    "{flag} is about kernel events; say which with -k, for example -k sched,syscalls"
+                );
             }
             return Ok(None);
         }

@@ -65,17 +65,19 @@ pub(super) fn events(wanted: &KernelOptions, options: &Options, commons: &Common
             events.push((event, Some(filter)));
             continue;
         }
-        match decided.decide(&rules, &event).map_err(|why| Error::Kernel(why.render()))? {
+        let (fate, new) = decided.decide(&rules, &event).map_err(|why| Error::Kernel(why.render()))?;
+        warnings.extend(new.iter().map(|warning| warning.render_warning()));
+        match fate {
             Fate::Off => {}
             Fate::Recorded => events.push((event, None)),
-            Fate::Filtered(filter, new) => {
-                warnings.extend(new.iter().map(|warning| warning.render_warning()));
-                events.push((event, Some(filter)));
-            }
+            Fate::Filtered(filter) => events.push((event, Some(filter))),
         }
     }
     if events.is_empty() && wanted.latency.is_none() {
-        return Err(Error::Kernel("all events that -k chooses are left out by -x".to_owned()));
+        return Err(Error::Kernel(
+            "nothing is left of the events that -k chooses: -x leaves them out, or no rule can hold for them"
+                .to_owned(),
+        ));
     }
     let mut remarks = found.remarks;
     warnings.dedup();

@@ -51,6 +51,8 @@ pub struct Latencies {
     pub counters: Counters,
     /// Threads in a call at the end: name of the call, thread, age in nanoseconds.
     pub open: Vec<(String, u32, u64)>,
+    /// What looking costs a fast call, in nanoseconds: measured at the end, on this machine.
+    pub cost_ns: Option<f64>,
 }
 
 /// What one call has come to.
@@ -146,7 +148,14 @@ impl Watching {
             (0..SYSCALLS as u32).map(figures).filter(|call| call.count > 0).collect();
         calls.sort_by_key(|call| std::cmp::Reverse((call.slow, call.max_ns, call.count)));
         let counters = latency.counters();
-        Latencies { calls, elapsed: self.began.elapsed(), waited: self.waited, counters, open: Vec::new() }
+        Latencies {
+            calls,
+            elapsed: self.began.elapsed(),
+            waited: self.waited,
+            counters,
+            open: Vec::new(),
+            cost_ns: None,
+        }
     }
 }
 
@@ -366,6 +375,9 @@ impl Recorder<'_> {
             watching.rows.add(watching.ids[1], now, open.tid, &event::open_fields(open.number, age));
             figures.open.push((call_name(open.number), open.tid, age));
         }
+        figures.open.sort_by_key(|(_, _, age)| std::cmp::Reverse(*age));
+        let own = kernel.tracer.own_thread();
+        figures.cost_ns = own.ok().and_then(|tid| latency.cost_ns(kernel.tracer.state(), tid));
         watching.last = figures;
         let problem = kernel.write_slow();
         if let Some(watching) = &mut kernel.latency {

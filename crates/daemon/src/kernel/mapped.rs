@@ -7,6 +7,7 @@ use mote_journal::{Fact, Map, Process};
 use mote_kernel::stack::{How, Mapped, Mappings, News};
 use mote_symbol::collect::{self, BuildIds};
 use std::collections::HashSet;
+use std::time::SystemTime;
 
 /// What listens, and what of it the journal has.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub(super) struct Listening {
     mappings: Mappings,
     /// Processes whose mappings are in the journal.
     told: HashSet<u32>,
+    /// When it began.
+    since: SystemTime,
 }
 
 /// A mapping for the journal.
@@ -47,7 +50,7 @@ impl Kernel<'_> {
             let (parent, name) = status.map_or((0, String::new()), |status| (status.parent, status.name));
             mappings.know(pid, parent, &name, maps.into_iter().map(mapped));
         }
-        self.mappings = Some(Listening { mappings, told: HashSet::new() });
+        self.mappings = Some(Listening { mappings, told: HashSet::new(), since: SystemTime::now() });
         None
     }
 
@@ -56,9 +59,14 @@ impl Kernel<'_> {
         self.mappings.iter().flat_map(|listening| listening.told.iter().copied())
     }
 
+    /// When this began to listen.
+    pub(super) fn listens_since(&self) -> SystemTime {
+        self.mappings.as_ref().map_or(SystemTime::UNIX_EPOCH, |listening| listening.since)
+    }
+
     /// Notes what has been told since.
     fn hear(&mut self) -> bool {
-        let Some(Listening { mappings, told }) = &mut self.mappings else { return true };
+        let Some(Listening { mappings, told, .. }) = &mut self.mappings else { return true };
         let News { processes, threads } = mappings.news();
         // Without user stacks nobody asks for mappings, and names of threads do.
         let with_maps = self.wanted.stacks.user;
@@ -114,10 +122,14 @@ impl Recorder<'_> {
         self.note_mapped();
         let listening = self.kernel.as_ref().and_then(|kernel| kernel.mappings.as_ref());
         let lost = listening.map_or(0, |listening| listening.mappings.lost());
-        if lost > 0 {
-            self.problem(format!(
-                "{lost} tellings of the kernel about mappings and names were lost: some addresses and threads have no names"
-            ));
+        let text = format!(
+            "{lost} tellings of the kernel about mappings and names were lost: some addresses and threads have no names"
+        );
+        // Without stacks it is only names, most of which are found otherwise.
+        match self.kernel.as_ref().is_some_and(|kernel| kernel.wanted.stacks.user) {
+            _ if lost == 0 => {}
+            true => self.problem(text),
+            false => self.watch.say(&text),
         }
     }
 }

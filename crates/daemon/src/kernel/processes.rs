@@ -91,7 +91,7 @@ impl Kernel<'_> {
         if self.wanted.stacks.user {
             let pids: HashSet<u32> = self.processes.known.keys().copied().chain(self.heard()).collect();
             for pid in pids {
-                let table = collect::perf_map(pid);
+                let table = collect::perf_map(pid, self.listens_since());
                 // What cannot be kept leaves addresses without names, which is seen where they are shown.
                 let _ = table.map(|table| self.keep(&collect::perf_map_name(pid), &table));
             }

@@ -77,6 +77,11 @@ impl Code<'_> {
         };
         let now = self.published(offset)?;
         let last = self.kept(kept)?;
+        // What was kept is another thread's of the same number, or from before the state began anew.
+        let grown = self.label();
+        self.branch(Cond::Ge, now.reg, last.reg, grown);
+        self.b.mov(last.reg, 0);
+        self.bind(grown);
         self.b.sub(now.reg, last.reg);
         self.release(last);
         Ok(now)

@@ -137,7 +137,8 @@ impl Code<'_> {
     pub(super) fn look_up_thread(&mut self) -> Result<(), Stop> {
         let Some(map) = self.needs.threads else { return Ok(()) };
         let key_bytes = if self.is_kernel() { 16 } else { 8 };
-        let places = ThreadPlaces { key: self.reserve(key_bytes)?, pointer: self.reserve(8)?, now: self.reserve(8)? };
+        let places =
+            ThreadPlaces { key: self.reserve(key_bytes)?, pointer: self.reserve(8)?, now: self.reserve(8)? };
         self.thread = places;
         self.call(helper::GET_CURRENT_PID_TGID)?;
         self.b.store(Size::DW, Reg::R10, places.key, Reg::R0);

@@ -75,6 +75,9 @@ fn the_state_of_the_thread_is_read() {
 fn growth_is_since_the_threads_last_event() {
     let events: [(u64, &[u64]); 4] = [(0, &[0, 5]), (0, &[0, 5]), (0, &[0, 7]), (0, &[0, 7])];
     assert_eq!(says("$kernel.preemptions_since_last_event > 0", &events), [true, false, true, false]);
+    // What begins anew, as in another thread of the same number, has grown by all that it is.
+    let events: [(u64, &[u64]); 3] = [(0, &[0, 5]), (0, &[0, 2]), (0, &[0, 2])];
+    assert_eq!(says("$kernel.preemptions_since_last_event == 2", &events), [false, true, false]);
     // Also when the rule does not hold for other reasons, an event is the last one.
     let events: [(u64, &[u64]); 3] = [(1, &[0, 5]), (0, &[0, 9]), (1, &[0, 9])];
     assert_eq!(says("len == 1 && $kernel.preemptions_since_last_event > 0", &events), [true, false, false]);

@@ -19,6 +19,9 @@ const QUEUED: i16 = -24;
 /// Task states, without what the scheduler notes beside them (`TASK_FREEZABLE` and the like).
 const STATES: i32 = 0x80ff;
 
+/// `TASK_DEAD`
+const DEAD: i32 = 0x80;
+
 /// Offset of a member of `State` in a slot.
 macro_rules! state {
     ($member:ident) => {
@@ -70,6 +73,14 @@ fn leaves(code: &mut Code<'_>, next: Label) {
     b.and(Reg::R2, 0xffff);
     b.bind(runnable);
     b.store(Size::W, Reg::R9, at::STATE, Reg::R2);
+    // It never comes back: its id, and with that its record, may be another thread's next.
+    let lives = b.label();
+    b.mov(Reg::R1, Reg::R2);
+    b.and(Reg::R1, DEAD);
+    b.branch(Cond::Eq, Reg::R1, 0, lives);
+    b.store(Size::W, Reg::R9, at::TID, 0);
+    b.jump(next);
+    b.bind(lives);
     throttled(code, publish);
     code.b.bind(publish);
     code.b.store(Size::W, Reg::R9, at::FLAGS, Reg::R3);

@@ -106,40 +106,54 @@ impl<'a> Code<'a> {
     }
 
     /// Takes a ring of this CPU: `r7` its control words, `r8` its data.
-    pub(crate) fn claim(&mut self) {
+    ///
+    /// When `looks`, what follows is long: then the verifier is made to forget which level it is, lest it looks at everything twice.
+    pub(crate) fn claim(&mut self, looks: bool) {
         let cpus = self.plan.layout.cpus as i32;
         let (nested, second, claimed) = (self.b.label(), self.b.label(), self.b.label());
         self.b.call(helper::GET_SMP_PROCESSOR_ID);
         self.b.branch(Cond::Ge, Reg::R0, cpus, self.out);
-        self.b.mov(Reg::R1, Reg::R0);
-        self.b.lsh(Reg::R1, map::CPU_BITS as i32);
-        self.state(Reg::R2, map::CPUS);
-        self.b.add(Reg::R2, Reg::R1);
-        self.take(0, second);
+        self.claim_word();
+        self.take(second);
         self.b.jump(claimed);
         self.b.bind(second);
-        self.take(8, nested);
-        self.b.add(Reg::R2, 8);
         self.b.add(Reg::R0, cpus);
+        self.b.add(Reg::R2, cpus << map::CLAIM_BITS);
+        self.take(nested);
         self.b.jump(claimed);
         self.b.bind(nested);
         self.count(map::NESTED);
         self.b.jump(self.out);
         self.b.bind(claimed);
+        if looks {
+            // The word is 0, but that is not known.
+            self.b.load(Size::DW, Reg::R1, Reg::R2, 8);
+            self.b.or(Reg::R0, Reg::R1);
+            self.b.branch(Cond::Ge, Reg::R0, LEVELS as i32 * cpus, self.out);
+            self.claim_word();
+        }
         self.b.store(Size::DW, Reg::R10, slot::CLAIM, Reg::R2);
         self.ring();
     }
 
-    /// Sets the word at `r2 + at`, or goes to `taken` when it is set.
-    fn take(&mut self, at: i16, taken: Label) {
+    /// `r2` becomes the address of the claim of ring `r0`.
+    fn claim_word(&mut self) {
+        self.b.mov(Reg::R1, Reg::R0);
+        self.b.lsh(Reg::R1, map::CLAIM_BITS as i32);
+        self.state(Reg::R2, map::CLAIMS);
+        self.b.add(Reg::R2, Reg::R1);
+    }
+
+    /// Sets the word at `r2`, or goes to `taken` when it is set.
+    fn take(&mut self, taken: Label) {
         if self.access == Access::Probe {
             self.b.mov(Reg::R3, 1);
-            self.b.atomic(AtomicOp::Xchg, Size::DW, Reg::R2, at, Reg::R3);
+            self.b.atomic(AtomicOp::Xchg, Size::DW, Reg::R2, 0, Reg::R3);
             self.b.branch(Cond::Ne, Reg::R3, 0, taken);
         } else {
-            self.b.load(Size::DW, Reg::R3, Reg::R2, at);
+            self.b.load(Size::DW, Reg::R3, Reg::R2, 0);
             self.b.branch(Cond::Ne, Reg::R3, 0, taken);
-            self.b.store(Size::DW, Reg::R2, at, 1);
+            self.b.store(Size::DW, Reg::R2, 0, 1);
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) fn many(plan: &Plan, event: &Event) -> Result<Generated, Error> {
     code.b.mov(Reg::R1, Reg::R6);
     code.b.call(helper::GET_ATTACH_COOKIE);
     code.b.store(Size::DW, Reg::R10, slot::ID, Reg::R0);
-    code.claim();
+    code.claim(false);
     code.record(event, Id::Slot)?;
     Ok(Generated { insns: code.finish(&event.name)?, table: None })
 }

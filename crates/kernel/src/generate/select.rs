@@ -127,6 +127,36 @@ impl Code<'_> {
         self.b.add(dst, Reg::R1);
     }
 
+    /// Gives thread `r6` the entry of one that has exited long ago, in `r7`, and goes to `done`; goes on when there is none.
+    fn steal(&mut self, done: Label) {
+        self.b.call(helper::KTIME_GET_NS);
+        self.b.mov(Reg::R8, Reg::R0);
+        self.b.sub(Reg::R8, threads::GONE_NS as i32);
+        let stolen = self.b.label();
+        for probe in 0..PROBES {
+            let next = self.b.label();
+            self.b.mov(Reg::R2, Reg::R6);
+            self.b.add(Reg::R2, probe as i32);
+            self.home(Reg::R7, Reg::R2);
+            self.b.load(Size::W, Reg::R0, Reg::R7, threads::TID);
+            self.b.load(Size::DW, Reg::R1, Reg::R7, threads::TASK);
+            self.b.branch(Cond::Eq, Reg::R1, 0, next);
+            self.b.load(Size::DW, Reg::R1, Reg::R7, threads::SYSCALL_TIME);
+            self.b.branch(Cond::Gt, Reg::R1, Reg::R8, next);
+            self.b.mov(Reg::R3, Reg::R0);
+            self.b.mov(Reg::R2, Reg::R6);
+            self.b.atomic(AtomicOp::CmpXchg, Size::W, Reg::R7, threads::TID, Reg::R2);
+            self.b.branch(Cond::Eq, Reg::R0, Reg::R3, stolen);
+            self.b.bind(next);
+        }
+        let none = self.b.label();
+        self.b.jump(none);
+        self.b.bind(stolen);
+        super::watch::reset(self, Reg::R7);
+        self.b.jump(done);
+        self.b.bind(none);
+    }
+
     /// Function: the entry of thread `r1`, or 0.
     pub(super) fn find_function(&mut self) {
         let found = self.b.label();
@@ -161,6 +191,7 @@ impl Code<'_> {
             self.b.jump(home);
             self.b.bind(taken);
         }
+        self.steal(home);
         self.count(crate::map::THREADS_LOST);
         self.b.mov(Reg::R0, 0);
         self.b.exit();

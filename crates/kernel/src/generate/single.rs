@@ -17,7 +17,7 @@ pub(crate) fn single(plan: &Plan, chosen: &Chosen, access: Access) -> Result<Gen
     code.begin();
     code.thread_id();
     code.select(&select::about(event), chosen.filter.is_some());
-    code.claim();
+    code.claim(chosen.filter.is_some());
     if let Some(filter) = &chosen.filter {
         code.filter(event, filter)?;
     }

@@ -161,15 +161,15 @@ fn prologue(code: &mut Code<'_>, side: Side, table: u32, times: Times, looks: bo
     code.select(&[], looks);
     abi(code);
     match times {
-        Times::No => code.claim(),
+        Times::No => code.claim(looks),
         Times::Some => {
             notes(code, side);
-            code.claim();
+            code.claim(looks);
         }
         Times::All => {
             let not = code.b.label();
             code.ensure();
-            code.claim();
+            code.claim(looks);
             code.time();
             code.b.branch(Cond::Eq, Reg::R9, 0, not);
             note(code);

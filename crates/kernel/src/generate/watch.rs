@@ -1,7 +1,7 @@
 //! Programs that keep the thread table: at forks, execs and the end of threads.
 
 use super::code::{Access, Code};
-use super::{Facts, Plan};
+use super::{Facts, Plan, helper};
 use crate::session::Error;
 use crate::threads::{self, ENTRY_BYTES, LAUNCHING, TRACED};
 use mote_bpf::Insn;
@@ -117,6 +117,8 @@ fn exit(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
     code.b.load(Size::DW, Reg::R7, Reg::R6, 0);
     code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
     entry(&mut code);
+    code.b.call(helper::KTIME_GET_NS);
+    code.b.store(Size::DW, Reg::R9, threads::SYSCALL_TIME, Reg::R0);
     code.b.store(Size::DW, Reg::R9, threads::TASK, Reg::R7);
     code.finish("sched_process_exit")
 }
@@ -134,7 +136,7 @@ fn free(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
 }
 
 /// Clears the thread's words in the entry that `at` points to.
-fn reset(code: &mut Code<'_>, at: Reg) {
+pub(super) fn reset(code: &mut Code<'_>, at: Reg) {
     code.b.store(Size::W, at, threads::FLAGS, 0);
     code.b.store(Size::W, at, threads::INDEX, 0);
     for word in (threads::SYSCALL_TIME..ENTRY_BYTES as i16).step_by(8) {

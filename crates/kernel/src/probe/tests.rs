@@ -218,9 +218,7 @@ fn broken_notes_do_no_harm() {
             bytes[at] = if random() % 3 == 0 { 0xff } else { random() as u8 };
         }
         bytes.truncate(random() % (bytes.len() + 1));
-        for probe in usdt::notes(&bytes, Some(random() as u64)) {
-            let _ = super::operand::arguments(&probe.arguments);
-        }
+        assert!(super::read_notes(&bytes, Some(random() as u64)) <= 6);
     }
     assert_eq!(usdt::notes(&whole, None).len(), 3);
 }

@@ -31,12 +31,12 @@ impl World {
         let found = Catalog::open().select(events).unwrap_or_else(|why| panic!("{why}")).events;
         let mut chosen = Vec::new();
         for (id, event) in found.into_iter().enumerate() {
-            let filter = match rules.decide(&wanted, &event).unwrap_or_else(|why| panic!("{}", why.render()))
-            {
-                Fate::Off => continue,
-                Fate::Recorded => None,
-                Fate::Filtered(filter) => Some(filter),
-            };
+            let filter =
+                match rules.decide(&wanted, &event).unwrap_or_else(|why| panic!("{}", why.render())).0 {
+                    Fate::Off => continue,
+                    Fate::Recorded => None,
+                    Fate::Filtered(filter) => Some(filter),
+                };
             chosen.push(Chosen { id: id as u16 + 1, event, filter });
         }
         let maps = rules.create(&shared).unwrap();
@@ -112,4 +112,35 @@ fn keys_that_do_not_fit_are_counted() {
     world.kernel.disable();
     let all = world.rules.aggregates();
     assert_eq!((all.len(), all[0].dropped), (1, 412), "{all:?}");
+}
+
+#[test]
+fn events_with_another_type_of_field_are_left_out() {
+    let rules = [
+        Rule::filter("syscalls:*", "filename == \"*host*\"").unwrap(),
+        Rule::count("*", "by $event").unwrap(),
+    ];
+    let found = Catalog::open().select(&["syscalls:*_utime", "syscalls:syscall_entry_statx"]).unwrap().events;
+    let mut all = Rules::new(SharedNames::default());
+    for event in &found {
+        let (fate, warnings) = all.decide(&rules, event).unwrap();
+        assert!(matches!(fate, Fate::Filtered(_)), "{}", event.name);
+        assert_eq!(warnings.is_empty(), event.name == "syscall_entry_statx", "{} {warnings:?}", event.name);
+    }
+    for event in &found {
+        let (fate, _) = all.decide(&rules[..1], event).unwrap();
+        assert_eq!(matches!(fate, Fate::Off), event.name != "syscall_entry_statx", "{}", event.name);
+    }
+}
+
+#[test]
+fn filters_that_are_too_much_together_are_parted() {
+    let parts =
+        ["*a*", "*b*c*", "*d*e*f*", "*g*h*i*j*", "*k*l*m*"].map(|text| format!("filename == \"{text}\""));
+    let rules = vec![
+        Rule::filter("syscalls:*", &format!("{} || filename == \"/proc/self/nobody\"", parts.join(" || ")))
+            .unwrap(),
+    ];
+    let Some(world) = World::of(&["syscalls:syscall_entry_*at*"], rules) else { return };
+    assert!(world.kernel.refused().is_empty(), "{:?}", world.kernel.refused());
 }

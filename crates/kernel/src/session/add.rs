@@ -14,6 +14,7 @@ use crate::map::{self, Layout, Map, State};
 use crate::privilege;
 use mote_bpf::Insn;
 use mote_ring::reader::Channel;
+use mote_sys::Errno;
 use std::sync::{Mutex, PoisonError};
 
 pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Kernel, Error> {
@@ -117,6 +118,7 @@ fn calls(kernel: &Kernel, side: Side, chosen: &[&Chosen], noted: &[u32]) -> Resu
     }
     let together = call_program(kernel, side, chosen, noted);
     match together {
+        Err(Error::Verifier { errno: TOO_MUCH, .. }) => return parted(kernel, side, chosen, noted, together),
         Err(Error::Verifier { .. } | Error::Event { .. })
             if chosen.iter().any(|one| one.filter.is_some()) => {}
         together => return attach_calls(kernel, side, chosen, together),
@@ -129,7 +131,32 @@ fn calls(kernel: &Kernel, side: Side, chosen: &[&Chosen], noted: &[u32]) -> Resu
         }
     }
     let together = call_program(kernel, side, &kept, noted);
-    attach_calls(kernel, side, &kept, together)
+    parted(kernel, side, &kept, noted, together)
+}
+
+/// The verifier's answer to a program that is more than it follows.
+const TOO_MUCH: Errno = Errno(libc::E2BIG);
+
+/// One program of these system calls; when that is more than the kernel's verifier follows, one of each half. What is noted of a call is noted by the
+/// program that has its event.
+fn parted(
+    kernel: &Kernel,
+    side: Side,
+    chosen: &[&Chosen],
+    noted: &[u32],
+    together: Result<(Program, Access), Error>,
+) -> Result<(), Error> {
+    let (one, other) = chosen.split_at(chosen.len() / 2);
+    if one.is_empty() || !matches!(together, Err(Error::Verifier { errno: TOO_MUCH, .. })) {
+        return attach_calls(kernel, side, chosen, together);
+    }
+    let is_of_other = |call: &&u32| other.iter().any(|event| number(&event.event.hook) == Some(**call));
+    let (others, ones): (Vec<u32>, Vec<u32>) = noted.iter().partition(is_of_other);
+    for (part, noted) in [(one, ones), (other, others)] {
+        let program = call_program(kernel, side, part, &noted);
+        parted(kernel, side, part, &noted, program)?;
+    }
+    Ok(())
 }
 
 fn attach_calls(
@@ -185,6 +212,8 @@ fn call_program(
         let table = map::table("mote_syscalls", &generated.table.unwrap_or_default())?;
         match load(kernel, call_name(side), &call_hook(side), *access, &generated.insns, Some(&table)) {
             Ok(program) => return Ok((program, *access)),
+            // The other access would be as much.
+            Err(why @ Error::Verifier { errno: TOO_MUCH, .. }) => return Err(why),
             Err(why) => refused = refused.or(Some(why)),
         }
     }

@@ -63,7 +63,7 @@ fn thresholds_of_the_process_and_of_the_thread_come_first() {
         area.thread(sleep, area::NEVER);
         area.thread(getppid, 1);
         std::thread::sleep(Duration::from_millis(3));
-        std::os::unix::process::parent_id();
+        support::fast_call();
     });
     let told: Vec<(u32, Whose, u64)> =
         slow.iter().map(|slow| (slow.number, slow.whose, slow.threshold_ns)).collect();
@@ -112,7 +112,7 @@ fn nonsense_in_an_area_harms_nobody() {
     let area = Area::new(&session);
     for pattern in [u32::MAX, 1, 0x8000_0000, 0xdead_beef] {
         area.fill(pattern);
-        let _ = session.with_area(1, || (0..100).for_each(|_| drop(std::os::unix::process::parent_id())));
+        let _ = session.with_area(1, || (0..100).for_each(|_| support::fast_call()));
     }
     // Who has no area, or whose has been taken away, is recorded as before.
     session.latency.forget_area(1);
@@ -127,7 +127,7 @@ fn durations_are_counted_and_calls_that_stay_are_open() {
     let settings = Settings { thresholds: Vec::new(), others: 10_000 * MS };
     let Some(mut session) = Session::here(&settings) else { return };
     let (count, getppid) = (50_000, call("getppid"));
-    let slow = session.thread(|| (0..count).for_each(|_| drop(std::os::unix::process::parent_id())));
+    let slow = session.thread(|| (0..count).for_each(|_| support::fast_call()));
     assert!(slow.is_empty(), "{slow:#?}");
     assert_eq!(session.latency.count(getppid), count);
     let mut durations = Histogram::default();

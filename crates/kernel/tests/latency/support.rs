@@ -10,19 +10,19 @@ use std::mem::offset_of;
 use std::time::Duration;
 
 /// Programs that follow who asks to be followed.
-pub struct Session {
+pub(crate) struct Session {
     pub state: State,
     pub latency: Latency,
 }
 
 /// Number of a system call.
-pub fn call(name: &str) -> u32 {
+pub(crate) fn call(name: &str) -> u32 {
     mote_layout::syscalls::number(name).expect("a system call")
 }
 
 impl Session {
     /// `None`, and a word about it, where programs cannot be loaded.
-    pub fn here(settings: &Settings) -> Option<Session> {
+    pub(crate) fn here(settings: &Settings) -> Option<Session> {
         if let Some(missing) = mote_kernel::privilege::check() {
             eprintln!("skipped: {missing}");
             return None;
@@ -41,12 +41,12 @@ impl Session {
     }
 
     /// What a followed thread that does this has of slow calls.
-    pub fn thread(&mut self, work: impl FnOnce() + Send) -> Vec<Slow> {
+    pub(crate) fn thread(&mut self, work: impl FnOnce() + Send) -> Vec<Slow> {
         self.with_area(0, work)
     }
 
     /// As `thread`, of a process whose area has this index.
-    pub fn with_area(&mut self, index: u32, work: impl FnOnce() + Send) -> Vec<Slow> {
+    pub(crate) fn with_area(&mut self, index: u32, work: impl FnOnce() + Send) -> Vec<Slow> {
         let state = &self.state;
         let tid = std::thread::scope(|scope| {
             let work = move || {
@@ -71,7 +71,7 @@ impl Session {
 }
 
 /// Reads from a pipe to which another thread writes after a while.
-pub fn blocked_read(after: Duration) {
+pub(crate) fn blocked_read(after: Duration) {
     let (mut from, mut to) = std::io::pipe().expect("a pipe");
     let writer = std::thread::Builder::new().name("the writer".to_owned());
     let writer = writer.spawn(move || {
@@ -84,19 +84,19 @@ pub fn blocked_read(after: Duration) {
 }
 
 /// An area as the recorder makes one for a process, here with index 1.
-pub struct Area {
+pub(crate) struct Area {
     memory: Mapped,
 }
 
 impl Area {
-    pub fn new(session: &Session) -> Area {
+    pub(crate) fn new(session: &Session) -> Area {
         let memory = Mapped::create("area", area::area_bytes(area::SLOTS) as u32).expect("memory");
         session.latency.set_area(1, memory.map()).expect("space");
         Area { memory }
     }
 
     /// Sets a threshold for the whole process.
-    pub fn process(&self, number: u32, word: u32) {
+    pub(crate) fn process(&self, number: u32, word: u32) {
         self.memory.store32(offset_of!(area::Header, thresholds) + 4 * number as usize, word);
     }
 
@@ -109,13 +109,13 @@ impl Area {
     }
 
     /// Sets a threshold for the calling thread.
-    pub fn thread(&self, number: u32, word: u32) {
+    pub(crate) fn thread(&self, number: u32, word: u32) {
         let slot = self.slot().expect("the kernel has claimed one");
         self.memory.store32(slot + offset_of!(area::Slot, thresholds) + 4 * number as usize, word);
     }
 
     /// What is published of the calling thread; zeros without a slot.
-    pub fn state(&self) -> Published {
+    pub(crate) fn state(&self) -> Published {
         let Some(slot) = self.slot() else { return Published::default() };
         let word = |offset: usize| self.memory.load64(slot + area::STATE_AT + offset);
         Published {
@@ -131,13 +131,13 @@ impl Area {
     }
 
     /// Writes nonsense everywhere.
-    pub fn fill(&self, pattern: u32) {
+    pub(crate) fn fill(&self, pattern: u32) {
         (0..self.memory.len()).step_by(4).for_each(|at| self.memory.store32(at, pattern));
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Published {
+pub(crate) struct Published {
     pub switches: u64,
     pub preemptions: u64,
     pub offcpu_ns: u64,
@@ -150,7 +150,7 @@ pub struct Published {
 
 /// What `/proc` says of the calling thread.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Schedstat {
+pub(crate) struct Schedstat {
     pub run_delay_ns: u64,
     pub switches: u64,
     pub involuntary: u64,
@@ -158,7 +158,7 @@ pub struct Schedstat {
 }
 
 impl Schedstat {
-    pub fn of_thread() -> Schedstat {
+    pub(crate) fn of_thread() -> Schedstat {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/{name}")).expect(name);
         let number =
             |text: Option<&str>| text.and_then(|text| text.trim().parse::<u64>().ok()).expect("a number");
@@ -179,7 +179,7 @@ impl Schedstat {
 }
 
 /// What a thread that reads for long looks like meanwhile.
-pub fn while_blocked<T>(session: &Session, look: impl FnOnce(&Session, u32) -> T) -> T {
+pub(crate) fn while_blocked<T>(session: &Session, look: impl FnOnce(&Session, u32) -> T) -> T {
     let (mut from, mut to) = std::io::pipe().expect("a pipe");
     let (tell, hear) = std::sync::mpsc::channel();
     let state = &session.state;
@@ -206,29 +206,29 @@ pub fn while_blocked<T>(session: &Session, look: impl FnOnce(&Session, u32) -> T
 }
 
 /// Reads that wait for nobody.
-pub fn short_reads(count: usize) {
+pub(crate) fn short_reads(count: usize) {
     let mut zeros = std::fs::File::open("/dev/zero").expect("a device");
     (0..count).for_each(|_| zeros.read_exact(&mut [0]).expect("a byte"));
 }
 
 /// Writes some and waits until it is on the device.
-pub fn write_and_sync(mut file: &std::fs::File) {
+pub(crate) fn write_and_sync(mut file: &std::fs::File) {
     file.write_all(&[7; 1 << 20]).expect("space");
     file.sync_all().expect("a device");
 }
 
 /// A file that has no name.
-pub fn tempfile() -> std::io::Result<std::fs::File> {
+pub(crate) fn tempfile() -> std::io::Result<std::fs::File> {
     tempfile::tempfile_in(env!("CARGO_TARGET_TMPDIR"))
 }
 
 /// CLOCK_MONOTONIC.
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     mote_sys::time::clock_gettime(mote_sys::time::ClockId::Monotonic)
 }
 
 /// Shares a CPU with a thread that computes, and gives it away again and again.
-pub fn yields_to_another(time: Duration) {
+pub(crate) fn yields_to_another(time: Duration) {
     let stop = &std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         on_first_cpu();
@@ -253,4 +253,9 @@ fn on_first_cpu() {
     // SAFETY: the kernel reads as many bytes of the set as it is told.
     let done = unsafe { libc::sched_setaffinity(0, size_of_val(&set), set.as_ptr().cast()) };
     assert_eq!(done, 0);
+}
+
+/// A system call that waits for nothing: getppid.
+pub(crate) fn fast_call() {
+    std::hint::black_box(std::os::unix::process::parent_id());
 }

@@ -108,7 +108,6 @@ fn children_of_the_command_are_followed_and_nobody_else() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(kernel.live(), 0);
-    assert_eq!(kernel.state().threads().count(), 0);
     assert_eq!(lost(&kernel), [0, 0]);
 }
 
@@ -611,7 +610,9 @@ fn all_system_calls_may_have_filters() {
         let ret = vec![number("ret", 64, Origin::Result)];
         Chosen { filter: Some(not_zero()), ..chosen(call as u16, exit(call, ret)) }
     });
+    let began = std::time::Instant::now();
     let kernel = start(request(calls.collect(), Targets::Launch));
+    println!("in {:?}", began.elapsed());
     own(&kernel);
     kernel.enable();
     mote_sys::thread::give_way();

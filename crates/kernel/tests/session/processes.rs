@@ -3,11 +3,12 @@
 use crate::support::*;
 use mote_kernel::event::Origin;
 use mote_kernel::session::Targets;
+use mote_kernel::threads;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 #[test]
-fn each_of_thousands_of_processes_is_followed_and_forgotten() {
+fn each_of_thousands_of_processes_is_followed() {
     if !can() {
         return;
     }
@@ -21,16 +22,48 @@ fn each_of_thousands_of_processes_is_followed_and_forgotten() {
     let ids: BTreeSet<u32> = records.iter().map(|record| record.tid).collect();
     assert_eq!((records.len(), ids.len()), (1 + 4 + 4 * 400, 1 + 4 + 4 * 400));
     assert!(records.iter().all(|record| record.fields == [0; 4]));
-    for _ in 0..500 {
+    // Of some tasks the kernel does not say that it has freed them: their entries wait until somebody needs the place.
+    for _ in 0..200 {
         if kernel.state().threads().next().is_none() {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    let left: Vec<_> = kernel.state().threads().collect();
-    let state = |tid: u32| std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    assert!(left.is_empty(), "{left:?} {:?} {}", kernel.losses(), state(left[0].tid));
+    assert!(kernel.state().threads().all(|thread| thread.exiting));
+    assert!(kernel.state().threads().count() < 400, "{}", kernel.state().threads().count());
+    assert_eq!(kernel.live(), 0);
     assert!(kernel.losses().is_empty(), "{:?}", kernel.losses());
+}
+
+#[test]
+fn threads_that_are_gone_make_room() {
+    if !can() {
+        return;
+    }
+    let mut request = request(vec![chosen(1, entry(libc::SYS_exit_group, vec![]))], Targets::Launch);
+    request.threads = 64;
+    let kernel = start(request);
+    let (memory, first) = (kernel.state().memory(), kernel.state().layout().threads() as usize);
+    let entry = |place: usize| first + place * threads::ENTRY_BYTES as usize;
+    let fill = |exited: u64| {
+        let taken = |place: &usize| memory.load32(entry(*place) + threads::FLAGS as usize) != 0;
+        for place in (0..64).filter(|place| !taken(place)) {
+            memory.store64(entry(place) + threads::SYSCALL_TIME as usize, exited);
+            memory.store64(entry(place) + threads::TASK as usize, 1);
+            memory.store32(entry(place) + threads::TID as usize, 5_000_000 + place as u32);
+        }
+    };
+    kernel.enable();
+    for (exited, followed) in [(kernel.now().unwrap() + 60_000_000_000, 0), (1, 3)] {
+        let launching = kernel.launching().unwrap();
+        fill(exited);
+        let script = "/bin/true; /bin/true";
+        let mut child = std::process::Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
+        drop(launching);
+        assert!(child.wait().unwrap().success());
+        assert_eq!(read(&kernel, |_, _| 0).len(), followed);
+        assert_eq!(kernel.losses().threads, 1);
+    }
 }
 
 #[test]

@@ -2,14 +2,14 @@
 
 #[cfg(loom)]
 use loom::thread;
-#[cfg(shuttle)]
-use shuttle::thread;
 use mote_layout::record::{PREFIX_BYTES, split};
 use mote_ring::atomic_writer::AtomicWriter;
 use mote_ring::geometry::Mode;
 use mote_ring::model::{Model, lost};
 use mote_ring::reader::{Look, Reader};
 use mote_ring::writer::{Outcome, Payload, Record, Write};
+#[cfg(shuttle)]
+use shuttle::thread;
 
 /// A record of one grain: the prefix, and 4 bytes that repeat its tag.
 const BYTES: usize = PREFIX_BYTES + 4;
@@ -76,7 +76,9 @@ pub(crate) fn run<const N: usize>(
     let model = Model::new(mode);
     let mut refused = before.iter().filter(|tag| write(model, **tag) != Outcome::Written).count() as u64;
     let writers = lists.map(|tags| {
-        thread::spawn(move || tags.iter().filter(|tag| write(model, **tag) != Outcome::Written).count() as u64)
+        thread::spawn(move || {
+            tags.iter().filter(|tag| write(model, **tag) != Outcome::Written).count() as u64
+        })
     });
     let mut reader = model.reader();
     let mut found = Found::default();
@@ -88,4 +90,3 @@ pub(crate) fn run<const N: usize>(
     let told = lost(&reader);
     (found, refused, told)
 }
-

@@ -188,10 +188,17 @@ fn a_table_in_tmp_is_found() {
     let pid = std::process::id();
     let path = Path::new("/tmp").join(collect::perf_map_name(pid));
     fs::write(&path, "10 10 f\n").expect("/tmp is writable");
-    let found = collect::perf_map(pid);
+    let now = SystemTime::now() + Duration::from_secs(60);
+    let found = collect::perf_map(pid, now);
     fs::remove_file(&path).expect("there");
     assert_eq!(found.as_deref(), Some(&b"10 10 f\n"[..]));
-    assert_eq!(collect::perf_map(pid), None);
+    assert_eq!(collect::perf_map(pid, now), None);
+    // A process that is gone, of which there can be none, and its table.
+    let (gone, path) = (u32::MAX, Path::new("/tmp").join(collect::perf_map_name(u32::MAX)));
+    fs::write(&path, "10 10 f\n").expect("/tmp is writable");
+    let found = [SystemTime::UNIX_EPOCH, now].map(|since| collect::perf_map(gone, since).is_some());
+    fs::remove_file(&path).expect("there");
+    assert_eq!(found, [true, false]);
 }
 
 #[test]

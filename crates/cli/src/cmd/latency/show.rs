@@ -24,7 +24,8 @@ pub(super) fn table(now: &Latencies, most: usize) -> String {
         let (p50, p99) =
             call.percentiles.map_or((String::new(), String::new()), |(p50, p99)| (time(p50), time(p99)));
         let over = if call.threshold_ns == u64::MAX { "never".to_owned() } else { time(call.threshold_ns) };
-        let max = time(call.max_ns);
+        // Without a timed one nothing is known.
+        let max = if call.max_ns == 0 { String::new() } else { time(call.max_ns) };
         let CallFigures { name, count, slow, .. } = call;
         let _ = writeln!(text, "{name:<18} {count:>11} {p50:>9} {p99:>9} {max:>9} {over:>9} {slow:>8}");
     }
@@ -61,6 +62,13 @@ pub(super) fn report(now: &Latencies, found: &Found, recorded: &Recorded) -> Str
         found.slow,
         recorded.directory.display()
     );
+    if let Some(cost) = now.cost_ns {
+        let part = calls as f64 * cost / 1e7 / seconds.max(1e-3);
+        let _ = writeln!(
+            text,
+            "looking cost a fast call about {cost:.0} ns (measured just now): {part:.2} % of a CPU"
+        );
+    }
     notes(now, found).into_iter().for_each(|note| {
         let _ = writeln!(text, "{note}");
     });
@@ -115,7 +123,7 @@ fn notes(now: &Latencies, found: &Found) -> Vec<String> {
     }
     if now.counters.unpublished > 0 {
         notes.push(format!(
-            "{} threads had no place in the memory of their process",
+            "threads without a place in the memory of their process: {}",
             now.counters.unpublished
         ));
     }
@@ -151,6 +159,7 @@ pub(super) fn json(
         let open =
             now.open.iter().map(|(name, tid, age)| json!({ "syscall": name, "tid": tid, "age_ns": age }));
         all["open"] = Value::Array(open.collect());
+        all["cost_ns"] = json!(now.cost_ns);
         all["slow"] = found.slow.into();
         all["directory"] = recorded.directory.display().to_string().into();
         all["problems"] = json!(recorded.problems);
