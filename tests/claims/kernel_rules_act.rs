@@ -286,7 +286,7 @@ fn a_slow_system_call_keeps_what_was_before_it() {
         ])
         .start();
     let pid = running.wait_for("pid");
-    let trace = snapshot(&running.output().to_owned(), 1, || running.said().1);
+    let trace = snapshot(running.output(), 1, || running.said().1);
     running.signal(nix::sys::signal::Signal::SIGTERM);
     let _kept = running.wait();
     let events = trace.view();

@@ -61,6 +61,9 @@ pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
+/// What is measured, and its loop.
+type Case = (&'static str, fn(u64));
+
 /// The workload.
 pub(super) fn work(turns: u64, rounds: u64) -> anyhow::Result<String> {
     pin(sched_getcpu()?)?;
@@ -68,7 +71,7 @@ pub(super) fn work(turns: u64, rounds: u64) -> anyhow::Result<String> {
         mote::set_threshold(Syscall::WRITE, Duration::from_millis(1)),
         "nobody looks at thresholds"
     );
-    let cases: [(&str, fn(u64)); 11] = [
+    let cases: [Case; 11] = [
         ("empty", empty),
         ("set", set),
         ("guard", guard),

@@ -84,7 +84,7 @@ fn what_is_written_down_by_hand_fits_this_kernel() {
     let golden = |name: &str| {
         let selection = catalog.select(&[name]).expect("this kernel has it");
         let text = selection.events[0].description();
-        text.lines().skip(4).map(|line| labels_left_out(line)).collect::<Vec<_>>().join(", ")
+        text.lines().skip(4).map(labels_left_out).collect::<Vec<_>>().join(", ")
     };
     assert_eq!(
         golden("sched_switch"),
