@@ -19,7 +19,7 @@
  *
  * @code crates/ring/src/atomic_writer.rs: write, reserve, may_enter, leave, slot_of, at, bytes, records
  * @code crates/ring/src/reader.rs: look, look_once, whole, lapped, look_shared, committed, give_up, copy, release, advance, publish
- * @digest f6324ee7286e6506
+ * @digest b1a28708896c3393
  *
  * @pass short | discard, 2 writers, reader | small
  * @pass short | overwrite, 2 writers, reader | -DOVERWRITE small

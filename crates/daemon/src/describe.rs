@@ -83,12 +83,21 @@ fn environment(frame: &Frame) -> Vec<(String, EnvValue)> {
         Domain::Processes => {
             vec![
                 text("domain", "ust"),
+                text("tracer_name", "mote"),
+                number("tracer_major", env!("CARGO_PKG_VERSION_MAJOR")),
+                number("tracer_minor", env!("CARGO_PKG_VERSION_MINOR")),
                 text("tracer_buffering_scheme", "uid"),
                 number("architecture_bit_width", "64"),
             ]
         }
         Domain::Kernel { release, version } => vec![
             text("domain", "kernel"),
+            // Names and fields are those of LTTng's modules: Trace Compass looks here for how events are called, and
+            // takes names of other tracers for older ones.
+            text("tracer_name", "lttng-modules"),
+            number("tracer_major", "2"),
+            number("tracer_minor", "13"),
+            text("producer", concat!("mote ", env!("CARGO_PKG_VERSION"))),
             text("sysname", "Linux"),
             text("kernel_release", release),
             text("kernel_version", version),
@@ -96,9 +105,6 @@ fn environment(frame: &Frame) -> Vec<(String, EnvValue)> {
     };
     let mut all = vec![
         text("hostname", &frame.host),
-        text("tracer_name", "mote"),
-        number("tracer_major", env!("CARGO_PKG_VERSION_MAJOR")),
-        number("tracer_minor", env!("CARGO_PKG_VERSION_MINOR")),
         text("trace_name", &frame.name),
         ("trace_creation_time_s".to_owned(), EnvValue::Int(frame.created as i64)),
     ];
