@@ -311,15 +311,18 @@ fn untraced(threads: &str, pause: &str, work: impl FnOnce(u64)) {
 
 #[test]
 fn a_process_that_nobody_records_joins() {
+    // A recording finds others where its own sockets are.
+    let place = tempfile::tempdir().expect("a directory");
+    let sockets = place.path().to_str().expect("a path");
     untraced("2", "500", |pid| {
         let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").count();
         let before = threads();
         for round in 0..3 {
             let options = ["-e", "e2e:steady", "--filter", "seq % 8 == 3"];
-            let first = Record::process(pid).with(&options).start();
+            let first = Record::process(pid).with(&options).env("XDG_RUNTIME_DIR", sockets).start();
             first.wait_until_recorded();
             // A second one finds it being recorded.
-            let second = Record::process(pid).with(&options).start();
+            let second = Record::process(pid).with(&options).env("XDG_RUNTIME_DIR", sockets).start();
             second.wait_until_recorded();
             for running in [first, second] {
                 running.signal(Signal::SIGINT);
