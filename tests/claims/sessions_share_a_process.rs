@@ -293,6 +293,16 @@ fn too_many_are_refused() {
     );
 }
 
+/// A program that ends with the claim, however that ends.
+struct Ending(std::process::Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // It has ended already, most often.
+        let _ = self.0.kill();
+    }
+}
+
 /// Runs `steady` by itself, without a recording, while `work` has its process id.
 fn untraced(threads: &str, pause: &str, work: impl FnOnce(u64)) {
     let keep = tempfile::tempdir().expect("a directory");
@@ -300,12 +310,12 @@ fn untraced(threads: &str, pause: &str, work: impl FnOnce(u64)) {
     let mut command = std::process::Command::new(programs::scenes());
     command.args(["steady", threads, pause]).env_remove("MOTE_SESSION");
     command.stdout(std::fs::File::create(&out).expect("a file"));
-    let mut child = command.spawn().expect("scenes");
+    let mut child = Ending(command.spawn().expect("scenes"));
     let said = || std::fs::read_to_string(&out).unwrap_or_default();
     wait_for("its start", || crate::support::record::value_of(&said(), "started"));
-    work(child.id().into());
-    terminate(child.id().into());
-    assert!(child.wait().expect("our child").success(), "the program was disturbed");
+    work(child.0.id().into());
+    terminate(child.0.id().into());
+    assert!(child.0.wait().expect("our child").success(), "the program was disturbed");
     assert!(crate::support::record::value_of(&said(), "emitted").expect("a count") > 0);
 }
 
