@@ -138,9 +138,10 @@ fn answered(answers: &[i64]) -> Result<(), String> {
     match answers.iter().find(|answer| **answer < 0) {
         // One copy of mote that has joined is what was asked for.
         Some(_) if answers.contains(&0) => Ok(()),
-        Some(error) if *error == -i64::from(libc::EBUSY) => {
-            Err("another recording has it, which is not found from here: run this one with its XDG_RUNTIME_DIR".to_owned())
-        }
+        Some(error) if *error == -i64::from(libc::EBUSY) => Err(
+            "another recording has it, which is not found from here: run this one with its XDG_RUNTIME_DIR"
+                .to_owned(),
+        ),
         Some(error) => Err(format!("it did not join: {}", mote_sys::Errno(-*error as i32))),
         None => Ok(()),
     }
