@@ -193,8 +193,12 @@ impl Sessions {
 
 /// Tells a session that the process is in too many others.
 fn decline(place: &Place, how: How) {
-    let mut buffer = [0; 16];
+    let mut buffer = [0; 256];
     if let Ok(link) = Link::open(place, how, SESSIONS_MAX) {
+        if matches!(how, How::Start | How::Attach) {
+            // A socket that is closed with something unread takes away what it has sent before (unix(7): ECONNRESET).
+            let _ = link.answer(&mut buffer);
+        }
         let _ = link.send(&Message::Declined(Reason::Full), &mut buffer);
     }
 }
