@@ -47,7 +47,7 @@ fn figures_of_calls(lab: &mut Lab, effort: Effort) -> anyhow::Result<Vec<Figure>
     let peers = [Tracer::Ftrace, Tracer::PerfRecord, Tracer::BpftraceCount];
     let (rounds, calls) = effort.choose((3, 300_000), (9, 3_000_000));
     let mut samples = Samples::default();
-    let mut missing: Vec<(&str, String)> = Vec::new();
+    let mut missing = Missing::default();
     let work = |calls: u64| workload("syscalls", &[calls, 3]);
     for _ in 0..rounds {
         run_peer(lab, Tracer::Bare, EVENT, work(calls)?, &mut samples)?;
@@ -55,7 +55,7 @@ fn figures_of_calls(lab: &mut Lab, effort: Effort) -> anyhow::Result<Vec<Figure>
         for (case, arguments) in WAYS {
             match run_mote(lab, arguments, work(calls)?) {
                 Ok(ns) => samples.add(case, ns - floor),
-                Err(why) => missing.push((case, format!("{why:#}"))),
+                Err(why) => missing.note(case, &why),
             }
         }
         for peer in peers {
@@ -65,21 +65,17 @@ fn figures_of_calls(lab: &mut Lab, effort: Effort) -> anyhow::Result<Vec<Figure>
                     let ns = samples.of(peer.name()).get(before..).and_then(median).unwrap_or_default();
                     samples.add(&format!("{}/added", peer.name()), ns - floor);
                 }
-                Err(why) => missing.push((peer.name(), format!("{why:#}"))),
+                Err(why) => missing.note(peer.name(), &why),
             }
         }
     }
-    let why = |name: &str| {
-        let told = missing.iter().find(|(missing, _)| *missing == name);
-        told.map_or("not measured", |(_, why)| why.as_str())
-    };
     let mut figures = vec![Figure::new("syscall", "ns", samples.of("none"))];
     for (case, _) in WAYS {
-        figures.push(present(case, "ns", samples.of(case), why(case)));
+        figures.push(present(case, "ns", samples.of(case), missing.why(case)));
     }
     for peer in peers {
         let values = samples.of(&format!("{}/added", peer.name()));
-        figures.push(present("event", "ns", values, why(peer.name())).of_peer(peer.name()));
+        figures.push(present("event", "ns", values, missing.why(peer.name())).of_peer(peer.name()));
     }
     Ok(figures)
 }
@@ -89,14 +85,14 @@ fn whole(lab: &mut Lab, effort: Effort) -> anyhow::Result<Vec<Figure>> {
     let peers = [Tracer::Ftrace, Tracer::PerfRecord, Tracer::PerfTrace, Tracer::Strace];
     let (rounds, requests) = effort.choose((1, 4_000), (5, 40_000));
     let mut samples = Samples::default();
-    let mut missing: Vec<(&str, String)> = Vec::new();
+    let mut missing = Missing::default();
     let work = || workload("server", &[requests]);
     for _ in 0..rounds {
         run_peer(lab, Tracer::Bare, WHOLE, work()?, &mut samples)?;
         let floor = samples.of("none").last().copied().unwrap_or(1.0);
         match run_mote(lab, &["record", "-q", "-k", "syscalls,sched"], work()?) {
             Ok(ns) => samples.add("mote", ns / floor),
-            Err(why) => missing.push(("mote", format!("{why:#}"))),
+            Err(why) => missing.note("mote", &why),
         }
         for peer in peers {
             match run_peer(lab, peer, WHOLE, work()?, &mut samples) {
@@ -104,23 +100,34 @@ fn whole(lab: &mut Lab, effort: Effort) -> anyhow::Result<Vec<Figure>> {
                     let ns = samples.of(peer.name()).last().copied().unwrap_or_default();
                     samples.add(&format!("{}/ratio", peer.name()), ns / floor);
                 }
-                Err(why) => missing.push((peer.name(), format!("{why:#}"))),
+                Err(why) => missing.note(peer.name(), &why),
             }
         }
     }
-    let why = |name: &str| {
-        let told = missing.iter().find(|(missing, _)| *missing == name);
-        told.map_or("not measured", |(_, why)| why.as_str())
-    };
     let mut figures = vec![
         Figure::new("server/bare", "ns", samples.of("none")),
-        present("server", "x", samples.of("mote"), why("mote")),
+        present("server", "x", samples.of("mote"), missing.why("mote")),
     ];
     for peer in peers {
         let values = samples.of(&format!("{}/ratio", peer.name()));
-        figures.push(present("server", "x", values, why(peer.name())).of_peer(peer.name()));
+        figures.push(present("server", "x", values, missing.why(peer.name())).of_peer(peer.name()));
     }
     Ok(figures)
+}
+
+/// What could not be measured, and why.
+#[derive(Default)]
+struct Missing(Vec<(&'static str, String)>);
+
+impl Missing {
+    fn note(&mut self, name: &'static str, why: &anyhow::Error) {
+        self.0.push((name, format!("{why:#}")));
+    }
+
+    fn why(&self, name: &str) -> &str {
+        let told = self.0.iter().find(|(missing, _)| *missing == name);
+        told.map_or("not measured", |(_, why)| why)
+    }
 }
 
 fn present(case: &str, unit: &'static str, values: &[f64], why: &str) -> Figure {

@@ -16,13 +16,7 @@ static FORK_MASK: AtomicU64 = AtomicU64::new(0);
 pub(crate) const INTERNAL: u64 = signal::bit(32) | signal::bit(33);
 
 /// Signals that a thread gets for what it does itself; blocked, they kill.
-const SYNCHRONOUS: u64 = signal::bit(libc::SIGSEGV)
-    | signal::bit(libc::SIGBUS)
-    | signal::bit(libc::SIGILL)
-    | signal::bit(libc::SIGFPE)
-    | signal::bit(libc::SIGTRAP)
-    | signal::bit(libc::SIGSYS)
-    | signal::bit(libc::SIGABRT);
+const SYNCHRONOUS: u64 = signal::chain::SYNCHRONOUS | signal::bit(libc::SIGABRT);
 
 /// Proof that the control path is ours; gives it back when dropped.
 #[derive(Debug)]

@@ -130,7 +130,7 @@ impl Model {
         let rings: &'static [Ring; 1] = Box::leak(Box::new([ring]));
         let geometry =
             Geometry { cpus: 0, shared: 1, sub_bits: SUB_BITS, count_bits: 1, mode, clock: Clock::Tsc };
-        let writer = Writer::over(rings.as_ptr(), geometry);
+        let writer = Writer::over(rings.as_ptr(), core::ptr::null(), geometry);
         Box::leak(Box::new(Model { writer, geometry, ring }))
     }
 

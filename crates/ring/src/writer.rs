@@ -165,24 +165,11 @@ impl Writer {
             // SAFETY: `table` has room for `rings()` entries and nobody else has its address yet.
             unsafe { rings.wrapping_add(index as usize).write(ring) };
         }
-        Ok(Writer {
-            rings,
-            sub_mask: geometry.sub_bytes() - 1,
-            sub_bytes: geometry.sub_bytes(),
-            ring_mask: geometry.ring_bytes() - 1,
-            ring_bytes: geometry.ring_bytes(),
-            cpus: geometry.cpus,
-            shared: geometry.shared,
-            sub_bits: geometry.sub_bits,
-            clock: geometry.clock as u32,
-            mode: geometry.mode as u32,
-            threads: memory.cast_const().cast(),
-        })
+        Ok(Writer::over(rings, memory.cast_const().cast(), geometry))
     }
 
-    /// A writer of rings that are there already, for models: it has no table of threads.
-    #[cfg(any(loom, shuttle))]
-    pub(crate) fn over(rings: *const Ring, geometry: Geometry) -> Writer {
+    /// A writer of rings that are there; models have no table of threads.
+    pub(crate) fn over(rings: *const Ring, threads: *const ThreadTable, geometry: Geometry) -> Writer {
         Writer {
             rings,
             sub_mask: geometry.sub_bytes() - 1,
@@ -194,7 +181,7 @@ impl Writer {
             sub_bits: geometry.sub_bits,
             clock: geometry.clock as u32,
             mode: geometry.mode as u32,
-            threads: core::ptr::null(),
+            threads,
         }
     }
 
