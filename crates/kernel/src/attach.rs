@@ -23,20 +23,50 @@ const KPROBE_UNIT: &str = "/sys/bus/event_source/devices/kprobe/type";
 /// For a trace event the kernel waits several times until no CPU uses it any more, some 50 ms; see [`end`]. Tracepoints are detached at once.
 #[derive(Debug)]
 pub struct Link {
-    _link: Fd,
-    /// The kernel waits when it ends.
-    waits: bool,
+    link: Fd,
+    /// How the kernel ends it.
+    ending: Ending,
     /// What it is attached to, where that is a descriptor of its own.
-    _event: Option<Fd>,
+    event: Option<Fd>,
+}
+
+/// What the kernel does at the end of an attachment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Nothing that takes time.
+    AtOnce,
+    /// It waits until nobody can be in the program.
+    Waits,
+    /// It waits, with a lock around that.
+    InTurn,
 }
 
 /// Attachments that end at a time.
 const ENDINGS: usize = 64;
+/// More of those that end one after the other are left to a child.
+const IN_TURN_MAX: usize = 8;
 
-/// Ends attachments. The kernel waits at the end of most until nobody can be in their programs any more: these waits go on side by side, but for those of
-/// trace events, which have a lock around them.
+/// How many of these attachments end one after the other, when that is left to a child; else 0.
+pub(crate) fn left_behind<'l>(links: impl IntoIterator<Item = &'l Link>) -> usize {
+    let count = links.into_iter().filter(|link| link.ending == Ending::InTurn).count();
+    if count > IN_TURN_MAX { count } else { 0 }
+}
+
+/// Ends attachments. The kernel waits at the end of most until nobody can be in their programs any more: these waits go on side by side. Those of
+/// trace events have a lock around them: a thousand take a minute, in which a child of this process ends, and this one goes on.
 pub(crate) fn end(links: Vec<Link>) {
-    let mut waiting: Vec<Link> = links.into_iter().filter(|link| link.waits).collect();
+    if left_behind(&links) > 0 {
+        let (in_turn, others): (Vec<Link>, Vec<Link>) =
+            links.into_iter().partition(|link| link.ending == Ending::InTurn);
+        let fds = in_turn.iter().flat_map(|link| [Some(&link.link), link.event.as_ref()]);
+        let mut numbers: Vec<i32> = fds.flatten().map(Fd::raw).collect();
+        numbers.sort_unstable();
+        // Without a child they end here.
+        let _ = mote_sys::process::leave_to_child(&numbers);
+        drop(in_turn);
+        return end(others);
+    }
+    let mut waiting: Vec<Link> = links.into_iter().filter(|link| link.ending != Ending::AtOnce).collect();
     let each = waiting.len().div_ceil(ENDINGS);
     std::thread::scope(|scope| {
         while !waiting.is_empty() {
@@ -52,7 +82,7 @@ pub(crate) fn tracepoint(program: &Program, event: &str, name: Option<&str>) -> 
     let name = name.map(|name| CString::new(name).map_err(|_| failed(event, Errno(libc::EINVAL))));
     let name = name.transpose()?;
     let link = link::raw_tracepoint(program.fd(), name.as_deref()).map_err(|errno| failed(event, errno))?;
-    Ok(Link { _link: link, waits: false, _event: None })
+    Ok(Link { link, ending: Ending::AtOnce, event: None })
 }
 
 /// What a hook that is no tracepoint says.
@@ -67,7 +97,8 @@ pub(crate) fn perf(program: &Program, event: &str, hook: &Hook) -> Result<Link, 
         _ => return Err(Error::event(event, "it is not attached by perf_event_open(2)")),
     };
     let link = link::perf_event(program.fd(), &source, 0).map_err(fail)?;
-    Ok(Link { _link: link, waits: true, _event: Some(source) })
+    let ending = if matches!(hook, Hook::Tracepoint { .. }) { Ending::InTurn } else { Ending::Waits };
+    Ok(Link { link, ending, event: Some(source) })
 }
 
 fn uprobe(path: &Path, offset: u64, counter: u64, returns: bool) -> Result<Fd, Errno> {
@@ -98,7 +129,7 @@ pub(crate) fn uprobes(
     while !places.is_empty() {
         let (link, taken) = link::uprobes::<PLACES_MAX>(program.fd(), &path, places, returns)
             .map_err(|errno| failed(event, errno))?;
-        links.push(Link { _link: link, waits: true, _event: None });
+        links.push(Link { link, ending: Ending::Waits, event: None });
         places = places.get(taken..).unwrap_or_default();
     }
     Ok(links)

@@ -111,8 +111,8 @@ struct Attached {
     links: Vec<Link>,
     programs: Vec<Program>,
     refused: Vec<Refused>,
-    /// Whether the thread table is kept.
-    watched: bool,
+    /// What forgets threads, when the thread table is kept.
+    forgets: Option<(Link, Program)>,
 }
 
 impl Drop for Attached {
@@ -124,7 +124,7 @@ impl Drop for Attached {
 /// A recording of kernel events.
 ///
 /// # Cost
-/// Dropping it detaches everything: at once, but for trace events of tracefs, of which each takes the kernel some 50 ms.
+/// Dropping it detaches everything: at once, but for trace events of tracefs, of which each takes the kernel some 50 ms; see [`Kernel::left_behind`].
 #[derive(Debug)]
 pub struct Kernel {
     attached: Mutex<Attached>,
@@ -259,6 +259,11 @@ impl Kernel {
     pub fn now(&self) -> mote_sys::Result<u64> {
         self.own.run()?;
         Ok(self.state.memory().load64(crate::map::NOW as usize))
+    }
+
+    /// How many attachments the kernel ends one after the other, and so slowly that a child of this process ends with them, when this is dropped; 0 for none.
+    pub fn left_behind(&self) -> usize {
+        crate::attach::left_behind(&self.attached().links)
     }
 
     /// What was not recorded, beside what the rings themselves count.

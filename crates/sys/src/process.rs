@@ -66,6 +66,42 @@ pub fn pidfd_open(pid: i32) -> Result<crate::fd::Fd> {
     Ok(crate::fd::Fd::from_raw(fd as i32))
 }
 
+/// Leaves the last close of these descriptors, in rising order, to a child that is made for it: where the kernel waits when it closes something, the calling
+/// process does not have to. The caller closes its own ones.
+///
+/// The child has a session of its own, keeps nothing else open, and ends at once; the kernel closes while it ends. Nobody waits for it: as long as
+/// the calling process lives it stays a zombie.
+///
+/// # Errors
+/// As fork(2).
+pub fn leave_to_child(descriptors: &[i32]) -> Result<()> {
+    // SAFETY: as fork(2): without flags and a stack, the child has a copy of everything, and nothing in common with the caller.
+    if unsafe { syscall(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]) }? > 0 {
+        return Ok(());
+    }
+    // The child: other threads are not there, and may have held locks. So nothing but system calls.
+    let mut from = 0;
+    for kept in descriptors {
+        close_from(from, kept - 1);
+        from = kept + 1;
+    }
+    close_from(from, i32::MAX);
+    // SAFETY: no memory.
+    let _ = unsafe { syscall(libc::SYS_setsid, [0; 6]) };
+    loop {
+        // SAFETY: ends the child, which owns nothing that has to be dropped.
+        let _ = unsafe { syscall(libc::SYS_exit_group, [0; 6]) };
+    }
+}
+
+/// Closes descriptors of the child that [`leave_to_child`] has made.
+fn close_from(first: i32, last: i32) {
+    if first <= last {
+        // SAFETY: the numbers' owners are in the parent; the child runs none of their code.
+        let _ = unsafe { syscall(libc::SYS_close_range, [first as usize, last as usize, 0, 0, 0, 0]) };
+    }
+}
+
 /// Number of CPUs that may ever be online, from the affinity-independent mask in sysfs.
 ///
 /// # Errors
@@ -88,6 +124,23 @@ fn last_number(list: &[u8]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_takes_what_is_left_to_it_and_nothing_else() {
+        let mut ends = [0; 4];
+        for pair in ends.chunks_mut(2) {
+            // SAFETY: the kernel writes two numbers.
+            let made = unsafe { syscall(libc::SYS_pipe2, [pair.as_mut_ptr() as usize, 0, 0, 0, 0, 0]) };
+            assert!(made.is_ok());
+        }
+        let [read, write, other_read, other_write] = ends.map(crate::fd::Fd::from_raw);
+        assert_eq!(leave_to_child(&[read.raw(), write.raw()]), Ok(()));
+        // The last writers have gone: the end can be read, when the child has closed its own.
+        for (reader, writer) in [(read, write), (other_read, other_write)] {
+            drop(writer);
+            assert_eq!(crate::fd::read(&reader, &mut [0]), Ok(0));
+        }
+    }
 
     #[test]
     fn last_number_of_cpu_lists() {

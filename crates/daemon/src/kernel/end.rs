@@ -5,6 +5,9 @@ use crate::recorder::Recorder;
 use crate::tap::Consumed;
 use mote_journal::{Fact, KERNEL_LOSSES, Summary};
 
+/// What the kernel takes to detach a trace event, about.
+const DETACHING_MS: u64 = 60;
+
 /// What the kernel's side of a recording came to.
 #[derive(Clone, Debug, Default)]
 pub struct KernelRecorded {
@@ -65,6 +68,11 @@ impl Recorder<'_> {
         if texts > 0 {
             let told = "texts of kernel events are empty, because the memory that the program gave for them could not be read";
             self.watch.say(&format!("{texts} {told}"));
+        }
+        let left = kernel.tracer.left_behind();
+        if left > 0 {
+            let time = (left as u64 * DETACHING_MS).div_ceil(1000);
+            self.watch.say(&format!("{left} kernel events are being detached, which goes on in the background for some {time} s; they record nothing any more"));
         }
         let noted = kernel.trace.directory.note(&Fact::End(done.summary.clone()));
         self.check_journal(noted);

@@ -17,6 +17,9 @@ pub(crate) struct Watch {
     pub(crate) insns: Vec<Insn>,
 }
 
+/// The tracepoint whose program frees entries.
+pub(crate) const FORGETS: &str = "sched_process_free";
+
 /// The programs.
 ///
 /// # Errors
@@ -27,7 +30,7 @@ pub(crate) fn programs(plan: &Plan, facts: &Facts) -> Result<Vec<Watch>, Error> 
         watch(facts.fork, "sched_process_fork", fork(plan, facts)?),
         watch(facts.exec, "sched_process_exec", exec(plan, facts)?),
         watch(facts.exit, "sched_process_exit", exit(plan, facts)?),
-        watch(facts.free, "sched_process_free", free(plan, facts)?),
+        watch(facts.free, FORGETS, free(plan, facts)?),
     ])
 }
 
@@ -132,7 +135,7 @@ fn free(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
     code.b.mov(Reg::R2, Reg::R7);
     code.b.branch(Cond::Ne, Reg::R1, Reg::R2, code.release);
     forget(&mut code);
-    code.finish("sched_process_free")
+    code.finish(FORGETS)
 }
 
 /// Clears the thread's words in the entry that `at` points to.

@@ -53,13 +53,30 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
 /// Attaches the programs that keep the thread table, once.
 pub(super) fn watch(kernel: &Kernel) -> Result<(), Error> {
     let mut attached = kernel.attached.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(facts) = kernel.plan.facts.filter(|_| !attached.watched) else { return Ok(()) };
+    let Some(facts) = kernel.plan.facts.filter(|_| attached.forgets.is_none()) else { return Ok(()) };
     for Watch { btf_id, name, insns } in watch::programs(&kernel.plan, &facts)? {
         let program = Program::load(name, Kind::Typed(btf_id), &insns, &[kernel.state.map()])?;
-        attached.links.push(attach::tracepoint(&program, name, None)?);
-        attached.programs.push(program);
+        let link = attach::tracepoint(&program, name, None)?;
+        if name == watch::FORGETS {
+            attached.forgets = Some((link, program));
+        } else {
+            attached.links.push(link);
+            attached.programs.push(program);
+        }
     }
-    attached.watched = true;
+    Ok(())
+}
+
+/// Has the program that forgets threads run behind those that were attached meanwhile: programs at a tracepoint run in the order in which they were
+/// attached, and the others still have to find the thread.
+fn forget_last(kernel: &Kernel) -> Result<(), Error> {
+    let mut attached = kernel.attached();
+    if let Some((link, program)) = attached.forgets.take() {
+        // A thread that is freed in between is taken for gone later (`threads`).
+        drop(link);
+        let link = attach::tracepoint(&program, watch::FORGETS, None)?;
+        attached.forgets = Some((link, program));
+    }
     Ok(())
 }
 
@@ -85,7 +102,19 @@ pub(super) fn events(kernel: &Kernel, events: &[Chosen]) -> Result<(), Error> {
             Err(why) => kernel.attached().refused.push(Refused { id: one.id, why }),
         }
     }
-    Ok(())
+    match events.iter().any(|one| is_of_freeing(&one.event.hook)) {
+        true => forget_last(kernel),
+        false => Ok(()),
+    }
+}
+
+fn is_of_freeing(hook: &Hook) -> bool {
+    match hook {
+        Hook::Raw { name, .. } => name == watch::FORGETS,
+        // It shares the tracepoint.
+        Hook::Tracepoint { path, .. } => path.ends_with(watch::FORGETS),
+        _ => false,
+    }
 }
 
 fn number(hook: &Hook) -> Option<u32> {
