@@ -24,9 +24,15 @@ fn the_demo_records_every_request_and_shows_the_trace() {
     let output = demo();
     let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}{said}");
-    for words in
-        ["500 requests (", "x 404", "mote view mote-demo --limit 10", "http:request_start", "To look further"]
-    {
+    for words in [
+        "500 requests (",
+        "x 404",
+        "mote view mote-demo --limit 10",
+        "http:request_start",
+        "The slowest request took",
+        "http:request_done",
+        "To look further",
+    ] {
         assert!(out.contains(words), "`{words}` is not in: {out}");
     }
 
@@ -53,6 +59,12 @@ fn the_demo_records_every_request_and_shows_the_trace() {
         assert_eq!(count(begin), count(end), "{begin}, {end}: {counts:?}");
     }
     assert_eq!((count("client:response_wrong"), count("http:request_bad")), (0, 0));
+
+    if mote_kernel::privilege::check().is_none() {
+        assert!(count("sched_switch") > 0 && count("syscall_entry_sendto") >= REQUESTS, "{counts:?}");
+    } else {
+        eprintln!("SKIP: demo: its kernel side needs CAP_BPF and CAP_PERFMON");
+    }
 
     // The name is taken now: the next one is another.
     assert!(demo().status.success());

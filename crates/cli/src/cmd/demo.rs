@@ -1,17 +1,19 @@
 //! `mote demo`: records a program that comes with mote, and shows what can be seen.
 
+use crate::demo::slowest::Slowest;
 use crate::demo::{self, Load};
 use crate::units;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
 /// Record a small web server under load, and look at the trace
 ///
 /// The server is a part of mote. It has a few threads, and clients that ask it for documents, digests and searches over the
-/// loopback interface; all of it carries mote events. It is recorded as `mote record` records any program; then the first
-/// events and a report are shown.
+/// loopback interface; all of it carries mote events. It is recorded as `mote record` records any program, and where that
+/// is allowed (root, or CAP_BPF and CAP_PERFMON) the kernel's scheduler and system calls with it; then the first events, a
+/// report, and what happened during the slowest request are shown.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -51,21 +53,21 @@ fn seconds(text: &str) -> Result<u64, String> {
 
 /// Events of the trace that are shown.
 const LINES: &str = "10";
+/// Of the slowest request.
+const SLOWEST_LINES: &str = "24";
+/// What is recorded of the kernel.
+const KERNEL: &str = "sched,syscalls";
 
 /// Records, shows, reports.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mote = std::env::current_exe().context("cannot find the program mote itself")?;
     let dir = output(args.output.as_deref())?;
-    let load = [
-        "--requests".to_owned(),
-        args.load.requests.to_string(),
-        "--seconds".to_owned(),
-        format!("{}ns", args.load.seconds),
-    ];
-    let mut record = Command::new(&mote);
-    record.args(["record", "-o"]).arg(&dir).arg("--").arg(&mote).arg(SERVER_VERB).args(load);
-    let status = record.status().context("cannot run mote record")?;
-    if !status.success() && status.code() != Some(i32::from(super::record::LOSSY)) {
+    let mut status = record(&mote, &dir, &args.load, mote_kernel::privilege::check().is_none())?;
+    if status.code() == Some(super::FAILED.into()) && !dir.exists() {
+        eprintln!("mote demo: once more, without the kernel's events");
+        status = record(&mote, &dir, &args.load, false)?;
+    }
+    if !status.success() && status.code() != Some(super::record::LOSSY.into()) {
         anyhow::bail!(
             "the demo was not recorded: mote record ended with {status}; see what it said, and mote doctor"
         );
@@ -74,8 +76,34 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     show(Command::new(&mote).arg("view").arg(&dir).args(["--limit", LINES]))?;
     println!("\nThe report (mote report {}):\n", dir.display());
     show(Command::new(&mote).arg("report").arg(&dir))?;
+    show_slowest(&mote, &dir)?;
     print!("{}", hints(&dir, &mote));
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(super::FAILED).into())
+}
+
+/// Records the server under load, with the kernel's side of it or without.
+fn record(mote: &Path, dir: &Path, load: &LoadArgs, kernel: bool) -> anyhow::Result<ExitStatus> {
+    let mut record = Command::new(mote);
+    record.args(["record", "-o"]).arg(dir);
+    if kernel {
+        record.args(["-e", "*", "-k", KERNEL]);
+    }
+    let (requests, seconds) = (load.requests.to_string(), format!("{}ns", load.seconds));
+    record.arg("--").arg(mote).args([SERVER_VERB, "--requests", &requests, "--seconds", &seconds]);
+    record.status().context("cannot run mote record")
+}
+
+/// What the thread that answered the slowest request did meanwhile, on both sides.
+fn show_slowest(mote: &Path, dir: &Path) -> anyhow::Result<()> {
+    let Some(slowest) = Slowest::of(dir)? else { return Ok(()) };
+    let arguments = slowest.arguments();
+    println!(
+        "\nThe slowest request took {}. Its thread meanwhile (mote view {} {}):\n",
+        mote_analysis::latency::time(slowest.nanos()),
+        dir.display(),
+        arguments.join(" ")
+    );
+    show(Command::new(mote).arg("view").arg(dir).args(arguments).args(["--limit", SLOWEST_LINES]))
 }
 
 /// Runs a verb that shows something.

@@ -10,6 +10,8 @@
 //! | `content` | the documents that it serves | `content` |
 //! | `message` | HTTP/1.1 as far as it is needed | |
 //! | `client` | the load, and whether the answers are right | `client` |
+//!
+//! `slowest` looks at a recording of it.
 
 mod client;
 mod content;
@@ -17,6 +19,7 @@ mod events;
 mod message;
 mod pool;
 mod server;
+pub(crate) mod slowest;
 
 use anyhow::Context;
 use std::time::{Duration, Instant};
