@@ -31,8 +31,10 @@ pub struct Program {
 
 /// Bytes for what the verifier says: of a refused program, the last part counts, and the kernel keeps that (Linux 6.4).
 const LOG_BYTES: usize = 4 << 20;
-/// Lines of it that are shown.
-const LINES: usize = 12;
+/// Lines of it that are shown, without the statistics at its end: the instruction, and what is wrong with it.
+const LINES: usize = 3;
+/// Letters of each.
+const LETTERS: usize = 120;
 
 impl Program {
     /// Loads a program whose instructions name maps by their place in `maps`.
@@ -81,9 +83,38 @@ fn refused(event: &str, errno: Errno, loading: &Loading<'_>) -> Error {
     let mut log = vec![0; LOG_BYTES];
     let _ = load(loading, &mut log);
     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
-    let text = String::from_utf8_lossy(log.get(..end).unwrap_or_default());
-    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
-    let said = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default().join("\n");
-    let said = if said.is_empty() { "nothing".to_owned() } else { said };
+    let said = last_words(&String::from_utf8_lossy(log.get(..end).unwrap_or_default()));
     Error::Verifier { event: event.to_owned(), errno, said }
+}
+
+/// The end of what the verifier says, on one line.
+fn last_words(text: &str) -> String {
+    let says = |line: &&str| {
+        // What it has counted, and which functions it has looked at.
+        let counts = ["processed ", "verification time ", "stack depth ", "peak_states "];
+        !line.is_empty() && !counts.iter().any(|start| line.starts_with(start))
+    };
+    let lines: Vec<String> =
+        text.lines().map(str::trim).filter(says).map(|line| line.chars().take(LETTERS).collect()).collect();
+    match lines.get(lines.len().saturating_sub(LINES)..) {
+        Some(last) if !last.is_empty() => last.join(" | "),
+        _ => "nothing".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_words;
+
+    #[test]
+    fn the_verifiers_last_words_are_one_short_line() {
+        let log = format!(
+            "func#0 @0\n0: R1=ctx() R10=fp0\n0: (bf) r6 = r1\n\n1: (79) r1 = *(u64 *)(r6 +9000)\n{}\nprocessed 2 insns (limit 1000000) max_states_per_insn 0\n",
+            "x".repeat(300)
+        );
+        let expected = format!("0: (bf) r6 = r1 | 1: (79) r1 = *(u64 *)(r6 +9000) | {}", "x".repeat(120));
+        assert_eq!(last_words(&log), expected);
+        assert_eq!(last_words("verification time 5 usec\n"), "nothing");
+        assert_eq!(last_words(""), "nothing");
+    }
 }

@@ -65,6 +65,8 @@ pub enum Doubt {
     NoProcess(u32),
     /// Nothing was mapped there when the mappings were recorded.
     NotMapped,
+    /// It is what the stack of a process led to, and no code; what was behind it is left away.
+    Cut,
     /// The file is not there any more, or cannot be read.
     Missing(Arc<str>),
     /// The file has changed since: another build id.
@@ -88,6 +90,9 @@ impl fmt::Display for Doubt {
             ),
             Doubt::NoProcess(pid) => write!(f, "the recording has no memory maps of process {pid}"),
             Doubt::NotMapped => f.write_str("no code was known to be mapped there"),
+            Doubt::Cut => f.write_str(
+                "the stack led to what is no code, and is cut short: a function without frame pointers (build with -fno-omit-frame-pointer)",
+            ),
             Doubt::Missing(path) => write!(f, "{path} is not there any more"),
             Doubt::Changed(path) => write!(f, "{path} has changed since the recording (its build id is another one)"),
             Doubt::Newer(path) => write!(f, "{path} has no build id, and was written after the recording"),
@@ -114,11 +119,12 @@ impl Location {
         base(&self.module).trim_matches(['[', ']'])
     }
 
-    /// The place without a function: `0x7f..10 [libfoo.so+0x1310]`, or the bare address.
+    /// The place without a function: `0x7f..10 [libfoo.so+0x1310]`, or the bare address; `[cut short]` for the rest of a stack.
     #[must_use]
     pub fn place(&self) -> String {
         let Location { address, module_offset, .. } = self;
         match self.module_name() {
+            "" if self.is_cut() => "[cut short]".to_owned(),
             "" => format!("{address:#x}"),
             "kernel" => format!("{address:#x} [kernel]"),
             name => format!("{address:#x} [{name}+{module_offset:#x}]"),
@@ -140,6 +146,7 @@ impl Location {
     pub fn folded(&self) -> Vec<String> {
         if self.functions.is_empty() {
             let place = match self.module_name() {
+                "" if self.is_cut() => "[cut]".to_owned(),
                 "" => "[unknown]".to_owned(),
                 name => format!("[{name}]"),
             };
@@ -147,6 +154,12 @@ impl Location {
         }
         let suffix = if self.is_kernel() { "_[k]" } else { "" };
         self.functions.iter().rev().map(|function| folded(&function.name) + suffix).collect()
+    }
+
+    /// Whether it stands for the rest of a stack that is not known.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.doubt == Some(Doubt::Cut)
     }
 
     /// Whether it is an address of the kernel.

@@ -146,15 +146,33 @@ impl Symbols {
         stack
     }
 
-    /// A stack of process `pid` at `time`, the innermost frame first.
+    /// A stack of process `pid` at `time`, the innermost frame first. Where it leads to an address that is no code, as it does behind a function
+    /// without frame pointers, it ends, with a [`Location`] whose doubt is [`Doubt::Cut`].
     pub fn user_stack(
         &mut self,
         pid: u32,
         time: i64,
         addresses: impl IntoIterator<Item = u64>,
     ) -> Vec<Arc<Location>> {
-        let addresses = addresses.into_iter().take_while(|address| *address != 0);
-        addresses.enumerate().map(|(at, address)| self.user_address(pid, time, address, at > 0)).collect()
+        let mut stack = Vec::new();
+        for address in addresses.into_iter().take_while(|address| *address != 0) {
+            let returns = !stack.is_empty();
+            if returns && self.is_no_code(pid, time, address) {
+                let cut = Location::unknown(address, &Arc::from(""), 0, Doubt::Cut);
+                stack.push(self.note(cut));
+                break;
+            }
+            stack.push(self.user_address(pid, time, address, returns));
+        }
+        stack
+    }
+
+    /// Whether the process had nothing executable at an address that a call is said to return to. False when its mappings are not known.
+    fn is_no_code(&self, pid: u32, time: i64, address: u64) -> bool {
+        let mapped = |address| self.spaces.find(pid, time, address).is_some();
+        // A call may be the last instruction of a mapping.
+        let maps = self.spaces.knows(pid) && !mapped(address) && !mapped(address - 1);
+        maps && self.compiled.get(&pid).is_none_or(|table| in_table(table, address, 1).is_none())
     }
 
     /// An address of the kernel; `returns` when it is one that a call returns to, so that the call before it is meant.
@@ -264,5 +282,39 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(start: u64, end: u64) -> Map {
+        Map { start, end, offset: 0, path: "/no/such/program".to_owned(), build_id: String::new() }
+    }
+
+    #[test]
+    fn a_stack_that_leads_to_no_code_ends_there() {
+        let mut symbols = Symbols::new(Options::default());
+        symbols.add_process(7, 0, Begun::Anew, &[map(0x1000, 0x2000), map(0x8000, 0x9000)]);
+        let mut lines = |pid, addresses: &[u64]| -> Vec<String> {
+            let stack = symbols.user_stack(pid, 1, addresses.iter().copied());
+            stack.iter().flat_map(|location| location.lines()).collect()
+        };
+        let (first, second) = ("0x1010 [program+0x10]", "0x8020 [program+0x20]");
+        assert_eq!(lines(7, &[0x1010, 0x8020]), [first, second], "all of it is code");
+        assert_eq!(lines(7, &[0x1010, 0x8020, 0x5, 0x1020]), [first, second, "[cut short]"]);
+        assert_eq!(
+            lines(7, &[0x1010, 0x2000, 0x7fff_0000]),
+            [first, "0x2000", "[cut short]"],
+            "behind a last call"
+        );
+        assert_eq!(lines(7, &[0x5, 0x1010]), ["0x5", "0x1010 [program+0x10]"], "it is where the program is");
+        assert_eq!(lines(8, &[0x1010, 0x5]), ["0x1010", "0x5"], "nothing is known of it");
+        symbols.add_perf_map(7, "5000 100 js:price\n");
+        let stack = symbols.user_stack(7, 1, [0x1010, 0x5010, 0x6000]);
+        let folded: Vec<String> = stack.iter().flat_map(|location| location.folded()).collect();
+        assert_eq!(folded, ["[program]", "js:price", "[cut]"]);
+        assert!(symbols.doubts().iter().any(|(doubt, count)| **doubt == Doubt::Cut && *count == 3));
     }
 }

@@ -46,13 +46,13 @@ pub enum Error {
     )]
     Types(String),
     /// The verifier refused a program.
-    #[error("the kernel refuses the program of {event}: {errno}; its verifier says:\n{said}")]
+    #[error("the kernel refuses the program of {event}: {errno}; its verifier says: {said}")]
     Verifier {
         /// Of which event.
         event: String,
         /// The kernel's answer.
         errno: Errno,
-        /// The last lines.
+        /// The last lines, with ` | ` between them.
         said: String,
     },
     /// A program could not be attached.
