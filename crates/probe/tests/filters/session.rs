@@ -18,6 +18,8 @@ use std::process::{Child, Command, Stdio};
 const PATIENCE_MS: i32 = 20_000;
 const SIZES: Sizes = Sizes { slots: 5, slot_bytes: 4096 };
 const MAPS_BYTES: u64 = 8 << 20;
+/// A ring has 2^this sub-buffers.
+const SUBS_BITS: u32 = 2;
 
 /// What is to become of an event.
 #[derive(Clone, Default)]
@@ -78,7 +80,7 @@ impl Session {
     pub(crate) fn new() -> Session {
         let cpus = mote_sys::process::possible_cpus().expect("the number of CPUs");
         let (mode, clock) = (Mode::Discard, Clock::Tsc);
-        let geometry = Geometry { cpus, shared: 2, sub_bits: 20, count_bits: 2, mode, clock };
+        let geometry = Geometry { cpus, shared: 2, sub_bits: 20, count_bits: SUBS_BITS, mode, clock };
         let channel = Box::leak(Box::new(Channel::make(geometry, 0..geometry.rings()).expect("memory")));
         let (mailbox, theirs) = socket::pair().expect("sockets");
         // It is inherited: not closed by exec.
@@ -229,11 +231,12 @@ impl Session {
 pub(crate) struct Rings(Vec<Reader<'static>>);
 
 impl Rings {
-    /// The records that are new, ring by ring.
+    /// The records that are new, ring by ring: what a full ring holds and no more, since who writes all the time may be faster than this.
     pub(crate) fn take(&mut self) -> Vec<Seen> {
         let mut all = Vec::new();
         for reader in &mut self.0 {
-            while let Look::Ready(chunk) = reader.look() {
+            for _ in 0..=1 << SUBS_BITS {
+                let Look::Ready(chunk) = reader.look() else { break };
                 let mut bytes = vec![0; chunk.len()];
                 assert!(reader.copy(chunk, &mut bytes));
                 all.extend(split_records(&bytes));
