@@ -1,10 +1,15 @@
 //! What the claims stand on: builds, recordings, and two independent readers of a trace.
 
 pub(crate) mod babeltrace;
+pub(crate) mod cgroup;
 pub(crate) mod event;
 pub(crate) mod kernel;
+pub(crate) mod latency;
+pub(crate) mod perf;
 pub(crate) mod programs;
 pub(crate) mod record;
+pub(crate) mod servers;
+pub(crate) mod slow_disk;
 pub(crate) mod trace;
 
 pub(crate) use event::Event;

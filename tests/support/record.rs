@@ -1,4 +1,4 @@
-//! Runs `mote record`.
+//! Runs `mote record`, and `mote latency`.
 
 use super::{Trace, programs, wait_for};
 use std::ffi::{OsStr, OsString};
@@ -18,6 +18,7 @@ pub(crate) const DEFAULT_SIGNALS: &str = "--default-signal=INT,QUIT,HUP,TERM";
 /// A recording to be made.
 #[derive(Debug)]
 pub(crate) struct Record {
+    verb: &'static str,
     wrapper: Vec<OsString>,
     options: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
@@ -34,6 +35,7 @@ impl Record {
     /// Of a program.
     pub(crate) fn program(command: &[impl AsRef<OsStr>]) -> Record {
         Record {
+            verb: "record",
             wrapper: Vec::new(),
             options: Vec::new(),
             variables: Vec::new(),
@@ -46,6 +48,12 @@ impl Record {
     /// Without a command.
     pub(crate) fn nothing() -> Record {
         Record::program(&[] as &[&str])
+    }
+
+    /// By another verb, which has the same options.
+    pub(crate) fn by(mut self, verb: &'static str) -> Record {
+        self.verb = verb;
+        self
     }
 
     /// Of a process that runs already.
@@ -95,7 +103,7 @@ impl Record {
         // Tests may have been started by a shell that ignores Ctrl-C for what runs behind it.
         let mut line: Vec<OsString> = vec!["env".into(), DEFAULT_SIGNALS.into()];
         line.extend(self.wrapper);
-        line.extend([programs::mote().into(), "record".into(), "-o".into(), output.clone().into()]);
+        line.extend([programs::mote().into(), self.verb.into(), "-o".into(), output.clone().into()]);
         line.extend(self.options);
         if !self.command.is_empty() {
             line.push("--".into());

@@ -1,0 +1,211 @@
+//! Of real servers under load `mote latency` says which call was slow, on what, in which function, and why; and what that costs
+//! them is measured.
+//!
+//! What makes them slow is certain: a disk that stands still, a control group without a CPU (`support::slow_disk`,
+//! `support::cgroup`).
+
+use crate::support::cgroup::CpuLimit;
+use crate::support::kernel;
+use crate::support::latency::{Call, Report, Watching};
+use crate::support::servers::{Kind, Load, Server};
+use crate::support::skip;
+use crate::support::slow_disk::SlowDisk;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long the disk stands still, and from where on a call is slow.
+const STILL: Duration = Duration::from_millis(200);
+const SLOW: &str = "*=50ms";
+const SLOW_NS: u64 = 50_000_000;
+
+/// Whether a server can be run and watched here; says so when not.
+fn is_there(kind: Kind) -> bool {
+    let missing = kind.missing();
+    if let Some(packages) = missing {
+        skip(&format!("{} is not installed: apt-get install {packages}", kind.name()));
+    }
+    missing.is_none() && kernel::is_there()
+}
+
+/// Somebody else on the same disk, who makes durable all that he writes.
+struct Neighbour {
+    ends: Arc<AtomicBool>,
+    syncs: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Neighbour {
+    fn on(disk: &Path) -> Neighbour {
+        let file = File::create(disk.join("neighbour")).expect("a file");
+        let (ends, syncs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stop, count) = (ends.clone(), syncs.clone());
+        let thread = std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                file.write_all_at(&[7; 64 << 10], 0).expect("it writes");
+                file.sync_all().expect("it syncs");
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Neighbour { ends, syncs, thread: Some(thread) }
+    }
+
+    fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// What is said of a server whose clients write, on a disk that a neighbour keeps busy and that stands still three times.
+fn on_a_disk_that_stands_still(server: &Server, disk: &SlowDisk) -> Report {
+    let neighbour = Neighbour::on(disk.path());
+    let watching = Watching::begin(&server.pids(), SLOW);
+    // Its connections are new, so that the processes that serve them are children of one that is watched.
+    let load = server.home().load(Load::Writes).expect("a load");
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(300));
+        disk.stand_still(STILL);
+    }
+    let report = watching.end();
+    drop(load);
+    assert!(neighbour.syncs() > 10, "the neighbour has done {}", neighbour.syncs());
+    report
+}
+
+/// A call that waited for the disk: which, on what, and why.
+#[track_caller]
+fn assert_waited_for_the_disk(call: &Call, disk: &SlowDisk, file: &str) {
+    let on = call.text("file");
+    assert!(on.starts_with(disk.path().to_str().expect("text")) && on.contains(file), "on {on}: {call:?}");
+    assert_eq!((call.text("cause"), call.text("wait_state")), ("waited", "D"), "{call:?}");
+    assert!(call.number("duration_ns") >= SLOW_NS && call.number("wait_ns") >= SLOW_NS, "{call:?}");
+    let words = call.text("words");
+    assert!(
+        words.starts_with("waited ") && words.contains(" ms off CPU in state D, block I/O in ext4_"),
+        "{words}"
+    );
+    for function in ["ext4_sync_file", "fdatasync"] {
+        assert!(call.has_frame("callstack_kernel", function), "no {function} in {call:?}");
+    }
+    assert!(call.has_frame("callstack_user", "fdatasync"), "{call:?}");
+    println!("{} of {}: {words}", call.text("syscall"), call.text("comm"));
+}
+
+#[test]
+fn redis_waits_for_the_disk() {
+    if !is_there(Kind::Redis) {
+        return;
+    }
+    let Some(disk) = SlowDisk::new() else { return };
+    let server = Server::start(Kind::Redis, disk.path()).expect("redis");
+    let report = on_a_disk_that_stands_still(&server, &disk);
+    // Its file is append-only: `write` goes into the page cache, what waits is `fdatasync`.
+    let call = report.worst_of("fdatasync");
+    assert_waited_for_the_disk(&call, &disk, ".aof");
+    assert_eq!(call.text("comm"), "redis-server");
+    assert_eq!(call.number("pid"), u64::from(server.pid()));
+}
+
+#[test]
+fn a_backend_of_postgres_waits_for_the_disk() {
+    if !is_there(Kind::Postgres) {
+        return;
+    }
+    let Some(disk) = SlowDisk::new() else { return };
+    let server = Server::start(Kind::Postgres, disk.path()).expect("postgres");
+    let report = on_a_disk_that_stands_still(&server, &disk);
+    let call = report.worst_of("fdatasync");
+    assert_waited_for_the_disk(&call, &disk, "/pg_wal/");
+    assert_eq!(call.text("comm"), "postgres");
+    // A child of the one that was named, and what it was doing: making a commit durable.
+    assert_ne!(call.number("pid"), u64::from(server.pid()), "{call:?}");
+    for function in ["XLogFlush", "CommitTransactionCommand", "PostgresMain"] {
+        assert!(call.has_frame("callstack_user", function), "no {function} in {call:?}");
+    }
+}
+
+#[test]
+fn nginx_is_held_back_by_its_control_group() {
+    if !is_there(Kind::Nginx) {
+        return;
+    }
+    let Some(group) = CpuLimit::of(10) else { return };
+    let nowhere = tempfile::tempdir().expect("a directory");
+    let server = Server::start(Kind::Nginx, nowhere.path()).expect("nginx");
+    server.pids().into_iter().for_each(|pid| group.take(pid));
+    let load = server.home().load(Load::Reads).expect("a load");
+    // From Linux 6.18 on a thread is held back between its calls, so it is its client who has slow ones: both are watched.
+    let watched: Vec<u32> = server.pids().into_iter().chain([load.pid()]).collect();
+    let watching = Watching::begin(&watched, "*=50ms,epoll_wait=50ms,poll=50ms");
+    std::thread::sleep(Duration::from_millis(1200));
+    let report = watching.end();
+    let calls = report.worst();
+    let its_own = |call: &&Call| {
+        call.text("comm") == "nginx"
+            && call.text("words").contains("by its cgroup")
+            && call.number("throttled_ns") > 0
+    };
+    let its_clients = |call: &&Call| {
+        call.text("comm") == "ab"
+            && call.text("words").contains("woken by nginx")
+            && call.text("words").contains("which its cgroup had held back")
+            && call.number("waker_throttled_ns") > SLOW_NS / 2
+            && watched.contains(&(call.number("waker_tid") as u32))
+    };
+    let blamed = calls.iter().find(its_own).or_else(|| calls.iter().find(its_clients));
+    let blamed = blamed.unwrap_or_else(|| panic!("nobody blames the control group: {calls:?}"));
+    println!("{} of {}: {}", blamed.text("syscall"), blamed.text("comm"), blamed.text("words"));
+}
+
+/// Rounds in which a server is loaded by itself and watched, in turns.
+const ROUNDS: usize = 3;
+
+/// Requests of a round: about a quarter of a second.
+fn requests(kind: Kind) -> u64 {
+    match kind {
+        Kind::Redis => 10_000,
+        Kind::Postgres => 2_000,
+        Kind::Nginx => 5_000,
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[test]
+fn at_a_price_that_is_measured() {
+    for kind in Kind::ALL.into_iter().filter(|kind| is_there(*kind)) {
+        let data = tempfile::tempdir().expect("a directory");
+        let open = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+        std::fs::set_permissions(data.path(), open).expect("permissions");
+        let server = Server::start(kind, data.path()).expect("a server");
+        let (mut alone, mut watched) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            alone.push(server.home().rate(Load::Reads, requests(kind)).expect("a rate"));
+            let watching = Watching::begin(&server.pids(), "*=10ms");
+            watched.push(server.home().rate(Load::Reads, requests(kind)).expect("a rate"));
+            let seen = watching.end().calls();
+            // Each request is read and answered at least.
+            assert!(seen >= 2 * requests(kind), "{}: {seen} system calls", kind.name());
+        }
+        let (alone, watched) = (median(alone), median(watched));
+        println!(
+            "{}: {alone:.0} requests a second, watched {watched:.0}: {:.1} % fewer",
+            kind.name(),
+            (1.0 - watched / alone) * 100.0
+        );
+        assert!(alone.is_finite() && watched.is_finite());
+    }
+}
