@@ -2,9 +2,10 @@
 
 use crate::support::event::named;
 use crate::support::kernel::{self, of_thread};
-use crate::support::{Record, Trace, has_tool, output_of, wait_for};
+use crate::support::{Record, Running, Trace, has_tool, output_of, programs, wait_for};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 const ENTRY: &str = "syscall_entry_getsid";
@@ -300,6 +301,113 @@ fn a_slow_system_call_keeps_what_was_before_it() {
         before.iter().filter(|event| event.time < slow.time).map(|event| event.number("seq")).collect();
     assert_eq!(seqs, (0..=200).collect::<Vec<_>>());
     crate::support::babeltrace::assert_valid(&trace.path);
+}
+
+/// A verb that asks a running recording.
+fn ask(running: &Running, words: &[&str]) -> (bool, String) {
+    let (verb, rest) = words.split_first().expect("a verb");
+    let mut mote = Command::new(programs::mote());
+    let output = mote.arg(verb).arg(running.output()).args(rest).output().expect("mote runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).expect("text"))
+}
+
+/// Records calls until the file is taken away.
+fn calls_while(folder: &Path, options: &[&str]) -> (Running, PathBuf) {
+    let file = folder.join("go");
+    std::fs::write(&file, "").expect("written");
+    let running = Record::scene(&["calls-while", file.to_str().expect("UTF-8")]).with(options).start();
+    running.wait_for("pid");
+    (running, file)
+}
+
+#[test]
+fn rules_change_and_no_event_is_lost_or_recorded_twice() {
+    if !kernel::is_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let (running, file) = calls_while(folder.path(), &["-k", ENTRY, "--kernel-buffers", "8M"]);
+    for filter in ["$tid > 0", "$pid > 0", "$cpu >= 0", "$tid != 1"] {
+        let (done, said) = ask(&running, &["enable", "-k", ENTRY, "--filter", filter]);
+        assert!(done, "{said}");
+    }
+    // An event that was not recorded, counted; and one of another side of the same calls.
+    assert!(ask(&running, &["enable", "-k", "sched:sched_switch", "--count", "by prev_comm"]).0);
+    assert!(ask(&running, &["enable", "-k", EXIT]).0);
+    let (_, status) = ask(&running, &["status"]);
+    for line in [
+        format!("\n  {ENTRY}: $tid != 1"),
+        "\n  sched:sched_switch: by prev_comm".to_owned(),
+        format!("\n  {EXIT}"),
+        "3 kinds of events on".to_owned(),
+        "count by prev_comm".to_owned(),
+    ] {
+        assert!(status.contains(&line), "{line}: {status}");
+    }
+    std::fs::remove_file(file).expect("it was there");
+    let trace = running.wait().ends_with(0);
+    let counts = kernel::counts(&trace.view());
+    assert_eq!(counts.get(ENTRY), Some(&trace.printed("calls")), "{}", trace.err);
+    assert!(counts[EXIT] > 0 && counts[EXIT] < counts[ENTRY], "{counts:?}");
+    assert!(
+        !counts.contains_key("sched_switch") && trace.out.contains("count by prev_comm"),
+        "{}",
+        trace.out
+    );
+    kernel::assert_babeltrace_counts(
+        &trace.path.join("kernel"),
+        &kernel::counts(&kernel::trace_of(&trace).view()),
+    );
+}
+
+#[test]
+fn what_is_disabled_is_recorded_no_more() {
+    if !kernel::is_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let options = ["-e", "e2e:*", "-k", "syscalls:*getsid", "--kernel-buffers", "8M"];
+    let (running, file) = calls_while(folder.path(), &options);
+    let status = || ask(&running, &["status"]).1;
+    let (done, said) = ask(&running, &["disable", "-k", ENTRY]);
+    assert!(done && status().contains(&format!("\n  not {ENTRY}")), "{said} {}", status());
+    assert!(status().contains("1 kinds of events on"), "{}", status());
+    // What is refused changes nothing.
+    for (words, why) in [
+        (&["enable", "-k", EXIT, "--filter", "rett > 3"][..], "rett"),
+        (&["enable", "-k", "no:such_event"], "no:such_event"),
+        (&["enable", "-k", EXIT, "--on", "syscalls:*getsid do snapshot"], "--mode overwrite"),
+        (&["disable", "-k", "sched:sched_switch"], "no kernel event that is recorded"),
+        (&["disable", "-k", ENTRY], "no kernel event that is recorded"),
+    ] {
+        let (done, said) = ask(&running, words);
+        assert!(!done && said.contains(why), "{words:?}: {said}");
+    }
+    // Back again, then all of them gone; what is left runs on.
+    let passed = || kernel_events(&status());
+    assert!(ask(&running, &["enable", "-k", ENTRY, "--filter", "pid >= 0"]).0);
+    let now = passed();
+    wait_for("more events", || (passed() > now).then_some(()));
+    assert!(ask(&running, &["disable", "-k", "syscalls:*getsid", "-k", ENTRY]).0);
+    assert!(status().contains("0 kinds of events on"), "{}", status());
+    std::fs::remove_file(file).expect("it was there");
+    let trace = running.wait().ends_with(0);
+    let counts = kernel::counts(&trace.view());
+    let calls = trace.printed("calls");
+    assert!(counts[ENTRY] < counts[EXIT] && counts[EXIT] < calls, "{counts:?} of {calls}");
+    let (running, file) = calls_while(folder.path(), &["-e", "e2e:*"]);
+    wait_for("the control socket", || ask(&running, &["status"]).0.then_some(()));
+    let (done, said) = ask(&running, &["enable", "-k", "sched"]);
+    assert!(!done && said.contains("begin the recording with -k"), "{said}");
+    std::fs::remove_file(file).expect("it was there");
+    running.wait().ends_with(0);
+}
+
+/// How many events of the kernel a recording has, by its status.
+fn kernel_events(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("kernel: ")).expect("a line");
+    line.split(' ').next().and_then(|word| word.parse().ok()).expect("a number")
 }
 
 #[test]

@@ -25,7 +25,7 @@ impl Recorder<'_> {
         });
         let flags =
             self.cooperation.commons.flags().into_iter().map(|(name, set)| Aggregate::flag(name, set));
-        let kernel = self.kernel.iter().flat_map(|kernel| kernel.rules.aggregates());
+        let kernel = self.kernel.iter().flat_map(|kernel| kernel.wanting.rules.aggregates());
         read.chain(kernel).chain(flags).collect()
     }
 
@@ -66,7 +66,8 @@ impl Recorder<'_> {
     }
 }
 
-fn text(aggregates: &[Aggregate]) -> String {
+/// For a person; empty when nothing is counted.
+pub(crate) fn text(aggregates: &[Aggregate]) -> String {
     let texts = aggregates.iter().filter(|aggregate| !aggregate.is_empty());
     texts.map(|aggregate| aggregate.text(WIDTH, ROWS)).collect::<Vec<_>>().join("\n")
 }

@@ -4,6 +4,7 @@
 //! and one answer, each a line of JSON. Recorders ask one another, too.
 
 use crate::error::Error;
+use mote_filter::{Form, Rule};
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Wait};
 use serde::{Deserialize, Serialize};
@@ -27,13 +28,17 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub enum Request {
     /// These rules from now on, beside those that there are; one with the pattern of another takes its place.
     Enable {
-        /// As `mote record --on` takes them.
-        rules: Vec<String>,
+        /// Those about events of programs.
+        rules: Vec<Given>,
+        /// Those about events of the kernel.
+        kernel: Vec<Given>,
     },
-    /// No rule with one of these patterns any more.
+    /// No rule with one of these patterns any more; where there is none, no rule about their events.
     Disable {
-        /// The patterns, as they were given.
+        /// The patterns.
         patterns: Vec<String>,
+        /// Those of kernel events.
+        kernel: Vec<String>,
     },
     /// What the flight recorder holds is to be written down.
     Snapshot,
@@ -46,6 +51,42 @@ pub enum Request {
         /// Where the other recorder is (`mote_wire::ENVIRONMENT`).
         place: String,
     },
+}
+
+/// A rule as it was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    form: String,
+    pattern: String,
+    source: String,
+}
+
+/// The forms, by their names in requests.
+const FORMS: [(&str, Form); 5] = [
+    ("on", Form::Whole),
+    ("record", Form::Record),
+    ("filter", Form::Filter),
+    ("count", Form::Count),
+    ("hist", Form::Histogram),
+];
+
+impl Given {
+    /// A rule, as it was written.
+    pub fn of(rule: &Rule) -> Given {
+        let named = FORMS.iter().find(|(_, form)| *form == rule.form());
+        let form = named.map_or("on", |(name, _)| name).to_owned();
+        Given { form, pattern: rule.pattern().to_owned(), source: rule.source().to_owned() }
+    }
+
+    /// The rule.
+    ///
+    /// # Errors
+    /// What is wrong with it, for a person.
+    pub(crate) fn rule(&self) -> Result<Rule, String> {
+        let form = FORMS.iter().find(|(name, _)| *name == self.form);
+        let (_, form) = form.ok_or_else(|| format!("'{}' is no form of a rule", self.form))?;
+        Rule::of(*form, &self.pattern, &self.source).map_err(|why| why.render())
+    }
 }
 
 /// The answer.

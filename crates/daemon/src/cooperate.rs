@@ -77,14 +77,19 @@ impl Cooperation {
     /// Why it cannot be, in words.
     fn publish(&mut self, kernel: &Kernel<'_>) -> Result<(), String> {
         self.watch(kernel.tracer, &Settings { thresholds: Vec::new(), others: u64::MAX })?;
-        self.areas.keys().for_each(|number| self.register(*number, kernel));
+        self.register_all(kernel);
         Ok(())
+    }
+
+    /// Tells programs of rules that are new of all areas.
+    pub(crate) fn register_all(&self, kernel: &Kernel<'_>) {
+        self.areas.keys().for_each(|number| self.register(*number, kernel));
     }
 
     /// Tells the kernel's programs of an area, and its process of them.
     fn register(&self, number: u32, kernel: &Kernel<'_>) {
         let Some(Area { memory: Memory::Map(map), pid, .. }) = self.areas.get(&number) else { return };
-        let windows = kernel.rules.set_area(number, map.map()).is_ok();
+        let windows = kernel.wanting.rules.set_area(number, map.map()).is_ok();
         let published =
             self.latency.as_ref().is_some_and(|latency| latency.set_area(number, map.map()).is_ok());
         // A process that ends meanwhile has no threads: nobody looks.

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::events::Events;
 use crate::objects::{self, ObjectFilter};
 use crate::options::Options;
-use crate::setup::rule_text;
+use crate::standing::Standing;
 use mote_bpf::{Entry, Environment, Insn, Word, environment, helper, verify};
 use mote_filter::maps::Meaning;
 use mote_filter::{
@@ -39,7 +39,7 @@ struct Loaded {
 
 /// The rules of a session.
 pub(crate) struct Filters {
-    rules: Vec<Rule>,
+    rules: Standing,
     objects: Vec<ObjectFilter>,
     exclude: Vec<Pattern>,
     keeps_on_fault: bool,
@@ -90,7 +90,7 @@ impl Filters {
     /// The rules of the options; no event is known yet.
     pub(crate) fn new(options: &Options, used: Used, commons: Commons) -> Result<Filters, Error> {
         let mut filters = Filters {
-            rules: options.rules.clone(),
+            rules: Standing::new(&options.rules),
             objects: Vec::new(),
             exclude: options.exclude.iter().map(|text| Pattern::new(text)).collect(),
             keeps_on_fault: options.keeps_on_fault,
@@ -120,61 +120,64 @@ impl Filters {
     /// Whether any rule asks for the state of threads, thresholds, or kernel events.
     pub(crate) fn asks_kernel(&self) -> bool {
         let helpers = [helper::SET_THRESHOLD, helper::OPEN_KERNEL];
-        self.rules.iter().any(Rule::asks_kernel)
+        self.rules.rules().any(Rule::asks_kernel)
             || self.objects.iter().any(|object| helpers.iter().any(|helper| object.calls(*helper)))
     }
 
     /// Whether any rule keeps records aside.
     pub(crate) fn speculates(&self) -> bool {
-        self.rules.iter().any(Rule::speculates)
+        self.rules.rules().any(Rule::speculates)
             || self.objects.iter().any(|object| object.calls(helper::SPECULATE))
     }
 
     /// Whether any rule asks for snapshots.
     pub(crate) fn snapshots(&self) -> bool {
-        self.rules.iter().any(Rule::snapshots)
+        self.rules.rules().any(Rule::snapshots)
             || self.objects.iter().any(|object| object.calls(helper::SNAPSHOT))
     }
 
     /// The rules, for a person.
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.rules.iter().map(rule_text).chain(self.objects.iter().map(ObjectFilter::line)).collect()
+        self.rules.lines().chain(self.objects.iter().map(ObjectFilter::line)).collect()
     }
 
     /// The patterns that rules name.
     pub(crate) fn patterns(&self) -> impl Iterator<Item = &str> {
         self.rules
-            .iter()
+            .rules()
             .map(Rule::pattern)
             .chain(self.objects.iter().map(|object| object.pattern_text.as_str()))
     }
 
-    /// Adds rules. One that only records takes the place of those that recorded the same pattern.
+    /// Whether each of these rules fits some of the events that it is about, if there are any.
     ///
     /// # Errors
-    /// What is wrong with one that fits none of the events that it is about, for a person; then nothing has changed.
-    pub(crate) fn enable(&mut self, rules: Vec<Rule>, scene: &mut Scene<'_>) -> Result<(), String> {
-        let known = || scene.events.iter().map(|(_, event)| event);
-        rules.iter().try_for_each(|rule| fits(rule, known(), Side::User)).map_err(|why| why.render())?;
-        for rule in rules {
-            let replaces = |old: &Rule| {
-                old.pattern() == rule.pattern()
-                    && (old.source() == rule.source() || (old.only_records() && rule.only_records()))
-            };
-            self.rules.retain(|old| !replaces(old));
-            self.rules.push(rule);
-        }
-        self.decide_all(scene);
-        Ok(())
+    /// What is wrong with one, for a person.
+    pub(crate) fn check(rules: &[Rule], events: &Events) -> Result<(), String> {
+        let known = || events.iter().map(|(_, event)| event);
+        rules.iter().try_for_each(|rule| fits(rule, known(), Side::User)).map_err(|why| why.render())
     }
 
-    /// Takes rules away; answers how many.
-    pub(crate) fn disable(&mut self, patterns: &[String], scene: &mut Scene<'_>) -> usize {
-        let before = self.rules.len() + self.objects.len();
-        self.rules.retain(|rule| !patterns.iter().any(|pattern| pattern == rule.pattern()));
-        self.objects.retain(|object| !patterns.contains(&object.pattern_text));
+    /// Adds rules. One that only records takes the place of those that recorded the same pattern.
+    pub(crate) fn enable(&mut self, rules: Vec<Rule>, scene: &mut Scene<'_>) {
+        self.rules.add(rules);
         self.decide_all(scene);
-        before - self.rules.len() - self.objects.len()
+    }
+
+    /// Takes rules away, or what they do about some events; answers how many patterns meant something.
+    pub(crate) fn disable(&mut self, patterns: &[String], scene: &mut Scene<'_>) -> usize {
+        let objects = self.objects.len();
+        self.objects.retain(|object| !patterns.contains(&object.pattern_text));
+        let are_on = |text: &str| {
+            let pattern = Pattern::new(text);
+            let mut known = scene.events.iter();
+            known.any(|(id, event)| self.is_on(id) && pattern.matches(event.provider, event.name))
+        };
+        let mut rules = self.rules.clone();
+        let meant = rules.take_back(patterns, are_on);
+        self.rules = rules;
+        self.decide_all(scene);
+        meant + objects - self.objects.len()
     }
 
     fn decide_all(&mut self, scene: &mut Scene<'_>) {
@@ -203,7 +206,8 @@ impl Filters {
         if self.exclude.iter().any(|pattern| pattern.matches(name.0, name.1)) {
             return Fate::Off;
         }
-        if let Some(object) = self.objects.iter().find(|object| object.pattern.matches(name.0, name.1)) {
+        let object = self.objects.iter().find(|object| object.pattern.matches(name.0, name.1));
+        if let Some(object) = object.filter(|_| !self.rules.was_taken_back(name.0, name.1)) {
             let insns = object.insns.clone();
             if let Err(why) = self.verify(&insns, event) {
                 let (line, name) = (object.line(), format!("{}:{}", event.provider, event.name));
@@ -240,7 +244,7 @@ impl Filters {
 
     /// Compiles all rules together; those that do not fit the event are told of and left out.
     fn compile(&mut self, event: &Description<'_>, scene: &mut Scene<'_>) -> Option<Decision> {
-        let rules = self.rules.clone();
+        let rules = self.rules.of(event.provider, event.name);
         match self.try_compile(&rules, event, scene) {
             Ok(decision) => return Some(decision),
             Err(problem) => self.problem(problem.render(), scene),

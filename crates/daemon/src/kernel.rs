@@ -2,6 +2,7 @@
 //!
 //! | module | job |
 //! |---|---|
+//! | `change` | other events, other rules while it runs |
 //! | `choose` | which events, and what is decided about each |
 //! | `make` | their programs, the directory |
 //! | `dumped` | the state of the system at the start, as a stream |
@@ -12,6 +13,7 @@
 //! | `offset` | how far both traces' clocks are apart, measured |
 //! | `end` | which events there were none of, what the trace came to |
 
+mod change;
 mod choose;
 mod dumped;
 mod end;
@@ -28,13 +30,12 @@ pub(crate) use make::{Made, make};
 
 use crate::options::KernelOptions;
 use crate::recorder::Recorder;
-use crate::setup::rule_text;
 use crate::stream::{Context, Totals};
 use crate::trace::Trace;
+use choose::Wanting;
 use mapped::Listening;
 use mote_clock::Source;
 use mote_journal::Fact;
-use mote_kernel::rules::Rules;
 use mote_kernel::session::Kernel as Tracer;
 use mote_sys::time::{ClockId, clock_gettime};
 use names::Names;
@@ -50,10 +51,8 @@ pub(crate) struct Kernel<'r> {
     wanted: &'r KernelOptions,
     /// Ids of the events that the state dump has, in the order of `mote_kernel::dump::events`.
     dump: Vec<u32>,
-    /// Full names of the events that each pattern means.
-    patterns: Vec<(String, Vec<String>)>,
-    /// What rules keep in the kernel.
-    pub(crate) rules: Rules,
+    /// What is asked of events, and what has become of it.
+    pub(crate) wanting: Wanting,
     /// What the state dump has come to.
     dumped: Totals,
     pub(crate) latency: Option<latency::Watching>,
@@ -66,7 +65,7 @@ pub(crate) struct Kernel<'r> {
 impl<'r> Kernel<'r> {
     /// A side that was made, with its tracer.
     pub(crate) fn new(wanted: &'r KernelOptions, tracer: &'r Tracer, made: Made) -> Kernel<'r> {
-        let Made { trace, dump, patterns, rules, slow } = made;
+        let Made { trace, dump, slow, wanting } = made;
         let stream = tracer.channel().geometry().rings() + 1;
         let latency = wanted.latency.as_ref().zip(slow);
         let latency = latency.map(|(wanted, ids)| latency::Watching::new(wanted, ids, stream));
@@ -75,8 +74,7 @@ impl<'r> Kernel<'r> {
             tracer,
             wanted,
             dump,
-            patterns,
-            rules,
+            wanting,
             dumped: Totals::default(),
             latency,
             names: Names::default(),
@@ -92,10 +90,8 @@ impl<'r> Kernel<'r> {
     /// How it is, for a person: a line, and one for each rule.
     pub(crate) fn status(&self) -> String {
         let now = self.trace.flow.figures();
-        let lines =
-            self.wanted.rules.iter().map(|rule| format!("\n  {}", rule_text(rule))).collect::<String>();
-        let (events, bytes, lost) = (now.events, now.bytes, now.lost);
-        let kinds = self.trace.events.len() as usize - self.dump.len();
+        let (events, bytes, lost, kinds) = (now.events, now.bytes, now.lost, self.wanting.on.len());
+        let lines = self.lines();
         format!("\nkernel: {events} events, {bytes} bytes, {lost} lost, {kinds} kinds of events on{lines}")
     }
 

@@ -18,6 +18,7 @@
 //! | `peer` | the conversation with one process |
 //! | `events` | which events there are, and their ids |
 //! | `rules` | the recorder and its rules: what becomes of events, what a person changes |
+//! | `standing` | the rules of one side as they were given, and taken back |
 //! | `filters`, `objects` | the rules: fates, programs, maps, the bundle that processes get |
 //! | `kernel` | the kernel's side: its events, its trace |
 //! | `area` | the memory that filters share with the session |
@@ -67,6 +68,7 @@ mod seize;
 mod setup;
 mod snapshot;
 mod speculated;
+mod standing;
 mod stream;
 mod tap;
 mod trace;

@@ -1,6 +1,7 @@
 //! The recorder and its rules: what becomes of new events, what processes are sent, what a person changes.
 
-use crate::control::{Answer, Request};
+use crate::aggregates;
+use crate::control::{Answer, Given, Request};
 use crate::cooperate::NEEDS_KERNEL;
 use crate::events::{Announced, Events};
 use crate::filters::{Filters, Scene, Weight};
@@ -120,8 +121,8 @@ impl Recorder<'_> {
     /// Does what a person has asked for.
     pub(crate) fn requested(&mut self, request: Request, beside: Option<Fd>) -> Answer {
         let answer = match request {
-            Request::Enable { rules } => self.enable(&rules),
-            Request::Disable { patterns } => self.disable(&patterns),
+            Request::Enable { rules, kernel } => self.enable(&rules, &kernel),
+            Request::Disable { patterns, kernel } => self.disable(&patterns, &kernel),
             Request::Snapshot => self
                 .ask_for_snapshot()
                 .map(|()| "a snapshot is being written".to_owned())
@@ -135,20 +136,22 @@ impl Recorder<'_> {
         }
     }
 
-    fn enable(&mut self, texts: &[String]) -> Result<String, String> {
-        let rules: Result<Vec<Rule>, _> = texts.iter().map(|text| Rule::parse(text)).collect();
-        let rules = rules.map_err(|why| why.render())?;
-        if rules.iter().any(Rule::snapshots) && self.options.mode != Mode::Overwrite {
+    fn enable(&mut self, rules: &[Given], kernel: &[Given]) -> Result<String, String> {
+        let rules: Vec<Rule> = rules.iter().map(Given::rule).collect::<Result<_, _>>()?;
+        let kernel: Vec<Rule> = kernel.iter().map(Given::rule).collect::<Result<_, _>>()?;
+        if rules.iter().chain(&kernel).any(Rule::snapshots) && self.options.mode != Mode::Overwrite {
             return Err(NO_SNAPSHOTS.to_owned());
         }
         if rules.iter().any(Rule::asks_kernel) && self.kernel.is_none() {
             return Err(NEEDS_KERNEL.to_owned());
         }
-        let count = rules.len();
+        let count = rules.len() + kernel.len();
+        Filters::check(&rules, &self.trace.events)?;
+        self.enable_kernel(kernel)?;
         let before = self.problems.len();
-        let mut enabled = Ok(());
-        self.change(|filters, scene| enabled = filters.enable(rules, scene));
-        enabled?;
+        if !rules.is_empty() {
+            self.change(|filters, scene| filters.enable(rules, scene));
+        }
         self.begin_cooperation();
         match self.problems.get(before) {
             None => Ok(format!("{count} rules are in force")),
@@ -156,14 +159,19 @@ impl Recorder<'_> {
         }
     }
 
-    fn disable(&mut self, patterns: &[String]) -> Result<String, String> {
-        let mut gone = 0;
-        self.change(|filters, scene| gone = filters.disable(patterns, scene));
-        if gone == 0 {
-            let lines = self.filters.lines().join("\n  ");
-            return Err(format!("no rule has this pattern; there are\n  {lines}"));
+    fn disable(&mut self, patterns: &[String], kernel: &[String]) -> Result<String, String> {
+        let mut gone = if kernel.is_empty() { 0 } else { self.disable_kernel(kernel)? };
+        if !patterns.is_empty() {
+            let before = gone;
+            self.change(|filters, scene| gone += filters.disable(patterns, scene));
+            if gone == before {
+                let lines = self.filters.lines().join("\n  ");
+                return Err(format!(
+                    "no rule has this pattern, and no event that is recorded; there are\n  {lines}"
+                ));
+            }
         }
-        Ok(format!("{gone} rules taken away"))
+        Ok(format!("{gone} patterns are recorded no more"))
     }
 
     /// Changes the rules, and sends them to all processes.
@@ -204,6 +212,11 @@ impl Recorder<'_> {
         }
         if let Some(kernel) = &self.kernel {
             text.push_str(&kernel.status());
+        }
+        let counted = aggregates::text(&self.aggregates());
+        if !counted.is_empty() {
+            text.push_str("\n\n");
+            text.push_str(counted.trim_end());
         }
         text
     }

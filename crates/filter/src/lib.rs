@@ -32,6 +32,6 @@ pub use compile::{
 };
 pub use diagnostic::{Diagnostic, Kind, Span};
 pub use maps::Maps;
-pub use rule::Rule;
+pub use rule::{Form, Rule};
 pub use shared::{SharedNames, SharedPlace};
 pub use text_pattern::TextPattern;

@@ -5,11 +5,27 @@ use crate::parse::{self, Parser};
 use crate::syntax::{Action, ActionKind, Expr};
 use mote_pattern::Pattern;
 
+/// How a rule was written: what its [source](Rule::source) is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The whole rule.
+    Whole,
+    /// Its pattern, of which everything is recorded.
+    Record,
+    /// A condition for recording.
+    Filter,
+    /// What `--count` takes.
+    Count,
+    /// What `--hist` takes.
+    Histogram,
+}
+
 /// A rule, parsed and not yet fitted to an event.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// As it was written: what spans refer to.
     pub(crate) source: String,
+    form: Form,
     pattern: Pattern,
     pattern_text: String,
     /// What it is called among results.
@@ -46,9 +62,23 @@ impl Rule {
         Ok(Rule::new(text, pattern, condition, actions))
     }
 
+    /// The rule that was written so.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn of(form: Form, pattern: &str, source: &str) -> Result<Rule, Diagnostic> {
+        match form {
+            Form::Whole => Rule::parse(source),
+            Form::Record => Ok(Rule::record(pattern)),
+            Form::Filter => Rule::filter(pattern, source),
+            Form::Count => Rule::count(pattern, source),
+            Form::Histogram => Rule::histogram(pattern, source),
+        }
+    }
+
     /// Records all events that the pattern names: `-e PATTERN`.
     pub fn record(pattern: &str) -> Rule {
-        Rule::new(pattern, pattern, None, vec![record(Span::new(0, pattern.len()))])
+        Rule::new(pattern, pattern, None, vec![record(Span::new(0, pattern.len()))]).in_form(Form::Record)
     }
 
     /// Records those of them for which the expression holds: `-e PATTERN --filter EXPRESSION`.
@@ -58,7 +88,7 @@ impl Rule {
     pub fn filter(pattern: &str, expression: &str) -> Result<Rule, Diagnostic> {
         let condition = parse::expression(expression).map_err(|problem| problem.of(expression))?;
         let actions = vec![record(condition.span)];
-        Ok(Rule::new(expression, pattern, Some(condition), actions))
+        Ok(Rule::new(expression, pattern, Some(condition), actions).in_form(Form::Filter))
     }
 
     /// Counts: `--count '[by K, ..] [if EXPR]'`, the word `by` being optional.
@@ -74,7 +104,8 @@ impl Rule {
         })
         .map(|rule| {
             let starts = |word: &str| text.split_whitespace().next().is_none_or(|first| first == word);
-            rule.titled(if starts("by") || starts("if") { "count" } else { "count by" })
+            let titled = rule.titled(if starts("by") || starts("if") { "count" } else { "count by" });
+            titled.in_form(Form::Count)
         })
     }
 
@@ -83,7 +114,8 @@ impl Rule {
     /// # Errors
     /// What is wrong with the text.
     pub fn histogram(pattern: &str, text: &str) -> Result<Rule, Diagnostic> {
-        Rule::shorthand(pattern, text, Parser::histogram).map(|rule| rule.titled("hist"))
+        let rule = Rule::shorthand(pattern, text, Parser::histogram)?;
+        Ok(rule.titled("hist").in_form(Form::Histogram))
     }
 
     fn shorthand(
@@ -106,6 +138,7 @@ impl Rule {
     fn new(source: &str, pattern: &str, condition: Option<Expr>, actions: Vec<Action>) -> Rule {
         Rule {
             source: source.to_owned(),
+            form: Form::Whole,
             title: words(source),
             pattern: Pattern::new(pattern),
             pattern_text: pattern.to_owned(),
@@ -118,6 +151,10 @@ impl Rule {
     #[must_use]
     pub fn about(&self, pattern: &str) -> Rule {
         Rule { pattern: Pattern::new(pattern), pattern_text: pattern.to_owned(), ..self.clone() }
+    }
+
+    fn in_form(self, form: Form) -> Rule {
+        Rule { form, ..self }
     }
 
     /// With a title that says what its shorthand leaves out.
@@ -151,6 +188,11 @@ impl Rule {
     /// The pattern as it was written.
     pub fn pattern(&self) -> &str {
         &self.pattern_text
+    }
+
+    /// How it was written.
+    pub fn form(&self) -> Form {
+        self.form
     }
 
     /// The rule, or for shorthands its part behind the flag, as it was written.
@@ -247,6 +289,14 @@ mod tests {
         assert_eq!(Rule::histogram("net:*", "len").unwrap().title, "hist len of net:*");
         assert!(Rule::histogram("*", "len by proto if len > 3").is_ok());
         assert!(Rule::histogram("*", "by proto").is_err());
+        for rule in [
+            Rule::count("net:*", "by proto if len > 4k"),
+            Rule::filter("net:*", "len > 3"),
+            Ok(Rule::record("net")),
+        ] {
+            let rule = rule.unwrap();
+            assert!(Rule::of(rule.form(), rule.pattern(), rule.source()).unwrap().is_same(&rule));
+        }
     }
 
     #[test]

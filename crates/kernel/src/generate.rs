@@ -2,7 +2,7 @@
 //!
 //! # A program
 //! ```text
-//! enabled?  selected?  claim a ring  filter  reserve  header, fields  commit  release
+//! whose turn?  selected?  claim a ring  filter  reserve  header, fields  commit  release
 //! ```
 //! Programs at tracepoints are not preempted; they are interrupted by programs on the same CPU, which end before they go on. So plain loads and stores
 //! do for the claim: a word for each ring says that a program is writing to it; the one that interrupts finds it set and takes the ring of the second
@@ -45,6 +45,7 @@ pub const FILTER_WORDS_MAX: usize = 20;
 /// Numbers of the kernel's functions for programs (linux/bpf.h).
 pub(crate) mod helper {
     pub(crate) const KTIME_GET_NS: u32 = 5;
+    pub(crate) const TAIL_CALL: u32 = 12;
     pub(crate) const GET_SMP_PROCESSOR_ID: u32 = 8;
     pub(crate) const GET_CURRENT_PID_TGID: u32 = 14;
     pub(crate) const GET_CURRENT_COMM: u32 = 16;
@@ -108,6 +109,8 @@ pub(crate) struct Plan {
     pub(crate) geometry: Geometry,
     pub(crate) layout: Layout,
     pub(crate) selection: Selection,
+    /// What is in the word [`crate::map::ENABLED`] while the programs are the ones that record.
+    pub(crate) generation: u32,
     /// What the kernel says of its types.
     pub(crate) facts: Option<Facts>,
 }
@@ -118,8 +121,10 @@ pub(crate) mod map_number {
     pub(crate) const STATE: u32 = 0;
     /// The rings.
     pub(crate) const RINGS: u32 = 1;
+    /// The programs that take this one's place, when its generation is over.
+    pub(crate) const NEXT: u32 = 2;
     /// The first of the filters' maps.
-    pub(crate) const FILTERS: u32 = 2;
+    pub(crate) const FILTERS: u32 = 3;
 }
 
 /// A program, and how it is loaded and attached.

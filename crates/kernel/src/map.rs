@@ -24,7 +24,7 @@ pub const SLACK: u32 = 64 << 10;
 /// A program's offsets in a map are below this (`BPF_MAX_VAR_OFF` of the verifier).
 pub const REACH: u64 = 1 << 29;
 
-/// Not 0 while programs record. In its line of the cache nothing changes otherwise.
+/// The generation of the programs that record; 0 while none does. In its line of the cache nothing changes otherwise.
 pub const ENABLED: u32 = 0;
 /// Events of system calls of other ABIs (32-bit programs), which were left out.
 pub const FOREIGN_ABI: u32 = 64;
@@ -105,8 +105,12 @@ impl State {
         self.layout
     }
 
-    pub(crate) fn enable(&self, on: bool) {
-        self.memory.store64(ENABLED as usize, on.into());
+    pub(crate) fn enable(&self, generation: u32) {
+        self.memory.store64(ENABLED as usize, generation.into());
+    }
+
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.memory.load64(ENABLED as usize) != 0
     }
 }
 

@@ -7,6 +7,7 @@
 //! Dropping a [`Kernel`] detaches all of it.
 
 mod add;
+mod change;
 mod error;
 mod follow;
 mod losses;
@@ -27,6 +28,7 @@ pub use mote_filter::ContextWord;
 use mote_ring::reader::Channel;
 use mote_ring::{Geometry, Mode};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -113,11 +115,24 @@ struct Attached {
     refused: Vec<Refused>,
     /// What forgets threads, when the thread table is kept.
     forgets: Option<(Link, Program)>,
+    /// Where programs of events are.
+    entries: Vec<change::Entry>,
+    /// What programs missed that are not there any more.
+    missed: u64,
+}
+
+impl Attached {
+    /// What ends with it.
+    fn links(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter().chain(self.entries.iter().flat_map(|entry| entry.links()))
+    }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        crate::attach::end(std::mem::take(&mut self.links));
+        let mut links = std::mem::take(&mut self.links);
+        links.extend(self.entry_links());
+        crate::attach::end(links);
     }
 }
 
@@ -133,8 +148,10 @@ pub struct Kernel {
     rings: Map,
     state: State,
     /// Of the filters.
-    maps: Vec<Arc<Map>>,
+    maps: Mutex<Vec<Arc<Map>>>,
     plan: Plan,
+    /// That of the newest programs.
+    generation: AtomicU32,
 }
 
 impl Kernel {
@@ -165,6 +182,18 @@ impl Kernel {
         add::events(self, events)
     }
 
+    /// Records these events from now on, and no others, with these maps of their filters: those that there are come first. Every event is
+    /// recorded as before or as now, none twice and none not at all (`change` says how, and the one exception).
+    ///
+    /// # Errors
+    /// As [`Kernel::start`], and when the kernel refuses a program: then nothing has changed.
+    ///
+    /// # Cost
+    /// Programs are made and verified as at the start. After the first change a tail call for each event.
+    pub fn replace(&self, events: &[Chosen], maps: Vec<Arc<Map>>) -> Result<(), Error> {
+        change::replace(self, events, maps)
+    }
+
     /// Attaches a program of somebody else's making, which lives as long as this. Its instructions name maps by numbers: 0 the state
     /// ([`crate::threads`] and [`crate::map`] say what lies where), 1 the rings, 2 and up `maps`. Hooks of system calls are those of
     /// all calls: the context is that of the tracepoint.
@@ -192,15 +221,13 @@ impl Kernel {
 
     /// Lets all programs record from now on.
     pub fn enable(&self) {
-        self.state.enable(true);
+        self.state.enable(self.generation.load(Ordering::Relaxed));
     }
 
     /// Lets none of them record; they stay attached. Returns when those that were running have ended: no record comes behind.
     pub fn disable(&self) {
-        self.state.enable(false);
-        if mote_sys::membarrier::global().is_err() {
-            std::thread::sleep(GRACE);
-        }
+        self.state.enable(0);
+        change::grace();
     }
 
     /// Follows what the calling thread forks while the answer is held.
@@ -263,7 +290,7 @@ impl Kernel {
 
     /// How many attachments the kernel ends one after the other, and so slowly that a child of this process ends with them, when this is dropped; 0 for none.
     pub fn left_behind(&self) -> usize {
-        crate::attach::left_behind(&self.attached().links)
+        crate::attach::left_behind(self.attached().links())
     }
 
     /// What was not recorded, beside what the rings themselves count.

@@ -56,6 +56,26 @@ pub(crate) fn calling_threads(words: &Words) {
     println!("calls {}", threads * calls);
 }
 
+/// `calls-while PATH`: two threads make calls while the file is there.
+pub(crate) fn calls_while(words: &Words) {
+    let calls = || {
+        let mut calls = 0;
+        while std::path::Path::new(words.text(0)).exists() {
+            (0..64).for_each(|_| call());
+            calls += 64;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        calls
+    };
+    println!("pid {}", std::process::id());
+    let _ = std::io::stdout().flush();
+    let sum: u64 = std::thread::scope(|scope| {
+        let other = scope.spawn(calls);
+        calls() + other.join().expect("it counts")
+    });
+    println!("calls {sum}");
+}
+
 /// `as-process PID CALLS`: has a child with that id make the calls.
 pub(crate) fn as_process(words: &Words) {
     let pid = words.number(0) as libc::pid_t;

@@ -7,12 +7,14 @@ use std::process::ExitCode;
 
 /// Record fewer events while a recording runs
 ///
-/// Takes away all rules with a pattern, those of `mote record` and of `mote enable`. Events that no rule records any more
-/// cost nothing again.
+/// Takes away all rules with a pattern, those of `mote record` and of `mote enable`. Where no rule has the pattern, the events
+/// that it means are taken out of the rules of others. Events that no rule records any more cost nothing again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   mote disable ./trace 'net:*'
+  mote disable ./trace net:packet_in                of the events of a recording with -e 'net:*', all but these
+  mote disable ./trace -k sched:sched_switch        kernel events
 
 `mote status DIR` shows the rules of a recording.
 
@@ -21,12 +23,18 @@ pub(crate) struct Args {
     /// The directory of the recording
     #[arg(value_name = "DIR")]
     recording: PathBuf,
-    /// Patterns, as they were given to record or enable
-    #[arg(value_name = "PATTERN", required = true)]
+    /// Patterns, as they were given to record or enable, or of some of their events
+    #[arg(value_name = "PATTERN", required_unless_present = "kernel")]
     patterns: Vec<String>,
+    /// The same of kernel events, separated by commas
+    #[arg(short, long, value_name = "PATTERNS", value_delimiter = ',')]
+    kernel: Vec<String>,
 }
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    running::ask(&args.recording, &Request::Disable { patterns: args.patterns.clone() })
+    running::ask(
+        &args.recording,
+        &Request::Disable { patterns: args.patterns.clone(), kernel: args.kernel.clone() },
+    )
 }

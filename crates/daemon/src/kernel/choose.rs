@@ -2,8 +2,9 @@
 
 use crate::commons::Commons;
 use crate::error::Error;
-use crate::objects;
+use crate::objects::{self, ObjectFilter};
 use crate::options::{KernelOptions, Options};
+use crate::standing::{Entry, Standing};
 use mote_filter::{Rule, Side, fits};
 use mote_kernel::catalog::Catalog;
 use mote_kernel::event::Event;
@@ -14,18 +15,28 @@ use mote_kernel::session::{Filter, Map};
 use mote_kernel::{privilege, stack};
 use mote_layout::parse::{Description, parse};
 use mote_pattern::Pattern;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// What is asked of the kernel's events while a recording runs, and what has become of it.
+pub(crate) struct Wanting {
+    /// The rules.
+    pub(super) standing: Standing,
+    /// Programs of somebody else's making, as filters.
+    objects: Vec<ObjectFilter>,
+    /// What rules keep in the kernel.
+    pub(crate) rules: Rules,
+    /// Full names of the events that each pattern means.
+    pub(super) patterns: Vec<(String, Vec<String>)>,
+    /// Full names of the events that are recorded, or looked at.
+    pub(super) on: BTreeSet<String>,
+}
 
 /// The events with their filters.
 pub(super) struct Choice {
     pub(super) events: Vec<(Event, Option<Filter>)>,
     /// The filters' maps.
     pub(super) maps: Vec<Arc<Map>>,
-    /// What they are for.
-    pub(super) rules: Rules,
-    /// Full names of the events that each pattern means.
-    pub(super) patterns: Vec<(String, Vec<String>)>,
     /// What a person should know.
     pub(super) remarks: Vec<String>,
     /// What programs need to know of this kernel.
@@ -35,86 +46,134 @@ pub(super) struct Choice {
 /// Remarks of one kind that are told.
 const REMARKS_MAX: usize = 5;
 
-/// Chooses by the rules.
-///
-/// # Errors
-/// [`Error::Kernel`] when a right is missing, a pattern matches nothing, or a rule does not fit its events.
-pub(super) fn events(wanted: &KernelOptions, options: &Options, commons: &Commons) -> Result<Choice, Error> {
-    if let Some(missing) = privilege::check() {
-        return Err(Error::Kernel(missing.to_string()));
+impl Wanting {
+    /// What the options ask for.
+    ///
+    /// # Errors
+    /// An object that cannot be read; a right that is missing.
+    pub(super) fn new(
+        wanted: &KernelOptions,
+        options: &Options,
+        commons: &Commons,
+    ) -> Result<Wanting, Error> {
+        if let Some(missing) = privilege::check() {
+            return Err(Error::Kernel(missing.to_string()));
+        }
+        let mut rules = Rules::new(commons.names().clone());
+        let mut objects = Vec::new();
+        for path in &options.objects {
+            objects.extend(objects::read(path, rules.maps_mut())?);
+        }
+        let standing = Standing::new(&wanted.rules);
+        Ok(Wanting { standing, objects, rules, patterns: Vec::new(), on: BTreeSet::new() })
     }
-    let mut found = Found::of(wanted, options)?;
-    let excluded: Vec<Pattern> = options.exclude.iter().map(|text| Pattern::new(text)).collect();
-    found.events.retain(|_, (event, _)| {
-        !excluded.iter().any(|pattern| pattern.matches(&event.provider, &event.name))
-    });
-    let mut decided = Rules::new(commons.names().clone());
-    let mut objects = Vec::new();
-    for path in &options.objects {
-        objects.extend(objects::read(path, decided.maps_mut())?);
+
+    /// Chooses by the rules that stand. There may be no events.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`] when a pattern matches nothing, or a rule does not fit its events.
+    pub(super) fn choose(
+        &mut self,
+        wanted: &KernelOptions,
+        options: &Options,
+        commons: &Commons,
+    ) -> Result<Choice, Error> {
+        let mut found = Found::of(&self.standing, options)?;
+        let excluded: Vec<Pattern> = options.exclude.iter().map(|text| Pattern::new(text)).collect();
+        found.events.retain(|_, (event, _)| {
+            !excluded.iter().any(|pattern| pattern.matches(&event.provider, &event.name))
+        });
+        let mut warnings = Vec::new();
+        let mut events = Vec::new();
+        for (mut event, rules) in found.events.into_values() {
+            stack::add(&mut event, wanted.stacks);
+            if let Some(filter) = self.filter(&event, &rules, &mut warnings)? {
+                events.push((event, filter));
+            }
+        }
+        let mut remarks = found.remarks;
+        warnings.dedup();
+        remarks.extend(warnings.into_iter().take(REMARKS_MAX));
+        let maps = self.rules.create(commons.kernel()?).map_err(|why| Error::Kernel(why.to_string()))?;
+        self.patterns = found.patterns;
+        self.on = events.iter().map(|(event, _)| event.full_name()).collect();
+        Ok(Choice { events, maps, remarks, facts: found.facts })
     }
-    let mut warnings = Vec::new();
-    let mut events = Vec::new();
-    for (mut event, rules) in found.events.into_values() {
-        stack::add(&mut event, wanted.stacks);
-        let object = objects.iter().find(|object| object.pattern.matches(&event.provider, &event.name));
+
+    /// What decides about an event; `None` when nothing is to be done with it.
+    fn filter(
+        &mut self,
+        event: &Event,
+        rules: &[Rule],
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Option<Filter>>, Error> {
+        let object = self.objects.iter().find(|object| object.pattern.matches(&event.provider, &event.name));
         if let Some(object) = object {
             let refused =
                 |why| Error::Kernel(format!("filter {} cannot run in the kernel: {why}", object.line()));
-            let filter = decided.program(&object.insns, &event).map_err(refused)?;
-            events.push((event, Some(filter)));
-            continue;
+            return Ok(Some(Some(self.rules.program(&object.insns, event).map_err(refused)?)));
         }
-        let (fate, new) = decided.decide(&rules, &event).map_err(|why| Error::Kernel(why.render()))?;
+        let (fate, new) = self.rules.decide(rules, event).map_err(|why| Error::Kernel(why.render()))?;
         warnings.extend(new.iter().map(|warning| warning.render_warning()));
-        match fate {
-            Fate::Off => {}
-            Fate::Recorded => events.push((event, None)),
-            Fate::Filtered(filter) => events.push((event, Some(filter))),
-        }
+        Ok(match fate {
+            Fate::Off => None,
+            Fate::Recorded => Some(None),
+            Fate::Filtered(filter) => Some(Some(filter)),
+        })
     }
-    if events.is_empty() && wanted.latency.is_none() {
-        return Err(Error::Kernel(
-            "nothing is left of the events that -k chooses: -x leaves them out, or no rule can hold for them"
-                .to_owned(),
-        ));
+
+    /// Whether a pattern means an event that is on.
+    pub(super) fn is_on(&self, pattern: &str, options: &Options) -> bool {
+        let catalog = Catalog::open().with_durations();
+        let place = place(options);
+        let events = select(&catalog, &place, pattern).map_or_else(|_| Vec::new(), |(events, _)| events);
+        events.iter().any(|event| self.on.contains(&event.full_name()))
     }
-    let mut remarks = found.remarks;
-    warnings.dedup();
-    remarks.extend(warnings.into_iter().take(REMARKS_MAX));
-    let maps = decided.create(commons.kernel()?).map_err(|why| Error::Kernel(why.to_string()))?;
-    Ok(Choice { events, maps, rules: decided, patterns: found.patterns, remarks, facts: found.facts })
 }
 
-/// What the patterns mean.
+/// Events by their full names, each with the rules that are about it.
 struct Found {
-    /// By full name, each with the rules that are about it.
     events: BTreeMap<String, (Event, Vec<Rule>)>,
     patterns: Vec<(String, Vec<String>)>,
     remarks: Vec<String>,
     facts: Facts,
 }
 
+fn place(options: &Options) -> Where {
+    Where::here(options.attach.first().map(|pid| pid.unsigned_abs()))
+}
+
+/// The events that a pattern means, and what there is to say about it.
+fn select(catalog: &Catalog, place: &Where, pattern: &str) -> Result<(Vec<Event>, Vec<String>), Error> {
+    if probe::is_probe(pattern) {
+        let selection = probe::select(&[pattern], place).map_err(|why| Error::Kernel(why.to_string()))?;
+        return Ok((selection.events, selection.notes));
+    }
+    let selection = catalog.select(&[pattern]).map_err(|why| Error::Kernel(why.to_string()))?;
+    Ok((selection.events, selection.left_out))
+}
+
 impl Found {
-    fn of(wanted: &KernelOptions, options: &Options) -> Result<Found, Error> {
+    fn of(standing: &Standing, options: &Options) -> Result<Found, Error> {
         let catalog = Catalog::open().with_durations();
         let remarks = catalog.notes().to_vec();
         let facts = catalog.btf().map_or_else(Facts::of_kernel, Facts::of);
         let facts = facts.map_err(|why| Error::Kernel(why.to_string()))?;
         let mut found = Found { events: BTreeMap::new(), patterns: Vec::new(), remarks, facts };
-        let place = Where::here(options.attach.first().map(|pid| pid.unsigned_abs()));
-        for rule in &wanted.rules {
-            let pattern = rule.pattern();
-            let (events, notes) = if probe::is_probe(pattern) {
-                let selection =
-                    probe::select(&[pattern], &place).map_err(|why| Error::Kernel(why.to_string()))?;
-                (selection.events, selection.notes)
-            } else {
-                let selection = catalog.select(&[pattern]).map_err(|why| Error::Kernel(why.to_string()))?;
-                (selection.events, selection.left_out)
-            };
-            found.remarks.extend(notes.into_iter().take(REMARKS_MAX));
-            found.add(rule, events)?;
+        let place = place(options);
+        for entry in standing.entries() {
+            match entry {
+                Entry::Rule(rule) => {
+                    let (events, notes) = select(&catalog, &place, rule.pattern())?;
+                    found.remarks.extend(notes.into_iter().take(REMARKS_MAX));
+                    found.add(rule, events)?;
+                }
+                Entry::Not(pattern) => {
+                    for event in select(&catalog, &place, pattern)?.0 {
+                        found.events.remove(&event.full_name());
+                    }
+                }
+            }
         }
         Ok(found)
     }

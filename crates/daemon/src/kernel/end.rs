@@ -42,11 +42,11 @@ impl Kernel<'_> {
     /// The patterns of whose events there were none in the trace. Those that are only counted are not meant.
     fn silent(&self, summary: &Summary) -> Vec<String> {
         let counts = |pattern: &str| {
-            let mut rules = self.wanted.rules.iter();
+            let mut rules = self.wanting.standing.rules();
             rules.any(|rule| rule.pattern() == pattern && rule.only_records())
         };
         let happened = |names: &[String]| names.iter().any(|name| summary.events.contains_key(name));
-        let silent = self.patterns.iter().filter(|(text, names)| counts(text) && !happened(names));
+        let silent = self.wanting.patterns.iter().filter(|(text, names)| counts(text) && !happened(names));
         let mut silent: Vec<String> = silent.map(|(text, _)| text.clone()).collect();
         silent.dedup();
         silent

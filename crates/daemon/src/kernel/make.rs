@@ -1,7 +1,7 @@
 //! What is made before the kernel's side of a recording begins: its events, their programs, its directory.
 
 use super::DIRECTORY;
-use super::choose::{self, Choice};
+use super::choose::{Choice, Wanting};
 use crate::commons::Commons;
 use crate::describe::Frame;
 use crate::directory::Directory;
@@ -17,7 +17,6 @@ use crate::trace::Trace;
 use mote_clock::Source;
 use mote_journal::Fact;
 use mote_kernel::dump;
-use mote_kernel::rules::Rules;
 use mote_kernel::session::{Buffers, Chosen, Kernel as Tracer, Request, THREADS, Targets};
 use mote_ring::reader::Channel;
 use std::path::PathBuf;
@@ -29,10 +28,8 @@ pub(crate) struct Made {
     pub(crate) dump: Vec<u32>,
     /// Ids of the events of slow calls, if these are wanted.
     pub(crate) slow: Option<[u32; 2]>,
-    /// Full names of the events that each pattern means.
-    pub(crate) patterns: Vec<(String, Vec<String>)>,
-    /// What rules keep in the kernel.
-    pub(crate) rules: Rules,
+    /// What is asked of events, and what has become of it.
+    pub(crate) wanting: Wanting,
 }
 
 /// Where its streams go: what the consumer is told.
@@ -77,7 +74,11 @@ pub(crate) fn make(
 ) -> Result<(Tracer, Made), Error> {
     let directory = directory.make_inside(DIRECTORY)?;
     let frame = setup::kernel_frame(frame);
-    let Choice { events, maps, rules, patterns, remarks, facts } = choose::events(wanted, options, commons)?;
+    let mut wanting = Wanting::new(wanted, options, commons)?;
+    let Choice { events, maps, remarks, facts } = wanting.choose(wanted, options, commons)?;
+    if events.is_empty() && wanted.latency.is_none() {
+        return Err(Error::Kernel(NOTHING_LEFT.to_owned()));
+    }
     remarks.iter().for_each(|remark| watch.say(remark));
     let mut trace = Trace::new(directory, frame, options.ctf, Arc::new(Flow::default()));
     let mut chosen = Vec::new();
@@ -114,20 +115,38 @@ pub(crate) fn make(
     if let Some((_, why)) = refused.first().filter(|_| refused.len() == count) {
         return Err(Error::Kernel(format!("none of the {count} events could be attached; the first: {why}")));
     }
-    Ok((tracer, Made { trace, dump, patterns, rules, slow }))
+    Ok((tracer, Made { trace, dump, slow, wanting }))
 }
+
+/// Refused events that are told one by one. The journal has all of them.
+const REFUSED_MAX: usize = 5;
 
 /// Tells which events are not recorded, because the kernel did not take their programs. The others are.
 fn note_refused(trace: &mut Trace, tracer: &Tracer, watch: &mut dyn Watch) {
-    for (id, why) in tracer.refused() {
+    let refused = tracer.refused();
+    let more = refused.len().saturating_sub(REFUSED_MAX);
+    for (told, (id, why)) in refused.into_iter().enumerate() {
         let Some(event) = trace.events.description(u32::from(id)) else { continue };
         let (provider, name) = (event.provider.to_owned(), event.name.to_owned());
-        watch.say(&format!("{provider}:{name} is not recorded: {why}"));
+        if told < REFUSED_MAX {
+            watch.say(&format!("{provider}:{name} is not recorded: {why}"));
+        }
         trace.directory.note(&Fact::Refused { provider, name, why });
+    }
+    if more > 0 {
+        watch.say(&format!("{more} more are not recorded for reasons of this kind, which are in {DIRECTORY}/mote/journal.jsonl"));
     }
 }
 
-fn announce(trace: &mut Trace, text: &str) -> Result<u32, Error> {
+/// What is said when there is nothing to record.
+const NOTHING_LEFT: &str =
+    "nothing is left of the events that -k chooses: -x leaves them out, or no rule can hold for them";
+
+/// The id of an event, which is known to the trace from now on.
+///
+/// # Errors
+/// [`Error::Kernel`] when there are too many.
+pub(super) fn announce(trace: &mut Trace, text: &str) -> Result<u32, Error> {
     match trace.announce(text.as_bytes()) {
         Announced::New(id) | Announced::Known(id) => Ok(id),
         Announced::Malformed(why) => {

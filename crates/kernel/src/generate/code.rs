@@ -41,6 +41,8 @@ pub(crate) struct Code<'a> {
     pub(crate) out: Label,
     /// Releases the ring and ends the program.
     pub(crate) release: Label,
+    /// Where it goes on when another generation records.
+    other: Option<Label>,
     /// Functions that are called, and so have to be appended: what is never reached, the verifier refuses.
     leave: Option<Label>,
     find: Option<Label>,
@@ -66,6 +68,7 @@ impl<'a> Code<'a> {
             timed: false,
             out,
             release,
+            other: None,
             leave: None,
             find: None,
             insert: None,
@@ -90,12 +93,34 @@ impl<'a> Code<'a> {
         self.b.map_value(dst, map_number::STATE, offset);
     }
 
-    /// Keeps the context and leaves when recording is off.
+    /// Keeps the context; leaves when recording is off, and goes on to the next program when it is that one's turn.
     pub(crate) fn begin(&mut self) {
+        let other = *self.other.get_or_insert_with(|| self.b.label());
         self.b.mov(Reg::R6, Reg::R1);
         self.state(Reg::R1, map::ENABLED);
         self.b.load(Size::DW, Reg::R1, Reg::R1, 0);
+        self.b.branch(Cond::Ne, Reg::R1, self.plan.generation as i32, other);
+    }
+
+    /// What is done when the generation in `r1` is another one: 0 for none, and else that of a program at its lowest bit's place. Where there is
+    /// no program, this event is not recorded any more.
+    fn go_on(&mut self) {
+        let odd = self.b.label();
         self.b.branch(Cond::Eq, Reg::R1, 0, self.out);
+        self.b.and(Reg::R1, 1);
+        self.b.branch(Cond::Ne, Reg::R1, 0, odd);
+        // Each with a constant: then the kernel makes it a plain jump.
+        self.next(0);
+        self.b.bind(odd);
+        self.next(1);
+    }
+
+    fn next(&mut self, place: i32) {
+        self.b.mov(Reg::R1, Reg::R6);
+        self.b.map(Reg::R2, map_number::NEXT);
+        self.b.mov(Reg::R3, place);
+        self.b.call(helper::TAIL_CALL);
+        self.b.jump(self.out);
     }
 
     /// Adds 1 to a counter of the state map.
@@ -223,6 +248,10 @@ impl<'a> Code<'a> {
         self.b.bind(self.out);
         self.b.mov(Reg::R0, 0);
         self.b.exit();
+        if let Some(label) = self.other {
+            self.b.bind(label);
+            self.go_on();
+        }
         if let Some(label) = self.insert {
             self.b.bind(label);
             self.insert_function();

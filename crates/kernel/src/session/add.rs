@@ -1,5 +1,6 @@
 //! Programs made, loaded and attached.
 
+use super::change::{self, Next, Place};
 use super::follow::selection;
 use super::together;
 use super::{Attached, Chosen, Error, Kernel, Refused, Request, Targets};
@@ -16,6 +17,9 @@ use mote_bpf::Insn;
 use mote_ring::reader::Channel;
 use mote_sys::Errno;
 use std::sync::{Mutex, PoisonError};
+
+/// The generation of the first programs.
+const FIRST: u32 = 1;
 
 pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Kernel, Error> {
     if let Some(missing) = privilege::check() {
@@ -35,9 +39,19 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
     let rings = map::rings(&geometry)?;
     let channel = Channel::over(mote_sys::fd::duplicate(rings.fd()).map_err(Error::Map)?, geometry)?;
     let own = Program::load("mote_own", Kind::Raw, &own::program()?, &[state.map()])?;
-    let plan = Plan { geometry, layout, selection, facts };
+    let generation = FIRST;
+    let plan = Plan { geometry, layout, selection, generation, facts };
     let attached = Mutex::new(Attached::default());
-    let kernel = Kernel { attached, own, channel, rings, state, maps: request.maps, plan };
+    let kernel = Kernel {
+        attached,
+        own,
+        channel,
+        rings,
+        state,
+        maps: Mutex::new(request.maps),
+        plan,
+        generation: FIRST.into(),
+    };
     if selection == Selection::Threads {
         watch(&kernel)?;
     }
@@ -128,9 +142,9 @@ fn number(hook: &Hook) -> Option<u32> {
 fn alone(kernel: &Kernel, chosen: &Chosen) -> Result<(), Error> {
     let mut refused = None;
     for access in accesses(&kernel.plan, &chosen.event.hook) {
-        let generated = single(&kernel.plan, chosen, access);
-        let done = generated
-            .and_then(|it| put(kernel, &chosen.event.name, &chosen.event.hook, access, &it.insns, None));
+        let generated = single(&kernel.plan(), chosen, access);
+        let done =
+            generated.and_then(|it| put(kernel, &chosen.event.name, &chosen.event.hook, access, &it.insns));
         match done {
             Ok(()) => return Ok(()),
             // The first refusal is about what the event really needs.
@@ -173,7 +187,7 @@ fn parted(
     side: Side,
     chosen: &[&Chosen],
     noted: &[u32],
-    together: Result<(Program, Access), Error>,
+    together: Result<(Program, Next), Error>,
 ) -> Result<(), Error> {
     let (one, other) = chosen.split_at(chosen.len() / 2);
     if one.is_empty() || !matches!(together, Err(Error::Verifier { errno: TOO_MUCH, .. })) {
@@ -192,14 +206,17 @@ fn attach_calls(
     kernel: &Kernel,
     side: Side,
     chosen: &[&Chosen],
-    loaded: Result<(Program, Access), Error>,
+    loaded: Result<(Program, Next), Error>,
 ) -> Result<(), Error> {
-    let attached = loaded.and_then(|(program, access)| {
-        let link = attach_at(&program, call_name(side), &call_hook(side), access)?;
-        Ok((program, link))
+    let name = call_name(side);
+    let attached = loaded.and_then(|(program, next)| {
+        let access = next.access();
+        change::put(kernel, next, name, program, |program| {
+            Ok(vec![attach_at(program, name, &call_hook(side), access)?])
+        })
     });
     match attached {
-        Ok((program, link)) => keep(kernel, program, link),
+        Ok(()) => {}
         Err(why @ Error::Privilege(_)) => return Err(why),
         Err(why) => {
             let why = why.to_string();
@@ -230,17 +247,20 @@ fn call_program(
     side: Side,
     chosen: &[&Chosen],
     noted: &[u32],
-) -> Result<(Program, Access), Error> {
+) -> Result<(Program, Next), Error> {
     let accesses: &[Access] = match kernel.plan.facts {
         Some(_) => &[Access::TypedCall, Access::RawCall],
         None => &[Access::RawCall],
     };
     let mut refused = None;
     for access in accesses {
-        let generated = syscalls(&kernel.plan, side, chosen, noted, kernel.maps.len() as u32, *access)?;
+        let maps = kernel.maps().len() as u32;
+        let generated = syscalls(&kernel.plan(), side, chosen, noted, maps, *access)?;
+        let next = change::next(kernel, Place::Hook(call_hook(side), *access))?;
         let table = map::table("mote_syscalls", &generated.table.unwrap_or_default())?;
-        match load(kernel, call_name(side), &call_hook(side), *access, &generated.insns, Some(&table)) {
-            Ok(program) => return Ok((program, *access)),
+        let (name, hook) = (call_name(side), call_hook(side));
+        match load(kernel, name, &hook, *access, &generated.insns, (&next, Some(&table))) {
+            Ok(program) => return Ok((program, next)),
             // The other access would be as much.
             Err(why @ Error::Verifier { errno: TOO_MUCH, .. }) => return Err(why),
             Err(why) => refused = refused.or(Some(why)),
@@ -255,10 +275,11 @@ fn load(
     hook: &Hook,
     access: Access,
     insns: &[Insn],
-    table: Option<&Map>,
+    (next, table): (&Next, Option<&Map>),
 ) -> Result<Program, Error> {
-    let mut maps = vec![kernel.state.map(), &kernel.rings];
-    maps.extend(kernel.maps.iter().map(|map| &**map));
+    let filters = kernel.maps();
+    let mut maps = vec![kernel.state.map(), &kernel.rings, &*next.array];
+    maps.extend(filters.iter().map(|map| &**map));
     maps.extend(table);
     Program::load(name, Code::kind(access, btf_id(kernel, hook)), insns, &maps)
 }
@@ -285,24 +306,10 @@ fn attach_at(program: &Program, name: &str, hook: &Hook, access: Access) -> Resu
     }
 }
 
-fn put(
-    kernel: &Kernel,
-    name: &str,
-    hook: &Hook,
-    access: Access,
-    insns: &[Insn],
-    table: Option<&Map>,
-) -> Result<(), Error> {
-    let program = load(kernel, name, hook, access, insns, table)?;
-    let link = attach_at(&program, name, hook, access)?;
-    keep(kernel, program, link);
-    Ok(())
-}
-
-fn keep(kernel: &Kernel, program: Program, link: Link) {
-    let mut attached = kernel.attached();
-    attached.links.push(link);
-    attached.programs.push(program);
+fn put(kernel: &Kernel, name: &str, hook: &Hook, access: Access, insns: &[Insn]) -> Result<(), Error> {
+    let next = change::next(kernel, Place::Hook(hook.clone(), access))?;
+    let program = load(kernel, name, hook, access, insns, (&next, None))?;
+    change::put(kernel, next, name, program, |program| Ok(vec![attach_at(program, name, hook, access)?]))
 }
 
 pub(super) fn program(
@@ -323,6 +330,8 @@ pub(super) fn program(
     all.extend(maps);
     let program = Program::load(name, Code::kind(access, btf_id(kernel, hook)), insns, &all)?;
     let link = attach_at(&program, name, hook, access)?;
-    keep(kernel, program, link);
+    let mut attached = kernel.attached();
+    attached.links.push(link);
+    attached.programs.push(program);
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! Probes that are attached one by one also end one by one, and the kernel waits each time until nobody can be in their programs any more: a hundred
 //! of them take seconds.
 
-use super::{Chosen, Error, Kernel};
+use super::{Chosen, Error, Kernel, change};
 use crate::attach;
 use crate::event::{Field, Hook};
 use crate::generate::many;
@@ -57,15 +57,15 @@ impl Group<'_> {
     fn attach(&self, kernel: &Kernel) -> Result<bool, Error> {
         let Some(first) = self.members.first() else { return Ok(false) };
         let name = &first.event.name;
-        let generated = many(&kernel.plan, &first.event)?;
-        let mut maps = vec![kernel.state.map(), &kernel.rings];
-        maps.extend(kernel.maps.iter().map(|map| &**map));
-        let program = Program::load(name, Kind::Probes, &generated.insns, &maps)?;
+        let generated = many(&kernel.plan(), &first.event)?;
         let places: Vec<Place> = self.members.iter().filter_map(|one| place(one)).collect();
-        for link in attach::uprobes(&program, name, self.path, &places, self.returns)? {
-            kernel.attached().links.push(link);
-        }
-        kernel.attached().programs.push(program);
+        let known = places.iter().map(|place| (place.offset, place.cookie)).collect();
+        let next = change::next(kernel, change::Place::Probes(self.path.clone(), self.returns, known))?;
+        let maps = [kernel.state.map(), &kernel.rings, &*next.array];
+        let program = Program::load(name, Kind::Probes, &generated.insns, &maps)?;
+        change::put(kernel, next, name, program, |program| {
+            attach::uprobes(program, name, self.path, &places, self.returns)
+        })?;
         Ok(true)
     }
 }

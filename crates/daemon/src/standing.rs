@@ -1,0 +1,153 @@
+//! The rules of one side of a session, in the order in which they were given. What comes later has the last word.
+
+use crate::setup::rule_text;
+use mote_filter::Rule;
+use mote_pattern::Pattern;
+
+/// The rules that stand.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Standing {
+    entries: Vec<Entry>,
+}
+
+/// What was said.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    /// A rule.
+    Rule(Rule),
+    /// No rule that was given before is about these events any more.
+    Not(String),
+}
+
+impl Standing {
+    /// These, and nothing was taken back.
+    pub(crate) fn new(rules: &[Rule]) -> Standing {
+        Standing { entries: rules.iter().cloned().map(Entry::Rule).collect() }
+    }
+
+    /// What was said, in order.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The rules.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Rule(rule) => Some(rule),
+            Entry::Not(_) => None,
+        })
+    }
+
+    /// Adds rules. One that only records takes the place of those that recorded the same pattern.
+    pub(crate) fn add(&mut self, rules: Vec<Rule>) {
+        for rule in rules {
+            let replaces = |old: &Rule| {
+                old.pattern() == rule.pattern()
+                    && (old.source() == rule.source() || (old.only_records() && rule.only_records()))
+            };
+            self.entries.retain(|entry| !matches!(entry, Entry::Rule(old) if replaces(old)));
+            self.entries.push(Entry::Rule(rule));
+        }
+        self.forget_idle();
+    }
+
+    /// Takes the rules with a pattern away, or, where there is none, what the others do about its events, if `are_on` says that there are some.
+    /// Answers how many patterns meant something.
+    pub(crate) fn take_back(&mut self, patterns: &[String], are_on: impl Fn(&str) -> bool) -> usize {
+        let mut meant = 0;
+        for pattern in patterns {
+            let before = self.entries.len();
+            self.entries.retain(|entry| !matches!(entry, Entry::Rule(rule) if rule.pattern() == pattern));
+            if self.entries.len() < before {
+                meant += 1;
+            } else if are_on(pattern) {
+                meant += 1;
+                self.entries.push(Entry::Not(pattern.clone()));
+            }
+        }
+        self.forget_idle();
+        meant
+    }
+
+    /// What takes something back has to have something before it.
+    fn forget_idle(&mut self) {
+        let first = self.entries.iter().position(|entry| matches!(entry, Entry::Rule(_)));
+        self.entries.drain(..first.unwrap_or(self.entries.len()));
+        let mut said: Vec<String> = Vec::new();
+        // Of equal ones only the last counts.
+        let mut kept: Vec<Entry> = Vec::new();
+        for entry in self.entries.drain(..).rev() {
+            match &entry {
+                Entry::Not(pattern) if said.contains(pattern) => continue,
+                Entry::Not(pattern) => said.push(pattern.clone()),
+                Entry::Rule(_) => {}
+            }
+            kept.push(entry);
+        }
+        kept.reverse();
+        self.entries = kept;
+    }
+
+    /// The rules that stand for an event, by what patterns say: all that were given after it was last taken back.
+    pub(crate) fn of(&self, provider: &str, name: &str) -> Vec<Rule> {
+        let is_back =
+            |entry: &Entry| matches!(entry, Entry::Not(text) if Pattern::new(text).matches(provider, name));
+        let from = self.entries.iter().rposition(is_back).map_or(0, |at| at + 1);
+        let later = self.entries.get(from..).unwrap_or_default();
+        let rules = later.iter().filter_map(|entry| match entry {
+            Entry::Rule(rule) => Some(rule.clone()),
+            Entry::Not(_) => None,
+        });
+        rules.collect()
+    }
+
+    /// Whether it was taken back, whatever was said later.
+    pub(crate) fn was_taken_back(&self, provider: &str, name: &str) -> bool {
+        self.entries
+            .iter()
+            .any(|entry| matches!(entry, Entry::Not(text) if Pattern::new(text).matches(provider, name)))
+    }
+
+    /// For a person.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        self.entries.iter().map(|entry| match entry {
+            Entry::Rule(rule) => rule_text(rule),
+            Entry::Not(pattern) => format!("not {pattern}"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(standing: &Standing) -> Vec<String> {
+        standing.lines().collect()
+    }
+
+    #[test]
+    fn what_comes_later_has_the_last_word() {
+        let mut standing = Standing::new(&[Rule::record("net:*"), Rule::record("disk:*")]);
+        assert_eq!(standing.take_back(&["net:in".to_owned()], |_| true), 1);
+        assert_eq!(lines(&standing), ["net:*", "disk:*", "not net:in"]);
+        assert!(standing.of("net", "in").is_empty() && standing.was_taken_back("net", "in"));
+        assert_eq!(standing.of("net", "out").len(), 2);
+        standing.add(vec![Rule::parse("net:in if len > 3 do record").expect("a rule")]);
+        assert_eq!(standing.of("net", "in").len(), 1);
+        // The whole pattern goes, and with it nothing else.
+        assert_eq!(standing.take_back(&["net:*".to_owned()], |_| false), 1);
+        assert_eq!(lines(&standing), ["disk:*", "not net:in", "net:in if len > 3 do record"]);
+        assert_eq!(standing.take_back(&["usb:*".to_owned()], |_| false), 0);
+        assert_eq!(standing.take_back(&["disk:*".to_owned(), "net:in".to_owned()], |_| false), 2);
+        assert!(standing.entries().is_empty());
+    }
+
+    #[test]
+    fn a_new_filter_takes_the_old_ones_place() {
+        let mut standing = Standing::new(&[Rule::record("net:*")]);
+        standing.add(vec![Rule::filter("net:*", "len > 3").expect("a rule")]);
+        assert_eq!(lines(&standing), ["net:*: len > 3"]);
+        standing.add(vec![Rule::count("net:*", "by proto").expect("a rule")]);
+        assert_eq!(standing.rules().count(), 2);
+    }
+}
