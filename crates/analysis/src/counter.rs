@@ -188,8 +188,9 @@ impl<'t> Counter<'t> {
     /// Loss as the packets tell it, or the journal where it knows of more: what was lost behind the last packet.
     fn lost(&self) -> Lost {
         let mut journal: BTreeMap<&str, u64> = BTreeMap::new();
-        let summaries = self.trace.sources().iter().filter_map(|s| s.facts.as_ref()?.summary.as_ref());
-        for (cause, events) in summaries.flat_map(|summary| &summary.lost) {
+        let summaries = || self.trace.sources().iter().filter_map(|s| s.facts.as_ref()?.summary.as_ref());
+        let texts = summaries().map(|summary| summary.empty_texts).sum();
+        for (cause, events) in summaries().flat_map(|summary| &summary.lost) {
             *journal.entry(cause).or_insert(0) += events;
         }
         let mut causes = Vec::new();
@@ -206,7 +207,8 @@ impl<'t> Counter<'t> {
         }
         let unspecified = self.lost_events.saturating_sub(self.lost.iter().sum());
         add("unspecified", unspecified, "the tracer's buffers were full: give it larger or more sub-buffers");
-        Lost { events: causes.iter().map(|cause| cause.events).sum(), packets: self.lost_packets, causes }
+        let events = causes.iter().map(|cause| cause.events).sum();
+        Lost { events, packets: self.lost_packets, texts, causes }
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Lost {
     pub events: u64,
     /// Packets that are missing: overwritten by a flight recorder, as intended, or lost with the file.
     pub packets: u64,
+    /// Texts of kernel events that could not be read, and are empty; their events are there.
+    pub texts: u64,
     /// By cause; `unspecified` where the tracer does not tell.
     pub causes: Vec<LostCause>,
 }

@@ -188,6 +188,9 @@ pub struct Summary {
     pub packets: u64,
     /// Lost events by cause (`mote_layout::Cause` names them).
     pub lost: BTreeMap<String, u64>,
+    /// Texts of kernel events that could not be read, and are empty in their records.
+    #[serde(default)]
+    pub empty_texts: u64,
     /// Bytes that the flight recorder overwrote, as intended.
     pub overwritten_bytes: u64,
     /// Processes seen.
@@ -209,6 +212,9 @@ pub const KERNEL_LOSSES: [(&str, &str); 3] = [
 pub fn kernel_loss_advice(cause: &str) -> Option<&'static str> {
     KERNEL_LOSSES.into_iter().find(|(name, _)| *name == cause).map(|(_, advice)| advice)
 }
+
+/// Why texts are empty, and what to do about it.
+pub const EMPTY_TEXTS: &str = "texts of kernel events could not be read and are empty: bad addresses, or pages that the program had not touched yet";
 
 impl Summary {
     /// Events in the trace.

@@ -52,6 +52,9 @@ fn head(out: &mut String, name: &str, report: &Report) -> std::fmt::Result {
             writeln!(out, "       {}", cause.advice)?;
         }
     }
+    if report.lost.texts > 0 {
+        writeln!(out, "  EMPTY {} {}", grouped(report.lost.texts), mote_journal::EMPTY_TEXTS)?;
+    }
     if report.lost.packets > 0 {
         writeln!(
             out,

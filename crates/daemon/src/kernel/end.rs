@@ -36,6 +36,7 @@ impl Kernel<'_> {
         for ((cause, _), count) in KERNEL_LOSSES.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
             summary.lost.insert(cause.to_owned(), count);
         }
+        summary.empty_texts = losses.texts;
         summary
     }
 
@@ -64,11 +65,6 @@ impl Recorder<'_> {
         kernel.keep_tables();
         let summary = kernel.summary(consumed, duration_ns);
         let done = KernelRecorded { silent: kernel.silent(&summary), summary, latency: kernel.latencies() };
-        let texts = kernel.tracer.losses().texts;
-        if texts > 0 {
-            let told = "texts of kernel events are empty, because the memory that the program gave for them could not be read";
-            self.watch.say(&format!("{texts} {told}"));
-        }
         let left = kernel.tracer.left_behind();
         if left > 0 {
             let time = (left as u64 * DETACHING_MS).div_ceil(1000);

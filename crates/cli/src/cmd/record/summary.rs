@@ -79,6 +79,10 @@ impl Page {
         if !kernel.silent.is_empty() {
             self.row("", format!("no events of {}", kernel.silent.join(", ")));
         }
+        if kernel.summary.empty_texts > 0 {
+            let count = HumanCount(kernel.summary.empty_texts);
+            self.row("EMPTY", format!("{:>14}  {}", count.to_string(), mote_journal::EMPTY_TEXTS));
+        }
     }
 
     fn lost(&mut self, sum: &Summary, whose: &str) {
