@@ -15,7 +15,9 @@
 //!    registered but itself needs no fence of all: whoever comes later sees what it has done before.
 //! # Progress
 //! Taking a slot is lock-free and looks at one word for 64 threads; giving it back is wait-free. A dead thread's slot
-//! is taken back by who needs it, at one system call a slot.
+//! is taken back by who needs it, at one system call a slot: who finds no free slot looks at one chunk, each time at the next one, and
+//! adds a chunk when nobody is dead there. So registering costs at most 64 system calls more, however many threads there are (but for those
+//! beyond the last chunk, which look at all).
 //! # Signals, fork
 //! Everything is callable from handlers. In the child of a fork [`Registry::keep_only`] forgets all other threads.
 
@@ -47,6 +49,8 @@ pub(crate) struct Registry {
     more: growth::More,
     /// The process whose threads these are; 0 before anybody has registered.
     process: AtomicU32,
+    /// Number, modulo chunks, of the one where the dead are looked for next.
+    turn: AtomicUsize,
     /// By phase: sections of threads that have no slot.
     pub(crate) guests: [Padded<AtomicUsize>; 2],
 }
@@ -68,6 +72,7 @@ impl Registry {
                 #[cfg(not(loom))]
                 more: growth::More::new(),
                 process: AtomicU32::new(0),
+                turn: AtomicUsize::new(0),
                 guests: [Padded(AtomicUsize::new(0)), Padded(AtomicUsize::new(0))],
             }
         }
@@ -196,8 +201,10 @@ impl Registry {
         }
     }
 
+    /// Takes the slots of the dead back, of one chunk.
     fn reap(&self, pid: i32) {
-        for entry in self.entries() {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.chunks().count();
+        for entry in self.chunks().skip(turn).take(1).flat_map(Chunk::entries) {
             self.reap_entry(pid, entry);
         }
     }
@@ -213,7 +220,12 @@ impl Registry {
 
     #[cfg(not(loom))]
     fn grow(&self) -> Option<&Slot> {
-        self.more.grow()?;
+        if self.more.grow().is_none() {
+            let pid = self.process.load(Ordering::Relaxed) as i32;
+            for entry in self.entries() {
+                self.reap_entry(pid, entry);
+            }
+        }
         self.find_free()
     }
 

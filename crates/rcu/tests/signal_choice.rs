@@ -1,0 +1,17 @@
+//! A signal of the program's is refused by its number, another one then works. A file of its own: the choice is the process's.
+
+use mote_reclaim::*;
+
+#[test]
+fn the_signal_flavour_takes_no_signal_of_the_programs() {
+    extern "C" fn mine(_: i32) {}
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGUSR2, mine as *const () as usize) };
+    choose_signal(libc::SIGUSR2);
+    let refused = Thread::<Signal>::register().err();
+    assert_eq!(refused, Some(RegisterError::SignalTaken(libc::SIGUSR2)));
+    choose_signal(libc::SIGWINCH);
+    let reader = Thread::<Signal>::register().expect("a signal that nobody else handles");
+    drop(reader.read());
+    std::thread::spawn(synchronize::<Signal>).join().expect("a grace period");
+}
