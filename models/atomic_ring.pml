@@ -14,12 +14,14 @@
  * comes back without an event written or lost (lock-free); a writer whom only handlers interrupt tries once more for each of
  * them (wait-free for one CPU without preemption).
  *
- * Known limit (row `@find`): a handler that interrupts a write and forks; the child returns into its copy of the write and
- * commits it a second time.
+ * A handler that interrupts a write and forks: the child returns into its copy of the write, and has zeros in the place of the ring that the copy
+ * knows. Row "the child's copy": writer 0 goes on in such memory from any step on, with what it has read of the ring so far; it ends
+ * within two attempts. (The parent is one of the writers of the other rows.) Row "not parted":
+ * what would come of it if the child had the ring there.
  *
  * @code crates/ring/src/atomic_writer.rs: write, reserve, may_enter, leave, slot_of, at, bytes, records
  * @code crates/ring/src/reader.rs: look, look_once, whole, lapped, look_shared, committed, give_up, copy, release, advance, publish
- * @digest b1a28708896c3393
+ * @digest 382a34cde0be3d07
  *
  * @pass short | discard, 2 writers, reader | small
  * @pass short | overwrite, 2 writers, reader | -DOVERWRITE small
@@ -59,7 +61,10 @@
  * @find short | reader releases before it copies | -DINJECT_RELEASE_FIRST
  * @find short | `base` not noted | -DINJECT_NO_BASE -DKILLS=1 -DEVENTS0=1 -DEVENTS1=5
  * @find short | writer waits for a sub-buffer to become free | -DINJECT_WAIT -DPROGRESS progress
- * @find short | known limit: fork in a handler inside of a write | -DINJECT_FORK_INSIDE
+ * @pass short | fork in a handler inside of a write: the child's copy ends in memory of zeros, discard | -DPARTED -DEVENTS0=4 -DEVENTS1=1
+ * @pass short | fork in a handler inside of a write: the child's copy ends in memory of zeros, overwrite | -DOVERWRITE -DPARTED -DEVENTS0=4 -DEVENTS1=1
+ * @reach short | coverage: the child's copy finds zeros before it reserves | -DPARTED -DEVENTS0=4 -DEVENTS1=1 -DREACH_PARTED small
+ * @find short | fork in a handler inside of a write: not parted, the child commits again | -DINJECT_FORK_INSIDE
  */
 
 #ifndef SUB
@@ -121,14 +126,19 @@ byte true_end[COUNT];
 byte committed;
 byte attempts[CONTEXTS];
 
+/* This is the child of a fork inside of a write of writer 0: nobody else is here, and the ring is another one. */
+bool parted;
+
 /* Order of the times that contexts hold, as in rseq_ring.pml. */
 bool later[CONTEXTS * CONTEXTS];
 #define LATER(a, b) later[(a) * CONTEXTS + (b)]
 bool stale[CONTEXTS];
 
-#define RUNS(me) ((me) == 1 -> !dead[1] : !dead[0] && handling == ((me) == HANDLER))
+#define RUNS(me) ((me) == 1 -> !dead[1] && !parted : !dead[0] && handling == ((me) == HANDLER))
 #if KILLS > 0
 #define GUARD if :: RUNS(me) :: dead[(me) % 2] -> goto end_dead fi
+#elif defined(PARTED)
+#define GUARD if :: RUNS(me) :: parted && (me) == 1 -> goto end_dead fi
 #else
 #define GUARD RUNS(me)
 #endif
@@ -177,10 +187,21 @@ inline reserved() {
 #define FITS (p % SUB + size < SUB)
 #endif
 
+#ifdef PARTED
+/* One with what it has read before, one with what it reads of the zeros. */
+#define NO_MORE_ATTEMPTS(me) if :: parted -> late_attempts++; assert(late_attempts <= LATE_ATTEMPTS) :: else fi
+#ifdef REACH_PARTED
+#define LATE_ATTEMPTS 1
+#else
+#define LATE_ATTEMPTS 2
+#endif
+byte late_attempts;
+#else
 #ifdef WAIT_FREE
 #define NO_MORE_ATTEMPTS(me) assert(attempts[me] <= 1 + SIGNALS)
 #else
 #define NO_MORE_ATTEMPTS(me) skip
+#endif
 #endif
 
 inline commit_add(slot, bytes, records) {
@@ -308,10 +329,25 @@ written:
 		writing[me] = false;
 		if :: me == HANDLER -> handling = false :: else fi;
 		goto end_next }
-#if KILLS > 0
+#if KILLS > 0 || defined(PARTED)
 end_dead:
 	false
 #endif
+}
+
+/* Fork, in a handler that has interrupted writer 0: the rest is about the child. */
+proctype fork() {
+	byte k;
+end:	atomic { writing[0] && !parted ->
+		parted = true;
+		to_write[0] = 0; to_write[1] = 0;
+		pos = 0; consumed = 0;
+		for (k : 0 .. COUNT - 1) { slot_end[k] = 0; slot_time[k] = 0; slot_commit[k] = 0; slot_base[k] = 0 }
+		for (k : 0 .. RING - 1) { taken[k] = false }
+		for (k : 0 .. CONTEXTS - 1) { stale[k] = false }
+		k = 0 }
+	/* It does end. */
+	!writing[0];
 }
 
 /* Signals and kills. */
@@ -471,6 +507,10 @@ init {
 #if SIGNALS + KILLS > 0
 		run kernel();
 #endif
+#ifdef PARTED
+		run fork()
+#else
 		run reader()
+#endif
 	}
 }

@@ -2,7 +2,7 @@
  * The memory framework of memory.h against litmus tests with known answers.
  *
  * Store buffering (SB), message passing (MP), load buffering (LB), independent reads of independent writes (IRIW); plain,
- * with address dependencies, with barriers. `@reach` rows are what the architecture allows, `@pass` rows what it forbids.
+ * with address dependencies, with barriers; MP with an atomic instruction in the place of the first store, too. `@reach` rows are what the architecture allows, `@pass` rows what it forbids.
  * Sources: Intel SDM vol. 3, 8.2.3; Alur and others, "Herding cats", 2014; Alpha Architecture Handbook, 5.6.
  *
  * @digest none
@@ -10,6 +10,7 @@
  * @reach short | x86: SB is allowed | -DARCH_X86 -DSB small
  * @pass short | x86: SB with full barriers is forbidden | -DARCH_X86 -DSB -DBARRIERS small
  * @pass short | x86: MP is forbidden | -DARCH_X86 -DMP small
+ * @pass short | x86: MP is forbidden where the first store is an atomic instruction's | -DARCH_X86 -DMP -DATOMIC small
  * @pass short | x86: LB is forbidden | -DARCH_X86 -DLB small
  * @pass short | x86: IRIW is forbidden | -DARCH_X86 -DIRIW small
  * @reach short | power: SB is allowed | -DARCH_POWER -DSB small
@@ -18,6 +19,8 @@
  * @reach short | power: MP with a write barrier alone is allowed | -DARCH_POWER -DMP -DWRITE_BARRIER small
  * @pass short | power: MP with write barrier and dependency is forbidden | -DARCH_POWER -DMP -DWRITE_BARRIER -DDEPENDENT small
  * @pass short | power: MP with write and read barrier is forbidden | -DARCH_POWER -DMP -DBARRIERS small
+ * @reach short | power: MP is allowed where the first store is an atomic instruction's | -DARCH_POWER -DMP -DATOMIC -DDEPENDENT small
+ * @pass short | power: MP with an atomic instruction, a write barrier and dependency is forbidden | -DARCH_POWER -DMP -DATOMIC -DWRITE_BARRIER -DDEPENDENT small
  * @reach short | power: LB is allowed | -DARCH_POWER -DLB small
  * @pass short | power: LB with dependencies is forbidden | -DARCH_POWER -DLB -DDEPENDENT small
  * @reach short | power: IRIW is allowed | -DARCH_POWER -DIRIW small
@@ -27,6 +30,7 @@
  * @pass short | alpha: SB with full barriers is forbidden | -DARCH_ALPHA -DSB -DBARRIERS small
  * @reach short | alpha: MP with write barrier and dependency is allowed | -DARCH_ALPHA -DMP -DWRITE_BARRIER -DDEPENDENT small
  * @pass short | alpha: MP with write and read barrier is forbidden | -DARCH_ALPHA -DMP -DBARRIERS small
+ * @pass short | alpha: MP with an atomic instruction, write and read barrier is forbidden | -DARCH_ALPHA -DMP -DATOMIC -DBARRIERS small
  * @reach short | alpha: LB is allowed | -DARCH_ALPHA -DLB small
  * @pass short | alpha: LB with dependencies is forbidden | -DARCH_ALPHA -DLB -DDEPENDENT small
  * @reach short | alpha: IRIW with dependencies is allowed | -DARCH_ALPHA -DIRIW -DDEPENDENT small
@@ -74,7 +78,11 @@ proctype first_stores(byte cpu; byte first; byte second; bool stores_again) {
 	done = MIDDLE;
 #endif
 	do
+#ifdef ATOMIC
+	:: atomic { READY(ONE, 0) && ATOMIC_READY(cpu, first) -> ATOMIC_STORE(cpu, first, ATOMIC_LOAD(cpu, first) + 1); EXECUTED(ONE) }
+#else
 	:: atomic { READY(ONE, 0) && CAN_STORE(cpu) -> STORE(cpu, first, 1); EXECUTED(ONE) }
+#endif
 	:: atomic { READY(MIDDLE, BEFORE(MIDDLE)) ->
 		if :: stores_again -> write_barrier(cpu) :: else -> full_barrier(cpu) fi;
 		EXECUTED(MIDDLE) }

@@ -14,7 +14,12 @@
  *   ARCH_ALPHA   as POWER, and a clean line is as old as it likes until a barrier: dependent loads are reordered. Weaker
  *                than any machine that is made.
  *
- * Who includes this defines before: CPUS, VARS, and INITIAL(var) unless all begin with 0. Init must run MEMORY.
+ * Who includes this defines before: CPUS and VARS; LOADS(cpu, var), if there are lines that nobody loads and that need not age. All begin with 0
+ * (`set_everywhere`). Init must run MEMORY.
+ *
+ * An atomic instruction (compare-and-swap, addition) reads the newest value, and nobody else writes between its load and its store: it waits until
+ * no other CPU's store to the variable is under way (ATOMIC_READY). On x86 it is a full barrier. Elsewhere its store waits in the line as others do,
+ * so that a later store may overtake it, as a store-exclusive's may on ARMv8.
  *
  * Instructions carry tokens: one bit each, in program order from bit 0. `done` (of the process) holds those that were executed.
  * READY(self, needs): not yet executed, and all that it needs was. A barrier needs BEFORE(self), and is needed by what it
@@ -22,6 +27,9 @@
  */
 
 #define AT(cpu, var) ((cpu) * VARS + (var))
+#ifndef LOADS
+#define LOADS(cpu, var) true
+#endif
 #define QUEUE 4
 
 byte memory[VARS];
@@ -40,6 +48,8 @@ byte taken_var, taken_value;
 #define LOAD(cpu, var) (pending[AT(cpu, var)] -> line[AT(cpu, var)] : memory[var])
 #define STORE(cpu, var, value) queue[cpu]!(var),(value); line[AT(cpu, var)] = (value); pending[AT(cpu, var)]++
 #define CAN_STORE(cpu) nfull(queue[cpu])
+#define ATOMIC_READY(cpu, var) true
+#define ATOMIC_STORE(cpu, var, value) drain(cpu); memory[var] = (value)
 
 inline write_back(cpu) {
 	queue[cpu]?taken_var,taken_value;
@@ -79,10 +89,14 @@ inline run_traffic(cpus) {
 #define READY(self, needs) ((done & (needs)) == (needs) && !(done & (self)))
 #define STORE(cpu, var, value) line[AT(cpu, var)] = (value); pending[AT(cpu, var)] = 1
 #define CAN_STORE(cpu) true
+#define PENDING(cpu, var) ((cpu) < CPUS && pending[AT((cpu) % CPUS, var)])
+#define ATOMIC_READY(cpu, var) (pending[AT(cpu, var)] || \
+	!(PENDING(0, var) || PENDING(1, var) || PENDING(2, var) || PENDING(3, var)))
+#define ATOMIC_STORE(cpu, var, value) STORE(cpu, var, value)
 
 #ifdef ARCH_ALPHA
 #define LOAD(cpu, var) line[AT(cpu, var)]
-#define IS_STALE(cpu, var) (!pending[AT(cpu, var)] && line[AT(cpu, var)] != memory[var])
+#define IS_STALE(cpu, var) (LOADS(cpu, var) && !pending[AT(cpu, var)] && line[AT(cpu, var)] != memory[var])
 #else
 #define LOAD(cpu, var) (pending[AT(cpu, var)] -> line[AT(cpu, var)] : memory[var])
 #endif
@@ -144,6 +158,9 @@ inline run_traffic(cpus) {
 }
 
 #endif
+
+/* What an atomic instruction reads. */
+#define ATOMIC_LOAD(cpu, var) (pending[AT(cpu, var)] -> line[AT(cpu, var)] : memory[var])
 
 /* Sets a variable in memory and everywhere, before anybody runs. */
 inline set_everywhere(cpus, var, value) {

@@ -64,6 +64,22 @@ fn an_empty_environment_hides_a_program_and_harms_nothing() {
 }
 
 #[test]
+fn a_handler_that_forks_inside_of_an_event() {
+    for rseq in [1, 0] {
+        let tunables = format!("glibc.pthread.rseq={rseq}");
+        let trace =
+            Record::scene(&["fork-inside", "20", "100"]).env("GLIBC_TUNABLES", &tunables).run().ends_with(0);
+        assert_forked(&trace, 41, 100);
+        // A sequence starts over in the child as well; what was reserved is the parent's.
+        let events = trace.events();
+        let rounds = by(&named(&events, "e2e:forked_in"), "round");
+        let of_each = if rseq == 1 { 2 } else { 1 };
+        assert_eq!(rounds.len(), 20);
+        assert!(rounds.values().all(|round| round.len() == of_each), "rseq={rseq}: {rounds:?}");
+    }
+}
+
+#[test]
 fn posix_spawn() {
     let trace = Record::scene(&["spawn", "100"]).run().ends_with(0);
     let events = trace.events();

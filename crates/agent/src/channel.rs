@@ -76,6 +76,17 @@ impl Channel {
     }
 }
 
+/// In a child of fork: what a handler has interrupted and forked in is its parent's to finish.
+///
+/// # Safety
+/// The calling thread is the only one, and takes no signal.
+pub(crate) unsafe fn after_fork() {
+    for channel in (0..SESSIONS_MAX).filter_map(of) {
+        // SAFETY: the geometry is that of `map`; the caller's promise. Without memory for it that event spoils a ring's counts, as a kill would.
+        let _ = unsafe { channel.writer.part_from_writes(channel.geometry) };
+    }
+}
+
 /// The channel of a session, while the process is in it.
 pub(crate) fn of(session: usize) -> Option<&'static Channel> {
     let channel = CHANNELS.get(session)?.load(Ordering::Acquire).cast_const();

@@ -4,7 +4,7 @@
 //! events go on at once. It has lost the listening thread and the sockets, so it says hello by itself, to each of its sessions, and starts
 //! a thread of its own. A session that is not there any more it leaves. No preload is needed: `pthread_atfork` is the C library's own hook.
 
-use crate::{control, hold, leaving, session};
+use crate::{channel, control, hold, leaving, session};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 static WATCHING: AtomicBool = AtomicBool::new(false);
@@ -32,6 +32,8 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     // SAFETY: this is the child, which has one thread, and it is in no filter: nobody has read since fork.
     unsafe { mote_rcu::library::after_fork() };
+    // SAFETY: as above; signals are blocked until `hold::fork_done`.
+    unsafe { channel::after_fork() };
     mote_text::fork_done();
     hold::fork_done();
     leaving::watch();

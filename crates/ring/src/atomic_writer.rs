@@ -14,6 +14,11 @@
 //!    has entered what it copied, as with the rseq writer.
 //! 3. Rings belong to no CPU; a thread takes the one that its id selects.
 //!
+//! # Fork
+//! A handler may interrupt a write and fork. The child returns into a copy of the write, and must not commit what its parent commits. So a thread
+//! notes that it writes, and a child that was made inside of a write has zeros in the place of the rings that the write knows, and the rings
+//! elsewhere ([`Writer::part_from_writes`]).
+//!
 //! # Progress
 //! Lock-free: a compare-and-swap fails only because another succeeded. A writer that stops between
 //! reserve and commit keeps its sub-buffer from being read and from being entered again (equation 5.3
@@ -23,7 +28,8 @@ use crate::control::{Ring, Slot};
 use crate::writer::{Outcome, Payload, Record, Write, Writer};
 use mote_layout::Cause;
 use mote_layout::record::{self, PREFIX_BYTES};
-use mote_sync::atomic::Ordering;
+use mote_sync::atomic::{Ordering, fence};
+use mote_sync::thread;
 
 /// Writes by compare-and-swap and atomic addition; serves every thread.
 #[derive(Clone, Copy, Debug)]
@@ -43,31 +49,41 @@ struct Reserved {
 
 impl Write for AtomicWriter {
     unsafe fn write(&self, channel: &Writer, record: Record<'_>) -> Outcome {
-        let len = record.payload.len();
-        if len > channel.payload_max() {
-            return channel.count_lost(Cause::TooBig);
-        }
-        let ring = channel.ring(channel.cpus + record.thread % channel.shared);
-        let total = (PREFIX_BYTES + len) as u64;
-        let reserved = match reserve(channel, ring, total) {
-            Ok(reserved) => reserved,
-            Err(cause) => {
-                // SAFETY: `ring` is of the leaked mapping.
-                let control = unsafe { ring.control() };
-                control.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
-                return Outcome::Lost(cause);
-            }
-        };
-        let to = ring.data.wrapping_add((reserved.at & channel.ring_mask) as usize);
-        #[cfg(any(loom, shuttle))]
-        crate::model::written(ring.data, reserved.at & channel.ring_mask, total as usize);
-        // SAFETY: `reserve` made `total` bytes at `to` this writer's alone, inside one sub-buffer.
-        unsafe { copy(to, record::header(reserved.time, record.tag), &record) };
-        let slot = slot_of(channel, ring, reserved.at);
-        // Release (A): the bytes happen before the count that covers them.
-        slot.commit.fetch_add(total + COMMIT_RECORD, Ordering::Release);
-        Outcome::Written
+        // From before the ring is found until nothing of it is touched: for children of handlers that interrupt this.
+        let writes = thread::writes();
+        thread::set_writes(writes + 1);
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { write(channel, record) };
+        thread::set_writes(writes);
+        outcome
     }
+}
+
+unsafe fn write(channel: &Writer, record: Record<'_>) -> Outcome {
+    let len = record.payload.len();
+    if len > channel.payload_max() {
+        return channel.count_lost(Cause::TooBig);
+    }
+    let ring = channel.ring(channel.cpus + record.thread % channel.shared);
+    let total = (PREFIX_BYTES + len) as u64;
+    let reserved = match reserve(channel, ring, total) {
+        Ok(reserved) => reserved,
+        Err(cause) => {
+            // SAFETY: `ring` is of the leaked mapping.
+            let control = unsafe { ring.control() };
+            control.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
+            return Outcome::Lost(cause);
+        }
+    };
+    let to = ring.data.wrapping_add((reserved.at & channel.ring_mask) as usize);
+    #[cfg(any(loom, shuttle))]
+    crate::model::written(ring.data, reserved.at & channel.ring_mask, total as usize);
+    // SAFETY: `reserve` made `total` bytes at `to` this writer's alone, inside one sub-buffer.
+    unsafe { copy(to, record::header(reserved.time, record.tag), &record) };
+    let slot = slot_of(channel, ring, reserved.at);
+    // Release (A): the bytes happen before the count that covers them.
+    slot.commit.fetch_add(total + COMMIT_RECORD, Ordering::Release);
+    Outcome::Written
 }
 
 /// Reserves `total` bytes, entering the next sub-buffer where needed (algorithms 5.1 and 5.2).
@@ -93,6 +109,9 @@ fn reserve(channel: &Writer, ring: Ring, total: u64) -> Result<Reserved, Cause> 
         match control.pos.compare_exchange(pos, at.wrapping_add(total), Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => {
                 if !fits {
+                    // Release (D): a flight recorder's reader that sees a byte of this lap sees that `pos` has come
+                    // around; pairs with `lapped`. No instruction on x86.
+                    fence(Ordering::Release);
                     leave(channel, ring, pos, time);
                 }
                 return Ok(Reserved { at, time });

@@ -21,6 +21,8 @@
 //! B. A slot's `end` and `time_end` happen before the `pos` beyond their sub-buffer; same pairing.
 //! C. The reader's copies happen before its store of `consumed` (release); a writer that enters the
 //!    sub-buffer has loaded `consumed` (acquire).
+//! D. Overwrite mode: `pos` enters a sub-buffer before the first byte there changes (release fence in the atomic writer,
+//!    the order of stores in the rseq writer); the reader copies, fences (acquire) and looks at `pos` again.
 
 use mote_layout::Cause;
 use mote_sync::atomic::AtomicU64;

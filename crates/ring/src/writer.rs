@@ -5,9 +5,10 @@ use crate::control::Ring;
 use crate::geometry::{BadGeometry, Clock, Geometry, Mode};
 use crate::rseq_writer::{self, RseqWriter};
 use crate::threads::{ThreadName, ThreadTable};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicPtr, Ordering};
 use mote_layout::Cause;
 use mote_layout::record::{FIELDS_MAX, PREFIX_BYTES};
+use mote_sync::thread;
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
 use mote_sys::time;
@@ -98,8 +99,8 @@ pub trait Write {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Writer {
-    /// `cpus` rings, then `shared` rings.
-    pub(crate) rings: *const Ring,
+    /// `cpus` rings, then `shared` rings. Another table takes its place in a child of fork ([`Writer::part_from_writes`]); entries never change.
+    pub(crate) rings: AtomicPtr<Ring>,
     pub(crate) sub_mask: u64,
     pub(crate) sub_bytes: u64,
     pub(crate) ring_mask: u64,
@@ -109,7 +110,7 @@ pub struct Writer {
     pub(crate) sub_bits: u32,
     pub(crate) clock: u32,
     pub(crate) mode: u32,
-    threads: *const ThreadTable,
+    threads: AtomicPtr<ThreadTable>,
 }
 
 // SAFETY: the pointers lead to leaked mappings, which live as long as the process; what they point to
@@ -152,26 +153,16 @@ impl Writer {
         if size < geometry.total_bytes() || !sealed {
             return Err(MapError::Geometry);
         }
-        let table = Mapping::private(geometry.rings() as usize * size_of::<Ring>())?;
         let memory = Mapping::shared(memfd, geometry.total_bytes() as usize)?;
         memory.keep_out_of_core_dumps();
-        let memory = memory.leak();
-        let rings = table.leak().cast::<Ring>();
-        for index in 0..geometry.rings() {
-            let ring = Ring {
-                control: memory.wrapping_add(geometry.control_offset(index) as usize).cast(),
-                data: memory.wrapping_add(geometry.data_offset(index) as usize),
-            };
-            // SAFETY: `table` has room for `rings()` entries and nobody else has its address yet.
-            unsafe { rings.wrapping_add(index as usize).write(ring) };
-        }
-        Ok(Writer::over(rings, memory.cast_const().cast(), geometry))
+        let rings = table(&memory, geometry)?;
+        Ok(Writer::over(rings, memory.leak().cast_const().cast(), geometry))
     }
 
     /// A writer of rings that are there; models have no table of threads.
     pub(crate) fn over(rings: *const Ring, threads: *const ThreadTable, geometry: Geometry) -> Writer {
         Writer {
-            rings,
+            rings: AtomicPtr::new(rings.cast_mut()),
             sub_mask: geometry.sub_bytes() - 1,
             sub_bytes: geometry.sub_bytes(),
             ring_mask: geometry.ring_bytes() - 1,
@@ -181,7 +172,7 @@ impl Writer {
             sub_bits: geometry.sub_bits,
             clock: geometry.clock as u32,
             mode: geometry.mode as u32,
-            threads,
+            threads: AtomicPtr::new(threads.cast_mut()),
         }
     }
 
@@ -253,7 +244,7 @@ impl Writer {
     pub fn introduce(&self, tid: u32, pid: u32, comm: [u8; 16]) {
         let name = ThreadName { tid, pid, time: self.now(), comm };
         // SAFETY: the table lies at the start of the leaked mapping and consists of atomics.
-        let table = unsafe { &*self.threads };
+        let table = unsafe { &*self.threads.load(Ordering::Relaxed) };
         // When it is full the thread is counted as nameless there.
         table.push(&name);
     }
@@ -267,9 +258,37 @@ impl Writer {
     /// # Safety
     /// `geometry` must be that with which it was mapped. Nobody expects that what is written is read.
     pub unsafe fn forsake(&self, geometry: Geometry) -> mote_sys::Result<()> {
-        let base = self.threads.cast_mut().cast();
         // SAFETY: `map` has leaked a mapping of this size, with the thread table at its beginning.
-        unsafe { Mapping::replace_by_zeros(base, geometry.total_bytes() as usize) }
+        unsafe { Mapping::replace_by_zeros(self.base(), geometry.total_bytes() as usize) }
+    }
+
+    /// In a child of fork: parts it from the writes that a handler has interrupted and forked in, of which the child has a copy. Those end in private
+    /// memory, to nobody: they are their parent's, who commits what was reserved. What begins from now on goes to the channel. Nothing is done
+    /// when the thread is in no write of the atomic writer; a sequence (rseq) starts over by itself.
+    ///
+    /// # Errors
+    /// `ENOMEM`; all stays as it was then, and what was reserved is committed twice.
+    ///
+    /// # Safety
+    /// `geometry` must be that with which it was mapped. The calling thread is the only one, and no handler of it writes meanwhile.
+    pub unsafe fn part_from_writes(&self, geometry: Geometry) -> mote_sys::Result<()> {
+        if thread::writes() == 0 {
+            return Ok(());
+        }
+        let (before, len) = (self.base(), geometry.total_bytes() as usize);
+        // SAFETY: `map` has leaked a mapping of this size.
+        let memory = unsafe { Mapping::again(before, len) }?;
+        let rings = table(&memory, geometry)?;
+        // SAFETY: the mapping is leaked; who still has an address in it is an interrupted write, which nobody waits for.
+        unsafe { Mapping::replace_by_zeros(before, len) }?;
+        self.rings.store(rings.cast_mut(), Ordering::Relaxed);
+        self.threads.store(memory.leak().cast(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Where the mapping begins.
+    fn base(&self) -> *mut u8 {
+        self.threads.load(Ordering::Relaxed).cast()
     }
 
     /// The channel's clock, in ticks.
@@ -297,8 +316,8 @@ impl Writer {
     /// Ring `index`, which is below `cpus + shared`.
     pub(crate) fn ring(&self, index: u32) -> Ring {
         debug_assert!(index < self.cpus + self.shared);
-        // SAFETY: the table has `cpus + shared` entries and is never changed after `map`.
-        unsafe { self.rings.wrapping_add(index as usize).read() }
+        // SAFETY: a table has `cpus + shared` entries, which never change.
+        unsafe { self.rings.load(Ordering::Relaxed).wrapping_add(index as usize).read() }
     }
 
     /// Largest payload that a sub-buffer takes; a sub-buffer is never filled to the end, and small
@@ -324,4 +343,18 @@ impl Writer {
         control.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
         Outcome::Lost(cause)
     }
+}
+
+/// A table of the rings in a mapping, for the life of the process.
+fn table(memory: &Mapping, geometry: Geometry) -> mote_sys::Result<*const Ring> {
+    let rings = Mapping::private(geometry.rings() as usize * size_of::<Ring>())?.leak().cast::<Ring>();
+    for index in 0..geometry.rings() {
+        let ring = Ring {
+            control: memory.base().wrapping_add(geometry.control_offset(index) as usize).cast(),
+            data: memory.base().wrapping_add(geometry.data_offset(index) as usize),
+        };
+        // SAFETY: the table has room for `rings()` entries and nobody else has its address yet.
+        unsafe { rings.wrapping_add(index as usize).write(ring) };
+    }
+    Ok(rings)
 }

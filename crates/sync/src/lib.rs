@@ -5,6 +5,7 @@
 #![cfg_attr(not(any(loom, shuttle)), no_std)]
 
 pub mod atomic;
+mod futex;
 mod lock;
 mod padded;
 pub mod rseq;

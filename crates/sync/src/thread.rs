@@ -1,4 +1,4 @@
-//! The thread pointer, and three thread-local words that are safe on a probe.
+//! The thread pointer, and a few thread-local words that are safe on a probe.
 //!
 //! `std::thread_local!` in a shared object compiles to a call to `__tls_get_addr`, which may
 //! allocate on first use. The words here are initial-exec: their offset from the thread pointer is a
@@ -24,6 +24,11 @@ global_asm!(
     ".type mote_thread_slot,@tls_object",
     ".size mote_thread_slot, 8",
     "mote_thread_slot: .zero 8",
+    ".hidden mote_thread_writes",
+    ".weak mote_thread_writes",
+    ".type mote_thread_writes,@tls_object",
+    ".size mote_thread_writes, 8",
+    "mote_thread_writes: .zero 8",
     ".popsection",
 );
 
@@ -147,6 +152,39 @@ pub fn set_slot(slot: u64) {
     }
 }
 
+/// How many writes of the ring's atomic writer are under way in the calling thread, one interrupted by the next, as noted by [`set_writes`]; 0 in a
+/// fresh thread.
+#[inline(always)]
+pub fn writes() -> u64 {
+    let writes: u64;
+    // SAFETY: as in `id`.
+    unsafe {
+        asm!(
+            "mov {offset}, qword ptr [rip + mote_thread_writes@gottpoff]",
+            "mov {writes}, qword ptr fs:[{offset}]",
+            offset = out(reg) _,
+            writes = out(reg) writes,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    writes
+}
+
+/// Notes how many writes are under way. No access to memory moves across it.
+#[inline(always)]
+pub fn set_writes(writes: u64) {
+    // SAFETY: as in `set_id`.
+    unsafe {
+        asm!(
+            "mov {offset}, qword ptr [rip + mote_thread_writes@gottpoff]",
+            "mov qword ptr fs:[{offset}], {writes}",
+            offset = out(reg) _,
+            writes = in(reg) writes,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -169,5 +207,8 @@ mod tests {
         super::set_slot(5);
         assert_eq!((super::aside(2), super::slot()), (u64::MAX - 1, 5));
         assert_eq!(std::thread::spawn(super::slot).join().expect("thread ends"), 0);
+        super::set_writes(3);
+        assert_eq!((super::slot(), super::writes()), (5, 3));
+        assert_eq!(std::thread::spawn(super::writes).join().expect("thread ends"), 0);
     }
 }

@@ -117,6 +117,21 @@ impl Mapping {
         unsafe { syscall(libc::SYS_mmap, [at as usize, len, prot, flags, fd.raw() as usize, 0]) }.map(drop)
     }
 
+    /// Maps the pages of a leaked shared mapping a second time, somewhere else; with the same flags (mremap(2), an old size of 0).
+    ///
+    /// # Errors
+    /// `ENOMEM`; `EINVAL` where the mapping is not shared.
+    ///
+    /// # Safety
+    /// `base` and `len` must be those of a leaked mapping.
+    pub unsafe fn again(base: *mut u8, len: usize) -> Result<Mapping> {
+        let arguments = [base as usize, 0, len, libc::MREMAP_MAYMOVE as usize, 0, 0];
+        // SAFETY: with an old size of 0 nothing is taken away, and a place that is not given is a free one.
+        let base = unsafe { syscall(libc::SYS_mremap, arguments) }?;
+        let base = NonNull::new(base as *mut u8).ok_or(Errno(libc::ENOMEM))?;
+        Ok(Mapping { base, len })
+    }
+
     /// First byte.
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()

@@ -2,7 +2,7 @@
 
 use crate::Words;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
@@ -48,6 +48,60 @@ pub(crate) fn handler(words: &Words) {
     timer(0);
     println!("emitted {seq}\nhandled {}", HANDLED.load(Ordering::Relaxed));
     println!("interrupted {}", INTERRUPTED.load(Ordering::Relaxed));
+}
+
+/// A page that cannot be read until the handler has forked.
+static HIDDEN: AtomicUsize = AtomicUsize::new(0);
+static CHILD: AtomicI32 = AtomicI32::new(0);
+const PAGE: usize = 4096;
+
+extern "C" fn fork_and_show(_signal: i32) {
+    let page = HIDDEN.load(Ordering::Relaxed) as *mut libc::c_void;
+    // SAFETY: our own page. Fork in a handler: the program has one thread as far as it knows, which holds no lock of the C library.
+    unsafe {
+        libc::mprotect(page, PAGE, libc::PROT_READ);
+        CHILD.store(libc::fork(), Ordering::Relaxed);
+    }
+}
+
+/// `fork-inside ROUNDS EVENTS`: each round a large event's bytes fault while they are copied into the ring, and the handler forks; parent and child both return
+/// into the event, and emit that many events of their own.
+pub(crate) fn fork_inside(words: &Words) {
+    let (rounds, events) = (words.number(0), words.number(1));
+    handle(Signal::SIGSEGV, fork_and_show);
+    // SAFETY: a fresh page.
+    let page = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            PAGE,
+            libc::PROT_READ,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    HIDDEN.store(page as usize, Ordering::Relaxed);
+    // SAFETY: it can be read by whoever waits for the handler.
+    let bytes = unsafe { std::slice::from_raw_parts(page.cast::<u8>(), PAGE) };
+    let emit =
+        |who: u64| (0..events).for_each(|seq| mote::event!(e2e::forked, who: u64 = who, seq: u64 = seq));
+    emit(0);
+    for round in 1..=rounds {
+        // SAFETY: our own page.
+        unsafe { libc::mprotect(page, PAGE, libc::PROT_NONE) };
+        mote::event!(e2e::forked_in, round: u64 = round, bytes: &[u8] = bytes);
+        match CHILD.load(Ordering::Relaxed) {
+            0 => {
+                emit(2 * round);
+                // SAFETY: ends the child without running the parent's exit handlers twice.
+                unsafe { libc::_exit(0) }
+            }
+            child => {
+                emit(2 * round - 1);
+                nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(child), None).expect("a child");
+            }
+        }
+    }
 }
 
 /// SIGALRM each so many microseconds; none with 0.
