@@ -43,6 +43,7 @@ Root, or CAP_BPF and CAP_PERFMON.
 Examples:
   mote latency -- ./server                                  what takes over 10 ms
   mote latency -p 4711 --duration 10s                       a running process
+  mote latency -p $(pgrep -d, postgres)                     several, which run already
   mote latency --threshold 'fsync=20ms,read=1ms,*=5ms' -p 4711
   mote latency --adaptive p99.9 -p 4711                     what is unusual for this process
   mote latency --threshold futex=50ms -- ./app              calls that wait by request must be named
@@ -58,8 +59,8 @@ pub(crate) struct Args {
     /// Thresholds follow this percentile of the durations, p50 to p99.99; those given by name stay
     #[arg(long, value_name = "PERCENTILE")]
     adaptive: Option<Percentile>,
-    /// Of this running process, and of what it starts from now on; may be given several times
-    #[arg(short = 'p', long = "pid", value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    /// Of this running process, and of what it starts from now on; several are separated by commas
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..))]
     pid: Vec<i32>,
     /// Of the whole system
     #[arg(short, long, conflicts_with_all = ["pid", "command"])]

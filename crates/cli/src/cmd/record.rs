@@ -76,8 +76,8 @@ pub(crate) struct Args {
     /// Kernel events of the whole system, not only of the command; without a command until Ctrl-C or --duration
     #[arg(short, long)]
     all: bool,
-    /// Kernel events of this running process, and of what it starts from now on; may be given several times
-    #[arg(short = 'p', long = "pid", value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    /// Kernel events of this running process, and of what it starts from now on; several are separated by commas
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..))]
     pid: Vec<i32>,
     /// Record stacks with kernel events: of the kernel, of the process, or of both
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "both")]
