@@ -60,7 +60,12 @@ pub(crate) struct Kernel<'r> {
     processes: Processes,
     /// What processes map.
     mappings: Option<Listening>,
+    /// Processes have other ids here than in the kernel's records: names and mappings cannot be told whose they are.
+    in_namespace: bool,
 }
+
+/// What is said of that.
+const IN_NAMESPACE: &str = "mote runs in a pid namespace (a container): kernel events, $tid and $pid have the ids of the kernel, which are others than those here, and their threads have no names, addresses in stacks of processes none either; run mote outside for these";
 
 impl<'r> Kernel<'r> {
     /// A side that was made, with its tracer.
@@ -80,6 +85,7 @@ impl<'r> Kernel<'r> {
             names: Names::default(),
             processes: Processes::default(),
             mappings: None,
+            in_namespace: false,
         }
     }
 
@@ -118,7 +124,12 @@ impl Recorder<'_> {
         let Some(kernel) = &mut self.kernel else { return };
         let mut problems = Vec::new();
         let attached: Vec<u32> = self.options.attach.iter().map(|pid| pid.unsigned_abs()).collect();
-        problems.extend(kernel.listen(&attached));
+        let own = kernel.tracer.own_thread();
+        kernel.in_namespace = own.is_ok_and(|tid| i64::from(tid) != i64::from(mote_sys::process::tid()));
+        match kernel.in_namespace {
+            true => self.watch.say(IN_NAMESPACE),
+            false => problems.extend(kernel.listen(&attached)),
+        }
         for pid in &self.options.attach {
             if let Err(why) = kernel.tracer.follow(pid.unsigned_abs()) {
                 problems.push(format!("kernel events of process {pid} are not recorded: {why}"));
@@ -133,7 +144,7 @@ impl Recorder<'_> {
 
     /// Notes names of threads that kernel events are of.
     pub(crate) fn name_threads(&mut self, ids: &[u32]) {
-        let Some(kernel) = &mut self.kernel else { return };
+        let Some(kernel) = self.kernel.as_mut().filter(|kernel| !kernel.in_namespace) else { return };
         let at = Kernel::now();
         let mut noted = true;
         for (tid, pid, name) in kernel.names.look(ids) {

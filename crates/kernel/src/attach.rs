@@ -28,6 +28,15 @@ pub struct Link {
     ending: Ending,
     /// What it is attached to, where that is a descriptor of its own.
     event: Option<Fd>,
+    /// In which process only.
+    process: Option<u32>,
+}
+
+impl Link {
+    /// The process in which it is, when that is one only.
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.process
+    }
 }
 
 /// What the kernel does at the end of an attachment.
@@ -82,29 +91,29 @@ pub(crate) fn tracepoint(program: &Program, event: &str, name: Option<&str>) -> 
     let name = name.map(|name| CString::new(name).map_err(|_| failed(event, Errno(libc::EINVAL))));
     let name = name.transpose()?;
     let link = link::raw_tracepoint(program.fd(), name.as_deref()).map_err(|errno| failed(event, errno))?;
-    Ok(Link { link, ending: Ending::AtOnce, event: None })
+    Ok(Link { link, ending: Ending::AtOnce, event: None, process: None })
 }
 
-/// What a hook that is no tracepoint says.
-pub(crate) fn perf(program: &Program, event: &str, hook: &Hook) -> Result<Link, Error> {
+/// What a hook that is no tracepoint says; a probe of a program in this process only, if one is given.
+pub(crate) fn perf(program: &Program, event: &str, hook: &Hook, process: Option<u32>) -> Result<Link, Error> {
     let fail = |errno| failed(event, errno);
     let source = match hook {
         Hook::Tracepoint { id, .. } => perf::tracepoint(*id).map_err(fail)?,
         Hook::Uprobe { path, offset, semaphore, returns } => {
-            uprobe(path, *offset, *semaphore, *returns).map_err(fail)?
+            uprobe(path, *offset, *semaphore, *returns, process).map_err(fail)?
         }
         Hook::Kprobe { function, offset, returns } => kprobe(function, *offset, *returns).map_err(fail)?,
         _ => return Err(Error::event(event, "it is not attached by perf_event_open(2)")),
     };
     let link = link::perf_event(program.fd(), &source, 0).map_err(fail)?;
     let ending = if matches!(hook, Hook::Tracepoint { .. }) { Ending::InTurn } else { Ending::Waits };
-    Ok(Link { link, ending, event: Some(source) })
+    Ok(Link { link, ending, event: Some(source), process })
 }
 
-fn uprobe(path: &Path, offset: u64, counter: u64, returns: bool) -> Result<Fd, Errno> {
+fn uprobe(path: &Path, offset: u64, counter: u64, returns: bool, process: Option<u32>) -> Result<Fd, Errno> {
     let unit = unit(UPROBE_UNIT)?;
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))?;
-    perf::uprobe(&Uprobe { unit, path: &path, offset, counter, returns, process: None })
+    perf::uprobe(&Uprobe { unit, path: &path, offset, counter, returns, process })
 }
 
 fn kprobe(function: &str, offset: u64, returns: bool) -> Result<Fd, Errno> {
@@ -116,20 +125,21 @@ fn kprobe(function: &str, offset: u64, returns: bool) -> Result<Fd, Errno> {
 /// Most probes of one link.
 const PLACES_MAX: usize = 256;
 
-/// Many places of one file; each program run finds the place's cookie.
+/// Many places of one file, in one process or in all; each program run finds the place's cookie.
 pub(crate) fn uprobes(
     program: &Program,
     event: &str,
     path: &Path,
     mut places: &[Place],
     returns: bool,
+    process: Option<u32>,
 ) -> Result<Vec<Link>, Error> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| failed(event, Errno(libc::EINVAL)))?;
     let mut links = Vec::new();
     while !places.is_empty() {
-        let (link, taken) = link::uprobes::<PLACES_MAX>(program.fd(), &path, places, returns)
+        let (link, taken) = link::uprobes::<PLACES_MAX>(program.fd(), &path, places, returns, process)
             .map_err(|errno| failed(event, errno))?;
-        links.push(Link { link, ending: Ending::Waits, event: None });
+        links.push(Link { link, ending: Ending::Waits, event: None, process });
         places = places.get(taken..).unwrap_or_default();
     }
     Ok(links)
@@ -145,6 +155,7 @@ fn failed(event: &str, errno: Errno) -> Error {
         return Error::Privilege(missing);
     }
     let hint = match errno.0 {
+        libc::ESRCH => "the process has ended",
         libc::ENOENT => "this kernel has no such event, or the file is not there",
         libc::ENOSYS => "this kernel has no such probes (CONFIG_UPROBE_EVENTS, CONFIG_KPROBE_EVENTS)",
         libc::EMFILE => "raise the limit of open files (ulimit -n)",

@@ -62,6 +62,17 @@ pub enum Hook {
     },
 }
 
+impl Hook {
+    /// The file and the address in it, of a probe of a program.
+    #[must_use]
+    pub fn place(&self) -> Option<String> {
+        match self {
+            Hook::Uprobe { path, offset, .. } => Some(format!("{}+{offset:#x}", path.display())),
+            _ => None,
+        }
+    }
+}
+
 /// A field of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {

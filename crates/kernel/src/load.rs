@@ -80,6 +80,10 @@ fn refused(event: &str, errno: Errno, loading: &Loading<'_>) -> Error {
     if let Some(missing) = privilege::of(errno, "load programs into the kernel (bpf(2))") {
         return Error::Privilege(missing);
     }
+    if errno == Errno(libc::EMFILE) {
+        let hint = "raise the limit of open files (ulimit -n)";
+        return Error::Attach { event: event.to_owned(), errno, hint };
+    }
     let mut log = vec![0; LOG_BYTES];
     let _ = load(loading, &mut log);
     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());

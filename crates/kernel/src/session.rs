@@ -11,6 +11,7 @@ mod change;
 mod error;
 mod follow;
 mod losses;
+mod near;
 mod together;
 
 pub use crate::map::Map;
@@ -42,6 +43,8 @@ pub enum Targets {
     Launch,
     /// Those of these processes, with all threads, and of what they fork from now on.
     Pids(Vec<u32>),
+    /// As [`Targets::Launch`]. Code is probed in these processes, and in what they fork as [`Kernel::probe_process`] says, when others map it too.
+    Near(Vec<u32>),
     /// Those of threads in this directory of the cgroup2 file system, and in those below.
     Cgroup(PathBuf),
 }
@@ -69,7 +72,7 @@ pub struct Chosen {
 }
 
 /// A function that decides about records, as `mote_filter::compile` makes it for the kernel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// Its instructions: `r1` points to the words on the caller's stack; `r0` is not 0 when the event is to be recorded. Maps are numbered as in
     /// [`Request::maps`]. `r2` is the entry in the table ([`crate::threads`]) of the thread whose event it is, or 0 when it has none.
@@ -149,6 +152,8 @@ pub struct Kernel {
     state: State,
     /// Of the filters.
     maps: Mutex<Vec<Arc<Map>>>,
+    /// Where code is probed.
+    near: near::Near,
     plan: Plan,
     /// That of the newest programs.
     generation: AtomicU32,
@@ -244,6 +249,19 @@ impl Kernel {
     /// When there is no such process, the table is full, or the numbers of processes here are not the kernel's (a pid namespace).
     pub fn follow(&self, pid: u32) -> Result<usize, Error> {
         follow::process(self, pid)
+    }
+
+    /// Probes code in a process that was forked by one of [`Targets::Near`], where that is not so already. Answers whether there is any.
+    ///
+    /// # Errors
+    /// [`Error::Attach`].
+    pub fn probe_process(&self, pid: u32) -> Result<bool, Error> {
+        near::add(self, pid)
+    }
+
+    /// What a person should know of where code is probed.
+    pub fn notes(&self) -> Vec<String> {
+        self.near.notes()
     }
 
     /// Follows a process no longer, nor its threads. What it has forked stays followed.

@@ -40,11 +40,13 @@ pub(super) struct Choice {
     /// What a person should know.
     pub(super) remarks: Vec<String>,
     /// What programs need to know of this kernel.
-    pub(super) facts: Facts,
+    pub(super) facts: Option<Facts>,
 }
 
 /// Remarks of one kind that are told.
 const REMARKS_MAX: usize = 5;
+/// Remarks of all kinds that are told.
+const MANY_REMARKS: usize = 20;
 
 impl Wanting {
     /// What the options ask for.
@@ -136,7 +138,7 @@ struct Found {
     events: BTreeMap<String, (Event, Vec<Rule>)>,
     patterns: Vec<(String, Vec<String>)>,
     remarks: Vec<String>,
-    facts: Facts,
+    facts: Option<Facts>,
 }
 
 fn place(options: &Options) -> Where {
@@ -157,8 +159,8 @@ impl Found {
     fn of(standing: &Standing, options: &Options) -> Result<Found, Error> {
         let catalog = Catalog::open().with_durations();
         let remarks = catalog.notes().to_vec();
-        let facts = catalog.btf().map_or_else(Facts::of_kernel, Facts::of);
-        let facts = facts.map_err(|why| Error::Kernel(why.to_string()))?;
+        // Who needs them says what is missing.
+        let facts = catalog.btf().and_then(|btf| Facts::of(btf).ok());
         let mut found = Found { events: BTreeMap::new(), patterns: Vec::new(), remarks, facts };
         let place = place(options);
         for entry in standing.entries() {
@@ -187,7 +189,12 @@ impl Found {
             .map_err(|why| Error::Kernel(why.render()))?;
         let mut names = Vec::new();
         for mut event in events {
-            self.tell_apart(&mut event);
+            if self.tell_apart(&mut event)
+                && let Some(place) = event.hook.place()
+            {
+                self.remarks.push(format!("{} is at {place}, because another one has its name", event.name));
+                self.remarks.truncate(MANY_REMARKS);
+            }
             let name = event.full_name();
             // The catalogue understands names that the event itself does not have.
             let rule = rule.about(&name);
@@ -200,14 +207,15 @@ impl Found {
 }
 
 impl Found {
-    /// Numbers an event that has the name of another one: functions of two programs may be called alike.
-    fn tell_apart(&self, event: &mut Event) {
+    /// Numbers an event that has the name of another one: functions of two programs may be called alike. Answers whether it did.
+    fn tell_apart(&self, event: &mut Event) -> bool {
         let base = event.name.clone();
         for number in 2.. {
             match self.events.get(&event.full_name()) {
                 Some((known, _)) if known.hook != event.hook => event.name = format!("{base}_{number}"),
-                _ => return,
+                _ => break,
             }
         }
+        event.name != base
     }
 }

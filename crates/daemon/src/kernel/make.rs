@@ -102,15 +102,24 @@ pub(crate) fn make(
         mode: options.mode,
     };
     // Slow calls are looked for in the table of threads, which has everybody then.
-    let targets = if wanted.all && wanted.latency.is_none() { Targets::All } else { Targets::Launch };
+    let targets = match options.command.is_empty() {
+        _ if wanted.all && wanted.latency.is_none() => Targets::All,
+        true if !wanted.all => Targets::Near(options.attach.iter().map(|pid| pid.unsigned_abs()).collect()),
+        _ => Targets::Launch,
+    };
     let count = chosen.len();
     let request = Request { events: chosen, targets, buffers, maps, threads: THREADS };
-    let tracer = Tracer::start_with(request, facts).map_err(|why| Error::Kernel(why.to_string()))?;
+    let tracer = match facts {
+        Some(facts) => Tracer::start_with(request, facts),
+        None => Tracer::start(request),
+    };
+    let tracer = tracer.map_err(|why| Error::Kernel(why.to_string()))?;
     let session = setup::kernel_session(options, wanted, trace.frame(), tracer.geometry());
     trace.directory.note(&Fact::Session(session));
     let all: Vec<u32> = (0..trace.events.len()).collect();
     trace.note_events(&all);
     note_refused(&mut trace, &tracer, watch);
+    tracer.notes().iter().for_each(|note| watch.say(note));
     let refused = tracer.refused();
     if let Some((_, why)) = refused.first().filter(|_| refused.len() == count) {
         return Err(Error::Kernel(format!("none of the {count} events could be attached; the first: {why}")));

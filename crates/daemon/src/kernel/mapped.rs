@@ -17,6 +17,15 @@ pub(super) struct Listening {
     told: HashSet<u32>,
     /// When it began.
     since: SystemTime,
+    late: Late,
+}
+
+/// Probes that were placed in forked processes when these ran already.
+#[derive(Clone, Copy, Debug, Default)]
+struct Late {
+    processes: u32,
+    failed: u32,
+    ns_max: u64,
 }
 
 /// A mapping for the journal.
@@ -50,7 +59,12 @@ impl Kernel<'_> {
             let (parent, name) = status.map_or((0, String::new()), |status| (status.parent, status.name));
             mappings.know(pid, parent, &name, maps.into_iter().map(mapped));
         }
-        self.mappings = Some(Listening { mappings, told: HashSet::new(), since: SystemTime::now() });
+        self.mappings = Some(Listening {
+            mappings,
+            told: HashSet::new(),
+            since: SystemTime::now(),
+            late: Late::default(),
+        });
         None
     }
 
@@ -66,8 +80,18 @@ impl Kernel<'_> {
 
     /// Notes what has been told since.
     fn hear(&mut self) -> bool {
-        let Some(Listening { mappings, told, .. }) = &mut self.mappings else { return true };
+        let Some(Listening { mappings, told, late, .. }) = &mut self.mappings else { return true };
         let News { processes, threads } = mappings.news();
+        for fork in processes.iter().filter(|change| change.how == How::Fork) {
+            match self.tracer.probe_process(fork.pid) {
+                Ok(true) => {
+                    late.processes += 1;
+                    late.ns_max = late.ns_max.max(Kernel::now().saturating_sub(fork.at));
+                }
+                Ok(false) => {}
+                Err(_) => late.failed += 1,
+            }
+        }
         // Without user stacks nobody asks for mappings, and names of threads do.
         let with_maps = self.wanted.stacks.user;
         let mut noted = true;
@@ -120,6 +144,7 @@ impl Recorder<'_> {
     /// Notes the last of it, and what was lost.
     pub(crate) fn end_mapped(&mut self) {
         self.note_mapped();
+        self.tell_late();
         let listening = self.kernel.as_ref().and_then(|kernel| kernel.mappings.as_ref());
         let lost = listening.map_or(0, |listening| listening.mappings.lost());
         let text = format!(
@@ -130,6 +155,22 @@ impl Recorder<'_> {
             _ if lost == 0 => {}
             true => self.problem(text),
             false => self.watch.say(&text),
+        }
+    }
+
+    /// Tells of which processes the first calls of probed functions may be missing.
+    fn tell_late(&mut self) {
+        let listening = self.kernel.as_ref().and_then(|kernel| kernel.mappings.as_ref());
+        let Late { processes, failed, ns_max } =
+            listening.map(|listening| listening.late).unwrap_or_default();
+        if processes > 0 {
+            let ms = ns_max.div_ceil(1_000_000);
+            self.watch.say(&format!(
+                "{processes} processes were forked, and probed up to {ms} ms after their fork: what they did before is not recorded"
+            ));
+        }
+        if failed > 0 {
+            self.problem(format!("{failed} forked processes could not be probed"));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::change::{self, Next, Place};
 use super::follow::selection;
+use super::near::{self, Near};
 use super::together;
 use super::{Attached, Chosen, Error, Kernel, Refused, Request, Targets};
 use crate::attach;
@@ -42,6 +43,7 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
     let generation = FIRST;
     let plan = Plan { geometry, layout, selection, generation, facts };
     let attached = Mutex::new(Attached::default());
+    let near = if let Targets::Near(pids) = &request.targets { pids.as_slice() } else { &[] };
     let kernel = Kernel {
         attached,
         own,
@@ -49,6 +51,7 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
         rings,
         state,
         maps: Mutex::new(request.maps),
+        near: Near::new(near),
         plan,
         generation: FIRST.into(),
     };
@@ -298,7 +301,7 @@ fn attach_at(program: &Program, name: &str, hook: &Hook, access: Access) -> Resu
         Hook::Raw { name, .. } => name.as_str(),
         Hook::SyscallEntry(_) => call_name(Side::Entry),
         Hook::SyscallExit(_) => call_name(Side::Exit),
-        _ => return attach::perf(program, name, hook),
+        _ => return attach::perf(program, name, hook, None),
     };
     match access {
         Access::Typed | Access::TypedCall => attach::tracepoint(program, name, None),
@@ -309,7 +312,12 @@ fn attach_at(program: &Program, name: &str, hook: &Hook, access: Access) -> Resu
 fn put(kernel: &Kernel, name: &str, hook: &Hook, access: Access, insns: &[Insn]) -> Result<(), Error> {
     let next = change::next(kernel, Place::Hook(hook.clone(), access))?;
     let program = load(kernel, name, hook, access, insns, (&next, None))?;
-    change::put(kernel, next, name, program, |program| Ok(vec![attach_at(program, name, hook, access)?]))
+    change::put(kernel, next, name, program, |program| match hook {
+        Hook::Uprobe { path, .. } => {
+            near::everywhere(kernel, path, |process| Ok(vec![attach::perf(program, name, hook, process)?]))
+        }
+        _ => Ok(vec![attach_at(program, name, hook, access)?]),
+    })
 }
 
 pub(super) fn program(

@@ -22,7 +22,8 @@ use crate::generate::Plan;
 use crate::generate::code::Access;
 use crate::load::Program;
 use crate::map::{Create, Map, MapType};
-use std::path::PathBuf;
+use mote_sys::bpf::link;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -31,17 +32,17 @@ use std::sync::{Arc, PoisonError};
 pub(super) enum Place {
     /// At one hook. All system calls of one side have one.
     Hook(Hook, Access),
-    /// At many places of a file: whether at the return, and each offset with its cookie.
-    Probes(PathBuf, bool, Vec<(u64, u64)>),
+    /// At many places of a file; whether at the return.
+    Probes(PathBuf, bool, Vec<link::Place>),
 }
 
 /// A place with its programs.
 #[derive(Debug)]
 pub(super) struct Entry {
-    place: Place,
-    links: Vec<Link>,
+    pub(super) place: Place,
+    pub(super) links: Vec<Link>,
     /// What is attached.
-    program: Program,
+    pub(super) program: Program,
     /// What has taken its place.
     newer: Option<Program>,
     array: Arc<Map>,
@@ -78,6 +79,14 @@ impl Entry {
     /// What holds it in its place.
     pub(super) fn links(&self) -> impl Iterator<Item = &Link> {
         self.links.iter()
+    }
+
+    /// The file whose code is probed.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Hook(Hook::Uprobe { path, .. }, _) | Place::Probes(path, ..) => Some(path),
+            Place::Hook(..) => None,
+        }
     }
 
     fn clear(&self, generation: u32) {

@@ -29,7 +29,7 @@ pub enum Error {
     Geometry(BadGeometry),
     /// The rings are together larger than what a program can reach.
     #[error(
-        "rings of {bytes} bytes in all are more than the 512 MiB that the kernel's programs can reach; give --buffers of at most {ring} bytes for each CPU"
+        "rings of {bytes} bytes in all are more than the 512 MiB that the kernel's programs can reach; give --kernel-buffers of at most {ring} bytes"
     )]
     Reach {
         /// Their size.
@@ -100,9 +100,9 @@ impl Error {
             libc::EPERM => {
                 "kernels before 5.11 count maps against RLIMIT_MEMLOCK: raise it (ulimit -l unlimited)"
             }
-            libc::E2BIG | libc::EINVAL => "this kernel has no maps as large: give smaller --buffers",
+            libc::E2BIG | libc::EINVAL => "this kernel has no maps as large: give smaller --kernel-buffers",
             libc::EMFILE => "raise the limit of open files (ulimit -n)",
-            _ => "give smaller --buffers",
+            _ => "give smaller --kernel-buffers",
         };
         Error::Memory { what, bytes, errno, hint }
     }

@@ -104,7 +104,7 @@ fn threads(pid: u32) -> Result<Vec<u32>, Error> {
 pub(super) fn selection(targets: &Targets) -> Result<Selection, Error> {
     match targets {
         Targets::All => Ok(Selection::All),
-        Targets::Launch | Targets::Pids(_) => Ok(Selection::Threads),
+        Targets::Launch | Targets::Near(_) | Targets::Pids(_) => Ok(Selection::Threads),
         Targets::Cgroup(path) => cgroup(path),
     }
 }

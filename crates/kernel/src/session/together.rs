@@ -3,7 +3,7 @@
 //! Probes that are attached one by one also end one by one, and the kernel waits each time until nobody can be in their programs any more: a hundred
 //! of them take seconds.
 
-use super::{Chosen, Error, Kernel, change};
+use super::{Chosen, Error, Kernel, change, near};
 use crate::attach;
 use crate::event::{Field, Hook};
 use crate::generate::many;
@@ -34,7 +34,7 @@ pub(super) fn probes<'c>(kernel: &Kernel, events: Vec<&'c Chosen>) -> Result<Vec
         let (returns, fields) = (*returns, one.event.fields.as_slice());
         let fits =
             |group: &&mut Group<'_>| group.path == path && group.returns == returns && group.fields == fields;
-        if one.filter.is_some() {
+        if one.filter.is_some() || !kernel.near.takes_groups(path) {
             rest.push(one);
         } else if let Some(group) = groups.iter_mut().find(fits) {
             group.members.push(one);
@@ -59,12 +59,14 @@ impl Group<'_> {
         let name = &first.event.name;
         let generated = many(&kernel.plan(), &first.event)?;
         let places: Vec<Place> = self.members.iter().filter_map(|one| place(one)).collect();
-        let known = places.iter().map(|place| (place.offset, place.cookie)).collect();
-        let next = change::next(kernel, change::Place::Probes(self.path.clone(), self.returns, known))?;
+        let next =
+            change::next(kernel, change::Place::Probes(self.path.clone(), self.returns, places.clone()))?;
         let maps = [kernel.state.map(), &kernel.rings, &*next.array];
         let program = Program::load(name, Kind::Probes, &generated.insns, &maps)?;
         change::put(kernel, next, name, program, |program| {
-            attach::uprobes(program, name, self.path, &places, self.returns)
+            near::everywhere(kernel, self.path, |process| {
+                attach::uprobes(program, name, self.path, &places, self.returns, process)
+            })
         })?;
         Ok(true)
     }

@@ -64,15 +64,16 @@ pub struct Place {
 }
 
 /// Attaches a program of type `Kprobe`, loaded with [`TRACE_UPROBE_MULTI`], to many places of a file, of which `PLACES` at most are taken (Linux 6.6).
-/// Answers also how many were taken.
+/// Answers also how many were taken. In one process only, if its id is given.
 ///
 /// # Errors
-/// `EINVAL` on an older kernel, `ENOENT` for the file; as [`crate::perf::uprobe`] for any of the places, and none is probed then.
+/// `EINVAL` on an older kernel, `ENOENT` for the file, `ESRCH` for the process; as [`crate::perf::uprobe`] for any of the places, and none is probed then.
 pub fn uprobes<const PLACES: usize>(
     program: &Fd,
     path: &CStr,
     places: &[Place],
     returns: bool,
+    process: Option<u32>,
 ) -> Result<(Fd, usize)> {
     let (mut offsets, mut counters, mut cookies) = ([0; PLACES], [0; PLACES], [0; PLACES]);
     let mut count = 0;
@@ -92,7 +93,7 @@ pub fn uprobes<const PLACES: usize>(
         cookies: cookies.as_ptr() as u64,
         count: count as u32,
         probe_flags: if returns { RETURNS } else { 0 },
-        pid: 0,
+        pid: process.unwrap_or(0),
         padding: 0,
     };
     let attribute = &raw const create as usize;
