@@ -1,9 +1,7 @@
-//! The workloads of `kernel`: system calls in a loop, a server on loopback under load.
+//! A workload of `kernel`: a server on loopback under load.
 
-use super::stopwatch::{thread_ns, wall_ns};
-use super::work::{line, pin};
+use super::stopwatch::wall_ns;
 use anyhow::Context;
-use nix::sched::sched_getcpu;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -12,25 +10,6 @@ use std::thread;
 const MESSAGE: usize = 128;
 /// Connections that the load keeps open at a time.
 const CLIENTS: u64 = 4;
-
-/// Nanoseconds of one `getppid`, of each of `rounds` rounds of `calls` calls.
-///
-/// It is made directly: some C libraries remember process ids.
-pub(super) fn syscalls(calls: u64, rounds: u64) -> anyhow::Result<String> {
-    pin(sched_getcpu()?)?;
-    let mut text = String::new();
-    for round in 0..=rounds {
-        let begin = thread_ns();
-        for _ in 0..calls {
-            mote_sys::process::parent();
-        }
-        let ns = (thread_ns() - begin) as f64 / calls as f64;
-        if round > 0 {
-            line(&mut text, "getppid", ns);
-        }
-    }
-    Ok(text)
-}
 
 /// A server that answers messages on loopback, and clients that send them: wall time and CPU time of a request.
 pub(super) fn server(requests: u64) -> anyhow::Result<String> {

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
             rcu_work::run(rcu_work::Setting::from([readers, spins, pause, ms, batch]))
         }
         ("rcu_hash", &[threads, keys, ms]) => rcu_hash_work::run(rcu_hash_work::Load { threads, keys, ms }),
-        ("syscalls", [calls, rounds]) => kernel_work::syscalls(*calls, *rounds)?,
+        ("getppid", [count]) => crate::calls::run("getppid", *count)?,
         ("server", [requests]) => kernel_work::server(*requests)?,
         ("cooperate", [turns, rounds]) => cooperate::work(*turns, *rounds)?,
         ("starts", [count]) => startup::starts(*count)?,

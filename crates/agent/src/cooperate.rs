@@ -116,6 +116,7 @@ fn find(base: *mut u8, word: u64) -> Option<&'static Slot> {
         Some(index) => {
             let word = u64::from(id) << 32 | u64::from(index + 1);
             thread::set_slot(word);
+            ask();
             Some(page(base, word))
         }
         None => {
@@ -125,6 +126,14 @@ fn find(base: *mut u8, word: u64) -> Option<&'static Slot> {
             thread::set_slot(NO_SLOT << 32 | AGAIN << 20);
             None
         }
+    }
+}
+
+/// Has the kernel's programs time each system call of the process: what they publish is looked at, or they are to compare it with thresholds.
+#[inline(always)]
+fn ask() {
+    if let Some(header) = header().filter(|header| header.asked.load(Ordering::Relaxed) == 0) {
+        header.asked.store(1, Ordering::Relaxed);
     }
 }
 
@@ -214,6 +223,7 @@ fn move_over(from: *mut u8, to: *mut u8, slots: u32) {
     // SAFETY: as above.
     let new = unsafe { &*to.cast::<Header>() };
     copy(&old.thresholds, &new.thresholds);
+    copy(core::slice::from_ref(&old.asked), core::slice::from_ref(&new.asked));
     for index in 0..slots {
         let old = page(from, u64::from(index) + 1);
         let id = old.thread.load(Ordering::Relaxed);
@@ -355,6 +365,7 @@ pub fn set_process_threshold(syscall: u32, word: u32) -> bool {
         return false;
     };
     place.store(word, Ordering::Relaxed);
+    ask();
     are_looked_at()
 }
 
@@ -487,7 +498,7 @@ pub fn share(name: &[u8], count: u32, each_thread: bool) -> Result<Words> {
     let words = match names.known.all().iter().find(known).map(|known| known.words) {
         Some(words) if words.count >= count => Ok(words),
         Some(words) if words.is_shared || !session::is_joined() => Err(Errno(libc::ENOSPC)),
-        _ => match ask(&mut guard, name, count, each_thread) {
+        _ => match request(&mut guard, name, count, each_thread) {
             // The session cannot be reached, or there is none.
             Err(Errno(libc::ENOTCONN)) => names.own(count, each_thread),
             answered => answered,
@@ -509,7 +520,7 @@ fn words_at(base: *mut u8, at: u32, count: u32) -> &'static [AtomicU64] {
 }
 
 /// Asks the session for words. `ENOTCONN` when it does not answer.
-fn ask(control: &mut hold::Control, name: &[u8], words: u32, each_thread: bool) -> Result<Words> {
+fn request(control: &mut hold::Control, name: &[u8], words: u32, each_thread: bool) -> Result<Words> {
     const NOBODY: Errno = Errno(libc::ENOTCONN);
     let (link, mut scratch, number) = session::reconnect(control).ok_or(NOBODY)?;
     let (to, from) = scratch.buffers();

@@ -15,7 +15,8 @@
 //! - Of any other call it is known that it began after a time that is known ([`places::KNOWN`]), in the same tick. When its return is in a tick by
 //!   which it cannot have reached its threshold, no clock is read at all; else one is. A call that may so have been too long is recorded, with the
 //!   uncertainty of its beginning, and the next calls of the thread are timed exactly ([`places::CREDIT`]).
-//! - Threads of a process with a cooperation area are always timed exactly: what is published must be right.
+//! - Threads of a process that has asked (`mote_layout::cooperation::Header::asked`) are always timed exactly: what is published must be right, and its
+//!   thresholds may be short.
 //!
 //! # Limits
 //! The tick count stands still while no CPU serves it (a virtual machine that is stopped): calls of that time can be missed. Programs of other ABIs

@@ -2,7 +2,7 @@
 //!
 //! # A program
 //! ```text
-//! whose turn?  selected?  claim a ring  filter  reserve  header, fields  commit  release
+//! whose turn?  selected?  filter  claim a ring  reserve  header, fields  commit  release
 //! ```
 //! Programs at tracepoints are not preempted; they are interrupted by programs on the same CPU, which end before they go on. So plain loads and stores
 //! do for the claim: a word for each ring says that a program is writing to it; the one that interrupts finds it set and takes the ring of the second
@@ -20,6 +20,7 @@ mod copy;
 pub(crate) mod facts;
 mod field;
 mod filter;
+mod inline;
 mod many;
 pub(crate) mod operand;
 pub(crate) mod own;

@@ -36,8 +36,6 @@ pub const NESTED: u32 = 80;
 pub const TEXT_FAULTS: u32 = 88;
 /// The time that the program which is run in the recorder's thread has read.
 pub(crate) const NOW: u32 = 96;
-/// A word that means nothing.
-pub(crate) const NOTHING: u32 = 104;
 /// The rings' claims.
 pub const CLAIMS: u32 = 128;
 /// log2 of the bytes for each: a word that is set while somebody writes, and one that is always 0.

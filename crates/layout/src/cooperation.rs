@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of an area.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"motecoop");
 /// Changes whenever the layout does.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the header and of a slot.
 pub const SLOT_BYTES: usize = 4096;
 /// Slots at which a thread may be.
@@ -66,7 +66,11 @@ pub struct Header {
     pub without_slot: AtomicU64,
     /// Threads for which the kernel's programs found none.
     pub unpublished: AtomicU64,
-    _pad: [AtomicU64; 10],
+    /// Not 0 from when a thread of the process first sets a threshold or asks for its state: until then the kernel's programs need not time each system call of it
+    /// exactly, nor publish what it took. The process's.
+    pub asked: AtomicU32,
+    _pad2: AtomicU32,
+    _pad: [AtomicU64; 9],
     /// For each system call: from which duration on it is recorded, in [`THRESHOLD_UNIT_NS`]; 0 leaves it to the session.
     pub thresholds: [AtomicU32; SYSCALLS],
 }

@@ -33,6 +33,8 @@ const SERVES_INTERRUPT: i32 = 0x00ff_0100;
 const VARIABLE: u32 = 0x7661_7269;
 /// `BPF_PSEUDO_BTF_ID`, as the source register of a 16-byte load.
 const PSEUDO_BTF_ID: u8 = 3;
+/// On the stack of all programs: the key of a search.
+const KEY: i16 = -48;
 /// Bit of `thread_info.status` (x86, `TS_COMPAT`).
 const COMPAT: i32 = 2;
 
@@ -43,16 +45,15 @@ pub(super) struct Code<'a> {
     layout: Layout,
     /// Where the program ends with 0.
     pub(super) out: Label,
-    area: Label,
     slot: Label,
-    uses_area: bool,
+    uses_slot: bool,
 }
 
 impl<'a> Code<'a> {
     pub(super) fn new(offsets: &'a Offsets, layout: Layout) -> Code<'a> {
         let mut b = Builder::new();
-        let (out, area, slot) = (b.label(), b.label(), b.label());
-        Code { b, offsets, layout, out, area, slot, uses_area: false }
+        let (out, slot) = (b.label(), b.label());
+        Code { b, offsets, layout, out, slot, uses_slot: false }
     }
 
     pub(super) fn cpus(&self) -> u32 {
@@ -68,8 +69,7 @@ impl<'a> Code<'a> {
 
     /// Puts the functions that the program calls behind it.
     pub(super) fn finish(mut self) -> Result<Vec<Insn>, BuildError> {
-        if self.uses_area {
-            self.area_function();
+        if self.uses_slot {
             self.slot_function();
         }
         Ok(with_variables(self.b.finish()?))
@@ -169,65 +169,61 @@ impl<'a> Code<'a> {
 
     /// `r7` = the area of the thread's process, or goes to `none`. The entry is gone then.
     pub(super) fn area(&mut self, none: Label) {
-        self.uses_area = true;
-        self.b.load(Size::W, Reg::R1, Reg::R7, threads::INDEX);
-        self.b.branch(Cond::Eq, Reg::R1, 0, none);
-        self.b.call_local(self.area);
-        self.b.branch(Cond::Eq, Reg::R0, 0, none);
+        self.find_area(none);
         self.b.mov(Reg::R7, Reg::R0);
+    }
+
+    /// `r0` = the area of the process of the thread whose entry is in `r7`, or goes to `none`.
+    ///
+    /// The kernel puts both searches in place as some loads and comparisons.
+    pub(super) fn find_area(&mut self, none: Label) {
+        let b = &mut self.b;
+        b.load(Size::W, Reg::R1, Reg::R7, threads::INDEX);
+        b.branch(Cond::Eq, Reg::R1, 0, none);
+        b.store(Size::W, Reg::R10, KEY, Reg::R1);
+        b.map(Reg::R1, AREAS);
+        b.mov(Reg::R2, Reg::R10);
+        b.add(Reg::R2, i32::from(KEY));
+        b.call(mote_bpf::helper::MAP_LOOKUP);
+        b.branch(Cond::Eq, Reg::R0, 0, none);
+        b.mov(Reg::R1, Reg::R0);
+        b.store(Size::W, Reg::R10, KEY, 0);
+        b.mov(Reg::R2, Reg::R10);
+        b.add(Reg::R2, i32::from(KEY));
+        b.call(mote_bpf::helper::MAP_LOOKUP);
+        b.branch(Cond::Eq, Reg::R0, 0, none);
     }
 
     /// `r0` = the slot in the area `r7`, or goes to `none`.
     pub(super) fn slot(&mut self, none: Label) {
-        self.b.mov(Reg::R1, Reg::R7);
-        self.b.mov(Reg::R2, Reg::R9);
-        self.b.mov(Reg::R3, Reg::R8);
-        self.b.call_local(self.slot);
-        self.b.branch(Cond::Eq, Reg::R0, 0, none);
-    }
-
-    /// `r0` = the area of number `r1`, or 0.
-    fn area_function(&mut self) {
+        self.uses_slot = true;
         let b = &mut self.b;
-        let end = b.label();
-        b.bind(self.area);
-        b.store(Size::W, Reg::R10, -4, Reg::R1);
-        b.map(Reg::R1, AREAS);
-        b.mov(Reg::R2, Reg::R10);
-        b.add(Reg::R2, -4);
-        b.call(mote_bpf::helper::MAP_LOOKUP);
-        b.branch(Cond::Eq, Reg::R0, 0, end);
-        b.mov(Reg::R1, Reg::R0);
-        b.store(Size::W, Reg::R10, -4, 0);
-        b.mov(Reg::R2, Reg::R10);
-        b.add(Reg::R2, -4);
-        b.call(mote_bpf::helper::MAP_LOOKUP);
-        b.bind(end);
-        b.exit();
+        let (known, found) = (b.label(), b.label());
+        b.load(Size::W, Reg::R2, Reg::R9, at::SLOT);
+        b.branch(Cond::Ne, Reg::R2, 0, known);
+        b.mov(Reg::R1, Reg::R7);
+        b.mov(Reg::R2, Reg::R9);
+        b.mov(Reg::R3, Reg::R8);
+        b.call_local(self.slot);
+        b.branch(Cond::Eq, Reg::R0, 0, none);
+        b.jump(found);
+        b.bind(known);
+        b.branch32(Cond::Eq, Reg::R2, at::NO_SLOT, none);
+        b.sub(Reg::R2, 1);
+        slot_address(b, Reg::R0, Reg::R7, Reg::R2);
+        b.bind(found);
     }
 
-    /// `r0` = the slot of the thread with record `r2` and task `r3` in the area `r1`, or 0.
+    /// Function: `r0` = the slot of the thread with record `r2` and task `r3` in the area `r1`, which is looked for; or 0.
     ///
     /// Whatever stands in the area, the slot lies in it: its number is bounded here, and comes from memory that only programs write.
     fn slot_function(&mut self) {
-        let (known, look, none) = (self.b.label(), self.b.label(), self.b.label());
+        let (known, none) = (self.b.label(), self.b.label());
         let b = &mut self.b;
         b.bind(self.slot);
         b.mov(Reg::R6, Reg::R1);
         b.mov(Reg::R7, Reg::R2);
         b.mov(Reg::R8, Reg::R3);
-        b.load(Size::W, Reg::R2, Reg::R7, at::SLOT);
-        b.branch(Cond::Eq, Reg::R2, 0, look);
-        b.mov(Reg::R1, Reg::R2);
-        b.sub(Reg::R2, 1);
-        b.branch32(Cond::Ne, Reg::R1, at::NO_SLOT, known);
-        b.bind(none);
-        b.mov(Reg::R0, 0);
-        b.exit();
-        b.bind(known);
-        slot_address(b, Reg::R0, Reg::R2);
-        b.exit();
-        b.bind(look);
         self.own_id();
         self.b.branch(Cond::Ne, Reg::R0, 0, none);
         for claim in [false, true] {
@@ -241,7 +237,13 @@ impl<'a> Code<'a> {
         let unpublished = std::mem::offset_of!(area::Header, unpublished) as i16;
         b.atomic(AtomicOp::Add, Size::DW, Reg::R6, unpublished, Reg::R1);
         self.count(CONTROL, at::UNPUBLISHED);
-        self.b.jump(none);
+        let b = &mut self.b;
+        b.bind(none);
+        b.mov(Reg::R0, 0);
+        b.exit();
+        b.bind(known);
+        slot_address(b, Reg::R0, Reg::R6, Reg::R2);
+        b.exit();
     }
 
     /// The id that the thread itself knows, at `r10 - 8`; `r0` is not 0 when it cannot be read.
@@ -272,7 +274,7 @@ impl<'a> Code<'a> {
         b.add(Reg::R2, probe);
         b.and(Reg::R2, area::SLOTS as i32 - 1);
         b.mov(Reg::R9, Reg::R2);
-        slot_address(b, Reg::R3, Reg::R2);
+        slot_address(b, Reg::R3, Reg::R6, Reg::R2);
         let thread = std::mem::offset_of!(area::Slot, thread) as i16;
         if claim {
             b.mov(Reg::R0, 0);
@@ -307,12 +309,12 @@ fn with_variables(mut insns: Vec<Insn>) -> Vec<Insn> {
     insns
 }
 
-/// `to` = address of slot number `index` of the area `r6`. `index` is bounded, and lost.
-fn slot_address(b: &mut Builder, to: Reg, index: Reg) {
+/// `to` = address of slot number `index` of the area. `index` is bounded, and lost.
+fn slot_address(b: &mut Builder, to: Reg, area: Reg, index: Reg) {
     b.and(index, area::SLOTS as i32 - 1);
     b.add(index, 1);
     b.lsh(index, area::SLOT_BYTES.trailing_zeros() as i32);
-    b.mov(to, Reg::R6);
+    b.mov(to, area);
     b.add(to, index);
 }
 const _: () = assert!(area::SLOTS.is_power_of_two());

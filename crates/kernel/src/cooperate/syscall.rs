@@ -19,6 +19,9 @@ pub(super) mod stack {
     pub(in super::super) const WHOSE: i16 = -40;
 }
 
+/// Of an area: whether its process looks at what is published, or has set thresholds.
+const ASKED: i16 = offset_of!(area::Header, asked) as i16;
+
 /// At the entry: which call, in which tick, and at what time if that is to be known.
 pub(super) fn enter(mut code: Code<'_>) -> Result<Vec<Insn>, BuildError> {
     let out = code.out;
@@ -41,7 +44,7 @@ pub(super) fn enter(mut code: Code<'_>) -> Result<Vec<Insn>, BuildError> {
 fn when(code: &mut Code<'_>) {
     let out = code.out;
     let b = &mut code.b;
-    let [changed, sampled, credit, exact, timed] = [(); 5].map(|()| b.label());
+    let [changed, sampled, credit, inexact, exact, timed] = [(); 6].map(|()| b.label());
     b.call(JIFFIES64);
     b.load(Size::W, Reg::R1, Reg::R9, at::TICK);
     b.store(Size::W, Reg::R9, at::TICK, Reg::R0);
@@ -53,8 +56,11 @@ fn when(code: &mut Code<'_>) {
     b.store(Size::W, Reg::R9, at::WEIGHT, 0);
     b.load(Size::W, Reg::R1, Reg::R9, at::CREDIT);
     b.branch(Cond::Ne, Reg::R1, 0, credit);
-    b.load(Size::W, Reg::R1, Reg::R7, threads::INDEX);
+    code.find_area(inexact);
+    let b = &mut code.b;
+    b.load(Size::W, Reg::R1, Reg::R0, ASKED);
     b.branch(Cond::Ne, Reg::R1, 0, exact);
+    b.bind(inexact);
     b.store(Size::DW, Reg::R9, at::ENTRY, 0);
     b.jump(out);
     b.bind(credit);
@@ -202,6 +208,8 @@ fn perhaps(code: &mut Code<'_>, slow: Label) {
 fn published(code: &mut Code<'_>, session: Label, own: Label) {
     let (process, never, found) = (code.b.label(), code.b.label(), code.b.label());
     code.area(session);
+    code.b.load(Size::W, Reg::R1, Reg::R7, ASKED);
+    code.b.branch(Cond::Eq, Reg::R1, 0, session);
     code.slot(process);
     let b = &mut code.b;
     let state = |field: usize| (area::STATE_AT + field) as i16;

@@ -41,6 +41,10 @@ pub(crate) struct Code<'a> {
     pub(crate) out: Label,
     /// Releases the ring and ends the program.
     pub(crate) release: Label,
+    /// Whether a ring is claimed where the program has come to.
+    pub(super) claimed: bool,
+    /// Whether it is anywhere: only then is there something to release.
+    pub(super) claims: bool,
     /// Where it goes on when another generation records.
     other: Option<Label>,
     /// Functions that are called, and so have to be appended: what is never reached, the verifier refuses.
@@ -68,6 +72,8 @@ impl<'a> Code<'a> {
             timed: false,
             out,
             release,
+            claimed: false,
+            claims: false,
             other: None,
             leave: None,
             find: None,
@@ -159,6 +165,8 @@ impl<'a> Code<'a> {
         }
         self.b.store(Size::DW, Reg::R10, slot::CLAIM, Reg::R2);
         self.ring();
+        self.claimed = true;
+        self.claims = true;
     }
 
     /// `r2` becomes the address of the claim of ring `r0`.
@@ -242,9 +250,11 @@ impl<'a> Code<'a> {
     /// # Errors
     /// [`Error::Event`] when it is too long.
     pub(crate) fn finish(mut self, event: &str) -> Result<Vec<Insn>, Error> {
-        self.b.bind(self.release);
-        self.b.load(Size::DW, Reg::R1, Reg::R10, slot::CLAIM);
-        self.b.store(Size::DW, Reg::R1, 0, 0);
+        if self.claims {
+            self.b.bind(self.release);
+            self.b.load(Size::DW, Reg::R1, Reg::R10, slot::CLAIM);
+            self.b.store(Size::DW, Reg::R1, 0, 0);
+        }
         self.b.bind(self.out);
         self.b.mov(Reg::R0, 0);
         self.b.exit();

@@ -2,8 +2,9 @@
 
 use super::code::Code;
 use super::copy::To;
+use super::inline::Inline;
 use super::{FILTER_WORDS_MAX, helper, map_number, slot};
-use crate::event::{Event, Field, TEXT_MAX, Type};
+use crate::event::{Event, Field, Origin, TEXT_MAX, Type};
 use crate::map;
 use crate::session::{ContextWord, Error, Filter};
 use mote_assembler::builder::{Builder, Label};
@@ -35,6 +36,17 @@ fn field_of(event: &Event, word: usize) -> Option<(usize, usize)> {
     None
 }
 
+/// Whether the filter is asked with a ring claimed: it looks at bytes, which lie in the ring's scratch area, or at a duration, which the ring's times bound.
+pub(super) fn needs_ring(event: &Event, filter: &Filter) -> bool {
+    let is_duration = |word: &ContextWord| match word {
+        ContextWord::Field(word) => field_of(event, usize::from(*word))
+            .and_then(|(index, _)| event.fields.get(index))
+            .is_some_and(|field| field.from == Origin::Duration),
+        ContextWord::Event(_) => false,
+    };
+    looks_at_bytes(event, filter) || filter.words.iter().any(is_duration)
+}
+
 /// Whether the filter looks at bytes, which lie in the scratch area then.
 pub(super) fn looks_at_bytes(event: &Event, filter: &Filter) -> bool {
     filter.words.iter().any(|word| match word {
@@ -48,7 +60,32 @@ pub(super) fn looks_at_bytes(event: &Event, filter: &Filter) -> bool {
 }
 
 impl Code<'_> {
-    /// Calls the filter, when a ring was claimed; releases it and ends the program when the event is not to be recorded.
+    /// Asks the filter, if there is one, and goes on with a ring claimed when the event is to be recorded. A filter that needs no ring is asked first.
+    ///
+    /// # Errors
+    /// As [`Code::filter`].
+    pub(super) fn filtered(&mut self, event: &Event, filter: Option<&Filter>) -> Result<(), Error> {
+        let Some(filter) = filter else {
+            self.claim_once(false);
+            return Ok(());
+        };
+        if needs_ring(event, filter) {
+            self.claim_once(true);
+        }
+        self.filter(event, filter)?;
+        if filter.records {
+            self.claim_once(false);
+        }
+        Ok(())
+    }
+
+    fn claim_once(&mut self, looks: bool) {
+        if !self.claimed {
+            self.claim(looks);
+        }
+    }
+
+    /// Asks the filter; ends the program when the event is not to be recorded, and releases the ring if one was claimed.
     ///
     /// # Errors
     /// [`Error::Event`] when the filter looks at more than it can be shown.
@@ -65,6 +102,18 @@ impl Code<'_> {
                 .map_err(|why| Error::event(&event.name, format!("its filter: {why}")))?;
             self.b.store(Size::DW, Reg::R10, to, Reg::R1);
         }
+        let no = if self.claimed { self.release } else { self.out };
+        self.b.mov(Reg::R1, Reg::R10);
+        self.b.add(Reg::R1, i32::from(slot::WORDS));
+        self.b.mov(Reg::R2, Reg::R9);
+        if let Some(inline) = Inline::of(&filter.insns) {
+            let yes = self.b.label();
+            inline.put(&mut self.b, if filter.records { yes } else { no }, no);
+            if filter.records {
+                self.b.bind(yes);
+            }
+            return Ok(());
+        }
         // Events that differ in the words only have the same function: a program has at most 256.
         let known = self.filters.iter().find(|(_, insns)| *insns == filter.insns).map(|(label, _)| *label);
         let label = known.unwrap_or_else(|| {
@@ -72,14 +121,11 @@ impl Code<'_> {
             self.filters.push((label, filter.insns.clone()));
             label
         });
-        self.b.mov(Reg::R1, Reg::R10);
-        self.b.add(Reg::R1, i32::from(slot::WORDS));
-        self.b.mov(Reg::R2, Reg::R9);
         self.b.call_local(label);
         if filter.records {
-            self.b.branch(Cond::Eq, Reg::R0, 0, self.release);
+            self.b.branch(Cond::Eq, Reg::R0, 0, no);
         } else {
-            self.b.jump(self.release);
+            self.b.jump(no);
         }
         Ok(())
     }
@@ -221,7 +267,7 @@ pub(super) fn append(b: &mut Builder, insns: &[Insn]) -> Result<(), String> {
     Ok(())
 }
 
-fn renumbered(value: Wide) -> Wide {
+pub(super) fn renumbered(value: Wide) -> Wide {
     match value {
         Wide::Map(map) => Wide::Map(map + map_number::FILTERS),
         Wide::MapValue { map, offset } => Wide::MapValue { map: map + map_number::FILTERS, offset },

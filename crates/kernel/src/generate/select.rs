@@ -75,12 +75,25 @@ impl Code<'_> {
 
     /// `r9` becomes the running thread's entry, if that is wanted and there is one, else 0.
     fn known(&mut self, wanted: bool) {
-        self.b.mov(Reg::R9, 0);
-        if wanted {
-            self.b.load(Size::DW, Reg::R1, Reg::R10, slot::TID);
-            self.call_find();
-            self.b.mov(Reg::R9, Reg::R0);
+        if !wanted {
+            self.b.mov(Reg::R9, 0);
+            return;
         }
+        // Most are at their first place, or nowhere: no function need be called.
+        let (end, none) = (self.b.label(), self.b.label());
+        self.b.load(Size::DW, Reg::R0, Reg::R10, slot::TID);
+        self.home(Reg::R9, Reg::R0);
+        self.b.load(Size::W, Reg::R1, Reg::R9, threads::TID);
+        self.b.branch(Cond::Eq, Reg::R1, Reg::R0, end);
+        self.b.load(Size::W, Reg::R1, Reg::R9, threads::DISPLACED);
+        self.b.branch(Cond::Eq, Reg::R1, 0, none);
+        self.b.mov(Reg::R1, Reg::R0);
+        self.call_find();
+        self.b.mov(Reg::R9, Reg::R0);
+        self.b.jump(end);
+        self.b.bind(none);
+        self.b.mov(Reg::R9, 0);
+        self.b.bind(end);
     }
 
     /// `r9` becomes the entry of the thread in `r0`; goes to `not` when that is not traced.

@@ -17,10 +17,7 @@ pub(crate) fn single(plan: &Plan, chosen: &Chosen, access: Access) -> Result<Gen
     code.begin();
     code.thread_id();
     code.select(&select::about(event), chosen.filter.is_some());
-    code.claim(chosen.filter.is_some());
-    if let Some(filter) = &chosen.filter {
-        code.filter(event, filter)?;
-    }
+    code.filtered(event, chosen.filter.as_ref())?;
     if chosen.filter.as_ref().is_none_or(|filter| filter.records) {
         code.record(event, Id::Constant(chosen.id))?;
     }

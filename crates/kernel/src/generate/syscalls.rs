@@ -9,7 +9,7 @@ use super::record::Id;
 use super::{Generated, Plan, filter, map_number, slot, value};
 use crate::event::{Event, Field, Hook, Origin};
 use crate::map;
-use crate::session::{Chosen, Error};
+use crate::session::{Chosen, Error, Filter};
 use crate::threads;
 use mote_assembler::builder::Label;
 use mote_bpf::Reg;
@@ -40,6 +40,39 @@ enum Times {
     Some,
     /// It is noted for all, and is the time of their records.
     All,
+}
+
+/// Where a ring is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claims {
+    /// Before filters are asked, of which there are some or none.
+    First { looks: bool },
+    /// Behind the filter that all events have.
+    AfterFilter,
+    /// In the code of each shape, behind its filter.
+    EachShape,
+}
+
+impl Claims {
+    fn of(chosen: &[&Chosen], shared: Option<&Filter>, times: Times) -> Claims {
+        let with = |one: &Chosen| one.filter.as_ref().map(|filter| filter::needs_ring(&one.event, filter));
+        let looks = chosen.iter().any(|one| one.filter.is_some());
+        // The ring's times bound the one that is noted.
+        if !looks || times == Times::All || chosen.iter().any(|one| with(one) == Some(true)) {
+            Claims::First { looks }
+        } else if shared.is_some() {
+            Claims::AfterFilter
+        } else {
+            Claims::EachShape
+        }
+    }
+}
+
+/// The filter that all of these events have, if there is one and it looks at none of their fields: it is asked once for all of them. Else the kernel's verifier would
+/// follow it for each event anew, which takes it seconds when the filter searches a text.
+fn shared_filter<'a>(chosen: &[&'a Chosen]) -> Option<&'a Filter> {
+    let first = chosen.first()?.filter.as_ref().filter(|filter| filter.words.is_empty())?;
+    chosen.iter().all(|one| one.filter.as_ref() == Some(first)).then_some(first)
 }
 
 /// Events that one piece of code writes.
@@ -80,8 +113,9 @@ pub(crate) fn syscalls(
     let mut code = Code::new(plan, access);
     let mut shapes: Vec<Shape<'_>> = Vec::new();
     let mut table = vec![0u32; NUMBERS];
+    let shared = shared_filter(chosen);
     for one in chosen {
-        let shape = shape_of(&mut code, &mut shapes, one);
+        let shape = shape_of(&mut code, &mut shapes, one, shared.is_some());
         let word = number(one).and_then(|number| table.get_mut(number));
         let word = word.ok_or_else(|| Error::event(&one.event.name, "it has no system call's number"))?;
         *word |= u32::from(one.id) | (shape as u32 + 1) << SHAPE;
@@ -93,13 +127,25 @@ pub(crate) fn syscalls(
     }
     let looks = |one: &&Chosen| one.filter.as_ref().is_some_and(|it| filter::looks_at_bytes(&one.event, it));
     code.scratch = chosen.iter().any(looks);
-    let filters = chosen.iter().any(|one| one.filter.is_some());
     let times = times(side, chosen, noted);
-    prologue(&mut code, side, map_number::FILTERS + filter_maps, times, filters);
-    dispatch(&mut code, &shapes, 0);
-    for shape in &shapes {
-        code.timed = times == Times::All;
-        body(&mut code, shape)?;
+    let claims = Claims::of(chosen, shared, times);
+    prologue(&mut code, side, map_number::FILTERS + filter_maps, times, claims);
+    if let (Some(filter), Some(first)) = (shared, chosen.first()) {
+        code.filter(&first.event, filter)?;
+    }
+    if shared.is_none_or(|filter| filter.records) {
+        if claims == Claims::AfterFilter {
+            code.claim(false);
+        }
+        code.b.load(Size::DW, Reg::R1, Reg::R10, slot::ID);
+        code.b.rsh(Reg::R1, SHAPE as i32);
+        code.b.and(Reg::R1, (NOTED >> SHAPE) as i32 - 1);
+        dispatch(&mut code, &shapes, 0);
+        for shape in &shapes {
+            code.timed = times == Times::All;
+            code.claimed = claims != Claims::EachShape;
+            body(&mut code, shape, shared.is_some())?;
+        }
     }
     let name = if side == Side::Entry { "sys_enter" } else { "sys_exit" };
     let insns = code.finish(name)?;
@@ -118,10 +164,15 @@ fn times(side: Side, chosen: &[&Chosen], noted: &[u32]) -> Times {
     }
 }
 
-/// The number of the event's shape. A filter's code is about one event, so that events with one have shapes of their own.
-fn shape_of<'a>(code: &mut Code<'_>, shapes: &mut Vec<Shape<'a>>, chosen: &'a Chosen) -> usize {
+/// The number of the event's shape: that of events with the same fields, and the same filter if not all share one.
+fn shape_of<'a>(
+    code: &mut Code<'_>,
+    shapes: &mut Vec<Shape<'a>>,
+    chosen: &'a Chosen,
+    is_shared: bool,
+) -> usize {
     let same = |shape: &Shape<'_>| {
-        chosen.filter.is_none() && shape.first.filter.is_none() && fields(shape.first).eq(fields(chosen))
+        (is_shared || shape.first.filter == chosen.filter) && fields(shape.first).eq(fields(chosen))
     };
     shapes.iter().position(same).unwrap_or_else(|| {
         shapes.push(Shape { first: chosen, label: code.b.label() });
@@ -129,8 +180,8 @@ fn shape_of<'a>(code: &mut Code<'_>, shapes: &mut Vec<Shape<'a>>, chosen: &'a Ch
     })
 }
 
-/// From the context to a claimed ring, with the call's word in `r1` and the id in its slot.
-fn prologue(code: &mut Code<'_>, side: Side, table: u32, times: Times, looks: bool) {
+/// From the context to a claimed ring, if that is claimed first, with the call's word in its slot.
+fn prologue(code: &mut Code<'_>, side: Side, table: u32, times: Times, claims: Claims) {
     code.begin();
     code.b.store(Size::DW, Reg::R10, slot::CONTEXT, Reg::R6);
     match side {
@@ -158,27 +209,23 @@ fn prologue(code: &mut Code<'_>, side: Side, table: u32, times: Times, looks: bo
         code.b.store(Size::DW, Reg::R10, slot::BEGAN, Reg::R0);
     }
     code.thread_id();
-    code.select(&[], looks);
+    code.select(&[], claims != Claims::First { looks: false });
     abi(code);
     match times {
-        Times::No => code.claim(looks),
-        Times::Some => {
-            notes(code, side);
-            code.claim(looks);
-        }
-        Times::All => {
-            let not = code.b.label();
-            code.ensure();
-            code.claim(looks);
-            code.time();
-            code.b.branch(Cond::Eq, Reg::R9, 0, not);
-            note(code);
-            code.b.bind(not);
-        }
+        Times::No => {}
+        Times::Some => notes(code, side),
+        Times::All => code.ensure(),
     }
-    code.b.load(Size::DW, Reg::R1, Reg::R10, slot::ID);
-    code.b.rsh(Reg::R1, SHAPE as i32);
-    code.b.and(Reg::R1, (NOTED >> SHAPE) as i32 - 1);
+    if let Claims::First { looks } = claims {
+        code.claim(looks);
+    }
+    if times == Times::All {
+        let not = code.b.label();
+        code.time();
+        code.b.branch(Cond::Eq, Reg::R9, 0, not);
+        note(code);
+        code.b.bind(not);
+    }
 }
 
 /// Leaves out calls of another ABI: their numbers mean other calls.
@@ -228,7 +275,7 @@ fn note(code: &mut Code<'_>) {
 /// Goes to the code of the shape whose number (from 1 on) is in `r1`; `base` is the number before the first of `shapes`.
 fn dispatch(code: &mut Code<'_>, shapes: &[Shape<'_>], base: usize) {
     match shapes {
-        [] => code.b.jump(code.release),
+        [] => code.b.jump(if code.claimed { code.release } else { code.out }),
         [one] => code.b.jump(one.label),
         _ => {
             let (low, high) = shapes.split_at(shapes.len() / 2);
@@ -241,15 +288,14 @@ fn dispatch(code: &mut Code<'_>, shapes: &[Shape<'_>], base: usize) {
     }
 }
 
-fn body(code: &mut Code<'_>, shape: &Shape<'_>) -> Result<(), Error> {
+fn body(code: &mut Code<'_>, shape: &Shape<'_>, is_asked: bool) -> Result<(), Error> {
     let event = &shape.first.event;
     code.b.bind(shape.label);
     code.kept.clear();
-    if let Some(filter) = &shape.first.filter {
-        code.filter(event, filter)?;
-        if !filter.records {
-            return Ok(());
-        }
+    let filter = shape.first.filter.as_ref().filter(|_| !is_asked);
+    code.filtered(event, filter)?;
+    if filter.is_some_and(|filter| !filter.records) {
+        return Ok(());
     }
     code.record(event, Id::Slot)
 }

@@ -37,16 +37,13 @@ pub(crate) fn programs(plan: &Plan, facts: &Facts) -> Result<Vec<Watch>, Error> 
 fn begin(plan: &Plan) -> Code<'_> {
     let mut code = Code::new(plan, Access::Typed);
     code.b.mov(Reg::R6, Reg::R1);
-    // So that the end of the program has something to release.
-    code.state(Reg::R1, crate::map::NOTHING);
-    code.b.store(Size::DW, Reg::R10, super::slot::CLAIM, Reg::R1);
     code
 }
 
 /// `r9` becomes the entry of the thread `r1`, or the program ends.
 fn entry(code: &mut Code<'_>) {
     code.call_find();
-    code.b.branch(Cond::Eq, Reg::R0, 0, code.release);
+    code.b.branch(Cond::Eq, Reg::R0, 0, code.out);
     code.b.mov(Reg::R9, Reg::R0);
 }
 
@@ -75,11 +72,11 @@ fn fork(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
     code.b.bind(known);
     code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
     code.call_insert();
-    code.b.branch(Cond::Eq, Reg::R0, 0, code.release);
+    code.b.branch(Cond::Eq, Reg::R0, 0, code.out);
     reset(&mut code, Reg::R0);
     code.b.store(Size::W, Reg::R0, threads::INDEX, Reg::R9);
     code.b.store(Size::W, Reg::R0, threads::FLAGS, Reg::R8);
-    code.b.jump(code.release);
+    code.b.jump(code.out);
     // Its id may be that of a traced thread which has ended and was not freed yet.
     code.b.bind(other);
     code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
@@ -100,7 +97,7 @@ fn exec(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
     code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
     code.b.branch(Cond::Eq, Reg::R1, Reg::R8, same);
     code.call_insert();
-    code.b.branch(Cond::Eq, Reg::R0, 0, code.release);
+    code.b.branch(Cond::Eq, Reg::R0, 0, code.out);
     reset(&mut code, Reg::R0);
     code.b.load(Size::W, Reg::R1, Reg::R9, threads::FLAGS);
     code.b.store(Size::W, Reg::R0, threads::INDEX, 0);
@@ -133,7 +130,7 @@ fn free(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
     entry(&mut code);
     code.b.load(Size::DW, Reg::R1, Reg::R9, threads::TASK);
     code.b.mov(Reg::R2, Reg::R7);
-    code.b.branch(Cond::Ne, Reg::R1, Reg::R2, code.release);
+    code.b.branch(Cond::Ne, Reg::R1, Reg::R2, code.out);
     forget(&mut code);
     code.finish(FORGETS)
 }

@@ -106,6 +106,29 @@ fn the_published_state_is_the_kernels() {
 }
 
 #[test]
+fn calls_are_published_from_when_the_process_asks() {
+    let settings = Settings { thresholds: vec![(call("read"), 20 * MS)], others: u64::MAX };
+    let Some(mut session) = Session::here(&settings) else { return };
+    let area = Area::new(&session);
+    area.asks(false);
+    let mut published = (0, 0);
+    let slow = session.with_area(1, || {
+        // Its own threshold is not looked at before, and the session's as ever.
+        area.process(call("getppid"), 1);
+        (0..1000).for_each(|_| support::fast_call());
+        support::blocked_read(Duration::from_millis(60));
+        published.0 = area.state().syscalls;
+        area.process(call("getppid"), 0);
+        area.asks(true);
+        (0..1000).for_each(|_| support::fast_call());
+        published.1 = area.state().syscalls;
+    });
+    assert_eq!(slow.iter().map(|slow| slow.number).collect::<Vec<_>>(), [call("read")], "{slow:#?}");
+    assert_eq!(published.0, 0);
+    assert!((1000..1100).contains(&published.1), "{published:?}");
+}
+
+#[test]
 fn nonsense_in_an_area_harms_nobody() {
     let settings = Settings { thresholds: vec![(call("read"), 20 * MS)], others: u64::MAX };
     let Some(mut session) = Session::here(&settings) else { return };

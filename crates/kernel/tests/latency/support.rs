@@ -92,7 +92,14 @@ impl Area {
     pub(crate) fn new(session: &Session) -> Area {
         let memory = Mapped::create("area", area::area_bytes(area::SLOTS) as u32).expect("memory");
         session.latency.set_area(1, memory.map()).expect("space");
-        Area { memory }
+        let area = Area { memory };
+        area.asks(true);
+        area
+    }
+
+    /// Whether the process looks at what is published, or has thresholds.
+    pub(crate) fn asks(&self, yes: bool) {
+        self.memory.store32(offset_of!(area::Header, asked), yes.into());
     }
 
     /// Sets a threshold for the whole process.
