@@ -4,6 +4,16 @@ use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Runs what follows, which looks for tracefs in one place only: where it is not mounted there, it is so for what follows alone.
+pub(super) const WITH_TRACEFS: [&str; 6] = [
+    "unshare",
+    "-m",
+    "sh",
+    "-c",
+    "{ [ -e /sys/kernel/tracing/events ] || mount -t tracefs nodev /sys/kernel/tracing; } && exec \"$@\"",
+    "sh",
+];
+
 /// How a workload is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tracer {
@@ -75,16 +85,9 @@ impl Tracer {
                 let probes = events.iter().map(|event| format!("tracepoint:{}", event.replacen('/', ":", 1)));
                 let program = format!("{} {{ @ = count(); }}", probes.collect::<Vec<_>>().join(", "));
                 let command: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-                // It looks for tracefs in one place only: mounted there for it alone.
-                let mut bpftrace = Command::new("unshare");
-                bpftrace.args([
-                    "-m",
-                    "sh",
-                    "-c",
-                    "mount -t tracefs nodev /sys/kernel/tracing && exec bpftrace \"$@\"",
-                    "sh",
-                ]);
-                bpftrace.args(["-e", &program, "-c", &command.join(" ")]);
+                let mut bpftrace = Command::new(WITH_TRACEFS[0]);
+                bpftrace.args(&WITH_TRACEFS[1..]);
+                bpftrace.args(["bpftrace", "-e", &program, "-c", &command.join(" ")]);
                 finish(bpftrace)
             }
             Tracer::Strace => {
@@ -119,12 +122,16 @@ fn finish(mut command: Command) -> anyhow::Result<()> {
 }
 
 /// The kernel's tracer with some events on, in an instance of its own; off again when dropped.
-struct Ftrace {
+pub(super) struct Ftrace {
     instance: PathBuf,
 }
 
 impl Ftrace {
-    fn enable(events: Events<'_>, home: &Path) -> anyhow::Result<Ftrace> {
+    /// Switches the events on.
+    ///
+    /// # Errors
+    /// There is no tracefs, or no event of that name.
+    pub(super) fn enable(events: Events<'_>, home: &Path) -> anyhow::Result<Ftrace> {
         let root = tracefs(home)?;
         let instance = root.join("instances/mote-bench");
         if !instance.is_dir() {
@@ -139,7 +146,11 @@ impl Ftrace {
         Ok(on)
     }
 
-    fn write(&self, file: &str, text: &str) -> anyhow::Result<()> {
+    /// Writes to one of its files.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub(super) fn write(&self, file: &str, text: &str) -> anyhow::Result<()> {
         let path = self.instance.join(file);
         let mut file = std::fs::OpenOptions::new().append(true).open(&path)?;
         std::io::Write::write_all(&mut file, text.as_bytes())

@@ -15,10 +15,7 @@ mod filter_fifty;
 mod filter_paper;
 mod filter_work;
 mod kernel;
-mod kernel_calls;
-mod kernel_floor;
 mod kernel_peers;
-mod kernel_programs;
 mod kernel_shared;
 mod kernel_work;
 mod lttng;
@@ -29,6 +26,8 @@ mod rcu_hash_work;
 mod rcu_plot;
 mod rcu_sides;
 mod rcu_work;
+mod server_tracers;
+mod servers;
 mod session;
 mod size;
 mod startup;
@@ -58,7 +57,7 @@ impl Effort {
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 10] = [
+const BENCHMARKS: [(&str, Benchmark); 9] = [
     ("event_cost", event_cost::run),
     ("disk", disk::run),
     ("view", view::run),
@@ -67,8 +66,7 @@ const BENCHMARKS: [(&str, Benchmark); 10] = [
     ("rcu", rcu::run),
     ("filter", filter::run),
     ("kernel", kernel::run),
-    ("kernel_calls", kernel_calls::alone),
-    ("kernel_programs", kernel_programs::run),
+    ("servers", servers::run),
 ];
 
 /// The benchmarks' names.

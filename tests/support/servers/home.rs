@@ -40,6 +40,11 @@ impl Home {
         Ok(Home { kind, port, dir, words })
     }
 
+    /// Which server it is.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// The command that runs it in the foreground.
     pub(crate) fn words(&self) -> &[OsString] {
         &self.words
