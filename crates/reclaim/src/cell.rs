@@ -139,6 +139,20 @@ impl<T: Send + Sync + 'static, F: Flavor> Retired<T, F> {
         self.take()
     }
 
+    /// Waits for one grace period for all of them, and gives the values; those that are not taken are freed as by dropping `Retired`.
+    /// As [`synchronize`](mote_rcu::synchronize), not inside a read section.
+    ///
+    /// ```
+    /// use mote_reclaim::{Rcu, Retired};
+    /// let cell: Rcu<u32> = Rcu::new(0);
+    /// let mut old: Vec<_> = (1..=3).map(|number| cell.swap(number)).collect();
+    /// assert_eq!(Retired::synchronize_all(&mut old).collect::<Vec<_>>(), [0, 1, 2]);
+    /// ```
+    pub fn synchronize_all(all: &mut Vec<Retired<T, F>>) -> impl Iterator<Item = T> {
+        mote_rcu::synchronize::<F>();
+        all.drain(..).map(Retired::take)
+    }
+
     /// The value, whose grace period is over.
     fn take(self) -> T {
         let node = self.node;

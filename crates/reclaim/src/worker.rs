@@ -4,8 +4,8 @@
 //! Threads and handlers that enqueue ([`call`], [`defer`], a dropped [`Retired`](crate::Retired)); workers, one for each lane. A
 //! flavour has one lane, or one for each CPU ([`reclaim_per_cpu`]).
 //! # Protocol
-//! A worker takes all that is queued, waits for one grace period, runs it, and starts over; while there is little it sleeps a
-//! millisecond first, so that a grace period serves many. With an empty queue it sleeps on `asleep`, which it sets before its
+//! A worker takes all that is queued, waits for one grace period, runs it, and starts over; while there is little it lets more
+//! come for up to a millisecond, so that a grace period serves many. With an empty queue it sleeps on `asleep`, which it sets before its
 //! last look at the queue; who enqueues looks at `asleep` behind the queue's exchange (both in one order, SeqCst): one of them sees
 //! the other.
 //! # Bound
@@ -35,8 +35,10 @@ const BOUND: usize = 1 << 16;
 const FEW: usize = 1 << 10;
 /// The worker counts so many callbacks at once.
 const COUNT_EVERY: usize = 64;
-/// How long.
-const GATHER_NS: u64 = 1_000_000;
+/// How long it looks whether there is enough.
+const GATHER_NS: u64 = 100_000;
+/// How often.
+const GATHER_LOOKS: usize = 10;
 
 std::thread_local! {
     /// The lane whose worker the thread is.
@@ -230,9 +232,7 @@ impl Lane {
         WORKER_OF.set(self);
         loop {
             self.wait_for_work();
-            if self.queue.pending() < FEW {
-                let _ = mote_sys::time::sleep(GATHER_NS);
-            }
+            self.gather(reclaimer::<F>().bound.load(Ordering::Relaxed));
             self.reclaim::<F>();
         }
     }
@@ -244,6 +244,16 @@ impl Lane {
                 let _ = process::futex_wait(&self.asleep, 1);
             }
             self.asleep.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Lets more come, so that a grace period serves many; not when callers wait already.
+    fn gather(&self, bound: usize) {
+        for _ in 0..GATHER_LOOKS {
+            if self.queue.pending() >= FEW.min(bound) {
+                return;
+            }
+            let _ = mote_sys::time::sleep(GATHER_NS);
         }
     }
 
