@@ -303,6 +303,38 @@ fn a_slow_system_call_keeps_what_was_before_it() {
     crate::support::babeltrace::assert_valid(&trace.path);
 }
 
+#[test]
+fn mote_latency_keeps_what_was_before_a_slow_call() {
+    if !kernel::is_there() {
+        return;
+    }
+    let options = ["--threshold", "clock_nanosleep=30ms,*=never", "-e", "e2e:*", "--snapshot=1", "--on"];
+    let rule = "e2e:before if seq == 300 do record, emit late(seq = seq)";
+    let running = Record::scene(&["naps", "3000", "200"]).by("latency").with(&options).with(&[rule]).start();
+    let pid = running.wait_for("pid");
+    let trace = snapshot(running.output(), 1, || running.said().1);
+    wait_for("the last word", || running.said().1.contains("there will be no more").then_some(()));
+    running.signal(nix::sys::signal::Signal::SIGTERM);
+    let whole = running.wait();
+    let events = trace.view();
+    assert!(events.is_sorted_by_key(|event| event.time));
+    // The call in the snapshot, with its cause, and all that the program did before it.
+    let slow = of_thread(&events, "syscall_slow", pid);
+    let first = slow.first().expect("the call");
+    assert!(first.number("duration") > 30_000_000 && first.number("offcpu") > 0, "{first:?}");
+    let before = |name| named(&events, name).iter().filter(|event| event.time < first.time).count() as u64;
+    let seqs: Vec<u64> = named(&events, "e2e:before").iter().map(|event| event.number("seq")).collect();
+    assert!(
+        before("e2e:before") > 0 && seqs.starts_with(&(0..before("e2e:before")).collect::<Vec<_>>()),
+        "{seqs:?}"
+    );
+    // It is recorded when it returns: between the two events.
+    assert_eq!(before("e2e:after") + 1, before("e2e:before"));
+    crate::support::babeltrace::assert_valid(&trace.path);
+    // The recording itself has the newest events, and the call, too.
+    assert!(!of_thread(&whole.view(), "syscall_slow", pid).is_empty());
+}
+
 /// A verb that asks a running recording.
 fn ask(running: &Running, words: &[&str]) -> (bool, String) {
     let (verb, rest) = words.split_first().expect("a verb");

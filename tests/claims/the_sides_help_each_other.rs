@@ -97,6 +97,22 @@ fn the_kernel_publishes_and_filters_read() {
     assert_eq!((trace.printed("child_published"), trace.printed("open")), (1, 1));
 }
 
+#[test]
+fn the_kernel_publishes_when_a_program_asks() {
+    if !kernel::is_there() {
+        return;
+    }
+    let options = ["-e", "e2e:*", "-k", "sched:sched_process_exit"];
+    let trace = Record::scene(&["ask", "5", "code", "long"]).with(&options).run().ends_with(0);
+    assert_eq!(trace.printed("published"), 1, "{}", trace.err);
+    assert!(trace.printed("switches") >= 5, "{}", trace.out);
+    // Its thresholds are looked at then, too.
+    assert_inside(&trace.view(), 5);
+    // Who has no kernel's side waits in vain, and is not held up.
+    let trace = Record::scene(&["ask", "5", "code", "short"]).with(&["-e", "e2e:*"]).run().ends_with(0);
+    assert_eq!(trace.printed("published"), 0, "{}", trace.err);
+}
+
 /// Each of a kind lies between two events of the program.
 fn assert_inside(events: &[Event], count: usize) {
     let slow = named(events, "syscall_slow");

@@ -31,15 +31,20 @@ pub(crate) const NEEDS_KERNEL: &str = "rules ask for the kernel's side (`$kernel
 pub(crate) fn with_slow_calls<'o>(options: &'o Options, filters: &Filters) -> Cow<'o, Options> {
     let mut options = Cow::Borrowed(options);
     if options.kernel.as_ref().is_some_and(|kernel| kernel.latency.is_none()) && filters.asks_kernel() {
-        let never = LatencyOptions {
-            thresholds: Vec::new(),
-            others: u64::MAX,
-            adaptive: None,
-            interval: Duration::from_secs(1),
-        };
-        options.to_mut().kernel.iter_mut().for_each(|kernel| kernel.latency = Some(never.clone()));
+        options.to_mut().kernel.iter_mut().for_each(|kernel| kernel.latency = Some(never()));
     }
     options
+}
+
+/// Nothing is slow but what processes call so.
+fn never() -> LatencyOptions {
+    LatencyOptions {
+        thresholds: Vec::new(),
+        others: u64::MAX,
+        adaptive: None,
+        interval: Duration::from_secs(1),
+        snapshots: 0,
+    }
 }
 
 /// The cooperation of a session.
@@ -55,6 +60,8 @@ pub(crate) struct Cooperation {
     without_slot: u64,
     /// Processes without an area.
     without_area: u64,
+    /// The kernel has refused to publish what a process asked for.
+    refused: bool,
 }
 
 struct Area {
@@ -68,7 +75,7 @@ impl Cooperation {
     /// None yet.
     pub(crate) fn new(commons: Commons, in_kernel: bool) -> Cooperation {
         let (areas, latency) = (BTreeMap::new(), None);
-        Cooperation { commons, areas, latency, in_kernel, without_slot: 0, without_area: 0 }
+        Cooperation { commons, areas, latency, in_kernel, without_slot: 0, without_area: 0, refused: false }
     }
 
     /// Attaches what publishes the state of threads and looks at thresholds; nothing is recorded by that.
@@ -141,6 +148,11 @@ impl Cooperation {
         self.areas.remove(&number);
     }
 
+    /// Whether a process has asked for what the kernel's programs publish, or has set a threshold.
+    fn is_asked(&self) -> bool {
+        self.areas.values().any(|area| area.memory.get64(offset_of!(Header, asked)) as u32 != 0)
+    }
+
     /// What a person should know at the end.
     fn remarks(&mut self) -> Vec<String> {
         let numbers: Vec<u32> = self.areas.keys().copied().collect();
@@ -178,6 +190,23 @@ impl Recorder<'_> {
         if let Some(why) = wanted.and_then(|kernel| self.cooperation.publish(kernel).err()) {
             self.problem(format!(
                 "the kernel does not publish the state of threads, which rules ask for: {why}"
+            ));
+        }
+    }
+
+    /// Attaches it when a process asks, by a call of `mote::thread_state` or a threshold: until one does, it costs nobody anything.
+    pub(crate) fn publish_if_asked(&mut self) {
+        if self.cooperation.latency.is_some() || self.cooperation.refused || !self.cooperation.is_asked() {
+            return;
+        }
+        if self.kernel.as_ref().is_some_and(|kernel| kernel.latency.is_none()) {
+            self.watch_slow(never());
+        }
+        let Some(kernel) = self.kernel.as_ref() else { return };
+        if let Err(why) = self.cooperation.publish(kernel) {
+            self.cooperation.refused = true;
+            self.problem(format!(
+                "the kernel does not publish the state of threads, which a process asks for: {why}"
             ));
         }
     }

@@ -15,7 +15,11 @@ use mote_sys::fd::Fd;
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
+/// How long other recorders have to answer an invitation, all together.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Most joins that a recorder keeps in mind.
 const FORWARDS_MAX: usize = 64;
 
@@ -33,17 +37,11 @@ impl Recorder<'_> {
     /// [`Error::NotReached`], with what the others have said, or when there is none.
     pub(crate) fn invite(&mut self, door: &Door, pid: i32) -> Result<(), Error> {
         let Some((place, mailbox)) = door.place()? else { return Ok(()) };
-        let mut said = Vec::new();
         // Asking ourselves would wait for ourselves.
-        for socket in recorders(pid).into_iter().filter(|socket| !socket.starts_with(door.directory())) {
-            let request = Request::Join { pid, place: place.clone() };
-            match control::ask_at(&socket, &request, Some(mailbox)) {
-                Ok(Answer { done: true, .. }) => return Ok(()),
-                Ok(Answer { text, .. }) if !text.is_empty() => said.push(text),
-                // It has no such process; it has ended meanwhile; it is somebody else's.
-                Ok(_) | Err(_) => {}
-            }
-        }
+        let others: Vec<PathBuf> =
+            recorders(pid).into_iter().filter(|socket| !socket.starts_with(door.directory())).collect();
+        let request = Request::Join { pid, place: place.clone() };
+        let Some(mut said) = ask_all(others, &request, mailbox) else { return Ok(()) };
         let entries = seize::entries(pid);
         if entries.is_empty() {
             said.push(
@@ -89,6 +87,31 @@ impl Recorder<'_> {
             }
         }
     }
+}
+
+/// Asks recorders at the same time whether one of them passes our invitation on: `None` when one does, else what they have said. One that says nothing in
+/// [`PATIENCE`] is asked no more: it may be about to end, or ask us.
+fn ask_all(sockets: Vec<PathBuf>, request: &Request, mailbox: &Fd) -> Option<Vec<String>> {
+    let (tell, hear) = channel();
+    for socket in sockets {
+        let (tell, request) = (tell.clone(), request.clone());
+        let Ok(mailbox) = mote_sys::fd::duplicate(mailbox) else { continue };
+        let ask = move || drop(tell.send(control::ask_at(&socket, &request, Some(&mailbox))));
+        // Without a thread it is not asked.
+        let _ = std::thread::Builder::new().name("mote-invite".to_owned()).spawn(ask);
+    }
+    drop(tell);
+    let until = Instant::now() + PATIENCE;
+    let mut said = Vec::new();
+    while let Ok(answer) = hear.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        match answer {
+            Ok(Answer { done: true, .. }) => return None,
+            Ok(Answer { text, .. }) if !text.is_empty() => said.push(text),
+            // It has no such process; it has ended meanwhile; it is somebody else's.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Some(said)
 }
 
 /// The sockets of recorders that may have the process: those that its environment names, then all others that we can see.

@@ -70,6 +70,8 @@ pub struct LatencyOptions {
     pub adaptive: Option<Percentile>,
     /// How often figures are shown, and thresholds move.
     pub interval: Duration,
+    /// How often, at most, a slow call has the flight recorder write down what it holds.
+    pub snapshots: u32,
 }
 
 impl LatencyOptions {

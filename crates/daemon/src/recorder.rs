@@ -34,6 +34,8 @@ use std::time::{Duration, Instant};
 
 /// How often the loop looks around when nothing happens.
 const TICK: Duration = Duration::from_millis(100);
+/// The same when what happened is to be written down before it is overwritten.
+const TICK_SOON: Duration = Duration::from_millis(10);
 /// How long processes have to switch off at the end.
 const GOODBYE: Duration = Duration::from_millis(500);
 /// Messages of one sender that are served before it is the turn of the others: nobody can keep the loop busy.
@@ -224,9 +226,11 @@ impl<'r> Recorder<'r> {
         let all = ours.into_iter().chain(self.peers.iter().map(Peer::raw));
         let mut polled: Vec<libc::pollfd> =
             all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+        let soon = self.kernel.as_ref().is_some_and(Kernel::snapshots_slow);
+        let tick = if soon { TICK_SOON } else { TICK };
         let left =
-            self.options.duration.map_or(TICK, |duration| duration.saturating_sub(self.began.elapsed()));
-        let left = if end.is_last_round() { Duration::ZERO } else { left.min(TICK) };
+            self.options.duration.map_or(tick, |duration| duration.saturating_sub(self.began.elapsed()));
+        let left = if end.is_last_round() { Duration::ZERO } else { left.min(tick) };
         match mote_sys::socket::wait_any(&mut polled, left.as_millis() as i32) {
             Ok(_) | Err(mote_sys::Errno(libc::EINTR)) => {}
             Err(why) => return Err(Error::Session { what: "wait for processes", why }),
@@ -409,6 +413,7 @@ impl<'r> Recorder<'r> {
             self.renew_metadata();
         }
         self.note_mapped();
+        self.publish_if_asked();
         self.look_at_latency();
         self.hear_consumer();
         self.show_aggregates();
@@ -448,19 +453,28 @@ impl<'r> Recorder<'r> {
         parts.iter().flat_map(|part| &part.totals.problems).for_each(|text| self.problem(text.clone()));
         let duration_ns = self.began.elapsed().as_nanos() as u64;
         let mut completed = Ok(());
+        let mut problem = None;
         if let Some(own) = parts.first() {
             let end = Fact::End(self.summary(own, duration_ns));
             completed = self.trace.directory.complete(directory, &end);
         }
         if let (Some(kernel), Some(part)) = (&self.kernel, parts.get(1)) {
-            let end = Fact::End(kernel.summary(part, duration_ns));
             let inside = directory.join(kernel::DIRECTORY);
+            let mut part = part.clone();
+            match kernel.add_slow(&inside) {
+                Ok(count) => part.totals.count(kernel.slow_id().unwrap_or(0), count),
+                Err(why) => {
+                    problem = Some(format!("slow system calls are missing in {}: {why}", inside.display()))
+                }
+            }
+            let end = Fact::End(kernel.summary(&part, duration_ns));
             completed = completed.and_then(|()| kernel.trace.directory.complete(&inside, &end));
         }
         match completed {
             Ok(()) => self.watch.say(&format!("snapshot written: {}", directory.display())),
-            Err(why) => self.problem(format!("cannot finish snapshot {}: {why}", directory.display())),
+            Err(why) => problem = Some(format!("cannot finish snapshot {}: {why}", directory.display())),
         }
+        problem.into_iter().for_each(|why| self.problem(why));
     }
 
     /// Notes the samples that are new; true when there were any.

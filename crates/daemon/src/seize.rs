@@ -21,6 +21,10 @@ const SECTION: &str = "mote_join";
 const FUNCTION_BYTES: u64 = 512;
 /// How long a thread that waits is looked for.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a thread may take to stop: one that waits for a disk does not.
+const STOPPING: Duration = Duration::from_secs(5);
+/// How often it is looked whether it has.
+const LOOK: Duration = Duration::from_micros(200);
 /// What compilers may use below the stack pointer.
 const RED_ZONE: u64 = 128;
 
@@ -149,6 +153,7 @@ fn answered(answers: &[i64]) -> Result<(), String> {
 
 fn hint(why: Errno) -> &'static str {
     match why {
+        Errno::ETIMEDOUT => "; its thread does not stop: it may wait for a disk (`ps -o stat,wchan`)",
         Errno::EPERM => "; recording somebody else's process needs root, or kernel.yama.ptrace_scope=0",
         _ => "",
     }
@@ -162,11 +167,13 @@ struct Stopped {
 
 impl Stopped {
     fn stop(thread: Pid) -> Result<Stopped, Errno> {
-        let stopped =
-            ptrace::interrupt(thread).and_then(|()| wait(thread)).and_then(|_| ptrace::getregs(thread));
+        let stopped = ptrace::interrupt(thread)
+            .and_then(|()| wait_until(thread, Instant::now() + STOPPING))
+            .and_then(|_| ptrace::getregs(thread));
         match stopped {
             Ok(registers) => Ok(Stopped { thread, registers }),
             Err(why) => {
+                // Of one that has not stopped the kernel lets go when our own thread ends, which is next.
                 let _ = ptrace::detach(thread, None);
                 Err(why)
             }
@@ -195,7 +202,8 @@ impl Stopped {
         Ok(Some(answers))
     }
 
-    /// Lets it run until the breakpoint at the function's end.
+    /// Lets it run until the breakpoint at the function's end. There is no giving up before: behind the breakpoint is nothing, and only we can put the thread back
+    /// to where it was. What it does there has bounds of its own: each step waits two seconds for the session at most (`mote_agent`).
     fn run(&self, entry: u64) -> Result<i64, Errno> {
         let mut signal = None;
         loop {
@@ -223,6 +231,18 @@ impl Drop for Stopped {
     fn drop(&mut self) {
         let _ = ptrace::setregs(self.thread, self.registers);
         let _ = ptrace::detach(self.thread, None);
+    }
+}
+
+/// As [`wait`], but not for ever: `ETIMEDOUT`.
+fn wait_until(thread: Pid, until: Instant) -> Result<WaitStatus, Errno> {
+    loop {
+        match waitpid(thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) if Instant::now() > until => return Err(Errno::ETIMEDOUT),
+            Ok(WaitStatus::StillAlive) => std::thread::sleep(LOOK),
+            Err(Errno::EINTR) => {}
+            waited => return waited,
+        }
     }
 }
 

@@ -45,6 +45,16 @@ pub(crate) struct Totals {
     pub(crate) seen: Seen,
 }
 
+impl Totals {
+    /// Counts records of an event.
+    pub(crate) fn count(&mut self, id: usize, records: u64) {
+        self.counts.resize(self.counts.len().max(id + 1), 0);
+        if let Some(count) = self.counts.get_mut(id) {
+            *count += records;
+        }
+    }
+}
+
 /// A packet that is in the file and whose records were not counted yet.
 #[derive(Clone, Copy, Debug)]
 struct Uncounted {

@@ -158,6 +158,21 @@ pub(crate) fn slow_calls(words: &Words) {
     }
 }
 
+/// `ask N code long|short`: asks for its state until it gets it, or for so long; then as `slow-calls`.
+pub(crate) fn ask(words: &Words) {
+    let wait = Duration::from_millis(5);
+    let looks = if words.text(2) == "long" { 4000 } else { 20 };
+    let published = (0..looks).any(|_| {
+        std::thread::sleep(wait);
+        mote::thread_state().is_some()
+    });
+    let before = mote::thread_state();
+    println!("published {}", u64::from(published && before.is_some()));
+    slow_calls(words);
+    let after = mote::thread_state().unwrap_or_default();
+    println!("switches {}", after.switches - before.unwrap_or_default().switches);
+}
+
 /// `scribble-area N`: writes nonsense all over the memory that it shares, and goes on with N events.
 pub(crate) fn scribble_area(words: &Words) {
     let map = ThreadMap::open("own", 1).expect("words");

@@ -73,6 +73,7 @@ fn main() -> ExitCode {
         "share-too-much" => cooperation::share_too_much(),
         "slots" => cooperation::slots(&words),
         "state" => cooperation::state(&words),
+        "ask" => cooperation::ask(&words),
         "slow-calls" => cooperation::slow_calls(&words),
         "scribble-area" => cooperation::scribble_area(&words),
         "calls" => kernel::calls(&words),

@@ -4,6 +4,7 @@ mod show;
 mod threshold;
 mod worst;
 
+use crate::rules::Rules;
 use crate::units;
 use anyhow::Context;
 use clap::ValueEnum;
@@ -49,6 +50,11 @@ Examples:
   mote latency --threshold futex=50ms -- ./app              calls that wait by request must be named
   mote latency -a --duration 30s --format json              the whole system, for machines
   mote latency -e 'http:*' -- ./server                      with the events of the program, in one recording
+  mote latency -e 'http:*' --snapshot -- ./server           of these only what was around the slow calls
+  mote latency --on 'http:begin do threshold write 1ms' --on 'http:end do threshold write default' -- ./server
+
+--snapshot makes a flight recorder of the events that -e, -k and --on ask for: the newest are in memory, and a slow call has them
+written to DIR.snapshot-1, -2 ..., each a recording of its own with the slow call in it.
 Then: mote view DIR --stack, mote report DIR
 
 Exit status: as of `mote record`; without a command 0 when slow calls were found, 1 when there were none.")]
@@ -74,12 +80,12 @@ pub(crate) struct Args {
     /// Directory to make for the recording [default: ./NAME-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Record events of the program, too; may be given several times
-    #[arg(short, long, value_name = "PATTERN")]
-    event: Vec<String>,
-    /// Record kernel events, too: families or names, separated by commas
-    #[arg(short, long, value_name = "PATTERNS", value_delimiter = ',')]
-    kernel: Vec<String>,
+    /// Keep other events in memory only, and write them down when a call was slow, with what was before it: so often at most
+    #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_missing_value = "10",
+        value_parser = clap::value_parser!(u32).range(1..=100))]
+    snapshot: Option<u32>,
+    #[command(flatten)]
+    rules: Rules,
     /// How many of the worst calls are shown at the end
     #[arg(long, value_name = "NUMBER", default_value = "10")]
     worst: usize,
@@ -101,14 +107,18 @@ impl Args {
     fn options(&self) -> anyhow::Result<Options> {
         let cpus = mote_daemon::options::cpus();
         let buffers = Buffers::default_for(cpus);
+        // No flag says which events of programs: none.
+        let rules = if self.rules.is_default { Vec::new() } else { self.rules.rules.clone() };
+        let keeps = self.snapshot.is_some() || rules.iter().chain(&self.rules.kernel).any(Rule::snapshots);
         let latency = LatencyOptions {
             thresholds: threshold::named(&self.threshold),
             others: threshold::others(&self.threshold).unwrap_or(DEFAULT_NS),
             adaptive: self.adaptive,
             interval: Duration::from_nanos(self.interval.max(10_000_000)),
+            snapshots: self.snapshot.unwrap_or(0),
         };
         let kernel = KernelOptions {
-            rules: self.kernel.iter().map(|pattern| Rule::record(pattern)).collect(),
+            rules: self.rules.kernel.clone(),
             all: self.all,
             buffers: Buffers::kernel_default_for(cpus),
             stacks: Stacks::BOTH,
@@ -121,13 +131,13 @@ impl Args {
         };
         Ok(Options {
             output,
-            rules: self.event.iter().map(|pattern| Rule::record(pattern)).collect(),
-            objects: Vec::new(),
+            rules,
+            objects: self.rules.objects.clone(),
             keeps_on_fault: false,
             interval: None,
             exclude: Vec::new(),
             buffers,
-            mode: Mode::Discard,
+            mode: if keeps { Mode::Overwrite } else { Mode::Discard },
             ctf: Ctf::V1_8,
             duration: self.duration.map(Duration::from_nanos),
             clock: None,

@@ -1,6 +1,7 @@
 //! Slow system calls: read from the kernel's programs, written as a stream of the kernel's trace, and summed up for whoever looks.
 
 use super::Kernel;
+use super::make::announce;
 use crate::options::LatencyOptions;
 use crate::packets::Packets;
 use crate::recorder::Recorder;
@@ -11,13 +12,16 @@ use mote_layout::cooperation::SYSCALLS;
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
 use mote_layout::record;
 use mote_sys::{Result, fd};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Name of the stream's file.
 const FILE: &str = "latency";
 /// Records wait for as many bytes, or for [`FLUSH`].
 const PACKET: usize = 256 << 10;
+/// The newest slow calls, which each snapshot gets.
+const NEWEST: usize = 1000;
 /// After so long they are written.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -76,6 +80,10 @@ pub(crate) struct Watching {
     began: Instant,
     stepped: Instant,
     pub(super) last: Latencies,
+    /// The newest slow calls: time and record.
+    newest: VecDeque<(u64, Vec<u8>)>,
+    /// Snapshots that slow calls may still ask for.
+    snapshots: u32,
 }
 
 impl Watching {
@@ -90,6 +98,8 @@ impl Watching {
             began: Instant::now(),
             stepped: Instant::now(),
             last: Latencies::default(),
+            newest: VecDeque::new(),
+            snapshots: wanted.snapshots,
         }
     }
 
@@ -108,7 +118,11 @@ impl Watching {
             call.slow += 1;
             call.max_ns = call.max_ns.max(slow.duration_ns);
             threads.insert(slow.tid);
-            self.rows.add(self.ids[0], slow.time_ns, slow.tid, &event::slow_fields(&slow, &file));
+            let record =
+                self.rows.add(self.ids[0], slow.time_ns, slow.tid, &event::slow_fields(&slow, &file));
+            self.newest.extend((self.wanted.snapshots > 0).then_some(record));
+            let old = self.newest.len().saturating_sub(NEWEST);
+            self.newest.drain(..old);
         }
         threads.into_iter().collect()
     }
@@ -244,20 +258,18 @@ impl Default for Rows {
 
 impl Rows {
     /// Adds a record. Calls that returned on several CPUs at once may come in another order: none is before the one in front of it.
-    fn add(&mut self, id: u32, time: u64, tid: u32, fields: &[u8]) {
+    /// Answers its time and its bytes.
+    fn add(&mut self, id: u32, time: u64, tid: u32, fields: &[u8]) -> (u64, Vec<u8>) {
         let time = time.max(self.last);
         if self.records.is_empty() {
             self.first = time;
         }
         self.last = time;
-        self.records.extend_from_slice(&record::header(time, id as u16).to_le_bytes());
-        self.records.extend_from_slice(&tid.to_le_bytes());
-        self.records.extend_from_slice(fields);
-        let counts = &mut self.totals.counts;
-        counts.resize(counts.len().max(id as usize + 1), 0);
-        if let Some(count) = counts.get_mut(id as usize) {
-            *count += 1;
-        }
+        let record =
+            [&record::header(time, id as u16).to_le_bytes()[..], &tid.to_le_bytes(), fields].concat();
+        self.records.extend_from_slice(&record);
+        self.totals.count(id as usize, 1);
+        (time, record)
     }
 
     fn is_due(&self) -> bool {
@@ -265,24 +277,13 @@ impl Rows {
     }
 
     fn write(&mut self, context: &Context<'_>) -> Result<()> {
-        let header = PacketHeader {
-            uuid: context.uuid,
-            stream_class: STREAM_PER_CPU,
-            stream: self.stream,
-            begin: self.first,
-            end: self.last,
-            content: self.records.len() as u64,
-            sequence: self.sequence,
-            cpu: 0,
-            lost: Default::default(),
-        };
         let mut file = match self.file.take() {
             Some(file) => file,
             None => Packets::make(context.directory, context.hidden, FILE)?,
         };
         let records = std::mem::take(&mut self.records);
-        let write = |fd: &fd::Fd, header: &[u8], at| fd::write_slices_at(fd, [header, &records], at);
-        let added = file.add(header.encode(), records.len(), write);
+        let part = Part { stream: self.stream, sequence: self.sequence, times: (self.first, self.last) };
+        let added = part.write(&mut file, context, &records);
         self.file = Some(file);
         self.written = Instant::now();
         added?;
@@ -293,7 +294,60 @@ impl Rows {
     }
 }
 
+/// A packet of the stream.
+struct Part {
+    stream: u32,
+    sequence: u64,
+    /// Of its first and its last record.
+    times: (u64, u64),
+}
+
+impl Part {
+    fn write(&self, file: &mut Packets, context: &Context<'_>, records: &[u8]) -> Result<()> {
+        let header = PacketHeader {
+            uuid: context.uuid,
+            stream_class: STREAM_PER_CPU,
+            stream: self.stream,
+            begin: self.times.0,
+            end: self.times.1,
+            content: records.len() as u64,
+            sequence: self.sequence,
+            cpu: 0,
+            lost: Default::default(),
+        };
+        let write = |fd: &fd::Fd, header: &[u8], at| fd::write_slices_at(fd, [header, records], at);
+        file.add(header.encode(), records.len(), write).map(drop)
+    }
+}
+
 impl Kernel<'_> {
+    /// Writes the newest slow calls into a snapshot of this trace. Answers how many.
+    pub(crate) fn add_slow(&self, directory: &Path) -> Result<u64> {
+        let Some(watching) = &self.latency else { return Ok(0) };
+        let ends = watching.newest.front().zip(watching.newest.back());
+        let Some(((first, _), (last, _))) = ends else { return Ok(0) };
+        let records: Vec<u8> = watching.newest.iter().flat_map(|(_, record)| record).copied().collect();
+        let hidden = directory.join(mote_journal::DIRECTORY);
+        let part = Part { stream: watching.rows.stream, sequence: 0, times: (*first, *last) };
+        self.with_context(|context| {
+            let context = Context { directory, hidden: &hidden, ..*context };
+            let mut file = Packets::make(context.directory, context.hidden, FILE)?;
+            part.write(&mut file, &context, &records)?;
+            file.finish();
+            Ok(watching.newest.len() as u64)
+        })
+    }
+
+    /// The id of the event of slow calls.
+    pub(crate) fn slow_id(&self) -> Option<usize> {
+        self.latency.as_ref().map(|watching| watching.ids[0] as usize)
+    }
+
+    /// Whether slow calls ask for snapshots: then they are looked for more often.
+    pub(crate) fn snapshots_slow(&self) -> bool {
+        self.latency.as_ref().is_some_and(|watching| watching.snapshots > 0)
+    }
+
     /// What the system calls came to, at the end.
     pub(super) fn latencies(&self) -> Option<Latencies> {
         self.latency.as_ref().map(|watching| watching.last.clone())
@@ -317,6 +371,22 @@ impl Recorder<'_> {
         if let Err(why) = self.cooperation.watch(kernel.tracer, &settings) {
             self.problem(format!("slow system calls are not recorded: {why}"));
         }
+    }
+
+    /// Takes slow calls in from now on, which the recording was not begun for.
+    pub(crate) fn watch_slow(&mut self, wanted: LatencyOptions) {
+        let Some(kernel) = &mut self.kernel else { return };
+        let [slow, open] = event::descriptions();
+        // A trace that is full has no slow calls.
+        let (Ok(slow), Ok(open)) = (announce(&mut kernel.trace, &slow), announce(&mut kernel.trace, &open))
+        else {
+            return;
+        };
+        let stream = kernel.tracer.channel().geometry().rings() + 1;
+        kernel.latency = Some(Watching::new(&wanted, [slow, open], stream));
+        let noted = kernel.trace.note_events(&[slow, open]);
+        self.check_journal(noted);
+        self.renew_metadata();
     }
 
     /// Follows everybody, for `-a`.
@@ -348,6 +418,8 @@ impl Recorder<'_> {
         let mut slow = Vec::new();
         latency.slow(|one| slow.push(one));
         let threads = watching.take(slow);
+        let asks = !threads.is_empty() && watching.snapshots > 0;
+        watching.snapshots -= u32::from(asks);
         if watching.stepped.elapsed() >= watching.wanted.interval {
             watching.stepped = Instant::now();
             watching.durations(latency);
@@ -355,9 +427,14 @@ impl Recorder<'_> {
             self.watch.latency(&watching.figures(latency));
         }
         let due = watching.rows.is_due();
+        let (last, most) = (watching.snapshots == 0, watching.wanted.snapshots);
         let problem = if due { kernel.write_slow() } else { None };
         problem.into_iter().for_each(|why| self.problem(why));
         self.name_threads(&threads);
+        if asks && self.ask_for_snapshot().is_ok() && last {
+            self.watch
+                .say(&format!("slow calls have asked for {most} snapshots; there will be no more for them"));
+        }
     }
 
     /// The last slow calls, and those that have not returned.
