@@ -1,6 +1,7 @@
 //! `mote-bench`: what mote costs, and that it holds.
 #![deny(unsafe_code)]
 
+mod calls;
 mod figures;
 #[allow(unsafe_code, reason = "it shares the cores of the tests of `mote-rcu`, `mote-ring` and `mote-text`")]
 mod torture;
@@ -25,6 +26,9 @@ Benchmarks:
   filter       an event that is filtered, a filter alone, building one (ns; hand-written Rust and LTTng-UST beside it)
   kernel       what events of the kernel add to a system call, and to a server; memory shared with the kernel
                (ns; ftrace, perf, bpftrace, strace beside it)
+  kernel_calls of these, only what is added to a system call; programs that do nothing beside it
+  kernel_programs
+               what each kind of program that mote makes adds to a system call, without a recorder
   servers      redis, PostgreSQL, nginx: slowdown by looking for slow calls, and by recording all system calls and the scheduler
                (x; bpftrace, strace, ftrace, perf beside it)
   rcu          reading, grace periods, updates (ns, 1/s; liburcu, locks, epochs beside it);

@@ -1,82 +1,31 @@
 //! `kernel`: what events of the kernel cost, beside ftrace, perf, bpftrace and strace; reading memory shared with the kernel; steering it.
 //!
-//! A system call that does nothing (`getppid`) is made in a loop, in a process of its own, once by itself and once under each
-//! tracer, in turns: the figures are what a tracer adds to it. The whole program is a server on loopback under load, with all system
+//! What a tracer adds to a system call: `kernel_calls`. The whole program is a server on loopback under load, with all system
 //! calls and all of the scheduler recorded. `table2` is that of Sharma & Dagenais 2016: 1,000 reads of a value shared with the kernel.
 
 use super::figure::{Figure, Samples};
 use super::kernel_peers::{Events, Tracer, leave_tracefs};
-use super::kernel_shared;
 use super::session::{Lab, built, workload};
 use super::{Effort, cooperate};
+use super::{kernel_calls, kernel_shared};
 use anyhow::Context;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The event that is measured, as trace event.
-const EVENT: Events<'static> = &["syscalls/sys_enter_getppid"];
 /// What is recorded of the server.
 const WHOLE: Events<'static> = &["syscalls/*", "sched/*"];
-/// How mote is used around a workload: the case, and its arguments.
-type Way = (&'static str, &'static [&'static str]);
-const EVENT_BY: &str = "syscalls:syscall_entry_getppid";
-const WAYS: [Way; 4] = [
-    ("event", &["record", "-q", "--mode", "overwrite", "-k", EVENT_BY]),
-    ("event_filtered", &["record", "-q", "--mode", "overwrite", "-k", EVENT_BY, "--filter", "$tid == 1"]),
-    ("latency_below/1ms", &["latency", "--threshold", "*=1ms"]),
-    ("latency_below", &["latency", "--threshold", "*=1s"]),
-];
-
 /// Measures all cases in turns.
 pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
     let mut lab = Lab::new()?;
     let mut figures = kernel_shared::run(effort)?;
-    let measured = figures_of_calls(&mut lab, effort).and_then(|mut calls| {
+    let measured = kernel_calls::run(&mut lab, effort).and_then(|mut calls| {
         calls.extend(cooperate::run(effort)?);
         calls.extend(whole(&mut lab, effort)?);
         Ok(calls)
     });
     leave_tracefs(lab.path());
     figures.extend(measured?);
-    Ok(figures)
-}
-
-/// What each tracer adds to a system call.
-fn figures_of_calls(lab: &mut Lab, effort: Effort) -> anyhow::Result<Vec<Figure>> {
-    let peers = [Tracer::Ftrace, Tracer::PerfRecord, Tracer::BpftraceCount];
-    let (rounds, calls) = effort.choose((3, 300_000), (9, 3_000_000));
-    let mut samples = Samples::default();
-    let mut missing = Missing::default();
-    let work = |calls: u64| workload("syscalls", &[calls, 3]);
-    for _ in 0..rounds {
-        run_peer(lab, Tracer::Bare, EVENT, work(calls)?, &mut samples)?;
-        let floor = samples.of("none").last().copied().unwrap_or_default();
-        for (case, arguments) in WAYS {
-            match run_mote(lab, arguments, work(calls)?) {
-                Ok(ns) => samples.add(case, ns - floor),
-                Err(why) => missing.note(case, &why),
-            }
-        }
-        for peer in peers {
-            let before = samples.of(peer.name()).len();
-            match run_peer(lab, peer, EVENT, work(calls)?, &mut samples) {
-                Ok(()) => {
-                    let ns = samples.of(peer.name()).get(before..).and_then(median).unwrap_or_default();
-                    samples.add(&format!("{}/added", peer.name()), ns - floor);
-                }
-                Err(why) => missing.note(peer.name(), &why),
-            }
-        }
-    }
-    let mut figures = vec![Figure::new("syscall", "ns", samples.of("none"))];
-    for (case, _) in WAYS {
-        figures.push(present(case, "ns", samples.of(case), missing.why(case)));
-    }
-    for peer in peers {
-        let values = samples.of(&format!("{}/added", peer.name()));
-        figures.push(present("event", "ns", values, missing.why(peer.name())).of_peer(peer.name()));
-    }
     Ok(figures)
 }
 
@@ -117,31 +66,25 @@ fn whole(lab: &mut Lab, effort: Effort) -> anyhow::Result<Vec<Figure>> {
 
 /// What could not be measured, and why.
 #[derive(Default)]
-struct Missing(Vec<(&'static str, String)>);
+pub(super) struct Missing(Vec<(&'static str, String)>);
 
 impl Missing {
-    fn note(&mut self, name: &'static str, why: &anyhow::Error) {
+    pub(super) fn note(&mut self, name: &'static str, why: &anyhow::Error) {
         self.0.push((name, format!("{why:#}")));
     }
 
-    fn why(&self, name: &str) -> &str {
+    pub(super) fn why(&self, name: &str) -> &str {
         let told = self.0.iter().find(|(missing, _)| *missing == name);
         told.map_or("not measured", |(_, why)| why)
     }
 }
 
-fn present(case: &str, unit: &'static str, values: &[f64], why: &str) -> Figure {
+pub(super) fn present(case: &str, unit: &'static str, values: &[f64], why: &str) -> Figure {
     if values.is_empty() { Figure::absent(case, unit, why) } else { Figure::new(case, unit, values) }
 }
 
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
-}
-
 /// Runs a workload under a peer and adds what it measured under the peer's name.
-fn run_peer(
+pub(super) fn run_peer(
     lab: &mut Lab,
     tracer: Tracer,
     events: Events<'_>,
@@ -156,7 +99,7 @@ fn run_peer(
 }
 
 /// Runs a workload under `mote` and answers the median of what it measured.
-fn run_mote(lab: &mut Lab, arguments: &[&str], command: Vec<OsString>) -> anyhow::Result<f64> {
+pub(super) fn run_mote(lab: &mut Lab, arguments: &[&str], command: Vec<OsString>) -> anyhow::Result<f64> {
     let text = mote_text(lab, arguments, command)?;
     let mut samples = Samples::default();
     samples.read(&text, |_| Some("all".to_owned()))?;

@@ -15,7 +15,10 @@ mod filter_fifty;
 mod filter_paper;
 mod filter_work;
 mod kernel;
+mod kernel_calls;
+mod kernel_floor;
 mod kernel_peers;
+mod kernel_programs;
 mod kernel_shared;
 mod kernel_work;
 mod lttng;
@@ -57,7 +60,7 @@ impl Effort {
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 9] = [
+const BENCHMARKS: [(&str, Benchmark); 11] = [
     ("event_cost", event_cost::run),
     ("disk", disk::run),
     ("view", view::run),
@@ -67,6 +70,8 @@ const BENCHMARKS: [(&str, Benchmark); 9] = [
     ("filter", filter::run),
     ("kernel", kernel::run),
     ("servers", servers::run),
+    ("kernel_calls", kernel_calls::alone),
+    ("kernel_programs", kernel_programs::run),
 ];
 
 /// The benchmarks' names.
