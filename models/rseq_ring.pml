@@ -43,6 +43,7 @@
  * @find short | `pos` read before the sequence | -DINJECT_POS_OUTSIDE
  * @find short | time read before the sequence | -DINJECT_TIME_OUTSIDE
  * @find short | time not the TSC: not compared with the last | -DCLOCK -DINJECT_NO_LATE_CHECK
+ * @find short | time not the TSC: `last_time` stored behind the commit | -DCLOCK -DINJECT_LAST_TIME_LATE
  * @find short | sub-buffer filled to the last byte | -DFRAGMENTS -DSIZE_MIN=2 -DINJECT_ROOM_TO_THE_LAST
  * @find short | room without what the last word reaches over | -DOVER=2 -DINJECT_ROOM_WITHOUT_OVER -DEVENTS0=9 -DEVENTS1=0
  * @find short | switch without asking again | -DINJECT_SWITCH_UNASKED
@@ -274,7 +275,9 @@ record:
 #ifndef INJECT_NO_LATE_CHECK
 	STEP(if :: last_later[me] -> within[me] = false; tries[me]--; forget(me); goto record :: else fi);
 #endif
+#ifndef INJECT_LAST_TIME_LATE
 	STEP(note_last_time(me));
+#endif
 #else
 #ifndef INJECT_TIME_OUTSIDE
 	STEP(read_clock(me));
@@ -300,6 +303,15 @@ record:
 #ifdef INJECT_END_TOO_LATE
 	STEP(COMMIT_AT_END);
 	STEP(within[me] = false; goto written);
+#elif defined(INJECT_LAST_TIME_LATE)
+	STEP(COMMIT_AT_END within[me] = false);
+	/* Whose time is older than this one, which is in the ring. */
+	STEP(
+		do
+		:: other < CONTEXTS -> last_later[other] = stale[other]; other++
+		:: else -> break
+		od;
+		other = 0; goto written);
 #else
 	STEP(COMMIT_AT_END within[me] = false; goto written);
 #endif

@@ -4,6 +4,7 @@
 mod fuzz;
 mod install;
 mod models;
+mod mutants;
 mod test;
 mod tidy;
 
@@ -16,6 +17,7 @@ cargo xtask test [--quick]   everything that must pass before a change lands; --
 cargo xtask tidy             the checks of the project's structure alone
 cargo xtask fuzz [TARGET [SECONDS]]   fuzzes what reads what others wrote; without a target lists them
 cargo xtask models [--long] [NAME]   the models of the lock-free parts, by spin; --check: is the code still theirs; --bless NAME
+cargo xtask mutants [WORD]   errors that are put into the code itself, which loom has to find
 cargo xtask install          the Debian packages that the tests need";
 
 fn main() -> ExitCode {
@@ -44,6 +46,8 @@ fn run() -> anyhow::Result<()> {
         ["fuzz", target] => fuzz::run(target, 60),
         ["fuzz", target, seconds] => fuzz::run(target, seconds.parse()?),
         ["models", words @ ..] => models::chore(&root(), words),
+        ["mutants"] => mutants::chore(&root(), None),
+        ["mutants", word] => mutants::chore(&root(), Some(word)),
         ["install"] => install::packages(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
