@@ -176,6 +176,152 @@ fn code_that_was_made_at_run_time_has_the_names_that_its_compiler_told() {
     assert_eq!(functions, ["called", "js:price", "main"], "{frames:?}");
 }
 
+/// Calls a function with a frame pointer that leads to what is no code.
+const LOST: &str = r#"
+__attribute__((noinline)) void called(void) { __asm__ volatile("nop"); }
+static long frame[2] = {0, 0x12345678};
+int main(void) {
+    __asm__ volatile("push %%rbp\n\tmov %0, %%rbp\n\tcall called\n\tpop %%rbp" : : "r"(frame) : "memory", "cc", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11");
+    return 0;
+}
+"#;
+
+#[test]
+fn a_stack_that_leads_to_no_code_is_cut_and_says_so() {
+    let Some((dir, path)) = program(&[]) else { return };
+    let source = dir.path().join("lost.c");
+    std::fs::write(&source, LOST).expect("a directory of the test");
+    let options = ["-O1", "-fomit-frame-pointer", "-mno-red-zone", "-fno-inline"];
+    let status = Command::new("gcc").arg(&source).arg("-o").arg(&path).args(options).status();
+    assert!(status.expect("there is gcc").success());
+    let trace = recorded(&path, &["uprobe:APP:called"], &["--stack=user"]);
+    let frames = stacks(&trace, "uprobe_app_called", "user").remove(0);
+    assert!(frames[0].starts_with("called"), "{frames:?}");
+    assert_eq!(frames.last().map(String::as_str), Some("[cut short]"), "{frames:?}");
+    assert!(!frames.iter().any(|frame| frame.contains("12345678")), "{frames:?}");
+    let shown = trace.mote(&["view", "--stack"]);
+    let said = String::from_utf8_lossy(&shown.stderr).into_owned();
+    assert!(said.contains("frame pointers"), "{said}");
+}
+
+/// Calls a function each millisecond, from a child too after a signal, until it is killed; `where` is its address.
+const CALLER: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noinline)) void work(long n) { __asm__ volatile("" : : "r"(n)); }
+static volatile int forks;
+static void asked(int signal) { (void)signal; forks = 1; }
+int main(void) {
+    signal(SIGUSR1, asked);
+    printf("pid %d\nwhere %ld\n", getpid(), (long)work);
+    fflush(stdout);
+    for (long n = 0;; n++) {
+        work(n);
+        usleep(1000);
+        if (forks) {
+            forks = 0;
+            if (fork() == 0) {
+                for (n = 0; n < 1000; n++) { work(-1); usleep(1000); }
+                _exit(0);
+            }
+        }
+    }
+}
+"#;
+
+/// A caller that runs, and the address of its function.
+struct Caller(std::process::Child, u64);
+
+impl Caller {
+    fn start(path: &Path) -> Caller {
+        let out = path.with_extension("out");
+        let file = std::fs::File::create(&out).expect("a file");
+        let child = Command::new(path).stdout(file).spawn().expect("it was built");
+        let address = crate::support::wait_for("the address", || {
+            crate::support::record::value_of(&std::fs::read_to_string(&out).ok()?, "where")
+        });
+        Caller(child, address)
+    }
+
+    /// Whether there is a breakpoint.
+    fn is_probed(&self) -> bool {
+        use std::os::unix::fs::FileExt;
+        let memory = std::fs::File::open(format!("/proc/{}/mem", self.0.id())).expect("it runs");
+        let mut byte = [0];
+        memory.read_exact_at(&mut byte, self.1).expect("code");
+        byte == [0xcc]
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn who_is_not_chosen_does_not_pay_for_probes() {
+    let Some((dir, path)) = program(&[]) else { return };
+    let source = dir.path().join("caller.c");
+    std::fs::write(&source, CALLER).expect("a directory of the test");
+    let status = Command::new("gcc").args(["-O1", "-g"]).arg(&source).arg("-o").arg(&path).status();
+    assert!(status.expect("there is gcc").success());
+    let (chosen, other) = (Caller::start(&path), Caller::start(&path));
+    let pattern = format!("uprobe:{}:work", path.display());
+    // Together with others of the file, and alone when there is a filter.
+    for filter in [&[][..], &["--filter", "n < 1000000"]] {
+        let options = [&["-k", pattern.as_str()], filter].concat();
+        let running = Record::process(u64::from(chosen.0.id())).with(&options).start();
+        crate::support::wait_for("the probe", || chosen.is_probed().then_some(()));
+        assert!(!other.is_probed());
+        // What it forks is probed, too.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(chosen.0.id() as i32),
+            nix::sys::signal::Signal::SIGUSR1,
+        )
+        .expect("it runs");
+        std::thread::sleep(std::time::Duration::from_millis(800));
+        running.signal(nix::sys::signal::Signal::SIGINT);
+        let trace = running.wait().ends_with(0);
+        assert!(trace.err.contains("mapped by 1 other process"), "{}", trace.err);
+        assert!(trace.err.contains("1 processes were forked, and probed up to"), "{}", trace.err);
+        let events = trace.view();
+        let work = named(&events, "uprobe_app_work");
+        let ids: std::collections::BTreeSet<u64> = work.iter().map(|event| event.tid).collect();
+        assert!(ids.contains(&u64::from(chosen.0.id())) && !ids.contains(&u64::from(other.0.id())));
+        let of_child = work.iter().filter(|event| event.tid != u64::from(chosen.0.id())).count();
+        assert!(ids.len() == 2 && of_child > 10, "{ids:?}: {of_child}");
+        crate::support::wait_for("its end", || (!chosen.is_probed()).then_some(()));
+    }
+    drop(other);
+    // Nobody else has it: then it is probed for everybody, and children are from their first moment on.
+    let running = Record::process(u64::from(chosen.0.id())).with(&["-k", &pattern]).start();
+    crate::support::wait_for("the probe", || chosen.is_probed().then_some(()));
+    running.signal(nix::sys::signal::Signal::SIGINT);
+    assert!(!running.wait().err.contains("other process"));
+}
+
+#[test]
+fn functions_of_two_programs_with_one_name_are_told_apart() {
+    let Some((dir, path)) = program(&["-g", "-O1"]) else { return };
+    let other = dir.path().join("other");
+    std::fs::create_dir(&other).expect("a directory");
+    let second = other.join("app");
+    std::fs::copy(&path, &second).expect("a file");
+    let patterns = [&path, &second].map(|path| format!("uprobe:{}:work", path.display()));
+    let script = format!("{} 3; {} 5", path.display(), second.display());
+    let options = ["-k", patterns[0].as_str(), "-k", patterns[1].as_str()];
+    let trace = Record::program(&["sh", "-c", &script]).with(&options).run().ends_with(0);
+    assert!(trace.err.contains(&format!("uprobe_app_work_2 is at {}", second.display())), "{}", trace.err);
+    let events = trace.view();
+    let counts = ["uprobe_app_work", "uprobe_app_work_2"].map(|name| named(&events, name).len());
+    assert_eq!(counts, [3, 5]);
+}
+
 fn kernel_has_names() -> bool {
     let kallsyms = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let named = kallsyms.lines().any(|line| !line.starts_with("0000000000000000"));
