@@ -179,3 +179,35 @@ fn wait_until_idle(pid: u32) {
         same.then_some(())
     });
 }
+
+/// perf lets go of a thread when it ends, before its last switch, which is in the trace.
+#[test]
+fn all_switches_and_the_last_of_each_thread() {
+    if !perf::is_there() {
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a directory");
+    let out = keep.path().join("perf");
+    let same = perf::of_scheduler(&["switch"]);
+    let mut command = perf::stat(&same, &out);
+    command.extend(["--", programs::scenes(), "calling-threads", "20", "10"].map(str::to_owned));
+    let trace = Record::program(&command).under(&WITH_TRACEFS).with(&["-k", "sched"]).run().ends_with(0);
+    let theirs = perf::counts(&out, &same)["sched_switch"];
+    let events = trace_of(&trace).view();
+    let exec = events.iter().rfind(|event| event.name == "sched_process_exec").expect("an exec");
+    let mut threads = BTreeSet::from([exec.tid]);
+    for fork in events.iter().filter(|event| event.name == "sched_process_fork" && event.time >= exec.time) {
+        if threads.contains(&fork.tid) {
+            threads.insert(fork.number("child_tid"));
+        }
+    }
+    assert!(threads.len() > 20, "{threads:?}");
+    let all = ours(&events, &same, &threads, exec.time)["sched_switch"];
+    let after = switches_of_the_dying(&events, &threads);
+    assert!(after >= 21, "each has left its CPU for ever: {after}");
+    assert!(
+        (all - after..=all - 21).contains(&theirs),
+        "perf has counted {theirs} of {all}, {after} at the end"
+    );
+    assert!(kernel::counts(&events)["sched_process_free"] > 0, "also what happens when nobody runs any more");
+}
