@@ -172,18 +172,26 @@ mod tests {
 
     #[test]
     fn descendants_are_no_others() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("every machine has it");
-        let path = fs::canonicalize("/proc/self/exe").expect("it is there");
-        assert_eq!(others(&path, &[]), 0, "only this process, which is not counted");
-        let sleep = loop {
-            let path = fs::read_link(format!("/proc/{}/exe", child.id())).expect("it runs");
-            if path != fs::read_link("/proc/self/exe").expect("it is there") {
-                break path;
+        let own = std::env::temp_dir().join(format!("mote-near-{}", std::process::id()));
+        fs::copy("/bin/sleep", &own).expect("every machine has it");
+        let path = fs::canonicalize(&own).expect("it is there");
+        let until = |done: &dyn Fn() -> bool| {
+            while !done() {
+                std::thread::sleep(std::time::Duration::from_millis(2));
             }
         };
-        let before = others(&sleep, &[1]);
-        assert_eq!(others(&sleep, &[child.id()]), before, "a child of this process");
+        let mut child = std::process::Command::new(&path).arg("60").spawn().expect("a program");
+        let exe = format!("/proc/{}/exe", child.id());
+        until(&|| fs::read_link(&exe).is_ok_and(|exe| exe == path));
+        assert_eq!(others(&path, &[]), 0, "a child of this process");
+        // The shell ends, and nobody here is its child's parent.
+        let script = format!("{} 1 > /dev/null 2>&1 &", path.display());
+        let left = std::process::Command::new("sh").args(["-c", &script]).status().expect("a shell");
+        assert!(left.success());
+        until(&|| others(&path, &[]) == 1);
+        until(&|| others(&path, &[]) == 0);
         child.kill().expect("it runs");
         child.wait().expect("it ends");
+        fs::remove_file(&own).expect("it is there");
     }
 }
