@@ -551,7 +551,7 @@ fn what_cannot_be_says_why() {
     large.buffers.sub_bits = 24;
     large.buffers.count_bits = 6;
     let error = Kernel::start(large).unwrap_err().to_string();
-    assert!(error.contains("512 MiB") && error.contains("--buffers"), "{error}");
+    assert!(error.contains("512 MiB") && error.contains("--kernel-buffers"), "{error}");
     // A filter that reads where it may not: the event is named, the verifier is heard, the others are recorded.
     let mut bad = chosen(9, openat());
     let mut filter = nine_letters();
