@@ -146,11 +146,6 @@ fn of_a_server_that_runs() {
     assert_eq!(ran.iter().map(|event| event.number("runtime")).sum::<u64>(), runtime);
     assert_eq!(ours, theirs);
     assert!(ours["syscall_entry_writev"] >= 5000, "{ours:?}");
-    // It comes as often as it goes.
-    let comes = events
-        .iter()
-        .filter(|event| event.name == "sched_switch" && event.number("next_tid") == u64::from(worker));
-    assert_eq!(comes.count() as u64, ours["sched_switch"]);
     kernel::assert_babeltrace_counts(&trace.path.join("kernel"), &kernel::counts(&trace_of(&trace).view()));
     println!("{ours:?}");
 }
@@ -204,9 +199,9 @@ fn all_switches_and_the_last_of_each_thread() {
     assert!(threads.len() > 20, "{threads:?}");
     let all = ours(&events, &same, &threads, exec.time)["sched_switch"];
     let after = switches_of_the_dying(&events, &threads);
-    assert!(after >= 21, "each has left its CPU for ever: {after}");
+    assert!(after >= threads.len() as u64, "each has left its CPU for ever: {after}");
     assert!(
-        (all - after..=all - 21).contains(&theirs),
+        (all - after..=all - threads.len() as u64).contains(&theirs),
         "perf has counted {theirs} of {all}, {after} at the end"
     );
     assert!(kernel::counts(&events)["sched_process_free"] > 0, "also what happens when nobody runs any more");

@@ -203,7 +203,7 @@ fn at_a_price_that_is_measured() {
         let (alone, watched) = (median(alone), median(watched));
         println!(
             "{}: {alone:.0} requests a second, watched {watched:.0}: {:.1} % fewer",
-            kind.name(),
+            server.home().kind().name(),
             (1.0 - watched / alone) * 100.0
         );
         assert!(alone.is_finite() && watched.is_finite());
