@@ -2,8 +2,8 @@
 //!
 //! Each server runs for all of its rounds, and answers requests that need no disk from its load generator on loopback: what
 //! limits it is the CPU, and a tracer has nothing to hide behind. In a round it is loaded by itself and then under each
-//! tracer in turns, attached to the running processes and let go again; the figure is by how much fewer requests it answered in a
-//! second. Loss is an error.
+//! tracer in turns, attached to the running processes and let go again. The figure compares the best rounds of both, because others
+//! on the machine only take away. Loss is an error.
 
 use super::Effort;
 use super::figure::{Figure, Samples};
@@ -71,26 +71,26 @@ fn of_server(lab: &mut Lab, kind: Kind, effort: Effort) -> anyhow::Result<Vec<Fi
     let mut samples = Samples::default();
     let mut missing = BTreeMap::new();
     for _ in 0..rounds {
-        let bare = rate()?;
-        samples.add("bare", bare);
+        samples.add("bare", rate()?);
         for tracer in Tracer::ALL {
-            let slower = tracer.attach(&server, lab).and_then(|attached| {
+            let watched = tracer.attach(&server, lab).and_then(|attached| {
                 let watched = rate()?;
                 attached.end()?;
-                Ok(bare / watched)
+                Ok(watched)
             });
-            match slower {
-                Ok(slower) => samples.add(tracer.name(), slower),
+            match watched {
+                Ok(watched) => samples.add(tracer.name(), watched),
                 Err(why) => drop(missing.insert(tracer.name(), format!("{why:#}"))),
             }
         }
     }
+    let best = |case: &str| samples.of(case).iter().copied().fold(0.0, f64::max);
     let mut figures = vec![Figure::new(&format!("{}/bare", kind.name()), "1/s", samples.of("bare"))];
     for tracer in Tracer::ALL {
         let case = format!("{}/{}", kind.name(), tracer.what());
         let figure = match missing.get(tracer.name()) {
             Some(why) => Figure::absent(&case, "x", why),
-            None => Figure::new(&case, "x", samples.of(tracer.name())),
+            None => Figure::new(&case, "x", &[best("bare") / best(tracer.name())]),
         };
         figures.push(figure.of_peer(tracer.name()));
     }
