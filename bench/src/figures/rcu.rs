@@ -194,6 +194,10 @@ impl Shape {
         figures
     }
 
+    fn axis_of_rates(&self) -> &'static str {
+        if self.rate == "reads" { "reads a second" } else { "updates a second" }
+    }
+
     fn draw(&self, bench: &Bench, directory: &Path) -> anyhow::Result<()> {
         let of = |name: String, prefix: &str, what: &str| {
             let at = |x: u64| bench.samples.median(&format!("{prefix}{}", self.case(x, what)));
@@ -205,7 +209,7 @@ impl Shape {
         series.extend(FLAVORS.iter().map(|what| of(format!("liburcu {what}"), "liburcu/", what)));
         series.extend(OTHERS.iter().map(|what| of((*what).to_owned(), "", what)));
         series.retain(|series| !series.points.is_empty());
-        let plot = Plot { title: self.title, x: self.axis, y: self.rate, series };
+        let plot = Plot { title: self.title, x: self.axis, y: self.axis_of_rates(), series };
         let path = directory.join(format!("rcu-{}.svg", self.name));
         std::fs::write(&path, plot.svg()).with_context(|| format!("cannot write {}", path.display()))
     }

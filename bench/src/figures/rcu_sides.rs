@@ -1,7 +1,7 @@
 //! What is measured side by side: the flavours of RCU, and other ways to share a value that is mostly read.
 
 use mote_reclaim::{
-    Expedited, Flavor, General, Library, Qsbr, Rcu, Registered, Signal, Thread, barrier, library, set_bound,
+    Expedited, Flavor, General, Library, Qsbr, Rcu, Registered, Retired, Signal, Thread, barrier, library,
 };
 use mote_sync::Padded;
 use std::hint::spin_loop;
@@ -27,8 +27,12 @@ pub(super) trait Side: Sync + Sized + 'static {
     fn update(&self, value: u64);
     /// Waits until all old values are freed.
     fn settle() {}
-    /// Lets at most so many old values wait to be freed.
-    fn bound(_: usize) {}
+    /// A value that was replaced, and that the updater frees by itself.
+    type Old;
+    /// Replaces the value, and leaves the old one to [`Side::free`].
+    fn replace(&self, value: u64) -> Self::Old;
+    /// Frees old values, where there is something to be waited for: after one grace period for all.
+    fn free(old: &mut Vec<Self::Old>);
     /// Runs `wait`, in which the thread does not read.
     fn asleep(_: &mut Self::Thread, wait: impl FnOnce()) {
         wait();
@@ -86,8 +90,12 @@ macro_rules! marked {
             fn settle() {
                 barrier::<$flavor>();
             }
-            fn bound(values: usize) {
-                set_bound::<$flavor>(values);
+            type Old = Retired<u64, $flavor>;
+            fn replace(&self, value: u64) -> Self::Old {
+                self.0.swap(value)
+            }
+            fn free(old: &mut Vec<Self::Old>) {
+                Retired::synchronize_all(old).for_each(drop);
             }
             fn asleep(thread: &mut Thread<$flavor>, wait: impl FnOnce()) {
                 let _asleep = $asleep(thread);
@@ -131,8 +139,12 @@ impl Side for Unmarked {
     fn settle() {
         barrier::<Library>();
     }
-    fn bound(values: usize) {
-        set_bound::<Library>(values);
+    type Old = Retired<u64, Library>;
+    fn replace(&self, value: u64) -> Self::Old {
+        self.0.swap(value)
+    }
+    fn free(old: &mut Vec<Self::Old>) {
+        Retired::synchronize_all(old).for_each(drop);
     }
     fn synchronize((): &mut ()) {
         mote_reclaim::synchronize::<Library>();
@@ -157,6 +169,13 @@ macro_rules! plain {
             fn update(&self, $new_value: u64) {
                 let $this = self;
                 $update;
+            }
+            type Old = ();
+            fn replace(&self, value: u64) {
+                self.update(value);
+            }
+            fn free(old: &mut Vec<()>) {
+                old.clear();
             }
         }
     };
@@ -206,6 +225,13 @@ impl Side for Epoch {
         // SAFETY: no longer reachable.
         unsafe { guard.defer_destroy(old) };
     }
+    type Old = ();
+    fn replace(&self, value: u64) {
+        self.update(value);
+    }
+    fn free(old: &mut Vec<()>) {
+        old.clear();
+    }
 }
 
 /// A lock for each thread, of which an updater takes all.
@@ -232,5 +258,12 @@ impl Side for PerThread {
         let mut guards =
             self.locks.each_ref().map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner));
         guards.iter_mut().for_each(|guard| **guard = value);
+    }
+    type Old = ();
+    fn replace(&self, value: u64) {
+        self.update(value);
+    }
+    fn free(old: &mut Vec<()>) {
+        old.clear();
     }
 }

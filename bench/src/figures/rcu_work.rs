@@ -24,7 +24,7 @@ pub(super) struct Setting {
     pub(super) pause: Option<u64>,
     /// How long it lasts.
     pub(super) ms: u64,
-    /// Old values that may wait for a grace period together; 0 leaves it to the library.
+    /// Old values for which the updater waits together, and which it then frees; 0 leaves both to the library.
     pub(super) batch: u64,
 }
 
@@ -117,9 +117,6 @@ pub(super) fn run(setting: Setting) -> String {
 
 fn rates<S: Side>(text: &mut String, setting: Setting) {
     let side = &S::new();
-    if setting.batch > 0 {
-        S::bound(setting.batch as usize);
-    }
     let stop = &AtomicBool::new(false);
     let start = &Barrier::new(setting.readers as usize + 1);
     let since = |begin: u64| (wall_ns() - begin) as f64 / 1e9;
@@ -156,13 +153,23 @@ fn update<S: Side>(side: &S, setting: Setting, end: u64) -> u64 {
         std::thread::sleep(std::time::Duration::from_millis(setting.ms));
         return 0;
     };
-    let mut updates = 0;
+    let (mut updates, mut old) = (0, Vec::with_capacity(setting.batch as usize));
     while wall_ns() < end {
         for _ in 0..UPDATES {
-            side.update(updates);
+            if setting.batch == 0 {
+                side.update(updates);
+            } else {
+                old.push(side.replace(updates));
+            }
+            if setting.batch != 0 && old.len() as u64 == setting.batch {
+                S::free(&mut old);
+            }
             updates += 1;
             (0..pause).for_each(|_| spin_loop());
         }
+    }
+    if !old.is_empty() {
+        S::free(&mut old);
     }
     updates
 }
