@@ -57,11 +57,10 @@ const PAGE: usize = 4096;
 
 extern "C" fn fork_and_show(_signal: i32) {
     let page = HIDDEN.load(Ordering::Relaxed) as *mut libc::c_void;
-    // SAFETY: our own page. Fork in a handler: the program has one thread as far as it knows, which holds no lock of the C library.
-    unsafe {
-        libc::mprotect(page, PAGE, libc::PROT_READ);
-        CHILD.store(libc::fork(), Ordering::Relaxed);
-    }
+    // SAFETY: our own page.
+    unsafe { libc::mprotect(page, PAGE, libc::PROT_READ) };
+    // SAFETY: fork in a handler: the program has one thread as far as it knows, which holds no lock of the C library.
+    CHILD.store(unsafe { libc::fork() }, Ordering::Relaxed);
 }
 
 /// `fork-inside ROUNDS EVENTS`: each round a large event's bytes fault while they are copied into the ring, and the handler forks; parent and child both return
