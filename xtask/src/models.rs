@@ -123,15 +123,7 @@ fn run(root: &Path, length: Length, names: &[&str]) -> anyhow::Result<()> {
         .flat_map(|(model, each)| each.header.runs.iter().map(move |run| (model, run)))
         .filter(|(_, run)| length == Length::Long || !run.is_long)
         .collect();
-    let results = run_all(root, &models, &jobs)?;
-    let mut failed = 0;
-    for (at, model) in models.iter().enumerate() {
-        println!("\n{}: {}", model.name, model.header.title);
-        println!("| run | result | states | memory (MiB) | time (s) |\n|---|---|---|---|---|");
-        for ((_, run), result) in jobs.iter().zip(&results).filter(|((of, _), _)| *of == at) {
-            failed += u64::from(!print(run, result));
-        }
-    }
+    let failed = run_all(root, &models, &jobs)?;
     let passed = jobs.len() as u64 - failed;
     println!("\n{} runs in {:.0} s", jobs.len(), began.elapsed().as_secs_f64());
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
@@ -142,34 +134,65 @@ fn run(root: &Path, length: Length, names: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the runs, as many at once as there are processors.
-fn run_all(root: &Path, models: &[Model], jobs: &[(usize, &Run)]) -> anyhow::Result<Vec<Checked>> {
+/// What came of the runs, in their order.
+struct Table<'m> {
+    models: &'m [Model],
+    jobs: &'m [(usize, &'m Run)],
+    results: Vec<Option<Checked>>,
+    /// So many rows are printed: those whose runs have ended, up to the first that has not.
+    printed: usize,
+    /// Of these, how many did not end as they must.
+    failed: u64,
+}
+
+impl Table<'_> {
+    /// Takes a result, and prints what can be printed by now.
+    fn take(&mut self, number: usize, result: Checked) {
+        if let Some(slot) = self.results.get_mut(number) {
+            *slot = Some(result);
+        }
+        while let (Some((at, run)), Some(Some(result))) =
+            (self.jobs.get(self.printed), self.results.get(self.printed))
+        {
+            let is_first = self.printed.checked_sub(1).is_none_or(|before| self.jobs[before].0 != *at);
+            if let Some(model) = self.models.get(*at).filter(|_| is_first) {
+                println!("\n{}: {}", model.name, model.header.title);
+                println!("| run | result | states | memory (MiB) | time (s) |\n|---|---|---|---|---|");
+            }
+            self.failed += u64::from(!print(run, result));
+            self.printed += 1;
+        }
+    }
+}
+
+/// Makes the runs, as many at once as there are processors, and prints a table for each model. Answers how many did not end as they must.
+fn run_all(root: &Path, models: &[Model], jobs: &[(usize, &Run)]) -> anyhow::Result<u64> {
     let queue: Mutex<VecDeque<usize>> = Mutex::new((0..jobs.len()).collect());
-    let results: Mutex<Vec<Option<anyhow::Result<Checked>>>> =
-        Mutex::new(jobs.iter().map(|_| None).collect());
+    let results = jobs.iter().map(|_| None).collect();
+    let table = Mutex::new(Table { models, jobs, results, printed: 0, failed: 0 });
     // Of this process alone: somebody else may be running models, too.
     let place = root.join("target/models").join(std::process::id().to_string());
-    let work = || {
+    let work = || -> anyhow::Result<()> {
         while let Some(number) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) {
             let Some((model, run)) = jobs.get(number) else { break };
-            let folder = place.join(number.to_string());
-            let result = models
-                .get(*model)
-                .context("no such model")
-                .and_then(|model| pan::check(&model.file, run, &folder));
-            if let Some(slot) = results.lock().ok().as_mut().and_then(|results| results.get_mut(number)) {
-                *slot = Some(result);
-            }
+            let model = models.get(*model).context("no such model")?;
+            let result = pan::check(&model.file, run, &place.join(number.to_string()))?;
+            table.lock().ok().context("a run of a model has panicked")?.take(number, result);
         }
+        Ok(())
     };
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(work);
-        }
+    let ends: Vec<_> = thread::scope(|scope| {
+        let workers = 0..thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = workers.map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(thread::ScopedJoinHandle::join).collect()
     });
     let _ = fs::remove_dir_all(&place);
-    let results = results.into_inner().ok().context("a run of a model has panicked")?;
-    results.into_iter().map(|result| result.context("a run of a model was lost")?).collect()
+    for end in ends {
+        end.ok().context("a run of a model has panicked")??;
+    }
+    let table = table.into_inner().ok().context("a run of a model has panicked")?;
+    anyhow::ensure!(table.printed == jobs.len(), "a run of a model was lost");
+    Ok(table.failed)
 }
 
 /// Prints a row in the form of the thesis's tables 7.1 to 7.6; false when the run did not end as it must.
