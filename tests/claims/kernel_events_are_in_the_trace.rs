@@ -251,6 +251,21 @@ fn system_calls_that_have_not_returned_are_told() {
 }
 
 #[test]
+fn a_thread_is_called_as_it_was_called_last() {
+    if !kernel::is_there() {
+        return;
+    }
+    let trace = Record::program(&["sh", "-c", "exec sleep 0.05"]).with(&["-k", "sched"]).run().ends_with(0);
+    let events = trace.view();
+    let slept = named(&events, "sched_process_exec").last().expect("an exec").tid;
+    let report = trace.mote(&["report", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let threads = report["threads"].as_array().expect("threads");
+    let thread = threads.iter().find(|thread| thread["tid"] == slept).expect("it has events");
+    assert_eq!(thread["name"], "sleep", "{threads:?}");
+}
+
+#[test]
 fn a_family_is_a_provider() {
     if !kernel::is_there() {
         return;

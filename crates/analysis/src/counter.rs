@@ -46,6 +46,8 @@ struct Thread {
     tid: Option<u32>,
     pid: Option<u32>,
     name: Option<Vec<u8>>,
+    /// Until when the journal's name for it holds.
+    named_until: i64,
     events: u64,
 }
 
@@ -116,16 +118,26 @@ impl<'t> Counter<'t> {
         let next = self.threads.len();
         let index = *self.thread_of.entry((record.source().session(), tid)).or_insert(next);
         if index == next {
-            self.threads.push(Thread { tid, pid: record.pid(), name: None, events: 0 });
+            self.threads.push(Thread {
+                tid,
+                pid: record.pid(),
+                name: None,
+                named_until: i64::MIN,
+                events: 0,
+            });
         }
         if let Some(thread) = self.threads.get_mut(index) {
             thread.events += 1;
-            if let Some(name) = record.procname()
-                && thread.name.as_deref() != Some(name)
-            {
-                thread.name = Some(name.to_vec());
-            } else if thread.name.is_none() {
-                thread.name = record.named().map(|(named, _)| named.name.clone().into_bytes());
+            if let Some(name) = record.procname() {
+                if thread.name.as_deref() != Some(name) {
+                    thread.name = Some(name.to_vec());
+                }
+            } else if record.time() >= thread.named_until {
+                let named = record.named();
+                thread.named_until = named.map_or(i64::MAX, |(_, until)| until);
+                if let Some((named, _)) = named {
+                    thread.name = Some(named.name.clone().into_bytes());
+                }
             }
         }
         index

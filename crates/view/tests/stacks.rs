@@ -98,13 +98,13 @@ fn names_below_each_line_of_text() {
         "    -- user",
         "    inner; \\x1b[31m+0x4 [jit]",
         "    outer+0x10 [jit]",
-        "    0x5000",
+        "    [cut short]",
     ];
     assert_eq!(lines[1..7], frames);
     assert_eq!(lines[15], "    0x1204 [anon+0x204]");
     assert_eq!(lines.len(), 16);
     let doubts = stacks.doubts();
-    assert!(doubts.iter().any(|doubt| doubt.starts_with("1 address without a name: no code")), "{doubts:?}");
+    assert!(doubts.iter().any(|doubt| doubt.contains("the stack led to what is no code")), "{doubts:?}");
     // Without being asked, the addresses are shown as they are.
     let plain = shown(&trace, &mut Text::new(&trace, TimeStyle::Monotonic, false));
     assert!(plain.contains("callstack_user = [0x1104, 0x1010, 0x5000]"), "{plain}");
@@ -121,8 +121,7 @@ fn arrays_in_json_and_counted_stacks() {
     assert_eq!(first["stack"]["kernel"], serde_json::json!(["do_work+0x10 [kernel]", "entry+0x28 [kernel]"]));
     assert_eq!(first["stack"]["user"][1], "outer+0x10 [jit]");
     let folded = shown(&trace, &mut Folded::new(&mut stacks));
-    let expected =
-        "worker;[anon] 1\nworker;[unknown];outer;inner: ?[31m;entry_[k];do_work_[k] 2\n".to_owned();
+    let expected = "worker;[anon] 1\nworker;[cut];outer;inner: ?[31m;entry_[k];do_work_[k] 2\n".to_owned();
     assert_eq!(folded, expected);
     let top = top_stacks(&trace, &mut trace.events(Range::ALL), &mut stacks);
     assert!(

@@ -7,6 +7,8 @@ use mote_journal::{Fact, KERNEL_LOSSES, Summary};
 
 /// What the kernel takes to detach a trace event, about.
 const DETACHING_MS: u64 = 60;
+/// From so many seconds on that is said.
+const DETACHING_TOLD_S: u64 = 3;
 
 /// What the kernel's side of a recording came to.
 #[derive(Clone, Debug, Default)]
@@ -66,8 +68,8 @@ impl Recorder<'_> {
         let summary = kernel.summary(consumed, duration_ns);
         let done = KernelRecorded { silent: kernel.silent(&summary), summary, latency: kernel.latencies() };
         let left = kernel.tracer.left_behind();
-        if left > 0 {
-            let time = (left as u64 * DETACHING_MS).div_ceil(1000);
+        let time = (left as u64 * DETACHING_MS).div_ceil(1000);
+        if time >= DETACHING_TOLD_S {
             self.watch.say(&format!("{left} kernel events are being detached, which goes on in the background for some {time} s; they record nothing any more"));
         }
         let noted = kernel.trace.directory.note(&Fact::End(done.summary.clone()));
