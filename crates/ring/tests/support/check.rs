@@ -13,6 +13,10 @@ use mote_ring::Mode;
 
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
+/// In rings that several CPUs write, a record may be so much older than the one before: what the counters of two virtual CPUs were once seen to differ by
+/// (6 ticks, three records of one round beside a build), and some more. A reading that is out of order would be a cache miss off, which is more.
+const SKEW_TICKS_MAX: u64 = 32;
+
 /// Consecutive records of one stream in one ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
@@ -49,12 +53,15 @@ pub struct Check {
     pub events: u64,
     pub violations: u64,
     pub messages: Vec<String>,
+    /// Rings from this one on are written by several CPUs.
+    shared_from: usize,
 }
 
 impl Check {
-    /// `now` is the channel's time, before any record.
-    pub fn new(rings: usize, now: u64) -> Check {
+    /// `now` is the channel's time, before any record. Rings from `shared_from` on are written by several CPUs.
+    pub fn new(rings: usize, shared_from: usize, now: u64) -> Check {
         Check {
+            shared_from,
             base: now.saturating_sub(1 << 36),
             rings: vec![RingState::default(); rings],
             open: vec![0; rings * STREAMS],
@@ -111,12 +118,13 @@ impl Check {
         self.read[found.stream] += 1;
         let state = &mut self.rings[ring];
         let before = state.last_time;
-        state.last_time = time;
+        state.last_time = time.max(before);
         if let Some(from) = state.skipping_from.take() {
             self.skips.push(Skip { from, to: time });
         }
-        if time < before {
-            self.violation(|| format!("ring {ring}: time goes back by {}", before - time));
+        let back = before.saturating_sub(time);
+        if back > 0 && (ring < self.shared_from || back > SKEW_TICKS_MAX) {
+            self.violation(|| format!("ring {ring}: time goes back by {back}"));
         }
         let open = &mut self.open[ring * STREAMS + found.stream];
         let run = (*open as usize).checked_sub(1).map(|index| &mut self.runs[index]);

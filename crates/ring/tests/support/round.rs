@@ -32,7 +32,7 @@ pub fn run(case: Case, length: Duration, seed: u64) -> Tally {
     let geometry = geometry(case, &mut random);
     let channel = Channel::make(geometry, 0..geometry.rings()).expect("memory for the rings");
     let board = Board::new();
-    let mut check = Check::new(geometry.rings() as usize, now(geometry.clock));
+    let mut check = Check::new(geometry.rings() as usize, geometry.cpus as usize, now(geometry.clock));
     let orders = Orders {
         case,
         geometry,
