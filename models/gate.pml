@@ -17,7 +17,7 @@
  * @code crates/agent/src/fan.rs: judge, for_session, make, retire, tidy
  * @code crates/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/agent/src/table.rs: sweep, tidy
- * @digest 59e2bca2a51e300e
+ * @digest ee1115968c687e81
  *
  * @pass short | 3 changes | -DCHANGES=3 small
  * @pass long | 5 changes | -DCHANGES=5

@@ -30,9 +30,14 @@ fn threads_that_block_all_signals_are_switched_off() {
     let trace = Record::scene(&["blocked", "3"]).with(&["--duration", "100ms"]).run();
     assert!(trace.status == 0 || trace.status == 3, "{}: {}", trace.status, trace.err);
     // Without a signal only a jump of two bytes can be stored, and only where it crosses no quadword: one site in eight
-    // stays a jump, to code that finds its event off.
+    // stays a jump, to code that finds its event off, until the threads have gone.
     let (off, sites) = (trace.printed("off-at-end"), trace.printed("sites"));
     assert!(off * 10 >= sites * 6, "{off} of {sites} sites are NOPs again");
+    assert_eq!(
+        trace.printed("off-later"),
+        sites,
+        "sites that are NOPs when no thread blocks signals any more"
+    );
     let recorded = trace.summary()["events"]["e2e:blocked"].as_u64().expect("a count");
     assert!(recorded > 0 && recorded + trace.lost_total() < trace.printed("emitted"));
 }

@@ -1,8 +1,8 @@
 //! The thread that listens to the sessions.
 //!
 //! It has all signals blocked, a descriptor table of its own with nothing in it but the sessions' sockets,
-//! and does nothing until a session speaks or dies, but look once a second whether it is the only one left, and
-//! free filters. So a program may close every descriptor that it did not open,
+//! and does nothing until a session speaks or dies, but look once a second whether it is the only one left, free
+//! filters, and patch sites that could not be patched before. So a program may close every descriptor that it did not open,
 //! and the thread holds none of the program's open. It ends when the last session does.
 
 use crate::hold::INTERNAL;
@@ -20,7 +20,7 @@ use mote_wire::{Message, SESSIONS_MAX};
 const STACK_BYTES: [usize; 3] = [256 << 10, 2 << 20, 32 << 20];
 /// How often the thread looks whether it is the last one, in milliseconds.
 const LOOK_MS: i32 = 1000;
-/// How soon after a change it looks whether the filters that were replaced can be freed, in milliseconds.
+/// How soon after a change it looks whether the filters that were replaced can be freed, and sites patched that could not be, in milliseconds.
 const TIDY_MS: i32 = 1;
 
 /// What the thread has to say about its sockets: nothing yet, taken, or not to be had.
@@ -108,7 +108,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let own_table = fd::unshare_all_but(&mut links.raw()).is_ok();
     TAKEN.store(if own_table { TAKEN_OVER } else { SHARED }, Ordering::Release);
     process::futex_wake(&TAKEN, 1);
-    let mut patience = LOOK_MS;
+    let mut patience = TIDY_MS;
     while session::is_joined() {
         let mut polled = links.raw().map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
         match socket::wait_any(&mut polled, patience) {

@@ -162,7 +162,7 @@ fn announce_range(
             switch::assign(session, common, site.event(), site.description(), word);
         }
     }
-    switch::patch(range.sites().filter(|site| site.event().is_on()), true, ready);
+    common.patch(range.sites().filter(|site| site.event().is_on()), true, ready);
     ready.sites += range.sites().count() as u32;
     Ok(())
 }

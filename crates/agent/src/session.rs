@@ -31,8 +31,8 @@ static JOINED: AtomicU32 = AtomicU32::new(0);
 /// Process id, for filters and what they keep aside.
 pub(crate) static PID: AtomicU32 = AtomicU32::new(0);
 
-/// How long retired filters are waited for when the last session ends, in nanoseconds, and how often it is looked.
-const FAREWELL: (u64, u32) = (1_000_000, 50);
+/// For how long the last session's filters and sites are waited for: the first pause in nanoseconds, and how many there are, each twice as long as the one before.
+const FAREWELL: (u64, u32) = (1_000_000, 11);
 
 /// What the process knows of one session.
 pub(crate) struct Session {
@@ -146,7 +146,7 @@ impl Sessions {
     fn tidy(&mut self) -> bool {
         // All of them, whatever the first ones say.
         let left = self.all.iter_mut().fold(false, |left, session| session.tidy() | left);
-        self.common.fans.tidy() | left
+        self.common.fans.tidy() | self.common.try_again() | left
     }
 
     /// Joins the session at `place`, unless the process is in it already.
@@ -355,7 +355,7 @@ pub(crate) fn cooperate(number: usize, slots: u32, fds: &[Option<Fd>]) {
     drop(guard);
 }
 
-/// Frees what nobody uses any more, and lets events go to one session directly again. Answers whether something is still to be waited for.
+/// Frees what nobody uses any more, lets events go to one session directly again, and patches what could not be patched before. Answers whether something is still to be waited for.
 pub(crate) fn tidy() -> bool {
     let mut guard = hold::control();
     let all = sessions(&mut guard);
@@ -375,13 +375,15 @@ pub(crate) fn leave(number: usize) -> bool {
     is_joined()
 }
 
-/// When the last session was left: frees what can be freed.
+/// When the last session was left: frees what can be freed, and switches off what could not be before. A process that is in a session again goes on with both
+/// there.
 pub(crate) fn farewell() {
-    for _ in 0..FAREWELL.1 {
-        if !tidy() {
+    let (first_pause, pauses) = FAREWELL;
+    for doublings in 0..pauses {
+        if !tidy() || is_joined() || leaving::is_last() {
             break;
         }
-        let _ = time::sleep(FAREWELL.0);
+        let _ = time::sleep(first_pause << doublings);
     }
 }
 

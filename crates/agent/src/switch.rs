@@ -10,13 +10,17 @@ use crate::told::Numbers;
 use core::ffi::CStr;
 use mote_sys::fd::Fd;
 use mote_sys::time::{ClockId, clock_gettime};
-use mote_text::{Code, Edit};
+use mote_text::{Code, Edit, Refusal};
 use mote_wire::Ready;
 use mote_wire::bundle::Fate;
 
 /// How long after an event was taken from a session nobody is under way any more who began before, in nanoseconds: far more than a thread sleeps between two
 /// instructions of a probe. An event that comes too late all the same goes to a session that it was not meant for; no more than that.
 const SETTLE_NS: u64 = 2_000_000_000;
+
+/// How often sites that could not be patched for now are tried again: with pauses that double from a millisecond to a second, for two seconds. Most threads block
+/// their signals for a moment only, when they make another thread or are in a handler; for the others each try is in vain, and a look at all threads.
+const TRIES: u32 = 11;
 
 /// What the sessions of a process have in common.
 #[derive(Debug)]
@@ -29,12 +33,21 @@ pub(crate) struct Common {
     left_at: Option<u64>,
     /// The session that shares memory with the kernel's programs.
     pub(crate) cooperating: Option<usize>,
+    /// How often sites that a breakpoint would have killed somebody in are still to be tried again.
+    tries: u32,
 }
 
 impl Common {
     /// Of no session.
     pub(crate) const fn new() -> Common {
-        Common { fans: Fans::new(), numbers: Numbers::new(), era: 0, left_at: None, cooperating: None }
+        Common {
+            fans: Fans::new(),
+            numbers: Numbers::new(),
+            era: 0,
+            left_at: None,
+            cooperating: None,
+            tries: 0,
+        }
     }
 
     /// Whether an event may go to one session as if there had never been another one.
@@ -56,6 +69,23 @@ impl Common {
     pub(crate) fn take_area(&mut self, session: usize, slots: u32, fds: &[Option<Fd>]) {
         let is_first = slots > 0 && *self.cooperating.get_or_insert(session) == session;
         cooperate::take_in(session, is_first, slots, fds);
+    }
+
+    /// Patches again where that was too dangerous before; answers whether that is still so, and to be tried again.
+    pub(crate) fn try_again(&mut self) -> bool {
+        let left = self.tries;
+        if left > 0 {
+            patch_all(self);
+            self.tries = self.tries.min(left - 1);
+        }
+        self.tries > 0
+    }
+
+    /// Patches sites on or off and notes how that went.
+    pub(crate) fn patch(&mut self, sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) {
+        if patch(sites, on, ready) {
+            self.tries = TRIES;
+        }
     }
 
     /// Sends an event where `to` says; answers whether that could be done.
@@ -120,7 +150,7 @@ pub(crate) fn decide_all(session: &mut Session, common: &mut Common) {
     session.filters.table().unmark();
     events().for_each(|(event, description)| decide(session, common, event, description));
     session.filters.table().sweep();
-    patch_all();
+    patch_all(common);
 }
 
 /// Gives events that go to one session by a fan that session for their own.
@@ -146,15 +176,16 @@ pub(crate) fn leave(session: &mut Session, common: &mut Common) {
     }
     session.filters.table().unmark();
     session.filters.table().sweep();
-    patch_all();
+    patch_all(common);
 }
 
 /// Patches all sites as their events are. How that went is told for the first time only, by `Ready`.
-fn patch_all() {
+fn patch_all(common: &mut Common) {
     let mut ready = Ready::default();
+    common.tries = 0;
     for range in registry::objects() {
-        patch(range.sites().filter(|site| site.event().is_on()), true, &mut ready);
-        patch(range.sites().filter(|site| !site.event().is_on()), false, &mut ready);
+        common.patch(range.sites().filter(|site| site.event().is_on()), true, &mut ready);
+        common.patch(range.sites().filter(|site| !site.event().is_on()), false, &mut ready);
     }
 }
 
@@ -181,8 +212,9 @@ pub(crate) fn count(session: &Session) -> Counts {
     counts
 }
 
-/// Patches sites on or off and notes how that went.
-pub(crate) fn patch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) {
+/// Patches sites on or off and notes how that went. Answers whether some were left as they were that may be patched later.
+fn patch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) -> bool {
+    let mut blocked = false;
     let mut tested = 0;
     let mut wanted = 0;
     let edits = sites.filter_map(|site| {
@@ -197,7 +229,7 @@ pub(crate) fn patch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Rea
     // 1. each code address is a 5-byte site of a mapped object;
     // 2. it is one instruction that nothing jumps into;
     // 3. its target is the label of the same `asm!` block.
-    let applied = unsafe { mote_text::apply(edits, |_, _| ()) };
+    let applied = unsafe { mote_text::apply(edits, |_, why| blocked |= why == Refusal::Blocked) };
     match applied {
         Ok(applied) => {
             ready.armed += (applied.changed + applied.already) as u32 + tested;
@@ -214,4 +246,5 @@ pub(crate) fn patch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Rea
             };
         }
     }
+    blocked
 }

@@ -112,7 +112,7 @@ fn timer(micros: i64) {
 }
 
 /// `blocked THREADS`: threads that block all signals emit at full speed while the sites are switched off, and a little
-/// longer.
+/// longer. Says how many sites are NOPs then, and how many are when the threads have gone.
 pub(crate) fn blocked(words: &Words) {
     let (sites, _) = crate::sites::nops();
     let stop = AtomicBool::new(false);
@@ -138,7 +138,14 @@ pub(crate) fn blocked(words: &Words) {
         std::thread::sleep(Duration::from_millis(100));
         stop.store(true, Ordering::Relaxed);
     });
-    println!("emitted {}\nsites {sites}\noff-at-end {}", sum.load(Ordering::Relaxed), crate::sites::nops().1);
+    let off = crate::sites::nops().1;
+    // Nobody blocks anything any more.
+    let until = Instant::now() + Duration::from_secs(5);
+    while crate::sites::nops().1 != sites && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let later = crate::sites::nops().1;
+    println!("emitted {}\nsites {sites}\noff-at-end {off}\noff-later {later}", sum.load(Ordering::Relaxed));
 }
 
 extern "C" fn count_trap(_signal: i32) {
