@@ -110,6 +110,8 @@ pub struct Writer {
     pub(crate) sub_bits: u32,
     pub(crate) clock: u32,
     pub(crate) mode: u32,
+    /// The clock is the TSC and can be read by RDTSCP.
+    ordered: bool,
     threads: AtomicPtr<ThreadTable>,
 }
 
@@ -172,6 +174,7 @@ impl Writer {
             sub_bits: geometry.sub_bits,
             clock: geometry.clock as u32,
             mode: geometry.mode as u32,
+            ordered: geometry.clock == Clock::Tsc && time::has_rdtscp(),
             threads: AtomicPtr::new(threads.cast_mut()),
         }
     }
@@ -304,6 +307,10 @@ impl Writer {
     /// As [`Writer::now`], read when the loads before it are done: RDTSC alone may run before them (SDM vol. 2).
     #[inline]
     pub(crate) fn now_after_loads(&self) -> u64 {
+        if self.ordered {
+            // SAFETY: looked up when the channel was mapped.
+            return unsafe { time::rdtscp() };
+        }
         // SAFETY: every x86-64 CPU has SSE2.
         unsafe { core::arch::x86_64::_mm_lfence() };
         self.now()

@@ -25,6 +25,28 @@ pub fn rdtsc() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// Whether the processor has RDTSCP ([`rdtscp`]).
+///
+/// # Cost
+/// CPUID twice: a microsecond or two in a virtual machine.
+pub fn has_rdtscp() -> bool {
+    use core::arch::x86_64::__cpuid;
+    const EXTENDED: u32 = 0x8000_0001;
+    __cpuid(0x8000_0000).eax >= EXTENDED && __cpuid(EXTENDED).edx & (1 << 27) != 0
+}
+
+/// As [`rdtsc`], but read when the instructions before it have been executed and their loads are done (SDM vol. 2 and APM vol. 3, RDTSCP). An LFENCE before
+/// RDTSC does that on Intel's processors; on AMD's it must have been switched on (APM vol. 3, LFENCE), which a guest can neither do nor always see.
+///
+/// # Safety
+/// [`has_rdtscp`].
+#[inline(always)]
+pub unsafe fn rdtscp() -> u64 {
+    let mut _cpu = 0;
+    // SAFETY: the caller's promise; unprivileged as RDTSC is.
+    unsafe { core::arch::x86_64::__rdtscp(&mut _cpu) }
+}
+
 /// Reads a clock of the kernel through the vDSO, in nanoseconds.
 ///
 /// # Errors

@@ -13,8 +13,9 @@ use mote_ring::Mode;
 
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
-/// In rings that several CPUs write, a record may be so much older than the one before: what the counters of two virtual CPUs were once seen to differ by
-/// (6 ticks, three records of one round beside a build), and some more. A reading that is out of order would be a cache miss off, which is more.
+/// In rings that several CPUs write, a record may be so much older than the one before: what the counters of two virtual CPUs may differ by beyond the time that a
+/// word takes from one to the other. (Seen once: 6 ticks, three records of one round beside a build. Of 80 M words handed over, with the counter read by RDTSCP, most
+/// take more than 150 ticks, but for some seconds the fastest took 0 to 9, then 40 or 130 again: the host moves virtual CPUs.)
 const SKEW_TICKS_MAX: u64 = 32;
 
 /// Consecutive records of one stream in one ring.
