@@ -6,31 +6,56 @@
 
 use core::arch::{asm, global_asm};
 
-global_asm!(
-    ".pushsection .tbss.mote_thread_id,\"awT\",@nobits",
-    ".balign 8",
-    ".hidden mote_thread_id",
-    ".weak mote_thread_id",
-    ".type mote_thread_id,@tls_object",
-    ".size mote_thread_id, 8",
-    "mote_thread_id: .zero 8",
-    ".hidden mote_thread_aside",
-    ".weak mote_thread_aside",
-    ".type mote_thread_aside,@tls_object",
-    ".size mote_thread_aside, 64",
-    "mote_thread_aside: .zero 64",
-    ".hidden mote_thread_slot",
-    ".weak mote_thread_slot",
-    ".type mote_thread_slot,@tls_object",
-    ".size mote_thread_slot, 8",
-    "mote_thread_slot: .zero 8",
-    ".hidden mote_thread_writes",
-    ".weak mote_thread_writes",
-    ".type mote_thread_writes,@tls_object",
-    ".size mote_thread_writes, 8",
-    "mote_thread_writes: .zero 8",
-    ".popsection",
-);
+/// Makes the thread-local word `$name` of `$bytes` bytes, 0 in a fresh thread. Weak, because several objects of one program may hold this crate.
+macro_rules! tls_word {
+    ($name:literal, $bytes:literal) => {
+        global_asm!(
+            concat!(".pushsection .tbss.", $name, ",\"awT\",@nobits"),
+            ".balign 8",
+            concat!(".hidden ", $name),
+            concat!(".weak ", $name),
+            concat!(".type ", $name, ",@tls_object"),
+            concat!(".size ", $name, ", ", $bytes),
+            concat!($name, ": .zero ", $bytes),
+            ".popsection",
+        );
+    };
+}
+
+/// The calling thread's copy of a word: `word!(name)` reads its 8 bytes, `word!(name = value)` writes them.
+macro_rules! word {
+    ($name:literal) => {{
+        let word: u64;
+        // SAFETY: reads the thread's own copy of the initialised TLS word.
+        unsafe {
+            asm!(
+                concat!("mov {offset}, qword ptr [rip + ", $name, "@gottpoff]"),
+                "mov {word}, qword ptr fs:[{offset}]",
+                offset = out(reg) _,
+                word = out(reg) word,
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+        word
+    }};
+    ($name:literal = $word:expr) => {
+        // SAFETY: writes the thread's own copy of the TLS word, which nobody else accesses.
+        unsafe {
+            asm!(
+                concat!("mov {offset}, qword ptr [rip + ", $name, "@gottpoff]"),
+                "mov qword ptr fs:[{offset}], {word}",
+                offset = out(reg) _,
+                word = in(reg) $word,
+                options(nostack, preserves_flags),
+            );
+        }
+    };
+}
+
+tls_word!("mote_thread_id", 8);
+tls_word!("mote_thread_aside", 64);
+tls_word!("mote_thread_slot", 8);
+tls_word!("mote_thread_writes", 8);
 
 /// The x86-64 thread pointer: the address that `fs:0` holds.
 #[inline(always)]
@@ -46,33 +71,13 @@ pub fn pointer() -> *mut u8 {
 /// The calling thread's id as noted by [`set_id`]; 0 before that and in a fresh thread.
 #[inline(always)]
 pub fn id() -> u32 {
-    let id: u32;
-    // SAFETY: reads the thread's own copy of the initialised TLS word.
-    unsafe {
-        asm!(
-            "mov {offset}, qword ptr [rip + mote_thread_id@gottpoff]",
-            "mov {id:e}, dword ptr fs:[{offset}]",
-            offset = out(reg) _,
-            id = out(reg) id,
-            options(readonly, nostack, preserves_flags),
-        );
-    }
-    id
+    word!("mote_thread_id") as u32
 }
 
 /// Notes the calling thread's id; 0 makes it unknown again, as after fork.
 #[inline]
 pub fn set_id(id: u32) {
-    // SAFETY: writes the thread's own copy of the TLS word, which nobody else accesses.
-    unsafe {
-        asm!(
-            "mov {offset}, qword ptr [rip + mote_thread_id@gottpoff]",
-            "mov dword ptr fs:[{offset}], {id:e}",
-            offset = out(reg) _,
-            id = in(reg) id,
-            options(nostack, preserves_flags),
-        );
-    }
+    word!("mote_thread_id" = u64::from(id));
 }
 
 /// How many words [`aside`] has.
@@ -86,7 +91,7 @@ pub fn aside(session: usize) -> u64 {
         return 0;
     }
     let aside: u64;
-    // SAFETY: as in `id`; the word is one of `ASIDES`.
+    // SAFETY: as in `word`; the word is one of `ASIDES`.
     unsafe {
         asm!(
             "mov {offset}, qword ptr [rip + mote_thread_aside@gottpoff]",
@@ -106,7 +111,7 @@ pub fn set_aside(session: usize, aside: u64) {
     if session >= ASIDES {
         return;
     }
-    // SAFETY: as in `set_id`; the word is one of `ASIDES`.
+    // SAFETY: as in `word`; the word is one of `ASIDES`.
     unsafe {
         asm!(
             "mov {offset}, qword ptr [rip + mote_thread_aside@gottpoff]",
@@ -123,66 +128,26 @@ pub fn set_aside(session: usize, aside: u64) {
 /// fresh thread.
 #[inline(always)]
 pub fn slot() -> u64 {
-    let slot: u64;
-    // SAFETY: as in `id`.
-    unsafe {
-        asm!(
-            "mov {offset}, qword ptr [rip + mote_thread_slot@gottpoff]",
-            "mov {slot}, qword ptr fs:[{offset}]",
-            offset = out(reg) _,
-            slot = out(reg) slot,
-            options(readonly, nostack, preserves_flags),
-        );
-    }
-    slot
+    word!("mote_thread_slot")
 }
 
 /// Notes what the calling thread knows of its slot; what the number means is its caller's affair.
 #[inline]
 pub fn set_slot(slot: u64) {
-    // SAFETY: as in `set_id`.
-    unsafe {
-        asm!(
-            "mov {offset}, qword ptr [rip + mote_thread_slot@gottpoff]",
-            "mov qword ptr fs:[{offset}], {slot}",
-            offset = out(reg) _,
-            slot = in(reg) slot,
-            options(nostack, preserves_flags),
-        );
-    }
+    word!("mote_thread_slot" = slot);
 }
 
 /// How many writes of the ring's atomic writer are under way in the calling thread, one interrupted by the next, as noted by [`set_writes`]; 0 in a
 /// fresh thread.
 #[inline(always)]
 pub fn writes() -> u64 {
-    let writes: u64;
-    // SAFETY: as in `id`.
-    unsafe {
-        asm!(
-            "mov {offset}, qword ptr [rip + mote_thread_writes@gottpoff]",
-            "mov {writes}, qword ptr fs:[{offset}]",
-            offset = out(reg) _,
-            writes = out(reg) writes,
-            options(readonly, nostack, preserves_flags),
-        );
-    }
-    writes
+    word!("mote_thread_writes")
 }
 
 /// Notes how many writes are under way. No access to memory moves across it.
 #[inline(always)]
 pub fn set_writes(writes: u64) {
-    // SAFETY: as in `set_id`.
-    unsafe {
-        asm!(
-            "mov {offset}, qword ptr [rip + mote_thread_writes@gottpoff]",
-            "mov qword ptr fs:[{offset}], {writes}",
-            offset = out(reg) _,
-            writes = in(reg) writes,
-            options(nostack, preserves_flags),
-        );
-    }
+    word!("mote_thread_writes" = writes);
 }
 
 #[cfg(test)]
