@@ -83,25 +83,51 @@ impl<F: Flavor> Callbacks<F> {
     /// Not inside a read section, as [`synchronize`](crate::synchronize).
     ///
     /// # Panics
-    /// In debug builds when the calling thread is in a read section.
+    /// In debug builds when the calling thread is in a read section; and when a callback does. What has not run then is in the queue
+    /// again.
     pub fn run(&self) -> usize {
         let batch = AtomicPtr::new(null_mut());
         self.queue.take(&batch);
-        let mut head = batch.into_inner();
-        if head.is_null() {
+        let mut batch = Batch { queue: &self.queue, head: batch.into_inner(), taken: 0 };
+        if batch.head.is_null() {
             return 0;
         }
         crate::synchronize::<F>();
-        let mut count = 0;
-        while let Some(at) = NonNull::new(head) {
-            // SAFETY: taken from the queue, so ours until it is run; the grace period is over.
-            head = unsafe { next(at) };
-            // SAFETY: as above, and it is run once.
+        while let Some(at) = batch.take() {
+            // SAFETY: taken from the queue, run once, and the grace period is over.
             unsafe { run(at) };
-            count += 1;
         }
-        self.queue.done(count);
-        count
+        batch.taken
+    }
+}
+
+/// What was taken from a queue. When it is dropped, what has not run goes back there.
+struct Batch<'q> {
+    queue: &'q Queue,
+    head: *mut Head,
+    /// Callbacks that have run, or go back.
+    taken: usize,
+}
+
+impl Batch<'_> {
+    fn take(&mut self) -> Option<NonNull<Head>> {
+        let at = NonNull::new(self.head)?;
+        // SAFETY: taken from the queue, so ours until it is run.
+        self.head = unsafe { next(at) };
+        self.taken += 1;
+        Some(at)
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        while let Some(at) = self.take() {
+            // SAFETY: taken from the queue and not run.
+            let run = unsafe { run_of(at) };
+            // SAFETY: as who enqueued it has promised.
+            unsafe { self.queue.enqueue(at, run) };
+        }
+        self.queue.done(self.taken);
     }
 }
 
@@ -258,12 +284,19 @@ pub unsafe fn next(at: NonNull<Head>) -> *mut Head {
 /// `at` was taken from a queue, is run once, and its grace period is over.
 #[doc(hidden)]
 pub unsafe fn run(at: NonNull<Head>) {
+    // SAFETY: the caller's promise.
+    let run = unsafe { run_of(at) };
+    // SAFETY: what the one who enqueued has promised.
+    unsafe { run(at) };
+}
+
+/// # Safety
+/// `at` was taken from a queue and has not run.
+unsafe fn run_of(at: NonNull<Head>) -> Run {
     // SAFETY: valid until it is run.
     let run = unsafe { at.as_ref() }.run.load(Ordering::Relaxed);
     // SAFETY: `enqueue` has stored a `Run` there.
-    let run = unsafe { core::mem::transmute::<*mut (), Run>(run) };
-    // SAFETY: what the one who enqueued has promised.
-    unsafe { run(at) };
+    unsafe { core::mem::transmute::<*mut (), Run>(run) }
 }
 
 /// Waits for the link that somebody is about to store.

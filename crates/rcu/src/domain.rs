@@ -29,7 +29,7 @@
 
 use crate::lock::Lock;
 use crate::registry::{Entry, Registry};
-use crate::slot::{PHASE, SECTION, Slot};
+use crate::slot::{GUARDED, PHASE, Slot};
 use crate::wait::Patience;
 use core::marker::PhantomData;
 use mote_sync::Padded;
@@ -176,7 +176,7 @@ impl<P: Protocol> Domain<P> {
         let guests = &self.registry.guests;
         for (phase, guests) in guests.iter().enumerate() {
             // Their word is the phase that they were counted in, and one section. B.
-            if guests.load(Ordering::Acquire) != 0 && P::is_old(phase * PHASE + SECTION, gp) {
+            if guests.load(Ordering::Acquire) != 0 && P::is_old(phase * PHASE + GUARDED, gp) {
                 return Step::WaitsFor(None);
             }
         }

@@ -15,7 +15,7 @@ use crate::domain::{Domain, Protocol};
 use crate::phases::{self, ByReader, ByUpdater, FenceByKernel, FenceInReader};
 use crate::qsbr::{self, QuiescentStates};
 use crate::signals::{self, FenceBySignal};
-use crate::slot::Slot;
+use crate::slot::{GUARDED, Slot};
 use crate::tls::thread_word;
 
 /// Readers whose threads say when they are in no section; reading costs nothing. Thesis, section 6.4.2.
@@ -97,11 +97,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-thread_word!(qsbr_word, "mote_rcu_qsbr_slot");
-thread_word!(general_word, "mote_rcu_general_slot");
-thread_word!(expedited_word, "mote_rcu_expedited_slot");
-thread_word!(signal_word, "mote_rcu_signal_slot");
-thread_word!(library_word, "mote_rcu_library_slot");
+thread_word!(qsbr_word, "qsbr");
+thread_word!(general_word, "general");
+thread_word!(expedited_word, "expedited");
+thread_word!(signal_word, "signal");
+thread_word!(library_word, "library");
 
 /// What all flavours have alike.
 macro_rules! common {
@@ -135,10 +135,6 @@ impl Flavor for Qsbr {
 
     #[inline(always)]
     unsafe fn exit((): ()) {}
-
-    fn is_reading() -> bool {
-        Self::slot().is_some_and(|slot| !qsbr::is_offline(slot))
-    }
 }
 
 impl Registered for Qsbr {
@@ -160,7 +156,7 @@ macro_rules! marked {
         impl Registered for $flavor {
             #[inline(always)]
             unsafe fn enter(slot: &'static Slot) -> &'static Slot {
-                phases::enter::<$order>(slot, &Self::domain().gp);
+                phases::enter::<$order, GUARDED>(slot, &Self::domain().gp);
                 slot
             }
         }
@@ -174,7 +170,7 @@ impl Flavor for General {
 
     #[inline(always)]
     unsafe fn exit(slot: &'static Slot) {
-        phases::exit(slot);
+        phases::exit::<GUARDED>(slot);
     }
 }
 marked!(General, ByReader);
@@ -186,7 +182,7 @@ impl Flavor for Expedited {
 
     #[inline(always)]
     unsafe fn exit(slot: &'static Slot) {
-        phases::exit(slot);
+        phases::exit::<GUARDED>(slot);
     }
 
     fn prepare() -> Result<(), crate::RegisterError> {
@@ -203,7 +199,7 @@ impl Flavor for Signal {
 
     #[inline(always)]
     unsafe fn exit(slot: &'static Slot) {
-        phases::exit(slot);
+        phases::exit::<GUARDED>(slot);
     }
 
     fn prepare() -> Result<(), crate::RegisterError> {
@@ -219,7 +215,7 @@ impl Flavor for Library {
 
     #[inline(always)]
     unsafe fn exit(section: crate::library::Section) {
-        crate::library::end(section);
+        crate::library::end::<GUARDED>(section);
     }
 
     fn prepare() -> Result<(), crate::RegisterError> {

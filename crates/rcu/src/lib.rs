@@ -61,11 +61,12 @@
 //!
 //! # What types cannot stop
 //! [`synchronize`] inside a section of the same flavour waits for itself: a panic in debug builds, a hang
-//! in release builds. A guard that is forgotten holds grace periods up for ever. Neither is unsound.
+//! in release builds. A guard that is forgotten holds grace periods up for ever, also when its thread is dead by then. Neither is unsound.
 //!
 //! # Signals, fork, threads
 //! Sections may begin and end in handlers, wherever they interrupt the thread, also in the middle of `read` or of an update.
-//! Threads may end without unregistering, even inside a section. The child of a fork works with the one thread that it has, once
+//! Threads may end without unregistering; in a section, or online (QSBR), only if the program says that it leaks no guards
+//! ([`end_guards_of_the_dead`]). The child of a fork works with the one thread that it has, once
 //! it has been told: by [`library::after_fork`], or for all flavours by `mote_reclaim`.
 //!
 //! World **B** (traced process and our tools), `unsafe` allowed: see `docs/soundness/rcu.md`.
@@ -126,7 +127,7 @@ pub use {
     guard::Guard,
     pointer::Pointer,
     signals::choose as choose_signal,
-    thread::{Offline, Thread},
+    thread::{Thread, end_guards_of_the_dead},
 };
 
 #[cfg(loom)]

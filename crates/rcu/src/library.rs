@@ -9,7 +9,7 @@
 
 use crate::flavor::{Flavor, Library};
 use crate::phases::{self, ByUpdater};
-use crate::slot::Slot;
+use crate::slot::{BARE, GUARDED, Slot};
 use crate::{Guard, thread};
 use core::num::NonZeroUsize;
 
@@ -21,17 +21,14 @@ pub struct Section(NonZeroUsize);
 const GUEST: usize = 1;
 const GUEST_SECOND_PHASE: usize = 3;
 
-/// Begins a read section.
+/// Begins a read section without a guard. It ends by [`exit`], or when its thread dies.
 ///
 /// # Cost
 /// Five loads and stores; bench `rcu`, case `read/library`. Wait-free, but for a thread's first section (two system calls
 /// for its number, two for its signal mask).
 #[inline(always)]
 pub fn enter() -> Section {
-    match Library::slot() {
-        Some(slot) => enter_with(slot),
-        None => enter_first(),
-    }
+    begin::<BARE>()
 }
 
 /// Ends a read section.
@@ -41,7 +38,7 @@ pub fn enter() -> Section {
 /// it protects is used any more.
 #[inline(always)]
 pub unsafe fn exit(section: Section) {
-    end(section);
+    end::<BARE>(section);
 }
 
 /// Begins a read section and gives its guard.
@@ -50,10 +47,10 @@ pub unsafe fn exit(section: Section) {
 /// As [`enter`].
 #[inline(always)]
 pub fn read() -> Guard<'static, Library> {
-    Guard::of(enter())
+    Guard::of(begin::<GUARDED>())
 }
 
-/// A section of a thread that has read before; it ends when this is dropped.
+/// A section of a thread that has read before; it ends when this is dropped, or when its thread dies.
 ///
 /// It holds nothing: a register that lives as long as the section would be saved and restored by whoever has to keep it, which
 /// costs more than finding the slot again.
@@ -70,7 +67,7 @@ pub struct Again {
 /// As [`read`], but that the end need not look what kind of section it was.
 #[inline(always)]
 pub fn read_again() -> Option<Again> {
-    phases::enter::<ByUpdater>(Library::slot()?, &Library::domain().gp);
+    phases::enter::<ByUpdater, BARE>(Library::slot()?, &Library::domain().gp);
     Some(Again { thread: core::marker::PhantomData })
 }
 
@@ -79,7 +76,7 @@ impl Drop for Again {
     fn drop(&mut self) {
         // A thread of this flavour keeps its slot.
         if let Some(slot) = Library::slot() {
-            phases::exit(slot);
+            phases::exit::<BARE>(slot);
         }
     }
 }
@@ -104,8 +101,16 @@ pub unsafe fn after_fork() {
 }
 
 #[inline(always)]
-fn enter_with(slot: &'static Slot) -> Section {
-    phases::enter::<ByUpdater>(slot, &Library::domain().gp);
+fn begin<const KIND: usize>() -> Section {
+    match Library::slot() {
+        Some(slot) => begin_with::<KIND>(slot),
+        None => begin_first::<KIND>(),
+    }
+}
+
+#[inline(always)]
+fn begin_with<const KIND: usize>(slot: &'static Slot) -> Section {
+    phases::enter::<ByUpdater, KIND>(slot, &Library::domain().gp);
     let address = core::ptr::from_ref(slot).expose_provenance();
     // A reference is never null; `GUEST` only stands there for want of a proof in types.
     Section(NonZeroUsize::new(address).unwrap_or(NonZeroUsize::MIN))
@@ -113,23 +118,23 @@ fn enter_with(slot: &'static Slot) -> Section {
 
 #[cold]
 #[inline(never)]
-fn enter_first() -> Section {
+fn begin_first<const KIND: usize>() -> Section {
     if let Ok(slot) = thread::claim::<Library>() {
-        return enter_with(slot);
+        return begin_with::<KIND>(slot);
     }
     let second = phases::enter_as_guest(Library::domain()) != 0;
     Section(if second { NonZeroUsize::MIN.saturating_add(GUEST_SECOND_PHASE - 1) } else { NonZeroUsize::MIN })
 }
 
 #[inline(always)]
-pub(crate) fn end(section: Section) {
+pub(crate) fn end<const KIND: usize>(section: Section) {
     let number = section.0.get();
     if number & GUEST != 0 {
         return end_as_guest(number);
     }
     let slot: *const Slot = core::ptr::with_exposed_provenance(number);
-    // SAFETY: an even number is the address of a slot, see `enter_with`; slots live as long as the process.
-    phases::exit(unsafe { &*slot });
+    // SAFETY: an even number is the address of a slot, see `begin_with`; slots live as long as the process.
+    phases::exit::<KIND>(unsafe { &*slot });
 }
 
 #[cold]

@@ -3,7 +3,7 @@
 use crate::domain::{Domain, Ticket};
 use crate::phases::{self, ByReader, FenceInReader};
 use crate::qsbr::{self, QuiescentStates};
-use crate::slot::Slot;
+use crate::slot::{GUARDED, Slot};
 
 /// The general flavour. The others differ from it in who fences, which loom cannot express.
 #[derive(Debug)]
@@ -39,9 +39,9 @@ impl General {
 
     /// Runs `section` in a section.
     pub fn read<T>(&self, reader: &Reader<'_>, section: impl FnOnce() -> T) -> T {
-        phases::enter::<ByReader>(reader.0, &self.0.gp);
+        phases::enter::<ByReader, GUARDED>(reader.0, &self.0.gp);
         let read = section();
-        phases::exit(reader.0);
+        phases::exit::<GUARDED>(reader.0);
         read
     }
 

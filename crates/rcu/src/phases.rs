@@ -11,7 +11,7 @@
 //! outermost `enter` (general flavour) takes the nested way, without a fence: the kernel's delivery of the signal is one.
 
 use crate::domain::{Domain, Protocol};
-use crate::slot::{FENCE, PHASE, SECTION, Slot};
+use crate::slot::{BARE, FENCE, GUARDED, PHASE, Slot};
 use mote_sync::atomic::{AtomicUsize, Ordering, fence};
 
 /// Who orders a reader's store of its word before its section.
@@ -50,29 +50,29 @@ impl Order for ByUpdater {
     }
 }
 
-/// Begins a section of the thread that owns `slot`.
+/// Begins a section of the thread that owns `slot`, of a `KIND`: [`BARE`] or [`GUARDED`].
 #[inline(always)]
-pub(crate) fn enter<O: Order>(slot: &Slot, gp: &AtomicUsize) {
+pub(crate) fn enter<O: Order, const KIND: usize>(slot: &Slot, gp: &AtomicUsize) {
     let word = slot.word.load(Ordering::Relaxed);
-    if word < SECTION {
+    if word < BARE {
         let gp = gp.load(Ordering::Relaxed);
-        // B.
-        slot.word.store(gp, Ordering::Release);
+        // `gp` has one guarded section in it, which is what most begin. B.
+        slot.word.store(gp.wrapping_sub(GUARDED - KIND), Ordering::Release);
         // A.
         O::order(gp);
     } else {
         core::hint::cold_path();
         // Inside a section already: nobody looks at more than that.
-        slot.word.store(word.wrapping_add(SECTION), Ordering::Release);
+        slot.word.store(word.wrapping_add(KIND), Ordering::Release);
     }
 }
 
-/// Ends a section of the thread that owns `slot`. Sections end in any order.
+/// Ends a section, of a `KIND`, of the thread that owns `slot`. Sections end in any order.
 #[inline(always)]
-pub(crate) fn exit(slot: &Slot) {
+pub(crate) fn exit<const KIND: usize>(slot: &Slot) {
     let word = slot.word.load(Ordering::Relaxed);
     // B.
-    slot.word.store(word.wrapping_sub(SECTION), Ordering::Release);
+    slot.word.store(word.wrapping_sub(KIND), Ordering::Release);
 }
 
 /// Begins a section of a thread that has no slot, and answers the phase it is counted in.
@@ -96,7 +96,7 @@ pub(crate) fn exit_as_guest<P>(domain: &Domain<P>, phase: usize) {
 
 /// The grace periods of all flavours whose readers mark their sections, but for [`Protocol::fence_all`].
 pub(crate) mod protocol {
-    use super::{AtomicUsize, Ordering, PHASE, SECTION};
+    use super::{AtomicUsize, BARE, Ordering, PHASE};
 
     pub(crate) const PHASES: u64 = 2;
 
@@ -105,7 +105,7 @@ pub(crate) mod protocol {
     }
 
     pub(crate) fn is_old(word: usize, gp: usize) -> bool {
-        word >= SECTION && (word ^ gp) & PHASE != 0
+        word >= BARE && (word ^ gp) & PHASE != 0
     }
 }
 
@@ -114,7 +114,7 @@ pub(crate) mod protocol {
 pub enum FenceInReader {}
 
 impl Protocol for FenceInReader {
-    const FIRST: usize = SECTION;
+    const FIRST: usize = GUARDED;
     const PHASES: u64 = protocol::PHASES;
 
     fn advance(gp: &AtomicUsize) -> usize {
@@ -136,7 +136,7 @@ pub enum FenceByKernel {}
 
 impl Protocol for FenceByKernel {
     /// Until the kernel has been asked, readers fence.
-    const FIRST: usize = FENCE | SECTION;
+    const FIRST: usize = FENCE | GUARDED;
     const PHASES: u64 = protocol::PHASES;
 
     fn advance(gp: &AtomicUsize) -> usize {

@@ -11,7 +11,7 @@
 //!    after the thread has noticed that grace period.
 
 use crate::domain::{Domain, Protocol};
-use crate::slot::Slot;
+use crate::slot::{GUARDED, Slot};
 use mote_sync::atomic::{AtomicUsize, Ordering, fence};
 
 /// The word of a thread that is offline.
@@ -22,7 +22,7 @@ pub(crate) const OFFLINE: usize = 0;
 pub enum QuiescentStates {}
 
 impl Protocol for QuiescentStates {
-    const FIRST: usize = 1;
+    const FIRST: usize = GUARDED;
     const PHASES: u64 = 1;
 
     fn advance(gp: &AtomicUsize) -> usize {
@@ -55,11 +55,6 @@ pub(crate) fn quiescent(slot: &Slot, gp: &AtomicUsize) {
 pub(crate) fn offline(slot: &Slot) {
     // B.
     slot.word.store(OFFLINE, Ordering::Release);
-}
-
-/// True between [`offline`] and [`online`].
-pub(crate) fn is_offline(slot: &Slot) -> bool {
-    slot.word.load(Ordering::Relaxed) == OFFLINE
 }
 
 /// From here on the owner of `slot` may be in a section at any moment.

@@ -21,7 +21,7 @@
 //! # Signals, fork
 //! Everything is callable from handlers. In the child of a fork [`Registry::keep_only`] forgets all other threads.
 
-use crate::slot::Slot;
+use crate::slot::{Owner, Slot};
 use mote_sync::Padded;
 use mote_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -51,6 +51,8 @@ pub(crate) struct Registry {
     process: AtomicU32,
     /// Number, modulo chunks, of the one where the dead are looked for next.
     turn: AtomicUsize,
+    /// Not 0: guards of the dead protect nothing any more.
+    deaths_end_guards: AtomicU32,
     /// By phase: sections of threads that have no slot.
     pub(crate) guests: [Padded<AtomicUsize>; 2],
 }
@@ -73,6 +75,7 @@ impl Registry {
                 more: growth::More::new(),
                 process: AtomicU32::new(0),
                 turn: AtomicUsize::new(0),
+                deaths_end_guards: AtomicU32::new(0),
                 guests: [Padded(AtomicUsize::new(0)), Padded(AtomicUsize::new(0))],
             }
         }
@@ -166,18 +169,26 @@ impl Registry {
         self.chunks().flat_map(Chunk::entries)
     }
 
-    /// Takes the slot back if its owner is dead. Answers true when it did.
-    pub(crate) fn reap_entry(&self, pid: i32, entry: Entry<'_>) -> bool {
-        let owner = entry.slot.owner();
-        // Between vfork and exec everybody of the parent looks dead.
-        if owner.tid() == 0 || !self.belongs_to(pid) || exists(pid, owner.tid()) {
-            return false;
-        }
-        let cleared = entry.slot.clear(owner);
-        if cleared {
+    /// Takes the slot back if its owner is dead and has left no guard behind, of which somebody else may have a reference.
+    pub(crate) fn reap_entry(&self, pid: i32, entry: Entry<'_>) {
+        let Some(owner) = self.dead_owner(pid, entry) else { return };
+        // Looked at behind the death: from there on it does not change.
+        let is_kept = entry.slot.is_guarded() && self.deaths_end_guards.load(Ordering::Relaxed) == 0;
+        if !is_kept && entry.slot.clear(owner) {
             entry.give_back();
         }
-        cleared
+    }
+
+    /// The owner of a slot, if it is dead.
+    pub(crate) fn dead_owner(&self, pid: i32, entry: Entry<'_>) -> Option<Owner> {
+        let owner = entry.slot.owner();
+        // Between vfork and exec everybody of the parent looks dead.
+        (owner.tid() != 0 && self.belongs_to(pid) && !exists(pid, owner.tid())).then_some(owner)
+    }
+
+    /// From here on the guards of the dead protect nothing.
+    pub(crate) fn end_guards_of_the_dead(&self) {
+        self.deaths_end_guards.store(1, Ordering::Relaxed);
     }
 
     /// In the child of a fork: forgets all threads but the one of `own`, which has new ids.

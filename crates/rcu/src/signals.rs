@@ -15,11 +15,19 @@ use mote_sys::{process, signal, thread};
 /// By default one that does nothing in programs without a handler, should one arrive late.
 const DEFAULT: i32 = libc::SIGURG;
 
+/// The signal, negative once a thread has registered: then its handler is there, and updaters may send it.
 static NUMBER: AtomicI32 = AtomicI32::new(DEFAULT);
 
-/// Chooses the signal that this flavour uses, instead of SIGURG. To be called before the first thread registers.
-pub fn choose(signal: i32) {
-    NUMBER.store(signal, Ordering::Relaxed);
+/// Chooses the signal that this flavour uses, instead of SIGURG. False, and nothing is changed, when a thread has registered already:
+/// another signal might end the program.
+pub fn choose(signal: i32) -> bool {
+    // What is no signal is refused when a thread registers.
+    let unless_final = |number| (number >= 0).then_some(signal.max(0));
+    NUMBER.fetch_update(Ordering::Relaxed, Ordering::Relaxed, unless_final).is_ok()
+}
+
+fn number() -> i32 {
+    NUMBER.load(Ordering::Relaxed).saturating_abs()
 }
 
 /// Installs the handler, and lets the calling thread take the signal.
@@ -27,7 +35,19 @@ pub fn choose(signal: i32) {
 /// # Errors
 /// The program handles the signal itself, or it is no signal.
 pub(crate) fn prepare() -> Result<(), RegisterError> {
-    let number = NUMBER.load(Ordering::Relaxed);
+    loop {
+        let number = number();
+        install(number)?;
+        signal::unblock(signal::bit(number));
+        let made_final = NUMBER.compare_exchange(number, -number, Ordering::Relaxed, Ordering::Relaxed);
+        // Else somebody has just chosen another.
+        if made_final.map_or_else(|now| now == -number, |_| true) {
+            return Ok(());
+        }
+    }
+}
+
+fn install(number: i32) -> Result<(), RegisterError> {
     let handler = answer as *const () as usize;
     let now = signal::action(number).map_err(RegisterError::Signal)?;
     if now.handler != handler {
@@ -38,7 +58,6 @@ pub(crate) fn prepare() -> Result<(), RegisterError> {
         // SAFETY: the handler touches one atomic of the thread's slot and nothing else.
         unsafe { signal::set_action(number, &action) }.map_err(RegisterError::Signal)?;
     }
-    signal::unblock(signal::bit(number));
     Ok(())
 }
 
@@ -56,7 +75,7 @@ extern "C" fn answer(_: i32) {
 pub enum FenceBySignal {}
 
 impl Protocol for FenceBySignal {
-    const FIRST: usize = crate::slot::SECTION;
+    const FIRST: usize = crate::slot::GUARDED;
     const PHASES: u64 = protocol::PHASES;
 
     fn advance(gp: &AtomicUsize) -> usize {
@@ -72,7 +91,7 @@ impl Protocol for FenceBySignal {
         if domain.registry.is_alone(own) {
             return;
         }
-        let (pid, number) = (process::pid(), NUMBER.load(Ordering::Relaxed));
+        let (pid, number) = (process::pid(), number());
         let others = || {
             let others = domain.registry.entries();
             others.filter(|entry| own.is_none_or(|own| !core::ptr::eq(own, entry.slot)))
@@ -85,10 +104,15 @@ impl Protocol for FenceBySignal {
             let mut patience = Patience::default();
             while entry.slot.need_fence.load(Ordering::Relaxed) != 0 {
                 patience.wait();
-                if patience.is_long() && !domain.registry.reap_entry(pid, entry) {
-                    // Lost, or the queue was full.
-                    let _ = thread::send_signal(pid, entry.slot.owner().tid(), number);
+                if !patience.is_long() {
+                    continue;
                 }
+                if domain.registry.dead_owner(pid, entry).is_some() {
+                    // What the dead have done is done.
+                    break;
+                }
+                // Lost, or the queue was full.
+                let _ = thread::send_signal(pid, entry.slot.owner().tid(), number);
             }
         }
         fence(Ordering::SeqCst);

@@ -4,9 +4,11 @@
 //! `word`, of the flavours whose readers mark their sections ([`crate::phases`]):
 //! - bit 0 (`PHASE`): the grace-period phase in which the outermost section began.
 //! - bit 1 (`FENCE`): readers must fence by themselves, because updaters cannot do it for them.
-//! - bits 2..64: how deep the thread is nested in read sections; 0: in none.
+//! - bits 2..10: sections that were begun without a guard ([`crate::library::enter`]): they end with their thread.
+//! - bits 10..64: sections with a guard. Who has leaked one may have given what it protects to other threads, for ever.
 //!
-//! `word` of QSBR ([`crate::qsbr`]): 0 when offline, else the last grace period that the thread has noticed.
+//! `word` of QSBR ([`crate::qsbr`]): 0 when offline, else the last grace period that the thread has noticed, counted from `GUARDED`
+//! on: an online thread may have a guard.
 //!
 //! `owner`: bits 0..32 the thread's id, 0 when nobody's; bits 32..64 count the owners.
 //! # Who may touch what
@@ -22,8 +24,11 @@ use mote_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub(crate) const PHASE: usize = 1 << 0;
 /// Readers must fence by themselves.
 pub(crate) const FENCE: usize = 1 << 1;
-/// One section; all words from here on are in some.
-pub(crate) const SECTION: usize = 1 << 2;
+/// A section without a guard; all words from here on are in some. Too many at once look like one with a guard, which
+/// is on the safe side.
+pub(crate) const BARE: usize = 1 << 2;
+/// A section with a guard; all words from here on are in some.
+pub(crate) const GUARDED: usize = 1 << 10;
 
 /// One thread's place; alone on its pair of cache lines.
 #[repr(align(128))]
@@ -85,8 +90,14 @@ impl Slot {
         true
     }
 
-    /// True inside a read section of the owner (not for QSBR: true while online).
+    /// True inside a read section of the owner (QSBR: online).
     pub(crate) fn is_reading(&self) -> bool {
-        self.word.load(Ordering::Relaxed) >= SECTION
+        self.word.load(Ordering::Relaxed) >= BARE
+    }
+
+    /// True while the owner has a guard, or may have leaked one.
+    pub(crate) fn is_guarded(&self) -> bool {
+        // Acquire, as an updater: who is dead has done all that it did.
+        self.word.load(Ordering::Acquire) >= GUARDED
     }
 }

@@ -9,7 +9,8 @@ use mote_sys::{process, signal};
 
 /// The calling thread, registered as a reader of flavour `F` for as long as this lives.
 ///
-/// A thread that ends without dropping it is noticed by the next updater that waits for it, and its slot is used again.
+/// A thread that ends outside of sections (QSBR: offline) without dropping it is noticed by the next updater that waits for it, and its
+/// slot is used again. One that ends inside of a section holds grace periods up: see [`end_guards_of_the_dead`].
 #[derive(Debug)]
 pub struct Thread<F: Registered> {
     slot: &'static Slot,
@@ -18,13 +19,9 @@ pub struct Thread<F: Registered> {
     here: PhantomData<*mut ()>,
 }
 
-/// The time in which a QSBR thread reads nothing; ends when it is dropped.
-#[derive(Debug)]
-#[must_use = "the thread is online again when this is dropped"]
-pub struct Offline<'t> {
-    slot: &'static Slot,
-    thread: PhantomData<&'t mut Thread<Qsbr>>,
-}
+/// The time in which a QSBR thread reads nothing; ends when it is dropped. Nobody else is given one: forgotten, it would leave a
+/// thread offline that has its handle back.
+struct Offline<'t>(&'t mut Thread<Qsbr>);
 
 /// Takes a slot for the calling thread and notes it in its thread-local word.
 pub(crate) fn claim<F: Flavor>() -> Result<&'static Slot, RegisterError> {
@@ -97,25 +94,65 @@ impl Thread<Qsbr> {
         qsbr::quiescent(self.slot, &Qsbr::domain().gp);
     }
 
-    /// Says that the thread reads nothing for a while: before it sleeps or blocks.
+    /// Does `work` offline: grace periods do not wait for the thread while it sleeps or blocks. Online again afterwards, also
+    /// when `work` panics.
+    ///
+    /// ```
+    /// use mote_rcu::{Qsbr, Thread};
+    /// let mut thread = Thread::<Qsbr>::register()?;
+    /// let line = thread.offline(|| "a line that somebody has typed");
+    /// # Ok::<_, mote_rcu::RegisterError>(())
+    /// ```
+    ///
+    /// There is nothing to read with meanwhile:
+    /// ```compile_fail,E0502
+    /// # use mote_rcu::{Qsbr, Thread};
+    /// # let mut thread = Thread::<Qsbr>::register()?;
+    /// thread.offline(|| thread.read());
+    /// # Ok::<_, mote_rcu::RegisterError>(())
+    /// ```
+    ///
+    /// # Cost
+    /// Two stores, a load and a fence; wait-free.
     #[inline]
-    pub fn offline(&mut self) -> Offline<'_> {
+    pub fn offline<T>(&mut self, work: impl FnOnce() -> T) -> T {
         qsbr::offline(self.slot);
-        Offline { slot: self.slot, thread: PhantomData }
+        let _online_again = Offline(self);
+        work()
     }
 
     /// Waits for a grace period, with this thread offline. See [`synchronize`](crate::synchronize).
     pub fn synchronize(&mut self) {
         let slot = self.slot;
-        let _offline = self.offline();
-        Qsbr::domain().synchronize(Some(slot));
+        self.offline(|| Qsbr::domain().synchronize(Some(slot)));
     }
 }
 
 impl Drop for Offline<'_> {
     fn drop(&mut self) {
-        qsbr::online(self.slot, &Qsbr::domain().gp);
+        qsbr::online(self.0.slot, &Qsbr::domain().gp);
     }
+}
+
+/// From here on grace periods of `F` do not wait for threads that died in a section, or online ([`Qsbr`]) without unregistering.
+///
+/// By default they do, for ever, as for any guard that is forgotten: a guard that is leaked in safe code may have given
+/// other threads references without end (`Box::leak`). Threads that die outside of sections hold nothing up in any case,
+/// nor do sections that were begun without a guard ([`library::enter`](crate::library::enter)).
+///
+/// ```
+/// use mote_rcu::{Qsbr, Thread, end_guards_of_the_dead, synchronize};
+/// // SAFETY: nothing here leaks a guard that somebody has dereferenced with.
+/// unsafe { end_guards_of_the_dead::<Qsbr>() };
+/// let died_online = || std::mem::forget(Thread::<Qsbr>::register());
+/// std::thread::spawn(died_online).join().expect("an end without a word");
+/// synchronize::<Qsbr>();
+/// ```
+///
+/// # Safety
+/// What was dereferenced with a guard of `F` is not used any more, by any thread, once the guard's thread is dead.
+pub unsafe fn end_guards_of_the_dead<F: Flavor>() {
+    F::domain().registry.end_guards_of_the_dead();
 }
 
 /// The readers of code that has no [`Thread`] at hand, such as a signal handler.

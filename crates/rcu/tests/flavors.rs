@@ -132,9 +132,7 @@ fn a_quiescent_thread_reads_new_values() {
                 drop(guard);
                 thread.quiescent();
             }
-            let offline = thread.offline();
-            thread::sleep(Duration::from_millis(5));
-            drop(offline);
+            thread.offline(|| thread::sleep(Duration::from_millis(5)));
         }
     });
     let mut own = registered::<Qsbr>();
@@ -168,13 +166,32 @@ fn a_guard_that_outlives_the_registration_still_protects() {
 }
 
 #[test]
-fn threads_that_die_inside_a_section_hold_nothing_up() {
+fn threads_that_die_without_a_guard_hold_nothing_up() {
     for _ in 0..3 {
-        thread::spawn(|| std::mem::forget(library::read())).join().unwrap();
-        thread::spawn(|| std::mem::forget(registered::<Qsbr>())).join().unwrap();
+        thread::spawn(|| std::mem::forget(registered::<General>())).join().unwrap();
+        thread::spawn(|| drop(library::read())).join().unwrap();
+        thread::spawn(|| _ = library::enter()).join().unwrap();
+        thread::spawn(|| std::mem::forget(library::read_again())).join().unwrap();
+        let nested = || {
+            let guard = library::read();
+            let _ = library::enter();
+            drop(guard);
+            std::mem::forget(library::read_again());
+        };
+        thread::spawn(nested).join().unwrap();
     }
+    synchronize::<General>();
     synchronize::<Library>();
-    synchronize::<Qsbr>();
+}
+
+#[test]
+fn a_thread_is_online_again_when_its_work_offline_has_panicked() {
+    let mut thread = registered::<Qsbr>();
+    let panics = || thread.offline(|| std::panic::resume_unwind(Box::new(())));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+    let _guard = thread.read();
+    let token = start_poll::<Qsbr>();
+    (0..100).for_each(|_| assert!(!token.is_done(), "over beside a reader"));
 }
 
 #[test]
@@ -216,13 +233,21 @@ fn deferred_work_runs_in_order_and_under_pressure() {
         assert!(pending::<General>() <= 102);
     }
     barrier::<General>();
-    assert_eq!(ran.load(SeqCst), 5000);
+    assert_eq!((ran.load(SeqCst), pending::<General>()), (5000, 0));
 }
 
 #[test]
 fn callbacks_that_panic_or_defer_do_not_stop_the_others() {
     let ran = Arc::new(AtomicU32::new(0));
-    defer::<Signal>(|| std::panic::resume_unwind(Box::new(())));
+    /// It panics when it is dropped.
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new(()));
+        }
+    }
+    defer::<Signal>(|| std::panic::resume_unwind(Box::new(Bomb)));
+    barrier::<Signal>();
     let inner = ran.clone();
     defer::<Signal>(move || {
         inner.fetch_add(1, SeqCst);
@@ -250,6 +275,22 @@ fn own_callbacks_run_when_they_are_told_to() {
     assert_eq!((callbacks.pending(), RAN.load(SeqCst)), (3, 0));
     assert_eq!(callbacks.run(), 3);
     assert_eq!((callbacks.run(), callbacks.pending(), RAN.load(SeqCst)), (0, 0, 3));
+}
+
+#[test]
+fn own_callbacks_behind_one_that_panics_wait_for_the_next_run() {
+    unsafe fn panic(_: std::ptr::NonNull<Head>) {
+        std::panic::resume_unwind(Box::new(()));
+    }
+    unsafe fn pass(_: std::ptr::NonNull<Head>) {}
+    let callbacks = Callbacks::<General>::new();
+    let heads = [const { Head::new() }; 3];
+    for (head, run) in heads.iter().zip([pass as Run, panic, pass]) {
+        // SAFETY: `heads` outlives the runs below, and the callbacks may run anywhere.
+        unsafe { callbacks.call(head.into(), run) };
+    }
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callbacks.run())).is_err());
+    assert_eq!((callbacks.pending(), callbacks.run(), callbacks.pending()), (1, 1, 0));
 }
 
 #[cfg(debug_assertions)]

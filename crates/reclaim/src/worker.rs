@@ -41,8 +41,10 @@ const GATHER_NS: u64 = 100_000;
 const GATHER_LOOKS: usize = 10;
 
 std::thread_local! {
-    /// The lane whose worker the thread is.
-    static WORKER_OF: Cell<*const Lane> = const { Cell::new(core::ptr::null()) };
+    /// The lane whose callbacks the thread runs just now.
+    static RECLAIMS: Cell<*const Lane> = const { Cell::new(core::ptr::null()) };
+    /// It is a worker.
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The lanes of one flavour.
@@ -69,7 +71,7 @@ struct Lane {
 struct Work {
     /// What the worker has taken and not run yet.
     batch: AtomicPtr<Head>,
-    /// Callbacks that have run, and that the queue still counts.
+    /// Callbacks that have run, or run just now, and that the queue still counts.
     uncounted: AtomicUsize,
     /// Held by who reclaims.
     reclaiming: Lock,
@@ -118,8 +120,8 @@ pub fn defer<F: Flavor>(work: impl FnOnce() + Send + 'static) {
 /// In debug builds inside a read section, and in a callback.
 pub fn barrier<F: Flavor>() {
     debug_assert!(!F::is_reading(), "barrier inside a read section waits for itself");
-    debug_assert!(WORKER_OF.get().is_null(), "barrier in a callback waits for itself");
-    if !WORKER_OF.get().is_null() {
+    debug_assert!(RECLAIMS.get().is_null(), "barrier in a callback waits for itself");
+    if !RECLAIMS.get().is_null() {
         return;
     }
     // All lanes: some may have been used before `reclaim_per_cpu`, or by other CPUs.
@@ -229,7 +231,7 @@ impl Lane {
     }
 
     fn work<F: Flavor>(&'static self) {
-        WORKER_OF.set(self);
+        IS_WORKER.set(true);
         loop {
             self.wait_for_work();
             self.gather(reclaimer::<F>().bound.load(Ordering::Relaxed));
@@ -260,6 +262,13 @@ impl Lane {
     /// Takes all, waits for a grace period, runs all.
     fn reclaim<F: Flavor>(&self) {
         let _reclaiming = self.work.reclaiming.hold();
+        let others = RECLAIMS.replace(self);
+        self.run_all::<F>();
+        RECLAIMS.set(others);
+    }
+
+    /// Only for who reclaims.
+    fn run_all<F: Flavor>(&self) {
         // What a fork has left over comes first.
         if self.work.batch.load(Ordering::Relaxed).is_null() {
             self.queue.take(&self.work.batch);
@@ -273,13 +282,11 @@ impl Lane {
             let next = unsafe { callback::next(at) };
             // Before it runs: the child of a fork in the middle of it must not run it again.
             self.work.batch.store(next, Ordering::Relaxed);
-            // SAFETY: taken from the queue, run once, and the grace period is over.
-            let run = || unsafe { callback::run(at) };
-            // A callback that panics has said so; the others still run.
-            let _ = catch_unwind(AssertUnwindSafe(run));
             let uncounted = self.work.uncounted.load(Ordering::Relaxed) + 1;
             self.work.uncounted.store(uncounted, Ordering::Relaxed);
-            if uncounted == COUNT_EVERY {
+            // SAFETY: taken from the queue, run once, and the grace period is over.
+            run_whatever_comes(|| unsafe { callback::run(at) });
+            if uncounted >= COUNT_EVERY {
                 self.count();
             }
         }
@@ -294,7 +301,7 @@ impl Lane {
     /// There is too much: waits, or does the work when nobody else does. Not inside a read section.
     #[cold]
     fn press<F: Flavor>(&self, bound: usize) {
-        if F::is_reading() || !WORKER_OF.get().is_null() {
+        if F::is_reading() || !RECLAIMS.get().is_null() {
             return;
         }
         let mut patience = Patience::default();
@@ -314,6 +321,8 @@ impl Lane {
         let done = Arc::new(AtomicU32::new(0));
         let mark = done.clone();
         let (head, run) = boxed(move || {
+            // Whoever waits for us finds nothing pending of what was before.
+            self.count();
             mark.store(1, Ordering::Release);
             process::futex_wake(&mark, 1);
         });
@@ -339,19 +348,30 @@ impl Lane {
             head = unsafe { callback::next(at) };
             taken += 1;
         }
-        // A callback may fork; then the worker is the thread that lives on, with that callback.
-        let lives_on = core::ptr::eq(WORKER_OF.get(), self);
+        // A callback may fork; then the thread that lives on has others to run.
+        let lives_on = core::ptr::eq(RECLAIMS.get(), self);
         if lives_on {
-            taken += 1 + self.work.uncounted.load(Ordering::Relaxed);
+            taken += self.work.uncounted.load(Ordering::Relaxed);
         }
         // SAFETY: `before_fork` went before, and this is the only thread: see `fork`.
         unsafe { self.queue.after_fork_in_child(taken) };
         if !lives_on {
             self.work.uncounted.store(0, Ordering::Relaxed);
-            self.has_worker.store(0, Ordering::Relaxed);
-            self.asleep.store(0, Ordering::Relaxed);
             self.work.reclaiming.release();
         }
+        if !(lives_on && IS_WORKER.get()) {
+            self.has_worker.store(0, Ordering::Relaxed);
+            self.asleep.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs a callback. One that panics has said so; the others still run, also when what it has thrown panics once more as it is dropped.
+fn run_whatever_comes(run: impl FnOnce()) {
+    if let Err(thrown) = catch_unwind(AssertUnwindSafe(run))
+        && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(thrown)))
+    {
+        core::mem::forget(again);
     }
 }
 

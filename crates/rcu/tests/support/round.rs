@@ -3,6 +3,7 @@
 use super::subject::Subject;
 use super::world::{AGES, TRACKS, World};
 use super::{disturb, reader, updater};
+use mote_reclaim::end_guards_of_the_dead;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -62,6 +63,8 @@ impl Verdict {
 
 /// Tortures one flavour for `length`.
 pub fn run<S: Subject>(weather: Weather, length: Duration, seed: u64) -> Verdict {
+    // SAFETY: what readers look at lives for ever; they leave their references behind when they die.
+    unsafe { end_guards_of_the_dead::<S>() };
     // Threads that hang, and late signals, may use it for ever.
     let world: &'static World = Box::leak(Box::new(World::new(weather.tracks())));
     disturb::install::<S>(world);

@@ -110,9 +110,7 @@ impl Subject for Qsbr {
     }
 
     fn section(reader: &mut Thread<Qsbr>, before: impl FnOnce(), body: impl FnOnce(&Guard<'_, Qsbr>)) {
-        let offline = reader.offline();
-        before();
-        drop(offline);
+        reader.offline(before);
         body(&reader.read());
     }
 

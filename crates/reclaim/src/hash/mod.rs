@@ -59,7 +59,13 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct HashMap<K, V, F: Flavor = Library, S = RandomState> {
     table: Resized,
     hasher: S,
-    owns: PhantomData<(K, V)>,
+    /// A pointer, because who shares a table may insert: it is no table of values that could stand where these do.
+    ///
+    /// ```compile_fail,E0308
+    /// use mote_reclaim::HashMap;
+    /// fn takes_any(map: &HashMap<u32, for<'a> fn(&'a str)>) -> &HashMap<u32, fn(&'static str)> { map }
+    /// ```
+    owns: PhantomData<*mut (K, V)>,
     flavor: PhantomData<fn() -> F>,
 }
 
