@@ -1,11 +1,13 @@
 //! Counts the entries of a timeline.
 
 use crate::Histogram;
+use crate::calls::Calls;
 use crate::open::OpenCalls;
 use crate::report::{
     ClockOffset, CpuCount, EventCount, Interval, Lost, LostCause, ProcessSeen, ProviderCount, Report,
     ThreadCount,
 };
+use crate::sched::Sched;
 use mote_layout::Cause;
 use mote_timeline::{ClassId, Entry, Facts, LossRecord, Problems, Record, Trace};
 use rustc_hash::FxHashMap;
@@ -31,6 +33,8 @@ pub struct Counter<'t> {
     lost_events: u64,
     lost_packets: u64,
     open: OpenCalls,
+    calls: Calls,
+    sched: Sched,
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +87,8 @@ impl<'t> Counter<'t> {
             lost_events: 0,
             lost_packets: 0,
             open: OpenCalls::new(trace),
+            calls: Calls::new(trace),
+            sched: Sched::new(trace),
         }
     }
 
@@ -101,6 +107,8 @@ impl<'t> Counter<'t> {
         self.end = Some(self.end.map_or(time, |end| end.max(time)));
         *self.cpus.entry(record.cpu()).or_insert(0) += 1;
         self.open.add(record);
+        self.calls.add(record);
+        self.sched.add(record);
         let thread = self.thread(record);
         let kind = self.kind_of.get(record.class().0 as usize).copied().unwrap_or(usize::MAX);
         let before = self.last.insert((thread, kind), time);
@@ -189,6 +197,8 @@ impl<'t> Counter<'t> {
             threads: threads(&self.threads),
             cpus: cpus(&self.cpus),
             processes: processes(facts(), &self.threads),
+            syscalls: self.calls.finish(),
+            scheduling: self.sched.finish(),
             open_syscalls: self.open.finish(self.trace, self.end.unwrap_or(0)),
             clock_offset: facts()
                 .find_map(|facts| facts.offset)

@@ -20,7 +20,7 @@ pub struct SlowCall {
     pub comm: String,
     /// Name of the call.
     pub syscall: String,
-    /// What its first argument is, if that is a descriptor.
+    /// What it was about: the file or the socket behind its descriptor, its path, its lock; empty when not known.
     pub file: String,
     /// What it returned.
     pub ret: i64,
@@ -54,6 +54,12 @@ pub struct SlowCall {
     pub waker_comm: String,
     /// For how long the waker's cgroup had held it back meanwhile.
     pub waker_throttled_ns: u64,
+    /// Who ran on the CPU that it got after its longest wait for one; 0 for the idle task.
+    pub rival_tid: u32,
+    /// Its name; empty when it did not wait for a CPU.
+    pub rival_comm: String,
+    /// How long that wait was.
+    pub rival_wait_ns: u64,
 }
 
 impl SlowCall {
@@ -91,55 +97,100 @@ impl SlowCall {
             waker_tid: number("waker_tid") as u32,
             waker_comm: text("waker_comm"),
             waker_throttled_ns: number("waker_throttled") as u64,
+            rival_tid: number("rival_tid") as u32,
+            rival_comm: text("rival_comm"),
+            rival_wait_ns: number("rival_wait") as u64,
         })
     }
 
     /// What took so long, in words. `functions` are those of the kernel's stack of the longest wait, the innermost first.
     pub fn words(&self, functions: &[&str]) -> String {
+        let worth = |ns: u64| ns > self.duration_ns / 10;
         let mut words = match self.cause.as_str() {
             "throttled" => format!("held back {} by its cgroup's CPU bandwidth", time(self.throttled_ns)),
-            "runqueue" => format!("could have run and had no CPU for {}", time(self.runqueue_ns)),
+            "runqueue" => {
+                format!("could have run and had no CPU for {}{}", time(self.queued()), self.rival())
+            }
             "waited" => self.waited(functions),
             _ if self.offcpu_ns == 0 => "ran on the CPU all the time".to_owned(),
             _ => format!("ran on the CPU but for {}", time(self.offcpu_ns)),
         };
-        // What devices and timers end is ended in an interrupt, whoever was interrupted.
-        let by_interrupt = matches!(what(functions), Some(BLOCK | SLEEP));
-        if self.cause == "waited" && self.waker_tid != 0 && (!by_interrupt || self.waker_throttled_ns > 0) {
-            words.push_str(&format!("; woken by {} ({})", self.waker_comm, self.waker_tid));
-            if self.waker_throttled_ns > 0 {
-                words
-                    .push_str(&format!(", which its cgroup had held back {}", time(self.waker_throttled_ns)));
-            }
+        if self.cause != "waited" && worth(self.waited_ns()) {
+            words.push_str(&format!("; {}", self.waited(functions)));
         }
-        if self.cause == "waited" && self.waker_tid == 0 && !self.waker_comm.is_empty() {
-            words.push_str("; woken by an interrupt");
+        if self.cause != "runqueue" && worth(self.queued()) {
+            words.push_str(&format!("; runnable without a CPU {}{}", time(self.queued()), self.rival()));
         }
-        if self.cause != "runqueue" && self.runqueue_ns > self.duration_ns / 10 {
-            words.push_str(&format!("; runnable without a CPU {}", time(self.runqueue_ns)));
-        }
-        if self.cause != "throttled" && self.throttled_ns > self.duration_ns / 10 {
+        if self.cause != "throttled" && worth(self.throttled_ns) {
             words.push_str(&format!("; held back by its cgroup {}", time(self.throttled_ns)));
         }
-        if self.faults > 0 {
-            words.push_str(&format!("; {} page faults", self.faults));
+        // What it ran of a time that is not certain is not known.
+        let ran = self.duration_ns.saturating_sub(self.uncertain_ns).saturating_sub(self.offcpu_ns);
+        if self.cause != "running" && worth(ran) {
+            words.push_str(&format!("; ran {}", time(ran)));
+        }
+        if self.faults > 0 && (self.cause == "running" || worth(self.faults.saturating_mul(FAULT_NS))) {
+            words.push_str(&format!(
+                "; {} page fault{}",
+                self.faults,
+                if self.faults == 1 { "" } else { "s" }
+            ));
         }
         words
     }
 
+    /// Without a CPU for want of one.
+    fn queued(&self) -> u64 {
+        self.runqueue_ns.saturating_sub(self.throttled_ns)
+    }
+
+    /// Off the CPU for something else.
+    fn waited_ns(&self) -> u64 {
+        self.offcpu_ns.saturating_sub(self.runqueue_ns.max(self.throttled_ns))
+    }
+
+    /// Who had the CPU.
+    fn rival(&self) -> String {
+        match (self.rival_tid, self.rival_comm.as_str()) {
+            (_, "") | (0, _) => String::new(),
+            (tid, name) => format!(", which {name} ({tid}) had"),
+        }
+    }
+
     fn waited(&self, functions: &[&str]) -> String {
-        let waited = self.offcpu_ns.saturating_sub(self.runqueue_ns);
-        let mut words = format!("waited {} off CPU in state {}", time(waited), self.wait_state);
+        let mut words = format!("waited {} off CPU in state {}", time(self.waited_ns()), self.wait_state);
         if let Some(what) = what(functions) {
             words.push_str(&format!(", {what}"));
         }
         if let Some(place) = place(functions) {
             words.push_str(&format!(" in {place}"));
         }
+        if self.switches > 1 && self.wait_ns < self.offcpu_ns / 10 * 9 {
+            words.push_str(&format!(" ({} times, {} at most)", self.switches, time(self.wait_ns)));
+        }
+        // What devices and timers end is ended in an interrupt, whoever was interrupted.
+        let by_interrupt = matches!(what(functions), Some(BLOCK | SLEEP));
+        if self.waker_tid == 0 {
+            words.push_str(if self.waker_comm.is_empty() { "" } else { "; woken by an interrupt" });
+        } else if !by_interrupt || self.waker_throttled_ns > 0 {
+            words.push_str(&format!("; woken by {} ({})", self.waker_comm, self.waker_tid));
+        }
+        if self.waker_tid != 0 && self.waker_throttled_ns > 0 {
+            words.push_str(&format!(", which its cgroup had held back {}", time(self.waker_throttled_ns)));
+        }
         words
+    }
+
+    /// What it returned, with the name of an error: `-2 (ENOENT)`.
+    pub fn result(&self) -> String {
+        let number = self.ret.checked_neg().and_then(|number| u16::try_from(number).ok());
+        let name = number.and_then(mote_layout::errors::name);
+        name.map_or_else(|| self.ret.to_string(), |name| format!("{} ({name})", self.ret))
     }
 }
 
+/// A page fault that reads nothing costs about as much; fewer than make a tenth of a call are not worth a word.
+const FAULT_NS: u64 = 1_000;
 const BLOCK: &str = "block I/O";
 const SLEEP: &str = "as long as it asked for";
 
@@ -301,6 +352,24 @@ mod tests {
             ..call("write", 31 * ms)
         };
         assert_eq!(queued.words(&[]), "could have run and had no CPU for 30.0 ms");
+        let mixed = SlowCall {
+            offcpu_ns: 40 * ms,
+            runqueue_ns: 22 * ms,
+            wait_ns: 20 * ms,
+            wait_state: "D".into(),
+            switches: 3,
+            rival_tid: 9,
+            rival_comm: "cc1".into(),
+            faults: 2,
+            ..SlowCall { duration_ns: 50 * ms, ..queued.clone() }
+        };
+        let words = "could have run and had no CPU for 22.0 ms, which cc1 (9) had; waited 18.0 ms off CPU in state D, \
+            block I/O in ext4_sync_file (3 times, 20.0 ms at most); ran 10.0 ms";
+        assert_eq!(mixed.words(&stack), words);
+        assert_eq!(
+            (SlowCall { ret: -2, ..mixed.clone() }.result(), mixed.result()),
+            ("-2 (ENOENT)".into(), "0".into())
+        );
         let ran = SlowCall { cause: "running".into(), ..call("munmap", 31 * ms) };
         assert_eq!(ran.words(&[]), "ran on the CPU all the time");
     }

@@ -7,15 +7,17 @@
 //! Two hash lookups and a histogram increment per event; memory per event class (15 KiB) and per thread.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod counter;
 mod histogram;
 pub mod latency;
 mod open;
 mod report;
+mod sched;
 
 pub use counter::Counter;
 pub use histogram::Histogram;
 pub use report::{
-    ClockOffset, CpuCount, EventCount, Interval, Lost, LostCause, OpenCall, ProcessSeen, ProviderCount,
-    Report, ThreadCount,
+    ClockOffset, CpuCount, Errors, EventCount, Interval, Lost, LostCause, OpenCall, ProcessSeen,
+    ProviderCount, Report, SyscallCount, ThreadCount, ThreadTime,
 };

@@ -36,6 +36,10 @@ pub struct Report {
     pub cpus: Vec<CpuCount>,
     /// Processes, in the order in which they joined.
     pub processes: Vec<ProcessSeen>,
+    /// System calls that returned, those first that took most of the time.
+    pub syscalls: Vec<SyscallCount>,
+    /// Threads on the CPUs, where the scheduler's switches are recorded; those first that ran longest.
+    pub scheduling: Vec<ThreadTime>,
     /// System calls that had not returned at the end, the longest first.
     pub open_syscalls: Vec<OpenCall>,
     /// How far times of kernel events are from those of processes' events, as the recorder has measured; absent without both.
@@ -146,6 +150,49 @@ pub struct ClockOffset {
     pub offset_ns: i64,
     /// How far off that may be.
     pub error_ns: u64,
+}
+
+/// System calls of a name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SyscallCount {
+    /// Which.
+    pub name: String,
+    /// How many returned.
+    pub calls: u64,
+    /// How many of them returned an error.
+    pub failed: u64,
+    /// Which, the most frequent one first.
+    pub errors: Vec<Errors>,
+    /// What all of them took; threads that waited at the same time count each.
+    pub total_ns: u64,
+    /// How long they took; absent when neither durations nor entries are recorded.
+    pub duration_ns: Option<Interval>,
+}
+
+/// How often system calls of a name returned an error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Errors {
+    /// Its name, as of errno(3).
+    pub error: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// A thread on the CPUs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThreadTime {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub tid: u32,
+    /// How long it ran, as far as both ends are recorded.
+    pub running_ns: u64,
+    /// How often it was taken off a CPU.
+    pub switches: u64,
+    /// How often it would have gone on.
+    pub preemptions: u64,
+    /// From when it could run (woken, or taken off while it would have gone on) until it did.
+    pub queued_ns: Option<Interval>,
 }
 
 /// A system call that had not returned when the recording ended.

@@ -9,6 +9,8 @@ use std::fmt::Write;
 const WIDTH: usize = 100;
 /// Most rows of threads, CPUs and processes.
 const ROWS: usize = 10;
+/// Most system calls.
+const CALLS: usize = 20;
 /// Most kinds of events.
 const KINDS: usize = 40;
 
@@ -18,6 +20,8 @@ pub fn table(name: &str, report: &Report) -> String {
     let mut out = String::new();
     // Writing to a string does not fail.
     let _ = head(&mut out, name, report);
+    let _ = syscalls(&mut out, report);
+    let _ = scheduling(&mut out, report);
     let _ = kinds(&mut out, report);
     let _ = counts(&mut out, report);
     let _ = processes(&mut out, report);
@@ -34,7 +38,7 @@ fn head(out: &mut String, name: &str, report: &Report) -> std::fmt::Result {
         writeln!(out, "  {} UTC, {}", moment(start), duration(report.duration_ns))?;
     }
     let Report { events, rate, threads, processes, traces, streams, .. } = report;
-    write!(out, "  {} events, {}/s", grouped(*events), short(*rate))?;
+    write!(out, "  {} event{}, {}/s", grouped(*events), if *events == 1 { "" } else { "s" }, short(*rate))?;
     let (threads, processes) =
         (several(threads.len(), "thread", "s"), several(processes.len(), "process", "es"));
     write!(out, "; {threads}, {processes}, {}", several(*streams, "stream", "s"))?;
@@ -92,6 +96,61 @@ fn kinds(out: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(out)?;
     }
     more(out, report.kinds.len(), KINDS, "kinds of events")
+}
+
+/// System calls by name.
+fn syscalls(out: &mut String, report: &Report) -> std::fmt::Result {
+    if report.syscalls.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n{:22} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}  errors",
+        "system call", "calls", "failed", "total", "mean", "p50", "p99", "max"
+    )?;
+    for call in report.syscalls.iter().take(CALLS) {
+        let failed = if call.failed > 0 { tight(call.failed) } else { String::new() };
+        write!(out, "{:22} {:>9} {failed:>7}", cut(&safe(&call.name), 22), tight(call.calls))?;
+        match call.duration_ns {
+            Some(Interval { mean, p50, p99, max, .. }) => {
+                [call.total_ns, mean, p50, p99, max]
+                    .into_iter()
+                    .try_for_each(|ns| write!(out, " {:>7}", duration(ns)))?;
+            }
+            None => write!(out, "{:40}", "")?,
+        }
+        let errors = call.errors.iter().take(2).map(|one| match one.count {
+            _ if call.errors.len() == 1 => one.error.clone(),
+            count => format!("{} {}", count, one.error),
+        });
+        let errors: Vec<String> = errors.collect();
+        let errors = cut(&errors.join(", "), 18);
+        writeln!(out, "{}{errors}", if errors.is_empty() { "" } else { "  " })?;
+    }
+    more(out, report.syscalls.len(), CALLS, "system calls")
+}
+
+/// Threads on the CPUs.
+fn scheduling(out: &mut String, report: &Report) -> std::fmt::Result {
+    if report.scheduling.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{:58} without a CPU", "")?;
+    writeln!(
+        out,
+        "{:22} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "thread", "tid", "ran", "switches", "preempt.", "mean", "p99", "max"
+    )?;
+    for thread in report.scheduling.iter().take(ROWS) {
+        let (name, ran) = (cut(&safe(&thread.name), 22), duration(thread.running_ns));
+        let (switches, preemptions) = (tight(thread.switches), tight(thread.preemptions));
+        write!(out, "{name:22} {:>8} {ran:>8} {switches:>8} {preemptions:>8}", thread.tid)?;
+        if let Some(Interval { mean, p99, max, .. }) = thread.queued_ns {
+            [mean, p99, max].into_iter().try_for_each(|ns| write!(out, " {:>8}", duration(ns)))?;
+        }
+        writeln!(out)?;
+    }
+    more(out, report.scheduling.len(), ROWS, "threads")
 }
 
 /// System calls that had not returned.
@@ -246,7 +305,7 @@ fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mote_analysis::{EventCount, ThreadCount};
+    use mote_analysis::{Errors, EventCount, SyscallCount, ThreadCount, ThreadTime};
 
     #[test]
     fn numbers_for_people() {
@@ -271,7 +330,25 @@ mod tests {
         };
         let thread =
             ThreadCount { name: Some("\x1b".repeat(50)), tid: Some(u32::MAX >> 10), pid: None, events: all };
+        let call = SyscallCount {
+            name: "c".repeat(60),
+            calls: all,
+            failed: all,
+            errors: vec![Errors { error: "E".repeat(20), count: all }; 3],
+            total_ns: all,
+            duration_ns: Some(interval),
+        };
+        let time = ThreadTime {
+            name: "\x1b".repeat(16),
+            tid: u32::MAX,
+            running_ns: all,
+            switches: all,
+            preemptions: all,
+            queued_ns: Some(interval),
+        };
         let report = Report {
+            syscalls: vec![call.clone(), SyscallCount { duration_ns: None, ..call }],
+            scheduling: vec![time.clone(), ThreadTime { queued_ns: None, ..time }],
             start_ns: Some(0),
             duration_ns: 99_999_999_999,
             command: vec!["x".repeat(300)],

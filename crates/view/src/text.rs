@@ -208,6 +208,8 @@ fn variant<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, class: &Variant
 fn leaf(out: &mut Vec<u8>, class: &FieldClass, value: Option<Value<'_>>) {
     match (value, class) {
         (Some(Value::U64(value)), FieldClass::BitMap(class)) => bit_map(out, class, value),
+        // No flag of several.
+        (Some(Value::U64(0)), FieldClass::Enum(class)) if class.labels(0).next().is_none() => out.push(b'0'),
         (Some(Value::U64(value)), FieldClass::Enum(class)) => {
             labels(out, class, value.into());
             digits::decimal(out, value);

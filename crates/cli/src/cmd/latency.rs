@@ -37,13 +37,14 @@ is left out, unless there is a threshold with their own name. `NAME=never` leave
 --adaptive moves each threshold with the call's own distribution, after enough calls were seen (p99.9: 10,000).
 
 What a call below its threshold costs depends on the threshold: from two ticks of the kernel on (8 ms at 250 Hz) no clock is
-read for most calls; below, one is.
+read for most calls; below, two are, and durations are exact.
 
 Root, or CAP_BPF and CAP_PERFMON.
 
 Examples:
   mote latency -- ./server                                  what takes over 10 ms
   mote latency -p 4711 --duration 10s                       a running process
+  mote latency -p 4711 -- ab -n 10000 http://localhost/     while a command runs (it is watched, too)
   mote latency -p $(pgrep -d, postgres)                     several, which run already
   mote latency --threshold 'fsync=20ms,read=1ms,*=5ms' -p 4711
   mote latency --adaptive p99.9 -p 4711                     what is unusual for this process
@@ -92,7 +93,7 @@ pub(crate) struct Args {
     /// Tables for people, or a line of JSON each interval and one at the end
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
-    /// The command and its arguments
+    /// The command and its arguments; with -p it says how long: the recording ends with it
     #[arg(last = true, required_unless_present_any = ["all", "pid"], value_name = "CMD")]
     command: Vec<OsString>,
 }

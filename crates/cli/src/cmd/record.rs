@@ -103,7 +103,7 @@ pub(crate) struct Args {
     /// Say nothing but errors
     #[arg(short, long)]
     quiet: bool,
-    /// The command and its arguments
+    /// The command and its arguments; with -p it says how long: the recording ends with it
     #[arg(last = true, required_unless_present_any = ["all", "pid"], value_name = "CMD")]
     command: Vec<OsString>,
 }

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Sum up a recording: counts, rates, times between events, threads, CPUs, losses, system calls still open
+/// Sum up a recording: counts, rates, system calls, threads on the CPUs, times between events, losses
 ///
 /// Reads all of it once; the same recordings as `mote view`. The provider of kernel events is their family.
 #[derive(Debug, clap::Args)]
@@ -19,6 +19,7 @@ Examples:
   mote report trace --stack
   mote report trace --format json | jq '.kinds[] | select(.rate > 1000) | .name'
   mote report trace --format json | jq .lost.events
+  mote report trace --format json | jq '.syscalls[] | select(.failed > 0) | {name, errors}'
 
 The times of an event (min, mean, p50, p90, p99, max) are those between successive events of its kind in the same
 thread. min, mean and max are exact, the others at most 1.6 % off.
@@ -32,6 +33,8 @@ JSON: one object. Its keys are stable; times are nanoseconds, rates events in a 
   threads            [{name, tid, pid, events}]
   cpus               [{cpu, events}]
   processes          [{pid, parent, name, exe}]
+  syscalls           [{name, calls, failed, errors: [{error, count}], total_ns, duration_ns: {samples, .. max} or null}]
+  scheduling         [{name, tid, running_ns, switches, preemptions, queued_ns: {samples, .. max} or null}]
   open_syscalls      [{name, tid, since_ns, open_ns}]      system calls that had not returned at the end
   clock_offset       {offset_ns, error_ns}   kernel events' clock less that of programs' events, as measured
   problems           what is wrong with the recording, in words

@@ -31,14 +31,15 @@ pub(super) fn table(now: &Latencies, most: usize) -> String {
     }
     let more = now.calls.len().saturating_sub(most);
     if more > 0 {
-        let _ = writeln!(text, "and {more} more");
+        let _ = writeln!(text, "and {more} more{}", if most > LIVE { " without a slow one" } else { "" });
     }
     text
 }
 
 /// All of it, at the end.
 pub(super) fn report(now: &Latencies, found: &Found, recorded: &Recorded) -> String {
-    let mut text = table(now, usize::MAX);
+    let slow = now.calls.iter().filter(|call| call.slow > 0).count();
+    let mut text = table(now, slow.max(LIVE));
     for (number, (call, stack)) in found.calls.iter().enumerate() {
         let _ = write!(text, "\n#{} {}", number + 1, headline(call));
         let _ = writeln!(text, "   {}", call.words(&kernel_functions(stack)));
@@ -58,8 +59,9 @@ pub(super) fn report(now: &Latencies, found: &Found, recorded: &Recorded) -> Str
     let seconds = now.elapsed.as_secs_f64();
     let _ = writeln!(
         text,
-        "{calls} system calls in {seconds:.1} s, {} slow ones recorded in {}",
+        "{calls} system calls in {seconds:.1} s, {} slow one{} recorded in {}",
         found.slow,
+        if found.slow == 1 { "" } else { "s" },
         recorded.directory.display()
     );
     if let Some(cost) = now.cost_ns {
@@ -77,7 +79,7 @@ pub(super) fn report(now: &Latencies, found: &Found, recorded: &Recorded) -> Str
 
 /// `fsync of postgres 12 (thread 13): 212 ms, over 20.0 ms; /var/lib/x = 0`
 fn headline(call: &SlowCall) -> String {
-    let SlowCall { syscall, comm, pid, tid, ret, .. } = call;
+    let SlowCall { syscall, comm, pid, tid, .. } = call;
     let took = if call.uncertain_ns * 20 > call.duration_ns {
         format!("{} to {}", time(call.duration_ns - call.uncertain_ns), time(call.duration_ns))
     } else {
@@ -91,8 +93,9 @@ fn headline(call: &SlowCall) -> String {
     };
     let file = if call.file.is_empty() { String::new() } else { format!(", on {}", call.file) };
     format!(
-        "{syscall} of {comm} ({pid}{of}): {took}, over {}{whose}{file}, = {ret}\n",
-        time(call.threshold_ns)
+        "{syscall} of {comm} ({pid}{of}): {took}, over {}{whose}{file}, = {}\n",
+        time(call.threshold_ns),
+        call.result()
     )
 }
 

@@ -19,7 +19,10 @@ pub(super) fn summary(recorded: &Recorded) -> String {
     let kernel_only = recorded.kernel.is_some() && sum.processes == 0 && sum.total() == 0;
     if !kernel_only {
         page.events("events", sum);
-        page.row("processes", format!("{}, with {} threads that recorded", sum.processes, sum.threads));
+        page.row(
+            "processes",
+            format!("{}, with {} that recorded", sum.processes, several(sum.threads.into(), "thread", "s")),
+        );
     }
     if let Some(kernel) = &recorded.kernel {
         page.kernel(kernel);
@@ -49,6 +52,11 @@ pub(super) fn summary(recorded: &Recorded) -> String {
     page.0
 }
 
+/// `1 thread`, `2,000 threads`.
+fn several(count: u64, one: &str, ending: &str) -> String {
+    format!("{} {one}{}", HumanCount(count), if count == 1 { "" } else { ending })
+}
+
 /// The text so far.
 struct Page(String);
 
@@ -62,9 +70,16 @@ impl Page {
         let rate = HumanCount((sum.total() as f64 / (sum.duration_ns as f64 / 1e9).max(1e-9)) as u64);
         self.row(title, format!("{}  ({rate}/s)", HumanCount(sum.total())));
         for (provider, count, names) in providers(sum).into_iter().take(PROVIDERS_MAX) {
-            self.row("", format!("{:>14}  {provider} ({names} kinds)", HumanCount(count).to_string()));
+            self.row(
+                "",
+                format!(
+                    "{:>14}  {provider} ({})",
+                    HumanCount(count).to_string(),
+                    several(names as u64, "kind", "s")
+                ),
+            );
         }
-        self.row("size", format!("{} in {} packets", HumanBytes(sum.bytes), HumanCount(sum.packets)));
+        self.row("size", format!("{} in {}", HumanBytes(sum.bytes), several(sum.packets, "packet", "s")));
         if sum.overwritten_bytes > 0 {
             self.row(
                 "flight",
@@ -75,7 +90,14 @@ impl Page {
 
     fn kernel(&mut self, kernel: &KernelRecorded) {
         self.events("kernel", &kernel.summary);
-        self.row("threads", format!("{} of {} processes", kernel.summary.threads, kernel.summary.processes));
+        self.row(
+            "threads",
+            format!(
+                "{} of {}",
+                kernel.summary.threads,
+                several(kernel.summary.processes.into(), "process", "es")
+            ),
+        );
         if !kernel.silent.is_empty() {
             self.row("", format!("no events of {}", kernel.silent.join(", ")));
         }

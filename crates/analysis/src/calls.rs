@@ -1,0 +1,128 @@
+//! System calls by name: how many, how many failed and with what, how long they took.
+
+use crate::Histogram;
+use crate::report::{Errors, Interval, SyscallCount};
+use mote_timeline::{ClassId, Record, Trace};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// How an entry of a system call is called, by LTTng's and our convention.
+const ENTRY: &str = "syscall_entry_";
+/// And its return.
+const EXIT: &str = "syscall_exit_";
+/// Calls that return twice.
+const FORKS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
+/// Errors are the negative numbers down to this one (`MAX_ERRNO` of the kernel).
+const LOWEST: i128 = -4095;
+
+/// What an event class means here; the number is the call's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Other,
+    Entry(usize),
+    Exit(usize),
+}
+
+/// What the calls of a name came to.
+#[derive(Debug, Default)]
+struct Call {
+    name: String,
+    returned: u64,
+    errors: BTreeMap<i64, u64>,
+    total: u64,
+    durations: Histogram,
+}
+
+/// Adds up the system calls of a trace.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    roles: Vec<Role>,
+    calls: Vec<Call>,
+    /// By trace and thread: the call that has begun, and when.
+    begun: FxHashMap<(usize, u32), (usize, i64)>,
+}
+
+impl Calls {
+    pub(crate) fn new(trace: &Trace) -> Calls {
+        let mut calls: Vec<Call> = Vec::new();
+        let mut number = |name: &str| {
+            calls.iter().position(|call| call.name == name).unwrap_or_else(|| {
+                calls.push(Call { name: name.to_owned(), ..Call::default() });
+                calls.len() - 1
+            })
+        };
+        let mut role = |id| {
+            let name = trace.class(ClassId(id)).map_or("", |(_, class)| class.name.as_str());
+            match (name.strip_prefix(ENTRY), name.strip_prefix(EXIT)) {
+                (Some(call), _) => Role::Entry(number(call)),
+                (_, Some(call)) => Role::Exit(number(call)),
+                _ => Role::Other,
+            }
+        };
+        let roles = (0..u32::try_from(trace.classes()).unwrap_or(u32::MAX)).map(&mut role).collect();
+        Calls { roles, calls, begun: FxHashMap::default() }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
+        match self.roles.get(record.class().0 as usize) {
+            Some(Role::Entry(call)) => {
+                if let Some(tid) = record.tid() {
+                    self.begun.insert((record.source_index(), tid), (*call, record.time()));
+                }
+            }
+            Some(Role::Exit(call)) => self.returned(record, *call),
+            _ => {}
+        }
+    }
+
+    fn returned(&mut self, record: &Record<'_>, number: usize) {
+        let begun = record.tid().and_then(|tid| self.begun.remove(&(record.source_index(), tid)));
+        let (Some(call), Some(event)) = (self.calls.get_mut(number), record.event()) else { return };
+        let payload = event.payload();
+        // A child begins with the return of a call that it has not made.
+        if begun.is_none() && payload.integer("ret") == Some(0) && FORKS.contains(&&*call.name) {
+            return;
+        }
+        call.returned += 1;
+        if let Some(error) = payload.integer("ret").filter(|ret| (LOWEST..0).contains(ret)) {
+            *call.errors.entry(error as i64).or_insert(0) += 1;
+        }
+        let told = payload.integer("duration_ns").and_then(|ns| u64::try_from(ns).ok());
+        let between =
+            || begun.filter(|(call, _)| *call == number).map(|(_, since)| record.time().abs_diff(since));
+        if let Some(ns) = told.or_else(between) {
+            call.total = call.total.saturating_add(ns);
+            call.durations.add(ns);
+        }
+    }
+
+    /// The calls that returned, those first that took most of the time.
+    pub(crate) fn finish(self) -> Vec<SyscallCount> {
+        let count = |call: Call| {
+            let mut errors: Vec<Errors> =
+                call.errors.into_iter().map(|(ret, count)| Errors { error: name(ret), count }).collect();
+            errors.sort_by_key(|error| std::cmp::Reverse(error.count));
+            SyscallCount {
+                name: call.name,
+                calls: call.returned,
+                failed: errors.iter().map(|error| error.count).sum(),
+                errors,
+                total_ns: call.total,
+                duration_ns: Interval::of(&call.durations),
+            }
+        };
+        let mut calls: Vec<SyscallCount> =
+            self.calls.into_iter().filter(|call| call.returned > 0).map(count).collect();
+        calls.sort_by(|a, b| {
+            (b.total_ns, b.calls).cmp(&(a.total_ns, a.calls)).then_with(|| a.name.cmp(&b.name))
+        });
+        calls
+    }
+}
+
+/// `ENOENT` for -2.
+fn name(ret: i64) -> String {
+    let number = ret.checked_neg().and_then(|number| u16::try_from(number).ok());
+    number.and_then(mote_layout::errors::name).map_or_else(|| ret.to_string(), str::to_owned)
+}

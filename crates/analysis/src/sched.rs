@@ -1,0 +1,142 @@
+//! Threads and the CPUs: how long each one ran, how often it was taken off, how long it could have run and had no CPU.
+//!
+//! Where only some threads are recorded, others are seen when a CPU goes from one of these to them or back. They are left out: what is shown of a
+//! thread is complete. That a thread is recorded is seen from other events that it has, or from a switch between it and a CPU's idle task.
+
+use crate::Histogram;
+use crate::report::{Interval, ThreadTime};
+use mote_ctf::{Fields, Value};
+use mote_timeline::{ClassId, Record, Trace};
+use rustc_hash::FxHashMap;
+
+/// `prev_state` of a thread that would have gone on: 0, or `TASK_REPORT_MAX`.
+const RUNNABLE: [i128; 2] = [0, 0x100];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Other,
+    Switch,
+    Wake,
+    /// Of no scheduler, but beside its events: whose it is, is recorded.
+    Own,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    name: Vec<u8>,
+    /// Since when it could run.
+    runnable: Option<i64>,
+    running: u64,
+    switches: u64,
+    preemptions: u64,
+    is_recorded: bool,
+    delays: Histogram,
+}
+
+/// Adds up the scheduler's events.
+#[derive(Debug)]
+pub(crate) struct Sched {
+    roles: Vec<Role>,
+    threads: FxHashMap<(usize, u32), Thread>,
+    /// By trace and CPU: who came last, and when.
+    cpus: FxHashMap<(usize, u32), (u32, i64)>,
+}
+
+impl Sched {
+    pub(crate) fn new(trace: &Trace) -> Sched {
+        let role = |id| match trace.class(ClassId(id)).map_or("", |(_, class)| class.name.as_str()) {
+            "sched_switch" => Role::Switch,
+            "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => Role::Wake,
+            name if name.starts_with("sched_") => Role::Other,
+            _ => Role::Own,
+        };
+        let mut roles: Vec<Role> =
+            (0..u32::try_from(trace.classes()).unwrap_or(u32::MAX)).map(role).collect();
+        if !roles.contains(&Role::Switch) {
+            roles.clear();
+        }
+        Sched { roles, threads: FxHashMap::default(), cpus: FxHashMap::default() }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
+        let role = self.roles.get(record.class().0 as usize).copied().unwrap_or(Role::Other);
+        let payload = || record.event().map(|event| event.payload());
+        match (role, payload()) {
+            (Role::Switch, Some(payload)) => self.switched(record, &payload),
+            (Role::Wake, Some(payload)) => self.woken(record, &payload),
+            (Role::Own, _) => {
+                if let Some(tid) = record.tid() {
+                    self.thread(record.source_index(), tid).is_recorded = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn thread(&mut self, source: usize, tid: u32) -> &mut Thread {
+        self.threads.entry((source, tid)).or_default()
+    }
+
+    fn woken(&mut self, record: &Record<'_>, payload: &Fields<'_>) {
+        let Some(tid) = id(payload, "tid") else { return };
+        let source = record.source_index();
+        let runs = self.cpus.iter().any(|((trace, _), (running, _))| *trace == source && *running == tid);
+        if !runs {
+            self.thread(source, tid).runnable.get_or_insert(record.time());
+        }
+    }
+
+    fn switched(&mut self, record: &Record<'_>, payload: &Fields<'_>) {
+        let (source, now) = (record.source_index(), record.time());
+        let (Some(prev), Some(next), Some(cpu)) =
+            (id(payload, "prev_tid"), id(payload, "next_tid"), record.cpu())
+        else {
+            return;
+        };
+        let before = self.cpus.insert((source, cpu), (next, now));
+        let goes_on = payload.integer("prev_state").is_some_and(|state| RUNNABLE.contains(&state));
+        let thread = self.thread(source, prev);
+        thread.switches += 1;
+        thread.preemptions += u64::from(goes_on);
+        thread.is_recorded |= next == 0;
+        thread.runnable = goes_on.then_some(now);
+        if let Some((tid, since)) = before
+            && tid == prev
+        {
+            thread.running += now.abs_diff(since);
+        }
+        let thread = self.thread(source, next);
+        thread.is_recorded |= prev == 0;
+        if let Some(since) = thread.runnable.take() {
+            thread.delays.add(now.abs_diff(since));
+        }
+        if let Some(Value::Str(name)) = payload.value("next_comm")
+            && thread.name != name
+        {
+            thread.name = name.to_vec();
+        }
+    }
+
+    /// The threads, those first that ran longest.
+    pub(crate) fn finish(self) -> Vec<ThreadTime> {
+        let whole = |thread: &Thread| thread.is_recorded && thread.running > 0;
+        let threads = self.threads.into_iter().filter(|((_, tid), thread)| *tid != 0 && whole(thread));
+        let mut times: Vec<ThreadTime> = threads
+            .map(|((_, tid), thread)| ThreadTime {
+                name: String::from_utf8_lossy(&thread.name).into_owned(),
+                tid,
+                running_ns: thread.running,
+                switches: thread.switches,
+                preemptions: thread.preemptions,
+                queued_ns: Interval::of(&thread.delays),
+            })
+            .collect();
+        times.sort_by_key(|time| (std::cmp::Reverse(time.running_ns), time.tid));
+        times
+    }
+}
+
+fn id(payload: &Fields<'_>, name: &str) -> Option<u32> {
+    payload.integer(name).and_then(|id| u32::try_from(id).ok())
+}
