@@ -99,19 +99,6 @@ fn how_it_is_while_it_runs() {
     running.wait().ends_with(0);
 }
 
-#[test]
-fn a_process_that_runs_in_a_namespace_of_its_own_is_recorded_too() {
-    if !kernel::is_there() || !has_tool("unshare") {
-        return;
-    }
-    let scene = crate::support::programs::scenes();
-    let command = ["unshare", "--pid", "--fork", "--mount-proc", scene, "calls", "100"];
-    let trace = Record::program(&command).with(&["-k", "syscalls:*getsid"]).run().ends_with(0);
-    assert_eq!(trace.printed("pid"), 1, "it is the first of its namespace");
-    let counts = kernel::counts(&trace.view());
-    assert_eq!((counts["syscall_entry_getsid"], counts["e2e:before"]), (100, 100));
-}
-
 /// Runs what follows in a mount namespace of its own, after these commands.
 fn in_mounts(commands: &str) -> [String; 5] {
     ["unshare", "-m", "sh", "-c", &format!("{commands} && exec \"$@\"")].map(str::to_owned)
@@ -281,21 +268,6 @@ fn which_texts_are_empty() {
     assert_eq!((report["lost"]["texts"].as_u64(), report["lost"]["events"].as_u64()), (Some(texts), Some(0)));
     let report = trace.mote(&["report"]);
     assert!(String::from_utf8_lossy(&report.stdout).contains("EMPTY"));
-}
-
-#[test]
-fn that_ids_are_others_in_a_namespace() {
-    if !kernel::is_there() || !has_tool("unshare") {
-        return;
-    }
-    let wrapper = ["unshare", "--pid", "--fork", "--mount-proc"];
-    let options = ["-k", "syscalls:*getsid,sched:sched_process_exec", "-e", "none"];
-    let trace = Record::scene(&["calls", "100"]).under(&wrapper).with(&options).run().ends_with(0);
-    assert!(trace.err.contains("pid namespace"), "{}", trace.err);
-    let events = trace_of(&trace).view();
-    assert_eq!(kernel::counts(&events)["syscall_entry_getsid"], 100);
-    let named: Vec<&Event> = events.iter().filter(|event| event.thread.is_some() && event.tid > 1).collect();
-    assert!(named.is_empty(), "nobody's name rather than another one's: {named:?}");
 }
 
 #[test]

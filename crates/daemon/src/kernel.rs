@@ -36,7 +36,8 @@ use choose::Wanting;
 use mapped::Listening;
 use mote_clock::Source;
 use mote_journal::Fact;
-use mote_kernel::session::Kernel as Tracer;
+use mote_kernel::births::Born;
+use mote_kernel::session::{Ids, Kernel as Tracer};
 use mote_sys::time::{ClockId, clock_gettime};
 use names::Names;
 use processes::Processes;
@@ -60,12 +61,19 @@ pub(crate) struct Kernel<'r> {
     processes: Processes,
     /// What processes map.
     mappings: Option<Listening>,
-    /// Processes have other ids here than in the kernel's records: names and mappings cannot be told whose they are.
-    in_namespace: bool,
+    /// Threads that have other ids for themselves than here, and how many more of which this is not known.
+    born: Vec<Born>,
+    born_lost: u64,
+    /// `/proc` has other ids than the kernel's records: names and mappings cannot be told whose they are.
+    is_blind: bool,
 }
 
-/// What is said of that.
-const IN_NAMESPACE: &str = "mote runs in a pid namespace (a container): kernel events, $tid and $pid have the ids of the kernel, which are others than those here, and their threads have no names, addresses in stacks of processes none either; run mote outside for these";
+/// What is said when the kernel does not tell which ids threads have in the recorder's pid namespace.
+const UNKNOWN_IDS: &str = "mote runs in a pid namespace (a container), and this kernel does not say which ids threads have there (it takes BTF and Linux 5.11): kernel events, $tid and $pid have the ids of the kernel, which are others than those here, and their threads have no names, addresses in stacks of processes none either; run mote outside for these";
+/// What is said when `/proc` is that of another pid namespace.
+const FOREIGN_PROC: &str = "/proc here is that of another pid namespace than mote's: threads of kernel events have no names, addresses in stacks of processes none either; mount the right one (`unshare --mount-proc`, `mount -t proc proc /proc`)";
+/// What is said of everybody's events in a namespace.
+const OTHERS_IDS: &str = "mote runs in a pid namespace (a container): threads that are not in it have negative ids in kernel events, the kernel's ones";
 
 impl<'r> Kernel<'r> {
     /// A side that was made, with its tracer.
@@ -85,7 +93,9 @@ impl<'r> Kernel<'r> {
             names: Names::default(),
             processes: Processes::default(),
             mappings: None,
-            in_namespace: false,
+            born: Vec::new(),
+            born_lost: 0,
+            is_blind: false,
         }
     }
 
@@ -124,11 +134,19 @@ impl Recorder<'_> {
         let Some(kernel) = &mut self.kernel else { return };
         let mut problems = Vec::new();
         let attached: Vec<u32> = self.options.attach.iter().map(|pid| pid.unsigned_abs()).collect();
-        let own = kernel.tracer.own_thread();
-        kernel.in_namespace = own.is_ok_and(|tid| i64::from(tid) != i64::from(mote_sys::process::tid()));
-        match kernel.in_namespace {
-            true => self.watch.say(IN_NAMESPACE),
-            false => problems.extend(kernel.listen(&attached)),
+        let ids = kernel.tracer.ids();
+        let blind = match ids {
+            Ids::Unknown => Some(UNKNOWN_IDS),
+            _ if !crate::process::proc_is_ours() => Some(FOREIGN_PROC),
+            _ => None,
+        };
+        kernel.is_blind = blind.is_some();
+        match blind {
+            Some(why) => self.watch.say(why),
+            None => problems.extend(kernel.listen(&attached)),
+        }
+        if ids == Ids::Namespace && kernel.wanted.all {
+            self.watch.say(OTHERS_IDS);
         }
         for pid in &self.options.attach {
             if let Err(why) = kernel.tracer.follow(pid.unsigned_abs()) {
@@ -144,7 +162,7 @@ impl Recorder<'_> {
 
     /// Notes names of threads that kernel events are of.
     pub(crate) fn name_threads(&mut self, ids: &[u32]) {
-        let Some(kernel) = self.kernel.as_mut().filter(|kernel| !kernel.in_namespace) else { return };
+        let Some(kernel) = self.kernel.as_mut().filter(|kernel| !kernel.is_blind) else { return };
         let at = Kernel::now();
         let mut noted = true;
         for (tid, pid, name) in kernel.names.look(ids) {

@@ -31,6 +31,11 @@ pub(crate) fn status(id: u32) -> Option<Status> {
     })
 }
 
+/// Whether `/proc` is that of this process's pid namespace: then ids are the same in both.
+pub(crate) fn proc_is_ours() -> bool {
+    fs::read_link("/proc/self").is_ok_and(|own| own.to_str() == Some(&std::process::id().to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -141,9 +141,10 @@ pub(crate) const THREADS_MAX: u32 = 4 << 10;
 
 /// Areas of processes that programs of the kernel's side find, at most.
 pub const AREAS_MAX: u32 = 4096;
-/// Where the index of a process's area is in a thread's entry, to which `r2` points on the kernel's side; a `u32`, 0 for none. The thread's id is the first
-/// word of the entry.
+/// Where the index of a process's area is in a thread's entry, to which `r2` points on the kernel's side; a `u32`, 0 for none.
 pub const AREA_INDEX_AT: i16 = 12;
+/// Where the id is there that the thread knows itself by, which its slot in the area has; a `u32`, 0 when it is not known.
+pub const OWN_ID_AT: i16 = 36;
 /// Bytes of the counters of what did not fit.
 const DROPPED_BYTES: u32 = 8 << 10;
 

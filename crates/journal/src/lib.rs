@@ -47,6 +47,19 @@ pub enum Fact {
         /// Its name then.
         name: String,
     },
+    /// A thread of kernel events has another id for itself (`vtid`, as processes' events have it) than `mote record` has for it.
+    Namespace {
+        /// Thread id, as in the kernel's events.
+        tid: u32,
+        /// Its process.
+        pid: u32,
+        /// Thread id, as in the process's own events.
+        vtid: u32,
+        /// Its process, there.
+        vpid: u32,
+        /// When that began, or was found out, in ticks.
+        at: u64,
+    },
     /// An event of the trace and where it comes from.
     Event(EventSource),
     /// How far kernel events' times are from those of processes' events.

@@ -14,6 +14,7 @@ mod process;
 mod system;
 mod write;
 
+use crate::births::Born;
 use std::path::Path;
 
 /// Of which processes the state is dumped.
@@ -113,6 +114,11 @@ pub fn descriptions() -> Vec<String> {
         format!("{}\nstatedump:lttng_statedump_{name}\n6 :0\n\n{lines}", mote_layout::describe::VERSION)
     };
     EVENTS.iter().map(describe).collect()
+}
+
+/// The record of a thread that has other ids for itself than the recorder has for it. The inode of its namespace is not known.
+pub fn namespace(born: &Born) -> Record {
+    process::of_namespace((born.tid, born.level, 0), [born.own_tid.into(), born.own_pid.into(), 0])
 }
 
 /// A dump that can be taken.

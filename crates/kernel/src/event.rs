@@ -151,8 +151,17 @@ pub enum Origin {
     KernelStack,
     /// Return addresses of the process's stack, as far as frame pointers lead.
     UserStack,
-    /// Id of the running thread, in the outermost pid namespace.
+    /// Id of the running thread, as the recorder's pid namespace has it.
     Tid,
+    /// Id of the thread to which this argument points, or of its process, as the recorder's pid namespace has it.
+    TaskId {
+        /// Which argument.
+        argument: u8,
+        /// Where the outermost namespace's is: one offset in bytes.
+        path: Vec<u32>,
+        /// Of its process.
+        process: bool,
+    },
     /// Name of the running thread, as [`Type::FixedText`] of 16 bytes.
     Comm,
     /// An integer that is made of another: 64 bits of it, extended by the sign of the field's type, through each step in turn.
@@ -184,6 +193,8 @@ pub enum Step {
     },
     /// The union of what all fitting rules set.
     Bits(Vec<Bits>),
+    /// A thread's id as the kernel counts, from which it is the recorder's pid namespace's: as the thread table has it; negative when it has none.
+    Seen,
 }
 
 /// Bits that are set when others have a value.

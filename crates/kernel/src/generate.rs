@@ -20,6 +20,7 @@ mod copy;
 pub(crate) mod facts;
 mod field;
 mod filter;
+pub(crate) mod ids;
 mod inline;
 mod many;
 pub(crate) mod operand;
@@ -84,6 +85,8 @@ pub(crate) mod slot {
     pub(crate) const BEGAN: i16 = -80;
     /// For any value on its way; the second word is for operands.
     pub(crate) const VALUE: i16 = -88;
+    /// Process and thread as the recorder sees them, for a filter; the second word of [`VALUE`] is free then. Behind the words: a filter finds it from there.
+    pub(crate) const SEEN: i16 = WORDS + 8 * super::FILTER_WORDS_MAX as i16;
     /// The words of a filter. What is below belongs to the filter's own frame.
     pub(crate) const WORDS: i16 = -256;
 }
@@ -114,6 +117,8 @@ pub(crate) struct Plan {
     pub(crate) generation: u32,
     /// What the kernel says of its types.
     pub(crate) facts: Option<Facts>,
+    /// How the recorder sees threads, if it has other ids for them than the kernel.
+    pub(crate) seen: Option<ids::Seen>,
 }
 
 /// Numbers of the maps in each program; filters' maps and tables follow.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attach;
+pub mod births;
 pub mod catalog;
 pub mod cooperate;
 pub mod dump;

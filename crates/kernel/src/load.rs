@@ -17,6 +17,8 @@ pub enum Kind {
     Raw,
     /// At a trace event.
     Tracepoint,
+    /// Run for each object that the iterator with this BTF type is about.
+    Iterator(u32),
     /// At a probe of code.
     Probe,
     /// At many probes of code (Linux 6.6).
@@ -46,6 +48,7 @@ impl Program {
         let maps: Vec<i32> = maps.iter().map(|map| map.raw()).collect();
         let (program_type, attach_type, attach_btf_id) = match kind {
             Kind::Typed(id) => (ProgramType::Tracing, link::TRACE_RAW_TP, id),
+            Kind::Iterator(id) => (ProgramType::Tracing, link::TRACE_ITER, id),
             Kind::Raw => (ProgramType::RawTracepoint, 0, 0),
             Kind::Tracepoint => (ProgramType::Tracepoint, 0, 0),
             Kind::Probe => (ProgramType::Kprobe, 0, 0),

@@ -4,6 +4,7 @@
 //! state:   0        switches and counters
 //!          CLAIMS   for each ring 64 bytes: whether it is being written to
 //!          scratch  for each ring SCRATCH_BYTES: texts that a filter looks at
+//!          births   threads that have other ids than the recorder sees (`births`)
 //!          threads  the thread table (`threads`)
 //! rings:   0        mote_ring::geometry, LEVELS rings for each CPU, no shared one
 //!          total    SLACK bytes that nobody uses: the verifier knows no more than that a record begins in the rings
@@ -11,7 +12,7 @@
 //! Both are array maps with one element, so that programs reach every byte by an address that is a constant.
 
 use crate::session::{Buffers, Error};
-use crate::threads;
+use crate::{births, threads};
 use mote_ring::{Clock, Geometry};
 use mote_sys::Errno;
 pub use mote_sys::bpf::mapped::Mapped;
@@ -36,6 +37,12 @@ pub const NESTED: u32 = 80;
 pub const TEXT_FAULTS: u32 = 88;
 /// The time that the program which is run in the recorder's thread has read.
 pub(crate) const NOW: u32 = 96;
+/// Level of the recorder's pid namespace, as that program has found it; 0 for the outermost.
+pub(crate) const LEVEL: u32 = 104;
+/// Its address: the kernel's programs compare it with that of a thread.
+pub(crate) const NAMESPACE: u32 = 112;
+/// The process whose threads [`crate::generate::watch::introduce`] puts into the table.
+pub(crate) const WANTED: u32 = 120;
 /// The rings' claims.
 pub const CLAIMS: u32 = 128;
 /// log2 of the bytes for each: a word that is set while somebody writes, and one that is always 0.
@@ -58,9 +65,14 @@ impl Layout {
         (CLAIMS + ((LEVELS * self.cpus) << CLAIM_BITS)).next_multiple_of(4096)
     }
 
+    /// Offset of what programs tell of threads with other ids.
+    pub(crate) const fn births(&self) -> u32 {
+        self.scratch() + LEVELS * self.cpus * SCRATCH_BYTES
+    }
+
     /// Offset of the thread table.
     pub const fn threads(&self) -> u32 {
-        self.scratch() + LEVELS * self.cpus * SCRATCH_BYTES
+        self.births() + births::BYTES.next_multiple_of(4096)
     }
 
     /// Bytes in all.

@@ -20,6 +20,7 @@ pub use follow::Launching;
 pub use losses::Losses;
 
 use crate::attach::Link;
+use crate::births::Born;
 use crate::event::{Event, Hook};
 use crate::generate::{Facts, Plan};
 use crate::load::Program;
@@ -157,6 +158,16 @@ pub struct Kernel {
     plan: Plan,
     /// That of the newest programs.
     generation: AtomicU32,
+    births: Mutex<Births>,
+}
+
+/// Threads with other ids that are to be told.
+#[derive(Debug, Default)]
+struct Births {
+    /// Found by who follows a process.
+    found: Vec<Born>,
+    /// How many of the programs' were read.
+    read: u64,
 }
 
 impl Kernel {
@@ -246,7 +257,7 @@ impl Kernel {
     /// Follows a process: all its threads, and what they fork. Answers how many threads it has.
     ///
     /// # Errors
-    /// When there is no such process, the table is full, or the numbers of processes here are not the kernel's (a pid namespace).
+    /// When there is no such process, or the table is full; in a pid namespace on a kernel that does not say which process is meant.
     pub fn follow(&self, pid: u32) -> Result<usize, Error> {
         follow::process(self, pid)
     }
@@ -294,7 +305,7 @@ impl Kernel {
 
     /// Number of the cooperation area of a thread.
     pub fn process_index(&self, tid: u32) -> Option<u32> {
-        self.state.find(tid).map(|entry| self.state.index(entry))
+        follow::find(self, tid).map(|entry| self.state.index(entry))
     }
 
     /// The kernel's clock as records have it (CLOCK_MONOTONIC, ns), read by a program.
@@ -326,6 +337,20 @@ impl Kernel {
         &self.rings
     }
 
+    /// Threads that were found since the last time, and have other ids for themselves than the recorder has for them. Also, how many of them were lost.
+    pub fn born(&self) -> (Vec<Born>, u64) {
+        let mut births = self.births.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = std::mem::take(&mut births.found);
+        let (born, lost) = self.state.births(&mut births.read);
+        found.extend(born);
+        (found, lost)
+    }
+
+    /// Whose ids of threads there are in records.
+    pub fn ids(&self) -> Ids {
+        ids(self)
+    }
+
     /// Thread id of the caller, as the kernel counts; another one than gettid(2)'s inside a pid namespace.
     ///
     /// # Errors
@@ -336,6 +361,26 @@ impl Kernel {
 
     fn attached(&self) -> MutexGuard<'_, Attached> {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whose ids of threads and processes records have, and all questions and answers here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ids {
+    /// The kernel's, which are those of the outermost pid namespace: the recorder is there.
+    Kernel,
+    /// Those of the recorder's pid namespace. Of a thread that is not in it the kernel's, negative.
+    Namespace,
+    /// The kernel's, though the recorder is in another pid namespace: this kernel does not say which thread has which id there (no BTF, or before Linux 5.11).
+    Unknown,
+}
+
+fn ids(kernel: &Kernel) -> Ids {
+    let is_own = |tid: u32| i64::from(tid) == i64::from(mote_sys::process::tid());
+    match kernel.plan.seen {
+        Some(_) => Ids::Namespace,
+        None if kernel.own.run().is_ok_and(is_own) => Ids::Kernel,
+        None => Ids::Unknown,
     }
 }
 

@@ -4,6 +4,9 @@
 //! At `tid % entries`, or at one of the [`PROBES`]` - 1` entries behind, cyclically. A first entry of whose threads one had to go elsewhere is marked
 //! ([`DISPLACED`], for ever): only then is the search continued there.
 //!
+//! By the thread's id as the kernel counts (that of the outermost pid namespace). The recorder may have another one for it ([`SEEN`]), and the thread itself, too
+//! ([`OWN`]); whoever claims an entry stores both.
+//!
 //! # Who writes what
 //! Programs on `sched_process_fork`, `exec`, `exit` and `free` claim and free entries; the recorder claims those of what it follows, with the same
 //! compare-and-swap on [`TID`]. The thread's own words ([`SYSCALL_TIME`] and on) are written by programs that run in that thread, or are about it while
@@ -38,8 +41,12 @@ pub const INDEX: i16 = 12;
 pub const SYSCALL_TIME: i16 = 16;
 /// Offset of its number, 64 bits.
 pub const SYSCALL: i16 = 24;
-/// Offset of three words that are free for programs which are attached beside; 0 at first.
-pub const SPARE: i16 = 32;
+/// Offset of the thread's id as the recorder's pid namespace has it, 32 bits; 0 when nobody has looked.
+pub const SEEN: i16 = 32;
+/// Offset of the id that the thread knows itself by (gettid(2): that of its own pid namespace), 32 bits; 0 when nobody has looked.
+pub const OWN: i16 = 36;
+/// Offset of two words that are free for programs which are attached beside; 0 at first.
+pub const SPARE: i16 = 40;
 /// Offset of the address of the task, once it exits, 64 bits.
 pub const TASK: i16 = 56;
 
@@ -67,21 +74,59 @@ impl State {
         places.into_iter().find(|entry| self.memory().load32(word(*entry, TID)) == tid && tid != 0)
     }
 
+    /// The entry of the thread that the recorder's pid namespace has under this id, where that is not the kernel's.
+    ///
+    /// # Cost
+    /// Goes through the table.
+    pub fn find_seen(&self, tid: u32) -> Option<usize> {
+        let entries = (0..self.layout().threads).map(|place| offset(&self.layout(), place));
+        let is_it = |entry: &usize| {
+            self.memory().load32(word(*entry, SEEN)) == tid
+                && self.memory().load32(word(*entry, TID)) != 0
+                && self.memory().load64(word(*entry, TASK)) == 0
+        };
+        entries.into_iter().find(is_it).filter(|_| tid != 0)
+    }
+
     /// Makes an entry for a thread, or gives the one that it has, and sets these flags in it.
     ///
     /// # Errors
     /// `ENOSPC` when all places for it are taken.
     pub fn follow(&self, tid: u32, flags: u32) -> Result<usize> {
         let entry = self.claim(tid)?;
-        self.memory().set_bits32(word(entry, FLAGS), flags);
+        self.set_flags(entry, flags);
         Ok(entry)
+    }
+
+    /// Sets flags of an entry.
+    pub(crate) fn set_flags(&self, entry: usize, flags: u32) {
+        self.memory().set_bits32(word(entry, FLAGS), flags);
+    }
+
+    /// Notes what the recorder calls the thread, and what it calls itself.
+    pub(crate) fn set_ids(&self, entry: usize, seen: u32, own: u32) {
+        self.memory().store32(word(entry, SEEN), seen);
+        self.memory().store32(word(entry, OWN), own);
+    }
+
+    /// What the recorder calls the thread at a place of the table.
+    pub(crate) fn seen_at(&self, place: u32) -> u32 {
+        self.seen(offset(&self.layout(), place))
+    }
+
+    /// The thread's id as the recorder sees it.
+    fn seen(&self, entry: usize) -> u32 {
+        match self.memory().load32(word(entry, SEEN)) {
+            0 => self.memory().load32(word(entry, TID)),
+            seen => seen,
+        }
     }
 
     /// Frees the entries of threads that are gone, of which the kernel did not tell.
     fn sweep(&self) {
         for place in 0..self.layout().threads {
             let entry = offset(&self.layout(), place);
-            let tid = self.memory().load32(word(entry, TID));
+            let tid = self.seen(entry);
             let exited = self.memory().load64(word(entry, TASK)) != 0;
             if exited && !Path::new(&format!("/proc/{tid}")).exists() {
                 self.memory().store32(word(entry, FLAGS), 0);
@@ -115,7 +160,11 @@ impl State {
 
     /// Clears flags of a thread; without any it is forgotten.
     pub fn clear(&self, tid: u32, flags: u32) {
-        let Some(entry) = self.find(tid) else { return };
+        self.find(tid).into_iter().for_each(|entry| self.clear_flags(entry, flags));
+    }
+
+    /// The same of an entry.
+    pub(crate) fn clear_flags(&self, entry: usize, flags: u32) {
         self.memory().clear_bits32(word(entry, FLAGS), flags);
         if self.memory().load32(word(entry, FLAGS)) == 0 {
             self.free(entry);
@@ -150,7 +199,7 @@ impl State {
             let flags = self.memory().load32(word(entry, FLAGS));
             let exiting = self.memory().load64(word(entry, TASK)) != 0;
             (tid != 0).then_some(Thread {
-                tid,
+                tid: self.seen(entry),
                 flags,
                 exiting,
                 syscall: (since != 0).then_some((number, since)),
@@ -162,7 +211,7 @@ impl State {
 /// A thread in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Its id, as the kernel counts.
+    /// Its id, as the recorder sees it.
     pub tid: u32,
     /// [`TRACED`], [`LAUNCHING`].
     pub flags: u32,

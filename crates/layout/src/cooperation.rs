@@ -205,7 +205,7 @@ pub struct SharedHeader {
     _pad: AtomicU32,
     /// Until when (CLOCK_MONOTONIC, ns) kernel events of all threads of the system are wanted.
     pub window_until: AtomicU64,
-    /// The thread that the session is about (global id): that of the command, or of `-p`.
+    /// The thread that the session is about (as the recorder sees it): that of the command, or of `-p`.
     pub target: AtomicU64,
     /// How many snapshots rules on kernel events have asked for.
     pub snapshots: AtomicU64,

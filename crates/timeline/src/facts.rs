@@ -26,6 +26,8 @@ pub struct Facts {
     samples: Vec<Sample>,
     frequency: u64,
     threads: HashMap<u32, Vec<Named>>,
+    /// Ids of threads for themselves, from some moment on (ns since 1970), where they are others than in the events.
+    own_ids: HashMap<u32, Vec<(i64, u32)>>,
 }
 
 /// A thread's name from some moment on.
@@ -93,6 +95,10 @@ impl Facts {
             }
             Fact::Process(process) => self.processes.push(process),
             Fact::Thread { tid, pid, at, name } => named.push((tid, at, pid, name)),
+            // In ticks, until these are times.
+            Fact::Namespace { tid, vtid, at, .. } => {
+                self.own_ids.entry(tid).or_default().push((at as i64, vtid));
+            }
             Fact::Event(event) => self.events.push(event),
             Fact::Problem { text, .. } => self.problems.push(text),
             Fact::Offset(offset) => self.offset = Some(offset),
@@ -127,12 +133,18 @@ impl Facts {
         let line = self.timeline();
         let ns =
             |ticks| line.map_or(i64::MIN, |line| i64::try_from(line.realtime_ns(ticks)).unwrap_or(i64::MAX));
+        let mut own_ids = self.own_ids.clone();
+        for ids in own_ids.values_mut() {
+            ids.iter_mut().for_each(|(at, _)| *at = ns(*at as u64));
+            ids.sort_by_key(|(at, _)| *at);
+        }
         for (tid, at, pid, name) in named {
             threads.entry(tid).or_default().push(Named { from: ns(at), pid, name });
         }
         for names in threads.values_mut() {
             names.sort_by_key(|named| named.from);
         }
+        self.own_ids = own_ids;
         self.threads = threads;
     }
 
@@ -152,8 +164,20 @@ impl Facts {
         Timeline::new(&self.samples, self.frequency).ok()
     }
 
-    /// Takes the names of threads that it does not have from another trace of the same recording.
+    /// The id that thread `tid` has for itself at `time`, if that is another one.
+    #[must_use]
+    pub fn own_id(&self, tid: u32, time: i64) -> Option<u32> {
+        let ids = self.own_ids.get(&tid)?;
+        let next = ids.partition_point(|(from, _)| *from <= time).max(1);
+        ids.get(next - 1).map(|(_, own)| *own)
+    }
+
+    /// Takes the names of threads that it does not have from another trace of the same recording; none when threads have other ids in the one than in the
+    /// other.
     pub(crate) fn adopt(&mut self, other: &Facts) {
+        if !self.own_ids.is_empty() || !other.own_ids.is_empty() {
+            return;
+        }
         for (tid, names) in &other.threads {
             self.threads.entry(*tid).or_insert_with(|| names.clone());
         }

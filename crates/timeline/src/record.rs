@@ -135,6 +135,12 @@ impl<'a> Record<'a> {
         self.reader.source.facts.as_ref()?.thread(self.tid()?, self.time())
     }
 
+    /// The id that the thread has for itself (`vtid`), where the trace says that it is another one than [`Record::tid`].
+    #[must_use]
+    pub fn own_tid(&self) -> Option<u32> {
+        self.reader.source.facts.as_ref()?.own_id(self.tid()?, self.time())
+    }
+
     /// The thread's name as the event's own context has it (`procname`).
     #[must_use]
     pub fn procname(&self) -> Option<&'a [u8]> {

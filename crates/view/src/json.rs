@@ -45,9 +45,13 @@ impl Format for Json<'_> {
         let (Some(event), Some(plan)) = (record.event(), self.plans.of(record)) else { return };
         out.extend_from_slice(b"{\"time\":");
         digits::decimal(out, self.times.number(record));
-        for (key, id) in
-            [(&b",\"cpu\":"[..], record.cpu()), (b",\"pid\":", record.pid()), (b",\"tid\":", record.tid())]
-        {
+        let ids = [
+            (&b",\"cpu\":"[..], record.cpu()),
+            (b",\"pid\":", record.pid()),
+            (b",\"tid\":", record.tid()),
+            (b",\"vtid\":", record.own_tid()),
+        ];
+        for (key, id) in ids {
             if let Some(id) = id {
                 out.extend_from_slice(key);
                 digits::decimal(out, id);

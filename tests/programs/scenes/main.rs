@@ -6,6 +6,7 @@ mod cooperation;
 mod filtered;
 mod hostile;
 mod kernel;
+mod namespaces;
 mod processes;
 mod sessions;
 mod signals;
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         "calling-threads" => kernel::calling_threads(&words),
         "as-process" => kernel::as_process(&words),
         "opens" => kernel::opens(&words),
+        "new-namespaces" => namespaces::new_namespaces(&words),
         other => panic!("no scene '{other}'"),
     }
     ExitCode::SUCCESS

@@ -3,13 +3,19 @@
 use super::{DIRECTORY, Kernel};
 use crate::packets::Packets;
 use crate::stream::{Context, Totals};
-use mote_kernel::dump::{Dump, Scope};
+use mote_journal::Fact;
+use mote_kernel::births::Born;
+use mote_kernel::dump::{Dump, Scope, namespace};
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
 use mote_layout::record;
 use mote_sys::{Result, fd};
 
 /// Name of its file.
 const FILE: &str = "statedump";
+/// Name of the file of what is found out later.
+const BORN_FILE: &str = "namespaces";
+/// Threads that are told there, at most.
+const BORN_MAX: usize = 1 << 18;
 /// Bytes of records in a packet, about.
 const PACKET: usize = 1 << 20;
 
@@ -24,10 +30,10 @@ impl Kernel<'_> {
         let first = self.tracer.channel().geometry().rings();
         let ids = self.dump.clone();
         let written = self.with_context(|context| {
-            let mut stream = Stream::new(context, first);
+            let mut stream = Stream::new(context, first, FILE);
             Dump::of(scope).for_each(|record| {
                 if let Some(id) = ids.get(record.event) {
-                    stream.add(*id as u16, record.tid, &record.fields);
+                    stream.add(Kernel::now(), *id as u16, record.tid, &record.fields);
                 }
             });
             stream.end()
@@ -44,9 +50,59 @@ impl Kernel<'_> {
     }
 }
 
+impl Kernel<'_> {
+    /// Notes which threads have other ids for themselves than here: in the journal at once, in the trace at the end. Answers whether the journal could be
+    /// written.
+    pub(super) fn note_born(&mut self) -> bool {
+        let (born, lost) = self.tracer.born();
+        self.born_lost += lost;
+        let mut noted = true;
+        for Born { time_ns, tid, pid, own_tid: vtid, own_pid: vpid, .. } in &born {
+            let at = if *time_ns == 0 { Kernel::now() } else { *time_ns };
+            let fact = Fact::Namespace { tid: *tid, pid: *pid, vtid: *vtid, vpid: *vpid, at };
+            noted &= self.trace.directory.note(&fact);
+        }
+        // The others are in the dump.
+        let born: Vec<Born> = born.into_iter().filter(|born| born.time_ns > 0).collect();
+        let room = BORN_MAX.saturating_sub(self.born.len());
+        self.born_lost += born.len().saturating_sub(room) as u64;
+        self.born.extend(born.into_iter().take(room));
+        noted
+    }
+
+    /// Writes which threads have had other ids, as a stream. Answers what went wrong.
+    pub(super) fn write_born(&mut self) -> Option<String> {
+        let mut born = std::mem::take(&mut self.born);
+        born.sort_by_key(|born| born.time_ns);
+        let (number, ids) = (self.tracer.channel().geometry().rings() + 2, self.dump.clone());
+        let written = self.with_context(|context| {
+            let mut stream = Stream::new(context, number, BORN_FILE);
+            for born in &born {
+                let record = namespace(born);
+                if let Some(id) = ids.get(record.event) {
+                    stream.add(born.time_ns, *id as u16, record.tid, &record.fields);
+                }
+            }
+            stream.end()
+        });
+        match written {
+            Ok(totals) => {
+                self.dumped.counts.resize(self.dumped.counts.len().max(totals.counts.len()), 0);
+                crate::stream::add(&mut self.dumped.counts, &totals.counts);
+                self.dumped.bytes += totals.bytes;
+                self.dumped.packets += totals.packets;
+                let lost = std::mem::take(&mut self.born_lost);
+                (lost > 0).then(|| format!("of {lost} threads in pid namespaces it is not known which ids they have for themselves"))
+            }
+            Err(why) => Some(format!("cannot write {DIRECTORY}/{BORN_FILE}: {why}")),
+        }
+    }
+}
+
 /// The stream. It belongs to no CPU; its records are in the order in which they were found.
 struct Stream<'c> {
     context: &'c Context<'c>,
+    name: &'static str,
     file: Option<Packets>,
     number: u32,
     sequence: u64,
@@ -58,13 +114,22 @@ struct Stream<'c> {
 }
 
 impl<'c> Stream<'c> {
-    fn new(context: &'c Context<'c>, number: u32) -> Stream<'c> {
+    fn new(context: &'c Context<'c>, number: u32, name: &'static str) -> Stream<'c> {
         let (records, totals) = (Vec::new(), Totals::default());
-        Stream { context, file: None, number, sequence: 0, records, times: (0, 0), totals, failed: Ok(()) }
+        Stream {
+            context,
+            name,
+            file: None,
+            number,
+            sequence: 0,
+            records,
+            times: (0, 0),
+            totals,
+            failed: Ok(()),
+        }
     }
 
-    fn add(&mut self, id: u16, tid: u32, fields: &[u8]) {
-        let now = Kernel::now();
+    fn add(&mut self, now: u64, id: u16, tid: u32, fields: &[u8]) {
         if self.records.is_empty() {
             self.times.0 = now;
         }
@@ -101,7 +166,7 @@ impl<'c> Stream<'c> {
         };
         let mut file = match self.file.take() {
             Some(file) => file,
-            None => Packets::make(self.context.directory, self.context.hidden, FILE)?,
+            None => Packets::make(self.context.directory, self.context.hidden, self.name)?,
         };
         let records = self.records.as_slice();
         let write = |fd: &fd::Fd, header: &[u8], at| fd::write_slices_at(fd, [header, records], at);

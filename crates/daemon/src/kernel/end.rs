@@ -65,6 +65,9 @@ impl Recorder<'_> {
     ) -> Option<KernelRecorded> {
         let (kernel, consumed) = (self.kernel.as_mut()?, consumed?);
         kernel.keep_tables();
+        let problem = kernel.write_born();
+        problem.into_iter().for_each(|why| self.problem(why));
+        let kernel = self.kernel.as_mut()?;
         let summary = kernel.summary(consumed, duration_ns);
         let done = KernelRecorded { silent: kernel.silent(&summary), summary, latency: kernel.latencies() };
         let left = kernel.tracer.left_behind();

@@ -136,7 +136,7 @@ impl Recorder<'_> {
     /// Notes what processes have mapped.
     pub(crate) fn note_mapped(&mut self) {
         if let Some(kernel) = &mut self.kernel {
-            let noted = kernel.hear();
+            let noted = kernel.note_born() & kernel.hear();
             self.check_journal(noted);
         }
     }

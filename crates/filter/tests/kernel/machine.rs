@@ -27,9 +27,9 @@ const CPU: u32 = 16;
 const RESULT: u32 = 24;
 /// The thread's entry.
 const ENTRY: u32 = 32;
-const COMM: u32 = 48;
+const COMM: u32 = 96;
 /// Numbers of the event's words.
-const NUMBERS: u32 = 64;
+const NUMBERS: u32 = 112;
 /// Texts and arrays.
 const TEXTS: u32 = 512;
 /// Bytes of a text or an array.
@@ -119,6 +119,7 @@ impl Machine {
         put(CPU, &u64::from(facts.cpu).to_le_bytes());
         put(ENTRY, &facts.tid.to_le_bytes());
         put(ENTRY + mote_filter::maps::AREA_INDEX_AT as u32, &1u32.to_le_bytes());
+        put(ENTRY + mote_filter::maps::OWN_ID_AT as u32, &facts.tid.to_le_bytes());
         put(COMM, &[0; 16]);
         put(COMM, &facts.comm);
         let mut length = 0;

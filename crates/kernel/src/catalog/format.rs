@@ -11,7 +11,7 @@
 //! The layout is always read, never assumed: it changes between kernels.
 
 use super::print::{self, Names};
-use crate::event::{Field, Origin, TEXT_MAX, Type};
+use crate::event::{Field, Origin, Step, TEXT_MAX, Type};
 use mote_layout::types::Scalar;
 
 /// Longest array that is recorded, in bytes; what is longer is left out.
@@ -111,7 +111,12 @@ impl Declared<'_> {
         } else if self.array {
             (self.array()?, Origin::Record(self.offset))
         } else {
-            (self.value(names)?, Origin::Record(self.offset))
+            let ty = self.value(names)?;
+            let word = Origin::Record(self.offset);
+            match self.ty == "pid_t" && self.size == 4 && self.signed {
+                true => (ty, Origin::Made { from: Box::new(word), steps: vec![Step::Seen] }),
+                false => (ty, word),
+            }
         };
         Some(Field { name: self.name.to_owned(), ty, from })
     }

@@ -7,7 +7,8 @@
 //! event system:name ARGUMENTS          a structure's name: a pointer to it; *: another pointer; n: a number
 //!   field TYPE SOURCE STEPS            SOURCE: 1 (argument), 1.mm.pgd (member of it), 1.* (where it points), tid, comm (of the running thread)
 //! ```
-//! Types are those of descriptions, `str`, and with `:` a list of labels. Steps: `-100`, `&255`, `>>9`, `?0=1:256` (256 when argument 0 is 1), `%state`.
+//! Types are those of descriptions, `str`, and with `:` a list of labels. Steps: `-100`, `&255`, `>>9`, `?0=1:256` (256 when argument 0 is 1), `%state`,
+//! `@` (a thread's id, as the recorder sees it).
 
 use super::btf::{Btf, Member, Parameter};
 use super::{family, names};
@@ -63,7 +64,7 @@ event sched:sched_process_free task_struct
 event sched:sched_process_exec task_struct n linux_binprm
   filename str 2.filename
   tid i32 0.pid
-  old_tid i32 1
+  old_tid i32 1 @
 event sched:sched_stat_runtime task_struct n
   comm char[16] 0.comm
   tid i32 0.pid
@@ -226,14 +227,17 @@ fn origin(btf: &Btf, arguments: &[Parameter], source: &str, text: bool) -> Optio
     }
     let (argument, path) = source.split_once('.').map_or((source, None), |(a, path)| (a, Some(path)));
     let argument: u8 = argument.parse().ok()?;
-    let Some(path) = path else { return Some(Origin::Argument(argument)) };
-    if path == "*" {
+    let Some(names) = path else { return Some(Origin::Argument(argument)) };
+    if names == "*" {
         return Some(Origin::Member { argument, path: vec![0], bytes: 8 });
     }
     let Parameter::Pointer(structure) = arguments.get(usize::from(argument))? else { return None };
-    let Member { path, bytes, pointer, .. } = btf.member(structure, path)?;
+    let Member { path, bytes, pointer, .. } = btf.member(structure, names)?;
     match text {
         true => pointer.then_some(Origin::KernelText { argument, path }),
+        false if structure == "task_struct" && matches!(names, "pid" | "tgid") => {
+            Some(Origin::TaskId { argument, path, process: names == "tgid" })
+        }
         false => Some(Origin::Member { argument, path, bytes: u8::try_from(bytes).ok()? }),
     }
 }
@@ -327,6 +331,7 @@ const FAULTS: [(&str, i64); 6] = [
 fn step(btf: &Btf, text: &str) -> Option<Step> {
     let (sign, rest) = text.split_at_checked(1)?;
     match sign {
+        "@" => Some(Step::Seen),
         "-" => Some(Step::Add(-rest.parse::<i64>().ok()?)),
         "&" => Some(Step::And(rest.parse().ok()?)),
         ">" => Some(Step::Shift(rest.strip_prefix('>')?.parse().ok()?)),

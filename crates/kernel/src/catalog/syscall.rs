@@ -97,10 +97,9 @@ impl Syscall {
 
     /// The fields of `sys_enter_NAME` without the number; each is one argument.
     fn arguments(&self, format: &Format) -> Vec<Field> {
-        let arguments = format
-            .fields
-            .iter()
-            .filter(|(field, _)| field.name != "__syscall_nr" && matches!(field.from, Origin::Record(_)));
+        let arguments = format.fields.iter().filter(|(field, _)| {
+            field.name != "__syscall_nr" && matches!(field.from, Origin::Record(_) | Origin::Made { .. })
+        });
         arguments
             .zip(0..6)
             .map(|((field, ty), index)| {

@@ -5,6 +5,7 @@
 
 use super::offsets::Offsets;
 use super::places as at;
+use crate::generate::ids::seen_number;
 use crate::map::Layout;
 use crate::threads;
 use mote_assembler::builder::{BuildError, Builder, Label};
@@ -47,13 +48,15 @@ pub(super) struct Code<'a> {
     pub(super) out: Label,
     slot: Label,
     uses_slot: bool,
+    seen: Label,
+    uses_seen: bool,
 }
 
 impl<'a> Code<'a> {
     pub(super) fn new(offsets: &'a Offsets, layout: Layout) -> Code<'a> {
         let mut b = Builder::new();
-        let (out, slot) = (b.label(), b.label());
-        Code { b, offsets, layout, out, slot, uses_slot: false }
+        let (out, slot, seen) = (b.label(), b.label(), b.label());
+        Code { b, offsets, layout, out, slot, uses_slot: false, seen, uses_seen: false }
     }
 
     pub(super) fn cpus(&self) -> u32 {
@@ -72,6 +75,9 @@ impl<'a> Code<'a> {
         if self.uses_slot {
             self.slot_function();
         }
+        if self.uses_seen {
+            self.seen_function();
+        }
         Ok(with_variables(self.b.finish()?))
     }
 
@@ -79,6 +85,42 @@ impl<'a> Code<'a> {
     pub(super) fn current(&mut self) {
         self.b.call(GET_CURRENT_TASK_BTF);
         self.b.mov(Reg::R8, Reg::R0);
+    }
+
+    /// Thread and process of the current task, as the recorder sees them, to two words of 32 bits at `at + base`.
+    pub(super) fn who(&mut self, base: Reg, at: i16) {
+        if self.offsets.seen.is_none() {
+            self.b.call(mote_bpf::helper::GET_CURRENT_PID_TGID);
+            self.b.store(Size::W, base, at, Reg::R0);
+            self.b.rsh(Reg::R0, 32);
+            self.b.store(Size::W, base, at + 4, Reg::R0);
+            return;
+        }
+        self.uses_seen = true;
+        for (at, leader) in [(at, false), (at + 4, true)] {
+            self.b.call(GET_CURRENT_TASK_BTF);
+            self.b.mov(Reg::R1, Reg::R0);
+            if leader {
+                self.b.load(Size::DW, Reg::R1, Reg::R1, self.offsets.group_leader);
+            }
+            self.b.call_local(self.seen);
+            self.b.store(Size::W, base, at, Reg::R0);
+        }
+    }
+
+    /// Function: `r0` = what the recorder calls the task in `r1`; the kernel's id, negative, when it does not see it.
+    fn seen_function(&mut self) {
+        let Some(seen) = self.offsets.seen else { return };
+        let unseen = self.b.label();
+        self.b.bind(self.seen);
+        self.b.mov(Reg::R6, Reg::R1);
+        seen_number(&mut self.b, seen, STATE, unseen);
+        self.b.exit();
+        self.b.bind(unseen);
+        self.b.load(Size::W, Reg::R1, Reg::R6, self.offsets.pid);
+        self.b.mov(Reg::R0, 0);
+        self.b.sub(Reg::R0, Reg::R1);
+        self.b.exit();
     }
 
     /// Finds the entry and the record of the thread whose task is in `r8`, or goes to `missing`.

@@ -29,7 +29,7 @@ pub struct Settings {
 /// A thread in a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// The thread, as the kernel counts.
+    /// The thread, as the recorder sees it.
     pub tid: u32,
     /// Number of the call.
     pub number: u32,
@@ -109,7 +109,7 @@ impl Latency {
     }
 
     fn load(&mut self, state: &State, btf: &Btf) -> Result<(), Error> {
-        let offsets = Offsets::of(btf)?;
+        let offsets = Offsets::of(btf)?.seen_by(state, btf);
         let blind = Offsets { preempt_count: None, ..offsets.clone() };
         let layout = state.layout();
         let code = || Code::new(&offsets, layout);
@@ -216,6 +216,7 @@ impl Latency {
             let same = tid != 0 && self.records.load32(record + at::TID as usize) == tid;
             if same && number != 0 {
                 let since_ns = self.records.load64(record + at::KNOWN as usize);
+                let tid = state.seen_at(place as u32);
                 open.push(Open { tid, number: number - 1, since_ns });
             }
         }

@@ -1,6 +1,9 @@
 //! Where members lie in the structures of the running kernel, by its BTF.
 
 use crate::catalog::btf::Btf;
+use crate::generate::Facts;
+use crate::generate::ids::Seen;
+use crate::map::{self, State};
 use crate::session::Error;
 
 /// Offsets of members.
@@ -22,6 +25,10 @@ pub struct Offsets {
     pub numbers: i16,
     /// See `thread_pid`.
     pub number_bytes: i32,
+    /// `task_struct.group_leader`: the thread whose id the process has.
+    pub group_leader: i16,
+    /// How the recorder sees threads, if it has other ids for them than the kernel.
+    pub(crate) seen: Option<Seen>,
     /// How the bandwidth of cgroups is seen.
     pub throttled: Throttled,
     /// The variable of each CPU that says whether an interrupt is served: its number in BTF (x86).
@@ -75,9 +82,18 @@ impl Offsets {
             level: find("pid", "level")?,
             numbers: find("pid", "numbers")?,
             number_bytes: btf.size("upid").ok_or_else(|| Error::Types("no struct upid".into()))? as i32,
+            group_leader: task("group_leader")?,
+            seen: None,
             throttled,
             preempt_count: if cfg!(target_arch = "x86_64") { btf.variable("__preempt_count") } else { None },
             arguments,
         })
+    }
+
+    /// The same, for a recorder in the pid namespace that `state` says.
+    pub(super) fn seen_by(self, state: &State, btf: &Btf) -> Offsets {
+        let level = state.memory().load64(map::LEVEL as usize) as u32;
+        let places = Facts::of(btf).ok().and_then(|facts| facts.ids).filter(|_| level > 0);
+        Offsets { seen: places.map(|places| Seen { level, places }), ..self }
     }
 }

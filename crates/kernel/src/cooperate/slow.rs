@@ -4,7 +4,7 @@ use super::code::{Code, GET_STACK, SLOW};
 use super::places::{self as at, slot};
 use super::syscall::stack;
 use mote_bpf::Reg;
-use mote_bpf::helper::{GET_CURRENT_COMM, GET_CURRENT_PID_TGID};
+use mote_bpf::helper::GET_CURRENT_COMM;
 use mote_bpf::op::{AtomicOp, Cond, Size};
 use mote_sys::bpf::mapped::Mapped;
 
@@ -101,15 +101,15 @@ fn call(code: &mut Code<'_>) {
         b.load(Size::DW, Reg::R1, Reg::R2, from);
         b.store(Size::DW, Reg::R7, slot::ARGUMENTS + 8 * number as i16, Reg::R1);
     }
-    b.call(GET_CURRENT_PID_TGID);
-    b.store(Size::W, Reg::R7, slot::TID, Reg::R0);
-    b.rsh(Reg::R0, 32);
-    b.store(Size::W, Reg::R7, slot::PID, Reg::R0);
+    code.who(Reg::R7, slot::TID);
+    let b = &mut code.b;
     b.mov(Reg::R1, Reg::R7);
     b.add(Reg::R1, i32::from(slot::COMM));
     b.mov(Reg::R2, 16);
     b.call(GET_CURRENT_COMM);
 }
+
+const _: () = assert!(slot::PID == slot::TID + 4);
 
 /// Whose threshold a call has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ pub enum Whose {
 /// A thread that woke another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waker {
-    /// Its id, as the kernel counts; 0 for an interrupt, whose name is `interrupt`.
+    /// Its id, as the recorder sees it; 0 for an interrupt, whose name is `interrupt`.
     pub tid: u32,
     /// Its process.
     pub pid: u32,
@@ -155,7 +155,7 @@ pub struct Wait {
 pub struct Slow {
     /// When it returned (CLOCK_MONOTONIC).
     pub time_ns: u64,
-    /// The thread, as the kernel counts.
+    /// The thread, as the recorder sees it.
     pub tid: u32,
     /// Its process.
     pub pid: u32,

@@ -120,14 +120,14 @@ fn namespace(task: &Path, tid: u32) -> Option<Record> {
     let (tids, pids) = (ids("NSpid:")?, ids("NStgid:")?);
     // Only in the outermost namespace the parent's id is known.
     let parent = if tids.len() == 1 { *ids("PPid:")?.first()? } else { 0 };
-    let record = Fields::new(Kind::Namespace)
-        .i32(tid.into())
-        .i32(*tids.last()?)
-        .i32(*pids.last()?)
-        .i32(parent)
-        .i32(tids.len() as i64 - 1)
-        .u32(inode(&task.join("ns/pid")).unwrap_or(0));
-    Some(record.record())
+    let (level, inode) = (tids.len() as u32 - 1, inode(&task.join("ns/pid")).unwrap_or(0));
+    Some(of_namespace((tid, level, inode), [*tids.last()?, *pids.last()?, parent]))
+}
+
+/// The record of a thread in a namespace at a level, with an inode, where it, its process and that one's parent have these ids.
+pub(super) fn of_namespace((tid, level, inode): (u32, u32, u32), [vtid, vpid, vppid]: [i64; 3]) -> Record {
+    let record = Fields::new(Kind::Namespace).i32(tid.into()).i32(vtid).i32(vpid).i32(vppid);
+    record.i32(level.into()).u32(inode).record()
 }
 
 /// Of a link `pid:[4026531836]`.

@@ -51,6 +51,8 @@ pub(crate) struct Code<'a> {
     leave: Option<Label>,
     find: Option<Label>,
     insert: Option<Label>,
+    seen: Option<Label>,
+    innermost: Option<Label>,
     /// Functions of filters, with their labels.
     pub(super) filters: Vec<(Label, Vec<Insn>)>,
     /// Whether texts are looked at before they are recorded.
@@ -78,6 +80,8 @@ impl<'a> Code<'a> {
             leave: None,
             find: None,
             insert: None,
+            seen: None,
+            innermost: None,
             filters: Vec::new(),
             scratch: false,
             kept: Vec::new(),
@@ -245,6 +249,18 @@ impl<'a> Code<'a> {
         self.b.call_local(label);
     }
 
+    /// Calls the function that says how the recorder calls the thread whose task is in `r1`.
+    pub(super) fn call_seen(&mut self) {
+        let label = *self.seen.get_or_insert_with(|| self.b.label());
+        self.b.call_local(label);
+    }
+
+    /// Calls the function that says how the thread whose task is in `r1` calls itself.
+    pub(super) fn call_innermost(&mut self) {
+        let label = *self.innermost.get_or_insert_with(|| self.b.label());
+        self.b.call_local(label);
+    }
+
     /// The ends of the program, its functions, and then the instructions.
     ///
     /// # Errors
@@ -266,6 +282,14 @@ impl<'a> Code<'a> {
             self.b.bind(label);
             self.insert_function();
         }
+        if let Some(label) = self.seen {
+            self.b.bind(label);
+            self.seen_function();
+        }
+        if let Some(label) = self.innermost {
+            self.b.bind(label);
+            self.innermost_function();
+        }
         if let Some(label) = self.find {
             self.b.bind(label);
             self.find_function();
@@ -276,7 +300,8 @@ impl<'a> Code<'a> {
         }
         for (label, insns) in std::mem::take(&mut self.filters) {
             self.b.bind(label);
-            super::filter::append(&mut self.b, &insns).map_err(|why| Error::event(event, why))?;
+            super::filter::append(&mut self.b, &insns, self.plan.seen.is_some())
+                .map_err(|why| Error::event(event, why))?;
         }
         self.b.finish().map_err(|error| Error::event(event, error.to_string()))
     }

@@ -1,5 +1,6 @@
 //! What programs need to know of this kernel's types.
 
+use super::ids::IdPlaces;
 use crate::catalog::btf::Btf;
 use crate::session::Error;
 
@@ -18,6 +19,8 @@ pub struct Facts {
     pub(crate) exec: u32,
     pub(crate) exit: u32,
     pub(crate) free: u32,
+    /// Where the ids of threads are in their namespaces.
+    pub(crate) ids: Option<IdPlaces>,
 }
 
 impl Facts {
@@ -42,6 +45,7 @@ impl Facts {
             exec: tracepoint("sched_process_exec")?,
             exit: tracepoint("sched_process_exit")?,
             free: tracepoint("sched_process_free")?,
+            ids: IdPlaces::of(btf),
         })
     }
 

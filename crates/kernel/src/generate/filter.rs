@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::copy::To;
-use super::inline::Inline;
+use super::inline::{Inline, KEEPS_WORDS};
 use super::{FILTER_WORDS_MAX, helper, map_number, slot};
 use crate::event::{Event, Field, Origin, TEXT_MAX, Type};
 use crate::map;
@@ -103,12 +103,16 @@ impl Code<'_> {
             self.b.store(Size::DW, Reg::R10, to, Reg::R1);
         }
         let no = if self.claimed { self.release } else { self.out };
+        let seen = self.plan.seen.filter(|_| asks_ids(&filter.insns));
+        if let Some(seen) = seen {
+            self.keep_seen(seen.places);
+        }
         self.b.mov(Reg::R1, Reg::R10);
         self.b.add(Reg::R1, i32::from(slot::WORDS));
         self.b.mov(Reg::R2, Reg::R9);
         if let Some(inline) = Inline::of(&filter.insns) {
             let yes = self.b.label();
-            inline.put(&mut self.b, if filter.records { yes } else { no }, no);
+            inline.put(&mut self.b, if filter.records { yes } else { no }, no, seen.is_some());
             if filter.records {
                 self.b.bind(yes);
             }
@@ -226,8 +230,23 @@ impl Code<'_> {
     }
 }
 
-/// Appends a function: its jumps become jumps to labels, and its maps get the numbers that they have here.
-pub(super) fn append(b: &mut Builder, insns: &[Insn]) -> Result<(), String> {
+const ASKS_IDS: Op = Op::Call { helper: helper::GET_CURRENT_PID_TGID };
+
+/// Whether a filter asks which thread is running.
+fn asks_ids(insns: &[Insn]) -> bool {
+    let mut at = 0;
+    while let Some(Ok(op)) = insns.get(at..).filter(|rest| !rest.is_empty()).map(decode) {
+        if op == ASKS_IDS {
+            return true;
+        }
+        at += op.slots();
+    }
+    false
+}
+
+/// Appends a function: its jumps become jumps to labels, and its maps get the numbers that they have here. If the recorder has other ids of threads than the
+/// kernel, a filter of rules is given these (one of somebody else's making keeps its words elsewhere, and is given the kernel's).
+pub(super) fn append(b: &mut Builder, insns: &[Insn], seen: bool) -> Result<(), String> {
     let mut ops = Vec::new();
     let mut at = 0;
     while let Some(rest) = insns.get(at..).filter(|rest| !rest.is_empty()) {
@@ -249,6 +268,7 @@ pub(super) fn append(b: &mut Builder, insns: &[Insn]) -> Result<(), String> {
             labels.entry(target).or_insert_with(|| b.label());
         }
     }
+    let seen = seen && ops.first().is_some_and(|(_, op)| *op == KEEPS_WORDS);
     for (at, op) in &ops {
         if let Some(label) = labels.get(&(*at as i64)) {
             b.bind(*label);
@@ -261,6 +281,7 @@ pub(super) fn append(b: &mut Builder, insns: &[Insn]) -> Result<(), String> {
                 mote_bpf::op::Width::W32 => b.branch32(cond, dst, src, *to),
             },
             (Op::Wide { dst, value }, _) => b.op(Op::Wide { dst, value: renumbered(value) }),
+            (ASKS_IDS, _) if seen => b.load(Size::DW, Reg::R0, Reg::R6, slot::SEEN - slot::WORDS),
             (op, _) => b.op(op),
         }
     }

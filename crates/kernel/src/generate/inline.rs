@@ -27,7 +27,7 @@ fn is_free(operand: Operand) -> bool {
 }
 
 /// `r6 = r1`, with which filters begin that call something.
-const KEEPS_WORDS: Op =
+pub(super) const KEEPS_WORDS: Op =
     Op::Alu { width: Width::W64, op: AluOp::Mov, dst: Reg::R6, src: Operand::Reg(Reg::R1) };
 /// `r0 = low half of r0`
 const LOW_HALF: Op = Op::Alu { width: Width::W32, op: AluOp::Mov, dst: Reg::R0, src: Operand::Reg(Reg::R0) };
@@ -57,8 +57,8 @@ impl Inline {
         (ops.len() <= OPS_MAX && ops.iter().all(fits)).then_some(Inline(ops))
     }
 
-    /// Puts it in place: goes to `yes` when `r0` is not 0 at its end, else to `no`.
-    pub(super) fn put(&self, b: &mut Builder, yes: Label, no: Label) {
+    /// Puts it in place: goes to `yes` when `r0` is not 0 at its end, else to `no`. `seen`: ids of the running thread are in their slot.
+    pub(super) fn put(&self, b: &mut Builder, yes: Label, no: Label, seen: bool) {
         let mut labels: HashMap<usize, Label> = HashMap::new();
         for target in self.0.iter().filter_map(|(at, op)| target(*at, op)) {
             labels.entry(target).or_insert_with(|| b.label());
@@ -73,6 +73,9 @@ impl Inline {
             let to = target(*at, op).and_then(|target| labels.get(&target)).copied();
             match (*op, next) {
                 (KEEPS_WORDS, _) if *at == 0 => {}
+                (Op::Call { helper: helper::GET_CURRENT_PID_TGID }, _) if seen => {
+                    b.load(Size::DW, Reg::R0, Reg::R10, slot::SEEN);
+                }
                 (Op::Call { helper: helper::GET_CURRENT_PID_TGID }, Some(LOW_HALF)) => {
                     b.load(Size::DW, Reg::R0, Reg::R10, slot::TID);
                     ops.next();
@@ -128,7 +131,7 @@ mod tests {
     fn put(inline: &Inline) -> Vec<Op> {
         let mut b = Builder::new();
         let (yes, no) = (b.label(), b.label());
-        inline.put(&mut b, yes, no);
+        inline.put(&mut b, yes, no, false);
         b.bind(yes);
         b.mov(Reg::R0, 7);
         b.bind(no);

@@ -162,7 +162,7 @@ impl Code<'_> {
             }
         }
         self.b.store(Size::DW, Reg::R8, 0, Reg::R0);
-        self.b.load(Size::DW, Reg::R1, Reg::R10, slot::TID);
+        self.seen_thread(Reg::R1);
         self.b.store(Size::W, Reg::R8, 8, Reg::R1);
         self.at = PREFIX_BYTES as i16;
         self.moved = false;

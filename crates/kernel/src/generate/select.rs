@@ -2,7 +2,7 @@
 
 use super::code::{Access, Code};
 use super::{Selection, helper, map_number, slot};
-use crate::event::{Event, Field, Origin};
+use crate::event::{Event, Field, Origin, Step};
 use crate::threads::{self, ENTRY_BITS, PROBES};
 use mote_assembler::builder::Label;
 use mote_bpf::Reg;
@@ -60,7 +60,7 @@ impl Code<'_> {
                 self.b.bind(others);
                 for (at, field) in about.iter().enumerate() {
                     let next = if at + 1 == about.len() { self.out } else { self.b.label() };
-                    self.word(field);
+                    self.kernels_id(field);
                     self.b.mov32(Reg::R0, Reg::R1);
                     self.traced(next);
                     if next != self.out {
@@ -70,6 +70,19 @@ impl Code<'_> {
                 }
                 self.b.bind(selected);
             }
+        }
+    }
+
+    /// `r1` becomes the id in a field as the table of threads has it.
+    fn kernels_id(&mut self, field: &Field) {
+        match &field.from {
+            Origin::TaskId { argument, path, .. } if self.member(*argument, path, Size::W).is_ok() => {}
+            Origin::Made { from, steps } if steps[..] == [Step::Seen] => {
+                if self.value(from, &field.ty).is_err() {
+                    self.b.mov(Reg::R1, 0);
+                }
+            }
+            _ => self.word(field),
         }
     }
 
@@ -127,6 +140,13 @@ impl Code<'_> {
             self.b.load(Size::DW, Reg::R1, Reg::R10, slot::TID);
             self.call_insert();
             self.b.mov(Reg::R9, Reg::R0);
+            if self.plan.seen.is_some() {
+                let none = self.b.label();
+                self.b.branch(Cond::Eq, Reg::R9, 0, none);
+                self.seen_thread(Reg::R1);
+                self.b.store(Size::W, Reg::R9, threads::SEEN, Reg::R1);
+                self.b.bind(none);
+            }
         }
     }
 

@@ -94,8 +94,12 @@ impl Code<'_> {
             }
             Origin::Result => self.result()?,
             Origin::Duration => self.duration(),
-            Origin::Tid => self.b.load(Size::DW, Reg::R1, Reg::R10, slot::TID),
+            Origin::Tid => self.seen_thread(Reg::R1),
+            Origin::TaskId { argument, path, process } => self.task_id(*argument, path, *process)?,
             Origin::Operand(operand) => super::operand::value(self, operand, Reg::R1),
+            Origin::Made { from, steps } if self.plan.seen.is_none() && steps[..] == [Step::Seen] => {
+                self.value(from, ty)?;
+            }
             Origin::Made { from, steps } => {
                 let wide = Type::Scalar(if signed { Scalar::signed(64) } else { Scalar::unsigned(64) });
                 match &**from {
@@ -176,7 +180,7 @@ impl Code<'_> {
         Ok(*last)
     }
 
-    fn member(&mut self, argument: u8, path: &[u32], size: Size) -> Result<(), &'static str> {
+    pub(super) fn member(&mut self, argument: u8, path: &[u32], size: Size) -> Result<(), &'static str> {
         let last = self.walk(argument, path)?;
         let end = self.b.label();
         self.b.branch(Cond::Eq, Reg::R1, 0, end);
@@ -257,6 +261,7 @@ impl Code<'_> {
                 self.b.bind(other);
             }
             Step::Bits(rules) => self.bits(rules),
+            Step::Seen => self.seen_step(),
         }
         Ok(())
     }

@@ -1,12 +1,81 @@
 //! Programs that keep the thread table: at forks, execs and the end of threads.
 
 use super::code::{Access, Code};
+use super::ids::{IdPlaces, Seen};
 use super::{Facts, Plan, helper};
 use crate::session::Error;
 use crate::threads::{self, ENTRY_BYTES, LAUNCHING, TRACED};
+use crate::{births, map};
 use mote_bpf::Insn;
 use mote_bpf::Reg;
-use mote_bpf::op::{Cond, Size};
+use mote_bpf::op::{AtomicOp, Cond, Size};
+
+/// The program of the iterator over all threads: puts those of the process in [`map::WANTED`], as the recorder sees it, into the table.
+///
+/// # Errors
+/// [`Error::Event`].
+pub(crate) fn introduce(plan: &Plan, facts: &Facts, seen: Seen) -> Result<Vec<Insn>, Error> {
+    let mut code = begin(plan);
+    // r7 the task: none when all have been seen.
+    code.b.load(Size::DW, Reg::R7, Reg::R6, 8);
+    code.b.branch(Cond::Eq, Reg::R7, 0, code.out);
+    code.b.mov(Reg::R1, Reg::R7);
+    code.process_of(seen);
+    code.state(Reg::R1, map::WANTED);
+    code.b.load(Size::DW, Reg::R1, Reg::R1, 0);
+    code.b.branch(Cond::Ne, Reg::R0, Reg::R1, code.out);
+    code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
+    code.call_insert();
+    code.b.branch(Cond::Eq, Reg::R0, 0, code.out);
+    code.b.mov(Reg::R9, Reg::R0);
+    ids(&mut code, facts);
+    code.finish("mote_introduce")
+}
+
+/// Notes in the entry in `r9` what the task in `r7` is called.
+fn ids(code: &mut Code<'_>, facts: &Facts) {
+    code.b.mov(Reg::R1, Reg::R7);
+    code.id_of(facts.pid);
+    code.b.store(Size::W, Reg::R9, threads::SEEN, Reg::R0);
+    if facts.ids.is_some() {
+        code.b.mov(Reg::R1, Reg::R7);
+        code.call_innermost();
+        code.b.store(Size::W, Reg::R9, threads::OWN, Reg::R0);
+    }
+}
+
+/// Tells the recorder of the thread whose task is in `r7` and whose entry is in `r9`, if it has other ids for itself than the recorder.
+fn born(code: &mut Code<'_>, facts: &Facts, places: IdPlaces) {
+    let out = code.out;
+    code.b.load(Size::W, Reg::R1, Reg::R9, threads::SEEN);
+    code.b.load(Size::W, Reg::R2, Reg::R9, threads::OWN);
+    code.b.branch(Cond::Eq, Reg::R1, Reg::R2, out);
+    let first = code.plan.layout.births();
+    code.state(Reg::R1, first);
+    code.b.mov(Reg::R2, 1);
+    code.b.atomic(AtomicOp::FetchAdd, Size::DW, Reg::R1, 0, Reg::R2);
+    code.b.and(Reg::R2, births::ENTRIES as i32 - 1);
+    code.b.lsh(Reg::R2, births::ENTRY_BITS as i32);
+    code.state(Reg::R8, first + births::ENTRY_BYTES);
+    code.b.add(Reg::R8, Reg::R2);
+    for (from, to) in [(threads::SEEN, births::at::TID), (threads::OWN, births::at::OWN_TID)] {
+        code.b.load(Size::W, Reg::R1, Reg::R9, from);
+        code.b.store(Size::W, Reg::R8, to, Reg::R1);
+    }
+    // r7 the first thread of its process.
+    code.level(places);
+    code.b.store(Size::W, Reg::R8, births::at::LEVEL, Reg::R1);
+    code.leader(places);
+    code.b.mov(Reg::R1, Reg::R7);
+    code.id_of(facts.pid);
+    code.b.store(Size::W, Reg::R8, births::at::PID, Reg::R0);
+    code.b.mov(Reg::R1, Reg::R7);
+    code.call_innermost();
+    code.b.store(Size::W, Reg::R8, births::at::OWN_PID, Reg::R0);
+    code.b.call(helper::KTIME_GET_NS);
+    // An exchange: what was stored before is seen before.
+    code.b.atomic(AtomicOp::Xchg, Size::DW, Reg::R8, births::at::TIME, Reg::R0);
+}
 
 /// A program, and where it is attached.
 pub(crate) struct Watch {
@@ -75,7 +144,12 @@ fn fork(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
     code.b.branch(Cond::Eq, Reg::R0, 0, code.out);
     reset(&mut code, Reg::R0);
     code.b.store(Size::W, Reg::R0, threads::INDEX, Reg::R9);
-    code.b.store(Size::W, Reg::R0, threads::FLAGS, Reg::R8);
+    code.b.mov(Reg::R9, Reg::R0);
+    ids(&mut code, facts);
+    code.b.store(Size::W, Reg::R9, threads::FLAGS, Reg::R8);
+    if let Some(places) = facts.ids {
+        born(&mut code, facts, places);
+    }
     code.b.jump(code.out);
     // Its id may be that of a traced thread which has ended and was not freed yet.
     code.b.bind(other);
@@ -106,7 +180,10 @@ fn exec(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
         code.b.store(Size::DW, Reg::R0, word, Reg::R2);
     }
     code.b.store(Size::W, Reg::R0, threads::FLAGS, Reg::R1);
+    code.b.mov(Reg::R8, Reg::R0);
     forget(&mut code);
+    code.b.mov(Reg::R9, Reg::R8);
+    ids(&mut code, facts);
     code.b.bind(same);
     code.finish("sched_process_exec")
 }

@@ -9,6 +9,7 @@ use crate::attach;
 use crate::attach::Link;
 use crate::event::Hook;
 use crate::generate::code::{Access, Code};
+use crate::generate::ids::Seen;
 use crate::generate::watch::Watch;
 use crate::generate::{Facts, Plan, Selection, Side, accesses, asks_duration, own, single, syscalls, watch};
 use crate::load::{Kind, Program};
@@ -39,9 +40,9 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
     let state = State::create(layout)?;
     let rings = map::rings(&geometry)?;
     let channel = Channel::over(mote_sys::fd::duplicate(rings.fd()).map_err(Error::Map)?, geometry)?;
-    let own = Program::load("mote_own", Kind::Raw, &own::program()?, &[state.map()])?;
+    let (own, seen) = own(&state, facts)?;
     let generation = FIRST;
-    let plan = Plan { geometry, layout, selection, generation, facts };
+    let plan = Plan { geometry, layout, selection, generation, facts, seen };
     let attached = Mutex::new(Attached::default());
     let near = if let Targets::Near(pids) = &request.targets { pids.as_slice() } else { &[] };
     let kernel = Kernel {
@@ -54,6 +55,7 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
         near: Near::new(near),
         plan,
         generation: FIRST.into(),
+        births: Mutex::default(),
     };
     if selection == Selection::Threads {
         watch(&kernel)?;
@@ -65,6 +67,18 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
         }
     }
     Ok(kernel)
+}
+
+/// The program that is run here, and how the recorder sees threads, if that is otherwise than the kernel does.
+fn own(state: &State, facts: Option<Facts>) -> Result<(Program, Option<Seen>), Error> {
+    let load = |places| Program::load("mote_own", Kind::Raw, &own::program(places)?, &[state.map()]);
+    let places = facts.and_then(|facts| facts.ids);
+    // Before Linux 5.11 programs of this kind are not told their task.
+    let own = load(places).or_else(|_| load(None))?;
+    let _ = own.run();
+    let level = state.memory().load64(map::LEVEL as usize) as u32;
+    let seen = places.filter(|_| level > 0).map(|places| Seen { level, places });
+    Ok((own, seen))
 }
 
 /// Attaches the programs that keep the thread table, once.

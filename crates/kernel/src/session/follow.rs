@@ -1,11 +1,18 @@
 //! Which processes are followed.
+//!
+//! Who asks has the ids that `/proc` has here. They are the kernel's, but in a pid namespace: then a program looks at all threads, and puts those that are meant
+//! into the table (`generate::watch::introduce`).
 
-use super::{Error, Kernel, Targets};
-use crate::generate::Selection;
+use super::{Error, Ids, Kernel, Targets};
+use crate::births::Born;
+use crate::generate::{Selection, watch};
+use crate::load::{Kind, Program};
+use crate::map;
 use crate::threads::{LAUNCHING, TRACED};
 use mote_sys::Errno;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::PoisonError;
 
 /// While it is held, what its thread forks is followed.
 #[derive(Debug)]
@@ -47,16 +54,15 @@ fn has_ended(pid: u32, tid: u32) -> bool {
 }
 
 pub(super) fn process(kernel: &Kernel, pid: u32) -> Result<usize, Error> {
-    numbers_are_the_kernels(kernel, pid)?;
     let mut known = 0;
     for _ in 0..ROUNDS {
         let threads = threads(pid)?;
-        for tid in &threads {
-            kernel.state.follow(*tid, TRACED).map_err(|errno| fail(pid, full(errno)))?;
-        }
+        let entries = entries(kernel, pid, &threads)?;
+        note_born(kernel, pid, &entries);
+        entries.iter().for_each(|(_, entry)| kernel.state.set_flags(*entry, TRACED));
         // Those that ended meanwhile, and were seen before that, will not be freed by a program.
-        for tid in threads.iter().filter(|tid| has_ended(pid, **tid)) {
-            kernel.state.clear(*tid, TRACED);
+        for (_, entry) in entries.iter().filter(|(tid, _)| has_ended(pid, *tid)) {
+            kernel.state.clear_flags(*entry, TRACED);
         }
         if threads.len() == known {
             break;
@@ -68,28 +74,85 @@ pub(super) fn process(kernel: &Kernel, pid: u32) -> Result<usize, Error> {
 
 pub(super) fn forget(kernel: &Kernel, pid: u32) {
     for tid in threads(pid).unwrap_or_default() {
-        kernel.state.clear(tid, TRACED);
+        find(kernel, tid).into_iter().for_each(|entry| kernel.state.clear_flags(entry, TRACED));
     }
 }
 
+/// The entry of a thread.
+pub(super) fn find(kernel: &Kernel, tid: u32) -> Option<usize> {
+    if kernel.plan.seen.is_some() { kernel.state.find_seen(tid) } else { kernel.state.find(tid) }
+}
+
 pub(super) fn set_index(kernel: &Kernel, pid: u32, index: u32) -> Result<(), Error> {
-    numbers_are_the_kernels(kernel, pid)?;
     super::add::watch(kernel)?;
-    for tid in threads(pid)? {
-        let entry = kernel.state.follow(tid, 0).map_err(|errno| fail(pid, full(errno)))?;
+    for (_, entry) in entries(kernel, pid, &threads(pid)?)? {
         kernel.state.set_index(entry, index);
     }
     Ok(())
 }
 
-/// In a pid namespace, processes have other numbers than the kernel's programs see.
-fn numbers_are_the_kernels(kernel: &Kernel, pid: u32) -> Result<(), Error> {
-    let own = kernel.own.run().map_err(|errno| fail(pid, errno.to_string()))?;
-    if i64::from(own) == i64::from(mote_sys::process::tid()) {
-        return Ok(());
+/// Threads of a process, each with its entry. In a pid namespace those that have ended have none.
+fn entries(kernel: &Kernel, pid: u32, threads: &[u32]) -> Result<Vec<(u32, usize)>, Error> {
+    let state = &kernel.state;
+    let entry = |tid: u32| {
+        let entry = state.follow(tid, 0).map_err(|errno| fail(pid, full(errno)))?;
+        state.set_ids(entry, tid, own_id(pid, tid).map_or(tid, |(own, _)| own));
+        Ok((tid, entry))
+    };
+    match super::ids(kernel) {
+        Ids::Kernel => threads.iter().map(|tid| entry(*tid)).collect(),
+        Ids::Unknown => Err(fail(pid, BLIND.to_owned())),
+        Ids::Namespace => {
+            introduce(kernel, pid)?;
+            let found = threads.iter().filter_map(|tid| Some((*tid, state.find_seen(*tid)?)));
+            let found: Vec<(u32, usize)> = found.collect();
+            let is_missing = |tid: &&u32| !found.iter().any(|(known, _)| known == *tid);
+            match threads.iter().filter(is_missing).find(|tid| !has_ended(pid, **tid)) {
+                Some(_) => Err(fail(pid, full(Errno(libc::ENOSPC)))),
+                None => Ok(found),
+            }
+        }
     }
-    let why = "mote runs in a pid namespace (a container), where processes have other numbers than in the kernel; run mote outside, or start the command with mote";
-    Err(fail(pid, why.to_owned()))
+}
+
+/// Notes which threads of a process that is followed have other ids for themselves.
+fn note_born(kernel: &Kernel, pid: u32, entries: &[(u32, usize)]) {
+    let Some((own_pid, level)) = own_id(pid, pid).filter(|(own, _)| *own != pid) else { return };
+    let level = level + kernel.state.memory().load64(map::LEVEL as usize) as u32;
+    let born = |tid: u32| {
+        let own_tid = own_id(pid, tid)?.0;
+        Some(Born { time_ns: 0, tid, pid, own_tid, own_pid, level })
+    };
+    let mut births = kernel.births.lock().unwrap_or_else(PoisonError::into_inner);
+    let news = entries.iter().filter_map(|(tid, _)| born(*tid));
+    for one in news {
+        if !births.found.iter().any(|known| known.tid == one.tid) {
+            births.found.push(one);
+        }
+    }
+}
+
+/// Why processes cannot be found by their ids.
+const BLIND: &str = "mote runs in a pid namespace (a container), where processes have other ids than in the kernel, and this kernel does not say which (it takes BTF and                      Linux 5.11); run mote outside, or start the command with mote";
+
+/// Has the kernel put all threads of a process into the table.
+fn introduce(kernel: &Kernel, pid: u32) -> Result<(), Error> {
+    let (plan, blind) = (&kernel.plan, || fail(pid, BLIND.to_owned()));
+    let (facts, seen) = plan.facts.zip(plan.seen).ok_or_else(blind)?;
+    let iterator = seen.places.iterator.ok_or_else(blind)?;
+    kernel.state.memory().store64(map::WANTED as usize, pid.into());
+    let insns = watch::introduce(plan, &facts, seen)?;
+    let program = Program::load("mote_introduce", Kind::Iterator(iterator), &insns, &[kernel.state.map()])?;
+    mote_sys::bpf::link::iterate(program.fd()).map_err(|errno| fail(pid, errno.to_string()))
+}
+
+/// The id that a thread knows itself by: the last one of those that it has in its pid namespaces (`NSpid` of proc_pid_status(5)). And at which level below
+/// that of `/proc` it is.
+fn own_id(pid: u32, tid: u32) -> Option<(u32, u32)> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    let ids: Vec<&str> = ids.split_ascii_whitespace().collect();
+    Some((ids.last()?.parse().ok()?, ids.len() as u32 - 1))
 }
 
 /// Ids of a process's threads.

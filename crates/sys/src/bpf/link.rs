@@ -1,14 +1,17 @@
 //! Attaching programs: the answered descriptor is the attachment, and closing it ends it.
 
 use crate::Result;
-use crate::fd::Fd;
+use crate::fd::{self, Fd};
 use crate::raw::syscall;
 use core::ffi::CStr;
 
 const BPF_RAW_TRACEPOINT_OPEN: usize = 17;
 const BPF_LINK_CREATE: usize = 28;
+const BPF_ITER_CREATE: usize = 33;
 /// `BPF_TRACE_RAW_TP`: how programs of type `Tracing` are attached to tracepoints.
 pub const TRACE_RAW_TP: u32 = 23;
+/// `BPF_TRACE_ITER`: how programs of type `Tracing` are loaded that [`iterate`] runs.
+pub const TRACE_ITER: u32 = 28;
 /// `BPF_PERF_EVENT`
 const PERF_EVENT: u32 = 41;
 /// `BPF_TRACE_UPROBE_MULTI`: how programs are loaded that [`uprobes`] attaches.
@@ -134,4 +137,33 @@ pub fn perf_event(program: &Fd, event: &Fd, cookie: u64) -> Result<Fd> {
     // SAFETY: the kernel reads the attribute and writes nothing.
     let raw = unsafe { syscall(libc::SYS_bpf, [BPF_LINK_CREATE, attribute, size_of::<Create>(), 0, 0, 0]) }?;
     Ok(Fd::from_raw(raw as i32))
+}
+
+/// The part of `union bpf_attr` for `BPF_ITER_CREATE`.
+#[repr(C)]
+struct CreateIterator {
+    link: u32,
+    flags: u32,
+}
+
+/// Runs a program of type `Tracing`, loaded with [`TRACE_ITER`], for each object of the kernel that the iterator is about, which its BTF id says (Linux 5.8).
+/// It is to print nothing.
+///
+/// # Errors
+/// `EINVAL` when the program is for something else, or on an older kernel; `EPERM`.
+pub fn iterate(program: &Fd) -> Result<()> {
+    let create =
+        Create { program: program.raw() as u32, target: 0, attach_type: TRACE_ITER, flags: 0, cookie: 0 };
+    let attribute = &raw const create as usize;
+    // SAFETY: the kernel reads the attribute and writes nothing.
+    let raw = unsafe { syscall(libc::SYS_bpf, [BPF_LINK_CREATE, attribute, size_of::<Create>(), 0, 0, 0]) }?;
+    let link = Fd::from_raw(raw as i32);
+    let create = CreateIterator { link: link.raw() as u32, flags: 0 };
+    let (attribute, bytes) = (&raw const create as usize, size_of::<CreateIterator>());
+    // SAFETY: as above.
+    let raw = unsafe { syscall(libc::SYS_bpf, [BPF_ITER_CREATE, attribute, bytes, 0, 0, 0]) }?;
+    let iterator = Fd::from_raw(raw as i32);
+    // A read goes on until there is something to answer: nothing is, and so it has seen all.
+    while fd::read(&iterator, &mut [0; 64])? > 0 {}
+    Ok(())
 }

@@ -6,7 +6,7 @@
 
 use super::Ways;
 use crate::emit::code::{Code, Label, Stop};
-use crate::maps::{AREA_INDEX_AT, Entry};
+use crate::maps::{AREA_INDEX_AT, Entry, OWN_ID_AT};
 use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::{Cond, Size};
@@ -73,9 +73,10 @@ impl Code<'_> {
         let found = self.label();
         [Reg::R0, Reg::R1, Reg::R2, Reg::R4, Reg::R5].into_iter().for_each(|reg| self.changed(reg));
         self.b.load(Size::DW, Reg::R1, Reg::R10, self.entry);
-        // A slot has the number that the thread knows itself by, which is the kernel's where there are no namespaces.
         self.branch(Cond::Eq, Reg::R1, 0, none);
-        self.b.load(Size::W, Reg::R1, Reg::R1, 0);
+        self.b.load(Size::W, Reg::R1, Reg::R1, OWN_ID_AT);
+        // Slots that nobody has have this id.
+        self.branch(Cond::Eq, Reg::R1, 0, none);
         self.b.mov(Reg::R4, Reg::R0);
         for probe in 0..PROBES as i32 {
             let next = self.label();
