@@ -98,8 +98,7 @@ macro_rules! marked {
                 Retired::synchronize_all(old).for_each(drop);
             }
             fn asleep(thread: &mut Thread<$flavor>, wait: impl FnOnce()) {
-                let _asleep = $asleep(thread);
-                wait();
+                $asleep(thread, wait);
             }
             fn synchronize(thread: &mut Thread<$flavor>) {
                 $synchronize(thread);
@@ -108,11 +107,15 @@ macro_rules! marked {
     };
 }
 marked!(Qsbr, "qsbr", Thread::<Qsbr>::quiescent, Thread::<Qsbr>::offline, Thread::<Qsbr>::synchronize);
-marked!(General, "general", ignore, ignore, |_| mote_reclaim::synchronize::<General>());
-marked!(Expedited, "expedited", ignore, ignore, |_| mote_reclaim::synchronize::<Expedited>());
-marked!(Signal, "signal", ignore, ignore, |_| mote_reclaim::synchronize::<Signal>());
+marked!(General, "general", ignore, just_wait, |_| mote_reclaim::synchronize::<General>());
+marked!(Expedited, "expedited", ignore, just_wait, |_| mote_reclaim::synchronize::<Expedited>());
+marked!(Signal, "signal", ignore, just_wait, |_| mote_reclaim::synchronize::<Signal>());
 
 fn ignore<T>(_: &mut T) {}
+
+fn just_wait<T>(_: &mut T, wait: impl FnOnce()) {
+    wait();
+}
 
 fn registered<F: Registered>() -> Thread<F> {
     match Thread::register() {

@@ -42,6 +42,9 @@ struct Node<T> {
 
 /// A doubly linked list of `T`, for readers of flavour `F`.
 ///
+/// # Progress
+/// Readers are wait-free: a step of [`iter`](List::iter) is a load. Updaters block each other ([`update`](List::update)), and no reader.
+///
 /// ```
 /// use mote_reclaim::{List, library};
 /// let list: List<u32> = List::new();

@@ -63,6 +63,10 @@ impl<T> Dequeued<T> {
 
 /// A queue of `T`, for readers of flavour `F`.
 ///
+/// # Progress
+/// [`enqueue`](Queue::enqueue) is wait-free, [`dequeue`](Queue::dequeue) lock-free; both but for the allocator and
+/// [`call`]'s bound. Neither waits for another thread: a value behind one that is just being enqueued is told of as [`Dequeued::Gap`].
+///
 /// ```
 /// use mote_reclaim::{Dequeued, Queue, library};
 /// let queue: Queue<u32> = Queue::new();

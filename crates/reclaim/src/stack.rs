@@ -38,6 +38,10 @@ struct Node<T> {
 
 /// A lock-free stack of `T`, for readers of flavour `F`.
 ///
+/// # Progress
+/// [`push`](Stack::push) and [`pop`](Stack::pop) are lock-free, [`take`](Stack::take) and [`is_empty`](Stack::is_empty) wait-free; all but for
+/// the allocator and [`call`]'s bound.
+///
 /// ```
 /// use mote_reclaim::{Stack, library};
 /// let stack: Stack<u32> = Stack::new();
