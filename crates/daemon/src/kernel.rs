@@ -23,6 +23,7 @@ mod mapped;
 mod names;
 mod offset;
 mod processes;
+mod subject;
 
 pub use end::KernelRecorded;
 pub use latency::{CallFigures, Latencies};

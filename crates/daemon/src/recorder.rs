@@ -36,8 +36,8 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(100);
 /// The same when what happened is to be written down before it is overwritten.
 const TICK_SOON: Duration = Duration::from_millis(10);
-/// How long processes have to switch off at the end.
-const GOODBYE: Duration = Duration::from_millis(500);
+/// How long processes have to switch off at the end: looks, a millisecond apart. When the whole machine stood still, they have had no more time than we.
+const GOODBYE: u32 = 500;
 /// Messages of one sender that are served before it is the turn of the others: nobody can keep the loop busy.
 const ROUND: usize = 64;
 /// Problems that are told; a hostile process could make any number of them.
@@ -186,10 +186,11 @@ impl<'r> Recorder<'r> {
         if !command.has_ended() {
             return false;
         }
-        if self.left() > 0 {
+        // Beside running processes the command says how long: what it leaves behind is not waited for.
+        if self.left() > 0 && self.options.attach.is_empty() {
             if end.in_company(Instant::now()) {
                 let who = self.who_is_left();
-                let told = format!("the command has ended; recording its {who} until they end, or Ctrl-C");
+                let told = format!("the command has ended; recording its {who}, or Ctrl-C");
                 self.watch.say(&told);
             }
             return false;
@@ -208,8 +209,10 @@ impl<'r> Recorder<'r> {
 
     fn who_is_left(&self) -> String {
         match (self.processes(), self.left()) {
-            (0, threads) => format!("{threads} other threads"),
-            (processes, _) => format!("{processes} other processes"),
+            (0, 1) => "one other thread until it ends".to_owned(),
+            (0, threads) => format!("{threads} other threads until they end"),
+            (1, _) => "one other process until it ends".to_owned(),
+            (processes, _) => format!("{processes} other processes until they end"),
         }
     }
 
@@ -493,8 +496,7 @@ impl<'r> Recorder<'r> {
         for peer in &self.peers {
             let _ = peer.stop();
         }
-        let until = Instant::now() + GOODBYE;
-        while Instant::now() < until {
+        for _ in 0..GOODBYE {
             let mut buffer = [0; 256];
             for _ in 0..ROUND {
                 let Some((_, socket)) = door.receive(&mut buffer) else { break };

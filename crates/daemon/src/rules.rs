@@ -154,7 +154,7 @@ impl Recorder<'_> {
         }
         self.begin_cooperation();
         match self.problems.get(before) {
-            None => Ok(format!("{count} rules are in force")),
+            None => Ok(told(count, "rule is", "rules are") + " in force"),
             Some(problem) => Err(problem.clone()),
         }
     }
@@ -171,7 +171,7 @@ impl Recorder<'_> {
                 ));
             }
         }
-        Ok(format!("{gone} patterns are recorded no more"))
+        Ok(told(gone, "pattern is", "patterns are") + " recorded no more")
     }
 
     /// Changes the rules, and sends them to all processes.
@@ -199,11 +199,12 @@ impl Recorder<'_> {
         let on = (0..self.trace.events.len()).filter(|id| self.filters.is_on(*id)).count();
         let processes = self.peers.iter().filter(|peer| peer.is_process()).count();
         let mut text = format!(
-            "recording for {:.1} s: {} events, {} bytes, {} lost, {processes} processes, {on} of {} kinds of events on",
+            "recording for {:.1} s: {} events, {} bytes, {} lost, {}, {on} of {} kinds of events on",
             self.began.elapsed().as_secs_f64(),
             now.events,
             now.bytes,
             now.lost,
+            told(processes, "process", "processes"),
             self.trace.events.len(),
         );
         for line in self.filters.lines() {
@@ -234,4 +235,8 @@ fn declare(events: &mut Events, flow: &Flow, text: &[u8], emitted: &mut Vec<u32>
         Announced::Malformed(why) => Err(why.to_string()),
         Announced::TooMany => Err("session has as many events as it can hold".to_owned()),
     }
+}
+/// `1 rule is`, `2 rules are`.
+fn told(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
 }

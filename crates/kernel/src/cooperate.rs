@@ -38,8 +38,8 @@ mod waits;
 pub use histogram::Histogram;
 pub use latency::{Area, Counters, Latency, Open, Settings};
 pub use offsets::Offsets;
-pub use slow::{Cause, Slow, Wait, Waker, Whose};
-pub use waits::{is_read, waits_by_request};
+pub use slow::{Cause, Rival, Slow, Wait, Waker, Whose};
+pub use waits::{Names, is_read, names, waits_by_request};
 
 /// The name of a system call; one that is not known has its number.
 pub fn call_name(number: u32) -> String {

@@ -362,6 +362,71 @@ const PRCTL: &[Named] = list![
     PR_CAP_AMBIENT,
     PR_SET_VMA,
 ];
+const LEVEL: &[Named] =
+    list![SOL_SOCKET, IPPROTO_IP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_IPV6, SOL_PACKET, SOL_NETLINK];
+const TIMER: &[Named] = list![ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF];
+const REMAP: &[Named] = list![MREMAP_MAYMOVE, MREMAP_FIXED, MREMAP_DONTUNMAP];
+const READ: &[Named] = list![RWF_HIPRI, RWF_DSYNC, RWF_SYNC, RWF_NOWAIT, RWF_APPEND];
+const USAGE: &[Named] = list![RUSAGE_SELF, RUSAGE_CHILDREN, RUSAGE_THREAD];
+const PTRACE: &[Named] = list![
+    PTRACE_TRACEME,
+    PTRACE_PEEKTEXT,
+    PTRACE_PEEKDATA,
+    PTRACE_PEEKUSER,
+    PTRACE_POKETEXT,
+    PTRACE_POKEDATA,
+    PTRACE_POKEUSER,
+    PTRACE_CONT,
+    PTRACE_KILL,
+    PTRACE_SINGLESTEP,
+    PTRACE_GETREGS,
+    PTRACE_SETREGS,
+    PTRACE_GETFPREGS,
+    PTRACE_SETFPREGS,
+    PTRACE_ATTACH,
+    PTRACE_DETACH,
+    PTRACE_SYSCALL,
+    PTRACE_SETOPTIONS,
+    PTRACE_GETEVENTMSG,
+    PTRACE_GETSIGINFO,
+    PTRACE_SETSIGINFO,
+    PTRACE_GETREGSET,
+    PTRACE_SETREGSET,
+    PTRACE_SEIZE,
+    PTRACE_INTERRUPT,
+    PTRACE_LISTEN,
+];
+const INOTIFY: &[Named] = list![
+    IN_ACCESS,
+    IN_MODIFY,
+    IN_ATTRIB,
+    IN_CLOSE_WRITE,
+    IN_CLOSE_NOWRITE,
+    IN_OPEN,
+    IN_MOVED_FROM,
+    IN_MOVED_TO,
+    IN_CREATE,
+    IN_DELETE,
+    IN_DELETE_SELF,
+    IN_MOVE_SELF,
+    IN_ONLYDIR,
+    IN_DONT_FOLLOW,
+    IN_EXCL_UNLINK,
+    IN_MASK_CREATE,
+    IN_MASK_ADD,
+    IN_ISDIR,
+    IN_ONESHOT,
+];
+/// asm/prctl.h, which the C library does not have.
+const ARCH: &[Named] = &[
+    ("ARCH_SET_GS", 0x1001),
+    ("ARCH_SET_FS", 0x1002),
+    ("ARCH_GET_FS", 0x1003),
+    ("ARCH_GET_GS", 0x1004),
+    ("ARCH_SHSTK_ENABLE", 0x5001),
+    ("ARCH_SHSTK_DISABLE", 0x5002),
+    ("ARCH_SHSTK_STATUS", 0x5005),
+];
 const SPLICE: &[Named] = list![SPLICE_F_MOVE, SPLICE_F_NONBLOCK, SPLICE_F_MORE, SPLICE_F_GIFT];
 const MEMBARRIER: &[Named] = list![
     MEMBARRIER_CMD_QUERY,
@@ -426,6 +491,14 @@ pub(super) fn of(call: &str, argument: &str) -> Option<Decoded> {
         ("getrlimit" | "setrlimit" | "prlimit64", "resource") => Value(RESOURCE),
         ("prctl", "option") => Value(PRCTL),
         ("splice" | "tee" | "vmsplice", "flags") => Flags(SPLICE),
+        ("setsockopt" | "getsockopt", "level") => Value(LEVEL),
+        ("setitimer" | "getitimer", "which") => Value(TIMER),
+        ("mremap", "flags") => Flags(REMAP),
+        ("preadv2" | "pwritev2", "flags") => Flags(READ),
+        ("getrusage", "who") => Value(USAGE),
+        ("ptrace", "request") => Value(PTRACE),
+        ("inotify_add_watch", "mask") => Flags(INOTIFY),
+        ("arch_prctl", "option") => Value(ARCH),
         ("membarrier", "cmd") => Value(MEMBARRIER),
         _ => return None,
     })

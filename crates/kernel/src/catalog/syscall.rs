@@ -23,6 +23,8 @@ const OTHERWISE: [(&str, &str); 6] = [
 /// Arguments that are texts although they are not `const char *`.
 const TEXTS: [(&str, &str); 4] =
     [("mount", "dev_name"), ("mount", "dir_name"), ("mount", "type"), ("umount", "name")];
+/// Arguments that are descriptors of directories, or stand for the working directory.
+const DIRECTORIES: [&str; 3] = ["dfd", "olddfd", "newdfd"];
 /// Arguments that are bytes although they are `const char *`.
 const BYTES: [(&str, &str); 4] = [
     ("write", "buf"),
@@ -115,11 +117,21 @@ impl Syscall {
         if text || is(&TEXTS) {
             return Field { name: name.to_owned(), ty: Type::Text, from: Origin::UserText(index) };
         }
-        let scalar = scalar(c_type);
+        let scalar = match name {
+            // Some are declared unsigned, and -1 all the same.
+            "fd" => Scalar::signed(32),
+            _ if is_address(c_type, name) => Scalar::hex(64),
+            _ => scalar(c_type),
+        };
         let one = |list: &[labels::Named]| -> Vec<_> {
             list.iter().map(|(name, value)| ((*name).to_owned(), *value, *value)).collect()
         };
         let ty = match labels::of(&self.name, name) {
+            // A plain integer in the trace, as LTTng has it.
+            None if DIRECTORIES.contains(&name) => {
+                let here = i64::from(libc::AT_FDCWD);
+                Type::Labelled(scalar, vec![("AT_FDCWD".to_owned(), here, here)])
+            }
             None => Type::Scalar(scalar),
             Some(Decoded::Value(list)) => Type::Enumeration(scalar, one(list)),
             Some(Decoded::Both(values, flags)) => Type::Enumeration(scalar, labels::combined(values, flags)),
@@ -135,6 +147,12 @@ impl Syscall {
 
 fn argument(name: &str, index: u8, ty: Type) -> Field {
     Field { name: name.to_owned(), ty, from: Origin::Argument(index) }
+}
+
+/// Whether it is an address, which the kernel has as a number.
+fn is_address(c_type: &str, name: &str) -> bool {
+    const NAMES: [&str; 6] = ["addr", "start", "brk", "new_addr", "child_tidptr", "newsp"];
+    c_type == "unsigned long" && NAMES.contains(&name)
 }
 
 /// Sets of bits have no sign.

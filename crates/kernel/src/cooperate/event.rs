@@ -36,6 +36,9 @@ const SLOW_FIELDS: &[&str] = &[
     "waker_tid i32",
     "waker_comm char[16]",
     "waker_throttled u64",
+    "rival_tid i32",
+    "rival_comm char[16]",
+    "rival_wait u64",
 ];
 /// Fields of an open call.
 const OPEN_FIELDS: &[&str] = &["syscall str", "age u64"];
@@ -89,6 +92,7 @@ pub fn state_letter(state: u32) -> &'static str {
 pub fn slow_fields(slow: &Slow, file: &str) -> Vec<u8> {
     let wait = slow.wait.as_ref();
     let waker = wait.and_then(|wait| wait.waker.as_ref());
+    let rival = slow.rival.as_ref();
     let none = Vec::new();
     Fields::default()
         .sequence(wait.map_or(&none, |wait| &wait.stack))
@@ -114,6 +118,9 @@ pub fn slow_fields(slow: &Slow, file: &str) -> Vec<u8> {
         .i32(waker.map_or(0, |waker| waker.tid))
         .name(waker.map_or("", |waker| &waker.name))
         .u64(waker.map_or(0, |waker| waker.throttled_ns))
+        .i32(rival.map_or(0, |rival| rival.tid))
+        .name(rival.map_or("", |rival| &rival.name))
+        .u64(rival.map_or(0, |rival| rival.ns))
         .0
 }
 

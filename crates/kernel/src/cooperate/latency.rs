@@ -104,6 +104,7 @@ impl Latency {
         };
         (0..at::CALLS).for_each(|number| latency.set_threshold(number, settings.others));
         settings.thresholds.iter().for_each(|(number, ns)| latency.set_threshold(*number, *ns));
+        latency.set_names();
         latency.load(state, btf)?;
         Ok(latency)
     }
@@ -148,6 +149,20 @@ impl Latency {
             self._programs.push(program);
         }
         Ok(())
+    }
+
+    /// Tells which argument of which call is a path or an address.
+    fn set_names(&self) {
+        let mut bytes = [0_u8; at::CALLS as usize];
+        for (name, argument) in super::waits::NAMES {
+            let number = mote_layout::syscalls::number(name);
+            if let Some(byte) = number.and_then(|number| bytes.get_mut(number as usize)) {
+                *byte = *argument;
+            }
+        }
+        for (place, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            self.control.store64(at::NAMES as usize + place * 8, u64::from_ne_bytes(*word));
+        }
     }
 
     /// Records calls of this number from so many nanoseconds on; `u64::MAX`: none.

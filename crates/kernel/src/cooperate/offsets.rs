@@ -29,12 +29,31 @@ pub struct Offsets {
     pub group_leader: i16,
     /// How the recorder sees threads, if it has other ids for them than the kernel.
     pub(crate) seen: Option<Seen>,
+    /// How the file of a descriptor is found, if that is known.
+    pub files: Option<Files>,
     /// How the bandwidth of cgroups is seen.
     pub throttled: Throttled,
     /// The variable of each CPU that says whether an interrupt is served: its number in BTF (x86).
     pub preempt_count: Option<u32>,
     /// The registers with the arguments of a system call, in `pt_regs`.
     pub arguments: [i16; 6],
+}
+
+/// From a thread to the file of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// `task_struct.files`
+    pub files: i16,
+    /// `files_struct.fdt`
+    pub table: i16,
+    /// `fdtable.max_fds` and `fdtable.fd`
+    pub most: i16,
+    /// See `most`.
+    pub array: i16,
+    /// `file.f_inode`, `inode.i_ino`
+    pub inode: [i16; 2],
+    /// `file.f_path.dentry`, `dentry.d_name.name`
+    pub name: [i16; 2],
 }
 
 /// How it is seen that the bandwidth of its cgroup took a thread off its CPU.
@@ -73,7 +92,18 @@ impl Offsets {
             (_, Ok(queue), Ok(count)) => Throttled::Queue(queue, count),
             _ => Throttled::Unknown,
         };
+        let files = || {
+            Ok::<Files, Error>(Files {
+                files: task("files")?,
+                table: find("files_struct", "fdt")?,
+                most: find("fdtable", "max_fds")?,
+                array: find("fdtable", "fd")?,
+                inode: [find("file", "f_inode")?, find("inode", "i_ino")?],
+                name: [find("file", "f_path.dentry")?, find("dentry", "d_name.name")?],
+            })
+        };
         Ok(Offsets {
+            files: files().ok(),
             pid: task("pid")?,
             tgid: task("tgid")?,
             faults: [task("min_flt")?, task("maj_flt")?],

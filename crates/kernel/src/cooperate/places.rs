@@ -14,6 +14,17 @@ pub const UNPUBLISHED: u32 = 0;
 pub const FOREIGN: u32 = 8;
 /// Waits from this length on have their stack recorded, in nanoseconds.
 pub const STACK_FROM: u32 = 16;
+/// For each system call, 8 bits: which argument (from 1 on) is a path, with [`IS_ADDRESS`] the address of a socket, with [`IS_FILE`] a descriptor; 0
+/// for none.
+pub const NAMES: u32 = 1024;
+/// In a byte at [`NAMES`].
+pub const IS_ADDRESS: u8 = 0x10;
+/// In a byte at [`NAMES`]: the argument is a descriptor.
+pub const IS_FILE: u8 = 0x20;
+/// Most bytes of a path that is kept.
+pub const NAME_MAX: u32 = 256;
+/// Most bytes of a socket's address that are looked at: `sizeof(struct sockaddr_un)`, up to a multiple of 8.
+pub const ADDRESS_MAX: u32 = 112;
 /// For each system call: from how many nanoseconds on it is recorded, 64 bits; `u64::MAX` for never.
 pub const THRESHOLDS: u32 = 4096;
 /// For each system call: after as many ticks since its entry it cannot have reached its threshold; 64 bits, signed; negative when that cannot be said.
@@ -22,6 +33,8 @@ pub const TICKS: u32 = THRESHOLDS + CALLS * 8;
 pub const COUNTS: u32 = TICKS + CALLS * 8;
 /// Bytes of the counts of a CPU.
 pub const COUNTS_BYTES: u32 = CALLS * 8;
+
+const _: () = assert!(NAMES + CALLS <= THRESHOLDS);
 
 /// Bytes of the control map.
 pub const fn control_bytes(cpus: u32) -> u32 {
@@ -93,6 +106,10 @@ pub const LONGEST_WAKER: i16 = 168;
 pub const LAST_THROTTLED: i16 = 200;
 /// Bytes of the longest wait's stack, 32 bits.
 pub const STACK_BYTES: i16 = 216;
+/// The longest time without a CPU in the system call: how long, who ran there before it (thread id, and at 16 its name).
+pub const RIVAL: i16 = 224;
+/// Bytes there.
+pub const RIVAL_BYTES: i16 = 32;
 /// The stack.
 pub const STACK: i16 = 256;
 /// Most bytes of a stack.
@@ -124,9 +141,9 @@ pub const SLOTS: u32 = 2048;
 /// Slots that are kept free: as many CPUs may claim one after the same look.
 pub const SPARE: u32 = 256;
 /// Bytes of a slot.
-pub const SLOT_BYTES: u32 = 1024;
+pub const SLOT_BYTES: u32 = 2048;
 /// log2 of it.
-pub const SLOT_BITS: u32 = 10;
+pub const SLOT_BITS: u32 = 11;
 
 /// Bytes of the slow map.
 pub const SLOW_BYTES: u32 = SLOTS_AT + SLOTS * SLOT_BYTES;
@@ -173,8 +190,12 @@ pub mod slot {
     pub const COMM: i16 = 160;
     /// Its six arguments.
     pub const ARGUMENTS: i16 = 176;
+    /// As in the record: who had the CPU before it.
+    pub const RIVAL: i16 = 224;
     /// The kernel's stack of the longest wait.
     pub const KERNEL: i16 = 256;
     /// The process's stack at the return.
     pub const USER: i16 = 640;
+    /// The path, or the address of a socket, that is an argument; of a descriptor the inode's number, and at 8 the file's name.
+    pub const NAME: i16 = 1024;
 }

@@ -60,7 +60,7 @@ fn leaves(code: &mut Code<'_>, next: Label) {
     b.jump(known);
     b.bind(first);
     b.store(Size::DW, Reg::R9, at::FIRST_OUT, Reg::R0);
-    for word in [at::OFFCPU, at::RUNQUEUE, at::THROTTLED, at::LONGEST] {
+    for word in [at::OFFCPU, at::RUNQUEUE, at::THROTTLED, at::LONGEST, at::RIVAL] {
         b.store(Size::DW, Reg::R9, word, 0);
     }
     b.store(Size::W, Reg::R9, at::STACK_BYTES, 0);
@@ -185,6 +185,9 @@ fn inside(code: &mut Code<'_>, longest: Label, publish: Label) {
     b.branch(Cond::Eq, Reg::R2, 0, held);
     add_to(b, Reg::R9, at::THROTTLED, Reg::R1, Reg::R2);
     b.bind(held);
+    rival(code);
+    let b = &mut code.b;
+    b.load(Size::DW, Reg::R1, Reg::R10, OFF);
     b.load(Size::DW, Reg::R2, Reg::R9, at::LONGEST);
     b.branch(Cond::Gt, Reg::R1, Reg::R2, longest);
     b.jump(publish);
@@ -219,6 +222,26 @@ fn inside(code: &mut Code<'_>, longest: Label, publish: Label) {
     b.branch(Cond::SLt, Reg::R0, 0, publish);
     b.store(Size::W, Reg::R9, at::STACK_BYTES, Reg::R0);
     b.jump(publish);
+}
+
+/// Notes who runs until now, which is who had the CPU while this thread waited for one, if it never waited longer.
+fn rival(code: &mut Code<'_>) {
+    let b = &mut code.b;
+    let end = b.label();
+    b.load(Size::DW, Reg::R1, Reg::R10, QUEUED);
+    b.load(Size::DW, Reg::R2, Reg::R9, at::RIVAL);
+    b.branch(Cond::Le, Reg::R1, Reg::R2, end);
+    b.map_value(Reg::R2, CONTROL, at::STACK_FROM);
+    b.load(Size::DW, Reg::R2, Reg::R2, 0);
+    b.branch(Cond::Lt, Reg::R1, Reg::R2, end);
+    b.store(Size::DW, Reg::R9, at::RIVAL, Reg::R1);
+    code.who(Reg::R9, at::RIVAL + 8);
+    let b = &mut code.b;
+    b.mov(Reg::R1, Reg::R9);
+    b.add(Reg::R1, i32::from(at::RIVAL) + 16);
+    b.mov(Reg::R2, 16);
+    b.call(GET_CURRENT_COMM);
+    b.bind(end);
 }
 
 /// Publishes in the slot `r0` that the thread has a CPU again.

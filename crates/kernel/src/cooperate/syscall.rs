@@ -56,6 +56,7 @@ fn when(code: &mut Code<'_>) {
     b.store(Size::W, Reg::R9, at::WEIGHT, 0);
     b.load(Size::W, Reg::R1, Reg::R9, at::CREDIT);
     b.branch(Cond::Ne, Reg::R1, 0, credit);
+    timed_always(code, exact);
     code.find_area(inexact);
     let b = &mut code.b;
     b.load(Size::W, Reg::R1, Reg::R0, ASKED);
@@ -85,6 +86,20 @@ fn when(code: &mut Code<'_>) {
     b.store(Size::DW, Reg::R9, at::ENTRY, Reg::R0);
     b.store(Size::DW, Reg::R9, at::KNOWN, Reg::R0);
     code.known_faults();
+}
+
+/// Goes to `exact` when the threshold of the call is below two ticks: a time before it in the same tick would say of many fast calls that they may have been
+/// slow.
+fn timed_always(code: &mut Code<'_>, exact: Label) {
+    let out = code.out;
+    let b = &mut code.b;
+    b.load(Size::DW, Reg::R1, Reg::R6, 8);
+    b.branch(Cond::Ge, Reg::R1, at::CALLS as i32, out);
+    b.lsh(Reg::R1, 3);
+    b.map_value(Reg::R2, CONTROL, at::TICKS);
+    b.add(Reg::R2, Reg::R1);
+    b.load(Size::DW, Reg::R1, Reg::R2, 0);
+    b.branch(Cond::SLt, Reg::R1, 0, exact);
 }
 
 /// At the return: counts the call, and has it recorded when it was too long.

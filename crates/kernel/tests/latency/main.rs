@@ -13,11 +13,12 @@ const MS: u64 = 1_000_000;
 fn a_blocked_read_is_recorded_with_its_wait() {
     let settings = Settings { thresholds: vec![(call("read"), 20 * MS)], others: u64::MAX };
     let Some(mut session) = Session::here(&settings) else { return };
-    let slow = session.thread(|| support::blocked_read(Duration::from_millis(60)));
+    let slow = session.thread(|| support::blocked_read(Duration::from_millis(300)));
     let [slow] = &slow[..] else { panic!("one slow read: {slow:#?}") };
     assert_eq!((slow.number, slow.result), (call("read"), 1));
-    assert!(slow.duration_ns > 50 * MS && slow.offcpu_ns > 50 * MS, "{slow:#?}");
-    assert_eq!((slow.cause(), slow.switches), (Cause::Waited, 1));
+    assert!(slow.duration_ns > 250 * MS && slow.offcpu_ns > 250 * MS, "{slow:#?}");
+    // Somebody else may have had the CPU before it waited, and after.
+    assert!(slow.cause() == Cause::Waited && (1..100).contains(&slow.switches), "{slow:#?}");
     let wait = slow.wait.as_ref().expect("it waited");
     assert_eq!(wait.state & 1, 1, "interruptible");
     assert!(wait.stack.len() > 3, "{wait:#?}");
@@ -83,24 +84,36 @@ fn the_published_state_is_the_kernels() {
             std::thread::sleep(Duration::from_millis(1));
             std::hint::black_box(vec![1_u8; 1 << 20]);
         }
-        figures = (support::Schedstat::of_thread(), area.state());
+        // At a moment when its last switch was a sleep, and none between the two looks: on a busy machine not every one is.
+        figures = std::iter::repeat_with(|| {
+            let first = support::Schedstat::of_thread();
+            std::thread::sleep(Duration::from_millis(1));
+            let looks = (support::Schedstat::of_thread(), area.state());
+            let again = support::Schedstat::of_thread();
+            let alone = again.switches == first.switches + 1 && again.involuntary == first.involuntary;
+            alone.then_some(looks)
+        })
+        .flatten()
+        .next()
+        .expect("it goes on until there is one");
     });
     let (kernel, ours) = figures;
-    // Both count from the same switches; the last one before each look may be seen by one of them only.
+    // Both count from the same switches; the last one before each look may be seen by one of them only. And of a hundred switches Linux 6.18 does not
+    // tell one or two to anybody.
     let switches = kernel.switches - before.switches;
-    assert!(ours.switches.abs_diff(switches) <= 1, "{ours:?} {kernel:?} {before:?}");
+    assert!(ours.switches.abs_diff(switches) <= 1 + switches / 10, "{ours:?} {kernel:?} {before:?}");
     assert!(
-        ours.preemptions.abs_diff(kernel.involuntary - before.involuntary) <= 1,
+        ours.preemptions.abs_diff(kernel.involuntary - before.involuntary) <= 1 + switches / 10,
         "{ours:?} {kernel:?} {before:?}"
     );
     // A wait for a CPU is measured from being woken to the switch on both sides, with two clocks, between which a few instructions lie: some hundred
-    // nanoseconds a switch, more when an interrupt comes in between; a tenth of the sum, or 50 us each, tells them from nonsense.
+    // nanoseconds a switch, more when an interrupt comes in between; a fourth of the sum, or 50 us each, tells them from nonsense.
     let queued = kernel.run_delay_ns - before.run_delay_ns;
-    let tolerance = queued / 10 + 50_000 * switches;
+    let tolerance = queued / 4 + 50_000 * switches;
     assert!(ours.runqueue_ns.abs_diff(queued) <= tolerance, "{} and {queued}: {ours:?}", ours.runqueue_ns);
-    assert!(ours.offcpu_ns >= 50 * MS, "it slept: {ours:?}");
-    assert!(ours.faults >= kernel.faults - 2 && ours.faults <= kernel.faults, "{ours:?} {kernel:?}");
-    assert!(ours.syscalls >= 50 && ours.last_wait == 1, "{ours:?}");
+    assert!(ours.offcpu_ns >= 40 * MS, "it slept: {ours:?}");
+    assert!(ours.faults + 2 >= kernel.faults && ours.faults <= kernel.faults, "{ours:?} {kernel:?}");
+    assert!(ours.syscalls >= 51 && ours.last_wait == 1, "{ours:?}");
     assert_eq!(ours.last_wait_syscall, u64::from(call("clock_nanosleep")), "{ours:?}");
     assert_eq!(area.state(), Default::default(), "the slot is given back at the end of its thread");
 }
@@ -173,17 +186,63 @@ fn durations_are_counted_and_calls_that_stay_are_open() {
 
 #[test]
 fn a_call_that_may_be_slow_is_recorded_with_its_uncertainty() {
-    let settings = Settings { thresholds: vec![(call("read"), MS / 2)], others: u64::MAX };
+    let settings = Settings { thresholds: vec![(call("read"), 20 * MS)], others: u64::MAX };
     let Some(mut session) = Session::here(&settings) else { return };
     // Short reads first, so that most entries are not timed; then one that blocks.
     let slow = session.thread(|| {
-        for _ in 0..20 {
+        for _ in 0..10 {
             support::short_reads(1000);
-            support::blocked_read(Duration::from_millis(3));
+            support::blocked_read(Duration::from_millis(21));
         }
     });
-    let long = slow.iter().filter(|slow| slow.duration_ns >= 2 * MS).count();
-    assert!(long >= 20, "all that blocked: {}", slow.len());
-    assert!(slow.iter().all(|slow| slow.uncertain_ns <= slow.duration_ns), "{slow:#?}");
-    assert!(slow.iter().all(|slow| slow.duration_ns >= MS / 2));
+    assert!(slow.len() >= 10, "all that blocked: {}", slow.len());
+    let tick = session.latency.tick_ns();
+    for slow in slow {
+        assert!(slow.uncertain_ns <= tick && slow.duration_ns >= 20 * MS, "{slow:#?}");
+    }
+}
+
+#[test]
+fn below_two_ticks_a_call_is_timed_at_both_ends() {
+    let settings = Settings { thresholds: vec![(call("getppid"), MS)], others: u64::MAX };
+    let Some(mut session) = Session::here(&settings) else { return };
+    // Between two calls the program computes for longer than the threshold: that is not the calls' time.
+    let slow = session.thread(|| {
+        for _ in 0..400 {
+            support::fast_call();
+            let begin = std::time::Instant::now();
+            while begin.elapsed() < Duration::from_micros(1100) {}
+        }
+    });
+    // On a busy machine one may have no CPU in it.
+    for slow in slow {
+        assert!(slow.uncertain_ns == 0 && slow.duration_ns >= MS, "{slow:#?}");
+    }
+}
+
+#[test]
+fn a_slow_call_says_what_it_was_about_and_who_had_the_cpu() {
+    let thresholds = ["openat", "connect", "read"].map(|name| (call(name), 0)).to_vec();
+    let settings = Settings { thresholds, others: u64::MAX };
+    let Some(mut session) = Session::here(&settings) else { return };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let there = listener.local_addr().expect("an address");
+    let slow = session.thread(move || {
+        let _ = std::fs::File::open("/nonexistent/of/this/test");
+        std::net::TcpStream::connect(there).expect("a connection");
+        std::fs::read("/etc/passwd").expect("a file");
+    });
+    let named = |name: &str| slow.iter().filter(|slow| slow.number == call(name)).collect::<Vec<_>>();
+    let opened =
+        named("openat").iter().any(|slow| slow.name_bytes.starts_with(b"/nonexistent/of/this/test\0"));
+    assert!(opened, "{slow:#?}");
+    let port = there.port().to_be_bytes();
+    let connected = named("connect")
+        .iter()
+        .any(|slow| slow.name_bytes.get(2..8) == Some(&[port[0], port[1], 127, 0, 0, 1]));
+    assert!(connected, "{slow:#?}");
+    use std::os::unix::fs::MetadataExt;
+    let inode = std::fs::metadata("/etc/passwd").expect("a file").ino().to_ne_bytes();
+    let expect = [&inode[..], b"passwd\0"].concat();
+    assert!(named("read").iter().any(|slow| slow.name_bytes.starts_with(&expect)), "{slow:#?}");
 }

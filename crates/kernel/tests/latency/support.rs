@@ -70,11 +70,13 @@ impl Session {
     }
 }
 
-/// Reads from a pipe to which another thread writes after a while.
+/// Reads from a pipe to which another thread writes when the read has waited for a while.
 pub(crate) fn blocked_read(after: Duration) {
     let (mut from, mut to) = std::io::pipe().expect("a pipe");
+    let tid = mote_sys::process::tid() as u32;
     let writer = std::thread::Builder::new().name("the writer".to_owned());
     let writer = writer.spawn(move || {
+        until_it_reads(tid);
         std::thread::sleep(after);
         to.write_all(b"x").expect("space");
     });
@@ -199,17 +201,20 @@ pub(crate) fn while_blocked<T>(session: &Session, look: impl FnOnce(&Session, u3
             state.clear(tid, TRACED);
         });
         let tid = hear.recv().expect("it says");
-        let sleeps = || {
-            std::fs::read_to_string(format!("/proc/{tid}/syscall")).is_ok_and(|text| text.starts_with("0 "))
-        };
-        while !sleeps() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until_it_reads(tid);
         let seen = look(session, tid);
         to.write_all(b"x").expect("space");
         reader.join().expect("it reads");
         seen
     })
+}
+
+/// Waits until a thread waits in read(2).
+fn until_it_reads(tid: u32) {
+    let call = format!("/proc/{tid}/syscall");
+    while !std::fs::read_to_string(&call).is_ok_and(|text| text.starts_with("0 ")) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Reads that wait for nobody.
