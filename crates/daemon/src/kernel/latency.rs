@@ -188,7 +188,9 @@ impl Watching {
 /// Whether a read from it waits for another side.
 fn waits(file: &str) -> bool {
     let kinds = ["socket:", "pipe:", "/dev/pts/", "/dev/tty", "anon_inode:"];
-    file.is_empty() || kinds.iter().any(|kind| file.starts_with(kind))
+    // Of what is closed by now only the name is known: terminals are called `0` and `tty1`.
+    let terminal = file.starts_with("tty") || file.bytes().all(|byte| byte.is_ascii_digit());
+    terminal || file.starts_with('[') || kinds.iter().any(|kind| file.starts_with(kind))
 }
 
 /// The stream: records that wait, and the file with the others.
@@ -241,6 +243,10 @@ impl Rows {
     }
 
     fn write(&mut self, context: &Context<'_>) -> Result<()> {
+        // A packet without records would begin when the one before it did: readers take that for disorder.
+        if self.records.is_empty() {
+            return Ok(());
+        }
         let mut file = match self.file.take() {
             Some(file) => file,
             None => Packets::make(context.directory, context.hidden, FILE)?,
@@ -439,6 +445,7 @@ mod tests {
 
     #[test]
     fn reads_of_others_wait() {
+        assert!(waits("") && waits("[eventfd]") && waits("0") && !waits("0.log"));
         assert!(
             waits("pipe:[12]") && waits("socket:[1] 127.0.0.1:1 to 127.0.0.1:2") && !waits("/var/lib/data")
         );
