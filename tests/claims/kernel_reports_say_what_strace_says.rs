@@ -84,8 +84,8 @@ fn of_each_thread_how_long_it_ran_and_how_often_it_gave_its_cpu_up() {
     assert!(number("preemptions") <= number("switches"), "{thread:#}");
     assert!(number("running_ns") < report["duration_ns"].as_u64().expect("a number"), "{thread:#}");
     // Others are seen beside it, and are not shown: what is known of them is a part.
-    let mote = threads.iter().find(|thread| thread["name"] == "swapper/0");
-    assert!(mote.is_none(), "{report:#}");
+    let other = threads.iter().find(|thread| thread["tid"] == 0 || thread["name"] == "mote");
+    assert!(other.is_none(), "{report:#}");
     let table = String::from_utf8(trace.mote(&["report"]).stdout).expect("text");
     assert!(table.contains("system call ") && table.contains("without a CPU"), "{table}");
 }

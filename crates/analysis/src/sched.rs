@@ -47,7 +47,8 @@ impl Sched {
         let role = |id| match trace.class(ClassId(id)).map_or("", |(_, class)| class.name.as_str()) {
             "sched_switch" => Role::Switch,
             "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => Role::Wake,
-            name if name.starts_with("sched_") => Role::Other,
+            // A state dump's events are those of who writes it.
+            name if name.starts_with("sched_") || name.starts_with("lttng_statedump_") => Role::Other,
             _ => Role::Own,
         };
         let mut roles: Vec<Role> =
