@@ -48,13 +48,13 @@ pub struct SlowCall {
     pub wait_ns: u64,
     /// Its state, a letter as of ps(1); empty when it did not wait.
     pub wait_state: String,
-    /// The thread that woke it; 0 when none is known.
+    /// The thread that woke it; 0 when none is known. As a signed number it is negative for one that the recorder's pid namespace does not have.
     pub waker_tid: u32,
     /// Its name.
     pub waker_comm: String,
     /// For how long the waker's cgroup had held it back meanwhile.
     pub waker_throttled_ns: u64,
-    /// Who ran on the CPU that it got after its longest wait for one; 0 for the idle task.
+    /// Who ran on the CPU that it got after its longest wait for one, as `waker_tid`; 0 for the idle task.
     pub rival_tid: u32,
     /// Its name; empty when it did not wait for a CPU.
     pub rival_comm: String,
@@ -153,7 +153,7 @@ impl SlowCall {
     fn rival(&self) -> String {
         match (self.rival_tid, self.rival_comm.as_str()) {
             (_, "") | (0, _) => String::new(),
-            (tid, name) => format!(", which {name} ({tid}) had"),
+            (tid, name) => format!(", which {name} ({}) had", tid.cast_signed()),
         }
     }
 
@@ -173,7 +173,7 @@ impl SlowCall {
         if self.waker_tid == 0 {
             words.push_str(if self.waker_comm.is_empty() { "" } else { "; woken by an interrupt" });
         } else if !by_interrupt || self.waker_throttled_ns > 0 {
-            words.push_str(&format!("; woken by {} ({})", self.waker_comm, self.waker_tid));
+            words.push_str(&format!("; woken by {} ({})", self.waker_comm, self.waker_tid.cast_signed()));
         }
         if self.waker_tid != 0 && self.waker_throttled_ns > 0 {
             words.push_str(&format!(", which its cgroup had held back {}", time(self.waker_throttled_ns)));

@@ -311,7 +311,7 @@ pub struct Wait {
 /// The thread that ran on a CPU until another one got it, which had waited for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rival {
-    /// Its id, as the kernel counts; 0 for the CPU's idle task.
+    /// Its id, as the recorder sees it; 0 for the CPU's idle task.
     pub tid: u32,
     /// Its name.
     pub name: String,

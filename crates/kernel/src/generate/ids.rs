@@ -177,7 +177,7 @@ impl Code<'_> {
         b.load(Size::DW, Reg::R3, Reg::R1, places.thread_pid);
         b.load(Size::W, Reg::R4, Reg::R3, places.level);
         innermost_number(b, places);
-        b.load(Size::W, Reg::R0, Reg::R10, i16::from(places.nr) - NUMBER_BYTES as i16);
+        b.load(Size::W, Reg::R0, Reg::R10, places.nr - NUMBER_BYTES as i16);
         b.exit();
     }
 }
