@@ -8,8 +8,8 @@ use crate::support::cgroup::CpuLimit;
 use crate::support::kernel;
 use crate::support::latency::{Call, Report, Watching};
 use crate::support::servers::{Kind, Load, Server};
-use crate::support::skip;
 use crate::support::slow_disk::SlowDisk;
+use crate::support::{skip, wait_for, within};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long the disk stands still, and from where on a call is slow.
-const STILL: Duration = Duration::from_millis(200);
+const STILL: Duration = Duration::from_millis(300);
 const SLOW: &str = "*=50ms";
 const SLOW_NS: u64 = 50_000_000;
 
@@ -73,12 +73,12 @@ fn on_a_disk_that_stands_still(server: &Server, disk: &SlowDisk) -> Report {
     // Its connections are new, so that the processes that serve them are children of one that is watched.
     let load = server.home().load(Load::Writes).expect("a load");
     for _ in 0..3 {
-        std::thread::sleep(Duration::from_millis(300));
+        let (syncs, sleeps) = (neighbour.syncs() + 4, server.sleeps() + 200);
+        wait_for("a busy disk", || (neighbour.syncs() >= syncs && server.sleeps() >= sleeps).then_some(()));
         disk.stand_still(STILL);
     }
     let report = watching.end();
     drop(load);
-    assert!(neighbour.syncs() > 10, "the neighbour has done {}", neighbour.syncs());
     report
 }
 
@@ -90,8 +90,9 @@ fn assert_waited_for_the_disk(call: &Call, disk: &SlowDisk, file: &str) {
     assert_eq!((call.text("cause"), call.text("wait_state")), ("waited", "D"), "{call:?}");
     assert!(call.number("duration_ns") >= SLOW_NS && call.number("wait_ns") >= SLOW_NS, "{call:?}");
     let words = call.text("words");
+    // Milliseconds, or on a busy machine seconds.
     assert!(
-        words.starts_with("waited ") && words.contains(" ms off CPU in state D, block I/O in ext4_"),
+        words.starts_with("waited ") && words.contains("s off CPU in state D, block I/O in ext4_"),
         "{words}"
     );
     for function in ["ext4_sync_file", "fdatasync"] {
@@ -110,7 +111,7 @@ fn redis_waits_for_the_disk() {
     let server = Server::start(Kind::Redis, disk.path()).expect("redis");
     let report = on_a_disk_that_stands_still(&server, &disk);
     // Its file is append-only: `write` goes into the page cache, what waits is `fdatasync`.
-    let call = report.worst_of("fdatasync");
+    let call = report.worst_that_waited("fdatasync");
     assert_waited_for_the_disk(&call, &disk, ".aof");
     assert_eq!(call.text("comm"), "redis-server");
     assert_eq!(call.number("pid"), u64::from(server.pid()));
@@ -124,7 +125,7 @@ fn a_backend_of_postgres_waits_for_the_disk() {
     let Some(disk) = SlowDisk::new() else { return };
     let server = Server::start(Kind::Postgres, disk.path()).expect("postgres");
     let report = on_a_disk_that_stands_still(&server, &disk);
-    let call = report.worst_of("fdatasync");
+    let call = report.worst_that_waited("fdatasync");
     assert_waited_for_the_disk(&call, &disk, "/pg_wal/");
     assert_eq!(call.text("comm"), "postgres");
     // A child of the one that was named, and what it was doing: making a commit durable.
@@ -146,10 +147,11 @@ fn nginx_is_held_back_by_its_control_group() {
     let load = server.home().load(Load::Reads).expect("a load");
     // From Linux 6.18 on a thread is held back between its calls, so it is its client who has slow ones: both are watched.
     let watched: Vec<u32> = server.pids().into_iter().chain([load.pid()]).collect();
-    let watching = Watching::begin(&watched, "*=50ms,epoll_wait=50ms,poll=50ms");
-    std::thread::sleep(Duration::from_millis(1200));
-    let report = watching.end();
-    let calls = report.worst();
+    let watch = |ms: u64| {
+        let watching = Watching::begin(&watched, "*=50ms,epoll_wait=50ms,poll=50ms");
+        std::thread::sleep(Duration::from_millis(ms));
+        watching.end().worst()
+    };
     let its_own = |call: &&Call| {
         call.text("comm") == "nginx"
             && call.text("words").contains("by its cgroup")
@@ -162,7 +164,11 @@ fn nginx_is_held_back_by_its_control_group() {
             && call.number("waker_throttled_ns") > SLOW_NS / 2
             && watched.contains(&(call.number("waker_tid") as u32))
     };
-    let blamed = calls.iter().find(its_own).or_else(|| calls.iter().find(its_clients));
+    fn first<'c>(calls: &'c [Call], of: [&dyn Fn(&&'c Call) -> bool; 2]) -> Option<&'c Call> {
+        of.into_iter().find_map(|is| calls.iter().find(is))
+    }
+    let calls = within(1200, watch, |calls| first(calls, [&its_own, &its_clients]).is_some());
+    let blamed = first(&calls, [&its_own, &its_clients]);
     let blamed = blamed.unwrap_or_else(|| panic!("nobody blames the control group: {calls:?}"));
     println!("{} of {}: {}", blamed.text("syscall"), blamed.text("comm"), blamed.text("words"));
 }
