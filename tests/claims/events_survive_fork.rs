@@ -116,10 +116,14 @@ fn a_program_that_uses_the_mailbox_number_for_itself() {
 
 #[test]
 fn a_daemon_outlives_its_command() {
-    let trace = Record::scene(&["daemonise", "50"]).run().ends_with(0);
-    assert_forked(&trace, 2, 50);
-    assert!(trace.err.contains("the command has ended"), "{}", trace.err);
-    assert!(trace.took.as_millis() >= 300, "{:?}", trace.took);
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("stay");
+    std::fs::write(&file, "").expect("written");
+    let running = Record::scene(&["daemonise", "50", file.to_str().expect("text")]).start();
+    running.wait_until_said("the command has ended");
+    // Its events are still to come.
+    std::fs::remove_file(file).expect("it was there");
+    assert_forked(&running.wait().ends_with(0), 2, 50);
 }
 
 #[test]

@@ -159,19 +159,20 @@ fn is_installed(kind: Kind) -> bool {
     true
 }
 
-/// Waits until a process sleeps and goes on sleeping.
+/// Waits until a process sleeps and goes on sleeping, and not only waits for a CPU.
 fn wait_until_idle(pid: u32) {
-    let switches = || {
+    let look = || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-        status.lines().filter(|line| line.contains("ctxt_switches")).collect::<Vec<_>>().join(" ")
+        let of_interest = |line: &&str| line.contains("ctxt_switches") || line.starts_with("State:");
+        status.lines().filter(of_interest).collect::<Vec<_>>().join(" ")
     };
     let mut before = String::new();
     wait_for("a server that has nothing to do", || {
-        let now = switches();
-        let same = now == before;
+        let now = look();
+        let idle = now == before && now.contains("(sleeping)");
         before = now;
-        std::thread::sleep(Duration::from_millis(100));
-        same.then_some(())
+        std::thread::sleep(Duration::from_millis(300));
+        idle.then_some(())
     });
 }
 

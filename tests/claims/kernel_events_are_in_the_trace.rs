@@ -2,7 +2,7 @@
 
 use crate::support::event::{assert_counts, named};
 use crate::support::kernel::{self, Beside, of_thread, trace_of};
-use crate::support::{Record, babeltrace, wait_for};
+use crate::support::{Record, Trace, babeltrace, wait_for, wait_for_sleeps, within};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::process::Command;
@@ -98,8 +98,12 @@ fn of_the_whole_system_for_a_time() {
         return;
     }
     let beside = Beside::scene(&["calls-until-killed"]);
-    let trace = Record::nothing().with(&["-a", "-k", "syscalls:*getsid", "--duration", "500ms"]).run();
-    let trace = trace.ends_with(0);
+    let record = |ms: u64| {
+        let duration = format!("{ms}ms");
+        Record::nothing().with(&["-a", "-k", "syscalls:*getsid", "--duration", &duration]).run()
+    };
+    let calls = |trace: &Trace| of_thread(&trace.view(), ENTRY, beside.pid()).len();
+    let trace = within(500, record, |trace| calls(trace) > 20).ends_with(0);
     let events = trace.view();
     let (entries, exits) = (of_thread(&events, ENTRY, beside.pid()), of_thread(&events, EXIT, beside.pid()));
     assert!(entries.len() > 20, "{} calls", entries.len());
@@ -124,6 +128,7 @@ fn of_running_processes_until_the_last_has_ended() {
     let stream =
         || running.output().join("kernel/cpu_0").exists() || running.output().join("kernel/cpu_1").exists();
     wait_for("events on disk", || stream().then_some(()));
+    [&one, &other].iter().for_each(|program| wait_for_sleeps(program.pid(), 20));
     one.end();
     std::thread::sleep(Duration::from_millis(400));
     assert!(!running.has_ended(), "the other one still runs");
@@ -220,7 +225,7 @@ fn and_a_snapshot_has_both_sides() {
         ])
         .start();
     let pid = running.wait_for("pid") as i32;
-    std::thread::sleep(Duration::from_millis(300));
+    running.wait_for("thousand");
     running.signal(Signal::SIGUSR2);
     let mut name = running.output().file_name().expect("a name").to_owned();
     name.push(".snapshot-1");
@@ -239,11 +244,19 @@ fn system_calls_that_have_not_returned_are_told() {
     if !kernel::is_there() {
         return;
     }
-    let trace =
-        Record::program(&["sleep", "2"]).with(&["-k", "syscalls", "--duration", "500ms"]).run().ends_with(0);
-    let report = trace.mote(&["report", "--format", "json"]);
-    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
-    let open = report["open_syscalls"].as_array().expect("a list");
+    // It must have come to its long call before the time is over, and stay there.
+    let record = |ms: u64| {
+        let (duration, sleep) = (format!("{ms}ms"), format!("{}", 3.0 + ms as f64 / 1000.0));
+        Record::program(&["sleep", &sleep]).with(&["-k", "syscalls", "--duration", &duration]).run()
+    };
+    let open = |trace: &Trace| {
+        let report = trace.mote(&["report", "--format", "json"]);
+        let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+        report["open_syscalls"].as_array().expect("a list").clone()
+    };
+    let trace = within(500, record, |trace| open(trace).iter().any(|open| open["name"] == "clock_nanosleep"));
+    let trace = trace.ends_with(0);
+    let open = open(&trace);
     assert_eq!(open.len(), 1, "{open:?}");
     assert_eq!(open[0]["name"], "clock_nanosleep");
     let table = trace.mote(&["report"]);

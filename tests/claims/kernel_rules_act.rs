@@ -2,7 +2,7 @@
 
 use crate::support::event::named;
 use crate::support::kernel::{self, of_thread};
-use crate::support::{Record, Running, Trace, has_tool, output_of, programs, wait_for};
+use crate::support::{Record, Running, Trace, has_tool, output_of, programs, wait_for, wait_for_sleeps};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -201,18 +201,22 @@ fn a_program_opens_a_window_for_its_thread() {
         let trace = Record::scene(&["calls", "1000"]).with(&options).run().ends_with(0);
         let (events, pid) = (trace.view(), trace.printed("pid"));
         assert_eq!(of_thread(&events, ENTRY, pid).len(), 400, "{window}: {}", trace.err);
-        // It closes by itself.
-        let open = format!("e2e:before if seq == 6 do open kernel for 5ms{scope}");
-        let options = ["-e", "e2e:before", "--on", &open, "-k", "syscalls:*nanosleep", "--filter", "$window"];
-        let trace = Record::scene(&["naps", "60", "0"]).with(&options).run().ends_with(0);
+        // It closes by itself: 50 ms after it was opened last, and then there are 100 ms of naps and more.
+        let open = format!("e2e:before if seq >= 6 && seq < 26 do open kernel for 50ms{scope}");
+        let options = ["-e", "e2e:*", "--on", &open, "-k", "syscalls:*nanosleep", "--filter", "$window"];
+        let trace = Record::scene(&["naps", "126", "0"]).with(&options).run().ends_with(0);
         let (events, pid) = (trace.view(), trace.printed("pid"));
-        let opened = named(&events, "e2e:before")[6].time;
+        let (before, after) = (named(&events, "e2e:before"), named(&events, "e2e:after"));
         let calls: Vec<u64> =
             events.iter().filter(|event| event.name.contains("nanosleep")).map(|event| event.time).collect();
-        assert!((1..=20).contains(&calls.len()), "{window}: {} of {pid}", calls.len());
+        assert!(!calls.is_empty(), "{window}: none of {pid}");
+        // The last opening is somewhere between two events of the program.
+        let (first, last) = (before[6].time, after[25].time);
+        let (closed, whole) = (last + 51_000_000, before[125].time);
+        assert!(closed < whole, "{window}: {closed} {whole}");
         assert!(
-            calls.iter().all(|time| (opened..opened + 6_000_000).contains(time)),
-            "{window}: {calls:?} {opened}"
+            calls.iter().all(|time| (first..closed).contains(time)),
+            "{window}: {calls:?} {first} {last}"
         );
     }
 }
@@ -242,20 +246,21 @@ fn wakeups_of_the_system_while_the_target_is_blocked() {
     let trace = Record::scene(&["naps", "50", "0"]).with(&options).run().ends_with(0);
     let (events, pid) = (trace.view(), trace.printed("pid"));
     let mut blocked = false;
-    let mut wakings = 0;
+    let (mut wakings, mut astray) = (0, 0);
     for event in &events {
         match event.name.as_str() {
             "sched_switch" if event.number("next_tid") == pid => blocked = false,
             "sched_switch" if event.number("prev_tid") == pid => blocked = true,
             "sched_waking" => {
-                assert!(blocked, "{event:?}");
                 wakings += 1;
+                astray += u32::from(!blocked);
             }
             _ => {}
         }
     }
-    // Each nap ends with the waking of the target itself.
-    assert!(wakings >= 50, "{wakings}");
+    // Each nap ends with the waking of the target itself, unless it was over before the target had left its CPU. A waking on one CPU and a switch on
+    // the other one are each at some moment between their times and what they do: rarely they are the other way round.
+    assert!(wakings >= 40 && astray * 10 <= wakings, "{wakings}, {astray} while it was not blocked");
 }
 
 /// The directory of a snapshot that is whole.
@@ -299,7 +304,9 @@ fn a_slow_system_call_keeps_what_was_before_it() {
     let before = named(&events, "e2e:before");
     let seqs: Vec<u64> =
         before.iter().filter(|event| event.time < slow.time).map(|event| event.number("seq")).collect();
-    assert_eq!(seqs, (0..=200).collect::<Vec<_>>());
+    // One is slow for certain, and on a busy machine any.
+    let calls = exits.iter().filter(|exit| exit.time < slow.time).count() as u64;
+    assert!(calls <= 200 && seqs == (0..=calls).collect::<Vec<_>>(), "{calls}: {seqs:?}");
     crate::support::babeltrace::assert_valid(&trace.path);
 }
 
@@ -344,13 +351,13 @@ fn ask(running: &Running, words: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8(said).expect("text"))
 }
 
-/// Records calls until the file is taken away.
-fn calls_while(folder: &Path, options: &[&str]) -> (Running, PathBuf) {
+/// Records calls until the file is taken away; whose.
+fn calls_while(folder: &Path, options: &[&str]) -> (Running, PathBuf, u64) {
     let file = folder.join("go");
     std::fs::write(&file, "").expect("written");
     let running = Record::scene(&["calls-while", file.to_str().expect("UTF-8")]).with(options).start();
-    running.wait_for("pid");
-    (running, file)
+    let pid = running.wait_for("pid");
+    (running, file, pid)
 }
 
 #[test]
@@ -359,7 +366,7 @@ fn rules_change_and_no_event_is_lost_or_recorded_twice() {
         return;
     }
     let folder = tempfile::tempdir().expect("a directory");
-    let (running, file) = calls_while(folder.path(), &["-k", ENTRY, "--kernel-buffers", "8M"]);
+    let (running, file, pid) = calls_while(folder.path(), &["-k", ENTRY, "--kernel-buffers", "32M"]);
     for filter in ["$tid > 0", "$pid > 0", "$cpu >= 0", "$tid != 1"] {
         let (done, said) = ask(&running, &["enable", "-k", ENTRY, "--filter", filter]);
         assert!(done, "{said}");
@@ -377,6 +384,7 @@ fn rules_change_and_no_event_is_lost_or_recorded_twice() {
     ] {
         assert!(status.contains(&line), "{line}: {status}");
     }
+    wait_for_sleeps(pid, 10);
     std::fs::remove_file(file).expect("it was there");
     let trace = running.wait().ends_with(0);
     let counts = kernel::counts(&trace.view());
@@ -399,12 +407,13 @@ fn what_is_disabled_is_recorded_no_more() {
         return;
     }
     let folder = tempfile::tempdir().expect("a directory");
-    let options = ["-e", "e2e:*", "-k", "syscalls:*getsid", "--kernel-buffers", "8M"];
-    let (running, file) = calls_while(folder.path(), &options);
+    let options = ["-e", "e2e:*", "-k", "syscalls:*getsid", "--kernel-buffers", "32M"];
+    let (running, file, pid) = calls_while(folder.path(), &options);
     let status = || ask(&running, &["status"]).1;
     let (done, said) = ask(&running, &["disable", "-k", ENTRY]);
     assert!(done && status().contains(&format!("\n  not {ENTRY}")), "{said} {}", status());
     assert!(status().contains("1 kinds of events on"), "{}", status());
+    wait_for_sleeps(pid, 10);
     // What is refused changes nothing.
     for (words, why) in [
         (&["enable", "-k", EXIT, "--filter", "rett > 3"][..], "rett"),
@@ -423,12 +432,13 @@ fn what_is_disabled_is_recorded_no_more() {
     wait_for("more events", || (passed() > now).then_some(()));
     assert!(ask(&running, &["disable", "-k", "syscalls:*getsid", "-k", ENTRY]).0);
     assert!(status().contains("0 kinds of events on"), "{}", status());
+    wait_for_sleeps(pid, 10);
     std::fs::remove_file(file).expect("it was there");
     let trace = running.wait().ends_with(0);
     let counts = kernel::counts(&trace.view());
     let calls = trace.printed("calls");
     assert!(counts[ENTRY] < counts[EXIT] && counts[EXIT] < calls, "{counts:?} of {calls}");
-    let (running, file) = calls_while(folder.path(), &["-e", "e2e:*"]);
+    let (running, file, _) = calls_while(folder.path(), &["-e", "e2e:*"]);
     wait_for("the control socket", || ask(&running, &["status"]).0.then_some(()));
     let (done, said) = ask(&running, &["enable", "-k", "sched"]);
     assert!(!done && said.contains("begin the recording with -k"), "{said}");

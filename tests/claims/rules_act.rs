@@ -2,7 +2,7 @@
 //! program runs.
 
 use crate::support::event::{by, named};
-use crate::support::{Record, programs, wait_for};
+use crate::support::{Record, programs, wait_for, wait_for_sleeps};
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
@@ -88,15 +88,16 @@ fn rules_change_while_the_program_runs() {
         let (verb, rest) = words.split_first().expect("a verb");
         Command::new(programs::mote()).arg(verb).arg(running.output()).args(rest).output().expect("mote runs")
     };
+    let pid = running.wait_for("pid");
     wait_for("the control socket", || mote(&["status"]).status.success().then_some(()));
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    wait_for_sleeps(pid, 100);
     let enabled = mote(&["enable", "-e", "net:packet", "--filter", "id % 2 == 1"]);
     assert!(enabled.status.success(), "{}", String::from_utf8_lossy(&enabled.stderr));
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    wait_for_sleeps(pid, 100);
     assert!(mote(&["enable", "-e", "net:noise"]).status.success());
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    wait_for_sleeps(pid, 100);
     assert!(mote(&["disable", "net:packet"]).status.success());
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    wait_for_sleeps(pid, 100);
     let status = String::from_utf8(mote(&["status"]).stdout).expect("text");
     assert!(status.contains("net:noise") && !status.contains("net:packet"), "{status}");
     assert_eq!(mote(&["disable", "nothing"]).status.code(), Some(2));
@@ -124,6 +125,7 @@ fn what_is_changed_later_takes_nothing_away() {
             .output()
             .expect("mote runs")
     };
+    let pid = running.wait_for("pid");
     wait_for("the control socket", || {
         enable(&["--on", "net:packet do count by proto"]).status.success().then_some(())
     });
@@ -132,11 +134,11 @@ fn what_is_changed_later_takes_nothing_away() {
     assert_eq!(wrong.status.code(), Some(2));
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(said.contains("idd") && said.contains("`id`"), "{said}");
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    wait_for_sleeps(pid, 100);
     // The first rule that keeps records aside.
     assert!(enable(&["--on", "net:noise if id % 50 == 0 do speculate"]).status.success());
     assert!(enable(&["--on", "net:noise if id % 50 == 49 do commit"]).status.success());
-    std::thread::sleep(std::time::Duration::from_millis(400));
+    wait_for_sleeps(pid, 1000);
     running.signal(Signal::SIGTERM);
     let trace = running.wait().ends_with(128 + 15);
     let ids: Vec<u64> = named(&trace.events(), "net:packet").iter().map(|event| event.number("id")).collect();

@@ -163,7 +163,7 @@ fn a_library_that_is_loaded_later_is_in_both() {
 #[test]
 fn one_ends_and_the_other_goes_on() {
     for signal in [Signal::SIGINT, Signal::SIGKILL] {
-        let (outer, pid) = steady("2", "500", &["-e", "e2e:steady", "--filter", "seq % 16 == 0"]);
+        let (outer, pid) = steady("2", "2000", &["-e", "e2e:steady", "--filter", "seq % 16 == 0"]);
         let joined = Record::process(pid).with(&["-e", "e2e:steady", "--filter", "seq % 8 == 3"]).start();
         joined.wait_until_recorded();
         joined.signal(signal);
@@ -182,13 +182,15 @@ fn one_ends_and_the_other_goes_on() {
 fn the_first_ends_and_the_second_goes_on() {
     for signal in [Signal::SIGUSR1, Signal::SIGKILL] {
         // The program outlives the first recorder: by its --duration, or because that is killed.
-        let duration = if signal == Signal::SIGKILL { "30s" } else { "2s" };
+        let duration = if signal == Signal::SIGKILL { "1h" } else { "2s" };
         let options = ["-e", "e2e:steady", "--filter", "seq % 16 == 0", "--duration", duration];
-        let (first, pid) = steady("2", "500", &options);
+        let (first, pid) = steady("2", "2000", &options);
         let second = Record::process(pid).with(&["-e", "e2e:steady", "--filter", "seq % 8 == 3"]).start();
         second.wait_until_recorded();
         if signal == Signal::SIGKILL {
             first.signal(signal);
+        } else {
+            first.wait_until_said("recording has ended");
         }
         // Long enough for events to go to the second one directly again.
         std::thread::sleep(Duration::from_millis(5500));
@@ -236,9 +238,10 @@ fn twenty_join_and_leave_while_threads_emit() {
 
 #[test]
 fn what_stays_unfiltered_has_or_has_lost_every_event() {
-    let (stays, pid) = steady("2", "200", &["-e", "e2e:steady", "--buffers", "1Mx4"]);
+    let (stays, pid) = steady("2", "1000", &["-e", "e2e:steady", "--buffers", "1Mx4"]);
     for _ in 0..5 {
-        let window = Record::process(pid).with(&["-e", "e2e:steady", "--duration", "100ms"]).run();
+        let options = ["-e", "e2e:steady", "--duration", "100ms", "--buffers", "128M"];
+        let window = Record::process(pid).with(&options).run();
         assert_eq!(window.lost_total(), 0);
     }
     terminate(pid);
@@ -254,7 +257,9 @@ fn children_of_a_joined_process_are_followed() {
     let pid = outer.wait_for("pid");
     let joined = Record::process(pid).start();
     joined.wait_until_recorded();
-    std::thread::sleep(Duration::from_millis(800));
+    let rounds = || outer.said().0.lines().filter(|line| line.starts_with("round ")).count();
+    let seen = rounds();
+    wait_for("more children", || (rounds() >= seen + 12).then_some(()));
     terminate(pid);
     let (joined, outer) = (joined.wait().ends_with(0), outer.wait().ends_with(0));
     assert_eq!(outer.view().len(), 0, "it wants nothing");
@@ -324,7 +329,7 @@ fn a_process_that_nobody_records_joins() {
     // A recording finds others where its own sockets are.
     let place = tempfile::tempdir().expect("a directory");
     let sockets = place.path().to_str().expect("a path");
-    untraced("2", "500", |pid| {
+    untraced("2", "2000", |pid| {
         let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").count();
         let before = threads();
         for round in 0..3 {
@@ -347,7 +352,7 @@ fn a_process_that_nobody_records_joins() {
 
 #[test]
 fn a_process_without_events_cannot_be_joined() {
-    let mut child = std::process::Command::new("sleep").arg("10").spawn().expect("sleep");
+    let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep");
     let trace = Record::process(child.id().into()).run().ends_with(2);
     assert!(trace.err.contains("cannot record the events of process"), "{}", trace.err);
     let _ = child.kill();

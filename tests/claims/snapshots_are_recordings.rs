@@ -1,13 +1,14 @@
 //! What a flight recorder holds can be written down while it goes on, as a recording of its own.
 
 use crate::support::event::named;
-use crate::support::{Record, Running, Trace, wait_for};
+use crate::support::{Record, Running, Trace, wait_for, wait_for_sleeps};
 use nix::sys::signal::Signal;
 use std::path::PathBuf;
 use std::time::Duration;
 
 fn flight_recorder() -> Record {
-    Record::scene(&["count", "50000", "1000"]).with(&["--mode", "overwrite", "--buffers", "64K"])
+    // Large enough for minutes, so that what the first snapshot had is in the second one.
+    Record::scene(&["counting"]).with(&["--mode", "overwrite", "--buffers", "8M"])
 }
 
 /// The directory of a snapshot that is whole.
@@ -38,10 +39,11 @@ fn numbers(path: PathBuf) -> std::ops::RangeInclusive<u64> {
 #[test]
 fn at_a_signal() {
     let running = flight_recorder().start();
-    std::thread::sleep(Duration::from_millis(300));
+    let pid = running.wait_for("pid");
+    wait_for_sleeps(pid, 100);
     running.signal(Signal::SIGUSR2);
     let first = numbers(snapshot(&running, 1));
-    std::thread::sleep(Duration::from_millis(300));
+    wait_for_sleeps(pid, 100);
     running.signal(Signal::SIGUSR2);
     let second = numbers(snapshot(&running, 2));
     assert!(second.end() > first.end() && second.contains(first.end()), "{first:?} {second:?}");
@@ -52,7 +54,7 @@ fn at_a_signal() {
 
 #[test]
 fn but_only_of_a_flight_recorder() {
-    let running = Record::scene(&["count", "50000", "1000"]).start();
+    let running = Record::scene(&["counting"]).start();
     running.wait_until_recorded();
     running.signal(Signal::SIGUSR2);
     wait_for("an answer", || running.said().1.contains("record with --mode overwrite").then_some(()));

@@ -16,7 +16,7 @@ fn the_program_goes_on_with_its_sites_off() {
     let running = Record::scene(&["until-disarmed"]).start();
     running.wait_for("started");
     let pid = running.wait_for("pid") as i32;
-    std::thread::sleep(Duration::from_millis(500));
+    running.wait_until_recorded();
     assert!(is_alive(pid));
     running.signal(Signal::SIGKILL);
     // The program prints its last lines after the recorder's death.

@@ -60,9 +60,12 @@ pub(crate) fn output_of(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Waits until `done` answers something, ten seconds at most.
+/// How long something may take that is waited for: far longer than it takes on any machine, however busy, that comes to it at all.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until `done` answers something, [`PATIENCE`] at most.
 pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + PATIENCE;
     loop {
         if let Some(answer) = done() {
             return answer;
@@ -70,4 +73,20 @@ pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T 
         assert!(Instant::now() < until, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Makes what takes `ms`, and if it does not serve, what takes longer, three times at most: a machine may stand still for seconds at any moment, and then a
+/// time is over before anything has happened. Answers the last in any case, whose assertions say what is missing.
+pub(crate) fn within<T>(ms: u64, make: impl Fn(u64) -> T, serves: impl Fn(&T) -> bool) -> T {
+    [10, 50].iter().fold(make(ms), |made, longer| if serves(&made) { made } else { make(ms * longer) })
+}
+
+/// Waits until a thread, by its id as we see it, has slept so many times more.
+pub(crate) fn wait_for_sleeps(tid: u64, more: u64) {
+    let sleeps = || {
+        let status = std::fs::read_to_string(format!("/proc/{tid}/status")).expect("it runs");
+        record::value_of(&status, "voluntary_ctxt_switches:").expect("every thread has it")
+    };
+    let before = sleeps();
+    wait_for("a program that goes on", || (sleeps() >= before + more).then_some(()));
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long a recording may take before it is killed and the claim fails.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// For env(1): signals as a terminal's program has them.
 pub(crate) const DEFAULT_SIGNALS: &str = "--default-signal=INT,QUIT,HUP,TERM";
@@ -183,6 +183,11 @@ impl Running {
         fs::read_dir(self.keep.path().join("run")).expect("a directory").count()
     }
 
+    /// Waits until the recorder, or the program, has said this on its standard error.
+    pub(crate) fn wait_until_said(&self, words: &str) {
+        wait_for(words, || self.said().1.contains(words).then_some(()));
+    }
+
     /// Sends the recorder a signal.
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
         nix::sys::signal::kill(self.pid(), signal).expect("it runs");
@@ -213,5 +218,5 @@ impl Running {
 
 /// The value of the first line `NAME VALUE`.
 pub(crate) fn value_of(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix([' ', '\t'])?.trim().parse().ok())
 }

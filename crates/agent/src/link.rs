@@ -7,8 +7,10 @@ use mote_sys::socket::{self, Received, Wait};
 use mote_sys::{Errno, Result, process, time};
 use mote_wire::{Hello, How, Message, SESSIONS_MAX};
 
-/// How long a session may take to answer before the program goes on without it, in milliseconds.
+/// How long a session may take to answer before the program goes on without it, in milliseconds: waited for in slices, so that a machine that stood still
+/// takes one of them away and not all.
 const PATIENCE_MS: i32 = 2000;
+const SLICE_MS: i32 = 10;
 /// The same when it was slow before, and for a child that needs no answer.
 const HASTE_MS: i32 = 10;
 /// Where our descriptors' numbers begin: below are those that programs close, copy over, and count on.
@@ -72,14 +74,13 @@ impl Link {
 
     /// Waits for an answer, but not forever.
     pub(crate) fn answer(&self, buffer: &mut [u8]) -> Result<Received> {
-        match socket::wait_readable(self.socket.raw(), patience(self.session)) {
-            Ok(true) => socket::receive(self.socket.raw(), buffer, Wait::No),
-            Ok(false) => {
-                note_slow(self.session, true);
-                Err(Errno(libc::ETIMEDOUT))
+        for _ in 0..patience(self.session) / SLICE_MS {
+            if socket::wait_readable(self.socket.raw(), SLICE_MS)? {
+                return socket::receive(self.socket.raw(), buffer, Wait::No);
             }
-            Err(errno) => Err(errno),
         }
+        note_slow(self.session, true);
+        Err(Errno(libc::ETIMEDOUT))
     }
 }
 

@@ -18,7 +18,7 @@ fn the_demo_records_every_request_and_shows_the_trace() {
             "--requests",
             &REQUESTS.to_string(),
             "--seconds",
-            "60",
+            "600",
         ]);
         command.output().expect("runs")
     };

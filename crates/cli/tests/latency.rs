@@ -56,7 +56,8 @@ fn wrong_words_are_refused_with_a_hint() {
 
 #[test]
 fn a_read_that_waits_is_shown_only_when_it_is_named() {
-    let script = "(sleep 0.1; echo x) | cat";
+    // So long that the reader is there before, on a busy machine, too.
+    let script = "(sleep 3; echo x) | cat";
     let Some(report_of_all) = report(&["--", "sh", "-c", script]) else { return };
     assert_eq!(call(&report_of_all, "read")["slow"], 0);
     assert!(report_of_all["counters"]["waited_by_request"].as_u64() >= Some(1), "{report_of_all}");
@@ -134,7 +135,7 @@ fn who_waits_for_a_throttled_one_is_told_of_it() {
 #[test]
 fn a_running_process_is_watched_until_it_ends() {
     let mut sleeper =
-        Command::new("sh").args(["-c", "i=0; while [ $i -lt 60 ]; do sleep 0.1; i=$((i+1)); done"]).spawn();
+        Command::new("sh").args(["-c", "i=0; while [ $i -lt 100 ]; do sleep 0.1; i=$((i+1)); done"]).spawn();
     let sleeper = sleeper.as_mut().expect("sh runs");
     let pid = sleeper.id().to_string();
     let watched = report(&["--threshold", "wait4=50ms", "-p", &pid]);

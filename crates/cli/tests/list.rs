@@ -77,9 +77,9 @@ fn in_a_recorded_process_the_chosen_events_are_on_and_the_others_off() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut command = Command::new(MOTE);
     command.args(["record", "-q", "-e", "http:*", "-o"]).arg(dir.path().join("trace"));
-    command.args(["--", MOTE, "__demo-server", "--requests", "100000000", "--seconds", "60"]);
+    command.args(["--", MOTE, "__demo-server", "--requests", "100000000", "--seconds", "600"]);
     let recording = Recording(command.stdout(Stdio::null()).stdin(Stdio::null()).spawn().expect("runs"));
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     let mut last = String::new();
     while Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));

@@ -29,8 +29,9 @@ const SNAPSHOTS_MAX: u32 = 100;
 
 /// Names of threads that a recording takes.
 const NAMES_MAX: usize = 1 << 17;
-/// How long a thread may take to leave its name.
-const NAME_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a thread may take to leave its name, once it has begun; and in how many looks: when the whole machine stood still, the thread has had
+/// no more time than we.
+const NAME_PATIENCE: (Duration, u32) = (Duration::from_secs(1), 50);
 
 /// How often it is looked whether those who keep records aside are still there.
 const REAP_EVERY: Duration = Duration::from_secs(1);
@@ -105,7 +106,7 @@ pub(crate) fn consume<'c>(
         speculated: area.pool().map(|pool| Speculated::new(Reader::new(pool), rings)),
         reaped: Instant::now(),
         names: NAMES_MAX,
-        named: Instant::now(),
+        naming: (Instant::now(), 0),
         area,
         commons,
         snapshots: 0,
@@ -149,8 +150,8 @@ struct Consumer<'c> {
     reaped: Instant,
     /// Names of threads that are still taken.
     names: usize,
-    /// When the table of names last gave one.
-    named: Instant,
+    /// Since when, and in how many looks, a thread has been leaving its name.
+    naming: (Instant, u32),
     area: &'c Area,
     commons: &'c Commons,
     /// Requests for snapshots that were seen.
@@ -164,9 +165,13 @@ impl Consumer<'_> {
     fn threads(&mut self, tell: &dyn Fn(Notice)) {
         let Some(tap) = self.taps.first() else { return };
         let table = tap.pipe.channel.threads();
+        self.naming.1 += 1;
+        if table.is_empty() {
+            self.naming = (Instant::now(), 0);
+        }
         for _ in 0..ENTRIES {
             let Some(name) = table.pop() else { break };
-            self.named = Instant::now();
+            self.naming = (Instant::now(), 0);
             match self.names {
                 0 => continue,
                 1 => tell(Notice::Problem(format!("more than {NAMES_MAX} threads: the others have no name"))),
@@ -175,8 +180,8 @@ impl Consumer<'_> {
             self.names -= 1;
         }
         // A thread that was killed while it left its name must not stop those behind it.
-        if self.named.elapsed() > NAME_PATIENCE {
-            self.named = Instant::now();
+        if self.naming.0.elapsed() > NAME_PATIENCE.0 && self.naming.1 > NAME_PATIENCE.1 {
+            self.naming = (Instant::now(), 0);
             table.skip();
         }
     }

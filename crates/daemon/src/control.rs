@@ -19,8 +19,12 @@ use std::time::Duration;
 pub(crate) const NAME: &str = "control";
 /// Longest request: a filter may be long.
 const REQUEST_MAX: u64 = 1 << 20;
-/// How long the loop waits for a person's program that has connected and says nothing.
+/// How long the loop waits for a person's program that has connected and says nothing. That one asks again, [`TRIES`] times: on a busy machine it may have had no
+/// CPU meanwhile.
 const PATIENCE: Duration = Duration::from_millis(200);
+const TRIES: usize = 20;
+/// How long that program waits for the answer: attaching to hundreds of events of the kernel takes its time.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,14 +154,27 @@ pub fn ask(recording: &Path, request: &Request) -> io::Result<Answer> {
 
 /// Asks the recorder behind a socket; a descriptor may go beside the request.
 pub(crate) fn ask_at(socket: &Path, request: &Request, beside: Option<&Fd>) -> io::Result<Answer> {
-    let stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let line = line_of(request)?;
+    for _ in 1..TRIES {
+        match ask_once(socket, &line, beside) {
+            // It has hung up before it had the whole line: nothing was done.
+            Ok(answer) if answer.is_empty() => {}
+            Err(why) if matches!(why.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
+            answer => return Ok(serde_json::from_str(&answer?)?),
+        }
+    }
+    Ok(serde_json::from_str(&ask_once(socket, &line, beside)?)?)
+}
+
+/// The line that is the answer; empty when there was none.
+fn ask_once(socket: &Path, line: &str, beside: Option<&Fd>) -> io::Result<String> {
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
     let fds: Vec<i32> = beside.into_iter().map(Fd::raw).collect();
     let (first, rest) = line.as_bytes().split_at(1);
     socket::send(stream.as_raw_fd(), first, &fds, Wait::Yes).map_err(failed)?;
     (&stream).write_all(rest)?;
-    Ok(serde_json::from_str(&read_line(&stream)?)?)
+    read_line(&stream)
 }
 
 fn failed(why: mote_sys::Errno) -> io::Error {

@@ -4,8 +4,9 @@ use crate::command::{Arrived, Command};
 use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
 
-/// How long a process that nobody knows may keep the recording open after the last known one has ended.
-const LATE: Duration = Duration::from_secs(1);
+/// How long a process that nobody knows may keep the recording open after the last known one has ended; and how many rounds: when the whole machine
+/// stood still, it has had no more time than we.
+const LATE: (Duration, u32) = (Duration::from_secs(1), 5);
 
 /// How long processes may be left after the command before it is told: the last ones are mostly just ending.
 const TELL_AFTER: Duration = Duration::from_millis(200);
@@ -45,7 +46,8 @@ impl End {
     /// begins after nobody holds it any more, not in one that has begun before (`models/session.pml`).
     pub(crate) fn alone(&mut self, now: Instant, deserted: bool) -> bool {
         self.rounds_alone += 1;
-        let late = now.saturating_duration_since(*self.alone_since.get_or_insert(now)) >= LATE;
+        let alone_for = now.saturating_duration_since(*self.alone_since.get_or_insert(now));
+        let late = alone_for >= LATE.0 && self.rounds_alone >= LATE.1;
         let over = self.rounds_alone > 1 && (late || self.was_deserted);
         self.was_deserted = deserted;
         over
@@ -96,12 +98,19 @@ mod tests {
     #[test]
     fn who_holds_the_mailbox_for_ever_is_not_waited_for() {
         let (mut end, now) = (End::default(), Instant::now());
+        let (late, rounds) = LATE;
+        assert!((1..rounds).all(|_| !end.alone(now, false)));
+        assert!(end.alone(now + late, false));
+        assert!(!end.in_company(now + late), "it may just be ending");
+        assert!(end.in_company(now + late + TELL_AFTER));
+        assert!(!end.in_company(now + late + TELL_AFTER), "told once");
+        assert!(!end.alone(now + late, true), "one more round when the last process is gone");
+    }
+
+    #[test]
+    fn who_stood_still_with_the_whole_machine_is_waited_for() {
+        let (mut end, now) = (End::default(), Instant::now());
         assert!(!end.alone(now, false));
-        assert!(!end.alone(now, false));
-        assert!(end.alone(now + LATE, false));
-        assert!(!end.in_company(now + LATE), "it may just be ending");
-        assert!(end.in_company(now + LATE + TELL_AFTER));
-        assert!(!end.in_company(now + LATE + TELL_AFTER), "told once");
-        assert!(!end.alone(now + LATE, true), "one more round when the last process is gone");
+        assert!(!end.alone(now + 10 * LATE.0, false), "it has not run either");
     }
 }

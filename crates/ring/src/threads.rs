@@ -98,16 +98,21 @@ impl ThreadTable {
         Some(name)
     }
 
+    /// Whether no thread has taken an entry that is not emptied yet. For the consumer.
+    pub fn is_empty(&self) -> bool {
+        self.tail.load(Ordering::Relaxed) == self.head.load(Ordering::Relaxed)
+    }
+
     /// Passes over the oldest entry if a thread has taken it and not left its name: it was killed in between, or is
-    /// stopped there. Answers whether it did. For the consumer, when [`ThreadTable::pop`] has found nothing for long.
+    /// stopped there. Answers whether it did. For the consumer, when [`ThreadTable::pop`] has found nothing for long though the table was not empty.
     ///
     /// A thread that was only stopped stays nameless; should the table come around meanwhile, the name of
     /// another thread may be mixed with its own.
     pub fn skip(&self) -> bool {
-        let ticket = self.head.load(Ordering::Relaxed);
-        if self.tail.load(Ordering::Relaxed) == ticket {
+        if self.is_empty() {
             return false;
         }
+        let ticket = self.head.load(Ordering::Relaxed);
         let entry = &self.entries[ticket as usize % ENTRIES];
         let lap = ticket / ENTRIES as u64;
         let skipped = entry

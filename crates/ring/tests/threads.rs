@@ -76,8 +76,8 @@ fn a_killed_process_holds_up_nobody_for_long() {
     child::passes(|| {
         let channel = channel();
         let table = channel.threads();
-        let end = Instant::now() + Duration::from_millis(1500);
-        let (mut taken, mut skipped) = (0u64, 0);
+        let (begin, least, most) = (Instant::now(), Duration::from_millis(1500), Duration::from_secs(60));
+        let (taken, mut skipped) = (std::cell::Cell::new(0u64), 0);
         let mut last = [0u32; 4];
         let mut round = 0;
         let mut take = || {
@@ -87,10 +87,11 @@ fn a_killed_process_holds_up_nobody_for_long() {
                 let order = got.pid / 4 * 1_000_000 + got.tid;
                 assert!(order > last[who], "in order, and once");
                 last[who] = order;
-                taken += 1;
+                taken.set(taken.get() + 1);
             }
         };
-        while Instant::now() < end {
+        // On a busy machine the processes may not come to much before they are killed.
+        while begin.elapsed() < least || taken.get() <= 1000 && begin.elapsed() < most {
             round += 1;
             let pids = [0, 1, 2].map(|who| {
                 child::start(|| {
@@ -115,6 +116,7 @@ fn a_killed_process_holds_up_nobody_for_long() {
                 take();
             }
         }
+        let taken = taken.get();
         println!("{taken} names taken, {skipped} passed over in {round} rounds");
         assert!(table.push(&name(2, 2)));
         assert_eq!(table.pop(), Some(name(2, 2)), "the table is whole");

@@ -3,30 +3,35 @@
 mod support;
 
 use mote_text::{Applied, Refusal};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use support::child;
 use support::sites::{self, Site};
 
 /// Sites that cannot be changed without a breakpoint.
 const CANNOT_HOP: usize = 9;
 
-/// Runs `patch` beside a thread that is in `wait`; that thread leaves when SIGUSR2 arrives or `LEAVE` is set.
+/// Runs `patch` beside a thread that sleeps in `wait`.
 fn beside(wait: fn(), patch: fn()) {
-    static BEGUN: AtomicBool = AtomicBool::new(false);
+    static BEGUN: AtomicI32 = AtomicI32::new(0);
     child::passes(|| {
         extern "C" fn nothing(_: i32) {}
         child::set_handler(libc::SIGUSR2, nothing as *const () as usize, 0);
         let thread = std::thread::spawn(move || {
-            BEGUN.store(true, SeqCst);
+            BEGUN.store(mote_sys::process::tid(), SeqCst);
             wait();
         });
-        while !BEGUN.load(SeqCst) {
+        while !sleeps(BEGUN.load(SeqCst)) {
             std::thread::yield_now();
         }
-        std::thread::sleep(std::time::Duration::from_millis(50));
         patch();
         drop(thread);
     });
+}
+
+/// Whether a thread of ours is there and sleeps.
+fn sleeps(tid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap_or_default();
+    tid != 0 && stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" S"))
 }
 
 fn some_are_refused() {
@@ -146,15 +151,18 @@ fn a_handler_that_blocks() {
 fn a_process_under_a_tracer() {
     beside(sleep, || {
         // strace, gdb: somebody else sees the trap first.
+        let (until, tell) = std::io::pipe().expect("a pipe");
         // SAFETY: forks a child that only attaches to us, waits and leaves.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
-            trace_parent();
+            drop(tell);
+            trace_parent(until);
         }
         while statuses().iter().all(|status| status.contains("TracerPid:\t0\n")) {
             std::thread::yield_now();
         }
         some_are_refused();
+        drop(tell);
         assert_eq!(child::wait(pid), child::End::Exit(0));
     });
 }
@@ -166,8 +174,8 @@ fn statuses() -> Vec<String> {
         .collect()
 }
 
-/// Attaches to the parent's threads without stopping them, for a while.
-fn trace_parent() -> ! {
+/// Attaches to the parent's threads without stopping them, until the other end of the pipe is closed.
+fn trace_parent(mut until: std::io::PipeReader) -> ! {
     let parent = mote_sys::process::parent();
     let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).expect("task");
     for task in tasks {
@@ -176,7 +184,7 @@ fn trace_parent() -> ! {
         let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, tid, 0, 0) };
         assert_eq!(seized, 0);
     }
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    let _ = std::io::Read::read(&mut until, &mut [0]);
     // SAFETY: ends the child, and with it the tracing.
     unsafe { libc::_exit(0) }
 }

@@ -1,4 +1,5 @@
-//! What patching costs: prints the figures that `docs/soundness/text.md` quotes, and fails only on absurd ones.
+//! What patching costs: prints the figures that `docs/soundness/text.md` quotes. That all sites are what they were made is checked; how long it took depends
+//! on who else has the machine.
 
 mod support;
 
@@ -6,9 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use support::child;
 use support::sites::{self, Site};
-
-/// Longest time that one `apply` of up to 68 sites may take, on whatever machine.
-const ABSURD_US: f64 = 100_000.0;
 
 /// Prints the median of five runs, each the mean of `repeat` calls of `apply`.
 fn cost(name: &str, repeat: u32, sites: &[Site]) {
@@ -26,7 +24,8 @@ fn cost(name: &str, repeat: u32, sites: &[Site]) {
     runs.sort_by(f64::total_cmp);
     let (median, spread) = (runs[2], runs[4] - runs[0]);
     println!("{name}, {} sites: {median:.1} us (spread {spread:.1})", sites.len());
-    assert!(median < ABSURD_US);
+    // The last edits have disarmed them.
+    assert!(repeat.is_multiple_of(2) && sites.iter().all(|site| site.pass() == 0));
 }
 
 /// Runs `patch` beside `count` threads that are in `run` over and over.

@@ -248,7 +248,11 @@ fn killed_writers_leave_a_ring_buffer_that_works() {
     let program = writer(ring, 200_000);
     let mut consumer = ring.consumer().expect("a ring buffer");
     let (mut buffer, mut whole, mut abandoned) = ([0; 64], 0u64, 0u64);
-    for round in 0..150u64 {
+    // On a busy machine those that are killed soon may not have begun: later ones live longer.
+    for round in 0..1000u64 {
+        if round >= 150 && whole > 0 && abandoned > 0 {
+            break;
+        }
         let pids = [0u64, 1].map(|salt| {
             let (program, mut number) = (&program, round << 40 | salt << 32);
             child(move || {
@@ -258,7 +262,7 @@ fn killed_writers_leave_a_ring_buffer_that_works() {
                 let _ = unsafe { program.run(context.as_ptr() as u64, 0) };
             })
         });
-        let end = std::time::Instant::now() + Duration::from_micros(1500);
+        let end = std::time::Instant::now() + Duration::from_micros(1500 + 500 * round.saturating_sub(100));
         let mut alive = Some(pids);
         loop {
             if std::time::Instant::now() > end {
@@ -280,8 +284,8 @@ fn killed_writers_leave_a_ring_buffer_that_works() {
         }
     }
     println!(
-        "300 writers killed: {whole} whole records, {abandoned} given up, {} did not fit",
+        "300 writers and more killed: {whole} whole records, {abandoned} given up, {} did not fit",
         ring.dropped()
     );
-    assert!(whole > 0 && abandoned > 0 && abandoned <= 300);
+    assert!(whole > 0 && abandoned > 0 && abandoned <= 2000);
 }

@@ -123,9 +123,9 @@ pub(crate) fn state(words: &Words) {
             ForkResult::Child => {
                 let of_parent = mote::thread_threshold(Syscall::READ);
                 // Until it has an area of its own, and after.
-                let published = (0..400).any(|_| {
+                let published = (0..20_000).any(|_| {
                     std::thread::sleep(Duration::from_millis(5));
-                    mote::thread_state().is_some_and(|state| (1..200).contains(&state.switches))
+                    mote::thread_state().is_some_and(|state| (1..100_000).contains(&state.switches))
                 });
                 let kept = mote::thread_threshold(Syscall::READ) == of_parent;
                 println!("child_published {}\nchild_kept {}", u64::from(published), u64::from(kept));
@@ -161,7 +161,7 @@ pub(crate) fn slow_calls(words: &Words) {
 /// `ask N code long|short`: asks for its state until it gets it, or for so long; then as `slow-calls`.
 pub(crate) fn ask(words: &Words) {
     let wait = Duration::from_millis(5);
-    let looks = if words.text(2) == "long" { 4000 } else { 20 };
+    let looks = if words.text(2) == "long" { 20_000 } else { 20 };
     let published = (0..looks).any(|_| {
         std::thread::sleep(wait);
         mote::thread_state().is_some()

@@ -79,7 +79,7 @@ fn pair() -> (OwnedFd, OwnedFd) {
 fn post(bytes: &[u8], fds: &[RawFd]) {
     let rights = [ControlMessage::ScmRights(fds)];
     let rights = if fds.is_empty() { &rights[..0] } else { &rights[..] };
-    for _ in 0..1000 {
+    for _ in 0..60_000 {
         match sendmsg::<()>(mailbox(), &[IoSlice::new(bytes)], rights, MsgFlags::MSG_DONTWAIT, None) {
             Err(nix::errno::Errno::EAGAIN) => std::thread::sleep(Duration::from_millis(1)),
             _ => return,

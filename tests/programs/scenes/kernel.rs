@@ -9,10 +9,13 @@ fn call() {
     let _ = nix::unistd::getsid(None);
 }
 
-/// `calls N`: an event, a system call, an event.
+/// `calls N`: an event, a system call, an event; says when it has come to a thousand.
 pub(crate) fn calls(words: &Words) {
     println!("pid {}", std::process::id());
     for seq in 0..words.number(0) {
+        if seq == 1000 {
+            println!("thousand 1");
+        }
         mote::event!(e2e::before, seq: u64 = seq);
         call();
         mote::event!(e2e::after, seq: u64 = seq);

@@ -15,6 +15,10 @@ mod sites;
 mod threads;
 
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long a scene waits for what a recorder does to it, at most: longer than the most busy machine needs.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The words after the scene's name.
 struct Words(Vec<String>);
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
     let words = Words(words.collect());
     match scene.as_str() {
         "count" => simple::count(&words),
+        "counting" => simple::counting(),
         "net" => filtered::net(&words),
         "net-until" => filtered::net_until(),
         "http" => filtered::http(&words),

@@ -8,9 +8,10 @@ use std::ffi::{CString, OsString};
 use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn emit(who: u64, count: u64) {
     for seq in 0..count {
@@ -173,7 +174,7 @@ pub(crate) fn steal_number() {
     emit(0, 10);
 }
 
-/// `daemonise EVENTS`: becomes a daemon, whose events come after the command has ended.
+/// `daemonise EVENTS FILE`: becomes a daemon, whose events come after the command has ended, when the file is taken away.
 pub(crate) fn daemonise(words: &Words) {
     emit(0, words.number(0));
     let between = in_child(|| {
@@ -182,7 +183,10 @@ pub(crate) fn daemonise(words: &Words) {
             for descriptor in 0..2048 {
                 let _ = close(descriptor);
             }
-            std::thread::sleep(Duration::from_millis(300));
+            let until = Instant::now() + crate::PATIENCE;
+            while Path::new(words.text(1)).exists() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             emit(1, words.number(0));
         });
     });

@@ -54,7 +54,8 @@ pub(crate) fn steady(words: &Words) {
     counts.iter().enumerate().for_each(|(who, count)| println!("thread-{who} {count}"));
 }
 
-/// `family PROGRAM`: a child every few milliseconds, of which every second one becomes the program with `count 5`, until SIGTERM.
+/// `family PROGRAM`: a child every few milliseconds, of which every second one becomes the program with `count 5`, until SIGTERM. Says
+/// when each has ended.
 pub(crate) fn family(words: &Words) {
     begin();
     println!("started 1");
@@ -74,6 +75,7 @@ pub(crate) fn family(words: &Words) {
                 unsafe { libc::_exit(0) };
             }
         }
+        println!("round {round}");
         round += 1;
         std::thread::sleep(Duration::from_millis(3));
     }

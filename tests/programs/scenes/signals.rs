@@ -29,15 +29,16 @@ extern "C" fn emit_in_handler(_signal: i32) {
     mote::event!(e2e::in_handler, seq: u64 = seq, text: &str = "from the handler");
 }
 
-/// `handler MILLISECONDS`: a timer's signals interrupt a loop that does little but emit, small events and large ones.
-/// Prints how often the handler came inside of an event.
+/// `handler TIMES`: a timer's signals interrupt a loop that does little but emit, small events and large ones, until they came so often
+/// and once inside of an event. Prints how often that was.
 pub(crate) fn handler(words: &Words) {
     handle(Signal::SIGALRM, emit_in_handler);
     timer(250);
-    let until = Instant::now() + Duration::from_millis(words.number(0));
+    let (times, until) = (words.number(0), Instant::now() + crate::PATIENCE);
+    let enough = || HANDLED.load(Ordering::Relaxed) >= times && INTERRUPTED.load(Ordering::Relaxed) > 0;
     let text = "a long text that is copied from where it lies; ".repeat(40);
     let mut seq = 0u64;
-    while Instant::now() < until {
+    while !enough() && Instant::now() < until {
         INSIDE.store(true, Ordering::Relaxed);
         mote::event!(e2e::interrupted, seq: u64 = seq, text: &str = &text);
         INSIDE.store(false, Ordering::Relaxed);
@@ -111,14 +112,14 @@ fn timer(micros: i64) {
     unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
 }
 
-/// `blocked THREADS`: threads that block all signals emit at full speed while the sites are switched off, and a little
-/// longer. Says how many sites are NOPs then, and how many are when the threads have gone.
+/// `blocked THREADS`: threads that block all signals emit at full speed until most sites are switched off. Says how many are NOPs then,
+/// and how many are when the threads have gone.
 pub(crate) fn blocked(words: &Words) {
     let (sites, _) = crate::sites::nops();
     let stop = AtomicBool::new(false);
     let sum = AtomicU64::new(0);
     println!("started 1");
-    std::thread::scope(|scope| {
+    let off = std::thread::scope(|scope| {
         for who in 0..words.number(0) {
             let (stop, sum) = (&stop, &sum);
             scope.spawn(move || {
@@ -131,16 +132,16 @@ pub(crate) fn blocked(words: &Words) {
                 sum.fetch_add(seq, Ordering::Relaxed);
             });
         }
-        let until = Instant::now() + Duration::from_secs(5);
-        while crate::sites::nops().1 == 0 && Instant::now() < until {
+        let until = Instant::now() + crate::PATIENCE;
+        while crate::sites::nops().1 * 10 < sites * 6 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_millis(100));
+        let off = crate::sites::nops().1;
         stop.store(true, Ordering::Relaxed);
+        off
     });
-    let off = crate::sites::nops().1;
     // Nobody blocks anything any more.
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + crate::PATIENCE;
     while crate::sites::nops().1 != sites && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -167,7 +168,7 @@ pub(crate) fn own_trap() {
                 mote::event!(e2e::beside_traps);
             }
         });
-        let until = Instant::now() + Duration::from_secs(5);
+        let until = Instant::now() + crate::PATIENCE;
         while crate::sites::nops().1 != sites && Instant::now() < until {
             trap();
             made += 1;

@@ -17,6 +17,15 @@ pub(crate) fn count(words: &Words) {
     println!("emitted {}", words.number(0));
 }
 
+/// `counting`: events from 0 on, one each millisecond, until it is stopped; prints its process id.
+pub(crate) fn counting() {
+    println!("pid {}", std::process::id());
+    for seq in 0u64.. {
+        mote::event!(e2e::count, seq: u64 = seq);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// `exit STATUS`: one event, then that status; `exit signal` dies of SIGKILL.
 pub(crate) fn exit(words: &Words) -> ExitCode {
     mote::event!(e2e::exiting);

@@ -29,12 +29,12 @@ pub(crate) fn nops() -> (usize, usize) {
     (sites.len(), sites.iter().filter(|code| **code == NOP).count())
 }
 
-/// Says how its sites are, emits events until they are NOPs again (5 s at most), and says that.
+/// Says how its sites are, emits events until they are NOPs again (two minutes at most), and says that.
 pub(crate) fn until_disarmed() {
     let (sites, off) = nops();
     println!("pid {}\nsites {sites}\noff {off}", std::process::id());
     println!("started 1");
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + crate::PATIENCE;
     let mut seq = 0u64;
     while nops().1 != sites && Instant::now() < until {
         mote::event!(e2e::waiting, seq: u64 = seq);

@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
 /// What nginx serves: a page of so many bytes.
@@ -31,7 +32,7 @@ impl Home {
         // Others than root look into it.
         let mut dir = tempfile::Builder::new();
         let dir = dir.prefix("mote-server-").permissions(Permissions::from_mode(0o755)).tempdir()?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let port = free_port()?;
         let words = match kind {
             Kind::Redis => redis(dir.path(), durable, port)?,
             Kind::Postgres => postgres(dir.path(), durable, port)?,
@@ -109,6 +110,15 @@ impl Home {
         command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "postgres"]);
         Ok(command)
     }
+}
+
+/// A port that is free, and stays so until the server has it: below those that the kernel gives to clients, each asked for once.
+fn free_port() -> io::Result<u16> {
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id() * 64;
+    let ports = || ASKED.fetch_add(1, Ordering::Relaxed).wrapping_add(first) % 20_000 + 10_000;
+    let bound = (0..1000).find_map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, ports() as u16)).ok());
+    bound.ok_or_else(|| io::Error::other("no port is free"))?.local_addr().map(|address| address.port())
 }
 
 /// What a server gets its end by, when its parent's comes first.

@@ -20,7 +20,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a server may take to come, and to go.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Server {
     /// Starts one that writes below `durable` what must not be lost.
     ///
     /// # Errors
-    /// It is not installed, or does not answer within ten seconds.
+    /// It is not installed, or does not answer within a minute.
     pub(crate) fn start(kind: Kind, durable: &Path) -> io::Result<Server> {
         Home::new(kind, durable)?.start()
     }
@@ -124,6 +124,19 @@ impl Server {
         let children = children.unwrap_or_default();
         let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
         [leader].into_iter().chain(children).collect()
+    }
+
+    /// How often its processes have slept so far, all together.
+    #[allow(dead_code, reason = "the figures do not ask")]
+    pub(crate) fn sleeps(&self) -> u64 {
+        let leader = self.pid();
+        let children = std::fs::read_to_string(format!("/proc/{leader}/task/{leader}/children"));
+        let of = |pid: &str| -> Option<u64> {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
+        };
+        let all = children.unwrap_or_default();
+        all.split_whitespace().chain([leader.to_string().as_str()]).filter_map(of).sum::<u64>()
     }
 
     /// How it is set up.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Requests on one connection before the client makes another.
 const ON_CONNECTION: u64 = 40;
 /// How long to wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Who asks whom, and how much.
 pub(super) struct Plan {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// A request that takes longer than this is slow.
 const SLOW_NANOS: u64 = 1_000_000;
 /// How long to wait for a client's next request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running server.
 pub(super) struct Server {

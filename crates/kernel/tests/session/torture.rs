@@ -86,7 +86,8 @@ fn kernel(mode: Mode) -> Kernel {
     request.buffers.count_bits = 2;
     request.buffers.mode = mode;
     let kernel = start(request);
-    kernel.follow(std::process::id()).unwrap();
+    // This thread and those that it makes, not those of another test.
+    kernel.state().follow(mote_sys::process::tid() as u32, mote_kernel::threads::TRACED).unwrap();
     kernel
 }
 
