@@ -12,6 +12,8 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+/// What uprobes answer for an instruction that they cannot run elsewhere (`include/linux/errno.h`; no program should see it, says the kernel).
+const ENOTSUPP: i32 = 524;
 /// The kernel's number for probes of programs.
 const UPROBE_UNIT: &str = "/sys/bus/event_source/devices/uprobe/type";
 /// The kernel's number for probes of itself.
@@ -159,7 +161,10 @@ fn failed(event: &str, errno: Errno) -> Error {
         libc::ENOENT => "this kernel has no such event, or the file is not there",
         libc::ENOSYS => "this kernel has no such probes (CONFIG_UPROBE_EVENTS, CONFIG_KPROBE_EVENTS)",
         libc::EMFILE => "raise the limit of open files (ulimit -n)",
-        libc::EINVAL => "it is not an instruction's place, or this kernel is older than 5.15",
+        libc::EINVAL => {
+            "it is not an instruction's place, the kernel forbids a probe there, or it is older than 5.15"
+        }
+        ENOTSUPP => "the kernel cannot put a probe on the instruction that is there",
         _ => "see `mote doctor`",
     };
     Error::Attach { event: event.to_owned(), errno, hint }

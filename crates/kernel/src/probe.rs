@@ -83,7 +83,7 @@ type Images = HashMap<String, Image>;
 fn add(pattern: &str, place: &Where, images: &mut Images, selection: &mut Selection) -> Result<(), Wrong> {
     let spec = Spec::parse(pattern)?;
     if let Some(returns) = spec.kind.of_kernel()? {
-        selection.events.push(function::of_kernel(&spec, returns));
+        selection.events.push(function::of_kernel(&spec, returns)?);
         return Ok(());
     }
     if !images.contains_key(&spec.binary) {

@@ -50,21 +50,21 @@ pub(super) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Resu
     Ok(())
 }
 
-/// An event of a function of the kernel; the arguments are registers.
-pub(super) fn of_kernel(spec: &Spec, returns: bool) -> Event {
-    let mut fields = vec![ip()];
-    if returns {
-        fields.push(Field {
-            name: "ret".to_owned(),
-            ty: Type::Scalar(Scalar::hex(64)),
-            from: Origin::Result,
-        });
-    } else {
-        fields.extend(registers());
+/// An event of a function of the kernel; the arguments are those that the person named, or registers.
+pub(super) fn of_kernel(spec: &Spec, returns: bool) -> Result<Event, Wrong> {
+    if spec.is_glob() {
+        let syntax = "a probe of the kernel is at one function: its name, without `*` and `?`";
+        return Err(Wrong::Syntax(syntax.to_owned()));
     }
+    let fields = if returns {
+        let ret = Field { name: "ret".to_owned(), ty: Type::Scalar(Scalar::hex(64)), from: Origin::Result };
+        vec![ip(), ret]
+    } else {
+        Builder { spec, notes: &mut Vec::new(), name: &spec.name }.entry(None)
+    };
     let hook = Hook::Kprobe { function: spec.name.clone(), offset: spec.offset, returns };
     let name = event_name(&[spec.kind.name(), &spec.name]);
-    Event { provider: spec.kind.name().to_owned(), name, fields, hook }
+    Ok(Event { provider: spec.kind.name().to_owned(), name, fields, hook })
 }
 
 fn debug_information(image: &Image) -> Option<Functions> {
@@ -323,7 +323,22 @@ fn apart(fields: &mut [Field]) {
 
 #[cfg(test)]
 mod tests {
-    use super::bare;
+    use super::{Kind, Spec, bare, of_kernel};
+
+    #[test]
+    fn a_probe_of_the_kernel_has_the_arguments_that_are_named() {
+        let event = |pattern| {
+            let spec = Spec::parse(pattern).expect("right");
+            of_kernel(&spec, spec.kind == Kind::Kretprobe).map_err(|wrong| wrong.to_string())
+        };
+        let names = |pattern| -> Vec<String> {
+            event(pattern).expect("right").fields.into_iter().map(|field| field.name).collect()
+        };
+        assert_eq!(names("kprobe:vfs_read(file: ptr, buf: ptr, count: u64)"), ["ip", "file", "buf", "count"]);
+        assert_eq!(names("kprobe:vfs_read"), ["ip", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6"]);
+        assert_eq!(names("kretprobe:vfs_read"), ["ip", "ret"]);
+        assert!(event("kprobe:vfs_*").expect_err("refused").contains("one function"));
+    }
 
     #[test]
     fn names_without_parameters() {

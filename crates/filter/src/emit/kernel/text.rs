@@ -142,11 +142,12 @@ impl Code<'_> {
             self.checkpoint();
             let (head, found, next) = (self.label(), self.label(), self.label());
             self.bind(head);
-            // Each round begins with the same knowledge of the limit.
+            // Each round begins with the same knowledge of the limit. What is compared with a constant stands on the left: before Linux 6.8 the
+            // verifier does not see otherwise that a loop ends.
             let most = self.alloc()?;
             self.b.mov(most.reg, limit.reg);
             self.b.and(most.reg, LEN_MAX);
-            self.branch(Cond::Gt, end.reg, most.reg, not);
+            self.branch(Cond::Lt, most.reg, end.reg, not);
             self.release(most);
             self.equal_words(place.reg, 0, part, (found, next, Next::False))?;
             self.bind(next);
