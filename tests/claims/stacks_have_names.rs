@@ -1,7 +1,7 @@
 //! Any program can be probed, and the stacks of its events have names: while it is as it was recorded, and never wrong ones.
 
 use crate::support::event::named;
-use crate::support::{Record, Trace, babeltrace, has_tool, kernel, skip};
+use crate::support::{Record, Trace, babeltrace, has_tool, kernel, skip, wait_for, wait_for_sleeps};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -204,11 +204,13 @@ fn a_stack_that_leads_to_no_code_is_cut_and_says_so() {
     assert!(said.contains("frame pointers"), "{said}");
 }
 
-/// Calls a function each millisecond, from a child too after a signal, until it is killed; `where` is its address.
+/// Calls a function each millisecond, and from a child too between two signals, until it is killed; `where` is its address.
 const CALLER: &str = r#"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 __attribute__((noinline)) void work(long n) { __asm__ volatile("" : : "r"(n)); }
 static volatile int forks;
@@ -217,15 +219,19 @@ int main(void) {
     signal(SIGUSR1, asked);
     printf("pid %d\nwhere %ld\n", getpid(), (long)work);
     fflush(stdout);
+    pid_t child = 0;
     for (long n = 0;; n++) {
         work(n);
         usleep(1000);
-        if (forks) {
-            forks = 0;
-            if (fork() == 0) {
-                for (n = 0; n < 1000; n++) { work(-1); usleep(1000); }
-                _exit(0);
-            }
+        if (!forks) continue;
+        forks = 0;
+        if (child) {
+            kill(child, SIGKILL);
+            waitpid(child, 0, 0);
+            child = 0;
+        } else if ((child = fork()) == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;) { work(-1); usleep(1000); }
         }
     }
 }
@@ -239,16 +245,32 @@ impl Caller {
         let out = path.with_extension("out");
         let file = std::fs::File::create(&out).expect("a file");
         let child = Command::new(path).stdout(file).spawn().expect("it was built");
-        let address = crate::support::wait_for("the address", || {
+        let address = wait_for("the address", || {
             crate::support::record::value_of(&std::fs::read_to_string(&out).ok()?, "where")
         });
         Caller(child, address)
     }
 
+    fn pid(&self) -> u64 {
+        u64::from(self.0.id())
+    }
+
+    /// Makes a child, or ends it.
+    fn signal(&self) {
+        let pid = nix::unistd::Pid::from_raw(self.0.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGUSR1).expect("it runs");
+    }
+
+    fn child(&self) -> Option<u64> {
+        let pid = self.pid();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("it runs");
+        children.trim().parse().ok()
+    }
+
     /// Whether there is a breakpoint.
     fn is_probed(&self) -> bool {
         use std::os::unix::fs::FileExt;
-        let memory = std::fs::File::open(format!("/proc/{}/mem", self.0.id())).expect("it runs");
+        let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).expect("it runs");
         let mut byte = [0];
         memory.read_exact_at(&mut byte, self.1).expect("code");
         byte == [0xcc]
@@ -275,16 +297,16 @@ fn who_is_not_chosen_does_not_pay_for_probes() {
     for filter in [&[][..], &["--filter", "n < 1000000"]] {
         let options = [&["-k", pattern.as_str()], filter].concat();
         let running = Record::process(u64::from(chosen.0.id())).with(&options).start();
-        crate::support::wait_for("the probe", || chosen.is_probed().then_some(()));
+        wait_for("the probe", || chosen.is_probed().then_some(()));
         assert!(!other.is_probed());
         // What it forks is probed, too.
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        nix::sys::signal::kill(
-            nix::unistd::Pid::from_raw(chosen.0.id() as i32),
-            nix::sys::signal::Signal::SIGUSR1,
-        )
-        .expect("it runs");
-        std::thread::sleep(std::time::Duration::from_millis(800));
+        wait_for_sleeps(chosen.pid(), 100);
+        chosen.signal();
+        let child = wait_for("a child", || chosen.child());
+        // Long enough for the recorder to see the child: by the child's own steps, of a millisecond each.
+        wait_for_sleeps(child, 2000);
+        chosen.signal();
+        wait_for("the child's end", || chosen.child().is_none().then_some(()));
         running.signal(nix::sys::signal::Signal::SIGINT);
         let trace = running.wait().ends_with(0);
         assert!(trace.err.contains("mapped by 1 other process"), "{}", trace.err);
@@ -295,12 +317,12 @@ fn who_is_not_chosen_does_not_pay_for_probes() {
         assert!(ids.contains(&u64::from(chosen.0.id())) && !ids.contains(&u64::from(other.0.id())));
         let of_child = work.iter().filter(|event| event.tid != u64::from(chosen.0.id())).count();
         assert!(ids.len() == 2 && of_child > 10, "{ids:?}: {of_child}");
-        crate::support::wait_for("its end", || (!chosen.is_probed()).then_some(()));
+        wait_for("its end", || (!chosen.is_probed()).then_some(()));
     }
     drop(other);
     // Nobody else has it: then it is probed for everybody, and children are from their first moment on.
     let running = Record::process(u64::from(chosen.0.id())).with(&["-k", &pattern]).start();
-    crate::support::wait_for("the probe", || chosen.is_probed().then_some(()));
+    wait_for("the probe", || chosen.is_probed().then_some(()));
     running.signal(nix::sys::signal::Signal::SIGINT);
     assert!(!running.wait().err.contains("other process"));
 }
