@@ -142,7 +142,7 @@ impl Code<'_> {
             self.checkpoint();
             let (head, found, next) = (self.label(), self.label(), self.label());
             self.bind(head);
-            // Each round begins with the same knowledge of the limit. What is compared with a constant stands on the left: before Linux 6.8 the
+            // Each round begins with the same knowledge of the limit. What is compared with a constant stands on the left: Linux 6.1's
             // verifier does not see otherwise that a loop ends.
             let most = self.alloc()?;
             self.b.mov(most.reg, limit.reg);
