@@ -4,6 +4,9 @@ use mote_reclaim::*;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
+use support::beside::beside;
+
+mod support;
 
 /// Forks are one at a time, so that a test does not wait for the other's children.
 static ONE: Mutex<()> = Mutex::new(());
@@ -33,7 +36,7 @@ fn everything_works() {
     synchronize::<Qsbr>();
     let cell: Arc<Rcu<u32, Library>> = Arc::new(Rcu::new(1));
     let other = cell.clone();
-    std::thread::spawn(move || assert_eq!(*other.dereference(&library::read()), 1)).join().unwrap();
+    beside(move || assert_eq!(*other.dereference(&library::read()), 1));
     cell.assign(2);
     barrier::<Library>();
     let ran = Arc::new(AtomicU32::new(0));
@@ -84,7 +87,7 @@ fn a_section_goes_on_in_the_child() {
         let token = start_poll::<Library>();
         assert!(!token.is_done());
         // The child's own ids belong to the slot: nobody takes it for a dead thread's.
-        std::thread::spawn(move || (0..50).for_each(|_| assert!(!token.is_done()))).join().unwrap();
+        beside(move || (0..50).for_each(|_| assert!(!token.is_done())));
         let again = start_poll::<Library>();
         drop(guard);
         while !again.is_done() {}
@@ -137,5 +140,5 @@ fn a_callback_may_fork() {
 
 /// A worker may not wait for callbacks; another thread may.
 fn barrier_elsewhere() {
-    std::thread::spawn(barrier::<General>).join().unwrap();
+    beside(barrier::<General>);
 }

@@ -57,6 +57,7 @@ pub mod hash;
 mod list;
 mod queue;
 mod stack;
+mod thread;
 
 pub use hash::HashMap;
 pub use list::{Element, Iter as ListIter, List, Updater};

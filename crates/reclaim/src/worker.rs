@@ -17,7 +17,9 @@
 //! # Progress
 //! `call` is wait-free below the bound, but for the first of a process, which starts the thread. `barrier` blocks.
 
+use crate::thread;
 use core::cell::Cell;
+use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use mote_rcu::callback::{self, Patience, Queue};
@@ -223,14 +225,15 @@ impl Lane {
         }
         // The thread is no place for the program's handlers.
         let mask = signal::block(!0);
-        let thread = std::thread::Builder::new().name("mote-rcu".into()).spawn(|| self.work::<F>());
+        let started = thread::spawn(work::<F>, self);
         signal::set_mask(mask);
-        if thread.is_err() {
+        if !started {
             self.has_worker.store(0, Ordering::Relaxed);
         }
     }
 
-    fn work<F: Flavor>(&'static self) {
+    fn work<F: Flavor>(&'static self) -> ! {
+        process::set_comm(c"mote-rcu");
         IS_WORKER.set(true);
         loop {
             self.wait_for_work();
@@ -364,6 +367,12 @@ impl Lane {
             self.asleep.store(0, Ordering::Relaxed);
         }
     }
+}
+
+/// The worker's thread.
+extern "C" fn work<F: Flavor>(lane: *mut c_void) -> *mut c_void {
+    // SAFETY: `Lane::start` gives a lane that lives as long as the process.
+    unsafe { &*lane.cast::<Lane>() }.work::<F>()
 }
 
 /// Runs a callback. One that panics has said so; the others still run, also when what it has thrown panics once more as it is dropped.

@@ -7,6 +7,7 @@
 //! reader    sections: short, long, nested, slept in; threads that come, go, and die inside
 //! updater   ways to wait for a grace period, one for each pointer
 //! disturb   signals, migrations, forks
+//! beside    threads in the child of a fork
 //! ```
 //!
 //! After liburcu's and the kernel's rcutorture: an updater publishes an element, waits for a grace period, counts the update,
@@ -14,6 +15,7 @@
 //! may see 0 (its update is not counted yet) and 1, and never 2: then a grace period has not waited for it.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+pub mod beside;
 pub mod disturb;
 pub mod random;
 pub mod reader;
