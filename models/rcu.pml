@@ -22,7 +22,7 @@
  * @code crates/rcu/src/membarrier.rs: fence_all
  * @code crates/rcu/src/signals.rs: answer, fence_all
  * @code crates/rcu/src/pointer.rs: load, assign, swap
- * @digest ac003654d270592b
+ * @digest c9d3765545df6918
  *
  * @pass short | alpha, general: unaltered model (safety) | -DARCH_ALPHA -DGENERAL  small
  * @find short | alpha, general: reader's fence removed | -DARCH_ALPHA -DGENERAL -DINJECT_NO_READER_FENCE small

@@ -11,7 +11,7 @@
  *
  * @code crates/rcu/src/domain.rs: synchronize, ticket, is_over, poll, step, look
  * @code crates/rcu/src/phases.rs: enter, exit, advance, is_old
- * @digest 1d310f34694320a0
+ * @digest 84ae146b53a2629f
  *
  * @pass short | power: unaltered model | -DARCH_POWER small
  * @pass short | x86: unaltered model | -DARCH_X86 small

@@ -13,7 +13,7 @@
  *
  * @code crates/rcu/src/phases.rs: enter, exit, advance, is_old
  * @code crates/rcu/src/domain.rs: synchronize, step, look
- * @digest 3fe26e365590e977
+ * @digest 9a37909442d9c790
  *
  * @pass short | over reader: unaltered model (safety) | -DOVER_READER small
  * @find short | over reader: reader's fence removed | -DOVER_READER -DINJECT_NO_READER_FENCE

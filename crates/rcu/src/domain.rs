@@ -92,7 +92,8 @@ impl<P: Protocol> Domain<P> {
     /// Waits until all sections that have begun are over. `own` is the caller's slot.
     pub(crate) fn synchronize(&self, own: Option<&Slot>) {
         let ticket = self.ticket();
-        let _held = self.lock.hold();
+        // Others may end it, and take the lock from us each time.
+        let Some(_held) = self.lock.hold_unless(|| self.is_over(ticket)) else { return };
         let mut patience = Patience::default();
         while !self.is_over(ticket) {
             if let Step::WaitsFor(entry) = self.step(own) {

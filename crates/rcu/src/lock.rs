@@ -18,8 +18,8 @@ mod model {
             Lock(Mutex::new(()))
         }
 
-        pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
-            self.0.lock().unwrap()
+        pub(crate) fn hold_unless(&self, needless: impl Fn() -> bool) -> Option<MutexGuard<'_, ()>> {
+            (!needless()).then(|| self.0.lock().unwrap())
         }
 
         pub(crate) fn try_hold(&self) -> Option<MutexGuard<'_, ()>> {

@@ -49,13 +49,27 @@ impl Lock {
     /// # Signal safety
     /// Not callable from a signal handler: the interrupted thread may hold it.
     pub fn hold(&self) -> Guard<'_> {
+        loop {
+            if let Some(guard) = self.hold_unless(|| false) {
+                return guard;
+            }
+        }
+    }
+
+    /// As [`Lock::hold`], but goes without the lock once `needless` says so, which is asked whenever it has to wait. The lock is not fair: for who waits for
+    /// something that each holder may do, others need not leave it a turn.
+    pub fn hold_unless(&self, needless: impl Fn() -> bool) -> Option<Guard<'_>> {
         // Acquire pairs with the release in `release`.
         if self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
             while self.state.swap(CONTENDED, Ordering::Acquire) != FREE {
+                // Who goes leaves `CONTENDED`, so the holder wakes the next one, as it was to wake us.
+                if needless() {
+                    return None;
+                }
                 self.sleepers.wait(&self.state, CONTENDED);
             }
         }
-        Guard(self)
+        Some(Guard(self))
     }
 
     /// Takes the lock if it is free.

@@ -7,6 +7,7 @@
 use loom::cell::UnsafeCell;
 use loom::model::Builder;
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use mote_sync::{Guard, Lock};
 
@@ -67,6 +68,34 @@ fn two_threads_hold_it_in_turns() {
 #[test]
 fn three_threads_are_all_woken() {
     check(Some(3), || all_hold(2, 1));
+}
+
+/// One goes without the lock once somebody has held it; the others must be woken all the same.
+#[test]
+fn who_goes_without_it_leaves_nobody_asleep() {
+    check(Some(3), || {
+        let counted = Counted::new();
+        let done = Arc::new(AtomicBool::new(false));
+        let work = |counted: &Counted, done: &AtomicBool| {
+            counted.increment(&counted.lock.hold());
+            done.store(true, Ordering::Release);
+        };
+        let holding = {
+            let (counted, done) = (counted.clone(), done.clone());
+            thread::spawn(move || work(&counted, &done))
+        };
+        let going = {
+            let (counted, done) = (counted.clone(), done.clone());
+            thread::spawn(move || {
+                let held = counted.lock.hold_unless(|| done.load(Ordering::Acquire));
+                held.map(|held| counted.increment(&held)).is_some()
+            })
+        };
+        work(&counted, &done);
+        holding.join().unwrap();
+        let held = going.join().unwrap();
+        assert_eq!(counted.count(&counted.lock.try_hold().expect("free")), 2 + u32::from(held));
+    });
 }
 
 /// A handler's way: it takes the lock only if it is free.
