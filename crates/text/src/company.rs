@@ -10,39 +10,25 @@ use mote_sys::fd::{self, Fd};
 use mote_sys::raw::syscall;
 use mote_sys::{Result, process, signal};
 
-/// Who else could run through a site now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Company {
-    /// Nobody: the process has one thread.
-    Alone,
-    /// Other threads, all of which take a SIGTRAP.
-    Open,
-    /// Other threads, and a SIGTRAP could kill one or not reach our handler.
-    Closed,
-}
-
 /// io_pgetevents(2), which libc does not name on this architecture.
 const SYS_IO_PGETEVENTS: libc::c_long = 333;
 
 /// `/proc` text of one thread is below 2 KiB; what is beyond is not looked at.
 type Buffer = [u8; 4096];
 
-/// Looks who else is there.
+/// True when a SIGTRAP could kill a thread, or not reach our handler, which is installed.
 ///
 /// # Cost
-/// One thread: one read of `/proc/self/status`. More: two such reads for each thread, and 63 other system calls.
-pub(crate) fn look() -> Company {
-    if is_alone() {
-        Company::Alone
-    } else if a_handler_blocks() || a_thread_blocks().unwrap_or(true) {
-        Company::Closed
-    } else {
-        Company::Open
-    }
+/// Two reads in `/proc` for each thread, and 63 other system calls.
+pub(crate) fn is_closed() -> bool {
+    a_handler_blocks() || a_thread_blocks().unwrap_or(true)
 }
 
 /// True when the process has one thread, for sure.
-fn is_alone() -> bool {
+///
+/// # Cost
+/// One read of `/proc/self/status`.
+pub(crate) fn is_alone() -> bool {
     let mut buffer: Buffer = [0; 4096];
     read(c"/proc/self/status", &mut buffer).is_ok_and(|status| field(status, b"Threads:") == Some(b"1"))
 }

@@ -30,8 +30,8 @@ pub use code::{Code, SITE_BYTES, State};
 pub use lock::{PatchGuard, fork_done, fork_prepare, lock};
 
 use batch::{Batch, Change, Gate, read};
-use company::Company;
 use core::fmt;
+use mote_sys::signal::chain::Installed;
 use mote_sys::{Errno, time};
 use trap::TABLE;
 use write::Memory;
@@ -285,22 +285,39 @@ unsafe fn flush(
 
 /// How the batch can be written: through which gate, or through none because nobody else is there.
 ///
+/// Our handler is installed before we look, and after we gave threads time that had the program's before them: else one that is
+/// seen with SIGTRAP open enters that handler, with SIGTRAP blocked, after the look.
+///
 /// A thread blocks all signals for a moment when it makes another one (glibc): where [`Gate::Hop`] would leave
 /// sites out, we wait for such moments to pass.
 fn gate(batch: &Batch) -> Option<Gate> {
     const LOOKS: u32 = 4;
     const PAUSE_NS: u64 = 200_000;
+    if company::is_alone() {
+        return None;
+    }
+    match trap::install() {
+        Installed::Refused => return Some(Gate::Hop),
+        Installed::Over { handler: true } => pause(DELIVERY_NS),
+        _ => {}
+    }
     for look in 1..=LOOKS {
-        match company::look() {
-            Company::Alone => return None,
-            Company::Open if trap::install() => return Some(Gate::Trap),
-            _ => {}
+        if !company::is_closed() {
+            return Some(Gate::Trap);
         }
         if look == LOOKS || batch.changes().iter().all(Change::can_hop) {
             break;
         }
-        // An error means that a signal came: a shorter pause.
-        let _ = time::sleep(PAUSE_NS);
+        pause(PAUSE_NS);
     }
     Some(Gate::Hop)
+}
+
+/// How long the kernel may take from choosing a signal's handler to blocking what that blocks: a microsecond, if the thread is
+/// not preempted in it. Then it gets the processor back within this time if few others want it.
+const DELIVERY_NS: u64 = 20_000_000;
+
+/// Sleeps for a while, or until a signal comes.
+fn pause(ns: u64) {
+    let _ = time::sleep(ns);
 }

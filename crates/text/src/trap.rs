@@ -19,7 +19,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU8, Ordering};
 use libc::{siginfo_t, ucontext_t};
 use mote_sys::signal;
-use mote_sys::signal::chain::{Chain, Handler, LEVELS};
+use mote_sys::signal::chain::{Chain, Handler, Installed, LEVELS};
 
 /// The batch that is being patched.
 pub(crate) static TABLE: Table = Table::new();
@@ -43,13 +43,11 @@ const HANDLERS: [Handler; LEVELS] = [
     on_trap::<7>,
 ];
 
-/// Makes sure that SIGTRAP comes to us; true when it does. Holder of the lock only.
-///
-/// It does not when the program put more than [`LEVELS`] different actions over ours.
+/// Makes sure that SIGTRAP comes to us. Holder of the lock only.
 ///
 /// # Cost
 /// One system call when nothing changed.
-pub(crate) fn install() -> bool {
+pub(crate) fn install() -> Installed {
     // SAFETY: `on_trap` may run at any moment on any thread.
     unsafe { TRAPS.install(&HANDLERS) }
 }

@@ -1,5 +1,6 @@
 //! Arming and disarming under running threads: no pass goes a wrong way, nothing crashes. Each scenario runs in a process
-//! of its own. `TOGGLES` sets the calls of `apply` in each; the default is 20,000 for the plain one and less for the others.
+//! of its own. `TOGGLES` sets the calls of `apply` in each; the default is 20,000 for the plain one and less for the others. `EVERY`
+//! sets after how many of them a program takes SIGTRAP over again.
 
 mod support;
 
@@ -9,7 +10,12 @@ use support::sites;
 use support::torture::{self, Options, Report};
 
 fn toggles(usual: u64) -> u64 {
-    std::env::var("TOGGLES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+    usual_or("TOGGLES", usual)
+}
+
+/// What the variable `name` says, or the usual number.
+fn usual_or(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 #[track_caller]
@@ -93,7 +99,8 @@ fn the_programs_own_traps_reach_its_handler() {
             // It takes SIGTRAP over again now and then; not with a trap of ours on its way, see docs/soundness/text.md,
             // residual races.
             let before_toggle = |toggle: u64| {
-                if toggle % 100 == 99 {
+                let every = usual_or("EVERY", 100);
+                if toggle % every == every - 1 {
                     torture::settle();
                     child::set_handler(libc::SIGTRAP, seen_by_program as *const () as usize, 0);
                 }

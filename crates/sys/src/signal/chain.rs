@@ -36,6 +36,20 @@ pub const SYNCHRONOUS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGTRAP)
     | bit(libc::SIGSYS);
 
+/// Who gets the signal after [`Chain::install`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Installed {
+    /// We, as before.
+    Already,
+    /// We, instead of a handler of the program, or of nobody (`SIG_DFL`, `SIG_IGN`).
+    Over {
+        /// There was a handler: threads may have it before them yet, or be in it.
+        handler: bool,
+    },
+    /// Not we: the program put more than [`LEVELS`] different actions over ours, or the kernel refused.
+    Refused,
+}
+
 /// A handler with SA_SIGINFO.
 pub type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
@@ -87,36 +101,34 @@ impl Chain {
         Chain { number, levels: [const { Before::new() }; LEVELS], used: AtomicUsize::new(0) }
     }
 
-    /// Makes sure that the signal comes to one of `handlers`, of which each is for its level; true when it does. One caller at a time.
-    ///
-    /// It does not when the program put more than [`LEVELS`] different actions over ours.
+    /// Makes sure that the signal comes to one of `handlers`, of which each is for its level. One caller at a time.
     ///
     /// # Cost
     /// One system call when nothing changed.
     ///
     /// # Safety
     /// The handlers may run at any moment on any thread.
-    pub unsafe fn install(&self, handlers: &[Handler; LEVELS]) -> bool {
-        let Ok(now) = action(self.number) else { return false };
+    pub unsafe fn install(&self, handlers: &[Handler; LEVELS]) -> Installed {
+        let Ok(now) = action(self.number) else { return Installed::Refused };
         if handlers.iter().any(|handler| *handler as usize == now.handler) {
-            return true;
+            return Installed::Already;
         }
         let used = self.used.load(Ordering::Relaxed);
         // The same action again, for example of a program that sets and unsets it, takes no new level.
         let known = self.levels.iter().take(used).position(|before| before.is(&now));
         let level = known.unwrap_or(used);
         let (Some(before), Some(handler)) = (self.levels.get(level), handlers.get(level)) else {
-            return false;
+            return Installed::Refused;
         };
         before.set(&now);
         let ours = Action::new(*handler as usize, flags_over(&now), !SYNCHRONOUS);
         // SAFETY: the handler takes the arguments of SA_SIGINFO; the caller's promise.
-        let Ok(replaced) = (unsafe { set_action(self.number, &ours) }) else { return false };
+        let Ok(replaced) = (unsafe { set_action(self.number, &ours) }) else { return Installed::Refused };
         if replaced != now {
             before.set(&replaced);
         }
         self.used.store(used.max(level + 1), Ordering::Relaxed);
-        true
+        Installed::Over { handler: replaced.handler > libc::SIG_IGN }
     }
 
     /// Does what the action below `level` would have done without us. The program's handler runs with the mask that it asked

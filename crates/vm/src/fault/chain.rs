@@ -4,7 +4,7 @@ use super::handler::on_fault;
 use core::ffi::{c_int, c_void};
 use libc::siginfo_t;
 use mote_sync::Lock;
-use mote_sys::signal::chain::{Chain, Handler, LEVELS};
+use mote_sys::signal::chain::{Chain, Handler, Installed, LEVELS};
 
 static INSTALLING: Lock = Lock::new();
 static FAULTS: Chain = Chain::new(libc::SIGSEGV);
@@ -28,7 +28,7 @@ const HANDLERS: [Handler; LEVELS] = [
 pub(super) fn install() -> bool {
     let _one_at_a_time = INSTALLING.hold();
     // SAFETY: `on_fault` may run at any moment on any thread.
-    let install = |chain: &Chain| unsafe { chain.install(&HANDLERS) };
+    let install = |chain: &Chain| unsafe { chain.install(&HANDLERS) } != Installed::Refused;
     [&FAULTS, &BUS_ERRORS].into_iter().all(install)
 }
 
