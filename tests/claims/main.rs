@@ -20,6 +20,7 @@ mod kernel_events_are_in_the_trace;
 mod kernel_limits_are_told;
 mod kernel_reports_say_what_strace_says;
 mod kernel_rules_act;
+mod kernel_structures_are_shown;
 mod kernel_times_agree;
 mod liars_are_survived;
 mod libraries_join;

@@ -18,6 +18,7 @@ mod labels;
 mod names;
 mod pattern;
 mod print;
+mod structure;
 mod syscall;
 pub mod tracefs;
 

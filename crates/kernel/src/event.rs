@@ -132,6 +132,8 @@ pub enum Origin {
     },
     /// The text that this argument points to in the memory of the process.
     UserText(u8),
+    /// A part of the socket address (`struct sockaddr`) that a system call is given or returns.
+    Socket(Socket, Part),
     /// The text in the kernel's memory to which a member (as in `Member`) points.
     KernelText {
         /// Which argument.
@@ -171,6 +173,28 @@ pub enum Origin {
         /// What is done with it.
         steps: Vec<Step>,
     },
+}
+
+/// A socket address in the memory of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Socket {
+    /// Which argument points to it.
+    pub address: u8,
+    /// Which argument is its length, or when it is returned points to its length.
+    pub length: u8,
+    /// The system call has written it, unless it failed.
+    pub returned: bool,
+}
+
+/// What of a socket address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Its family; 0 without an address.
+    Family,
+    /// The port of the internet's families and of vsock(7), the port id of netlink(7); 0 for others.
+    Port,
+    /// As [`Type::Text`]: an address of the internet's families as inet_ntop(3) has it; the path of a unix socket, or `@` and its abstract name; empty for others.
+    Text,
 }
 
 /// One step from what the kernel has to what the trace says.

@@ -1,7 +1,12 @@
 //! What the kernel sees of a program.
 
 use crate::Words;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn6, UnixAddr, bind, connect, listen, socket,
+};
 use std::io::Write;
+use std::net::{SocketAddrV6, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 /// A system call that nobody else makes.
@@ -114,4 +119,52 @@ pub(crate) fn opens(words: &Words) {
     let _ = std::io::stdout().flush();
     let _ = std::fs::File::open(words.text(0));
     let _ = std::fs::File::open("/no/such/file");
+}
+
+/// `sockets PATH NAME ADDRESS...`: connections over the internet's families, over a unix socket there, and to one with this name, of which the client has one, too; datagrams; then attempts to
+/// reach these IPv6 addresses, and one that is not in its memory. Says its ports.
+pub(crate) fn sockets(words: &Words) {
+    println!("pid {}", std::process::id());
+    internet("four", "127.0.0.1:0");
+    internet("six", "[::1]:0");
+    unix(&UnixAddr::new(words.text(0)).expect("a path"), None);
+    let name = |suffix: &str| {
+        UnixAddr::new_abstract(format!("{}{suffix}", words.text(1)).as_bytes()).expect("a name")
+    };
+    unix(&name(""), Some(name("-client")));
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let own = socket.local_addr().expect("it has one");
+    println!("datagram {}", own.port());
+    socket.send_to(b"to myself", own).expect("it is sent");
+    socket.recv_from(&mut [0; 16]).expect("it is there");
+    for address in &words.0[2..] {
+        let address = SocketAddrV6::new(address.parse().expect("an address"), 4711, 0, 0);
+        // Whether it can be reached, and whether the machine has that family at all, is not what this is about.
+        let _ = connect(socket.as_raw_fd(), &SockaddrIn6::from(address));
+    }
+    let nowhere = std::ptr::without_provenance(64);
+    // SAFETY: the kernel only reads there, and says that it cannot.
+    assert_eq!(unsafe { libc::connect(socket.as_raw_fd(), nowhere, 16) }, -1);
+}
+
+fn internet(name: &str, any: &str) {
+    let Ok(listener) = TcpListener::bind(any) else { return println!("{name}-server 0") };
+    let there = listener.local_addr().expect("it has one");
+    let _client = TcpStream::connect(there).expect("it listens");
+    let (_server, peer) = listener.accept().expect("it has connected");
+    println!("{name}-server {}\n{name}-client {}", there.port(), peer.port());
+}
+
+fn unix(there: &UnixAddr, client_name: Option<UnixAddr>) {
+    let new = || socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None).expect("a socket");
+    let (server, client) = (new(), new());
+    bind(server.as_raw_fd(), there).expect("it is free");
+    listen(&server, Backlog::new(1).expect("it is small")).expect("it has an address");
+    client_name.inspect(|name| bind(client.as_raw_fd(), name).expect("it is free"));
+    connect(client.as_raw_fd(), there).expect("it listens");
+    // The C library's: nix asks for no address.
+    let (mut peer, mut length) = ([0u8; 110], 110);
+    // SAFETY: so many bytes are there, of which each value is valid.
+    let accepted = unsafe { libc::accept(server.as_raw_fd(), peer.as_mut_ptr().cast(), &raw mut length) };
+    assert!(accepted >= 0, "accept: {}", std::io::Error::last_os_error());
 }

@@ -89,6 +89,7 @@ fn main() -> ExitCode {
         "calling-threads" => kernel::calling_threads(&words),
         "as-process" => kernel::as_process(&words),
         "opens" => kernel::opens(&words),
+        "sockets" => kernel::sockets(&words),
         "new-namespaces" => namespaces::new_namespaces(&words),
         other => panic!("no scene '{other}'"),
     }

@@ -441,6 +441,16 @@ const MEMBARRIER: &[Named] = list![
     MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ,
 ];
 
+/// Families of sockets.
+pub(super) fn families() -> Vec<(String, i64, i64)> {
+    each(FAMILY)
+}
+
+/// Each of a list with its one value.
+pub(super) fn each(list: &[Named]) -> Vec<(String, i64, i64)> {
+    list.iter().map(|(name, value)| ((*name).to_owned(), *value, *value)).collect()
+}
+
 /// The errors that a system call returns: names, and negative numbers.
 pub(super) fn errors() -> Vec<(String, i64, i64)> {
     let negative = |(number, name): (u16, &str)| (name.to_owned(), -i64::from(number), -i64::from(number));

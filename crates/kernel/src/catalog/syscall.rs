@@ -4,6 +4,7 @@
 
 use super::format::Format;
 use super::labels::{self, Decoded};
+use super::structure;
 use crate::event::{Event, Field, Hook, Origin, Type};
 use mote_layout::types::Scalar;
 
@@ -65,10 +66,11 @@ impl Syscall {
     pub(super) fn entry(&self, format: Option<&Format>) -> Event {
         let words =
             || (0..6).map(|index| argument(&format!("arg{index}"), index, Type::Scalar(Scalar::hex(64))));
-        let fields = match format {
+        let mut fields: Vec<Field> = match format {
             Some(format) => self.arguments(format),
             None => words().collect(),
         };
+        fields.extend(structure::given(&self.name));
         Event {
             provider: FAMILY.to_owned(),
             name: format!("syscall_entry_{}", self.name),
@@ -92,7 +94,10 @@ impl Syscall {
         Event {
             provider: FAMILY.to_owned(),
             name: format!("syscall_exit_{}", self.name),
-            fields: std::iter::once(result).chain(duration.then(took)).collect(),
+            fields: std::iter::once(result)
+                .chain(duration.then(took))
+                .chain(structure::returned(&self.name))
+                .collect(),
             hook: Hook::SyscallExit(self.number),
         }
     }
@@ -123,9 +128,6 @@ impl Syscall {
             _ if is_address(c_type, name) => Scalar::hex(64),
             _ => scalar(c_type),
         };
-        let one = |list: &[labels::Named]| -> Vec<_> {
-            list.iter().map(|(name, value)| ((*name).to_owned(), *value, *value)).collect()
-        };
         let ty = match labels::of(&self.name, name) {
             // A plain integer in the trace, as LTTng has it.
             None if DIRECTORIES.contains(&name) => {
@@ -133,7 +135,7 @@ impl Syscall {
                 Type::Labelled(scalar, vec![("AT_FDCWD".to_owned(), here, here)])
             }
             None => Type::Scalar(scalar),
-            Some(Decoded::Value(list)) => Type::Enumeration(scalar, one(list)),
+            Some(Decoded::Value(list)) => Type::Enumeration(scalar, labels::each(list)),
             Some(Decoded::Both(values, flags)) => Type::Enumeration(scalar, labels::combined(values, flags)),
             Some(Decoded::Signal) => Type::Enumeration(scalar, labels::signals()),
             Some(Decoded::Flags(list)) => {

@@ -157,6 +157,11 @@ fn arguments_of_system_calls() {
     let timed = Catalog::open().with_durations();
     let read = timed.select(&["syscall_exit_read"]).expect("every kernel has it");
     assert_eq!(read.events[0].fields[1].from, Origin::Duration);
+    // Behind the arguments, or the result, what lies in structures.
+    let names =
+        |event: &Event| event.fields.iter().map(|field| field.name.clone()).collect::<Vec<_>>().join(" ");
+    assert_eq!(names(&of("sys_enter_connect")[0]), "fd uservaddr addrlen family port address");
+    assert_eq!(names(&of("syscall_exit_accept4")[0]), "ret family port address");
 }
 
 #[test]

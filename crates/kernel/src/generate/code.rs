@@ -55,6 +55,8 @@ pub(crate) struct Code<'a> {
     innermost: Option<Label>,
     /// Functions of filters, with their labels.
     pub(super) filters: Vec<(Label, Vec<Insn>)>,
+    /// The map that has the program's table, if behind that are the words of `socket::words`.
+    pub(super) words: Option<u32>,
     /// Whether texts are looked at before they are recorded.
     pub(crate) scratch: bool,
     /// Of each field of the event, the part of the scratch area that holds it already.
@@ -83,6 +85,7 @@ impl<'a> Code<'a> {
             seen: None,
             innermost: None,
             filters: Vec::new(),
+            words: None,
             scratch: false,
             kept: Vec::new(),
         }

@@ -2,10 +2,10 @@
 
 use super::code::{Access, Code};
 use super::{helper, slot};
-use crate::event::{Origin, TEXT_MAX};
+use crate::event::{Origin, Part, TEXT_MAX};
 use crate::map;
 use mote_bpf::Reg;
-use mote_bpf::op::{AtomicOp, Cond, Size};
+use mote_bpf::op::{Cond, Size};
 
 /// Most bytes that are copied by loads and stores instead of a call.
 const INLINE_MAX: u32 = 32;
@@ -23,7 +23,7 @@ pub(super) enum To {
 
 impl Code<'_> {
     /// `r1` becomes where bytes go.
-    fn destination(&mut self, to: To) {
+    pub(super) fn destination(&mut self, to: To) {
         match to {
             To::Record => {
                 self.b.mov(Reg::R1, Reg::R8);
@@ -38,6 +38,9 @@ impl Code<'_> {
 
     /// Copies a text with its NUL; `r0` becomes its bytes, 1 to [`TEXT_MAX`]. One that cannot be read is empty, and counted.
     pub(super) fn text(&mut self, from: &Origin, to: To) -> Result<(), &'static str> {
+        if let Origin::Socket(socket, Part::Text) = from {
+            return self.socket_text(*socket, to);
+        }
         let helper = self.text_address(from)?;
         self.copy_text(helper, TEXT_MAX, to);
         Ok(())
@@ -52,13 +55,16 @@ impl Code<'_> {
         self.b.branch(Cond::Gt, Reg::R0, bytes as i32, fault);
         self.b.branch(Cond::Ne, Reg::R0, 0, end);
         self.b.bind(fault);
-        self.state(Reg::R1, map::TEXT_FAULTS);
-        self.b.mov(Reg::R2, 1);
-        self.b.atomic(AtomicOp::Add, Size::DW, Reg::R1, 0, Reg::R2);
+        self.count(map::TEXT_FAULTS);
+        self.no_text(to);
+        self.b.bind(end);
+    }
+
+    /// The text is empty.
+    pub(super) fn no_text(&mut self, to: To) {
         self.destination(to);
         self.b.store(Size::B, Reg::R1, 0, 0);
         self.b.mov(Reg::R0, 1);
-        self.b.bind(end);
     }
 
     /// `r3` becomes the address of a text; answers what reads there.

@@ -6,8 +6,8 @@
 
 use super::code::{Access, Code};
 use super::record::Id;
-use super::{Generated, Plan, filter, map_number, slot, value};
-use crate::event::{Event, Field, Hook, Origin};
+use super::{Generated, Plan, filter, map_number, slot, socket, value};
+use crate::event::{Event, Field, Hook, Origin, Part};
 use crate::map;
 use crate::session::{Chosen, Error, Filter};
 use crate::threads;
@@ -78,11 +78,16 @@ fn shared_filter<'a>(chosen: &[&'a Chosen]) -> Option<&'a Filter> {
 /// Events that one piece of code writes.
 struct Shape<'a> {
     first: &'a Chosen,
+    events: usize,
     label: Label,
 }
 
 fn fields(chosen: &Chosen) -> impl Iterator<Item = (&crate::event::Type, &Origin)> {
     chosen.event.fields.iter().map(|Field { ty, from, .. }| (ty, from))
+}
+
+fn is_address((_, from): (&crate::event::Type, &Origin)) -> bool {
+    matches!(from, Origin::Socket(_, Part::Text))
 }
 
 /// Whether an event's record holds how long the call took.
@@ -125,6 +130,8 @@ pub(crate) fn syscalls(
             *word |= NOTED;
         }
     }
+    let has_address = chosen.iter().any(|one| fields(one).any(is_address));
+    code.words = has_address.then_some(map_number::FILTERS + filter_maps);
     let looks = |one: &&Chosen| one.filter.as_ref().is_some_and(|it| filter::looks_at_bytes(&one.event, it));
     code.scratch = chosen.iter().any(looks);
     let times = times(side, chosen, noted);
@@ -140,6 +147,7 @@ pub(crate) fn syscalls(
         code.b.load(Size::DW, Reg::R1, Reg::R10, slot::ID);
         code.b.rsh(Reg::R1, SHAPE as i32);
         code.b.and(Reg::R1, (NOTED >> SHAPE) as i32 - 1);
+        usual(&mut code, &shapes);
         dispatch(&mut code, &shapes, 0);
         for shape in &shapes {
             code.timed = times == Times::All;
@@ -149,7 +157,10 @@ pub(crate) fn syscalls(
     }
     let name = if side == Side::Entry { "sys_enter" } else { "sys_exit" };
     let insns = code.finish(name)?;
-    let table = table.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut table: Vec<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
+    if has_address {
+        table.extend(socket::words().flat_map(u64::to_le_bytes));
+    }
     Ok(Generated { insns, table: Some(table) })
 }
 
@@ -174,10 +185,15 @@ fn shape_of<'a>(
     let same = |shape: &Shape<'_>| {
         (is_shared || shape.first.filter == chosen.filter) && fields(shape.first).eq(fields(chosen))
     };
-    shapes.iter().position(same).unwrap_or_else(|| {
-        shapes.push(Shape { first: chosen, label: code.b.label() });
+    let known = shapes.iter().position(same);
+    let number = known.unwrap_or_else(|| {
+        shapes.push(Shape { first: chosen, events: 0, label: code.b.label() });
         shapes.len() - 1
-    })
+    });
+    if let Some(shape) = shapes.get_mut(number) {
+        shape.events += 1;
+    }
+    number
 }
 
 /// From the context to a claimed ring, if that is claimed first, with the call's word in its slot.
@@ -270,6 +286,15 @@ fn note(code: &mut Code<'_>) {
     code.b.store(Size::DW, Reg::R9, threads::SYSCALL_TIME, Reg::R0);
     code.b.load(Size::DW, Reg::R1, Reg::R10, slot::BEGAN);
     code.b.store(Size::DW, Reg::R9, threads::SYSCALL, Reg::R1);
+}
+
+/// Goes to the code of the shape that most of the events have, if there is such a one and its number (from 1 on) is in `r1`: returns that have a result and no more.
+fn usual(code: &mut Code<'_>, shapes: &[Shape<'_>]) {
+    let all: usize = shapes.iter().map(|shape| shape.events).sum();
+    let is_usual = |(_, shape): &(usize, &Shape<'_>)| 2 * shape.events > all;
+    if let Some((number, shape)) = shapes.iter().enumerate().find(is_usual).filter(|_| shapes.len() > 2) {
+        code.b.branch(Cond::Eq, Reg::R1, number as i32 + 1, shape.label);
+    }
 }
 
 /// Goes to the code of the shape whose number (from 1 on) is in `r1`; `base` is the number before the first of `shapes`.

@@ -92,6 +92,7 @@ impl Code<'_> {
                     self.extend(usize::from(*bytes), true);
                 }
             }
+            Origin::Socket(socket, part) => self.socket_number(*socket, *part)?,
             Origin::Result => self.result()?,
             Origin::Duration => self.duration(),
             Origin::Tid => self.seen_thread(Reg::R1),
