@@ -51,6 +51,7 @@ mod worker;
 
 pub use cell::{Rcu, Retired};
 pub use mote_rcu::*;
+use worker::free_later;
 pub use worker::{barrier, call, defer, pending, reclaim_per_cpu, set_bound, start_reclaimer};
 
 pub mod hash;

@@ -114,6 +114,28 @@ pub fn defer<F: Flavor>(work: impl FnOnce() + Send + 'static) {
     unsafe { call::<F>(head, run) };
 }
 
+/// Frees what is in a box, after a grace period of flavour `F`. Costs as [`defer`].
+///
+/// # Safety
+/// `object` is from a box, and the caller's to free; others only have references to it that they got in a section of `F`.
+pub(crate) unsafe fn free_later<F: Flavor, T: Send + 'static>(object: NonNull<T>) {
+    let owned = Owned(object);
+    defer::<F>(move || drop(owned));
+}
+
+/// A box that others may still look into.
+struct Owned<T>(NonNull<T>);
+
+// SAFETY: it owns a `T`.
+unsafe impl<T: Send> Send for Owned<T> {}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        // SAFETY: `free_later`'s caller has said so, and the grace period is over.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
 /// Waits until all callbacks of flavour `F` that were enqueued before have run.
 ///
 /// Not inside a read section, nor in a callback (where it returns at once).

@@ -61,32 +61,51 @@ impl Drop for Shared {
 }
 type Run = unsafe fn(NonNull<Head>);
 
-/// What was retired in this model. Loom runs one at a time in a test; the tests take turns.
-static GRAVES: Mutex<Vec<(usize, Run)>> = Mutex::new(Vec::new());
+/// What was retired in this model: where it is, and how it is freed.
+struct Grave {
+    place: std::ops::Range<usize>,
+    free: Box<dyn FnOnce() + Send>,
+}
+
+/// Loom runs one at a time in a test; the tests take turns.
+static GRAVES: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
 static TURN: Mutex<()> = Mutex::new(());
+
+/// Keeps `object` until the model is over, then calls `free` with it.
+fn retire<T: 'static>(object: NonNull<T>, free: impl FnOnce(NonNull<T>) + Send + 'static) {
+    let first = object.as_ptr().expose_provenance();
+    let object = move || NonNull::new(std::ptr::with_exposed_provenance_mut::<T>(first)).expect("an object");
+    let mut graves = GRAVES.lock().expect("no test has failed");
+    assert!(graves.iter().all(|grave| grave.place.start != first), "retired twice");
+    graves.push(Grave { place: first..first + size_of::<T>(), free: Box::new(move || free(object())) });
+}
 
 /// # Safety
 /// As the real one.
 pub unsafe fn call<F: Flavor>(head: NonNull<Head>, run: Run) {
-    let mut graves = GRAVES.lock().expect("no test has failed");
-    let address = head.as_ptr().expose_provenance();
-    assert!(graves.iter().all(|(grave, _)| *grave != address), "retired twice");
-    graves.push((address, run));
+    retire(head, move |head| {
+        // SAFETY: retired once, all threads have ended.
+        unsafe { head.as_ref() }.0.set(false);
+        // SAFETY: as above.
+        unsafe { run(head) };
+    });
     // SAFETY: valid until it is run.
     unsafe { head.as_ref() }.0.set(true);
+}
+
+/// # Safety
+/// As the real one.
+pub unsafe fn free_later<F: Flavor, T: Send + 'static>(object: NonNull<T>) {
+    // SAFETY: from a box, retired once, all threads have ended.
+    retire(object, |object| drop(unsafe { Box::from_raw(object.as_ptr()) }));
 }
 
 pub fn defer<F: Flavor>(_: impl FnOnce()) {}
 
 /// The model is over: all grace periods are.
 fn bury() {
-    for (head, run) in GRAVES.lock().expect("no test has failed").drain(..) {
-        let head = NonNull::new(std::ptr::with_exposed_provenance_mut::<Head>(head)).expect("a head");
-        // SAFETY: retired once, all threads have ended.
-        unsafe { head.as_ref() }.0.set(false);
-        // SAFETY: as above.
-        unsafe { run(head) };
-    }
+    let graves = std::mem::take(&mut *GRAVES.lock().expect("no test has failed"));
+    graves.into_iter().for_each(|grave| (grave.free)());
 }
 
 fn check(model: impl Fn() + Sync + Send + 'static) {
@@ -116,6 +135,26 @@ impl Watched {
     fn get(&self) -> u32 {
         // SAFETY: loom says when somebody writes meanwhile.
         self.0.with(|place| unsafe { *place })
+    }
+}
+
+/// The same in a table, which frees it.
+struct Entry(Watched);
+
+impl Entry {
+    fn new(value: u32) -> Entry {
+        Entry(Watched::new(value))
+    }
+    fn get(&self) -> u32 {
+        self.0.get()
+    }
+}
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let at = std::ptr::from_ref(self).addr();
+        let is_retired =
+            GRAVES.lock().is_ok_and(|graves| graves.iter().any(|grave| grave.place.contains(&at)));
+        assert!(!is_retired, "retired while it was still linked");
     }
 }
 
@@ -171,12 +210,12 @@ impl std::hash::Hasher for Zero {
     }
     fn write(&mut self, _: &[u8]) {}
 }
-type Map = hash::HashMap<u32, Watched, Library, std::hash::BuildHasherDefault<Zero>>;
+type Map = hash::HashMap<u32, Entry, Library, std::hash::BuildHasherDefault<Zero>>;
 
 fn map(keys: std::ops::Range<u32>) -> Arc<Map> {
     let map = Map::with_capacity_and_hasher(0, Default::default());
     for key in keys {
-        assert!(map.insert_unique(key, Watched::new(key), &GUARD).is_ok());
+        assert!(map.insert_unique(key, Entry::new(key), &GUARD).is_ok());
     }
     Arc::new(map)
 }
@@ -187,9 +226,9 @@ fn neighbours_are_removed() {
         let map = map(0..2);
         let other = map.clone();
         let remover = thread::spawn(move || {
-            assert_eq!(other.remove(&0, &GUARD).map(Watched::get), Some(0));
+            assert_eq!(other.remove(&0, &GUARD).map(Entry::get), Some(0));
         });
-        assert_eq!(map.remove(&1, &GUARD).map(Watched::get), Some(1));
+        assert_eq!(map.remove(&1, &GUARD).map(Entry::get), Some(1));
         remover.join().expect("no panic");
         assert_eq!(map.iter(&GUARD).count(), 0);
     });
@@ -201,9 +240,9 @@ fn nothing_is_inserted_behind_what_is_removed() {
         let map = map(0..1);
         let other = map.clone();
         let remover = thread::spawn(move || {
-            assert_eq!(other.remove(&0, &GUARD).map(Watched::get), Some(0));
+            assert_eq!(other.remove(&0, &GUARD).map(Entry::get), Some(0));
         });
-        assert!(map.insert(2, Watched::new(2), &GUARD).is_none());
+        assert!(map.insert(2, Entry::new(2), &GUARD).is_none());
         remover.join().expect("no panic");
         let left: Vec<u32> = map.iter(&GUARD).map(|(_, cell)| cell.get()).collect();
         assert_eq!(left, [2]);
@@ -216,8 +255,8 @@ fn a_key_is_inserted_once_and_removed_once() {
         let map = map(0..0);
         let other = map.clone();
         let fight = |map: &Map, value: u32| {
-            let inserted = i32::from(map.insert_unique(7, Watched::new(value), &GUARD).is_ok());
-            inserted - i32::from(map.remove(&7, &GUARD).map(Watched::get).is_some())
+            let inserted = i32::from(map.insert_unique(7, Entry::new(value), &GUARD).is_ok());
+            inserted - i32::from(map.remove(&7, &GUARD).map(Entry::get).is_some())
         };
         let thread = thread::spawn(move || fight(&other, 1));
         let sum = fight(&map, 2) + thread.join().expect("no panic");
@@ -231,12 +270,12 @@ fn a_replaced_key_is_always_there() {
         let map = map(0..1);
         let other = map.clone();
         let updater = thread::spawn(move || {
-            assert_eq!(other.insert(0, Watched::new(5), &GUARD).map(Watched::get), Some(0));
+            assert_eq!(other.insert(0, Entry::new(5), &GUARD).map(Entry::get), Some(0));
         });
         let seen = map.get(&0, &GUARD).expect("the old one or the new one").get();
         assert!(seen == 0 || seen == 5);
         updater.join().expect("no panic");
-        assert_eq!(map.get(&0, &GUARD).map(Watched::get), Some(5));
+        assert_eq!(map.get(&0, &GUARD).map(Entry::get), Some(5));
     });
 }
 
@@ -245,10 +284,10 @@ fn a_key_is_replaced_or_removed() {
     check(|| {
         let map = map(0..1);
         let other = map.clone();
-        let remover = thread::spawn(move || other.remove(&0, &GUARD).map(Watched::get));
-        let replaced = map.insert(0, Watched::new(5), &GUARD).map(Watched::get);
+        let remover = thread::spawn(move || other.remove(&0, &GUARD).map(Entry::get));
+        let replaced = map.insert(0, Entry::new(5), &GUARD).map(Entry::get);
         let removed = remover.join().expect("no panic");
-        let left = map.get(&0, &GUARD).map(Watched::get);
+        let left = map.get(&0, &GUARD).map(Entry::get);
         let is_right =
             [(Some(0), Some(5), None), (None, Some(0), Some(5))].contains(&(replaced, removed, left));
         assert!(is_right, "replaced {replaced:?}, removed {removed:?}, left {left:?}");
@@ -272,19 +311,19 @@ impl std::hash::Hasher for Same {
 /// A reader has started from a bucket that is being split in front of what it looks for.
 #[test]
 fn a_key_is_found_while_the_table_grows() {
-    // The table multiplies hashes by this, 2^64 over the golden ratio: a key in the second quarter.
+    // The table multiplies hashes by this, 2^64 over the golden ratio: a key in the second eighth.
     let key =
-        (1..).find(|key: &u64| key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 1).expect("one in four");
+        (1..).find(|key: &u64| key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61 == 1).expect("one in eight");
     check(move || {
         type Map = hash::HashMap<u64, u64, Library, std::hash::BuildHasherDefault<Same>>;
         let map = Arc::new(Map::with_capacity_and_hasher(1, Default::default()));
-        assert_eq!((map.insert(key, key, &GUARD), map.buckets()), (None, 2));
+        assert_eq!((map.insert(key, key, &GUARD), map.buckets()), (None, 4));
         let other = map.clone();
         let reader = thread::spawn(move || assert_eq!(other.get(&key, &GUARD), Some(&key)));
         // The first one makes it grow, the second one does it.
         map.insert(key + 1, 1, &GUARD);
         map.insert(key + 2, 2, &GUARD);
-        assert_eq!(map.buckets(), 4);
+        assert_eq!(map.buckets(), 8);
         reader.join().expect("no panic");
     });
 }

@@ -223,7 +223,8 @@ fn a_table_grows_and_shrinks() {
 fn a_table_does_not_shrink_further_under_a_reader() {
     let map = HashMap::<u32, u32, Expedited>::new();
     let thread = Thread::<Expedited>::register().expect("a free slot");
-    (0..10_000).for_each(|key| assert_eq!(map.insert(key, key, &thread.read()), None));
+    // So many that it is not growing any more when they are all there.
+    (0..7_000).for_each(|key| assert_eq!(map.insert(key, key, &thread.read()), None));
     let most = map.buckets();
     let (reading, done) = (&Barrier::new(2), &Barrier::new(2));
     std::thread::scope(|scope| {
@@ -235,7 +236,7 @@ fn a_table_does_not_shrink_further_under_a_reader() {
             drop(guard);
         });
         reading.wait();
-        for key in 0..10_000 {
+        for key in 0..7_000 {
             assert_eq!(map.remove(&key, &thread.read()), Some(&key));
         }
         for _ in 0..10_000 {

@@ -52,6 +52,14 @@ pub fn keeps_its_size(fd: &Fd) -> bool {
     crate::fd::identity(fd.raw()).is_ok_and(|file| file.is_anonymous) || cannot_shrink(fd)
 }
 
+/// Asks the kernel for huge pages, where they are allowed (transparent_hugepage), for `len` bytes of memory from the page `first` on. Only a
+/// hint: that there are none is no error.
+pub fn want_huge_pages(first: *const u8, len: usize) {
+    // SAFETY: MADV_HUGEPAGE changes no byte, whosever memory this is.
+    let _ =
+        unsafe { syscall(libc::SYS_madvise, [first as usize, len, libc::MADV_HUGEPAGE as usize, 0, 0, 0]) };
+}
+
 /// A mapping: `len` bytes at `base`, readable and writable.
 ///
 /// It is a raw range on purpose: other processes write to it at any moment, so no reference or slice

@@ -1,13 +1,14 @@
 //! The list that all buckets share: sorted by hash, lock-free (Harris 2001, Michael 2002, Shalev and Shavit 2006).
 //!
 //! # State
-//! Nodes in ascending order of `hash`: *items*, and *buckets*, which are places to start from. A bucket comes before the items of the same hash;
+//! Nodes in ascending order of their hashes: *items*, which have theirs in them, and *buckets*, which are places to start from, and whose hash their address
+//! tells (see `buckets`): a bucket is a link and nothing else, so that eight of them are in a cache line. A bucket comes before the items of the same hash;
 //! items of the same hash stand in the order in which they came.
-//! A *link* is the address of the next node (null at the end) with two bits in it:
+//! A *link* is the address of the next node with two bits in it:
 //! `REMOVED`: the node that *holds* the link is removed; its link never changes again.
-//! `BUCKET`: the node that the link *leads to* is a bucket.
+//! `BUCKET`: the node that the link *leads to* is a bucket, or there is none (null).
 //! # Who may touch what
-//! 1. A node is its maker's alone until a link leads to it. Then `hash`, key and value never change.
+//! 1. A node is its maker's alone until a link leads to it. Then hash, key and value never change.
 //! 2. A link changes by compare-and-exchange from one without `REMOVED`: to insert behind its node, to unlink the removed node
 //!    that it leads to, or to remove its own node, which may at once put another in its place. Who has set `REMOVED` retires the node.
 //! 3. A node is retired after it was unlinked. As one is unlinked from a node that is not removed, of two removed neighbours the
@@ -19,7 +20,7 @@
 //! Following links is wait-free: every step leads to a node of no smaller hash, or a later one, and a walk ends behind its hash. `seek`, and what
 //! is built on it, is lock-free.
 
-use crate::Head;
+use core::borrow::Borrow;
 use core::ptr::{NonNull, null_mut};
 use mote_sync::atomic::{AtomicPtr, Ordering};
 use std::boxed::Box;
@@ -29,17 +30,24 @@ const BUCKET: usize = 2;
 
 /// A place in the list: all of a bucket, the beginning of an item.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(transparent)]
 pub(super) struct Node {
     next: AtomicPtr<Node>,
+}
+
+/// The beginning of an item.
+#[derive(Debug)]
+#[repr(C)]
+struct Hashed {
+    node: Node,
     hash: u64,
 }
 
-/// A node with a key and a value.
+/// A node with a key and a value. What queues it when it is retired is not in it ([`free_later`](crate::free_later)): most entries stay, and the smaller
+/// they are, the more of them are in the cache.
 #[repr(C)]
 pub(super) struct Item<K, V> {
-    node: Node,
-    head: Head,
+    hashed: Hashed,
     pub(super) key: K,
     pub(super) value: V,
 }
@@ -47,6 +55,14 @@ pub(super) struct Item<K, V> {
 /// The content of a link, see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link(*mut Node);
+
+/// What a link leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Item(NonNull<Node>),
+    Bucket(NonNull<Node>),
+    End,
+}
 
 /// Where a node of some hash is, or belongs.
 #[derive(Clone, Copy, Debug)]
@@ -60,22 +76,21 @@ pub(super) struct Place<'g> {
 
 impl Link {
     /// Leads nowhere.
-    const END: Link = Link(null_mut());
+    const END: Link = Link(null_mut::<Node>().wrapping_byte_add(BUCKET));
 
     /// Leads to a bucket.
     pub(super) fn to_bucket(bucket: NonNull<Node>) -> Link {
         Link(bucket.as_ptr().map_addr(|address| address | BUCKET))
     }
 
-    /// The node it leads to.
     #[inline(always)]
-    pub(super) fn node(self) -> Option<NonNull<Node>> {
-        NonNull::new(self.0.map_addr(|address| address & !(REMOVED | BUCKET)))
-    }
-
-    #[inline(always)]
-    pub(super) fn is_bucket(self) -> bool {
-        self.0.addr() & BUCKET != 0
+    pub(super) fn target(self) -> Target {
+        let node = self.0.map_addr(|address| address & !(REMOVED | BUCKET));
+        if self.0.addr() & BUCKET == 0 {
+            // SAFETY: without `BUCKET` a link is made of an item's address only.
+            return Target::Item(unsafe { NonNull::new_unchecked(node) });
+        }
+        NonNull::new(node).map_or(Target::End, Target::Bucket)
     }
 
     #[inline(always)]
@@ -98,7 +113,7 @@ impl Link {
     /// # Safety
     /// The node is not linked, and the caller's (1).
     unsafe fn prepare(self, next: Link) {
-        if let Some(node) = self.node() {
+        if let Target::Item(node) | Target::Bucket(node) = self.target() {
             // SAFETY: the caller's promise.
             unsafe { node.as_ref() }.next.store(next.0, Ordering::Relaxed);
         }
@@ -106,14 +121,9 @@ impl Link {
 }
 
 impl Node {
-    /// A bucket for the items from `start` on. Not in the list yet.
-    pub(super) fn bucket(start: u64) -> Node {
-        Node { next: AtomicPtr::new(Link::END.0), hash: start }
-    }
-
-    #[inline(always)]
-    pub(super) fn hash(&self) -> u64 {
-        self.hash
+    /// Not in the list yet, or the last one.
+    pub(super) fn new() -> Node {
+        Node { next: AtomicPtr::new(Link::END.0) }
     }
 
     #[inline(always)]
@@ -169,25 +179,27 @@ impl Place<'_> {
 }
 
 /// Goes from `start` to behind all nodes up to `hash`, or to the item of this hash that `matches`. Unlinks the removed nodes on the way:
-/// all that were removed before, up to there. A link that `is_end` is not followed: it must lead behind `hash`.
+/// all that were removed before, up to there. It ends in front of a bucket that `is_behind` the hash, which need not be looked at.
 ///
 /// # Safety
 /// `start` is in the list, of a smaller hash (or a bucket of the same); it is not removed before 'g ends. 'g is within one read section
-/// of the list's flavour, or nobody else uses the list.
+/// of the list's flavour, or nobody else uses the list. `is_behind` is true of buckets behind `hash` only, and false of one of those only if it is
+/// removed by then.
 pub(super) unsafe fn seek<'g>(
     start: &'g Node,
     hash: u64,
-    is_end: impl Fn(Link) -> bool,
+    is_behind: impl Fn(NonNull<Node>) -> bool,
     mut matches: impl FnMut(NonNull<Node>) -> bool,
 ) -> Place<'g> {
     'again: loop {
         let mut before = start;
         let mut at = before.next();
         loop {
-            let Some(pointer) = at.node() else { return Place { before, at, found: None } };
-            if is_end(at) {
-                return Place { before, at, found: None };
-            }
+            let (pointer, is_item) = match at.target() {
+                Target::Item(pointer) => (pointer, true),
+                Target::Bucket(pointer) if !is_behind(pointer) => (pointer, false),
+                Target::Bucket(_) | Target::End => return Place { before, at, found: None },
+            };
             // SAFETY: linked, so initialised (A), and kept while the section lasts (3).
             let node: &'g Node = unsafe { pointer.as_ref() };
             let next = node.next();
@@ -199,11 +211,15 @@ pub(super) unsafe fn seek<'g>(
                 at = next;
                 continue;
             }
-            if node.hash > hash {
-                return Place { before, at, found: None };
-            }
-            if node.hash == hash && !at.is_bucket() && matches(pointer) {
-                return Place { before, at, found: Some(pointer) };
+            if is_item {
+                // SAFETY: as above, the beginning of an item.
+                let its = unsafe { pointer.cast::<Hashed>().as_ref() }.hash;
+                if its > hash {
+                    return Place { before, at, found: None };
+                }
+                if its == hash && matches(pointer) {
+                    return Place { before, at, found: Some(pointer) };
+                }
             }
             (before, at) = (node, next);
         }
@@ -215,8 +231,8 @@ pub(super) struct Fresh<K, V>(NonNull<Item<K, V>>);
 
 impl<K, V> Fresh<K, V> {
     pub(super) fn new(hash: u64, key: K, value: V) -> Fresh<K, V> {
-        let node = Node { next: AtomicPtr::new(Link::END.0), hash };
-        Fresh(NonNull::from(Box::leak(Box::new(Item { node, head: Head::new(), key, value }))))
+        let hashed = Hashed { node: Node::new(), hash };
+        Fresh(NonNull::from(Box::leak(Box::new(Item { hashed, key, value }))))
     }
 
     pub(super) fn key(&self) -> &K {
@@ -262,23 +278,39 @@ impl<K, V> Item<K, V> {
         unsafe { node.cast().as_ref() }
     }
 
-    /// The place that queues the item when it is retired.
+    /// The item of `key`, from a link on that is among those of its hash; or, without one, the link at which it has stopped: to a bucket, which may be
+    /// behind `hash` or not, or to nothing.
     ///
     /// # Safety
-    /// The node is that of a valid `Item<K, V>`.
-    pub(super) unsafe fn head(node: NonNull<Node>) -> NonNull<Head> {
-        // SAFETY: inside of the item, by the caller's promise.
-        unsafe { node.byte_add(core::mem::offset_of!(Item<K, V>, head)) }.cast()
+    /// The link leads to a node of a list of `Item<K, V>`, and was read within a read section of the list's flavour, which lasts for 'g.
+    #[inline(always)]
+    pub(super) unsafe fn find<'g, Q: Eq + ?Sized>(mut at: Link, hash: u64, key: &Q) -> Result<&'g Self, Link>
+    where
+        K: Borrow<Q> + 'g,
+        V: 'g,
+    {
+        while let Target::Item(node) = at.target() {
+            // SAFETY: linked, and kept by the section (3).
+            let item: &'g Self = unsafe { Item::of(node) };
+            if item.hashed.hash > hash {
+                return Err(Link::END);
+            }
+            let is_it = item.hashed.hash == hash && item.key.borrow() == key;
+            let next = item.next();
+            if is_it && !next.is_removed() {
+                return Ok(item);
+            }
+            at = next.kept();
+        }
+        Err(at)
     }
 
-    /// Frees an item.
-    ///
-    /// # Safety
-    /// `head` is that of a boxed `Item<K, V>` that nobody uses any more.
-    pub(super) unsafe fn free(head: NonNull<Head>) {
-        // SAFETY: inside of the item.
-        let item = unsafe { head.byte_sub(core::mem::offset_of!(Item<K, V>, head)) };
-        // SAFETY: the caller's promise.
-        drop(unsafe { Box::from_raw(item.cast::<Item<K, V>>().as_ptr()) });
+    pub(super) fn hash(&self) -> u64 {
+        self.hashed.hash
+    }
+
+    #[inline(always)]
+    pub(super) fn next(&self) -> Link {
+        self.hashed.node.next()
     }
 }

@@ -1,9 +1,8 @@
 //! Iteration over a hash table while it changes.
 
-use super::chain::{Item, Link};
+use super::chain::{Item, Link, Target};
 use core::fmt;
 use core::marker::PhantomData;
-use core::ptr::NonNull;
 
 /// The entries of a [`HashMap`](super::HashMap), in the order of their hashes.
 ///
@@ -26,15 +25,6 @@ impl<K, V> Iter<'_, K, V> {
     pub(super) unsafe fn from(at: Link) -> Self {
         Iter { at, scope: PhantomData }
     }
-
-    /// The next item that is not removed, or bucket.
-    fn step(&mut self) -> Option<Option<NonNull<super::chain::Node>>> {
-        let (at, node) = (self.at, self.at.node()?);
-        // SAFETY: linked, and kept while the section lasts (chain, rule 3).
-        let next = unsafe { node.as_ref() }.next();
-        self.at = next.kept();
-        Some((!at.is_bucket() && !next.is_removed()).then_some(node))
-    }
 }
 
 impl<'g, K, V> Iterator for Iter<'g, K, V> {
@@ -42,10 +32,19 @@ impl<'g, K, V> Iterator for Iter<'g, K, V> {
 
     fn next(&mut self) -> Option<(&'g K, &'g V)> {
         loop {
-            if let Some(node) = self.step()? {
-                // SAFETY: no bucket, so an item, kept for 'g.
-                let item = unsafe { Item::<K, V>::of(node) };
-                return Some((&item.key, &item.value));
+            match self.at.target() {
+                Target::Item(node) => {
+                    // SAFETY: an item, linked, and kept while the section lasts (chain, rule 3).
+                    let item = unsafe { Item::<K, V>::of(node) };
+                    let next = item.next();
+                    self.at = next.kept();
+                    if !next.is_removed() {
+                        return Some((&item.key, &item.value));
+                    }
+                }
+                // SAFETY: as above.
+                Target::Bucket(bucket) => self.at = unsafe { bucket.as_ref() }.next().kept(),
+                Target::End => return None,
             }
         }
     }

@@ -21,8 +21,9 @@ use std::sync::Mutex;
 
 /// Buckets that a helper links or unlinks in a step.
 const STEP: usize = 16;
-/// An order that has fewer buckets for each item than this grows: then four of five items are the first in their buckets.
-const FEWEST: usize = 2;
+/// An order that has fewer buckets for each item than this grows: then nine of ten items are the first in their buckets. A bucket is
+/// eight bytes, so that these are 32 to 64 bytes for each item.
+const FEWEST: usize = 4;
 /// An order that has more buckets for each item than this shrinks.
 const MOST: usize = 16;
 /// Greatest number of items that a CPU counts for itself.
