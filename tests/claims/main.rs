@@ -17,6 +17,7 @@ mod events_survive_signals;
 mod filters_choose;
 mod kernel_events_agree_with_others;
 mod kernel_events_are_in_the_trace;
+mod kernel_functions_are_probed;
 mod kernel_limits_are_told;
 mod kernel_reports_say_what_strace_says;
 mod kernel_rules_act;

@@ -77,7 +77,6 @@ fn a_probe_that_cannot_be_says_why() {
         ("uprobe:APP:wrok", "near names: work"),
         ("usdt:APP:app:tok", "app:tick"),
         ("uprobe:/no/such/file:f", "/no/such/file"),
-        ("fentry:vfs_read", "kprobe"),
     ] {
         let pattern = pattern.replace("APP", &path.display().to_string());
         let failed = Record::program(&["true"]).with(&["-k", &pattern]).run();

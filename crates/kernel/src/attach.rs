@@ -1,9 +1,12 @@
 //! Attaching programs to where events happen.
 
+use crate::catalog::btf::Btf;
 use crate::event::Hook;
-use crate::load::Program;
+use crate::load::{Kind, Program};
 use crate::privilege;
 use crate::session::Error;
+use mote_assembler::builder::Builder;
+use mote_bpf::Reg;
 use mote_sys::Errno;
 use mote_sys::bpf::link::{self, Place};
 use mote_sys::fd::Fd;
@@ -94,6 +97,43 @@ pub(crate) fn tracepoint(program: &Program, event: &str, name: Option<&str>) -> 
     let name = name.transpose()?;
     let link = link::raw_tracepoint(program.fd(), name.as_deref()).map_err(|errno| failed(event, errno))?;
     Ok(Link { link, ending: Ending::AtOnce, event: None, process: None })
+}
+
+/// The entry or the return of the function for which the program was loaded.
+pub(crate) fn function(program: &Program, event: &str) -> Result<Link, Error> {
+    let link = link::raw_tracepoint(program.fd(), None).map_err(|errno| match errno.0 {
+        libc::EBUSY => Error::Attach { event: event.to_owned(), errno, hint: "the kernel has no place for programs there (notrace), or something else is there" },
+        ENOTSUPP => Error::Attach { event: event.to_owned(), errno, hint: "no programs are attached to functions on this kernel and CPU, or not to those of more than 6 arguments (before Linux 6.6); `kprobe:` needs neither" },
+        libc::E2BIG => Error::Attach { event: event.to_owned(), errno, hint: "38 programs are the most at one function, and there are as many already" },
+        _ => failed(event, errno),
+    })?;
+    Ok(Link { link, ending: Ending::Waits, event: None, process: None })
+}
+
+/// A function of the kernel that is there to be probed by tests, and for nothing else (net/bpf/test_run.c).
+const NOBODYS: &str = "bpf_fentry_test1";
+
+/// Whether programs can be attached to functions: a program that does nothing is, to a function that nobody calls. Where a right is missing nothing is tried; what needs it says so.
+///
+/// # Errors
+/// The kernel's answer.
+///
+/// # Cost
+/// The kernel waits some milliseconds at the end.
+pub(crate) fn try_function(btf: &Btf) -> Result<(), Errno> {
+    let Some(btf_id) = btf.function(NOBODYS).filter(|_| privilege::check().is_none()) else { return Ok(()) };
+    let mut b = Builder::new();
+    b.mov(Reg::R0, 0);
+    b.exit();
+    let insns = b.finish().map_err(|_| Errno(libc::EINVAL))?;
+    let tried = Program::load(NOBODYS, Kind::Function { btf_id, returns: false }, &insns, &[])
+        .and_then(|program| function(&program, NOBODYS));
+    match tried {
+        Err(Error::Attach { errno, .. } | Error::Verifier { errno, .. }) if errno.0 != libc::E2BIG => {
+            Err(errno)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What a hook that is no tracepoint says; a probe of a program in this process only, if one is given.

@@ -60,6 +60,15 @@ pub enum Hook {
         /// At its return.
         returns: bool,
     },
+    /// Entry or return of a function of the kernel, by a jump that the kernel puts there (fentry, fexit); the context is its arguments, a 64-bit word each, and behind them the result.
+    Fentry {
+        /// The function.
+        function: String,
+        /// Its number in the kernel's BTF.
+        btf_id: u32,
+        /// At its return.
+        returns: bool,
+    },
 }
 
 impl Hook {
@@ -118,8 +127,10 @@ pub enum Origin {
         /// `__rel_loc`.
         relative: bool,
     },
-    /// Argument of the raw tracepoint, or of the system call, counted from 0.
+    /// Argument of the raw tracepoint, of the system call, or word of the function's context, counted from 0.
     Argument(u8),
+    /// The same where it is a pointer, as a number: of what the verifier knows as a pointer it lets programs calculate nothing, and some it shows to none.
+    Address(u8),
     /// In the structure that an argument points to. All offsets but the last are of pointers, which are followed; the value, or the first byte of the
     /// fixed text, lies at the last.
     Member {
@@ -149,6 +160,9 @@ pub enum Origin {
     Operand(Operand),
     /// The text at the address that the operand gives.
     OperandText(Operand),
+    /// The text at the address that the other origin gives, in the memory of the process or of the kernel, by the half in which the address is. For functions of the
+    /// kernel only: a program could name an address of the kernel.
+    AnyText(Box<Origin>),
     /// Return addresses of the kernel's stack, the innermost first (`crate::stack`).
     KernelStack,
     /// Return addresses of the process's stack, as far as frame pointers lead.

@@ -15,6 +15,13 @@ pub enum Kind {
     Typed(u32),
     /// At a tracepoint, with untyped arguments.
     Raw,
+    /// At the entry or the return of the kernel's function that this BTF type describes.
+    Function {
+        /// The type's number.
+        btf_id: u32,
+        /// At its return.
+        returns: bool,
+    },
     /// At a trace event.
     Tracepoint,
     /// Run for each object that the iterator with this BTF type is about.
@@ -48,6 +55,8 @@ impl Program {
         let maps: Vec<i32> = maps.iter().map(|map| map.raw()).collect();
         let (program_type, attach_type, attach_btf_id) = match kind {
             Kind::Typed(id) => (ProgramType::Tracing, link::TRACE_RAW_TP, id),
+            Kind::Function { btf_id, returns: false } => (ProgramType::Tracing, link::TRACE_FENTRY, btf_id),
+            Kind::Function { btf_id, returns: true } => (ProgramType::Tracing, link::TRACE_FEXIT, btf_id),
             Kind::Iterator(id) => (ProgramType::Tracing, link::TRACE_ITER, id),
             Kind::Raw => (ProgramType::RawTracepoint, 0, 0),
             Kind::Tracepoint => (ProgramType::Tracepoint, 0, 0),

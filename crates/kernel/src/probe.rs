@@ -7,14 +7,16 @@
 //! | `uretprobe:BIN:FUNCTION` | return of a function |
 //! | `usdt:BIN:PROVIDER:NAME`, `usdt:BIN:NAME` | a static probe |
 //! | `kprobe:FUNCTION`, `kretprobe:FUNCTION` | a function of the kernel, where it was built with kprobes |
+//! | `fentry:FUNCTION`, `fexit:FUNCTION` | the same without a trap, where the kernel can put a jump there; `fexit` has the arguments as well |
+//! | `fentry:FUNCTION(buf: ptr)` | another type for an argument of this name |
 //!
 //! `BIN` is a path, a command in `PATH`, or a library (`libc`, `libpthread.so.0`); of a process that is chosen with `-p`, what it has mapped. Functions, providers and names may be
-//! patterns with `*` and `?`, which fit at most [`MATCHES_MAX`] functions.
+//! patterns with `*` and `?`, which fit at most [`MATCHES_MAX`] functions, of the kernel [`KERNEL_MATCHES_MAX`].
 //!
 //! # Fields
 //! `ip`, as LTTng's; then the parameters with names and types when there is debug information, else `arg1` to `arg6`, the registers of C's calling convention;
 //! of a return, `ret`; of a static probe, `arg1` and so on with the sizes that it states. `char *` is recorded as text. What is passed in registers that the kernel does not show (floating point) is
-//! left out, and said ([`Selection::notes`]).
+//! left out, and said ([`Selection::notes`]). Of the kernel's functions BTF tells the parameters; `const char *` is text, wherever it lies. `fentry` and `fexit` have no `ip`.
 //!
 //! # Names
 //! `uprobe_BIN_FUNCTION`, `uretprobe_BIN_FUNCTION`, `usdt_PROVIDER_NAME`; the provider is the first word. A static probe that the compiler has put into several places is several
@@ -23,6 +25,7 @@
 mod binary;
 mod error;
 mod function;
+mod kernel;
 mod operand;
 mod pattern;
 mod register;
@@ -39,6 +42,9 @@ use std::path::Path;
 
 /// Most functions, or places of static probes, that one pattern may choose.
 pub const MATCHES_MAX: usize = 1000;
+
+/// Most functions of the kernel that one pattern may choose: each is attached by itself, and the kernel takes some milliseconds for it.
+pub const KERNEL_MATCHES_MAX: usize = 200;
 
 /// What patterns of probes have chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,10 +67,10 @@ pub fn is_probe(pattern: &str) -> bool {
 /// The first pattern that means nothing, with the reason.
 pub fn select(patterns: &[impl AsRef<str>], place: &Where) -> Result<Selection, Error> {
     let mut selection = Selection::default();
-    let mut images = HashMap::new();
+    let mut known = Known::default();
     for pattern in patterns {
         let pattern = pattern.as_ref();
-        add(pattern, place, &mut images, &mut selection)
+        add(pattern, place, &mut known, &mut selection)
             .map_err(|wrong| Error { pattern: pattern.to_owned(), wrong })?;
     }
     tell_apart(&mut selection.events);
@@ -78,14 +84,19 @@ pub fn read_notes(bytes: &[u8], base: Option<u64>) -> usize {
     probes.iter().flat_map(|probe| operand::arguments(&probe.arguments)).filter(Result::is_ok).count()
 }
 
-type Images = HashMap<String, Image>;
+/// What was read for one pattern, and may be asked for the next.
+#[derive(Default)]
+struct Known {
+    images: HashMap<String, Image>,
+    kernel: kernel::Kernel,
+}
 
-fn add(pattern: &str, place: &Where, images: &mut Images, selection: &mut Selection) -> Result<(), Wrong> {
+fn add(pattern: &str, place: &Where, known: &mut Known, selection: &mut Selection) -> Result<(), Wrong> {
     let spec = Spec::parse(pattern)?;
-    if let Some(returns) = spec.kind.of_kernel()? {
-        selection.events.push(function::of_kernel(&spec, returns)?);
-        return Ok(());
+    if spec.kind.is_of_kernel() {
+        return kernel::add(&spec, &mut known.kernel, selection);
     }
+    let images = &mut known.images;
     if !images.contains_key(&spec.binary) {
         let path = place.find(&spec.binary)?;
         let image = Image::open(&path).map_err(Wrong::image)?;
@@ -104,11 +115,14 @@ fn add(pattern: &str, place: &Where, images: &mut Images, selection: &mut Select
 /// Leaves away events of the same place, and numbers those that have one name.
 fn tell_apart(events: &mut Vec<Event>) {
     let mut places = HashSet::new();
-    events.retain(|event| match &event.hook {
-        Hook::Uprobe { path, offset, returns, .. } => {
-            places.insert((path.clone(), *offset, *returns, event.provider.clone()))
-        }
-        _ => true,
+    events.retain(|event| {
+        let (place, offset, returns) = match &event.hook {
+            Hook::Uprobe { path, offset, returns, .. } => (path.clone(), *offset, *returns),
+            Hook::Kprobe { function, offset, returns } => (function.into(), *offset, *returns),
+            Hook::Fentry { function, returns, .. } => (function.into(), 0, *returns),
+            _ => return true,
+        };
+        places.insert((place, offset, returns, event.provider.clone()))
     });
     let mut used: HashMap<String, usize> = HashMap::new();
     for event in events {

@@ -388,4 +388,6 @@ fn ids(kernel: &Kernel) -> Ids {
 const GRACE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
+mod function_tests;
+#[cfg(test)]
 mod tests;

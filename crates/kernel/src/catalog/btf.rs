@@ -2,6 +2,10 @@
 //!
 //! Nothing in the bytes is trusted: offsets are checked, and walks through types have a bound. (Documentation/bpf/btf.rst)
 
+mod functions;
+
+pub use functions::Prototype;
+
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::path::Path;
@@ -375,7 +379,7 @@ mod tests {
     use super::*;
 
     /// Types as bytes: each is name, info, size and parts.
-    fn btf(types: &[&[u32]], strings: &[u8]) -> Vec<u8> {
+    pub(super) fn btf(types: &[&[u32]], strings: &[u8]) -> Vec<u8> {
         let types: Vec<u32> = types.concat();
         let len = types.len() as u32 * 4;
         let head = [u32::from(MAGIC) | 1 << 16, 24, 0, len, len, strings.len() as u32];

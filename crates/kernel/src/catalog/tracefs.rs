@@ -2,6 +2,7 @@
 
 use super::format::{self, Format};
 use mote_sys::fd::Fd;
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,6 +74,16 @@ impl Tracefs {
     /// The events of a system, in order.
     pub fn events(&self, system: &str) -> io::Result<Vec<String>> {
         directories(&self.root.join("events").join(system))
+    }
+
+    /// The kernel's own functions in which there is room for a jump.
+    ///
+    /// # Cost
+    /// Some 10 ms: they are 50,000.
+    pub fn functions(&self) -> io::Result<HashSet<String>> {
+        let text = fs::read_to_string(self.root.join("available_filter_functions"))?;
+        // Those of modules have its name behind: `name [module]`.
+        Ok(text.lines().filter(|line| !line.contains(' ')).map(str::to_owned).collect())
     }
 
     /// The format of one.

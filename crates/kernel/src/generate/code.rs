@@ -20,10 +20,19 @@ pub(crate) enum Access {
     Record,
     /// `r6` points to the interrupted registers; the program can be preempted.
     Probe,
+    /// `r6` points to the words of a function of the kernel: arguments, result; the program can be preempted.
+    Function,
     /// `r6` points to the registers of the process that makes the system call.
     TypedCall,
     /// `r6` is their address.
     RawCall,
+}
+
+impl Access {
+    /// Whether another program can run on this CPU before one of this kind has ended, that does not end before it.
+    pub(super) fn is_preempted(self) -> bool {
+        matches!(self, Access::Probe | Access::Function)
+    }
 }
 
 /// A program in the making.
@@ -97,7 +106,7 @@ impl<'a> Code<'a> {
             Access::Typed | Access::TypedCall => btf_id.map_or(Kind::Raw, Kind::Typed),
             Access::Raw | Access::RawCall => Kind::Raw,
             Access::Record => Kind::Tracepoint,
-            Access::Probe => Kind::Probe,
+            Access::Probe | Access::Function => Kind::Probe,
         }
     }
 
@@ -186,7 +195,7 @@ impl<'a> Code<'a> {
 
     /// Sets the word at `r2`, or goes to `taken` when it is set.
     fn take(&mut self, taken: Label) {
-        if self.access == Access::Probe {
+        if self.access.is_preempted() {
             self.b.mov(Reg::R3, 1);
             self.b.atomic(AtomicOp::Xchg, Size::DW, Reg::R2, 0, Reg::R3);
             self.b.branch(Cond::Ne, Reg::R3, 0, taken);

@@ -2,10 +2,11 @@
 
 use super::code::{Access, Code};
 use super::{helper, slot};
-use crate::event::{Origin, Part, TEXT_MAX};
+use crate::event::{Origin, Part, TEXT_MAX, Type};
 use crate::map;
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Size};
+use mote_layout::types::Scalar;
 
 /// Most bytes that are copied by loads and stores instead of a call.
 const INLINE_MAX: u32 = 32;
@@ -41,6 +42,12 @@ impl Code<'_> {
         if let Origin::Socket(socket, Part::Text) = from {
             return self.socket_text(*socket, to);
         }
+        if let Origin::AnyText(address) = from {
+            self.value(address, &Type::Scalar(Scalar::hex(64)))?;
+            self.b.mov(Reg::R3, Reg::R1);
+            self.copy_text_by(TEXT_MAX, to, Code::read_either);
+            return Ok(());
+        }
         let helper = self.text_address(from)?;
         self.copy_text(helper, TEXT_MAX, to);
         Ok(())
@@ -48,10 +55,26 @@ impl Code<'_> {
 
     /// As [`Code::text`], from address `r3` and of at most `bytes`.
     pub(super) fn copy_text(&mut self, helper: u32, bytes: u32, to: To) {
+        self.copy_text_by(bytes, to, |code| code.b.call(helper));
+    }
+
+    /// Reads from the kernel's half of addresses (the negative numbers), or from the process's.
+    fn read_either(&mut self) {
+        let (kernel, end) = (self.b.label(), self.b.label());
+        self.b.branch(Cond::SLt, Reg::R3, 0, kernel);
+        self.b.call(helper::PROBE_READ_USER_STR);
+        self.b.jump(end);
+        self.b.bind(kernel);
+        self.b.call(helper::PROBE_READ_KERNEL_STR);
+        self.b.bind(end);
+    }
+
+    /// As [`Code::copy_text`]; `read` calls what reads.
+    fn copy_text_by(&mut self, bytes: u32, to: To, read: impl FnOnce(&mut Self)) {
         let (fault, end) = (self.b.label(), self.b.label());
         self.destination(to);
         self.b.mov(Reg::R2, bytes as i32);
-        self.b.call(helper);
+        read(self);
         self.b.branch(Cond::Gt, Reg::R0, bytes as i32, fault);
         self.b.branch(Cond::Ne, Reg::R0, 0, end);
         self.b.bind(fault);

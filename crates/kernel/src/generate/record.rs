@@ -1,6 +1,6 @@
 //! A record's room in the ring, its header, and the store that commits it.
 
-use super::code::{Access, Code};
+use super::code::Code;
 use super::{slot, value};
 use crate::event::{Event, TEXT_MAX, Type};
 use crate::session::Error;
@@ -76,7 +76,7 @@ impl Code<'_> {
     /// One more is lost in the claimed ring.
     fn count_lost(&mut self, cause: i16) {
         self.b.mov(Reg::R1, 1);
-        if self.access == Access::Probe {
+        if self.access.is_preempted() {
             self.b.atomic(AtomicOp::Add, Size::DW, Reg::R7, cause, Reg::R1);
             return;
         }

@@ -24,7 +24,7 @@ impl Code<'_> {
     /// The running thread's id to its slot and `r0`. In programs of system calls of typed contexts, `r8` becomes the word of the ABI.
     pub(super) fn thread_id(&mut self) {
         match (self.access, self.plan.facts) {
-            (Access::Typed | Access::TypedCall, Some(facts)) => {
+            (Access::Typed | Access::Function | Access::TypedCall, Some(facts)) => {
                 self.b.call(helper::GET_CURRENT_TASK_BTF);
                 if let (Access::TypedCall, Some(status)) = (self.access, facts.status) {
                     self.b.load(Size::W, Reg::R8, Reg::R0, status);

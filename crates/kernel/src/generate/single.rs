@@ -31,6 +31,7 @@ pub(crate) fn accesses(plan: &Plan, hook: &Hook) -> Vec<Access> {
         Hook::Raw { .. } => vec![Access::Raw],
         Hook::Tracepoint { .. } => vec![Access::Record],
         Hook::Uprobe { .. } | Hook::Kprobe { .. } => vec![Access::Probe],
-        _ => Vec::new(),
+        Hook::Fentry { .. } => vec![Access::Function],
+        Hook::SyscallEntry(_) | Hook::SyscallExit(_) => Vec::new(),
     }
 }

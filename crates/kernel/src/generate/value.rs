@@ -57,9 +57,10 @@ impl Code<'_> {
         }
     }
 
-    /// `r1` becomes 0 or 1.
+    /// `r1` becomes 0 or 1, by its lowest byte: what is above it in a register nobody has set.
     pub(super) fn boolean(&mut self) {
         let zero = self.b.label();
+        self.b.and(Reg::R1, 0xff);
         self.b.branch(Cond::Eq, Reg::R1, 0, zero);
         self.b.mov(Reg::R1, 1);
         self.b.bind(zero);
@@ -85,6 +86,7 @@ impl Code<'_> {
         match from {
             Origin::Record(offset) => self.record_word(*offset, size(scalar.bytes()).ok_or("odd size")?)?,
             Origin::Argument(index) => self.argument(*index)?,
+            Origin::Address(index) => self.address(*index)?,
             Origin::Member { argument, path, bytes } => {
                 let size = size(usize::from(*bytes)).ok_or("its member is no number")?;
                 self.member(*argument, path, size)?;
@@ -151,7 +153,7 @@ impl Code<'_> {
 
     pub(super) fn argument(&mut self, index: u8) -> Result<(), &'static str> {
         match self.access {
-            Access::Typed | Access::Raw => {
+            Access::Typed | Access::Raw | Access::Function => {
                 self.b.load(Size::DW, Reg::R1, Reg::R6, i16::from(index) * 8);
                 Ok(())
             }
@@ -163,6 +165,17 @@ impl Code<'_> {
             Access::Record => Err("a trace event has no arguments"),
             Access::Probe => Err("a probe's arguments are operands"),
         }
+    }
+
+    /// `r1` becomes an argument as a number.
+    fn address(&mut self, index: u8) -> Result<(), &'static str> {
+        if self.access != Access::Function {
+            return Err("its arguments are no words of a function");
+        }
+        self.b.mov(Reg::R3, Reg::R6);
+        self.b.add(Reg::R3, i32::from(index) * 8);
+        self.peek(helper::PROBE_READ_KERNEL, Size::DW);
+        Ok(())
     }
 
     /// `r1` becomes the address that the offsets lead to: all of them but the last are of pointers, which are followed; the last is to be added.

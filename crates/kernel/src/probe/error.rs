@@ -1,6 +1,7 @@
 //! Why a pattern of a probe means nothing.
 
 use mote_symbol::ImageError;
+use mote_sys::Errno;
 use std::path::PathBuf;
 
 /// A pattern that means nothing, and why.
@@ -110,11 +111,48 @@ pub enum Wrong {
         "this kernel has no kprobes (built without CONFIG_KPROBE_EVENTS); `mote list -k` shows the tracepoints that it has"
     )]
     NoKprobes,
-    /// fentry and fexit are not offered.
+    /// The kernel attaches no programs to its functions.
     #[error(
-        "{0} probes are not offered; use `kprobe:` and `kretprobe:`, where the kernel has them, or a tracepoint (`mote list -k`)"
+        "this kernel has no fentry and fexit: it refuses a program at a function of its own ({0}); use `kprobe:` and `kretprobe:`, where it has them, or a tracepoint (`mote list -k`)"
     )]
-    NoFentry(&'static str),
+    NoFentry(Errno),
+    /// The kernel does not tell its functions.
+    #[error("the kernel does not tell its functions: {0}; a tracepoint may do (`mote list -k`)")]
+    NoTypes(String),
+    /// It has no such function.
+    #[error("the kernel has no function `{name}` that can be probed{near}")]
+    NoKernelFunction {
+        /// The name.
+        name: String,
+        /// Names that look like it, in words.
+        near: String,
+    },
+    /// The kernel cannot pass its arguments to programs.
+    #[error(
+        "`{name}` of the kernel cannot be probed by fentry and fexit: {why}; use `kprobe:`, where the kernel has it"
+    )]
+    Unfit {
+        /// The function.
+        name: String,
+        /// What about it.
+        why: &'static str,
+    },
+    /// It has no argument of this name.
+    #[error("`{function}` of the kernel has no argument `{name}`; it has {has}")]
+    NoArgument {
+        /// The function.
+        function: String,
+        /// What was named.
+        name: String,
+        /// The names of those that it has.
+        has: String,
+    },
+    /// Too many of the kernel's functions fit.
+    #[error("{count} functions of the kernel fit, at most {max} may; narrow the pattern", max = crate::probe::KERNEL_MATCHES_MAX)]
+    TooManyOfKernel {
+        /// How many.
+        count: usize,
+    },
 }
 
 impl Wrong {

@@ -34,7 +34,8 @@ pub(super) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Resu
         let Some(offset) = image.offset_of(place) else {
             return Err(Wrong::NoAddress { path: image.path.clone(), address: place });
         };
-        let mut event_of = Builder { spec, notes: &mut selection.notes, name: &name };
+        let mut event_of =
+            Builder { spec, notes: &mut selection.notes, name: &name, passed: Passed::Registers };
         let fields =
             if returns { event_of.result(signature.as_ref()) } else { event_of.entry(signature.as_ref()) };
         let suffix = if spec.offset > 0 { format!("{:x}", spec.offset) } else { String::new() };
@@ -48,23 +49,6 @@ pub(super) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Resu
         });
     }
     Ok(())
-}
-
-/// An event of a function of the kernel; the arguments are those that the person named, or registers.
-pub(super) fn of_kernel(spec: &Spec, returns: bool) -> Result<Event, Wrong> {
-    if spec.is_glob() {
-        let syntax = "a probe of the kernel is at one function: its name, without `*` and `?`";
-        return Err(Wrong::Syntax(syntax.to_owned()));
-    }
-    let fields = if returns {
-        let ret = Field { name: "ret".to_owned(), ty: Type::Scalar(Scalar::hex(64)), from: Origin::Result };
-        vec![ip(), ret]
-    } else {
-        Builder { spec, notes: &mut Vec::new(), name: &spec.name }.entry(None)
-    };
-    let hook = Hook::Kprobe { function: spec.name.clone(), offset: spec.offset, returns };
-    let name = event_name(&[spec.kind.name(), &spec.name]);
-    Ok(Event { provider: spec.kind.name().to_owned(), name, fields, hook })
 }
 
 fn debug_information(image: &Image) -> Option<Functions> {
@@ -165,7 +149,7 @@ fn bare(name: &str) -> String {
     head.get(start..).unwrap_or(head).trim_start_matches(['*', '&']).to_owned()
 }
 
-fn ip() -> Field {
+pub(super) fn ip() -> Field {
     let from = Origin::Operand(Operand::Register(register::IP));
     Field { name: "ip".to_owned(), ty: Type::Scalar(Scalar::hex(64)), from }
 }
@@ -178,19 +162,31 @@ fn registers() -> impl Iterator<Item = Field> {
     })
 }
 
+/// How a function's arguments are passed, and what their addresses mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passed {
+    /// As C's calling convention says; texts lie in the process.
+    Registers,
+    /// The same; texts lie in the process or in the kernel.
+    KernelRegisters,
+    /// A word each.
+    Words,
+}
+
 /// Makes the fields of one function's event.
-struct Builder<'a> {
-    spec: &'a Spec,
-    notes: &'a mut Vec<String>,
-    name: &'a str,
+pub(super) struct Builder<'a> {
+    pub(super) spec: &'a Spec,
+    pub(super) notes: &'a mut Vec<String>,
+    pub(super) name: &'a str,
+    pub(super) passed: Passed,
 }
 
 impl Builder<'_> {
-    fn entry(&mut self, signature: Option<&Signature>) -> Vec<Field> {
+    pub(super) fn entry(&mut self, signature: Option<&Signature>) -> Vec<Field> {
         let mut fields = vec![ip()];
         if let Some(given) = &self.spec.arguments {
             let types = given.iter().map(|(name, ty)| (name.as_str(), given_type(*ty)));
-            fields.extend(types.zip(0..).map(|((name, ty), at)| field(name, ty, integer_argument(at))));
+            fields.extend(types.zip(0..).map(|((name, ty), at)| self.field(name, ty, at)));
         } else if self.spec.offset > 0 {
             // In the middle of a function nobody knows what the registers hold.
             fields.extend(registers());
@@ -204,8 +200,22 @@ impl Builder<'_> {
         fields
     }
 
-    /// The parameters where the calling convention of x86-64 (System V) puts them.
-    fn typed(&mut self, signature: &Signature) -> Vec<Field> {
+    fn field(&self, name: &str, ty: Type, at: usize) -> Field {
+        let text = ty == Type::Text;
+        let from = match self.passed {
+            Passed::Registers if text => Origin::OperandText(integer_argument(at)),
+            Passed::Registers | Passed::KernelRegisters => Origin::Operand(integer_argument(at)),
+            Passed::Words => word(at, &ty),
+        };
+        let from = match self.passed {
+            Passed::KernelRegisters | Passed::Words if text => Origin::AnyText(Box::new(from)),
+            _ => from,
+        };
+        Field { name: name.to_owned(), ty, from }
+    }
+
+    /// The parameters where the calling convention of x86-64 (System V) puts them, or in a word each.
+    pub(super) fn typed(&mut self, signature: &Signature) -> Vec<Field> {
         let mut fields = Vec::new();
         // A large result is written where the hidden first argument says.
         let mut at = usize::from(matches!(signature.result, Some(Value::Aggregate { bytes }) if bytes > 16));
@@ -227,6 +237,11 @@ impl Builder<'_> {
                     );
                     continue;
                 }
+                Value::Aggregate { bytes } if self.passed == Passed::Words => {
+                    at += words(*bytes);
+                    self.left_out(&name, "a structure by value");
+                    continue;
+                }
                 // Small structures are in registers, or not, by the types of their members; the stack holds the others.
                 Value::Aggregate { bytes } if *bytes > 16 => {
                     self.left_out(&name, "a structure by value");
@@ -238,7 +253,7 @@ impl Builder<'_> {
                 }
                 kind => type_of(kind),
             };
-            fields.push(field(&name, ty, integer_argument(at)));
+            fields.push(self.field(&name, ty, at));
             at += 1;
         }
         fields
@@ -248,7 +263,7 @@ impl Builder<'_> {
         self.notes.push(format!("argument `{name}` of {} is left out: {why}", self.name));
     }
 
-    fn result(&mut self, signature: Option<&Signature>) -> Vec<Field> {
+    pub(super) fn result(&mut self, signature: Option<&Signature>) -> Vec<Field> {
         let ty = match signature.map(|signature| &signature.result) {
             Some(None) => return Vec::new(),
             Some(Some(Value::Float)) => {
@@ -259,24 +274,37 @@ impl Builder<'_> {
             Some(Some(kind)) if !matches!(kind, Value::Aggregate { .. } | Value::Unknown) => type_of(kind),
             _ => Type::Scalar(Scalar::hex(64)),
         };
-        let from = match ty {
-            Type::Text => Origin::OperandText(Operand::Register(80)),
+        let from = match (&ty, self.passed) {
+            (Type::Text, Passed::KernelRegisters) => {
+                Origin::AnyText(Box::new(Origin::Operand(Operand::Register(register::RETURNED))))
+            }
+            (Type::Text, _) => Origin::OperandText(Operand::Register(register::RETURNED)),
             _ => Origin::Result,
         };
         vec![Field { name: "ret".to_owned(), ty, from }]
     }
 }
 
-fn given_type(given: Given) -> Type {
+pub(super) fn given_type(given: Given) -> Type {
     match given {
         Given::Scalar(scalar) => Type::Scalar(scalar),
         Given::Text => Type::Text,
     }
 }
 
-fn field(name: &str, ty: Type, operand: Operand) -> Field {
-    let from = if ty == Type::Text { Origin::OperandText(operand) } else { Origin::Operand(operand) };
-    Field { name: name.to_owned(), ty, from }
+/// Words of a value of so many bytes.
+pub(super) const fn words(bytes: u64) -> usize {
+    bytes.div_ceil(8) as usize
+}
+
+/// Word `at` of a function's context: what has the type of an address is read as one.
+pub(super) fn word(at: usize, ty: &Type) -> Origin {
+    let at = u8::try_from(at).unwrap_or(u8::MAX);
+    match ty {
+        Type::Text => Origin::Address(at),
+        Type::Scalar(scalar) if *scalar == Scalar::hex(64) => Origin::Address(at),
+        _ => Origin::Argument(at),
+    }
 }
 
 fn integer(bytes: u8, signed: bool) -> Scalar {
@@ -284,7 +312,7 @@ fn integer(bytes: u8, signed: bool) -> Scalar {
     if signed { Scalar::signed(bits) } else { Scalar::unsigned(bits) }
 }
 
-fn type_of(kind: &Value) -> Type {
+pub(super) fn type_of(kind: &Value) -> Type {
     match kind {
         Value::Integer { bytes, signed } => Type::Scalar(integer(*bytes, *signed)),
         Value::Bool => Type::Scalar(Scalar::Bool),
@@ -312,7 +340,7 @@ fn integer_argument(at: usize) -> Operand {
 }
 
 /// Gives fields of one name names of their own.
-fn apart(fields: &mut [Field]) {
+pub(super) fn apart(fields: &mut [Field]) {
     let mut taken = HashSet::new();
     for field in fields {
         while !taken.insert(field.name.clone()) {
@@ -323,22 +351,7 @@ fn apart(fields: &mut [Field]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Spec, bare, of_kernel};
-
-    #[test]
-    fn a_probe_of_the_kernel_has_the_arguments_that_are_named() {
-        let event = |pattern| {
-            let spec = Spec::parse(pattern).expect("right");
-            of_kernel(&spec, spec.kind == Kind::Kretprobe).map_err(|wrong| wrong.to_string())
-        };
-        let names = |pattern| -> Vec<String> {
-            event(pattern).expect("right").fields.into_iter().map(|field| field.name).collect()
-        };
-        assert_eq!(names("kprobe:vfs_read(file: ptr, buf: ptr, count: u64)"), ["ip", "file", "buf", "count"]);
-        assert_eq!(names("kprobe:vfs_read"), ["ip", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6"]);
-        assert_eq!(names("kretprobe:vfs_read"), ["ip", "ret"]);
-        assert!(event("kprobe:vfs_*").expect_err("refused").contains("one function"));
-    }
+    use super::bare;
 
     #[test]
     fn names_without_parameters() {

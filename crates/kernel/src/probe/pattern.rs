@@ -2,7 +2,6 @@
 
 use crate::probe::error::Wrong;
 use mote_layout::types::Scalar;
-use std::path::Path;
 
 /// What kind of probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,18 +41,19 @@ impl Kind {
         }
     }
 
-    /// For probes of the kernel: whether at returns. They are refused where the kernel has none.
-    pub(super) fn of_kernel(self) -> Result<Option<bool>, Wrong> {
-        let returns = match self {
-            Kind::Uprobe | Kind::Uretprobe | Kind::Usdt => return Ok(None),
-            Kind::Fentry | Kind::Fexit => return Err(Wrong::NoFentry(self.name())),
-            Kind::Kprobe => false,
-            Kind::Kretprobe => true,
-        };
-        if !Path::new("/sys/bus/event_source/devices/kprobe/type").exists() {
-            return Err(Wrong::NoKprobes);
-        }
-        Ok(Some(returns))
+    /// Whether it is about functions of the kernel.
+    pub(super) fn is_of_kernel(self) -> bool {
+        !matches!(self, Kind::Uprobe | Kind::Uretprobe | Kind::Usdt)
+    }
+
+    /// Whether the kernel jumps to programs there (fentry, fexit), without a trap.
+    pub(super) fn is_jump(self) -> bool {
+        matches!(self, Kind::Fentry | Kind::Fexit)
+    }
+
+    /// Whether it is at returns.
+    pub(super) fn returns(self) -> bool {
+        matches!(self, Kind::Uretprobe | Kind::Kretprobe | Kind::Fexit)
     }
 }
 
@@ -112,8 +112,11 @@ impl Spec {
         {
             return Err(syntax("a name between its colons is empty"));
         }
-        if spec.offset > 0 && matches!(kind, Kind::Uretprobe | Kind::Kretprobe) {
+        if spec.offset > 0 && kind.returns() {
             return Err(syntax("a function returns as a whole: no `+OFFSET`"));
+        }
+        if spec.offset > 0 && kind.is_jump() {
+            return Err(syntax("it is at the entry of a function; `kprobe:` takes `+OFFSET`"));
         }
         Ok(spec)
     }
@@ -225,6 +228,9 @@ mod tests {
             ("uprobe::f", "empty"),
             ("usdt:app", "usdt:BIN:PROVIDER:NAME"),
             ("uretprobe:app:f+4", "as a whole"),
+            ("fexit:f+4", "as a whole"),
+            ("fentry:f+4", "`kprobe:` takes"),
+            ("fentry:", "empty"),
             ("uprobe:app:f(a: f64)", "no type of an argument"),
             ("uprobe:app:f(a b: i8)", "NAME: TYPE"),
         ] {

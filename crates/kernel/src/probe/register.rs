@@ -5,6 +5,8 @@
 pub(super) const IP: u16 = 128;
 /// Offset of `sp`.
 pub(super) const SP: u16 = 152;
+/// Offset of what a function returns: rax.
+pub(super) const RETURNED: u16 = 80;
 /// Offsets of the registers of the first six arguments, in their order: rdi, rsi, rdx, rcx, r8, r9.
 pub(super) const ARGUMENTS: [u16; 6] = [112, 104, 96, 88, 72, 64];
 

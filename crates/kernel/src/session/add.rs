@@ -298,7 +298,14 @@ fn load(
     let mut maps = vec![kernel.state.map(), &kernel.rings, &*next.array];
     maps.extend(filters.iter().map(|map| &**map));
     maps.extend(table);
-    Program::load(name, Code::kind(access, btf_id(kernel, hook)), insns, &maps)
+    Program::load(name, kind(kernel, hook, access), insns, &maps)
+}
+
+fn kind(kernel: &Kernel, hook: &Hook, access: Access) -> Kind {
+    match *hook {
+        Hook::Fentry { btf_id, returns, .. } => Kind::Function { btf_id, returns },
+        _ => Code::kind(access, btf_id(kernel, hook)),
+    }
 }
 
 fn btf_id(kernel: &Kernel, hook: &Hook) -> Option<u32> {
@@ -315,6 +322,7 @@ fn attach_at(program: &Program, name: &str, hook: &Hook, access: Access) -> Resu
         Hook::Raw { name, .. } => name.as_str(),
         Hook::SyscallEntry(_) => call_name(Side::Entry),
         Hook::SyscallExit(_) => call_name(Side::Exit),
+        Hook::Fentry { .. } => return attach::function(program, name),
         _ => return attach::perf(program, name, hook, None),
     };
     match access {
@@ -346,11 +354,12 @@ pub(super) fn program(
         (Hook::Raw { .. } | Hook::SyscallEntry(_) | Hook::SyscallExit(_), Some(_)) => Access::Typed,
         (Hook::Raw { .. } | Hook::SyscallEntry(_) | Hook::SyscallExit(_), None) => Access::Raw,
         (Hook::Tracepoint { .. }, _) => Access::Record,
+        (Hook::Fentry { .. }, _) => Access::Function,
         _ => Access::Probe,
     };
     let mut all = vec![kernel.state.map(), &kernel.rings];
     all.extend(maps);
-    let program = Program::load(name, Code::kind(access, btf_id(kernel, hook)), insns, &all)?;
+    let program = Program::load(name, kind(kernel, hook, access), insns, &all)?;
     let link = attach_at(&program, name, hook, access)?;
     let mut attached = kernel.attached();
     attached.links.push(link);

@@ -10,6 +10,10 @@ const BPF_LINK_CREATE: usize = 28;
 const BPF_ITER_CREATE: usize = 33;
 /// `BPF_TRACE_RAW_TP`: how programs of type `Tracing` are attached to tracepoints.
 pub const TRACE_RAW_TP: u32 = 23;
+/// `BPF_TRACE_FENTRY`: how programs of type `Tracing` are attached to the entries of the kernel's functions (Linux 5.5).
+pub const TRACE_FENTRY: u32 = 24;
+/// `BPF_TRACE_FEXIT`: and to their returns.
+pub const TRACE_FEXIT: u32 = 25;
 /// `BPF_TRACE_ITER`: how programs of type `Tracing` are loaded that [`iterate`] runs.
 pub const TRACE_ITER: u32 = 28;
 /// `BPF_PERF_EVENT`
@@ -107,10 +111,12 @@ pub fn uprobes<const PLACES: usize>(
     Ok((Fd::from_raw(raw as i32), count))
 }
 
-/// Attaches a program to a tracepoint: one of type `RawTracepoint` by the tracepoint's name, one of type `Tracing` to what its BTF id says.
+/// Attaches a program to a tracepoint: one of type `RawTracepoint` by the tracepoint's name, one of type `Tracing` to what its BTF id says, which may be a
+/// function, too. (`BPF_LINK_CREATE` does the same for those, from Linux 5.19 on.)
 ///
 /// # Errors
-/// `ENOENT` when there is no such tracepoint; `EPERM`.
+/// `ENOENT` when there is no such tracepoint; `EPERM`; for functions `EBUSY` where nothing can be put, `ENOTSUPP` (524) where the kernel has no such
+/// attachments at all or not for as many arguments, `E2BIG` where too many programs are.
 pub fn raw_tracepoint(program: &Fd, name: Option<&CStr>) -> Result<Fd> {
     let open =
         Open { name: name.map_or(0, |name| name.as_ptr() as u64), program: program.raw() as u32, padding: 0 };

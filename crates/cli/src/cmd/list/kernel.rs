@@ -141,6 +141,7 @@ fn event_json(event: &Event) -> Value {
             Hook::SyscallExit(number) => ("syscall_exit", "number", (*number).into()),
             Hook::Uprobe { path, .. } => ("uprobe", "path", path.to_string_lossy().into()),
             Hook::Kprobe { function, .. } => ("kprobe", "function", function.as_str().into()),
+            Hook::Fentry { function, .. } => ("fentry", "function", function.as_str().into()),
         };
         object.insert("hook".to_owned(), hook.into());
         object.insert(key.to_owned(), what);
