@@ -132,3 +132,31 @@ fn also_where_the_kernel_does_not_tell_its_types() {
     let datagram = ("AF_INET".to_owned(), trace.printed("datagram"), "127.0.0.1".to_owned());
     assert_eq!(addresses(&events, "syscall_exit_recvfrom", pid), [datagram]);
 }
+
+#[test]
+fn times_are_nanoseconds() {
+    const SHORT: i64 = 2_500_000;
+    if !kernel::is_there() {
+        return;
+    }
+    let trace = Record::scene(&["given-times"]).with(&["-k", "syscalls"]).run().ends_with(0);
+    let (pid, events) = (trace.printed("pid"), trace.view());
+    let times = |call: &str, field: &str| -> Vec<Option<i64>> {
+        let calls = of_thread(&events, &format!("syscall_entry_{call}"), pid);
+        calls.iter().map(|event| event.fields[field].as_i64()).collect()
+    };
+    assert_eq!(times("nanosleep", "rqtp_ns"), [Some(SHORT), Some(i64::MAX), Some(-1)]);
+    assert_eq!(times("clock_nanosleep", "rqtp_ns"), [Some(SHORT)]);
+    // The standard library has a look at its descriptors by the time it starts.
+    assert_eq!(times("ppoll", "tsp_ns").last(), Some(&Some(SHORT)));
+    assert_eq!(times("pselect6", "tsp_ns"), [Some(SHORT)]);
+    assert_eq!(times("epoll_pwait2", "timeout_ns"), [Some(SHORT)]);
+    let futexes = times("futex", "utime_ns");
+    assert_eq!(futexes.last_chunk(), Some(&[Some(SHORT), Some(-1), Some(-1)]), "{futexes:?}");
+    let filters = ["--filter", "utime_ns == 2500000", "-k", "syscalls:*sleep", "--filter", "rqtp_ns == none"];
+    let options = [&["-k", "syscalls:*futex"], &filters[..]].concat();
+    let trace = Record::scene(&["given-times"]).with(&options).run().ends_with(0);
+    let events = trace.view();
+    assert_eq!(named(&events, "syscall_entry_futex").len(), 1, "{events:?}");
+    assert_eq!(named(&events, "syscall_entry_nanosleep").len(), 1, "{events:?}");
+}

@@ -143,6 +143,8 @@ pub enum Origin {
     },
     /// The text that this argument points to in the memory of the process.
     UserText(u8),
+    /// The nanoseconds of a `struct timespec` of 64-bit numbers in the memory of the process; -1 without one.
+    UserTime(Timespec),
     /// A part of the socket address (`struct sockaddr`) that a system call is given or returns.
     Socket(Socket, Part),
     /// The text in the kernel's memory to which a member (as in `Member`) points.
@@ -187,6 +189,15 @@ pub enum Origin {
         /// What is done with it.
         steps: Vec<Step>,
     },
+}
+
+/// A time in the memory of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timespec {
+    /// Which argument points to it.
+    pub argument: u8,
+    /// Only when the low 7 bits of an argument are a number below 64 of which the bit is set here; otherwise the pointer is something else.
+    pub when: Option<(u8, u64)>,
 }
 
 /// A socket address in the memory of the process.

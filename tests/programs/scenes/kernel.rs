@@ -168,3 +168,36 @@ fn unix(there: &UnixAddr, client_name: Option<UnixAddr>) {
     let accepted = unsafe { libc::accept(server.as_raw_fd(), peer.as_mut_ptr().cast(), &raw mut length) };
     assert!(accepted >= 0, "accept: {}", std::io::Error::last_os_error());
 }
+
+/// `given-times`: system calls that are given times, and some that are given none where one could be.
+pub(crate) fn given_times() {
+    println!("pid {}", std::process::id());
+    let time = |tv_sec, tv_nsec| libc::timespec { tv_sec, tv_nsec };
+    let (short, endless, word) = (time(0, 2_500_000), time(i64::MAX, 2_000_000_000), 0u32);
+    // The kernel writes what is left of these.
+    let (mut polled, mut selected) = (short, short);
+    let (polled, selected) = (&raw mut polled, &raw mut selected);
+    let (short, endless, word) = (&raw const short, &raw const endless, &raw const word);
+    let none = std::ptr::null::<libc::timespec>();
+    let call = |number, [a, b, c, d, e]: [usize; 5]| {
+        // SAFETY: the calls below read these values, and write those that nobody else has.
+        let _ = unsafe { libc::syscall(number, a, b, c, d, e, 0) };
+    };
+    let at = |time: *const libc::timespec| time.addr();
+    let futex = |operation: i32, time| {
+        call(libc::SYS_futex, [word.addr(), (operation | libc::FUTEX_PRIVATE_FLAG) as usize, 1, at(time), 0]);
+    };
+    call(libc::SYS_nanosleep, [at(short), 0, 0, 0, 0]);
+    // That many nanoseconds are refused, so it does not sleep.
+    call(libc::SYS_nanosleep, [at(endless), 0, 0, 0, 0]);
+    call(libc::SYS_nanosleep, [at(none), 0, 0, 0, 0]);
+    call(libc::SYS_clock_nanosleep, [libc::CLOCK_MONOTONIC as usize, 0, at(short), 0, 0]);
+    call(libc::SYS_ppoll, [0, 0, at(polled), 0, 8]);
+    call(libc::SYS_pselect6, [0, 0, 0, 0, at(selected)]);
+    call(libc::SYS_epoll_pwait2, [usize::MAX, 0, 0, at(short), 0]);
+    // The word is not 1, so neither waits.
+    futex(libc::FUTEX_WAIT, short);
+    futex(libc::FUTEX_WAIT_BITSET, none);
+    // It takes no time, whatever stands there.
+    futex(libc::FUTEX_WAKE, short);
+}

@@ -90,6 +90,7 @@ fn main() -> ExitCode {
         "as-process" => kernel::as_process(&words),
         "opens" => kernel::opens(&words),
         "sockets" => kernel::sockets(&words),
+        "given-times" => kernel::given_times(),
         "new-namespaces" => namespaces::new_namespaces(&words),
         other => panic!("no scene '{other}'"),
     }

@@ -2,7 +2,7 @@
 
 use super::code::{Access, Code};
 use super::{helper, slot};
-use crate::event::{Bits, Field, Origin, Step, Type};
+use crate::event::{Bits, Field, Origin, Step, Timespec, Type};
 use crate::threads;
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Size};
@@ -41,6 +41,9 @@ pub(super) const CALL_NUMBER: i16 = 120;
 /// Offset of what a function returned there.
 #[cfg(target_arch = "x86_64")]
 const RETURNED: i16 = 80;
+
+/// In a second.
+const NANOSECONDS: u64 = 1_000_000_000;
 
 impl Code<'_> {
     /// The field's value in `r1`, extended to 64 bits as its type says: what a filter sees.
@@ -94,6 +97,7 @@ impl Code<'_> {
                     self.extend(usize::from(*bytes), true);
                 }
             }
+            Origin::UserTime(time) => self.user_time(*time)?,
             Origin::Socket(socket, part) => self.socket_number(*socket, *part)?,
             Origin::Result => self.result()?,
             Origin::Duration => self.duration(),
@@ -237,6 +241,43 @@ impl Code<'_> {
         self.b.sub(Reg::R0, Reg::R1);
         self.b.mov(Reg::R1, Reg::R0);
         self.b.bind(unknown);
+    }
+
+    /// The nanoseconds of a time in the memory of the process; of one that is longer than the numbers reach the greatest of them, and -1 when there is none or it cannot be read.
+    fn user_time(&mut self, time: Timespec) -> Result<(), &'static str> {
+        const SECONDS: i16 = slot::VALUE - 8;
+        let [none, fits, end] = std::array::from_fn(|_| self.b.label());
+        if let Some((argument, operations)) = time.when {
+            self.argument(argument)?;
+            self.b.and(Reg::R1, 127);
+            self.b.branch(Cond::Gt, Reg::R1, 63, none);
+            self.b.constant(Reg::R2, operations);
+            self.b.rsh(Reg::R2, Reg::R1);
+            self.b.and(Reg::R2, 1);
+            self.b.branch(Cond::Eq, Reg::R2, 0, none);
+        }
+        self.argument(time.argument)?;
+        self.b.mov(Reg::R3, Reg::R1);
+        self.b.mov(Reg::R1, Reg::R10);
+        self.b.add(Reg::R1, i32::from(SECONDS));
+        self.b.mov(Reg::R2, 16);
+        self.b.call(helper::PROBE_READ_USER);
+        self.b.branch(Cond::Ne, Reg::R0, 0, none);
+        self.b.load(Size::DW, Reg::R1, Reg::R10, SECONDS);
+        self.b.constant(Reg::R2, i64::MAX as u64 / NANOSECONDS - 1);
+        self.b.branch(Cond::Le, Reg::R1, Reg::R2, fits);
+        self.b.constant(Reg::R1, i64::MAX as u64);
+        self.b.jump(end);
+        self.b.bind(none);
+        self.b.mov(Reg::R1, -1);
+        self.b.jump(end);
+        self.b.bind(fits);
+        self.b.constant(Reg::R2, NANOSECONDS);
+        self.b.mul(Reg::R1, Reg::R2);
+        self.b.load(Size::DW, Reg::R2, Reg::R10, slot::VALUE);
+        self.b.add(Reg::R1, Reg::R2);
+        self.b.bind(end);
+        Ok(())
     }
 
     /// Takes the time at which the system call began out of the thread's entry in `r9`, into its slot.
