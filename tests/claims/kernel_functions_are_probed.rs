@@ -76,6 +76,26 @@ fn functions_say_what_their_system_call_says() {
 }
 
 #[test]
+fn probes_by_traps_say_the_same() {
+    if !kernel::is_there() || !has_tool("cat") {
+        return;
+    }
+    if let Err(why) = list("kprobe:do_sys_openat2") {
+        assert!(why.contains("no kprobes") && why.contains("tracepoints"), "{why}");
+        return skip(why.trim());
+    }
+    let patterns = "kprobe:do_sys_openat*,kretprobe:do_sys_openat2,syscalls:syscall_exit_openat";
+    let trace = cat(&["-k", patterns]).ends_with(1);
+    let events = trace_of(&trace).view();
+    let entries = named(&events, "kprobe_do_sys_openat2");
+    let returns = named(&events, "kretprobe_do_sys_openat2");
+    let calls = named(&events, "syscall_exit_openat");
+    assert_eq!((entries.len(), returns.len()), (calls.len(), calls.len()));
+    assert!(returns.iter().zip(&calls).all(|(one, call)| one.fields["ret"] == call.fields["ret"]));
+    assert!(entries.iter().any(|entry| entry.fields["filename"] == "/none/of/these"), "{entries:?}");
+}
+
+#[test]
 fn filters_look_at_arguments_and_results() {
     if !are_there() || !has_tool("cat") {
         return;

@@ -14,6 +14,7 @@ use mote_sys::perf::{self, Kprobe, Uprobe};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// What uprobes answer for an instruction that they cannot run elsewhere (`include/linux/errno.h`; no program should see it, says the kernel).
 const ENOTSUPP: i32 = 524;
@@ -119,9 +120,16 @@ const NOBODYS: &str = "bpf_fentry_test1";
 /// The kernel's answer.
 ///
 /// # Cost
-/// The kernel waits some milliseconds at the end.
+/// The first time the kernel waits some milliseconds at the end; what it has answered once stays so.
 pub(crate) fn try_function(btf: &Btf) -> Result<(), Errno> {
-    let Some(btf_id) = btf.function(NOBODYS).filter(|_| privilege::check().is_none()) else { return Ok(()) };
+    static ANSWER: OnceLock<Result<(), Errno>> = OnceLock::new();
+    match btf.function(NOBODYS).filter(|_| privilege::check().is_none()) {
+        Some(btf_id) => *ANSWER.get_or_init(|| try_once(btf_id)),
+        None => Ok(()),
+    }
+}
+
+fn try_once(btf_id: u32) -> Result<(), Errno> {
     let mut b = Builder::new();
     b.mov(Reg::R0, 0);
     b.exit();

@@ -34,6 +34,7 @@ mod usdt;
 pub use binary::Where;
 pub use error::{Error, Wrong};
 
+use crate::catalog::btf::Btf;
 use crate::event::{Event, Hook};
 use mote_symbol::Image;
 use pattern::{Kind, Spec};
@@ -61,13 +62,13 @@ pub fn is_probe(pattern: &str) -> bool {
     pattern.split_once(':').is_some_and(|(kind, _)| Kind::of(kind).is_some())
 }
 
-/// The events that the patterns mean.
+/// The events that the patterns mean; `types` are the kernel's, if it tells them.
 ///
 /// # Errors
 /// The first pattern that means nothing, with the reason.
-pub fn select(patterns: &[impl AsRef<str>], place: &Where) -> Result<Selection, Error> {
+pub fn select(patterns: &[impl AsRef<str>], place: &Where, types: Option<&Btf>) -> Result<Selection, Error> {
     let mut selection = Selection::default();
-    let mut known = Known::default();
+    let mut known = Known { images: HashMap::new(), kernel: kernel::Kernel::new(types) };
     for pattern in patterns {
         let pattern = pattern.as_ref();
         add(pattern, place, &mut known, &mut selection)
@@ -85,13 +86,12 @@ pub fn read_notes(bytes: &[u8], base: Option<u64>) -> usize {
 }
 
 /// What was read for one pattern, and may be asked for the next.
-#[derive(Default)]
-struct Known {
+struct Known<'t> {
     images: HashMap<String, Image>,
-    kernel: kernel::Kernel,
+    kernel: kernel::Kernel<'t>,
 }
 
-fn add(pattern: &str, place: &Where, known: &mut Known, selection: &mut Selection) -> Result<(), Wrong> {
+fn add(pattern: &str, place: &Where, known: &mut Known<'_>, selection: &mut Selection) -> Result<(), Wrong> {
     let spec = Spec::parse(pattern)?;
     if spec.kind.is_of_kernel() {
         return kernel::add(&spec, &mut known.kernel, selection);

@@ -148,7 +148,8 @@ fn place(options: &Options) -> Where {
 /// The events that a pattern means, and what there is to say about it.
 fn select(catalog: &Catalog, place: &Where, pattern: &str) -> Result<(Vec<Event>, Vec<String>), Error> {
     if probe::is_probe(pattern) {
-        let selection = probe::select(&[pattern], place).map_err(|why| Error::Kernel(why.to_string()))?;
+        let selection =
+            probe::select(&[pattern], place, catalog.btf()).map_err(|why| Error::Kernel(why.to_string()))?;
         return Ok((selection.events, selection.notes));
     }
     let selection = catalog.select(&[pattern]).map_err(|why| Error::Kernel(why.to_string()))?;

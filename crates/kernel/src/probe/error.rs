@@ -117,8 +117,8 @@ pub enum Wrong {
     )]
     NoFentry(Errno),
     /// The kernel does not tell its functions.
-    #[error("the kernel does not tell its functions: {0}; a tracepoint may do (`mote list -k`)")]
-    NoTypes(String),
+    #[error("the kernel does not tell its functions (no BTF); a tracepoint may do (`mote list -k`)")]
+    NoTypes,
     /// It has no such function.
     #[error("the kernel has no function `{name}` that can be probed{near}")]
     NoKernelFunction {

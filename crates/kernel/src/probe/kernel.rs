@@ -14,7 +14,6 @@ use crate::probe::{KERNEL_MATCHES_MAX, Selection, event_name};
 use mote_layout::types::Scalar;
 use mote_pattern::Glob;
 use mote_symbol::functions::Kind as Value;
-use mote_sys::Errno;
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -37,20 +36,20 @@ const AROUND_PROGRAMS: [&str; 9] = [
     "preempt_count_sub",
 ];
 
-/// What is known of the kernel, read when it is asked for first.
-#[derive(Default)]
-pub(super) struct Kernel {
-    types: Option<Result<Btf, String>>,
-    /// Functions in which there is room for a jump.
+/// What is known of the kernel.
+pub(super) struct Kernel<'t> {
+    types: Option<&'t Btf>,
+    /// Functions in which there is room for a jump, read when they are asked for first.
     roomy: Option<Option<HashSet<String>>>,
-    /// The answer to a try.
-    attaches: Option<Result<(), Errno>>,
 }
 
-impl Kernel {
-    fn types(&mut self) -> Result<&Btf, Wrong> {
-        let types = self.types.get_or_insert_with(|| Btf::of_kernel().map_err(|why| why.to_string()));
-        types.as_ref().map_err(|why| Wrong::NoTypes(why.clone()))
+impl<'t> Kernel<'t> {
+    pub(super) fn new(types: Option<&'t Btf>) -> Kernel<'t> {
+        Kernel { types, roomy: None }
+    }
+
+    fn types(&self) -> Result<&'t Btf, Wrong> {
+        self.types.ok_or(Wrong::NoTypes)
     }
 
     /// The names of functions in which there is room for a jump; `None` where the kernel does not say.
@@ -60,17 +59,12 @@ impl Kernel {
     }
 
     /// Says so where the kernel has no probes of this kind.
-    fn check(&mut self, kind: Kind) -> Result<(), Wrong> {
+    fn check(&self, kind: Kind) -> Result<(), Wrong> {
         if !kind.is_jump() {
             let is_there = Path::new("/sys/bus/event_source/devices/kprobe/type").exists();
             return if is_there { Ok(()) } else { Err(Wrong::NoKprobes) };
         }
-        let attaches = match self.attaches {
-            Some(answer) => answer,
-            None => attach::try_function(self.types()?),
-        };
-        self.attaches = Some(attaches);
-        attaches.map_err(Wrong::NoFentry)
+        attach::try_function(self.types()?).map_err(Wrong::NoFentry)
     }
 
     /// The names of the functions that a pattern means, in order.
@@ -101,7 +95,7 @@ impl Kernel {
 }
 
 /// Adds the events of the functions that `spec` means.
-pub(super) fn add(spec: &Spec, kernel: &mut Kernel, selection: &mut Selection) -> Result<(), Wrong> {
+pub(super) fn add(spec: &Spec, kernel: &mut Kernel<'_>, selection: &mut Selection) -> Result<(), Wrong> {
     kernel.check(spec.kind)?;
     for name in kernel.fitting(spec)? {
         match event(spec, &name, kernel.types(), &mut selection.notes) {
@@ -310,7 +304,7 @@ mod tests {
     fn a_kprobe_has_the_arguments_that_are_named_or_typed() {
         let names = |pattern| -> Vec<String> {
             let spec = Spec::parse(pattern).expect("right");
-            let types = Err(Wrong::NoKprobes);
+            let types = Err(Wrong::NoTypes);
             let event = event(&spec, &spec.name, types, &mut Vec::new()).expect("right");
             event.fields.into_iter().map(|field| field.name).collect()
         };

@@ -30,13 +30,13 @@ fn nowhere() -> Where {
 fn chosen(path: &Path, rest: &str) -> Selection {
     let (kind, rest) = rest.split_once(' ').expect("kind and name");
     let pattern = format!("{kind}:{}:{rest}", path.display());
-    select(&[&pattern], &nowhere()).unwrap_or_else(|error| panic!("{error}"))
+    select(&[&pattern], &nowhere(), None).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn refused(path: &Path, rest: &str) -> String {
     let (kind, rest) = rest.split_once(' ').expect("kind and name");
     let pattern = format!("{kind}:{}:{rest}", path.display());
-    select(&[pattern], &nowhere()).expect_err("means nothing").to_string()
+    select(&[pattern], &nowhere(), None).expect_err("means nothing").to_string()
 }
 
 /// `name type where`, a line each.
@@ -87,6 +87,7 @@ fn functions_have_the_parameters_of_their_debug_information() {
     let twice = select(
         &[format!("uprobe:{}:work", path.display()), format!("uprobe:{}:wor?", path.display())],
         &nowhere(),
+        None,
     );
     assert_eq!(twice.expect("both fit").events.len(), 1);
 }
@@ -133,8 +134,8 @@ fn what_is_not_there_is_said_with_names_that_are() {
     assert!(refused(&path, "uprobe work").contains("it is a script"));
     std::fs::write(&path, "\x7fELF cut").expect("writable");
     assert!(refused(&path, "usdt app:tick").contains("is damaged"));
-    let kernel = select(&["fentry:no_such_function"], &nowhere()).expect_err("refused").to_string();
-    assert!(kernel.contains("tracepoint") || kernel.contains("has no function"), "{kernel}");
+    let kernel = select(&["fentry:no_such_function"], &nowhere(), None).expect_err("refused").to_string();
+    assert!(kernel.contains("no BTF") && kernel.contains("tracepoint"), "{kernel}");
     assert!(is_probe("uprobe:a:b") && is_probe("kprobe:a") && !is_probe("sched:*") && !is_probe("sched"));
     assert_eq!(event_name(&["uprobe", "a.out", "std::vec<int>::f()"]), "uprobe_a_out_std_vec_int_f");
 }

@@ -185,10 +185,13 @@ mod tests {
         until(&|| fs::read_link(&exe).is_ok_and(|exe| exe == path));
         assert_eq!(others(&path, &[]), 0, "a child of this process");
         // The shell ends, and nobody here is its child's parent.
-        let script = format!("{} 1 > /dev/null 2>&1 &", path.display());
-        let left = std::process::Command::new("sh").args(["-c", &script]).status().expect("a shell");
-        assert!(left.success());
+        let script = format!("{} 600 > /dev/null 2>&1 & echo $!", path.display());
+        let left = std::process::Command::new("sh").args(["-c", &script]).output().expect("a shell");
         until(&|| others(&path, &[]) == 1);
+        let pid = String::from_utf8(left.stdout).expect("a number");
+        let killed =
+            std::process::Command::new("kill").arg(pid.trim()).status().expect("every machine has it");
+        assert!(killed.success());
         until(&|| others(&path, &[]) == 0);
         child.kill().expect("it runs");
         child.wait().expect("it ends");

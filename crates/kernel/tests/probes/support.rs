@@ -63,7 +63,7 @@ pub(crate) fn events(path: &Path, patterns: &[&str], stacks: Stacks) -> Vec<Even
         format!("{kind}:{}:{name}", path.display())
     };
     let patterns: Vec<String> = patterns.iter().map(whole).collect();
-    let mut events = probe::select(&patterns, &place).unwrap_or_else(|error| panic!("{error}")).events;
+    let mut events = probe::select(&patterns, &place, None).unwrap_or_else(|error| panic!("{error}")).events;
     events.iter_mut().for_each(|event| stack::add(event, stacks));
     events
 }

@@ -54,7 +54,8 @@ fn select(catalog: &Catalog, patterns: &[String]) -> Result<(Vec<Event>, Vec<Str
         let selection = catalog.select(&others).map_err(|why| why.to_string())?;
         (events, left_out) = (selection.events, selection.left_out);
     }
-    let selection = probe::select(&probes, &Where::here(None)).map_err(|why| why.to_string())?;
+    let selection =
+        probe::select(&probes, &Where::here(None), catalog.btf()).map_err(|why| why.to_string())?;
     events.extend(selection.events);
     left_out.extend(selection.notes);
     Ok((events, left_out))

@@ -145,6 +145,23 @@ mod tests {
     }
 
     #[test]
+    fn every_function_of_this_kernel_has_a_prototype() {
+        let Ok(btf) = Btf::of_kernel() else {
+            eprintln!("SKIPPED: this kernel tells no types");
+            return;
+        };
+        let all: Vec<(&str, Prototype)> = btf
+            .functions()
+            .map(|(name, id)| (name, btf.prototype(id).unwrap_or_else(|| panic!("{name} has none"))))
+            .collect();
+        let kinds = all.iter().flat_map(|(_, prototype)| &prototype.signature.parameters);
+        let unknown = kinds.filter(|parameter| parameter.kind == Kind::Unknown).count();
+        assert!(all.len() > 1000 && unknown * 1000 < all.len(), "{unknown} of {}", all.len());
+        let is_variadic = |name: &str| all.iter().any(|(other, one)| *other == name && one.is_variadic);
+        assert!(is_variadic("snprintf") && !is_variadic("vfs_read"));
+    }
+
+    #[test]
     fn functions_have_prototypes() {
         // 1 int, 2 char, 3 const char, 4 *, 5 struct { int v; }, 6 enum { A = -1 }, 7 _Bool, 8 char *, 9 struct of 16 bytes
         let strings = b"\0int\0char\0v\0A\0_Bool\0path\0id\0how\0f\0g\0big\0";
