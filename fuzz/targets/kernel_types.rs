@@ -9,4 +9,5 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         let _ = (btf.member(structure, path), btf.offset(structure, path));
     }
     let _ = (btf.parameters("a"), btf.enumerator("a", "b"), btf.function("a"), btf.size("a"));
+    let _ = btf.functions().take(8).filter_map(|(_, id)| btf.prototype(id)).count();
 });
