@@ -66,6 +66,65 @@ fn of_each_system_call_how_many_and_how_many_failed() {
 }
 
 #[test]
+fn of_each_system_call_who_made_it() {
+    const NAMES: [&str; 7] = ["openat", "execve", "mmap", "dup2", "chdir", "clone", "vfork"];
+    if !kernel::is_there() || !has_tool("strace") {
+        return;
+    }
+    let script = "cd /; ls /no/such/file 2>/dev/null; (exit 3); cat /etc/hostname >/dev/null; true";
+    let trace = Record::program(&["/bin/sh", "-c", script]).with(&["-k", "syscalls"]).run();
+    // A file for each thread, a line for each call.
+    let folder = tempfile::tempdir().expect("a directory");
+    let to = folder.path().join("calls").to_string_lossy().into_owned();
+    let output = Command::new("strace").args(["-ff", "-o", &to, "/bin/sh", "-c", script]).output();
+    assert!(output.expect("strace runs").status.success());
+    let files =
+        std::fs::read_dir(folder.path()).expect("a directory").map(|file| file.expect("a file").path());
+    let lines = files.map(|path| std::fs::read_to_string(path).expect("text"));
+    let mut theirs: Vec<Vec<u64>> = lines
+        .map(|text| {
+            let of =
+                |name: &str| text.lines().filter(|line| line.split('(').next() == Some(name)).count() as u64;
+            NAMES.iter().map(|name| of(name)).collect()
+        })
+        .collect();
+    let report = report(&trace);
+    let threads = report["thread_syscalls"].as_array().expect("a list");
+    let mut ours: Vec<Vec<u64>> = threads
+        .iter()
+        .map(|thread| {
+            let calls = thread["syscalls"].as_array().expect("a list");
+            let of = |name: &str| {
+                calls
+                    .iter()
+                    .find(|call| call["name"] == name)
+                    .map_or(0, |call| call["calls"].as_u64().expect("a number"))
+            };
+            NAMES.iter().map(|name| of(name)).collect()
+        })
+        .collect();
+    (ours.sort(), theirs.sort());
+    assert_eq!(ours, theirs, "{NAMES:?} of each thread");
+    // All of them are those of the system call.
+    for (name, (calls, failed)) in calls(&report) {
+        let of = |key: &str| -> u64 {
+            let each = threads.iter().flat_map(|thread| thread["syscalls"].as_array().expect("a list"));
+            each.filter(|call| call["name"] == name.as_str())
+                .map(|call| call[key].as_u64().expect("a number"))
+                .sum()
+        };
+        assert_eq!((of("calls"), of("failed")), (calls, failed), "{name}");
+    }
+    let table = String::from_utf8(trace.mote(&["report"]).stdout).expect("text");
+    let cat = threads.iter().find(|thread| thread["name"] == "cat").unwrap_or_else(|| panic!("{report:#}"));
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.first() == Some(&"cat") && words.get(1) == Some(&cat["tid"].to_string().as_str())
+    };
+    assert!(table.contains("system calls of thread") && table.lines().any(row), "{table}");
+}
+
+#[test]
 fn of_each_thread_how_long_it_ran_and_how_often_it_gave_its_cpu_up() {
     const NAPS: u64 = 40;
     if !kernel::is_there() {

@@ -1,7 +1,7 @@
-//! System calls by name: how many, how many failed and with what, how long they took.
+//! System calls by name, and of each thread: how many, how many failed and with what, how long they took.
 
 use crate::Histogram;
-use crate::report::{Errors, Interval, SyscallCount};
+use crate::report::{Errors, Interval, SyscallCount, ThreadCall, ThreadCalls};
 use mote_timeline::{ClassId, Record, Trace};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -33,6 +33,19 @@ struct Call {
     durations: Histogram,
 }
 
+/// What the calls of a name and a thread came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    returned: u64,
+    failed: u64,
+    timed: u64,
+    total: u64,
+    longest: u64,
+}
+
+/// Who a thread is: its name and its process.
+pub(crate) type Who = (Option<String>, Option<u32>);
+
 /// Adds up the system calls of a trace.
 #[derive(Debug)]
 pub(crate) struct Calls {
@@ -40,6 +53,8 @@ pub(crate) struct Calls {
     calls: Vec<Call>,
     /// By trace and thread: the call that has begun, and when.
     begun: FxHashMap<(usize, u32), (usize, i64)>,
+    /// By session, thread and call.
+    of_threads: FxHashMap<(usize, u32, usize), Sums>,
 }
 
 impl Calls {
@@ -60,7 +75,7 @@ impl Calls {
             }
         };
         let roles = (0..u32::try_from(trace.classes()).unwrap_or(u32::MAX)).map(&mut role).collect();
-        Calls { roles, calls, begun: FxHashMap::default() }
+        Calls { roles, calls, begun: FxHashMap::default(), of_threads: FxHashMap::default() }
     }
 
     #[inline]
@@ -85,16 +100,54 @@ impl Calls {
             return;
         }
         call.returned += 1;
-        if let Some(error) = payload.integer("ret").filter(|ret| (LOWEST..0).contains(ret)) {
+        let error = payload.integer("ret").filter(|ret| (LOWEST..0).contains(ret));
+        if let Some(error) = error {
             *call.errors.entry(error as i64).or_insert(0) += 1;
         }
         let told = payload.integer("duration_ns").and_then(|ns| u64::try_from(ns).ok());
         let between =
             || begun.filter(|(call, _)| *call == number).map(|(_, since)| record.time().abs_diff(since));
-        if let Some(ns) = told.or_else(between) {
+        let took = told.or_else(between);
+        if let Some(ns) = took {
             call.total = call.total.saturating_add(ns);
             call.durations.add(ns);
         }
+        if let Some(tid) = record.tid() {
+            let sums = self.of_threads.entry((record.source().session(), tid, number)).or_default();
+            sums.returned += 1;
+            sums.failed += u64::from(error.is_some());
+            sums.timed += u64::from(took.is_some());
+            sums.total = sums.total.saturating_add(took.unwrap_or(0));
+            sums.longest = sums.longest.max(took.unwrap_or(0));
+        }
+    }
+
+    /// The same for each thread; `who` knows threads by session and id.
+    pub(crate) fn of_threads(&self, who: impl Fn(usize, u32) -> Who) -> Vec<ThreadCalls> {
+        let mut threads: BTreeMap<(usize, u32), Vec<ThreadCall>> = BTreeMap::new();
+        for ((session, tid, number), sums) in &self.of_threads {
+            threads.entry((*session, *tid)).or_default().push(ThreadCall {
+                name: self.calls.get(*number).map_or_else(String::new, |call| call.name.clone()),
+                calls: sums.returned,
+                failed: sums.failed,
+                total_ns: sums.total,
+                timed: sums.timed,
+                max_ns: sums.longest,
+            });
+        }
+        let thread = |((session, tid), mut syscalls): ((usize, u32), Vec<ThreadCall>)| {
+            syscalls.sort_by(|a, b| {
+                (b.total_ns, b.calls).cmp(&(a.total_ns, a.calls)).then_with(|| a.name.cmp(&b.name))
+            });
+            let (name, pid) = who(session, tid);
+            let calls = syscalls.iter().map(|call| call.calls).sum();
+            let failed = syscalls.iter().map(|call| call.failed).sum();
+            let total_ns = syscalls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.total_ns));
+            ThreadCalls { name, tid, pid, calls, failed, total_ns, syscalls }
+        };
+        let mut threads: Vec<ThreadCalls> = threads.into_iter().map(thread).collect();
+        threads.sort_by_key(|thread| (std::cmp::Reverse(thread.calls), thread.tid));
+        threads
     }
 
     /// The calls that returned, those first that took most of the time.

@@ -1,7 +1,7 @@
 //! Counts the entries of a timeline.
 
 use crate::Histogram;
-use crate::calls::Calls;
+use crate::calls::{Calls, Who};
 use crate::open::OpenCalls;
 use crate::report::{
     ClockOffset, CpuCount, EventCount, Interval, Lost, LostCause, ProcessSeen, ProviderCount, Report,
@@ -197,6 +197,7 @@ impl<'t> Counter<'t> {
             threads: threads(&self.threads),
             cpus: cpus(&self.cpus),
             processes: processes(facts(), &self.threads),
+            thread_syscalls: self.calls.of_threads(|session, tid| self.who(session, tid)),
             syscalls: self.calls.finish(),
             scheduling: self.sched.finish(),
             open_syscalls: self.open.finish(self.trace, self.end.unwrap_or(0)),
@@ -205,6 +206,14 @@ impl<'t> Counter<'t> {
                 .map(|offset| ClockOffset { offset_ns: offset.offset_ns, error_ns: offset.error_ns }),
             problems: words(self.trace, problems),
         }
+    }
+
+    /// Name and process of a thread.
+    fn who(&self, session: usize, tid: u32) -> Who {
+        let index = self.thread_of.get(&(session, Some(tid)));
+        index
+            .and_then(|index| self.threads.get(*index))
+            .map_or((None, None), |thread| (name_of(thread), thread.pid))
     }
 
     /// Loss as the packets tell it, or the journal where it knows of more: what was lost behind the last packet.
@@ -252,9 +261,13 @@ fn command<'a>(facts: impl Iterator<Item = &'a Facts>) -> Vec<String> {
     commands.into_iter().flatten().cloned().collect()
 }
 
+fn name_of(thread: &Thread) -> Option<String> {
+    thread.name.as_ref().map(|name| String::from_utf8_lossy(name).into_owned())
+}
+
 fn threads(threads: &[Thread]) -> Vec<ThreadCount> {
     let count = |thread: &Thread| ThreadCount {
-        name: thread.name.as_ref().map(|name| String::from_utf8_lossy(name).into_owned()),
+        name: name_of(thread),
         tid: thread.tid,
         pid: thread.pid,
         events: thread.events,
@@ -296,7 +309,7 @@ fn processes<'a>(facts: impl Iterator<Item = &'a Facts>, threads: &[Thread]) -> 
             seen.entry(pid).or_insert(ProcessSeen { pid: pid.into(), parent: None, name: None, exe: None });
         // The first thread has the process's name.
         if thread.tid == Some(pid) {
-            process.name = thread.name.as_ref().map(|name| String::from_utf8_lossy(name).into_owned());
+            process.name = name_of(thread);
         }
     }
     seen.into_values().collect()

@@ -19,5 +19,5 @@ pub use counter::Counter;
 pub use histogram::Histogram;
 pub use report::{
     ClockOffset, CpuCount, Errors, EventCount, Interval, Lost, LostCause, OpenCall, ProcessSeen,
-    ProviderCount, Report, SyscallCount, ThreadCount, ThreadTime,
+    ProviderCount, Report, SyscallCount, ThreadCall, ThreadCalls, ThreadCount, ThreadTime,
 };

@@ -38,6 +38,8 @@ pub struct Report {
     pub processes: Vec<ProcessSeen>,
     /// System calls that returned, those first that took most of the time.
     pub syscalls: Vec<SyscallCount>,
+    /// The same for each thread, those first that made most.
+    pub thread_syscalls: Vec<ThreadCalls>,
     /// Threads on the CPUs, where the scheduler's switches are recorded; those first that ran longest.
     pub scheduling: Vec<ThreadTime>,
     /// System calls that had not returned at the end, the longest first.
@@ -167,6 +169,42 @@ pub struct SyscallCount {
     pub total_ns: u64,
     /// How long they took; absent when neither durations nor entries are recorded.
     pub duration_ns: Option<Interval>,
+}
+
+/// The system calls of a thread that returned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ThreadCalls {
+    /// Its name, if known.
+    pub name: Option<String>,
+    /// Its id.
+    pub tid: u32,
+    /// Its process, if known.
+    pub pid: Option<u32>,
+    /// How many returned.
+    pub calls: u64,
+    /// How many of them returned an error.
+    pub failed: u64,
+    /// What all of them took, waiting included.
+    pub total_ns: u64,
+    /// By name, those first that took most of the time.
+    pub syscalls: Vec<ThreadCall>,
+}
+
+/// A thread's system calls of a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ThreadCall {
+    /// Which.
+    pub name: String,
+    /// How many returned.
+    pub calls: u64,
+    /// How many of them returned an error.
+    pub failed: u64,
+    /// What all of them took.
+    pub total_ns: u64,
+    /// Of how many that is known: those of which durations or entries are recorded.
+    pub timed: u64,
+    /// The longest.
+    pub max_ns: u64,
 }
 
 /// How often system calls of a name returned an error.

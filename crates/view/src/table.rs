@@ -11,6 +11,8 @@ const WIDTH: usize = 100;
 const ROWS: usize = 10;
 /// Most system calls.
 const CALLS: usize = 20;
+/// Most of them of a thread.
+const THREAD_CALLS: usize = 5;
 /// Most kinds of events.
 const KINDS: usize = 40;
 
@@ -21,6 +23,7 @@ pub fn table(name: &str, report: &Report) -> String {
     // Writing to a string does not fail.
     let _ = head(&mut out, name, report);
     let _ = syscalls(&mut out, report);
+    let _ = thread_syscalls(&mut out, report);
     let _ = scheduling(&mut out, report);
     let _ = kinds(&mut out, report);
     let _ = counts(&mut out, report);
@@ -128,6 +131,46 @@ fn syscalls(out: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(out, "{}{errors}", if errors.is_empty() { "" } else { "  " })?;
     }
     more(out, report.syscalls.len(), CALLS, "system calls")
+}
+
+/// System calls of each thread; of one thread they are those of all.
+fn thread_syscalls(out: &mut String, report: &Report) -> std::fmt::Result {
+    if report.thread_syscalls.len() < 2 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n{:30} {:>8} {:>9} {:>7} {:>7} {:>7} {:>7}",
+        "system calls of thread", "tid", "calls", "failed", "total", "mean", "max"
+    )?;
+    for thread in report.thread_syscalls.iter().take(ROWS) {
+        let name = cut(&safe(thread.name.as_deref().unwrap_or("-")), 30);
+        let (tid, total) = (thread.tid.to_string(), duration(thread.total_ns));
+        writeln!(out, "{name:30} {tid:>8} {} {total:>7}", called(thread.calls, thread.failed))?;
+        for call in thread.syscalls.iter().take(THREAD_CALLS) {
+            let name = cut(&safe(&call.name), 26);
+            write!(out, "  {name:37} {}", called(call.calls, call.failed))?;
+            if let Some(mean) = call.total_ns.checked_div(call.timed) {
+                [call.total_ns, mean, call.max_ns]
+                    .into_iter()
+                    .try_for_each(|ns| write!(out, " {:>7}", duration(ns)))?;
+            }
+            writeln!(out)?;
+        }
+        let rest = thread.syscalls.iter().skip(THREAD_CALLS);
+        let (names, calls) = rest.fold((0, 0), |(names, calls), call| (names + 1, calls + call.calls));
+        if names > 0 {
+            let failed = thread.syscalls.iter().skip(THREAD_CALLS).map(|call| call.failed).sum();
+            writeln!(out, "  {:37} {}", format!("{names} more"), called(calls, failed))?;
+        }
+    }
+    more(out, report.thread_syscalls.len(), ROWS, "threads")
+}
+
+/// How many, and how many failed if any, in their columns.
+fn called(calls: u64, failed: u64) -> String {
+    let failed = if failed > 0 { tight(failed) } else { String::new() };
+    format!("{:>9} {failed:>7}", tight(calls))
 }
 
 /// Threads on the CPUs.
@@ -305,7 +348,7 @@ fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mote_analysis::{Errors, EventCount, SyscallCount, ThreadCount, ThreadTime};
+    use mote_analysis::{Errors, EventCount, SyscallCount, ThreadCall, ThreadCalls, ThreadCount, ThreadTime};
 
     #[test]
     fn numbers_for_people() {
@@ -346,7 +389,19 @@ mod tests {
             preemptions: all,
             queued_ns: Some(interval),
         };
+        let of_name =
+            ThreadCall { name: "c".repeat(60), calls: 7, failed: 7, total_ns: all, timed: 7, max_ns: all };
+        let of_thread = ThreadCalls {
+            name: Some("\x1b".repeat(16)),
+            tid: u32::MAX >> 10,
+            pid: None,
+            calls: all,
+            failed: all,
+            total_ns: all,
+            syscalls: vec![of_name; 9],
+        };
         let report = Report {
+            thread_syscalls: vec![of_thread; 30],
             syscalls: vec![call.clone(), SyscallCount { duration_ns: None, ..call }],
             scheduling: vec![time.clone(), ThreadTime { queued_ns: None, ..time }],
             start_ns: Some(0),

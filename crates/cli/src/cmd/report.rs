@@ -20,6 +20,7 @@ Examples:
   mote report trace --format json | jq '.kinds[] | select(.rate > 1000) | .name'
   mote report trace --format json | jq .lost.events
   mote report trace --format json | jq '.syscalls[] | select(.failed > 0) | {name, errors}'
+  mote report trace --format json | jq '.thread_syscalls[] | {name, tid, calls, most: .syscalls[0].name}'
 
 The times of an event (min, mean, p50, p90, p99, max) are those between successive events of its kind in the same
 thread. min, mean and max are exact, the others at most 1.6 % off.
@@ -34,6 +35,7 @@ JSON: one object. Its keys are stable; times are nanoseconds, rates events in a 
   cpus               [{cpu, events}]
   processes          [{pid, parent, name, exe}]
   syscalls           [{name, calls, failed, errors: [{error, count}], total_ns, duration_ns: {samples, .. max} or null}]
+  thread_syscalls    [{name, tid, pid, calls, failed, total_ns, syscalls: [{name, calls, failed, total_ns, timed, max_ns}]}]
   scheduling         [{name, tid, running_ns, switches, preemptions, queued_ns: {samples, .. max} or null}]
   open_syscalls      [{name, tid, since_ns, open_ns}]      system calls that had not returned at the end
   clock_offset       {offset_ns, error_ns}   kernel events' clock less that of programs' events, as measured
