@@ -103,7 +103,8 @@ fn of_each_system_call_who_made_it() {
             NAMES.iter().map(|name| of(name)).collect()
         })
         .collect();
-    (ours.sort(), theirs.sort());
+    ours.sort();
+    theirs.sort();
     assert_eq!(ours, theirs, "{NAMES:?} of each thread");
     // All of them are those of the system call.
     for (name, (calls, failed)) in calls(&report) {
