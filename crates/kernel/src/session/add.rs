@@ -178,7 +178,9 @@ fn calls(kernel: &Kernel, side: Side, chosen: &[&Chosen], noted: &[u32]) -> Resu
     }
     let together = call_program(kernel, side, chosen, noted);
     match together {
-        Err(Error::Verifier { errno: TOO_MUCH, .. }) => return parted(kernel, side, chosen, noted, together),
+        Err(Error::Verifier { errno: TOO_MUCH | TOO_FAR, .. }) => {
+            return parted(kernel, side, chosen, noted, together);
+        }
         Err(Error::Verifier { .. } | Error::Event { .. })
             if chosen.iter().any(|one| one.filter.is_some()) => {}
         together => return attach_calls(kernel, side, chosen, together),
@@ -196,6 +198,8 @@ fn calls(kernel: &Kernel, side: Side, chosen: &[&Chosen], noted: &[u32]) -> Resu
 
 /// The verifier's answer to a program that is more than it follows.
 const TOO_MUCH: Errno = Errno(libc::E2BIG);
+/// And to one whose jumps would not reach any more, once it has put in what it adds to the program.
+const TOO_FAR: Errno = Errno(libc::ENOMEM);
 
 /// One program of these system calls; when that is more than the kernel's verifier follows, one of each half. What is noted of a call is noted by the
 /// program that has its event.
@@ -207,7 +211,7 @@ fn parted(
     together: Result<(Program, Next), Error>,
 ) -> Result<(), Error> {
     let (one, other) = chosen.split_at(chosen.len() / 2);
-    if one.is_empty() || !matches!(together, Err(Error::Verifier { errno: TOO_MUCH, .. })) {
+    if one.is_empty() || !matches!(together, Err(Error::Verifier { errno: TOO_MUCH | TOO_FAR, .. })) {
         return attach_calls(kernel, side, chosen, together);
     }
     let is_of_other = |call: &&u32| other.iter().any(|event| number(&event.event.hook) == Some(**call));
@@ -279,7 +283,7 @@ fn call_program(
         match load(kernel, name, &hook, *access, &generated.insns, (&next, Some(&table))) {
             Ok(program) => return Ok((program, next)),
             // The other access would be as much.
-            Err(why @ Error::Verifier { errno: TOO_MUCH, .. }) => return Err(why),
+            Err(why @ Error::Verifier { errno: TOO_MUCH | TOO_FAR, .. }) => return Err(why),
             Err(why) => refused = refused.or(Some(why)),
         }
     }
