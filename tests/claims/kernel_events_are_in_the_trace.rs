@@ -125,9 +125,7 @@ fn of_running_processes_until_the_last_has_ended() {
     let pids = [one.pid().to_string(), other.pid().to_string()];
     let options = ["-k", "syscalls:*getsid,sched:sched_process_exit", "-p", &pids[0], "-p", &pids[1]];
     let mut running = Record::nothing().with(&options).start();
-    let stream =
-        || running.output().join("kernel/cpu_0").exists() || running.output().join("kernel/cpu_1").exists();
-    wait_for("events on disk", || stream().then_some(()));
+    running.wait_until_kernel_recorded();
     [&one, &other].iter().for_each(|program| wait_for_sleeps(program.pid(), 20));
     one.end();
     std::thread::sleep(Duration::from_millis(400));
@@ -153,9 +151,7 @@ fn and_not_of_another_process_that_gets_the_id() {
     let running = Record::nothing()
         .with(&["-k", "syscalls:*getsid,sched:sched_process_exit", "-p", &pids[0], "-p", &pids[1]])
         .start();
-    let stream =
-        || running.output().join("kernel/cpu_0").exists() || running.output().join("kernel/cpu_1").exists();
-    wait_for("events on disk", || stream().then_some(()));
+    running.wait_until_kernel_recorded();
     one.end();
     let again =
         Command::new(crate::support::programs::scenes()).args(["as-process", &pids[0], "5000"]).output();

@@ -1,7 +1,7 @@
 //! Any program can be probed, and the stacks of its events have names: while it is as it was recorded, and never wrong ones.
 
 use crate::support::event::named;
-use crate::support::{Record, Trace, babeltrace, has_tool, kernel, skip, wait_for, wait_for_sleeps, within};
+use crate::support::{Record, Trace, babeltrace, has_tool, kernel, skip, wait_for, wait_for_sleeps};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -295,33 +295,25 @@ fn who_is_not_chosen_does_not_pay_for_probes() {
     // Together with others of the file, and alone when there is a filter.
     for filter in [&[][..], &["--filter", "n < 1000000"]] {
         let options = [&["-k", pattern.as_str()], filter].concat();
+        let running = Record::process(u64::from(chosen.0.id())).with(&options).start();
+        running.wait_until_kernel_recorded();
+        assert!(chosen.is_probed() && !other.is_probed());
+        // What it forks is probed, too.
+        chosen.signal();
+        let child = wait_for("a child", || chosen.child());
         // Long enough for the recorder to see the child: by the child's own steps, of a millisecond each.
-        let record = |steps| {
-            let running = Record::process(u64::from(chosen.0.id())).with(&options).start();
-            wait_for("the probe", || chosen.is_probed().then_some(()));
-            assert!(!other.is_probed());
-            // What it forks is probed, too.
-            wait_for_sleeps(chosen.pid(), 100);
-            chosen.signal();
-            let child = wait_for("a child", || chosen.child());
-            wait_for_sleeps(child, steps);
-            chosen.signal();
-            wait_for("the child's end", || chosen.child().is_none().then_some(()));
-            running.signal(nix::sys::signal::Signal::SIGINT);
-            let trace = running.wait().ends_with(0);
-            wait_for("its end", || (!chosen.is_probed()).then_some(()));
-            trace
-        };
-        let work_of = |trace: &Trace| -> Vec<u64> {
-            named(&trace.view(), "uprobe_app_work").iter().map(|event| event.tid).collect()
-        };
-        let is_of_child = |tid: &&u64| **tid != u64::from(chosen.0.id());
-        let trace = within(600, record, |trace| work_of(trace).iter().filter(is_of_child).count() > 10);
+        wait_for_sleeps(child, 2000);
+        chosen.signal();
+        wait_for("the child's end", || chosen.child().is_none().then_some(()));
+        running.signal(nix::sys::signal::Signal::SIGINT);
+        let trace = running.wait().ends_with(0);
         assert!(trace.err.contains("mapped by 1 other process"), "{}", trace.err);
         assert!(trace.err.contains("1 processes were forked, and probed up to"), "{}", trace.err);
-        let ids: std::collections::BTreeSet<u64> = work_of(&trace).into_iter().collect();
+        let ids: std::collections::BTreeSet<u64> =
+            named(&trace.view(), "uprobe_app_work").iter().map(|event| event.tid).collect();
         assert!(ids.contains(&u64::from(chosen.0.id())) && !ids.contains(&u64::from(other.0.id())));
-        assert_eq!(ids.len(), 2, "{ids:?}");
+        assert_eq!(ids.len(), 2, "{ids:?}, {}", trace.err);
+        wait_for("its end", || (!chosen.is_probed()).then_some(()));
     }
     drop(other);
     // Nobody else has it: then it is probed for everybody, and children are from their first moment on.

@@ -178,6 +178,14 @@ impl Running {
         });
     }
 
+    /// Waits until some of the kernel's events are on disk.
+    pub(crate) fn wait_until_kernel_recorded(&self) {
+        wait_for("the kernel's events on disk", || {
+            let mut entries = fs::read_dir(self.output.join("kernel")).ok()?.filter_map(Result::ok);
+            entries.any(|entry| entry.file_name().to_string_lossy().starts_with("cpu_")).then_some(())
+        });
+    }
+
     /// What sessions have left where their sockets are.
     pub(crate) fn sockets(&self) -> usize {
         fs::read_dir(self.keep.path().join("run")).expect("a directory").count()
