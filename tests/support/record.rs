@@ -171,19 +171,12 @@ impl Running {
 
     /// Waits until some events are on disk.
     pub(crate) fn wait_until_recorded(&self) {
-        let is_stream = |name: &str| name.starts_with("cpu_") || name.starts_with("shared_");
-        wait_for("events on disk", || {
-            let mut entries = fs::read_dir(&self.output).ok()?.filter_map(Result::ok);
-            entries.any(|entry| is_stream(&entry.file_name().to_string_lossy())).then_some(())
-        });
+        wait_for_streams(&self.output);
     }
 
     /// Waits until some of the kernel's events are on disk.
     pub(crate) fn wait_until_kernel_recorded(&self) {
-        wait_for("the kernel's events on disk", || {
-            let mut entries = fs::read_dir(self.output.join("kernel")).ok()?.filter_map(Result::ok);
-            entries.any(|entry| entry.file_name().to_string_lossy().starts_with("cpu_")).then_some(())
-        });
+        wait_for_streams(&self.output.join("kernel"));
     }
 
     /// What sessions have left where their sockets are.
@@ -222,6 +215,15 @@ impl Running {
         let status = status.code().unwrap_or_else(|| 1000 + status.signal().unwrap_or(0));
         Trace { path: self.output, status, out, err, took: self.began.elapsed(), _keep: Some(self.keep) }
     }
+}
+
+/// Waits until a trace has streams.
+fn wait_for_streams(trace: &Path) {
+    let is_stream = |name: &str| name.starts_with("cpu_") || name.starts_with("shared_");
+    wait_for("events on disk", || {
+        let mut entries = fs::read_dir(trace).ok()?.filter_map(Result::ok);
+        entries.any(|entry| is_stream(&entry.file_name().to_string_lossy())).then_some(())
+    });
 }
 
 /// The value of the first line `NAME VALUE`.

@@ -201,15 +201,11 @@ impl Builder<'_> {
     }
 
     fn field(&self, name: &str, ty: Type, at: usize) -> Field {
-        let text = ty == Type::Text;
         let from = match self.passed {
-            Passed::Registers if text => Origin::OperandText(integer_argument(at)),
-            Passed::Registers | Passed::KernelRegisters => Origin::Operand(integer_argument(at)),
-            Passed::Words => word(at, &ty),
-        };
-        let from = match self.passed {
-            Passed::KernelRegisters | Passed::Words if text => Origin::AnyText(Box::new(from)),
-            _ => from,
+            Passed::Registers if ty == Type::Text => Origin::OperandText(integer_argument(at)),
+            Passed::Registers => Origin::Operand(integer_argument(at)),
+            Passed::KernelRegisters => anywhere(Origin::Operand(integer_argument(at)), &ty),
+            Passed::Words => anywhere(word(at, &ty), &ty),
         };
         Field { name: name.to_owned(), ty, from }
     }
@@ -276,7 +272,7 @@ impl Builder<'_> {
         };
         let from = match (&ty, self.passed) {
             (Type::Text, Passed::KernelRegisters) => {
-                Origin::AnyText(Box::new(Origin::Operand(Operand::Register(register::RETURNED))))
+                anywhere(Origin::Operand(Operand::Register(register::RETURNED)), &ty)
             }
             (Type::Text, _) => Origin::OperandText(Operand::Register(register::RETURNED)),
             _ => Origin::Result,
@@ -290,6 +286,11 @@ pub(super) fn given_type(given: Given) -> Type {
         Given::Scalar(scalar) => Type::Scalar(scalar),
         Given::Text => Type::Text,
     }
+}
+
+/// What is at `place`; of a text the address, in the process or in the kernel.
+pub(super) fn anywhere(place: Origin, ty: &Type) -> Origin {
+    if *ty == Type::Text { Origin::AnyText(Box::new(place)) } else { place }
 }
 
 /// Words of a value of so many bytes.

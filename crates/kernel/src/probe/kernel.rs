@@ -8,10 +8,9 @@ use crate::catalog::btf::{Btf, Prototype};
 use crate::catalog::tracefs::Tracefs;
 use crate::event::{Event, Field, Hook, Origin, Type};
 use crate::probe::error::{Wrong, near};
-use crate::probe::function::{Builder, Passed, apart, given_type, ip, type_of, word, words};
+use crate::probe::function::{Builder, Passed, anywhere, apart, given_type, ip, type_of, word, words};
 use crate::probe::pattern::{Kind, Spec};
 use crate::probe::{KERNEL_MATCHES_MAX, Selection, event_name};
-use mote_layout::types::Scalar;
 use mote_pattern::Glob;
 use mote_symbol::functions::Kind as Value;
 use std::collections::HashSet;
@@ -199,8 +198,7 @@ fn of_words(builder: &mut Builder<'_>, prototype: &Prototype) -> Result<Vec<Fiel
     }
     if let (true, Some(result)) = (builder.spec.kind.returns(), &prototype.signature.result) {
         let ty = type_of(result);
-        let place = word(words_of(prototype), &ty);
-        let from = if ty == Type::Text { Origin::AnyText(Box::new(place)) } else { place };
+        let from = anywhere(word(words_of(prototype), &ty), &ty);
         fields.push(Field { name: "ret".to_owned(), ty, from });
     }
     apart(&mut fields);
@@ -210,22 +208,22 @@ fn of_words(builder: &mut Builder<'_>, prototype: &Prototype) -> Result<Vec<Fiel
 /// The field with another type, from the same place.
 fn retyped(field: &Field, ty: Type) -> Field {
     let place = match &field.from {
-        Origin::AnyText(place) => (**place).clone(),
-        place => place.clone(),
+        Origin::AnyText(place) => place,
+        place => place,
     };
     // What was known as an address stays one for the verifier, whatever the person makes of it.
-    let place = match (place, &ty) {
-        (Origin::Argument(at), Type::Text) => Origin::Address(at),
-        (Origin::Argument(at), Type::Scalar(scalar)) if *scalar == Scalar::hex(64) => Origin::Address(at),
-        (place, _) => place,
+    let place = match place {
+        Origin::Argument(at) => word(usize::from(*at), &ty),
+        place => place.clone(),
     };
-    let from = if ty == Type::Text { Origin::AnyText(Box::new(place)) } else { place };
+    let from = anywhere(place, &ty);
     Field { name: field.name.clone(), ty, from }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mote_layout::types::Scalar;
     use mote_symbol::functions::{Parameter, Signature};
 
     fn prototype(parameters: &[(&str, Value)], result: Option<Value>) -> Prototype {

@@ -1,5 +1,6 @@
 //! Programs at functions of the kernel, run without one: a raw tracepoint's context is words, too, and the kernel runs such a program with words that are given.
 
+use super::tests::chunks;
 use super::{Buffers, Chosen, Kernel, Request, Targets, change};
 use crate::event::{Event, Field, Hook, Origin, Type};
 use crate::generate::code::Access;
@@ -11,7 +12,6 @@ use mote_filter::{Rule, SharedNames};
 use mote_layout::record::PREFIX_BYTES;
 use mote_layout::types::Scalar;
 use mote_ring::Mode;
-use mote_ring::reader::Look;
 use mote_sys::bpf::program::run_here;
 use std::ffi::CStr;
 
@@ -74,16 +74,10 @@ fn records(filter: Option<&str>, words: &[[u64; 6]]) -> Option<Vec<String>> {
 /// The fields of all records, a line each.
 fn read(kernel: &Kernel) -> Vec<String> {
     let mut found = Vec::new();
-    for ring in 0..kernel.geometry().rings() {
-        let mut reader = kernel.channel().reader(ring).expect("there is one");
-        while let Look::Ready(chunk) = reader.look() {
-            let mut bytes = vec![0; chunk.len()];
-            reader.copy(chunk, &mut bytes);
-            reader.release(chunk);
-            let mut rest = &bytes[..];
-            while !rest.is_empty() {
-                found.push(line(&mut rest));
-            }
+    for bytes in chunks(kernel) {
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            found.push(line(&mut rest));
         }
     }
     found

@@ -40,8 +40,8 @@ fn no_types() -> Error {
     Error::Types("the kernel has no BTF".to_owned())
 }
 
-/// Fields of the calling thread's records with this id; those of switches have 16 bytes, the others 8.
-fn read(kernel: &Kernel, wanted: u16) -> Vec<Vec<u8>> {
+/// What is in the rings, in pieces of whole records.
+pub(super) fn chunks(kernel: &Kernel) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for ring in 0..kernel.geometry().rings() {
         let mut reader = kernel.channel().reader(ring).expect("there is one");
@@ -49,16 +49,25 @@ fn read(kernel: &Kernel, wanted: u16) -> Vec<Vec<u8>> {
             let mut bytes = vec![0; chunk.len()];
             reader.copy(chunk, &mut bytes);
             reader.release(chunk);
-            let mut rest = &bytes[..];
-            while !rest.is_empty() {
-                let id = u16::from_le_bytes([rest[0], rest[1]]);
-                let tid = i32::from_le_bytes(rest[8..12].try_into().expect("four"));
-                let len = 12 + if id == 3 { 16 } else { 8 };
-                if id == wanted && tid == mote_sys::process::tid() {
-                    found.push(rest[12..len].to_vec());
-                }
-                rest = &rest[len..];
+            found.push(bytes);
+        }
+    }
+    found
+}
+
+/// Fields of the calling thread's records with this id; those of switches have 16 bytes, the others 8.
+fn read(kernel: &Kernel, wanted: u16) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for bytes in chunks(kernel) {
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let id = u16::from_le_bytes([rest[0], rest[1]]);
+            let tid = i32::from_le_bytes(rest[8..12].try_into().expect("four"));
+            let len = 12 + if id == 3 { 16 } else { 8 };
+            if id == wanted && tid == mote_sys::process::tid() {
+                found.push(rest[12..len].to_vec());
             }
+            rest = &rest[len..];
         }
     }
     found
