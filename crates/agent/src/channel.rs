@@ -23,7 +23,6 @@ pub(crate) struct Channel {
     pub(crate) session: usize,
     /// How many sessions the process had joined by then, this one included; may wrap around.
     pub(crate) joined: u32,
-    geometry: Geometry,
 }
 
 /// The channels of the sessions that the process is in.
@@ -50,7 +49,7 @@ impl Channel {
             return Err(Errno(libc::ENOMEM));
         }
         // SAFETY: fresh memory of the right size; pages are aligned for any type.
-        unsafe { place.write(Channel { writer, session, joined, geometry }) };
+        unsafe { place.write(Channel { writer, session, joined }) };
         // SAFETY: just written, and never freed.
         Ok(unsafe { &*place })
     }
@@ -71,8 +70,8 @@ impl Channel {
 
     /// Lets the shared memory go, when the session has ended.
     pub(crate) fn forsake(&self) {
-        // SAFETY: the geometry is that of `map`; the session has ended. When it cannot be done the memory stays shared.
-        let _ = unsafe { self.writer.forsake(self.geometry) };
+        // SAFETY: the session has ended. When it cannot be done the memory stays shared.
+        let _ = unsafe { self.writer.forsake() };
     }
 }
 
@@ -82,8 +81,8 @@ impl Channel {
 /// The calling thread is the only one, and takes no signal.
 pub(crate) unsafe fn after_fork() {
     for channel in (0..SESSIONS_MAX).filter_map(of) {
-        // SAFETY: the geometry is that of `map`; the caller's promise. Without memory for it that event spoils a ring's counts, as a kill would.
-        let _ = unsafe { channel.writer.part_from_writes(channel.geometry) };
+        // SAFETY: the caller's promise. Without memory for it that event spoils a ring's counts, as a kill would.
+        let _ = unsafe { channel.writer.part_from_writes() };
     }
 }
 

@@ -25,7 +25,7 @@
 //! negated): events are then lost as `Busy` or `RingFull`, and counted.
 
 use crate::control::{Ring, Slot};
-use crate::writer::{Outcome, Payload, Record, Write, Writer};
+use crate::writer::{Outcome, Payload, Record, Rings, Write, Writer};
 use mote_layout::Cause;
 use mote_layout::record::{self, PREFIX_BYTES};
 use mote_sync::atomic::{Ordering, fence};
@@ -53,13 +53,13 @@ impl Write for AtomicWriter {
         let writes = thread::writes();
         thread::set_writes(writes + 1);
         // SAFETY: the caller's promise.
-        let outcome = unsafe { write(channel, record) };
+        let outcome = unsafe { write(channel.rings(), record) };
         thread::set_writes(writes);
         outcome
     }
 }
 
-unsafe fn write(channel: &Writer, record: Record<'_>) -> Outcome {
+unsafe fn write(channel: &Rings, record: Record<'_>) -> Outcome {
     let len = record.payload.len();
     if len > channel.payload_max() {
         return channel.count_lost(Cause::TooBig);
@@ -87,7 +87,7 @@ unsafe fn write(channel: &Writer, record: Record<'_>) -> Outcome {
 }
 
 /// Reserves `total` bytes, entering the next sub-buffer where needed (algorithms 5.1 and 5.2).
-fn reserve(channel: &Writer, ring: Ring, total: u64) -> Result<Reserved, Cause> {
+fn reserve(channel: &Rings, ring: Ring, total: u64) -> Result<Reserved, Cause> {
     // SAFETY: `ring` is of the leaked mapping.
     let control = unsafe { ring.control() };
     let mut pos = control.pos.load(Ordering::Relaxed);
@@ -122,7 +122,7 @@ fn reserve(channel: &Writer, ring: Ring, total: u64) -> Result<Reserved, Cause> 
 }
 
 /// Whether the sub-buffer that begins at `at` may be entered. A refusal is true only if `pos` is still before `at`.
-fn may_enter(channel: &Writer, ring: Ring, at: u64) -> Result<(), Cause> {
+fn may_enter(channel: &Rings, ring: Ring, at: u64) -> Result<(), Cause> {
     // SAFETY: `ring` is of the leaked mapping.
     let control = unsafe { ring.control() };
     // Equation 5.1: less than one whole sub-buffer is free. Acquire pairs with the reader's release (C).
@@ -146,7 +146,7 @@ fn may_enter(channel: &Writer, ring: Ring, at: u64) -> Result<(), Cause> {
 }
 
 /// Closes the sub-buffer in which `pos` lies: notes where its content ends and commits the padding.
-fn leave(channel: &Writer, ring: Ring, pos: u64, time: u64) {
+fn leave(channel: &Rings, ring: Ring, pos: u64, time: u64) {
     let slot = slot_of(channel, ring, pos);
     slot.end.store(pos, Ordering::Relaxed);
     slot.time_end.store(time, Ordering::Relaxed);
@@ -155,7 +155,7 @@ fn leave(channel: &Writer, ring: Ring, pos: u64, time: u64) {
     slot.commit.fetch_add(padding, Ordering::Release);
 }
 
-fn slot_of(channel: &Writer, ring: Ring, pos: u64) -> &'static Slot {
+fn slot_of(channel: &Rings, ring: Ring, pos: u64) -> &'static Slot {
     let index = (pos & channel.ring_mask) >> channel.sub_bits;
     // SAFETY: `ring` is of the leaked mapping, and the index is masked.
     unsafe { ring.slot(index) }

@@ -6,7 +6,7 @@
 use crate::control::{Control, Ring, Slot};
 use crate::geometry::{Clock, Geometry, Mode};
 use crate::reader::Reader;
-use crate::writer::Writer;
+use crate::writer::{Rings, Writer};
 use cell::Cell;
 use core::mem::offset_of;
 use mote_layout::Cause;
@@ -127,10 +127,10 @@ impl Model {
         };
         let data = Box::into_raw(Box::new(data)).cast::<u8>().wrapping_add(offset_of!(Data, bytes));
         let ring = Ring { control: &raw const words.control, data };
-        let rings: &'static [Ring; 1] = Box::leak(Box::new([ring]));
         let geometry =
             Geometry { cpus: 0, shared: 1, sub_bits: SUB_BITS, count_bits: 1, mode, clock: Clock::Tsc };
-        let writer = Writer::over(rings.as_ptr(), core::ptr::null(), geometry);
+        let rings = Rings::make(core::ptr::null(), 0, geometry, |_| ring).expect("memory");
+        let writer = Writer::over(rings);
         Box::leak(Box::new(Model { writer, geometry, ring }))
     }
 

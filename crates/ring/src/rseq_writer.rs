@@ -16,13 +16,13 @@
 //!
 //! # Registers of the record sequence
 //! ```text
-//! {rs} rseq area   {ch} channel   {pl} payload   {len} its bytes   {tag}, {tid}
+//! {rs} rseq area   {ch} rings     {pl} payload   {len} its bytes   {tag}, {tid}
 //! {c} control      {d} data       {p} pos        {x} scratch       rax time/index   rdx scratch
 //! ```
 
 use crate::control::{Control, RING_SHIFT, Slot};
 use crate::geometry::{Clock, Mode};
-use crate::writer::{Fragment, Outcome, Payload, Record, Write, Writer};
+use crate::writer::{Fragment, Outcome, Payload, Record, Rings, TABLE_AT, Write, Writer};
 use core::arch::asm;
 use core::mem::offset_of;
 use mote_layout::Cause;
@@ -48,12 +48,12 @@ impl Write for RseqWriter {
     unsafe fn write(&self, channel: &Writer, record: Record<'_>) -> Outcome {
         if let Payload::Words { from, len } = record.payload
             // SAFETY: the caller's promise.
-            && let Some(outcome) = unsafe { try_words(channel, record.tag, record.thread, from, len) }
+            && let Some(outcome) = unsafe { try_words(channel.rings(), record.tag, record.thread, from, len) }
         {
             return outcome;
         }
         // SAFETY: the caller's promise.
-        unsafe { write_slow(channel, record) }
+        unsafe { write_slow(channel.rings(), record) }
     }
 }
 
@@ -63,7 +63,7 @@ impl Write for RseqWriter {
 /// As [`Writer::write_words`].
 #[inline(always)]
 pub(crate) unsafe fn try_words(
-    channel: &Writer,
+    channel: &Rings,
     tag: u16,
     thread: u32,
     from: *const u8,
@@ -83,7 +83,7 @@ pub(crate) unsafe fn try_words(
 /// Everything but the first try of a small record: large ones, other clocks, the next sub-buffer.
 #[cold]
 #[inline(never)]
-unsafe fn write_slow(channel: &Writer, record: Record<'_>) -> Outcome {
+unsafe fn write_slow(channel: &Rings, record: Record<'_>) -> Outcome {
     let len = record.payload.len();
     if len > channel.payload_max() {
         return channel.count_lost(Cause::TooBig);
@@ -109,7 +109,7 @@ unsafe fn write_slow(channel: &Writer, record: Record<'_>) -> Outcome {
     Outcome::NotHere
 }
 
-unsafe fn write_any(channel: &Writer, record: Record<'_>) -> u32 {
+unsafe fn write_any(channel: &Rings, record: Record<'_>) -> u32 {
     let now = if channel.clock == Clock::Tsc as u32 { 0 } else { channel.now() };
     let one;
     let (list, len) = match record.payload {
@@ -154,8 +154,8 @@ macro_rules! sequence {
             "cmp {x:e}, [{ch} + {CPUS}]",
             "jae 7f",
             "shl {x}, {RING_SHIFT}",
-            "add {x}, [{ch} + {RINGS}]",
-            "mov {c}, [{x}]",
+            "add {x}, {ch}",
+            "mov {c}, [{x} + {TABLE}]",
             $($line,)*
             $commit,
             "5:",
@@ -178,8 +178,8 @@ macro_rules! sequence {
             "9:",
             RSEQ_CS = const rseq::RSEQ_CS,
             CPU_ID = const rseq::CPU_ID,
-            CPUS = const offset_of!(Writer, cpus),
-            RINGS = const offset_of!(Writer, rings),
+            CPUS = const offset_of!(Rings, cpus),
+            TABLE = const TABLE_AT,
             RING_SHIFT = const RING_SHIFT,
             SIGNATURE = const rseq::SIGNATURE,
             NO_RING = const NO_RING,
@@ -192,18 +192,18 @@ macro_rules! sequence {
 
 /// Writes prefix and `len` bytes from `from`, in whole words.
 #[inline(always)]
-unsafe fn write_words(channel: &Writer, tag: u16, thread: u32, from: *const u8, len: usize) -> u32 {
+unsafe fn write_words(channel: &Rings, tag: u16, thread: u32, from: *const u8, len: usize) -> u32 {
     let end: u32;
     // SAFETY: the sequence
     // 1. touches the control words and data of the ring of the CPU that it runs on, which the mapping
-    //    holds for ever (`Writer::map`);
+    //    holds for ever (`Writer::map`), and finds it in the table behind `Rings`, which never changes;
     // 2. writes behind `pos` and inside the sub-buffer: `x` is the offset of the record's end plus the up
     //    to 7 bytes that the last word reaches over, and is compared with the sub-buffer's size;
     // 3. reads the payload's words, the caller's promise;
     // 4. ends with the store of `pos`; an abort before it goes to `4:`, and thence to the start.
     unsafe {
         sequence!(
-            "mov {d}, [{x} + 8]",
+            "mov {d}, [{x} + {TABLE} + 8]",
             "mov {p}, [{c}]",
             "mov {x}, {p}",
             "and {x}, [{ch} + {SUB_MASK}]",
@@ -232,9 +232,9 @@ unsafe fn write_words(channel: &Writer, tag: u16, thread: u32, from: *const u8, 
             "13:",
             "lea {p}, [{p} + {len} + 12]";
             commit "mov [{c}], {p}";
-            SUB_MASK = const offset_of!(Writer, sub_mask),
-            SUB_BYTES = const offset_of!(Writer, sub_bytes),
-            RING_MASK = const offset_of!(Writer, ring_mask),
+            SUB_MASK = const offset_of!(Rings, sub_mask),
+            SUB_BYTES = const offset_of!(Rings, sub_bytes),
+            RING_MASK = const offset_of!(Rings, ring_mask),
             rs = in(reg) rseq::area(),
             ch = in(reg) channel,
             pl = in(reg) from,
@@ -265,14 +265,14 @@ struct Large {
 }
 
 /// Writes prefix and fragments. `now` is 0 where the clock is the TSC.
-unsafe fn write_fragments(channel: &Writer, large: &Large) -> u32 {
+unsafe fn write_fragments(channel: &Rings, large: &Large) -> u32 {
     let end: u32;
     // SAFETY: as in `write_words`; the fragments are readable, the caller's promise, and copied exactly.
     // Where the clock is not the TSC, `last_time` is written before `pos`: should the sequence be aborted
     // between the two, later records are only made to wait for a time that has passed already.
     unsafe {
         sequence!(
-            "mov rdi, [{x} + 8]",
+            "mov rdi, [{x} + {TABLE} + 8]",
             "mov {p}, [{c}]",
             "mov {x}, {p}",
             "and {x}, [{ch} + {SUB_MASK}]",
@@ -314,9 +314,9 @@ unsafe fn write_fragments(channel: &Writer, large: &Large) -> u32 {
             "add {p}, [{la} + {LEN}]",
             "add {p}, 12";
             commit "mov [{c}], {p}";
-            SUB_MASK = const offset_of!(Writer, sub_mask),
-            SUB_BYTES = const offset_of!(Writer, sub_bytes),
-            RING_MASK = const offset_of!(Writer, ring_mask),
+            SUB_MASK = const offset_of!(Rings, sub_mask),
+            SUB_BYTES = const offset_of!(Rings, sub_bytes),
+            RING_MASK = const offset_of!(Rings, ring_mask),
             LAST_TIME = const offset_of!(Control, last_time),
             LEN = const offset_of!(Large, len),
             NOW = const offset_of!(Large, now),
@@ -344,7 +344,7 @@ unsafe fn write_fragments(channel: &Writer, large: &Large) -> u32 {
 /// Enters the next sub-buffer, if a record of `len` bytes really does not fit and the mode allows it.
 ///
 /// Answers `DONE` when the record may be tried again, `NO_ROOM` when the ring is full.
-fn switch(channel: &Writer, len: usize) -> u32 {
+fn switch(channel: &Rings, len: usize) -> u32 {
     let end: u32;
     // SAFETY: as in `write_words`. The stores to the slot of the sub-buffer that is left are repeated
     // by whoever leaves it in the end, so an abort between them and the commit does no harm. The
@@ -386,14 +386,14 @@ fn switch(channel: &Writer, len: usize) -> u32 {
             "14:",
             "mov [{x} + {SLOT_TIME}], rax";
             commit "mov [{c}], {n}";
-            SUB_MASK = const offset_of!(Writer, sub_mask),
-            SUB_BYTES = const offset_of!(Writer, sub_bytes),
-            SUB_BITS = const offset_of!(Writer, sub_bits),
-            RING_MASK = const offset_of!(Writer, ring_mask),
-            RING_BYTES = const offset_of!(Writer, ring_bytes),
-            MODE = const offset_of!(Writer, mode),
+            SUB_MASK = const offset_of!(Rings, sub_mask),
+            SUB_BYTES = const offset_of!(Rings, sub_bytes),
+            SUB_BITS = const offset_of!(Rings, sub_bits),
+            RING_MASK = const offset_of!(Rings, ring_mask),
+            RING_BYTES = const offset_of!(Rings, ring_bytes),
+            MODE = const offset_of!(Rings, mode),
             OVERWRITE = const Mode::Overwrite as u32,
-            CLOCK = const offset_of!(Writer, clock),
+            CLOCK = const offset_of!(Rings, clock),
             TSC = const Clock::Tsc as u32,
             CONSUMED = const offset_of!(Control, consumed),
             LAST_TIME = const offset_of!(Control, last_time),
@@ -417,7 +417,7 @@ fn switch(channel: &Writer, len: usize) -> u32 {
 }
 
 /// Counts one event that a full ring could not take.
-fn count_ring_full(channel: &Writer) -> u32 {
+fn count_ring_full(channel: &Rings) -> u32 {
     let end: u32;
     // SAFETY: as in `write_words`: one read-modify-write instruction on the counter is the commit, and
     // nobody on another CPU touches the counter of this CPU's ring.

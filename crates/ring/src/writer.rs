@@ -95,12 +95,19 @@ pub trait Write {
     unsafe fn write(&self, channel: &Writer, record: Record<'_>) -> Outcome;
 }
 
-/// A channel mapped for writing. Field offsets are known to the assembly of `rseq_writer`.
-#[repr(C)]
+/// A channel mapped for writing.
+#[repr(transparent)]
 #[derive(Debug)]
 pub struct Writer {
-    /// `cpus` rings, then `shared` rings. Another table takes its place in a child of fork ([`Writer::part_from_writes`]); entries never change.
-    pub(crate) rings: AtomicPtr<Ring>,
+    /// Where its rings are now ([`Writer::renew`], [`Writer::part_from_writes`]).
+    rings: AtomicPtr<Rings>,
+}
+
+/// The rings of a channel as they lie in this process: sizes, and behind them a table of `cpus` and then `shared` [`Ring`]s. Neither changes once a writer
+/// leads there, and neither is freed: a write goes by one of these from its beginning to its end. Field offsets are known to the assembly of `rseq_writer`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Rings {
     pub(crate) sub_mask: u64,
     pub(crate) sub_bytes: u64,
     pub(crate) ring_mask: u64,
@@ -112,8 +119,17 @@ pub struct Writer {
     pub(crate) mode: u32,
     /// The clock is the TSC and can be read by RDTSCP.
     ordered: bool,
-    threads: AtomicPtr<ThreadTable>,
+    /// The table's first entry: [`TABLE_AT`] bytes behind the beginning of this.
+    table: *const Ring,
+    /// The mapping's first byte.
+    threads: *const ThreadTable,
+    /// Bytes of the mapping.
+    bytes: usize,
+    geometry: Geometry,
 }
+
+/// Where the table begins, for the assembly.
+pub(crate) const TABLE_AT: usize = size_of::<Rings>();
 
 // SAFETY: the pointers lead to leaked mappings, which live as long as the process; what they point to
 // is accessed by atomics and restartable sequences only.
@@ -142,29 +158,25 @@ impl From<BadGeometry> for MapError {
     }
 }
 
-impl Writer {
-    /// Maps the channel in `memfd` for the rest of the process's life. The descriptor may be closed after.
+impl Rings {
+    /// Lays out the sizes and the table of the rings in a mapping of `bytes` bytes that begins with `threads`; for the life of the process.
     ///
     /// # Errors
-    /// [`MapError`].
-    pub fn map(memfd: &Fd, geometry: Geometry) -> Result<Writer, MapError> {
-        let geometry = geometry.check()?;
-        // In this order: what cannot shrink any more keeps the size that is read after.
-        let sealed = mote_sys::mem::cannot_shrink(memfd);
-        let size = mote_sys::fd::identity(memfd.raw())?.size;
-        if size < geometry.total_bytes() || !sealed {
-            return Err(MapError::Geometry);
+    /// `ENOMEM`.
+    pub(crate) fn make(
+        threads: *const ThreadTable,
+        bytes: usize,
+        geometry: Geometry,
+        ring: impl Fn(u32) -> Ring,
+    ) -> mote_sys::Result<*mut Rings> {
+        let table_bytes = geometry.rings() as usize * size_of::<Ring>();
+        let place = Mapping::private(TABLE_AT + table_bytes)?.leak();
+        let table = place.wrapping_add(TABLE_AT).cast::<Ring>();
+        for index in 0..geometry.rings() {
+            // SAFETY: there is room for `rings()` entries behind the sizes, and nobody else has the address yet.
+            unsafe { table.wrapping_add(index as usize).write(ring(index)) };
         }
-        let memory = Mapping::shared(memfd, geometry.total_bytes() as usize)?;
-        memory.keep_out_of_core_dumps();
-        let rings = table(&memory, geometry)?;
-        Ok(Writer::over(rings, memory.leak().cast_const().cast(), geometry))
-    }
-
-    /// A writer of rings that are there; models have no table of threads.
-    pub(crate) fn over(rings: *const Ring, threads: *const ThreadTable, geometry: Geometry) -> Writer {
-        Writer {
-            rings: AtomicPtr::new(rings.cast_mut()),
+        let rings = Rings {
             sub_mask: geometry.sub_bytes() - 1,
             sub_bytes: geometry.sub_bytes(),
             ring_mask: geometry.ring_bytes() - 1,
@@ -175,8 +187,134 @@ impl Writer {
             clock: geometry.clock as u32,
             mode: geometry.mode as u32,
             ordered: geometry.clock == Clock::Tsc && time::has_rdtscp(),
-            threads: AtomicPtr::new(threads.cast_mut()),
+            table,
+            threads,
+            bytes,
+            geometry,
+        };
+        let place = place.cast::<Rings>();
+        // SAFETY: fresh memory of that size, page-aligned.
+        unsafe { place.write(rings) };
+        Ok(place)
+    }
+
+    /// The rings in a mapping of a channel, which is leaked.
+    fn of(memory: Mapping, geometry: Geometry) -> mote_sys::Result<*mut Rings> {
+        let base = memory.base();
+        let ring = |index| Ring {
+            control: base.wrapping_add(geometry.control_offset(index) as usize).cast(),
+            data: base.wrapping_add(geometry.data_offset(index) as usize),
+        };
+        let rings = Rings::make(base.cast_const().cast(), memory.len(), geometry, ring)?;
+        memory.leak();
+        Ok(rings)
+    }
+
+    /// Ring `index`; one of the first kind where there is none of that number.
+    pub(crate) fn ring(&self, index: u32) -> Ring {
+        let index = if index < self.cpus + self.shared { index } else { 0 };
+        // SAFETY: the table has `cpus + shared` entries, at least one, which never change.
+        unsafe { self.table.wrapping_add(index as usize).read() }
+    }
+
+    /// The channel's clock, in ticks.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        if self.clock == Clock::Tsc as u32 {
+            time::rdtsc()
+        } else {
+            time::clock_gettime(time::ClockId::Monotonic)
         }
+    }
+
+    /// As [`Rings::now`], read when the loads before it are done: RDTSC alone may run before them (SDM vol. 2).
+    #[inline]
+    pub(crate) fn now_after_loads(&self) -> u64 {
+        if self.ordered {
+            // SAFETY: looked up when the channel was mapped.
+            return unsafe { time::rdtscp() };
+        }
+        // SAFETY: every x86-64 CPU has SSE2.
+        unsafe { core::arch::x86_64::_mm_lfence() };
+        self.now()
+    }
+
+    pub(crate) fn overwrites(&self) -> bool {
+        self.mode == Mode::Overwrite as u32
+    }
+
+    /// Largest payload that a sub-buffer takes; a sub-buffer is never filled to the end, and small
+    /// payloads are copied in whole words.
+    pub(crate) fn payload_max(&self) -> usize {
+        FIELDS_MAX.min(self.sub_bytes as usize - PREFIX_BYTES - 16)
+    }
+
+    /// Counts one lost event by atomic addition, in some ring.
+    #[cold]
+    pub(crate) fn count_lost(&self, cause: Cause) -> Outcome {
+        let ring = mote_sync::rseq::cpu_hint().filter(|cpu| *cpu < self.cpus).unwrap_or(self.cpus);
+        // SAFETY: `ring` is of the leaked mapping.
+        let control = unsafe { self.ring(ring).control() };
+        control.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
+        Outcome::Lost(cause)
+    }
+}
+
+/// The memory that a channel had before [`Writer::renew`].
+#[derive(Debug)]
+pub struct Former(*const Rings);
+
+// SAFETY: as for `Writer`.
+unsafe impl Send for Former {}
+
+impl Former {
+    /// Lets it go: fresh private memory is in its place from now on. A writer that still is under way there writes to nobody.
+    ///
+    /// # Errors
+    /// `ENOMEM`; it stays as it was then.
+    ///
+    /// # Safety
+    /// Nobody expects that what is written there is read.
+    pub unsafe fn forsake(&self) -> mote_sys::Result<()> {
+        // SAFETY: `Rings` are never freed.
+        let rings = unsafe { &*self.0 };
+        // SAFETY: the mapping was leaked, and is of this size; the caller's promise.
+        unsafe { Mapping::replace_by_zeros(rings.threads.cast_mut().cast(), rings.bytes) }
+    }
+}
+
+impl Writer {
+    /// Maps the channel in `memfd` for the rest of the process's life. The descriptor may be closed after.
+    ///
+    /// # Errors
+    /// [`MapError`].
+    pub fn map(memfd: &Fd, geometry: Geometry) -> Result<Writer, MapError> {
+        Ok(Writer::over(map(memfd, geometry)?))
+    }
+
+    /// A writer of rings that are there; models have no table of threads.
+    pub(crate) fn over(rings: *mut Rings) -> Writer {
+        Writer { rings: AtomicPtr::new(rings) }
+    }
+
+    /// The rings, for one write.
+    #[inline(always)]
+    pub(crate) fn rings(&self) -> &Rings {
+        // Acquire pairs with the release in `renew`.
+        // SAFETY: `Rings` are never freed, and do not change.
+        unsafe { &*self.rings.load(Ordering::Acquire) }
+    }
+
+    /// Goes over to another channel's memory, of any sizes but with the same clock: writes that begin from now on go there. Those that are under way end
+    /// where they have begun, in the memory that is answered.
+    ///
+    /// # Errors
+    /// [`MapError`]; all stays as it was then.
+    pub fn renew(&self, memfd: &Fd, geometry: Geometry) -> Result<Former, MapError> {
+        if geometry.clock as u32 != self.rings().clock {
+            return Err(MapError::Geometry);
+        }
+        Ok(Former(self.rings.swap(map(memfd, geometry)?, Ordering::AcqRel)))
     }
 
     /// Writes one record by the rseq writer, or by the atomic one where that cannot be.
@@ -206,7 +344,7 @@ impl Writer {
     #[inline(always)]
     pub unsafe fn write_words(&self, tag: u16, thread: u32, from: *const u8, len: usize) -> Outcome {
         // SAFETY: the caller's promise.
-        match unsafe { rseq_writer::try_words(self, tag, thread, from, len) } {
+        match unsafe { rseq_writer::try_words(self.rings(), tag, thread, from, len) } {
             Some(Outcome::Written) => Outcome::Written,
             // SAFETY: the caller's promise.
             tried => unsafe { self.write_words_otherwise(tag, thread, from, len, tried) },
@@ -247,22 +385,22 @@ impl Writer {
     pub fn introduce(&self, tid: u32, pid: u32, comm: [u8; 16]) {
         let name = ThreadName { tid, pid, time: self.now(), comm };
         // SAFETY: the table lies at the start of the leaked mapping and consists of atomics.
-        let table = unsafe { &*self.threads.load(Ordering::Relaxed) };
+        let table = unsafe { &*self.rings().threads };
         // When it is full the thread is counted as nameless there.
         table.push(&name);
     }
 
-    /// Lets the channel's memory go, for a session that has ended: fresh private memory is in its place from now on. A writer that still is under
-    /// way writes there, to nobody.
+    /// Lets the channel's memory go, for a session that has ended, or in a child of fork that is to have other rings: fresh private memory is in its place
+    /// from now on. A writer that still is under way writes there, to nobody.
     ///
     /// # Errors
     /// `ENOMEM`; all stays as it was then.
     ///
     /// # Safety
-    /// `geometry` must be that with which it was mapped. Nobody expects that what is written is read.
-    pub unsafe fn forsake(&self, geometry: Geometry) -> mote_sys::Result<()> {
-        // SAFETY: `map` has leaked a mapping of this size, with the thread table at its beginning.
-        unsafe { Mapping::replace_by_zeros(self.base(), geometry.total_bytes() as usize) }
+    /// Nobody expects that what is written is read.
+    pub unsafe fn forsake(&self) -> mote_sys::Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { Former(self.rings.load(Ordering::Acquire)).forsake() }
     }
 
     /// In a child of fork: parts it from the writes that a handler has interrupted and forked in, of which the child has a copy. Those end in private
@@ -273,64 +411,26 @@ impl Writer {
     /// `ENOMEM`; all stays as it was then, and what was reserved is committed twice.
     ///
     /// # Safety
-    /// `geometry` must be that with which it was mapped. The calling thread is the only one, and no handler of it writes meanwhile.
-    pub unsafe fn part_from_writes(&self, geometry: Geometry) -> mote_sys::Result<()> {
+    /// The calling thread is the only one, and no handler of it writes meanwhile.
+    pub unsafe fn part_from_writes(&self) -> mote_sys::Result<()> {
         if thread::writes() == 0 {
             return Ok(());
         }
-        let (before, len) = (self.base(), geometry.total_bytes() as usize);
+        let before = Former(self.rings.load(Ordering::Acquire));
+        let Rings { threads, bytes, geometry, .. } = *self.rings();
         // SAFETY: `map` has leaked a mapping of this size.
-        let memory = unsafe { Mapping::again(before, len) }?;
-        let rings = table(&memory, geometry)?;
-        // SAFETY: the mapping is leaked; who still has an address in it is an interrupted write, which nobody waits for.
-        unsafe { Mapping::replace_by_zeros(before, len) }?;
-        self.rings.store(rings.cast_mut(), Ordering::Relaxed);
-        self.threads.store(memory.leak().cast(), Ordering::Relaxed);
+        let memory = unsafe { Mapping::again(threads.cast_mut().cast(), bytes) }?;
+        let rings = Rings::of(memory, geometry)?;
+        // SAFETY: who still has an address in it is an interrupted write, which nobody waits for.
+        unsafe { before.forsake() }?;
+        self.rings.store(rings, Ordering::Release);
         Ok(())
-    }
-
-    /// Where the mapping begins.
-    fn base(&self) -> *mut u8 {
-        self.threads.load(Ordering::Relaxed).cast()
     }
 
     /// The channel's clock, in ticks.
     #[inline]
     pub fn now(&self) -> u64 {
-        if self.clock == Clock::Tsc as u32 {
-            time::rdtsc()
-        } else {
-            time::clock_gettime(time::ClockId::Monotonic)
-        }
-    }
-
-    /// As [`Writer::now`], read when the loads before it are done: RDTSC alone may run before them (SDM vol. 2).
-    #[inline]
-    pub(crate) fn now_after_loads(&self) -> u64 {
-        if self.ordered {
-            // SAFETY: looked up when the channel was mapped.
-            return unsafe { time::rdtscp() };
-        }
-        // SAFETY: every x86-64 CPU has SSE2.
-        unsafe { core::arch::x86_64::_mm_lfence() };
-        self.now()
-    }
-
-    pub(crate) fn overwrites(&self) -> bool {
-        self.mode == Mode::Overwrite as u32
-    }
-
-    /// Ring `index`, which is below `cpus + shared`.
-    pub(crate) fn ring(&self, index: u32) -> Ring {
-        debug_assert!(index < self.cpus + self.shared);
-        // SAFETY: a table has `cpus + shared` entries, which never change.
-        unsafe { self.rings.load(Ordering::Relaxed).wrapping_add(index as usize).read() }
-    }
-
-    /// Largest payload that a sub-buffer takes; a sub-buffer is never filled to the end, and small
-    /// payloads are copied in whole words.
-    pub(crate) fn payload_max(&self) -> usize {
-        FIELDS_MAX.min(self.sub_bytes as usize - PREFIX_BYTES - 16)
+        self.rings().now()
     }
 
     /// Counts an event that the caller could not even begin to write.
@@ -338,30 +438,20 @@ impl Writer {
     /// # Signal safety
     /// Callable from a handler.
     pub fn lose(&self, cause: Cause) {
-        let _ = self.count_lost(cause);
-    }
-
-    /// Counts one lost event by atomic addition, in some ring.
-    #[cold]
-    pub(crate) fn count_lost(&self, cause: Cause) -> Outcome {
-        let ring = mote_sync::rseq::cpu_hint().filter(|cpu| *cpu < self.cpus).unwrap_or(self.cpus);
-        // SAFETY: `ring` is of the leaked mapping.
-        let control = unsafe { self.ring(ring).control() };
-        control.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
-        Outcome::Lost(cause)
+        let _ = self.rings().count_lost(cause);
     }
 }
 
-/// A table of the rings in a mapping, for the life of the process.
-fn table(memory: &Mapping, geometry: Geometry) -> mote_sys::Result<*const Ring> {
-    let rings = Mapping::private(geometry.rings() as usize * size_of::<Ring>())?.leak().cast::<Ring>();
-    for index in 0..geometry.rings() {
-        let ring = Ring {
-            control: memory.base().wrapping_add(geometry.control_offset(index) as usize).cast(),
-            data: memory.base().wrapping_add(geometry.data_offset(index) as usize),
-        };
-        // SAFETY: the table has room for `rings()` entries and nobody else has its address yet.
-        unsafe { rings.wrapping_add(index as usize).write(ring) };
+/// Maps a channel for good.
+fn map(memfd: &Fd, geometry: Geometry) -> Result<*mut Rings, MapError> {
+    let geometry = geometry.check()?;
+    // In this order: what cannot shrink any more keeps the size that is read after.
+    let sealed = mote_sys::mem::cannot_shrink(memfd);
+    let size = mote_sys::fd::identity(memfd.raw())?.size;
+    if size < geometry.total_bytes() || !sealed {
+        return Err(MapError::Geometry);
     }
-    Ok(rings)
+    let memory = Mapping::shared(memfd, geometry.total_bytes() as usize)?;
+    memory.keep_out_of_core_dumps();
+    Ok(Rings::of(memory, geometry)?)
 }
