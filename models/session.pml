@@ -26,7 +26,7 @@
  * @code crates/daemon/src/ending.rs: in_company, alone
  * @code crates/daemon/src/recorder.rs: serve, is_over, admit, talk, talk_to, greet, say_goodbye
  * @code crates/daemon/src/rules.rs: learn, answer, send_filters
- * @digest c8d66af4d96702c8
+ * @digest a0492fa34c1cf7f1
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

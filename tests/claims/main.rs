@@ -38,3 +38,4 @@ mod the_recorder_may_die;
 mod the_sides_help_each_other;
 mod threads_keep_their_order;
 mod times_are_true;
+mod users_share_nothing;

@@ -4,13 +4,14 @@
 //! agent-I1: a [`Channel`] lives as long as the process, also when its session has ended: its memory is private then
 //! (`Writer::forsake`), and nobody reads what is written there.
 
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use mote_ring::writer::{Former, MapError};
 use mote_ring::{Geometry, Writer};
 use mote_sync::thread;
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
 use mote_sys::{Errno, Result, process};
-use mote_wire::SESSIONS_MAX;
+use mote_wire::{SESSIONS_MAX, Whose};
 
 /// How many bits of an address there are: the rest of a word has the event's id.
 pub(crate) const ADDRESS_BITS: u32 = 48;
@@ -23,6 +24,8 @@ pub(crate) struct Channel {
     pub(crate) session: usize,
     /// How many sessions the process had joined by then, this one included; may wrap around.
     pub(crate) joined: u32,
+    /// No other process writes to its rings, nor may a child.
+    own: AtomicBool,
 }
 
 /// The channels of the sessions that the process is in.
@@ -36,22 +39,38 @@ impl Channel {
     /// `EINVAL` when sizes and memfd do not go together; as mmap(2).
     pub(crate) fn map(
         memfd: &Fd,
-        geometry: Geometry,
+        (whose, geometry): (Whose, Geometry),
         session: usize,
         joined: u32,
     ) -> Result<&'static Channel> {
-        let writer = Writer::map(memfd, geometry).map_err(|error| match error {
-            mote_ring::writer::MapError::Geometry => Errno(libc::EINVAL),
-            mote_ring::writer::MapError::System(errno) => errno,
-        })?;
+        let writer = Writer::map(memfd, geometry).map_err(errno)?;
+        let own = AtomicBool::new(whose == Whose::Own);
         let place = Mapping::private(size_of::<Channel>())?.leak().cast::<Channel>();
         if place.addr() >> ADDRESS_BITS != 0 {
             return Err(Errno(libc::ENOMEM));
         }
         // SAFETY: fresh memory of the right size; pages are aligned for any type.
-        unsafe { place.write(Channel { writer, session, joined }) };
+        unsafe { place.write(Channel { writer, session, joined, own }) };
         // SAFETY: just written, and never freed.
         Ok(unsafe { &*place })
+    }
+
+    /// Whether its rings are this process's alone.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether its rings are this process's alone.
+    pub(crate) fn set_whose(&self, whose: Whose) {
+        self.own.store(whose == Whose::Own, Ordering::Relaxed);
+    }
+
+    /// Goes over to other rings. Who still writes to the former ones may be let go with what is answered.
+    ///
+    /// # Errors
+    /// As for `map`.
+    pub(crate) fn renew(&self, memfd: &Fd, geometry: Geometry) -> Result<Former> {
+        self.writer.renew(memfd, geometry).map_err(errno)
     }
 
     /// Tells everybody of the channel.
@@ -68,19 +87,30 @@ impl Channel {
         }
     }
 
-    /// Lets the shared memory go, when the session has ended.
+    /// Lets the shared memory go, when the session has ended or the rings are another process's.
     pub(crate) fn forsake(&self) {
-        // SAFETY: the session has ended. When it cannot be done the memory stays shared.
+        // SAFETY: nobody is to read what is written from now on. When it cannot be done the memory stays shared.
         let _ = unsafe { self.writer.forsake() };
     }
 }
 
-/// In a child of fork: what a handler has interrupted and forked in is its parent's to finish.
+fn errno(error: MapError) -> Errno {
+    match error {
+        MapError::Geometry => Errno(libc::EINVAL),
+        MapError::System(errno) => errno,
+    }
+}
+
+/// In a child of fork: what a handler has interrupted and forked in is its parent's to finish; rings that are its parent's alone it has no more.
 ///
 /// # Safety
 /// The calling thread is the only one, and takes no signal.
 pub(crate) unsafe fn after_fork() {
     for channel in (0..SESSIONS_MAX).filter_map(of) {
+        if channel.is_own() {
+            channel.forsake();
+            continue;
+        }
         // SAFETY: the caller's promise. Without memory for it that event spoils a ring's counts, as a kill would.
         let _ = unsafe { channel.writer.part_from_writes() };
     }

@@ -142,6 +142,10 @@ fn serve(number: usize, links: &mut Links) {
                 Ok(Message::Filters { generation }) => {
                     return session::install(number, socket, generation, &received.fds);
                 }
+                Ok(Message::Renew(geometry)) => {
+                    let memfd = received.fds.iter_mut().find_map(Option::take);
+                    return session::renew(number, socket, geometry, memfd);
+                }
                 Ok(Message::Cooperate { slots }) => return session::cooperate(number, slots, &received.fds),
                 Ok(Message::Join { place }) => {
                     return session::join_another(

@@ -5,9 +5,11 @@ use crate::link::Link;
 use crate::registry::{self, DynamicEvent, Range, Site};
 use crate::session::Session;
 use crate::switch::{self, Common};
+use mote_ring::Geometry;
+use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
 use mote_sys::{Errno, Result};
-use mote_wire::{MESSAGE_MAX, Message, Ready};
+use mote_wire::{MESSAGE_MAX, Message, Ready, Whose};
 
 /// Memory for messages, of the control path only.
 pub(crate) struct Scratch(Mapping);
@@ -32,14 +34,30 @@ pub(crate) fn welcome(
     number: usize,
     joined: u32,
 ) -> Result<&'static Channel> {
+    let (memfd, whose, geometry) = rings(link, scratch)?;
+    Channel::map(&memfd, (whose, geometry), number, joined)
+}
+
+/// In a child of a process that has rings of its own: waits for other ones, and goes over to them.
+pub(crate) fn fresh_rings(link: &Link, channel: &Channel) -> Result<()> {
+    let mut scratch = Scratch::new()?;
+    let (memfd, whose, geometry) = rings(link, &mut scratch)?;
+    // What was there is forsaken since fork.
+    let _former = channel.renew(&memfd, geometry)?;
+    channel.set_whose(whose);
+    Ok(())
+}
+
+/// Waits for a `Welcome`.
+fn rings(link: &Link, scratch: &mut Scratch) -> Result<(Fd, Whose, Geometry)> {
     let (_, into) = scratch.buffers();
     let mut received = link.answer(into)?;
     let bytes = into.get(..received.len).unwrap_or(&[]);
-    let Ok(Message::Welcome(geometry)) = Message::decode(bytes) else {
+    let Ok(Message::Welcome(whose, geometry)) = Message::decode(bytes) else {
         return Err(Errno(libc::ECONNREFUSED));
     };
     let memfd = received.fds.iter_mut().find_map(Option::take).ok_or(Errno(libc::EBADF))?;
-    Channel::map(&memfd, geometry, number, joined)
+    Ok((memfd, whose, geometry))
 }
 
 /// Announces all events that there are, and says when that is done.

@@ -22,7 +22,10 @@ use crate::{control, cooperate, fork, hold, keep, leaving, names, shared, specul
 use core::sync::atomic::{AtomicU32, Ordering};
 use mote_layout::site::SiteRecord;
 use mote_rcu::{Library, Token, start_poll};
+use mote_ring::Geometry;
+use mote_ring::writer::Former;
 use mote_sys::fd::Fd;
+use mote_sys::time::{ClockId, clock_gettime};
 use mote_sys::{Errno, Result, process, time};
 use mote_wire::{How, Message, Reason, SESSIONS_MAX};
 
@@ -45,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) told: Told,
     /// Since when it is being left, and its channel.
     leaving: Option<(Token<Library>, &'static Channel)>,
+    /// Rings that others have taken the place of, and when.
+    former: Option<(Former, u64)>,
 }
 
 /// All of them.
@@ -77,6 +82,7 @@ impl Session {
             filters: Filters::new(0),
             told: Told::new(),
             leaving: None,
+            former: None,
         }
     }
 
@@ -117,9 +123,34 @@ impl Session {
         self.leaving = Some((start_poll::<Library>(), channel));
     }
 
+    /// Goes over to other rings.
+    fn renew(&mut self, geometry: Geometry, memfd: &Fd) -> Result<()> {
+        let channel = self.channel.ok_or(Errno(libc::ENOTCONN))?;
+        let former = channel.renew(memfd, geometry)?;
+        self.forget_former(0);
+        self.former = Some((former, clock_gettime(ClockId::Monotonic)));
+        Ok(())
+    }
+
+    /// Lets rings go that were exchanged so long ago that nobody writes there any more. Answers whether there still are some.
+    fn forget_former(&mut self, after_ns: u64) -> bool {
+        let now = clock_gettime(ClockId::Monotonic);
+        if let Some((former, _)) = self.former.take_if(|(_, at)| now.saturating_sub(*at) >= after_ns) {
+            // SAFETY: the session reads there no longer than it has to. When it cannot be done the memory stays.
+            let _ = unsafe { former.forsake() };
+        }
+        self.former.is_some()
+    }
+
     /// Frees what nobody looks at any more. Answers whether something is left.
     fn tidy(&mut self) -> bool {
+        let rings_left = self.forget_former(switch::SETTLE_NS);
         let filters_left = self.filters.table().tidy();
+        rings_left | self.tidy_left(filters_left)
+    }
+
+    /// Frees what is left of a session that was left. Answers whether something is.
+    fn tidy_left(&mut self, filters_left: bool) -> bool {
         match self.leaving.filter(|_| !filters_left) {
             Some((token, channel)) if token.is_done() => {
                 // SAFETY: `tidy` has left no filter, and a grace period is over since the last one was reached.
@@ -348,6 +379,21 @@ pub(crate) fn install(number: usize, socket: &Fd, generation: u32, fds: &[Option
     drop(guard);
 }
 
+/// Goes over to other rings that have come on a session's main link, and tells it.
+pub(crate) fn renew(number: usize, socket: &Fd, geometry: Geometry, memfd: Option<Fd>) {
+    let mut guard = hold::control();
+    let session = sessions(&mut guard).all.get_mut(number).filter(|session| session.is_in());
+    if let (Some(session), Some(memfd)) = (session, memfd)
+        && session.renew(geometry, &memfd).is_ok()
+    {
+        let mut buffer = [0; 16];
+        let bytes = Message::Renewed.encode(&mut buffer).unwrap_or(&[]);
+        // A session that does not listen will not be told.
+        let _ = mote_sys::socket::send(socket.raw(), bytes, &[], mote_sys::socket::Wait::No);
+    }
+    drop(guard);
+}
+
 /// Takes in memory to be shared with the kernel's programs.
 pub(crate) fn cooperate(number: usize, slots: u32, fds: &[Option<Fd>]) {
     let mut guard = hold::control();
@@ -391,10 +437,11 @@ pub(crate) fn farewell() {
 pub(crate) fn after_fork() -> Links {
     note_process();
     speculation::forget();
-    channel::introduce_thread();
     cooperate::after_fork();
     let mut links = Links::default();
     (0..SESSIONS_MAX).for_each(|number| say_hello_again(number, &mut links));
+    // In the rings that are the child's by now.
+    channel::introduce_thread();
     links
 }
 
@@ -411,8 +458,8 @@ pub(crate) fn find_lost(links: &mut Links) {
 fn say_hello_again(number: usize, links: &mut Links) {
     let mut guard = hold::control();
     let all = sessions(&mut guard);
-    let place = all.all.get(number).filter(|session| session.is_in()).and_then(|session| session.place);
-    match place.map(|place| Link::open(&place, How::Fork, number)) {
+    let session = all.all.get(number).filter(|session| session.is_in());
+    match session.and_then(|session| Some(hello_again(&session.place?, session.channel?))) {
         Some(Ok(link)) => links.put(link),
         // It does not listen now; the events go on.
         Some(Err(Errno(libc::ETIMEDOUT))) | None => {}
@@ -420,4 +467,16 @@ fn say_hello_again(number: usize, links: &mut Links) {
         Some(Err(_)) => all.leave(number),
     }
     drop(guard);
+}
+
+/// Says hello for a child of fork, which gets rings of its own if its parent had such.
+fn hello_again(place: &Place, channel: &Channel) -> Result<Link> {
+    if !channel.is_own() {
+        return Link::open(place, How::Fork, channel.session);
+    }
+    let link = Link::open(place, How::Apart, channel.session)?;
+    handshake::fresh_rings(&link, channel)?;
+    // Of a child that was not answered at fork others may have begun.
+    names::introduce_all(channel);
+    Ok(link)
 }

@@ -16,7 +16,7 @@ use mote_wire::bundle::Fate;
 
 /// How long after an event was taken from a session nobody is under way any more who began before, in nanoseconds: far more than a thread sleeps between two
 /// instructions of a probe. An event that comes too late all the same goes to a session that it was not meant for; no more than that.
-const SETTLE_NS: u64 = 2_000_000_000;
+pub(crate) const SETTLE_NS: u64 = 2_000_000_000;
 
 /// How often sites that could not be patched for now are tried again: with pauses that double from a millisecond to a second, for two seconds. Most threads block
 /// their signals for a moment only, when they make another thread or are in a handler; for the others each try is in vain, and a look at all threads.

@@ -7,15 +7,16 @@ use crate::area::Area;
 use crate::commons::Commons;
 use crate::snapshot;
 use crate::speculated::Speculated;
-use crate::tap::{Consumed, Pipe, Tap};
+use crate::tap::{Consumed, Pipe, Source, Tap};
+use mote_ring::reader::Channel;
 use mote_ring::speculation::Reader;
-use mote_ring::threads::{ENTRIES, ThreadName};
+use mote_ring::threads::ThreadName;
 use mote_wire::board;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest pause: in this time a thread at full speed writes about 20 MiB.
@@ -29,9 +30,6 @@ const SNAPSHOTS_MAX: u32 = 100;
 
 /// Names of threads that a recording takes.
 const NAMES_MAX: usize = 1 << 17;
-/// How long a thread may take to leave its name, once it has begun; and in how many looks: when the whole machine stood still, the thread has had
-/// no more time than we.
-const NAME_PATIENCE: (Duration, u32) = (Duration::from_secs(1), 50);
 
 /// How often it is looked whether those who keep records aside are still there.
 const REAP_EVERY: Duration = Duration::from_secs(1);
@@ -51,6 +49,19 @@ pub(crate) struct Shared {
     pub(crate) failed: AtomicBool,
     /// The processes that are there, by the ids that they know themselves by: whether the kernel shows us the same.
     processes: Mutex<HashMap<u32, bool>>,
+    /// What has become of processes' channels since the consumer looked.
+    changes: Mutex<Vec<Change>>,
+}
+
+/// What becomes of a channel of processes, by its number.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// It is to be read.
+    Come(u64, Arc<Channel>),
+    /// None of its processes is left, as far as is known.
+    Left(u64),
+    /// Its memory is wanted.
+    Evict(u64),
 }
 
 impl Shared {
@@ -62,6 +73,11 @@ impl Shared {
     /// A process has gone.
     pub(crate) fn left(&self, pid: u32) {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
+    }
+
+    /// Something becomes of a channel.
+    pub(crate) fn change(&self, change: Change) {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).push(change);
     }
 
     fn is_alive(&self, pid: u32, tid: u32) -> bool {
@@ -85,28 +101,34 @@ pub(crate) enum Notice {
     Threads(Vec<u32>),
     /// Something is wrong.
     Problem(String),
+    /// These channels of processes are not read any more.
+    Ended(Vec<u64>),
     /// What the flight recorder held is in a directory beside the recording's, trace by trace.
     Snapshot(PathBuf, Vec<Consumed>),
 }
 
-/// Empties the channels until told to stop, then to the end. The first is that of the processes, which share `area`. Answers what each has
+/// Empties the channels of processes, which share `area`, and that of the kernel, until told to stop, then to the end. Answers what each trace has
 /// come to.
 pub(crate) fn consume<'c>(
     recording: &'c Path,
-    pipes: &[Pipe<'c>],
+    (processes, kernel): (Pipe<'c>, Option<(Pipe<'c>, &'c Channel)>),
     shared: &'c Shared,
     (area, commons): (&'c Area, &'c Commons),
     tell: &dyn Fn(Notice),
 ) -> Vec<Consumed> {
-    let rings = pipes.first().map_or(0, |pipe| pipe.channel.geometry().rings());
+    let mut taps = vec![Tap::new(processes)];
+    if let Some((pipe, channel)) = kernel {
+        let mut tap = Tap::new(pipe);
+        tap.add(0, Source::Kernel(channel));
+        taps.push(tap);
+    }
     let mut consumer = Consumer {
         recording,
         shared,
-        taps: pipes.iter().map(|pipe| Tap::new(*pipe)).collect(),
-        speculated: area.pool().map(|pool| Speculated::new(Reader::new(pool), rings)),
+        taps,
+        speculated: area.pool().map(|pool| Speculated::new(Reader::new(pool))),
         reaped: Instant::now(),
         names: NAMES_MAX,
-        naming: (Instant::now(), 0),
         area,
         commons,
         snapshots: 0,
@@ -116,6 +138,7 @@ pub(crate) fn consume<'c>(
     let mut flushed = Instant::now();
     loop {
         let stop = shared.stop.load(Ordering::Acquire);
+        consumer.change(tell);
         consumer.threads(tell);
         let flush = stop || flushed.elapsed() >= FLUSH_EVERY;
         let taken = consumer.speculations() | consumer.pass(flush, stop);
@@ -150,8 +173,6 @@ struct Consumer<'c> {
     reaped: Instant,
     /// Names of threads that are still taken.
     names: usize,
-    /// Since when, and in how many looks, a thread has been leaving its name.
-    naming: (Instant, u32),
     area: &'c Area,
     commons: &'c Commons,
     /// Requests for snapshots that were seen.
@@ -161,28 +182,31 @@ struct Consumer<'c> {
 }
 
 impl Consumer<'_> {
-    /// Takes the names that threads have left; at most a table's worth, so that nobody keeps us from the rings.
-    fn threads(&mut self, tell: &dyn Fn(Notice)) {
-        let Some(tap) = self.taps.first() else { return };
-        let table = tap.pipe.channel.threads();
-        self.naming.1 += 1;
-        if table.is_empty() {
-            self.naming = (Instant::now(), 0);
-        }
-        for _ in 0..ENTRIES {
-            let Some(name) = table.pop() else { break };
-            self.naming = (Instant::now(), 0);
-            match self.names {
-                0 => continue,
-                1 => tell(Notice::Problem(format!("more than {NAMES_MAX} threads: the others have no name"))),
-                _ => tell(Notice::Thread(name)),
+    /// Does what is to become of the processes' channels.
+    fn change(&mut self, tell: &dyn Fn(Notice)) {
+        let changes =
+            std::mem::take(&mut *self.shared.changes.lock().unwrap_or_else(PoisonError::into_inner));
+        let Consumer { taps, names, .. } = self;
+        let Some(tap) = taps.first_mut() else { return };
+        let mut name = |name| tell_name(names, name, tell);
+        for change in changes {
+            match change {
+                Change::Come(number, channel) => tap.add(number, Source::Processes(channel)),
+                Change::Left(number) => tap.leave(number),
+                Change::Evict(number) => tap.evict(number, &mut name),
             }
-            self.names -= 1;
         }
-        // A thread that was killed while it left its name must not stop those behind it.
-        if self.naming.0.elapsed() > NAME_PATIENCE.0 && self.naming.1 > NAME_PATIENCE.1 {
-            self.naming = (Instant::now(), 0);
-            table.skip();
+        let rested = tap.rest(&mut name);
+        if !rested.is_empty() {
+            tell(Notice::Ended(rested));
+        }
+    }
+
+    /// Takes the names that threads have left.
+    fn threads(&mut self, tell: &dyn Fn(Notice)) {
+        let Consumer { taps, names, .. } = self;
+        if let Some(tap) = taps.first_mut() {
+            tap.names(&mut |name| tell_name(names, name, tell));
         }
     }
 
@@ -235,8 +259,7 @@ impl Consumer<'_> {
             return;
         }
         let directory = snapshot::path(self.recording, self.taken);
-        let parts: io::Result<Vec<Consumed>> =
-            self.taps.iter().map(|tap| tap.pipe.snapshot(&directory)).collect();
+        let parts: io::Result<Vec<Consumed>> = self.taps.iter().map(|tap| tap.snapshot(&directory)).collect();
         match parts {
             Ok(parts) => tell(Notice::Snapshot(directory, parts)),
             Err(why) => {
@@ -262,6 +285,7 @@ impl Consumer<'_> {
     }
 
     fn finish(mut self, tell: &dyn Fn(Notice)) -> Vec<Consumed> {
+        self.change(tell);
         self.taps.iter_mut().for_each(Tap::close);
         self.speculations();
         self.speculated.iter_mut().for_each(Speculated::close);
@@ -269,4 +293,14 @@ impl Consumer<'_> {
         self.publish(tell);
         self.taps.into_iter().map(Tap::end).collect()
     }
+}
+
+/// Tells a thread's name, if not too many were told already.
+fn tell_name(left: &mut usize, name: ThreadName, tell: &dyn Fn(Notice)) {
+    match *left {
+        0 => return,
+        1 => tell(Notice::Problem(format!("more than {NAMES_MAX} threads: the others have no name"))),
+        _ => tell(Notice::Thread(name)),
+    }
+    *left -= 1;
 }

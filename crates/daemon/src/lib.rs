@@ -16,6 +16,7 @@
 //! | `directory` | its directory: metadata, journal, streams |
 //! | `door` | where processes say hello |
 //! | `peer` | the conversation with one process |
+//! | `principal`, `groups` | whose a process is, and with whom it shares rings |
 //! | `events` | which events there are, and their ids |
 //! | `rules` | the recorder and its rules: what becomes of events, what a person changes |
 //! | `standing` | the rules of one side as they were given, and taken back |
@@ -26,7 +27,7 @@
 //! | `control` | what a person can ask of a recording that runs |
 //! | `describe` | from descriptions to a CTF trace class |
 //! | `flow` | what loop and consumer share about a trace |
-//! | `consumer`, `tap`, `stream`, `speculated`, `walk`, `packets` | from rings to packets in files |
+//! | `consumer`, `tap`, `stream`, `lanes`, `speculated`, `walk`, `packets` | from rings to packets in files |
 //! | `snapshot` | what a flight recorder holds, written down while it goes on |
 //! | `command` | the recorded command and its signals |
 //! | `attached` | running processes that are recorded |
@@ -51,13 +52,16 @@ mod events;
 mod filters;
 mod finish;
 mod flow;
+mod groups;
 mod join;
 mod kernel;
+mod lanes;
 pub mod memory;
 mod objects;
 pub mod options;
 mod packets;
 mod peer;
+mod principal;
 mod process;
 mod record;
 mod recorder;

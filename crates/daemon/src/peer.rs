@@ -2,11 +2,11 @@
 
 use crate::events::Announced;
 use crate::trace::Trace;
-use mote_ring::Geometry;
+use mote_ring::reader::Channel;
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Wait};
-use mote_wire::{Hello, How, ID_ON, MESSAGE_MAX, Message, Ready, Reason, Refusal};
+use mote_wire::{Hello, How, ID_ON, MESSAGE_MAX, Message, Ready, Reason, Refusal, Whose};
 
 /// One process, or one of its libraries.
 pub(crate) struct Peer {
@@ -21,6 +21,8 @@ pub(crate) struct Peer {
     generation: u32,
     /// It was sent what it shares with the kernel's side and with others.
     pub(crate) cooperates: bool,
+    /// The group that it shares rings with.
+    pub(crate) group: Option<u64>,
     /// Number of its process's area.
     pub(crate) area: Option<u32>,
     /// Words that it wants.
@@ -79,6 +81,7 @@ impl Peer {
             answer: None,
             generation: 0,
             cooperates: false,
+            group: None,
             area: None,
             wish: None,
         }
@@ -89,14 +92,14 @@ impl Peer {
         self.socket.raw()
     }
 
-    /// Sends the channel.
-    pub(crate) fn welcome(&self, geometry: Geometry, memfd: &Fd) -> bool {
-        self.send(&Message::Welcome(geometry), &[memfd.raw()])
+    /// Sends a channel.
+    pub(crate) fn welcome(&self, whose: Whose, channel: &Channel) -> bool {
+        self.send(&Message::Welcome(whose, channel.geometry()), &[channel.memfd().raw()])
     }
 
     /// Sends it away.
-    pub(crate) fn refuse(&self) -> bool {
-        self.send(&Message::Refused(Refusal::Ending), &[])
+    pub(crate) fn refuse(&self, why: Refusal) -> bool {
+        self.send(&Message::Refused(why), &[])
     }
 
     /// Tells it to switch everything off.

@@ -9,8 +9,10 @@ use crate::directory::Directory;
 use crate::error::Error;
 use crate::filters::Filters;
 use crate::flow::Flow;
+use crate::groups::Groups;
 use crate::kernel::{self, Kernel, KernelRecorded, Made};
 use crate::options::{self, Mode, Options};
+use crate::principal;
 use crate::recorder::{Recorder, Session};
 use crate::rules::NO_SNAPSHOTS;
 use crate::samples::Samples;
@@ -82,10 +84,11 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
     let inside = if options.kernel.is_some() { PROCESSES } else { "" };
     let mut directory = Directory::make(&options.output, inside)?;
     let source = Source::choose(options.clock).source;
-    let memory = setup::channel(options, source)?;
+    let shared = Shared::default();
+    let (sizes, online) = setup::rings(options, source)?;
+    let groups = Groups::new(sizes, online, principal::may_record_others(), &shared)?;
     let samples = Samples::begin(source);
     let frame = setup::frame(options, source, &samples.first());
-    let shared = Shared::default();
     let (area, used) = Area::make()?;
     let commons = Commons::new(options.kernel.is_some());
     let filters = Filters::new(options, used, commons.clone())?;
@@ -98,7 +101,7 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
         return Err(Error::Rule(NEEDS_KERNEL));
     }
     let options = &*cooperate::with_slow_calls(options, &filters);
-    directory.note(&Fact::Session(setup::session(options, &frame, memory.geometry(), samples.frequency())));
+    directory.note(&Fact::Session(setup::session(options, &frame, sizes, samples.frequency())));
     let made = match &options.kernel {
         Some(wanted) => Some(kernel::make(wanted, options, (&directory, &frame), &commons, watch)?),
         None => None,
@@ -109,22 +112,22 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
     let own = (directory.trace(), directory.inner());
     let context = Context { directory: &own.0, hidden: &own.1, uuid: frame.uuid, clock: source };
     let cpus = options::cpus();
-    let mut pipes = vec![Pipe { channel: &memory, flow: &flow, context, home: "", inside, cpus }];
+    let mode = options.mode;
+    let pipe = Pipe { flow: &flow, context, home: "", inside, cpus, mode };
     let place = made.as_ref().map(Made::place);
-    if let (Some(tracer), Some(place)) = (&tracer, &place) {
-        pipes.push(place.pipe(tracer.channel(), cpus));
-    }
+    let of_kernel = tracer.as_ref().zip(place.as_ref());
+    let of_kernel = of_kernel.map(|(tracer, place)| (place.pipe(cpus, mode), tracer.channel()));
     let trace = Trace::new(directory, frame, options.ctf, flow.clone());
     let (tell, hear) = channel();
     std::thread::scope(|scope| {
         let consumer =
             std::thread::Builder::new().name("mote-consumer".to_owned()).spawn_scoped(scope, || {
-                consumer::consume(&path, &pipes, &shared, (&area, &commons), &|notice| {
+                consumer::consume(&path, (pipe, of_kernel), &shared, (&area, &commons), &|notice| {
                     drop(tell.send(notice))
                 })
             });
         let consumer = consumer.map_err(|why| Error::Loop { what: "start the consumer", why })?;
-        let session = Session { memory: &memory, shared: &shared, area: &area, source };
+        let session = Session { groups, shared: &shared, area: &area, source };
         let kernel = options.kernel.as_ref().zip(tracer.as_ref()).zip(made);
         let kernel = kernel.map(|((wanted, tracer), made)| Kernel::new(wanted, tracer, made));
         let mut recorder =

@@ -11,10 +11,12 @@ use crate::ending::End;
 use crate::error::Error;
 use crate::filters::Filters;
 use crate::flow::Figures;
+use crate::groups::Groups;
 use crate::join::Forward;
 use crate::kernel::{self, Kernel};
 use crate::options::Options;
 use crate::peer::{Peer, Said};
+use crate::principal::Principal;
 use crate::process;
 use crate::record::{Progress, Watch};
 use crate::samples::{self, Samples};
@@ -22,9 +24,8 @@ use crate::tap::Consumed;
 use crate::trace::Trace;
 use mote_clock::Source;
 use mote_journal::{Fact, Process, Summary};
-use mote_ring::reader::Channel;
 use mote_symbol::collect::{self, BuildIds};
-use mote_wire::{How, Ready};
+use mote_wire::{How, Ready, Refusal};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -45,7 +46,8 @@ const PROBLEMS_MAX: usize = 100;
 
 /// What a recording works on.
 pub(crate) struct Session<'r> {
-    pub(crate) memory: &'r Channel,
+    /// Who shares rings with whom.
+    pub(crate) groups: Groups<'r>,
     pub(crate) shared: &'r Shared,
     pub(crate) area: &'r Area,
     pub(crate) source: Source,
@@ -281,10 +283,7 @@ impl<'r> Recorder<'r> {
 
     fn greet(&mut self, peer: &mut Peer, hello: mote_wire::Hello) {
         let maps = collect::maps(peer.pid.unsigned_abs());
-        if matches!(hello.how, How::Start | How::Attach)
-            && !peer.welcome(self.session.memory.geometry(), self.session.memory.memfd())
-        {
-            // It has died at once: nothing of it is missing.
+        if !self.give_rings(peer, hello.how) {
             return;
         }
         if peer.is_process() {
@@ -296,7 +295,7 @@ impl<'r> Recorder<'r> {
             pid: hello.pid as i32,
             parent: hello.parent as i32,
             at,
-            how: format!("{:?}", hello.how).to_lowercase(),
+            how: how(hello.how).to_owned(),
             comm: String::from_utf8_lossy(&hello.comm[..end]).into_owned(),
             exe: process::executable(peer.pid),
             maps,
@@ -307,7 +306,7 @@ impl<'r> Recorder<'r> {
         if peer.is_process() {
             self.cooperate(peer);
         }
-        if hello.how == How::Fork {
+        if hello.how.is_child() {
             // It has inherited its filters, which may have changed since.
             self.send_filters(peer);
             self.forward(peer);
@@ -316,6 +315,26 @@ impl<'r> Recorder<'r> {
             self.build_ids.fill(peer.pid.unsigned_abs(), &mut process.maps);
             self.note(&Fact::Process(process));
         }
+    }
+
+    /// Gives a process its rings, if it waits for some. False when it does not get any.
+    fn give_rings(&mut self, peer: &mut Peer, how: How) -> bool {
+        let principal = Principal::of(peer.pid);
+        if !how.wants_rings() {
+            peer.group = if how == How::Fork { self.session.groups.join_again(principal) } else { None };
+            return true;
+        }
+        let Some(rings) = self.session.groups.join(principal) else {
+            peer.refuse(Refusal::Memory);
+            self.problem(format!(
+                "process {} is not recorded: all memory for buffers is taken by other processes; give larger --buffers",
+                peer.pid
+            ));
+            return false;
+        };
+        peer.group = Some(rings.group);
+        // One that cannot be answered has died at once: nothing of it is missing.
+        peer.welcome(rings.whose, &rings.channel)
     }
 
     /// Serves what has arrived from those peers that may have something to say. New events are in journal and metadata
@@ -401,6 +420,7 @@ impl<'r> Recorder<'r> {
 
     fn gone(&mut self, peer: &Peer) {
         peer.area.into_iter().for_each(|area| self.cooperation.leave(area));
+        peer.group.into_iter().for_each(|group| self.session.groups.leave(group));
         if let Some(hello) = peer.hello.filter(|_| peer.is_process()) {
             self.session.shared.left(hello.pid);
             let at = self.session.source.ticks();
@@ -419,6 +439,7 @@ impl<'r> Recorder<'r> {
         self.publish_if_asked();
         self.look_at_latency();
         self.hear_consumer();
+        self.session.groups.prepare();
         self.show_aggregates();
         let now = self.figures();
         self.watch.progress(&Progress {
@@ -446,6 +467,7 @@ impl<'r> Recorder<'r> {
                 }
                 Notice::Threads(ids) => self.name_threads(&ids),
                 Notice::Problem(text) => self.problem(text),
+                Notice::Ended(groups) => self.session.groups.ended(&groups),
                 Notice::Snapshot(directory, parts) => self.complete_snapshot(&directory, &parts),
             }
         }
@@ -500,7 +522,7 @@ impl<'r> Recorder<'r> {
             let mut buffer = [0; 256];
             for _ in 0..ROUND {
                 let Some((_, socket)) = door.receive(&mut buffer) else { break };
-                socket.map(|socket| Peer::new(socket).refuse());
+                socket.map(|socket| Peer::new(socket).refuse(Refusal::Ending));
             }
             self.talk(|_| true);
             if !self.peers.iter().any(Peer::is_process) {
@@ -551,5 +573,15 @@ impl<'r> Recorder<'r> {
         let fact = Fact::Problem { at: self.session.source.ticks(), text: text.clone() };
         let _ = self.trace.directory.note(&fact);
         self.problems.push(text);
+    }
+}
+
+/// How a process came, as the journal says it.
+fn how(how: How) -> &'static str {
+    match how {
+        How::Start => "start",
+        How::Fork | How::Apart => "fork",
+        How::Library => "library",
+        How::Attach => "attach",
     }
 }

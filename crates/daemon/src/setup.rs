@@ -1,4 +1,4 @@
-//! What is made before a recording begins: the channel, and what is known of the session.
+//! What is known before a recording begins: sizes of rings, and what the session is.
 
 use crate::describe::{Domain, Frame};
 use crate::error::Error;
@@ -7,11 +7,13 @@ use crate::options::{self, KernelOptions, Options};
 use mote_clock::{Sample, Source};
 use mote_filter::Rule;
 use mote_journal::Session;
-use mote_ring::reader::{Channel, MakeError};
 use mote_ring::{Clock, Geometry, Mode};
 
-/// Makes the channel of the processes, with memory for the CPUs that are online.
-pub(crate) fn channel(options: &Options, source: Source) -> Result<Channel, Error> {
+/// Sizes of the rings of processes, and for how many CPUs their memory is taken at once: those that are online.
+///
+/// # Errors
+/// [`Error::Memory`] when there is too little.
+pub(crate) fn rings(options: &Options, source: Source) -> Result<(Geometry, u32), Error> {
     let cpus = options::cpus();
     let geometry = Geometry {
         cpus,
@@ -22,14 +24,12 @@ pub(crate) fn channel(options: &Options, source: Source) -> Result<Channel, Erro
         clock: if source == Source::Tsc { Clock::Tsc } else { Clock::Monotonic },
     };
     let online = std::thread::available_parallelism().map_or(1, |n| n.get() as u32).max(online_cpus());
-    let bytes = geometry.ring_bytes() * u64::from(online.min(cpus));
+    let online = online.min(cpus);
+    let bytes = geometry.ring_bytes() * u64::from(online);
     if memory::available().is_some_and(|available| bytes > available / 4 * 3) {
         return Err(Error::Memory { bytes, why: mote_sys::Errno(libc::ENOMEM) });
     }
-    Channel::make(geometry, 0..online.min(cpus)).map_err(|error| match error {
-        MakeError::Geometry(bad) => Error::Geometry(bad),
-        MakeError::System(why) => Error::Memory { bytes, why },
-    })
+    Ok((geometry, online))
 }
 
 fn online_cpus() -> u32 {

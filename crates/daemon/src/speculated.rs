@@ -12,6 +12,9 @@ use mote_layout::record::{TIME_BITS, split};
 use mote_ring::speculation::Reader;
 use mote_sys::{Result, fd};
 
+/// Number of the first stream: those of rings come before.
+const FIRST: u32 = 1 << 31;
+
 /// One stream of committed records.
 struct Kept {
     file: Packets,
@@ -23,8 +26,6 @@ struct Kept {
 /// All that is committed in a session.
 pub(crate) struct Speculated<'m> {
     reader: Reader<'m>,
-    /// Number of the first stream: those of the rings come before.
-    first: u32,
     streams: Vec<Kept>,
     records: Vec<u8>,
     damage_told: bool,
@@ -32,10 +33,10 @@ pub(crate) struct Speculated<'m> {
 }
 
 impl<'m> Speculated<'m> {
-    /// Of a pool; streams are numbered from `first`.
-    pub(crate) fn new(reader: Reader<'m>, first: u32) -> Speculated<'m> {
+    /// Of a pool.
+    pub(crate) fn new(reader: Reader<'m>) -> Speculated<'m> {
         let records = vec![0; reader.room()];
-        Speculated { reader, first, streams: Vec::new(), records, damage_told: false, failed: false }
+        Speculated { reader, streams: Vec::new(), records, damage_told: false, failed: false }
     }
 
     /// The pool.
@@ -109,7 +110,7 @@ impl<'m> Speculated<'m> {
         let at = match found {
             Some(at) => at,
             None => {
-                let number = self.first + self.streams.len() as u32;
+                let number = self.streams.len() as u32;
                 let name = format!("speculated_{}", self.streams.len());
                 let file = Packets::make(context.directory, context.hidden, &name)?;
                 self.streams.push(Kept { file, number, sequence: 0, last_time: 0 });
@@ -130,7 +131,7 @@ impl Kept {
         let header = PacketHeader {
             uuid: context.uuid,
             stream_class: STREAM_SHARED,
-            stream: self.number,
+            stream: FIRST | self.number,
             begin,
             end,
             content: content.len() as u64,

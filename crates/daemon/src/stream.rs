@@ -1,15 +1,15 @@
 //! One ring's data stream: from chunks of the ring to packets in a file.
 
-use crate::packets::Packets;
+use crate::lanes::{Lane, Lanes, Place, Uncounted, damage};
 use crate::seen::Seen;
 use crate::walk::{self, Steps};
 use mote_clock::extend::near;
 use mote_layout::Cause;
 use mote_layout::loss::Lost;
-use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU, STREAM_SHARED};
+use mote_layout::packet::HEADER_BYTES;
 use mote_layout::record::{TIME_BITS, split};
+use mote_ring::Geometry;
 use mote_ring::reader::{Chunk, Look, Reader};
-use mote_sys::fd;
 use mote_sys::{Errno, Result};
 use std::path::Path;
 
@@ -55,80 +55,45 @@ impl Totals {
     }
 }
 
-/// A packet that is in the file and whose records were not counted yet.
-#[derive(Clone, Copy, Debug)]
-struct Uncounted {
-    offset: u64,
-    len: usize,
-    begin: u64,
-    end: u64,
-}
-
 /// How far ahead of the consumer's a traced CPU's clock may be, in ticks; a record of a later time is a lie.
 pub(crate) const SKEW_TICKS: u64 = 1 << 20;
 
-/// Which stream of its trace a ring is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    ring: u32,
-    class: u32,
-    /// CPU, or number among the shared rings.
-    number: u32,
-    /// Of several rings of a CPU, which.
-    level: u32,
+/// Where what streams read goes to.
+pub(crate) struct Sink<'s> {
+    pub(crate) context: &'s Context<'s>,
+    /// How to walk the records of each event.
+    pub(crate) events: &'s [Steps],
+    pub(crate) lanes: &'s mut Lanes,
+    pub(crate) totals: &'s mut Totals,
 }
 
-impl Place {
-    /// A ring of a CPU; those of level 1 have what came while another event was being written there.
-    pub(crate) fn of_cpu(ring: u32, cpu: u32, level: u32) -> Place {
-        Place { ring, class: STREAM_PER_CPU, number: cpu, level }
-    }
-
-    /// A ring without a CPU.
-    pub(crate) fn shared(ring: u32, number: u32) -> Place {
-        Place { ring, class: STREAM_SHARED, number, level: 0 }
-    }
-
-    /// Name of its file.
-    fn name(self) -> String {
-        match (self.class, self.level) {
-            (STREAM_SHARED, _) => format!("shared_{}", self.number),
-            (_, 0) => format!("cpu_{}", self.number),
-            (_, level) => format!("cpu_{}_{level}", self.number),
-        }
-    }
-}
-
-/// One ring's stream.
+/// One ring, on its way into a stream.
 pub(crate) struct Stream<'c> {
     reader: Reader<'c>,
     place: Place,
-    file: Option<Packets>,
-    sequence: u64,
+    /// Where its packets go, from the first one on.
+    lane: Option<Lane>,
     last_time: u64,
     torn: u64,
     /// Lost events as the last packet told, and as the packet that is being written is to tell.
     lost_told: Lost,
     lost_now: Lost,
-    uncounted: Vec<Uncounted>,
     buffer: Vec<u8>,
     damage_told: bool,
     failed: Option<Errno>,
 }
 
 impl<'c> Stream<'c> {
-    /// The stream of a ring; its file is made with the first packet.
+    /// Of a ring that is read from its beginning.
     pub(crate) fn new(reader: Reader<'c>, place: Place) -> Stream<'c> {
         Stream {
             reader,
             place,
-            file: None,
-            sequence: 0,
+            lane: None,
             last_time: 0,
             torn: 0,
             lost_told: Lost::default(),
             lost_now: Lost::default(),
-            uncounted: Vec::new(),
             buffer: Vec::new(),
             damage_told: false,
             failed: None,
@@ -138,6 +103,11 @@ impl<'c> Stream<'c> {
     /// Bytes waiting in the ring.
     pub(crate) fn backlog(&self) -> u64 {
         self.reader.backlog()
+    }
+
+    /// Sizes of the ring.
+    pub(crate) fn geometry(&self) -> Geometry {
+        self.reader.geometry()
     }
 
     /// Lost events so far, by cause.
@@ -153,16 +123,15 @@ impl<'c> Stream<'c> {
         self.failed
     }
 
+    /// Where its packets go by now.
+    pub(crate) fn lane(&mut self) -> Option<&mut Lane> {
+        self.lane.as_mut()
+    }
+
     /// Takes what is in the ring, at most one ring's worth. Sub-buffers that the writers have left are taken
     /// always, the one being written only when `flush`. Under `pressure` packets go to the file
     /// uncounted, straight from the ring. Answers true when anything was taken.
-    pub(crate) fn drain(
-        &mut self,
-        context: &Context<'_>,
-        events: &[Steps],
-        take: Take,
-        totals: &mut Totals,
-    ) -> bool {
+    pub(crate) fn drain(&mut self, sink: &mut Sink<'_>, take: Take) -> bool {
         // A full ring loses what comes after all that is in it: the packet that reaches `goal` tells of it.
         let lost = self.lost();
         let goal = self.reader.written();
@@ -173,11 +142,11 @@ impl<'c> Stream<'c> {
                 Look::Ready(chunk) => {
                     taken = true;
                     self.lost_now = if chunk.to >= goal { lost } else { self.lost_told };
-                    self.take(context, events, chunk, take, totals);
+                    self.take(sink, chunk, take);
                 }
-                Look::Overwritten(bytes) => totals.overwritten += bytes,
+                Look::Overwritten(bytes) => sink.totals.overwritten += bytes,
                 Look::Damaged => {
-                    self.report_damage(totals);
+                    self.report_damage(sink.totals);
                     break;
                 }
                 Look::Empty => break,
@@ -186,31 +155,24 @@ impl<'c> Stream<'c> {
         taken
     }
 
-    fn take(
-        &mut self,
-        context: &Context<'_>,
-        events: &[Steps],
-        chunk: Chunk,
-        take: Take,
-        totals: &mut Totals,
-    ) {
+    fn take(&mut self, sink: &mut Sink<'_>, chunk: Chunk, take: Take) {
         let direct = take.pressure && chunk.time_end.is_some();
         let done = if direct && self.failed.is_none() {
-            self.write_direct(context, chunk, totals)
+            self.write_direct(sink, chunk)
         } else {
-            self.write_counted(context, events, chunk, totals)
+            self.write_counted(sink, chunk)
         };
         if let Err(errno) = done {
-            self.fail(errno, totals);
+            self.fail(errno, sink.totals);
             // What could not be written is still counted.
-            let _ = self.write_counted(context, events, chunk, totals);
+            let _ = self.write_counted(sink, chunk);
         }
         self.reader.release(chunk);
     }
 
     /// Straight from the ring to the file.
-    fn write_direct(&mut self, context: &Context<'_>, chunk: Chunk, totals: &mut Totals) -> Result<()> {
-        let latest = context.clock.ticks() + SKEW_TICKS;
+    fn write_direct(&mut self, sink: &mut Sink<'_>, chunk: Chunk) -> Result<()> {
+        let latest = sink.context.clock.ticks() + SKEW_TICKS;
         let mut first = [0; 8];
         let head = Chunk { to: chunk.from + 8, ..chunk };
         if chunk.len() < 8 || !self.reader.copy(head, &mut first) {
@@ -218,189 +180,141 @@ impl<'c> Stream<'c> {
         }
         let begin = near(latest, split(u64::from_le_bytes(first)).1, TIME_BITS).max(self.last_time);
         if begin > latest {
-            self.report_damage(totals);
+            self.report_damage(sink.totals);
             return Ok(());
         }
         let end = chunk.time_end.unwrap_or(begin).clamp(begin, latest);
-        let header = self.header(context, begin, end, chunk.len()).encode();
-        let mut file = self.open(context)?;
+        let mut lane = self.open(sink, begin)?;
+        let header = lane.header(sink.context, (begin, end), chunk.len(), &self.lost_now);
         let added =
-            file.add(header, chunk.len(), |fd, header, at| self.reader.write_to(chunk, header, fd, at));
-        self.file = Some(file);
-        self.uncounted.push(Uncounted { offset: added?, len: chunk.len(), begin, end });
-        self.wrote(chunk.len(), end, totals);
+            lane.file.add(header, chunk.len(), |fd, header, at| self.reader.write_to(chunk, header, fd, at));
+        if let Ok(offset) = added {
+            lane.uncounted.push(Uncounted { offset, len: chunk.len(), begin, end });
+        }
+        self.lane = Some(lane);
+        added?;
+        self.wrote(chunk.len(), end, sink.totals);
         Ok(())
     }
 
     /// By a copy, which is checked and counted.
-    fn write_counted(
-        &mut self,
-        context: &Context<'_>,
-        events: &[Steps],
-        chunk: Chunk,
-        totals: &mut Totals,
-    ) -> Result<()> {
+    fn write_counted(&mut self, sink: &mut Sink<'_>, chunk: Chunk) -> Result<()> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(chunk.len(), 0);
         let done = if self.reader.copy(chunk, &mut buffer) {
-            self.write_copy(context, events, &buffer, chunk.time_end, totals)
+            self.write_copy(sink, &buffer, chunk.time_end)
         } else {
-            totals.overwritten += chunk.len() as u64;
+            sink.totals.overwritten += chunk.len() as u64;
             Ok(())
         };
         self.buffer = buffer;
         done
     }
 
-    fn write_copy(
-        &mut self,
-        context: &Context<'_>,
-        events: &[Steps],
-        bytes: &[u8],
-        time_end: Option<u64>,
-        totals: &mut Totals,
-    ) -> Result<()> {
-        let now = context.clock.ticks() + SKEW_TICKS;
+    fn write_copy(&mut self, sink: &mut Sink<'_>, bytes: &[u8], time_end: Option<u64>) -> Result<()> {
+        let now = sink.context.clock.ticks() + SKEW_TICKS;
         // What a flight recorder kept may be older than the bits in a record reach.
         let latest = time_end.filter(|end| (self.last_time..now).contains(end)).unwrap_or(now);
         let Some(first) = bytes.first_chunk::<8>() else { return Ok(()) };
         let begin = near(latest, split(u64::from_le_bytes(*first)).1, TIME_BITS).max(self.last_time);
-        totals.counts.resize(events.len(), 0);
+        let events = sink.events;
+        sink.totals.counts.resize(events.len(), 0);
         let mut counts = vec![0; events.len()];
-        let walked = walk::walk_noting(bytes, low(begin, latest), events, &mut counts, &mut totals.seen);
+        let walked = walk::walk_noting(bytes, low(begin, latest), events, &mut counts, &mut sink.totals.seen);
         if walked.good < bytes.len() {
-            self.report_damage(totals);
+            self.report_damage(sink.totals);
         }
         if self.failed.is_some() {
-            totals.unwritten += walked.records;
+            sink.totals.unwritten += walked.records;
             return Ok(());
         }
         if walked.good == 0 {
             return Ok(());
         }
         let end = near(latest, walked.last_time, TIME_BITS).max(begin);
-        let header = self.header(context, begin, end, walked.good).encode();
         let good = bytes.get(..walked.good).unwrap_or(bytes);
-        self.add(context, header, good)?;
-        add(&mut totals.counts, &counts);
-        self.wrote(good.len(), end, totals);
+        self.add(sink, (begin, end), good)?;
+        add(&mut sink.totals.counts, &counts);
+        self.wrote(good.len(), end, sink.totals);
         Ok(())
     }
 
     /// Adds a packet with this content.
-    fn add(&mut self, context: &Context<'_>, header: [u8; HEADER_BYTES], content: &[u8]) -> Result<()> {
-        let mut file = self.open(context)?;
-        let added =
-            file.add(header, content.len(), |fd, header, at| fd::write_slices_at(fd, [header, content], at));
-        self.file = Some(file);
-        added.map(drop)
+    fn add(&mut self, sink: &mut Sink<'_>, (begin, end): (u64, u64), content: &[u8]) -> Result<()> {
+        let mut lane = self.open(sink, begin)?;
+        let header = lane.header(sink.context, (begin, end), content.len(), &self.lost_now);
+        let added = lane.add(header, content);
+        self.lane = Some(lane);
+        added
     }
 
     fn wrote(&mut self, content: usize, end: u64, totals: &mut Totals) {
-        self.sequence += 1;
         self.last_time = end;
         self.lost_told = self.lost_now;
+        if let Some(lane) = &mut self.lane {
+            lane.added(end);
+        }
         totals.bytes += (HEADER_BYTES + content) as u64;
         totals.packets += 1;
     }
 
     fn fail(&mut self, errno: Errno, totals: &mut Totals) {
-        if let Some(file) = &mut self.file {
-            file.finish();
+        if let Some(lane) = &mut self.lane {
+            lane.file.finish();
         }
         totals.problems.push(format!(
             "cannot write {}: {errno}; recording stops, what was written before is whole",
-            self.place.name()
+            self.name()
         ));
         self.failed = Some(errno);
     }
 
-    fn header(&self, context: &Context<'_>, begin: u64, end: u64, content: usize) -> PacketHeader {
-        PacketHeader {
-            uuid: context.uuid,
-            stream_class: self.place.class,
-            stream: self.place.ring,
-            begin,
-            end,
-            content: content as u64,
-            sequence: self.sequence,
-            cpu: self.place.number,
-            lost: self.lost_now,
-        }
+    /// Name of its file.
+    fn name(&self) -> String {
+        self.lane.as_ref().map_or_else(|| self.place.name(), Lane::name)
     }
 
-    /// Takes the file out, or makes it if this is the first packet.
-    fn open(&mut self, context: &Context<'_>) -> Result<Packets> {
-        match self.file.take() {
-            Some(file) => Ok(file),
-            None => Packets::make(context.directory, context.hidden, &self.place.name()),
+    /// Takes its lane, or a new one if this is the first packet, which begins at `begin`.
+    fn open(&mut self, sink: &mut Sink<'_>, begin: u64) -> Result<Lane> {
+        match self.lane.take() {
+            Some(lane) => Ok(lane),
+            None => sink.lanes.take(sink.context, self.place, begin),
         }
     }
 
     fn report_damage(&mut self, totals: &mut Totals) {
         if !self.damage_told {
             self.damage_told = true;
-            totals.problems.push(format!(
-                "ring {} holds bytes that are no events: a traced process has overwritten its buffers; \
-                 events around {} are missing",
-                self.place.name(),
-                self.last_time
-            ));
+            totals.problems.push(damage(&self.name(), self.last_time));
         }
     }
 
-    /// Counts one packet that was written uncounted; false when there is none.
-    pub(crate) fn count_one(&mut self, events: &[Steps], totals: &mut Totals) -> bool {
-        let (Some(packet), Some(file)) = (self.uncounted.pop(), &self.file) else { return false };
-        self.buffer.resize(packet.len, 0);
-        match file.read(packet.offset, &mut self.buffer) {
-            Ok(read) if read == packet.len => {}
-            _ => {
-                totals.problems.push(format!(
-                    "a packet of {} cannot be read back and was not counted",
-                    self.place.name()
-                ));
-                return true;
-            }
-        }
-        totals.counts.resize(events.len(), 0);
-        let between = low(packet.begin, packet.end);
-        let Totals { counts, seen, .. } = totals;
-        let walked = walk::walk_noting(&self.buffer, between, events, counts, seen);
-        if walked.good < packet.len {
-            let _ = file.cut(packet.offset, walked.good);
-            self.report_damage(totals);
-        }
-        true
-    }
-
-    /// Ends the stream: gives up what writers that are no more have left unfinished. To be called when nobody writes any
+    /// Ends it: gives up what writers that are no more have left unfinished, and its lane. To be called when nobody writes any
     /// more.
-    pub(crate) fn close(&mut self, context: &Context<'_>, events: &[Steps], totals: &mut Totals) {
+    pub(crate) fn close(&mut self, sink: &mut Sink<'_>) {
         let goal = self.reader.written();
         while self.reader.position() < goal
             && let Some(torn) = self.reader.give_up()
         {
             self.torn += torn;
-            self.drain(context, events, Take { flush: true, pressure: false }, totals);
+            self.drain(sink, Take { flush: true, pressure: false });
         }
-        self.end(context, totals);
+        self.end(sink);
     }
 
-    /// Leaves a last packet if events were lost after the one before, and ends the file.
-    pub(crate) fn end(&mut self, context: &Context<'_>, totals: &mut Totals) {
+    /// Leaves a last packet if events were lost after the one before, and gives its lane up.
+    pub(crate) fn end(&mut self, sink: &mut Sink<'_>) {
         self.lost_now = self.lost();
         if self.lost_now != self.lost_told && self.failed.is_none() {
-            let now = context.clock.ticks().max(self.last_time);
+            let now = sink.context.clock.ticks().max(self.last_time);
             let begin = if self.last_time == 0 { now } else { self.last_time };
-            let header = self.header(context, begin, now, 0).encode();
-            match self.add(context, header, &[]) {
-                Ok(()) => self.wrote(0, now, totals),
-                Err(errno) => self.fail(errno, totals),
+            match self.add(sink, (begin, now), &[]) {
+                Ok(()) => self.wrote(0, now, sink.totals),
+                Err(errno) => self.fail(errno, sink.totals),
             }
         }
-        if let Some(file) = self.file.as_mut().filter(|_| self.failed.is_none()) {
-            file.finish();
+        if let Some(lane) = self.lane.take() {
+            sink.lanes.give_back(lane, &self.lost_told);
         }
     }
 }
@@ -422,6 +336,6 @@ pub(crate) fn low(begin: u64, end: u64) -> (u64, u64) {
 
 pub(crate) fn add(sums: &mut [u64], more: &[u64]) {
     for (sum, more) in sums.iter_mut().zip(more) {
-        *sum += more;
+        *sum = sum.wrapping_add(*more);
     }
 }

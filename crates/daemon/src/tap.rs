@@ -1,14 +1,24 @@
-//! One trace as the consumer sees it: a channel, whose rings become the streams of one directory.
+//! One trace as the consumer sees it: channels, whose rings become the streams of one directory.
 
 use crate::directory::inside;
 use crate::flow::{Figures, Flow};
+use crate::lanes::{Lanes, Place};
 use crate::seen::{self, Seen};
-use crate::stream::{Context, Place, Stream, Take, Totals};
+use crate::stream::{Context, Sink, Stream, Take, Totals, add};
 use mote_layout::loss::Lost;
 use mote_ring::Mode;
-use mote_ring::reader::Channel;
+use mote_ring::reader::{Channel, Reader};
+use mote_ring::threads::{ENTRIES, ThreadName};
+use std::ops::Deref;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// How long a thread may take to leave its name, once it has begun; and in how many looks: when the whole machine stood still, the thread has had
+/// no more time than we.
+const NAME_PATIENCE: (Duration, u32) = (Duration::from_secs(1), 50);
+/// How long rings whose processes have gone are read: a child of theirs that has not said hello may still write.
+const REST: Duration = Duration::from_secs(2);
 
 /// What the streams of a trace have come to.
 #[derive(Clone, Debug, Default)]
@@ -21,10 +31,9 @@ pub(crate) struct Consumed {
     pub(crate) nameless: u32,
 }
 
-/// A channel, and where it is emptied to.
+/// Where the channels of a trace are emptied to.
 #[derive(Clone, Copy)]
 pub(crate) struct Pipe<'c> {
-    pub(crate) channel: &'c Channel,
     pub(crate) flow: &'c Flow,
     pub(crate) context: Context<'c>,
     /// The directory with its journal, in that of the recording; empty for the recording's own.
@@ -33,50 +42,108 @@ pub(crate) struct Pipe<'c> {
     pub(crate) inside: &'static str,
     /// CPUs. A channel with more rings than these has several rings of each, a level after the other.
     pub(crate) cpus: u32,
+    /// What becomes of events when rings are full.
+    pub(crate) mode: Mode,
 }
 
-impl<'c> Pipe<'c> {
+/// A channel, of the kernel or of processes.
+pub(crate) enum Source<'c> {
+    Kernel(&'c Channel),
+    Processes(Arc<Channel>),
+}
+
+impl Deref for Source<'_> {
+    type Target = Channel;
+
+    fn deref(&self) -> &Channel {
+        match self {
+            Source::Kernel(channel) => channel,
+            Source::Processes(channel) => channel,
+        }
+    }
+}
+
+impl<'c> Source<'c> {
+    fn reader(&self, ring: u32) -> Option<Reader<'c>> {
+        match self {
+            Source::Kernel(channel) => channel.reader(ring),
+            Source::Processes(channel) => channel.shared_reader(ring),
+        }
+    }
+
     /// The streams of all rings, from the rings' beginning.
-    fn streams(&self) -> Vec<Stream<'c>> {
-        let rings = 0..self.channel.geometry().rings();
-        rings.filter_map(|ring| Some(Stream::new(self.channel.reader(ring)?, self.place(ring)))).collect()
-    }
-
-    fn place(&self, ring: u32) -> Place {
-        let own = self.channel.geometry().cpus;
-        if ring >= own {
-            return Place::shared(ring, ring - own);
-        }
-        Place::of_cpu(ring, ring % self.cpus.max(1), ring / self.cpus.max(1))
-    }
-
-    /// Writes what the rings hold to the directory that belongs to this trace in `root`, which is made. Writers go on meanwhile; what
-    /// they overwrite is left out.
-    ///
-    /// # Errors
-    /// Why the directory cannot be made. What goes wrong later is in the totals' problems.
-    pub(crate) fn snapshot(&self, root: &Path) -> std::io::Result<Consumed> {
-        let home = inside(root, self.home);
-        let (directory, hidden) = (inside(&home, self.inside), home.join(mote_journal::DIRECTORY));
-        std::fs::create_dir_all(&directory)?;
-        std::fs::create_dir(&hidden)?;
-        let context = Context { directory: &directory, hidden: &hidden, ..self.context };
-        let steps = self.flow.steps();
-        let mut consumed = Consumed::default();
-        for stream in &mut self.streams() {
-            stream.drain(&context, &steps, Take { flush: true, pressure: false }, &mut consumed.totals);
-            stream.end(&context, &mut consumed.totals);
-            add(&mut consumed.lost, stream.lost());
-        }
-        Ok(consumed)
+    fn streams(&self, pipe: &Pipe<'_>) -> Vec<Stream<'c>> {
+        let own = self.geometry().cpus;
+        let place = |ring| match ring {
+            _ if ring >= own => Place::shared(ring, ring - own),
+            _ => Place::of_cpu(ring, ring % pipe.cpus.max(1), ring / pipe.cpus.max(1)),
+        };
+        let rings = 0..self.geometry().rings();
+        rings.filter_map(|ring| Some(Stream::new(self.reader(ring)?, place(ring)))).collect()
     }
 }
 
-/// A pipe with its streams.
+/// A channel that is read.
+struct Tapped<'c> {
+    number: u64,
+    source: Source<'c>,
+    streams: Vec<Stream<'c>>,
+    /// Since when, and in how many looks, a thread has been leaving its name.
+    naming: (Instant, u32),
+    /// When something was found in it last.
+    filled: Instant,
+    /// None of its processes is left, as far as is known.
+    left: bool,
+}
+
+impl<'c> Tapped<'c> {
+    fn new(number: u64, source: Source<'c>, pipe: &Pipe<'_>) -> Tapped<'c> {
+        let (streams, now) = (source.streams(pipe), Instant::now());
+        Tapped { number, source, streams, naming: (now, 0), filled: now, left: false }
+    }
+
+    /// Takes the names that threads have left; at most a table's worth, so that nobody keeps us from the rings.
+    fn names(&mut self, tell: &mut dyn FnMut(ThreadName)) {
+        let table = self.source.threads();
+        self.naming.1 += 1;
+        if table.is_empty() {
+            self.naming = (Instant::now(), 0);
+        }
+        for _ in 0..ENTRIES {
+            let Some(name) = table.pop() else { break };
+            self.naming = (Instant::now(), 0);
+            tell(name);
+        }
+        // A thread that was killed while it left its name must not stop those behind it.
+        if self.naming.0.elapsed() > NAME_PATIENCE.0 && self.naming.1 > NAME_PATIENCE.1 {
+            self.naming = (Instant::now(), 0);
+            table.skip();
+        }
+    }
+
+    /// Reads what is left of it, and ends it.
+    fn close(&mut self, sink: &mut Sink<'_>) {
+        for stream in &mut self.streams {
+            stream.drain(sink, Take { flush: true, pressure: false });
+            stream.close(sink);
+        }
+    }
+
+    fn lost(&self) -> Lost {
+        let mut sum = Lost::default();
+        self.streams.iter().for_each(|stream| add(&mut sum, &stream.lost()));
+        sum
+    }
+}
+
+/// A pipe with what comes through it.
 pub(crate) struct Tap<'c> {
     pub(crate) pipe: Pipe<'c>,
-    streams: Vec<Stream<'c>>,
+    all: Vec<Tapped<'c>>,
+    lanes: Lanes,
     pub(crate) totals: Totals,
+    /// Of channels that are no more.
+    before: (Lost, u32),
     /// When it was last forgotten which threads records are of.
     renewed: Instant,
 }
@@ -85,12 +152,62 @@ pub(crate) struct Tap<'c> {
 const NAME_HOLDS: Duration = Duration::from_secs(1);
 
 impl<'c> Tap<'c> {
-    /// Of a channel that is read from its beginning.
+    /// Without a channel.
     pub(crate) fn new(pipe: Pipe<'c>) -> Tap<'c> {
         let named = !pipe.home.is_empty();
         let seen = if named { Seen::below(seen::ids()) } else { Seen::default() };
         let totals = Totals { seen, ..Totals::default() };
-        Tap { streams: pipe.streams(), pipe, totals, renewed: Instant::now() }
+        let before = (Lost::default(), 0);
+        Tap { pipe, all: Vec::new(), lanes: Lanes::default(), totals, before, renewed: Instant::now() }
+    }
+
+    /// Reads another channel, from its beginning.
+    pub(crate) fn add(&mut self, number: u64, source: Source<'c>) {
+        let tapped = Tapped::new(number, source, &self.pipe);
+        self.all.push(tapped);
+    }
+
+    /// No process of this channel is left. It is read until nothing more comes; a flight recorder keeps what it holds until its memory is wanted.
+    pub(crate) fn leave(&mut self, number: u64) {
+        self.all.iter_mut().filter(|tapped| tapped.number == number).for_each(|tapped| {
+            tapped.left = true;
+            tapped.filled = Instant::now();
+        });
+    }
+
+    /// Ends this channel now, because its memory is wanted.
+    pub(crate) fn evict(&mut self, number: u64, tell: &mut dyn FnMut(ThreadName)) {
+        self.finish(|tapped| tapped.number == number, tell);
+    }
+
+    /// Ends the channels that were left and have been quiet since. Answers their numbers.
+    pub(crate) fn rest(&mut self, tell: &mut dyn FnMut(ThreadName)) -> Vec<u64> {
+        let rested = |tapped: &Tapped<'_>| tapped.left && tapped.filled.elapsed() >= REST;
+        if self.overwrites() || !self.all.iter().any(rested) {
+            return Vec::new();
+        }
+        self.finish(rested, tell)
+    }
+
+    fn finish(&mut self, which: impl Fn(&Tapped<'_>) -> bool, tell: &mut dyn FnMut(ThreadName)) -> Vec<u64> {
+        let (gone, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.all).into_iter().partition(which);
+        self.all = stay;
+        let steps = self.pipe.flow.steps();
+        let overwrites = self.overwrites();
+        let mut numbers = Vec::new();
+        for mut tapped in gone {
+            tapped.names(tell);
+            if overwrites {
+                self.totals.overwritten += tapped.streams.iter().map(Stream::backlog).sum::<u64>();
+            } else {
+                let Tap { pipe, lanes, totals, .. } = self;
+                tapped.close(&mut Sink { context: &pipe.context, events: &steps, lanes, totals });
+            }
+            add(&mut self.before.0, &tapped.lost());
+            self.before.1 = self.before.1.wrapping_add(tapped.source.threads().nameless());
+            numbers.push(tapped.number);
+        }
+        numbers
     }
 
     /// Threads that records are of and that were not told, or not for a while. Only for a trace in which threads do not introduce
@@ -104,50 +221,64 @@ impl<'c> Tap<'c> {
         new
     }
 
+    /// Takes the names that threads have left.
+    pub(crate) fn names(&mut self, tell: &mut dyn FnMut(ThreadName)) {
+        self.all.iter_mut().for_each(|tapped| tapped.names(tell));
+    }
+
     /// A flight recorder.
     pub(crate) fn overwrites(&self) -> bool {
-        self.pipe.channel.geometry().mode == Mode::Overwrite
+        self.pipe.mode == Mode::Overwrite
     }
 
     /// Takes what is in each ring once. Answers true when there was anything.
     pub(crate) fn pass(&mut self, flush: bool) -> bool {
-        let ring_bytes = self.pipe.channel.geometry().ring_bytes();
         let overwrites = self.overwrites();
-        let mut taken = false;
-        for stream in &mut self.streams {
-            let backlog = stream.backlog();
-            if backlog > 0 {
+        let mut any = false;
+        let Tap { pipe, all, lanes, totals, .. } = self;
+        for tapped in all {
+            let mut taken = false;
+            for stream in tapped.streams.iter_mut().filter(|stream| stream.backlog() > 0) {
                 // Loaded after the backlog was seen: an event is known before its first record.
-                let steps = self.pipe.flow.steps();
+                let events = pipe.flow.steps();
                 // Straight from the ring only where writers never come around to what is being written.
-                let pressure = !overwrites && backlog > ring_bytes / 8;
-                let take = Take { flush, pressure };
-                taken |= stream.drain(&self.pipe.context, &steps, take, &mut self.totals);
+                let pressure = !overwrites && stream.backlog() > stream.geometry().ring_bytes() / 8;
+                let mut sink = Sink { context: &pipe.context, events: &events, lanes, totals };
+                taken |= stream.drain(&mut sink, Take { flush, pressure });
             }
+            if taken {
+                tapped.filled = Instant::now();
+            }
+            any |= taken;
         }
-        taken
+        any
     }
 
     /// Counts one packet that was written in a hurry.
     pub(crate) fn count_some(&mut self) -> bool {
         let steps = self.pipe.flow.steps();
-        self.streams.iter_mut().any(|stream| stream.count_one(&steps, &mut self.totals))
+        let Tap { all, lanes, totals, .. } = self;
+        let used = all.iter_mut().flat_map(|tapped| &mut tapped.streams).filter_map(Stream::lane);
+        used.chain(lanes.idle()).any(|lane| lane.count_one(&steps, totals))
     }
 
     /// Whether a ring holds more than a sub-buffer that was not read.
     pub(crate) fn is_behind(&self) -> bool {
-        let sub_bytes = self.pipe.channel.geometry().sub_bytes();
-        self.streams.iter().any(|stream| stream.backlog() >= sub_bytes)
+        self.streams().any(|stream| stream.backlog() >= stream.geometry().sub_bytes())
     }
 
     /// Whether a stream cannot be written any more.
     pub(crate) fn has_failed(&self) -> bool {
-        self.streams.iter().any(|stream| stream.failed().is_some())
+        self.streams().any(|stream| stream.failed().is_some())
+    }
+
+    fn streams(&self) -> impl Iterator<Item = &Stream<'c>> {
+        self.all.iter().flat_map(|tapped| &tapped.streams)
     }
 
     fn lost(&self) -> Lost {
-        let mut sum = Lost::default();
-        self.streams.iter().for_each(|stream| add(&mut sum, stream.lost()));
+        let mut sum = self.before.0;
+        self.all.iter().for_each(|tapped| add(&mut sum, &tapped.lost()));
         sum
     }
 
@@ -160,25 +291,47 @@ impl<'c> Tap<'c> {
         });
     }
 
-    /// Ends the streams: nobody writes any more.
+    /// Reads what is left, and ends the streams: nobody writes any more.
     pub(crate) fn close(&mut self) {
-        let steps = self.pipe.flow.steps();
-        for stream in &mut self.streams {
-            stream.close(&self.pipe.context, &steps, &mut self.totals);
+        let events = self.pipe.flow.steps();
+        let Tap { pipe, all, lanes, totals, .. } = self;
+        for tapped in all {
+            tapped.close(&mut Sink { context: &pipe.context, events: &events, lanes, totals });
         }
         while self.count_some() {}
+        self.lanes.idle().for_each(|lane| lane.file.finish());
+    }
+
+    /// Writes what the rings hold to the directory that belongs to this trace in `root`, which is made. Writers go on meanwhile; what
+    /// they overwrite is left out.
+    ///
+    /// # Errors
+    /// Why the directory cannot be made. What goes wrong later is in the totals' problems.
+    pub(crate) fn snapshot(&self, root: &Path) -> std::io::Result<Consumed> {
+        let home = inside(root, self.pipe.home);
+        let (directory, hidden) = (inside(&home, self.pipe.inside), home.join(mote_journal::DIRECTORY));
+        std::fs::create_dir_all(&directory)?;
+        std::fs::create_dir(&hidden)?;
+        let context = Context { directory: &directory, hidden: &hidden, ..self.pipe.context };
+        let events = self.pipe.flow.steps();
+        let (mut consumed, mut lanes) = (Consumed::default(), Lanes::default());
+        for tapped in &self.all {
+            for mut stream in tapped.source.streams(&self.pipe) {
+                let totals = &mut consumed.totals;
+                let mut sink = Sink { context: &context, events: &events, lanes: &mut lanes, totals };
+                stream.drain(&mut sink, Take { flush: true, pressure: false });
+                stream.end(&mut sink);
+                add(&mut consumed.lost, &stream.lost());
+            }
+        }
+        lanes.idle().for_each(|lane| lane.file.finish());
+        Ok(consumed)
     }
 
     /// What it has come to.
     pub(crate) fn end(self) -> Consumed {
-        let (lost, nameless) = (self.lost(), self.pipe.channel.threads().nameless());
-        Consumed { totals: self.totals, lost, nameless }
-    }
-}
-
-/// Adds losses, which a traced process can have set to anything.
-fn add(sum: &mut Lost, more: Lost) {
-    for (sum, lost) in sum.iter_mut().zip(more) {
-        *sum = sum.wrapping_add(lost);
+        let nameless = self.all.iter().map(|tapped| tapped.source.threads().nameless());
+        let nameless = nameless.fold(self.before.1, u32::wrapping_add);
+        Consumed { lost: self.lost(), totals: self.totals, nameless }
     }
 }

@@ -20,6 +20,9 @@
 //! World **B**, `unsafe` allowed: see `docs/soundness/ring.md`.
 #![no_std]
 
+#[cfg(feature = "shared")]
+extern crate alloc;
+
 pub mod atomic_writer;
 pub mod control;
 pub mod geometry;

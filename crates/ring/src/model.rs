@@ -130,7 +130,7 @@ impl Model {
         let geometry =
             Geometry { cpus: 0, shared: 1, sub_bits: SUB_BITS, count_bits: 1, mode, clock: Clock::Tsc };
         let rings = Rings::make(core::ptr::null(), 0, geometry, |_| ring).expect("memory");
-        let writer = Writer::over(rings);
+        let writer = Writer::over(rings, geometry);
         Box::leak(Box::new(Model { writer, geometry, ring }))
     }
 

@@ -8,6 +8,8 @@ use crate::atomic_writer::Lap;
 use crate::control::{Ring, Slot};
 use crate::geometry::{BadGeometry, Geometry, Mode};
 use crate::threads::ThreadTable;
+#[cfg(feature = "shared")]
+use alloc::sync::Arc;
 use core::marker::PhantomData;
 use mote_layout::loss::Lost;
 use mote_sync::atomic::{Ordering, fence};
@@ -105,6 +107,13 @@ impl Channel {
         let shared = ring >= self.geometry.cpus;
         Some(Reader::of(self.geometry, place, shared))
     }
+
+    /// As [`Channel::reader`]; the channel stays as long as the reader.
+    #[cfg(feature = "shared")]
+    pub fn shared_reader(self: &Arc<Channel>, ring: u32) -> Option<Reader<'static>> {
+        let Reader { geometry, ring, shared, .. } = self.reader(ring)?;
+        Some(Reader { _held: Held::Shared(Arc::clone(self)), ..Reader::of(geometry, ring, shared) })
+    }
 }
 
 /// Reads one ring.
@@ -112,8 +121,7 @@ impl Channel {
 pub struct Reader<'a> {
     geometry: Geometry,
     ring: Ring,
-    /// The channel, whose mapping the ring lies in.
-    channel: PhantomData<&'a Channel>,
+    _held: Held<'a>,
     shared: bool,
     /// Position up to which everything was handed out or given up.
     read: u64,
@@ -121,6 +129,16 @@ pub struct Reader<'a> {
     /// that were handed out.
     looked_at: u64,
     handed_out: u64,
+}
+
+/// What keeps the mapping that a reader's ring lies in.
+#[derive(Debug)]
+enum Held<'a> {
+    /// Somebody else, for as long as the reader.
+    Borrowed(PhantomData<&'a Channel>),
+    /// The reader.
+    #[cfg(feature = "shared")]
+    Shared(#[expect(dead_code, reason = "it is there to be dropped")] Arc<Channel>),
 }
 
 /// Some records of one sub-buffer, whole.
@@ -162,10 +180,12 @@ pub enum Look {
 impl Reader<'_> {
     /// A reader from the beginning of `ring`, which must stay for as long as the reader.
     pub(crate) fn of(geometry: Geometry, ring: Ring, shared: bool) -> Self {
-        Reader { geometry, ring, channel: PhantomData, shared, read: 0, looked_at: 0, handed_out: 0 }
+        let _held = Held::Borrowed(PhantomData);
+        Reader { geometry, ring, _held, shared, read: 0, looked_at: 0, handed_out: 0 }
     }
 
-    fn geometry(&self) -> Geometry {
+    /// The channel's sizes.
+    pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
@@ -187,7 +207,7 @@ impl Reader<'_> {
 
     /// Lost events by cause, as the writers have counted them.
     pub fn lost(&self) -> Lost {
-        // SAFETY: the ring is of the mapping that `channel` holds.
+        // SAFETY: the ring is of the mapping that `_held` holds.
         let control = unsafe { self.ring.control() };
         core::array::from_fn(|cause| control.lost[cause].load(Ordering::Relaxed) & CREDIBLE)
     }
@@ -198,7 +218,7 @@ impl Reader<'_> {
     }
 
     fn pos(&self) -> u64 {
-        // SAFETY: the ring is of the mapping that `channel` holds.
+        // SAFETY: the ring is of the mapping that `_held` holds.
         let control = unsafe { self.ring.control() };
         // Acquire (A, B): what lies before `pos` is written.
         control.pos.load(Ordering::Acquire) & CREDIBLE
@@ -247,7 +267,7 @@ impl Reader<'_> {
     }
 
     fn slot(&self, sub: u64) -> &Slot {
-        // SAFETY: the ring is of the mapping that `channel` holds; the index is masked.
+        // SAFETY: the ring is of the mapping that `_held` holds; the index is masked.
         unsafe { self.ring.slot(sub & (self.geometry().sub_count() - 1)) }
     }
 
@@ -386,7 +406,7 @@ impl Reader<'_> {
     }
 
     fn publish(&self) {
-        // SAFETY: the ring is of the mapping that `channel` holds.
+        // SAFETY: the ring is of the mapping that `_held` holds.
         let control = unsafe { self.ring.control() };
         // Release (C): the copies happen before.
         control.consumed.store(self.read, Ordering::Release);

@@ -1,7 +1,7 @@
 //! The default writer: one record is one restartable sequence.
 //!
 //! # Protocol
-//! The sequence reads the CPU's number, takes that CPU's ring, loads `pos`, checks that the record ends inside
+//! The sequence takes the channel's rings as they are now, reads the CPU's number, takes that CPU's ring, loads `pos`, checks that the record ends inside
 //! the sub-buffer, reads the time, writes prefix and payload behind `pos`, and stores the new `pos`. That last
 //! store is the commit. Preemption, migration or a signal before it sends the thread to the abort
 //! handler, which starts over; what was written is behind `pos`, where nobody reads.
@@ -16,7 +16,7 @@
 //!
 //! # Registers of the record sequence
 //! ```text
-//! {rs} rseq area   {ch} rings     {pl} payload   {len} its bytes   {tag}, {tid}
+//! {rs} rseq area   {wr} channel   {ch} its rings now   {pl} payload   {len} its bytes   {tag}, {tid}
 //! {c} control      {d} data       {p} pos        {x} scratch       rax time/index   rdx scratch
 //! ```
 
@@ -48,12 +48,12 @@ impl Write for RseqWriter {
     unsafe fn write(&self, channel: &Writer, record: Record<'_>) -> Outcome {
         if let Payload::Words { from, len } = record.payload
             // SAFETY: the caller's promise.
-            && let Some(outcome) = unsafe { try_words(channel.rings(), record.tag, record.thread, from, len) }
+            && let Some(outcome) = unsafe { try_words(channel, record.tag, record.thread, from, len) }
         {
             return outcome;
         }
         // SAFETY: the caller's promise.
-        unsafe { write_slow(channel.rings(), record) }
+        unsafe { write_slow(channel, record) }
     }
 }
 
@@ -63,13 +63,13 @@ impl Write for RseqWriter {
 /// As [`Writer::write_words`].
 #[inline(always)]
 pub(crate) unsafe fn try_words(
-    channel: &Rings,
+    channel: &Writer,
     tag: u16,
     thread: u32,
     from: *const u8,
     len: usize,
 ) -> Option<Outcome> {
-    if channel.clock != Clock::Tsc as u32 {
+    if channel.clock() != Clock::Tsc as u32 {
         return None;
     }
     // SAFETY: the caller's promise.
@@ -83,10 +83,10 @@ pub(crate) unsafe fn try_words(
 /// Everything but the first try of a small record: large ones, other clocks, the next sub-buffer.
 #[cold]
 #[inline(never)]
-unsafe fn write_slow(channel: &Rings, record: Record<'_>) -> Outcome {
+unsafe fn write_slow(channel: &Writer, record: Record<'_>) -> Outcome {
     let len = record.payload.len();
-    if len > channel.payload_max() {
-        return channel.count_lost(Cause::TooBig);
+    if len > channel.rings().payload_max() {
+        return channel.rings().count_lost(Cause::TooBig);
     }
     let mut late = 0;
     while late < LATE_MAX {
@@ -109,8 +109,8 @@ unsafe fn write_slow(channel: &Rings, record: Record<'_>) -> Outcome {
     Outcome::NotHere
 }
 
-unsafe fn write_any(channel: &Rings, record: Record<'_>) -> u32 {
-    let now = if channel.clock == Clock::Tsc as u32 { 0 } else { channel.now() };
+unsafe fn write_any(channel: &Writer, record: Record<'_>) -> u32 {
+    let now = if channel.clock() == Clock::Tsc as u32 { 0 } else { channel.now() };
     let one;
     let (list, len) = match record.payload {
         Payload::Words { from, len } if now == 0 => {
@@ -150,6 +150,7 @@ macro_rules! sequence {
             "lea {x}, [rip + 2b]",
             "mov [{rs} + {RSEQ_CS}], {x}",
             "3:",
+            "mov {ch}, [{wr} + {LIVE}]",
             "mov {x:e}, [{rs} + {CPU_ID}]",
             "cmp {x:e}, [{ch} + {CPUS}]",
             "jae 7f",
@@ -179,6 +180,7 @@ macro_rules! sequence {
             RSEQ_CS = const rseq::RSEQ_CS,
             CPU_ID = const rseq::CPU_ID,
             CPUS = const offset_of!(Rings, cpus),
+            LIVE = const Writer::RINGS_AT,
             TABLE = const TABLE_AT,
             RING_SHIFT = const RING_SHIFT,
             SIGNATURE = const rseq::SIGNATURE,
@@ -192,7 +194,7 @@ macro_rules! sequence {
 
 /// Writes prefix and `len` bytes from `from`, in whole words.
 #[inline(always)]
-unsafe fn write_words(channel: &Rings, tag: u16, thread: u32, from: *const u8, len: usize) -> u32 {
+unsafe fn write_words(channel: &Writer, tag: u16, thread: u32, from: *const u8, len: usize) -> u32 {
     let end: u32;
     // SAFETY: the sequence
     // 1. touches the control words and data of the ring of the CPU that it runs on, which the mapping
@@ -236,7 +238,8 @@ unsafe fn write_words(channel: &Rings, tag: u16, thread: u32, from: *const u8, l
             SUB_BYTES = const offset_of!(Rings, sub_bytes),
             RING_MASK = const offset_of!(Rings, ring_mask),
             rs = in(reg) rseq::area(),
-            ch = in(reg) channel,
+            wr = in(reg) channel,
+            ch = out(reg) _,
             pl = in(reg) from,
             len = in(reg) len,
             tag = in(reg) u64::from(tag),
@@ -265,7 +268,7 @@ struct Large {
 }
 
 /// Writes prefix and fragments. `now` is 0 where the clock is the TSC.
-unsafe fn write_fragments(channel: &Rings, large: &Large) -> u32 {
+unsafe fn write_fragments(channel: &Writer, large: &Large) -> u32 {
     let end: u32;
     // SAFETY: as in `write_words`; the fragments are readable, the caller's promise, and copied exactly.
     // Where the clock is not the TSC, `last_time` is written before `pos`: should the sequence be aborted
@@ -325,7 +328,8 @@ unsafe fn write_fragments(channel: &Rings, large: &Large) -> u32 {
             LIST = const offset_of!(Large, list),
             END = const offset_of!(Large, end),
             rs = in(reg) rseq::area(),
-            ch = in(reg) channel,
+            wr = in(reg) channel,
+            ch = out(reg) _,
             la = in(reg) large,
             c = out(reg) _,
             p = out(reg) _,
@@ -344,7 +348,7 @@ unsafe fn write_fragments(channel: &Rings, large: &Large) -> u32 {
 /// Enters the next sub-buffer, if a record of `len` bytes really does not fit and the mode allows it.
 ///
 /// Answers `DONE` when the record may be tried again, `NO_ROOM` when the ring is full.
-fn switch(channel: &Rings, len: usize) -> u32 {
+fn switch(channel: &Writer, len: usize) -> u32 {
     let end: u32;
     // SAFETY: as in `write_words`. The stores to the slot of the sub-buffer that is left are repeated
     // by whoever leaves it in the end, so an abort between them and the commit does no harm. The
@@ -401,7 +405,8 @@ fn switch(channel: &Rings, len: usize) -> u32 {
             SLOT_END = const size_of::<Control>() + offset_of!(Slot, end),
             SLOT_TIME = const size_of::<Control>() + offset_of!(Slot, time_end),
             rs = in(reg) rseq::area(),
-            ch = in(reg) channel,
+            wr = in(reg) channel,
+            ch = out(reg) _,
             len = in(reg) len,
             c = out(reg) _,
             p = out(reg) _,
@@ -417,7 +422,7 @@ fn switch(channel: &Rings, len: usize) -> u32 {
 }
 
 /// Counts one event that a full ring could not take.
-fn count_ring_full(channel: &Rings) -> u32 {
+fn count_ring_full(channel: &Writer) -> u32 {
     let end: u32;
     // SAFETY: as in `write_words`: one read-modify-write instruction on the counter is the commit, and
     // nobody on another CPU touches the counter of this CPU's ring.
@@ -427,7 +432,8 @@ fn count_ring_full(channel: &Rings) -> u32 {
             commit "inc qword ptr [{c} + {LOST}]";
             LOST = const offset_of!(Control, lost) + 8 * Cause::RingFull as usize,
             rs = in(reg) rseq::area(),
-            ch = in(reg) channel,
+            wr = in(reg) channel,
+            ch = out(reg) _,
             c = out(reg) _,
             x = out(reg) _,
             out("rax") end,

@@ -96,11 +96,13 @@ pub trait Write {
 }
 
 /// A channel mapped for writing.
-#[repr(transparent)]
+#[repr(C)]
 #[derive(Debug)]
 pub struct Writer {
     /// Where its rings are now ([`Writer::renew`], [`Writer::part_from_writes`]).
     rings: AtomicPtr<Rings>,
+    /// As in all of them.
+    clock: u32,
 }
 
 /// The rings of a channel as they lie in this process: sizes, and behind them a table of `cpus` and then `shared` [`Ring`]s. Neither changes once a writer
@@ -289,12 +291,21 @@ impl Writer {
     /// # Errors
     /// [`MapError`].
     pub fn map(memfd: &Fd, geometry: Geometry) -> Result<Writer, MapError> {
-        Ok(Writer::over(map(memfd, geometry)?))
+        Ok(Writer::over(map(memfd, geometry)?, geometry))
     }
 
-    /// A writer of rings that are there; models have no table of threads.
-    pub(crate) fn over(rings: *mut Rings) -> Writer {
-        Writer { rings: AtomicPtr::new(rings) }
+    /// Where the address of the rings is, for the assembly.
+    pub(crate) const RINGS_AT: usize = core::mem::offset_of!(Writer, rings);
+
+    /// A writer of rings that are there, of these sizes; models have no table of threads.
+    pub(crate) fn over(rings: *mut Rings, geometry: Geometry) -> Writer {
+        Writer { rings: AtomicPtr::new(rings), clock: geometry.clock as u32 }
+    }
+
+    /// Which clock it is, a [`Clock`].
+    #[inline(always)]
+    pub(crate) fn clock(&self) -> u32 {
+        self.clock
     }
 
     /// The rings, for one write.
@@ -311,7 +322,7 @@ impl Writer {
     /// # Errors
     /// [`MapError`]; all stays as it was then.
     pub fn renew(&self, memfd: &Fd, geometry: Geometry) -> Result<Former, MapError> {
-        if geometry.clock as u32 != self.rings().clock {
+        if geometry.clock as u32 != self.clock {
             return Err(MapError::Geometry);
         }
         Ok(Former(self.rings.swap(map(memfd, geometry)?, Ordering::AcqRel)))
@@ -344,7 +355,7 @@ impl Writer {
     #[inline(always)]
     pub unsafe fn write_words(&self, tag: u16, thread: u32, from: *const u8, len: usize) -> Outcome {
         // SAFETY: the caller's promise.
-        match unsafe { rseq_writer::try_words(self.rings(), tag, thread, from, len) } {
+        match unsafe { rseq_writer::try_words(self, tag, thread, from, len) } {
             Some(Outcome::Written) => Outcome::Written,
             // SAFETY: the caller's promise.
             tried => unsafe { self.write_words_otherwise(tag, thread, from, len, tried) },

@@ -7,7 +7,7 @@
 //! process                                       session
 //! Hello {how, pid, parent, comm}  + socket  ->            through the inherited mailbox, or
 //! Hello {...}                               ->            on a connection to the session's path
-//!                                           <-  Welcome {geometry} + memfd   |  Refused
+//!                                           <-  Welcome {whose, geometry} + memfd   |  Refused
 //! Events {count, descriptions}              ->            as often as needed
 //!                                           <-  Filters {generation} + maps memfd + bundle memfd
 //!                                           <-  Ids {count, id and on/off}
@@ -19,9 +19,12 @@
 //! Share {words, name}                       ->            at any time after: words with a name
 //!                                           <-  Shared {at, words, slots} + shared memory [+ area]
 //!                                           <-  Join {place} + mailbox       at any time after: another session wants the process, too
+//!                                           <-  Renew {geometry} + memfd     at any time after: other rings from now on
+//! Renewed                                   ->            nothing goes to the former ones any more
 //!                                           <-  Stop                         at any time after
 //! ```
-//! A forked child says `Hello {how: Fork}` and waits for nothing: it has all it needs. A process that is in [`SESSIONS_MAX`] sessions already
+//! A forked child says `Hello {how: Fork}` and waits for nothing: it has all it needs. Not so a child of a process that has rings of its own
+//! ([`Whose::Own`]): it says `Hello {how: Apart}` and waits for its `Welcome`. A process that is in [`SESSIONS_MAX`] sessions already
 //! says `Hello` and `Declined`, and nothing more.
 //!
 //! `Filters` comes before the `Ids` of the events that it is for, so that no event is ever on without its filter. [`bundle`] says
@@ -37,7 +40,7 @@ mod words;
 pub use words::{Reader, Writer};
 
 /// Version of this protocol and of the ring's layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Environment variable by which a process finds its sessions: `VERSION,FD,INODE,PATH`, and the same of further sessions behind semicolons.
 pub const ENVIRONMENT: &str = "MOTE_SESSION";
@@ -66,6 +69,30 @@ pub enum How {
     Library = 2,
     /// A process that has run for a while, and was asked to come ([`Message::Join`]).
     Attach = 3,
+    /// A child of a process with rings of its own: it inherited everything but these.
+    Apart = 4,
+}
+
+impl How {
+    /// Whether this is a child of a process of the session.
+    pub fn is_child(self) -> bool {
+        matches!(self, How::Fork | How::Apart)
+    }
+
+    /// Whether a `Welcome` is waited for.
+    pub fn wants_rings(self) -> bool {
+        matches!(self, How::Start | How::Attach | How::Apart)
+    }
+}
+
+/// Who else writes to the rings that a process gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Whose {
+    /// Processes of the same user; a forked child goes on with them.
+    Shared = 0,
+    /// Nobody: the process could become another user. Its forked children ask for rings of theirs.
+    Own = 1,
 }
 
 /// First message of a process.
@@ -120,6 +147,8 @@ pub enum Refusal {
     Version = 0,
     /// The session is ending.
     Ending = 1,
+    /// There is no memory left for rings of its own.
+    Memory = 2,
 }
 
 /// Why a process does not take a session.
@@ -136,8 +165,12 @@ pub enum Reason {
 pub enum Message<'a> {
     /// See [`Hello`].
     Hello(Hello),
-    /// The channel's sizes; the memfd comes beside the message.
-    Welcome(Geometry),
+    /// The channel's sizes, and who else has it; the memfd comes beside the message.
+    Welcome(Whose, Geometry),
+    /// Sizes of another channel that takes the place of the process's; the memfd comes beside the message.
+    Renew(Geometry),
+    /// The process writes to the channel of the last `Renew` only.
+    Renewed,
     /// The session does not want the process.
     Refused(Refusal),
     /// Descriptions of events, each NUL-terminated.
@@ -232,6 +265,8 @@ const READY: u32 = 6;
 const STOP: u32 = 7;
 const FILTERS: u32 = 8;
 const INSTALLED: u32 = 9;
+const RENEW: u32 = 10;
+const RENEWED: u32 = 11;
 const JOIN: u32 = 40;
 const DECLINED: u32 = 41;
 const COOPERATE: u32 = 16;
@@ -248,10 +283,15 @@ impl Message<'_> {
                 to.words(&[HELLO, VERSION, hello.how as u32, hello.pid, hello.parent]);
                 to.bytes(&hello.comm);
             }
-            Message::Welcome(g) => {
-                to.words(&[WELCOME, VERSION, g.cpus, g.shared, g.sub_bits, g.count_bits]);
-                to.words(&[g.mode as u32, g.clock as u32]);
+            Message::Welcome(whose, geometry) => {
+                to.words(&[WELCOME, VERSION, *whose as u32]);
+                to.words(&sizes(geometry));
             }
+            Message::Renew(geometry) => {
+                to.words(&[RENEW]);
+                to.words(&sizes(geometry));
+            }
+            Message::Renewed => to.words(&[RENEWED]),
             Message::Refused(why) => to.words(&[REFUSED, *why as u32]),
             Message::Events { count, texts } => {
                 to.words(&[EVENTS, *count]);
@@ -293,10 +333,13 @@ impl Message<'_> {
         let mut from = Reader::new(bytes);
         let message = match from.word()? {
             HELLO => Message::Hello(hello(&mut from)?),
-            WELCOME => Message::Welcome(welcome(&mut from)?),
+            WELCOME => welcome(&mut from)?,
+            RENEW => Message::Renew(geometry(&mut from)?),
+            RENEWED => Message::Renewed,
             REFUSED => Message::Refused(match from.word()? {
                 0 => Refusal::Version,
                 1 => Refusal::Ending,
+                2 => Refusal::Memory,
                 _ => return Err(Error::Value),
             }),
             EVENTS => Message::Events { count: from.word()?, texts: from.rest() },
@@ -342,16 +385,30 @@ fn hello(from: &mut Reader<'_>) -> Result<Hello, Error> {
         1 => How::Fork,
         2 => How::Library,
         3 => How::Attach,
+        4 => How::Apart,
         _ => return Err(Error::Value),
     };
     Ok(Hello { how, pid: from.word()?, parent: from.word()?, comm: from.array()? })
 }
 
-fn welcome(from: &mut Reader<'_>) -> Result<Geometry, Error> {
+fn welcome<'a>(from: &mut Reader<'_>) -> Result<Message<'a>, Error> {
     let version = from.word()?;
     if version != VERSION {
         return Err(Error::Version(version));
     }
+    let whose = match from.word()? {
+        0 => Whose::Shared,
+        1 => Whose::Own,
+        _ => return Err(Error::Value),
+    };
+    Ok(Message::Welcome(whose, geometry(from)?))
+}
+
+fn sizes(g: &Geometry) -> [u32; 6] {
+    [g.cpus, g.shared, g.sub_bits, g.count_bits, g.mode as u32, g.clock as u32]
+}
+
+fn geometry(from: &mut Reader<'_>) -> Result<Geometry, Error> {
     let geometry = Geometry {
         cpus: from.word()?,
         shared: from.word()?,
@@ -405,7 +462,11 @@ mod tests {
             clock: Clock::Monotonic,
         };
         there_and_back(Message::Hello(Hello { how: How::Fork, pid: 7, parent: 1, comm: [b'x'; 16] }));
-        there_and_back(Message::Welcome(geometry));
+        there_and_back(Message::Welcome(Whose::Shared, geometry));
+        there_and_back(Message::Welcome(Whose::Own, geometry));
+        there_and_back(Message::Renew(geometry));
+        there_and_back(Message::Renewed);
+        there_and_back(Message::Hello(Hello { how: How::Apart, pid: 7, parent: 1, comm: [b'z'; 16] }));
         there_and_back(Message::Refused(Refusal::Ending));
         there_and_back(Message::Events { count: 2, texts: b"a\0b\0" });
         there_and_back(Message::Ids(&[1, 0, 0, 0x80]));

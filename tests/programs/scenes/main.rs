@@ -7,6 +7,7 @@ mod filtered;
 mod hostile;
 mod kernel;
 mod namespaces;
+mod privileges;
 mod processes;
 mod sessions;
 mod signals;
@@ -91,6 +92,8 @@ fn main() -> ExitCode {
         "opens" => kernel::opens(&words),
         "sockets" => kernel::sockets(&words),
         "given-times" => kernel::given_times(),
+        "master" => privileges::master(&words),
+        "become" => privileges::become_and_run(&words),
         "new-namespaces" => namespaces::new_namespaces(&words),
         other => panic!("no scene '{other}'"),
     }

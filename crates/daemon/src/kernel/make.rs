@@ -18,7 +18,7 @@ use mote_clock::Source;
 use mote_journal::Fact;
 use mote_kernel::dump;
 use mote_kernel::session::{Buffers, Chosen, Kernel as Tracer, Request, THREADS, Targets};
-use mote_ring::reader::Channel;
+use mote_ring::Mode;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -49,15 +49,15 @@ impl Made {
 }
 
 impl Place {
-    /// The way from the rings to there.
-    pub(crate) fn pipe<'c>(&'c self, channel: &'c Channel, cpus: u32) -> Pipe<'c> {
+    /// The way there.
+    pub(crate) fn pipe(&self, cpus: u32, mode: Mode) -> Pipe<'_> {
         let context = Context {
             directory: &self.directory,
             hidden: &self.hidden,
             uuid: self.uuid,
             clock: Source::Monotonic,
         };
-        Pipe { channel, flow: &self.flow, context, home: DIRECTORY, inside: "", cpus }
+        Pipe { flow: &self.flow, context, home: DIRECTORY, inside: "", cpus, mode }
     }
 }
 

@@ -111,7 +111,10 @@ impl Session {
             .spawn()
             .expect("this program starts");
         let mut process = self.meet();
-        process.send(&Message::Welcome(self.channel.geometry()), &[self.channel.memfd()]);
+        process.send(
+            &Message::Welcome(mote_wire::Whose::Shared, self.channel.geometry()),
+            &[self.channel.memfd()],
+        );
         self.talk(&mut process, wishes);
         (child, process)
     }

@@ -1,0 +1,258 @@
+//! Which processes share rings, and how much memory each group of them gets.
+//!
+//! Processes of one user share; each that could become another user has rings of its own ([`crate::principal`]). All groups together take no more memory than
+//! the recording was given. Where there can be but one group it gets all of that. Else the first gets half, and each that comes later a third of
+//! what is left then, but not more than [`LATER_MAX`] a CPU; what groups give back that have ended is there again.
+
+use crate::consumer::{Change, Shared};
+use crate::error::Error;
+use crate::principal::Principal;
+use mote_ring::geometry::{SUB_BITS_MAX, SUB_BITS_MIN};
+use mote_ring::reader::{Channel, MakeError};
+use mote_ring::{Geometry, Mode};
+use mote_wire::Whose;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Most bytes of a CPU's ring for a group that is not the first: they are taken while its process waits, or just before that.
+const LATER_MAX: u64 = 8 << 20;
+/// Least: two sub-buffers of the smallest size.
+const LEAST: u64 = 2 << SUB_BITS_MIN;
+
+/// Processes that share rings.
+struct Group {
+    number: u64,
+    principal: Principal,
+    channel: Arc<Channel>,
+    /// Connections of its processes.
+    members: usize,
+    /// Since when it has had none.
+    empty_since: Option<Instant>,
+}
+
+/// All groups.
+pub(crate) struct Groups<'r> {
+    shared: &'r Shared,
+    /// Sizes of the rings if there were one group only.
+    wanted: Geometry,
+    /// CPUs whose rings' memory is taken at once.
+    online: u32,
+    /// Bytes a CPU that are not taken.
+    free: u64,
+    all: Vec<Group>,
+    made: u64,
+    /// Rings for the next group.
+    spare: Option<Channel>,
+}
+
+/// Rings for a process.
+pub(crate) struct Rings {
+    /// The group's number.
+    pub(crate) group: u64,
+    pub(crate) whose: Whose,
+    pub(crate) channel: Arc<Channel>,
+}
+
+impl<'r> Groups<'r> {
+    /// No group yet, but the memory for the first. `many` says that there may be several.
+    ///
+    /// # Errors
+    /// [`Error::Memory`], [`Error::Geometry`].
+    pub(crate) fn new(
+        wanted: Geometry,
+        online: u32,
+        many: bool,
+        shared: &'r Shared,
+    ) -> Result<Groups<'r>, Error> {
+        let free = wanted.ring_bytes();
+        let mut groups = Groups { shared, wanted, online, free, all: Vec::new(), made: 0, spare: None };
+        let first = if many { groups.sizes(free / 2) } else { wanted };
+        groups.spare = Some(groups.make(first).map_err(|error| match error {
+            MakeError::Geometry(bad) => Error::Geometry(bad),
+            MakeError::System(why) => Error::Memory { bytes: first.ring_bytes() * u64::from(online), why },
+        })?);
+        Ok(groups)
+    }
+
+    /// Rings for one more connection of a process that is `principal`'s: those of its group, or of a new one. `None` when there is no memory left for a new one.
+    pub(crate) fn join(&mut self, principal: Principal) -> Option<Rings> {
+        let at = match self.of(principal) {
+            Some(at) => at,
+            None => {
+                self.found(principal)?;
+                self.all.len() - 1
+            }
+        };
+        let group = self.all.get_mut(at)?;
+        group.members += 1;
+        group.empty_since = None;
+        let whose = if principal.is_shared() { Whose::Shared } else { Whose::Own };
+        Some(Rings { group: group.number, whose, channel: group.channel.clone() })
+    }
+
+    /// The group of one more connection of a process that has its rings already, as a child of fork.
+    pub(crate) fn join_again(&mut self, principal: Principal) -> Option<u64> {
+        let group = self.of(principal).and_then(|at| self.all.get_mut(at))?;
+        group.members += 1;
+        group.empty_since = None;
+        Some(group.number)
+    }
+
+    /// The group that processes of this principal join. One of a process's own that was left ends.
+    fn of(&self, principal: Principal) -> Option<usize> {
+        let takes = |group: &Group| principal.is_shared() || group.members > 0;
+        self.all.iter().position(|group| group.principal == principal && takes(group))
+    }
+
+    /// A connection of this group is no more.
+    pub(crate) fn leave(&mut self, number: u64) {
+        let Some(group) = self.all.iter_mut().find(|group| group.number == number) else { return };
+        group.members = group.members.saturating_sub(1);
+        if group.members == 0 {
+            group.empty_since = Some(Instant::now());
+            // A user's next process goes on in them.
+            if !group.principal.is_shared() {
+                self.shared.change(Change::Left(number));
+            }
+        }
+    }
+
+    /// The consumer has done with these groups.
+    pub(crate) fn ended(&mut self, numbers: &[u64]) {
+        for number in numbers {
+            self.forget(*number);
+        }
+    }
+
+    /// Takes memory for the next group, if there may be one that does not come from a user's process. To be called when nobody waits.
+    pub(crate) fn prepare(&mut self) {
+        let alone = self.all.iter().all(|group| group.principal.is_shared());
+        if self.spare.is_some() || alone {
+            return;
+        }
+        self.make_room();
+        // Without memory the next one is refused when it comes.
+        self.spare = self.next_sizes().and_then(|sizes| self.make(sizes).ok());
+    }
+
+    /// Ends groups without a process for as long as the next one's rings would be small for it. Those of a flight recorder, which hold what they will be
+    /// asked for, only when there is no other memory.
+    fn make_room(&mut self) {
+        let enough = if self.wanted.mode == Mode::Overwrite {
+            LEAST
+        } else {
+            (self.wanted.ring_bytes() / 8).min(LATER_MAX)
+        };
+        while self.next_sizes().is_none_or(|sizes| sizes.ring_bytes() < enough) && self.evict().is_some() {}
+    }
+
+    /// A new group for `principal`; `None` when there is no memory for its rings.
+    fn found(&mut self, principal: Principal) -> Option<()> {
+        if self.spare.is_none() {
+            self.make_room();
+        }
+        let channel = match self.spare.take() {
+            Some(spare) => spare,
+            None => self.make(self.next_sizes()?).ok()?,
+        };
+        let (number, channel) = (self.made, Arc::new(channel));
+        self.made += 1;
+        self.shared.change(Change::Come(number, channel.clone()));
+        self.all.push(Group { number, principal, channel, members: 0, empty_since: None });
+        Some(())
+    }
+
+    /// Ends the group that has been without a process for longest.
+    fn evict(&mut self) -> Option<()> {
+        let empty = self.all.iter().filter_map(|group| Some((group.empty_since?, group.number)));
+        let (_, number) = empty.min()?;
+        self.shared.change(Change::Evict(number));
+        self.forget(number);
+        Some(())
+    }
+
+    fn forget(&mut self, number: u64) {
+        if let Some(at) = self.all.iter().position(|group| group.number == number) {
+            let group = self.all.swap_remove(at);
+            self.free += group.channel.geometry().ring_bytes();
+        }
+    }
+
+    fn make(&mut self, sizes: Geometry) -> Result<Channel, MakeError> {
+        let channel = Channel::make(sizes, 0..self.online)?;
+        self.free = self.free.saturating_sub(sizes.ring_bytes());
+        Ok(channel)
+    }
+
+    /// Sizes of the next group's rings; `None` when too little is left.
+    fn next_sizes(&self) -> Option<Geometry> {
+        (self.free >= LEAST).then(|| self.sizes((self.free / 3).min(LATER_MAX)))
+    }
+
+    /// Rings of `bytes` a CPU, rounded down to a power of two, with sub-buffers as large as was asked for where two of them fit.
+    fn sizes(&self, bytes: u64) -> Geometry {
+        let bits = bytes.max(LEAST).ilog2();
+        let sub_bits = self.wanted.sub_bits.min(bits - 1).clamp(SUB_BITS_MIN, SUB_BITS_MAX);
+        Geometry { sub_bits, count_bits: bits - sub_bits, ..self.wanted }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mote_ring::Clock;
+
+    const WANTED: Geometry =
+        Geometry { cpus: 1, shared: 1, sub_bits: 14, count_bits: 4, mode: Mode::Discard, clock: Clock::Tsc };
+
+    fn process(pid: i32) -> Principal {
+        Principal::Process { pid, started: 1 }
+    }
+
+    fn bytes(rings: &Rings) -> u64 {
+        rings.channel.geometry().ring_bytes()
+    }
+
+    fn groups(many: bool, shared: &Shared) -> Groups<'_> {
+        Groups::new(WANTED, 1, many, shared).expect("memory")
+    }
+
+    #[test]
+    fn processes_of_a_user_share_all_that_there_is() {
+        let shared = Shared::default();
+        let mut groups = groups(false, &shared);
+        let user = Principal::User { uid: 1000, namespace: 7 };
+        let first = groups.join(user).expect("memory");
+        let second = groups.join(user).expect("memory");
+        assert_eq!((first.whose, first.group, bytes(&first)), (Whose::Shared, second.group, 256 << 10));
+        assert_eq!(groups.join_again(user), Some(first.group));
+        assert_eq!(groups.join_again(Principal::User { uid: 1000, namespace: 8 }), None);
+        assert!(
+            groups.join(Principal::User { uid: 1001, namespace: 7 }).is_none(),
+            "there is no memory left"
+        );
+    }
+
+    #[test]
+    fn all_together_take_no_more_than_was_given() {
+        let shared = Shared::default();
+        let mut groups = groups(true, &shared);
+        let mut all = Vec::new();
+        while let Some(rings) = groups.join(process(all.len() as i32)) {
+            assert_eq!(rings.whose, Whose::Own);
+            assert!(rings.channel.geometry().sub_count() >= 2);
+            groups.prepare();
+            all.push(rings);
+        }
+        assert!(all.len() > 8, "{}", all.len());
+        assert_eq!(bytes(&all[0]), 128 << 10);
+        assert!(all.iter().map(bytes).sum::<u64>() <= WANTED.ring_bytes());
+        // What has ended makes room.
+        groups.leave(all[1].group);
+        assert!(groups.join(process(1000)).is_some());
+        // A process that has left has other rings when it comes again: the former ones may be gone.
+        groups.leave(all[0].group);
+        let again = groups.join(process(0)).expect("memory");
+        assert_ne!(again.group, all[0].group);
+    }
+}

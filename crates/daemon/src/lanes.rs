@@ -1,0 +1,198 @@
+//! The data streams of a trace as files: each takes the packets of one ring at a time, and of another one when that one is no more.
+//!
+//! Groups of processes have rings of their own (`groups`), and there may be many of them one after the other. A CTF stream asks only that its packets
+//! follow one another in time: so a ring whose first packet begins after all that a free file of its CPU holds goes on in that file. There are as many files as
+//! rings of a CPU that were written to at the same time.
+
+use crate::packets::Packets;
+use crate::stream::{Context, Totals, add, low};
+use crate::walk::{Steps, walk_noting};
+use mote_layout::loss::Lost;
+use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU, STREAM_SHARED};
+use mote_sys::{Result, fd};
+
+/// Which stream of its trace a ring goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The stream's number.
+    stream: u32,
+    class: u32,
+    /// CPU, or number among the shared rings.
+    number: u32,
+    /// Of several streams of a CPU, which.
+    level: u32,
+}
+
+impl Place {
+    /// A ring of a CPU, which is the channel's `ring`; those of level 1 have what came while another event was being written there.
+    pub(crate) fn of_cpu(ring: u32, cpu: u32, level: u32) -> Place {
+        Place { stream: ring, class: STREAM_PER_CPU, number: cpu, level }
+    }
+
+    /// A ring without a CPU.
+    pub(crate) fn shared(ring: u32, number: u32) -> Place {
+        Place { stream: ring, class: STREAM_SHARED, number, level: 0 }
+    }
+
+    /// Name of its file.
+    pub(crate) fn name(self) -> String {
+        match (self.class, self.level) {
+            (STREAM_SHARED, 0) => format!("shared_{}", self.number),
+            (STREAM_SHARED, level) => format!("shared_{}_{level}", self.number),
+            (_, 0) => format!("cpu_{}", self.number),
+            (_, level) => format!("cpu_{}_{level}", self.number),
+        }
+    }
+}
+
+/// A packet that is in the file and whose records were not counted yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Uncounted {
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+}
+
+/// One stream.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    ring: Place,
+    place: Place,
+    pub(crate) file: Packets,
+    sequence: u64,
+    last_time: u64,
+    /// Lost events of the rings that were here before.
+    lost_before: Lost,
+    pub(crate) uncounted: Vec<Uncounted>,
+    damage_told: bool,
+}
+
+impl Lane {
+    /// Name of the file.
+    pub(crate) fn name(&self) -> String {
+        self.place.name()
+    }
+
+    /// The header of the next packet; `lost` are those of the ring that is here now.
+    pub(crate) fn header(
+        &self,
+        context: &Context<'_>,
+        (begin, end): (u64, u64),
+        content: usize,
+        lost: &Lost,
+    ) -> [u8; HEADER_BYTES] {
+        let mut sum = self.lost_before;
+        add(&mut sum, lost);
+        let header = PacketHeader {
+            uuid: context.uuid,
+            stream_class: self.place.class,
+            stream: self.place.stream,
+            begin,
+            end,
+            content: content as u64,
+            sequence: self.sequence,
+            cpu: self.place.number,
+            lost: sum,
+        };
+        header.encode()
+    }
+
+    /// Adds a packet of this content.
+    pub(crate) fn add(&mut self, header: [u8; HEADER_BYTES], content: &[u8]) -> Result<()> {
+        let write = |fd: &fd::Fd, header: &[u8], at| fd::write_slices_at(fd, [header, content], at);
+        self.file.add(header, content.len(), write).map(drop)
+    }
+
+    /// Notes that a packet was added whose time ends at `end`.
+    pub(crate) fn added(&mut self, end: u64) {
+        self.sequence += 1;
+        self.last_time = end;
+    }
+
+    /// Counts one packet that was written uncounted; false when there is none.
+    pub(crate) fn count_one(&mut self, events: &[Steps], totals: &mut Totals) -> bool {
+        let Some(packet) = self.uncounted.pop() else { return false };
+        let mut bytes = vec![0; packet.len];
+        match self.file.read(packet.offset, &mut bytes) {
+            Ok(read) if read == packet.len => {}
+            _ => {
+                let name = self.name();
+                totals.problems.push(format!("a packet of {name} cannot be read back and was not counted"));
+                return true;
+            }
+        }
+        totals.counts.resize(events.len(), 0);
+        let Totals { counts, seen, .. } = totals;
+        let walked = walk_noting(&bytes, low(packet.begin, packet.end), events, counts, seen);
+        if walked.good < packet.len {
+            let _ = self.file.cut(packet.offset, walked.good);
+            if !std::mem::replace(&mut self.damage_told, true) {
+                totals.problems.push(damage(&self.name(), packet.begin));
+            }
+        }
+        true
+    }
+}
+
+/// The streams of a trace that no ring goes to now, and how many there are.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    idle: Vec<Lane>,
+    /// Every stream that was made, by the ring that it was made for.
+    made: Vec<Place>,
+}
+
+impl Lanes {
+    /// A stream for a ring whose next packet begins at `begin`: the free one that ends last before that, or a new one.
+    ///
+    /// # Errors
+    /// As making a file.
+    pub(crate) fn take(&mut self, context: &Context<'_>, ring: Place, begin: u64) -> Result<Lane> {
+        let fits = |(_, lane): &(usize, &Lane)| lane.ring == ring && lane.last_time <= begin;
+        let found = self.idle.iter().enumerate().filter(fits).max_by_key(|(_, lane)| lane.last_time);
+        if let Some((at, _)) = found {
+            return Ok(self.idle.swap_remove(at));
+        }
+        let level = self.made.iter().filter(|made| **made == ring).count() as u32;
+        let place = match level {
+            0 => ring,
+            // Numbers of streams need not be without gaps; those of rings are below this.
+            _ => Place { stream: level << STREAM_BITS | ring.stream, level: ring.level + level, ..ring },
+        };
+        let file = Packets::make(context.directory, context.hidden, &place.name())?;
+        self.made.push(ring);
+        Ok(Lane {
+            ring,
+            place,
+            file,
+            sequence: 0,
+            last_time: 0,
+            lost_before: Lost::default(),
+            uncounted: Vec::new(),
+            damage_told: false,
+        })
+    }
+
+    /// Takes back the stream of a ring that is no more, of which `lost` was told in it.
+    pub(crate) fn give_back(&mut self, mut lane: Lane, lost: &Lost) {
+        add(&mut lane.lost_before, lost);
+        self.idle.push(lane);
+    }
+
+    /// The streams that no ring goes to.
+    pub(crate) fn idle(&mut self) -> impl Iterator<Item = &mut Lane> {
+        self.idle.iter_mut()
+    }
+}
+
+/// What is told of a ring in which something is that cannot be.
+pub(crate) fn damage(name: &str, time: u64) -> String {
+    format!(
+        "ring {name} holds bytes that are no events: a traced process has overwritten its buffers; \
+         events around {time} are missing"
+    )
+}
+
+/// Bits of the number of a ring of a channel (`mote_ring::geometry::RINGS_MAX`, of both kinds).
+const STREAM_BITS: u32 = 13;

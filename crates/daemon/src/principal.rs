@@ -1,0 +1,104 @@
+//! Whose a process is: who may share memory with it.
+//!
+//! Processes of one user, in one user namespace, can reach each other's memory anyway (ptrace(2), `/proc/PID/mem`). A process that can become another user
+//! without an execve(2) takes with it what it has mapped. So such a process shares with nobody.
+
+use std::fs;
+
+/// Who a process shares memory with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Principal {
+    /// The processes of this user in the user namespace of this inode.
+    User { uid: u32, namespace: u64 },
+    /// Nobody; the process, and when it started in clock ticks since boot, so that its id is not taken for another one's.
+    Process { pid: i32, started: u64 },
+}
+
+/// Bit of CAP_SETUID in a set of capabilities (linux/capability.h).
+const SETUID: u64 = 1 << 7;
+
+impl Principal {
+    /// Whose the process `pid` is, by what the kernel says of it (proc(5)). One that may not be looked at shares with nobody.
+    pub(crate) fn of(pid: i32) -> Principal {
+        let alone = Principal::Process { pid, started: started(pid).unwrap_or(0) };
+        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return alone };
+        match (user(&status), namespace(pid)) {
+            (Some(uid), Some(namespace)) if !can_change(&status) => Principal::User { uid, namespace },
+            _ => alone,
+        }
+    }
+
+    /// Whether it is a user's.
+    pub(crate) fn is_shared(self) -> bool {
+        matches!(self, Principal::User { .. })
+    }
+}
+
+/// Whether this recorder may record others than its own user's processes.
+pub(crate) fn may_record_others() -> bool {
+    fs::read_to_string("/proc/self/status").is_ok_and(|status| can_change(&status))
+}
+
+fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+}
+
+/// The user, if all four of its ids are the same: real, effective, saved, of files.
+fn user(status: &str) -> Option<u32> {
+    let mut ids = field(status, "Uid")?.split_ascii_whitespace().map(|id| id.parse().ok());
+    let first: Option<u32> = ids.next()?;
+    ids.all(|id| id == first).then_some(first)?
+}
+
+/// Whether a process of this status is root, or may change its user: permitted capabilities can be made effective at any time.
+fn can_change(status: &str) -> bool {
+    let holds = |set| {
+        let bits = field(status, set).and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+        bits.is_none_or(|bits| bits & SETUID != 0)
+    };
+    user(status).is_none_or(|uid| uid == 0) || holds("CapPrm") || holds("CapEff")
+}
+
+fn namespace(pid: i32) -> Option<u64> {
+    let link = fs::read_link(format!("/proc/{pid}/ns/user")).ok()?;
+    link.to_str()?.strip_prefix("user:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// Field 22 of proc_pid_stat(5).
+fn started(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(uids: &str, permitted: &str, effective: &str) -> String {
+        format!("Name:\tx\nUid:\t{uids}\nGid:\t0\t0\t0\t0\nCapPrm:\t{permitted}\nCapEff:\t{effective}\n")
+    }
+
+    #[test]
+    fn who_can_become_another_user_shares_with_nobody() {
+        let none = "0000000000000000";
+        assert!(!can_change(&status("1000\t1000\t1000\t1000", none, none)));
+        for changes in [
+            status("0\t0\t0\t0", none, none),
+            status("1000\t0\t0\t0", none, none),
+            status("1000\t1000\t0\t1000", none, none),
+            status("1000\t1000\t1000\t1000", "0000000000000080", none),
+            status("1000\t1000\t1000\t1000", none, "00000000000000ff"),
+            "Name:\tx\n".to_owned(),
+        ] {
+            assert!(can_change(&changes), "{changes}");
+        }
+    }
+
+    #[test]
+    fn we_are_always_the_same() {
+        let pid = std::process::id() as i32;
+        assert_eq!(Principal::of(pid), Principal::of(pid));
+        assert!(started(pid).is_some() && namespace(pid).is_some());
+        assert_eq!(Principal::of(-1), Principal::Process { pid: -1, started: 0 });
+    }
+}
