@@ -5,7 +5,7 @@
 
 use crate::area::Area;
 use crate::commons::Commons;
-use crate::snapshot;
+use crate::snapshot::{Beside, Snapshot};
 use crate::speculated::Speculated;
 use crate::tap::{Consumed, Pipe, Tap};
 use mote_ring::speculation::Reader;
@@ -13,7 +13,7 @@ use mote_ring::threads::{ENTRIES, ThreadName};
 use mote_wire::board;
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -86,13 +86,13 @@ pub(crate) enum Notice {
     /// Something is wrong.
     Problem(String),
     /// What the flight recorder held is in a directory beside the recording's, trace by trace.
-    Snapshot(PathBuf, Vec<Consumed>),
+    Snapshot(Snapshot, Vec<Consumed>),
 }
 
 /// Empties the channels until told to stop, then to the end. The first is that of the processes, which share `area`. Answers what each has
 /// come to.
 pub(crate) fn consume<'c>(
-    recording: &'c Path,
+    beside: &'c Beside,
     pipes: &[Pipe<'c>],
     shared: &'c Shared,
     (area, commons): (&'c Area, &'c Commons),
@@ -100,7 +100,7 @@ pub(crate) fn consume<'c>(
 ) -> Vec<Consumed> {
     let rings = pipes.first().map_or(0, |pipe| pipe.channel.geometry().rings());
     let mut consumer = Consumer {
-        recording,
+        beside,
         shared,
         taps: pipes.iter().map(|pipe| Tap::new(*pipe)).collect(),
         speculated: area.pool().map(|pool| Speculated::new(Reader::new(pool), rings)),
@@ -140,8 +140,8 @@ pub(crate) fn consume<'c>(
 }
 
 struct Consumer<'c> {
-    /// The recording's directory.
-    recording: &'c Path,
+    /// Where snapshots go.
+    beside: &'c Beside,
     shared: &'c Shared,
     /// The traces: that of the processes, and that of the kernel.
     taps: Vec<Tap<'c>>,
@@ -234,18 +234,24 @@ impl Consumer<'_> {
         if self.taken > SNAPSHOTS_MAX {
             return;
         }
-        let directory = snapshot::path(self.recording, self.taken);
-        let parts: io::Result<Vec<Consumed>> =
-            self.taps.iter().map(|tap| tap.pipe.snapshot(&directory)).collect();
-        match parts {
-            Ok(parts) => tell(Notice::Snapshot(directory, parts)),
+        match self.take_snapshot() {
+            Ok((snapshot, parts)) => tell(Notice::Snapshot(snapshot, parts)),
             Err(why) => {
-                tell(Notice::Problem(format!("cannot write snapshot {}: {why}", directory.display())));
+                let path = self.beside.path(self.taken);
+                tell(Notice::Problem(format!("cannot write snapshot {}: {why}", path.display())));
             }
         }
         if self.taken == SNAPSHOTS_MAX {
             tell(Notice::Problem(format!("{SNAPSHOTS_MAX} snapshots are taken; there will be no more")));
         }
+    }
+
+    /// Writes down what the rings hold.
+    fn take_snapshot(&self) -> io::Result<(Snapshot, Vec<Consumed>)> {
+        let snapshot = self.beside.make(self.taken)?;
+        let parts: io::Result<Vec<Consumed>> =
+            self.taps.iter().map(|tap| tap.pipe.snapshot(&snapshot.folder)).collect();
+        Ok((snapshot, parts?))
     }
 
     fn publish(&mut self, tell: &dyn Fn(Notice)) {

@@ -120,12 +120,7 @@ impl<'r> Kernel<'r> {
     /// Where its streams go, and on which clock.
     fn with_context<T>(&self, work: impl FnOnce(&Context<'_>) -> T) -> T {
         let (directory, hidden) = (self.trace.directory.trace(), self.trace.directory.inner());
-        work(&Context {
-            directory: &directory,
-            hidden: &hidden,
-            uuid: self.trace.uuid(),
-            clock: Source::Monotonic,
-        })
+        work(&Context { directory, hidden, uuid: self.trace.uuid(), clock: Source::Monotonic })
     }
 }
 

@@ -14,6 +14,8 @@
 //! | `samples` | the trace clock beside the kernel's clocks |
 //! | `trace` | one trace of the recording: that of the processes, that of the kernel |
 //! | `directory` | its directory: metadata, journal, streams |
+//! | `output`, `folder` | the way to that directory, and all that is made in it: the only place that writes files |
+//! | `owner` | whose the recording is |
 //! | `door` | where processes say hello |
 //! | `peer` | the conversation with one process |
 //! | `events` | which events there are, and their ids |
@@ -51,11 +53,14 @@ mod events;
 mod filters;
 mod finish;
 mod flow;
+mod folder;
 mod join;
 mod kernel;
 pub mod memory;
 mod objects;
 pub mod options;
+mod output;
+mod owner;
 mod packets;
 mod peer;
 mod process;

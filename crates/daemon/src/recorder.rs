@@ -18,6 +18,7 @@ use crate::peer::{Peer, Said};
 use crate::process;
 use crate::record::{Progress, Watch};
 use crate::samples::{self, Samples};
+use crate::snapshot::Snapshot;
 use crate::tap::Consumed;
 use crate::trace::Trace;
 use mote_clock::Source;
@@ -27,7 +28,6 @@ use mote_symbol::collect::{self, BuildIds};
 use mote_wire::{How, Ready};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -125,7 +125,7 @@ impl<'r> Recorder<'r> {
     /// Starts the command, if there is one, and serves until the recording is over.
     pub(crate) fn serve(&mut self, signals: &Signals) -> Result<Served, Error> {
         let mut door = Door::open()?;
-        let control = Control::open(door.directory(), self.trace.directory.path())?;
+        let control = Control::open(door.directory(), self.trace.directory.inner())?;
         self.note_samples();
         self.write_metadata()?;
         self.attach(&door)?;
@@ -446,36 +446,37 @@ impl<'r> Recorder<'r> {
                 }
                 Notice::Threads(ids) => self.name_threads(&ids),
                 Notice::Problem(text) => self.problem(text),
-                Notice::Snapshot(directory, parts) => self.complete_snapshot(&directory, &parts),
+                Notice::Snapshot(snapshot, parts) => self.complete_snapshot(&snapshot, &parts),
             }
         }
     }
 
     /// Gives a snapshot what makes it a recording.
-    fn complete_snapshot(&mut self, directory: &Path, parts: &[Consumed]) {
+    fn complete_snapshot(&mut self, Snapshot { path, folder }: &Snapshot, parts: &[Consumed]) {
         parts.iter().flat_map(|part| &part.totals.problems).for_each(|text| self.problem(text.clone()));
         let duration_ns = self.began.elapsed().as_nanos() as u64;
         let mut completed = Ok(());
         let mut problem = None;
         if let Some(own) = parts.first() {
             let end = Fact::End(self.summary(own, duration_ns));
-            completed = self.trace.directory.complete(directory, &end);
+            completed = self.trace.directory.complete(folder, &end);
         }
         if let (Some(kernel), Some(part)) = (&self.kernel, parts.get(1)) {
-            let inside = directory.join(kernel::DIRECTORY);
             let mut part = part.clone();
-            match kernel.add_slow(&inside) {
-                Ok(count) => part.totals.count(kernel.slow_id().unwrap_or(0), count),
-                Err(why) => {
-                    problem = Some(format!("slow system calls are missing in {}: {why}", inside.display()))
+            completed = completed.and_then(|()| {
+                let inside = folder.open(kernel::DIRECTORY)?;
+                match kernel.add_slow(&inside) {
+                    Ok(count) => part.totals.count(kernel.slow_id().unwrap_or(0), count),
+                    Err(why) => {
+                        problem = Some(format!("slow system calls are missing in {}: {why}", path.display()))
+                    }
                 }
-            }
-            let end = Fact::End(kernel.summary(&part, duration_ns));
-            completed = completed.and_then(|()| kernel.trace.directory.complete(&inside, &end));
+                kernel.trace.directory.complete(&inside, &Fact::End(kernel.summary(&part, duration_ns)))
+            });
         }
         match completed {
-            Ok(()) => self.watch.say(&format!("snapshot written: {}", directory.display())),
-            Err(why) => problem = Some(format!("cannot finish snapshot {}: {why}", directory.display())),
+            Ok(()) => self.watch.say(&format!("snapshot written: {}", path.display())),
+            Err(why) => problem = Some(format!("cannot finish snapshot {}: {why}", path.display())),
         }
         problem.into_iter().for_each(|why| self.problem(why));
     }

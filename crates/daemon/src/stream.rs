@@ -1,5 +1,6 @@
 //! One ring's data stream: from chunks of the ring to packets in a file.
 
+use crate::folder::Folder;
 use crate::packets::Packets;
 use crate::seen::Seen;
 use crate::walk::{self, Steps};
@@ -11,15 +12,14 @@ use mote_layout::record::{TIME_BITS, split};
 use mote_ring::reader::{Chunk, Look, Reader};
 use mote_sys::fd;
 use mote_sys::{Errno, Result};
-use std::path::Path;
 
 /// What the streams of a trace share.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'c> {
     /// The trace's directory.
-    pub(crate) directory: &'c Path,
+    pub(crate) directory: &'c Folder,
     /// Where its files are until they have a packet.
-    pub(crate) hidden: &'c Path,
+    pub(crate) hidden: &'c Folder,
     /// The trace's id.
     pub(crate) uuid: [u8; 16],
     /// The trace clock.

@@ -1,13 +1,12 @@
 //! One trace as the consumer sees it: a channel, whose rings become the streams of one directory.
 
-use crate::directory::inside;
 use crate::flow::{Figures, Flow};
+use crate::folder::Folder;
 use crate::seen::{self, Seen};
 use crate::stream::{Context, Place, Stream, Take, Totals};
 use mote_layout::loss::Lost;
 use mote_ring::Mode;
 use mote_ring::reader::Channel;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What the streams of a trace have come to.
@@ -55,11 +54,12 @@ impl<'c> Pipe<'c> {
     ///
     /// # Errors
     /// Why the directory cannot be made. What goes wrong later is in the totals' problems.
-    pub(crate) fn snapshot(&self, root: &Path) -> std::io::Result<Consumed> {
-        let home = inside(root, self.home);
-        let (directory, hidden) = (inside(&home, self.inside), home.join(mote_journal::DIRECTORY));
-        std::fs::create_dir_all(&directory)?;
-        std::fs::create_dir(&hidden)?;
+    pub(crate) fn snapshot(&self, root: &Folder) -> std::io::Result<Consumed> {
+        let made = |folder: &Folder, name: &str| {
+            if name.is_empty() { Ok(folder.clone()) } else { folder.make(name) }
+        };
+        let home = made(root, self.home)?;
+        let (directory, hidden) = (made(&home, self.inside)?, home.make(mote_journal::DIRECTORY)?);
         let context = Context { directory: &directory, hidden: &hidden, ..self.context };
         let steps = self.flow.steps();
         let mut consumed = Consumed::default();
