@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::folder::Folder;
 use crate::options::Ctf;
 use crate::output::{self, Output};
+use crate::owner::User;
 use mote_ctf::model::TraceClass;
 use mote_journal::{DIRECTORY, FILE, Fact, Journal};
 use std::ffi::OsString;
@@ -35,6 +36,8 @@ pub(crate) struct Directory {
     journal_failed: bool,
     /// Its mode before, if it was there.
     found: Option<u32>,
+    /// Directories above it that were made for it.
+    above: Vec<Folder>,
     kept: bool,
 }
 
@@ -48,12 +51,13 @@ impl Directory {
     pub(crate) fn make_inside(&self, name: &str) -> Result<Directory, Error> {
         let path = self.path.join(name);
         let folder = self.folder.make(name).map_err(|why| Error::Output(path.clone(), why))?;
-        let output = Output { parent: self.folder.clone(), name: name.into(), folder, found: None };
+        let (parent, above) = (self.folder.clone(), Vec::new());
+        let output = Output { parent, name: name.into(), folder, found: None, above };
         Directory::furnish(path, output, "")
     }
 
     fn furnish(path: PathBuf, output: Output, inside: &'static str) -> Result<Directory, Error> {
-        let Output { parent, name, folder, found } = output;
+        let Output { parent, name, folder, found, above } = output;
         let furnished = || {
             let inner = folder.make(DIRECTORY)?;
             let trace = if inside.is_empty() { folder.clone() } else { folder.make(inside)? };
@@ -72,6 +76,7 @@ impl Directory {
                 journal,
                 journal_failed: false,
                 found,
+                above,
                 kept: false,
             }),
             Err(why) => {
@@ -104,6 +109,15 @@ impl Directory {
     /// The directory that it is in.
     pub(crate) fn parent(&self) -> &Folder {
         &self.parent
+    }
+
+    /// Gives all of it to a user, with the directories above that were made for it.
+    ///
+    /// # Errors
+    /// As fchown(2).
+    pub(crate) fn give(&self, user: User) -> io::Result<()> {
+        self.folder.give(user)?;
+        self.above.iter().try_for_each(|folder| folder.give_alone(user))
     }
 
     /// Notes a fact. Answers false the first time that the journal cannot be written.

@@ -32,6 +32,7 @@ impl Recorder<'_> {
         if !self.trace.directory.note(&Fact::End(summary.clone())) {
             self.problem("the journal could not be written to its end".to_owned());
         }
+        self.hand_over();
         Recorded {
             directory: self.trace.directory.path().to_owned(),
             summary,

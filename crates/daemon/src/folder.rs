@@ -7,11 +7,12 @@
 //!
 //! `cargo xtask tidy` refuses other ways of writing by path in this crate.
 
+use crate::owner::User;
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat, renameat};
 use nix::sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmod, fchmodat, fstat, fstatat, mkdirat};
-use nix::unistd::{UnlinkatFlags, geteuid, symlinkat, unlinkat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, geteuid, symlinkat, unlinkat};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
@@ -158,6 +159,33 @@ impl Folder {
                 self.remove(&name);
             }
         }
+    }
+
+    /// Gives it, and all files and directories in it, to a user; itself last, so that nobody enters before it is done.
+    ///
+    /// # Errors
+    /// As fchown(2): `EPERM` unless we are root. What was given by then stays given, and out of reach.
+    pub(crate) fn give(&self, user: User) -> io::Result<()> {
+        for (name, is_directory) in self.entries()? {
+            if is_directory {
+                self.open(&name)?.give(user)?;
+            } else if let Ok(file) = self.read(&name) {
+                let stat = fstat(&file)?;
+                // A link to another file, hard or symbolic, is not ours to give.
+                if is(&stat, SFlag::S_IFREG) && stat.st_nlink == 1 && stat.st_uid == geteuid().as_raw() {
+                    fchown(&file, Some(Uid::from_raw(user.uid)), user.gid.map(Gid::from_raw))?;
+                }
+            }
+        }
+        self.give_alone(user)
+    }
+
+    /// Gives it to a user without what is in it.
+    ///
+    /// # Errors
+    /// As fchown(2).
+    pub(crate) fn give_alone(&self, user: User) -> io::Result<()> {
+        Ok(fchown(self.fd(), Some(Uid::from_raw(user.uid)), user.gid.map(Gid::from_raw))?)
     }
 
     /// Whether there is nothing in it.

@@ -154,10 +154,15 @@ impl Recorder<'_> {
         kernel.tracer.enable();
         problems.extend(kernel.dump(&self.options.attach));
         problems.into_iter().for_each(|text| self.problem(text));
+        match blind {
+            Some(_) => self.note_unknown_owners(),
+            None => self.note_owners(&attached),
+        }
     }
 
     /// Notes names of threads that kernel events are of.
     pub(crate) fn name_threads(&mut self, ids: &[u32]) {
+        self.note_owners(ids);
         let Some(kernel) = self.kernel.as_mut().filter(|kernel| !kernel.is_blind) else { return };
         let at = Kernel::now();
         let mut noted = true;

@@ -30,6 +30,8 @@ pub(crate) struct Output {
     pub(crate) folder: Folder,
     /// Its mode before, if it was there.
     pub(crate) found: Option<u32>,
+    /// Those above it that were made, the outermost first.
+    pub(crate) above: Vec<Folder>,
 }
 
 /// Makes the directory for a recording, with those above it, or takes an empty one of our own.
@@ -39,6 +41,7 @@ pub(crate) struct Output {
 pub(crate) fn make(path: &Path) -> Result<Output, Error> {
     let failed = |why| Error::Output(path.to_owned(), why);
     let mut walk = Walk::begin(path).map_err(failed)?;
+    let mut above = Vec::new();
     while let Some(name) = walk.left.pop() {
         let is_last = walk.left.is_empty();
         match walk.at.look(&name) {
@@ -50,8 +53,9 @@ pub(crate) fn make(path: &Path) -> Result<Output, Error> {
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
                 let folder = walk.at.make(&name).map_err(failed)?;
                 if is_last {
-                    return Ok(Output { parent: walk.at, name, folder, found: None });
+                    return Ok(Output { parent: walk.at, name, folder, found: None, above });
                 }
+                above.push(folder.clone());
                 walk.at = folder;
             }
             Err(why) => return Err(failed(why)),
@@ -78,14 +82,14 @@ fn found_one(path: &Path, parent: Folder, name: OsString, folder: &Folder) -> Re
         return Err(Error::Exists(path.to_owned()));
     }
     let (parent, name) = match name.to_str() {
-        Some("." | "..") => above(&own).map_err(failed)?,
+        Some("." | "..") => parent_of(&own).map_err(failed)?,
         _ => (parent, name),
     };
-    Ok(Output { parent, name, folder: own, found: Some(stat.st_mode) })
+    Ok(Output { parent, name, folder: own, found: Some(stat.st_mode), above: Vec::new() })
 }
 
 /// The directory that one is in, and its name there, which may be out of date at once.
-fn above(folder: &Folder) -> io::Result<(Folder, OsString)> {
+fn parent_of(folder: &Folder) -> io::Result<(Folder, OsString)> {
     let parent = Folder::of(folder.look(OsStr::new(".."))?);
     Ok((parent, folder.path()?.file_name().unwrap_or_default().to_owned()))
 }

@@ -14,6 +14,7 @@ use crate::flow::Figures;
 use crate::join::Forward;
 use crate::kernel::{self, Kernel};
 use crate::options::Options;
+use crate::owner::Owner;
 use crate::peer::{Peer, Said};
 use crate::process;
 use crate::record::{Progress, Watch};
@@ -73,6 +74,8 @@ pub(crate) struct Recorder<'r> {
     /// Other recordings that have joined processes of ours.
     pub(crate) forwards: Vec<Forward>,
     pub(crate) build_ids: BuildIds,
+    /// Who is to have the recording.
+    pub(crate) owner: Owner,
     pub(crate) problems: Vec<String>,
     pub(crate) patterns_told: bool,
     pub(crate) began: Instant,
@@ -115,6 +118,7 @@ impl<'r> Recorder<'r> {
             attached: Attached::default(),
             forwards: Vec::new(),
             build_ids: BuildIds::default(),
+            owner: Owner::of(options),
             problems: Vec::new(),
             patterns_told: false,
             began: Instant::now(),
@@ -155,6 +159,7 @@ impl<'r> Recorder<'r> {
             self.look_around();
         }
         let duration_ns = self.began.elapsed().as_nanos() as u64;
+        self.look_at_owners(usize::MAX);
         self.end_kernel();
         self.end_latency();
         self.say_goodbye(&door);
@@ -287,6 +292,7 @@ impl<'r> Recorder<'r> {
             // It has died at once: nothing of it is missing.
             return;
         }
+        self.note_owner(peer);
         if peer.is_process() {
             self.session.shared.came(hello.pid, peer.pid == hello.pid as i32);
         }
@@ -411,6 +417,7 @@ impl<'r> Recorder<'r> {
     /// What is done at every tick: clock, news from the consumer, progress.
     fn look_around(&mut self) {
         self.samples.tick();
+        self.look_at_some_owners();
         if self.note_samples() {
             // The line through the clock is better known: what is there is right even if we are killed.
             self.renew_metadata();
@@ -475,7 +482,10 @@ impl<'r> Recorder<'r> {
             });
         }
         match completed {
-            Ok(()) => self.watch.say(&format!("snapshot written: {}", path.display())),
+            Ok(()) => {
+                self.owner.keep(folder);
+                self.watch.say(&format!("snapshot written: {}", path.display()));
+            }
             Err(why) => problem = Some(format!("cannot finish snapshot {}: {why}", path.display())),
         }
         problem.into_iter().for_each(|why| self.problem(why));
