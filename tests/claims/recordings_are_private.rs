@@ -10,7 +10,7 @@ use tempfile::TempDir;
 const OTHER: u32 = 12345;
 
 /// Events that are recorded, and counted, too.
-const COUNTED: [&str; 5] = ["-e", "*", "--on", "e2e:count do record, count by $tid", "--quiet"];
+const COUNTED: [&str; 4] = ["-e", "*", "--on", "e2e:count do record, count by $tid"];
 
 /// A directory that everybody may write to, as `/tmp`.
 fn open_to_all() -> TempDir {
@@ -111,7 +111,9 @@ fn a_recording_whose_name_is_taken_away_is_written_nowhere_else() {
     // Clock samples have the metadata written anew, and the end writes what was counted.
     wait_for("new metadata", || (metadata(&place.path().join("moved")) != before).then_some(()));
     running.signal(nix::sys::signal::Signal::SIGTERM);
-    running.wait().ends_with(128 + 15);
+    let trace = running.wait().ends_with(128 + 15);
+    let moved = format!("it is {}", place.path().join("moved").display());
+    assert!(trace.err.contains(&moved), "no '{moved}' in {}", trace.err);
     for name in victims {
         assert_eq!(fs::read_to_string(target.path().join(name)).expect("it"), "data", "{name}");
     }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest pause: in this time a thread at full speed writes about 20 MiB.
@@ -47,8 +47,8 @@ pub(crate) struct Shared {
     pub(crate) snapshots: AtomicU64,
     /// Set when a rule keeps records aside.
     pub(crate) speculates: AtomicBool,
-    /// Set by the consumer when it can write no more.
-    pub(crate) failed: AtomicBool,
+    /// Why no more can be written; the recording stops.
+    failure: OnceLock<String>,
     /// The processes that are there, by the ids that they know themselves by: whether the kernel shows us the same.
     processes: Mutex<HashMap<u32, bool>>,
 }
@@ -70,6 +70,16 @@ impl Shared {
             Some(false) => true,
             Some(true) => Path::new(&format!("/proc/{pid}/task/{tid}")).exists(),
         }
+    }
+
+    /// No more can be written. The first reason counts.
+    pub(crate) fn fail(&self, why: String) {
+        let _ = self.failure.set(why);
+    }
+
+    /// Why no more can be written.
+    pub(crate) fn failure(&self) -> Option<&String> {
+        self.failure.get()
     }
 
     pub(crate) fn stop(&self) {
@@ -121,6 +131,7 @@ pub(crate) fn consume<'c>(
         let taken = consumer.speculations() | consumer.pass(flush, stop);
         if flush {
             flushed = Instant::now();
+            consumer.taps.iter_mut().for_each(Tap::look);
         }
         consumer.publish(tell);
         consumer.snapshot(tell);
@@ -256,9 +267,9 @@ impl Consumer<'_> {
 
     fn publish(&mut self, tell: &dyn Fn(Notice)) {
         self.taps.iter().for_each(Tap::publish);
-        let speculated = self.speculated.as_ref().is_some_and(Speculated::has_failed);
-        if speculated || self.taps.iter().any(Tap::has_failed) {
-            self.shared.failed.store(true, Ordering::Release);
+        let speculated = self.speculated.as_ref().and_then(Speculated::failure);
+        if let Some(why) = self.taps.iter().find_map(Tap::failure).or(speculated) {
+            self.shared.fail(why);
         }
         let seen = self.taps.iter_mut().map(Tap::threads);
         seen.filter(|ids| !ids.is_empty()).for_each(|ids| tell(Notice::Threads(ids)));
@@ -270,7 +281,9 @@ impl Consumer<'_> {
     fn finish(mut self, tell: &dyn Fn(Notice)) -> Vec<Consumed> {
         self.taps.iter_mut().for_each(Tap::close);
         self.speculations();
-        self.speculated.iter_mut().for_each(Speculated::close);
+        if let Some((speculated, tap)) = self.speculated.as_mut().zip(self.taps.first_mut()) {
+            speculated.close(&mut tap.totals);
+        }
         self.threads(tell);
         self.publish(tell);
         self.taps.into_iter().map(Tap::end).collect()

@@ -16,6 +16,7 @@ use mote_journal::{DIRECTORY, FILE, Fact, Journal};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Name of the file with the metadata.
@@ -118,6 +119,23 @@ impl Directory {
     pub(crate) fn give(&self, user: User) -> io::Result<()> {
         self.folder.give(user)?;
         self.above.iter().try_for_each(|folder| folder.give_alone(user))
+    }
+
+    /// Where it is now, if it was moved while it was recorded.
+    pub(crate) fn moved_to(&self) -> Option<PathBuf> {
+        let own = self.folder.stat().ok()?;
+        let named = std::fs::metadata(&self.path);
+        let is_there = named.is_ok_and(|named| (named.dev(), named.ino()) == (own.st_dev, own.st_ino));
+        if is_there || own.st_nlink == 0 { None } else { self.folder.path().ok() }
+    }
+
+    /// A part of it that was removed, if one was: what is written there cannot be found any more.
+    pub(crate) fn removed(&self) -> Option<PathBuf> {
+        let is_removed = |folder: &Folder| folder.stat().is_ok_and(|stat| stat.st_nlink == 0);
+        let parts = [("", &self.folder), (DIRECTORY, &self.inner), (self.inside, &self.trace)];
+        let removed = parts.into_iter().find(|(_, folder)| is_removed(folder))?;
+        // Without a slash behind it.
+        Some(self.path.join(removed.0).components().collect())
     }
 
     /// Notes a fact. Answers false the first time that the journal cannot be written.

@@ -33,6 +33,7 @@
 //! | `command` | the recorded command and its signals |
 //! | `attached` | running processes that are recorded |
 //! | `join`, `seize` | how running processes are asked to come, by other recordings or by stopping a thread of theirs |
+//! | `problems` | what went wrong, told within bounds |
 //! | `process` | what the kernel says of a process |
 #![forbid(unsafe_code)]
 
@@ -63,6 +64,7 @@ mod output;
 mod owner;
 mod packets;
 mod peer;
+mod problems;
 mod process;
 mod record;
 mod recorder;

@@ -84,6 +84,11 @@ impl Packets {
         fd::write_at(&self.fd, &(bytes * 8).to_le_bytes(), self.last + PACKET_SIZE_AT as u64)
     }
 
+    /// Whether no directory has the file any more.
+    pub(crate) fn is_removed(&self) -> bool {
+        fd::identity(self.fd.raw()).is_ok_and(|file| file.links == 0)
+    }
+
     /// Ends the file behind its last packet.
     pub(crate) fn finish(&mut self) {
         let done = match self.hidden.take() {

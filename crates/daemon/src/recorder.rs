@@ -6,6 +6,7 @@ use crate::command::{Command, Signals};
 use crate::consumer::{Notice, Shared};
 use crate::control::Control;
 use crate::cooperate::Cooperation;
+use crate::directory::Directory;
 use crate::door::Door;
 use crate::ending::End;
 use crate::error::Error;
@@ -16,6 +17,7 @@ use crate::kernel::{self, Kernel};
 use crate::options::Options;
 use crate::owner::Owner;
 use crate::peer::{Peer, Said};
+use crate::problems::{Kind, Problems};
 use crate::process;
 use crate::record::{Progress, Watch};
 use crate::samples::{self, Samples};
@@ -29,7 +31,6 @@ use mote_symbol::collect::{self, BuildIds};
 use mote_wire::{How, Ready};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -41,8 +42,6 @@ const TICK_SOON: Duration = Duration::from_millis(10);
 const GOODBYE: u32 = 500;
 /// Messages of one sender that are served before it is the turn of the others: nobody can keep the loop busy.
 const ROUND: usize = 64;
-/// Problems that are told; a hostile process could make any number of them.
-const PROBLEMS_MAX: usize = 100;
 
 /// What a recording works on.
 pub(crate) struct Session<'r> {
@@ -76,7 +75,7 @@ pub(crate) struct Recorder<'r> {
     pub(crate) build_ids: BuildIds,
     /// Who is to have the recording.
     pub(crate) owner: Owner,
-    pub(crate) problems: Vec<String>,
+    pub(crate) problems: Problems,
     pub(crate) patterns_told: bool,
     pub(crate) began: Instant,
     /// When counts and histograms were last shown.
@@ -119,7 +118,7 @@ impl<'r> Recorder<'r> {
             forwards: Vec::new(),
             build_ids: BuildIds::default(),
             owner: Owner::of(options),
-            problems: Vec::new(),
+            problems: Problems::default(),
             patterns_told: false,
             began: Instant::now(),
             shown: Instant::now(),
@@ -183,7 +182,7 @@ impl<'r> Recorder<'r> {
 
     fn is_over(&mut self, door: &Door, command: Option<&mut Command>, end: &mut End) -> bool {
         let timed_out = self.options.duration.is_some_and(|duration| self.began.elapsed() >= duration);
-        let failed = self.session.shared.failed.load(Ordering::Acquire);
+        let failed = self.session.shared.failure().is_some();
         if timed_out || failed || end.now {
             return true;
         }
@@ -252,9 +251,8 @@ impl<'r> Recorder<'r> {
         for _ in 0..ROUND {
             let Some((len, socket)) = door.receive(&mut buffer) else { break };
             let Some(socket) = socket else {
-                self.problem(
-                    "a process said nonsense at the door, without a socket for an answer".to_owned(),
-                );
+                let text = "a process said nonsense at the door, without a socket for an answer";
+                self.problem_of(Kind::Door, 0, text.to_owned());
                 continue;
             };
             let mut peer = Peer::new(socket);
@@ -264,10 +262,12 @@ impl<'r> Recorder<'r> {
                     self.peers.push(peer);
                 }
                 Said::Nonsense(why) => {
-                    self.problem(format!("process {} was not let in: {why}", peer.pid));
+                    let text = format!("process {} was not let in: {why}", peer.pid);
+                    self.problem_of(Kind::Door, peer.pid, text);
                 }
                 _ => {
-                    self.problem(format!("process {} said nonsense at the door and was not let in", peer.pid))
+                    let text = format!("process {} said nonsense at the door and was not let in", peer.pid);
+                    self.problem_of(Kind::Door, peer.pid, text);
                 }
             }
         }
@@ -347,7 +347,8 @@ impl<'r> Recorder<'r> {
                     learned.extend(new);
                     peer.answer = Some(ids);
                     if let Some(why) = wrong {
-                        self.problem(format!("an event of process {} cannot be recorded: {why}", peer.pid));
+                        let text = format!("an event of process {} cannot be recorded: {why}", peer.pid);
+                        self.problem_of(Kind::Event, peer.pid, text);
                     }
                 }
                 Said::Installed { interpreted, refused, why } => {
@@ -358,7 +359,7 @@ impl<'r> Recorder<'r> {
                     self.ready(peer, ready);
                     self.forward(peer);
                 }
-                Said::Declined => self.problem(format!(
+                Said::Declined => self.problem_of(Kind::Declined, peer.pid, format!(
                     "process {} is not recorded: it is in {} other recordings, and more are not possible; end one of them",
                     peer.pid,
                     mote_wire::SESSIONS_MAX
@@ -368,7 +369,8 @@ impl<'r> Recorder<'r> {
                     return false;
                 }
                 Said::Nonsense(why) => {
-                    self.problem(format!("process {} was sent away: {why}", peer.pid));
+                    let text = format!("process {} was sent away: {why}", peer.pid);
+                    self.problem_of(Kind::Conversation, peer.pid, text);
                     return false;
                 }
             }
@@ -378,8 +380,12 @@ impl<'r> Recorder<'r> {
 
     pub(crate) fn renew_metadata(&mut self) {
         if let Err(why) = self.write_metadata() {
+            self.look_at_directories();
+            if self.session.shared.failure().is_some() {
+                return;
+            }
             self.problem(format!("{why}; recording stops, what was written before is whole"));
-            self.session.shared.failed.store(true, Ordering::Release);
+            self.session.shared.fail(why.to_string());
         }
     }
 
@@ -389,11 +395,15 @@ impl<'r> Recorder<'r> {
                 0 => "their code could not be patched safely".to_owned(),
                 errno => mote_sys::Errno(errno as i32).to_string(),
             };
-            self.problem(format!(
-                "{} of {} event sites of process {} could not be switched on: {why}; \
+            self.problem_of(
+                Kind::Sites,
+                peer.pid,
+                format!(
+                    "{} of {} event sites of process {} could not be switched on: {why}; \
                  run `mote doctor`, or build with the feature tested-byte",
-                ready.failed, ready.sites, peer.pid
-            ));
+                    ready.failed, ready.sites, peer.pid
+                ),
+            );
         }
         if !self.patterns_told {
             self.patterns_told = true;
@@ -418,6 +428,7 @@ impl<'r> Recorder<'r> {
     fn look_around(&mut self) {
         self.samples.tick();
         self.look_at_some_owners();
+        self.look_at_directories();
         if self.note_samples() {
             // The line through the clock is better known: what is there is right even if we are killed.
             self.renew_metadata();
@@ -434,6 +445,19 @@ impl<'r> Recorder<'r> {
             lost: now.lost,
             processes: self.peers.iter().filter(|peer| peer.is_process()).count(),
         });
+    }
+
+    /// Stops when a directory of the recording was removed.
+    fn look_at_directories(&mut self) {
+        let shared = self.session.shared;
+        let kernel = self.kernel.as_ref().map(|kernel| &kernel.trace.directory);
+        let removed =
+            [Some(&self.trace.directory), kernel].into_iter().flatten().find_map(Directory::removed);
+        if let Some(path) = removed.filter(|_| shared.failure().is_none()) {
+            let text = format!("{} was removed while it was recorded", path.display());
+            self.problem(format!("{text}; recording stops"));
+            shared.fail(text);
+        }
     }
 
     /// What has come of both traces so far.
@@ -548,19 +572,31 @@ impl<'r> Recorder<'r> {
         Summary {
             processes: self.maps.len() as u32,
             threads: self.threads.len() as u32,
+            stopped: self.session.shared.failure().cloned(),
             ..self.trace.summary(consumed, duration_ns)
         }
     }
 
+    /// Tells of a problem of the recorder itself.
     pub(crate) fn problem(&mut self, text: String) {
-        let text = match self.problems.len() {
-            0..PROBLEMS_MAX => text,
-            PROBLEMS_MAX => "there are more problems, which are not told".to_owned(),
-            _ => return,
-        };
+        self.problem_of(Kind::Recorder, 0, text);
+    }
+
+    /// Tells of a problem that a process has made, or has; one that makes too many is told no more of that kind.
+    pub(crate) fn problem_of(&mut self, kind: Kind, pid: i32, text: String) {
+        if self.problems.take(kind, pid, &text) {
+            self.tell_problem(text);
+        }
+    }
+
+    /// Says how many more problems there were than were told.
+    pub(crate) fn tell_more_problems(&mut self) {
+        self.problems.more().into_iter().for_each(|text| self.tell_problem(text));
+    }
+
+    fn tell_problem(&mut self, text: String) {
         self.watch.problem(&text);
-        let fact = Fact::Problem { at: self.session.source.ticks(), text: text.clone() };
+        let fact = Fact::Problem { at: self.session.source.ticks(), text };
         let _ = self.trace.directory.note(&fact);
-        self.problems.push(text);
     }
 }

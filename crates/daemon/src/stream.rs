@@ -1,5 +1,7 @@
 //! One ring's data stream: from chunks of the ring to packets in a file.
 
+mod removed;
+
 use crate::folder::Folder;
 use crate::packets::Packets;
 use crate::seen::Seen;
@@ -52,6 +54,14 @@ impl Totals {
         if let Some(count) = self.counts.get_mut(id) {
             *count += records;
         }
+    }
+
+    /// Records that were counted are lost after all.
+    pub(crate) fn lose(&mut self, counts: &[u64]) {
+        for (count, lost) in self.counts.iter_mut().zip(counts) {
+            *count = count.saturating_sub(*lost);
+        }
+        self.unwritten = self.unwritten.saturating_add(counts.iter().sum());
     }
 }
 
@@ -114,6 +124,8 @@ pub(crate) struct Stream<'c> {
     buffer: Vec<u8>,
     damage_told: bool,
     failed: Option<Errno>,
+    /// Records in the file, by event.
+    written: Vec<u64>,
 }
 
 impl<'c> Stream<'c> {
@@ -132,6 +144,7 @@ impl<'c> Stream<'c> {
             buffer: Vec::new(),
             damage_told: false,
             failed: None,
+            written: Vec::new(),
         }
     }
 
@@ -146,11 +159,6 @@ impl<'c> Stream<'c> {
         let torn = &mut lost[Cause::Torn as usize];
         *torn = torn.wrapping_add(self.torn);
         lost
-    }
-
-    /// Why the stream cannot be written any more.
-    pub(crate) fn failed(&self) -> Option<Errno> {
-        self.failed
     }
 
     /// Takes what is in the ring, at most one ring's worth. Sub-buffers that the writers have left are taken
@@ -283,6 +291,7 @@ impl<'c> Stream<'c> {
         let good = bytes.get(..walked.good).unwrap_or(bytes);
         self.add(context, header, good)?;
         add(&mut totals.counts, &counts);
+        self.note_written(&counts);
         self.wrote(good.len(), end, totals);
         Ok(())
     }
@@ -364,13 +373,15 @@ impl<'c> Stream<'c> {
             }
         }
         totals.counts.resize(events.len(), 0);
+        let mut counts = vec![0; events.len()];
         let between = low(packet.begin, packet.end);
-        let Totals { counts, seen, .. } = totals;
-        let walked = walk::walk_noting(&self.buffer, between, events, counts, seen);
+        let walked = walk::walk_noting(&self.buffer, between, events, &mut counts, &mut totals.seen);
+        add(&mut totals.counts, &counts);
         if walked.good < packet.len {
             let _ = file.cut(packet.offset, walked.good);
             self.report_damage(totals);
         }
+        self.note_written(&counts);
         true
     }
 

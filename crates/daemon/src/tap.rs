@@ -140,9 +140,14 @@ impl<'c> Tap<'c> {
         self.streams.iter().any(|stream| stream.backlog() >= sub_bytes)
     }
 
-    /// Whether a stream cannot be written any more.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.streams.iter().any(|stream| stream.failed().is_some())
+    /// Why a stream cannot be written any more.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.streams.iter().find_map(Stream::failure)
+    }
+
+    /// Looks whether the files are still there.
+    pub(crate) fn look(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.look(&mut self.totals));
     }
 
     fn lost(&self) -> Lost {
@@ -167,6 +172,7 @@ impl<'c> Tap<'c> {
             stream.close(&self.pipe.context, &steps, &mut self.totals);
         }
         while self.count_some() {}
+        self.streams.iter_mut().for_each(|stream| stream.settle(&mut self.totals));
     }
 
     /// What it has come to.
