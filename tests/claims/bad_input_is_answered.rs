@@ -1,7 +1,7 @@
 //! Each mistake gets one clear message, status 2 when nothing could be recorded, and no harm.
 
 use crate::support::event::{assert_counts, named};
-use crate::support::{Record, Trace, has_tool, is_root, output_of, programs};
+use crate::support::{Record, Trace, has_tool, is_root, output_of, programs, wait_for};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -157,6 +157,63 @@ fn a_full_disk() {
     let count = events.len() as u64;
     assert!(count > 1000 && count < 400_000, "{count}");
     assert_counts(&named(&events, "e2e:count"), "seq", count);
+    // Every reader says that it is not all.
+    let report = trace.mote(&["report", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(report["complete"], false);
+    let why = report["incomplete"].as_str().expect("a reason");
+    assert!(why.contains("no space left") || why.contains("No space left"), "{why}");
+    for verb in [&["report"][..], &["view"]] {
+        let output = trace.mote(verb);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.contains(why), "mote {verb:?} does not say '{why}'");
+    }
+}
+
+/// Removes files of a recording that runs; answers it when it has ended, with the number of events of its program.
+#[track_caller]
+fn assert_removal_is_told(remove: impl Fn(&Path), removed: &str) -> Trace {
+    let running = Record::scene(&["count", "3000", "1000"]).start();
+    running.wait_until_recorded();
+    remove(running.output());
+    let trace = running.wait().ends_with(3);
+    let emitted = trace.printed("emitted");
+    assert!(trace.err.contains(removed) && trace.err.contains("was removed"), "{}", trace.err);
+    assert!(trace.err.contains("not_written"), "{}", trace.err);
+    assert!(!trace.err.contains("none counted"), "{}", trace.err);
+    assert_eq!(emitted, 3000, "the program came to its own end");
+    trace
+}
+
+#[test]
+fn a_recording_that_is_removed_meanwhile() {
+    // The recorder may just be making a file in it.
+    let remove = |path: &Path| {
+        wait_for("removal", || (fs::remove_dir_all(path).is_ok() || !path.exists()).then_some(()));
+    };
+    let trace = assert_removal_is_told(remove, "trace");
+    assert!(!trace.path.exists());
+    assert!(trace.err.contains("  events     0 "), "what is gone was not recorded: {}", trace.err);
+}
+
+#[test]
+fn a_stream_that_is_removed_meanwhile() {
+    let streams = |path: &Path| {
+        let entries = fs::read_dir(path).expect("a directory").map(|entry| entry.expect("read").path());
+        entries
+            .filter(|path| path.is_file() && path.file_name().is_some_and(|name| name != "metadata"))
+            .collect::<Vec<_>>()
+    };
+    let remove = |path: &Path| streams(path).iter().for_each(|path| fs::remove_file(path).expect("removed"));
+    let trace = assert_removal_is_told(remove, "cpu_");
+    let summary = trace.summary();
+    assert!(trace.lost()["not_written"] > 0, "{summary}");
+    assert!(summary["stopped"].as_str().is_some_and(|why| why.contains("was removed")), "{summary}");
+    // What is counted is what is there.
+    let recorded: u64 =
+        summary["events"].as_object().expect("events").values().filter_map(|n| n.as_u64()).sum();
+    assert_eq!(trace.view().len() as u64, recorded);
 }
 
 #[test]

@@ -66,6 +66,28 @@ fn lies_in_the_handshake() {
 }
 
 #[test]
+fn one_process_does_not_silence_others() {
+    const NAGS: u64 = 700;
+    let trace = Record::scene(&["nag", &NAGS.to_string()]).run().ends_with(3);
+    let problems = trace.problems();
+    let of = |pid: u64| {
+        let text = format!("an event of process {pid} cannot be recorded");
+        problems.iter().filter(|problem| problem.starts_with(&text)).count() as u64
+    };
+    let (own, other) = (of(trace.printed("pid")), of(trace.printed("other")));
+    assert_eq!(other, 1, "{problems:?}");
+    assert!((1..10).contains(&own), "{problems:?}");
+    // The others are counted.
+    let more = format!("and {} more of the same kind as: an event of process", NAGS - own);
+    assert_eq!(
+        problems.iter().filter(|problem| problem.starts_with(&more)).count(),
+        1,
+        "{more}: {problems:?}"
+    );
+    assert!(trace.err.contains(&more), "{}", trace.err);
+}
+
+#[test]
 fn names_that_a_format_could_stumble_over() {
     for ctf in ["1.8", "2"] {
         let trace = Record::scene(&["odd-names"]).with(&["--ctf", ctf]).run();

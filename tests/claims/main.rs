@@ -29,6 +29,8 @@ mod loss_is_counted;
 mod machines_differ;
 mod off_costs_nothing;
 mod real_servers_are_understood;
+mod recordings_are_private;
+mod recordings_have_an_owner;
 mod rules_act;
 mod sessions_share_a_process;
 mod snapshots_are_recordings;

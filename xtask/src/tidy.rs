@@ -172,6 +172,47 @@ fn source(name: &str, text: &str, wrong: &mut Vec<String>) {
         }
     }
     long_functions(name, own, wrong);
+    writes_by_path(name, own, wrong);
+}
+
+/// What writes by path, in the recorder, which may run as root in a directory of others: it writes through `folder.rs`.
+const BY_PATH: [&str; 14] = [
+    "fs::write",
+    "fs::rename",
+    "fs::copy",
+    "fs::hard_link",
+    "fs::create_dir",
+    "fs::remove_",
+    "fs::set_permissions",
+    "File::create",
+    "File::options",
+    "OpenOptions",
+    "DirBuilder",
+    "symlink(",
+    "chown(",
+    "fd::open(",
+];
+
+/// Files of the recorder that may, and what they write that is no file of a recording.
+const MAY_WRITE_BY_PATH: [(&str, &str); 3] = [
+    ("crates/daemon/src/folder.rs", "recordings, relative to an open directory"),
+    ("crates/daemon/src/door.rs", "the directory of its socket"),
+    ("crates/daemon/src/seize.rs", "the memory of a process"),
+];
+
+fn writes_by_path(name: &str, text: &str, wrong: &mut Vec<String>) {
+    if !name.starts_with("crates/daemon/src") || MAY_WRITE_BY_PATH.iter().any(|(file, _)| *file == name) {
+        return;
+    }
+    for (number, line) in text.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or(line);
+        if let Some(word) = BY_PATH.iter().find(|word| code.contains(**word)) {
+            let number = number + 1;
+            wrong.push(format!(
+                "{name}:{number} writes by path ({word}); files of recordings are made by folder.rs"
+            ));
+        }
+    }
 }
 
 /// Functions are found by rustfmt's layout: the closing brace stands where `fn` began.
@@ -237,5 +278,13 @@ mod tests {
         let body = "    x();\n".repeat(80);
         source("a.rs", &format!("fn long() {{\n{body}}}\n"), &mut wrong);
         assert_eq!(wrong.len(), 2, "{wrong:?}");
+        let by_path = "//! A file.\nfn f() {\n    fs::write(path, bytes); // fs::write\n}\n";
+        for (name, count) in
+            [("crates/daemon/src/a.rs", 1), ("crates/cli/src/a.rs", 0), (MAY_WRITE_BY_PATH[0].0, 0)]
+        {
+            let mut wrong = Vec::new();
+            source(name, by_path, &mut wrong);
+            assert_eq!(wrong.len(), count, "{name}: {wrong:?}");
+        }
     }
 }

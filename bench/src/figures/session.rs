@@ -117,6 +117,7 @@ impl Lab {
             duration: None,
             clock: None,
             kernel,
+            owner: None,
             attach: Vec::new(),
             command,
         };

@@ -14,8 +14,10 @@ pub struct Report {
     pub duration_ns: u64,
     /// The command that was recorded, if mote did it.
     pub command: Vec<String>,
-    /// Whether the recorder ended the recording itself; absent if another tracer wrote it.
+    /// Whether the recorder came to the recording's end; absent if another tracer wrote it.
     pub complete: Option<bool>,
+    /// Why it is not complete.
+    pub incomplete: Option<String>,
     /// CTF traces merged.
     pub traces: usize,
     /// Data stream files.

@@ -6,9 +6,6 @@ use mote_bpf::{MapKind, MapShape};
 use mote_filter::Aggregate;
 use mote_vm::map::Cursor;
 use serde_json::{Value, json};
-use std::fs;
-use std::io;
-use std::path::Path;
 
 /// Most rows that are shown of one; all are in the file.
 const ROWS: usize = 40;
@@ -54,12 +51,12 @@ impl Recorder<'_> {
             ));
         }
         let text = text(&aggregates);
-        let inner = self.trace.directory.path().join(mote_journal::DIRECTORY);
+        let inner = self.trace.directory.inner();
         let [text_file, json_file] = mote_journal::AGGREGATES;
         let json = Value::from(aggregates.iter().map(Aggregate::json).collect::<Vec<_>>());
         let json = json!({ "duration_ns": self.began.elapsed().as_nanos() as u64, "aggregates": json });
-        let written = write(&inner.join(json_file), json.to_string().as_bytes());
-        if let Err(why) = written.and_then(|()| write(&inner.join(text_file), text.as_bytes())) {
+        let written = inner.replace(inner, json_file, json.to_string().as_bytes());
+        if let Err(why) = written.and_then(|()| inner.replace(inner, text_file, text.as_bytes())) {
             self.problem(format!("counts and histograms cannot be written: {why}"));
         }
         text
@@ -70,12 +67,6 @@ impl Recorder<'_> {
 pub(crate) fn text(aggregates: &[Aggregate]) -> String {
     let texts = aggregates.iter().filter(|aggregate| !aggregate.is_empty());
     texts.map(|aggregate| aggregate.text(WIDTH, ROWS)).collect::<Vec<_>>().join("\n")
-}
-
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    fs::write(&new, bytes)?;
-    fs::rename(&new, path)
 }
 
 /// Copies of a map's keys and values.

@@ -5,7 +5,7 @@
 
 use crate::area::Area;
 use crate::commons::Commons;
-use crate::snapshot;
+use crate::snapshot::{Beside, Snapshot};
 use crate::speculated::Speculated;
 use crate::tap::{Consumed, Pipe, Source, Tap};
 use mote_ring::reader::Channel;
@@ -14,9 +14,9 @@ use mote_ring::threads::ThreadName;
 use mote_wire::board;
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest pause: in this time a thread at full speed writes about 20 MiB.
@@ -45,8 +45,8 @@ pub(crate) struct Shared {
     pub(crate) snapshots: AtomicU64,
     /// Set when a rule keeps records aside.
     pub(crate) speculates: AtomicBool,
-    /// Set by the consumer when it can write no more.
-    pub(crate) failed: AtomicBool,
+    /// Why no more can be written; the recording stops.
+    failure: OnceLock<String>,
     /// The processes that are there, by the ids that they know themselves by: whether the kernel shows us the same.
     processes: Mutex<HashMap<u32, bool>>,
     /// What has become of processes' channels since the consumer looked.
@@ -88,6 +88,16 @@ impl Shared {
         }
     }
 
+    /// No more can be written. The first reason counts.
+    pub(crate) fn fail(&self, why: String) {
+        let _ = self.failure.set(why);
+    }
+
+    /// Why no more can be written.
+    pub(crate) fn failure(&self) -> Option<&String> {
+        self.failure.get()
+    }
+
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
@@ -104,13 +114,13 @@ pub(crate) enum Notice {
     /// These channels of processes are not read any more.
     Ended(Vec<u64>),
     /// What the flight recorder held is in a directory beside the recording's, trace by trace.
-    Snapshot(PathBuf, Vec<Consumed>),
+    Snapshot(Snapshot, Vec<Consumed>),
 }
 
 /// Empties the channels of processes, which share `area`, and that of the kernel, until told to stop, then to the end. Answers what each trace has
 /// come to.
 pub(crate) fn consume<'c>(
-    recording: &'c Path,
+    beside: &'c Beside,
     (processes, kernel): (Pipe<'c>, Option<(Pipe<'c>, &'c Channel)>),
     shared: &'c Shared,
     (area, commons): (&'c Area, &'c Commons),
@@ -123,7 +133,7 @@ pub(crate) fn consume<'c>(
         taps.push(tap);
     }
     let mut consumer = Consumer {
-        recording,
+        beside,
         shared,
         taps,
         speculated: area.pool().map(|pool| Speculated::new(Reader::new(pool))),
@@ -144,6 +154,7 @@ pub(crate) fn consume<'c>(
         let taken = consumer.speculations() | consumer.pass(flush, stop);
         if flush {
             flushed = Instant::now();
+            consumer.taps.iter_mut().for_each(Tap::look);
         }
         consumer.publish(tell);
         consumer.snapshot(tell);
@@ -163,8 +174,8 @@ pub(crate) fn consume<'c>(
 }
 
 struct Consumer<'c> {
-    /// The recording's directory.
-    recording: &'c Path,
+    /// Where snapshots go.
+    beside: &'c Beside,
     shared: &'c Shared,
     /// The traces: that of the processes, and that of the kernel.
     taps: Vec<Tap<'c>>,
@@ -258,12 +269,11 @@ impl Consumer<'_> {
         if self.taken > SNAPSHOTS_MAX {
             return;
         }
-        let directory = snapshot::path(self.recording, self.taken);
-        let parts: io::Result<Vec<Consumed>> = self.taps.iter().map(|tap| tap.snapshot(&directory)).collect();
-        match parts {
-            Ok(parts) => tell(Notice::Snapshot(directory, parts)),
+        match self.take_snapshot() {
+            Ok((snapshot, parts)) => tell(Notice::Snapshot(snapshot, parts)),
             Err(why) => {
-                tell(Notice::Problem(format!("cannot write snapshot {}: {why}", directory.display())));
+                let path = self.beside.path(self.taken);
+                tell(Notice::Problem(format!("cannot write snapshot {}: {why}", path.display())));
             }
         }
         if self.taken == SNAPSHOTS_MAX {
@@ -271,11 +281,19 @@ impl Consumer<'_> {
         }
     }
 
+    /// Writes down what the rings hold.
+    fn take_snapshot(&self) -> io::Result<(Snapshot, Vec<Consumed>)> {
+        let snapshot = self.beside.make(self.taken)?;
+        let parts: io::Result<Vec<Consumed>> =
+            self.taps.iter().map(|tap| tap.snapshot(&snapshot.folder)).collect();
+        Ok((snapshot, parts?))
+    }
+
     fn publish(&mut self, tell: &dyn Fn(Notice)) {
         self.taps.iter().for_each(Tap::publish);
-        let speculated = self.speculated.as_ref().is_some_and(Speculated::has_failed);
-        if speculated || self.taps.iter().any(Tap::has_failed) {
-            self.shared.failed.store(true, Ordering::Release);
+        let speculated = self.speculated.as_ref().and_then(Speculated::failure);
+        if let Some(why) = self.taps.iter().find_map(Tap::failure).or(speculated) {
+            self.shared.fail(why);
         }
         let seen = self.taps.iter_mut().map(Tap::threads);
         seen.filter(|ids| !ids.is_empty()).for_each(|ids| tell(Notice::Threads(ids)));
@@ -288,7 +306,9 @@ impl Consumer<'_> {
         self.change(tell);
         self.taps.iter_mut().for_each(Tap::close);
         self.speculations();
-        self.speculated.iter_mut().for_each(Speculated::close);
+        if let Some((speculated, tap)) = self.speculated.as_mut().zip(self.taps.first_mut()) {
+            speculated.close(&mut tap.totals);
+        }
         self.threads(tell);
         self.publish(tell);
         self.taps.into_iter().map(Tap::end).collect()

@@ -4,15 +4,15 @@
 //! and one answer, each a line of JSON. Recorders ask one another, too.
 
 use crate::error::Error;
+use crate::folder::Folder;
 use mote_filter::{Form, Rule};
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Wait};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// The link's name in the recording's inner directory, and the socket's in the recorder's.
@@ -105,18 +105,18 @@ pub struct Answer {
 /// Where requests come in.
 pub(crate) struct Control {
     pub(crate) listener: UnixListener,
-    link: PathBuf,
+    /// Where the link is.
+    inner: Folder,
 }
 
 impl Control {
-    /// Listens in the recorder's own directory, and links to that from the recording's.
-    pub(crate) fn open(own: &Path, recording: &Path) -> Result<Control, Error> {
+    /// Listens in the recorder's own directory, and links to that from the recording's inner one.
+    pub(crate) fn open(own: &Path, inner: &Folder) -> Result<Control, Error> {
         let failed = |why| Error::Loop { what: "listen for requests", why };
         let listener = UnixListener::bind(own.join(NAME)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let link = recording.join(mote_journal::DIRECTORY).join(NAME);
-        symlink(own.join(NAME), &link).map_err(failed)?;
-        Ok(Control { listener, link })
+        inner.link(NAME, &own.join(NAME)).map_err(failed)?;
+        Ok(Control { listener, inner: inner.clone() })
     }
 
     /// Serves one request, if somebody has connected.
@@ -138,7 +138,7 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.link);
+        self.inner.remove(NAME);
     }
 }
 

@@ -7,61 +7,84 @@
 //! ```
 
 use crate::error::Error;
+use crate::folder::Folder;
 use crate::options::Ctf;
+use crate::output::{self, Output};
+use crate::owner::User;
 use mote_ctf::model::TraceClass;
 use mote_journal::{DIRECTORY, FILE, Fact, Journal};
-use std::fs::{self, File};
+use std::ffi::OsString;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// Name of the file with the metadata.
+const METADATA: &str = "metadata";
 
 /// The directory, made and ready.
 pub(crate) struct Directory {
     path: PathBuf,
+    parent: Folder,
+    /// Its name in `parent`.
+    name: OsString,
+    folder: Folder,
     /// Where the trace is in it; empty when it is the directory itself.
     inside: &'static str,
+    trace: Folder,
+    inner: Folder,
     journal: Journal<File>,
     journal_failed: bool,
-    made: bool,
-    /// It is in a directory of ours.
-    is_inner: bool,
+    /// Its mode before, if it was there.
+    found: Option<u32>,
+    /// Directories above it that were made for it.
+    above: Vec<Folder>,
     kept: bool,
 }
 
 impl Directory {
-    /// Makes the directory with its journal, and the one for the trace. An empty directory may be there already.
+    /// Makes the directory with its journal, and the one for the trace. An empty directory of our own may be there already.
     pub(crate) fn make(path: &Path, inside: &'static str) -> Result<Directory, Error> {
-        let output = |why| Error::Output(path.to_owned(), why);
-        let made = match fs::read_dir(path).map(Iterator::count) {
-            Ok(0) => false,
-            Ok(_) => return Err(Error::Exists(path.to_owned())),
-            Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(path).map_err(output)?;
-                true
-            }
-            Err(why) => return Err(output(why)),
-        };
-        let inner = path.join(DIRECTORY);
-        fs::create_dir(&inner).map_err(output)?;
-        if !inside.is_empty() {
-            fs::create_dir(path.join(inside)).map_err(output)?;
-        }
-        let journal = Journal::new(File::create_new(inner.join(FILE)).map_err(output)?);
-        Ok(Directory {
-            path: path.to_owned(),
-            inside,
-            journal,
-            journal_failed: false,
-            made,
-            is_inner: false,
-            kept: false,
-        })
+        Directory::furnish(path.to_owned(), output::make(path)?, inside)
     }
 
     /// Makes a directory for another trace of the same recording in this one.
     pub(crate) fn make_inside(&self, name: &str) -> Result<Directory, Error> {
-        let mut inner = Directory::make(&self.path.join(name), "")?;
-        inner.is_inner = true;
-        Ok(inner)
+        let path = self.path.join(name);
+        let folder = self.folder.make(name).map_err(|why| Error::Output(path.clone(), why))?;
+        let (parent, above) = (self.folder.clone(), Vec::new());
+        let output = Output { parent, name: name.into(), folder, found: None, above };
+        Directory::furnish(path, output, "")
+    }
+
+    fn furnish(path: PathBuf, output: Output, inside: &'static str) -> Result<Directory, Error> {
+        let Output { parent, name, folder, found, above } = output;
+        let furnished = || {
+            let inner = folder.make(DIRECTORY)?;
+            let trace = if inside.is_empty() { folder.clone() } else { folder.make(inside)? };
+            let journal = Journal::new(inner.create(FILE)?);
+            Ok((trace, inner, journal))
+        };
+        match furnished() {
+            Ok((trace, inner, journal)) => Ok(Directory {
+                path,
+                parent,
+                name,
+                folder,
+                inside,
+                trace,
+                inner,
+                journal,
+                journal_failed: false,
+                found,
+                above,
+                kept: false,
+            }),
+            Err(why) => {
+                give_up(&parent, &name, &folder, found);
+                Err(Error::Output(path, why))
+            }
+        }
     }
 
     /// Keeps it: there is something to record. Without this it is removed again.
@@ -69,18 +92,50 @@ impl Directory {
         self.kept = true;
     }
 
+    /// Its path, as it was given.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Where metadata and streams are.
-    pub(crate) fn trace(&self) -> PathBuf {
-        inside(&self.path, self.inside)
+    pub(crate) fn trace(&self) -> &Folder {
+        &self.trace
     }
 
     /// Where files are that nobody is to see yet, and the journal.
-    pub(crate) fn inner(&self) -> PathBuf {
-        self.path.join(DIRECTORY)
+    pub(crate) fn inner(&self) -> &Folder {
+        &self.inner
+    }
+
+    /// The directory that it is in.
+    pub(crate) fn parent(&self) -> &Folder {
+        &self.parent
+    }
+
+    /// Gives all of it to a user, with the directories above that were made for it.
+    ///
+    /// # Errors
+    /// As fchown(2).
+    pub(crate) fn give(&self, user: User) -> io::Result<()> {
+        self.folder.give(user)?;
+        self.above.iter().try_for_each(|folder| folder.give_alone(user))
+    }
+
+    /// Where it is now, if it was moved while it was recorded.
+    pub(crate) fn moved_to(&self) -> Option<PathBuf> {
+        let own = self.folder.stat().ok()?;
+        let named = std::fs::metadata(&self.path);
+        let is_there = named.is_ok_and(|named| (named.dev(), named.ino()) == (own.st_dev, own.st_ino));
+        if is_there || own.st_nlink == 0 { None } else { self.folder.path().ok() }
+    }
+
+    /// A part of it that was removed, if one was: what is written there cannot be found any more.
+    pub(crate) fn removed(&self) -> Option<PathBuf> {
+        let is_removed = |folder: &Folder| folder.stat().is_ok_and(|stat| stat.st_nlink == 0);
+        let parts = [("", &self.folder), (DIRECTORY, &self.inner), (self.inside, &self.trace)];
+        let removed = parts.into_iter().find(|(_, folder)| is_removed(folder))?;
+        // Without a slash behind it.
+        Some(self.path.join(removed.0).components().collect())
     }
 
     /// Notes a fact. Answers false the first time that the journal cannot be written.
@@ -92,11 +147,12 @@ impl Directory {
     }
 
     /// Gives another directory, which holds streams of the same trace, the metadata and the journal so far, and ends it.
-    pub(crate) fn complete(&self, other: &Path, end: &Fact) -> io::Result<()> {
-        fs::copy(self.trace().join("metadata"), inside(other, self.inside).join("metadata"))?;
-        let journal = other.join(DIRECTORY).join(FILE);
-        fs::copy(self.path.join(DIRECTORY).join(FILE), &journal)?;
-        Journal::new(File::options().append(true).open(journal)?).note(end)
+    pub(crate) fn complete(&self, other: &Folder, end: &Fact) -> io::Result<()> {
+        let trace = inside(other, self.inside)?;
+        io::copy(&mut self.trace.read(METADATA)?, &mut trace.create(METADATA)?)?;
+        let mut journal = other.open(DIRECTORY)?.create(FILE)?;
+        io::copy(&mut self.inner.read(FILE)?, &mut journal)?;
+        Journal::new(journal).note(end)
     }
 
     /// Replaces the metadata, in one step: whoever reads the directory finds the old or the new.
@@ -105,37 +161,29 @@ impl Directory {
             Ctf::V1_8 => mote_ctf::write::tsdl(trace)?,
             Ctf::V2 => mote_ctf::write::json(trace),
         };
-        let path = self.trace().join("metadata");
-        let new = self.inner().join("metadata.new");
-        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
-        written.map_err(|why| {
-            let _ = fs::remove_file(&new);
-            Error::Output(path, why)
-        })
+        let written = self.inner.replace(&self.trace, METADATA, text.as_bytes());
+        written.map_err(|why| Error::Output(self.path.join(self.inside).join(METADATA), why))
     }
 }
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        if self.kept {
-            return;
-        }
-        let _ = fs::remove_dir_all(self.inner());
-        if self.inside.is_empty() {
-            let _ = fs::remove_file(self.trace().join("metadata"));
-        } else {
-            let _ = fs::remove_dir_all(self.trace());
-        }
-        if self.is_inner {
-            // Streams may have begun.
-            let _ = fs::remove_dir_all(&self.path);
-        } else if self.made {
-            let _ = fs::remove_dir(&self.path);
+        if !self.kept {
+            give_up(&self.parent, &self.name, &self.folder, self.found);
         }
     }
 }
 
-/// A directory in `path`, or `path` itself when there is no name.
-pub(crate) fn inside(path: &Path, name: &str) -> PathBuf {
-    if name.is_empty() { path.to_owned() } else { path.join(name) }
+/// Leaves everything as it was before the directory was made, or found empty.
+fn give_up(parent: &Folder, name: &OsString, folder: &Folder, found: Option<u32>) {
+    folder.clear();
+    match found {
+        Some(mode) => folder.restore_mode(mode),
+        None => parent.remove_directory(name),
+    }
+}
+
+/// A directory in `folder`, which is there, or `folder` itself when there is no name.
+pub(crate) fn inside(folder: &Folder, name: &str) -> io::Result<Folder> {
+    if name.is_empty() { Ok(folder.clone()) } else { folder.open(name) }
 }

@@ -15,7 +15,9 @@ impl Recorder<'_> {
         self.hear_consumer();
         self.samples.end();
         self.note_samples();
-        if let Err(why) = self.write_metadata() {
+        if self.trace.directory.removed().is_none()
+            && let Err(why) = self.write_metadata()
+        {
             self.problem(why.to_string());
         }
         let (own, none) = (consumed.first(), Consumed::default());
@@ -27,16 +29,23 @@ impl Recorder<'_> {
         let aggregates = self.write_aggregates();
         self.note_faults();
         let kernel = self.finish_kernel(consumed.get(1), duration_ns);
+        self.tell_more_problems();
         let mut summary = self.summary(own, duration_ns);
         summary.status = command.and_then(|command| self.wait_for(command, signals));
         if !self.trace.directory.note(&Fact::End(summary.clone())) {
             self.problem("the journal could not be written to its end".to_owned());
         }
+        self.hand_over();
+        let moved = self.trace.directory.moved_to();
+        if let Some(path) = &moved {
+            self.watch
+                .say(&format!("the recording was moved while it was made; it is {} now", path.display()));
+        }
         Recorded {
-            directory: self.trace.directory.path().to_owned(),
+            directory: moved.unwrap_or_else(|| self.trace.directory.path().to_owned()),
             summary,
             kernel,
-            problems: std::mem::take(&mut self.problems),
+            problems: self.problems.all(),
             aggregates,
         }
     }

@@ -120,12 +120,7 @@ impl<'r> Kernel<'r> {
     /// Where its streams go, and on which clock.
     fn with_context<T>(&self, work: impl FnOnce(&Context<'_>) -> T) -> T {
         let (directory, hidden) = (self.trace.directory.trace(), self.trace.directory.inner());
-        work(&Context {
-            directory: &directory,
-            hidden: &hidden,
-            uuid: self.trace.uuid(),
-            clock: Source::Monotonic,
-        })
+        work(&Context { directory, hidden, uuid: self.trace.uuid(), clock: Source::Monotonic })
     }
 }
 
@@ -159,10 +154,15 @@ impl Recorder<'_> {
         kernel.tracer.enable();
         problems.extend(kernel.dump(&self.options.attach));
         problems.into_iter().for_each(|text| self.problem(text));
+        match blind {
+            Some(_) => self.note_unknown_owners(),
+            None => self.note_owners(&attached),
+        }
     }
 
     /// Notes names of threads that kernel events are of.
     pub(crate) fn name_threads(&mut self, ids: &[u32]) {
+        self.note_owners(ids);
         let Some(kernel) = self.kernel.as_mut().filter(|kernel| !kernel.is_blind) else { return };
         let at = Kernel::now();
         let mut noted = true;

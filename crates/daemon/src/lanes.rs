@@ -9,7 +9,7 @@ use crate::stream::{Context, Totals, add, low};
 use crate::walk::{Steps, walk_noting};
 use mote_layout::loss::Lost;
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU, STREAM_SHARED};
-use mote_sys::{Result, fd};
+use mote_sys::{Errno, Result, fd};
 
 /// Which stream of its trace a ring goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,9 @@ pub(crate) struct Lane {
     lost_before: Lost,
     pub(crate) uncounted: Vec<Uncounted>,
     damage_told: bool,
+    failed: Option<Errno>,
+    /// Records in the file, by event.
+    written: Vec<u64>,
 }
 
 impl Lane {
@@ -110,6 +113,50 @@ impl Lane {
         self.last_time = end;
     }
 
+    /// Notes records that are in the file.
+    pub(crate) fn note_written(&mut self, counts: &[u64]) {
+        self.written.resize(counts.len().max(self.written.len()), 0);
+        add(&mut self.written, counts);
+    }
+
+    /// Nothing can be written here any more.
+    pub(crate) fn fail(&mut self, errno: Errno) {
+        self.file.finish();
+        self.failed = Some(errno);
+    }
+
+    /// Why nothing can be written here any more.
+    pub(crate) fn failed(&self) -> Option<Errno> {
+        self.failed
+    }
+
+    /// The same in words.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let (name, errno) = (self.name(), self.failed?);
+        let removed = self.file.is_removed();
+        Some(if removed { format!("{name} was removed") } else { format!("cannot write {name}: {errno}") })
+    }
+
+    /// Looks whether the file is still there. If it was removed nothing fails: what is written goes where nobody finds it.
+    pub(crate) fn look(&mut self, totals: &mut Totals) {
+        if self.failed.is_none() && self.file.is_removed() {
+            let name = self.name();
+            totals.problems.push(format!("{name} was removed while it was recorded; recording stops"));
+            self.failed = Some(Errno(libc::ENOENT));
+        }
+    }
+
+    /// Ends the file, when everything is counted: records of one that is not there any more are lost.
+    pub(crate) fn finish(&mut self, totals: &mut Totals) {
+        self.look(totals);
+        if self.file.is_removed() {
+            totals.lose(&std::mem::take(&mut self.written));
+        }
+        if self.failed.is_none() {
+            self.file.finish();
+        }
+    }
+
     /// Counts one packet that was written uncounted; false when there is none.
     pub(crate) fn count_one(&mut self, events: &[Steps], totals: &mut Totals) -> bool {
         let Some(packet) = self.uncounted.pop() else { return false };
@@ -123,8 +170,11 @@ impl Lane {
             }
         }
         totals.counts.resize(events.len(), 0);
-        let Totals { counts, seen, .. } = totals;
-        let walked = walk_noting(&bytes, low(packet.begin, packet.end), events, counts, seen);
+        let mut counts = vec![0; events.len()];
+        let between = low(packet.begin, packet.end);
+        let walked = walk_noting(&bytes, between, events, &mut counts, &mut totals.seen);
+        add(&mut totals.counts, &counts);
+        self.note_written(&counts);
         if walked.good < packet.len {
             let _ = self.file.cut(packet.offset, walked.good);
             if !std::mem::replace(&mut self.damage_told, true) {
@@ -171,6 +221,8 @@ impl Lanes {
             lost_before: Lost::default(),
             uncounted: Vec::new(),
             damage_told: false,
+            failed: None,
+            written: Vec::new(),
         })
     }
 
@@ -178,6 +230,11 @@ impl Lanes {
     pub(crate) fn give_back(&mut self, mut lane: Lane, lost: &Lost) {
         add(&mut lane.lost_before, lost);
         self.idle.push(lane);
+    }
+
+    /// Why nothing can be written any more to one of those that no ring goes to.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.idle.iter().find_map(Lane::failure)
     }
 
     /// The streams that no ring goes to.

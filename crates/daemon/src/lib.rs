@@ -14,6 +14,8 @@
 //! | `samples` | the trace clock beside the kernel's clocks |
 //! | `trace` | one trace of the recording: that of the processes, that of the kernel |
 //! | `directory` | its directory: metadata, journal, streams |
+//! | `output`, `folder` | the way to that directory, and all that is made in it: the only place that writes files |
+//! | `owner` | whose the recording is |
 //! | `door` | where processes say hello |
 //! | `peer` | the conversation with one process |
 //! | `principal`, `groups` | whose a process is, and with whom it shares rings |
@@ -32,6 +34,7 @@
 //! | `command` | the recorded command and its signals |
 //! | `attached` | running processes that are recorded |
 //! | `join`, `seize` | how running processes are asked to come, by other recordings or by stopping a thread of theirs |
+//! | `problems` | what went wrong, told within bounds |
 //! | `process` | what the kernel says of a process |
 #![forbid(unsafe_code)]
 
@@ -52,6 +55,7 @@ mod events;
 mod filters;
 mod finish;
 mod flow;
+mod folder;
 mod groups;
 mod join;
 mod kernel;
@@ -59,9 +63,12 @@ mod lanes;
 pub mod memory;
 mod objects;
 pub mod options;
+mod output;
+mod owner;
 mod packets;
 mod peer;
 mod principal;
+mod problems;
 mod process;
 mod record;
 mod recorder;

@@ -1,5 +1,6 @@
 //! What to record, and where to.
 
+pub use crate::owner::User;
 pub use mote_clock::Source;
 use mote_filter::Rule;
 pub use mote_kernel::cooperate::adaptive::Percentile;
@@ -38,6 +39,8 @@ pub struct Options {
     pub clock: Option<Source>,
     /// What to record of the kernel; `None` for nothing.
     pub kernel: Option<KernelOptions>,
+    /// Who is to have the recording; `None` for whoever has called sudo, if all of it is theirs, or else for who records.
+    pub owner: Option<User>,
     /// Running processes to record.
     pub attach: Vec<i32>,
     /// The command and its arguments; empty when only running processes, or the whole system, are to be recorded.

@@ -8,13 +8,11 @@
 //! Only where the file grows, once in [`STEP`] bytes, and at its end, the file's length and the last packet's size
 //! change one after the other: a kill between these two calls leaves zeros behind the last packet.
 
+use crate::folder::Folder;
 use mote_layout::packet::{CONTENT_SIZE_AT, HEADER_BYTES};
 use mote_sys::fd::{self, Fd};
 use mote_sys::{Errno, Result};
-use std::ffi::CString;
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::IntoRawFd;
 
 /// The file grows by this.
 const STEP: u64 = 8 << 20;
@@ -25,8 +23,8 @@ const PACKET_SIZE_AT: usize = CONTENT_SIZE_AT + 8;
 #[derive(Debug)]
 pub(crate) struct Packets {
     fd: Fd,
-    /// Its path while it has no packet, and the one that it gets then.
-    hidden: Option<(PathBuf, PathBuf)>,
+    /// Where it lies while it has no packet, where it goes then, and its name.
+    hidden: Option<(Folder, Folder, String)>,
     /// Bytes of the file.
     len: u64,
     /// Offset of the last packet.
@@ -40,11 +38,10 @@ impl Packets {
     ///
     /// # Errors
     /// As open(2).
-    pub(crate) fn make(directory: &Path, hidden: &Path, name: &str) -> Result<Packets> {
-        let hidden = hidden.join(name);
-        let path = CString::new(hidden.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))?;
-        let fd = fd::open(&path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o644)?;
-        Ok(Packets { fd, hidden: Some((hidden, directory.join(name))), len: 0, last: 0, end: 0 })
+    pub(crate) fn make(directory: &Folder, hidden: &Folder, name: &str) -> Result<Packets> {
+        let fd = Fd::from_raw(hidden.create(name).map_err(errno)?.into_raw_fd());
+        let hidden = Some((hidden.clone(), directory.clone(), name.to_owned()));
+        Ok(Packets { fd, hidden, len: 0, last: 0, end: 0 })
     }
 
     /// Adds a packet of `header` and `len` bytes more, which `write` writes together at an offset of the file. Answers
@@ -69,7 +66,7 @@ impl Packets {
             return Err(Errno(libc::ENOSPC));
         }
         match self.hidden.take() {
-            Some((hidden, path)) => fs::rename(hidden, path).map_err(errno)?,
+            Some((hidden, directory, name)) => hidden.rename(&name, &directory, &name).map_err(errno)?,
             None => self.set_size(at - self.last)?,
         }
         (self.last, self.end) = (at, end);
@@ -87,10 +84,18 @@ impl Packets {
         fd::write_at(&self.fd, &(bytes * 8).to_le_bytes(), self.last + PACKET_SIZE_AT as u64)
     }
 
+    /// Whether no directory has the file any more.
+    pub(crate) fn is_removed(&self) -> bool {
+        fd::identity(self.fd.raw()).is_ok_and(|file| file.links == 0)
+    }
+
     /// Ends the file behind its last packet.
     pub(crate) fn finish(&mut self) {
         let done = match self.hidden.take() {
-            Some((hidden, _)) => fs::remove_file(hidden).map_err(errno),
+            Some((hidden, _, name)) => {
+                hidden.remove(name);
+                Ok(())
+            }
             None => self.set_size(self.end - self.last).and_then(|()| fd::truncate(&self.fd, self.end)),
         };
         // When that cannot be done, the stream is as valid as before, and longer.
@@ -123,6 +128,8 @@ fn errno(why: std::io::Error) -> Errno {
 mod tests {
     use super::*;
     use mote_layout::packet::PacketHeader;
+    use std::fs;
+    use std::path::Path;
 
     /// Sizes of the packets as a reader finds them, by the headers alone.
     fn sizes(path: &Path) -> Vec<u64> {
@@ -157,9 +164,10 @@ mod tests {
     #[test]
     fn the_packets_cover_the_file_at_any_moment() {
         let directory = std::env::temp_dir().join(format!("mote-packets-{}", std::process::id()));
-        fs::create_dir_all(directory.join("inner")).expect("a directory");
+        let folder = crate::output::make(&directory).expect("a directory").folder;
         let path = directory.join("cpu_0");
-        let mut packets = Packets::make(&directory, &directory.join("inner"), "cpu_0").expect("made");
+        let mut packets =
+            Packets::make(&folder, &folder.make("inner").expect("made"), "cpu_0").expect("made");
         assert!(!path.exists());
         let content = vec![7; 3 << 20];
         for round in 0..7 {

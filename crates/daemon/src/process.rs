@@ -31,6 +31,15 @@ pub(crate) fn status(id: u32) -> Option<Status> {
     })
 }
 
+/// The users that a process or thread runs as: real, effective, saved, and that of files; `None` when it has ended.
+pub(crate) fn users(id: u32) -> Option<[u32; 4]> {
+    let bytes = fs::read(format!("/proc/{id}/status")).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let users: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    users.try_into().ok()
+}
+
 /// Whether `/proc` is that of this process's pid namespace: then ids are the same in both.
 pub(crate) fn proc_is_ours() -> bool {
     fs::read_link("/proc/self").is_ok_and(|own| own.to_str() == Some(&std::process::id().to_string()))
@@ -48,6 +57,9 @@ mod tests {
         assert_eq!(status.parent, std::os::unix::process::parent_id());
         assert!(!status.name.is_empty());
         assert_eq!(super::status(u32::MAX), None);
+        let user = nix::unistd::getuid().as_raw();
+        assert_eq!(users(own).map(|users| users[0]), Some(user));
+        assert_eq!(users(u32::MAX), None);
         assert_eq!(executable(own as i32), std::env::current_exe().expect("known").display().to_string());
     }
 }

@@ -17,6 +17,7 @@ use crate::recorder::{Recorder, Session};
 use crate::rules::NO_SNAPSHOTS;
 use crate::samples::Samples;
 use crate::setup;
+use crate::snapshot::Beside;
 use crate::stream::Context;
 use crate::tap::Pipe;
 use crate::trace::Trace;
@@ -107,9 +108,9 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
         None => None,
     };
     let (tracer, made) = made.unzip();
-    let path = directory.path().to_owned();
+    let beside = Beside { recording: directory.path().to_owned(), parent: directory.parent().clone() };
     let flow = Arc::new(Flow::default());
-    let own = (directory.trace(), directory.inner());
+    let own = (directory.trace().clone(), directory.inner().clone());
     let context = Context { directory: &own.0, hidden: &own.1, uuid: frame.uuid, clock: source };
     let cpus = options::cpus();
     let mode = options.mode;
@@ -122,7 +123,7 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
     std::thread::scope(|scope| {
         let consumer =
             std::thread::Builder::new().name("mote-consumer".to_owned()).spawn_scoped(scope, || {
-                consumer::consume(&path, (pipe, of_kernel), &shared, (&area, &commons), &|notice| {
+                consumer::consume(&beside, (pipe, of_kernel), &shared, (&area, &commons), &|notice| {
                     drop(tell.send(notice))
                 })
             });

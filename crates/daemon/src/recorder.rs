@@ -6,6 +6,7 @@ use crate::command::{Command, Signals};
 use crate::consumer::{Notice, Shared};
 use crate::control::Control;
 use crate::cooperate::Cooperation;
+use crate::directory::Directory;
 use crate::door::Door;
 use crate::ending::End;
 use crate::error::Error;
@@ -15,11 +16,14 @@ use crate::groups::Groups;
 use crate::join::Forward;
 use crate::kernel::{self, Kernel};
 use crate::options::Options;
+use crate::owner::Owner;
 use crate::peer::{Peer, Said};
 use crate::principal::Principal;
+use crate::problems::{Kind, Problems};
 use crate::process;
 use crate::record::{Progress, Watch};
 use crate::samples::{self, Samples};
+use crate::snapshot::Snapshot;
 use crate::tap::Consumed;
 use crate::trace::Trace;
 use mote_clock::Source;
@@ -28,8 +32,6 @@ use mote_symbol::collect::{self, BuildIds};
 use mote_wire::{How, Ready, Refusal};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
-use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -41,8 +43,6 @@ const TICK_SOON: Duration = Duration::from_millis(10);
 const GOODBYE: u32 = 500;
 /// Messages of one sender that are served before it is the turn of the others: nobody can keep the loop busy.
 const ROUND: usize = 64;
-/// Problems that are told; a hostile process could make any number of them.
-const PROBLEMS_MAX: usize = 100;
 
 /// What a recording works on.
 pub(crate) struct Session<'r> {
@@ -75,7 +75,9 @@ pub(crate) struct Recorder<'r> {
     /// Other recordings that have joined processes of ours.
     pub(crate) forwards: Vec<Forward>,
     pub(crate) build_ids: BuildIds,
-    pub(crate) problems: Vec<String>,
+    /// Who is to have the recording.
+    pub(crate) owner: Owner,
+    pub(crate) problems: Problems,
     pub(crate) patterns_told: bool,
     pub(crate) began: Instant,
     /// When counts and histograms were last shown.
@@ -117,7 +119,8 @@ impl<'r> Recorder<'r> {
             attached: Attached::default(),
             forwards: Vec::new(),
             build_ids: BuildIds::default(),
-            problems: Vec::new(),
+            owner: Owner::of(options),
+            problems: Problems::default(),
             patterns_told: false,
             began: Instant::now(),
             shown: Instant::now(),
@@ -127,7 +130,7 @@ impl<'r> Recorder<'r> {
     /// Starts the command, if there is one, and serves until the recording is over.
     pub(crate) fn serve(&mut self, signals: &Signals) -> Result<Served, Error> {
         let mut door = Door::open()?;
-        let control = Control::open(door.directory(), self.trace.directory.path())?;
+        let control = Control::open(door.directory(), self.trace.directory.inner())?;
         self.note_samples();
         self.write_metadata()?;
         self.attach(&door)?;
@@ -157,6 +160,7 @@ impl<'r> Recorder<'r> {
             self.look_around();
         }
         let duration_ns = self.began.elapsed().as_nanos() as u64;
+        self.look_at_owners(usize::MAX);
         self.end_kernel();
         self.end_latency();
         self.say_goodbye(&door);
@@ -180,7 +184,7 @@ impl<'r> Recorder<'r> {
 
     fn is_over(&mut self, door: &Door, command: Option<&mut Command>, end: &mut End) -> bool {
         let timed_out = self.options.duration.is_some_and(|duration| self.began.elapsed() >= duration);
-        let failed = self.session.shared.failed.load(Ordering::Acquire);
+        let failed = self.session.shared.failure().is_some();
         if timed_out || failed || end.now {
             return true;
         }
@@ -249,9 +253,8 @@ impl<'r> Recorder<'r> {
         for _ in 0..ROUND {
             let Some((len, socket)) = door.receive(&mut buffer) else { break };
             let Some(socket) = socket else {
-                self.problem(
-                    "a process said nonsense at the door, without a socket for an answer".to_owned(),
-                );
+                let text = "a process said nonsense at the door, without a socket for an answer";
+                self.problem_of(Kind::Door, 0, text.to_owned());
                 continue;
             };
             let mut peer = Peer::new(socket);
@@ -261,10 +264,12 @@ impl<'r> Recorder<'r> {
                     self.peers.push(peer);
                 }
                 Said::Nonsense(why) => {
-                    self.problem(format!("process {} was not let in: {why}", peer.pid));
+                    let text = format!("process {} was not let in: {why}", peer.pid);
+                    self.problem_of(Kind::Door, peer.pid, text);
                 }
                 _ => {
-                    self.problem(format!("process {} said nonsense at the door and was not let in", peer.pid))
+                    let text = format!("process {} said nonsense at the door and was not let in", peer.pid);
+                    self.problem_of(Kind::Door, peer.pid, text);
                 }
             }
         }
@@ -286,6 +291,7 @@ impl<'r> Recorder<'r> {
         if !self.give_rings(peer, hello.how) {
             return;
         }
+        self.note_owner(peer);
         if peer.is_process() {
             self.session.shared.came(hello.pid, peer.pid == hello.pid as i32);
         }
@@ -360,7 +366,8 @@ impl<'r> Recorder<'r> {
                     learned.extend(new);
                     peer.answer = Some(ids);
                     if let Some(why) = wrong {
-                        self.problem(format!("an event of process {} cannot be recorded: {why}", peer.pid));
+                        let text = format!("an event of process {} cannot be recorded: {why}", peer.pid);
+                        self.problem_of(Kind::Event, peer.pid, text);
                     }
                 }
                 Said::Installed { interpreted, refused, why } => {
@@ -371,7 +378,7 @@ impl<'r> Recorder<'r> {
                     self.ready(peer, ready);
                     self.forward(peer);
                 }
-                Said::Declined => self.problem(format!(
+                Said::Declined => self.problem_of(Kind::Declined, peer.pid, format!(
                     "process {} is not recorded: it is in {} other recordings, and more are not possible; end one of them",
                     peer.pid,
                     mote_wire::SESSIONS_MAX
@@ -381,7 +388,8 @@ impl<'r> Recorder<'r> {
                     return false;
                 }
                 Said::Nonsense(why) => {
-                    self.problem(format!("process {} was sent away: {why}", peer.pid));
+                    let text = format!("process {} was sent away: {why}", peer.pid);
+                    self.problem_of(Kind::Conversation, peer.pid, text);
                     return false;
                 }
             }
@@ -391,8 +399,12 @@ impl<'r> Recorder<'r> {
 
     pub(crate) fn renew_metadata(&mut self) {
         if let Err(why) = self.write_metadata() {
+            self.look_at_directories();
+            if self.session.shared.failure().is_some() {
+                return;
+            }
             self.problem(format!("{why}; recording stops, what was written before is whole"));
-            self.session.shared.failed.store(true, Ordering::Release);
+            self.session.shared.fail(why.to_string());
         }
     }
 
@@ -402,11 +414,15 @@ impl<'r> Recorder<'r> {
                 0 => "their code could not be patched safely".to_owned(),
                 errno => mote_sys::Errno(errno as i32).to_string(),
             };
-            self.problem(format!(
-                "{} of {} event sites of process {} could not be switched on: {why}; \
+            self.problem_of(
+                Kind::Sites,
+                peer.pid,
+                format!(
+                    "{} of {} event sites of process {} could not be switched on: {why}; \
                  run `mote doctor`, or build with the feature tested-byte",
-                ready.failed, ready.sites, peer.pid
-            ));
+                    ready.failed, ready.sites, peer.pid
+                ),
+            );
         }
         if !self.patterns_told {
             self.patterns_told = true;
@@ -431,6 +447,8 @@ impl<'r> Recorder<'r> {
     /// What is done at every tick: clock, news from the consumer, progress.
     fn look_around(&mut self) {
         self.samples.tick();
+        self.look_at_some_owners();
+        self.look_at_directories();
         if self.note_samples() {
             // The line through the clock is better known: what is there is right even if we are killed.
             self.renew_metadata();
@@ -448,6 +466,19 @@ impl<'r> Recorder<'r> {
             lost: now.lost,
             processes: self.peers.iter().filter(|peer| peer.is_process()).count(),
         });
+    }
+
+    /// Stops when a directory of the recording was removed.
+    fn look_at_directories(&mut self) {
+        let shared = self.session.shared;
+        let kernel = self.kernel.as_ref().map(|kernel| &kernel.trace.directory);
+        let removed =
+            [Some(&self.trace.directory), kernel].into_iter().flatten().find_map(Directory::removed);
+        if let Some(path) = removed.filter(|_| shared.failure().is_none()) {
+            let text = format!("{} was removed while it was recorded", path.display());
+            self.problem(format!("{text}; recording stops"));
+            shared.fail(text);
+        }
     }
 
     /// What has come of both traces so far.
@@ -468,36 +499,40 @@ impl<'r> Recorder<'r> {
                 Notice::Threads(ids) => self.name_threads(&ids),
                 Notice::Problem(text) => self.problem(text),
                 Notice::Ended(groups) => self.session.groups.ended(&groups),
-                Notice::Snapshot(directory, parts) => self.complete_snapshot(&directory, &parts),
+                Notice::Snapshot(snapshot, parts) => self.complete_snapshot(&snapshot, &parts),
             }
         }
     }
 
     /// Gives a snapshot what makes it a recording.
-    fn complete_snapshot(&mut self, directory: &Path, parts: &[Consumed]) {
+    fn complete_snapshot(&mut self, Snapshot { path, folder }: &Snapshot, parts: &[Consumed]) {
         parts.iter().flat_map(|part| &part.totals.problems).for_each(|text| self.problem(text.clone()));
         let duration_ns = self.began.elapsed().as_nanos() as u64;
         let mut completed = Ok(());
         let mut problem = None;
         if let Some(own) = parts.first() {
             let end = Fact::End(self.summary(own, duration_ns));
-            completed = self.trace.directory.complete(directory, &end);
+            completed = self.trace.directory.complete(folder, &end);
         }
         if let (Some(kernel), Some(part)) = (&self.kernel, parts.get(1)) {
-            let inside = directory.join(kernel::DIRECTORY);
             let mut part = part.clone();
-            match kernel.add_slow(&inside) {
-                Ok(count) => part.totals.count(kernel.slow_id().unwrap_or(0), count),
-                Err(why) => {
-                    problem = Some(format!("slow system calls are missing in {}: {why}", inside.display()))
+            completed = completed.and_then(|()| {
+                let inside = folder.open(kernel::DIRECTORY)?;
+                match kernel.add_slow(&inside) {
+                    Ok(count) => part.totals.count(kernel.slow_id().unwrap_or(0), count),
+                    Err(why) => {
+                        problem = Some(format!("slow system calls are missing in {}: {why}", path.display()))
+                    }
                 }
-            }
-            let end = Fact::End(kernel.summary(&part, duration_ns));
-            completed = completed.and_then(|()| kernel.trace.directory.complete(&inside, &end));
+                kernel.trace.directory.complete(&inside, &Fact::End(kernel.summary(&part, duration_ns)))
+            });
         }
         match completed {
-            Ok(()) => self.watch.say(&format!("snapshot written: {}", directory.display())),
-            Err(why) => problem = Some(format!("cannot finish snapshot {}: {why}", directory.display())),
+            Ok(()) => {
+                self.owner.keep(folder);
+                self.watch.say(&format!("snapshot written: {}", path.display()));
+            }
+            Err(why) => problem = Some(format!("cannot finish snapshot {}: {why}", path.display())),
         }
         problem.into_iter().for_each(|why| self.problem(why));
     }
@@ -559,20 +594,32 @@ impl<'r> Recorder<'r> {
         Summary {
             processes: self.maps.len() as u32,
             threads: self.threads.len() as u32,
+            stopped: self.session.shared.failure().cloned(),
             ..self.trace.summary(consumed, duration_ns)
         }
     }
 
+    /// Tells of a problem of the recorder itself.
     pub(crate) fn problem(&mut self, text: String) {
-        let text = match self.problems.len() {
-            0..PROBLEMS_MAX => text,
-            PROBLEMS_MAX => "there are more problems, which are not told".to_owned(),
-            _ => return,
-        };
+        self.problem_of(Kind::Recorder, 0, text);
+    }
+
+    /// Tells of a problem that a process has made, or has; one that makes too many is told no more of that kind.
+    pub(crate) fn problem_of(&mut self, kind: Kind, pid: i32, text: String) {
+        if self.problems.take(kind, pid, &text) {
+            self.tell_problem(text);
+        }
+    }
+
+    /// Says how many more problems there were than were told.
+    pub(crate) fn tell_more_problems(&mut self) {
+        self.problems.more().into_iter().for_each(|text| self.tell_problem(text));
+    }
+
+    fn tell_problem(&mut self, text: String) {
         self.watch.problem(&text);
-        let fact = Fact::Problem { at: self.session.source.ticks(), text: text.clone() };
+        let fact = Fact::Problem { at: self.session.source.ticks(), text };
         let _ = self.trace.directory.note(&fact);
-        self.problems.push(text);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::filters::{Filters, Scene, Weight};
 use crate::flow::Flow;
 use crate::options::Mode;
 use crate::peer::Peer;
+use crate::problems::Kind;
 use crate::recorder::Recorder;
 use crate::trace;
 use mote_filter::Rule;
@@ -49,7 +50,8 @@ impl Recorder<'_> {
         for (text, weight) in said {
             match weight {
                 Weight::Remark => self.watch.say(&text),
-                Weight::Problem => self.problem(text),
+                // Processes name their events as they like.
+                Weight::Problem => self.problem_of(Kind::Rules, 0, text),
             }
         }
         emitted
@@ -93,9 +95,9 @@ impl Recorder<'_> {
             Err(Errno(libc::EPIPE | libc::ECONNRESET)) => false,
             Err(why) => {
                 let pid = peer.pid;
-                self.problem(format!(
-                    "process {pid} cannot be sent its filters: {why}; it is recorded as before"
-                ));
+                let text =
+                    format!("process {pid} cannot be sent its filters: {why}; it is recorded as before");
+                self.problem_of(Kind::Filters, pid, text);
                 false
             }
         }
@@ -104,10 +106,11 @@ impl Recorder<'_> {
     /// A process has loaded filters, or not.
     pub(crate) fn installed(&mut self, peer: &Peer, interpreted: u32, refused: u32, why: &str) {
         if refused > 0 || !why.is_empty() {
-            self.problem(format!(
+            let text = format!(
                 "events of process {} stay off ({refused}), because their filters could not be loaded: {why}",
                 peer.pid
-            ));
+            );
+            self.problem_of(Kind::Filters, peer.pid, text);
         }
         if interpreted > 0 {
             self.watch.say(&format!(
@@ -148,14 +151,15 @@ impl Recorder<'_> {
         let count = rules.len() + kernel.len();
         Filters::check(&rules, &self.trace.events)?;
         self.enable_kernel(kernel)?;
-        let before = self.problems.len();
+        let before = self.problems.count();
         if !rules.is_empty() {
             self.change(|filters, scene| filters.enable(rules, scene));
         }
         self.begin_cooperation();
-        match self.problems.get(before) {
-            None => Ok(told(count, "rule is", "rules are") + " in force"),
-            Some(problem) => Err(problem.clone()),
+        if self.problems.count() == before {
+            Ok(told(count, "rule is", "rules are") + " in force")
+        } else {
+            Err(self.problems.newest().to_owned())
         }
     }
 

@@ -21,6 +21,8 @@ struct Kept {
     number: u32,
     sequence: u64,
     last_time: u64,
+    /// Its records, by event.
+    counts: Vec<u64>,
 }
 
 /// All that is committed in a session.
@@ -29,14 +31,14 @@ pub(crate) struct Speculated<'m> {
     streams: Vec<Kept>,
     records: Vec<u8>,
     damage_told: bool,
-    failed: bool,
+    failed: Option<String>,
 }
 
 impl<'m> Speculated<'m> {
     /// Of a pool.
     pub(crate) fn new(reader: Reader<'m>) -> Speculated<'m> {
         let records = vec![0; reader.room()];
-        Speculated { reader, streams: Vec::new(), records, damage_told: false, failed: false }
+        Speculated { reader, streams: Vec::new(), records, damage_told: false, failed: None }
     }
 
     /// The pool.
@@ -44,9 +46,9 @@ impl<'m> Speculated<'m> {
         &self.reader
     }
 
-    /// Whether the streams cannot be written any more.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failed
+    /// Why the streams cannot be written any more.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failed.clone()
     }
 
     /// Writes everything that is committed. Answers true when there was something.
@@ -56,11 +58,9 @@ impl<'m> Speculated<'m> {
         while let Some((who, len)) = self.reader.take(&mut records) {
             any = true;
             if let Err(why) = self.write(context, events, &records[..len], totals) {
-                self.failed = true;
-                totals.problems.push(format!(
-                    "cannot write what thread {} has committed: {why}; recording stops, what was written before is whole",
-                    who.tid
-                ));
+                let why = format!("cannot write what thread {} has committed: {why}", who.tid);
+                totals.problems.push(format!("{why}; recording stops, what was written before is whole"));
+                self.failed = Some(why);
             }
         }
         self.records = records;
@@ -87,7 +87,7 @@ impl<'m> Speculated<'m> {
                     .to_owned(),
             );
         }
-        if self.failed {
+        if self.failed.is_some() {
             totals.unwritten += walked.records;
             return Ok(());
         }
@@ -96,7 +96,10 @@ impl<'m> Speculated<'m> {
         }
         let end = near(now, walked.last_time, TIME_BITS).max(begin);
         let good = records.get(..walked.good).unwrap_or(records);
-        let bytes = self.stream(context, begin)?.add(context, (begin, end), good)?;
+        let kept = self.stream(context, begin)?;
+        let bytes = kept.add(context, (begin, end), good)?;
+        kept.counts.resize(counts.len().max(kept.counts.len()), 0);
+        crate::stream::add(&mut kept.counts, &counts);
         crate::stream::add(&mut totals.counts, &counts);
         totals.bytes += bytes;
         totals.packets += 1;
@@ -113,16 +116,21 @@ impl<'m> Speculated<'m> {
                 let number = self.streams.len() as u32;
                 let name = format!("speculated_{}", self.streams.len());
                 let file = Packets::make(context.directory, context.hidden, &name)?;
-                self.streams.push(Kept { file, number, sequence: 0, last_time: 0 });
+                self.streams.push(Kept { file, number, sequence: 0, last_time: 0, counts: Vec::new() });
                 self.streams.len() - 1
             }
         };
         Ok(&mut self.streams[at])
     }
 
-    /// Ends the files.
-    pub(crate) fn close(&mut self) {
-        self.streams.iter_mut().for_each(|kept| kept.file.finish());
+    /// Ends the files. Records of one that was removed meanwhile are lost.
+    pub(crate) fn close(&mut self, totals: &mut Totals) {
+        for kept in &mut self.streams {
+            kept.file.finish();
+            if kept.file.is_removed() {
+                totals.lose(&std::mem::take(&mut kept.counts));
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! One ring's data stream: from chunks of the ring to packets in a file.
 
+use crate::folder::Folder;
 use crate::lanes::{Lane, Lanes, Place, Uncounted, damage};
 use crate::seen::Seen;
 use crate::walk::{self, Steps};
@@ -11,15 +12,14 @@ use mote_layout::record::{TIME_BITS, split};
 use mote_ring::Geometry;
 use mote_ring::reader::{Chunk, Look, Reader};
 use mote_sys::{Errno, Result};
-use std::path::Path;
 
 /// What the streams of a trace share.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'c> {
     /// The trace's directory.
-    pub(crate) directory: &'c Path,
+    pub(crate) directory: &'c Folder,
     /// Where its files are until they have a packet.
-    pub(crate) hidden: &'c Path,
+    pub(crate) hidden: &'c Folder,
     /// The trace's id.
     pub(crate) uuid: [u8; 16],
     /// The trace clock.
@@ -52,6 +52,14 @@ impl Totals {
         if let Some(count) = self.counts.get_mut(id) {
             *count += records;
         }
+    }
+
+    /// Records that were counted are lost after all.
+    pub(crate) fn lose(&mut self, counts: &[u64]) {
+        for (count, lost) in self.counts.iter_mut().zip(counts) {
+            *count = count.saturating_sub(*lost);
+        }
+        self.unwritten = self.unwritten.saturating_add(counts.iter().sum());
     }
 }
 
@@ -118,9 +126,15 @@ impl<'c> Stream<'c> {
         lost
     }
 
-    /// Why the stream cannot be written any more.
-    pub(crate) fn failed(&self) -> Option<Errno> {
-        self.failed
+    /// Why nothing can be written any more.
+    fn failed(&self) -> Option<Errno> {
+        self.failed.or(self.lane.as_ref().and_then(Lane::failed))
+    }
+
+    /// The same in words.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let lane = self.lane.as_ref().and_then(Lane::failure);
+        lane.or_else(|| Some(format!("cannot write {}: {}", self.name(), self.failed?)))
     }
 
     /// Where its packets go by now.
@@ -157,7 +171,7 @@ impl<'c> Stream<'c> {
 
     fn take(&mut self, sink: &mut Sink<'_>, chunk: Chunk, take: Take) {
         let direct = take.pressure && chunk.time_end.is_some();
-        let done = if direct && self.failed.is_none() {
+        let done = if direct && self.failed().is_none() {
             self.write_direct(sink, chunk)
         } else {
             self.write_counted(sink, chunk)
@@ -224,7 +238,7 @@ impl<'c> Stream<'c> {
         if walked.good < bytes.len() {
             self.report_damage(sink.totals);
         }
-        if self.failed.is_some() {
+        if self.failed().is_some() {
             sink.totals.unwritten += walked.records;
             return Ok(());
         }
@@ -235,6 +249,9 @@ impl<'c> Stream<'c> {
         let good = bytes.get(..walked.good).unwrap_or(bytes);
         self.add(sink, (begin, end), good)?;
         add(&mut sink.totals.counts, &counts);
+        if let Some(lane) = &mut self.lane {
+            lane.note_written(&counts);
+        }
         self.wrote(good.len(), end, sink.totals);
         Ok(())
     }
@@ -260,7 +277,7 @@ impl<'c> Stream<'c> {
 
     fn fail(&mut self, errno: Errno, totals: &mut Totals) {
         if let Some(lane) = &mut self.lane {
-            lane.file.finish();
+            lane.fail(errno);
         }
         totals.problems.push(format!(
             "cannot write {}: {errno}; recording stops, what was written before is whole",
@@ -305,7 +322,7 @@ impl<'c> Stream<'c> {
     /// Leaves a last packet if events were lost after the one before, and gives its lane up.
     pub(crate) fn end(&mut self, sink: &mut Sink<'_>) {
         self.lost_now = self.lost();
-        if self.lost_now != self.lost_told && self.failed.is_none() {
+        if self.lost_now != self.lost_told && self.failed().is_none() {
             let now = sink.context.clock.ticks().max(self.last_time);
             let begin = if self.last_time == 0 { now } else { self.last_time };
             match self.add(sink, (begin, now), &[]) {

@@ -1,7 +1,7 @@
 //! One trace as the consumer sees it: channels, whose rings become the streams of one directory.
 
-use crate::directory::inside;
 use crate::flow::{Figures, Flow};
+use crate::folder::Folder;
 use crate::lanes::{Lanes, Place};
 use crate::seen::{self, Seen};
 use crate::stream::{Context, Sink, Stream, Take, Totals, add};
@@ -10,7 +10,6 @@ use mote_ring::Mode;
 use mote_ring::reader::{Channel, Reader};
 use mote_ring::threads::{ENTRIES, ThreadName};
 use std::ops::Deref;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -267,9 +266,17 @@ impl<'c> Tap<'c> {
         self.streams().any(|stream| stream.backlog() >= stream.geometry().sub_bytes())
     }
 
-    /// Whether a stream cannot be written any more.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.streams().any(|stream| stream.failed().is_some())
+    /// Why nothing can be written any more.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let idle = self.lanes.failure();
+        self.streams().find_map(Stream::failure).or(idle)
+    }
+
+    /// Looks whether the files are still there.
+    pub(crate) fn look(&mut self) {
+        let Tap { all, lanes, totals, .. } = self;
+        let used = all.iter_mut().flat_map(|tapped| &mut tapped.streams).filter_map(Stream::lane);
+        used.chain(lanes.idle()).for_each(|lane| lane.look(totals));
     }
 
     fn streams(&self) -> impl Iterator<Item = &Stream<'c>> {
@@ -299,7 +306,8 @@ impl<'c> Tap<'c> {
             tapped.close(&mut Sink { context: &pipe.context, events: &events, lanes, totals });
         }
         while self.count_some() {}
-        self.lanes.idle().for_each(|lane| lane.file.finish());
+        let Tap { lanes, totals, .. } = self;
+        lanes.idle().for_each(|lane| lane.finish(totals));
     }
 
     /// Writes what the rings hold to the directory that belongs to this trace in `root`, which is made. Writers go on meanwhile; what
@@ -307,11 +315,12 @@ impl<'c> Tap<'c> {
     ///
     /// # Errors
     /// Why the directory cannot be made. What goes wrong later is in the totals' problems.
-    pub(crate) fn snapshot(&self, root: &Path) -> std::io::Result<Consumed> {
-        let home = inside(root, self.pipe.home);
-        let (directory, hidden) = (inside(&home, self.pipe.inside), home.join(mote_journal::DIRECTORY));
-        std::fs::create_dir_all(&directory)?;
-        std::fs::create_dir(&hidden)?;
+    pub(crate) fn snapshot(&self, root: &Folder) -> std::io::Result<Consumed> {
+        let made = |folder: &Folder, name: &str| {
+            if name.is_empty() { Ok(folder.clone()) } else { folder.make(name) }
+        };
+        let home = made(root, self.pipe.home)?;
+        let (directory, hidden) = (made(&home, self.pipe.inside)?, home.make(mote_journal::DIRECTORY)?);
         let context = Context { directory: &directory, hidden: &hidden, ..self.pipe.context };
         let events = self.pipe.flow.steps();
         let (mut consumed, mut lanes) = (Consumed::default(), Lanes::default());
@@ -324,7 +333,7 @@ impl<'c> Tap<'c> {
                 add(&mut consumed.lost, &stream.lost());
             }
         }
-        lanes.idle().for_each(|lane| lane.file.finish());
+        lanes.idle().for_each(|lane| lane.finish(&mut consumed.totals));
         Ok(consumed)
     }
 

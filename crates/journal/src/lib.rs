@@ -212,6 +212,9 @@ pub struct Summary {
     pub threads: u32,
     /// Exit status of the command, or 128 plus the signal that ended it.
     pub status: Option<i32>,
+    /// Why the recording stopped before its end (a full disk); `None` when it came to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
 }
 
 /// Causes of loss that only kernel events have, beside those of `mote_layout::Cause`.

@@ -104,6 +104,8 @@ pub struct Identity {
     pub is_anonymous: bool,
     /// Size in bytes.
     pub size: u64,
+    /// How many names it has; 0 when it was removed.
+    pub links: u64,
 }
 
 /// Identity of the open file behind a raw descriptor, which need not be ours.
@@ -122,6 +124,7 @@ pub fn identity(raw: i32) -> Result<Identity> {
         is_socket: stat.st_mode & libc::S_IFMT == libc::S_IFSOCK,
         is_anonymous: stat.st_mode & libc::S_IFMT == 0,
         size: stat.st_size as u64,
+        links: stat.st_nlink,
     })
 }
 

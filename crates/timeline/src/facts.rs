@@ -84,6 +84,14 @@ impl Facts {
         Some(facts)
     }
 
+    /// Why the recording is not all of what was to be recorded; `None` when it is.
+    pub fn incomplete(&self) -> Option<String> {
+        match &self.summary {
+            None => Some("the recorder did not end it: it was killed, or still records".to_owned()),
+            Some(summary) => summary.stopped.clone(),
+        }
+    }
+
     fn take(&mut self, fact: Fact, named: &mut Vec<(u32, u64, u32, String)>) {
         match fact {
             Fact::Session(session) => {

@@ -46,10 +46,12 @@ fn head(out: &mut String, name: &str, report: &Report) -> std::fmt::Result {
         (several(threads.len(), "thread", "s"), several(processes.len(), "process", "es"));
     write!(out, "; {threads}, {processes}, {}", several(*streams, "stream", "s"))?;
     writeln!(out, "{}", if *traces > 1 { format!(" of {traces} traces") } else { String::new() })?;
-    match (report.complete, report.lost.events) {
-        (Some(false), _) => {
-            writeln!(out, "  the recording was cut short: what it lost at its end is not known")?
-        }
+    match (&report.incomplete, report.lost.events) {
+        (Some(why), _) => writeln!(
+            out,
+            "  the recording was cut short: {}\n  what it lost at its end is not known",
+            cut(&safe(why), WIDTH - 31)
+        )?,
         (_, 0) => writeln!(out, "  no event was lost")?,
         _ => {}
     }

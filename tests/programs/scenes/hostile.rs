@@ -183,6 +183,22 @@ fn lie_inside() {
     std::thread::sleep(Duration::from_millis(50));
 }
 
+/// `nag COUNT`: so many events that nobody can record; then another process has one such event, too.
+pub(crate) fn nag(words: &Words) {
+    let peer = introduce(How::Start);
+    let bad = encode(&Message::Events { count: 1, texts: b"mote9\nx\0" });
+    for _ in 0..words.number(0) {
+        let _ = send(peer.as_raw_fd(), &bad, MsgFlags::MSG_NOSIGNAL);
+    }
+    println!("pid {}", std::process::id());
+    if words.number(0) > 1 {
+        let own = std::env::current_exe().expect("known");
+        let mut other = std::process::Command::new(own).args(["nag", "1"]).spawn().expect("it starts");
+        println!("other {}", other.id());
+        let _ = other.wait();
+    }
+}
+
 /// Descriptions that are well formed, but whose names and types a trace format could stumble over.
 pub(crate) fn odd_names() {
     let peer = introduce(How::Start);

@@ -70,6 +70,7 @@ fn main() -> ExitCode {
         "own-trap" => signals::own_trap(),
         "scribble" => hostile::scribble(&words),
         "lie" => hostile::lie(),
+        "nag" => hostile::nag(&words),
         "odd-names" => hostile::odd_names(),
         "silent" => hostile::silent(),
         "steady" => sessions::steady(&words),

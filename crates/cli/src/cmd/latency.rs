@@ -8,7 +8,7 @@ use crate::rules::Rules;
 use crate::units;
 use anyhow::Context;
 use clap::ValueEnum;
-use mote_daemon::options::{Mode, Percentile, Stacks};
+use mote_daemon::options::{Mode, Percentile, Stacks, User};
 use mote_daemon::{
     Buffers, Ctf, KernelOptions, Latencies, LatencyOptions, Options, Progress, Recorded, Watch,
 };
@@ -81,6 +81,9 @@ pub(crate) struct Args {
     /// Directory to make for the recording [default: ./NAME-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Root: give the recording to this user when it has ended [default: who has called sudo, if all recorded processes are theirs]
+    #[arg(long, value_name = "USER", value_parser = super::owner)]
+    owner: Option<User>,
     /// Keep other events in memory only, and write them down when a call was slow, with what was before it: so often at most
     #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_missing_value = "10",
         value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -143,6 +146,7 @@ impl Args {
             duration: self.duration.map(Duration::from_nanos),
             clock: None,
             kernel: Some(kernel),
+            owner: self.owner,
             attach: self.pid.clone(),
             command: self.command.clone(),
         })

@@ -14,6 +14,7 @@ pub(crate) mod status;
 pub(crate) mod view;
 
 use anyhow::Context;
+use mote_daemon::options::User;
 use mote_timeline::{Problems, Trace};
 use mote_view::Stacks;
 use std::path::Path;
@@ -22,6 +23,18 @@ use std::path::Path;
 pub(crate) const NOTHING: u8 = 1;
 /// Exit status: it failed, or a part of it.
 pub(crate) const FAILED: u8 = 2;
+
+/// Who a recording is to be given to.
+///
+/// # Errors
+/// For a person: there is no such user, or only root can do that.
+pub(crate) fn owner(text: &str) -> Result<User, String> {
+    let user = User::find(text)?;
+    if user.may_be_given_to() {
+        return Ok(user);
+    }
+    Err("only root can give a recording to another user; leave --owner out".to_owned())
+}
 
 /// The stacks of a recording in `dir`; binaries are looked for below `root`.
 pub(crate) fn stacks(trace: &Trace, dir: &Path, root: Option<&Path>) -> anyhow::Result<Stacks> {

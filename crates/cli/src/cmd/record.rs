@@ -6,7 +6,7 @@ use crate::rules::Rules;
 use crate::units;
 use anyhow::Context;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mote_daemon::options::Stacks;
+use mote_daemon::options::{Stacks, User};
 use mote_daemon::{Buffers, Ctf, KernelOptions, Options, Progress, Recorded, Watch};
 use mote_filter::Rule;
 use std::ffi::OsString;
@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// Directory to make for the trace [default: ./NAME-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Root: give the recording to this user when it has ended [default: who has called sudo, if all recorded processes are theirs]
+    #[arg(long, value_name = "USER", value_parser = super::owner)]
+    owner: Option<User>,
     #[command(flatten)]
     rules: Rules,
     /// What becomes of an event whose filter cannot read its memory
@@ -175,6 +178,7 @@ impl Args {
                 Clock::Monotonic => mote_daemon::options::Source::Monotonic,
             }),
             kernel: self.kernel(cpus)?,
+            owner: self.owner,
             attach: self.pid.clone(),
             command: self.command.clone(),
         })

@@ -199,6 +199,11 @@ fn print<F: Format>(
     };
     let broken = cmd::tell(&[trace.problems(), events.problems()]);
     tell_loss(&outcome, trace.lost());
+    if let Some(why) =
+        trace.sources().iter().find_map(|source| source.facts.as_ref()?.summary.as_ref()?.stopped.clone())
+    {
+        say!("the recording stopped before its end: {why}");
+    }
     if broken {
         return Ok(cmd::FAILED.into());
     }

@@ -68,7 +68,8 @@ impl Recorder<'_> {
         let problem = kernel.write_born();
         problem.into_iter().for_each(|why| self.problem(why));
         let kernel = self.kernel.as_mut()?;
-        let summary = kernel.summary(consumed, duration_ns);
+        let stopped = self.session.shared.failure().cloned();
+        let summary = Summary { stopped, ..kernel.summary(consumed, duration_ns) };
         let done = KernelRecorded { silent: kernel.silent(&summary), summary, latency: kernel.latencies() };
         let left = kernel.tracer.left_behind();
         let time = (left as u64 * DETACHING_MS).div_ceil(1000);

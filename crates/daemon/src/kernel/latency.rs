@@ -3,6 +3,7 @@
 use super::Kernel;
 use super::make::announce;
 use super::subject::Subjects;
+use crate::folder::Folder;
 use crate::options::LatencyOptions;
 use crate::packets::Packets;
 use crate::recorder::Recorder;
@@ -12,9 +13,9 @@ use mote_kernel::cooperate::{Counters, Histogram, Latency, Slow, Whose, call_nam
 use mote_layout::cooperation::SYSCALLS;
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
 use mote_layout::record;
-use mote_sys::{Result, fd};
+use mote_sys::{Errno, Result, fd};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::Path;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// Name of the stream's file.
@@ -292,20 +293,21 @@ impl Part {
 
 impl Kernel<'_> {
     /// Writes the newest slow calls into a snapshot of this trace. Answers how many.
-    pub(crate) fn add_slow(&self, directory: &Path) -> Result<u64> {
+    pub(crate) fn add_slow(&self, directory: &Folder) -> io::Result<u64> {
         let Some(watching) = &self.latency else { return Ok(0) };
         let ends = watching.newest.front().zip(watching.newest.back());
         let Some(((first, _), (last, _))) = ends else { return Ok(0) };
         let records: Vec<u8> = watching.newest.iter().flat_map(|(_, record)| record).copied().collect();
-        let hidden = directory.join(mote_journal::DIRECTORY);
+        let hidden = directory.open(mote_journal::DIRECTORY)?;
         let part = Part { stream: watching.rows.stream, sequence: 0, times: (*first, *last) };
-        self.with_context(|context| {
+        let written = self.with_context(|context| {
             let context = Context { directory, hidden: &hidden, ..*context };
             let mut file = Packets::make(context.directory, context.hidden, FILE)?;
             part.write(&mut file, &context, &records)?;
             file.finish();
             Ok(watching.newest.len() as u64)
-        })
+        });
+        written.map_err(|why: Errno| io::Error::from_raw_os_error(why.0))
     }
 
     /// The id of the event of slow calls.

@@ -8,6 +8,7 @@ use crate::directory::Directory;
 use crate::error::Error;
 use crate::events::Announced;
 use crate::flow::Flow;
+use crate::folder::Folder;
 use crate::options::{KernelOptions, Options};
 use crate::record::Watch;
 use crate::setup;
@@ -19,7 +20,6 @@ use mote_journal::Fact;
 use mote_kernel::dump;
 use mote_kernel::session::{Buffers, Chosen, Kernel as Tracer, Request, THREADS, Targets};
 use mote_ring::Mode;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The trace of the kernel before it begins, and the ids of the events of the state dump.
@@ -35,15 +35,16 @@ pub(crate) struct Made {
 /// Where its streams go: what the consumer is told.
 pub(crate) struct Place {
     flow: Arc<Flow>,
-    directory: PathBuf,
-    hidden: PathBuf,
+    directory: Folder,
+    hidden: Folder,
     uuid: [u8; 16],
 }
 
 impl Made {
     /// Where its streams go.
     pub(crate) fn place(&self) -> Place {
-        let (directory, hidden) = (self.trace.directory.trace(), self.trace.directory.inner());
+        let directory = &self.trace.directory;
+        let (directory, hidden) = (directory.trace().clone(), directory.inner().clone());
         Place { flow: self.trace.flow.clone(), directory, hidden, uuid: self.trace.uuid() }
     }
 }

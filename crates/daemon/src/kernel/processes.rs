@@ -6,7 +6,7 @@ use mote_journal::{Fact, Process};
 use mote_kernel::stack::Stacks;
 use mote_symbol::collect::{self, BuildIds};
 use std::collections::{HashMap, HashSet};
-use std::{fs, io};
+use std::io;
 
 /// The processes.
 #[derive(Debug, Default)]
@@ -99,6 +99,7 @@ impl Kernel<'_> {
     }
 
     fn keep(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        fs::write(self.trace.directory.inner().join(name), bytes)
+        let inner = self.trace.directory.inner();
+        inner.replace(inner, name, bytes)
     }
 }

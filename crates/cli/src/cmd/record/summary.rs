@@ -47,8 +47,14 @@ pub(super) fn summary(recorded: &Recorded) -> String {
         Some(0) | None => {}
         Some(status) => page.row("status", format!("the command ended with {status}")),
     }
-    let directory = recorded.directory.display();
-    page.row("look", format!("mote view {directory}   mote report {directory}   babeltrace2 {directory}"));
+    // It may have been removed meanwhile.
+    if recorded.directory.exists() {
+        let directory = recorded.directory.display();
+        page.row(
+            "look",
+            format!("mote view {directory}   mote report {directory}   babeltrace2 {directory}"),
+        );
+    }
     page.0
 }
 
@@ -132,5 +138,8 @@ fn providers(summary: &Summary) -> Vec<(&str, u64, usize)> {
 fn advice(cause: &str) -> &'static str {
     let known = mote_layout::Cause::ALL.into_iter().find(|known| known.name() == cause);
     let of_kernel = || mote_journal::kernel_loss_advice(cause);
-    known.map(mote_layout::Cause::advice).or_else(of_kernel).unwrap_or("the output could not be written")
+    known
+        .map(mote_layout::Cause::advice)
+        .or_else(of_kernel)
+        .unwrap_or("the output could not be written, or was removed")
 }

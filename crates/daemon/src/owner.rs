@@ -1,0 +1,246 @@
+//! Whose a recording is: root's, or that of whoever had root make it.
+//!
+//! `sudo mote record` is to leave a recording that its caller can read, unless it holds what that user could not have seen. The rule is about
+//! processes: each one that was recorded runs as that user, or as root as a part of the command that the user has had started.
+//! Kernel events of everybody, and processes that were chosen by number and are others', are not theirs. `--owner` decides otherwise.
+//!
+//! The recording is given when it has ended, by descriptor, from the files up to its directory: until that last one is given,
+//! nobody but root can enter.
+
+use crate::folder::Folder;
+use crate::options::Options;
+use crate::peer::Peer;
+use crate::process;
+use crate::recorder::Recorder;
+use nix::unistd::{Uid, geteuid};
+
+/// Processes that are looked at again in each round of the loop: they may have become another user's since they came.
+const LOOKS: usize = 8;
+
+/// A user, as the kernel knows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    pub(crate) uid: u32,
+    /// Their group, if it is known.
+    pub(crate) gid: Option<u32>,
+}
+
+impl User {
+    /// The user with this name or number.
+    ///
+    /// # Errors
+    /// For a person: there is none.
+    pub fn find(text: &str) -> Result<User, String> {
+        let found = match text.parse::<u32>() {
+            Ok(uid) if uid != u32::MAX => {
+                let known = nix::unistd::User::from_uid(Uid::from_raw(uid)).ok().flatten();
+                Some(User { uid, gid: known.map(|user| user.gid.as_raw()) })
+            }
+            _ => {
+                let known = nix::unistd::User::from_name(text).ok().flatten();
+                known.map(|user| User { uid: user.uid.as_raw(), gid: Some(user.gid.as_raw()) })
+            }
+        };
+        found.ok_or_else(|| format!("there is no user '{text}'; give a name or a number"))
+    }
+
+    /// Whether this process could make a recording theirs.
+    pub fn may_be_given_to(self) -> bool {
+        geteuid().is_root() || geteuid().as_raw() == self.uid
+    }
+
+    /// `alice (uid 1000)`.
+    fn told(self) -> String {
+        match nix::unistd::User::from_uid(Uid::from_raw(self.uid)) {
+            Ok(Some(user)) => format!("{} (uid {})", user.name, self.uid),
+            _ => format!("uid {}", self.uid),
+        }
+    }
+}
+
+/// Who has called sudo to have this program run as root.
+pub(crate) fn sudo_user() -> Option<User> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    let uid = number("SUDO_UID").filter(|uid| ![0, u32::MAX].contains(uid) && geteuid().is_root())?;
+    Some(User { uid, gid: number("SUDO_GID") })
+}
+
+/// What becomes of the recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It stays with the user who records.
+    Stays,
+    /// It is given to this user, whatever is in it.
+    Given(User),
+    /// It is given to this user, who has called sudo, unless it holds what is not theirs.
+    Theirs(User),
+    /// It is not given to that user: the reason.
+    Kept(User, String),
+}
+
+/// Who is to have the recording.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    fate: Fate,
+    /// The command was started for the user, and all that is recorded comes from it.
+    is_launched: bool,
+    /// Where to go on looking.
+    next: usize,
+    /// Snapshots, which go where the recording goes.
+    snapshots: Vec<Folder>,
+}
+
+impl Owner {
+    /// As the options and sudo say.
+    pub(crate) fn of(options: &Options) -> Owner {
+        let mut fate = match (options.owner, sudo_user()) {
+            (Some(user), _) if user.uid == geteuid().as_raw() => Fate::Stays,
+            (Some(user), _) => Fate::Given(user),
+            (None, Some(user)) => Fate::Theirs(user),
+            (None, None) => Fate::Stays,
+        };
+        if let Fate::Theirs(user) = fate
+            && options.kernel.as_ref().is_some_and(|kernel| kernel.all)
+        {
+            fate = Fate::Kept(user, "it has kernel events of all processes".to_owned());
+        }
+        Owner { fate, is_launched: options.attach.is_empty(), next: 0, snapshots: Vec::new() }
+    }
+
+    /// Whether it matters whose the recorded processes are.
+    fn asks(&self) -> bool {
+        matches!(self.fate, Fate::Theirs(_))
+    }
+
+    /// A process or thread is recorded, which runs as these users.
+    fn saw(&mut self, id: u32, uids: &[u32]) {
+        let Fate::Theirs(user) = self.fate else { return };
+        let is_theirs = |uid: u32| uid == user.uid || (uid == 0 && self.is_launched);
+        if let Some(other) = uids.iter().copied().find(|uid| !is_theirs(*uid)) {
+            let other = User { uid: other, gid: None }.told();
+            self.fate = Fate::Kept(user, format!("process {id} in it is of another user, {other}"));
+        }
+    }
+
+    /// A snapshot was made.
+    pub(crate) fn keep(&mut self, snapshot: &Folder) {
+        if self.fate != Fate::Stays {
+            self.snapshots.push(snapshot.clone());
+        }
+    }
+}
+
+/// The users that a peer runs as. The kernel says so, not the peer.
+fn users_of(peer: &Peer) -> Vec<u32> {
+    let of_socket = || mote_sys::socket::peer(peer.raw()).map(|peer| vec![peer.uid]).unwrap_or_default();
+    process::users(peer.pid.unsigned_abs()).map_or_else(of_socket, |users| users.to_vec())
+}
+
+impl Recorder<'_> {
+    /// A process has come.
+    pub(crate) fn note_owner(&mut self, peer: &Peer) {
+        if self.owner.asks() {
+            self.owner.saw(peer.pid.unsigned_abs(), &users_of(peer));
+        }
+    }
+
+    /// Kernel events are of these threads.
+    pub(crate) fn note_owners(&mut self, threads: &[u32]) {
+        for id in threads {
+            if let Some(users) = self.owner.asks().then(|| process::users(*id)).flatten() {
+                self.owner.saw(*id, &users);
+            }
+        }
+    }
+
+    /// It cannot be known whose processes these are.
+    pub(crate) fn note_unknown_owners(&mut self) {
+        if let Fate::Theirs(user) = self.owner.fate {
+            let why = "it has kernel events of processes that cannot be looked at here";
+            self.owner.fate = Fate::Kept(user, why.to_owned());
+        }
+    }
+
+    /// Looks again at some of the processes that are there.
+    pub(crate) fn look_at_owners(&mut self, most: usize) {
+        if !self.owner.asks() || self.peers.is_empty() {
+            return;
+        }
+        for _ in 0..most.min(self.peers.len()) {
+            self.owner.next = (self.owner.next + 1) % self.peers.len();
+            let peer = &self.peers[self.owner.next];
+            self.owner.saw(peer.pid.unsigned_abs(), &users_of(peer));
+        }
+    }
+
+    /// The same in a round of the loop.
+    pub(crate) fn look_at_some_owners(&mut self) {
+        self.look_at_owners(LOOKS);
+    }
+
+    /// Gives the recording, which has ended, to whoever is to have it.
+    pub(crate) fn hand_over(&mut self) {
+        let (user, reason) = match self.owner.fate.clone() {
+            Fate::Stays => return,
+            Fate::Given(user) => (user, ""),
+            Fate::Theirs(user) => (user, ", who has called sudo"),
+            Fate::Kept(user, why) => {
+                let told = user.told();
+                self.watch.say(&format!(
+                    "the recording stays root's, because {why}; --owner {} gives it to {told} all the same",
+                    user.uid
+                ));
+                return;
+            }
+        };
+        let directory = &self.trace.directory;
+        let snapshots = std::mem::take(&mut self.owner.snapshots);
+        let given = snapshots.iter().try_for_each(|snapshot| snapshot.give(user));
+        match given.and_then(|()| directory.give(user)) {
+            Ok(()) => self.watch.say(&format!("the recording now belongs to {}{reason}", user.told())),
+            Err(why) => self.problem(format!(
+                "the recording cannot be given to {}: {why}; as root, chown -R {} {}",
+                user.told(),
+                user.uid,
+                self.trace.directory.path().display()
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALICE: User = User { uid: 1000, gid: None };
+
+    fn owner(is_launched: bool) -> Owner {
+        Owner { fate: Fate::Theirs(ALICE), is_launched, next: 0, snapshots: Vec::new() }
+    }
+
+    fn is_theirs(is_launched: bool, uids: &[u32]) -> bool {
+        let mut owner = owner(is_launched);
+        owner.saw(7, uids);
+        owner.saw(8, &[ALICE.uid]);
+        owner.fate == Fate::Theirs(ALICE)
+    }
+
+    #[test]
+    fn it_is_given_when_all_of_it_is_theirs() {
+        assert!(is_theirs(false, &[1000, 1000, 1000, 1000]));
+        assert!(is_theirs(true, &[0, 0, 0, 0]), "the command, which sudo has started as root");
+        assert!(!is_theirs(false, &[0, 0, 0, 0]), "a process of root that was there");
+        assert!(!is_theirs(true, &[33, 33, 33, 33]));
+        assert!(!is_theirs(true, &[1000, 1000, 33, 1000]), "it can become that one again");
+    }
+
+    #[test]
+    fn users_have_names_or_numbers() {
+        assert_eq!(User::find("root"), Ok(User { uid: 0, gid: Some(0) }));
+        assert_eq!(User::find("0").map(|user| user.uid), Ok(0));
+        assert_eq!(User::find("4000000000").map(|user| user.uid), Ok(4_000_000_000));
+        for none in ["no-such-user", "", "-1", "4294967295", "a\0b"] {
+            assert!(User::find(none).is_err_and(|why| why.contains("no user")), "{none}");
+        }
+    }
+}
