@@ -15,6 +15,7 @@
 //! | `trace` | one trace of the recording: that of the processes, that of the kernel |
 //! | `directory` | its directory: metadata, journal, streams |
 //! | `door` | where processes say hello |
+//! | `trust` | who may do what |
 //! | `peer` | the conversation with one process |
 //! | `events` | which events there are, and their ids |
 //! | `rules` | the recorder and its rules: what becomes of events, what a person changes |
@@ -72,6 +73,7 @@ mod standing;
 mod stream;
 mod tap;
 mod trace;
+mod trust;
 pub mod walk;
 
 pub use error::Error;

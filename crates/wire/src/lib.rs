@@ -22,7 +22,8 @@
 //!                                           <-  Stop                         at any time after
 //! ```
 //! A forked child says `Hello {how: Fork}` and waits for nothing: it has all it needs. A process that is in [`SESSIONS_MAX`] sessions already
-//! says `Hello` and `Declined`, and nothing more.
+//! says `Hello` and `Declined`, and nothing more; so does one that does not believe who has answered. Each message says who has sent it (`SCM_CREDENTIALS`): both ends look at that
+//! (`docs/security.md`).
 //!
 //! `Filters` comes before the `Ids` of the events that it is for, so that no event is ever on without its filter. [`bundle`] says
 //! what the second memfd holds, [`board`] what the first begins with.
@@ -37,7 +38,7 @@ mod words;
 pub use words::{Reader, Writer};
 
 /// Version of this protocol and of the ring's layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Environment variable by which a process finds its sessions: `VERSION,FD,INODE,PATH`, and the same of further sessions behind semicolons.
 pub const ENVIRONMENT: &str = "MOTE_SESSION";
@@ -128,6 +129,8 @@ pub enum Refusal {
 pub enum Reason {
     /// It is in [`SESSIONS_MAX`] others.
     Full = 0,
+    /// Who has answered is neither of its user nor root, as the process sees users.
+    Stranger = 1,
 }
 
 /// A message, decoded. `Events` and `Ids` carry a tail that is read by itself.
@@ -319,6 +322,7 @@ impl Message<'_> {
             JOIN => Message::Join { place: from.rest() },
             DECLINED => Message::Declined(match from.word()? {
                 0 => Reason::Full,
+                1 => Reason::Stranger,
                 _ => return Err(Error::Value),
             }),
             COOPERATE => Message::Cooperate { slots: from.word()? },
@@ -417,6 +421,7 @@ mod tests {
         there_and_back(Message::Stop);
         there_and_back(Message::Join { place: b"2,-1,77,/tmp/mote-1/session" });
         there_and_back(Message::Declined(Reason::Full));
+        there_and_back(Message::Declined(Reason::Stranger));
         there_and_back(Message::Hello(Hello { how: How::Attach, pid: 7, parent: 1, comm: [b'y'; 16] }));
         there_and_back(Message::Cooperate { slots: 256 });
         there_and_back(Message::Share { words: 4, each_thread: true, name: b"requests" });
