@@ -1,11 +1,12 @@
 //! The socket to a session: how to get one, and asking with a time limit.
 
 use crate::environment::Place;
+use crate::trust;
 use core::sync::atomic::{AtomicBool, Ordering};
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Received, Wait};
 use mote_sys::{Errno, Result, process, time};
-use mote_wire::{Hello, How, Message, SESSIONS_MAX};
+use mote_wire::{Hello, How, Message, Reason, SESSIONS_MAX};
 
 /// How long a session may take to answer before the program goes on without it, in milliseconds: waited for in slices, so that a machine that stood still
 /// takes one of them away and not all.
@@ -13,6 +14,8 @@ const PATIENCE_MS: i32 = 2000;
 const SLICE_MS: i32 = 10;
 /// The same when it was slow before, and for a child that needs no answer.
 const HASTE_MS: i32 = 10;
+/// After how many milliseconds at a full mailbox the path is tried, and again.
+const CROWDED_MS: i32 = 50;
 /// Where our descriptors' numbers begin: below are those that programs close, copy over, and count on.
 const NUMBER: i32 = 900;
 
@@ -73,10 +76,19 @@ impl Link {
     }
 
     /// Waits for an answer, but not forever.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT`; `EPERM` when what has answered is no session that this process believes, which it is told.
     pub(crate) fn answer(&self, buffer: &mut [u8]) -> Result<Received> {
         for _ in 0..patience(self.session) / SLICE_MS {
             if socket::wait_readable(self.socket.raw(), SLICE_MS)? {
-                return socket::receive(self.socket.raw(), buffer, Wait::No);
+                let received = socket::receive(self.socket.raw(), buffer, Wait::No)?;
+                // The end has no sender.
+                if received.len == 0 || trust::is_from(self.session, &received) {
+                    return Ok(received);
+                }
+                let _ = self.send(&Message::Declined(Reason::Stranger), buffer);
+                return Err(Errno(libc::EPERM));
             }
         }
         note_slow(self.session, true);
@@ -91,23 +103,39 @@ fn through_mailbox(place: &Place, hello: &[u8], patience_ms: i32) -> Result<Fd> 
         return Err(Errno(libc::EBADF));
     }
     let (ours, theirs) = socket::pair()?;
+    // Who has made a pair says nothing about who answers.
+    socket::pass_credentials(ours.raw())?;
     let ours = fd::move_above(ours, NUMBER);
-    for _ in 0..patience_ms {
+    for tried in 1..=patience_ms {
         match socket::send(place.mailbox, hello, &[theirs.raw()], Wait::No) {
             // The session is slow, or stopped: the program must not hang for it.
             Err(Errno(libc::EAGAIN)) => drop(time::sleep(1_000_000)),
             sent => return sent.map(|()| ours),
+        }
+        // Or somebody else fills the mailbox, who cannot come to the path.
+        if tried % CROWDED_MS == 0
+            && let Ok(socket) = at_path(place, hello)
+        {
+            return Ok(socket);
         }
     }
     Err(Errno(libc::ETIMEDOUT))
 }
 
 fn at_path(place: &Place, hello: &[u8]) -> Result<Fd> {
+    let files = place.files().ok_or(Errno(libc::EINVAL))?;
+    if !trust::is_place(files.directory(), files.socket()) {
+        return Err(Errno(libc::EPERM));
+    }
     let socket = match socket::connect(place.path()) {
         // Too many wait there already.
         Err(Errno(libc::EAGAIN)) => return Err(Errno(libc::ETIMEDOUT)),
         connected => fd::move_above(connected?, NUMBER),
     };
+    if !trust::believes(socket::peer(socket.raw())?.uid) {
+        return Err(Errno(libc::EPERM));
+    }
+    socket::pass_credentials(socket.raw())?;
     socket::send(socket.raw(), hello, &[], Wait::No)?;
     Ok(socket)
 }

@@ -16,7 +16,10 @@
 //! | `directory` | its directory: metadata, journal, streams |
 //! | `output`, `folder` | the way to that directory, and all that is made in it: the only place that writes files |
 //! | `owner` | whose the recording is |
-//! | `door` | where processes say hello |
+//! | `door`, `entrance` | where processes say hello: all ways in, and one of them |
+//! | `hall` | where they wait until it is their turn |
+//! | `sockets` | the private directory of sockets |
+//! | `trust`, `shares` | who may do what, and how much |
 //! | `peer` | the conversation with one process |
 //! | `principal`, `groups` | whose a process is, and with whom it shares rings |
 //! | `events` | which events there are, and their ids |
@@ -26,13 +29,13 @@
 //! | `kernel` | the kernel's side: its events, its trace |
 //! | `area` | the memory that filters share with the session |
 //! | `aggregates` | counts and histograms of filters: shown and written |
-//! | `control` | what a person can ask of a recording that runs |
+//! | `control`, `desk` | what a person can ask of a recording that runs; where that comes in |
 //! | `describe` | from descriptions to a CTF trace class |
 //! | `flow` | what loop and consumer share about a trace |
 //! | `consumer`, `tap`, `stream`, `lanes`, `speculated`, `walk`, `packets` | from rings to packets in files |
 //! | `snapshot` | what a flight recorder holds, written down while it goes on |
 //! | `command` | the recorded command and its signals |
-//! | `attached` | running processes that are recorded |
+//! | `attached`, `awaited` | running processes that are recorded; those that others have promised |
 //! | `join`, `seize` | how running processes are asked to come, by other recordings or by stopping a thread of theirs |
 //! | `problems` | what went wrong, told within bounds |
 //! | `process` | what the kernel says of a process |
@@ -41,15 +44,18 @@
 mod aggregates;
 mod area;
 mod attached;
+mod awaited;
 pub mod command;
 mod commons;
 mod consumer;
 pub mod control;
 mod cooperate;
 pub mod describe;
+mod desk;
 mod directory;
 mod door;
 mod ending;
+mod entrance;
 mod error;
 mod events;
 mod filters;
@@ -57,6 +63,7 @@ mod finish;
 mod flow;
 mod folder;
 mod groups;
+mod hall;
 mod join;
 mod kernel;
 mod lanes;
@@ -77,12 +84,15 @@ mod samples;
 mod seen;
 mod seize;
 mod setup;
+mod shares;
 mod snapshot;
+mod sockets;
 mod speculated;
 mod standing;
 mod stream;
 mod tap;
 mod trace;
+mod trust;
 pub mod walk;
 
 pub use error::Error;

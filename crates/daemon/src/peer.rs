@@ -2,17 +2,27 @@
 
 use crate::events::Announced;
 use crate::trace::Trace;
+use crate::trust::Guard;
 use mote_ring::reader::Channel;
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
-use mote_sys::socket::{self, Wait};
+use mote_sys::socket::{self, Credentials, Wait};
 use mote_wire::{Hello, How, ID_ON, MESSAGE_MAX, Message, Ready, Reason, Refusal, Whose};
+use std::time::Instant;
 
 /// One process, or one of its libraries.
 pub(crate) struct Peer {
     socket: Fd,
-    /// Process id in our namespace, 0 when it has none here.
+    guard: Guard,
+    /// Process id in our namespace, 0 when it has none here. This, the user and the group are what the kernel says of the sender of its hello; before that, of who
+    /// has connected.
     pub(crate) pid: i32,
+    /// Its real user.
+    pub(crate) uid: u32,
+    /// Its real group.
+    pub(crate) gid: u32,
+    /// Since when there is a connection.
+    pub(crate) since: Instant,
     /// What it said at first.
     pub(crate) hello: Option<Hello>,
     /// The ids of events that it has announced, until the metadata knows them; `None` for one that was not taken.
@@ -62,8 +72,8 @@ pub(crate) enum Said {
         /// Why the first of them was.
         why: String,
     },
-    /// It does not want to be recorded, because it is in too many sessions.
-    Declined,
+    /// It does not want to be recorded.
+    Declined(Reason),
     /// It has gone.
     Gone,
     /// It has said something that cannot be: the reason.
@@ -71,12 +81,23 @@ pub(crate) enum Said {
 }
 
 impl Peer {
-    /// A peer behind a socket, of which nothing is known.
-    pub(crate) fn new(socket: Fd) -> Peer {
-        let pid = socket::peer(socket.raw()).map_or(0, |peer| peer.pid);
-        Peer {
+    /// A peer behind a socket that it has sent us, or connected.
+    ///
+    /// # Errors
+    /// Why it is not let in, for a person.
+    pub(crate) fn new(socket: Fd, who: Credentials, guard: Guard) -> Result<Peer, String> {
+        guard.admit(who)?;
+        // A socket of another kind would say of nobody who has sent what.
+        if !socket::is_messages(socket.raw()) || socket::pass_credentials(socket.raw()).is_err() {
+            return Err(format!("process {} said nonsense at the door: it has sent no socket", who.pid));
+        }
+        Ok(Peer {
             socket,
-            pid,
+            guard,
+            pid: who.pid,
+            uid: who.uid,
+            gid: who.gid,
+            since: Instant::now(),
             hello: None,
             answer: None,
             generation: 0,
@@ -84,7 +105,7 @@ impl Peer {
             group: None,
             area: None,
             wish: None,
-        }
+        })
     }
 
     /// The descriptor to poll.
@@ -130,8 +151,8 @@ impl Peer {
         socket::send(self.raw(), bytes, fds, Wait::No)
     }
 
-    /// Receives and serves one message; `None` when there is none. New events are announced to `trace`.
-    pub(crate) fn serve(&mut self, trace: &mut Trace) -> Option<Said> {
+    /// Receives and serves one message; `None` when there is none. New events are announced to `trace`, at most `room`.
+    pub(crate) fn serve(&mut self, trace: &mut Trace, room: usize) -> Option<Said> {
         let mut buffer = vec![0; MESSAGE_MAX + 1];
         let received = match socket::receive(self.raw(), &mut buffer, Wait::No) {
             Ok(received) if received.len == 0 => return Some(Said::Gone),
@@ -139,17 +160,32 @@ impl Peer {
             Err(mote_sys::Errno(libc::EAGAIN | libc::EINTR)) => return None,
             Err(_) => return Some(Said::Gone),
         };
-        Some(self.understand(&buffer[..received.len], trace))
+        let Some(sender) = received.sender.filter(|sender| sender.pid == self.pid) else {
+            let other = received.sender.map_or(0, |sender| sender.pid);
+            return Some(Said::Nonsense(format!("a message of process {other} came in its place")));
+        };
+        let bytes = buffer.get(..received.len).unwrap_or(&[]);
+        Some(self.understand(bytes, sender, trace, room))
     }
 
-    /// Understands a message that has been received.
-    pub(crate) fn understand(&mut self, bytes: &[u8], trace: &mut Trace) -> Said {
+    /// Understands a message that has been received from `sender`.
+    pub(crate) fn understand(
+        &mut self,
+        bytes: &[u8],
+        sender: Credentials,
+        trace: &mut Trace,
+        room: usize,
+    ) -> Said {
         match Message::decode(bytes) {
             Ok(Message::Hello(hello)) if self.hello.is_none() => {
+                if let Err(why) = self.guard.admit(sender) {
+                    return Said::Nonsense(why);
+                }
+                (self.pid, self.uid, self.gid) = (sender.pid, sender.uid, sender.gid);
                 self.hello = Some(hello);
                 Said::Hello(hello)
             }
-            Ok(Message::Events { texts, .. }) if self.hello.is_some() => self.announced(texts, trace),
+            Ok(Message::Events { texts, .. }) if self.hello.is_some() => self.announced(texts, trace, room),
             Ok(Message::Installed(done)) if self.hello.is_some() => Said::Installed {
                 interpreted: done.interpreted,
                 refused: done.refused,
@@ -160,34 +196,42 @@ impl Peer {
                 Said::Wish(Wish { name, words, each_thread })
             }
             Ok(Message::Ready(ready)) if self.hello.is_some() => Said::Ready(ready),
-            Ok(Message::Declined(Reason::Full)) if self.hello.is_some() => Said::Declined,
+            Ok(Message::Declined(why)) if self.hello.is_some() => Said::Declined(why),
             Ok(_) => Said::Nonsense("message out of turn".to_owned()),
             Err(error) => Said::Nonsense(error.to_string()),
         }
     }
 
-    fn announced(&self, texts: &[u8], trace: &mut Trace) -> Said {
+    fn announced(&self, texts: &[u8], trace: &mut Trace, room: usize) -> Said {
         let mut new = Vec::new();
         let mut ids = Vec::new();
         let mut wrong = None;
         for text in mote_wire::texts(texts) {
-            let id = match trace.announce(text) {
+            let known = trace.events.id_of(text).map(Announced::Known);
+            let announced = known.unwrap_or_else(|| match new.len() < room {
+                true => trace.announce(text),
+                false => Announced::TooMany,
+            });
+            ids.push(match announced {
                 Announced::New(id) => {
                     new.push(id);
                     Some(id)
                 }
                 Announced::Known(id) => Some(id),
                 Announced::Malformed(error) => {
-                    wrong = Some(error.to_string());
+                    wrong.get_or_insert_with(|| error.to_string());
                     None
                 }
                 Announced::TooMany => {
-                    wrong =
-                        Some("session has as many events as it can hold; choose fewer libraries".to_owned());
+                    wrong.get_or_insert_with(|| match room {
+                        usize::MAX => {
+                            "session has as many events as it can hold; choose fewer libraries".to_owned()
+                        }
+                        _ => format!("processes of user {} have announced as many as they may", self.uid),
+                    });
                     None
                 }
-            };
-            ids.push(id);
+            });
         }
         Said::Events { new, ids, wrong }
     }

@@ -2,17 +2,21 @@
 
 use crate::area::Area;
 use crate::attached::Attached;
+use crate::awaited::Awaited;
 use crate::command::{Command, Signals};
 use crate::consumer::{Notice, Shared};
-use crate::control::Control;
+use crate::control::Answer;
 use crate::cooperate::Cooperation;
+use crate::desk::{Desk, Ticket};
 use crate::directory::Directory;
 use crate::door::Door;
 use crate::ending::End;
+use crate::entrance::Letter;
 use crate::error::Error;
 use crate::filters::Filters;
 use crate::flow::Figures;
 use crate::groups::Groups;
+use crate::hall::{Caller, Hall};
 use crate::join::Forward;
 use crate::kernel::{self, Kernel};
 use crate::options::Options;
@@ -23,13 +27,15 @@ use crate::problems::{Kind, Problems};
 use crate::process;
 use crate::record::{Progress, Watch};
 use crate::samples::{self, Samples};
+use crate::shares::Shares;
 use crate::snapshot::Snapshot;
 use crate::tap::Consumed;
 use crate::trace::Trace;
+use crate::trust::Trust;
 use mote_clock::Source;
 use mote_journal::{Fact, Process, Summary};
 use mote_symbol::collect::{self, BuildIds};
-use mote_wire::{How, Ready, Refusal};
+use mote_wire::{How, Ready, Reason, Refusal};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
 use std::sync::mpsc::Receiver;
@@ -72,8 +78,18 @@ pub(crate) struct Recorder<'r> {
     pub(crate) threads: BTreeSet<u32>,
     /// Running processes that are recorded, too.
     pub(crate) attached: Attached,
+    /// Those of them that other recordings have promised.
+    pub(crate) awaited: Awaited,
     /// Other recordings that have joined processes of ours.
     pub(crate) forwards: Vec<Forward>,
+    /// Who has said hello and was not let in yet.
+    pub(crate) hall: Hall,
+    /// Somebody has more to say than there was time for.
+    pressed: bool,
+    /// What each user may take.
+    pub(crate) shares: Shares,
+    /// Answers to requests that could not be answered at once.
+    pub(crate) late: Vec<(Ticket, Answer)>,
     pub(crate) build_ids: BuildIds,
     /// Who is to have the recording.
     pub(crate) owner: Owner,
@@ -117,7 +133,12 @@ impl<'r> Recorder<'r> {
             maps: HashMap::new(),
             threads: BTreeSet::new(),
             attached: Attached::default(),
+            awaited: Awaited::default(),
             forwards: Vec::new(),
+            hall: Hall::default(),
+            pressed: false,
+            shares: Shares::new(Trust::find().own()),
+            late: Vec::new(),
             build_ids: BuildIds::default(),
             owner: Owner::of(options),
             problems: Problems::default(),
@@ -130,10 +151,10 @@ impl<'r> Recorder<'r> {
     /// Starts the command, if there is one, and serves until the recording is over.
     pub(crate) fn serve(&mut self, signals: &Signals) -> Result<Served, Error> {
         let mut door = Door::open()?;
-        let control = Control::open(door.directory(), self.trace.directory.inner())?;
+        let mut desk = Desk::open(door.sockets(), door.trust(), self.trace.directory.inner())?;
         self.note_samples();
         self.write_metadata()?;
-        self.attach(&door)?;
+        self.attach(&mut door)?;
         self.begin_latency();
         self.begin_cooperation();
         self.begin_kernel();
@@ -145,7 +166,7 @@ impl<'r> Recorder<'r> {
         self.began = Instant::now();
         let mut end = End::default();
         while !self.is_over(&door, command.as_mut(), &mut end) {
-            let ready = self.wait(&door, &control, signals, &end)?;
+            let ready = self.wait(&door, &desk, signals, &end)?;
             while let Some(arrived) = signals.next() {
                 if arrived.asks_for_snapshot()
                     && let Err(why) = self.ask_for_snapshot()
@@ -156,11 +177,13 @@ impl<'r> Recorder<'r> {
             }
             self.admit(&door);
             self.talk(|peer| peer.hello.is_none() || ready.contains(&peer.raw()));
-            control.serve(|request, beside| self.requested(request, beside));
+            desk.serve(|ticket, request, beside| self.requested(ticket, request, beside));
+            self.late.drain(..).for_each(|(ticket, answer)| desk.answer(ticket, &answer));
             self.look_around();
         }
         let duration_ns = self.began.elapsed().as_nanos() as u64;
         self.look_at_owners(usize::MAX);
+        self.look_for_awaited(true);
         self.end_kernel();
         self.end_latency();
         self.say_goodbye(&door);
@@ -201,7 +224,7 @@ impl<'r> Recorder<'r> {
             }
             return false;
         }
-        end.alone(Instant::now(), door.is_deserted())
+        end.alone(Instant::now(), door.is_deserted() && self.hall.is_empty() && !self.pressed)
     }
 
     /// Processes that are left and carry events, or threads that are left and that the kernel follows.
@@ -223,23 +246,16 @@ impl<'r> Recorder<'r> {
     }
 
     /// Sleeps until something happens or the next tick. Answers the descriptors that can be read.
-    fn wait(
-        &self,
-        door: &Door,
-        control: &Control,
-        signals: &Signals,
-        end: &End,
-    ) -> Result<HashSet<i32>, Error> {
-        let asked = control.listener.as_raw_fd();
-        let ours = [door.polled_mailbox(), door.listener.raw(), signals.fd().as_raw_fd(), asked];
-        let all = ours.into_iter().chain(self.peers.iter().map(Peer::raw));
-        let mut polled: Vec<libc::pollfd> =
-            all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    fn wait(&self, door: &Door, desk: &Desk, signals: &Signals, end: &End) -> Result<HashSet<i32>, Error> {
+        let ours = door.polled().chain([signals.fd().as_raw_fd()]);
+        let readable = ours.chain(self.peers.iter().map(Peer::raw));
+        let readable = readable.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        let mut polled: Vec<libc::pollfd> = readable.chain(desk.polled()).collect();
         let soon = self.kernel.as_ref().is_some_and(Kernel::snapshots_slow);
         let tick = if soon { TICK_SOON } else { TICK };
         let left =
             self.options.duration.map_or(tick, |duration| duration.saturating_sub(self.began.elapsed()));
-        let left = if end.is_last_round() { Duration::ZERO } else { left.min(tick) };
+        let left = if end.is_last_round() || !self.hall.is_empty() { Duration::ZERO } else { left.min(tick) };
         match mote_sys::socket::wait_any(&mut polled, left.as_millis() as i32) {
             Ok(_) | Err(mote_sys::Errno(libc::EINTR)) => {}
             Err(why) => return Err(Error::Session { what: "wait for processes", why }),
@@ -247,42 +263,54 @@ impl<'r> Recorder<'r> {
         Ok(polled.into_iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd).collect())
     }
 
-    /// Lets in who stands at the door.
+    /// Lets in who stands at the door, and may come in.
     fn admit(&mut self, door: &Door) {
-        let mut buffer = [0; 256];
-        for _ in 0..ROUND {
-            let Some((len, socket)) = door.receive(&mut buffer) else { break };
-            let Some(socket) = socket else {
-                let text = "a process said nonsense at the door, without a socket for an answer";
-                self.problem_of(Kind::Door, 0, text.to_owned());
-                continue;
-            };
-            let mut peer = Peer::new(socket);
-            match peer.understand(&buffer[..len], &mut self.trace) {
-                Said::Hello(hello) => {
-                    self.greet(&mut peer, hello);
-                    self.peers.push(peer);
-                }
-                Said::Nonsense(why) => {
-                    let text = format!("process {} was not let in: {why}", peer.pid);
-                    self.problem_of(Kind::Door, peer.pid, text);
-                }
-                _ => {
-                    let text = format!("process {} said nonsense at the door and was not let in", peer.pid);
-                    self.problem_of(Kind::Door, peer.pid, text);
+        self.shares.begin_turn();
+        for entrance in door.entrances() {
+            for uid in self.hall.take(entrance) {
+                let text = format!("processes of user {uid} were not let in: too many came at once");
+                self.problem_of(Kind::Door, 0, text);
+            }
+            for _ in 0..ROUND {
+                let Some((socket, who)) = entrance.accept() else { break };
+                let room = self.shares.admit(who.uid, &self.peers);
+                match room.and_then(|()| Peer::new(socket, who, entrance.guard())) {
+                    Ok(peer) => self.peers.push(peer),
+                    Err(why) => {
+                        self.problem_of(Kind::Door, who.pid, format!("a process was not let in: {why}"));
+                    }
                 }
             }
         }
-        for _ in 0..ROUND {
-            if mote_sys::socket::wait_readable(door.listener.raw(), 0) != Ok(true) {
-                break;
+        for uid in self.hall.users() {
+            while self.shares.has_time(uid) {
+                let began = Instant::now();
+                let Some(caller) = self.hall.next(uid) else { break };
+                let pid = caller.letter.sender.pid;
+                if let Err(why) = self.let_in(caller) {
+                    self.problem_of(Kind::Door, pid, format!("a process was not let in: {why}"));
+                }
+                self.shares.spend(uid, began);
             }
-            let Some(socket) = door.accept() else {
-                // Most likely out of descriptors: the next try may do better.
-                std::thread::sleep(Duration::from_millis(20));
-                break;
-            };
-            self.peers.push(Peer::new(socket));
+        }
+    }
+
+    /// Lets in who has put a letter into the mailbox.
+    fn let_in(&mut self, Caller { guard, bytes, letter }: Caller) -> Result<(), String> {
+        let Letter { sender, socket, .. } = letter;
+        let pid = sender.pid;
+        let nonsense = |what: &str| format!("process {pid} said nonsense at the door: {what}");
+        let socket = socket.ok_or_else(|| nonsense("it has sent no socket"))?;
+        let mut peer = Peer::new(socket, sender, guard)?;
+        self.shares.admit(sender.uid, &self.peers)?;
+        match peer.understand(&bytes, sender, &mut self.trace, 0) {
+            Said::Hello(hello) => {
+                self.greet(&mut peer, hello);
+                self.peers.push(peer);
+                Ok(())
+            }
+            Said::Nonsense(why) => Err(nonsense(&why)),
+            _ => Err(nonsense("a message out of turn")),
         }
     }
 
@@ -292,6 +320,7 @@ impl<'r> Recorder<'r> {
             return;
         }
         self.note_owner(peer);
+        self.awaited.came(peer.pid);
         if peer.is_process() {
             self.session.shared.came(hello.pid, peer.pid == hello.pid as i32);
         }
@@ -348,7 +377,22 @@ impl<'r> Recorder<'r> {
     fn talk(&mut self, may_speak: impl Fn(&Peer) -> bool) {
         let mut peers = std::mem::take(&mut self.peers);
         let mut new = Vec::new();
-        peers.retain_mut(|peer| !may_speak(peer) || self.talk_to(peer, &mut new));
+        let mut passed_over = None;
+        peers.retain_mut(|peer| {
+            if may_speak(peer) && !self.shares.has_time(peer.uid) {
+                passed_over.get_or_insert(peer.raw());
+                return true;
+            }
+            let stays = !Shares::is_silent(peer) && (!may_speak(peer) || self.talk_to(peer, &mut new));
+            if !stays {
+                peer.group.take().into_iter().for_each(|group| self.session.groups.leave(group));
+            }
+            stays
+        });
+        // Whose turn it was not is the first next time.
+        let first = peers.iter().position(|peer| Some(peer.raw()) == passed_over);
+        peers.rotate_left(first.unwrap_or(0));
+        self.pressed = passed_over.is_some();
         self.decide(&mut new);
         self.learn(&new);
         self.answer(&mut peers);
@@ -356,42 +400,53 @@ impl<'r> Recorder<'r> {
         self.serve_shares();
     }
 
-    /// Serves one peer's messages; false when it has gone.
+    /// Serves one peer's messages, while its user has time; false when it has gone.
     fn talk_to(&mut self, peer: &mut Peer, learned: &mut Vec<u32>) -> bool {
         for _ in 0..ROUND {
-            let Some(said) = peer.serve(&mut self.trace) else { break };
-            match said {
-                Said::Hello(hello) => self.greet(peer, hello),
-                Said::Events { new, ids, wrong } => {
-                    learned.extend(new);
-                    peer.answer = Some(ids);
-                    if let Some(why) = wrong {
-                        let text = format!("an event of process {} cannot be recorded: {why}", peer.pid);
-                        self.problem_of(Kind::Event, peer.pid, text);
-                    }
+            let (began, uid) = (Instant::now(), peer.uid);
+            if !self.shares.has_time(uid) {
+                break;
+            }
+            let Some(said) = peer.serve(&mut self.trace, self.shares.events_left(uid)) else { break };
+            let stays = self.heard(peer, said, learned);
+            self.shares.spend(uid, began);
+            if !stays {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Does what a message asks for; false when the peer has gone.
+    fn heard(&mut self, peer: &mut Peer, said: Said, learned: &mut Vec<u32>) -> bool {
+        match said {
+            Said::Hello(hello) => self.greet(peer, hello),
+            Said::Events { new, ids, wrong } => {
+                self.shares.take_events(peer.uid, new.len());
+                learned.extend(new);
+                peer.answer = Some(ids);
+                if let Some(why) = wrong {
+                    let text = format!("an event of process {} cannot be recorded: {why}", peer.pid);
+                    self.problem_of(Kind::Event, peer.pid, text);
                 }
-                Said::Installed { interpreted, refused, why } => {
-                    self.installed(peer, interpreted, refused, &why);
-                }
-                Said::Wish(wish) => peer.wish = Some(wish),
-                Said::Ready(ready) => {
-                    self.ready(peer, ready);
-                    self.forward(peer);
-                }
-                Said::Declined => self.problem_of(Kind::Declined, peer.pid, format!(
-                    "process {} is not recorded: it is in {} other recordings, and more are not possible; end one of them",
-                    peer.pid,
-                    mote_wire::SESSIONS_MAX
-                )),
-                Said::Gone => {
-                    self.gone(peer);
-                    return false;
-                }
-                Said::Nonsense(why) => {
-                    let text = format!("process {} was sent away: {why}", peer.pid);
-                    self.problem_of(Kind::Conversation, peer.pid, text);
-                    return false;
-                }
+            }
+            Said::Installed { interpreted, refused, why } => {
+                self.installed(peer, interpreted, refused, &why);
+            }
+            Said::Wish(wish) => peer.wish = Some(wish),
+            Said::Ready(ready) => {
+                self.ready(peer, ready);
+                self.forward(peer);
+            }
+            Said::Declined(why) => self.declined(peer, why),
+            Said::Gone => {
+                self.gone(peer);
+                return false;
+            }
+            Said::Nonsense(why) => {
+                let text = format!("process {} was sent away: {why}", peer.pid);
+                self.problem_of(Kind::Conversation, peer.pid, text);
+                return false;
             }
         }
         true
@@ -434,9 +489,21 @@ impl<'r> Recorder<'r> {
         }
     }
 
+    fn declined(&mut self, peer: &Peer, why: Reason) {
+        let pid = peer.pid;
+        self.problem_of(Kind::Declined, pid, match why {
+            Reason::Full => format!(
+                "process {pid} is not recorded: it is in {} other recordings, and more are not possible; end one of them",
+                mote_wire::SESSIONS_MAX
+            ),
+            Reason::Stranger => format!(
+                "process {pid} is not recorded: it does not believe this recorder, whose user has no number in its user namespace; run `mote record` inside of that"
+            ),
+        });
+    }
+
     fn gone(&mut self, peer: &Peer) {
         peer.area.into_iter().for_each(|area| self.cooperation.leave(area));
-        peer.group.into_iter().for_each(|group| self.session.groups.leave(group));
         if let Some(hello) = peer.hello.filter(|_| peer.is_process()) {
             self.session.shared.left(hello.pid);
             let at = self.session.source.ticks();
@@ -554,10 +621,13 @@ impl<'r> Recorder<'r> {
             let _ = peer.stop();
         }
         for _ in 0..GOODBYE {
-            let mut buffer = [0; 256];
-            for _ in 0..ROUND {
-                let Some((_, socket)) = door.receive(&mut buffer) else { break };
-                socket.map(|socket| Peer::new(socket).refuse(Refusal::Ending));
+            self.shares.begin_turn();
+            door.entrances().for_each(|entrance| drop(self.hall.take(entrance)));
+            for uid in self.hall.users() {
+                while let Some(Caller { guard, letter, .. }) = self.hall.next(uid) {
+                    let peer = letter.socket.and_then(|it| Peer::new(it, letter.sender, guard).ok());
+                    peer.map(|peer| peer.refuse(Refusal::Ending));
+                }
             }
             self.talk(|_| true);
             if !self.peers.iter().any(Peer::is_process) {
