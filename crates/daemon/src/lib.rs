@@ -30,7 +30,7 @@
 //! | `snapshot` | what a flight recorder holds, written down while it goes on |
 //! | `command` | the recorded command and its signals |
 //! | `attached` | running processes that are recorded |
-//! | `join`, `seize` | how running processes are asked to come, by other recordings or by stopping a thread of theirs |
+//! | `join` | how running processes are asked to come: by other recordings, or by themselves |
 //! | `process` | what the kernel says of a process |
 #![forbid(unsafe_code)]
 
@@ -64,7 +64,6 @@ mod recorder;
 mod rules;
 mod samples;
 mod seen;
-mod seize;
 mod setup;
 mod snapshot;
 mod speculated;

@@ -50,6 +50,29 @@ pub fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd> {
     Ok(Fd(raw as i32))
 }
 
+/// What openat2(2) is asked (`struct open_how`).
+#[repr(C)]
+struct OpenHow {
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+}
+
+/// Opens the file that has this path below `root`, as a process would whose root that is, without following links of any kind (openat2(2), Linux
+/// 5.6); `O_CLOEXEC` is added.
+///
+/// # Errors
+/// As openat2(2): `ELOOP` where a link is on the way, `ENOSYS`.
+pub fn open_in_root(root: &Fd, path: &CStr, flags: i32) -> Result<Fd> {
+    let resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
+    let how = OpenHow { flags: (flags | libc::O_CLOEXEC) as u64, mode: 0, resolve };
+    let (path, how) = (path.as_ptr() as usize, &raw const how as usize);
+    // SAFETY: the kernel reads the path, which is NUL-terminated, and `how`, of the size that it is told.
+    let raw =
+        unsafe { syscall(libc::SYS_openat2, [root.0 as usize, path, how, size_of::<OpenHow>(), 0, 0]) }?;
+    Ok(Fd(raw as i32))
+}
+
 /// Reads up to `into.len()` bytes at the file position.
 ///
 /// # Errors
@@ -100,6 +123,8 @@ pub struct Identity {
     pub inode: u64,
     /// True when it is a socket.
     pub is_socket: bool,
+    /// True when it is a regular file.
+    pub is_regular: bool,
     /// True when it is an object of the kernel that has no file (an "anonymous inode": maps of eBPF, epoll, eventfd).
     pub is_anonymous: bool,
     /// Size in bytes.
@@ -120,6 +145,7 @@ pub fn identity(raw: i32) -> Result<Identity> {
         device: stat.st_dev,
         inode: stat.st_ino,
         is_socket: stat.st_mode & libc::S_IFMT == libc::S_IFSOCK,
+        is_regular: stat.st_mode & libc::S_IFMT == libc::S_IFREG,
         is_anonymous: stat.st_mode & libc::S_IFMT == 0,
         size: stat.st_size as u64,
     })
