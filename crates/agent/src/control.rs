@@ -62,7 +62,7 @@ pub(crate) fn listen(links: Links) {
     for (to, raw) in HANDED.iter().zip(links.raw()) {
         to.store(raw, Ordering::Relaxed);
     }
-    let started = STACK_BYTES.into_iter().any(spawn);
+    let started = spawn(run, core::ptr::null_mut());
     while started && TAKEN.load(Ordering::Acquire) == 0 {
         let _ = process::futex_wait(&TAKEN, 0);
     }
@@ -73,8 +73,15 @@ pub(crate) fn listen(links: Links) {
     // Else the thread has its own table: this closes ours only.
 }
 
-/// Starts [`run`] on a new detached thread with all signals blocked but SIGTRAP and the C library's own.
-fn spawn(stack_bytes: usize) -> bool {
+/// What a thread of ours runs, with its argument.
+pub(crate) type Work = extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// Runs `work` on a new detached thread with all signals blocked but SIGTRAP and the C library's own.
+pub(crate) fn spawn(work: Work, argument: *mut c_void) -> bool {
+    STACK_BYTES.into_iter().any(|bytes| spawn_with(bytes, work, argument))
+}
+
+fn spawn_with(stack_bytes: usize, work: Work, argument: *mut c_void) -> bool {
     let mut attributes = core::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: initialises the attributes.
     if unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) } != 0 {
@@ -89,9 +96,8 @@ fn spawn(stack_bytes: usize) -> bool {
     // SIGTRAP stays open: a thread that blocks it keeps `text` from using breakpoints.
     let mask = signal::block(!(signal::bit(libc::SIGTRAP) | INTERNAL));
     let mut thread = 0;
-    // SAFETY: `run` takes no argument, and no memory of this frame.
-    let failed =
-        unsafe { libc::pthread_create(&mut thread, attributes.as_ptr(), run, core::ptr::null_mut()) };
+    // SAFETY: the caller gives an argument for `work`; no memory of this frame goes there.
+    let failed = unsafe { libc::pthread_create(&mut thread, attributes.as_ptr(), work, argument) };
     signal::set_mask(mask);
     // SAFETY: the attributes are initialised, and used no more.
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };

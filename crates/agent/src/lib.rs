@@ -16,6 +16,7 @@
 //! | `notes` | the program's objects, found before they announce themselves |
 //! | `registry` | the sites and events that this copy of the library knows |
 //! | `session` | the sessions that the process is in: joining, leaving |
+//! | `late` | the way in for a process that runs already |
 //! | `handshake` | the conversation that makes it part of one |
 //! | `told` | the ids that a session has told |
 //! | `names` | threads' names for a session that comes later |
@@ -49,6 +50,7 @@ mod handshake;
 mod helpers;
 mod hold;
 mod keep;
+mod late;
 mod leaving;
 mod link;
 mod maps;
@@ -66,6 +68,7 @@ mod trust;
 
 pub use channel::introduce_thread;
 pub use event::{Event, FAULTED};
+pub use late::{Interrupted, enter};
 pub use registry::DynamicEvent;
 
 use core::ffi::{c_char, c_int};
@@ -90,20 +93,6 @@ pub unsafe fn start(environment: *const *const c_char, first: *const SiteRecord,
         notes::enter_all();
         session::join(places);
     }
-}
-
-/// Joins the session at `place` in a process that runs already and is in no session. Answers 0, or an error number below 0.
-///
-/// To be called on a thread that a recorder has stopped in a system call, with all that it must find again kept.
-///
-/// # Safety
-/// `place` must be a NUL-terminated text; `first..end` must be the object's section of site records.
-pub unsafe fn attach(place: *const c_char, first: *const SiteRecord, end: *const SiteRecord) -> i64 {
-    // SAFETY: the caller's promise.
-    let place = unsafe { core::ffi::CStr::from_ptr(place) }.to_bytes();
-    // SAFETY: the caller's promise.
-    unsafe { registry::add_sites(first, end) };
-    session::join_late(place)
 }
 
 /// Adds the sites of an object that shares this copy of the library (C programs and `libmote.so`).

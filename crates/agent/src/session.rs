@@ -250,12 +250,23 @@ pub(crate) fn this_thread() -> u32 {
 
 /// Joins the sessions at `places`; where that fails the program goes on untraced.
 pub(crate) fn join(places: impl Iterator<Item = Place>) {
+    // Before anything refers to this object: a failed handshake leaves traces, too.
+    keep::loaded();
     let _ = join_first(places, How::Start);
 }
 
-/// Joins a session in a process that runs already, on some thread of it. Answers 0, or an error number below 0.
-pub(crate) fn join_late(place: &[u8]) -> i64 {
+/// Joins a session in a process that runs already, on a thread of ours. Answers 0, or an error number below 0.
+///
+/// # Safety
+/// `first..end` must be the object's section of site records.
+pub(crate) unsafe fn join_late(place: &[u8], first: *const SiteRecord, end: *const SiteRecord) -> i64 {
     let Some(place) = Place::parse(place) else { return -i64::from(libc::EINVAL) };
+    let guard = hold::control();
+    // SAFETY: the caller's promise.
+    unsafe { registry::add_sites(first, end) };
+    drop(guard);
+    // Waits for the dynamic linker; who it waits for may wait for the control path.
+    keep::loaded();
     match join_first(core::iter::once(place), How::Attach) {
         Ok(()) => 0,
         Err(Errno(errno)) => -i64::from(errno),
@@ -269,8 +280,6 @@ fn join_first(places: impl Iterator<Item = Place>, how: How) -> Result<()> {
     }
     note_process();
     mote_sync::rseq::find();
-    // Before anything refers to this object: a failed handshake leaves traces, too.
-    keep::loaded();
     let all = sessions(&mut guard);
     let mut links = Links::default();
     let mut failed = Errno(libc::ENOENT);
@@ -286,7 +295,9 @@ fn join_first(places: impl Iterator<Item = Place>, how: How) -> Result<()> {
     }
     fork::watch();
     leaving::watch();
-    channel::introduce_thread();
+    if how == How::Start {
+        channel::introduce_thread();
+    }
     drop(guard);
     control::listen(links);
     Ok(())

@@ -1,45 +1,141 @@
-//! Running processes that are recorded: when they are gone.
+//! Running processes that are recorded: how they are brought, and when they are gone.
+//!
+//! A process is asked by other recordings that it is in, or else joins by itself (`mote_inject`). Both wait for our own event loop, and for others that may never
+//! answer: so this runs on a thread of its own for each process. Nobody waits for that thread without an end: it leaves the process running wherever it is.
 
 use crate::door::Door;
 use crate::error::Error;
 use crate::recorder::Recorder;
-use crate::seize;
+use mote_inject::{Patience, Target};
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
 use mote_sys::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long it may take to look at a process, before it is said that it cannot be.
+const LOOKING: Duration = Duration::from_secs(10);
+/// How long all may take together: other recordings are asked, and it is in one of them and out of it again.
+const BRINGING: Duration = Duration::from_secs(25);
+/// How long a thread that is told to end is waited for.
+const ENDING: Duration = Duration::from_secs(2);
+/// For how long other recordings are asked again when one of them must have it by now, and how often.
+const FINDING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(20));
 
 /// The processes, by descriptors, so that an id that is used again is not taken for them.
 #[derive(Debug, Default)]
 pub(crate) struct Attached {
     alive: Vec<(i32, Fd)>,
-    /// Those that are being sent to where they join.
-    seized: Vec<(i32, JoinHandle<Result<(), String>>)>,
+    /// Those that are being brought.
+    coming: Vec<Coming>,
+    /// Set when the recording ends.
+    over: Arc<AtomicBool>,
+}
+
+/// A process that is being brought.
+#[derive(Debug)]
+struct Coming {
+    pid: i32,
+    until: Instant,
+    work: JoinHandle<Result<(), String>>,
 }
 
 impl Attached {
-    /// Has a process that is in no recording join ours, while the event loop talks to it.
-    pub(crate) fn seize(&mut self, pid: i32, entries: Vec<u64>, place: String) -> Result<(), Error> {
-        let work = std::thread::Builder::new().name("mote-seize".to_owned());
-        let work = work.spawn(move || seize::join(pid, &entries, &place));
-        self.seized.push((pid, work.map_err(|why| Error::Loop { what: "start a thread", why })?));
+    /// Has a process join us, while the event loop talks to it. `ask` asks other recordings for it: `None` when one of them has it and has passed our invitation on, else what
+    /// they have said.
+    ///
+    /// # Errors
+    /// [`Error::NotReached`] when it is plain at once that it cannot.
+    pub(crate) fn bring(
+        &mut self,
+        pid: i32,
+        place: String,
+        ask: impl Fn() -> Option<Vec<String>> + Send + 'static,
+    ) -> Result<(), Error> {
+        let not_reached = |why| Error::NotReached { pid, why };
+        let over = self.over.clone();
+        let until = Instant::now() + BRINGING;
+        let (tell, hear) = channel();
+        let bring = move || bring(pid, &place, ask, Patience { until, over: &over }, &tell);
+        let work = std::thread::Builder::new().name("mote-bring".to_owned()).spawn(bring);
+        let work = work.map_err(|why| Error::Loop { what: "start a thread", why })?;
+        match hear.recv_timeout(LOOKING) {
+            Ok(()) => self.coming.push(Coming { pid, until: until + LOOKING, work }),
+            // It has ended without a word: what it has to say is its result.
+            Err(RecvTimeoutError::Disconnected) => match work.join() {
+                Ok(done) => done.map_err(not_reached)?,
+                Err(_) => return Err(not_reached("the thread for it has failed".to_owned())),
+            },
+            Err(RecvTimeoutError::Timeout) => {
+                let seconds = LOOKING.as_secs();
+                return Err(not_reached(format!("what it has mapped cannot be read within {seconds} s")));
+            }
+        }
         Ok(())
     }
 
-    /// What went wrong with those that have been sent by now.
+    /// What went wrong with those that have been asked by now.
     fn failed(&mut self) -> Vec<(i32, String)> {
-        let (done, running) = self.seized.drain(..).partition(|(_, work)| work.is_finished());
-        self.seized = running;
-        let failed =
-            |(pid, work): (i32, JoinHandle<Result<(), String>>)| Some((pid, work.join().ok()?.err()?));
+        let now = Instant::now();
+        let is_done = |coming: &Coming| coming.work.is_finished() || now > coming.until;
+        let (done, running) = self.coming.drain(..).partition(is_done);
+        self.coming = running;
+        let failed = |coming: Coming| match coming.work.is_finished() {
+            true => Some((coming.pid, coming.work.join().ok()?.err()?)),
+            // It sleeps in the kernel, in the process's memory.
+            false => Some((coming.pid, "its memory cannot be read or written in time".to_owned())),
+        };
         Vec::into_iter(done).filter_map(failed).collect()
     }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        // A thread of somebody else's that is not put back to where it was ends its process.
-        self.seized.drain(..).for_each(|(_, work)| drop(work.join()));
+        self.over.store(true, Ordering::Relaxed);
+        let until = Instant::now() + ENDING;
+        // Only for the sake of processes whose code is not ours: they are put back as they were.
+        while self.coming.iter().any(|coming| !coming.work.is_finished()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Brings a process; says so when it could be looked at, and the rest depends on others.
+fn bring(
+    pid: i32,
+    place: &str,
+    ask: impl Fn() -> Option<Vec<String>>,
+    patience: Patience<'_>,
+    tell: &Sender<()>,
+) -> Result<(), String> {
+    let opened = Target::open(pid, patience);
+    if opened.is_ok() {
+        let _ = tell.send(());
+    }
+    let mut in_another = None;
+    loop {
+        let Some(mut said) = ask() else { return Ok(()) };
+        let joined = match &opened {
+            Ok(target) => target.join(place, patience),
+            Err(why) => Err(why.clone()),
+        };
+        match joined {
+            Ok(()) => return Ok(()),
+            // Another recording was faster, and has it now, or will in a moment.
+            Err(mote_inject::Error::InAnother)
+                if in_another.get_or_insert_with(Instant::now).elapsed() < FINDING.0
+                    && !patience.over.load(Ordering::Relaxed) =>
+            {
+                std::thread::sleep(FINDING.1);
+            }
+            Err(why) => {
+                said.push(why.to_string());
+                return Err(said.join("; "));
+            }
+        }
     }
 }
 

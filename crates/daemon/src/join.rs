@@ -3,14 +3,14 @@
 //! We find that recorder by its socket, and send it our place and our mailbox; it passes both on to the process, whose agent's thread then says
 //! hello to us as any process does. From then on nothing of ours depends on the other recording. It only keeps in mind that the
 //! process's children, and programs that take its place, are to join us, too (`Forward`). A process that is in no recording is
-//! stopped for a moment, and sent to where it joins (`seize`).
+//! asked by itself: a thread of it is sent to where it joins (`inject`).
 
 use crate::control::{self, Answer, Request};
 use crate::door::Door;
 use crate::error::Error;
 use crate::peer::Peer;
 use crate::recorder::Recorder;
-use crate::{process, seize, sockets};
+use crate::{process, sockets};
 use mote_sys::fd::Fd;
 use std::collections::HashSet;
 use std::fs;
@@ -39,27 +39,22 @@ impl Recorder<'_> {
         let (trust, own) = (door.trust(), door.sockets().path().to_owned());
         let uid = process::users(pid.unsigned_abs()).map_or(trust.own(), |[real, ..]| real);
         let Some((place, mailbox)) = door.place_for(uid)? else { return Ok(()) };
-        // Asking ourselves would wait for ourselves.
-        let others: Vec<PathBuf> =
-            recorders(pid).into_iter().filter(|socket| !socket.starts_with(&own)).collect();
         let request = Request::Join { pid, place: place.clone() };
-        self.awaited.asks(pid);
+        let mailbox = mote_sys::fd::duplicate(mailbox)
+            .map_err(|why| Error::Session { what: "hand the mailbox over", why })?;
+        let awaited = self.awaited.clone();
+        awaited.asks(pid);
         let wanted = move |owner| trust.invites(owner, uid);
-        let Some(mut said) = ask_all(others, &request, wanted, mailbox) else {
-            self.awaited.promised(pid);
-            return Ok(());
+        let ask = move || {
+            // Asking ourselves would wait for ourselves.
+            let others = recorders(pid).into_iter().filter(|socket| !socket.starts_with(&own)).collect();
+            let said = ask_all(others, &request, wanted, &mailbox);
+            if said.is_none() {
+                awaited.promised(pid);
+            }
+            said
         };
-        let entries = seize::entries(pid);
-        if entries.is_empty() {
-            said.push(
-                "it carries no events, or may not be looked into (`mote list PID` says more)".to_owned(),
-            );
-        }
-        said.extend(seize::objection(pid).map(str::to_owned));
-        if !said.is_empty() {
-            return Err(Error::NotReached { pid, why: said.join("; ") });
-        }
-        self.attached.seize(pid, entries, place)
+        self.attached.bring(pid, place, ask)
     }
 
     /// Passes another recording's invitation on to a process of ours. The answer has no text when it is not ours.

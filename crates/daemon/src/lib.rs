@@ -36,7 +36,7 @@
 //! | `snapshot` | what a flight recorder holds, written down while it goes on |
 //! | `command` | the recorded command and its signals |
 //! | `attached`, `awaited` | running processes that are recorded; those that others have promised |
-//! | `join`, `seize` | how running processes are asked to come, by other recordings or by stopping a thread of theirs |
+//! | `join` | how running processes are asked to come: by other recordings, or by themselves |
 //! | `problems` | what went wrong, told within bounds |
 //! | `process` | what the kernel says of a process |
 #![forbid(unsafe_code)]
@@ -82,7 +82,6 @@ mod recorder;
 mod rules;
 mod samples;
 mod seen;
-mod seize;
 mod setup;
 mod shares;
 mod snapshot;

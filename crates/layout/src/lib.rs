@@ -9,6 +9,7 @@ pub mod context;
 pub mod cooperation;
 pub mod describe;
 pub mod errors;
+pub mod join;
 pub mod level;
 pub mod loss;
 pub mod packet;

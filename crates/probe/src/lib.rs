@@ -28,6 +28,7 @@ mod enumeration;
 mod event;
 mod field;
 mod fields;
+mod join;
 mod packer;
 mod site;
 

@@ -3,17 +3,18 @@
 //!
 //! The recorder writes the bytes into the recording, under the names given here; [`crate::Symbols::read_kept`] reads them.
 
-use crate::image::{Visit, build_id, with_elf};
 use crate::kernel::{KernelError, code_symbol};
+use crate::mapped::{self, Bounded, FileId, Mapped};
 use crate::space::code_map;
 use mote_journal::Map;
-use object::ReadRef;
+use object::elf::{ELF_NOTE_GNU, FileHeader32, FileHeader64, NT_GNU_BUILD_ID};
+use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader};
+use object::{Endianness, FileKind, ReadCache};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// File of the kernel's symbols.
@@ -22,6 +23,8 @@ pub const KALLSYMS: &str = "kallsyms";
 pub const VDSO: &str = "vdso.so";
 /// Most bytes that are kept of a run-time compiler's table.
 const PERF_MAP_MAX: u64 = 256 << 20;
+/// Most bytes that are read of a file to find its build id.
+const ID_READ_MAX: u64 = 4 << 20;
 
 /// The kernel's symbols of code.
 ///
@@ -70,72 +73,96 @@ pub(crate) fn pid_of_perf_map(name: &OsStr) -> Option<u32> {
 }
 
 /// The table that a run-time compiler in process `pid` has written by now, also in a container; `None` when there is none. Of a process that is gone it counts
-/// if it was written after `since`: process ids are used again, and nobody removes these files.
+/// if it was written after `since`: process ids are used again, and nobody removes these files. It has to be the process's own user's: `owner` is who that was
+/// when the process was seen; without it, of a process that is gone, our own.
 ///
 /// # Cost
 /// Reads the file: ask when the process leaves, or the recording ends.
 #[must_use]
-pub fn perf_map(pid: u32, since: SystemTime) -> Option<Vec<u8>> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"));
-    let own = status.as_ref().ok().and_then(|status| {
-        status.lines().find_map(|line| line.strip_prefix("NSpid:")?.split_ascii_whitespace().next_back())
-    });
-    let inside = own.map(|own| PathBuf::from(format!("/proc/{pid}/root/tmp/perf-{own}.map")));
-    let outside = PathBuf::from("/tmp").join(perf_map_name(pid));
-    let oldest = if status.is_ok() { SystemTime::UNIX_EPOCH } else { since };
-    let path = inside.into_iter().chain([outside]).find(|path| is_small_file(path, oldest))?;
-    fs::read(path).ok()
+pub fn perf_map(pid: u32, since: SystemTime, owner: Option<u32>) -> Option<Vec<u8>> {
+    let status = mapped::table(&format!("/proc/{pid}/status"));
+    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let inside = line("NSpid:").and_then(|ids| ids.split_ascii_whitespace().next_back());
+    let now = mapped::user(pid);
+    let owner = now.or(owner).or_else(|| mapped::user(std::process::id()))?;
+    let (root, mounts) = (format!("/proc/{pid}/root"), format!("/proc/{pid}/mountinfo"));
+    let inside = inside.map(|own| (root.as_str(), mounts.as_str(), format!("perf-{own}.map")));
+    let outside = ("/", "/proc/self/mountinfo", perf_map_name(pid));
+    let oldest = if now.is_some() { SystemTime::UNIX_EPOCH } else { since };
+    let open = |(root, mounts, name): (&str, &str, String)| {
+        mapped::open_temporary(root, mounts, &name, owner).ok().filter(|file| is_young(file, oldest))
+    };
+    let file = inside.into_iter().chain([outside]).find_map(open)?;
+    let mut bytes = Vec::new();
+    file.take(PERF_MAP_MAX + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= PERF_MAP_MAX).then_some(bytes)
 }
 
-fn is_small_file(path: &Path, oldest: SystemTime) -> bool {
-    // A link would let a process choose which file a recorder with more rights copies.
-    fs::symlink_metadata(path).is_ok_and(|data| {
-        let young = data.modified().is_ok_and(|modified| modified >= oldest);
-        data.is_file() && data.len() <= PERF_MAP_MAX && young
+fn is_young(file: &File, oldest: SystemTime) -> bool {
+    file.metadata().is_ok_and(|data| {
+        data.len() <= PERF_MAP_MAX && data.modified().is_ok_and(|modified| modified >= oldest)
     })
 }
 
 /// The mappings of a process that hold code, without build ids; empty when it has gone or may not be looked at.
 #[must_use]
 pub fn maps(pid: u32) -> Vec<Map> {
-    let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    text.lines().filter_map(code_map).collect()
+    mapped::code(pid).into_iter().map(|mapped| mapped.map).collect()
 }
 
 /// Build ids of files, each read once.
 #[derive(Debug, Default)]
-pub struct BuildIds(HashMap<String, String>);
+pub struct BuildIds(HashMap<(FileId, String), String>);
 
 impl BuildIds {
     /// Puts the build ids into mappings of process `pid`: of the very files that are mapped, also when they were removed or
     /// lie in a container, if the recorder may look.
     pub fn fill(&mut self, pid: u32, maps: &mut [Map]) {
+        if !maps.iter().any(|map| map.path.starts_with('/')) {
+            return;
+        }
+        let files = mapped::code(pid);
+        let file_of = |map: &Map| {
+            let is_it = |mapped: &&Mapped| mapped.map.start == map.start && mapped.map.path == map.path;
+            files.iter().find(is_it)?.file
+        };
         for map in maps.iter_mut().filter(|map| map.path.starts_with('/')) {
-            let known = self.0.entry(map.path.clone());
-            let id = known.or_insert_with(|| {
-                let mapped = PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", map.start, map.end));
-                read(&mapped).or_else(|| read(Path::new(&map.path))).unwrap_or_default()
-            });
-            map.build_id.clone_from(id);
+            // What is mapped no more has no id; another process may have.
+            let Some(file) = file_of(map) else { continue };
+            let known = self.0.entry((file, map.path.clone()));
+            let read = || build_id(file.open(pid, (map.start, map.end), &map.path)?);
+            map.build_id.clone_from(known.or_insert_with(|| read().unwrap_or_default()));
         }
     }
 }
 
-fn read(path: &Path) -> Option<String> {
-    with_elf(path, BuildId).ok()
+/// The build id of a file, of which no more than a bound is read.
+fn build_id(file: File) -> io::Result<String> {
+    let data = ReadCache::new(Bounded::new(file, ID_READ_MAX));
+    let id = match FileKind::parse(&data) {
+        Ok(FileKind::Elf64) => id_in::<FileHeader64<Endianness>>(&data),
+        Ok(FileKind::Elf32) => id_in::<FileHeader32<Endianness>>(&data),
+        _ => None,
+    };
+    Ok(id.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-struct BuildId;
-
-impl Visit for BuildId {
-    type Answer = String;
-
-    fn visit<'d, R: ReadRef<'d>>(
-        &self,
-        _: &Path,
-        elf: &object::File<'d, R>,
-        _: Option<SystemTime>,
-    ) -> Result<String, object::Error> {
-        Ok(build_id(elf))
-    }
+/// From the loaded notes, or from a section that is not loaded.
+fn id_in<H: FileHeader<Endian = Endianness>>(data: &ReadCache<Bounded>) -> Option<Vec<u8>> {
+    let header = H::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let found = |mut notes: NoteIterator<'_, H>| {
+        while let Ok(Some(note)) = notes.next() {
+            if note.name() == ELF_NOTE_GNU && note.n_type(endian) == NT_GNU_BUILD_ID {
+                return Some(note.desc().to_vec());
+            }
+        }
+        None
+    };
+    let segments = header.program_headers(endian, data).ok()?;
+    let loaded = segments.iter().filter_map(|segment| segment.notes(endian, data).ok()?).find_map(found);
+    loaded.or_else(|| {
+        let sections = header.sections(endian, data).ok()?;
+        sections.iter().filter_map(|section| section.notes(endian, data).ok()?).find_map(found)
+    })
 }

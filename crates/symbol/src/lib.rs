@@ -24,6 +24,7 @@ mod image;
 mod jit;
 mod kernel;
 mod location;
+pub mod mapped;
 mod module;
 mod space;
 mod symbols;

@@ -50,6 +50,29 @@ pub fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd> {
     Ok(Fd(raw as i32))
 }
 
+/// What openat2(2) is asked (`struct open_how`).
+#[repr(C)]
+struct OpenHow {
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+}
+
+/// Opens the file that has this path below `root`, as a process would whose root that is, without following links of any kind (openat2(2), Linux
+/// 5.6); `O_CLOEXEC` is added.
+///
+/// # Errors
+/// As openat2(2): `ELOOP` where a link is on the way, `ENOSYS`.
+pub fn open_in_root(root: &Fd, path: &CStr, flags: i32) -> Result<Fd> {
+    let resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
+    let how = OpenHow { flags: (flags | libc::O_CLOEXEC) as u64, mode: 0, resolve };
+    let (path, how) = (path.as_ptr() as usize, &raw const how as usize);
+    // SAFETY: the kernel reads the path, which is NUL-terminated, and `how`, of the size that it is told.
+    let raw =
+        unsafe { syscall(libc::SYS_openat2, [root.0 as usize, path, how, size_of::<OpenHow>(), 0, 0]) }?;
+    Ok(Fd(raw as i32))
+}
+
 /// Reads up to `into.len()` bytes at the file position.
 ///
 /// # Errors
@@ -100,6 +123,8 @@ pub struct Identity {
     pub inode: u64,
     /// True when it is a socket.
     pub is_socket: bool,
+    /// True when it is a regular file.
+    pub is_regular: bool,
     /// True when it is a directory.
     pub is_directory: bool,
     /// The user who owns it; that of nobody when that one has no number here.
@@ -146,6 +171,7 @@ fn identity_of(stat: libc::stat) -> Identity {
         device: stat.st_dev,
         inode: stat.st_ino,
         is_socket: kind == libc::S_IFSOCK,
+        is_regular: kind == libc::S_IFREG,
         is_directory: kind == libc::S_IFDIR,
         owner: stat.st_uid,
         mode: stat.st_mode & 0o7777,

@@ -14,6 +14,7 @@ pub mod membarrier;
 pub mod mount;
 pub mod perf;
 pub mod process;
+pub mod ptrace;
 pub mod raw;
 pub mod side_band;
 pub mod signal;

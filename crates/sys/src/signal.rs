@@ -113,6 +113,14 @@ pub fn set_mask(mask: u64) -> u64 {
     change_mask(libc::SIG_SETMASK, mask)
 }
 
+/// Signals that wait for the calling thread or its process and are blocked (rt_sigpending(2)).
+pub fn pending() -> u64 {
+    let mut all = 0u64;
+    // SAFETY: the kernel writes 8 bytes. It cannot fail with these arguments.
+    let _ = unsafe { syscall(libc::SYS_rt_sigpending, [&raw mut all as usize, SET_BYTES, 0, 0, 0, 0]) };
+    all
+}
+
 /// Sends `signal` with `info`, as it is, to the calling thread (rt_tgsigqueueinfo(2)).
 ///
 /// # Errors

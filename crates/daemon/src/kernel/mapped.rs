@@ -6,15 +6,15 @@ use crate::recorder::Recorder;
 use mote_journal::{Fact, Map, Process};
 use mote_kernel::stack::{How, Mapped, Mappings, News};
 use mote_symbol::collect::{self, BuildIds};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::SystemTime;
 
 /// What listens, and what of it the journal has.
 #[derive(Debug)]
 pub(super) struct Listening {
     mappings: Mappings,
-    /// Processes whose mappings are in the journal.
-    told: HashSet<u32>,
+    /// Processes whose mappings are in the journal, and whose they were when they were heard of.
+    told: HashMap<u32, Option<u32>>,
     /// When it began.
     since: SystemTime,
     late: Late,
@@ -61,16 +61,16 @@ impl Kernel<'_> {
         }
         self.mappings = Some(Listening {
             mappings,
-            told: HashSet::new(),
+            told: HashMap::new(),
             since: SystemTime::now(),
             late: Late::default(),
         });
         None
     }
 
-    /// Processes that were heard of, also those that are gone.
-    pub(super) fn heard(&self) -> impl Iterator<Item = u32> {
-        self.mappings.iter().flat_map(|listening| listening.told.iter().copied())
+    /// Processes that were heard of, also those that are gone, and whose they were.
+    pub(super) fn heard(&self) -> impl Iterator<Item = (u32, Option<u32>)> {
+        self.mappings.iter().flat_map(|listening| listening.told.iter().map(|(pid, owner)| (*pid, *owner)))
     }
 
     /// When this began to listen.
@@ -103,9 +103,11 @@ impl Kernel<'_> {
                 How::Mapped => "seen",
             };
             // Those after a fork are its parent's, which are in the journal but for those of this process.
-            let known = change.how == How::Fork && told.contains(&change.parent);
+            let known = change.how == How::Fork && told.contains_key(&change.parent);
             let maps: Vec<Map> = if known { Vec::new() } else { change.maps.into_iter().map(map).collect() };
-            told.insert(change.pid);
+            let owner = mote_symbol::mapped::user(change.pid);
+            let known = told.entry(change.pid).or_default();
+            *known = owner.or(*known);
             // The program is what an exec maps first.
             let exe = maps
                 .first()

@@ -19,6 +19,8 @@ pub(crate) struct Processes {
 #[derive(Debug)]
 struct Known {
     exe: String,
+    /// Whose it is.
+    owner: Option<u32>,
     maps: HashSet<(u64, String)>,
 }
 
@@ -38,7 +40,10 @@ impl Processes {
         let mut maps = if with_maps { collect::maps(pid) } else { Vec::new() };
         let is_new = how == "exec" || known.is_none();
         if is_new {
-            self.known.insert(pid, Known { exe: exe.clone(), maps: HashSet::new() });
+            self.known.insert(
+                pid,
+                Known { exe: exe.clone(), owner: mote_symbol::mapped::user(pid), maps: HashSet::new() },
+            );
         }
         let known = self.known.get_mut(&pid)?;
         maps.retain(|map| known.maps.insert((map.start, map.path.clone())));
@@ -89,9 +94,10 @@ impl Kernel<'_> {
     /// Keeps the tables of run-time compilers.
     pub(super) fn keep_tables(&self) {
         if self.wanted.stacks.user {
-            let pids: HashSet<u32> = self.processes.known.keys().copied().chain(self.heard()).collect();
-            for pid in pids {
-                let table = collect::perf_map(pid, self.listens_since());
+            let known = self.processes.known.iter().map(|(pid, known)| (*pid, known.owner));
+            let all: HashMap<u32, Option<u32>> = self.heard().chain(known).collect();
+            for (pid, owner) in all {
+                let table = collect::perf_map(pid, self.listens_since(), owner);
                 // What cannot be kept leaves addresses without names, which is seen where they are shown.
                 let _ = table.map(|table| self.keep(&collect::perf_map_name(pid), &table));
             }

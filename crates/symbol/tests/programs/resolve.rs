@@ -189,14 +189,14 @@ fn a_table_in_tmp_is_found() {
     let path = Path::new("/tmp").join(collect::perf_map_name(pid));
     fs::write(&path, "10 10 f\n").expect("/tmp is writable");
     let now = SystemTime::now() + Duration::from_secs(60);
-    let found = collect::perf_map(pid, now);
+    let found = collect::perf_map(pid, now, None);
     fs::remove_file(&path).expect("there");
     assert_eq!(found.as_deref(), Some(&b"10 10 f\n"[..]));
-    assert_eq!(collect::perf_map(pid, now), None);
+    assert_eq!(collect::perf_map(pid, now, None), None);
     // A process that is gone, of which there can be none, and its table.
     let (gone, path) = (u32::MAX, Path::new("/tmp").join(collect::perf_map_name(u32::MAX)));
     fs::write(&path, "10 10 f\n").expect("/tmp is writable");
-    let found = [SystemTime::UNIX_EPOCH, now].map(|since| collect::perf_map(gone, since).is_some());
+    let found = [SystemTime::UNIX_EPOCH, now].map(|since| collect::perf_map(gone, since, None).is_some());
     fs::remove_file(&path).expect("there");
     assert_eq!(found, [true, false]);
 }

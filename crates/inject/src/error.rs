@@ -1,0 +1,89 @@
+//! Why a process could not be joined, and what to do.
+
+use mote_sys::Errno;
+
+/// Why a process could not be joined.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It has none of our code.
+    #[error("it carries no events, or may not be looked into (`mote list PID` says more)")]
+    NoEvents,
+    /// It has our code of another version.
+    #[error(
+        "it was built with another version of mote: build it again, or start it with `mote record -- CMD`"
+    )]
+    OtherVersion,
+    /// It may not be stopped, or its memory not be written.
+    #[error("it cannot be stopped: {0}{hint}", hint = hint(*.0))]
+    Forbidden(Errno),
+    /// It has a filter of system calls.
+    #[error("it has locked itself in (seccomp), and could be killed for joining")]
+    Seccomp,
+    /// Somebody else traces it.
+    #[error("a debugger is attached to it (process {0})")]
+    Debugged(i32),
+    /// All of it is stopped.
+    #[error("it is stopped: let it go on with `kill -CONT {0}`")]
+    Stopped(i32),
+    /// It has ended.
+    #[error("it has ended")]
+    Ended,
+    /// It has become another program.
+    #[error("it has become another program meanwhile (exec): ask again")]
+    Replaced,
+    /// No thread could be sent.
+    #[error("none of its threads waits in a system call from which it can be called away{hint}", hint = why(*.0))]
+    NoThread(Busy),
+    /// Another recorder holds it.
+    #[error("another recorder, or something that has locked /proc/{0}/mem, does not let go of it")]
+    Locked(i32),
+    /// The memory is in use.
+    #[error("a thread of it is still on the way to another recording, and does not come to its end")]
+    Occupied,
+    /// The thread has been sent, and nothing was heard.
+    #[error(
+        "it does not answer within {0} s: its own code, a lock of its dynamic linker or of its allocator holds up the thread that was made in it"
+    )]
+    Silent(u64),
+    /// It is in another recording.
+    #[error("another recording has it, which is not found from here: run this one with its XDG_RUNTIME_DIR")]
+    InAnother,
+    /// It has answered with an error.
+    #[error("it did not join: {0}")]
+    Refused(Errno),
+    /// The recording ends.
+    #[error("the recording has ended before it could join")]
+    Over,
+    /// The processor lacks what is needed to put a thread's registers back.
+    #[error("this processor has no XSAVE, which is needed to put a thread's registers back")]
+    NoXsave,
+}
+
+/// What keeps threads from being sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// They are in signal handlers.
+    pub in_handlers: bool,
+    /// They do not stop.
+    pub unstoppable: bool,
+}
+
+fn why(busy: Busy) -> &'static str {
+    match busy {
+        Busy { unstoppable: true, .. } => "; one does not stop: it may wait for a disk (`ps -o stat,wchan`)",
+        Busy { in_handlers: true, .. } => {
+            "; one waits in a signal handler, which may have interrupted anything"
+        }
+        _ => "",
+    }
+}
+
+fn hint(why: Errno) -> &'static str {
+    match why.0 {
+        libc::EPERM | libc::EACCES => {
+            "; recording somebody else's process needs root, or kernel.yama.ptrace_scope=0"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,117 @@
+//! A thread that is stopped for a moment. Whatever happens, it goes on: when this is dropped, and when its tracer ends, which the kernel sees to.
+
+use crate::target::Patience;
+use crate::thread::Call;
+use mote_layout::join::{RESTART_BYTES, restart};
+use mote_sys::Errno;
+use mote_sys::ptrace::{self, State};
+use std::time::{Duration, Instant};
+
+/// How long a thread may take to stop: one that waits for a disk does not.
+const STOPPING: Duration = Duration::from_secs(1);
+/// How often it is looked whether it has.
+const LOOK: Duration = Duration::from_micros(100);
+/// The segment of 64-bit code.
+const CODE_64: u64 = 0x33;
+
+/// A stopped thread.
+pub(crate) struct Stopped {
+    tid: i32,
+    registers: libc::user_regs_struct,
+    /// A signal that it was about to take.
+    signal: i32,
+}
+
+/// A thread that is in a call that the kernel has interrupted for us.
+pub(crate) struct Waiting {
+    /// Why it was, above 0.
+    pub(crate) kind: u64,
+    /// Where its stack is.
+    pub(crate) stack_pointer: u64,
+    /// Behind the instruction `syscall`.
+    pub(crate) returns_to: u64,
+}
+
+impl Stopped {
+    /// Stops a thread. `None` when it is about to take a signal, or has gone: it goes on.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT` when it does not stop; it is let go when the calling thread ends. `EPERM` when it is traced or may not be.
+    pub(crate) fn stop(tid: i32, patience: &Patience<'_>) -> Result<Option<Stopped>, Errno> {
+        match ptrace::seize(tid) {
+            Err(Errno(libc::ESRCH)) => return Ok(None),
+            seized => seized?,
+        }
+        ptrace::interrupt(tid).or_else(gone)?;
+        let until = Instant::now() + STOPPING;
+        let state = loop {
+            match ptrace::state(tid) {
+                Ok(State::Runs) if Instant::now() > until || patience.is_over() => {
+                    return Err(Errno(libc::ETIMEDOUT));
+                }
+                Ok(State::Runs) => std::thread::sleep(LOOK),
+                Err(Errno(libc::EINTR)) => {}
+                Err(Errno(libc::ECHILD)) | Ok(State::Gone) => return Ok(None),
+                state => break state?,
+            }
+        };
+        let signal = if let State::Signal(signal) = state { signal } else { 0 };
+        let Ok(registers) = ptrace::registers(tid) else {
+            let _ = ptrace::detach(tid, signal);
+            return Ok(None);
+        };
+        let stopped = Stopped { tid, registers, signal };
+        Ok((state == State::Interrupted).then_some(stopped))
+    }
+
+    /// The call that it was in, if it can be called away from it.
+    pub(crate) fn waiting(&self) -> Option<Waiting> {
+        let now = &self.registers;
+        let arguments = [now.rdi, now.rsi, now.rdx, now.r10, now.r8, now.r9];
+        let call = Call { number: now.orig_rax as i64, arguments };
+        call.rank().filter(|_| now.cs == CODE_64)?;
+        let kind = call.interrupted(now.rax as i64)?;
+        Some(Waiting { kind, stack_pointer: now.rsp, returns_to: now.rip })
+    }
+
+    /// Sends it to `code`, and lets it go: the one change.
+    ///
+    /// # Errors
+    /// As ptrace(2); it goes on as it was.
+    pub(crate) fn send(self, code: u64, nonce: u64, waiting: &Waiting) -> Result<(), Errno> {
+        let mut registers = self.registers;
+        (registers.rip, registers.rcx, registers.r11) = (code, waiting.returns_to, nonce);
+        if waiting.kind == restart::NOHAND {
+            registers.rax = 0u64.wrapping_sub(restart::NOHAND);
+        }
+        ptrace::set_registers(self.tid, &registers)
+    }
+
+    /// Puts a thread that never got beyond the first instruction of `code`, where nothing was changed yet, back into the call that it was sent from.
+    pub(crate) fn put_back(self, code: u64, sent: &Sent) {
+        if (code.saturating_sub(RESTART_BYTES)..=code).contains(&self.registers.rip) {
+            let _ = ptrace::set_registers(self.tid, &sent.registers);
+        }
+    }
+
+    /// What [`Stopped::put_back`] needs, before it is sent.
+    pub(crate) fn note(&self) -> Sent {
+        Sent { tid: self.tid, registers: self.registers }
+    }
+}
+
+/// A thread that was sent.
+pub(crate) struct Sent {
+    pub(crate) tid: i32,
+    registers: libc::user_regs_struct,
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = ptrace::detach(self.tid, self.signal);
+    }
+}
+
+fn gone(why: Errno) -> Result<(), Errno> {
+    if why.0 == libc::ESRCH { Ok(()) } else { Err(why) }
+}

@@ -1,0 +1,323 @@
+//! A process that is to join a recording.
+
+use crate::door::{self, Door};
+use crate::error::{Busy, Error};
+use crate::stop::{Sent, Stopped, Waiting};
+use crate::thread::{self, Call, Rank};
+use mote_layout::join;
+use mote_symbol::mapped;
+use mote_sys::Errno;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// For how long only threads that suit best are looked for.
+const PREFER: Duration = Duration::from_millis(50);
+/// How long a thread is looked for.
+const LOOKING: Duration = Duration::from_secs(5);
+/// How long an answer is waited for: joining itself has steps of two seconds.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How long another recorder's join may take that is under way in the memory.
+const OTHERS: Duration = Duration::from_secs(3);
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(1);
+/// Most threads of a process that are looked at.
+const THREADS_MAX: usize = 10_000;
+
+/// Until when things are waited for, and whether the recording is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience<'a> {
+    /// Nothing is waited for after this.
+    pub until: Instant,
+    /// Set when the recording ends.
+    pub over: &'a AtomicBool,
+}
+
+impl Patience<'_> {
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed) || Instant::now() > self.until
+    }
+
+    /// The same with less time.
+    fn at_most(&self, time: Duration) -> Self {
+        Patience { until: self.until.min(Instant::now() + time), over: self.over }
+    }
+
+    /// Sleeps a little; an error when there is no time left.
+    fn wait(&self, then: Error) -> Result<(), Error> {
+        if self.over.load(Ordering::Relaxed) {
+            return Err(Error::Over);
+        }
+        if Instant::now() > self.until {
+            return Err(then);
+        }
+        std::thread::sleep(LOOK);
+        Ok(())
+    }
+}
+
+/// A process that carries our code.
+#[derive(Debug)]
+pub struct Target {
+    pid: i32,
+    /// `/proc/PID/mem`: of the program that it runs now. After an exec it leads nowhere.
+    memory: File,
+    doors: Vec<Door>,
+}
+
+impl Target {
+    /// Looks whether a process can be asked to join.
+    ///
+    /// # Errors
+    /// [`Error`]: it carries nothing, may not be looked into, or is in a state in which it is not to be touched.
+    ///
+    /// # Cost
+    /// Reads the headers of each file that it has mapped as code.
+    pub fn open(pid: i32, patience: Patience<'_>) -> Result<Target, Error> {
+        let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        let memory = memory.map_err(|why| match why.raw_os_error().unwrap_or(0) {
+            libc::ENOENT | libc::ESRCH => Error::Ended,
+            // Whether it carries events cannot be seen either.
+            libc::EACCES | libc::EPERM => Error::NoEvents,
+            other => Error::Forbidden(Errno(other)),
+        })?;
+        let doors = door::find(pid.unsigned_abs(), &memory, patience.until)?;
+        if !std::arch::is_x86_feature_detected!("xsave") {
+            return Err(Error::NoXsave);
+        }
+        let target = Target { pid, memory, doors };
+        target.check()?;
+        Ok(target)
+    }
+
+    /// Sends a thread to each copy of mote in turn, which then joins the session at `place`.
+    ///
+    /// # Errors
+    /// [`Error`]; the process goes on as before. [`Error::InAnother`] when it is in a recording already, which could have been asked.
+    pub fn join(&self, place: &str, patience: Patience<'_>) -> Result<(), Error> {
+        self.lock(patience)?;
+        let joined = self.doors.iter().map(|door| self.join_at(door, place, patience)).collect::<Vec<_>>();
+        let _ = self.memory.unlock();
+        // One copy that has joined is what was asked for.
+        if joined.iter().any(Result::is_ok) {
+            return Ok(());
+        }
+        joined.into_iter().next().unwrap_or(Err(Error::NoEvents))
+    }
+
+    /// One recorder at a time: with two, the memory has the wrong place for one of them.
+    fn lock(&self, patience: Patience<'_>) -> Result<(), Error> {
+        loop {
+            match self.memory.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) => patience.wait(Error::Locked(self.pid))?,
+                Err(TryLockError::Error(why)) => return Err(Error::Forbidden(errno(&why))),
+            }
+        }
+    }
+
+    fn join_at(&self, door: &Door, place: &str, patience: Patience<'_>) -> Result<(), Error> {
+        self.check()?;
+        let nonce = self.claim(door, patience)?;
+        self.write_place(door, place)?;
+        let sent = self.send(door, nonce, patience.at_most(LOOKING))?;
+        let answer = self.answer(door, nonce, patience.at_most(ANSWER));
+        if matches!(answer, Err(Error::Silent(_) | Error::Over)) {
+            take_back(door, &sent);
+        }
+        match answer? {
+            0 => Ok(()),
+            busy if busy == -i64::from(libc::EBUSY) => Err(Error::InAnother),
+            error => Err(Error::Refused(Errno(error.unsigned_abs() as i32))),
+        }
+    }
+
+    /// Why the process is not to be touched, if so.
+    fn check(&self) -> Result<(), Error> {
+        let status = mapped::table(&format!("/proc/{}/status", self.pid));
+        let field = |name: &str| status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim()));
+        let tracer = field("TracerPid:").and_then(|tracer| tracer.parse().ok()).unwrap_or(0);
+        match field("State:").unwrap_or("X").chars().next() {
+            Some('Z' | 'X') => Err(Error::Ended),
+            Some('T') => Err(Error::Stopped(self.pid)),
+            _ if field("Seccomp:").is_some_and(|mode| mode != "0") => Err(Error::Seccomp),
+            // Another recorder, which has stopped it for a moment, is waited for.
+            _ if tracer != 0 && !is_mote(tracer) => Err(Error::Debugged(tracer)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until nobody uses the memory. Answers a number for this join.
+    fn claim(&self, door: &Door, patience: Patience<'_>) -> Result<u64, Error> {
+        let patience_with_others = patience.at_most(OTHERS);
+        loop {
+            let busy = self.read(door, join::BUSY, &mut [0; 4]).map(u32::from_le_bytes)?;
+            let (asked, answered) = (self.word(door, join::NONCE)?, self.word(door, join::ANSWERED)?);
+            // A child of fork has a copy of its parent's memory.
+            let is_copy = busy != 0 && self.own_pid().is_some_and(|own| own != busy);
+            if is_copy {
+                self.write(door, join::BUSY, &[0; 4])?;
+            }
+            let is_used = busy != 0 && !is_copy;
+            if !is_used && (asked == answered || patience_with_others.is_over()) {
+                break;
+            }
+            patience_with_others
+                .wait(Error::Occupied)
+                .or_else(|why| if is_used { Err(why) } else { Ok(()) })?;
+        }
+        fresh_number().map_err(|why| Error::Forbidden(errno(&why)))
+    }
+
+    fn write_place(&self, door: &Door, place: &str) -> Result<(), Error> {
+        let text = place.as_bytes().get(..join::PLACE_BYTES - 1).unwrap_or(place.as_bytes());
+        self.write(door, join::PLACE, &[text, &[0]].concat())
+    }
+
+    /// Finds a thread that suits, and sends it.
+    fn send(&self, door: &Door, nonce: u64, patience: Patience<'_>) -> Result<Sent, Error> {
+        let since = Instant::now();
+        let mut busy = Busy::default();
+        loop {
+            let worst = if since.elapsed() < PREFER { Rank::Waits } else { Rank::Ends };
+            let mut candidates: Vec<(Rank, i32)> =
+                self.threads()?.into_iter().filter_map(|tid| Some((self.rank(tid)?, tid))).collect();
+            candidates.retain(|(rank, _)| *rank <= worst);
+            // The process's first thread has the largest stack, and goes in front of others of its rank.
+            candidates.sort_unstable_by_key(|(rank, tid)| (*rank, *tid != self.pid, *tid));
+            for (_, tid) in candidates {
+                if let Some(sent) = self.try_send(tid, door, nonce, &mut busy, patience)? {
+                    return Ok(sent);
+                }
+                if patience.is_over() {
+                    break;
+                }
+            }
+            patience.wait(Error::NoThread(busy))?;
+        }
+    }
+
+    fn try_send(
+        &self,
+        tid: i32,
+        door: &Door,
+        nonce: u64,
+        busy: &mut Busy,
+        patience: Patience<'_>,
+    ) -> Result<Option<Sent>, Error> {
+        let stopped = match Stopped::stop(tid, &patience) {
+            Ok(Some(stopped)) => stopped,
+            Ok(None) => return Ok(None),
+            // Another recorder has stopped it, or it does not stop.
+            Err(Errno(libc::ETIMEDOUT)) => {
+                busy.unstoppable = true;
+                return Ok(None);
+            }
+            Err(Errno(libc::EPERM)) => return self.check().map(|()| None),
+            Err(why) => return Err(Error::Forbidden(why)),
+        };
+        let Some(waiting) = stopped.waiting().filter(|waiting| self.is_at_call(waiting)) else {
+            return Ok(None);
+        };
+        if thread::has_signal_frame(&self.memory, waiting.stack_pointer) {
+            busy.in_handlers = true;
+            return Ok(None);
+        }
+        self.write(door, join::KIND, &waiting.kind.to_le_bytes())?;
+        self.write(door, join::NONCE, &nonce.to_le_bytes())?;
+        let sent = stopped.note();
+        match stopped.send(door.code, nonce, &waiting) {
+            Ok(()) => Ok(Some(sent)),
+            // It was killed meanwhile.
+            Err(Errno(libc::ESRCH)) => Ok(None),
+            Err(why) => Err(Error::Forbidden(why)),
+        }
+    }
+
+    /// Whether the thread is behind an instruction `syscall` of the program that we know.
+    fn is_at_call(&self, waiting: &Waiting) -> bool {
+        let mut code = [0; 2];
+        let at = waiting.returns_to.wrapping_sub(join::RESTART_BYTES);
+        self.memory.read_exact_at(&mut code, at).is_ok() && code == [0x0f, 0x05]
+    }
+
+    /// Waits for the answer.
+    fn answer(&self, door: &Door, nonce: u64, patience: Patience<'_>) -> Result<i64, Error> {
+        loop {
+            if self.word(door, join::ANSWERED)? == nonce {
+                return self.word(door, join::ANSWER).map(|answer| answer as i64);
+            }
+            patience.wait(Error::Silent(ANSWER.as_secs()))?;
+        }
+    }
+
+    fn rank(&self, tid: i32) -> Option<Rank> {
+        let line = fs::read_to_string(format!("/proc/{}/task/{tid}/syscall", self.pid)).ok()?;
+        Call::parse(&line)?.rank()
+    }
+
+    fn threads(&self) -> Result<Vec<i32>, Error> {
+        let entries = fs::read_dir(format!("/proc/{}/task", self.pid)).map_err(|_| Error::Ended)?;
+        let names = entries.take(THREADS_MAX).flatten().map(|entry| entry.file_name());
+        Ok(names.filter_map(|name| name.to_str()?.parse().ok()).collect())
+    }
+
+    /// The process's id as it knows it itself.
+    fn own_pid(&self) -> Option<u32> {
+        let status = mapped::table(&format!("/proc/{}/status", self.pid));
+        let ids = status.lines().find_map(|line| line.strip_prefix("NStgid:"))?;
+        ids.split_ascii_whitespace().next_back()?.parse().ok()
+    }
+
+    fn word(&self, door: &Door, at: usize) -> Result<u64, Error> {
+        self.read(door, at, &mut [0; 8]).map(u64::from_le_bytes)
+    }
+
+    fn read<const N: usize>(&self, door: &Door, at: usize, into: &mut [u8; N]) -> Result<[u8; N], Error> {
+        let read = self.memory.read_exact_at(into, door.area.wrapping_add(at as u64));
+        read.map(|()| *into).map_err(|_| self.why_not())
+    }
+
+    fn write(&self, door: &Door, at: usize, bytes: &[u8]) -> Result<(), Error> {
+        let written = self.memory.write_all_at(bytes, door.area.wrapping_add(at as u64));
+        written.map_err(|_| self.why_not())
+    }
+
+    /// Its memory cannot be reached any more.
+    fn why_not(&self) -> Error {
+        let is_there = Path::new(&format!("/proc/{}/maps", self.pid)).exists();
+        match self.check() {
+            Err(Error::Ended) => Error::Ended,
+            _ if is_there => Error::Replaced,
+            _ => Error::Ended,
+        }
+    }
+}
+
+/// A thread that has not come beyond the first instruction that it was sent to, which then is not ours, is put back.
+fn take_back(door: &Door, sent: &Sent) {
+    let moment = Patience { until: Instant::now() + LOOKING, over: &AtomicBool::new(false) };
+    if let Ok(Some(stopped)) = Stopped::stop(sent.tid, &moment) {
+        stopped.put_back(door.code, sent);
+    }
+}
+
+/// Whether a process is a recorder: its name is ours.
+fn is_mote(pid: i32) -> bool {
+    let group = mapped::table(&format!("/proc/{pid}/status"));
+    group.lines().any(|line| line.strip_prefix("Name:").is_some_and(|name| name.trim().starts_with("mote")))
+}
+
+/// A number that no other recorder uses, above 0.
+fn fresh_number() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes).max(1))
+}
+
+fn errno(why: &io::Error) -> Errno {
+    Errno(why.raw_os_error().unwrap_or(libc::EIO))
+}

@@ -1,0 +1,139 @@
+//! Stopping a thread of another process, looking at its registers, and letting it go (ptrace(2), by `PTRACE_SEIZE`).
+//!
+//! The thread that calls [`seize`] is the tracer: the other calls work on it only, and when it ends, however it ends, the kernel lets all its threads go.
+
+use crate::raw::syscall;
+use crate::{Errno, Result};
+use core::mem::MaybeUninit;
+
+const SEIZE: usize = 0x4206;
+const INTERRUPT: usize = 0x4207;
+const GETREGSET: usize = 0x4204;
+const SETREGSET: usize = 0x4205;
+const DETACH: usize = 17;
+/// General registers (`elf.h`).
+const NT_PRSTATUS: usize = 1;
+/// The event of a stop that [`interrupt`] has asked for, or that is a group's (`PTRACE_EVENT_STOP`).
+const EVENT_STOP: i32 = 128;
+
+/// How a traced thread was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has not stopped.
+    Runs,
+    /// It has stopped because [`interrupt`] has asked for it.
+    Interrupted,
+    /// Its whole process is being stopped, by SIGSTOP or a terminal.
+    GroupStop,
+    /// It is about to take this signal, which [`detach`] has to give back.
+    Signal(i32),
+    /// It has ended.
+    Gone,
+}
+
+/// Begins to trace a thread; it goes on running.
+///
+/// # Errors
+/// `EPERM` when it is traced already or may not be traced by us, `ESRCH` when it is not there.
+pub fn seize(tid: i32) -> Result<()> {
+    // SAFETY: without options no memory of ours is involved.
+    unsafe { syscall(libc::SYS_ptrace, [SEIZE, tid as usize, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// Asks a traced thread to stop; [`state`] tells when it has.
+///
+/// # Errors
+/// `ESRCH`.
+pub fn interrupt(tid: i32) -> Result<()> {
+    // SAFETY: no memory.
+    unsafe { syscall(libc::SYS_ptrace, [INTERRUPT, tid as usize, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// How a traced thread is; each stop is told once. Does not wait.
+///
+/// # Errors
+/// `ECHILD` when we do not trace it.
+pub fn state(tid: i32) -> Result<State> {
+    let mut status = 0i32;
+    let flags = (libc::__WALL | libc::WNOHANG) as usize;
+    // SAFETY: the kernel writes one `int` to `status`; no usage is asked for.
+    let found =
+        unsafe { syscall(libc::SYS_wait4, [tid as usize, &raw mut status as usize, flags, 0, 0, 0]) }?;
+    Ok(if found == 0 { State::Runs } else { meaning(status) })
+}
+
+/// What wait4(2) says of a seized thread.
+fn meaning(status: i32) -> State {
+    // 0x7f: it has stopped; the signal is above that, the event above the signal.
+    match (status & 0xff, status >> 8 & 0xff, status >> 16) {
+        (0x7f, libc::SIGTRAP, EVENT_STOP) => State::Interrupted,
+        (0x7f, _, EVENT_STOP) => State::GroupStop,
+        (0x7f, signal, _) => State::Signal(signal),
+        _ => State::Gone,
+    }
+}
+
+/// The general registers of a stopped thread.
+///
+/// # Errors
+/// `ESRCH` when it has not stopped, `EINVAL` when it is not a thread of this processor's own bitness.
+pub fn registers(tid: i32) -> Result<libc::user_regs_struct> {
+    let mut into = MaybeUninit::<libc::user_regs_struct>::zeroed();
+    let room = size_of::<libc::user_regs_struct>();
+    let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: room };
+    // SAFETY: the kernel writes at most `iov_len` bytes to `into`, and the length to `part`.
+    unsafe {
+        syscall(libc::SYS_ptrace, [GETREGSET, tid as usize, NT_PRSTATUS, &raw mut part as usize, 0, 0])
+    }?;
+    if part.iov_len != room {
+        return Err(Errno(libc::EINVAL));
+    }
+    // SAFETY: all zero bytes are valid registers, and the kernel has filled them.
+    Ok(unsafe { into.assume_init() })
+}
+
+/// Sets the general registers of a stopped thread.
+///
+/// # Errors
+/// `ESRCH` when it has not stopped.
+pub fn set_registers(tid: i32, registers: &libc::user_regs_struct) -> Result<()> {
+    let from = core::ptr::from_ref(registers).cast_mut().cast();
+    let part = libc::iovec { iov_base: from, iov_len: size_of::<libc::user_regs_struct>() };
+    // SAFETY: the kernel reads `iov_len` bytes of `registers`; it changes another process, and nothing of ours.
+    unsafe {
+        syscall(libc::SYS_ptrace, [SETREGSET, tid as usize, NT_PRSTATUS, &raw const part as usize, 0, 0])
+    }
+    .map(drop)
+}
+
+/// Lets a stopped thread go, with the signal that it was about to take, or 0.
+///
+/// # Errors
+/// `ESRCH` when it has not stopped.
+pub fn detach(tid: i32, signal: i32) -> Result<()> {
+    // SAFETY: no memory.
+    unsafe { syscall(libc::SYS_ptrace, [DETACH, tid as usize, 0, signal as usize, 0, 0]) }.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stops_are_told_apart() {
+        assert_eq!(meaning(0x80_057f), State::Interrupted);
+        assert_eq!(meaning(0x80_137f), State::GroupStop);
+        assert_eq!(meaning(0x0a7f), State::Signal(libc::SIGUSR1));
+        // A real-time signal.
+        assert_eq!(meaning(0x247f), State::Signal(36));
+        assert_eq!(meaning(9), State::Gone);
+        assert_eq!(meaning(0x0100), State::Gone);
+    }
+
+    #[test]
+    fn who_is_not_there_is_not_traced() {
+        assert_eq!(seize(i32::MAX), Err(Errno(libc::ESRCH)));
+        assert_eq!(state(i32::MAX), Err(Errno(libc::ECHILD)));
+        assert_eq!(registers(i32::MAX).map(drop), Err(Errno(libc::ESRCH)));
+    }
+}
