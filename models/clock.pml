@@ -13,7 +13,7 @@
  * for each update that was published meanwhile.
  *
  * @code crates/clock/src/synthetic.rs: read, read_bounded, update, generation, base, slot, extend
- * @digest 1fc014812ae86f4b
+ * @digest 820a5d6d7508fbe5
  *
  * @pass short | read | -DREAD
  * @pass short | read_bounded | -DBOUNDED small

@@ -15,7 +15,7 @@
  * @code crates/text/src/trap.rs: serve
  * @code crates/text/src/table.rs: publish, retract, look_up, search
  * @code crates/text/src/write.rs: write, write_pair
- * @digest 444f8b66b888e9aa
+ * @digest c2343d340d8d38d6
  *
  * @pass short | trap, 2 CPUs | -DTRAP small
  * @pass short | hop, 2 CPUs | -DHOP small

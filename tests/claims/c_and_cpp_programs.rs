@@ -7,7 +7,6 @@ use mote_layout::site::{RECORD_BYTES, SECTION, SiteRecord};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use tempfile::TempDir;
 
 /// Where a program gets the library from.
@@ -36,24 +35,6 @@ fn sources(names: &[&str]) -> Vec<PathBuf> {
     names.iter().map(|name| root().join("tests/programs/c").join(name)).collect()
 }
 
-/// Directory of `libmote.so` and `libmote.a`, built in release.
-fn library() -> &'static Path {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let mut command = Command::new(env!("CARGO"));
-        command.current_dir(root()).args([
-            "build",
-            "--quiet",
-            "--release",
-            "-p",
-            "mote-capi",
-            "--target-dir",
-        ]);
-        output_of(command.arg(programs::target()));
-        programs::target().join("release")
-    })
-}
-
 /// A directory of programs.
 struct Workshop(TempDir);
 
@@ -70,7 +51,7 @@ impl Workshop {
         command.args(&compiler[1..]).args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);
         command.arg(root().join("crates/capi/include")).args(way).args(sources(from));
         if !link.is_empty() {
-            command.arg("-L").arg(library()).args(link);
+            command.arg("-L").arg(programs::library()).args(link);
         }
         command.arg("-o").arg(&output);
         output_of(&mut command);
@@ -89,7 +70,7 @@ fn can(compiler: &[&str], way: &[&str]) -> bool {
 }
 
 fn path() -> String {
-    library().to_str().expect("text").to_owned()
+    programs::library().to_str().expect("text").to_owned()
 }
 
 fn run(command: &[&Path]) -> String {
@@ -363,7 +344,7 @@ fn clang_too_calls_nothing_on_the_way_past_a_disabled_event() {
 
 #[test]
 fn the_library_is_small_and_needs_only_libc() {
-    let bytes = std::fs::read(library().join("libmote.so")).expect("the library");
+    let bytes = std::fs::read(programs::library().join("libmote.so")).expect("the library");
     let elf = object::File::parse(&*bytes).expect("an ELF file");
     let loaded: u64 = elf.segments().map(|segment| segment.file_range().1).sum();
     assert!(loaded <= 384 << 10, "{loaded} bytes of text and data");

@@ -27,6 +27,7 @@ mod liars_are_survived;
 mod libraries_join;
 mod loss_is_counted;
 mod machines_differ;
+mod nothing_aborts;
 mod off_costs_nothing;
 mod real_servers_are_understood;
 mod recordings_are_private;

@@ -41,6 +41,15 @@ pub(crate) fn release() -> &'static Path {
     })
 }
 
+/// Directory of `libmote.so` and `libmote.a`, built in release.
+pub(crate) fn library() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        cargo(&["-p", "mote-capi"], &target());
+        target().join("release")
+    })
+}
+
 /// The library that carries events.
 pub(crate) fn plugin() -> PathBuf {
     release().join("examples/libplugin.so")

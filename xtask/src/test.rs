@@ -70,15 +70,79 @@ const SHUTTLE: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg shuttle"), ("CARGO_TARGE
 
 const SHUTTLE_TESTS: &[&str] = &["test", "--release", "-p", "mote-ring", "--test", "shuttle_ring"];
 
+/// Arithmetic that overflows, assertions of the standard library, and indexes that come round (`bpf/src/table.rs`) end the test there.
+const CHECKED: &[(&str, &str)] = &[
+    ("RUSTFLAGS", "-C overflow-checks=on -C debug-assertions=on --cfg mote_checked"),
+    ("CARGO_TARGET_DIR", "target/checked"),
+];
+
+/// What runs in traced processes: all unit tests, and those beside them that bring hostile and random input.
+const CHECKED_TESTS: &[&str] = &[
+    "test",
+    "--release",
+    "--no-fail-fast",
+    "-p",
+    "mote-sys",
+    "-p",
+    "mote-sync",
+    "-p",
+    "mote-rcu",
+    "-p",
+    "mote-clock",
+    "-p",
+    "mote-layout",
+    "-p",
+    "mote-ring",
+    "-p",
+    "mote-text",
+    "-p",
+    "mote-bpf",
+    "-p",
+    "mote-jit",
+    "-p",
+    "mote-vm",
+    "-p",
+    "mote-wire",
+    "-p",
+    "mote-agent",
+    "-p",
+    "mote",
+    "-p",
+    "mote-tracing",
+    "--lib",
+    "--test",
+    "verify_accepted",
+    "--test",
+    "verify_refused",
+    "--test",
+    "verify_sound",
+    "--test",
+    "hostile",
+    "--test",
+    "maps",
+    "--test",
+    "program",
+    "--test",
+    "helpers",
+    "--test",
+    "geometry",
+    "--test",
+    "speculation",
+    "--test",
+    "filters",
+];
+
 const STEPS: &[Step] = &[
     step("format", &["fmt", "--all", "--check"]),
     step(
         "lints",
         &["clippy", "--workspace", "--exclude", "mote-capi", "--all-targets", "--", "-D", "warnings"],
     ),
+    step("lints of libmote.so", &["clippy", "-p", "mote-capi", "--", "-D", "warnings"]),
     step("libmote.so and libmote.a", &["build", "--release", "-p", "mote-capi"]),
     step("programs", &["build", "--release", "--bins", "--workspace", "--exclude", "mote-capi"]),
     step("tests", &["test", "--release", "--workspace", "--exclude", "mote-capi", "--no-fail-fast"]),
+    Step { name: "checked arithmetic", arguments: CHECKED_TESTS, environment: CHECKED, quick: true },
     Step { name: "models", arguments: &["xtask", "models"], environment: &[], quick: false },
     Step { name: "models of the code", arguments: LOOM_TESTS, environment: LOOM, quick: false },
     Step { name: "random schedules", arguments: SHUTTLE_TESTS, environment: SHUTTLE, quick: false },
@@ -178,6 +242,15 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_that_runs_in_traced_processes_is_checked() {
+        let map = tidy::map(&root()).expect("the map");
+        for (name, _) in map.iter().filter(|(name, row)| row.world != 'O' && *name != "capi") {
+            let package = tidy::package(&root(), name).expect("a package");
+            assert!(CHECKED_TESTS.contains(&&*package), "{name}");
+        }
+    }
 
     #[test]
     fn results_and_skips_are_counted() {

@@ -11,10 +11,24 @@ const LINES_MAX: usize = 700;
 /// Longest function.
 const FUNCTION_MAX: usize = 70;
 
+/// What crates that run in somebody else's process deny: it may panic.
+const DENIED: [&str; 10] = [
+    "indexing_slicing",
+    "string_slice",
+    "unwrap_used",
+    "expect_used",
+    "get_unwrap",
+    "panic",
+    "unreachable",
+    "todo",
+    "unimplemented",
+    "disallowed_methods",
+];
+
 /// A row of the map in `ARCHITECTURE.md`.
 #[derive(Debug)]
-struct Row {
-    world: char,
+pub(crate) struct Row {
+    pub(crate) world: char,
     may_hold_unsafe: bool,
 }
 
@@ -37,7 +51,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
 }
 
 /// The rows `| crate | world | ... |` of the map.
-fn map(root: &Path) -> anyhow::Result<BTreeMap<String, Row>> {
+pub(crate) fn map(root: &Path) -> anyhow::Result<BTreeMap<String, Row>> {
     let text = fs::read_to_string(root.join("ARCHITECTURE.md")).context("cannot read ARCHITECTURE.md")?;
     let mut rows = BTreeMap::new();
     for line in text.lines() {
@@ -75,6 +89,9 @@ fn crates_match_the_map(
             let should = if row.may_hold_unsafe { "may hold unsafe" } else { "must forbid unsafe" };
             wrong.push(format!("crates/{name} {should} by the map, and its root file says otherwise"));
         }
+        for lint in missing_lints(&text).filter(|_| row.world != 'O') {
+            wrong.push(format!("crates/{name} runs in traced processes and does not deny clippy::{lint}"));
+        }
         let page = root.join("docs/soundness").join(format!("{name}.md"));
         if row.may_hold_unsafe && !page.is_file() {
             wrong.push(format!("crates/{name} may hold unsafe and has no docs/soundness/{name}.md"));
@@ -85,6 +102,16 @@ fn crates_match_the_map(
         wrong.push(format!("ARCHITECTURE.md has a row for `{name}`, and there is no crates/{name}"));
     }
     Ok(())
+}
+
+/// Lints against what may panic that the root file of a crate does not deny outside of its tests.
+fn missing_lints(text: &str) -> impl Iterator<Item = &'static str> + use<'_> {
+    let denied = text.split("cfg_attr(").find_map(|rest| {
+        let words: String = rest.chars().filter(|c| !c.is_whitespace()).collect();
+        words.strip_prefix("not(test),deny(").and_then(|rest| rest.split(')').next()).map(str::to_owned)
+    });
+    let denied = denied.unwrap_or_default();
+    DENIED.into_iter().filter(move |lint| !denied.split(',').any(|one| one == format!("clippy::{lint}")))
 }
 
 /// No crate of our tools may be a dependency of a crate that runs in the traced process.
@@ -114,7 +141,7 @@ fn worlds_do_not_mix(
 }
 
 /// The package name in a crate's manifest.
-fn package(root: &Path, name: &str) -> Option<String> {
+pub(crate) fn package(root: &Path, name: &str) -> Option<String> {
     let manifest = fs::read_to_string(root.join("crates").join(name).join("Cargo.toml")).ok()?;
     let line = manifest.lines().find(|line| line.starts_with("name = "))?;
     Some(line.split('"').nth(1)?.to_owned())
@@ -270,6 +297,18 @@ mod tests {
     fn dependencies_are_found_by_key_and_by_renaming() {
         let manifest = "[package]\nname = \"x\"\n[dependencies]\na.workspace = true\nb = \"1\"\nc = { package = \"d\", path = \"../d\" }\n\n[dev-dependencies]\ne = \"1\"\n";
         assert_eq!(dependencies(manifest), ["a", "b", "d"]);
+    }
+
+    #[test]
+    fn lints_that_are_not_denied_are_found() {
+        let all = DENIED.map(|lint| format!("clippy::{lint}")).join(",\n    ");
+        let text = |list: &str| {
+            format!("//! x\n#![no_std]\n#![cfg_attr(\n  not(test),\n  deny({list})\n)]\nmod a;\n")
+        };
+        assert_eq!(missing_lints(&text(&all)).count(), 0);
+        assert_eq!(missing_lints(&text(&all.replace("clippy::panic,", ""))).collect::<Vec<_>>(), ["panic"]);
+        assert_eq!(missing_lints(&text(&all).replace("deny(", "allow(")).count(), DENIED.len());
+        assert_eq!(missing_lints("//! x\n").count(), DENIED.len());
     }
 
     #[test]

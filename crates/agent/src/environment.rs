@@ -46,7 +46,7 @@ impl Place {
         let inode = number(parts.next()?)?;
         let from = parts.next()?;
         let mut path = [0; 108];
-        path.get_mut(..from.len())?.copy_from_slice(from);
+        path.get_mut(..from.len())?.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
         Some(Place { mailbox, inode, path, path_len: from.len() })
     }
 }

@@ -307,7 +307,7 @@ impl Write for Why {
         let (Some(to), Some(from)) = (rest.get_mut(..fits), text.as_bytes().get(..fits)) else {
             return Err(core::fmt::Error);
         };
-        to.copy_from_slice(from);
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
         self.len += fits;
         if fits == text.len() { Ok(()) } else { Err(core::fmt::Error) }
     }

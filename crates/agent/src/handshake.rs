@@ -23,7 +23,7 @@ impl Scratch {
     pub(crate) fn buffers(&mut self) -> (&mut [u8], &mut [u8]) {
         // SAFETY: the mapping is private, of `2 * MESSAGE_MAX` bytes, and exclusively borrowed.
         let whole = unsafe { core::slice::from_raw_parts_mut(self.0.base(), 2 * MESSAGE_MAX) };
-        whole.split_at_mut(MESSAGE_MAX)
+        whole.split_at_mut_checked(MESSAGE_MAX).unwrap_or_default()
     }
 }
 
@@ -204,7 +204,7 @@ fn ask(
         else {
             break;
         };
-        place.copy_from_slice(text);
+        place.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
         used += text.len();
         count += 1;
         sites.next();

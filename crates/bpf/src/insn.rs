@@ -9,53 +9,77 @@
 /// | `r6` to `r9` | survive calls |
 /// | `r10` | end of the stack frame, read-only |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Reg(u8);
+#[repr(u8)]
+pub enum Reg {
+    /// Result.
+    #[default]
+    R0 = 0,
+    /// First argument.
+    R1 = 1,
+    /// Second argument.
+    R2 = 2,
+    /// Third argument.
+    R3 = 3,
+    /// Fourth argument.
+    R4 = 4,
+    /// Fifth argument.
+    R5 = 5,
+    /// Survives calls.
+    R6 = 6,
+    /// Survives calls.
+    R7 = 7,
+    /// Survives calls.
+    R8 = 8,
+    /// Survives calls.
+    R9 = 9,
+    /// End of the stack frame.
+    R10 = 10,
+}
 
 impl Reg {
-    /// Result.
-    pub const R0: Reg = Reg(0);
-    /// First argument.
-    pub const R1: Reg = Reg(1);
-    /// Second argument.
-    pub const R2: Reg = Reg(2);
-    /// Third argument.
-    pub const R3: Reg = Reg(3);
-    /// Fourth argument.
-    pub const R4: Reg = Reg(4);
-    /// Fifth argument.
-    pub const R5: Reg = Reg(5);
-    /// Survives calls.
-    pub const R6: Reg = Reg(6);
-    /// Survives calls.
-    pub const R7: Reg = Reg(7);
-    /// Survives calls.
-    pub const R8: Reg = Reg(8);
-    /// Survives calls.
-    pub const R9: Reg = Reg(9);
-    /// End of the stack frame.
-    pub const R10: Reg = Reg(10);
     /// How many there are.
     pub const COUNT: usize = 11;
 
+    /// All of them, by number.
+    pub const ALL: [Reg; Reg::COUNT] =
+        [Reg::R0, Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5, Reg::R6, Reg::R7, Reg::R8, Reg::R9, Reg::R10];
+
+    /// Those that a program may write: all but `r10`.
+    pub const WRITABLE: [Reg; 10] =
+        [Reg::R0, Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5, Reg::R6, Reg::R7, Reg::R8, Reg::R9];
+
     /// The register of this number, if there is one.
     pub const fn new(number: u8) -> Option<Reg> {
-        if number < Reg::COUNT as u8 { Some(Reg(number)) } else { None }
+        Some(match number {
+            0 => Reg::R0,
+            1 => Reg::R1,
+            2 => Reg::R2,
+            3 => Reg::R3,
+            4 => Reg::R4,
+            5 => Reg::R5,
+            6 => Reg::R6,
+            7 => Reg::R7,
+            8 => Reg::R8,
+            9 => Reg::R9,
+            10 => Reg::R10,
+            _ => return None,
+        })
     }
 
     /// 0 to 10.
     pub const fn number(self) -> u8 {
-        self.0
+        self as u8
     }
 
     /// As an index.
     pub const fn index(self) -> usize {
-        self.0 as usize
+        self as usize
     }
 }
 
 impl core::fmt::Display for Reg {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "r{}", self.0)
+        write!(f, "r{}", self.number())
     }
 }
 

@@ -7,6 +7,7 @@
 //! | [`map`] | shapes of maps |
 //! | [`helper`] | functions that programs may call, with their signatures |
 //! | [`disassemble`] | an instruction as text |
+//! | [`table`] | arrays that no index can miss |
 //! | [`environment`] | what a program finds when it starts |
 //! | [`verify`] | shows that a program is harmless, or says why not |
 //!
@@ -14,6 +15,21 @@
 //!
 //! World **B**, no allocation.
 #![no_std]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::get_unwrap,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::disallowed_methods
+    )
+)]
 #![forbid(unsafe_code)]
 
 pub mod disassemble;
@@ -22,6 +38,7 @@ pub mod helper;
 pub mod insn;
 pub mod map;
 pub mod op;
+pub mod table;
 pub mod verify;
 
 pub use environment::{Entry, Environment, Word};

@@ -4,9 +4,10 @@
 mod support;
 
 use mote_bpf::environment::{Environment, STEPS_MAX};
-use mote_bpf::verify::{Known, Reason};
+use mote_bpf::op::{Op, decode};
+use mote_bpf::verify::{Known, Reason, View, WORK_MAX, Watch, verify_traced, verify_watched};
 use mote_bpf::{Entry, Insn, MapKind, MapShape, Reg};
-use support::{CONTEXT, MEMORY, TRACED, assemble, check};
+use support::{CONTEXT, MEMORY, TRACED, assemble, check, heavy, with_workspace};
 
 fn said(env: &Environment<'_>, text: &str) -> String {
     match check(&assemble(text), env) {
@@ -74,6 +75,65 @@ fn lengths_and_steps_are_bounded() {
     assert_eq!(check(&long, &CONTEXT).map_err(|why| why.reason), Err(Reason::Length((1 << 16) + 1)));
     assert_eq!(check(&long[1..], &CONTEXT), Ok(1 << 16));
     assert_eq!(STEPS_MAX, 1 << 20);
+}
+
+/// Counts what is met at branches with all frames there.
+struct Branches<'a> {
+    insns: &'a [Insn],
+    frames: usize,
+    met: u64,
+}
+
+impl Watch for Branches<'_> {
+    fn at(&mut self, insn: usize, view: &View<'_>) {
+        let branch = matches!(decode(&self.insns[insn..]), Ok(Op::Branch { .. }));
+        self.met += u64::from(branch && view.frames() == self.frames);
+    }
+}
+
+/// At each branch the verifier goes through all that is known: every slot of every frame. That is bounded, too, not only the steps.
+#[test]
+fn work_at_branches_is_bounded() {
+    for frames in [1, 2, 8] {
+        for (name, body) in heavy::BODIES {
+            let insns = assemble(&heavy::program(frames, body));
+            let mut branches = Branches { insns: &insns, frames, met: 0 };
+            let work = with_workspace(|workspace| {
+                let result = verify_watched(&insns, &CONTEXT, workspace, &mut branches);
+                let why = result.expect_err(name).reason;
+                assert!(matches!(why, Reason::Work | Reason::Steps(_)), "{frames} {name}: {why:?}");
+                workspace.work()
+            });
+            assert!(work <= WORK_MAX + (1 << 20), "{frames} {name}: {work}");
+            // In all but the last program one at least of a turn's three branches is followed both ways: what is counted is what was
+            // done.
+            let known = if body == heavy::BODIES[4].1 { 0 } else { (frames * heavy::SLOTS) as u64 };
+            assert!(branches.met / 4 * known <= work, "{frames} {name}: {} branches, {work}", branches.met);
+        }
+    }
+}
+
+/// A second look, at a program that reads its thread's state, has what the first one has left.
+#[test]
+fn work_of_both_looks_is_bounded_together() {
+    // The way to `late` is taken last: it waits while the loop is walked.
+    let program = |turns: u32, late: &str| {
+        let body = format!(
+            "r8 = 0; if r6 == 77 goto late; loop: r8 += 1; if r6 != r8 goto more; r0 = 0; exit
+            more: if r8 < {turns} goto loop; r0 = 0; exit; late: {late}; exit"
+        );
+        assemble(&heavy::program(1, &body))
+    };
+    let verify = |insns: &[Insn]| {
+        with_workspace(|workspace| {
+            let result = verify_traced(insns, &CONTEXT, 64, workspace).map(|(_, state)| state);
+            assert!(workspace.work() <= WORK_MAX + (1 << 20));
+            result.map_err(|why| why.reason)
+        })
+    };
+    assert_eq!(verify(&program(2_000, "r0 = *(u64 *)(r2 + 0)")), Ok(true));
+    assert_eq!(verify(&program(12_000, "r0 = 0")), Ok(false));
+    assert_eq!(verify(&program(12_000, "r0 = *(u64 *)(r2 + 0)")), Err(Reason::Work));
 }
 
 /// A program that asks for as much work as it can takes bounded time and memory: it is refused, and nothing panics.

@@ -87,7 +87,7 @@ impl Conversion {
     pub fn realtime_ns(&self, ticks: u64) -> i128 {
         let run = (u128::from(ticks) + u128::from(self.offset_ticks)) * u128::from(NS_PER_S);
         // The sum has at most 65 bits and 10^9 has 30: the quotient fits.
-        let run = (run / u128::from(self.freq_hz)) as i128;
+        let run = run.checked_div(u128::from(self.freq_hz)).unwrap_or(0) as i128;
         i128::from(self.offset_s) * i128::from(NS_PER_S) + run
     }
 

@@ -38,6 +38,21 @@
 //!
 //! World **B**: no allocation, no floating point, no `unsafe`.
 #![no_std]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::get_unwrap,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::disallowed_methods
+    )
+)]
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

@@ -185,13 +185,14 @@ impl ClocksourceName {
         let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let mut bytes = [0; 31];
         let len = line.len().min(bytes.len());
-        bytes[..len].copy_from_slice(&line[..len]);
+        bytes.iter_mut().zip(line).for_each(|(to, from)| *to = *from);
         ClocksourceName { bytes, len: len as u8 }
     }
 
     /// The name; empty when it is not UTF-8.
     pub fn as_str(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+        let name = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
+        core::str::from_utf8(name).unwrap_or_default()
     }
 }
 

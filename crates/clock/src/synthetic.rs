@@ -170,7 +170,8 @@ impl<const BITS: u32> Synthetic<BITS> {
 
     #[inline]
     fn slot(&self, generation: u64) -> &AtomicU64 {
-        &self.slots[usize::from(generation & 1 == 1)]
+        let [even, odd] = &self.slots;
+        if generation & 1 == 1 { odd } else { even }
     }
 
     /// Reads the counter, and extends it to the value nearest to `base`.

@@ -89,8 +89,8 @@ impl<'a> Timeline<'a> {
             [_] => Segment::slope(freq_hz, crate::NS_PER_S).ok_or(Disorder::Frequency(freq_hz))?,
             _ => 0,
         };
-        for (before, pair) in samples.windows(2).enumerate() {
-            check(&pair[0], &pair[1], before + 1)?;
+        for (at, (left, right)) in (1..).zip(samples.iter().zip(samples.iter().skip(1))) {
+            check(left, right, at)?;
         }
         Ok(Timeline { samples, nominal })
     }
@@ -116,23 +116,25 @@ impl<'a> Timeline<'a> {
 
     /// The straight piece of the line at `ticks`.
     pub fn segment_at(&self, ticks: u64) -> Segment {
-        match self.samples.partition_point(|sample| sample.ticks <= ticks) {
-            0 => self.before_first(),
-            next if next == self.samples.len() => self.after_last(),
-            next => self.inside(next, ticks),
+        let next = self.samples.partition_point(|sample| sample.ticks <= ticks);
+        let left = next.checked_sub(1).and_then(|left| self.samples.get(left));
+        match (left, self.samples.get(next)) {
+            (Some(left), Some(right)) => self.inside(next, left, right, ticks),
+            (None, Some(first)) => self.before_first(first),
+            (Some(last), None) => self.after_last(last),
+            // There is one sample at least.
+            (None, None) => Segment { from: 0, to: u64::MAX, ticks: 0, ns: 0, slope: self.nominal },
         }
     }
 
-    fn before_first(&self) -> Segment {
-        let first = &self.samples[0];
+    fn before_first(&self, first: &Sample) -> Segment {
         let far = |sample: &&Sample| sample.monotonic_ns - first.monotonic_ns >= BASELINE_NS;
         let other = self.samples.iter().find(far).or(self.samples.last());
         let slope = other.and_then(|other| slope(first, other)).unwrap_or(self.nominal);
         Segment { from: 0, to: first.ticks, ticks: first.ticks, ns: first.monotonic_ns, slope }
     }
 
-    fn after_last(&self) -> Segment {
-        let last = &self.samples[self.samples.len() - 1];
+    fn after_last(&self, last: &Sample) -> Segment {
         let far = |sample: &&Sample| last.monotonic_ns - sample.monotonic_ns >= BASELINE_NS;
         let other = self.samples.iter().rev().find(far).or(self.samples.first());
         let slope = other.and_then(|other| slope(other, last)).unwrap_or(self.nominal);
@@ -140,9 +142,8 @@ impl<'a> Timeline<'a> {
         Segment { from: ticks, to: u64::MAX, ticks, ns, slope }
     }
 
-    /// The piece at `ticks`, between the samples at `next - 1` and `next`.
-    fn inside(&self, next: usize, ticks: u64) -> Segment {
-        let (left, right) = (&self.samples[next - 1], &self.samples[next]);
+    /// The piece at `ticks`, between the samples `left` and `right` at `next - 1` and `next`.
+    fn inside(&self, next: usize, left: &Sample, right: &Sample, ticks: u64) -> Segment {
         let Some((at, ns)) = self.bend(next) else { return chord(left, right) };
         let bend = Sample { ticks: at, monotonic_ns: ns, ..*left };
         if ticks < at { chord(left, &bend) } else { chord(&bend, right) }

@@ -28,6 +28,7 @@ use crate::plan::Shape;
 use crate::sink::Sink;
 use crate::{Compiled, Error, Frame, Input};
 use asm::{Asm, Gpr};
+use mote_bpf::table::ByReg;
 use mote_bpf::{Op, Reg};
 
 /// Most bytes of code of a program of this many slots and functions.
@@ -54,9 +55,9 @@ pub fn compile(
     layout::run(input, &mut emitter, workspace, frames)
 }
 
-const fn gpr(reg: Reg) -> Gpr {
-    const MAP: [u8; Reg::COUNT] = [7, 0, 1, 2, 3, 4, 19, 20, 21, 22, 25];
-    Gpr(MAP[reg.index()])
+fn gpr(reg: Reg) -> Gpr {
+    const MAP: ByReg<u8> = ByReg([7, 0, 1, 2, 3, 4, 19, 20, 21, 22, 25]);
+    Gpr(MAP[reg])
 }
 
 struct Emitter<'a> {

@@ -98,10 +98,12 @@ fn walk<'a, T: Target<'a>>(
     let mut moved = false;
     for index in 0..frames.len() {
         let shape = plan.shape(index)?;
-        let before = frames[index];
-        frames[index].entry = target.sink().len() as u32;
-        (frames[index].gap, frames[index].saved) = target.begin(&shape);
-        frames[index].start = target.sink().len() as u32;
+        // By the walk before: the end, which faults lead to, is known only then.
+        let before = frames.get(index).copied().unwrap_or_default();
+        let entry = target.sink().len() as u32;
+        let (gap, saved) = target.begin(&shape);
+        let mut frame = Frame { entry, start: target.sink().len() as u32, gap, saved, ..before };
+        set(frames, index, frame);
         let mut slot = shape.start;
         while slot < shape.end {
             let (step, next) = fuse::step(plan, slot, T::ABILITIES)?;
@@ -121,18 +123,25 @@ fn walk<'a, T: Target<'a>>(
                 slot,
                 next,
                 aim,
-                fault: frames[index].end,
+                fault: before.end,
                 frames,
                 is_last: mode == Walk::Last,
             };
             target.step(&step, &around)?;
             slot = next;
         }
-        frames[index].end = target.sink().len() as u32;
+        frame.end = target.sink().len() as u32;
+        set(frames, index, frame);
         target.finish(&shape);
-        moved |= frames[index] != before;
+        moved |= frame != before;
     }
     Ok(moved)
+}
+
+fn set(frames: &mut [Frame], index: usize, frame: Frame) {
+    if let Some(place) = frames.get_mut(index) {
+        *place = frame;
+    }
 }
 
 /// Whether a short jump of the step at `slot` surely leads to `to`; `offset` is the step's own place in this walk.

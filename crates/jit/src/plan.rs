@@ -54,12 +54,16 @@ pub fn functions(insns: &[Insn], found: &mut [Function]) -> Result<usize, Error>
 /// Puts a function where it belongs, unless it is there.
 fn add(found: &mut [Function], count: &mut usize, start: u32) -> Result<(), Error> {
     let all = found.get_mut(..=*count).ok_or(Error::Functions)?;
-    let at = all[..*count].partition_point(|one| one.start < start);
-    if at < *count && all[at].start == start {
+    let (last, known) = all.split_last_mut().ok_or(Error::Functions)?;
+    let at = known.partition_point(|one| one.start < start);
+    if known.get(at).is_some_and(|one| one.start == start) {
         return Ok(());
     }
-    all[at..].rotate_right(1);
-    all[at] = Function { start, stack_bytes: 0 };
+    let mut moved = Function { start, stack_bytes: 0 };
+    for one in known.iter_mut().skip(at) {
+        core::mem::swap(one, &mut moved);
+    }
+    *last = moved;
     *count += 1;
     Ok(())
 }
@@ -160,7 +164,7 @@ impl<'a> Plan<'a> {
 
     fn check_functions(&self) -> Result<(), Error> {
         let starts = self.functions;
-        let sorted = starts.windows(2).all(|two| two[0].start < two[1].start);
+        let sorted = starts.is_sorted_by(|one, next| one.start < next.start);
         let inside = starts.last().is_some_and(|last| (last.start as usize) < self.insns.len());
         let first = starts.first().is_some_and(|first| first.start == 0);
         let stacks = starts.iter().all(|one| one.stack_bytes as usize <= STACK_BYTES);
@@ -173,11 +177,11 @@ impl<'a> Plan<'a> {
         for (slot, op) in ops(self.insns) {
             let op = op?;
             if op.slots() == 2 {
-                self.facts[slot + 1] |= HALF;
+                self.add_fact(slot + 1, HALF);
             }
             if let Some(target) = jump_of(slot, &op) {
                 let at = usize::try_from(target).ok().filter(|at| *at < self.insns.len());
-                self.facts[at.ok_or(Error::Target(slot as u32))?] |= TARGET;
+                self.add_fact(at.ok_or(Error::Target(slot as u32))?, TARGET);
             }
             if let Op::Call { helper } = op {
                 let place = (input.helper)(helper).ok_or(Error::Helper(slot as u32))?;
@@ -309,8 +313,12 @@ impl<'a> Plan<'a> {
 
     /// The jump of the step at `slot` is short from now on.
     pub(crate) fn make_short(&mut self, slot: usize) {
-        if let Some(fact) = self.facts.get_mut(slot) {
-            *fact |= SHORT;
+        self.add_fact(slot, SHORT);
+    }
+
+    fn add_fact(&mut self, slot: usize, fact: u32) {
+        if let Some(facts) = self.facts.get_mut(slot) {
+            *facts |= fact;
         }
     }
 

@@ -32,7 +32,7 @@ impl<'a> Sink<'a> {
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         if let Some(room) = self.out.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
-            room.copy_from_slice(bytes);
+            room.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         }
         self.len = self.len.saturating_add(bytes.len());
     }

@@ -32,6 +32,7 @@ use crate::sink::Sink;
 use crate::{Compiled, Error, Frame, Input};
 use asm::{Asm, Gpr};
 use mote_bpf::op::Width;
+use mote_bpf::table::ByReg;
 use mote_bpf::{Op, Reg};
 
 /// Most bytes of code of a program of this many slots and functions.
@@ -56,8 +57,8 @@ pub fn compile(
     layout::run(input, &mut emitter, workspace, frames)
 }
 
-const fn gpr(reg: Reg) -> Gpr {
-    const MAP: [Gpr; Reg::COUNT] = [
+fn gpr(reg: Reg) -> Gpr {
+    const MAP: ByReg<Gpr> = ByReg([
         Gpr::RAX,
         Gpr::RDI,
         Gpr::RSI,
@@ -69,8 +70,8 @@ const fn gpr(reg: Reg) -> Gpr {
         Gpr::R14,
         Gpr::R15,
         Gpr::RBP,
-    ];
-    MAP[reg.index()]
+    ]);
+    MAP[reg]
 }
 
 struct Emitter<'a> {

@@ -74,11 +74,10 @@ impl Spec {
         out.text("\n");
         out.line_text(self.text);
         out.text("\n");
-        let mut index = 0;
-        while index < self.fields.len() {
-            let (name, ty) = self.fields[index];
-            out.field(name, ty);
-            index += 1;
+        let mut fields = self.fields;
+        while let [(name, ty), rest @ ..] = fields {
+            out.field(name, *ty);
+            fields = rest;
         }
         out.byte(0);
     }
@@ -92,29 +91,28 @@ struct Out<'a> {
 
 impl Out<'_> {
     const fn byte(&mut self, byte: u8) {
-        if self.at < self.to.len() {
-            self.to[self.at] = byte;
+        if let Some((_, rest)) = self.to.split_at_mut_checked(self.at)
+            && let Some(place) = rest.first_mut()
+        {
+            *place = byte;
         }
         self.at += 1;
     }
 
     const fn text(&mut self, text: &str) {
-        let bytes = text.as_bytes();
-        let mut index = 0;
-        while index < bytes.len() {
-            self.byte(bytes[index]);
-            index += 1;
+        let mut bytes = text.as_bytes();
+        while let [byte, rest @ ..] = bytes {
+            self.byte(*byte);
+            bytes = rest;
         }
     }
 
     /// Text that must not end its line or the description.
     const fn line_text(&mut self, text: &str) {
-        let bytes = text.as_bytes();
-        let mut index = 0;
-        while index < bytes.len() {
-            let byte = bytes[index];
-            self.byte(if byte < b' ' { b' ' } else { byte });
-            index += 1;
+        let mut bytes = text.as_bytes();
+        while let [byte, rest @ ..] = bytes {
+            self.byte(if *byte < b' ' { b' ' } else { *byte });
+            bytes = rest;
         }
     }
 
@@ -124,13 +122,12 @@ impl Out<'_> {
         }
         let mut rest = number.unsigned_abs();
         let mut scale = 1u64;
-        while rest / scale >= 10 {
+        while let Some(10..) = rest.checked_div(scale) {
             scale *= 10;
         }
-        while scale > 0 {
-            self.byte(b'0' + (rest / scale) as u8);
-            rest %= scale;
-            scale /= 10;
+        while let (Some(digit), Some(left)) = (rest.checked_div(scale), rest.checked_rem(scale)) {
+            self.byte(b'0' + digit as u8);
+            (rest, scale) = (left, scale / 10);
         }
     }
 
@@ -156,21 +153,19 @@ impl Out<'_> {
         self.byte(b'\n');
     }
 
-    const fn enumeration(&mut self, scalar: Scalar, labels: &[(&str, i64, i64)]) {
+    const fn enumeration(&mut self, scalar: Scalar, mut labels: &[(&str, i64, i64)]) {
         self.text("enum ");
         self.text(scalar.name());
-        let mut index = 0;
-        while index < labels.len() {
-            let (label, first, last) = labels[index];
+        while let [(label, first, last), rest @ ..] = labels {
             self.byte(b' ');
             self.line_text(label);
             self.byte(b'=');
-            self.number(first);
-            if last != first {
+            self.number(*first);
+            if *last != *first {
                 self.text("..");
-                self.number(last);
+                self.number(*last);
             }
-            index += 1;
+            labels = rest;
         }
     }
 }

@@ -54,11 +54,8 @@ impl PacketHeader {
     /// Encodes it, little-endian and packed.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
-        let mut at = 0;
-        let mut put = |bytes: &[u8]| {
-            out[at..at + bytes.len()].copy_from_slice(bytes);
-            at += bytes.len();
-        };
+        let mut places = out.iter_mut();
+        let mut put = |bytes: &[u8]| bytes.iter().zip(&mut places).for_each(|(from, to)| *to = *from);
         let bits = (HEADER_BYTES as u64 + self.content) * 8;
         put(&MAGIC.to_le_bytes());
         put(&self.uuid);

@@ -104,22 +104,22 @@ pub fn parse(bytes: &[u8]) -> Result<Description<'_>, Error> {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let text = bytes.get(..end).filter(|text| text.len() < DESCRIPTION_MAX);
     let text = text.and_then(|text| core::str::from_utf8(text).ok()).ok_or(Error::NotText)?;
-    let (version, rest) = text.split_once('\n').ok_or(Error::Version)?;
+    let (version, rest) = split_first(text, b'\n').ok_or(Error::Version)?;
     if version != VERSION {
         return Err(Error::Version);
     }
-    let (full_name, rest) = rest.split_once('\n').ok_or(Error::Line(2))?;
-    let (provider, name) = full_name.rsplit_once(':').ok_or(Error::Line(2))?;
+    let (full_name, rest) = split_first(rest, b'\n').ok_or(Error::Line(2))?;
+    let (provider, name) = split_last(full_name, b':').ok_or(Error::Line(2))?;
     if !is_name(provider) || !is_name(name) {
         return Err(Error::Line(2));
     }
-    let (place, rest) = rest.split_once('\n').ok_or(Error::Line(3))?;
-    let (level, place) = place.split_once(' ').ok_or(Error::Line(3))?;
+    let (place, rest) = split_first(rest, b'\n').ok_or(Error::Line(3))?;
+    let (level, place) = split_first(place, b' ').ok_or(Error::Line(3))?;
     let level = level.parse().ok().and_then(Level::from_number).ok_or(Error::Line(3))?;
-    let (file, line) = place.rsplit_once(':').ok_or(Error::Line(3))?;
+    let (file, line) = split_last(place, b':').ok_or(Error::Line(3))?;
     let line = line.parse().map_err(|_| Error::Line(3))?;
-    let (text, fields) = rest.split_once('\n').ok_or(Error::Line(4))?;
-    for (line, number) in fields.lines().zip(5..) {
+    let (text, fields) = split_first(rest, b'\n').ok_or(Error::Line(4))?;
+    for (line, number) in lines(fields).zip(5..) {
         field(line).ok_or(Error::Line(number))?;
     }
     Ok(Description { provider, name, level, file, line, text, fields })
@@ -128,7 +128,7 @@ pub fn parse(bytes: &[u8]) -> Result<Description<'_>, Error> {
 impl<'a> Description<'a> {
     /// The fields, in order.
     pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
-        self.fields.lines().filter_map(field)
+        lines(self.fields).filter_map(field)
     }
 }
 
@@ -138,7 +138,7 @@ fn is_name(name: &str) -> bool {
 }
 
 fn field(line: &str) -> Option<Field<'_>> {
-    let (name, ty) = line.split_once(' ')?;
+    let (name, ty) = split_first(line, b' ')?;
     let ty = field_type(ty)?;
     is_name(name).then_some(Field { name, ty })
 }
@@ -159,7 +159,7 @@ fn field_type(text: &str) -> Option<FieldType<'_>> {
         return labelled(rest).map(|(base, labels)| FieldType::Labelled(base, labels));
     }
     if let Some(open) = text.strip_suffix(']') {
-        let (element, len) = open.split_once('[')?;
+        let (element, len) = split_first(open, b'[')?;
         if len.is_empty() {
             return scalar(element).map(FieldType::Sequence);
         }
@@ -174,7 +174,7 @@ fn field_type(text: &str) -> Option<FieldType<'_>> {
 
 /// An integer type and its labels.
 fn labelled(text: &str) -> Option<(Scalar, Labels<'_>)> {
-    let (base, labels) = text.split_once(' ').unwrap_or((text, ""));
+    let (base, labels) = split_first(text, b' ').unwrap_or((text, ""));
     let base = scalar(base).filter(|scalar| matches!(scalar, Scalar::Integer(_)))?;
     labels.split_ascii_whitespace().all(|item| label(item).is_some()).then_some((base, Labels(labels)))
 }
@@ -184,10 +184,38 @@ fn scalar(name: &str) -> Option<Scalar> {
 }
 
 fn label(item: &str) -> Option<(&str, i64, i64)> {
-    let (label, values) = item.rsplit_once('=')?;
-    let (first, last) = values.split_once("..").unwrap_or((values, values));
+    let (label, values) = split_last(item, b'=')?;
+    let (first, last) = match split_first(values, b'.') {
+        Some((first, last)) => (first, last.strip_prefix('.')?),
+        None => (values, values),
+    };
     let (first, last) = (first.parse().ok()?, last.parse().ok()?);
     (is_name(label) && first <= last).then_some((label, first, last))
+}
+
+/// What stands before the first of these ASCII characters, and what behind it.
+///
+/// Here and below: as methods of `str` do it, which have a check in them that can panic, as far as the compiler knows.
+fn split_first(text: &str, mark: u8) -> Option<(&str, &str)> {
+    split_at(text, text.bytes().position(|byte| byte == mark)?)
+}
+
+/// As [`split_first`], at the last one.
+fn split_last(text: &str, mark: u8) -> Option<(&str, &str)> {
+    split_at(text, text.bytes().rposition(|byte| byte == mark)?)
+}
+
+fn split_at(text: &str, at: usize) -> Option<(&str, &str)> {
+    Some((text.get(..at)?, text.get(at + 1..)?))
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    core::iter::from_fn(move || {
+        let line;
+        (line, rest) = split_first(rest, b'\n').or_else(|| (!rest.is_empty()).then_some((rest, "")))?;
+        Some(line)
+    })
 }
 
 #[cfg(test)]

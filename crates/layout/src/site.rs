@@ -41,12 +41,12 @@ pub struct SiteAddresses {
 impl SiteRecord {
     /// Reads a record as it lies in memory or in the file.
     pub fn from_bytes(bytes: [u8; RECORD_BYTES]) -> SiteRecord {
-        let word = |at: usize| {
-            let mut word = [0; 4];
-            word.copy_from_slice(&bytes[at..at + 4]);
-            i32::from_le_bytes(word)
-        };
-        SiteRecord { code: word(0), target: word(4), event: word(8), description: word(12) }
+        let mut words = [0; 4];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = i32::from_le_bytes(*bytes);
+        }
+        let [code, target, event, description] = words;
+        SiteRecord { code, target, event, description }
     }
 
     /// Resolves the offsets of a record that lies at address `at`.

@@ -89,12 +89,12 @@ const TABLE: [(u16, &str); 383] = [
 
 /// The number of a system call.
 pub const fn number(name: &str) -> Option<u32> {
-    let mut at = 0;
-    while at < TABLE.len() {
-        if is_same(TABLE[at].1.as_bytes(), name.as_bytes()) {
-            return Some(TABLE[at].0 as u32);
+    let mut table = TABLE.as_slice();
+    while let [(number, known), rest @ ..] = table {
+        if is_same(known.as_bytes(), name.as_bytes()) {
+            return Some(*number as u32);
         }
-        at += 1;
+        table = rest;
     }
     None
 }
@@ -110,12 +110,14 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(_, name)| *name)
 }
 
-const fn is_same(a: &[u8], b: &[u8]) -> bool {
-    let mut at = 0;
-    while at < a.len() && at < b.len() && a[at] == b[at] {
-        at += 1;
+const fn is_same(mut a: &[u8], mut b: &[u8]) -> bool {
+    while let ([first, rest @ ..], [other, others @ ..]) = (a, b) {
+        if *first != *other {
+            return false;
+        }
+        (a, b) = (rest, others);
     }
-    at == a.len() && at == b.len()
+    a.is_empty() && b.is_empty()
 }
 
 #[cfg(test)]

@@ -20,6 +20,21 @@
 //!
 //! World **T**, `unsafe` allowed: see `docs/soundness/probe.md`.
 #![no_std]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::get_unwrap,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::disallowed_methods
+    )
+)]
 
 mod constructor;
 mod cooperate;

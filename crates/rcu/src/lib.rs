@@ -71,6 +71,21 @@
 //!
 //! World **B** (traced process and our tools), `unsafe` allowed: see `docs/soundness/rcu.md`.
 #![no_std]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::get_unwrap,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::disallowed_methods
+    )
+)]
 #![cfg_attr(loom, allow(unreachable_pub, dead_code, reason = "a model has no flavours, only their core"))]
 
 #[cfg(loom)]

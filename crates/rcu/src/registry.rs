@@ -214,7 +214,8 @@ impl Registry {
 
     /// Takes the slots of the dead back, of one chunk.
     fn reap(&self, pid: i32) {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.chunks().count();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let turn = turn.checked_rem(self.chunks().count()).unwrap_or(0);
         for entry in self.chunks().skip(turn).take(1).flat_map(Chunk::entries) {
             self.reap_entry(pid, entry);
         }

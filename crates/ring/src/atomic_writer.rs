@@ -64,14 +64,16 @@ unsafe fn write(channel: &Rings, record: Record<'_>) -> Outcome {
     if len > channel.payload_max() {
         return channel.count_lost(Cause::TooBig);
     }
-    let ring = channel.ring(channel.cpus + record.thread % channel.shared);
+    let ring = channel.ring(channel.cpus + record.thread.checked_rem(channel.shared).unwrap_or(0));
     let total = (PREFIX_BYTES + len) as u64;
     let reserved = match reserve(channel, ring, total) {
         Ok(reserved) => reserved,
         Err(cause) => {
             // SAFETY: `ring` is of the leaked mapping.
             let control = unsafe { ring.control() };
-            control.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
+            if let Some(lost) = control.lost.get(cause as usize) {
+                lost.fetch_add(1, Ordering::Relaxed);
+            }
             return Outcome::Lost(cause);
         }
     };

@@ -209,7 +209,7 @@ impl Reader<'_> {
     pub fn lost(&self) -> Lost {
         // SAFETY: the ring is of the mapping that `_held` holds.
         let control = unsafe { self.ring.control() };
-        core::array::from_fn(|cause| control.lost[cause].load(Ordering::Relaxed) & CREDIBLE)
+        control.lost.each_ref().map(|lost| lost.load(Ordering::Relaxed) & CREDIBLE)
     }
 
     /// Position up to which the writers say that they have written.

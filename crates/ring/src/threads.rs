@@ -55,7 +55,7 @@ impl ThreadTable {
     pub fn push(&self, name: &ThreadName) -> bool {
         let mut ticket = self.tail.load(Ordering::Relaxed);
         loop {
-            let entry = &self.entries[ticket as usize % ENTRIES];
+            let entry = self.entry(ticket);
             // Sequences are stored relative to the entry's index, so that zeroed memory is empty.
             let lap = ticket / ENTRIES as u64;
             // Acquire pairs with the release in `pop`: the entry's words have been read.
@@ -79,6 +79,12 @@ impl ThreadTable {
         }
     }
 
+    /// The entry of a ticket.
+    fn entry(&self, ticket: u64) -> &Entry {
+        #[expect(clippy::indexing_slicing, reason = "modulo the number of entries: there is one")]
+        &self.entries[ticket as usize % ENTRIES]
+    }
+
     fn count_nameless(&self) -> bool {
         self.nameless.fetch_add(1, Ordering::Relaxed);
         false
@@ -87,7 +93,7 @@ impl ThreadTable {
     /// Takes the oldest name out. One consumer only.
     pub fn pop(&self) -> Option<ThreadName> {
         let ticket = self.head.load(Ordering::Relaxed);
-        let entry = &self.entries[ticket as usize % ENTRIES];
+        let entry = self.entry(ticket);
         let lap = ticket / ENTRIES as u64;
         if entry.sequence.load(Ordering::Acquire) != 2 * lap + 1 {
             return None;
@@ -113,7 +119,7 @@ impl ThreadTable {
             return false;
         }
         let ticket = self.head.load(Ordering::Relaxed);
-        let entry = &self.entries[ticket as usize % ENTRIES];
+        let entry = self.entry(ticket);
         let lap = ticket / ENTRIES as u64;
         let skipped = entry
             .sequence
@@ -143,19 +149,16 @@ impl Entry {
     fn fill(&self, name: &ThreadName) {
         self.ids.store(u64::from(name.pid) << 32 | u64::from(name.tid), Ordering::Relaxed);
         self.time.store(name.time, Ordering::Relaxed);
-        let (low, high) = name.comm.split_at(8);
-        for (word, bytes) in self.comm.iter().zip([low, high]) {
-            let mut value = [0; 8];
-            value.copy_from_slice(bytes);
-            word.store(u64::from_le_bytes(value), Ordering::Relaxed);
+        for (word, bytes) in self.comm.iter().zip(name.comm.as_chunks().0) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
     }
 
     fn read(&self) -> ThreadName {
         let ids = self.ids.load(Ordering::Relaxed);
         let mut comm = [0; 16];
-        for (bytes, word) in comm.chunks_exact_mut(8).zip(&self.comm) {
-            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        for (bytes, word) in comm.as_chunks_mut().0.iter_mut().zip(&self.comm) {
+            *bytes = word.load(Ordering::Relaxed).to_le_bytes();
         }
         ThreadName { tid: ids as u32, pid: (ids >> 32) as u32, time: self.time.load(Ordering::Relaxed), comm }
     }

@@ -257,7 +257,9 @@ impl Rings {
         let ring = mote_sync::rseq::cpu_hint().filter(|cpu| *cpu < self.cpus).unwrap_or(self.cpus);
         // SAFETY: `ring` is of the leaked mapping.
         let control = unsafe { self.ring(ring).control() };
-        control.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
+        if let Some(lost) = control.lost.get(cause as usize) {
+            lost.fetch_add(1, Ordering::Relaxed);
+        }
         Outcome::Lost(cause)
     }
 }

@@ -3,6 +3,21 @@
 //!
 //! World **B**, `unsafe` allowed: see `docs/soundness/sync.md`.
 #![cfg_attr(not(any(loom, shuttle)), no_std)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::get_unwrap,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::disallowed_methods
+    )
+)]
 
 pub mod atomic;
 mod futex;

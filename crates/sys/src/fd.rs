@@ -206,12 +206,14 @@ pub fn write_at(fd: &Fd, bytes: &[u8], offset: u64) -> Result<()> {
 /// `ENOSYS` on older kernels; the table may then still be the shared one.
 pub fn unshare_all_but(keep: &mut [i32]) -> Result<()> {
     // Not `sort`: this is in programs that want to stay small.
-    for end in 1..keep.len() {
-        (0..end).for_each(|at| {
-            if keep[at] > keep[end] {
-                keep.swap(at, end);
+    let mut rest = &mut *keep;
+    while let Some((first, others)) = rest.split_first_mut() {
+        for other in &mut *others {
+            if other < first {
+                core::mem::swap(first, other);
             }
-        });
+        }
+        rest = others;
     }
     let last = keep.last().copied().filter(|last| *last >= 0);
     let behind = last.map_or(0, |last| last as usize + 1);
@@ -241,8 +243,9 @@ fn close_range(first: usize, last: usize, flags: usize) -> Result<()> {
 /// `lens[i]` bytes at `parts[i]` must be readable for the time of the call. They may be memory that
 /// other processes write to.
 pub unsafe fn write_parts_at(fd: &Fd, parts: [*const u8; 2], lens: [usize; 2], offset: u64) -> Result<usize> {
-    let part = |i: usize| libc::iovec { iov_base: parts[i].cast_mut().cast(), iov_len: lens[i] };
-    let parts = [part(0), part(1)];
+    let part = |at: *const u8, iov_len| libc::iovec { iov_base: at.cast_mut().cast(), iov_len };
+    let ([first, second], [len, second_len]) = (parts, lens);
+    let parts = [part(first, len), part(second, second_len)];
     // SAFETY: the caller's promise; the kernel only reads.
     unsafe { syscall(libc::SYS_pwritev, [fd.0 as usize, parts.as_ptr() as usize, 2, offset as usize, 0, 0]) }
 }

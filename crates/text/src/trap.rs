@@ -65,12 +65,16 @@ extern "C" fn on_trap<const LEVEL: usize>(_number: c_int, info: *mut siginfo_t, 
     unsafe { TRAPS.hand_on(LEVEL, info, context, signal::bit(libc::SIGTRAP)) };
 }
 
+// Places of registers in a frame of a signal.
+const TRAPNO: usize = libc::REG_TRAPNO as usize;
+const RIP: usize = libc::REG_RIP as usize;
+
 /// Sends the thread on if it met a breakpoint of ours; false when the trap is not ours.
 fn serve(registers: &mut [libc::greg_t; 23]) -> bool {
-    if registers[libc::REG_TRAPNO as usize] != TRAP_BREAKPOINT {
+    if registers[TRAPNO] != TRAP_BREAKPOINT {
         return false;
     }
-    let ip = &mut registers[libc::REG_RIP as usize];
+    let ip = &mut registers[RIP];
     let addr = (*ip as usize).wrapping_sub(1);
     let first_byte = || {
         // SAFETY: a breakpoint trap leaves the ip behind the instruction, so `addr` has just been executed.

@@ -33,6 +33,7 @@ impl Callsite {
     /// The callsite with this metadata.
     pub(crate) fn of(metadata: &'static Metadata<'static>) -> &'static Callsite {
         let address = (&raw const *metadata).addr();
+        #[expect(clippy::indexing_slicing, reason = "modulo the number of buckets: there is one")]
         let bucket = &CALLSITES[address / align_of::<Metadata<'_>>() % BUCKETS];
         bucket.iter().find(|known| std::ptr::eq(known.metadata, metadata)).unwrap_or_else(|| {
             let points = [const { List::new() }; Point::COUNT];
@@ -42,7 +43,7 @@ impl Callsite {
 
     /// Records what happens at `point`, if it is on: `fill` adds the values.
     pub(crate) fn record(&self, point: Point, fill: impl FnOnce(&mut Values)) {
-        let variants = &self.points[point as usize];
+        let variants = self.variants(point);
         // The session chooses by name and level, which all variants share: one is off when any is.
         if variants.iter().next().is_some_and(|variant| !variant.event.event.is_on()) {
             return;
@@ -55,12 +56,17 @@ impl Callsite {
         });
     }
 
+    fn variants(&self, point: Point) -> &List<Variant> {
+        #[expect(clippy::indexing_slicing, reason = "as many as there are points")]
+        &self.points[point as usize]
+    }
+
     /// Announces the event for values of this shape. It is announced before others can find it: none is missed.
     #[cold]
     fn add_variant(&self, point: Point, shape: &Shape) -> &'static Variant {
         let description = Box::leak(describe(self.metadata, point, shape).into_boxed_c_str());
         let variant = Variant { shape: shape.into(), event: DynamicEvent::new(description) };
-        self.points[point as usize].push(variant, |variant| mote::announce(&variant.event))
+        self.variants(point).push(variant, |variant| mote::announce(&variant.event))
     }
 }
 

@@ -28,6 +28,21 @@
 //! example `cost`. An event of a new kind of fields costs a conversation with the session once, some 100 us.
 //!
 //! World **T**, `unsafe` allowed: see `docs/soundness/tracing.md`.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::get_unwrap,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::disallowed_methods
+    )
+)]
 
 mod callsite;
 mod describe;

@@ -90,7 +90,7 @@ impl Values {
         let mut rest = self.bytes.as_slice();
         let ids = std::iter::repeat_n(Kind::U64, ids);
         for kind in ids.chain(self.shape.iter().map(|(_, kind)| *kind)) {
-            let (field, behind) = rest.split_at(kind.len(rest));
+            let (field, behind) = rest.split_at_checked(kind.len(rest)).unwrap_or((rest, &[]));
             match kind {
                 Kind::I64 | Kind::U64 | Kind::F64 | Kind::Bool => {
                     let mut word = [0; 8];

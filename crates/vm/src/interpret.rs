@@ -21,6 +21,7 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use form::{Code, Step};
 use mote_bpf::environment::{FRAMES_MAX, STACK_BYTES};
+use mote_bpf::table::Table;
 
 /// What the interpreter needs of a program.
 #[repr(C)]
@@ -60,7 +61,7 @@ pub(crate) unsafe extern "C" fn enter(r1: u64, r2: u64, image: *const c_void, ta
         // SAFETY: the caller's promise, or that of the slot that a tail call leads to.
         let Image { first, turns_max } = unsafe { image.read() };
         run.turns_left = turns_max;
-        let mut regs = Regs([0; 16]);
+        let mut regs = Regs(Table([0; 16]));
         (regs.0[1], regs.0[2]) = (r1, r2);
         // SAFETY: the caller's promise.
         let result = unsafe { function(&mut run, first, &mut regs, FRAMES_MAX) };
@@ -145,17 +146,17 @@ macro_rules! jump {
 }
 
 /// Registers by number; the numbers are below 16 (`vm-D1`), and the mask makes that known.
-struct Regs([u64; 16]);
+struct Regs(Table<u64, 16>);
 
 impl Regs {
     #[inline(always)]
     fn get(&self, number: u8) -> u64 {
-        self.0[number as usize & 15]
+        self.0[number.into()]
     }
 
     #[inline(always)]
     fn set(&mut self, number: u8, value: u64) {
-        self.0[number as usize & 15] = value;
+        self.0[number.into()] = value;
     }
 
     /// Address of a memory access.

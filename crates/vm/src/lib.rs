@@ -13,6 +13,21 @@
 //!
 //! World **B**, `unsafe` allowed: see `docs/soundness/vm.md`. No allocation: all memory comes from the kernel, or from the caller.
 #![cfg_attr(not(loom), no_std)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::get_unwrap,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::disallowed_methods
+    )
+)]
 #![cfg_attr(loom, allow(dead_code))]
 
 #[cfg(all(test, not(loom)))]

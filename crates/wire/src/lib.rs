@@ -31,6 +31,21 @@
 //! `Filters` comes before the `Ids` of the events that it is for, so that no event is ever on without its filter. [`bundle`] says
 //! what the second memfd holds, [`board`] what the first begins with.
 #![no_std]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::get_unwrap,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::disallowed_methods
+    )
+)]
 #![forbid(unsafe_code)]
 
 use mote_ring::{Clock, Geometry, Mode};
@@ -434,7 +449,7 @@ fn geometry(from: &mut Reader<'_>) -> Result<Geometry, Error> {
 
 /// The ids in the tail of [`Message::Ids`].
 pub fn ids(tail: &[u8]) -> impl Iterator<Item = u32> {
-    tail.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+    tail.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word))
 }
 
 /// The descriptions in the tail of [`Message::Events`], each with its NUL; a last one without NUL is left out.

@@ -32,7 +32,7 @@ impl<'a> Writer<'a> {
     pub fn bytes(&mut self, bytes: &[u8]) {
         match self.buffer.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
             Some(to) => {
-                to.copy_from_slice(bytes);
+                to.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
                 self.len += bytes.len();
             }
             None => self.overflow = true,

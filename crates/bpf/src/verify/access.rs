@@ -121,9 +121,7 @@ impl Walk<'_, '_> {
             }
             Word::Start if whole => Value::pointer(Kind::Start, index),
             // The end of what does not start is of nobody.
-            Word::End if whole && index > 0 && words[index as usize - 1] == Word::Start => {
-                Value::pointer(Kind::End, index - 1)
-            }
+            Word::End if whole && starts_before(words, index) => Value::pointer(Kind::End, index - 1),
             Word::Bytes(_) if whole => Value::pointer(Kind::Bytes, index),
             _ => return Err(self.refuse_reg(src, Reason::ContextWord)),
         })
@@ -222,4 +220,10 @@ fn number_word(bits: u8, extended: bool, inside: usize, size: Size, signed: bool
     };
     let part = shifted.truncated(size.bytes() as u32 * 8);
     if signed { part.sign_extend(size.bytes() as u32 * 8) } else { part }
+}
+
+/// Whether the word before this one is a `Start`.
+fn starts_before(words: &[Word], index: u32) -> bool {
+    let before = (index as usize).checked_sub(1).and_then(|before| words.get(before));
+    before == Some(&Word::Start)
 }

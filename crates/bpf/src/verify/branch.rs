@@ -61,7 +61,8 @@ impl Walk<'_, '_> {
     /// Takes the jump of the branch for which the state was put aside.
     pub(super) fn jump(&mut self) -> Checked {
         let insns = self.insns;
-        let op = op::decode(&insns[self.pc..]).map_err(|why| self.refuse(Reason::Decode(why)))?;
+        let op = op::decode(insns.get(self.pc..).unwrap_or_default())
+            .map_err(|why| self.refuse(Reason::Decode(why)))?;
         if let Op::Branch { width, cond, dst, src, offset } = op {
             let branch = Branch { width, cond, dst, src, offset };
             let jumps = self.way(&branch, true)?;

@@ -41,9 +41,10 @@ impl Walk<'_, '_> {
             self.facts.tail_calls = true;
         }
         let mut found = Found::default();
-        for (number, (reg, arg)) in ARGUMENTS.into_iter().zip(helper.args).enumerate() {
-            let before = number.checked_sub(1).map(|before| (ARGUMENTS[before], helper.args[before]));
+        let mut before = None;
+        for (reg, arg) in ARGUMENTS.into_iter().zip(helper.args) {
             self.argument(helper, reg, arg, before, &mut found)?;
+            before = Some((reg, arg));
         }
         self.record_size(helper, &mut found)?;
         if let Some(record) = found.record {
@@ -258,19 +259,22 @@ impl Walk<'_, '_> {
             return Err(self.refuse(Reason::JumpOutside(target as i64)));
         };
         let top = self.state.top;
-        let running = self.state.frames[..=top].iter().any(|frame| frame.function as usize == function);
+        let running = self.state.running().iter().any(|frame| frame.function as usize == function);
         if running {
             return Err(self.refuse(Reason::Recursion));
         }
         if top + 1 == FRAMES_MAX {
             return Err(self.refuse(Reason::Frames));
         }
-        let (callers, callees) = self.state.frames.split_at_mut(top + 1);
-        let (caller, callee) = (&mut callers[top], &mut callees[0]);
-        callee.enter(top as u32 + 1, function as u32, self.pc as u32 + 1);
-        callee.registers[1..=5].copy_from_slice(&caller.registers[1..=5]);
-        caller.registers[..=5].fill(Value::NOTHING);
+        let arguments = ARGUMENTS.map(|reg| *self.state.register(reg));
+        for reg in ARGUMENTS.into_iter().chain([Reg::R0]) {
+            self.state.set(reg, Value::NOTHING);
+        }
         self.state.top += 1;
+        self.state.frame_mut().enter(top as u32 + 1, function as u32, self.pc as u32 + 1);
+        for (reg, argument) in ARGUMENTS.into_iter().zip(arguments) {
+            self.state.set(reg, argument);
+        }
         self.facts.depth = self.facts.depth.max(top + 2);
         Ok(target)
     }

@@ -4,6 +4,7 @@ use super::saved::Reader;
 use super::state::{Byte, Slot, State};
 use super::value::{Kind, Value};
 use crate::insn::Reg;
+use crate::table::Table;
 
 /// What is asked of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ const IDS_MAX: usize = 32;
 
 /// Which id of the present state an id of the kept one stands for.
 struct Ids {
-    pairs: [(u32, u32); IDS_MAX],
+    pairs: Table<(u32, u32), IDS_MAX>,
     count: usize,
     /// For what has no id in the present state, but has one in the kept one: counts down, each is another.
     next: u32,
@@ -36,10 +37,10 @@ impl Ids {
         } else {
             new
         };
-        if let Some(pair) = self.pairs[..self.count].iter().find(|pair| pair.0 == old) {
+        if let Some(pair) = self.pairs.first(self.count).iter().find(|pair| pair.0 == old) {
             return pair.1 == new;
         }
-        match self.pairs.get_mut(self.count) {
+        match self.pairs.rest_mut(self.count).first_mut() {
             Some(place) => {
                 *place = (old, new);
                 self.count += 1;
@@ -65,22 +66,22 @@ pub(crate) fn compare(
     question: Question,
     looked: impl Fn(usize) -> Looked,
 ) -> bool {
-    let mut ids = Ids { pairs: [(0, 0); IDS_MAX], count: 0, next: u32::MAX };
+    let mut ids = Ids { pairs: Table([(0, 0); IDS_MAX]), count: 0, next: u32::MAX };
     if old.counts() != (state.top, state.record_count) {
         return false;
     }
-    if !state.records[..state.record_count].iter().all(|new| ids.agree(old.word() as u32, *new)) {
+    if !state.held().iter().all(|new| ids.agree(old.word() as u32, *new)) {
         return false;
     }
-    for (number, frame) in state.frames[..=state.top].iter().enumerate() {
+    for (number, frame) in state.running().iter().enumerate() {
         let head = old.head();
         if (head.function, head.back) != (frame.function, frame.back) {
             return false;
         }
         let looked = looked(number);
-        for index in (0..Reg::R10.index()).filter(|index| head.registers >> index & 1 != 0) {
-            let exact = looked.exact >> index & 1 != 0;
-            if !value(&old.value(), &frame.registers[index], exact, question, &mut ids) {
+        for reg in Reg::WRITABLE.into_iter().filter(|reg| head.registers >> reg.number() & 1 != 0) {
+            let exact = looked.exact >> reg.number() & 1 != 0;
+            if !value(&old.value(), &frame.registers[reg], exact, question, &mut ids) {
                 return false;
             }
         }

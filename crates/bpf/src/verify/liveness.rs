@@ -8,7 +8,7 @@
 //! Both are the greatest sets that flow backwards through the program; functions are taken together, an `exit` reading what
 //! any caller may read, which is `r0`.
 
-use super::structure::{Functions, SlotInfo, jump_target};
+use super::structure::{Functions, Slots, jump_target};
 use crate::environment::Environment;
 use crate::helper::{Arg, Helper, Returns};
 use crate::insn::{Insn, Reg};
@@ -25,34 +25,33 @@ struct Sets {
 }
 
 /// Fills in `live` and `exact` of all slots.
-pub(crate) fn fill(insns: &[Insn], env: &Environment<'_>, functions: &Functions, slots: &mut [SlotInfo]) {
+pub(crate) fn fill(insns: &[Insn], env: &Environment<'_>, functions: &Functions, slots: &mut Slots) {
     for _ in 0..SWEEPS_MAX {
         if !sweep(insns, env, functions, slots) {
             return;
         }
     }
-    for slot in slots {
+    for slot in slots.first_mut(insns.len()) {
         (slot.live, slot.exact) = (u16::MAX, u16::MAX);
     }
 }
 
 /// From the last slot to the first. Whether another sweep may find more.
-fn sweep(insns: &[Insn], env: &Environment<'_>, functions: &Functions, slots: &mut [SlotInfo]) -> bool {
+fn sweep(insns: &[Insn], env: &Environment<'_>, functions: &Functions, slots: &mut Slots) -> bool {
     let (mut changed, mut back) = (false, false);
     let main_end = functions.all[0].end as usize;
     for pc in (0..insns.len()).rev() {
         if slots[pc].is_half {
             continue;
         }
-        let Ok(op) = op::decode(&insns[pc..]) else { continue };
+        let Ok(op) = op::decode(insns.get(pc..).unwrap_or_default()) else { continue };
         let mut after = Sets::default();
         if let Some(target) = jump_target(pc, &op) {
             back |= target <= pc;
             after = Sets { live: slots[target].live, exact: slots[target].exact };
         }
-        if !super::structure::is_last(&op)
-            && let Some(next) = slots.get(pc + op.slots())
-        {
+        if !super::structure::is_last(&op) && pc + op.slots() < insns.len() {
+            let next = slots[pc + op.slots()];
             after = Sets { live: after.live | next.live, exact: after.exact | next.exact };
         }
         let before = match op {

@@ -34,6 +34,7 @@
 use crate::environment::{Entry, Environment, INSNS_MAX};
 use crate::insn::{Insn, Reg};
 use crate::map::MapShape;
+use crate::table::Table;
 
 mod access;
 pub mod arithmetic;
@@ -60,7 +61,7 @@ pub use scalar::Scalar;
 pub use value::{Kind, Value};
 
 use state::State;
-use structure::SlotInfo;
+use structure::{SlotInfo, Slots};
 use visited::Visited;
 use walk::Walk;
 
@@ -122,7 +123,7 @@ impl Function {
 pub struct Verified<'a> {
     pub(crate) insns: &'a [Insn],
     pub(crate) maps: &'a [MapShape],
-    pub(crate) functions: [Function; FUNCTIONS_MAX],
+    pub(crate) functions: Table<Function, FUNCTIONS_MAX>,
     pub(crate) count: u16,
     pub(crate) depth: u8,
     pub(crate) tail_calls: bool,
@@ -143,7 +144,7 @@ impl<'a> Verified<'a> {
 
     /// Its functions in the order of their places; the first is the main one, at slot 0. They cover all slots.
     pub fn functions(&self) -> &[Function] {
-        &self.functions[..self.count as usize]
+        self.functions.first(self.count.into())
     }
 
     /// The function that begins at this slot.
@@ -178,22 +179,39 @@ impl<'a> Verified<'a> {
 /// what is touched counts (a filter of 1000 instructions touches about 100 KiB), or in a `static`, which costs no bytes in the
 /// file. `Box::new(Workspace::new())` would bring it through the stack.
 pub struct Workspace {
-    slots: [SlotInfo; INSNS_MAX],
+    slots: Slots,
     state: State,
     visited: Visited,
 }
 const _: () = assert!(Workspace::BYTES <= 8 << 20);
 
 impl Workspace {
+    /// What the last verification has taken beside its steps: values and words of states that were looked at, written or
+    /// changed. At most [`WORK_MAX`], and what one step takes.
+    pub fn work(&self) -> u64 {
+        self.state.work + self.visited.effort
+    }
+
+    fn forget_work(&mut self) {
+        (self.state.work, self.visited.effort) = (0, 0);
+    }
+
     /// How large it is: at most 8 MiB.
     pub const BYTES: usize = size_of::<Workspace>();
 
     /// A new one, for a `static`.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Workspace {
-        Workspace { slots: [SlotInfo::NOTHING; INSNS_MAX], state: State::NOTHING, visited: Visited::NOTHING }
+        Workspace {
+            slots: Table([SlotInfo::NOTHING; INSNS_MAX]),
+            state: State::NOTHING,
+            visited: Visited::NOTHING,
+        }
     }
 }
+
+/// Most work of one verification ([`Workspace::work`]), but for that of its last step, which is less than 2^20.
+pub const WORK_MAX: u64 = walk::WORK_MAX + visited::EFFORT_MAX;
 
 /// Verifies a program.
 ///
@@ -202,7 +220,8 @@ impl Workspace {
 ///
 /// # Cost
 /// About 0.1 µs for each instruction of each path: 0.14 ms for 50 predicates in 1100 instructions. `env.steps_max` bounds the
-/// instructions of all paths together; at a million of them the worst that is known takes 0.6 s. Nothing recurses.
+/// instructions of all paths together, and [`WORK_MAX`] what is done at all branches for what is known there: with a million
+/// instructions the worst that is known takes 0.5 s (`cargo run --release -p mote-bpf --example heavy`). Nothing recurses.
 pub fn verify<'a>(
     insns: &'a [Insn],
     env: &Environment<'a>,
@@ -222,10 +241,11 @@ pub fn verify_traced<'a>(
     state: u32,
     workspace: &mut Workspace,
 ) -> Result<(Verified<'a>, bool), Rejection> {
-    match verify(insns, env, workspace) {
+    workspace.forget_work();
+    match attempt(insns, env, workspace, &mut ()) {
         Err(why) if why.reg == Some(Reg::R2) && why.known == Known::Uninitialised => {
             let entry = Entry::Traced { words: env.entry.words(), state };
-            Ok((verify(insns, &Environment { entry, ..*env }, workspace)?, true))
+            Ok((attempt(insns, &Environment { entry, ..*env }, workspace, &mut ())?, true))
         }
         verified => Ok((verified?, false)),
     }
@@ -241,8 +261,18 @@ pub fn verify_watched<'a>(
     workspace: &mut Workspace,
     watch: &mut impl Watch,
 ) -> Result<Verified<'a>, Rejection> {
+    workspace.forget_work();
+    attempt(insns, env, workspace, watch)
+}
+
+/// Verifies with what is left of the work that is allowed.
+fn attempt<'a>(
+    insns: &'a [Insn],
+    env: &Environment<'a>,
+    workspace: &mut Workspace,
+    watch: &mut impl Watch,
+) -> Result<Verified<'a>, Rejection> {
     let Workspace { slots, state, visited } = workspace;
-    let slots = &mut slots[..insns.len().min(INSNS_MAX)];
     let mut functions = structure::check(insns, env, slots, visited.room())?;
     liveness::fill(insns, env, &functions, slots);
     let facts = Walk::new(insns, env, slots, state, visited, &mut functions).run(watch)?;

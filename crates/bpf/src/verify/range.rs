@@ -114,7 +114,7 @@ impl Range {
 
     /// `self / other`, unsigned, 0 when `other` is 0
     pub fn div(self, other: Range, width: Width) -> Range {
-        let min = if other.umin == 0 { 0 } else { self.umin / other.umax };
+        let min = if other.umin == 0 { 0 } else { self.umin / other.umax.max(1) };
         Range::unsigned(min.into(), (self.umax / other.umin.max(1)).into(), width)
     }
 

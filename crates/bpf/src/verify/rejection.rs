@@ -105,6 +105,8 @@ pub enum Reason {
     Frames,
     /// All paths together have more than this many instructions.
     Steps(u32),
+    /// Too much is known at too many branches.
+    Work,
     /// A loop in which nothing changes.
     Endless,
     /// Too many branches wait to be followed.
@@ -294,6 +296,9 @@ impl Reason {
             Reason::Frames => {
                 const { assert!(FRAMES_MAX == 8) };
                 "calls are more than 8 frames deep; inline some functions"
+            }
+            Reason::Work => {
+                "following all branches takes too long with so much on the stack; keep less there, or do with fewer branches"
             }
             Reason::Endless => "the loop comes round with nothing more known; count its turns and end it",
             Reason::Branches => "too many branches wait to be followed; do with fewer, or with shorter loops",

@@ -55,19 +55,20 @@ impl<'a> Writer<'a> {
     /// A state; of each frame the registers in `live`.
     pub(crate) fn state(&mut self, state: &State, live: impl Fn(usize) -> u16) {
         self.word(state.top as u64 | (state.record_count as u64) << 32);
-        for record in &state.records[..state.record_count] {
+        for record in state.held() {
             self.word(u64::from(*record));
         }
-        for (number, frame) in state.frames[..=state.top].iter().enumerate() {
+        for (number, frame) in state.running().iter().enumerate() {
             self.word(u64::from(frame.function) | u64::from(frame.back) << 32);
             self.word(frame.written);
             self.word(frame.used);
             let at = self.len;
             self.word(0);
             let (live, mut kept) = (live(number), 0u64);
-            for (index, register) in frame.registers[..Reg::R10.index()].iter().enumerate() {
-                if live >> index & 1 != 0 && register.kind != Kind::Nothing {
-                    kept |= 1 << index;
+            for reg in Reg::WRITABLE {
+                let register = &frame.registers[reg];
+                if live >> reg.number() & 1 != 0 && register.kind != Kind::Nothing {
+                    kept |= 1 << reg.number();
                     self.value(register);
                 }
             }
@@ -170,6 +171,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// How many words were not read.
+    pub(crate) fn left(&self) -> usize {
+        self.words.len()
+    }
+
     /// Index of the running frame, and how many records' ids follow.
     pub(crate) fn counts(&mut self) -> (usize, usize) {
         let word = self.word();
@@ -237,8 +243,8 @@ impl<'a> Reader<'a> {
             let frame = &mut state.frames[number];
             frame.enter(number as u32, head.function, head.back);
             (frame.written, frame.used) = (head.written, head.used);
-            for index in (0..Reg::R10.index()).filter(|index| head.registers >> index & 1 != 0) {
-                frame.registers[index] = self.value();
+            for reg in Reg::WRITABLE.into_iter().filter(|reg| head.registers >> reg.number() & 1 != 0) {
+                frame.registers[reg] = self.value();
             }
             for index in (0..64).filter(|index| head.used >> index & 1 != 0) {
                 frame.slots[index] = self.slot();

@@ -34,7 +34,7 @@ impl Span {
 
     /// Its part of a slot: from which byte, to which.
     fn part(self, slot: usize) -> (usize, usize) {
-        let clip = |at: usize| at.clamp(slot * 8, slot * 8 + 8) - slot * 8;
+        let clip = |at: usize| at.saturating_sub(slot * 8).min(8);
         (clip(self.start), clip(self.end))
     }
 }
@@ -49,6 +49,7 @@ impl Walk<'_, '_> {
             let (min, max) = (min.max(i64::MIN.into()) as i64, end.min(i64::MAX.into()) as i64);
             return Err(self.refuse_reg(reg, Reason::Outside { min, max, have: STACK_BYTES as u32 }));
         }
+        self.state.work += size.div_ceil(8) as u64;
         let frame = pointer.object as usize;
         let function = self.state.frames[frame].function as usize;
         let stack = &mut self.functions.all[function].stack;
@@ -74,7 +75,7 @@ impl Walk<'_, '_> {
         self.check_bytes(reg, span)?;
         let zero = span.slots().all(|slot| {
             let (from, to) = span.part(slot);
-            self.state.frames[span.frame].slot(slot).bytes[from..to].iter().all(|byte| *byte == Byte::Zero)
+            self.state.frames[span.frame].slot(slot).part(from, to).iter().all(|byte| *byte == Byte::Zero)
         });
         let number = if zero { Scalar::constant(0) } else { Scalar::zero_extended(size as u32 * 8) };
         Ok(Value::number(number))
@@ -85,7 +86,7 @@ impl Walk<'_, '_> {
         for index in span.slots() {
             let (from, to) = span.part(index);
             let slot = self.state.frames[span.frame].slot(index);
-            if let Some(at) = slot.bytes[from..to].iter().position(|byte| *byte == Byte::Nothing) {
+            if let Some(at) = slot.part(from, to).iter().position(|byte| *byte == Byte::Nothing) {
                 let offset = (index * 8 + from + at) as i64 - STACK_BYTES as i64;
                 return Err(self.refuse_reg(reg, Reason::StackUninitialised(offset)));
             }
@@ -129,7 +130,7 @@ impl Walk<'_, '_> {
         let frame = &mut self.state.frames[span.frame];
         let slot = frame.slot_mut(span.start / 8);
         slot.break_up();
-        slot.bytes[..size].fill(Byte::Part);
+        slot.part_mut(0, size).fill(Byte::Part);
         slot.value = value;
         if size == 8 {
             frame.written |= 1 << (span.start / 8);
@@ -157,7 +158,7 @@ impl Walk<'_, '_> {
             }
             let slot = frame.slot_mut(index);
             slot.break_up();
-            for byte in &mut slot.bytes[from..to] {
+            for byte in slot.part_mut(from, to) {
                 let keeps = *byte == Byte::Nothing || *byte == what;
                 *byte = match (span.fixed, keeps) {
                     (true, _) => what,
@@ -199,7 +200,7 @@ fn spilled(slot: &Slot, from: usize, to: usize) -> Option<Value> {
     if parts == 0 || from != 0 || (slot.value.is_pointer() && to != 8) {
         return None;
     }
-    let zeros = slot.bytes[parts.min(to)..to].iter().all(|byte| *byte == Byte::Zero);
+    let zeros = slot.part(parts.min(to), to).iter().all(|byte| *byte == Byte::Zero);
     match to {
         8 if parts == 8 => Some(slot.value),
         _ if to <= parts => Some(Value::number(slot.value.number.truncated(to as u32 * 8))),

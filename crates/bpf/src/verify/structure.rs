@@ -2,10 +2,12 @@
 //! the beginnings of instructions, every instruction can be reached, no function runs into the next one.
 
 use super::rejection::{Reason, Rejection};
+use super::visited::Room;
 use super::{FUNCTIONS_MAX, Function};
 use crate::environment::{Environment, INSNS_MAX};
 use crate::insn::Insn;
 use crate::op::{self, Op, Operand, Wide};
+use crate::table::Table;
 
 /// What is known of a slot of the program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,57 +31,62 @@ impl SlotInfo {
         SlotInfo { live: 0, exact: 0, visited: 0, cursor: 0, ways: 0, is_half: false, is_reached: false };
 }
 
+/// What is known of all slots: of as many as the program has instructions, in the walk.
+pub(crate) type Slots = Table<SlotInfo, INSNS_MAX>;
+
 /// The functions of a program, in the order of their places.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Functions {
-    pub(crate) all: [Function; FUNCTIONS_MAX],
+    pub(crate) all: Table<Function, FUNCTIONS_MAX>,
     pub(crate) count: usize,
 }
 
 impl Functions {
     pub(crate) fn new() -> Functions {
-        Functions { all: [Function::default(); FUNCTIONS_MAX], count: 0 }
+        Functions { all: Table([Function::default(); FUNCTIONS_MAX]), count: 0 }
     }
 
     /// The function that begins at a slot.
     pub(crate) fn at(&self, start: usize) -> Option<usize> {
-        self.all[..self.count].binary_search_by_key(&(start as u32), |one| one.start).ok()
+        self.all.first(self.count).binary_search_by_key(&(start as u32), |one| one.start).ok()
     }
 
     fn insert(&mut self, start: usize) -> Result<(), Reason> {
         let start = start as u32;
-        let at = self.all[..self.count].partition_point(|one| one.start < start);
+        let at = self.all.first(self.count).partition_point(|one| one.start < start);
         if at < self.count && self.all[at].start == start {
             return Ok(());
         }
         if self.count == FUNCTIONS_MAX {
             return Err(Reason::Functions);
         }
-        self.all.copy_within(at..self.count, at + 1);
+        for at in (at..self.count).rev() {
+            self.all[at + 1] = self.all[at];
+        }
         self.all[at] = Function { start, ..Function::default() };
         self.count += 1;
         Ok(())
     }
 }
 
-/// Looks through the whole program. `slots` are as many as instructions, and are overwritten; `room` is for as many as
-/// that again.
+/// Looks through the whole program, and fills in its slots; `room` is for as many words as there are slots.
 pub(crate) fn check(
     insns: &[Insn],
     env: &Environment<'_>,
-    slots: &mut [SlotInfo],
-    room: &mut [u64],
+    slots: &mut Slots,
+    room: &mut Room,
 ) -> Result<Functions, Rejection> {
     if insns.is_empty() || insns.len() > INSNS_MAX {
         return Err(Rejection::new(0, Reason::Length(insns.len() as u32)));
     }
-    slots.fill(SlotInfo::NOTHING);
+    slots.first_mut(insns.len()).fill(SlotInfo::NOTHING);
     let mut functions = Functions::new();
     functions.insert(0).map_err(|why| Rejection::new(0, why))?;
     let mut pc = 0;
     while pc < insns.len() {
         let refuse = |why| Rejection::new(pc, why);
-        let op = op::decode(&insns[pc..]).map_err(|why| refuse(Reason::Decode(why)))?;
+        let op =
+            op::decode(insns.get(pc..).unwrap_or_default()).map_err(|why| refuse(Reason::Decode(why)))?;
         known_names(&op, env).map_err(refuse)?;
         if let Op::CallLocal { offset } = op {
             let target = landing(pc, offset, insns.len()).map_err(refuse)?;
@@ -92,7 +99,7 @@ pub(crate) fn check(
     }
     describe(insns, slots, &mut functions)?;
     reach(insns, slots, room);
-    match slots.iter().position(|slot| !slot.is_half && !slot.is_reached) {
+    match slots.first(insns.len()).iter().position(|slot| !slot.is_half && !slot.is_reached) {
         Some(slot) => Err(Rejection::new(slot, Reason::Unreachable)),
         None => Ok(functions),
     }
@@ -131,10 +138,10 @@ pub(crate) fn is_last(op: &Op) -> bool {
     matches!(op, Op::Jump { .. } | Op::Exit)
 }
 
-fn describe(insns: &[Insn], slots: &mut [SlotInfo], functions: &mut Functions) -> Result<(), Rejection> {
+fn describe(insns: &[Insn], slots: &mut Slots, functions: &mut Functions) -> Result<(), Rejection> {
     for number in 0..functions.count {
         let start = functions.all[number].start as usize;
-        let end = match functions.all[..functions.count].get(number + 1) {
+        let end = match functions.all.first(functions.count).get(number + 1) {
             Some(next) => next.start as usize,
             None => insns.len(),
         };
@@ -150,12 +157,13 @@ fn describe(insns: &[Insn], slots: &mut [SlotInfo], functions: &mut Functions) -
 }
 
 /// Counts the ways to each slot of a function, and the registers that it names.
-fn describe_one(insns: &[Insn], slots: &mut [SlotInfo], function: &mut Function) -> Result<(), Rejection> {
+fn describe_one(insns: &[Insn], slots: &mut Slots, function: &mut Function) -> Result<(), Rejection> {
     let (start, end) = (function.start as usize, function.end as usize);
     let mut pc = start;
     while pc < end {
         let refuse = |why| Rejection::new(pc, why);
-        let op = op::decode(&insns[pc..]).map_err(|why| refuse(Reason::Decode(why)))?;
+        let op =
+            op::decode(insns.get(pc..).unwrap_or_default()).map_err(|why| refuse(Reason::Decode(why)))?;
         let next = pc + op.slots();
         if let Some(target) = jump_target(pc, &op) {
             if target < start || target >= end {
@@ -180,7 +188,7 @@ fn describe_one(insns: &[Insn], slots: &mut [SlotInfo], function: &mut Function)
     Ok(())
 }
 
-fn add_way(slots: &mut [SlotInfo], at: usize, ways: u8) {
+fn add_way(slots: &mut Slots, at: usize, ways: u8) {
     slots[at].ways = (slots[at].ways + ways).min(2);
 }
 
@@ -206,9 +214,9 @@ fn named(op: &Op) -> u16 {
 }
 
 /// Marks what can be reached from the first slot. Each slot comes onto the list once.
-fn reach(insns: &[Insn], slots: &mut [SlotInfo], list: &mut [u64]) {
+fn reach(insns: &[Insn], slots: &mut Slots, list: &mut Room) {
     let mut count = 0;
-    let add = |slots: &mut [SlotInfo], list: &mut [u64], count: &mut usize, at: usize| {
+    let add = |slots: &mut Slots, list: &mut Room, count: &mut usize, at: usize| {
         if !slots[at].is_reached {
             slots[at].is_reached = true;
             list[*count] = at as u64;
@@ -219,7 +227,7 @@ fn reach(insns: &[Insn], slots: &mut [SlotInfo], list: &mut [u64]) {
     while count > 0 {
         count -= 1;
         let pc = list[count] as usize;
-        let Ok(op) = op::decode(&insns[pc..]) else { continue };
+        let Ok(op) = op::decode(insns.get(pc..).unwrap_or_default()) else { continue };
         if let Some(target) = jump_target(pc, &op) {
             add(slots, list, &mut count, target);
         }

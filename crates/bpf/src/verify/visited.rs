@@ -16,7 +16,8 @@
 use super::compare::{Looked, Question, compare};
 use super::saved::{Reader, Writer};
 use super::state::State;
-use super::structure::SlotInfo;
+use super::structure::Slots;
+use crate::table::Table;
 
 /// Words for visited states.
 const WORDS: usize = 1 << 19;
@@ -26,10 +27,14 @@ const STATES: usize = 1 << 15;
 const WAITING_WORDS: usize = 1 << 18;
 /// Most states that wait.
 const WAITING: usize = 1 << 13;
+/// As many words.
+pub(crate) type Room = Table<u64, WAITING_WORDS>;
 /// Most kept states that a state is compared with, from the place where the last one was found, and from the newest.
 const LOOKS: usize = 48;
-/// Most words of kept states that are looked at in all, which takes about half a second. After that no path ends early.
-const EFFORT_MAX: u64 = 1 << 27;
+/// Most words of kept states that are looked at in all, which takes about a quarter of a second. After that no path ends early.
+pub(crate) const EFFORT_MAX: u64 = 1 << 25;
+/// What it takes to look at a kept state at all, in words.
+const LOOK: u64 = 4;
 
 /// A kept state.
 #[derive(Clone, Copy)]
@@ -58,17 +63,17 @@ struct Waiting {
 
 /// All of them.
 pub(crate) struct Visited {
-    kept: [Kept; STATES],
+    kept: Table<Kept, STATES>,
     kept_count: usize,
-    words: [u64; WORDS],
+    words: Table<u64, WORDS>,
     words_used: usize,
-    waiting: [Waiting; WAITING],
+    waiting: Table<Waiting, WAITING>,
     waiting_count: usize,
-    waiting_words: [u64; WAITING_WORDS],
+    waiting_words: Room,
     /// The last kept state of the path that is being walked, plus 1.
     parent: u32,
     /// Words of kept states that were looked at.
-    effort: u64,
+    pub(crate) effort: u64,
 }
 
 /// What to do with a path where ways meet.
@@ -85,30 +90,29 @@ pub(crate) enum Meeting {
 
 impl Visited {
     pub(crate) const NOTHING: Visited = Visited {
-        kept: [Kept { at: 0, words: 0, frames: 0, older: 0, parent: 0, open: 0 }; STATES],
+        kept: Table([Kept { at: 0, words: 0, frames: 0, older: 0, parent: 0, open: 0 }; STATES]),
         kept_count: 0,
-        words: [0; WORDS],
+        words: Table([0; WORDS]),
         words_used: 0,
-        waiting: [Waiting { at: 0, words: 0, pc: 0, parent: 0 }; WAITING],
+        waiting: Table([Waiting { at: 0, words: 0, pc: 0, parent: 0 }; WAITING]),
         waiting_count: 0,
-        waiting_words: [0; WAITING_WORDS],
+        waiting_words: Table([0; WAITING_WORDS]),
         parent: 0,
         effort: 0,
     };
 
-    /// Forgets all.
+    /// Forgets all, but how much was looked at.
     pub(crate) fn clear(&mut self) {
         (self.kept_count, self.words_used, self.waiting_count, self.parent) = (0, 0, 0, 0);
-        self.effort = 0;
     }
 
     /// Room for other things, before the walk.
-    pub(crate) fn room(&mut self) -> &mut [u64] {
+    pub(crate) fn room(&mut self) -> &mut Room {
         &mut self.waiting_words
     }
 
     /// A path has come to where ways meet. If it goes on the state is kept.
-    pub(crate) fn meet(&mut self, pc: usize, state: &mut State, slots: &mut [SlotInfo]) -> Meeting {
+    pub(crate) fn meet(&mut self, pc: usize, state: &mut State, slots: &mut Slots) -> Meeting {
         let info = slots[pc];
         if self.effort > EFFORT_MAX {
             return Meeting::New;
@@ -118,8 +122,9 @@ impl Visited {
             for _ in 0..LOOKS {
                 let Some(index) = (at as usize).checked_sub(1) else { break };
                 let kept = self.kept[index];
-                self.effort += u64::from(kept.words);
-                match self.look(kept, pc, state, slots) {
+                let (meeting, looked) = self.look(kept, pc, state, slots);
+                self.effort += looked;
+                match meeting {
                     Meeting::New => at = kept.older,
                     Meeting::Circle => return Meeting::Circle,
                     Meeting::Covered => {
@@ -137,35 +142,40 @@ impl Visited {
         Meeting::New
     }
 
-    fn look(&self, kept: Kept, pc: usize, state: &State, slots: &[SlotInfo]) -> Meeting {
-        let words = &self.words[kept.at as usize..][..kept.words as usize];
-        let (marks, rest) = words.split_at(2 * kept.frames as usize);
+    /// Compares with a kept state. Answers also what that took, in words that were looked at.
+    fn look(&self, kept: Kept, pc: usize, state: &State, slots: &Slots) -> (Meeting, u64) {
+        let words = self.words.part(kept.at as usize, kept.words as usize);
+        let (marks, rest) = words.split_at_checked(2 * kept.frames as usize).unwrap_or_default();
         let ended = kept.open == 0;
         let looked = |frame: usize| Looked {
             exact: slots[place(state, frame, pc)].exact,
             slots: if ended { marks.get(2 * frame).copied().unwrap_or(0) } else { u64::MAX },
         };
         let question = if ended { Question::Covers } else { Question::Equals };
-        match compare(&mut Reader::new(rest), state, question, looked) {
+        let mut reader = Reader::new(rest);
+        let meeting = match compare(&mut reader, state, question, looked) {
             false => Meeting::New,
             true if ended => Meeting::Covered,
             true => Meeting::Circle,
-        }
+        };
+        (meeting, LOOK + (rest.len() - reader.left()) as u64)
     }
 
     /// Keeps a state, if there is space; without, walks get longer, not wrong.
-    fn keep(&mut self, pc: usize, state: &mut State, slots: &mut [SlotInfo]) {
-        let Some(place_of_kept) = self.kept.get_mut(self.kept_count) else { return };
+    fn keep(&mut self, pc: usize, state: &mut State, slots: &mut Slots) {
+        let Some(place_of_kept) = self.kept.rest_mut(self.kept_count).first_mut() else { return };
         let (at, frames) = (self.words_used, state.top + 1);
-        let Some(marks) = self.words.get_mut(at..at + 2 * frames) else { return };
-        for (pair, frame) in marks.chunks_exact_mut(2).zip(&state.frames) {
-            pair.copy_from_slice(&[0, frame.written]);
+        let room = self.words.rest_mut(at).split_at_mut_checked(2 * frames);
+        let Some((marks, room)) = room else { return };
+        for (pair, frame) in marks.as_chunks_mut::<2>().0.iter_mut().zip(state.running()) {
+            *pair = [0, frame.written];
         }
-        let mut writer = Writer::new(&mut self.words[at + 2 * frames..]);
+        let mut writer = Writer::new(room);
         writer.state(state, |frame| slots[place(state, frame, pc)].live);
         let Some(words) = writer.finish() else { return };
         let words = words + 2 * frames;
         self.words_used += words;
+        state.work += words as u64;
         *place_of_kept = Kept {
             at: at as u32,
             words: words as u32,
@@ -177,7 +187,7 @@ impl Visited {
         self.kept_count += 1;
         self.parent = self.kept_count as u32;
         (slots[pc].visited, slots[pc].cursor) = (self.parent, self.parent);
-        state.frames[..frames].iter_mut().for_each(|frame| frame.written = 0);
+        state.frames.first_mut(frames).iter_mut().for_each(|frame| frame.written = 0);
     }
 
     /// Slots of a frame are read: every kept state back to where they were written is told.
@@ -221,16 +231,19 @@ impl Visited {
     }
 
     /// Puts a state aside that goes on at `pc`. Whether there was space.
-    pub(crate) fn put_aside(&mut self, pc: usize, state: &State, slots: &[SlotInfo]) -> bool {
+    pub(crate) fn put_aside(&mut self, pc: usize, state: &mut State, slots: &Slots) -> bool {
         let at = match self.waiting_count.checked_sub(1) {
             Some(last) => (self.waiting[last].at + self.waiting[last].words) as usize,
             None => 0,
         };
-        let mut writer = Writer::new(&mut self.waiting_words[at..]);
+        let mut writer = Writer::new(self.waiting_words.rest_mut(at));
         writer.state(state, |frame| slots[place(state, frame, pc)].live);
-        let (Some(words), Some(waiting)) = (writer.finish(), self.waiting.get_mut(self.waiting_count)) else {
+        let (Some(words), Some(waiting)) =
+            (writer.finish(), self.waiting.rest_mut(self.waiting_count).first_mut())
+        else {
             return false;
         };
+        state.work += words as u64;
         *waiting = Waiting { at: at as u32, words: words as u32, pc: pc as u32, parent: self.parent };
         self.waiting_count += 1;
         if let Some(kept) = (self.parent as usize).checked_sub(1) {
@@ -243,7 +256,8 @@ impl Visited {
     pub(crate) fn take_up(&mut self, state: &mut State) -> Option<usize> {
         self.waiting_count = self.waiting_count.checked_sub(1)?;
         let waiting = self.waiting[self.waiting_count];
-        Reader::new(&self.waiting_words[waiting.at as usize..][..waiting.words as usize]).state(state);
+        Reader::new(self.waiting_words.part(waiting.at as usize, waiting.words as usize)).state(state);
+        state.work += u64::from(waiting.words);
         self.parent = waiting.parent;
         Some(waiting.pc as usize)
     }
@@ -251,8 +265,8 @@ impl Visited {
 
 /// The slot whose sets say what of a frame is live, when the running one is at `pc`.
 fn place(state: &State, frame: usize, pc: usize) -> usize {
-    match state.frames.get(frame + 1) {
-        Some(callee) if frame < state.top => callee.back as usize,
-        _ => pc,
+    match state.running().get(frame + 1) {
+        Some(callee) => callee.back as usize,
+        None => pc,
     }
 }

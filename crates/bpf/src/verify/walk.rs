@@ -4,7 +4,7 @@ use super::Watch;
 use super::branch::Branch;
 use super::rejection::{Reason, Rejection};
 use super::state::State;
-use super::structure::{Functions, SlotInfo};
+use super::structure::{Functions, Slots};
 use super::value::{Kind, Value};
 use super::visited::{Meeting, Visited};
 use crate::environment::{Entry, Environment};
@@ -23,11 +23,15 @@ pub(super) enum Flow {
     End,
 }
 
+/// Most values and words of states that are written or changed at branches, calls and accesses of the stack. What is looked at to
+/// compare states has a bound of its own (`visited`).
+pub(super) const WORK_MAX: u64 = 1 << 24;
+
 /// A walk through a program.
 pub(super) struct Walk<'w, 'e> {
     pub(super) insns: &'e [Insn],
     pub(super) env: &'e Environment<'e>,
-    pub(super) slots: &'w mut [SlotInfo],
+    pub(super) slots: &'w mut Slots,
     pub(super) state: &'w mut State,
     pub(super) visited: &'w mut Visited,
     pub(super) functions: &'w mut Functions,
@@ -49,7 +53,7 @@ impl<'w, 'e> Walk<'w, 'e> {
     pub(super) fn new(
         insns: &'e [Insn],
         env: &'e Environment<'e>,
-        slots: &'w mut [SlotInfo],
+        slots: &'w mut Slots,
         state: &'w mut State,
         visited: &'w mut Visited,
         functions: &'w mut Functions,
@@ -105,6 +109,9 @@ impl<'w, 'e> Walk<'w, 'e> {
             if self.facts.steps >= self.env.steps_max {
                 return Err(self.refuse(Reason::Steps(self.env.steps_max)));
             }
+            if self.state.work > WORK_MAX {
+                return Err(self.refuse(Reason::Work));
+            }
             self.facts.steps += 1;
             let slot = &self.slots[self.pc];
             watch.at(self.pc, &super::View { state: self.state, live: slot.live, exact: slot.exact });
@@ -117,7 +124,8 @@ impl<'w, 'e> Walk<'w, 'e> {
 
     fn step(&mut self) -> Checked<Flow> {
         let insns = self.insns;
-        let op = op::decode(&insns[self.pc..]).map_err(|why| self.refuse(Reason::Decode(why)))?;
+        let op = op::decode(insns.get(self.pc..).unwrap_or_default())
+            .map_err(|why| self.refuse(Reason::Decode(why)))?;
         match op {
             Op::Alu { width, op, dst, src } => self.alu(width, op, dst, src)?,
             Op::Neg { width, dst } => self.negate(width, dst)?,

@@ -10,6 +10,7 @@ use mote_bpf::{Insn, MapKind, MapShape};
 use std::sync::{Mutex, PoisonError};
 
 pub(crate) mod generate;
+pub(crate) mod heavy;
 pub(crate) mod machine;
 
 static WORKSPACE: Mutex<Workspace> = Mutex::new(Workspace::new());

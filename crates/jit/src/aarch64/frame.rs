@@ -24,8 +24,8 @@ fn saved(shape: &Shape) -> ([Gpr; SAVED_MAX], usize) {
     let mut all = [Gpr::ZERO; SAVED_MAX];
     let mut count = 0;
     let mut add = |reg: Gpr, wanted: bool| {
-        if wanted {
-            all[count] = reg;
+        if let Some(place) = all.get_mut(count).filter(|_| wanted) {
+            *place = reg;
             count += 1;
         }
     };

@@ -71,7 +71,9 @@ impl Plan<'_> {
             };
             let (reads, writes) = effect(&op);
             let live = reads | after & LIVE & !writes | bit(Reg::R10);
-            self.facts[slot] = self.facts[slot] & !LIVE | live;
+            if let Some(facts) = self.facts.get_mut(slot) {
+                *facts = *facts & !LIVE | live;
+            }
         }
     }
 }

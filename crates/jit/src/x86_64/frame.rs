@@ -135,11 +135,13 @@ impl Frame {
             registers.rsp = registers.rsp.wrapping_add(8);
             word
         };
-        for (bit, _) in SAVED.iter().enumerate().rev() {
+        let mut saved = registers.saved;
+        for (bit, reg) in saved.iter_mut().enumerate().rev() {
             if self.saved >> (bit + 1) & 1 != 0 {
-                registers.saved[bit] = pop(&mut registers);
+                *reg = pop(&mut registers);
             }
         }
+        registers.saved = saved;
         registers.rsp = registers.rsp.wrapping_add(u64::from(self.gap));
         if self.saved & POINTER != 0 {
             registers.rbp = pop(&mut registers);

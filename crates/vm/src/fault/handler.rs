@@ -35,30 +35,39 @@ pub(super) extern "C" fn on_fault<const LEVEL: usize>(
     unsafe { chain::hand_on(LEVEL, number, info, context) };
 }
 
+// Places of registers in a frame of a signal.
+const RAX: usize = libc::REG_RAX as usize;
+const RBX: usize = libc::REG_RBX as usize;
+const RDX: usize = libc::REG_RDX as usize;
+const RSP: usize = libc::REG_RSP as usize;
+const RBP: usize = libc::REG_RBP as usize;
+const RIP: usize = libc::REG_RIP as usize;
+const R13: usize = libc::REG_R13 as usize;
+const R14: usize = libc::REG_R14 as usize;
+const R15: usize = libc::REG_R15 as usize;
+
 /// Sends the thread on if it failed in an access or in machine code of ours.
 fn serve(registers: &mut [greg_t; 23]) -> bool {
-    let ip = registers[libc::REG_RIP as usize] as u64;
+    let ip = registers[RIP] as u64;
     if let Some(resume) = access::resume(ip) {
-        registers[libc::REG_RIP as usize] = resume as greg_t;
-        registers[libc::REG_RDX as usize] = access::FAULT;
+        registers[RIP] = resume as greg_t;
+        registers[RDX] = access::FAULT;
         return true;
     }
-    const SAVED: [c_int; 4] = [libc::REG_RBX, libc::REG_R13, libc::REG_R14, libc::REG_R15];
     let now = Registers {
         rip: ip,
-        rsp: registers[libc::REG_RSP as usize] as u64,
-        rbp: registers[libc::REG_RBP as usize] as u64,
-        saved: SAVED.map(|at| registers[at as usize] as u64),
+        rsp: registers[RSP] as u64,
+        rbp: registers[RBP] as u64,
+        saved: [registers[RBX] as u64, registers[R13] as u64, registers[R14] as u64, registers[R15] as u64],
     };
     // SAFETY: these are the registers of this very thread, which is in this handler.
     let Some(caller) = (unsafe { image::unwind(now) }) else { return false };
-    registers[libc::REG_RIP as usize] = caller.rip as greg_t;
-    registers[libc::REG_RSP as usize] = caller.rsp as greg_t;
-    registers[libc::REG_RBP as usize] = caller.rbp as greg_t;
-    for (at, value) in SAVED.into_iter().zip(caller.saved) {
-        registers[at as usize] = value as greg_t;
-    }
-    registers[libc::REG_RAX as usize] = 0;
-    registers[libc::REG_RDX as usize] = super::Fault::Memory as greg_t;
+    registers[RIP] = caller.rip as greg_t;
+    registers[RSP] = caller.rsp as greg_t;
+    registers[RBP] = caller.rbp as greg_t;
+    [registers[RBX], registers[R13], registers[R14], registers[R15]] =
+        caller.saved.map(|word| word as greg_t);
+    registers[RAX] = 0;
+    registers[RDX] = super::Fault::Memory as greg_t;
     true
 }

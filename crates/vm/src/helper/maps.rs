@@ -42,13 +42,15 @@ unsafe fn with_words<const WORDS: usize, R>(
     // It stays where it is: a copy by wide moves would wait for the narrow stores.
     let mut all = [0; WORDS];
     let (mut at, mut left) = (at, bytes as usize);
-    for word in &mut all[..WORDS - 1] {
+    if let Some((last, whole)) = all.split_last_mut() {
+        for word in whole {
+            // SAFETY: the caller's promise.
+            *word = unsafe { load_u64(at) }?;
+            (at, left) = (at.wrapping_add(8), left - 8);
+        }
         // SAFETY: the caller's promise.
-        *word = unsafe { load_u64(at) }?;
-        (at, left) = (at.wrapping_add(8), left - 8);
+        *last = unsafe { touch::word(at, left) }?;
     }
-    // SAFETY: the caller's promise.
-    all[WORDS - 1] = unsafe { touch::word(at, left) }?;
     Ok(then(&Key::new(&all)))
 }
 

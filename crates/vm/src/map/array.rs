@@ -11,12 +11,13 @@ use super::place::ArrayPlace;
 /// that of the later one.
 pub(crate) fn keep<M: Memory>(memory: M, place: &ArrayPlace, fill: impl FnOnce(M, usize) -> bool) -> bool {
     let Some(counter) = place.value(0, 0) else { return false };
-    let rest = place.entries as u64 - 1;
+    let rest = (place.entries as u64).saturating_sub(1);
     if rest == 0 {
         return false;
     }
     let number = memory.add(counter, 1);
-    let Some(at) = place.value(1 + (number % rest) as u32, 0) else { return false };
+    let Some(turn) = number.checked_rem(rest) else { return false };
+    let Some(at) = place.value(1 + turn as u32, 0) else { return false };
     memory.put(at, 0);
     before_contents();
     let is_whole = fill(memory, at + 1);

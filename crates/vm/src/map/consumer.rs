@@ -65,15 +65,13 @@ impl Consumer {
 pub(crate) fn copy_out(memory: impl Memory, at: usize, bytes: &mut [u8]) {
     for (i, chunk) in bytes.chunks_mut(8).enumerate() {
         let word = memory.peek(at + i).to_le_bytes();
-        chunk.copy_from_slice(&word[..chunk.len()]);
+        chunk.iter_mut().zip(word).for_each(|(to, from)| *to = from);
     }
 }
 
 /// Copies bytes into words of a map, zeros behind the last.
 pub(crate) fn copy_in(memory: impl Memory, at: usize, bytes: &[u8]) {
     for (i, chunk) in bytes.chunks(8).enumerate() {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        memory.put(at + i, u64::from_le_bytes(word));
+        memory.put(at + i, super::key::word(chunk));
     }
 }

@@ -47,10 +47,16 @@ pub(crate) const USED: u64 = 1;
 pub(crate) fn pack(bytes: &[u8], into: &mut [u64]) {
     into.fill(0);
     for (word, chunk) in into.iter_mut().zip(bytes.chunks(8)) {
-        let mut all = [0; 8];
-        all[..chunk.len()].copy_from_slice(chunk);
-        *word = u64::from_le_bytes(all);
+        *word = self::word(chunk);
     }
+}
+
+/// Up to 8 bytes as a word, filled up with zeros.
+#[inline]
+pub(crate) fn word(bytes: &[u8]) -> u64 {
+    let mut all = [0; 8];
+    all.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    u64::from_le_bytes(all)
 }
 
 const K0: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -38,7 +38,7 @@ pub(crate) fn touch<M: Memory>(hash: &Hash<M>, node: usize) {
 
 /// Moves the hand by one node; true when an entry went.
 fn evict<M: Memory>(hash: &Hash<M>, used_too: bool) -> bool {
-    let node = (hash.memory.add(HAND, 1) % hash.place.entries as u64) as usize;
+    let node = (hash.memory.add(HAND, 1).checked_rem(hash.place.entries as u64).unwrap_or(0)) as usize;
     let at = hash.place.mark(node);
     let mark = hash.memory.peek(at);
     if mark & USED != 0 && !used_too {

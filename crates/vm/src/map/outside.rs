@@ -432,12 +432,12 @@ fn index_of(key: &[u8]) -> u32 {
 fn with_key<R>(key: &[u8], then: impl FnOnce(&Key<'_>) -> R) -> R {
     let mut all = [0; KEY_WORDS];
     let count = words(key.len() as u32).min(KEY_WORDS);
-    let words = &mut all[..count];
+    let words = all.get_mut(..count).unwrap_or_default();
     pack(key, words);
     then(&Key::new(words))
 }
 
 fn cut(bytes: &mut [u8], len: u32) -> &mut [u8] {
     let len = bytes.len().min(len as usize);
-    &mut bytes[..len]
+    bytes.get_mut(..len).unwrap_or_default()
 }
