@@ -354,7 +354,7 @@ impl<'r> Recorder<'r> {
 
     /// Gives a process its rings, if it waits for some. False when it does not get any.
     fn give_rings(&mut self, peer: &mut Peer, how: How) -> bool {
-        let principal = Principal::of(peer.pid);
+        let principal = Principal::of(peer.pid, peer.uid);
         if !how.wants_rings() {
             peer.group = if how == How::Fork { self.session.groups.join_again(principal) } else { None };
             return true;
