@@ -7,7 +7,7 @@
 
 use crate::hold::INTERNAL;
 use crate::link::Link;
-use crate::{leaving, session};
+use crate::{leaving, session, trust};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use mote_sys::fd::{self, Fd};
@@ -136,6 +136,8 @@ fn serve(number: usize, links: &mut Links) {
     let Some(socket) = links.0.get(number).and_then(Option::as_ref) else { return };
     let mut buffer = [0; 512];
     match socket::receive(socket.raw(), &mut buffer, Wait::No) {
+        // Nobody else is listened to; what came with it is closed.
+        Ok(received) if received.len > 0 && !trust::is_from(number, &received) => return,
         Ok(mut received) if received.len > 0 => {
             match Message::decode(buffer.get(..received.len).unwrap_or(&[])) {
                 Ok(Message::Stop | Message::Refused(_)) => {}

@@ -24,6 +24,16 @@ impl Place {
         self.path.get(..self.path_len).unwrap_or(&[])
     }
 
+    /// That path, and the directory that the socket is in, as calls of the kernel take them; `None` where a path cannot be a socket's.
+    pub(crate) fn files(&self) -> Option<Files> {
+        let path = self.path();
+        let slash = path.iter().rposition(|byte| *byte == b'/')?;
+        let mut files = Files { directory: [0; 109], socket: [0; 109] };
+        files.directory.get_mut(..slash)?.copy_from_slice(path.get(..slash)?);
+        files.socket.get_mut(..path.len())?.copy_from_slice(path);
+        Some(files)
+    }
+
     /// The place of one session. One without a mailbox has -1 in its place.
     pub(crate) fn parse(value: &[u8]) -> Option<Place> {
         let mut parts = value.splitn(4, |byte| *byte == b',');
@@ -38,6 +48,24 @@ impl Place {
         let mut path = [0; 108];
         path.get_mut(..from.len())?.copy_from_slice(from);
         Some(Place { mailbox, inode, path, path_len: from.len() })
+    }
+}
+
+/// Two paths, each with a NUL behind it.
+pub(crate) struct Files {
+    directory: [u8; 109],
+    socket: [u8; 109],
+}
+
+impl Files {
+    /// The directory.
+    pub(crate) fn directory(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.directory).unwrap_or(c"")
+    }
+
+    /// The socket in it.
+    pub(crate) fn socket(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.socket).unwrap_or(c"")
     }
 }
 
@@ -108,6 +136,9 @@ mod tests {
     fn sessions_are_parsed_and_nonsense_is_not() {
         let place = Place::parse(b"1,1000,4711,/tmp/a,b").expect("well formed");
         assert_eq!((place.mailbox, place.inode, place.path()), (1000, 4711, &b"/tmp/a,b"[..]));
+        let files = place.files().expect("a directory and what is in it");
+        assert_eq!((files.directory(), files.socket()), (c"/tmp", c"/tmp/a,b"));
+        assert!(Place::parse(b"1,1000,4711,relative").is_some_and(|place| place.files().is_none()));
         assert_eq!(Place::parse(b"2,-1,4711,/tmp/a").map(|place| place.mailbox), Some(-1));
         for bad in [&b""[..], b"x,3,4,/x", b"1,-3,4,/x", b"1,3,x,/x", b"1,99999999999,4,/x", b"1,3,4"] {
             assert_eq!(Place::parse(bad), None);

@@ -24,6 +24,7 @@
 //! | `helpers`, `speculation`, `shared` | what filters can do |
 //! | [`cooperate`] | memory shared with the kernel's programs and with other processes |
 //! | `link` | the socket to the session |
+//! | `trust` | whether the other end of it is believed |
 //! | `control` | the thread that listens |
 //! | `fork` | what happens around fork |
 //! | `hold` | the lock of all that, with signals blocked |
@@ -59,6 +60,7 @@ mod speculation;
 mod switch;
 mod table;
 mod told;
+mod trust;
 
 pub use channel::introduce_thread;
 pub use event::{Event, FAULTED};

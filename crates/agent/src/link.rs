@@ -1,11 +1,12 @@
 //! The socket to a session: how to get one, and asking with a time limit.
 
 use crate::environment::Place;
+use crate::trust;
 use core::sync::atomic::{AtomicBool, Ordering};
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Received, Wait};
 use mote_sys::{Errno, Result, process, time};
-use mote_wire::{Hello, How, Message, SESSIONS_MAX};
+use mote_wire::{Hello, How, Message, Reason, SESSIONS_MAX};
 
 /// How long a session may take to answer before the program goes on without it, in milliseconds: waited for in slices, so that a machine that stood still
 /// takes one of them away and not all.
@@ -73,10 +74,19 @@ impl Link {
     }
 
     /// Waits for an answer, but not forever.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT`; `EPERM` when what has answered is no session that this process believes, which it is told.
     pub(crate) fn answer(&self, buffer: &mut [u8]) -> Result<Received> {
         for _ in 0..patience(self.session) / SLICE_MS {
             if socket::wait_readable(self.socket.raw(), SLICE_MS)? {
-                return socket::receive(self.socket.raw(), buffer, Wait::No);
+                let received = socket::receive(self.socket.raw(), buffer, Wait::No)?;
+                // The end has no sender.
+                if received.len == 0 || trust::is_from(self.session, &received) {
+                    return Ok(received);
+                }
+                let _ = self.send(&Message::Declined(Reason::Stranger), buffer);
+                return Err(Errno(libc::EPERM));
             }
         }
         note_slow(self.session, true);
@@ -91,6 +101,8 @@ fn through_mailbox(place: &Place, hello: &[u8], patience_ms: i32) -> Result<Fd> 
         return Err(Errno(libc::EBADF));
     }
     let (ours, theirs) = socket::pair()?;
+    // Who has made a pair says nothing about who answers.
+    socket::pass_credentials(ours.raw())?;
     let ours = fd::move_above(ours, NUMBER);
     for _ in 0..patience_ms {
         match socket::send(place.mailbox, hello, &[theirs.raw()], Wait::No) {
@@ -103,11 +115,19 @@ fn through_mailbox(place: &Place, hello: &[u8], patience_ms: i32) -> Result<Fd> 
 }
 
 fn at_path(place: &Place, hello: &[u8]) -> Result<Fd> {
+    let files = place.files().ok_or(Errno(libc::EINVAL))?;
+    if !trust::is_place(files.directory(), files.socket()) {
+        return Err(Errno(libc::EPERM));
+    }
     let socket = match socket::connect(place.path()) {
         // Too many wait there already.
         Err(Errno(libc::EAGAIN)) => return Err(Errno(libc::ETIMEDOUT)),
         connected => fd::move_above(connected?, NUMBER),
     };
+    if !trust::believes(socket::peer(socket.raw())?.uid) {
+        return Err(Errno(libc::EPERM));
+    }
+    socket::pass_credentials(socket.raw())?;
     socket::send(socket.raw(), hello, &[], Wait::No)?;
     Ok(socket)
 }

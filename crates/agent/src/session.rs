@@ -18,7 +18,7 @@ use crate::link::{self, Link};
 use crate::registry::{self, DynamicEvent};
 use crate::switch::Common;
 use crate::told::Told;
-use crate::{control, cooperate, fork, hold, keep, leaving, names, shared, speculation, switch};
+use crate::{control, cooperate, fork, hold, keep, leaving, names, shared, speculation, switch, trust};
 use core::sync::atomic::{AtomicU32, Ordering};
 use mote_layout::site::SiteRecord;
 use mote_rcu::{Library, Token, start_poll};
@@ -97,6 +97,7 @@ impl Session {
     /// Says hello, maps the channel, announces all events.
     fn enter(&mut self, common: &mut Common, place: &Place, how: How) -> Result<Link> {
         link::note_slow(self.number, false);
+        trust::forget(self.number);
         let link = Link::open(place, how, self.number)?;
         let mut scratch = Scratch::new()?;
         common.era = common.era.wrapping_add(1);

@@ -4,6 +4,7 @@
 //! and one answer, each a line of JSON. Recorders ask one another, too.
 
 use crate::error::Error;
+use crate::trust::Trust;
 use mote_filter::{Form, Rule};
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Wait};
@@ -122,6 +123,9 @@ impl Control {
     /// Serves one request, if somebody has connected.
     pub(crate) fn serve(&self, answer: impl FnOnce(Request, Option<Fd>) -> Answer) {
         let Ok((stream, _)) = self.listener.accept() else { return };
+        if !socket::peer(stream.as_raw_fd()).is_ok_and(|who| Trust::find().obeys(who.uid)) {
+            return;
+        }
         let _ = stream.set_read_timeout(Some(PATIENCE));
         let _ = stream.set_write_timeout(Some(PATIENCE));
         let answer = match read_request(&stream) {

@@ -1,8 +1,10 @@
 //! Where processes say hello: a mailbox that they inherit, and a socket in the file system.
 
 use crate::error::Error;
+use crate::trust::{Guard, Trust};
 use mote_sys::fd::{self, Fd};
-use mote_sys::socket::{self, Received, Wait};
+use mote_sys::socket::{self, Credentials, Received, Wait};
+use mote_sys::user;
 use mote_wire::{ENVIRONMENT, PLACES_APART, VERSION};
 use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
@@ -29,6 +31,16 @@ pub(crate) struct Door {
     /// The socket in the file system.
     pub(crate) listener: Fd,
     directory: PathBuf,
+    trust: Trust,
+}
+
+/// What somebody has put into the mailbox.
+pub(crate) struct Letter {
+    pub(crate) len: usize,
+    /// Who has sent it.
+    pub(crate) sender: Credentials,
+    /// The sender's socket, if it came with one.
+    pub(crate) socket: Option<Fd>,
 }
 
 impl Door {
@@ -40,7 +52,11 @@ impl Door {
             .or_else(|_| fd::dup_from(theirs.raw(), 64))
             .map_err(session("make a mailbox that the command inherits"))?;
         let (directory, listener) = listen()?;
-        Ok(Door { mailbox, shut: Cell::new(false), theirs: Some(theirs), listener, directory })
+        for socket in [&mailbox, &listener] {
+            socket::pass_credentials(socket.raw()).map_err(session("ask who comes"))?;
+        }
+        let (shut, trust) = (Cell::new(false), Trust::find());
+        Ok(Door { mailbox, shut, theirs: Some(theirs), listener, directory, trust })
     }
 
     /// The environment variable by which processes find the door, and those of the recordings that we run inside of.
@@ -102,18 +118,25 @@ impl Door {
         if self.shut.get() { -1 } else { self.mailbox.raw() }
     }
 
-    /// Takes one letter out of the mailbox: its bytes in `into`, and the sender's socket if it came with one.
-    pub(crate) fn receive(&self, into: &mut [u8]) -> Option<(usize, Option<Fd>)> {
+    /// Who may come in.
+    pub(crate) fn guard(&self) -> Guard {
+        Guard { trust: self.trust, only: None }
+    }
+
+    /// Takes one letter out of the mailbox, its bytes into `into`.
+    pub(crate) fn receive(&self, into: &mut [u8]) -> Option<Letter> {
         if self.shut.get() {
             return None;
         }
-        let Received { len, fds, .. } = socket::receive(self.mailbox.raw(), into, Wait::No).ok()?;
-        let sender = fds.into_iter().flatten().next();
-        if len == 0 && sender.is_none() && self.has_hung_up() {
+        let Received { len, fds, sender, .. } = socket::receive(self.mailbox.raw(), into, Wait::No).ok()?;
+        let socket = fds.into_iter().flatten().next();
+        if len == 0 && socket.is_none() && self.has_hung_up() {
             self.shut.set(true);
             return None;
         }
-        Some((len, sender))
+        let nobody = user::overflow();
+        let sender = sender.unwrap_or(Credentials { pid: 0, uid: nobody, gid: nobody });
+        Some(Letter { len, sender, socket })
     }
 
     fn has_hung_up(&self) -> bool {
@@ -122,9 +145,11 @@ impl Door {
         answered && polled[0].revents & (libc::POLLRDHUP | libc::POLLHUP) != 0
     }
 
-    /// Takes one connection from the listener.
-    pub(crate) fn accept(&self) -> Option<Fd> {
-        socket::accept(&self.listener).ok()
+    /// Takes one connection from the listener, and who has made it.
+    pub(crate) fn accept(&self) -> Option<(Fd, Credentials)> {
+        let socket = socket::accept(&self.listener).ok()?;
+        let who = socket::peer(socket.raw()).ok()?;
+        Some((socket, who))
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `trace` | one trace of the recording: that of the processes, that of the kernel |
 //! | `directory` | its directory: metadata, journal, streams |
 //! | `door` | where processes say hello |
+//! | `trust` | who may do what |
 //! | `peer` | the conversation with one process |
 //! | `principal`, `groups` | whose a process is, and with whom it shares rings |
 //! | `events` | which events there are, and their ids |
@@ -76,6 +77,7 @@ mod standing;
 mod stream;
 mod tap;
 mod trace;
+mod trust;
 pub mod walk;
 
 pub use error::Error;

@@ -2,17 +2,24 @@
 
 use crate::events::Announced;
 use crate::trace::Trace;
+use crate::trust::Guard;
 use mote_ring::reader::Channel;
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
-use mote_sys::socket::{self, Wait};
+use mote_sys::socket::{self, Credentials, Wait};
 use mote_wire::{Hello, How, ID_ON, MESSAGE_MAX, Message, Ready, Reason, Refusal, Whose};
 
 /// One process, or one of its libraries.
 pub(crate) struct Peer {
     socket: Fd,
-    /// Process id in our namespace, 0 when it has none here.
+    guard: Guard,
+    /// Process id in our namespace, 0 when it has none here. This, the user and the group are what the kernel says of the sender of its hello; before that, of who
+    /// has connected.
     pub(crate) pid: i32,
+    /// Its real user.
+    pub(crate) uid: u32,
+    /// Its real group.
+    pub(crate) gid: u32,
     /// What it said at first.
     pub(crate) hello: Option<Hello>,
     /// The ids of events that it has announced, until the metadata knows them; `None` for one that was not taken.
@@ -62,8 +69,8 @@ pub(crate) enum Said {
         /// Why the first of them was.
         why: String,
     },
-    /// It does not want to be recorded, because it is in too many sessions.
-    Declined,
+    /// It does not want to be recorded.
+    Declined(Reason),
     /// It has gone.
     Gone,
     /// It has said something that cannot be: the reason.
@@ -71,12 +78,22 @@ pub(crate) enum Said {
 }
 
 impl Peer {
-    /// A peer behind a socket, of which nothing is known.
-    pub(crate) fn new(socket: Fd) -> Peer {
-        let pid = socket::peer(socket.raw()).map_or(0, |peer| peer.pid);
-        Peer {
+    /// A peer behind a socket that it has sent us, or connected.
+    ///
+    /// # Errors
+    /// Why it is not let in, for a person.
+    pub(crate) fn new(socket: Fd, who: Credentials, guard: Guard) -> Result<Peer, String> {
+        guard.admit(who)?;
+        // A socket of another kind would say of nobody who has sent what.
+        if !socket::is_messages(socket.raw()) || socket::pass_credentials(socket.raw()).is_err() {
+            return Err(format!("process {} said nonsense at the door: it has sent no socket", who.pid));
+        }
+        Ok(Peer {
             socket,
-            pid,
+            guard,
+            pid: who.pid,
+            uid: who.uid,
+            gid: who.gid,
             hello: None,
             answer: None,
             generation: 0,
@@ -84,7 +101,7 @@ impl Peer {
             group: None,
             area: None,
             wish: None,
-        }
+        })
     }
 
     /// The descriptor to poll.
@@ -139,13 +156,21 @@ impl Peer {
             Err(mote_sys::Errno(libc::EAGAIN | libc::EINTR)) => return None,
             Err(_) => return Some(Said::Gone),
         };
-        Some(self.understand(&buffer[..received.len], trace))
+        let Some(sender) = received.sender.filter(|sender| sender.pid == self.pid) else {
+            let other = received.sender.map_or(0, |sender| sender.pid);
+            return Some(Said::Nonsense(format!("a message of process {other} came in its place")));
+        };
+        Some(self.understand(&buffer[..received.len], sender, trace))
     }
 
-    /// Understands a message that has been received.
-    pub(crate) fn understand(&mut self, bytes: &[u8], trace: &mut Trace) -> Said {
+    /// Understands a message that has been received from `sender`.
+    pub(crate) fn understand(&mut self, bytes: &[u8], sender: Credentials, trace: &mut Trace) -> Said {
         match Message::decode(bytes) {
             Ok(Message::Hello(hello)) if self.hello.is_none() => {
+                if let Err(why) = self.guard.admit(sender) {
+                    return Said::Nonsense(why);
+                }
+                (self.pid, self.uid, self.gid) = (sender.pid, sender.uid, sender.gid);
                 self.hello = Some(hello);
                 Said::Hello(hello)
             }
@@ -160,7 +185,7 @@ impl Peer {
                 Said::Wish(Wish { name, words, each_thread })
             }
             Ok(Message::Ready(ready)) if self.hello.is_some() => Said::Ready(ready),
-            Ok(Message::Declined(Reason::Full)) if self.hello.is_some() => Said::Declined,
+            Ok(Message::Declined(why)) if self.hello.is_some() => Said::Declined(why),
             Ok(_) => Said::Nonsense("message out of turn".to_owned()),
             Err(error) => Said::Nonsense(error.to_string()),
         }

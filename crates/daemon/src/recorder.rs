@@ -25,7 +25,9 @@ use crate::trace::Trace;
 use mote_clock::Source;
 use mote_journal::{Fact, Process, Summary};
 use mote_symbol::collect::{self, BuildIds};
-use mote_wire::{How, Ready, Refusal};
+use mote_sys::fd::Fd;
+use mote_sys::socket::Credentials;
+use mote_wire::{How, Ready, Reason, Refusal};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -243,41 +245,52 @@ impl<'r> Recorder<'r> {
         Ok(polled.into_iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd).collect())
     }
 
-    /// Lets in who stands at the door.
+    /// Lets in who stands at the door, and may come in.
     fn admit(&mut self, door: &Door) {
         let mut buffer = [0; 256];
         for _ in 0..ROUND {
-            let Some((len, socket)) = door.receive(&mut buffer) else { break };
-            let Some(socket) = socket else {
-                self.problem(
-                    "a process said nonsense at the door, without a socket for an answer".to_owned(),
-                );
-                continue;
-            };
-            let mut peer = Peer::new(socket);
-            match peer.understand(&buffer[..len], &mut self.trace) {
-                Said::Hello(hello) => {
-                    self.greet(&mut peer, hello);
-                    self.peers.push(peer);
-                }
-                Said::Nonsense(why) => {
-                    self.problem(format!("process {} was not let in: {why}", peer.pid));
-                }
-                _ => {
-                    self.problem(format!("process {} said nonsense at the door and was not let in", peer.pid))
-                }
+            let Some(letter) = door.receive(&mut buffer) else { break };
+            let bytes = buffer.get(..letter.len).unwrap_or(&[]);
+            if let Err(why) = self.let_in(door, bytes, letter.sender, letter.socket) {
+                self.problem(format!("a process was not let in: {why}"));
             }
         }
         for _ in 0..ROUND {
             if mote_sys::socket::wait_readable(door.listener.raw(), 0) != Ok(true) {
                 break;
             }
-            let Some(socket) = door.accept() else {
+            let Some((socket, who)) = door.accept() else {
                 // Most likely out of descriptors: the next try may do better.
                 std::thread::sleep(Duration::from_millis(20));
                 break;
             };
-            self.peers.push(Peer::new(socket));
+            match Peer::new(socket, who, door.guard()) {
+                Ok(peer) => self.peers.push(peer),
+                Err(why) => self.problem(format!("a process was not let in: {why}")),
+            }
+        }
+    }
+
+    /// Lets in who has put a letter into the mailbox.
+    fn let_in(
+        &mut self,
+        door: &Door,
+        letter: &[u8],
+        who: Credentials,
+        socket: Option<Fd>,
+    ) -> Result<(), String> {
+        let pid = who.pid;
+        let nonsense = |what: &str| format!("process {pid} said nonsense at the door: {what}");
+        let socket = socket.ok_or_else(|| nonsense("it has sent no socket"))?;
+        let mut peer = Peer::new(socket, who, door.guard())?;
+        match peer.understand(letter, who, &mut self.trace) {
+            Said::Hello(hello) => {
+                self.greet(&mut peer, hello);
+                self.peers.push(peer);
+                Ok(())
+            }
+            Said::Nonsense(why) => Err(nonsense(&why)),
+            _ => Err(nonsense("a message out of turn")),
         }
     }
 
@@ -371,11 +384,7 @@ impl<'r> Recorder<'r> {
                     self.ready(peer, ready);
                     self.forward(peer);
                 }
-                Said::Declined => self.problem(format!(
-                    "process {} is not recorded: it is in {} other recordings, and more are not possible; end one of them",
-                    peer.pid,
-                    mote_wire::SESSIONS_MAX
-                )),
+                Said::Declined(why) => self.declined(peer, why),
                 Said::Gone => {
                     self.gone(peer);
                     return false;
@@ -416,6 +425,19 @@ impl<'r> Recorder<'r> {
                 self.watch.say(&format!("pattern '{pattern}' matches no event so far{near}"));
             }
         }
+    }
+
+    fn declined(&mut self, peer: &Peer, why: Reason) {
+        let pid = peer.pid;
+        self.problem(match why {
+            Reason::Full => format!(
+                "process {pid} is not recorded: it is in {} other recordings, and more are not possible; end one of them",
+                mote_wire::SESSIONS_MAX
+            ),
+            Reason::Stranger => format!(
+                "process {pid} is not recorded: it does not believe this recorder, whose user has no number in its user namespace; run `mote record` inside of that"
+            ),
+        });
     }
 
     fn gone(&mut self, peer: &Peer) {
@@ -521,8 +543,10 @@ impl<'r> Recorder<'r> {
         for _ in 0..GOODBYE {
             let mut buffer = [0; 256];
             for _ in 0..ROUND {
-                let Some((_, socket)) = door.receive(&mut buffer) else { break };
-                socket.map(|socket| Peer::new(socket).refuse(Refusal::Ending));
+                let Some(letter) = door.receive(&mut buffer) else { break };
+                let peer =
+                    letter.socket.and_then(|socket| Peer::new(socket, letter.sender, door.guard()).ok());
+                peer.map(|peer| peer.refuse(Refusal::Ending));
             }
             self.talk(|_| true);
             if !self.peers.iter().any(Peer::is_process) {

@@ -100,6 +100,12 @@ pub struct Identity {
     pub inode: u64,
     /// True when it is a socket.
     pub is_socket: bool,
+    /// True when it is a directory.
+    pub is_directory: bool,
+    /// The user who owns it; that of nobody when that one has no number here.
+    pub owner: u32,
+    /// Who may do what with it: the permission bits.
+    pub mode: u32,
     /// True when it is an object of the kernel that has no file (an "anonymous inode": maps of eBPF, epoll, eventfd).
     pub is_anonymous: bool,
     /// Size in bytes.
@@ -115,14 +121,35 @@ pub fn identity(raw: i32) -> Result<Identity> {
     // SAFETY: the kernel fills the whole `stat`, whose layout libc's x86-64 definition matches.
     unsafe { syscall(libc::SYS_fstat, [raw as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) }?;
     // SAFETY: all zero bytes are a valid stat, and fstat has filled it.
-    let stat = unsafe { stat.assume_init() };
-    Ok(Identity {
+    Ok(identity_of(unsafe { stat.assume_init() }))
+}
+
+/// Identity of what is at a path; of a symbolic link itself, where there is one.
+///
+/// # Errors
+/// As stat(2).
+pub fn identity_at(path: &CStr) -> Result<Identity> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    let (at, flags) = (libc::AT_FDCWD as usize, libc::AT_SYMLINK_NOFOLLOW as usize);
+    let to = stat.as_mut_ptr() as usize;
+    // SAFETY: `path` is NUL-terminated; the kernel fills the whole `stat`, as above.
+    unsafe { syscall(libc::SYS_newfstatat, [at, path.as_ptr() as usize, to, flags, 0, 0]) }?;
+    // SAFETY: all zero bytes are a valid stat, and the kernel has filled it.
+    Ok(identity_of(unsafe { stat.assume_init() }))
+}
+
+fn identity_of(stat: libc::stat) -> Identity {
+    let kind = stat.st_mode & libc::S_IFMT;
+    Identity {
         device: stat.st_dev,
         inode: stat.st_ino,
-        is_socket: stat.st_mode & libc::S_IFMT == libc::S_IFSOCK,
-        is_anonymous: stat.st_mode & libc::S_IFMT == 0,
+        is_socket: kind == libc::S_IFSOCK,
+        is_directory: kind == libc::S_IFDIR,
+        owner: stat.st_uid,
+        mode: stat.st_mode & 0o7777,
+        is_anonymous: kind == 0,
         size: stat.st_size as u64,
-    })
+    }
 }
 
 /// Writes all of `bytes` at `offset` of the file (pwrite(2)).

@@ -1,4 +1,4 @@
-//! Unix sockets of whole messages (`SOCK_SEQPACKET`) that carry descriptors.
+//! Unix sockets of whole messages (`SOCK_SEQPACKET`) that carry descriptors, and say who has sent each message.
 
 use crate::fd::Fd;
 use crate::raw::syscall;
@@ -135,14 +135,28 @@ pub enum Wait {
     No,
 }
 
-/// A received message: how many bytes, and the descriptors that came with it.
+/// Process, user and group of somebody at a socket as the kernel vouches for them, in our namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// Process id in our namespace, 0 when it is not visible here.
+    pub pid: i32,
+    /// User id; that of nobody ([`crate::user::overflow`]) when the user has no number here.
+    pub uid: u32,
+    /// Group id, likewise.
+    pub gid: u32,
+}
+
+/// A received message: how many bytes, who has sent it, and the descriptors that came with it.
 #[derive(Debug)]
 pub struct Received {
     /// Bytes of the message; 0 when the peer has closed.
     pub len: usize,
-    /// The message did not fit and was cut.
+    /// The message or what came beside it did not fit and was cut.
     pub truncated: bool,
-    /// The descriptors, in order, then `None`s.
+    /// Who has sent it, if [`pass_credentials`] was asked for: its *real* user and group at that time. Of a message that was sent before that was
+    /// asked for, process 0 of nobody.
+    pub sender: Option<Credentials>,
+    /// The descriptors, in order, then `None`s. Those that are not taken are closed when this is dropped.
     pub fds: [Option<Fd>; FDS_MAX],
 }
 
@@ -151,31 +165,132 @@ pub struct Received {
 /// # Errors
 /// `EAGAIN` with `wait == Wait::No`, `EINTR`, `ECONNRESET`.
 pub fn receive(socket: i32, into: &mut [u8], wait: Wait) -> Result<Received> {
-    let mut control = MaybeUninit::<Control>::zeroed();
+    let mut control = Ancillary([0; ANCILLARY_BYTES]);
     let part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let mut message = empty_message();
     message.msg_iov = (&raw const part).cast_mut();
     message.msg_iovlen = 1;
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of::<Control>();
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = ANCILLARY_BYTES;
     let flags = libc::MSG_CMSG_CLOEXEC | if wait == Wait::No { libc::MSG_DONTWAIT } else { 0 };
     // SAFETY: the kernel writes to `into` and `control` within the lengths given.
     let len = unsafe {
         syscall(libc::SYS_recvmsg, [socket as usize, &raw mut message as usize, flags as usize, 0, 0, 0])
     }?;
-    // SAFETY: zeroed at first, and any bytes are a valid Control.
-    let control = unsafe { control.assume_init() };
-    let mut fds = [const { None }; FDS_MAX];
-    let carried = message.msg_controllen >= CONTROL_HEADER
-        && control.level == libc::SOL_SOCKET
-        && control.kind == libc::SCM_RIGHTS;
-    if carried {
-        let count = control.len.saturating_sub(CONTROL_HEADER) / size_of::<i32>();
-        for (to, raw) in fds.iter_mut().zip(control.fds.iter().take(count)) {
-            *to = Some(Fd::from_raw(*raw));
+    let truncated = message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
+    let mut received = Received { len, truncated, sender: None, fds: [const { None }; FDS_MAX] };
+    received.take_in(control.0.get(..message.msg_controllen).unwrap_or(&[]));
+    Ok(received)
+}
+
+/// Room for all that may come beside a message: descriptors, credentials, and the descriptor of the sender's process, which who made the socket can have asked
+/// for (`SO_PASSPIDFD`, Linux 6.5). What is longer the kernel cuts, and closes.
+const ANCILLARY_BYTES: usize = 128;
+/// Header of each part: its length with this header, level, kind (cmsg(3)).
+const PART_HEADER: usize = 16;
+/// Kind of a part that is a descriptor of the sender's process (`linux/socket.h`).
+const SCM_PIDFD: i32 = 4;
+
+#[repr(C, align(8))]
+struct Ancillary([u8; ANCILLARY_BYTES]);
+
+impl Received {
+    /// Takes in what came beside the message. Every descriptor that the kernel has given us gets an owner here, or is closed.
+    fn take_in(&mut self, mut parts: &[u8]) {
+        while let Some((kind, body)) = next_part(&mut parts) {
+            match kind {
+                (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
+                    let mut places = self.fds.iter_mut().filter(|place| place.is_none());
+                    for raw in words(body) {
+                        let fd = Fd::from_raw(raw as i32);
+                        // Without a place it is closed.
+                        if let Some(place) = places.next() {
+                            *place = Some(fd);
+                        }
+                    }
+                }
+                (libc::SOL_SOCKET, SCM_PIDFD) => {
+                    // An error number below 0 stands for none.
+                    words(body).filter(|raw| *raw as i32 >= 0).for_each(|raw| drop(Fd::from_raw(raw as i32)));
+                }
+                (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => {
+                    let mut words = words(body);
+                    if let (Some(pid), Some(uid), Some(gid)) = (words.next(), words.next(), words.next()) {
+                        self.sender = Some(Credentials { pid: pid as i32, uid, gid });
+                    }
+                }
+                _ => {}
+            }
         }
     }
-    Ok(Received { len, truncated: message.msg_flags & libc::MSG_TRUNC != 0, fds })
+}
+
+/// The next part of what came beside a message: level and kind, and its bytes.
+fn next_part<'p>(parts: &mut &'p [u8]) -> Option<((i32, i32), &'p [u8])> {
+    let (header, _) = parts.split_first_chunk::<PART_HEADER>()?;
+    let (len, kind) = header.split_first_chunk::<8>()?;
+    let len = usize::from_ne_bytes(*len);
+    let mut kind = words(kind);
+    let kind = (kind.next()? as i32, kind.next()? as i32);
+    let body = parts.get(PART_HEADER..len)?;
+    // Parts are aligned; the last one need not be filled up.
+    *parts = parts.get(len.checked_add(7)? & !7..).unwrap_or(&[]);
+    Some((kind, body))
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
+    bytes.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word))
+}
+
+/// Has the kernel say with each message that is received here who has sent it ([`Received::sender`]); also with those that are sent from here, whatever the other
+/// end has asked for. A socket that listens passes this on to the connections.
+///
+/// # Errors
+/// `ENOTSOCK`, `EBADF`; `EOPNOTSUPP` for what is no unix socket, on newer kernels.
+pub fn pass_credentials(socket: i32) -> Result<()> {
+    let on = 1i32;
+    let (level, name) = (libc::SOL_SOCKET as usize, libc::SO_PASSCRED as usize);
+    // SAFETY: the kernel reads the four bytes of `on`.
+    unsafe {
+        syscall(
+            libc::SYS_setsockopt,
+            [socket as usize, level, name, &raw const on as usize, size_of_val(&on), 0],
+        )
+    }
+    .map(drop)
+}
+
+/// Whether a descriptor is a unix socket of whole messages, as [`pair`] makes them.
+pub fn is_messages(socket: i32) -> bool {
+    option::<i32>(socket, libc::SO_DOMAIN) == Ok(libc::AF_UNIX)
+        && option::<i32>(socket, libc::SO_TYPE) == Ok(libc::SOCK_SEQPACKET)
+}
+
+/// Values of options: any bytes are one.
+trait Plain: Copy + Default {}
+impl Plain for i32 {}
+/// `ucred`: process, user, group.
+impl Plain for [u32; 3] {}
+
+/// An option of the socket's level.
+fn option<T: Plain>(socket: i32, name: i32) -> Result<T> {
+    let mut value = T::default();
+    let mut len = size_of::<T>() as u32;
+    // SAFETY: the kernel writes at most `len` bytes to `value`, of which any bytes are a value (`Plain`), and updates `len`.
+    unsafe {
+        syscall(
+            libc::SYS_getsockopt,
+            [
+                socket as usize,
+                libc::SOL_SOCKET as usize,
+                name as usize,
+                &raw mut value as usize,
+                &raw mut len as usize,
+                0,
+            ],
+        )
+    }?;
+    Ok(value)
 }
 
 fn empty_message() -> libc::msghdr {
@@ -195,39 +310,14 @@ pub fn wait_readable(socket: i32, millis: i32) -> Result<bool> {
     Ok(ready > 0)
 }
 
-/// Process, user and group of the peer as the kernel vouches for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Process id in our namespace, 0 when it is not visible here.
-    pub pid: i32,
-    /// User id.
-    pub uid: u32,
-    /// Group id.
-    pub gid: u32,
-}
-
-/// Who is at the other end (for a socketpair: who made the pair).
+/// Who has connected or listened at the other end, by its *effective* user and group at that time; of a socketpair: who has made the pair, which says nothing
+/// about who holds the end now.
 ///
 /// # Errors
 /// `ENOTSOCK`, `EBADF`.
-pub fn peer(socket: i32) -> Result<Peer> {
-    let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut len = size_of::<libc::ucred>() as u32;
-    // SAFETY: the kernel writes at most `len` bytes to `cred`, and updates `len`.
-    unsafe {
-        syscall(
-            libc::SYS_getsockopt,
-            [
-                socket as usize,
-                libc::SOL_SOCKET as usize,
-                libc::SO_PEERCRED as usize,
-                &raw mut cred as usize,
-                &raw mut len as usize,
-                0,
-            ],
-        )
-    }?;
-    Ok(Peer { pid: cred.pid, uid: cred.uid, gid: cred.gid })
+pub fn peer(socket: i32) -> Result<Credentials> {
+    let [pid, uid, gid] = option::<[u32; 3]>(socket, libc::SO_PEERCRED)?;
+    Ok(Credentials { pid: pid as i32, uid, gid })
 }
 
 /// Waits until one of `sockets` can be read or its peer has gone, or `millis` have passed.

@@ -25,7 +25,8 @@
 //! ```
 //! A forked child says `Hello {how: Fork}` and waits for nothing: it has all it needs. Not so a child of a process that has rings of its own
 //! ([`Whose::Own`]): it says `Hello {how: Apart}` and waits for its `Welcome`. A process that is in [`SESSIONS_MAX`] sessions already
-//! says `Hello` and `Declined`, and nothing more.
+//! says `Hello` and `Declined`, and nothing more; so does one that does not believe who has answered. Each message says who has sent it (`SCM_CREDENTIALS`): both ends look at that
+//! (`docs/security.md`).
 //!
 //! `Filters` comes before the `Ids` of the events that it is for, so that no event is ever on without its filter. [`bundle`] says
 //! what the second memfd holds, [`board`] what the first begins with.
@@ -157,6 +158,8 @@ pub enum Refusal {
 pub enum Reason {
     /// It is in [`SESSIONS_MAX`] others.
     Full = 0,
+    /// Who has answered is neither of its user nor root, as the process sees users.
+    Stranger = 1,
 }
 
 /// A message, decoded. `Events` and `Ids` carry a tail that is read by itself.
@@ -362,6 +365,7 @@ impl Message<'_> {
             JOIN => Message::Join { place: from.rest() },
             DECLINED => Message::Declined(match from.word()? {
                 0 => Reason::Full,
+                1 => Reason::Stranger,
                 _ => return Err(Error::Value),
             }),
             COOPERATE => Message::Cooperate { slots: from.word()? },
@@ -478,6 +482,7 @@ mod tests {
         there_and_back(Message::Stop);
         there_and_back(Message::Join { place: b"2,-1,77,/tmp/mote-1/session" });
         there_and_back(Message::Declined(Reason::Full));
+        there_and_back(Message::Declined(Reason::Stranger));
         there_and_back(Message::Hello(Hello { how: How::Attach, pid: 7, parent: 1, comm: [b'y'; 16] }));
         there_and_back(Message::Cooperate { slots: 256 });
         there_and_back(Message::Share { words: 4, each_thread: true, name: b"requests" });

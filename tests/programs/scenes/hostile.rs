@@ -3,8 +3,8 @@
 use crate::Words;
 use mote_wire::{Hello, How, MESSAGE_MAX, Message, Ready};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, MsgFlags, Shutdown, SockFlag, SockType, recv, send, sendmsg, shutdown,
-    socketpair,
+    AddressFamily, ControlMessage, MsgFlags, Shutdown, SockFlag, SockType, recv, send, sendmsg, setsockopt,
+    shutdown, socketpair, sockopt::PassCred,
 };
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -71,8 +71,12 @@ fn mailbox() -> RawFd {
     session.split(',').nth(1).and_then(|number| number.parse().ok()).expect("a number")
 }
 
+/// Sockets as a process of a session makes them: each message says who has sent it.
 fn pair() -> (OwnedFd, OwnedFd) {
-    socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).expect("a pair")
+    let pair = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC);
+    let (ours, theirs) = pair.expect("a pair");
+    setsockopt(&ours, PassCred, &true).expect("it is a socket");
+    (ours, theirs)
 }
 
 /// Puts bytes into the mailbox, with descriptors.

@@ -1,0 +1,104 @@
+//! Who may do what to a recorder: the one place where users are compared (`docs/security.md`).
+//!
+//! Root may record anybody; anybody else only what is their own; nobody but root records root. The user that stands for all who have no number here
+//! (`mote_sys::user::overflow`) equals nobody, not even itself.
+
+use mote_sys::socket::Credentials;
+use mote_sys::user;
+
+/// The recorder's user, and who is nobody.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trust {
+    own: u32,
+    overflow: u32,
+}
+
+const ROOT: u32 = 0;
+
+impl Trust {
+    /// That of this process.
+    pub(crate) fn find() -> Trust {
+        let [_, effective, _] = user::own();
+        Trust { own: effective, overflow: user::overflow() }
+    }
+
+    /// Whether two are the same user.
+    pub(crate) fn are_same(self, one: u32, other: u32) -> bool {
+        one == other && one != self.overflow
+    }
+
+    /// Whether it is not known at all who that is: a message that was sent before anybody asked the kernel, or by a process that is of no namespace of ours, neither by
+    /// its number nor by its user.
+    pub(crate) fn is_stranger(self, who: Credentials) -> bool {
+        who.pid == 0 && who.uid == self.overflow
+    }
+
+    /// Whether a process may be recorded here.
+    pub(crate) fn records(self, who: Credentials) -> bool {
+        !self.is_stranger(who) && (self.own == ROOT || self.are_same(who.uid, self.own))
+    }
+
+    /// Whether requests about the recording are done for this user.
+    pub(crate) fn obeys(self, uid: u32) -> bool {
+        uid == ROOT || self.are_same(uid, self.own)
+    }
+}
+
+/// Who may come in at one door.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Guard {
+    pub(crate) trust: Trust,
+    /// It is this user's door.
+    pub(crate) only: Option<u32>,
+}
+
+impl Guard {
+    /// Lets a process in.
+    ///
+    /// # Errors
+    /// Why not, for a person.
+    pub(crate) fn admit(self, who: Credentials) -> Result<(), String> {
+        let Credentials { pid, uid, .. } = who;
+        if self.trust.records(who) && self.only.is_none_or(|only| only == uid) {
+            return Ok(());
+        }
+        Err(match self.only {
+            _ if uid == self.trust.overflow => {
+                format!("process {pid} is of a user ({uid}) who has no number here; root may record others")
+            }
+            Some(only) => format!("process {pid} is of user {uid}, and this is the way in of user {only}"),
+            None => format!(
+                "process {pid} is of user {uid}, whom this recording is not for; root may record others"
+            ),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(pid: i32, uid: u32) -> Credentials {
+        Credentials { pid, uid, gid: uid }
+    }
+
+    #[test]
+    fn root_records_all_and_is_recorded_by_none() {
+        let root = Trust { own: 0, overflow: 65534 };
+        let user = Trust { own: 1000, overflow: 65534 };
+        let nobody = Trust { own: 65534, overflow: 65534 };
+        for uid in [0, 1000, 1001, 65534] {
+            assert!(root.records(who(7, uid)));
+            assert_eq!(user.records(who(7, uid)), uid == 1000);
+            assert!(!nobody.records(who(7, uid)), "also not itself");
+        }
+        assert!(!root.records(who(0, 65534)), "a message of nobody");
+        assert!(root.records(who(0, 0)) && user.records(who(0, 1000)), "of another pid namespace");
+        for (trust, obeyed) in [(root, [0].as_slice()), (user, &[0, 1000]), (nobody, &[0])] {
+            let all = [0, 1000, 1001, 65534].into_iter().filter(|uid| trust.obeys(*uid));
+            assert_eq!(all.collect::<Vec<_>>(), obeyed);
+        }
+        let door = Guard { trust: root, only: Some(1000) };
+        assert!(door.admit(who(7, 1000)).is_ok() && door.admit(who(7, 0)).is_err());
+    }
+}
