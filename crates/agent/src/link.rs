@@ -14,6 +14,8 @@ const PATIENCE_MS: i32 = 2000;
 const SLICE_MS: i32 = 10;
 /// The same when it was slow before, and for a child that needs no answer.
 const HASTE_MS: i32 = 10;
+/// After how many milliseconds at a full mailbox the path is tried, and again.
+const CROWDED_MS: i32 = 50;
 /// Where our descriptors' numbers begin: below are those that programs close, copy over, and count on.
 const NUMBER: i32 = 900;
 
@@ -104,11 +106,17 @@ fn through_mailbox(place: &Place, hello: &[u8], patience_ms: i32) -> Result<Fd> 
     // Who has made a pair says nothing about who answers.
     socket::pass_credentials(ours.raw())?;
     let ours = fd::move_above(ours, NUMBER);
-    for _ in 0..patience_ms {
+    for tried in 1..=patience_ms {
         match socket::send(place.mailbox, hello, &[theirs.raw()], Wait::No) {
             // The session is slow, or stopped: the program must not hang for it.
             Err(Errno(libc::EAGAIN)) => drop(time::sleep(1_000_000)),
             sent => return sent.map(|()| ours),
+        }
+        // Or somebody else fills the mailbox, who cannot come to the path.
+        if tried % CROWDED_MS == 0
+            && let Ok(socket) = at_path(place, hello)
+        {
+            return Ok(socket);
         }
     }
     Err(Errno(libc::ETIMEDOUT))

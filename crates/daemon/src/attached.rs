@@ -49,7 +49,7 @@ impl Recorder<'_> {
     /// # Errors
     /// [`Error::Process`] when one of them is not there; [`Error::NotReached`] when it cannot be asked, which is only told when there are
     /// kernel events to be recorded of it.
-    pub(crate) fn attach(&mut self, door: &Door) -> Result<(), Error> {
+    pub(crate) fn attach(&mut self, door: &mut Door) -> Result<(), Error> {
         let options = self.options;
         // What the kernel sees of a process needs nothing of the process.
         let latency = options.kernel.as_ref().is_some_and(|kernel| kernel.latency.is_some());
@@ -79,6 +79,7 @@ impl Recorder<'_> {
         }
         let is_alive = |fd: &Fd| mote_sys::socket::wait_readable(fd.raw(), 0) != Ok(true);
         self.attached.alive.retain(|(_, fd)| is_alive(fd));
+        self.look_for_awaited(false);
         let asked = !self.options.attach.is_empty();
         asked && self.attached.alive.is_empty() && self.left() == 0
     }

@@ -1,30 +1,27 @@
-//! What a person can ask of a recording that runs: other rules, a snapshot, how it is.
+//! What a person can ask of a recording that runs: other rules, a snapshot, how it is; and how it is asked.
 //!
 //! A recording's directory has a link, `mote/control`, to a socket in the recorder's own directory. One connection is one request
-//! and one answer, each a line of JSON. Recorders ask one another, too.
+//! and one answer, each a line of JSON (`desk`). Recorders ask one another, too. Who is asked is known before anything is sent: the link leads wherever who made it likes.
 
-use crate::error::Error;
+use crate::sockets;
 use crate::trust::Trust;
 use mote_filter::{Form, Rule};
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Wait};
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::symlink;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The link's name in the recording's inner directory, and the socket's in the recorder's.
-pub(crate) const NAME: &str = "control";
+pub(crate) const NAME: &str = sockets::CONTROL;
 /// Longest request: a filter may be long.
-const REQUEST_MAX: u64 = 1 << 20;
-/// How long the loop waits for a person's program that has connected and says nothing. That one asks again, [`TRIES`] times: on a busy machine it may have had no
-/// CPU meanwhile.
-const PATIENCE: Duration = Duration::from_millis(200);
-const TRIES: usize = 20;
-/// How long that program waits for the answer: attaching to hundreds of events of the kernel takes its time.
+pub(crate) const REQUEST_MAX: usize = 1 << 20;
+/// How often a recorder is asked that hangs up without a word.
+const TRIES: usize = 3;
+/// How long a person's program waits for the answer: attaching to hundreds of events of the kernel takes its time.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is asked.
@@ -103,108 +100,73 @@ pub struct Answer {
     pub text: String,
 }
 
-/// Where requests come in.
-pub(crate) struct Control {
-    pub(crate) listener: UnixListener,
-    link: PathBuf,
-}
-
-impl Control {
-    /// Listens in the recorder's own directory, and links to that from the recording's.
-    pub(crate) fn open(own: &Path, recording: &Path) -> Result<Control, Error> {
-        let failed = |why| Error::Loop { what: "listen for requests", why };
-        let listener = UnixListener::bind(own.join(NAME)).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let link = recording.join(mote_journal::DIRECTORY).join(NAME);
-        symlink(own.join(NAME), &link).map_err(failed)?;
-        Ok(Control { listener, link })
-    }
-
-    /// Serves one request, if somebody has connected.
-    pub(crate) fn serve(&self, answer: impl FnOnce(Request, Option<Fd>) -> Answer) {
-        let Ok((stream, _)) = self.listener.accept() else { return };
-        if !socket::peer(stream.as_raw_fd()).is_ok_and(|who| Trust::find().obeys(who.uid)) {
-            return;
-        }
-        let _ = stream.set_read_timeout(Some(PATIENCE));
-        let _ = stream.set_write_timeout(Some(PATIENCE));
-        let answer = match read_request(&stream) {
-            Ok((line, beside)) => match serde_json::from_str(&line) {
-                Ok(request) => answer(request, beside),
-                Err(why) => Answer { done: false, text: format!("the request is not understood: {why}") },
-            },
-            Err(_) => return,
-        };
-        // Who asks and does not wait for the answer has none.
-        let _ = write_line(&stream, &answer);
-    }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.link);
-    }
-}
-
-/// Asks the recorder of a recording.
+/// Asks the recorder of a recording: one of ours, of root's, or, when we are root, of the recording's owner.
 ///
 /// # Errors
-/// [`io::ErrorKind::NotFound`] and [`io::ErrorKind::ConnectionRefused`] when nobody records there (any more); others as they come.
+/// [`io::ErrorKind::NotFound`] and [`io::ErrorKind::ConnectionRefused`] when nobody records there (any more); [`io::ErrorKind::PermissionDenied`] when it is somebody
+/// else's; others as they come.
 pub fn ask(recording: &Path, request: &Request) -> io::Result<Answer> {
     // The socket's own path is short; that of the link may be longer than an address.
     let socket = std::fs::read_link(recording.join(mote_journal::DIRECTORY).join(NAME))?;
-    ask_at(&socket, request, None)
+    let (trust, owner) = (Trust::find(), std::fs::metadata(recording)?.uid());
+    ask_at(&socket, request, |uid| trust.asks(uid, owner), None)
 }
 
-/// Asks the recorder behind a socket; a descriptor may go beside the request.
-pub(crate) fn ask_at(socket: &Path, request: &Request, beside: Option<&Fd>) -> io::Result<Answer> {
+/// Asks the recorder behind a socket if that is a `wanted` user's; a descriptor may go beside the request.
+pub(crate) fn ask_at(
+    socket: &Path,
+    request: &Request,
+    wanted: impl Fn(u32) -> bool,
+    beside: Option<&Fd>,
+) -> io::Result<Answer> {
     let line = line_of(request)?;
     for _ in 1..TRIES {
-        match ask_once(socket, &line, beside) {
+        match ask_once(socket, &line, &wanted, beside) {
             // It has hung up before it had the whole line: nothing was done.
             Ok(answer) if answer.is_empty() => {}
             Err(why) if matches!(why.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
-            answer => return Ok(serde_json::from_str(&answer?)?),
+            answer => return Ok(serde_json::from_slice(&answer?)?),
         }
     }
-    Ok(serde_json::from_str(&ask_once(socket, &line, beside)?)?)
+    Ok(serde_json::from_slice(&ask_once(socket, &line, &wanted, beside)?)?)
 }
 
 /// The line that is the answer; empty when there was none.
-fn ask_once(socket: &Path, line: &str, beside: Option<&Fd>) -> io::Result<String> {
-    let stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
+fn ask_once(
+    socket: &Path,
+    line: &str,
+    wanted: impl Fn(u32) -> bool,
+    beside: Option<&Fd>,
+) -> io::Result<Vec<u8>> {
+    let (mut stream, _) = sockets::call(socket, wanted)?;
+    let until = Instant::now() + ANSWER_PATIENCE;
+    stream.set_write_timeout(Some(ANSWER_PATIENCE))?;
     let fds: Vec<i32> = beside.into_iter().map(Fd::raw).collect();
     let (first, rest) = line.as_bytes().split_at(1);
-    socket::send(stream.as_raw_fd(), first, &fds, Wait::Yes).map_err(failed)?;
-    (&stream).write_all(rest)?;
-    read_line(&stream)
+    let sent = socket::send(stream.as_raw_fd(), first, &fds, Wait::Yes);
+    sent.map_err(|why| io::Error::from_raw_os_error(why.0))?;
+    stream.write_all(rest)?;
+    let mut answer = Vec::new();
+    // However slowly it speaks: in all it has so much time, and so many bytes.
+    while !answer.contains(&b'\n') && answer.len() <= REQUEST_MAX {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let mut piece = [0; 4096];
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(len) => answer.extend_from_slice(piece.get(..len).unwrap_or(&[])),
+            Err(why) if matches!(why.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(answer)
 }
 
-fn failed(why: mote_sys::Errno) -> io::Error {
-    io::Error::from_raw_os_error(why.0)
-}
-
-/// A request, and the descriptor that came with its first byte.
-fn read_request(stream: &UnixStream) -> io::Result<(String, Option<Fd>)> {
-    let mut first = [0];
-    let received = socket::receive(stream.as_raw_fd(), &mut first, Wait::Yes).map_err(failed)?;
-    let beside = received.fds.into_iter().flatten().next();
-    let rest = read_line(stream)?;
-    Ok((format!("{}{rest}", char::from(first[0])), beside))
-}
-
-fn read_line(stream: &UnixStream) -> io::Result<String> {
-    let mut line = String::new();
-    BufReader::new(stream.take(REQUEST_MAX)).read_line(&mut line)?;
-    Ok(line)
-}
-
-fn write_line(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
-    stream.write_all(line_of(what)?.as_bytes())
-}
-
-fn line_of(what: &impl Serialize) -> io::Result<String> {
+/// A request or an answer as it goes over the socket.
+pub(crate) fn line_of(what: &impl Serialize) -> io::Result<String> {
     let mut line = serde_json::to_string(what)?;
     line.push('\n');
     Ok(line)

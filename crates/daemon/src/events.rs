@@ -50,6 +50,11 @@ impl Events {
         Announced::New(id)
     }
 
+    /// The id of an event that is known.
+    pub(crate) fn id_of(&self, text: &[u8]) -> Option<u32> {
+        self.ids.get(text).copied()
+    }
+
     /// How many there are; ids are below this.
     pub(crate) fn len(&self) -> u32 {
         self.texts.len() as u32

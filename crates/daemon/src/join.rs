@@ -10,7 +10,7 @@ use crate::door::Door;
 use crate::error::Error;
 use crate::peer::Peer;
 use crate::recorder::Recorder;
-use crate::seize;
+use crate::{process, seize, sockets};
 use mote_sys::fd::Fd;
 use std::collections::HashSet;
 use std::fs;
@@ -35,13 +35,20 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// [`Error::NotReached`], with what the others have said, or when there is none.
-    pub(crate) fn invite(&mut self, door: &Door, pid: i32) -> Result<(), Error> {
-        let Some((place, mailbox)) = door.place()? else { return Ok(()) };
+    pub(crate) fn invite(&mut self, door: &mut Door, pid: i32) -> Result<(), Error> {
+        let (trust, own) = (door.trust(), door.sockets().path().to_owned());
+        let uid = process::user(pid.unsigned_abs()).unwrap_or(trust.own());
+        let Some((place, mailbox)) = door.place_for(uid)? else { return Ok(()) };
         // Asking ourselves would wait for ourselves.
         let others: Vec<PathBuf> =
-            recorders(pid).into_iter().filter(|socket| !socket.starts_with(door.directory())).collect();
+            recorders(pid).into_iter().filter(|socket| !socket.starts_with(&own)).collect();
         let request = Request::Join { pid, place: place.clone() };
-        let Some(mut said) = ask_all(others, &request, mailbox) else { return Ok(()) };
+        self.awaited.asks(pid);
+        let wanted = move |owner| trust.invites(owner, uid);
+        let Some(mut said) = ask_all(others, &request, wanted, mailbox) else {
+            self.awaited.promised(pid);
+            return Ok(());
+        };
         let entries = seize::entries(pid);
         if entries.is_empty() {
             said.push(
@@ -52,7 +59,6 @@ impl Recorder<'_> {
         if !said.is_empty() {
             return Err(Error::NotReached { pid, why: said.join("; ") });
         }
-        door.let_in(pid);
         self.attached.seize(pid, entries, place)
     }
 
@@ -90,13 +96,18 @@ impl Recorder<'_> {
 }
 
 /// Asks recorders at the same time whether one of them passes our invitation on: `None` when one does, else what they have said. One that says nothing in
-/// [`PATIENCE`] is asked no more: it may be about to end, or ask us.
-fn ask_all(sockets: Vec<PathBuf>, request: &Request, mailbox: &Fd) -> Option<Vec<String>> {
+/// [`PATIENCE`] is asked no more: it may be about to end, or ask us. Only `wanted` users' recorders are asked, and given the mailbox: nobody else has a process of this user.
+fn ask_all(
+    sockets: Vec<PathBuf>,
+    request: &Request,
+    wanted: impl Fn(u32) -> bool + Copy + Send + 'static,
+    mailbox: &Fd,
+) -> Option<Vec<String>> {
     let (tell, hear) = channel();
     for socket in sockets {
         let (tell, request) = (tell.clone(), request.clone());
         let Ok(mailbox) = mote_sys::fd::duplicate(mailbox) else { continue };
-        let ask = move || drop(tell.send(control::ask_at(&socket, &request, Some(&mailbox))));
+        let ask = move || drop(tell.send(control::ask_at(&socket, &request, wanted, Some(&mailbox))));
         // Without a thread it is not asked.
         let _ = std::thread::Builder::new().name("mote-invite".to_owned()).spawn(ask);
     }
@@ -107,7 +118,7 @@ fn ask_all(sockets: Vec<PathBuf>, request: &Request, mailbox: &Fd) -> Option<Vec
         match answer {
             Ok(Answer { done: true, .. }) => return None,
             Ok(Answer { text, .. }) if !text.is_empty() => said.push(text),
-            // It has no such process; it has ended meanwhile; it is somebody else's.
+            // It has no such process; it has ended meanwhile; it is somebody else's, and was not asked.
             Ok(_) | Err(_) => {}
         }
     }
@@ -117,11 +128,7 @@ fn ask_all(sockets: Vec<PathBuf>, request: &Request, mailbox: &Fd) -> Option<Vec
 /// The sockets of recorders that may have the process: those that its environment names, then all others that we can see.
 fn recorders(pid: i32) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = named_in_environment(pid).collect();
-    let user = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let users = fs::read_dir("/run/user").into_iter().flatten().flatten().map(|entry| entry.path());
-    for base in user.into_iter().chain(users).chain([PathBuf::from("/tmp")]) {
-        found.extend(Door::all_below(&base));
-    }
+    found.extend(sockets::bases().flat_map(|base| sockets::all_below(&base)));
     let mut seen = HashSet::new();
     found.retain(|path| seen.insert(path.clone()));
     found

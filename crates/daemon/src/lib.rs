@@ -14,8 +14,10 @@
 //! | `samples` | the trace clock beside the kernel's clocks |
 //! | `trace` | one trace of the recording: that of the processes, that of the kernel |
 //! | `directory` | its directory: metadata, journal, streams |
-//! | `door` | where processes say hello |
-//! | `trust` | who may do what |
+//! | `door`, `entrance` | where processes say hello: all ways in, and one of them |
+//! | `hall` | where they wait until it is their turn |
+//! | `sockets` | the private directory of sockets |
+//! | `trust`, `shares` | who may do what, and how much |
 //! | `peer` | the conversation with one process |
 //! | `principal`, `groups` | whose a process is, and with whom it shares rings |
 //! | `events` | which events there are, and their ids |
@@ -25,13 +27,13 @@
 //! | `kernel` | the kernel's side: its events, its trace |
 //! | `area` | the memory that filters share with the session |
 //! | `aggregates` | counts and histograms of filters: shown and written |
-//! | `control` | what a person can ask of a recording that runs |
+//! | `control`, `desk` | what a person can ask of a recording that runs; where that comes in |
 //! | `describe` | from descriptions to a CTF trace class |
 //! | `flow` | what loop and consumer share about a trace |
 //! | `consumer`, `tap`, `stream`, `lanes`, `speculated`, `walk`, `packets` | from rings to packets in files |
 //! | `snapshot` | what a flight recorder holds, written down while it goes on |
 //! | `command` | the recorded command and its signals |
-//! | `attached` | running processes that are recorded |
+//! | `attached`, `awaited` | running processes that are recorded; those that others have promised |
 //! | `join`, `seize` | how running processes are asked to come, by other recordings or by stopping a thread of theirs |
 //! | `process` | what the kernel says of a process |
 #![forbid(unsafe_code)]
@@ -39,21 +41,25 @@
 mod aggregates;
 mod area;
 mod attached;
+mod awaited;
 pub mod command;
 mod commons;
 mod consumer;
 pub mod control;
 mod cooperate;
 pub mod describe;
+mod desk;
 mod directory;
 mod door;
 mod ending;
+mod entrance;
 mod error;
 mod events;
 mod filters;
 mod finish;
 mod flow;
 mod groups;
+mod hall;
 mod join;
 mod kernel;
 mod lanes;
@@ -71,7 +77,9 @@ mod samples;
 mod seen;
 mod seize;
 mod setup;
+mod shares;
 mod snapshot;
+mod sockets;
 mod speculated;
 mod standing;
 mod stream;

@@ -8,6 +8,7 @@ use mote_sys::Errno;
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Credentials, Wait};
 use mote_wire::{Hello, How, ID_ON, MESSAGE_MAX, Message, Ready, Reason, Refusal, Whose};
+use std::time::Instant;
 
 /// One process, or one of its libraries.
 pub(crate) struct Peer {
@@ -20,6 +21,8 @@ pub(crate) struct Peer {
     pub(crate) uid: u32,
     /// Its real group.
     pub(crate) gid: u32,
+    /// Since when there is a connection.
+    pub(crate) since: Instant,
     /// What it said at first.
     pub(crate) hello: Option<Hello>,
     /// The ids of events that it has announced, until the metadata knows them; `None` for one that was not taken.
@@ -94,6 +97,7 @@ impl Peer {
             pid: who.pid,
             uid: who.uid,
             gid: who.gid,
+            since: Instant::now(),
             hello: None,
             answer: None,
             generation: 0,
@@ -147,8 +151,8 @@ impl Peer {
         socket::send(self.raw(), bytes, fds, Wait::No)
     }
 
-    /// Receives and serves one message; `None` when there is none. New events are announced to `trace`.
-    pub(crate) fn serve(&mut self, trace: &mut Trace) -> Option<Said> {
+    /// Receives and serves one message; `None` when there is none. New events are announced to `trace`, at most `room`.
+    pub(crate) fn serve(&mut self, trace: &mut Trace, room: usize) -> Option<Said> {
         let mut buffer = vec![0; MESSAGE_MAX + 1];
         let received = match socket::receive(self.raw(), &mut buffer, Wait::No) {
             Ok(received) if received.len == 0 => return Some(Said::Gone),
@@ -160,11 +164,18 @@ impl Peer {
             let other = received.sender.map_or(0, |sender| sender.pid);
             return Some(Said::Nonsense(format!("a message of process {other} came in its place")));
         };
-        Some(self.understand(&buffer[..received.len], sender, trace))
+        let bytes = buffer.get(..received.len).unwrap_or(&[]);
+        Some(self.understand(bytes, sender, trace, room))
     }
 
     /// Understands a message that has been received from `sender`.
-    pub(crate) fn understand(&mut self, bytes: &[u8], sender: Credentials, trace: &mut Trace) -> Said {
+    pub(crate) fn understand(
+        &mut self,
+        bytes: &[u8],
+        sender: Credentials,
+        trace: &mut Trace,
+        room: usize,
+    ) -> Said {
         match Message::decode(bytes) {
             Ok(Message::Hello(hello)) if self.hello.is_none() => {
                 if let Err(why) = self.guard.admit(sender) {
@@ -174,7 +185,7 @@ impl Peer {
                 self.hello = Some(hello);
                 Said::Hello(hello)
             }
-            Ok(Message::Events { texts, .. }) if self.hello.is_some() => self.announced(texts, trace),
+            Ok(Message::Events { texts, .. }) if self.hello.is_some() => self.announced(texts, trace, room),
             Ok(Message::Installed(done)) if self.hello.is_some() => Said::Installed {
                 interpreted: done.interpreted,
                 refused: done.refused,
@@ -191,28 +202,36 @@ impl Peer {
         }
     }
 
-    fn announced(&self, texts: &[u8], trace: &mut Trace) -> Said {
+    fn announced(&self, texts: &[u8], trace: &mut Trace, room: usize) -> Said {
         let mut new = Vec::new();
         let mut ids = Vec::new();
         let mut wrong = None;
         for text in mote_wire::texts(texts) {
-            let id = match trace.announce(text) {
+            let known = trace.events.id_of(text).map(Announced::Known);
+            let announced = known.unwrap_or_else(|| match new.len() < room {
+                true => trace.announce(text),
+                false => Announced::TooMany,
+            });
+            ids.push(match announced {
                 Announced::New(id) => {
                     new.push(id);
                     Some(id)
                 }
                 Announced::Known(id) => Some(id),
                 Announced::Malformed(error) => {
-                    wrong = Some(error.to_string());
+                    wrong.get_or_insert_with(|| error.to_string());
                     None
                 }
                 Announced::TooMany => {
-                    wrong =
-                        Some("session has as many events as it can hold; choose fewer libraries".to_owned());
+                    wrong.get_or_insert_with(|| match room {
+                        usize::MAX => {
+                            "session has as many events as it can hold; choose fewer libraries".to_owned()
+                        }
+                        _ => format!("processes of user {} have announced as many as they may", self.uid),
+                    });
                     None
                 }
-            };
-            ids.push(id);
+            });
         }
         Said::Events { new, ids, wrong }
     }

@@ -3,6 +3,7 @@
 //! Processes of one user, in one user namespace, can reach each other's memory anyway (ptrace(2), `/proc/PID/mem`). A process that can become another user
 //! without an execve(2) takes with it what it has mapped. So such a process shares with nobody.
 
+use mote_sys::user;
 use std::fs;
 
 /// Who a process shares memory with.
@@ -18,12 +19,15 @@ pub(crate) enum Principal {
 const SETUID: u64 = 1 << 7;
 
 impl Principal {
-    /// Whose the process `pid` is, by what the kernel says of it (proc(5)). One that may not be looked at shares with nobody.
-    pub(crate) fn of(pid: i32) -> Principal {
+    /// Whose the process `pid` is, by what the kernel says of it (proc(5)) and of the sender of its hello: `uid`. One that may not be looked at shares with nobody; nor does one that
+    /// is another user's by now: then the id may be another process's. Two who have no number here need not be the same user.
+    pub(crate) fn of(pid: i32, uid: u32) -> Principal {
         let alone = Principal::Process { pid, started: started(pid).unwrap_or(0) };
         let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return alone };
-        match (user(&status), namespace(pid)) {
-            (Some(uid), Some(namespace)) if !can_change(&status) => Principal::User { uid, namespace },
+        match (user_in(&status), namespace(pid)) {
+            (Some(now), Some(namespace)) if !can_change(&status) && user::are_same(now, uid) => {
+                Principal::User { uid, namespace }
+            }
             _ => alone,
         }
     }
@@ -44,7 +48,7 @@ fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
 }
 
 /// The user, if all four of its ids are the same: real, effective, saved, of files.
-fn user(status: &str) -> Option<u32> {
+fn user_in(status: &str) -> Option<u32> {
     let mut ids = field(status, "Uid")?.split_ascii_whitespace().map(|id| id.parse().ok());
     let first: Option<u32> = ids.next()?;
     ids.all(|id| id == first).then_some(first)?
@@ -56,7 +60,7 @@ fn can_change(status: &str) -> bool {
         let bits = field(status, set).and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
         bits.is_none_or(|bits| bits & SETUID != 0)
     };
-    user(status).is_none_or(|uid| uid == 0) || holds("CapPrm") || holds("CapEff")
+    user_in(status).is_none_or(|uid| uid == 0) || holds("CapPrm") || holds("CapEff")
 }
 
 fn namespace(pid: i32) -> Option<u64> {
@@ -97,8 +101,10 @@ mod tests {
     #[test]
     fn we_are_always_the_same() {
         let pid = std::process::id() as i32;
-        assert_eq!(Principal::of(pid), Principal::of(pid));
+        let uid = user::own()[0];
+        assert_eq!(Principal::of(pid, uid), Principal::of(pid, uid));
+        assert!(!Principal::of(pid, uid + 1).is_shared(), "somebody else has said hello");
         assert!(started(pid).is_some() && namespace(pid).is_some());
-        assert_eq!(Principal::of(-1), Principal::Process { pid: -1, started: 0 });
+        assert_eq!(Principal::of(-1, uid), Principal::Process { pid: -1, started: 0 });
     }
 }

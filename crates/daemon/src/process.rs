@@ -31,6 +31,13 @@ pub(crate) fn status(id: u32) -> Option<Status> {
     })
 }
 
+/// The real user of a process, as our user namespace has it; `None` when it has ended.
+pub(crate) fn user(pid: u32) -> Option<u32> {
+    let bytes = fs::read(format!("/proc/{pid}/status")).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
+}
+
 /// Whether `/proc` is that of this process's pid namespace: then ids are the same in both.
 pub(crate) fn proc_is_ours() -> bool {
     fs::read_link("/proc/self").is_ok_and(|own| own.to_str() == Some(&std::process::id().to_string()))
@@ -47,6 +54,7 @@ mod tests {
         assert_eq!(status.pid, own);
         assert_eq!(status.parent, std::os::unix::process::parent_id());
         assert!(!status.name.is_empty());
+        assert_eq!(user(own), Some(mote_sys::user::own()[0]));
         assert_eq!(super::status(u32::MAX), None);
         assert_eq!(executable(own as i32), std::env::current_exe().expect("known").display().to_string());
     }

@@ -2,16 +2,20 @@
 
 use crate::area::Area;
 use crate::attached::Attached;
+use crate::awaited::Awaited;
 use crate::command::{Command, Signals};
 use crate::consumer::{Notice, Shared};
-use crate::control::Control;
+use crate::control::Answer;
 use crate::cooperate::Cooperation;
+use crate::desk::{Desk, Ticket};
 use crate::door::Door;
 use crate::ending::End;
+use crate::entrance::Letter;
 use crate::error::Error;
 use crate::filters::Filters;
 use crate::flow::Figures;
 use crate::groups::Groups;
+use crate::hall::{Caller, Hall};
 use crate::join::Forward;
 use crate::kernel::{self, Kernel};
 use crate::options::Options;
@@ -20,13 +24,13 @@ use crate::principal::Principal;
 use crate::process;
 use crate::record::{Progress, Watch};
 use crate::samples::{self, Samples};
+use crate::shares::Shares;
 use crate::tap::Consumed;
 use crate::trace::Trace;
+use crate::trust::Trust;
 use mote_clock::Source;
 use mote_journal::{Fact, Process, Summary};
 use mote_symbol::collect::{self, BuildIds};
-use mote_sys::fd::Fd;
-use mote_sys::socket::Credentials;
 use mote_wire::{How, Ready, Reason, Refusal};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
@@ -74,8 +78,18 @@ pub(crate) struct Recorder<'r> {
     pub(crate) threads: BTreeSet<u32>,
     /// Running processes that are recorded, too.
     pub(crate) attached: Attached,
+    /// Those of them that other recordings have promised.
+    pub(crate) awaited: Awaited,
     /// Other recordings that have joined processes of ours.
     pub(crate) forwards: Vec<Forward>,
+    /// Who has said hello and was not let in yet.
+    pub(crate) hall: Hall,
+    /// Somebody has more to say than there was time for.
+    pressed: bool,
+    /// What each user may take.
+    pub(crate) shares: Shares,
+    /// Answers to requests that could not be answered at once.
+    pub(crate) late: Vec<(Ticket, Answer)>,
     pub(crate) build_ids: BuildIds,
     pub(crate) problems: Vec<String>,
     pub(crate) patterns_told: bool,
@@ -117,7 +131,12 @@ impl<'r> Recorder<'r> {
             maps: HashMap::new(),
             threads: BTreeSet::new(),
             attached: Attached::default(),
+            awaited: Awaited::default(),
             forwards: Vec::new(),
+            hall: Hall::default(),
+            pressed: false,
+            shares: Shares::new(Trust::find().own()),
+            late: Vec::new(),
             build_ids: BuildIds::default(),
             problems: Vec::new(),
             patterns_told: false,
@@ -129,10 +148,10 @@ impl<'r> Recorder<'r> {
     /// Starts the command, if there is one, and serves until the recording is over.
     pub(crate) fn serve(&mut self, signals: &Signals) -> Result<Served, Error> {
         let mut door = Door::open()?;
-        let control = Control::open(door.directory(), self.trace.directory.path())?;
+        let mut desk = Desk::open(door.sockets(), door.trust(), self.trace.directory.path())?;
         self.note_samples();
         self.write_metadata()?;
-        self.attach(&door)?;
+        self.attach(&mut door)?;
         self.begin_latency();
         self.begin_cooperation();
         self.begin_kernel();
@@ -144,7 +163,7 @@ impl<'r> Recorder<'r> {
         self.began = Instant::now();
         let mut end = End::default();
         while !self.is_over(&door, command.as_mut(), &mut end) {
-            let ready = self.wait(&door, &control, signals, &end)?;
+            let ready = self.wait(&door, &desk, signals, &end)?;
             while let Some(arrived) = signals.next() {
                 if arrived.asks_for_snapshot()
                     && let Err(why) = self.ask_for_snapshot()
@@ -155,10 +174,12 @@ impl<'r> Recorder<'r> {
             }
             self.admit(&door);
             self.talk(|peer| peer.hello.is_none() || ready.contains(&peer.raw()));
-            control.serve(|request, beside| self.requested(request, beside));
+            desk.serve(|ticket, request, beside| self.requested(ticket, request, beside));
+            self.late.drain(..).for_each(|(ticket, answer)| desk.answer(ticket, &answer));
             self.look_around();
         }
         let duration_ns = self.began.elapsed().as_nanos() as u64;
+        self.look_for_awaited(true);
         self.end_kernel();
         self.end_latency();
         self.say_goodbye(&door);
@@ -199,7 +220,7 @@ impl<'r> Recorder<'r> {
             }
             return false;
         }
-        end.alone(Instant::now(), door.is_deserted())
+        end.alone(Instant::now(), door.is_deserted() && self.hall.is_empty() && !self.pressed)
     }
 
     /// Processes that are left and carry events, or threads that are left and that the kernel follows.
@@ -221,23 +242,16 @@ impl<'r> Recorder<'r> {
     }
 
     /// Sleeps until something happens or the next tick. Answers the descriptors that can be read.
-    fn wait(
-        &self,
-        door: &Door,
-        control: &Control,
-        signals: &Signals,
-        end: &End,
-    ) -> Result<HashSet<i32>, Error> {
-        let asked = control.listener.as_raw_fd();
-        let ours = [door.polled_mailbox(), door.listener.raw(), signals.fd().as_raw_fd(), asked];
-        let all = ours.into_iter().chain(self.peers.iter().map(Peer::raw));
-        let mut polled: Vec<libc::pollfd> =
-            all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    fn wait(&self, door: &Door, desk: &Desk, signals: &Signals, end: &End) -> Result<HashSet<i32>, Error> {
+        let ours = door.polled().chain([signals.fd().as_raw_fd()]);
+        let readable = ours.chain(self.peers.iter().map(Peer::raw));
+        let readable = readable.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        let mut polled: Vec<libc::pollfd> = readable.chain(desk.polled()).collect();
         let soon = self.kernel.as_ref().is_some_and(Kernel::snapshots_slow);
         let tick = if soon { TICK_SOON } else { TICK };
         let left =
             self.options.duration.map_or(tick, |duration| duration.saturating_sub(self.began.elapsed()));
-        let left = if end.is_last_round() { Duration::ZERO } else { left.min(tick) };
+        let left = if end.is_last_round() || !self.hall.is_empty() { Duration::ZERO } else { left.min(tick) };
         match mote_sys::socket::wait_any(&mut polled, left.as_millis() as i32) {
             Ok(_) | Err(mote_sys::Errno(libc::EINTR)) => {}
             Err(why) => return Err(Error::Session { what: "wait for processes", why }),
@@ -247,43 +261,41 @@ impl<'r> Recorder<'r> {
 
     /// Lets in who stands at the door, and may come in.
     fn admit(&mut self, door: &Door) {
-        let mut buffer = [0; 256];
-        for _ in 0..ROUND {
-            let Some(letter) = door.receive(&mut buffer) else { break };
-            let bytes = buffer.get(..letter.len).unwrap_or(&[]);
-            if let Err(why) = self.let_in(door, bytes, letter.sender, letter.socket) {
-                self.problem(format!("a process was not let in: {why}"));
+        self.shares.begin_turn();
+        for entrance in door.entrances() {
+            for uid in self.hall.take(entrance) {
+                self.problem(format!("processes of user {uid} were not let in: too many came at once"));
+            }
+            for _ in 0..ROUND {
+                let Some((socket, who)) = entrance.accept() else { break };
+                let room = self.shares.admit(who.uid, &self.peers);
+                match room.and_then(|()| Peer::new(socket, who, entrance.guard())) {
+                    Ok(peer) => self.peers.push(peer),
+                    Err(why) => self.problem(format!("a process was not let in: {why}")),
+                }
             }
         }
-        for _ in 0..ROUND {
-            if mote_sys::socket::wait_readable(door.listener.raw(), 0) != Ok(true) {
-                break;
-            }
-            let Some((socket, who)) = door.accept() else {
-                // Most likely out of descriptors: the next try may do better.
-                std::thread::sleep(Duration::from_millis(20));
-                break;
-            };
-            match Peer::new(socket, who, door.guard()) {
-                Ok(peer) => self.peers.push(peer),
-                Err(why) => self.problem(format!("a process was not let in: {why}")),
+        for uid in self.hall.users() {
+            while self.shares.has_time(uid) {
+                let began = Instant::now();
+                let Some(caller) = self.hall.next(uid) else { break };
+                if let Err(why) = self.let_in(caller) {
+                    self.problem(format!("a process was not let in: {why}"));
+                }
+                self.shares.spend(uid, began);
             }
         }
     }
 
     /// Lets in who has put a letter into the mailbox.
-    fn let_in(
-        &mut self,
-        door: &Door,
-        letter: &[u8],
-        who: Credentials,
-        socket: Option<Fd>,
-    ) -> Result<(), String> {
-        let pid = who.pid;
+    fn let_in(&mut self, Caller { guard, bytes, letter }: Caller) -> Result<(), String> {
+        let Letter { sender, socket, .. } = letter;
+        let pid = sender.pid;
         let nonsense = |what: &str| format!("process {pid} said nonsense at the door: {what}");
         let socket = socket.ok_or_else(|| nonsense("it has sent no socket"))?;
-        let mut peer = Peer::new(socket, who, door.guard())?;
-        match peer.understand(letter, who, &mut self.trace) {
+        let mut peer = Peer::new(socket, sender, guard)?;
+        self.shares.admit(sender.uid, &self.peers)?;
+        match peer.understand(&bytes, sender, &mut self.trace, 0) {
             Said::Hello(hello) => {
                 self.greet(&mut peer, hello);
                 self.peers.push(peer);
@@ -299,6 +311,7 @@ impl<'r> Recorder<'r> {
         if !self.give_rings(peer, hello.how) {
             return;
         }
+        self.awaited.came(peer.pid);
         if peer.is_process() {
             self.session.shared.came(hello.pid, peer.pid == hello.pid as i32);
         }
@@ -332,7 +345,7 @@ impl<'r> Recorder<'r> {
 
     /// Gives a process its rings, if it waits for some. False when it does not get any.
     fn give_rings(&mut self, peer: &mut Peer, how: How) -> bool {
-        let principal = Principal::of(peer.pid);
+        let principal = Principal::of(peer.pid, peer.uid);
         if !how.wants_rings() {
             peer.group = if how == How::Fork { self.session.groups.join_again(principal) } else { None };
             return true;
@@ -355,7 +368,21 @@ impl<'r> Recorder<'r> {
     fn talk(&mut self, may_speak: impl Fn(&Peer) -> bool) {
         let mut peers = std::mem::take(&mut self.peers);
         let mut new = Vec::new();
-        peers.retain_mut(|peer| !may_speak(peer) || self.talk_to(peer, &mut new));
+        let mut passed_over = None;
+        peers.retain_mut(|peer| {
+            if Shares::is_silent(peer) {
+                return false;
+            }
+            if may_speak(peer) && !self.shares.has_time(peer.uid) {
+                passed_over.get_or_insert(peer.raw());
+                return true;
+            }
+            !may_speak(peer) || self.talk_to(peer, &mut new)
+        });
+        // Whose turn it was not is the first next time.
+        let first = peers.iter().position(|peer| Some(peer.raw()) == passed_over);
+        peers.rotate_left(first.unwrap_or(0));
+        self.pressed = passed_over.is_some();
         self.decide(&mut new);
         self.learn(&new);
         self.answer(&mut peers);
@@ -363,36 +390,51 @@ impl<'r> Recorder<'r> {
         self.serve_shares();
     }
 
-    /// Serves one peer's messages; false when it has gone.
+    /// Serves one peer's messages, while its user has time; false when it has gone.
     fn talk_to(&mut self, peer: &mut Peer, learned: &mut Vec<u32>) -> bool {
         for _ in 0..ROUND {
-            let Some(said) = peer.serve(&mut self.trace) else { break };
-            match said {
-                Said::Hello(hello) => self.greet(peer, hello),
-                Said::Events { new, ids, wrong } => {
-                    learned.extend(new);
-                    peer.answer = Some(ids);
-                    if let Some(why) = wrong {
-                        self.problem(format!("an event of process {} cannot be recorded: {why}", peer.pid));
-                    }
+            let (began, uid) = (Instant::now(), peer.uid);
+            if !self.shares.has_time(uid) {
+                break;
+            }
+            let Some(said) = peer.serve(&mut self.trace, self.shares.events_left(uid)) else { break };
+            let stays = self.heard(peer, said, learned);
+            self.shares.spend(uid, began);
+            if !stays {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Does what a message asks for; false when the peer has gone.
+    fn heard(&mut self, peer: &mut Peer, said: Said, learned: &mut Vec<u32>) -> bool {
+        match said {
+            Said::Hello(hello) => self.greet(peer, hello),
+            Said::Events { new, ids, wrong } => {
+                self.shares.take_events(peer.uid, new.len());
+                learned.extend(new);
+                peer.answer = Some(ids);
+                if let Some(why) = wrong {
+                    self.problem(format!("an event of process {} cannot be recorded: {why}", peer.pid));
                 }
-                Said::Installed { interpreted, refused, why } => {
-                    self.installed(peer, interpreted, refused, &why);
-                }
-                Said::Wish(wish) => peer.wish = Some(wish),
-                Said::Ready(ready) => {
-                    self.ready(peer, ready);
-                    self.forward(peer);
-                }
-                Said::Declined(why) => self.declined(peer, why),
-                Said::Gone => {
-                    self.gone(peer);
-                    return false;
-                }
-                Said::Nonsense(why) => {
-                    self.problem(format!("process {} was sent away: {why}", peer.pid));
-                    return false;
-                }
+            }
+            Said::Installed { interpreted, refused, why } => {
+                self.installed(peer, interpreted, refused, &why);
+            }
+            Said::Wish(wish) => peer.wish = Some(wish),
+            Said::Ready(ready) => {
+                self.ready(peer, ready);
+                self.forward(peer);
+            }
+            Said::Declined(why) => self.declined(peer, why),
+            Said::Gone => {
+                self.gone(peer);
+                return false;
+            }
+            Said::Nonsense(why) => {
+                self.problem(format!("process {} was sent away: {why}", peer.pid));
+                return false;
             }
         }
         true
@@ -541,12 +583,13 @@ impl<'r> Recorder<'r> {
             let _ = peer.stop();
         }
         for _ in 0..GOODBYE {
-            let mut buffer = [0; 256];
-            for _ in 0..ROUND {
-                let Some(letter) = door.receive(&mut buffer) else { break };
-                let peer =
-                    letter.socket.and_then(|socket| Peer::new(socket, letter.sender, door.guard()).ok());
-                peer.map(|peer| peer.refuse(Refusal::Ending));
+            self.shares.begin_turn();
+            door.entrances().for_each(|entrance| drop(self.hall.take(entrance)));
+            for uid in self.hall.users() {
+                while let Some(Caller { guard, letter, .. }) = self.hall.next(uid) {
+                    let peer = letter.socket.and_then(|it| Peer::new(it, letter.sender, guard).ok());
+                    peer.map(|peer| peer.refuse(Refusal::Ending));
+                }
             }
             self.talk(|_| true);
             if !self.peers.iter().any(Peer::is_process) {

@@ -3,6 +3,7 @@
 use crate::aggregates;
 use crate::control::{Answer, Given, Request};
 use crate::cooperate::NEEDS_KERNEL;
+use crate::desk::Ticket;
 use crate::events::{Announced, Events};
 use crate::filters::{Filters, Scene, Weight};
 use crate::flow::Flow;
@@ -118,8 +119,13 @@ impl Recorder<'_> {
         }
     }
 
-    /// Does what a person has asked for.
-    pub(crate) fn requested(&mut self, request: Request, beside: Option<Fd>) -> Answer {
+    /// Does what a person has asked for. Without an answer now, that is put into `late` under its ticket.
+    pub(crate) fn requested(
+        &mut self,
+        _ticket: Ticket,
+        request: Request,
+        beside: Option<Fd>,
+    ) -> Option<Answer> {
         let answer = match request {
             Request::Enable { rules, kernel } => self.enable(&rules, &kernel),
             Request::Disable { patterns, kernel } => self.disable(&patterns, &kernel),
@@ -128,12 +134,12 @@ impl Recorder<'_> {
                 .map(|()| "a snapshot is being written".to_owned())
                 .map_err(str::to_owned),
             Request::Status => Ok(self.status()),
-            Request::Join { pid, place } => return self.pass_on(pid, place, beside),
+            Request::Join { pid, place } => return Some(self.pass_on(pid, place, beside)),
         };
-        match answer {
+        Some(match answer {
             Ok(text) => Answer { done: true, text },
             Err(text) => Answer { done: false, text },
-        }
+        })
     }
 
     fn enable(&mut self, rules: &[Given], kernel: &[Given]) -> Result<String, String> {

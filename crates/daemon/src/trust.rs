@@ -22,6 +22,16 @@ impl Trust {
         Trust { own: effective, overflow: user::overflow() }
     }
 
+    /// The recorder's user.
+    pub(crate) fn own(self) -> u32 {
+        self.own
+    }
+
+    /// Whether the recorder is root's.
+    pub(crate) fn is_root(self) -> bool {
+        self.own == ROOT
+    }
+
     /// Whether two are the same user.
     pub(crate) fn are_same(self, one: u32, other: u32) -> bool {
         one == other && one != self.overflow
@@ -35,12 +45,22 @@ impl Trust {
 
     /// Whether a process may be recorded here.
     pub(crate) fn records(self, who: Credentials) -> bool {
-        !self.is_stranger(who) && (self.own == ROOT || self.are_same(who.uid, self.own))
+        !self.is_stranger(who) && (self.is_root() || self.are_same(who.uid, self.own))
     }
 
     /// Whether requests about the recording are done for this user.
     pub(crate) fn obeys(self, uid: u32) -> bool {
         uid == ROOT || self.are_same(uid, self.own)
+    }
+
+    /// Whether a recorder of user `uid` is asked, about what belongs to `owner`: root asks also the owner's.
+    pub(crate) fn asks(self, uid: u32, owner: u32) -> bool {
+        uid == ROOT || self.are_same(uid, self.own) || (self.is_root() && self.are_same(uid, owner))
+    }
+
+    /// Whether a recorder of user `uid` is asked for a process of `owner`, and sent the way in for such processes: nobody else can have it in a recording that we can see.
+    pub(crate) fn invites(self, uid: u32, owner: u32) -> bool {
+        self.are_same(uid, self.own) || (self.is_root() && self.are_same(uid, owner))
     }
 }
 

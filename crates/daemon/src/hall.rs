@@ -1,0 +1,72 @@
+//! Where those wait who have said hello through a mailbox, each user's in a row of their own.
+//!
+//! All users' processes share the mailbox that a command has inherited. It is emptied as fast as it can be, and the rows take turns: one that is long makes nobody in another one wait.
+
+use crate::entrance::{Entrance, Letter};
+use crate::trust::Guard;
+use std::collections::VecDeque;
+
+/// Letters that are taken out of one mailbox in one turn.
+const TAKEN: usize = 512;
+/// Longest hello.
+const LETTER_MAX: usize = 256;
+/// Most that wait in one row.
+const ROW_MAX: usize = 256;
+
+/// All rows.
+#[derive(Default)]
+pub(crate) struct Hall {
+    rows: Vec<(u32, VecDeque<Caller>)>,
+}
+
+/// Somebody who waits.
+pub(crate) struct Caller {
+    pub(crate) guard: Guard,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) letter: Letter,
+}
+
+impl Hall {
+    /// Empties a mailbox; those for whom there is no room are sent away, and their users told.
+    pub(crate) fn take(&mut self, entrance: &Entrance) -> Vec<u32> {
+        let mut sent_away = Vec::new();
+        let mut buffer = [0; LETTER_MAX];
+        for _ in 0..TAKEN {
+            let Some(letter) = entrance.receive(&mut buffer) else { break };
+            let bytes = buffer.get(..letter.len).unwrap_or(&[]).to_vec();
+            let uid = letter.sender.uid;
+            let row = self.row(uid);
+            if row.len() < ROW_MAX {
+                row.push_back(Caller { guard: entrance.guard(), bytes, letter });
+            } else if !sent_away.contains(&uid) {
+                sent_away.push(uid);
+            }
+        }
+        sent_away
+    }
+
+    fn row(&mut self, uid: u32) -> &mut VecDeque<Caller> {
+        let at = self.rows.iter().position(|(known, _)| *known == uid).unwrap_or_else(|| {
+            self.rows.push((uid, VecDeque::new()));
+            self.rows.len() - 1
+        });
+        &mut self.rows[at].1
+    }
+
+    /// The users with a row.
+    pub(crate) fn users(&self) -> Vec<u32> {
+        self.rows.iter().map(|(uid, _)| *uid).collect()
+    }
+
+    /// The next one of a user's row.
+    pub(crate) fn next(&mut self, uid: u32) -> Option<Caller> {
+        let next = self.row(uid).pop_front();
+        self.rows.retain(|(_, row)| !row.is_empty());
+        next
+    }
+
+    /// Whether nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
