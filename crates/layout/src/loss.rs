@@ -18,11 +18,13 @@ pub enum Cause {
     NoSpeculation = 5,
     /// To be kept aside, but its thread's speculation was full.
     SpeculationFull = 6,
+    /// The thread may read no clock: neither the time-stamp counter nor the kernel's (`PR_TSC_SIGSEGV`, a sandbox).
+    NoClock = 7,
 }
 
 impl Cause {
     /// All causes, in the order of their numbers.
-    pub const ALL: [Cause; 7] = [
+    pub const ALL: [Cause; 8] = [
         Cause::RingFull,
         Cause::TooBig,
         Cause::Busy,
@@ -30,6 +32,7 @@ impl Cause {
         Cause::FilterFault,
         Cause::NoSpeculation,
         Cause::SpeculationFull,
+        Cause::NoClock,
     ];
 
     /// Name in packet headers, summaries and JSON.
@@ -42,6 +45,7 @@ impl Cause {
             Cause::FilterFault => "filter_fault",
             Cause::NoSpeculation => "no_speculation",
             Cause::SpeculationFull => "speculation_full",
+            Cause::NoClock => "no_clock",
         }
     }
 
@@ -64,6 +68,9 @@ impl Cause {
             }
             Cause::SpeculationFull => {
                 "a thread kept more aside than there is room for: commit or discard earlier, or choose fewer events with -e"
+            }
+            Cause::NoClock => {
+                "a program forbids itself the clock (prctl PR_SET_TSC, seccomp): try --clock monotonic, which needs clock_gettime only"
             }
         }
     }
