@@ -283,6 +283,27 @@ fn libraries_with_events_are_loaded_and_unloaded() {
     }
 }
 
+#[test]
+fn a_program_and_its_libraries_are_announced_together_before_anything_of_them_runs() {
+    let workshop = Workshop::new();
+    for compiler in available(C) {
+        let library =
+            workshop.make("libleaf.so", compiler, &["-O2", "-fPIC", "-shared"], &["plugin.c"], &["-lmote"]);
+        let directory = library.parent().and_then(Path::to_str).expect("text").to_owned();
+        for way in WAYS.into_iter().filter(|way| can(compiler, way)) {
+            let linked = ["-lmote", "-L", &directory, "-Wl,--no-as-needed", "-lleaf"];
+            let program = workshop.make("whole", compiler, way, &["events.c"], &linked);
+            let paths = format!("{}:{directory}", path());
+            let trace = Record::program(&[&program]).env("LD_LIBRARY_PATH", &paths).run().ends_with(0);
+            assert!(!trace.err.contains("matches no event"), "{compiler:?} {way:?}: {}", trace.err);
+            let came: Vec<String> =
+                trace.facts("process").iter().map(|fact| fact["how"].to_string()).collect();
+            assert_eq!(came, ["\"start\""], "{compiler:?} {way:?}");
+            assert_eq!(trace.events().len() as u64, trace.printed("emitted"), "{}", trace.err);
+        }
+    }
+}
+
 /// The instructions of a function of an object file.
 fn instructions(object: &Path, name: &str) -> Vec<Instruction> {
     let bytes = std::fs::read(object).expect("the object");

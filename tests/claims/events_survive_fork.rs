@@ -109,9 +109,13 @@ fn a_program_that_closes_all_descriptors() {
 
 #[test]
 fn a_program_that_uses_the_mailbox_number_for_itself() {
-    let trace = Record::scene(&["steal-number"]).run().ends_with(0);
-    assert_eq!(trace.printed("stolen"), 0, "the program's own socket was written to");
-    assert_forked(&trace, 2, 10);
+    // With the limit of an ordinary user, no descriptor is left for its child to say hello with.
+    for limit in ["--nofile=4096:4096", "--nofile=1024:1024"] {
+        let trace = Record::scene(&["steal-number"]).under(&["prlimit", limit]).run().ends_with(0);
+        assert_eq!(trace.printed("stolen"), 0, "the program's own socket was written to");
+        assert_forked(&trace, 2, 10);
+        assert_eq!(trace.summary()["processes"], 2, "{limit}");
+    }
 }
 
 #[test]

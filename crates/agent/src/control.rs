@@ -106,6 +106,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         *to = (raw >= 0).then(|| Fd::from_raw(raw));
     }
     let own_table = fd::unshare_all_but(&mut links.raw()).is_ok();
+    session::find_at_once(&mut links);
     TAKEN.store(if own_table { TAKEN_OVER } else { SHARED }, Ordering::Release);
     process::futex_wake(&TAKEN, 1);
     let mut patience = TIDY_MS;

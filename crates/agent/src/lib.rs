@@ -13,6 +13,7 @@
 //! | `channel` | where a session's events go |
 //! | `fan` | events that go to several sessions |
 //! | `environment` | where sessions are |
+//! | `notes` | the program's objects, found before they announce themselves |
 //! | `registry` | the sites and events that this copy of the library knows |
 //! | `session` | the sessions that the process is in: joining, leaving |
 //! | `handshake` | the conversation that makes it part of one |
@@ -52,6 +53,7 @@ mod leaving;
 mod link;
 mod maps;
 mod names;
+mod notes;
 mod quick;
 mod registry;
 mod session;
@@ -85,6 +87,7 @@ pub unsafe fn start(environment: *const *const c_char, first: *const SiteRecord,
     if let Some(places) = unsafe { environment::find(environment) } {
         // SAFETY: the caller's promise.
         unsafe { registry::add_sites(first, end) };
+        notes::enter_all();
         session::join(places);
     }
 }

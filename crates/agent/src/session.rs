@@ -19,7 +19,7 @@ use crate::registry::{self, DynamicEvent};
 use crate::switch::Common;
 use crate::told::Told;
 use crate::{control, cooperate, fork, hold, keep, leaving, names, shared, speculation, switch, trust};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use mote_layout::site::SiteRecord;
 use mote_rcu::{Library, Token, start_poll};
 use mote_ring::Geometry;
@@ -33,6 +33,9 @@ use mote_wire::{How, Message, Reason, SESSIONS_MAX};
 static JOINED: AtomicU32 = AtomicU32::new(0);
 /// Process id, for filters and what they keep aside.
 pub(crate) static PID: AtomicU32 = AtomicU32::new(0);
+
+/// A child of fork has no descriptor left to say hello with.
+static CRAMPED: AtomicBool = AtomicBool::new(false);
 
 /// For how long the last session's filters and sites are waited for: the first pause in nanoseconds, and how many there are, each twice as long as the one before.
 const FAREWELL: (u64, u32) = (1_000_000, 11);
@@ -446,6 +449,13 @@ pub(crate) fn after_fork() -> Links {
     links
 }
 
+/// As [`find_lost`], on our thread, which has a descriptor table of its own, if the child had no descriptor left.
+pub(crate) fn find_at_once(links: &mut Links) {
+    if CRAMPED.swap(false, Ordering::Relaxed) {
+        find_lost(links);
+    }
+}
+
 /// Says hello for a child of fork to those of its sessions that did not listen.
 pub(crate) fn find_lost(links: &mut Links) {
     let joined = JOINED.load(Ordering::Acquire);
@@ -464,6 +474,8 @@ fn say_hello_again(number: usize, links: &mut Links) {
         Some(Ok(link)) => links.put(link),
         // It does not listen now; the events go on.
         Some(Err(Errno(libc::ETIMEDOUT))) | None => {}
+        // Its own descriptors are all taken; those of our thread are not.
+        Some(Err(Errno(libc::EMFILE))) => CRAMPED.store(true, Ordering::Relaxed),
         // Nobody will ever switch the events off.
         Some(Err(_)) => all.leave(number),
     }

@@ -135,9 +135,18 @@ extern const char mote_sites_first_[] __asm__("__start_mote_sites") __attribute_
 extern const char mote_sites_end_[] __asm__("__stop_mote_sites") __attribute__((visibility("hidden")));
 
 /* One copy in an object, which each of its source files calls: the library ignores what it knows. */
-__attribute__((weak, visibility("hidden"), constructor(101))) void mote_object_enter_(void) {
+__attribute__((weak, used, visibility("hidden"), constructor(101))) void mote_object_enter_(void) {
     mote_add_object(mote_sites_first_, mote_sites_end_);
 }
+
+/* A note that leads to it: the library's own constructor runs before the program's, and calls it then. One in an object. */
+__asm__(".pushsection .note.mote,\"aG\",@note,mote_note_,comdat\n"
+        ".balign 4\n"
+        ".long 5, 4, 1\n"
+        ".asciz \"mote\"\n"
+        ".balign 4\n"
+        ".long mote_object_enter_ - .\n"
+        ".popsection\n");
 
 __attribute__((weak, visibility("hidden"), destructor(101))) void mote_object_leave_(void) {
     mote_remove_object(mote_sites_first_);

@@ -32,7 +32,7 @@ pub use lock::{PatchGuard, fork_done, fork_prepare, lock};
 use batch::{Batch, Change, Gate, read};
 use core::fmt;
 use mote_sys::signal::chain::Installed;
-use mote_sys::{Errno, time};
+use mote_sys::{Errno, membarrier, time};
 use trap::TABLE;
 use write::Memory;
 
@@ -254,8 +254,12 @@ unsafe fn flush(
         refused(Edit { addr: change.addr, to: change.to }, Refusal::Blocked);
     };
     let done = match gate(batch) {
-        // SAFETY: the caller's promises; one thread.
-        None => unsafe { batch::write_alone(batch.changes(), memory) },
+        None => {
+            // For later: beside other threads the kernel waits for a grace period of its own first, which takes 10 ms and more.
+            let _ = membarrier::register_sync_core();
+            // SAFETY: the caller's promises; one thread.
+            unsafe { batch::write_alone(batch.changes(), memory) }
+        }
         // SAFETY: the caller's promises; `gate` installed the handler.
         Some(Gate::Trap) => unsafe { batch::write_among(Gate::Trap, batch.changes(), memory) },
         Some(Gate::Hop) => {
