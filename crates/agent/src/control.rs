@@ -12,7 +12,7 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Wait};
-use mote_sys::{Errno, process, signal};
+use mote_sys::{Errno, process, signal, tsc};
 use mote_wire::{Message, SESSIONS_MAX};
 
 /// Sizes of the thread's stack to be tried: the C library takes a program's static thread-local storage from it, and
@@ -100,6 +100,8 @@ fn spawn(stack_bytes: usize) -> bool {
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     process::set_comm(c"mote-agent");
+    // It may have inherited that from a thread of the program, and blocks the signal by which others get over it.
+    tsc::enable();
     let mut links = Links::default();
     for (to, raw) in links.0.iter_mut().zip(&HANDED) {
         let raw = raw.load(Ordering::Relaxed);

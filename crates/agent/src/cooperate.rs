@@ -425,7 +425,7 @@ pub fn open_window(scope: Scope, ns: u64) -> bool {
         (Scope::System, _, None) => return false,
         _ => &header.window_until,
     };
-    let now = mote_sys::time::clock_gettime(mote_sys::time::ClockId::Monotonic);
+    let Some(now) = mote_sys::tsc::monotonic() else { return false };
     let until = now.saturating_add(ns);
     if scope == Scope::Thread {
         // A plain store would do but for threads without a slot.

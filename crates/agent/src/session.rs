@@ -25,8 +25,7 @@ use mote_rcu::{Library, Token, start_poll};
 use mote_ring::Geometry;
 use mote_ring::writer::Former;
 use mote_sys::fd::Fd;
-use mote_sys::time::{ClockId, clock_gettime};
-use mote_sys::{Errno, Result, process, time};
+use mote_sys::{Errno, Result, process, time, tsc};
 use mote_wire::{How, Message, Reason, SESSIONS_MAX};
 
 /// How many sessions the process is in: one bit for each.
@@ -132,13 +131,13 @@ impl Session {
         let channel = self.channel.ok_or(Errno(libc::ENOTCONN))?;
         let former = channel.renew(memfd, geometry)?;
         self.forget_former(0);
-        self.former = Some((former, clock_gettime(ClockId::Monotonic)));
+        self.former = Some((former, tsc::monotonic_by_call()));
         Ok(())
     }
 
     /// Lets rings go that were exchanged so long ago that nobody writes there any more. Answers whether there still are some.
     fn forget_former(&mut self, after_ns: u64) -> bool {
-        let now = clock_gettime(ClockId::Monotonic);
+        let now = tsc::monotonic_by_call();
         if let Some((former, _)) = self.former.take_if(|(_, at)| now.saturating_sub(*at) >= after_ns) {
             // SAFETY: the session reads there no longer than it has to. When it cannot be done the memory stays.
             let _ = unsafe { former.forsake() };
@@ -271,6 +270,7 @@ fn join_first(places: impl Iterator<Item = Place>, how: How) -> Result<()> {
     mote_sync::rseq::find();
     // Before anything refers to this object: a failed handshake leaves traces, too.
     keep::loaded();
+    watch_clock();
     let all = sessions(&mut guard);
     let mut links = Links::default();
     let mut failed = Errno(libc::ENOENT);
@@ -301,6 +301,14 @@ pub(crate) fn join_another(place: &[u8], mailbox: Option<Fd>, links: &mut Links)
         links.put(link);
     }
     drop(guard);
+}
+
+/// Gets ready for threads that may not read the time-stamp counter: one that may not now is not in strict seccomp, which would not let it come here.
+fn watch_clock() {
+    mote_vm::watch_clock();
+    if !tsc::is_allowed() {
+        tsc::allow_calls();
+    }
 }
 
 /// Notes which process this is.
@@ -440,6 +448,7 @@ pub(crate) fn farewell() {
 /// In a child of fork, which is in all its parent's sessions: says hello to them, and leaves those that are there no more.
 pub(crate) fn after_fork() -> Links {
     note_process();
+    watch_clock();
     speculation::forget();
     cooperate::after_fork();
     let mut links = Links::default();

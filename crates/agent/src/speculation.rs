@@ -18,7 +18,7 @@ use mote_layout::Cause;
 use mote_ring::Record;
 use mote_ring::speculation::{Pool, Refused};
 use mote_sync::thread;
-use mote_sys::time::{ClockId, clock_gettime};
+use mote_sys::tsc;
 use mote_wire::SESSIONS_MAX;
 
 const _: () = assert!(SESSIONS_MAX <= thread::ASIDES);
@@ -81,6 +81,7 @@ pub(crate) unsafe fn write_aside(channel: &Channel, record: Record<'_>) {
             match unsafe { slot.pool.append(slot.number, writer, &record) } {
                 Ok(()) => return,
                 Err(Refused::Full) => return writer.lose(Cause::SpeculationFull),
+                Err(Refused::NoClock) => return writer.lose(Cause::NoClock),
                 Err(Refused::Busy) => {}
                 // The consumer took the thread for dead.
                 Err(Refused::NotOpen) => thread::set_aside(channel.session, 0),
@@ -97,7 +98,8 @@ pub(crate) fn begin(session: usize) -> bool {
     if !discard(session) && !matches!(aside(channel), Aside::Nothing) {
         return false;
     }
-    let now = clock_gettime(ClockId::Monotonic);
+    // A thread without a clock speculates from the beginning of time; its events are lost all the same.
+    let now = tsc::monotonic().unwrap_or(0);
     let tid = channel::this_thread();
     let pid = session::PID.load(Ordering::Relaxed);
     let slot = shared::pool(session).and_then(|pool| pool.begin(tid, pid, now));
@@ -141,7 +143,7 @@ pub(crate) fn elapsed(session: usize) -> Option<u64> {
         Aside::NoRoom { since_ns } => since_ns,
         Aside::Slot(slot) => slot.pool.began(slot.number, slot.tid)?,
     };
-    Some(clock_gettime(ClockId::Monotonic).saturating_sub(since))
+    Some(tsc::monotonic()?.saturating_sub(since))
 }
 
 /// A child of fork begins without: what its parent has kept aside is its parent's.

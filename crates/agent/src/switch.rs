@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::told::Numbers;
 use core::ffi::CStr;
 use mote_sys::fd::Fd;
-use mote_sys::time::{ClockId, clock_gettime};
+use mote_sys::tsc;
 use mote_text::{Code, Edit, Refusal};
 use mote_wire::Ready;
 use mote_wire::bundle::Fate;
@@ -57,7 +57,7 @@ impl Common {
 
     /// True once, when it has come to be settled: [`settle`] is to be called then.
     pub(crate) fn settles(&mut self) -> bool {
-        let now = clock_gettime(ClockId::Monotonic);
+        let now = tsc::monotonic_by_call();
         let settles = self.left_at.is_some_and(|left_at| now.saturating_sub(left_at) >= SETTLE_NS);
         if settles {
             self.left_at = None;
@@ -94,7 +94,7 @@ impl Common {
         let had_one = event.destination().is_some();
         let sent = event.send(to, &mut self.fans, self.era, settled);
         if had_one && event.destination().is_none() {
-            self.left_at = Some(clock_gettime(ClockId::Monotonic));
+            self.left_at = Some(tsc::monotonic_by_call());
         }
         sent
     }

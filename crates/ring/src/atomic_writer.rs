@@ -103,7 +103,7 @@ fn reserve(channel: &Rings, ring: Ring, total: u64) -> Result<Reserved, Cause> {
             pos = now;
             continue;
         }
-        let time = channel.now_after_loads();
+        let Some(time) = channel.now_after_loads() else { return Err(Cause::NoClock) };
         // AcqRel: the winner that enters a sub-buffer sees what was committed to it and read from it
         // (C), and others see this reservation.
         match control.pos.compare_exchange(pos, at.wrapping_add(total), Ordering::AcqRel, Ordering::Relaxed) {

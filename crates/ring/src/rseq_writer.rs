@@ -27,6 +27,7 @@ use core::arch::asm;
 use core::mem::offset_of;
 use mote_layout::Cause;
 use mote_sync::rseq;
+use mote_sys::tsc;
 
 /// Writes by restartable sequences; serves threads that the C library has registered.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,8 @@ const NO_ROOM: u32 = 1;
 const NO_RING: u32 = 2;
 /// The time is older than the newest record's (only where the clock is not the TSC).
 const LATE: u32 = 3;
+/// The thread may not read the TSC.
+const NO_CLOCK: u32 = 4;
 /// So often in a row a time is never late, unless another process has written one from the future into the ring.
 const LATE_MAX: u32 = 1000;
 
@@ -89,20 +92,28 @@ unsafe fn write_slow(channel: &Writer, record: Record<'_>) -> Outcome {
         return channel.rings().count_lost(Cause::TooBig);
     }
     let mut late = 0;
+    let mut allowed = None;
     while late < LATE_MAX {
         // SAFETY: the caller's promise, and `len` was checked.
-        match unsafe { write_any(channel, record) } {
-            DONE => return Outcome::Written,
+        let ended = match unsafe { write_any(channel, record) } {
             NO_ROOM => match switch(channel, len) {
-                DONE => {}
-                NO_ROOM => {
-                    if count_ring_full(channel) == DONE {
-                        return Outcome::Lost(Cause::RingFull);
-                    }
-                }
-                _ => return Outcome::NotHere,
+                DONE => continue,
+                NO_ROOM if count_ring_full(channel) == DONE => return Outcome::Lost(Cause::RingFull),
+                NO_ROOM => continue,
+                ended => ended,
             },
+            ended => ended,
+        };
+        match ended {
+            DONE => return Outcome::Written,
             LATE => late += 1,
+            NO_CLOCK if allowed.is_none() && channel.clock() == Clock::Tsc as u32 => {
+                allowed = tsc::allow();
+                if allowed.is_none() {
+                    return channel.rings().count_lost(Cause::NoClock);
+                }
+            }
+            NO_CLOCK => return channel.rings().count_lost(Cause::NoClock),
             _ => return Outcome::NotHere,
         }
     }
@@ -110,7 +121,13 @@ unsafe fn write_slow(channel: &Writer, record: Record<'_>) -> Outcome {
 }
 
 unsafe fn write_any(channel: &Writer, record: Record<'_>) -> u32 {
-    let now = if channel.clock() == Clock::Tsc as u32 { 0 } else { channel.now() };
+    let now = match channel.clock() == Clock::Tsc as u32 {
+        true => 0,
+        false => match channel.now() {
+            Some(now) => now,
+            None => return NO_CLOCK,
+        },
+    };
     let one;
     let (list, len) = match record.payload {
         Payload::Words { from, len } if now == 0 => {
@@ -136,7 +153,8 @@ unsafe fn write_any(channel: &Writer, record: Record<'_>) -> u32 {
 }
 
 /// Opens a sequence: descriptor, then `2:` where it can be restarted, then the CPU's ring in {c} and {d}.
-/// `5:` is where the sequence ends, behind its commit; `7:` leaves as `NO_RING`, `8:` as `NO_ROOM`, `17:` as `LATE`.
+/// `5:` is where the sequence ends, behind its commit; `7:` leaves as `NO_RING`, `8:` as `NO_ROOM`, `17:` as `LATE`, `18:` as
+/// `NO_CLOCK`: the handler of SIGSEGV goes there (`mote_sys::tsc`), because RDTSC is the only instruction that raises a general protection fault.
 macro_rules! sequence {
     ($($line:literal),* ; commit $commit:literal ; $($operand:tt)*) => {
         asm!(
@@ -168,6 +186,14 @@ macro_rules! sequence {
             "4:",
             "jmp 6b",
             ".popsection",
+            ".pushsection mote_clocks, \"aR\", @progbits",
+            ".balign 4",
+            ".long 4b - .",
+            ".long 18f - .",
+            ".popsection",
+            "18:",
+            "mov eax, {NO_CLOCK}",
+            "jmp 9f",
             "7:",
             "mov eax, {NO_RING}",
             "jmp 9f",
@@ -187,6 +213,7 @@ macro_rules! sequence {
             NO_RING = const NO_RING,
             NO_ROOM = const NO_ROOM,
             LATE = const LATE,
+            NO_CLOCK = const NO_CLOCK,
             $($operand)*
         )
     };

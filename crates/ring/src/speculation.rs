@@ -97,6 +97,8 @@ pub enum Refused {
     Busy,
     /// The slot is not this thread's any more.
     NotOpen,
+    /// The thread may not read the channel's clock.
+    NoClock,
 }
 
 /// A pool as threads and the consumer have it mapped. Zero bytes are a pool of free slots.
@@ -197,15 +199,20 @@ impl<'m> Pool<'m> {
         let total = PREFIX_BYTES + record.payload.len();
         let len = head.len.load(Ordering::Relaxed) as usize;
         let fits = len.checked_add(total).is_some_and(|end| end <= self.room());
-        if fits {
-            let header = record::header(channel.now(), record.tag);
-            // SAFETY: `len + total` is at most the slot's room; rule 1 makes it this thread's.
-            unsafe { copy(self.data(slot).wrapping_add(len), header, record) };
-            head.len.store((len + total) as u64, Ordering::Relaxed);
-        }
+        let appended = match channel.now() {
+            _ if !fits => Err(Refused::Full),
+            None => Err(Refused::NoClock),
+            Some(now) => {
+                let header = record::header(now, record.tag);
+                // SAFETY: `len + total` is at most the slot's room; rule 1 makes it this thread's.
+                unsafe { copy(self.data(slot).wrapping_add(len), header, record) };
+                head.len.store((len + total) as u64, Ordering::Relaxed);
+                Ok(())
+            }
+        };
         compiler_fence(Ordering::SeqCst);
         head.busy.store(0, Ordering::Relaxed);
-        if fits { Ok(()) } else { Err(Refused::Full) }
+        appended
     }
 
     /// Whether a record is being appended to the slot: true only in a handler that has interrupted its thread in that. The slot

@@ -11,7 +11,7 @@ use mote_layout::record::{FIELDS_MAX, PREFIX_BYTES};
 use mote_sync::thread;
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
-use mote_sys::time;
+use mote_sys::{time, tsc};
 
 /// Bytes somewhere in the process, part of a large record.
 #[repr(C)]
@@ -219,22 +219,23 @@ impl Rings {
         unsafe { self.table.wrapping_add(index as usize).read() }
     }
 
-    /// The channel's clock, in ticks.
+    /// The channel's clock, in ticks; `None` when the thread may not read it.
     #[inline]
-    pub(crate) fn now(&self) -> u64 {
-        if self.clock == Clock::Tsc as u32 {
-            time::rdtsc()
-        } else {
-            time::clock_gettime(time::ClockId::Monotonic)
+    pub(crate) fn now(&self) -> Option<u64> {
+        if self.clock != Clock::Tsc as u32 {
+            return tsc::monotonic();
         }
+        tsc::read().or_else(|| tsc::allow().and_then(|_allowed| tsc::read()))
     }
 
     /// As [`Rings::now`], read when the loads before it are done: RDTSC alone may run before them (SDM vol. 2).
     #[inline]
-    pub(crate) fn now_after_loads(&self) -> u64 {
-        if self.ordered {
+    pub(crate) fn now_after_loads(&self) -> Option<u64> {
+        if self.ordered
             // SAFETY: looked up when the channel was mapped.
-            return unsafe { time::rdtscp() };
+            && let Some(now) = unsafe { tsc::read_after_loads() }
+        {
+            return Some(now);
         }
         // SAFETY: every x86-64 CPU has SSE2.
         unsafe { core::arch::x86_64::_mm_lfence() };
@@ -394,7 +395,8 @@ impl Writer {
     /// Callable from a handler.
     #[cold]
     pub fn introduce(&self, tid: u32, pid: u32, comm: [u8; 16]) {
-        let name = ThreadName { tid, pid, time: self.now(), comm };
+        // Without a clock the name is from the beginning on.
+        let name = ThreadName { tid, pid, time: self.rings().now().unwrap_or(0), comm };
         // SAFETY: the table lies at the start of the leaked mapping and consists of atomics.
         let table = unsafe { &*self.rings().threads };
         // When it is full the thread is counted as nameless there.
@@ -438,9 +440,9 @@ impl Writer {
         Ok(())
     }
 
-    /// The channel's clock, in ticks.
+    /// The channel's clock, in ticks; `None` when the calling thread may not read it.
     #[inline]
-    pub fn now(&self) -> u64 {
+    pub fn now(&self) -> Option<u64> {
         self.rings().now()
     }
 

@@ -21,6 +21,7 @@ pub mod socket;
 pub mod thread;
 pub mod time;
 pub mod trial;
+pub mod tsc;
 pub mod user;
 
 pub use raw::Errno;

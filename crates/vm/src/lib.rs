@@ -39,7 +39,7 @@ pub mod workspace;
 #[cfg(not(loom))]
 pub use {
     code::Returned,
-    fault::Fault,
+    fault::{Fault, watch_clock},
     helper::{FaultingFn, HelperFn, note_process},
     map::{Consumer, Cursor, Map, MapError, Next, ProgramSlot, Update},
     program::{Choice, Engine, LoadError, Program, Setup},

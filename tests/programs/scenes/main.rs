@@ -2,6 +2,7 @@
 //!
 //! Each prints what the claims must know of it (process ids, what it counted) as `NAME VALUE` lines.
 
+mod calm;
 mod cooperation;
 mod filtered;
 mod hostile;
@@ -73,6 +74,10 @@ fn main() -> ExitCode {
         "nag" => hostile::nag(&words),
         "odd-names" => hostile::odd_names(),
         "silent" => hostile::silent(),
+        "no-tsc" => calm::no_tsc(&words),
+        "no-tsc-exec" => calm::no_tsc_exec(&words),
+        "no-tsc-count" => calm::no_tsc_count(&words),
+        "strict" => calm::strict(&words),
         "steady" => sessions::steady(&words),
         "family" => sessions::family(&words),
         "shared-words" => cooperation::shared_words(&words),

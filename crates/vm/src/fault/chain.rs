@@ -27,9 +27,18 @@ const HANDLERS: [Handler; LEVELS] = [
 /// They do not when the program put more than [`LEVELS`] different actions over ours.
 pub(super) fn install() -> bool {
     let _one_at_a_time = INSTALLING.hold();
+    [&FAULTS, &BUS_ERRORS].into_iter().all(put)
+}
+
+/// The same of SIGSEGV alone.
+pub(super) fn install_one() -> bool {
+    let _one_at_a_time = INSTALLING.hold();
+    put(&FAULTS)
+}
+
+fn put(chain: &Chain) -> bool {
     // SAFETY: `on_fault` may run at any moment on any thread.
-    let install = |chain: &Chain| unsafe { chain.install(&HANDLERS) } != Installed::Refused;
-    [&FAULTS, &BUS_ERRORS].into_iter().all(install)
+    unsafe { chain.install(&HANDLERS) != Installed::Refused }
 }
 
 /// Does what the action below `level` would have done without us.

@@ -8,6 +8,7 @@ use super::{access, chain, image};
 use core::ffi::{c_int, c_void};
 use libc::{greg_t, siginfo_t, ucontext_t};
 use mote_jit::x86_64::Registers;
+use mote_sys::tsc;
 
 /// Makes sure that both signals come to us; false when they cannot, and then nothing may be run that relies on it.
 ///
@@ -15,6 +16,14 @@ use mote_jit::x86_64::Registers;
 /// Two system calls when nothing changed.
 pub(crate) fn watch() -> bool {
     chain::install()
+}
+
+/// Makes sure that SIGSEGV comes to us, for threads that may not read the time-stamp counter; false when it cannot.
+///
+/// # Cost
+/// Two system calls.
+pub fn watch_clock() -> bool {
+    chain::install_one()
 }
 
 /// The handler of level `LEVEL`, of both signals.
@@ -28,11 +37,21 @@ pub(super) extern "C" fn on_fault<const LEVEL: usize>(
     // SAFETY: and the ucontext of the interrupted code, which is ours to change until we return.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
     // Codes above 0 are the kernel's: an instruction failed. Others were sent by somebody.
-    if code > 0 && serve(registers) {
+    if code > 0 && (serve_clock(registers) || serve(registers)) {
         return;
     }
     // SAFETY: the three arguments are those that the kernel gave.
     unsafe { chain::hand_on(LEVEL, number, info, context) };
+}
+
+/// Sends the thread on if it may not read the time-stamp counter, and tried to in code of ours. Makes no system call: that may be forbidden, too.
+fn serve_clock(registers: &mut [greg_t; 23]) -> bool {
+    if registers[libc::REG_TRAPNO as usize] != tsc::TRAP {
+        return false;
+    }
+    let ip = &mut registers[libc::REG_RIP as usize];
+    let resume = tsc::resume(*ip as u64);
+    resume.inspect(|resume| *ip = *resume as greg_t).is_some()
 }
 
 /// Sends the thread on if it failed in an access or in machine code of ours.

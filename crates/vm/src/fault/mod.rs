@@ -27,6 +27,7 @@ pub(crate) use access::{
     copy, load_u8, load_u16, load_u32, load_u64, store_u8, store_u16, store_u32, store_u64,
 };
 pub(crate) use handler::watch;
+pub use handler::watch_clock;
 pub(crate) use image::{Image, MAX as IMAGES_MAX, frames_at};
 
 /// Why a program ended before its end.

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use mote_bpf::helper::bucket;
 use mote_sync::{rseq, thread as word};
 use mote_sys::raw::syscall;
-use mote_sys::{process, time};
+use mote_sys::{process, tsc};
 
 /// The process's id; 0 when nobody noted it.
 static PID: AtomicU32 = AtomicU32::new(0);
@@ -41,12 +41,13 @@ fn ask_cpu() -> u32 {
 }
 
 pub(super) unsafe extern "C" fn ktime_get_ns(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    time::clock_gettime(time::ClockId::Monotonic)
+    // 0 where the thread has no clock: its event is lost then, whatever the program says.
+    tsc::monotonic().unwrap_or(0)
 }
 
 /// Of the time-stamp counter and the thread, mixed: no state, so nothing that threads or forked children share.
 pub(super) unsafe extern "C" fn get_prandom_u32(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    let seed = time::rdtsc() ^ (word::pointer() as u64).rotate_left(32);
+    let seed = tsc::read().unwrap_or(0) ^ (word::pointer() as u64).rotate_left(32);
     mix(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 32
 }
 
