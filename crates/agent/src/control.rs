@@ -7,7 +7,7 @@
 
 use crate::hold::INTERNAL;
 use crate::link::Link;
-use crate::{leaving, session, trust};
+use crate::{leaving, session, trust, waiting};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use mote_sys::fd::{self, Fd};
@@ -40,6 +40,11 @@ impl Links {
         if let Some(place) = self.0.get_mut(link.session) {
             *place = Some(link.socket);
         }
+    }
+
+    /// Takes a session's socket out.
+    pub(crate) fn take(&mut self, session: usize) -> Option<Link> {
+        Some(Link { socket: self.0.get_mut(session)?.take()?, session })
     }
 
     /// Whether there is one of this session.
@@ -115,10 +120,11 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     }
     let own_table = fd::unshare_all_but(&mut links.raw()).is_ok();
     session::find_at_once(&mut links);
+    session::ask_again(&mut links, false);
     TAKEN.store(if own_table { TAKEN_OVER } else { SHARED }, Ordering::Release);
     process::futex_wake(&TAKEN, 1);
     let mut patience = TIDY_MS;
-    while session::is_joined() {
+    while session::is_joined() || waiting::is_any() {
         let mut polled = links.raw().map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
         match socket::wait_any(&mut polled, patience) {
             Ok(0) if leaving::is_last() => return core::ptr::null_mut(),
@@ -126,11 +132,14 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
                 // A thread that stays in a filter for long must not keep us busy.
                 patience = if session::tidy() { (2 * patience).min(LOOK_MS) } else { LOOK_MS };
                 session::find_lost(&mut links);
+                session::ask_again(&mut links, true);
             }
             Err(_) => {}
             Ok(_) => {
                 for number in (0..SESSIONS_MAX).zip(&polled).filter(|(_, polled)| polled.revents != 0) {
-                    serve(number.0, &mut links);
+                    if !session::let_in(number.0, &mut links) {
+                        serve(number.0, &mut links);
+                    }
                     patience = TIDY_MS;
                 }
             }

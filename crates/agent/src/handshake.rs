@@ -27,37 +27,43 @@ impl Scratch {
     }
 }
 
-/// Waits for the session's channel and maps it.
-pub(crate) fn welcome(
-    link: &Link,
-    scratch: &mut Scratch,
-    number: usize,
-    joined: u32,
-) -> Result<&'static Channel> {
-    let (memfd, whose, geometry) = rings(link, scratch)?;
-    Channel::map(&memfd, (whose, geometry), number, joined)
+/// Rings that a session has sent.
+pub(crate) struct Rings {
+    memfd: Fd,
+    whose: Whose,
+    geometry: Geometry,
+}
+
+impl Rings {
+    /// Maps them as the channel of the session `number`, the process's `joined`th.
+    pub(crate) fn map(&self, number: usize, joined: u32) -> Result<&'static Channel> {
+        Channel::map(&self.memfd, (self.whose, self.geometry), number, joined)
+    }
 }
 
 /// In a child of a process that has rings of its own: waits for other ones, and goes over to them.
 pub(crate) fn fresh_rings(link: &Link, channel: &Channel) -> Result<()> {
     let mut scratch = Scratch::new()?;
-    let (memfd, whose, geometry) = rings(link, &mut scratch)?;
+    let Rings { memfd, whose, geometry } = rings(link, &mut scratch)?;
     // What was there is forsaken since fork.
     let _former = channel.renew(&memfd, geometry)?;
     channel.set_whose(whose);
     Ok(())
 }
 
-/// Waits for a `Welcome`.
-fn rings(link: &Link, scratch: &mut Scratch) -> Result<(Fd, Whose, Geometry)> {
+/// Waits for the welcome, and the rings with it.
+///
+/// # Errors
+/// `ETIMEDOUT`; `ECONNREFUSED` when the process is not wanted; `EMFILE` when the rings' file found no descriptor.
+pub(crate) fn rings(link: &Link, scratch: &mut Scratch) -> Result<Rings> {
     let (_, into) = scratch.buffers();
     let mut received = link.answer(into)?;
     let bytes = into.get(..received.len).unwrap_or(&[]);
     let Ok(Message::Welcome(whose, geometry)) = Message::decode(bytes) else {
         return Err(Errno(libc::ECONNREFUSED));
     };
-    let memfd = received.fds.iter_mut().find_map(Option::take).ok_or(Errno(libc::EBADF))?;
-    Ok((memfd, whose, geometry))
+    let memfd = received.fds.iter_mut().find_map(Option::take).ok_or(Errno(libc::EMFILE))?;
+    Ok(Rings { memfd, whose, geometry })
 }
 
 /// Announces all events that there are, and says when that is done.
@@ -66,8 +72,9 @@ pub(crate) fn announce_all(
     scratch: &mut Scratch,
     session: &mut Session,
     common: &mut Common,
+    late_ms: u32,
 ) -> Result<()> {
-    let mut ready = Ready::default();
+    let mut ready = Ready { late_ms, ..Ready::default() };
     for range in registry::objects() {
         announce_range(link, scratch, session, common, range, &mut ready)?;
     }

@@ -18,6 +18,7 @@
 //! | `session` | the sessions that the process is in: joining, leaving |
 //! | `late` | the way in for a process that runs already |
 //! | `handshake` | the conversation that makes it part of one |
+//! | `waiting` | sessions that have not let the process in yet |
 //! | `told` | the ids that a session has told |
 //! | `names` | threads' names for a session that comes later |
 //! | `switch` | switching events on and off, with or without filters |
@@ -80,6 +81,7 @@ mod switch;
 mod table;
 mod told;
 mod trust;
+mod waiting;
 
 pub use channel::introduce_thread;
 pub use event::{Event, FAULTED};

@@ -12,13 +12,16 @@ use crate::channel::{self, Channel};
 use crate::control::Links;
 use crate::environment::Place;
 use crate::filters::Filters;
-use crate::handshake::{self, Scratch};
+use crate::handshake::{self, Rings, Scratch};
 use crate::hold::Control;
 use crate::link::{self, Link};
 use crate::registry::{self, DynamicEvent};
 use crate::switch::Common;
 use crate::told::Told;
-use crate::{control, cooperate, fork, hold, keep, leaving, names, shared, speculation, switch, trust};
+use crate::waiting::{Wait, Waiting};
+use crate::{
+    control, cooperate, fork, hold, keep, leaving, names, shared, speculation, switch, trust, waiting,
+};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use mote_layout::site::SiteRecord;
 use mote_rcu::{Library, Token, start_poll};
@@ -58,6 +61,36 @@ pub(crate) struct Session {
 pub(crate) struct Sessions {
     all: [Session; SESSIONS_MAX],
     common: Common,
+    waiting: Waiting,
+}
+
+/// What came of joining a session.
+enum Joined {
+    /// The process is in it, and listens on this link.
+    In(Link),
+    /// It was in it before.
+    Already,
+    /// The session does not answer now; its answer is to come on this link, if it was asked.
+    Waits(Option<Link>),
+}
+
+/// Why a process is not in a session; with the link, if it is the welcome that has not come yet.
+struct NotIn {
+    why: Errno,
+    asked: Option<Link>,
+}
+
+impl NotIn {
+    fn unasked(why: Errno) -> NotIn {
+        NotIn { why, asked: None }
+    }
+
+    /// As `unasked`, and the session is told.
+    fn told(link: &Link, why: Errno) -> NotIn {
+        let mut buffer = [0; 16];
+        let _ = link.send(&Message::Failed(why.0 as u32), &mut buffer);
+        NotIn::unasked(why)
+    }
 }
 
 struct Shelf(core::cell::UnsafeCell<Sessions>);
@@ -66,6 +99,7 @@ unsafe impl Sync for Shelf {}
 static SESSIONS: Shelf = Shelf(core::cell::UnsafeCell::new(Sessions {
     all: [const { Session::new() }; SESSIONS_MAX],
     common: Common::new(),
+    waiting: Waiting::new(),
 }));
 
 /// The sessions.
@@ -93,25 +127,47 @@ impl Session {
     }
 
     fn is_free(&self) -> bool {
-        self.channel.is_none() && self.leaving.is_none()
+        self.channel.is_none() && self.leaving.is_none() && self.place.is_none()
     }
 
-    /// Says hello, maps the channel, announces all events.
-    fn enter(&mut self, common: &mut Common, place: &Place, how: How) -> Result<Link> {
-        link::note_slow(self.number, false);
+    /// Says hello, and waits for the welcome.
+    fn ask(&mut self, place: &Place, how: How, is_late: bool) -> core::result::Result<(Link, Rings), NotIn> {
+        // Whoever forks meanwhile waits for this.
+        link::note_slow(self.number, is_late);
         trust::forget(self.number);
-        let link = Link::open(place, how, self.number)?;
-        let mut scratch = Scratch::new()?;
+        let link = Link::open(place, how, self.number).map_err(NotIn::unasked)?;
+        let mut scratch = Scratch::new().map_err(NotIn::unasked)?;
+        match handshake::rings(&link, &mut scratch) {
+            Ok(rings) => Ok((link, rings)),
+            Err(why) if why == Errno(libc::ETIMEDOUT) => {
+                let _ = link.send(&Message::GoesOn, scratch.buffers().0);
+                Err(NotIn { why, asked: Some(link) })
+            }
+            Err(why) => Err(NotIn::told(&link, why)),
+        }
+    }
+
+    /// Maps the channel, announces all events. `late_ms` as in [`mote_wire::Ready`].
+    fn enter(
+        &mut self,
+        common: &mut Common,
+        (link, rings): (Link, Rings),
+        has_begun: bool,
+        late_ms: u32,
+    ) -> core::result::Result<Link, NotIn> {
+        let mut scratch = Scratch::new().map_err(|why| NotIn::told(&link, why))?;
         common.era = common.era.wrapping_add(1);
-        let channel = handshake::welcome(&link, &mut scratch, self.number, common.era)?;
+        let channel = rings.map(self.number, common.era).map_err(|why| NotIn::told(&link, why))?;
         self.channel = Some(channel);
         channel.publish();
-        if how == How::Attach {
+        if has_begun {
             // Before its first event: all threads that have introduced themselves elsewhere have done so by now, or find the channel.
             names::introduce_all(channel);
         }
-        handshake::announce_all(&link, &mut scratch, self, common)?;
-        Ok(link)
+        match handshake::announce_all(&link, &mut scratch, self, common, late_ms) {
+            Ok(()) => Ok(link),
+            Err(why) => Err(NotIn::told(&link, why)),
+        }
     }
 
     /// Leaves it: nothing leads to it when this returns. Its end comes in [`Session::tidy`].
@@ -183,11 +239,12 @@ impl Sessions {
         self.common.fans.tidy() | self.common.try_again() | left
     }
 
-    /// Joins the session at `place`, unless the process is in it already.
-    fn join(&mut self, place: &Place, mailbox: Option<&Fd>, how: How) -> Result<Option<Link>> {
+    /// Joins the session of `wait`, unless the process is in it already; waits for it longer if it does not answer now.
+    fn join(&mut self, wait: &Wait, mailbox: Option<&Fd>, is_late: bool) -> Result<Joined> {
+        let (place, how) = (&wait.place, wait.how());
         let is_it = |session: &Session| session.place.is_some_and(|known| known.inode == place.inode);
         if self.all.iter().any(is_it) {
-            return Ok(None);
+            return Ok(Joined::Already);
         }
         // The number of a mailbox that has come with a message is ours only for now.
         let mut reached = *place;
@@ -202,16 +259,36 @@ impl Sessions {
         session.filters = Filters::new(number);
         // Children of fork wait in its mailbox, too, unless it is not theirs.
         session.place = Some(*place);
-        let entered = session.enter(&mut self.common, &reached, how);
-        match &entered {
-            Ok(_) => drop(JOINED.fetch_or(1 << session.number, Ordering::Release)),
-            Err(_) => {
+        let late_ms = if is_late { wait.late_ms() } else { 0 };
+        let entered = session
+            .ask(&reached, how, is_late)
+            .and_then(|asked| session.enter(&mut self.common, asked, is_late || how == How::Attach, late_ms));
+        self.settle_in(number, wait, entered)
+    }
+
+    /// Notes what came of joining a session.
+    fn settle_in(
+        &mut self,
+        number: usize,
+        wait: &Wait,
+        entered: core::result::Result<Link, NotIn>,
+    ) -> Result<Joined> {
+        let NotIn { why, asked } = match entered {
+            Ok(link) => {
+                JOINED.fetch_or(1 << number, Ordering::Release);
+                return Ok(Joined::In(link));
+            }
+            Err(not_in) => not_in,
+        };
+        let waits = waiting::may_come(why) && self.waiting.add(wait, asked.as_ref().map(|_| number));
+        if asked.is_none() || !waits {
+            // What was armed before it failed would have nobody to disarm it.
+            if let Some(session) = self.all.get_mut(number) {
                 session.place = None;
-                // What was armed before it failed would have nobody to disarm it.
                 session.leave(&mut self.common);
             }
         }
-        entered.map(Some)
+        if waits { Ok(Joined::Waits(asked)) } else { Err(why) }
     }
 
     fn leave(&mut self, number: usize) {
@@ -284,18 +361,18 @@ fn join_first(places: impl Iterator<Item = Place>, how: How) -> Result<()> {
     let mut links = Links::default();
     let mut failed = Errno(libc::ENOENT);
     for place in places {
-        match all.join(&place, None, how) {
-            Ok(Some(link)) => links.put(link),
-            Ok(None) => {}
+        match all.join(&Wait::begin(&place, how), None, false) {
+            Ok(Joined::In(link) | Joined::Waits(Some(link))) => links.put(link),
+            Ok(Joined::Already | Joined::Waits(None)) => {}
             Err(errno) => failed = errno,
         }
     }
-    if !is_joined() {
+    if !is_joined() && !waiting::is_any() {
         return Err(failed);
     }
     fork::watch();
     leaving::watch();
-    if how == How::Start {
+    if how == How::Start && is_joined() {
         channel::introduce_thread();
     }
     drop(guard);
@@ -308,10 +385,50 @@ pub(crate) fn join_another(place: &[u8], mailbox: Option<Fd>, links: &mut Links)
     let Some(place) = Place::parse(place) else { return };
     let mut guard = hold::control();
     // What went wrong the session sees at its end of the link, if it is there.
-    if let Ok(Some(link)) = sessions(&mut guard).join(&place, mailbox.as_ref(), How::Attach) {
+    let joined = sessions(&mut guard).join(&Wait::begin(&place, How::Attach), mailbox.as_ref(), false);
+    if let Ok(Joined::In(link) | Joined::Waits(Some(link))) = joined {
         links.put(link);
     }
     drop(guard);
+}
+
+/// Asks sessions again that could not be asked before, on our thread, which has a descriptor table of its own. `is_late` when the program has gone on.
+pub(crate) fn ask_again(links: &mut Links, is_late: bool) {
+    let mut guard = hold::control();
+    let all = sessions(&mut guard);
+    for _ in 0..SESSIONS_MAX {
+        let Some(wait) = all.waiting.take_unasked() else { break };
+        match all.join(&wait, None, is_late) {
+            Ok(Joined::In(link) | Joined::Waits(Some(link))) => links.put(link),
+            // In vain again.
+            Ok(Joined::Waits(None)) => break,
+            // It is no more.
+            Ok(Joined::Already) | Err(_) => {}
+        }
+    }
+    drop(guard);
+}
+
+/// Whether what comes on this session's link is the answer to a process that waits for its welcome: takes it in then, or gives the session up.
+pub(crate) fn let_in(number: usize, links: &mut Links) -> bool {
+    if !waiting::is_any() {
+        return false;
+    }
+    let mut guard = hold::control();
+    let all = sessions(&mut guard);
+    let Some(wait) = all.waiting.take_asked(number) else { return false };
+    let Some(link) = links.take(number) else { return false };
+    let Some(session) = all.all.get_mut(number) else { return false };
+    link::note_slow(number, false);
+    let entered = match Scratch::new().and_then(|mut scratch| handshake::rings(&link, &mut scratch)) {
+        Ok(rings) => session.enter(&mut all.common, (link, rings), true, wait.late_ms()),
+        Err(why) => Err(NotIn::told(&link, why)),
+    };
+    if let Ok(Joined::In(link) | Joined::Waits(Some(link))) = all.settle_in(number, &wait, entered) {
+        links.put(link);
+    }
+    drop(guard);
+    true
 }
 
 /// Gets ready for threads that may not read the time-stamp counter: one that may not now is not in strict seccomp, which would not let it come here.
@@ -462,11 +579,21 @@ pub(crate) fn after_fork() -> Links {
     watch_clock();
     speculation::forget();
     cooperate::after_fork();
+    forget_asked();
     let mut links = Links::default();
     (0..SESSIONS_MAX).for_each(|number| say_hello_again(number, &mut links));
     // In the rings that are the child's by now.
     channel::introduce_thread();
     links
+}
+
+/// In a child of fork: its parent's links are not its own, and what is awaited on them neither.
+fn forget_asked() {
+    let mut guard = hold::control();
+    let all = sessions(&mut guard);
+    all.waiting.after_fork();
+    all.all.iter_mut().filter(|session| !session.is_in()).for_each(|session| session.place = None);
+    drop(guard);
 }
 
 /// As [`find_lost`], on our thread, which has a descriptor table of its own, if the child had no descriptor left.

@@ -33,6 +33,10 @@ pub(crate) struct Peer {
     pub(crate) cooperates: bool,
     /// The group that it shares rings with.
     pub(crate) group: Option<u64>,
+    /// It has said that its sites are armed.
+    is_ready: bool,
+    /// Its program goes on although it is not ready.
+    pub(crate) goes_on: bool,
     /// Number of its process's area.
     pub(crate) area: Option<u32>,
     /// Words that it wants.
@@ -63,6 +67,10 @@ pub(crate) enum Said {
     Wish(Wish),
     /// It has armed its sites.
     Ready(Ready),
+    /// It writes to its new rings only.
+    Renewed,
+    /// It does not wait for its welcome any more.
+    GoesOn,
     /// It has loaded filters.
     Installed {
         /// Events with a filter that is interpreted.
@@ -74,6 +82,8 @@ pub(crate) enum Said {
     },
     /// It does not want to be recorded.
     Declined(Reason),
+    /// It cannot be recorded, for the reason of this error number.
+    Failed(Errno),
     /// It has gone.
     Gone,
     /// It has said something that cannot be: the reason.
@@ -103,6 +113,8 @@ impl Peer {
             generation: 0,
             cooperates: false,
             group: None,
+            is_ready: false,
+            goes_on: false,
             area: None,
             wish: None,
         })
@@ -195,7 +207,16 @@ impl Peer {
                 let name = String::from_utf8_lossy(name).into_owned();
                 Said::Wish(Wish { name, words, each_thread })
             }
-            Ok(Message::Ready(ready)) if self.hello.is_some() => Said::Ready(ready),
+            Ok(Message::Ready(ready)) if self.hello.is_some() => {
+                self.is_ready = true;
+                Said::Ready(ready)
+            }
+            Ok(Message::GoesOn) if self.hello.is_some() => {
+                self.goes_on = true;
+                Said::GoesOn
+            }
+            Ok(Message::Renewed) if self.hello.is_some() => Said::Renewed,
+            Ok(Message::Failed(errno)) if self.hello.is_some() => Said::Failed(Errno(errno as i32)),
             Ok(Message::Declined(why)) if self.hello.is_some() => Said::Declined(why),
             Ok(_) => Said::Nonsense("message out of turn".to_owned()),
             Err(error) => Said::Nonsense(error.to_string()),
@@ -254,6 +275,11 @@ impl Peer {
         let word = |id: Option<u32>| id.map_or(0, |id| id | if is_on(id) { ID_ON } else { 0 });
         let words: Vec<u8> = ids.into_iter().flat_map(|id| word(id).to_le_bytes()).collect();
         self.send(&Message::Ids(&words), &[]);
+    }
+
+    /// A process that was let in, and of which nothing can be recorded yet.
+    pub(crate) fn is_unready(&self) -> bool {
+        self.hello.is_some_and(|hello| hello.how != How::Apart && hello.how.wants_rings()) && !self.is_ready
     }
 
     /// True for the connection that lives as long as its process.

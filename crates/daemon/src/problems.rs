@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Filters,
     /// A process does not want to be recorded.
     Declined,
+    /// Events of a process are missing.
+    Missing,
     /// A rule cannot hold for an event.
     Rules,
 }

@@ -40,6 +40,12 @@ pub(crate) fn users(id: u32) -> Option<[u32; 4]> {
     users.try_into().ok()
 }
 
+/// Whether the process is there, and no zombie.
+pub(crate) fn runs(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
+}
+
 /// Whether `/proc` is that of this process's pid namespace: then ids are the same in both.
 pub(crate) fn proc_is_ours() -> bool {
     fs::read_link("/proc/self").is_ok_and(|own| own.to_str() == Some(&std::process::id().to_string()))

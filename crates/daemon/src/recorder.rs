@@ -73,6 +73,8 @@ pub(crate) struct Recorder<'r> {
     pub(crate) filters: Filters,
     pub(crate) cooperation: Cooperation,
     pub(crate) peers: Vec<Peer>,
+    /// Losses of processes that were recorded late or never; of how many events is unknown.
+    pub(crate) missing: u64,
     /// The processes that were seen, and the mappings of each that the journal has.
     pub(crate) maps: HashMap<u32, HashSet<(u64, String)>>,
     pub(crate) threads: BTreeSet<u32>,
@@ -130,6 +132,7 @@ impl<'r> Recorder<'r> {
             filters,
             cooperation,
             peers: Vec::new(),
+            missing: 0,
             maps: HashMap::new(),
             threads: BTreeSet::new(),
             attached: Attached::default(),
@@ -186,6 +189,7 @@ impl<'r> Recorder<'r> {
         self.look_for_awaited(true);
         self.end_kernel();
         self.end_latency();
+        self.count_unready();
         self.say_goodbye(&door);
         Ok(Served { command, duration_ns })
     }
@@ -365,6 +369,7 @@ impl<'r> Recorder<'r> {
                 "process {} is not recorded: all memory for buffers is taken by other processes; give larger --buffers",
                 peer.pid
             ));
+            self.missing += 1;
             return false;
         };
         peer.group = Some(rings.group);
@@ -438,8 +443,17 @@ impl<'r> Recorder<'r> {
                 self.ready(peer, ready);
                 self.forward(peer);
             }
+            Said::Renewed | Said::GoesOn => {}
             Said::Declined(why) => self.declined(peer, why),
+            Said::Failed(why) => {
+                self.missing(peer, format!("cannot join: {why}{}", unready_hint(why)));
+                return false;
+            }
             Said::Gone => {
+                // Of one that has ended in the middle of the conversation nothing is missing.
+                if peer.is_unready() && (peer.goes_on || process::runs(peer.pid)) {
+                    self.missing(peer, "has hung up before it was ready".to_owned());
+                }
                 self.gone(peer);
                 return false;
             }
@@ -463,7 +477,31 @@ impl<'r> Recorder<'r> {
         }
     }
 
+    /// Events of a process are missing, nobody knows how many.
+    fn missing(&mut self, peer: &Peer, why: String) {
+        self.missing += 1;
+        self.problem_of(Kind::Missing, peer.pid, format!("process {} is not recorded: it {why}", peer.pid));
+    }
+
+    /// At the end: processes that were let in and never came to record anything.
+    pub(crate) fn count_unready(&mut self) {
+        let peers = std::mem::take(&mut self.peers);
+        for peer in peers.iter().filter(|peer| peer.is_unready() && peer.goes_on) {
+            self.missing(peer, "was let in, and did not become ready until the end".to_owned());
+        }
+        self.peers = peers;
+    }
+
     fn ready(&mut self, peer: &Peer, ready: Ready) {
+        if ready.late_ms > 0 {
+            self.missing += 1;
+            let text = format!(
+                "process {} was let in {} s late: events from before are missing; the recorder was busy or stopped, or the process had no descriptors left (ulimit -n)",
+                peer.pid,
+                f64::from(ready.late_ms) / 1e3
+            );
+            self.problem_of(Kind::Missing, peer.pid, text);
+        }
         if ready.failed > 0 {
             let why = match ready.errno {
                 0 => "their code could not be patched safely".to_owned(),
@@ -690,6 +728,15 @@ impl<'r> Recorder<'r> {
         self.watch.problem(&text);
         let fact = Fact::Problem { at: self.session.source.ticks(), text };
         let _ = self.trace.directory.note(&fact);
+    }
+}
+
+/// What to do about a process that cannot join.
+fn unready_hint(why: mote_sys::Errno) -> &'static str {
+    match why.0 {
+        libc::ENOMEM => "; its address space is limited (ulimit -v): give smaller --buffers",
+        libc::EMFILE => "; it has too few descriptors (ulimit -n)",
+        _ => "",
     }
 }
 

@@ -7,12 +7,13 @@
 //! process                                       session
 //! Hello {how, pid, parent, comm}  + socket  ->            through the inherited mailbox, or
 //! Hello {...}                               ->            on a connection to the session's path
+//! GoesOn                                    ->            when the welcome does not come soon
 //!                                           <-  Welcome {whose, geometry} + memfd   |  Refused
 //! Events {count, descriptions}              ->            as often as needed
 //!                                           <-  Filters {generation} + maps memfd + bundle memfd
 //!                                           <-  Ids {count, id and on/off}
 //! Installed {generation, counts, why}       ->            if filters were loaded or refused
-//! Ready {sites, armed, failed, errno}       ->
+//! Ready {sites, armed, failed, errno, late} ->            | Failed {errno}
 //!                                           <-  Filters {...}                at any time after: other rules
 //! Installed {...}                           ->
 //!                                           <-  Cooperate {slots} + area + shared memory   before the first Ids, or at any time after
@@ -135,6 +136,8 @@ pub struct Ready {
     pub failed: u32,
     /// Why the first of those failed, an error number, or 0.
     pub errno: u32,
+    /// How long after it had wanted to join it did, in milliseconds: events of that time are missing. 0 when it was in time.
+    pub late_ms: u32,
 }
 
 /// What a process did with the filters that it was sent.
@@ -218,6 +221,10 @@ pub enum Message<'a> {
     },
     /// The process does not want the session.
     Declined(Reason),
+    /// The process cannot join, for the reason of this error number.
+    Failed(u32),
+    /// The program goes on without its welcome; it is taken when it comes, but events are missing from now on.
+    GoesOn,
     /// The process shares an area with the kernel's programs (`mote_layout::cooperation`): the area and the session's shared memory come beside the
     /// message, in this order.
     Cooperate {
@@ -285,6 +292,8 @@ const FILTERS: u32 = 8;
 const INSTALLED: u32 = 9;
 const RENEW: u32 = 10;
 const RENEWED: u32 = 11;
+const FAILED: u32 = 12;
+const GOES_ON: u32 = 13;
 const JOIN: u32 = 40;
 const DECLINED: u32 = 41;
 const COOPERATE: u32 = 16;
@@ -320,7 +329,7 @@ impl Message<'_> {
                 to.bytes(ids);
             }
             Message::Ready(ready) => {
-                to.words(&[READY, ready.sites, ready.armed, ready.failed, ready.errno]);
+                to.words(&[READY, ready.sites, ready.armed, ready.failed, ready.errno, ready.late_ms]);
             }
             Message::Filters { generation } => to.words(&[FILTERS, *generation]),
             Message::Installed(done) => {
@@ -333,6 +342,8 @@ impl Message<'_> {
                 to.bytes(place);
             }
             Message::Declined(why) => to.words(&[DECLINED, *why as u32]),
+            Message::Failed(errno) => to.words(&[FAILED, *errno]),
+            Message::GoesOn => to.words(&[GOES_ON]),
             Message::Cooperate { slots } => to.words(&[COOPERATE, *slots]),
             Message::Share { words, each_thread, name } => {
                 to.words(&[SHARE, *words, u32::from(*each_thread)]);
@@ -367,6 +378,7 @@ impl Message<'_> {
                 armed: from.word()?,
                 failed: from.word()?,
                 errno: from.word()?,
+                late_ms: from.word()?,
             }),
             FILTERS => Message::Filters { generation: from.word()? },
             INSTALLED => Message::Installed(Installed {
@@ -383,6 +395,8 @@ impl Message<'_> {
                 1 => Reason::Stranger,
                 _ => return Err(Error::Value),
             }),
+            FAILED => Message::Failed(from.word()?),
+            GOES_ON => Message::GoesOn,
             COOPERATE => Message::Cooperate { slots: from.word()? },
             SHARE => {
                 Message::Share { words: from.word()?, each_thread: from.word()? != 0, name: from.rest() }
@@ -489,7 +503,7 @@ mod tests {
         there_and_back(Message::Refused(Refusal::Ending));
         there_and_back(Message::Events { count: 2, texts: b"a\0b\0" });
         there_and_back(Message::Ids(&[1, 0, 0, 0x80]));
-        there_and_back(Message::Ready(Ready { sites: 3, armed: 2, failed: 1, errno: 13 }));
+        there_and_back(Message::Ready(Ready { sites: 3, armed: 2, failed: 1, errno: 13, late_ms: 70 }));
         there_and_back(Message::Filters { generation: 7 });
         let why = b"the filter of net:in was refused";
         let done = Installed { generation: 7, running: 4, interpreted: 1, refused: 2, why };
@@ -497,6 +511,8 @@ mod tests {
         there_and_back(Message::Stop);
         there_and_back(Message::Join { place: b"2,-1,77,/tmp/mote-1/session" });
         there_and_back(Message::Declined(Reason::Full));
+        there_and_back(Message::Failed(12));
+        there_and_back(Message::GoesOn);
         there_and_back(Message::Declined(Reason::Stranger));
         there_and_back(Message::Hello(Hello { how: How::Attach, pid: 7, parent: 1, comm: [b'y'; 16] }));
         there_and_back(Message::Cooperate { slots: 256 });
