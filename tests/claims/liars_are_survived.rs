@@ -117,3 +117,38 @@ fn cpu_ticks(pid: nix::unistd::Pid) -> u64 {
     let behind_name = stat.rsplit_once(") ").expect("a name").1;
     behind_name.split(' ').skip(11).take(2).map(|word| word.parse::<u64>().expect("a number")).sum()
 }
+
+/// A process of a user is next to one that damages what both share.
+#[track_caller]
+fn assert_parted_from(how: &str) {
+    if !crate::support::is_root() {
+        return;
+    }
+    let running = Record::scene(&["neighbours", "65534", how]).with(&["--buffers", "64kx8"]).start();
+    let pid = running.wait_for("pid") as i32;
+    running.wait_until_said("have buffers of their own from now on");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM)
+        .expect("it runs");
+    let trace = running.wait().ends_with(3);
+    let events = trace.view();
+    assert_counts(&named(&events, "e2e:afterwards"), "seq", 1000);
+    let (honest, emitted) = (named(&events, "e2e:honest"), trace.printed("honest"));
+    assert!(!honest.is_empty() && honest.len() as u64 <= emitted);
+    let mut numbers: Vec<u64> = honest.iter().map(|event| event.number("seq")).collect();
+    let recorded = numbers.len();
+    numbers.dedup();
+    assert_eq!(numbers.len(), recorded, "none is there twice");
+    assert_eq!(numbers.last(), Some(&(emitted - 1)), "it goes on in the new buffers");
+    assert!(trace.summary()["lost_unknown"].as_u64().is_some_and(|times| times > 0), "{}", trace.summary());
+    babeltrace::assert_valid(&trace.path);
+}
+
+#[test]
+fn a_hole_in_shared_buffers_costs_the_neighbour_a_moment() {
+    assert_parted_from("hole");
+}
+
+#[test]
+fn positions_that_are_set_back_cost_the_neighbour_a_moment() {
+    assert_parted_from("back");
+}

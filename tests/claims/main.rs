@@ -42,3 +42,4 @@ mod the_sides_help_each_other;
 mod threads_keep_their_order;
 mod times_are_true;
 mod users_share_nothing;
+mod who_is_late_is_told_of;

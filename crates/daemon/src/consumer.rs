@@ -113,6 +113,8 @@ pub(crate) enum Notice {
     Problem(String),
     /// These channels of processes are not read any more.
     Ended(Vec<u64>),
+    /// Something is in these channels of processes that cannot be.
+    Damaged(Vec<u64>),
     /// What the flight recorder held is in a directory beside the recording's, trace by trace.
     Snapshot(Snapshot, Vec<Consumed>),
 }
@@ -291,6 +293,10 @@ impl Consumer<'_> {
 
     fn publish(&mut self, tell: &dyn Fn(Notice)) {
         self.taps.iter().for_each(Tap::publish);
+        let damaged = self.taps.first_mut().map(Tap::damaged).unwrap_or_default();
+        if !damaged.is_empty() {
+            tell(Notice::Damaged(damaged));
+        }
         let speculated = self.speculated.as_ref().and_then(Speculated::failure);
         if let Some(why) = self.taps.iter().find_map(Tap::failure).or(speculated) {
             self.shared.fail(why);

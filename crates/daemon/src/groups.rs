@@ -28,6 +28,8 @@ struct Group {
     members: usize,
     /// Since when it has had none.
     empty_since: Option<Instant>,
+    /// Its rings were damaged, and its processes have others.
+    retired: bool,
 }
 
 /// All groups.
@@ -43,6 +45,8 @@ pub(crate) struct Groups<'r> {
     made: u64,
     /// Rings for the next group.
     spare: Option<Channel>,
+    /// Users of whom a process has damaged shared rings: none of theirs shares any more.
+    distrusted: Vec<Principal>,
 }
 
 /// Rings for a process.
@@ -65,7 +69,16 @@ impl<'r> Groups<'r> {
         shared: &'r Shared,
     ) -> Result<Groups<'r>, Error> {
         let free = wanted.ring_bytes();
-        let mut groups = Groups { shared, wanted, online, free, all: Vec::new(), made: 0, spare: None };
+        let mut groups = Groups {
+            shared,
+            wanted,
+            online,
+            free,
+            all: Vec::new(),
+            made: 0,
+            spare: None,
+            distrusted: Vec::new(),
+        };
         let first = if many { groups.sizes(free / 2) } else { wanted };
         groups.spare = Some(groups.make(first).map_err(|error| match error {
             MakeError::Geometry(bad) => Error::Geometry(bad),
@@ -74,8 +87,9 @@ impl<'r> Groups<'r> {
         Ok(groups)
     }
 
-    /// Rings for one more connection of a process that is `principal`'s: those of its group, or of a new one. `None` when there is no memory left for a new one.
-    pub(crate) fn join(&mut self, principal: Principal) -> Option<Rings> {
+    /// Rings for one more connection of the process `pid`, which is `principal`'s: those of its group, or of a new one. `None` when there is no memory left for a new one.
+    pub(crate) fn join(&mut self, principal: Principal, pid: i32) -> Option<Rings> {
+        let principal = self.trusted(principal, pid);
         let at = match self.of(principal) {
             Some(at) => at,
             None => {
@@ -90,6 +104,25 @@ impl<'r> Groups<'r> {
         Some(Rings { group: group.number, whose, channel: group.channel.clone() })
     }
 
+    /// A process has damaged these rings, of which nobody knows who it was. From now on each of its user's processes has rings of its own. False when they were
+    /// a process's own anyway, or this was done before.
+    pub(crate) fn retire(&mut self, number: u64) -> bool {
+        let group = self.all.iter_mut().find(|group| group.number == number);
+        let Some(group) = group.filter(|group| group.principal.is_shared() && !group.retired) else {
+            return false;
+        };
+        group.retired = true;
+        self.distrusted.push(group.principal);
+        // It is read on for a moment; its memory is there when those who had it have other rings.
+        self.free += group.channel.geometry().ring_bytes();
+        true
+    }
+
+    /// Whose a process is that is `principal`'s: its own, if its user's processes are not to share.
+    fn trusted(&self, principal: Principal, pid: i32) -> Principal {
+        if self.distrusted.contains(&principal) { Principal::alone(pid) } else { principal }
+    }
+
     /// The group of one more connection of a process that has its rings already, as a child of fork.
     pub(crate) fn join_again(&mut self, principal: Principal) -> Option<u64> {
         let group = self.of(principal).and_then(|at| self.all.get_mut(at))?;
@@ -98,9 +131,15 @@ impl<'r> Groups<'r> {
         Some(group.number)
     }
 
+    /// Rings for a child that goes on in rings that are not used any more; `None` when it may go on there.
+    pub(crate) fn join_others(&mut self, principal: Principal, pid: i32) -> Option<Rings> {
+        let others = self.trusted(principal, pid);
+        if others == principal { None } else { self.join(others, pid) }
+    }
+
     /// The group that processes of this principal join. One of a process's own that was left ends.
     fn of(&self, principal: Principal) -> Option<usize> {
-        let takes = |group: &Group| principal.is_shared() || group.members > 0;
+        let takes = |group: &Group| !group.retired && (principal.is_shared() || group.members > 0);
         self.all.iter().position(|group| group.principal == principal && takes(group))
     }
 
@@ -111,7 +150,7 @@ impl<'r> Groups<'r> {
         if group.members == 0 {
             group.empty_since = Some(Instant::now());
             // A user's next process goes on in them.
-            if !group.principal.is_shared() {
+            if !group.principal.is_shared() || group.retired {
                 self.shared.change(Change::Left(number));
             }
         }
@@ -158,7 +197,7 @@ impl<'r> Groups<'r> {
         let (number, channel) = (self.made, Arc::new(channel));
         self.made += 1;
         self.shared.change(Change::Come(number, channel.clone()));
-        self.all.push(Group { number, principal, channel, members: 0, empty_since: None });
+        self.all.push(Group { number, principal, channel, members: 0, empty_since: None, retired: false });
         Some(())
     }
 
@@ -174,7 +213,9 @@ impl<'r> Groups<'r> {
     fn forget(&mut self, number: u64) {
         if let Some(at) = self.all.iter().position(|group| group.number == number) {
             let group = self.all.swap_remove(at);
-            self.free += group.channel.geometry().ring_bytes();
+            if !group.retired {
+                self.free += group.channel.geometry().ring_bytes();
+            }
         }
     }
 
@@ -222,13 +263,13 @@ mod tests {
         let shared = Shared::default();
         let mut groups = groups(false, &shared);
         let user = Principal::User { uid: 1000, namespace: 7 };
-        let first = groups.join(user).expect("memory");
-        let second = groups.join(user).expect("memory");
+        let first = groups.join(user, 1).expect("memory");
+        let second = groups.join(user, 1).expect("memory");
         assert_eq!((first.whose, first.group, bytes(&first)), (Whose::Shared, second.group, 256 << 10));
         assert_eq!(groups.join_again(user), Some(first.group));
         assert_eq!(groups.join_again(Principal::User { uid: 1000, namespace: 8 }), None);
         assert!(
-            groups.join(Principal::User { uid: 1001, namespace: 7 }).is_none(),
+            groups.join(Principal::User { uid: 1001, namespace: 7 }, 1).is_none(),
             "there is no memory left"
         );
     }
@@ -238,7 +279,7 @@ mod tests {
         let shared = Shared::default();
         let mut groups = groups(true, &shared);
         let mut all = Vec::new();
-        while let Some(rings) = groups.join(process(all.len() as i32)) {
+        while let Some(rings) = groups.join(process(all.len() as i32), 1) {
             assert_eq!(rings.whose, Whose::Own);
             assert!(rings.channel.geometry().sub_count() >= 2);
             groups.prepare();
@@ -249,10 +290,23 @@ mod tests {
         assert!(all.iter().map(bytes).sum::<u64>() <= WANTED.ring_bytes());
         // What has ended makes room.
         groups.leave(all[1].group);
-        assert!(groups.join(process(1000)).is_some());
+        assert!(groups.join(process(1000), 1).is_some());
         // A process that has left has other rings when it comes again: the former ones may be gone.
         groups.leave(all[0].group);
-        let again = groups.join(process(0)).expect("memory");
+        let again = groups.join(process(0), 1).expect("memory");
         assert_ne!(again.group, all[0].group);
+    }
+
+    #[test]
+    fn who_shared_damaged_rings_shares_no_more() {
+        let shared = Shared::default();
+        let mut groups = groups(false, &shared);
+        let user = Principal::User { uid: 1000, namespace: 7 };
+        let first = groups.join(user, 1).expect("memory");
+        assert!(groups.retire(first.group) && !groups.retire(first.group));
+        let own = groups.join(user, std::process::id() as i32).expect("its memory is there again");
+        assert_eq!(own.whose, Whose::Own);
+        assert_ne!(own.group, first.group);
+        assert!(!groups.retire(own.group), "it does no harm to others");
     }
 }

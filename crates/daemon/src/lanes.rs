@@ -125,6 +125,11 @@ impl Lane {
         self.failed = Some(errno);
     }
 
+    /// Whether something was found that cannot be.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damage_told
+    }
+
     /// Why nothing can be written here any more.
     pub(crate) fn failed(&self) -> Option<Errno> {
         self.failed
@@ -177,6 +182,7 @@ impl Lane {
         self.note_written(&counts);
         if walked.good < packet.len {
             let _ = self.file.cut(packet.offset, walked.good);
+            totals.damages += 1;
             if !std::mem::replace(&mut self.damage_told, true) {
                 totals.problems.push(damage(&self.name(), packet.begin));
             }
@@ -228,6 +234,7 @@ impl Lanes {
 
     /// Takes back the stream of a ring that is no more, of which `lost` was told in it.
     pub(crate) fn give_back(&mut self, mut lane: Lane, lost: &Lost) {
+        lane.damage_told = false;
         add(&mut lane.lost_before, lost);
         self.idle.push(lane);
     }

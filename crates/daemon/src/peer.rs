@@ -130,6 +130,11 @@ impl Peer {
         self.send(&Message::Welcome(whose, channel.geometry()), &[channel.memfd().raw()])
     }
 
+    /// Sends another channel to be used from now on.
+    pub(crate) fn renew(&self, channel: &Channel) -> bool {
+        self.send(&Message::Renew(channel.geometry()), &[channel.memfd().raw()])
+    }
+
     /// Sends it away.
     pub(crate) fn refuse(&self, why: Refusal) -> bool {
         self.send(&Message::Refused(why), &[])

@@ -22,7 +22,7 @@ impl Principal {
     /// Whose the process `pid` is, by what the kernel says of it (proc(5)) and of the sender of its hello: `uid`. One that may not be looked at shares with nobody; nor does one that
     /// is another user's by now: then the id may be another process's. Two who have no number here need not be the same user.
     pub(crate) fn of(pid: i32, uid: u32) -> Principal {
-        let alone = Principal::Process { pid, started: started(pid).unwrap_or(0) };
+        let alone = Principal::alone(pid);
         let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return alone };
         match (user_in(&status), namespace(pid)) {
             (Some(now), Some(namespace)) if !can_change(&status) && user::are_same(now, uid) => {
@@ -30,6 +30,11 @@ impl Principal {
             }
             _ => alone,
         }
+    }
+
+    /// Nobody's but the process's own.
+    pub(crate) fn alone(pid: i32) -> Principal {
+        Principal::Process { pid, started: started(pid).unwrap_or(0) }
     }
 
     /// Whether it is a user's.

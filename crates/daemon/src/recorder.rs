@@ -360,10 +360,12 @@ impl<'r> Recorder<'r> {
     fn give_rings(&mut self, peer: &mut Peer, how: How) -> bool {
         let principal = Principal::of(peer.pid, peer.uid);
         if !how.wants_rings() {
-            peer.group = if how == How::Fork { self.session.groups.join_again(principal) } else { None };
+            if how == How::Fork {
+                self.join_again(peer, principal);
+            }
             return true;
         }
-        let Some(rings) = self.session.groups.join(principal) else {
+        let Some(rings) = self.session.groups.join(principal, peer.pid) else {
             peer.refuse(Refusal::Memory);
             self.problem(format!(
                 "process {} is not recorded: all memory for buffers is taken by other processes; give larger --buffers",
@@ -375,6 +377,41 @@ impl<'r> Recorder<'r> {
         peer.group = Some(rings.group);
         // One that cannot be answered has died at once: nothing of it is missing.
         peer.welcome(rings.whose, &rings.channel)
+    }
+
+    /// A child goes on in its parent's rings, if these are to be used.
+    fn join_again(&mut self, peer: &mut Peer, principal: Principal) {
+        peer.group = self.session.groups.join_again(principal);
+        if peer.group.is_none()
+            && let Some(rings) = self.session.groups.join_others(principal, peer.pid)
+        {
+            peer.group = Some(rings.group);
+            peer.renew(&rings.channel);
+        }
+    }
+
+    /// Gives the processes of a group whose rings a process has damaged rings of their own.
+    fn retire(&mut self, group: u64) {
+        if !self.session.groups.retire(group) {
+            return;
+        }
+        let mut peers = std::mem::take(&mut self.peers);
+        let mut moved = 0;
+        for peer in peers.iter_mut().filter(|peer| peer.group == Some(group)) {
+            let rings = self.session.groups.join(Principal::alone(peer.pid), peer.pid);
+            if rings.as_ref().is_some_and(|rings| peer.renew(&rings.channel)) {
+                moved += 1;
+                peer.group = rings.map(|rings| rings.group);
+                self.session.groups.leave(group);
+            } else {
+                rings.into_iter().for_each(|rings| self.session.groups.leave(rings.group));
+                self.missing(peer, "cannot be given other buffers than those that were damaged".to_owned());
+            }
+        }
+        self.peers = peers;
+        self.problem(format!(
+            "buffers that processes of one user share were damaged by one of them; its {moved} processes have buffers of their own from now on"
+        ));
     }
 
     /// Serves what has arrived from those peers that may have something to say. New events are in journal and metadata
@@ -603,6 +640,7 @@ impl<'r> Recorder<'r> {
                 }
                 Notice::Threads(ids) => self.name_threads(&ids),
                 Notice::Problem(text) => self.problem(text),
+                Notice::Damaged(groups) => groups.into_iter().for_each(|group| self.retire(group)),
                 Notice::Ended(groups) => self.session.groups.ended(&groups),
                 Notice::Snapshot(snapshot, parts) => self.complete_snapshot(&snapshot, &parts),
             }

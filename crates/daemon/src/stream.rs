@@ -39,6 +39,8 @@ pub(crate) struct Totals {
     pub(crate) unwritten: u64,
     /// Bytes that the flight recorder overwrote.
     pub(crate) overwritten: u64,
+    /// How often a ring was found damaged: as often an unknown number of events is missing.
+    pub(crate) damages: u64,
     /// What was wrong, in words.
     pub(crate) problems: Vec<String>,
     /// Threads that records are of.
@@ -299,7 +301,13 @@ impl<'c> Stream<'c> {
         }
     }
 
+    /// Whether something was found in the ring that cannot be.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damage_told || self.lane.as_ref().is_some_and(Lane::is_damaged)
+    }
+
     fn report_damage(&mut self, totals: &mut Totals) {
+        totals.damages += 1;
         if !self.damage_told {
             self.damage_told = true;
             totals.problems.push(damage(&self.name(), self.last_time));

@@ -93,12 +93,14 @@ struct Tapped<'c> {
     filled: Instant,
     /// None of its processes is left, as far as is known.
     left: bool,
+    /// It was told that it is damaged.
+    damage_told: bool,
 }
 
 impl<'c> Tapped<'c> {
     fn new(number: u64, source: Source<'c>, pipe: &Pipe<'_>) -> Tapped<'c> {
         let (streams, now) = (source.streams(pipe), Instant::now());
-        Tapped { number, source, streams, naming: (now, 0), filled: now, left: false }
+        Tapped { number, source, streams, naming: (now, 0), filled: now, left: false, damage_told: false }
     }
 
     /// Takes the names that threads have left; at most a table's worth, so that nobody keeps us from the rings.
@@ -207,6 +209,17 @@ impl<'c> Tap<'c> {
             numbers.push(tapped.number);
         }
         numbers
+    }
+
+    /// The channels that were found damaged since this was asked last.
+    pub(crate) fn damaged(&mut self) -> Vec<u64> {
+        let is_new =
+            |tapped: &&mut Tapped<'_>| !tapped.damage_told && tapped.streams.iter().any(Stream::is_damaged);
+        let tell = |tapped: &mut Tapped<'_>| {
+            tapped.damage_told = true;
+            tapped.number
+        };
+        self.all.iter_mut().filter(is_new).map(tell).collect()
     }
 
     /// Threads that records are of and that were not told, or not for a while. Only for a trace in which threads do not introduce

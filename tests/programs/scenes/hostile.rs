@@ -168,7 +168,13 @@ fn lie_inside() {
     say_events(&peer, 4, b"\0\0\xff\xfe\0mote9\nx\0");
     say(
         &peer,
-        &encode(&Message::Ready(Ready { sites: 1, armed: u32::MAX, failed: u32::MAX, errno: u32::MAX })),
+        &encode(&Message::Ready(Ready {
+            sites: 1,
+            armed: u32::MAX,
+            failed: u32::MAX,
+            errno: u32::MAX,
+            late_ms: 0,
+        })),
     );
     say(&peer, &hello(How::Start));
     // Messages that are the session's to send, and empty ones.
@@ -239,4 +245,53 @@ pub(crate) fn silent() {
     let status = std::process::Command::new(own).args(["count", "10"]).status().expect("it starts");
     std::thread::sleep(Duration::from_millis(700));
     println!("status {}", status.code().unwrap_or(-1));
+}
+
+/// `neighbours USER HOW`: a program of a user, if that is another one, and a child of it that damages the rings that both share: punches a hole into them (`hole`), or sets their positions
+/// back (`back`). Meanwhile the program numbers its events; it stops with SIGTERM, and then emits a thousand others.
+pub(crate) fn neighbours(words: &Words) {
+    crate::sessions::begin();
+    if words.number(0) != 0 {
+        crate::privileges::become_user(words.number(0) as u32);
+    }
+    // What the rings are shared by is a program of the user: this one came as root.
+    if std::env::var_os("MOTE_NEIGHBOUR").is_none() {
+        let own = std::env::current_exe().expect("known");
+        let mut command = std::process::Command::new(own);
+        command.args(["neighbours", "0", words.text(1)]).env("MOTE_NEIGHBOUR", "1");
+        panic!("{}", std::os::unix::process::CommandExt::exec(&mut command));
+    }
+    let emit = |seq| mote::event!(e2e::honest, seq: u64 = seq);
+    (0..1000).for_each(emit);
+    let how = words.text(1).to_owned();
+    let child = crate::processes::in_child(|| damage(&how));
+    nix::sys::wait::waitpid(child, None).expect("a child");
+    let mut seq = 1000;
+    while !crate::sessions::is_over() {
+        emit(seq);
+        seq += 1;
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    println!("honest {seq}");
+    (0..1000u64).for_each(|seq| mote::event!(e2e::afterwards, seq: u64 = seq));
+}
+
+fn damage(how: &str) {
+    let (from, to) = channel().expect("the channel is mapped");
+    // Until it is noticed, whatever was read by then.
+    for _ in 0..20 {
+        if how == "hole" {
+            let at = std::ptr::with_exposed_provenance_mut(from);
+            // SAFETY: a mapping that stays; others' data in it is the point.
+            unsafe { libc::madvise(at, to - from, libc::MADV_REMOVE) };
+        } else {
+            for ring in 0..2 {
+                // SAFETY: inside of the mapping: control words begin behind the thread table of 128 KiB.
+                let at = std::ptr::with_exposed_provenance_mut::<u64>(from + (128 << 10) + ring * 4096);
+                // SAFETY: as above.
+                unsafe { at.write_volatile(at.read_volatile() / 2) };
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

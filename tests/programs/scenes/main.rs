@@ -70,6 +70,8 @@ fn main() -> ExitCode {
         "blocked" => signals::blocked(&words),
         "own-trap" => signals::own_trap(),
         "scribble" => hostile::scribble(&words),
+        "neighbours" => hostile::neighbours(&words),
+        "late" => sessions::late(),
         "lie" => hostile::lie(),
         "nag" => hostile::nag(&words),
         "odd-names" => hostile::odd_names(),

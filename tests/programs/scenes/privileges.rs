@@ -13,7 +13,7 @@ const SECRET: &str = "the master's secret";
 const OWN: &str = "a worker's own words";
 
 /// Becomes another user for good, as servers' workers do.
-fn become_user(id: u32) {
+pub(crate) fn become_user(id: u32) {
     let (user, group) = (Uid::from_raw(id), Gid::from_raw(id));
     setgroups(&[]).expect("root");
     setresgid(group, group, group).expect("root");

@@ -14,13 +14,13 @@ extern "C" fn end(_: i32) {
 }
 
 /// Has SIGTERM end the program in an orderly way, and says that it is there.
-fn begin() {
+pub(crate) fn begin() {
     // SAFETY: the handler stores to an atomic, and nothing else.
     unsafe { libc::signal(libc::SIGTERM, end as extern "C" fn(i32) as libc::sighandler_t) };
     println!("pid {}", std::process::id());
 }
 
-fn is_over() -> bool {
+pub(crate) fn is_over() -> bool {
     OVER.load(Ordering::Relaxed)
 }
 
@@ -80,4 +80,18 @@ pub(crate) fn family(words: &Words) {
         std::thread::sleep(Duration::from_millis(3));
     }
     println!("rounds {round}");
+}
+
+/// Emits before it is traced, waits until it is, and emits again.
+pub(crate) fn late() {
+    let emit = |seq: u64| mote::event!(e2e::early, seq: u64 = seq);
+    (0..100).for_each(emit);
+    println!("early {}", u8::from(mote::is_traced()));
+    let until = Instant::now() + Duration::from_secs(60);
+    while !mote::is_traced() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for seq in 0..100u64 {
+        mote::event!(e2e::late, seq: u64 = seq);
+    }
 }
