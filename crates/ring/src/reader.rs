@@ -5,10 +5,11 @@
 //! and a ring that contradicts itself is reported as damaged and resynchronised.
 
 use crate::atomic_writer::Lap;
-use crate::control::{Ring, Slot};
+use crate::control::{Count, Ring, Slot};
 use crate::geometry::{BadGeometry, Geometry, Mode};
 use crate::threads::ThreadTable;
 use core::marker::PhantomData;
+use mote_layout::Cause;
 use mote_layout::loss::Lost;
 use mote_sync::atomic::{Ordering, fence};
 use mote_sys::fd::Fd;
@@ -132,6 +133,8 @@ pub struct Chunk {
     pub to: u64,
     /// Set when the writers have left the sub-buffer: a time not before its last record, as they say.
     pub time_end: Option<u64>,
+    /// How many records a full ring had lost when the writers entered the sub-buffer, as they say. None is lost inside of one.
+    pub lost: u64,
 }
 
 impl Chunk {
@@ -182,19 +185,42 @@ impl Reader<'_> {
     /// Bytes between what was read and what was written; not more than the ring holds.
     pub fn backlog(&self) -> u64 {
         let pos = self.pos();
-        pos.wrapping_sub(self.read).min(self.geometry().ring_bytes())
+        if pos < self.read {
+            return self.geometry().ring_bytes();
+        }
+        self.content_end(pos).saturating_sub(self.read).min(self.geometry().ring_bytes())
     }
 
     /// Lost events by cause, as the writers have counted them.
     pub fn lost(&self) -> Lost {
         // SAFETY: the ring is of the mapping that `channel` holds.
         let control = unsafe { self.ring.control() };
-        core::array::from_fn(|cause| control.lost[cause].load(Ordering::Relaxed) & CREDIBLE)
+        let mut lost: Lost =
+            core::array::from_fn(|cause| control.lost[cause].load(Ordering::Relaxed) & CREDIBLE);
+        let full = &mut lost[Cause::RingFull as usize];
+        *full = Count(*full).events();
+        lost
     }
 
     /// Position up to which the writers say that they have written.
     pub fn written(&self) -> u64 {
-        self.pos()
+        self.content_end(self.pos())
+    }
+
+    /// Where the records before `pos` end: earlier when the ring was full and the sub-buffer is closed.
+    fn content_end(&self, pos: u64) -> u64 {
+        if !self.is_closed(pos) {
+            return pos;
+        }
+        let start = pos & !(self.geometry().sub_bytes() - 1);
+        // It does not change while the sub-buffer is not read to its end. A writer who has only just closed it may not have noted it.
+        let end = self.slot(pos >> self.geometry().sub_bits).end.load(Ordering::Relaxed);
+        if (start..pos).contains(&end) { end } else { pos }
+    }
+
+    fn is_closed(&self, pos: u64) -> bool {
+        let mask = self.geometry().sub_bytes() - 1;
+        self.geometry().mode == Mode::Discard && pos & mask == mask
     }
 
     fn pos(&self) -> u64 {
@@ -239,11 +265,24 @@ impl Reader<'_> {
 
     fn look_own(&mut self, pos: u64, sub: u64) -> Option<Look> {
         let geometry = self.geometry();
-        if sub == pos >> geometry.sub_bits {
-            let chunk = Chunk { from: self.read, to: pos, time_end: None };
-            return Some(if chunk.is_empty() { Look::Empty } else { Look::Ready(chunk) });
+        if sub == pos >> geometry.sub_bits { Some(self.part(sub, pos)) } else { self.whole(sub, pos) }
+    }
+
+    /// What there is of sub-buffer `sub`, in which the writers are at `pos`.
+    fn part(&mut self, sub: u64, pos: u64) -> Look {
+        let to = self.content_end(pos);
+        match to.cmp(&self.read) {
+            core::cmp::Ordering::Less => self.damaged(pos),
+            core::cmp::Ordering::Equal => Look::Empty,
+            core::cmp::Ordering::Greater => Look::Ready(self.chunk(sub, to, None)),
         }
-        self.whole(sub, pos)
+    }
+
+    /// What was not read of sub-buffer `sub`, up to `to`.
+    fn chunk(&self, sub: u64, to: u64, time_end: Option<u64>) -> Chunk {
+        // Whoever has moved `pos` into it has noted that before (B).
+        let lost = Count(self.slot(sub).lost.load(Ordering::Relaxed)).events();
+        Chunk { from: self.read, to, time_end, lost }
     }
 
     fn slot(&self, sub: u64) -> &Slot {
@@ -265,7 +304,7 @@ impl Reader<'_> {
             self.advance(next);
             return None;
         }
-        Some(Look::Ready(Chunk { from: self.read, to: end, time_end: Some(time_end) }))
+        Some(Look::Ready(self.chunk(sub, end, Some(time_end))))
     }
 
     /// True when writers have come around to sub-buffer `sub` again.
@@ -285,10 +324,8 @@ impl Reader<'_> {
             return if bytes == geometry.sub_bytes() { self.whole(sub, pos) } else { Some(Look::Empty) };
         }
         // All that is reserved is committed, and nobody has reserved since `pos` was loaded.
-        if start + bytes == pos && self.pos() == pos && pos != self.read {
-            return Some(Look::Ready(Chunk { from: self.read, to: pos, time_end: None }));
-        }
-        Some(Look::Empty)
+        let done = if self.is_closed(pos) { geometry.sub_bytes() } else { pos - start };
+        if bytes == done && self.pos() == pos { Some(self.part(sub, pos)) } else { Some(Look::Empty) }
     }
 
     /// Bytes and records committed in sub-buffer `sub`.
