@@ -26,6 +26,7 @@ pub struct Channel {
     geometry: Geometry,
     memory: Mapping,
     memfd: Fd,
+    made: u64,
 }
 
 /// Why a channel cannot be made.
@@ -63,7 +64,7 @@ impl Channel {
             mem::allocate(&memfd, geometry.data_offset(ring), geometry.ring_bytes())?;
         }
         let memory = Mapping::shared(&memfd, geometry.total_bytes() as usize)?;
-        Ok(Channel { geometry, memory, memfd })
+        Ok(Channel { geometry, memory, memfd, made: geometry.clock.now() })
     }
 
     /// A channel over memory that somebody else has made, `geometry.total_bytes()` bytes at least, which `fd` maps: an array map of eBPF, to which programs
@@ -74,12 +75,17 @@ impl Channel {
     pub fn over(fd: Fd, geometry: Geometry) -> Result<Channel, MakeError> {
         Geometry { shared: geometry.shared.max(1), ..geometry }.check()?;
         let memory = Mapping::shared(&fd, geometry.total_bytes() as usize)?;
-        Ok(Channel { geometry, memory, memfd: fd })
+        Ok(Channel { geometry, memory, memfd: fd, made: geometry.clock.now() })
     }
 
     /// The sizes.
     pub fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    /// When it was made, in ticks of its clock: nobody has written to it before.
+    pub fn made(&self) -> u64 {
+        self.made
     }
 
     /// The file, to be passed to writers.
@@ -195,11 +201,15 @@ impl Reader<'_> {
     pub fn lost(&self) -> Lost {
         // SAFETY: the ring is of the mapping that `channel` holds.
         let control = unsafe { self.ring.control() };
-        let mut lost: Lost =
-            core::array::from_fn(|cause| control.lost[cause].load(Ordering::Relaxed) & CREDIBLE);
-        let full = &mut lost[Cause::RingFull as usize];
-        *full = Count(*full).events();
-        lost
+        core::array::from_fn(|cause| match control.lost[cause].load(Ordering::Relaxed) {
+            count if cause == Cause::RingFull as usize => self.count(count),
+            count => count.min(CREDIBLE),
+        })
+    }
+
+    /// What a word says that counts losses of a full ring.
+    fn count(&self, word: u64) -> u64 {
+        if self.shared { Count(word).events() } else { word.min(CREDIBLE) }
     }
 
     /// Position up to which the writers say that they have written.
@@ -281,7 +291,7 @@ impl Reader<'_> {
     /// What was not read of sub-buffer `sub`, up to `to`.
     fn chunk(&self, sub: u64, to: u64, time_end: Option<u64>) -> Chunk {
         // Whoever has moved `pos` into it has noted that before (B).
-        let lost = Count(self.slot(sub).lost.load(Ordering::Relaxed)).events();
+        let lost = self.count(self.slot(sub).lost.load(Ordering::Relaxed));
         Chunk { from: self.read, to, time_end, lost }
     }
 
