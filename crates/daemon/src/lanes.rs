@@ -7,8 +7,9 @@
 use crate::packets::Packets;
 use crate::stream::{Context, Totals, add, low};
 use crate::walk::{Steps, walk_noting};
-use mote_layout::loss::Lost;
-use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU, STREAM_SHARED};
+use mote_clock::extend::near;
+use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU, STREAM_SHARED, Told};
+use mote_layout::record::TIME_BITS;
 use mote_sys::{Errno, Result, fd};
 
 /// Which stream of its trace a ring goes to.
@@ -62,8 +63,8 @@ pub(crate) struct Lane {
     pub(crate) file: Packets,
     sequence: u64,
     last_time: u64,
-    /// Lost events of the rings that were here before.
-    lost_before: Lost,
+    /// What the rings that were here before have told of lost events.
+    before: Told,
     pub(crate) uncounted: Vec<Uncounted>,
     damage_told: bool,
     failed: Option<Errno>,
@@ -77,16 +78,19 @@ impl Lane {
         self.place.name()
     }
 
-    /// The header of the next packet; `lost` are those of the ring that is here now.
+    /// When its last packet has ended.
+    pub(crate) fn last_time(&self) -> u64 {
+        self.last_time
+    }
+
+    /// The header of the next packet; `told` is of the ring that is here now.
     pub(crate) fn header(
         &self,
         context: &Context<'_>,
         (begin, end): (u64, u64),
         content: usize,
-        lost: &Lost,
+        told: Told,
     ) -> [u8; HEADER_BYTES] {
-        let mut sum = self.lost_before;
-        add(&mut sum, lost);
         let header = PacketHeader {
             uuid: context.uuid,
             stream_class: self.place.class,
@@ -96,7 +100,7 @@ impl Lane {
             content: content as u64,
             sequence: self.sequence,
             cpu: self.place.number,
-            lost: sum,
+            lost: sum(self.before, told),
         };
         header.encode()
     }
@@ -180,6 +184,11 @@ impl Lane {
         let walked = walk_noting(&bytes, between, events, &mut counts, &mut totals.seen);
         add(&mut totals.counts, &counts);
         self.note_written(&counts);
+        // When this cannot be written, the packet says what it has said: not before its last record.
+        let end = near(packet.end, walked.last_time, TIME_BITS);
+        if walked.good > 0 && (packet.begin..packet.end).contains(&end) {
+            let _ = self.file.end_at(packet.offset, end);
+        }
         if walked.good < packet.len {
             let _ = self.file.cut(packet.offset, walked.good);
             totals.damages += 1;
@@ -224,7 +233,7 @@ impl Lanes {
             file,
             sequence: 0,
             last_time: 0,
-            lost_before: Lost::default(),
+            before: Told::default(),
             uncounted: Vec::new(),
             damage_told: false,
             failed: None,
@@ -232,10 +241,10 @@ impl Lanes {
         })
     }
 
-    /// Takes back the stream of a ring that is no more, of which `lost` was told in it.
-    pub(crate) fn give_back(&mut self, mut lane: Lane, lost: &Lost) {
+    /// Takes back the stream of a ring that is no more, of which this was told in it.
+    pub(crate) fn give_back(&mut self, mut lane: Lane, told: Told) {
         lane.damage_told = false;
-        add(&mut lane.lost_before, lost);
+        lane.before = sum(lane.before, told);
         self.idle.push(lane);
     }
 
@@ -248,6 +257,13 @@ impl Lanes {
     pub(crate) fn idle(&mut self) -> impl Iterator<Item = &mut Lane> {
         self.idle.iter_mut()
     }
+}
+
+/// What two rings have told, one after the other; when it was seen is that of the second.
+fn sum(before: Told, now: Told) -> Told {
+    let mut events = before.events;
+    add(&mut events, &now.events);
+    Told { events, unknown: before.unknown.wrapping_add(now.unknown), ..now }
 }
 
 /// What is told of a ring in which something is that cannot be.

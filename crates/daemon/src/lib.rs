@@ -62,6 +62,7 @@ mod filters;
 mod finish;
 mod flow;
 mod folder;
+mod gaps;
 mod groups;
 mod hall;
 mod join;

@@ -737,11 +737,13 @@ impl<'r> Recorder<'r> {
 
     /// What the trace of the processes came to.
     pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
+        let own = self.trace.summary(consumed, duration_ns);
         Summary {
             processes: self.maps.len() as u32,
             threads: self.threads.len() as u32,
             stopped: self.session.shared.failure().cloned(),
-            ..self.trace.summary(consumed, duration_ns)
+            lost_unknown: own.lost_unknown + self.missing,
+            ..own
         }
     }
 

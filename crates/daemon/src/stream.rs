@@ -1,13 +1,14 @@
 //! One ring's data stream: from chunks of the ring to packets in a file.
 
 use crate::folder::Folder;
+use crate::gaps::{Gaps, Losses};
 use crate::lanes::{Lane, Lanes, Place, Uncounted, damage};
 use crate::seen::Seen;
 use crate::walk::{self, Steps};
 use mote_clock::extend::near;
 use mote_layout::Cause;
 use mote_layout::loss::Lost;
-use mote_layout::packet::HEADER_BYTES;
+use mote_layout::packet::{HEADER_BYTES, Told};
 use mote_layout::record::{TIME_BITS, split};
 use mote_ring::Geometry;
 use mote_ring::reader::{Chunk, Look, Reader};
@@ -85,25 +86,26 @@ pub(crate) struct Stream<'c> {
     lane: Option<Lane>,
     last_time: u64,
     torn: u64,
-    /// Lost events as the last packet told, and as the packet that is being written is to tell.
-    lost_told: Lost,
-    lost_now: Lost,
+    /// What was lost, and what of it is told.
+    gaps: Gaps,
+    /// The packet that is being written has all that was written before the counters were looked at.
+    reaches_look: bool,
     buffer: Vec<u8>,
     damage_told: bool,
     failed: Option<Errno>,
 }
 
 impl<'c> Stream<'c> {
-    /// Of a ring that is read from its beginning.
-    pub(crate) fn new(reader: Reader<'c>, place: Place) -> Stream<'c> {
+    /// Of a ring that is there since `start`, in ticks, and is read from its beginning.
+    pub(crate) fn new(reader: Reader<'c>, place: Place, start: u64) -> Stream<'c> {
         Stream {
             reader,
             place,
             lane: None,
             last_time: 0,
             torn: 0,
-            lost_told: Lost::default(),
-            lost_now: Lost::default(),
+            gaps: Gaps::new(start),
+            reaches_look: false,
             buffer: Vec::new(),
             damage_told: false,
             failed: None,
@@ -120,8 +122,22 @@ impl<'c> Stream<'c> {
         self.reader.geometry()
     }
 
-    /// Lost events so far, by cause.
-    pub(crate) fn lost(&self) -> Lost {
+    /// Lost events so far.
+    pub(crate) fn lost(&self, context: &Context<'_>) -> Losses {
+        let counters = self.counters();
+        self.gaps.all(&counters, (self.last_time, context.clock.ticks()))
+    }
+
+    /// Looks at what was lost so far, for who does not drain the ring.
+    pub(crate) fn look_at_losses(&mut self, context: &Context<'_>) -> Lost {
+        let before = context.clock.ticks();
+        let counters = self.counters();
+        self.gaps.look(&counters, (before, context.clock.ticks()));
+        counters
+    }
+
+    /// What writers and we have counted.
+    fn counters(&self) -> Lost {
         let mut lost = self.reader.lost();
         let torn = &mut lost[Cause::Torn as usize];
         *torn = torn.wrapping_add(self.torn);
@@ -148,8 +164,7 @@ impl<'c> Stream<'c> {
     /// always, the one being written only when `flush`. Under `pressure` packets go to the file
     /// uncounted, straight from the ring. Answers true when anything was taken.
     pub(crate) fn drain(&mut self, sink: &mut Sink<'_>, take: Take) -> bool {
-        // A full ring loses what comes after all that is in it: the packet that reaches `goal` tells of it.
-        let lost = self.lost();
+        self.look_at_losses(sink.context);
         let goal = self.reader.written();
         let mut taken = false;
         while self.reader.position() < goal {
@@ -157,7 +172,7 @@ impl<'c> Stream<'c> {
                 Look::Ready(chunk) if chunk.time_end.is_none() && !take.flush => break,
                 Look::Ready(chunk) => {
                     taken = true;
-                    self.lost_now = if chunk.to >= goal { lost } else { self.lost_told };
+                    self.reaches_look = chunk.to >= goal;
                     self.take(sink, chunk, take);
                 }
                 Look::Overwritten(bytes) => sink.totals.overwritten += bytes,
@@ -200,8 +215,9 @@ impl<'c> Stream<'c> {
             return Ok(());
         }
         let end = chunk.time_end.unwrap_or(begin).clamp(begin, latest);
+        let told = self.tell(sink, chunk.lost, begin)?;
         let mut lane = self.open(sink, begin)?;
-        let header = lane.header(sink.context, (begin, end), chunk.len(), &self.lost_now);
+        let header = lane.header(sink.context, (begin, end), chunk.len(), told);
         let added =
             lane.file.add(header, chunk.len(), |fd, header, at| self.reader.write_to(chunk, header, fd, at));
         if let Ok(offset) = added {
@@ -218,7 +234,7 @@ impl<'c> Stream<'c> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(chunk.len(), 0);
         let done = if self.reader.copy(chunk, &mut buffer) {
-            self.write_copy(sink, &buffer, chunk.time_end)
+            self.write_copy(sink, &buffer, chunk)
         } else {
             sink.totals.overwritten += chunk.len() as u64;
             Ok(())
@@ -227,10 +243,10 @@ impl<'c> Stream<'c> {
         done
     }
 
-    fn write_copy(&mut self, sink: &mut Sink<'_>, bytes: &[u8], time_end: Option<u64>) -> Result<()> {
+    fn write_copy(&mut self, sink: &mut Sink<'_>, bytes: &[u8], chunk: Chunk) -> Result<()> {
         let now = sink.context.clock.ticks() + SKEW_TICKS;
         // What a flight recorder kept may be older than the bits in a record reach.
-        let latest = time_end.filter(|end| (self.last_time..now).contains(end)).unwrap_or(now);
+        let latest = chunk.time_end.filter(|end| (self.last_time..now).contains(end)).unwrap_or(now);
         let Some(first) = bytes.first_chunk::<8>() else { return Ok(()) };
         let begin = near(latest, split(u64::from_le_bytes(*first)).1, TIME_BITS).max(self.last_time);
         let events = sink.events;
@@ -249,7 +265,8 @@ impl<'c> Stream<'c> {
         }
         let end = near(latest, walked.last_time, TIME_BITS).max(begin);
         let good = bytes.get(..walked.good).unwrap_or(bytes);
-        self.add(sink, (begin, end), good)?;
+        let told = self.tell(sink, chunk.lost, begin)?;
+        self.add(sink, (begin, end), told, good)?;
         add(&mut sink.totals.counts, &counts);
         if let Some(lane) = &mut self.lane {
             lane.note_written(&counts);
@@ -259,9 +276,15 @@ impl<'c> Stream<'c> {
     }
 
     /// Adds a packet with this content.
-    fn add(&mut self, sink: &mut Sink<'_>, (begin, end): (u64, u64), content: &[u8]) -> Result<()> {
+    fn add(
+        &mut self,
+        sink: &mut Sink<'_>,
+        (begin, end): (u64, u64),
+        told: Told,
+        content: &[u8],
+    ) -> Result<()> {
         let mut lane = self.open(sink, begin)?;
-        let header = lane.header(sink.context, (begin, end), content.len(), &self.lost_now);
+        let header = lane.header(sink.context, (begin, end), content.len(), told);
         let added = lane.add(header, content);
         self.lane = Some(lane);
         added
@@ -269,12 +292,47 @@ impl<'c> Stream<'c> {
 
     fn wrote(&mut self, content: usize, end: u64, totals: &mut Totals) {
         self.last_time = end;
-        self.lost_told = self.lost_now;
         if let Some(lane) = &mut self.lane {
             lane.added(end);
         }
         totals.bytes += (HEADER_BYTES + content) as u64;
         totals.packets += 1;
+    }
+
+    /// Tells, by an empty packet, what a full ring has lost before the event at `first`, of `full` in all. Answers what the packet with that event is to
+    /// tell.
+    fn tell(&mut self, sink: &mut Sink<'_>, full: u64, first: u64) -> Result<Told> {
+        if let Some(told) = self.gaps.before_event(full, (self.last_time, first)) {
+            self.add_empty(sink, first, told)?;
+        }
+        if !self.reaches_look || !self.gaps.is_owing() {
+            return Ok(self.gaps.told());
+        }
+        self.begin_with_nothing_lost(sink, first)?;
+        Ok(self.gaps.at_look())
+    }
+
+    /// Adds a packet without events that ends at `end` and begins where the last one has ended.
+    fn add_empty(&mut self, sink: &mut Sink<'_>, end: u64, told: Told) -> Result<()> {
+        self.begin_with_nothing_lost(sink, end)?;
+        let end = end.max(self.last_time);
+        self.add(sink, (self.last_time, end), told, &[])?;
+        self.wrote(0, end, sink.totals);
+        Ok(())
+    }
+
+    /// A loss has happened between the end of the packet before and the end of the one that tells of it: before a ring's first packet that tells of one
+    /// comes one that does not.
+    fn begin_with_nothing_lost(&mut self, sink: &mut Sink<'_>, first: u64) -> Result<()> {
+        if self.last_time > 0 {
+            return Ok(());
+        }
+        let lane = self.open(sink, first)?;
+        let begin = self.gaps.since().min(first).max(lane.last_time());
+        self.lane = Some(lane);
+        self.add(sink, (begin, begin), Told::default(), &[])?;
+        self.wrote(0, begin, sink.totals);
+        Ok(())
     }
 
     fn fail(&mut self, errno: Errno, totals: &mut Totals) {
@@ -327,20 +385,31 @@ impl<'c> Stream<'c> {
         self.end(sink);
     }
 
-    /// Leaves a last packet if events were lost after the one before, and gives its lane up.
+    /// Leaves last packets if events were lost after the one before, and gives its lane up.
     pub(crate) fn end(&mut self, sink: &mut Sink<'_>) {
-        self.lost_now = self.lost();
-        if self.lost_now != self.lost_told && self.failed().is_none() {
-            let now = sink.context.clock.ticks().max(self.last_time);
-            let begin = if self.last_time == 0 { now } else { self.last_time };
-            match self.add(sink, (begin, now), &[]) {
-                Ok(()) => self.wrote(0, now, sink.totals),
-                Err(errno) => self.fail(errno, sink.totals),
-            }
+        let counters = self.look_at_losses(sink.context);
+        if self.failed().is_none()
+            && let Err(errno) = self.tell_last(sink, &counters)
+        {
+            self.fail(errno, sink.totals);
         }
         if let Some(lane) = self.lane.take() {
-            sink.lanes.give_back(lane, &self.lost_told);
+            sink.lanes.give_back(lane, self.gaps.told());
         }
+    }
+
+    /// What was lost behind the last event was lost before now.
+    fn tell_last(&mut self, sink: &mut Sink<'_>, counters: &Lost) -> Result<()> {
+        let now = sink.context.clock.ticks().max(self.last_time);
+        let full = counters[Cause::RingFull as usize];
+        if let Some(told) = self.gaps.before_event(full, (self.last_time, now)) {
+            self.add_empty(sink, now, told)?;
+        }
+        if self.gaps.is_owing() {
+            let told = self.gaps.at_look();
+            self.add_empty(sink, now, told)?;
+        }
+        Ok(())
     }
 }
 

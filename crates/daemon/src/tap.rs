@@ -2,10 +2,10 @@
 
 use crate::flow::{Figures, Flow};
 use crate::folder::Folder;
+use crate::gaps::Losses;
 use crate::lanes::{Lanes, Place};
 use crate::seen::{self, Seen};
-use crate::stream::{Context, Sink, Stream, Take, Totals, add};
-use mote_layout::loss::Lost;
+use crate::stream::{Context, Sink, Stream, Take, Totals};
 use mote_ring::Mode;
 use mote_ring::reader::{Channel, Reader};
 use mote_ring::threads::{ENTRIES, ThreadName};
@@ -24,8 +24,8 @@ const REST: Duration = Duration::from_secs(2);
 pub(crate) struct Consumed {
     /// What is in the trace.
     pub(crate) totals: Totals,
-    /// Lost events by cause.
-    pub(crate) lost: Lost,
+    /// Lost events.
+    pub(crate) lost: Losses,
     /// Threads that could not introduce themselves.
     pub(crate) nameless: u32,
 }
@@ -77,8 +77,8 @@ impl<'c> Source<'c> {
             _ if ring >= own => Place::shared(ring, ring - own),
             _ => Place::of_cpu(ring, ring % pipe.cpus.max(1), ring / pipe.cpus.max(1)),
         };
-        let rings = 0..self.geometry().rings();
-        rings.filter_map(|ring| Some(Stream::new(self.reader(ring)?, place(ring)))).collect()
+        let (rings, made) = (0..self.geometry().rings(), self.made());
+        rings.filter_map(|ring| Some(Stream::new(self.reader(ring)?, place(ring), made))).collect()
     }
 }
 
@@ -130,9 +130,9 @@ impl<'c> Tapped<'c> {
         }
     }
 
-    fn lost(&self) -> Lost {
-        let mut sum = Lost::default();
-        self.streams.iter().for_each(|stream| add(&mut sum, &stream.lost()));
+    fn lost(&self, context: &Context<'_>) -> Losses {
+        let mut sum = Losses::default();
+        self.streams.iter().for_each(|stream| sum += stream.lost(context));
         sum
     }
 }
@@ -144,7 +144,7 @@ pub(crate) struct Tap<'c> {
     lanes: Lanes,
     pub(crate) totals: Totals,
     /// Of channels that are no more.
-    before: (Lost, u32),
+    before: (Losses, u32),
     /// When it was last forgotten which threads records are of.
     renewed: Instant,
 }
@@ -158,7 +158,7 @@ impl<'c> Tap<'c> {
         let named = !pipe.home.is_empty();
         let seen = if named { Seen::below(seen::ids()) } else { Seen::default() };
         let totals = Totals { seen, ..Totals::default() };
-        let before = (Lost::default(), 0);
+        let before = (Losses::default(), 0);
         Tap { pipe, all: Vec::new(), lanes: Lanes::default(), totals, before, renewed: Instant::now() }
     }
 
@@ -204,7 +204,7 @@ impl<'c> Tap<'c> {
                 let Tap { pipe, lanes, totals, .. } = self;
                 tapped.close(&mut Sink { context: &pipe.context, events: &steps, lanes, totals });
             }
-            add(&mut self.before.0, &tapped.lost());
+            self.before.0 += tapped.lost(&self.pipe.context);
             self.before.1 = self.before.1.wrapping_add(tapped.source.threads().nameless());
             numbers.push(tapped.number);
         }
@@ -250,7 +250,11 @@ impl<'c> Tap<'c> {
         let Tap { pipe, all, lanes, totals, .. } = self;
         for tapped in all {
             let mut taken = false;
-            for stream in tapped.streams.iter_mut().filter(|stream| stream.backlog() > 0) {
+            for stream in &mut tapped.streams {
+                if stream.backlog() == 0 {
+                    stream.look_at_losses(&pipe.context);
+                    continue;
+                }
                 // Loaded after the backlog was seen: an event is known before its first record.
                 let events = pipe.flow.steps();
                 // Straight from the ring only where writers never come around to what is being written.
@@ -296,9 +300,9 @@ impl<'c> Tap<'c> {
         self.all.iter().flat_map(|tapped| &tapped.streams)
     }
 
-    fn lost(&self) -> Lost {
+    fn lost(&self) -> Losses {
         let mut sum = self.before.0;
-        self.all.iter().for_each(|tapped| add(&mut sum, &tapped.lost()));
+        self.all.iter().for_each(|tapped| sum += tapped.lost(&self.pipe.context));
         sum
     }
 
@@ -307,7 +311,7 @@ impl<'c> Tap<'c> {
         self.pipe.flow.publish(Figures {
             bytes: self.totals.bytes,
             events: self.totals.counts.iter().sum(),
-            lost: self.lost().iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost)),
+            lost: self.lost().total(),
         });
     }
 
@@ -343,7 +347,7 @@ impl<'c> Tap<'c> {
                 let mut sink = Sink { context: &context, events: &events, lanes: &mut lanes, totals };
                 stream.drain(&mut sink, Take { flush: true, pressure: false });
                 stream.end(&mut sink);
-                add(&mut consumed.lost, &stream.lost());
+                consumed.lost += stream.lost(&context);
             }
         }
         lanes.idle().for_each(|lane| lane.finish(&mut consumed.totals));
