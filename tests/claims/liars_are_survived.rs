@@ -124,7 +124,7 @@ fn assert_parted_from(how: &str) {
     if !crate::support::is_root() {
         return;
     }
-    let running = Record::scene(&["neighbours", "65534", how]).with(&["--buffers", "64kx8"]).start();
+    let running = Record::scene(&["neighbours", "12345", how]).with(&["--buffers", "64kx8"]).start();
     let pid = running.wait_for("pid") as i32;
     running.wait_until_said("have buffers of their own from now on");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM)

@@ -4,7 +4,7 @@ use crate::support::event::{assert_counts, by, named};
 use crate::support::{Record, is_root, programs};
 
 /// Any user but root.
-const USER: &str = "65534";
+const USER: &str = "12345";
 
 /// What `scenes master` has to come to, however it is recorded.
 #[track_caller]

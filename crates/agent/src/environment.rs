@@ -29,8 +29,8 @@ impl Place {
         let path = self.path();
         let slash = path.iter().rposition(|byte| *byte == b'/')?;
         let mut files = Files { directory: [0; 109], socket: [0; 109] };
-        files.directory.get_mut(..slash)?.copy_from_slice(path.get(..slash)?);
-        files.socket.get_mut(..path.len())?.copy_from_slice(path);
+        copy(files.directory.get_mut(..slash)?, path.get(..slash)?);
+        copy(files.socket.get_mut(..path.len())?, path);
         Some(files)
     }
 
@@ -67,6 +67,11 @@ impl Files {
     pub(crate) fn socket(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.socket).unwrap_or(c"")
     }
+}
+
+/// Copies as many bytes as both have.
+fn copy(to: &mut [u8], from: &[u8]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
 }
 
 fn number(digits: &[u8]) -> Option<u64> {

@@ -167,7 +167,7 @@ impl<'c> Stream<'c> {
         self.look_at_losses(sink.context);
         let goal = self.reader.written();
         let mut taken = false;
-        while self.reader.position() < goal {
+        while self.reader.position() < goal || self.reader.is_damaged() {
             match self.reader.look() {
                 Look::Ready(chunk) if chunk.time_end.is_none() && !take.flush => break,
                 Look::Ready(chunk) => {

@@ -7,7 +7,7 @@
 //! # Who may write what
 //! 1. `pos`, slots: writers only. rseq rings: only from a restartable sequence on the ring's CPU, one store
 //!    last. Atomic rings: only by compare-and-swap (`pos`, `base`, `lost`) and atomic addition (`commit`).
-//! 2. `consumed`: the reader only, never decreasing.
+//! 2. `consumed`, `mark`: the reader only; `consumed` never decreasing.
 //! 3. `lost`: rseq rings count `RingFull` in a restartable sequence, atomic rings by compare-and-swap; everything
 //!    else by atomic addition.
 //!
@@ -45,7 +45,9 @@ pub struct Control {
     pub pos: AtomicU64,
     /// Time of the newest record; kept only where the clock is not the TSC.
     pub last_time: AtomicU64,
-    _line: [u64; 6],
+    /// [`MARK`]; the reader's. A hole that somebody has punched into the file has another.
+    pub mark: AtomicU64,
+    _line: [u64; 5],
     /// Lost events by cause; `RingFull` of atomic rings is a [`Count`].
     pub lost: [AtomicU64; Cause::ALL.len()],
     _line2: [u64; 8 - Cause::ALL.len()],
@@ -53,6 +55,9 @@ pub struct Control {
     pub consumed: AtomicU64,
     _line3: [u64; 15],
 }
+
+/// What a ring has in [`Control::mark`] while nobody has emptied it: "a mote.\n".
+pub const MARK: u64 = u64::from_le_bytes(*b"a mote.\n");
 
 /// State of one sub-buffer.
 #[repr(C)]
@@ -136,7 +141,8 @@ impl Control {
         Control {
             pos: AtomicU64::new(0),
             last_time: AtomicU64::new(0),
-            _line: [0; 6],
+            mark: AtomicU64::new(MARK),
+            _line: [0; 5],
             lost: core::array::from_fn(|_| AtomicU64::new(0)),
             _line2: [0; 8 - Cause::ALL.len()],
             consumed: AtomicU64::new(0),

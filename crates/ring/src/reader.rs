@@ -5,11 +5,12 @@
 //! and a ring that contradicts itself is reported as damaged and resynchronised.
 
 use crate::atomic_writer::Lap;
-use crate::control::{Count, Ring, Slot};
+use crate::control::{Count, MARK, Ring, Slot};
 use crate::geometry::{BadGeometry, Geometry, Mode};
 use crate::threads::ThreadTable;
 #[cfg(feature = "shared")]
 use alloc::sync::Arc;
+use core::cell::Cell;
 use core::marker::PhantomData;
 use mote_layout::Cause;
 use mote_layout::loss::Lost;
@@ -66,7 +67,13 @@ impl Channel {
             mem::allocate(&memfd, geometry.data_offset(ring), geometry.ring_bytes())?;
         }
         let memory = Mapping::shared(&memfd, geometry.total_bytes() as usize)?;
-        Ok(Channel { geometry, memory, memfd, made: geometry.clock.now() })
+        Ok(Channel { geometry, memory, memfd, made: geometry.clock.now() }.marked())
+    }
+
+    /// Itself, with every ring marked.
+    fn marked(self) -> Channel {
+        (0..self.geometry.rings()).filter_map(|ring| self.reader(ring)).for_each(|reader| reader.mark());
+        self
     }
 
     /// A channel over memory that somebody else has made, `geometry.total_bytes()` bytes at least, which `fd` maps: an array map of eBPF, to which programs
@@ -77,7 +84,7 @@ impl Channel {
     pub fn over(fd: Fd, geometry: Geometry) -> Result<Channel, MakeError> {
         Geometry { shared: geometry.shared.max(1), ..geometry }.check()?;
         let memory = Mapping::shared(&fd, geometry.total_bytes() as usize)?;
-        Ok(Channel { geometry, memory, memfd: fd, made: geometry.clock.now() })
+        Ok(Channel { geometry, memory, memfd: fd, made: geometry.clock.now() }.marked())
     }
 
     /// The sizes.
@@ -136,6 +143,8 @@ pub struct Reader<'a> {
     /// that were handed out.
     looked_at: u64,
     handed_out: u64,
+    /// The highest position that was seen: it never decreases, unless somebody sets it back.
+    seen: Cell<u64>,
 }
 
 /// What keeps the mapping that a reader's ring lies in.
@@ -190,7 +199,7 @@ impl Reader<'_> {
     /// A reader from the beginning of `ring`, which must stay for as long as the reader.
     pub(crate) fn of(geometry: Geometry, ring: Ring, shared: bool) -> Self {
         let _held = Held::Borrowed(PhantomData);
-        Reader { geometry, ring, _held, shared, read: 0, looked_at: 0, handed_out: 0 }
+        Reader { geometry, ring, _held, shared, read: 0, looked_at: 0, handed_out: 0, seen: Cell::new(0) }
     }
 
     /// The channel's sizes.
@@ -211,7 +220,7 @@ impl Reader<'_> {
     /// Bytes between what was read and what was written; not more than the ring holds.
     pub fn backlog(&self) -> u64 {
         let pos = self.pos();
-        if pos < self.read {
+        if !self.is_whole(pos) {
             return self.geometry().ring_bytes();
         }
         self.content_end(pos).saturating_sub(self.read).min(self.geometry().ring_bytes())
@@ -262,6 +271,26 @@ impl Reader<'_> {
         control.pos.load(Ordering::Acquire) & CREDIBLE
     }
 
+    /// False when somebody has emptied the ring, or set its position, now `pos`, back: what is written before the next look cannot be told from what was.
+    fn is_whole(&self, pos: u64) -> bool {
+        // SAFETY: the ring is of the mapping that `_held` holds.
+        let control = unsafe { self.ring.control() };
+        let is_back = pos < self.seen.get().max(self.read);
+        self.seen.set(self.seen.get().max(pos));
+        !is_back && control.mark.load(Ordering::Relaxed) == MARK
+    }
+
+    fn mark(&self) {
+        // SAFETY: the ring is of the mapping that `_held` holds.
+        let control = unsafe { self.ring.control() };
+        control.mark.store(MARK, Ordering::Relaxed);
+    }
+
+    /// Whether the ring contradicts what was seen of it before: the next look will say so.
+    pub fn is_damaged(&self) -> bool {
+        !self.is_whole(self.pos())
+    }
+
     /// Looks for bytes to read; at most the rest of one sub-buffer.
     pub fn look(&mut self) -> Look {
         // Sub-buffers with nothing more in them are stepped over; more of them than there are is a lie.
@@ -277,7 +306,7 @@ impl Reader<'_> {
     fn look_once(&mut self) -> Option<Look> {
         let pos = self.pos();
         let geometry = self.geometry();
-        if pos < self.read {
+        if !self.is_whole(pos) {
             return Some(self.damaged(pos));
         }
         let sub = self.read >> geometry.sub_bits;
@@ -397,6 +426,8 @@ impl Reader<'_> {
 
     fn damaged(&mut self, pos: u64) -> Look {
         let geometry = self.geometry();
+        self.mark();
+        self.seen.set(pos);
         // Skips to the start of the sub-buffer being written, wherever the writers claim it is.
         self.advance(pos & !(geometry.sub_bytes() - 1));
         Look::Damaged

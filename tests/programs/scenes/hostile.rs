@@ -289,7 +289,9 @@ fn damage(how: &str) {
                 // SAFETY: inside of the mapping: control words begin behind the thread table of 128 KiB.
                 let at = std::ptr::with_exposed_provenance_mut::<u64>(from + (128 << 10) + ring * 4096);
                 // SAFETY: as above.
-                unsafe { at.write_volatile(at.read_volatile() / 2) };
+                let now = unsafe { at.read_volatile() };
+                // SAFETY: as above.
+                unsafe { at.write_volatile(now / 2) };
             }
         }
         std::thread::sleep(Duration::from_millis(10));
