@@ -278,7 +278,7 @@ impl<'r> Recorder<'r> {
             for _ in 0..ROUND {
                 let Some((socket, who)) = entrance.accept() else { break };
                 let room = self.shares.admit(who.uid, &self.peers);
-                match room.and_then(|()| Peer::new(socket, who, entrance.guard())) {
+                match room.and_then(|()| Peer::new(socket, who, entrance.guard_of_path())) {
                     Ok(peer) => self.peers.push(peer),
                     Err(why) => {
                         self.problem_of(Kind::Door, who.pid, format!("a process was not let in: {why}"));
