@@ -373,3 +373,50 @@ fn slow_visitors_make_nobody_wait() {
     assert_eq!(named(&all, "e2e:forked").len(), 10 * rounds);
     assert_eq!(named(&all, "e2e:count").len(), 5 * rounds.div_ceil(2));
 }
+
+/// Kinds of messages of a process: its events, and that it does not want to be recorded (`mote_wire`).
+const EVENTS: u64 = 4;
+const DECLINED: u64 = 41;
+
+#[test]
+fn root_does_not_go_to_a_strangers_socket() {
+    if !is_ready() {
+        return;
+    }
+    let planted = Planted::name(1);
+    let session = Beside::start(USER, &["false-session", planted.0.to_str().expect("text")]);
+    session.wait_for("listening");
+    let place = format!("{},-1,1,{}/session", mote_wire::VERSION, planted.0.display());
+    let count = |user: u32, program: &Path| {
+        let words = as_user(user);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg(program).args(["count", "10"]).env("MOTE_SESSION", &place);
+        assert_eq!(output_of(&mut command), "emitted 10\n");
+    };
+    count(0, Path::new(programs::scenes()));
+    count(OTHER, Path::new(programs::scenes()));
+    // Who runs with more rights than the one who has started it looks at no environment.
+    let keep = self::place();
+    let raised = keep.path().join("scenes");
+    fs::copy(programs::scenes(), &raised).expect("a copy");
+    fs::set_permissions(&raised, PermissionsExt::from_mode(0o4755)).expect("ours");
+    count(USER, &raised);
+    assert_eq!(session.said("visited"), None);
+    // The session's own user does.
+    count(USER, Path::new(programs::scenes()));
+    session.wait_for("heard");
+}
+
+#[test]
+fn root_does_not_believe_who_answers_in_its_mailbox() {
+    if !is_root() {
+        return;
+    }
+    for (user, answer) in [(USER, DECLINED), (0, 0)] {
+        let said = scene(&["false-mailbox", &user.to_string(), programs::scenes(), "count", "10"]);
+        let value = |name| crate::support::record::value_of(&said, name);
+        assert_eq!((value("status"), value("emitted")), (Some(0), Some(10)), "{said}");
+        assert_eq!(value("answered-with"), Some(answer), "{said}");
+        assert_ne!(value("answered-with"), Some(EVENTS));
+    }
+}

@@ -367,11 +367,14 @@ impl<'r> Recorder<'r> {
         }
         let Some(rings) = self.session.groups.join(principal, peer.pid) else {
             peer.refuse(Refusal::Memory);
-            self.problem(format!(
-                "process {} is not recorded: all memory for buffers is taken by other processes; give larger --buffers",
-                peer.pid
-            ));
-            self.missing += 1;
+            // Of one that has ended meanwhile it cannot be said any more whose it was, and nothing of it is missing.
+            if !peer.has_hung_up() {
+                self.problem(format!(
+                    "process {} is not recorded: all memory for buffers is taken by other processes; give larger --buffers",
+                    peer.pid
+                ));
+                self.missing += 1;
+            }
             return false;
         };
         peer.group = Some(rings.group);

@@ -87,6 +87,8 @@ fn main() -> ExitCode {
         "ask-as" => strangers::ask_as(&words),
         "intrude" => strangers::intrude(&words),
         "trickle" => strangers::trickle(&words),
+        "false-session" => strangers::false_session(&words),
+        "false-mailbox" => strangers::false_mailbox(&words),
         "flood" => strangers::flood(&words),
         "steady" => sessions::steady(&words),
         "family" => sessions::family(&words),

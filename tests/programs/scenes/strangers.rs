@@ -8,8 +8,8 @@ use nix::cmsg_space;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, connect,
-    recv, recvmsg, send, sendmsg, socket,
+    AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
+    UnixCredentials, accept, bind, connect, listen, recv, recvmsg, send, sendmsg, socket,
 };
 use nix::sys::wait::waitpid;
 use nix::unistd::{Gid, Uid, setresgid, setresuid};
@@ -41,21 +41,31 @@ pub(crate) fn liar(words: &Words) {
     }
     println!("listening 1");
     for mut stream in listener.incoming().map(|stream| stream.expect("a visitor")) {
-        let mut bytes = [0; 4096];
-        let mut beside = cmsg_space!([RawFd; 8]);
-        let mut part = [IoSliceMut::new(&mut bytes)];
-        let raw = stream.as_raw_fd();
-        let Ok(message) = recvmsg::<()>(raw, &mut part, Some(&mut beside), MsgFlags::empty()) else {
-            continue;
-        };
-        let rights = |part| match part {
-            ControlMessageOwned::ScmRights(fds) => Some(fds.len()),
-            _ => None,
-        };
-        let fds: usize = message.cmsgs().into_iter().flatten().filter_map(rights).sum();
-        println!("heard {}\nmailboxes {fds}", message.bytes);
+        let (mut bytes, mut fds) = (Vec::new(), 0);
+        // The whole request: who is not listened to asks again.
+        while !bytes.contains(&b'\n') {
+            let Some((piece, beside)) = piece(&stream) else { break };
+            bytes.extend(piece);
+            fds += beside.len();
+        }
         let _ = stream.write_all(b"{\"done\":true,\"text\":\"\"}\n");
+        println!("heard {}\nmailboxes {fds}", bytes.len());
     }
+}
+
+/// Some bytes, and the descriptors that came with them; `None` at the end.
+fn piece(from: &impl AsRawFd) -> Option<(Vec<u8>, Vec<RawFd>)> {
+    let mut bytes = [0; 4096];
+    let mut beside = cmsg_space!(UnixCredentials, [RawFd; 8]);
+    let mut part = [IoSliceMut::new(&mut bytes)];
+    let message = recvmsg::<()>(from.as_raw_fd(), &mut part, Some(&mut beside), MsgFlags::empty()).ok()?;
+    let rights = |part| match part {
+        ControlMessageOwned::ScmRights(fds) => Some(fds),
+        _ => None,
+    };
+    let fds = message.cmsgs().into_iter().flatten().find_map(rights).unwrap_or_default();
+    let len = message.bytes;
+    (len > 0).then(|| (bytes[..len].to_vec(), fds))
 }
 
 /// What comes as an answer: its bytes, 0 at the end of the connection, or when nothing comes.
@@ -169,5 +179,61 @@ fn pour(user: u32) {
         for to in &connections {
             let _ = send(to.as_raw_fd(), &events, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT);
         }
+    }
+}
+
+/// `false-session DIRECTORY`: plays a session: listens at `session` in a directory that it makes, and says what it is sent.
+pub(crate) fn false_session(words: &Words) {
+    let directory = Path::new(words.text(0));
+    std::fs::create_dir(directory).expect("a directory");
+    let path = directory.join("session");
+    let listener = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None);
+    let listener = listener.expect("a socket");
+    bind(listener.as_raw_fd(), &UnixAddr::new(&path).expect("a path")).expect("our own");
+    listen(&listener, Backlog::new(8).expect("few")).expect("a socket");
+    for (path, mode) in [(directory, 0o755), (&path, 0o777)] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("our own");
+    }
+    println!("listening 1");
+    while let Ok(visitor) = accept(listener.as_raw_fd()) {
+        // SAFETY: just made, and nobody else's.
+        let visitor = unsafe { OwnedFd::from_raw_fd(visitor) };
+        println!("visited 1");
+        println!("heard {}", answered(&visitor));
+    }
+}
+
+/// `false-mailbox USER PROGRAM WORDS...`: becomes a program whose mailbox is another user's, who welcomes it and says what it answers.
+pub(crate) fn false_mailbox(words: &Words) {
+    let (ours, theirs) = pair();
+    let child = in_child(|| {
+        become_user(words.number(0) as u32);
+        println!("answered-with {}", welcome(&ours));
+    });
+    let inode = nix::sys::stat::fstat(&theirs).expect("it is open").st_ino;
+    // SAFETY: the number is open, and stays so.
+    unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
+    let place = format!("{},{},{inode},", mote_wire::VERSION, theirs.as_raw_fd());
+    let mut command = Command::new(words.text(1));
+    command.args((2..).map(|index| words.text(index)).take_while(|word| !word.is_empty()));
+    let status = command.env(mote_wire::ENVIRONMENT, place).status().expect("it starts");
+    println!("status {}", status.code().unwrap_or(-1));
+    waitpid(child, None).expect("our child");
+}
+
+/// Welcomes who says hello in a mailbox; the kind of message that is the answer to it, 0 for none.
+fn welcome(mailbox: &OwnedFd) -> u32 {
+    let (_, fds) = piece(mailbox).expect("somebody says hello");
+    let socket = *fds.first().expect("a socket");
+    // Whatever comes beside it: it must not be looked at.
+    let null = std::fs::File::open("/dev/null").expect("it is there");
+    let letter = encode(&Message::Stop);
+    let rights = [null.as_raw_fd()];
+    let rights = [ControlMessage::ScmRights(&rights)];
+    sendmsg::<()>(socket, &[IoSlice::new(&letter)], &rights, MsgFlags::empty(), None).expect("it waits");
+    let mut answer = [0; 4096];
+    match recv(socket, &mut answer, MsgFlags::empty()) {
+        Ok(len) if len >= 4 => u32::from_le_bytes([answer[0], answer[1], answer[2], answer[3]]),
+        _ => 0,
     }
 }
