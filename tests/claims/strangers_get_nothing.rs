@@ -412,11 +412,24 @@ fn root_does_not_believe_who_answers_in_its_mailbox() {
     if !is_root() {
         return;
     }
-    for (user, answer) in [(USER, DECLINED), (0, 0)] {
+    for (user, is_believed) in [(USER, false), (0, true)] {
         let said = scene(&["false-mailbox", &user.to_string(), programs::scenes(), "count", "10"]);
         let value = |name| crate::support::record::value_of(&said, name);
         assert_eq!((value("status"), value("emitted")), (Some(0), Some(10)), "{said}");
-        assert_eq!(value("answered-with"), Some(answer), "{said}");
-        assert_ne!(value("answered-with"), Some(EVENTS));
+        let answer = value("answered-with").expect("an answer, or none");
+        assert_eq!(answer == DECLINED, !is_believed, "{said}");
+        assert_ne!(answer, EVENTS, "{said}");
     }
+}
+
+#[test]
+fn nobody_is_taken_for_another_users_process() {
+    if !is_root() {
+        return;
+    }
+    let trace = Record::scene(&["pretend", &USER.to_string()]).run().ends_with(3);
+    assert_eq!(trace.printed("answered"), 0);
+    assert!(trace.problems().join("\n").contains("it says that it is process"), "{:?}", trace.problems());
+    assert_counts(&named(&trace.view(), "e2e:honest"), "seq", 10);
+    assert!(trace.facts("process").iter().all(|process| process["comm"] != "pretender"));
 }

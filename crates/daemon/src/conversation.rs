@@ -8,7 +8,7 @@ use crate::problems::Kind;
 use crate::process;
 use crate::recorder::Recorder;
 use crate::shares::Shares;
-use mote_wire::Reason;
+use mote_wire::{Hello, Reason};
 use std::time::Instant;
 
 /// Messages of one sender that are served before it is the turn of the others: nobody can keep the loop busy.
@@ -57,6 +57,7 @@ impl Recorder<'_> {
         self.shares.admit(sender.uid, &self.peers)?;
         match peer.understand(&bytes, sender, &mut self.trace, 0) {
             Said::Hello(hello) => {
+                self.check_id(&peer, hello).map_err(|why| nonsense(&why))?;
                 self.greet(&mut peer, hello);
                 self.peers.push(peer);
                 Ok(())
@@ -111,10 +112,32 @@ impl Recorder<'_> {
         true
     }
 
+    /// Whether a process may be known by the id that it gives for itself: its id in its own pid namespace, which is not ours if it runs in a container. Events, names and mappings go
+    /// by it, so nobody may give another user's. Of one that has ended meanwhile the kernel does not say any more; then it must not be known as another user's.
+    fn check_id(&mut self, peer: &Peer, hello: Hello) -> Result<(), String> {
+        let said = hello.pid;
+        let ask = || process::proc_is_ours().then(|| process::own_id(peer.pid.unsigned_abs())).flatten();
+        let own = if said as i32 == peer.pid { Some(said) } else { ask() };
+        match own {
+            Some(own) if own != said => {
+                return Err(format!("it says that it is process {said}, and is {own}"));
+            }
+            None if self.ids.get(&said).is_some_and(|uid| *uid != peer.uid) => {
+                return Err(format!("it says that it is process {said}, which is another user's"));
+            }
+            _ => {}
+        }
+        self.ids.insert(said, peer.uid);
+        Ok(())
+    }
+
     /// Does what a message asks for; false when the peer has gone.
     fn heard(&mut self, peer: &mut Peer, said: Said, learned: &mut Vec<u32>) -> bool {
         match said {
-            Said::Hello(hello) => self.greet(peer, hello),
+            Said::Hello(hello) => match self.check_id(peer, hello) {
+                Ok(()) => self.greet(peer, hello),
+                Err(why) => return self.heard(peer, Said::Nonsense(why), learned),
+            },
             Said::Events { new, ids, wrong } => {
                 self.shares.take_events(peer.uid, new.len());
                 learned.extend(new);

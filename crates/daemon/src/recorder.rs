@@ -81,6 +81,8 @@ pub(crate) struct Recorder<'r> {
     pub(crate) awaited: Awaited,
     /// Other recordings that have joined processes of ours.
     pub(crate) forwards: Vec<Forward>,
+    /// Whose processes have which ids, as they see them themselves.
+    pub(crate) ids: HashMap<u32, u32>,
     /// Who has said hello and was not let in yet.
     pub(crate) hall: Hall,
     /// Somebody has more to say than there was time for.
@@ -135,6 +137,7 @@ impl<'r> Recorder<'r> {
             attached: Attached::default(),
             awaited: Awaited::default(),
             forwards: Vec::new(),
+            ids: HashMap::new(),
             hall: Hall::default(),
             pressed: false,
             shares: Shares::new(Trust::find().own()),

@@ -89,6 +89,7 @@ fn main() -> ExitCode {
         "trickle" => strangers::trickle(&words),
         "false-session" => strangers::false_session(&words),
         "false-mailbox" => strangers::false_mailbox(&words),
+        "pretend" => strangers::pretend(&words),
         "flood" => strangers::flood(&words),
         "steady" => sessions::steady(&words),
         "family" => sessions::family(&words),

@@ -3,7 +3,7 @@
 use crate::Words;
 use crate::hostile::{encode, hello, pair};
 use crate::processes::in_child;
-use mote_wire::{How, Message};
+use mote_wire::{Hello, How, Message};
 use nix::cmsg_space;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::{Signal, kill};
@@ -66,6 +66,28 @@ fn piece(from: &impl AsRawFd) -> Option<(Vec<u8>, Vec<RawFd>)> {
     let fds = message.cmsgs().into_iter().flatten().find_map(rights).unwrap_or_default();
     let len = message.bytes;
     (len > 0).then(|| (bytes[..len].to_vec(), fds))
+}
+
+/// `pretend USER`, in a recording: a child that becomes another user says that it is its parent, and goes. Then the parent emits.
+pub(crate) fn pretend(words: &Words) {
+    let own = std::process::id();
+    let child = in_child(|| {
+        become_user(words.number(0) as u32);
+        let (ours, theirs) = pair();
+        let hello = Hello { how: How::Library, pid: own, parent: 1, comm: *b"pretender\0\0\0\0\0\0\0" };
+        let rights = [theirs.as_raw_fd()];
+        let rights = [ControlMessage::ScmRights(&rights)];
+        let letter = encode(&Message::Hello(hello));
+        let parts = [IoSlice::new(&letter)];
+        let mailbox = crate::hostile::mailbox();
+        sendmsg::<()>(mailbox, &parts, &rights, MsgFlags::empty(), None).expect("there is room");
+        drop(theirs);
+        println!("answered {}", answered(&ours));
+    });
+    waitpid(child, None).expect("our child");
+    for seq in 0..10u64 {
+        mote::event!(e2e::honest, seq: u64 = seq);
+    }
 }
 
 /// What comes as an answer: its bytes, 0 at the end of the connection, or when nothing comes.
@@ -210,6 +232,7 @@ pub(crate) fn false_mailbox(words: &Words) {
         become_user(words.number(0) as u32);
         println!("answered-with {}", welcome(&ours));
     });
+    drop(ours);
     let inode = nix::sys::stat::fstat(&theirs).expect("it is open").st_ino;
     // SAFETY: the number is open, and stays so.
     unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
