@@ -24,7 +24,9 @@
  * @code crates/agent/src/link.rs: open, through_mailbox
  * @code crates/agent/src/event.rs: destination, send, send_to_one, off
  * @code crates/daemon/src/ending.rs: in_company, alone
- * @code crates/daemon/src/recorder.rs: serve, is_over, admit, talk, talk_to, greet, say_goodbye
+ * @code crates/daemon/src/recorder.rs: serve, is_over, greet, say_goodbye
+ * @code crates/daemon/src/conversation.rs: admit, let_in, check_id, talk, talk_to, heard
+ * @code crates/daemon/src/hall.rs: take, next
  * @code crates/daemon/src/rules.rs: learn, answer, send_filters
  * @digest a0492fa34c1cf7f1
  *

@@ -37,6 +37,7 @@ mod rules_act;
 mod sessions_share_a_process;
 mod snapshots_are_recordings;
 mod stacks_have_names;
+mod strangers_get_nothing;
 mod the_end_is_orderly;
 mod the_recorder_may_die;
 mod the_sides_help_each_other;

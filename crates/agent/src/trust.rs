@@ -32,7 +32,7 @@ fn note(session: usize, pid: i32) {
 /// Whether a message is from the session of this number.
 ///
 /// # Cost
-/// At most four system calls for the first message; none for the others, where the recorder's process has an id here.
+/// At most five system calls for the first message; none for the others, where the recorder's process has an id here.
 pub(crate) fn is_from(session: usize, received: &Received) -> bool {
     let Some(sender) = received.sender else { return false };
     let known = SPEAKER.get(session).map_or(0, |speaker| speaker.load(Ordering::Relaxed));
@@ -46,13 +46,13 @@ pub(crate) fn is_from(session: usize, received: &Received) -> bool {
     is_believed
 }
 
-/// Whether this user's sessions are believed.
+/// Whether this user's sessions are believed: root's, and, where all user ids of the process are this one's, the user's own.
 pub(crate) fn believes(uid: u32) -> bool {
-    is_believed_by(user::own(), uid, user::are_same)
+    uid == ROOT || is_own(user::own(), uid, user::are_same)
 }
 
-fn is_believed_by(own: [u32; 3], uid: u32, are_same: impl Fn(u32, u32) -> bool) -> bool {
-    uid == ROOT || (!own.contains(&ROOT) && own.into_iter().all(|own| are_same(uid, own)))
+fn is_own(own: [u32; 3], uid: u32, are_same: impl Fn(u32, u32) -> bool) -> bool {
+    own == [uid; 3] && are_same(uid, uid)
 }
 
 /// Whether what is at these paths can be a session's: a socket, and the directory that it is in, of a user who is believed, to which nobody else can write.
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn own_user_and_root_are_believed() {
         let are_same = |one, other| one == other && one != 65534;
-        let believed = |own, uid| is_believed_by(own, uid, are_same);
+        let believed = |own, uid| uid == ROOT || is_own(own, uid, are_same);
         assert!(believed([1000; 3], 1000) && believed([1000; 3], 0) && !believed([1000; 3], 1001));
         assert!(believed([0; 3], 0) && !believed([0; 3], 1000));
         for raised in [[1000, 0, 0], [1000, 1000, 0], [0, 1000, 1000], [1000, 1001, 1001]] {

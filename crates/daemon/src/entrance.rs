@@ -73,9 +73,14 @@ impl Entrance {
         Ok(Entrance { guard, mailbox, shut, theirs: Some(theirs), listener, rests_until, sockets })
     }
 
-    /// Who may come in.
+    /// Who may come in through the mailbox.
     pub(crate) fn guard(&self) -> Guard {
         self.guard
+    }
+
+    /// Who may come to the listener: only the user whose way in it is. Others inherit the mailbox or do not come.
+    pub(crate) fn guard_of_path(&self) -> Guard {
+        Guard { only: self.guard.only.or(Some(self.guard.trust.own())), ..self.guard }
     }
 
     /// The sockets' directory.

@@ -20,7 +20,7 @@
 //! | `hall` | where they wait until it is their turn |
 //! | `sockets` | the private directory of sockets |
 //! | `trust`, `shares` | who may do what, and how much |
-//! | `peer` | the conversation with one process |
+//! | `peer`, `conversation` | the conversation with one process; with all of them |
 //! | `principal`, `groups` | whose a process is, and with whom it shares rings |
 //! | `events` | which events there are, and their ids |
 //! | `rules` | the recorder and its rules: what becomes of events, what a person changes |
@@ -49,6 +49,7 @@ pub mod command;
 mod commons;
 mod consumer;
 pub mod control;
+mod conversation;
 mod cooperate;
 pub mod describe;
 mod desk;

@@ -46,6 +46,13 @@ pub(crate) fn runs(pid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
 }
 
+/// The id of a process as it sees it itself, in the innermost of its pid namespaces; `None` when it has ended.
+pub(crate) fn own_id(pid: u32) -> Option<u32> {
+    let bytes = fs::read(format!("/proc/{pid}/status")).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.parse().ok()
+}
+
 /// Whether `/proc` is that of this process's pid namespace: then ids are the same in both.
 pub(crate) fn proc_is_ours() -> bool {
     fs::read_link("/proc/self").is_ok_and(|own| own.to_str() == Some(&std::process::id().to_string()))
@@ -62,6 +69,7 @@ mod tests {
         assert_eq!(status.pid, own);
         assert_eq!(status.parent, std::os::unix::process::parent_id());
         assert!(!status.name.is_empty());
+        assert_eq!(own_id(own), Some(own));
         assert_eq!(super::status(u32::MAX), None);
         let user = nix::unistd::getuid().as_raw();
         assert_eq!(users(own).map(|users| users[0]), Some(user));

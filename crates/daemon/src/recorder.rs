@@ -11,7 +11,6 @@ use crate::desk::{Desk, Ticket};
 use crate::directory::Directory;
 use crate::door::Door;
 use crate::ending::End;
-use crate::entrance::Letter;
 use crate::error::Error;
 use crate::filters::Filters;
 use crate::flow::Figures;
@@ -21,7 +20,7 @@ use crate::join::Forward;
 use crate::kernel::{self, Kernel};
 use crate::options::Options;
 use crate::owner::Owner;
-use crate::peer::{Peer, Said};
+use crate::peer::Peer;
 use crate::principal::Principal;
 use crate::problems::{Kind, Problems};
 use crate::process;
@@ -35,7 +34,7 @@ use crate::trust::Trust;
 use mote_clock::Source;
 use mote_journal::{Fact, Process, Summary};
 use mote_symbol::collect::{self, BuildIds};
-use mote_wire::{How, Ready, Reason, Refusal};
+use mote_wire::{How, Ready, Refusal};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
 use std::sync::mpsc::Receiver;
@@ -47,8 +46,6 @@ const TICK: Duration = Duration::from_millis(100);
 const TICK_SOON: Duration = Duration::from_millis(10);
 /// How long processes have to switch off at the end: looks, a millisecond apart. When the whole machine stood still, they have had no more time than we.
 const GOODBYE: u32 = 500;
-/// Messages of one sender that are served before it is the turn of the others: nobody can keep the loop busy.
-const ROUND: usize = 64;
 
 /// What a recording works on.
 pub(crate) struct Session<'r> {
@@ -84,10 +81,12 @@ pub(crate) struct Recorder<'r> {
     pub(crate) awaited: Awaited,
     /// Other recordings that have joined processes of ours.
     pub(crate) forwards: Vec<Forward>,
+    /// Whose processes have which ids, as they see them themselves.
+    pub(crate) ids: HashMap<u32, u32>,
     /// Who has said hello and was not let in yet.
     pub(crate) hall: Hall,
     /// Somebody has more to say than there was time for.
-    pressed: bool,
+    pub(crate) pressed: bool,
     /// What each user may take.
     pub(crate) shares: Shares,
     /// Answers to requests that could not be answered at once.
@@ -138,6 +137,7 @@ impl<'r> Recorder<'r> {
             attached: Attached::default(),
             awaited: Awaited::default(),
             forwards: Vec::new(),
+            ids: HashMap::new(),
             hall: Hall::default(),
             pressed: false,
             shares: Shares::new(Trust::find().own()),
@@ -267,58 +267,7 @@ impl<'r> Recorder<'r> {
         Ok(polled.into_iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd).collect())
     }
 
-    /// Lets in who stands at the door, and may come in.
-    fn admit(&mut self, door: &Door) {
-        self.shares.begin_turn();
-        for entrance in door.entrances() {
-            for uid in self.hall.take(entrance) {
-                let text = format!("processes of user {uid} were not let in: too many came at once");
-                self.problem_of(Kind::Door, 0, text);
-            }
-            for _ in 0..ROUND {
-                let Some((socket, who)) = entrance.accept() else { break };
-                let room = self.shares.admit(who.uid, &self.peers);
-                match room.and_then(|()| Peer::new(socket, who, entrance.guard())) {
-                    Ok(peer) => self.peers.push(peer),
-                    Err(why) => {
-                        self.problem_of(Kind::Door, who.pid, format!("a process was not let in: {why}"));
-                    }
-                }
-            }
-        }
-        for uid in self.hall.users() {
-            while self.shares.has_time(uid) {
-                let began = Instant::now();
-                let Some(caller) = self.hall.next(uid) else { break };
-                let pid = caller.letter.sender.pid;
-                if let Err(why) = self.let_in(caller) {
-                    self.problem_of(Kind::Door, pid, format!("a process was not let in: {why}"));
-                }
-                self.shares.spend(uid, began);
-            }
-        }
-    }
-
-    /// Lets in who has put a letter into the mailbox.
-    fn let_in(&mut self, Caller { guard, bytes, letter }: Caller) -> Result<(), String> {
-        let Letter { sender, socket, .. } = letter;
-        let pid = sender.pid;
-        let nonsense = |what: &str| format!("process {pid} said nonsense at the door: {what}");
-        let socket = socket.ok_or_else(|| nonsense("it has sent no socket"))?;
-        let mut peer = Peer::new(socket, sender, guard)?;
-        self.shares.admit(sender.uid, &self.peers)?;
-        match peer.understand(&bytes, sender, &mut self.trace, 0) {
-            Said::Hello(hello) => {
-                self.greet(&mut peer, hello);
-                self.peers.push(peer);
-                Ok(())
-            }
-            Said::Nonsense(why) => Err(nonsense(&why)),
-            _ => Err(nonsense("a message out of turn")),
-        }
-    }
-
-    fn greet(&mut self, peer: &mut Peer, hello: mote_wire::Hello) {
+    pub(crate) fn greet(&mut self, peer: &mut Peer, hello: mote_wire::Hello) {
         let maps = collect::maps(peer.pid.unsigned_abs());
         if !self.give_rings(peer, hello.how) {
             return;
@@ -367,11 +316,14 @@ impl<'r> Recorder<'r> {
         }
         let Some(rings) = self.session.groups.join(principal, peer.pid) else {
             peer.refuse(Refusal::Memory);
-            self.problem(format!(
-                "process {} is not recorded: all memory for buffers is taken by other processes; give larger --buffers",
-                peer.pid
-            ));
-            self.missing += 1;
+            // Of one that has ended meanwhile it cannot be said any more whose it was, and nothing of it is missing.
+            if !peer.has_hung_up() {
+                self.problem(format!(
+                    "process {} is not recorded: all memory for buffers is taken by other processes; give larger --buffers",
+                    peer.pid
+                ));
+                self.missing += 1;
+            }
             return false;
         };
         peer.group = Some(rings.group);
@@ -414,95 +366,6 @@ impl<'r> Recorder<'r> {
         ));
     }
 
-    /// Serves what has arrived from those peers that may have something to say. New events are in journal and metadata
-    /// before anyone is told their ids.
-    fn talk(&mut self, may_speak: impl Fn(&Peer) -> bool) {
-        let mut peers = std::mem::take(&mut self.peers);
-        let mut new = Vec::new();
-        let mut passed_over = None;
-        peers.retain_mut(|peer| {
-            if may_speak(peer) && !self.shares.has_time(peer.uid) {
-                passed_over.get_or_insert(peer.raw());
-                return true;
-            }
-            let stays = !Shares::is_silent(peer) && (!may_speak(peer) || self.talk_to(peer, &mut new));
-            if !stays {
-                peer.group.take().into_iter().for_each(|group| self.session.groups.leave(group));
-            }
-            stays
-        });
-        // Whose turn it was not is the first next time.
-        let first = peers.iter().position(|peer| Some(peer.raw()) == passed_over);
-        peers.rotate_left(first.unwrap_or(0));
-        self.pressed = passed_over.is_some();
-        self.decide(&mut new);
-        self.learn(&new);
-        self.answer(&mut peers);
-        self.peers.append(&mut peers);
-        self.serve_shares();
-    }
-
-    /// Serves one peer's messages, while its user has time; false when it has gone.
-    fn talk_to(&mut self, peer: &mut Peer, learned: &mut Vec<u32>) -> bool {
-        for _ in 0..ROUND {
-            let (began, uid) = (Instant::now(), peer.uid);
-            if !self.shares.has_time(uid) {
-                break;
-            }
-            let Some(said) = peer.serve(&mut self.trace, self.shares.events_left(uid)) else { break };
-            let stays = self.heard(peer, said, learned);
-            self.shares.spend(uid, began);
-            if !stays {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Does what a message asks for; false when the peer has gone.
-    fn heard(&mut self, peer: &mut Peer, said: Said, learned: &mut Vec<u32>) -> bool {
-        match said {
-            Said::Hello(hello) => self.greet(peer, hello),
-            Said::Events { new, ids, wrong } => {
-                self.shares.take_events(peer.uid, new.len());
-                learned.extend(new);
-                peer.answer = Some(ids);
-                if let Some(why) = wrong {
-                    let text = format!("an event of process {} cannot be recorded: {why}", peer.pid);
-                    self.problem_of(Kind::Event, peer.pid, text);
-                }
-            }
-            Said::Installed { interpreted, refused, why } => {
-                self.installed(peer, interpreted, refused, &why);
-            }
-            Said::Wish(wish) => peer.wish = Some(wish),
-            Said::Ready(ready) => {
-                self.ready(peer, ready);
-                self.forward(peer);
-            }
-            Said::Renewed | Said::GoesOn => {}
-            Said::Declined(why) => self.declined(peer, why),
-            Said::Failed(why) => {
-                self.missing(peer, format!("cannot join: {why}{}", unready_hint(why)));
-                return false;
-            }
-            Said::Gone => {
-                // Of one that has ended in the middle of the conversation nothing is missing.
-                if peer.is_unready() && (peer.goes_on || process::runs(peer.pid)) {
-                    self.missing(peer, "has hung up before it was ready".to_owned());
-                }
-                self.gone(peer);
-                return false;
-            }
-            Said::Nonsense(why) => {
-                let text = format!("process {} was sent away: {why}", peer.pid);
-                self.problem_of(Kind::Conversation, peer.pid, text);
-                return false;
-            }
-        }
-        true
-    }
-
     pub(crate) fn renew_metadata(&mut self) {
         if let Err(why) = self.write_metadata() {
             self.look_at_directories();
@@ -515,7 +378,7 @@ impl<'r> Recorder<'r> {
     }
 
     /// Events of a process are missing, nobody knows how many.
-    fn missing(&mut self, peer: &Peer, why: String) {
+    pub(crate) fn missing(&mut self, peer: &Peer, why: String) {
         self.missing += 1;
         self.problem_of(Kind::Missing, peer.pid, format!("process {} is not recorded: it {why}", peer.pid));
     }
@@ -529,7 +392,7 @@ impl<'r> Recorder<'r> {
         self.peers = peers;
     }
 
-    fn ready(&mut self, peer: &Peer, ready: Ready) {
+    pub(crate) fn ready(&mut self, peer: &Peer, ready: Ready) {
         if ready.late_ms > 0 {
             self.missing += 1;
             let text = format!(
@@ -564,20 +427,7 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    fn declined(&mut self, peer: &Peer, why: Reason) {
-        let pid = peer.pid;
-        self.problem_of(Kind::Declined, pid, match why {
-            Reason::Full => format!(
-                "process {pid} is not recorded: it is in {} other recordings, and more are not possible; end one of them",
-                mote_wire::SESSIONS_MAX
-            ),
-            Reason::Stranger => format!(
-                "process {pid} is not recorded: it does not believe this recorder, whose user has no number in its user namespace; run `mote record` inside of that"
-            ),
-        });
-    }
-
-    fn gone(&mut self, peer: &Peer) {
+    pub(crate) fn gone(&mut self, peer: &Peer) {
         peer.area.into_iter().for_each(|area| self.cooperation.leave(area));
         if let Some(hello) = peer.hello.filter(|_| peer.is_process()) {
             self.session.shared.left(hello.pid);
@@ -768,15 +618,6 @@ impl<'r> Recorder<'r> {
         self.watch.problem(&text);
         let fact = Fact::Problem { at: self.session.source.ticks(), text };
         let _ = self.trace.directory.note(&fact);
-    }
-}
-
-/// What to do about a process that cannot join.
-fn unready_hint(why: mote_sys::Errno) -> &'static str {
-    match why.0 {
-        libc::ENOMEM => "; its address space is limited (ulimit -v): give smaller --buffers",
-        libc::EMFILE => "; it has too few descriptors (ulimit -n)",
-        _ => "",
     }
 }
 

@@ -274,3 +274,113 @@ fn random() -> io::Result<u64> {
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::os::unix::net::UnixListener;
+
+    /// A place of this test's own, that goes with it.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn make() -> Place {
+            let path = env::temp_dir().join(format!("sockets-{:016x}", random().expect("random")));
+            fs::create_dir(&path).expect("a directory");
+            Place(path)
+        }
+
+        /// A directory with a socket, as recorders have it.
+        fn recorder(&self, name: &str) -> (PathBuf, UnixListener) {
+            let directory = self.0.join(name);
+            fs::create_dir(&directory).expect("a directory");
+            fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).expect("ours");
+            let listener = UnixListener::bind(directory.join(CONTROL)).expect("a socket");
+            (directory, listener)
+        }
+
+        fn make_sockets(&self) -> Sockets {
+            Sockets::make_in(look_at(&self.0).expect("a directory"), &self.0, Mode::S_IRWXU).expect("made")
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn own() -> u32 {
+        Uid::effective().as_raw()
+    }
+
+    #[track_caller]
+    fn assert_refused(path: &Path, wanted: impl Fn(u32) -> bool) {
+        assert!(call(&path.join(CONTROL), wanted).is_err(), "{}", path.display());
+    }
+
+    #[test]
+    fn only_who_is_wanted_is_called() {
+        let place = Place::make();
+        let (plain, _listener) = place.recorder("plain");
+        let (_, owner) = call(&plain.join(CONTROL), |uid| uid == own()).expect("it is wanted");
+        assert_eq!(owner, own());
+        assert_refused(&plain, |uid| uid != own());
+        // Others could have put it there.
+        fs::set_permissions(&plain, PermissionsExt::from_mode(0o775)).expect("ours");
+        assert_refused(&plain, |_| true);
+        fs::set_permissions(&plain, PermissionsExt::from_mode(0o700)).expect("ours");
+        symlink(&plain, place.0.join("link")).expect("a link");
+        assert_refused(&place.0.join("link"), |_| true);
+        let leads_on = place.0.join("leads-on");
+        fs::create_dir(&leads_on).expect("a directory");
+        symlink(plain.join(CONTROL), leads_on.join(CONTROL)).expect("a link");
+        assert_refused(&leads_on, |_| true);
+    }
+
+    #[test]
+    fn owners_must_agree() {
+        if own() != 0 {
+            println!("SKIPPED: giving files away needs root");
+            return;
+        }
+        let place = Place::make();
+        // Somebody else's directory with a socket of root's; root's with somebody else's; and somebody else's, at which root listens.
+        for (directory, socket) in [(12345, 0), (0, 12345), (12345, 12345)] {
+            let (path, _listener) = place.recorder(&format!("{directory}-{socket}"));
+            chown(path.join(CONTROL), Some(socket), None).expect("root");
+            chown(&path, Some(directory), None).expect("root");
+            assert_refused(&path, |_| true);
+        }
+    }
+
+    #[test]
+    fn sockets_are_bound_here_or_not_at_all() {
+        let place = Place::make();
+        let sockets = place.make_sockets();
+        assert_eq!(fs::metadata(sockets.path()).expect("made").permissions().mode() & 0o777, 0o700);
+        let elsewhere = place.0.join("elsewhere");
+        assert!(sockets.listen(SESSION, |_| UnixListener::bind(&elsewhere)).is_err());
+        let listener = sockets.listen(CONTROL, |path| UnixListener::bind(path)).expect("bound");
+        let path = sockets.path().to_owned();
+        drop((sockets, listener));
+        assert!(!path.exists() && elsewhere.exists(), "only what is ours goes");
+    }
+
+    #[test]
+    fn what_is_in_use_is_not_swept_away() {
+        let place = Place::make();
+        let base = look_at(&place.0).expect("a directory");
+        let sockets = place.make_sockets();
+        // Of a process that is of another pid namespace, as far as can be seen here.
+        let name = format!("{DIRECTORY}999999999-0");
+        fs::rename(sockets.path(), place.0.join(&name)).expect("renamed");
+        sweep(&base, &place.0, Trust::find());
+        assert!(place.0.join(&name).exists(), "it is locked");
+        let Sockets { directory, .. } = &sockets;
+        directory.unlock().expect("locked before");
+        sweep(&base, &place.0, Trust::find());
+        assert!(!place.0.join(&name).exists());
+    }
+}

@@ -66,13 +66,13 @@ pub(crate) fn scribble(words: &Words) {
 }
 
 /// Number of the session's mailbox.
-fn mailbox() -> RawFd {
+pub(crate) fn mailbox() -> RawFd {
     let session = std::env::var("MOTE_SESSION").expect("traced");
     session.split(',').nth(1).and_then(|number| number.parse().ok()).expect("a number")
 }
 
 /// Sockets as a process of a session makes them: each message says who has sent it.
-fn pair() -> (OwnedFd, OwnedFd) {
+pub(crate) fn pair() -> (OwnedFd, OwnedFd) {
     let pair = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC);
     let (ours, theirs) = pair.expect("a pair");
     setsockopt(&ours, PassCred, &true).expect("it is a socket");
@@ -91,7 +91,7 @@ fn post(bytes: &[u8], fds: &[RawFd]) {
     }
 }
 
-fn hello(how: How) -> Vec<u8> {
+pub(crate) fn hello(how: How) -> Vec<u8> {
     encode(&Message::Hello(Hello {
         how,
         pid: std::process::id(),
@@ -100,7 +100,7 @@ fn hello(how: How) -> Vec<u8> {
     }))
 }
 
-fn encode(message: &Message<'_>) -> Vec<u8> {
+pub(crate) fn encode(message: &Message<'_>) -> Vec<u8> {
     let mut buffer = vec![0; MESSAGE_MAX];
     message.encode(&mut buffer).expect("it fits").to_vec()
 }

@@ -14,6 +14,7 @@ mod sessions;
 mod signals;
 mod simple;
 mod sites;
+mod strangers;
 mod threads;
 
 use std::process::ExitCode;
@@ -81,6 +82,15 @@ fn main() -> ExitCode {
         "no-tsc-exec" => calm::no_tsc_exec(&words),
         "no-tsc-count" => calm::no_tsc_count(&words),
         "strict" => calm::strict(&words),
+        "liar" => strangers::liar(&words),
+        "knock" => strangers::knock(&words),
+        "ask-as" => strangers::ask_as(&words),
+        "intrude" => strangers::intrude(&words),
+        "trickle" => strangers::trickle(&words),
+        "false-session" => strangers::false_session(&words),
+        "false-mailbox" => strangers::false_mailbox(&words),
+        "pretend" => strangers::pretend(&words),
+        "flood" => strangers::flood(&words),
         "steady" => sessions::steady(&words),
         "family" => sessions::family(&words),
         "shared-words" => cooperation::shared_words(&words),
