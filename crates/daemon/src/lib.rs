@@ -30,6 +30,7 @@
 //! | `area` | the memory that filters share with the session |
 //! | `aggregates` | counts and histograms of filters: shown and written |
 //! | `control`, `desk` | what a person can ask of a recording that runs; where that comes in |
+//! | `later` | requests that are answered when the consumer has done something for them |
 //! | `describe` | from descriptions to a CTF trace class |
 //! | `flow` | what loop and consumer share about a trace |
 //! | `consumer`, `tap`, `stream`, `lanes`, `speculated`, `walk`, `packets` | from rings to packets in files |
@@ -68,6 +69,7 @@ mod hall;
 mod join;
 mod kernel;
 mod lanes;
+mod later;
 pub mod memory;
 mod objects;
 pub mod options;

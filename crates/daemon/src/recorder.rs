@@ -18,7 +18,8 @@ use crate::flow::Figures;
 use crate::groups::Groups;
 use crate::hall::{Caller, Hall};
 use crate::join::Forward;
-use crate::kernel::{self, Kernel};
+use crate::kernel::Kernel;
+use crate::later::Later;
 use crate::options::Options;
 use crate::owner::Owner;
 use crate::peer::{Peer, Said};
@@ -28,7 +29,6 @@ use crate::process;
 use crate::record::{Progress, Watch};
 use crate::samples::{self, Samples};
 use crate::shares::Shares;
-use crate::snapshot::Snapshot;
 use crate::tap::Consumed;
 use crate::trace::Trace;
 use crate::trust::Trust;
@@ -92,6 +92,8 @@ pub(crate) struct Recorder<'r> {
     pub(crate) shares: Shares,
     /// Answers to requests that could not be answered at once.
     pub(crate) late: Vec<(Ticket, Answer)>,
+    /// Who waits for them.
+    pub(crate) later: Later,
     pub(crate) build_ids: BuildIds,
     /// Who is to have the recording.
     pub(crate) owner: Owner,
@@ -142,6 +144,7 @@ impl<'r> Recorder<'r> {
             pressed: false,
             shares: Shares::new(Trust::find().own()),
             late: Vec::new(),
+            later: Later::default(),
             build_ids: BuildIds::default(),
             owner: Owner::of(options),
             problems: Problems::default(),
@@ -367,7 +370,7 @@ impl<'r> Recorder<'r> {
         }
         let Some(rings) = self.session.groups.join(principal, peer.pid) else {
             peer.refuse(Refusal::Memory);
-            self.problem(format!(
+            self.problem_of(Kind::Memory, peer.pid, format!(
                 "process {} is not recorded: all memory for buffers is taken by other processes; give larger --buffers",
                 peer.pid
             ));
@@ -599,6 +602,7 @@ impl<'r> Recorder<'r> {
         self.publish_if_asked();
         self.look_at_latency();
         self.hear_consumer();
+        self.answer_old_figures();
         self.session.groups.prepare();
         self.show_aggregates();
         let now = self.figures();
@@ -643,41 +647,10 @@ impl<'r> Recorder<'r> {
                 Notice::Damaged(groups) => groups.into_iter().for_each(|group| self.retire(group)),
                 Notice::Ended(groups) => self.session.groups.ended(&groups),
                 Notice::Snapshot(snapshot, parts) => self.complete_snapshot(&snapshot, &parts),
+                Notice::NoSnapshot(number, why) => self.answer_snapshots(number, Err(why)),
+                Notice::Figures(number) => self.answer_figures(number),
             }
         }
-    }
-
-    /// Gives a snapshot what makes it a recording.
-    fn complete_snapshot(&mut self, Snapshot { path, folder }: &Snapshot, parts: &[Consumed]) {
-        parts.iter().flat_map(|part| &part.totals.problems).for_each(|text| self.problem(text.clone()));
-        let duration_ns = self.began.elapsed().as_nanos() as u64;
-        let mut completed = Ok(());
-        let mut problem = None;
-        if let Some(own) = parts.first() {
-            let end = Fact::End(self.summary(own, duration_ns));
-            completed = self.trace.directory.complete(folder, &end);
-        }
-        if let (Some(kernel), Some(part)) = (&self.kernel, parts.get(1)) {
-            let mut part = part.clone();
-            completed = completed.and_then(|()| {
-                let inside = folder.open(kernel::DIRECTORY)?;
-                match kernel.add_slow(&inside) {
-                    Ok(count) => part.totals.count(kernel.slow_id().unwrap_or(0), count),
-                    Err(why) => {
-                        problem = Some(format!("slow system calls are missing in {}: {why}", path.display()))
-                    }
-                }
-                kernel.trace.directory.complete(&inside, &Fact::End(kernel.summary(&part, duration_ns)))
-            });
-        }
-        match completed {
-            Ok(()) => {
-                self.owner.keep(folder);
-                self.watch.say(&format!("snapshot written: {}", path.display()));
-            }
-            Err(why) => problem = Some(format!("cannot finish snapshot {}: {why}", path.display())),
-        }
-        problem.into_iter().for_each(|why| self.problem(why));
     }
 
     /// Notes the samples that are new; true when there were any.
