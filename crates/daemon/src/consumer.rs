@@ -114,6 +114,8 @@ pub(crate) enum Notice {
     Threads(Vec<u32>),
     /// Something is wrong.
     Problem(String),
+    /// Processes have damaged their rings.
+    Damage(String),
     /// These channels of processes are not read any more.
     Ended(Vec<u64>),
     /// Something is in these channels of processes that cannot be.
@@ -320,8 +322,9 @@ impl Consumer<'_> {
         }
         let seen = self.taps.iter_mut().map(Tap::threads);
         seen.filter(|ids| !ids.is_empty()).for_each(|ids| tell(Notice::Threads(ids)));
-        for problem in self.taps.iter_mut().flat_map(|tap| tap.totals.problems.drain(..)) {
-            tell(Notice::Problem(problem));
+        for Tap { totals, .. } in &mut self.taps {
+            totals.problems.drain(..).for_each(|problem| tell(Notice::Problem(problem)));
+            totals.damaged.drain(..).for_each(|damage| tell(Notice::Damage(damage)));
         }
     }
 

@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Sites,
     /// Filters are not sent or not loaded.
     Filters,
+    /// Processes have damaged their rings.
+    Damage,
     /// There is no memory for its rings.
     Memory,
     /// A process does not want to be recorded.

@@ -412,7 +412,7 @@ impl<'r> Recorder<'r> {
             }
         }
         self.peers = peers;
-        self.problem(format!(
+        self.problem_of(Kind::Damage, 0, format!(
             "buffers that processes of one user share were damaged by one of them; its {moved} processes have buffers of their own from now on"
         ));
     }
@@ -644,6 +644,7 @@ impl<'r> Recorder<'r> {
                 }
                 Notice::Threads(ids) => self.name_threads(&ids),
                 Notice::Problem(text) => self.problem(text),
+                Notice::Damage(text) => self.problem_of(Kind::Damage, 0, text),
                 Notice::Damaged(groups) => groups.into_iter().for_each(|group| self.retire(group)),
                 Notice::Ended(groups) => self.session.groups.ended(&groups),
                 Notice::Snapshot(snapshot, parts) => self.complete_snapshot(&snapshot, &parts),

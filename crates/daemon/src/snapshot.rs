@@ -4,6 +4,7 @@
 
 use crate::folder::Folder;
 use crate::kernel;
+use crate::problems::Kind;
 use crate::recorder::Recorder;
 use crate::tap::Consumed;
 use mote_journal::Fact;
@@ -51,7 +52,10 @@ impl Recorder<'_> {
     /// Gives a snapshot what makes it a recording.
     pub(crate) fn complete_snapshot(&mut self, snapshot: &Snapshot, parts: &[Consumed]) {
         let Snapshot { path, folder, persons } = snapshot;
-        parts.iter().flat_map(|part| &part.totals.problems).for_each(|text| self.problem(text.clone()));
+        for Consumed { totals, .. } in parts {
+            totals.problems.iter().for_each(|text| self.problem(text.clone()));
+            totals.damaged.iter().for_each(|text| self.problem_of(Kind::Damage, 0, text.clone()));
+        }
         let duration_ns = self.began.elapsed().as_nanos() as u64;
         let mut completed = Ok(());
         let mut problem = None;
