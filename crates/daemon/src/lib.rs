@@ -16,6 +16,7 @@
 //! | `directory` | its directory: metadata, journal, streams |
 //! | `output`, `folder` | the way to that directory, and all that is made in it: the only place that writes files |
 //! | `owner` | whose the recording is |
+//! | `facts` | metadata and journal, as the loop writes them |
 //! | `door`, `entrance` | where processes say hello: all ways in, and one of them |
 //! | `hall` | where they wait until it is their turn |
 //! | `sockets` | the private directory of sockets |
@@ -59,6 +60,7 @@ mod ending;
 mod entrance;
 mod error;
 mod events;
+mod facts;
 mod filters;
 mod finish;
 mod flow;

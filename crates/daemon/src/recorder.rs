@@ -8,7 +8,6 @@ use crate::consumer::{Notice, Shared};
 use crate::control::Answer;
 use crate::cooperate::Cooperation;
 use crate::desk::{Desk, Ticket};
-use crate::directory::Directory;
 use crate::door::Door;
 use crate::ending::End;
 use crate::entrance::Letter;
@@ -27,7 +26,7 @@ use crate::principal::Principal;
 use crate::problems::{Kind, Problems};
 use crate::process;
 use crate::record::{Progress, Watch};
-use crate::samples::{self, Samples};
+use crate::samples::Samples;
 use crate::shares::Shares;
 use crate::tap::Consumed;
 use crate::trace::Trace;
@@ -506,17 +505,6 @@ impl<'r> Recorder<'r> {
         true
     }
 
-    pub(crate) fn renew_metadata(&mut self) {
-        if let Err(why) = self.write_metadata() {
-            self.look_at_directories();
-            if self.session.shared.failure().is_some() {
-                return;
-            }
-            self.problem(format!("{why}; recording stops, what was written before is whole"));
-            self.session.shared.fail(why.to_string());
-        }
-    }
-
     /// Events of a process are missing, nobody knows how many.
     fn missing(&mut self, peer: &Peer, why: String) {
         self.missing += 1;
@@ -614,19 +602,6 @@ impl<'r> Recorder<'r> {
         });
     }
 
-    /// Stops when a directory of the recording was removed.
-    fn look_at_directories(&mut self) {
-        let shared = self.session.shared;
-        let kernel = self.kernel.as_ref().map(|kernel| &kernel.trace.directory);
-        let removed =
-            [Some(&self.trace.directory), kernel].into_iter().flatten().find_map(Directory::removed);
-        if let Some(path) = removed.filter(|_| shared.failure().is_none()) {
-            let text = format!("{} was removed while it was recorded", path.display());
-            self.problem(format!("{text}; recording stops"));
-            shared.fail(text);
-        }
-    }
-
     /// What has come of both traces so far.
     pub(crate) fn figures(&self) -> Figures {
         let kernel = self.kernel.as_ref().map(|kernel| kernel.trace.flow.figures());
@@ -654,17 +629,6 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// Notes the samples that are new; true when there were any.
-    pub(crate) fn note_samples(&mut self) -> bool {
-        let news = self.samples.news();
-        let mut noted = self.trace.note_samples(news.iter().copied());
-        if let Some(kernel) = &mut self.kernel {
-            noted &= kernel.trace.note_samples(news.iter().map(samples::of_monotonic));
-        }
-        self.check_journal(noted);
-        !news.is_empty()
-    }
-
     /// Asks all processes to switch off, and waits a little until they have.
     fn say_goodbye(&mut self, door: &Door) {
         for peer in &self.peers {
@@ -687,28 +651,6 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    pub(crate) fn write_metadata(&self) -> Result<(), Error> {
-        self.trace.write_metadata(self.samples.conversion())?;
-        match &self.kernel {
-            Some(kernel) => kernel.trace.write_metadata(self.samples.conversion_of_monotonic()),
-            None => Ok(()),
-        }
-    }
-
-    pub(crate) fn note(&mut self, fact: &Fact) {
-        let noted = self.trace.directory.note(fact);
-        self.check_journal(noted);
-    }
-
-    /// Tells if something could not be noted.
-    pub(crate) fn check_journal(&mut self, noted: bool) {
-        if !noted {
-            self.problem(
-                "the journal cannot be written any more; thread names and maps will be missing".to_owned(),
-            );
-        }
-    }
-
     /// What the trace of the processes came to.
     pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
         let own = self.trace.summary(consumed, duration_ns);
@@ -719,29 +661,6 @@ impl<'r> Recorder<'r> {
             lost_unknown: own.lost_unknown + self.missing,
             ..own
         }
-    }
-
-    /// Tells of a problem of the recorder itself.
-    pub(crate) fn problem(&mut self, text: String) {
-        self.problem_of(Kind::Recorder, 0, text);
-    }
-
-    /// Tells of a problem that a process has made, or has; one that makes too many is told no more of that kind.
-    pub(crate) fn problem_of(&mut self, kind: Kind, pid: i32, text: String) {
-        if self.problems.take(kind, pid, &text) {
-            self.tell_problem(text);
-        }
-    }
-
-    /// Says how many more problems there were than were told.
-    pub(crate) fn tell_more_problems(&mut self) {
-        self.problems.more().into_iter().for_each(|text| self.tell_problem(text));
-    }
-
-    fn tell_problem(&mut self, text: String) {
-        self.watch.problem(&text);
-        let fact = Fact::Problem { at: self.session.source.ticks(), text };
-        let _ = self.trace.directory.note(&fact);
     }
 }
 
