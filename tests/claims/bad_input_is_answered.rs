@@ -41,6 +41,30 @@ fn an_output_directory_that_is_in_use() {
 }
 
 #[test]
+fn a_directory_with_much_else_in_it() {
+    let view = |path: &Path| {
+        let output = Command::new(programs::mote()).arg("view").arg(path).output().expect("mote runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (status, said) = view(Path::new("/"));
+    assert!(status == Some(2) && said.contains("/ is no recording, and holds too much"), "{said}");
+    let tree = tempfile::tempdir().expect("a directory");
+    let trace = tree.path().join("trace");
+    Record::scene(&["count", "5"]).to(&trace).run().ends_with(0);
+    assert_eq!(view(tree.path()).0, Some(0), "it is found");
+    for number in 0..3000 {
+        fs::create_dir_all(tree.path().join(format!("d{}/{number}", number % 30))).expect("a directory");
+    }
+    let (status, said) = view(tree.path());
+    // It is near, and named.
+    let named = format!("for example {}", trace.display());
+    assert!(status == Some(2) && said.contains("give the directory of a recording"), "{said}");
+    assert!(said.contains(&named), "no '{named}' in {said}");
+    assert_eq!(view(&trace).0, Some(0));
+}
+
+#[test]
 fn an_output_directory_that_is_empty() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = Record::scene(&["count", "5"]).to(directory.path()).run().ends_with(0);

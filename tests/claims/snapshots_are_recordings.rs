@@ -1,9 +1,10 @@
 //! What a flight recorder holds can be written down while it goes on, as a recording of its own.
 
 use crate::support::event::named;
-use crate::support::{Record, Running, Trace, wait_for, wait_for_sleeps};
+use crate::support::{Record, Running, Trace, programs, wait_for, wait_for_sleeps};
 use nix::sys::signal::Signal;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 fn flight_recorder() -> Record {
@@ -50,6 +51,57 @@ fn at_a_signal() {
     running.signal(Signal::SIGTERM);
     let trace = running.wait().ends_with(128 + 15);
     assert!(numbers(trace.path.clone()).contains(second.end()));
+}
+
+/// Asks the recorder.
+fn ask(running: &Running, verb: &str) -> (Option<i32>, String) {
+    let output = Command::new(programs::mote()).arg(verb).arg(running.output()).output().expect("mote runs");
+    (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+#[test]
+fn who_asks_is_answered_when_it_can_be_read() {
+    let running = flight_recorder().start();
+    let pid = running.wait_for("pid");
+    wait_for_sleeps(pid, 100);
+    for number in 1..=5 {
+        let (status, said) = ask(&running, "snapshot");
+        assert_eq!(status, Some(0), "{said}");
+        let path = said.trim().strip_prefix("snapshot written: ").expect("where it is");
+        assert!(path.ends_with(&format!(".snapshot-{number}")), "{path}");
+        // At once.
+        assert!(numbers(PathBuf::from(path)).count() > 50);
+    }
+    // What cannot be is said, with the reason.
+    let mut taken = running.output().as_os_str().to_owned();
+    taken.push(".snapshot-6");
+    std::fs::create_dir(&taken).expect("a directory");
+    let (status, said) = ask(&running, "snapshot");
+    assert!(status == Some(2) && said.contains("snapshot-6") && said.contains("exists"), "{said}");
+    let (status, said) = ask(&running, "snapshot");
+    assert!(status == Some(0) && said.contains("snapshot-7"), "{said}");
+    running.signal(Signal::SIGTERM);
+    running.wait().ends_with(128 + 15);
+}
+
+#[test]
+fn what_is_in_the_buffers_is_told_too() {
+    let running = flight_recorder().start();
+    wait_for_sleeps(running.wait_for("pid"), 100);
+    let (status, said) = ask(&running, "status");
+    let buffers = said.split(" bytes in the buffers").next().and_then(|text| text.rsplit(' ').next());
+    let bytes: u64 = buffers.and_then(|bytes| bytes.parse().ok()).expect("a number");
+    assert!(status == Some(0) && bytes > 1000 && said.contains(": 0 events"), "{said}");
+    running.signal(Signal::SIGTERM);
+    running.wait().ends_with(128 + 15);
+    // Otherwise they are emptied before the answer: what has happened by then is in it.
+    let line = format!("{} count 1234; exec sleep 1000", programs::scenes());
+    let running = Record::program(&["sh", "-c", &line]).start();
+    running.wait_for("emitted");
+    let (_, said) = ask(&running, "status");
+    assert!(said.contains(": 1234 events") && said.contains(" 0 bytes in the buffers"), "{said}");
+    running.signal(Signal::SIGTERM);
+    running.wait().ends_with(128 + 15);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use crate::area::Area;
 use crate::commons::Commons;
+use crate::later::Asked;
 use crate::snapshot::{Beside, Snapshot};
 use crate::speculated::Speculated;
 use crate::tap::{Consumed, Pipe, Source, Tap};
@@ -15,7 +16,7 @@ use mote_wire::board;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,8 +42,10 @@ const REAP_AFTER_NS: u64 = 2_000_000_000;
 pub(crate) struct Shared {
     /// Set when everything is to be written out.
     stop: AtomicBool,
-    /// How many snapshots a person has asked for.
-    pub(crate) snapshots: AtomicU64,
+    /// Snapshots that persons have asked for.
+    pub(crate) snapshots: Asked,
+    /// Figures that persons have asked for, with what is in the rings.
+    pub(crate) figures: Asked,
     /// Set when a rule keeps records aside.
     pub(crate) speculates: AtomicBool,
     /// Why no more can be written; the recording stops.
@@ -111,12 +114,18 @@ pub(crate) enum Notice {
     Threads(Vec<u32>),
     /// Something is wrong.
     Problem(String),
+    /// Processes have damaged their rings.
+    Damage(String),
     /// These channels of processes are not read any more.
     Ended(Vec<u64>),
     /// Something is in these channels of processes that cannot be.
     Damaged(Vec<u64>),
     /// What the flight recorder held is in a directory beside the recording's, trace by trace.
     Snapshot(Snapshot, Vec<Consumed>),
+    /// There is no snapshot for the requests up to this number, because.
+    NoSnapshot(u64, String),
+    /// What was in the rings when this number was asked for is in the figures.
+    Figures(u64),
 }
 
 /// Empties the channels of processes, which share `area`, and that of the kernel, until told to stop, then to the end. Answers what each trace has
@@ -145,6 +154,7 @@ pub(crate) fn consume<'c>(
         commons,
         snapshots: 0,
         taken: 0,
+        figures: 0,
     };
     let mut pause = PAUSE_MIN;
     let mut flushed = Instant::now();
@@ -152,13 +162,17 @@ pub(crate) fn consume<'c>(
         let stop = shared.stop.load(Ordering::Acquire);
         consumer.change(tell);
         consumer.threads(tell);
-        let flush = stop || flushed.elapsed() >= FLUSH_EVERY;
+        let figures = shared.figures.count();
+        let flush = stop || figures != consumer.figures || flushed.elapsed() >= FLUSH_EVERY;
         let taken = consumer.speculations() | consumer.pass(flush, stop);
         if flush {
             flushed = Instant::now();
             consumer.taps.iter_mut().for_each(Tap::look);
         }
         consumer.publish(tell);
+        if std::mem::replace(&mut consumer.figures, figures) != figures {
+            tell(Notice::Figures(figures));
+        }
         consumer.snapshot(tell);
         if stop {
             break;
@@ -192,6 +206,8 @@ struct Consumer<'c> {
     snapshots: u64,
     /// Snapshots that were taken, or could not be.
     taken: u32,
+    /// Requests for figures that were answered.
+    figures: u64,
 }
 
 impl Consumer<'_> {
@@ -258,24 +274,27 @@ impl Consumer<'_> {
         if !self.taps.first().is_some_and(Tap::overwrites) {
             return;
         }
-        let asked = self
-            .area
-            .word(board::SNAPSHOTS)
-            .wrapping_add(self.shared.snapshots.load(Ordering::Acquire))
-            .wrapping_add(self.commons.snapshots());
+        let persons = self.shared.snapshots.count();
+        let others = self.area.word(board::SNAPSHOTS).wrapping_add(self.commons.snapshots());
+        let asked = others.wrapping_add(persons);
         if asked == self.snapshots {
             return;
         }
         self.snapshots = asked;
         self.taken += 1;
         if self.taken > SNAPSHOTS_MAX {
+            let text =
+                format!("{SNAPSHOTS_MAX} snapshots are taken, which is the most; record anew for more");
+            tell(Notice::NoSnapshot(persons, text));
             return;
         }
-        match self.take_snapshot() {
+        match self.take_snapshot(persons) {
             Ok((snapshot, parts)) => tell(Notice::Snapshot(snapshot, parts)),
             Err(why) => {
                 let path = self.beside.path(self.taken);
-                tell(Notice::Problem(format!("cannot write snapshot {}: {why}", path.display())));
+                let text = format!("cannot write snapshot {}: {why}", path.display());
+                tell(Notice::Problem(text.clone()));
+                tell(Notice::NoSnapshot(persons, text));
             }
         }
         if self.taken == SNAPSHOTS_MAX {
@@ -284,8 +303,8 @@ impl Consumer<'_> {
     }
 
     /// Writes down what the rings hold.
-    fn take_snapshot(&self) -> io::Result<(Snapshot, Vec<Consumed>)> {
-        let snapshot = self.beside.make(self.taken)?;
+    fn take_snapshot(&self, persons: u64) -> io::Result<(Snapshot, Vec<Consumed>)> {
+        let snapshot = self.beside.make(self.taken, persons)?;
         let parts: io::Result<Vec<Consumed>> =
             self.taps.iter().map(|tap| tap.snapshot(&snapshot.folder)).collect();
         Ok((snapshot, parts?))
@@ -303,8 +322,9 @@ impl Consumer<'_> {
         }
         let seen = self.taps.iter_mut().map(Tap::threads);
         seen.filter(|ids| !ids.is_empty()).for_each(|ids| tell(Notice::Threads(ids)));
-        for problem in self.taps.iter_mut().flat_map(|tap| tap.totals.problems.drain(..)) {
-            tell(Notice::Problem(problem));
+        for Tap { totals, .. } in &mut self.taps {
+            totals.problems.drain(..).for_each(|problem| tell(Notice::Problem(problem)));
+            totals.damaged.drain(..).for_each(|damage| tell(Notice::Damage(damage)));
         }
     }
 

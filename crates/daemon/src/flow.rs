@@ -1,6 +1,7 @@
 //! What both threads of the recorder look at of one trace: how to walk its records, and what has come of it so far.
 
 use crate::walk::Steps;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -12,6 +13,7 @@ pub(crate) struct Flow {
     bytes: AtomicU64,
     events: AtomicU64,
     lost: AtomicU64,
+    waiting: AtomicU64,
 }
 
 /// What has come of a trace so far.
@@ -23,6 +25,15 @@ pub(crate) struct Figures {
     pub(crate) events: u64,
     /// Lost events.
     pub(crate) lost: u64,
+    /// Bytes in the rings that are not on disk: all that a flight recorder holds.
+    pub(crate) waiting: u64,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { bytes, events, lost, waiting } = self;
+        write!(f, "{events} events and {bytes} bytes on disk, {waiting} bytes in the buffers, {lost} lost")
+    }
 }
 
 impl Flow {
@@ -42,6 +53,7 @@ impl Flow {
         self.bytes.store(figures.bytes, Ordering::Relaxed);
         self.events.store(figures.events, Ordering::Relaxed);
         self.lost.store(figures.lost, Ordering::Relaxed);
+        self.waiting.store(figures.waiting, Ordering::Relaxed);
     }
 
     /// The figures as they were told last.
@@ -50,6 +62,7 @@ impl Flow {
             bytes: self.bytes.load(Ordering::Relaxed),
             events: self.events.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
+            waiting: self.waiting.load(Ordering::Relaxed),
         }
     }
 }
@@ -62,6 +75,7 @@ impl std::ops::Add for Figures {
             bytes: self.bytes + other.bytes,
             events: self.events + other.events,
             lost: self.lost.saturating_add(other.lost),
+            waiting: self.waiting.saturating_add(other.waiting),
         }
     }
 }

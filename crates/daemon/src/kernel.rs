@@ -106,10 +106,8 @@ impl<'r> Kernel<'r> {
 
     /// How it is, for a person: a line, and one for each rule.
     pub(crate) fn status(&self) -> String {
-        let now = self.trace.flow.figures();
-        let (events, bytes, lost, kinds) = (now.events, now.bytes, now.lost, self.wanting.on.len());
-        let lines = self.lines();
-        format!("\nkernel: {events} events, {bytes} bytes, {lost} lost, {kinds} kinds of events on{lines}")
+        let (now, kinds, lines) = (self.trace.flow.figures(), self.wanting.on.len(), self.lines());
+        format!("\nkernel: {now}, {kinds} kinds of events on{lines}")
     }
 
     /// Threads that are followed and live.

@@ -193,7 +193,7 @@ impl Lane {
             let _ = self.file.cut(packet.offset, walked.good);
             totals.damages += 1;
             if !std::mem::replace(&mut self.damage_told, true) {
-                totals.problems.push(damage(&self.name(), packet.begin));
+                totals.damaged.push(damage(&self.name(), packet.begin));
             }
         }
         true

@@ -16,6 +16,7 @@
 //! | `directory` | its directory: metadata, journal, streams |
 //! | `output`, `folder` | the way to that directory, and all that is made in it: the only place that writes files |
 //! | `owner` | whose the recording is |
+//! | `facts` | metadata and journal, as the loop writes them |
 //! | `door`, `entrance` | where processes say hello: all ways in, and one of them |
 //! | `hall` | where they wait until it is their turn |
 //! | `sockets` | the private directory of sockets |
@@ -30,6 +31,7 @@
 //! | `area` | the memory that filters share with the session |
 //! | `aggregates` | counts and histograms of filters: shown and written |
 //! | `control`, `desk` | what a person can ask of a recording that runs; where that comes in |
+//! | `later` | requests that are answered when the consumer has done something for them |
 //! | `describe` | from descriptions to a CTF trace class |
 //! | `flow` | what loop and consumer share about a trace |
 //! | `consumer`, `tap`, `stream`, `lanes`, `speculated`, `walk`, `packets` | from rings to packets in files |
@@ -59,6 +61,7 @@ mod ending;
 mod entrance;
 mod error;
 mod events;
+mod facts;
 mod filters;
 mod finish;
 mod flow;
@@ -69,6 +72,7 @@ mod hall;
 mod join;
 mod kernel;
 mod lanes;
+mod later;
 pub mod memory;
 mod objects;
 pub mod options;

@@ -61,7 +61,9 @@ impl User {
 /// Who has called sudo to have this program run as root.
 pub(crate) fn sudo_user() -> Option<User> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
-    let uid = number("SUDO_UID").filter(|uid| ![0, u32::MAX].contains(uid) && geteuid().is_root())?;
+    // The last stands for all users who have no number here: it is nobody.
+    let none = [0, u32::MAX, mote_sys::user::overflow()];
+    let uid = number("SUDO_UID").filter(|uid| !none.contains(uid) && geteuid().is_root())?;
     Some(User { uid, gid: number("SUDO_GID") })
 }
 
@@ -132,8 +134,7 @@ impl Owner {
 
 /// The users that a peer runs as. The kernel says so, not the peer.
 fn users_of(peer: &Peer) -> Vec<u32> {
-    let of_socket = || mote_sys::socket::peer(peer.raw()).map(|peer| vec![peer.uid]).unwrap_or_default();
-    process::users(peer.pid.unsigned_abs()).map_or_else(of_socket, |users| users.to_vec())
+    process::users(peer.pid.unsigned_abs()).map_or_else(|| vec![peer.uid], |users| users.to_vec())
 }
 
 impl Recorder<'_> {

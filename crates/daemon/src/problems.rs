@@ -4,6 +4,9 @@
 //! together that of one kind; what is told of other kinds, and of the recorder itself, stays as it was. What is over a budget is
 //! counted, and told at the end.
 
+use crate::recorder::Recorder;
+use mote_journal::Fact;
+
 /// Problems of one kind that are told of one process.
 const OF_PROCESS: usize = 5;
 /// Problems of one kind that are told of all processes.
@@ -26,6 +29,10 @@ pub(crate) enum Kind {
     Sites,
     /// Filters are not sent or not loaded.
     Filters,
+    /// Processes have damaged their rings.
+    Damage,
+    /// There is no memory for its rings.
+    Memory,
     /// A process does not want to be recorded.
     Declined,
     /// Events of a process are missing.
@@ -97,6 +104,31 @@ impl Problems {
     /// Those that were told, and what there is to say of the others.
     pub(crate) fn all(&self) -> Vec<String> {
         self.told.iter().map(|told| told.text.clone()).chain(self.more()).collect()
+    }
+}
+
+impl Recorder<'_> {
+    /// Tells of a problem of the recorder itself.
+    pub(crate) fn problem(&mut self, text: String) {
+        self.problem_of(Kind::Recorder, 0, text);
+    }
+
+    /// Tells of a problem that a process has made, or has; one that makes too many is told no more of that kind.
+    pub(crate) fn problem_of(&mut self, kind: Kind, pid: i32, text: String) {
+        if self.problems.take(kind, pid, &text) {
+            self.tell_problem(text);
+        }
+    }
+
+    /// Says how many more problems there were than were told.
+    pub(crate) fn tell_more_problems(&mut self) {
+        self.problems.more().into_iter().for_each(|text| self.tell_problem(text));
+    }
+
+    fn tell_problem(&mut self, text: String) {
+        self.watch.problem(&text);
+        let fact = Fact::Problem { at: self.session.source.ticks(), text };
+        let _ = self.trace.directory.note(&fact);
     }
 }
 

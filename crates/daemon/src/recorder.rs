@@ -8,7 +8,6 @@ use crate::consumer::{Notice, Shared};
 use crate::control::Answer;
 use crate::cooperate::Cooperation;
 use crate::desk::{Desk, Ticket};
-use crate::directory::Directory;
 use crate::door::Door;
 use crate::ending::End;
 use crate::error::Error;
@@ -17,7 +16,8 @@ use crate::flow::Figures;
 use crate::groups::Groups;
 use crate::hall::{Caller, Hall};
 use crate::join::Forward;
-use crate::kernel::{self, Kernel};
+use crate::kernel::Kernel;
+use crate::later::Later;
 use crate::options::Options;
 use crate::owner::Owner;
 use crate::peer::Peer;
@@ -25,9 +25,8 @@ use crate::principal::Principal;
 use crate::problems::{Kind, Problems};
 use crate::process;
 use crate::record::{Progress, Watch};
-use crate::samples::{self, Samples};
+use crate::samples::Samples;
 use crate::shares::Shares;
-use crate::snapshot::Snapshot;
 use crate::tap::Consumed;
 use crate::trace::Trace;
 use crate::trust::Trust;
@@ -91,6 +90,8 @@ pub(crate) struct Recorder<'r> {
     pub(crate) shares: Shares,
     /// Answers to requests that could not be answered at once.
     pub(crate) late: Vec<(Ticket, Answer)>,
+    /// Who waits for them.
+    pub(crate) later: Later,
     pub(crate) build_ids: BuildIds,
     /// Who is to have the recording.
     pub(crate) owner: Owner,
@@ -142,6 +143,7 @@ impl<'r> Recorder<'r> {
             pressed: false,
             shares: Shares::new(Trust::find().own()),
             late: Vec::new(),
+            later: Later::default(),
             build_ids: BuildIds::default(),
             owner: Owner::of(options),
             problems: Problems::default(),
@@ -318,10 +320,11 @@ impl<'r> Recorder<'r> {
             peer.refuse(Refusal::Memory);
             // Of one that has ended meanwhile it cannot be said any more whose it was, and nothing of it is missing.
             if !peer.has_hung_up() {
-                self.problem(format!(
+                let text = format!(
                     "process {} is not recorded: all memory for buffers is taken by other processes; give larger --buffers",
                     peer.pid
-                ));
+                );
+                self.problem_of(Kind::Memory, peer.pid, text);
                 self.missing += 1;
             }
             return false;
@@ -361,20 +364,9 @@ impl<'r> Recorder<'r> {
             }
         }
         self.peers = peers;
-        self.problem(format!(
+        self.problem_of(Kind::Damage, 0, format!(
             "buffers that processes of one user share were damaged by one of them; its {moved} processes have buffers of their own from now on"
         ));
-    }
-
-    pub(crate) fn renew_metadata(&mut self) {
-        if let Err(why) = self.write_metadata() {
-            self.look_at_directories();
-            if self.session.shared.failure().is_some() {
-                return;
-            }
-            self.problem(format!("{why}; recording stops, what was written before is whole"));
-            self.session.shared.fail(why.to_string());
-        }
     }
 
     /// Events of a process are missing, nobody knows how many.
@@ -449,6 +441,7 @@ impl<'r> Recorder<'r> {
         self.publish_if_asked();
         self.look_at_latency();
         self.hear_consumer();
+        self.answer_old_figures();
         self.session.groups.prepare();
         self.show_aggregates();
         let now = self.figures();
@@ -458,19 +451,6 @@ impl<'r> Recorder<'r> {
             lost: now.lost,
             processes: self.peers.iter().filter(|peer| peer.is_process()).count(),
         });
-    }
-
-    /// Stops when a directory of the recording was removed.
-    fn look_at_directories(&mut self) {
-        let shared = self.session.shared;
-        let kernel = self.kernel.as_ref().map(|kernel| &kernel.trace.directory);
-        let removed =
-            [Some(&self.trace.directory), kernel].into_iter().flatten().find_map(Directory::removed);
-        if let Some(path) = removed.filter(|_| shared.failure().is_none()) {
-            let text = format!("{} was removed while it was recorded", path.display());
-            self.problem(format!("{text}; recording stops"));
-            shared.fail(text);
-        }
     }
 
     /// What has come of both traces so far.
@@ -490,55 +470,14 @@ impl<'r> Recorder<'r> {
                 }
                 Notice::Threads(ids) => self.name_threads(&ids),
                 Notice::Problem(text) => self.problem(text),
+                Notice::Damage(text) => self.problem_of(Kind::Damage, 0, text),
                 Notice::Damaged(groups) => groups.into_iter().for_each(|group| self.retire(group)),
                 Notice::Ended(groups) => self.session.groups.ended(&groups),
                 Notice::Snapshot(snapshot, parts) => self.complete_snapshot(&snapshot, &parts),
+                Notice::NoSnapshot(number, why) => self.answer_snapshots(number, Err(why)),
+                Notice::Figures(number) => self.answer_figures(number),
             }
         }
-    }
-
-    /// Gives a snapshot what makes it a recording.
-    fn complete_snapshot(&mut self, Snapshot { path, folder }: &Snapshot, parts: &[Consumed]) {
-        parts.iter().flat_map(|part| &part.totals.problems).for_each(|text| self.problem(text.clone()));
-        let duration_ns = self.began.elapsed().as_nanos() as u64;
-        let mut completed = Ok(());
-        let mut problem = None;
-        if let Some(own) = parts.first() {
-            let end = Fact::End(self.summary(own, duration_ns));
-            completed = self.trace.directory.complete(folder, &end);
-        }
-        if let (Some(kernel), Some(part)) = (&self.kernel, parts.get(1)) {
-            let mut part = part.clone();
-            completed = completed.and_then(|()| {
-                let inside = folder.open(kernel::DIRECTORY)?;
-                match kernel.add_slow(&inside) {
-                    Ok(count) => part.totals.count(kernel.slow_id().unwrap_or(0), count),
-                    Err(why) => {
-                        problem = Some(format!("slow system calls are missing in {}: {why}", path.display()))
-                    }
-                }
-                kernel.trace.directory.complete(&inside, &Fact::End(kernel.summary(&part, duration_ns)))
-            });
-        }
-        match completed {
-            Ok(()) => {
-                self.owner.keep(folder);
-                self.watch.say(&format!("snapshot written: {}", path.display()));
-            }
-            Err(why) => problem = Some(format!("cannot finish snapshot {}: {why}", path.display())),
-        }
-        problem.into_iter().for_each(|why| self.problem(why));
-    }
-
-    /// Notes the samples that are new; true when there were any.
-    pub(crate) fn note_samples(&mut self) -> bool {
-        let news = self.samples.news();
-        let mut noted = self.trace.note_samples(news.iter().copied());
-        if let Some(kernel) = &mut self.kernel {
-            noted &= kernel.trace.note_samples(news.iter().map(samples::of_monotonic));
-        }
-        self.check_journal(noted);
-        !news.is_empty()
     }
 
     /// Asks all processes to switch off, and waits a little until they have.
@@ -563,28 +502,6 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    pub(crate) fn write_metadata(&self) -> Result<(), Error> {
-        self.trace.write_metadata(self.samples.conversion())?;
-        match &self.kernel {
-            Some(kernel) => kernel.trace.write_metadata(self.samples.conversion_of_monotonic()),
-            None => Ok(()),
-        }
-    }
-
-    pub(crate) fn note(&mut self, fact: &Fact) {
-        let noted = self.trace.directory.note(fact);
-        self.check_journal(noted);
-    }
-
-    /// Tells if something could not be noted.
-    pub(crate) fn check_journal(&mut self, noted: bool) {
-        if !noted {
-            self.problem(
-                "the journal cannot be written any more; thread names and maps will be missing".to_owned(),
-            );
-        }
-    }
-
     /// What the trace of the processes came to.
     pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
         let own = self.trace.summary(consumed, duration_ns);
@@ -595,29 +512,6 @@ impl<'r> Recorder<'r> {
             lost_unknown: own.lost_unknown + self.missing,
             ..own
         }
-    }
-
-    /// Tells of a problem of the recorder itself.
-    pub(crate) fn problem(&mut self, text: String) {
-        self.problem_of(Kind::Recorder, 0, text);
-    }
-
-    /// Tells of a problem that a process has made, or has; one that makes too many is told no more of that kind.
-    pub(crate) fn problem_of(&mut self, kind: Kind, pid: i32, text: String) {
-        if self.problems.take(kind, pid, &text) {
-            self.tell_problem(text);
-        }
-    }
-
-    /// Says how many more problems there were than were told.
-    pub(crate) fn tell_more_problems(&mut self) {
-        self.problems.more().into_iter().for_each(|text| self.tell_problem(text));
-    }
-
-    fn tell_problem(&mut self, text: String) {
-        self.watch.problem(&text);
-        let fact = Fact::Problem { at: self.session.source.ticks(), text };
-        let _ = self.trace.directory.note(&fact);
     }
 }
 

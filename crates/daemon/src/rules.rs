@@ -125,18 +125,25 @@ impl Recorder<'_> {
     /// Does what a person has asked for. Without an answer now, that is put into `late` under its ticket.
     pub(crate) fn requested(
         &mut self,
-        _ticket: Ticket,
+        ticket: Ticket,
         request: Request,
         beside: Option<Fd>,
     ) -> Option<Answer> {
         let answer = match request {
             Request::Enable { rules, kernel } => self.enable(&rules, &kernel),
             Request::Disable { patterns, kernel } => self.disable(&patterns, &kernel),
-            Request::Snapshot => self
-                .ask_for_snapshot()
-                .map(|()| "a snapshot is being written".to_owned())
-                .map_err(str::to_owned),
-            Request::Status => Ok(self.status()),
+            Request::Snapshot => match self.ask_for_snapshot() {
+                Ok(number) => {
+                    self.later.wait_for_snapshot(number, ticket);
+                    return None;
+                }
+                Err(why) => Err(why.to_owned()),
+            },
+            Request::Status => {
+                let number = self.session.shared.figures.ask();
+                self.later.wait_for_figures(number, ticket);
+                return None;
+            }
             Request::Join { pid, place } => return Some(self.pass_on(pid, place, beside)),
         };
         Some(match answer {
@@ -195,25 +202,22 @@ impl Recorder<'_> {
         self.peers.append(&mut peers);
     }
 
-    /// Has the consumer write down what the flight recorder holds.
-    pub(crate) fn ask_for_snapshot(&mut self) -> Result<(), &'static str> {
+    /// Has the consumer write down what the flight recorder holds. Answers the number of the request.
+    pub(crate) fn ask_for_snapshot(&mut self) -> Result<u64, &'static str> {
         if self.options.mode != Mode::Overwrite {
             return Err(NO_SNAPSHOTS);
         }
-        self.session.shared.snapshots.fetch_add(1, Ordering::AcqRel);
-        Ok(())
+        Ok(self.session.shared.snapshots.ask())
     }
 
-    fn status(&self) -> String {
+    /// How it is, for a person.
+    pub(crate) fn status(&self) -> String {
         let now = self.trace.flow.figures();
         let on = (0..self.trace.events.len()).filter(|id| self.filters.is_on(*id)).count();
         let processes = self.peers.iter().filter(|peer| peer.is_process()).count();
         let mut text = format!(
-            "recording for {:.1} s: {} events, {} bytes, {} lost, {}, {on} of {} kinds of events on",
+            "recording for {:.1} s: {now}, {}, {on} of {} kinds of events on",
             self.began.elapsed().as_secs_f64(),
-            now.events,
-            now.bytes,
-            now.lost,
             told(processes, "process", "processes"),
             self.trace.events.len(),
         );

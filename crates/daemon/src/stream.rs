@@ -44,6 +44,8 @@ pub(crate) struct Totals {
     pub(crate) damages: u64,
     /// What was wrong, in words.
     pub(crate) problems: Vec<String>,
+    /// The same of what processes have done to their rings: they can do it as often as they like.
+    pub(crate) damaged: Vec<String>,
     /// Threads that records are of.
     pub(crate) seen: Seen,
 }
@@ -368,7 +370,7 @@ impl<'c> Stream<'c> {
         totals.damages += 1;
         if !self.damage_told {
             self.damage_told = true;
-            totals.problems.push(damage(&self.name(), self.last_time));
+            totals.damaged.push(damage(&self.name(), self.last_time));
         }
     }
 

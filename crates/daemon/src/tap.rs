@@ -312,6 +312,7 @@ impl<'c> Tap<'c> {
             bytes: self.totals.bytes,
             events: self.totals.counts.iter().sum(),
             lost: self.lost().total(),
+            waiting: self.streams().map(Stream::backlog).sum(),
         });
     }
 

@@ -33,6 +33,19 @@ pub enum OpenError {
         /// What is there, in words.
         has: String,
     },
+    /// It would take too long to look for traces there.
+    #[error(
+        "{} is no recording, and holds too much to search: {looked} directories were looked at; give the directory of a recording{found}",
+        .dir.display()
+    )]
+    TooMuch {
+        /// Where it was looked for.
+        dir: PathBuf,
+        /// Directories that were looked at.
+        looked: usize,
+        /// Traces that were found by then, in words.
+        found: String,
+    },
     /// The metadata of the only trace is broken.
     #[error("cannot understand {}: {error}", .path.display())]
     Metadata {
