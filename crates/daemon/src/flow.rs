@@ -1,7 +1,7 @@
 //! What both threads of the recorder look at of one trace: how to walk its records, and what has come of it so far.
 
 use crate::walk::Steps;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// One trace between the loop, which learns events, and the consumer, which counts records.
@@ -12,6 +12,8 @@ pub(crate) struct Flow {
     bytes: AtomicU64,
     events: AtomicU64,
     lost: AtomicU64,
+    /// Some events had no clock.
+    without_clock: AtomicBool,
 }
 
 /// What has come of a trace so far.
@@ -42,6 +44,16 @@ impl Flow {
         self.bytes.store(figures.bytes, Ordering::Relaxed);
         self.events.store(figures.events, Ordering::Relaxed);
         self.lost.store(figures.lost, Ordering::Relaxed);
+    }
+
+    /// Tells that events were lost because their threads had no clock.
+    pub(crate) fn note_without_clock(&self) {
+        self.without_clock.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was told.
+    pub(crate) fn is_without_clock(&self) -> bool {
+        self.without_clock.load(Ordering::Relaxed)
     }
 
     /// The figures as they were told last.

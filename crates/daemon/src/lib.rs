@@ -68,6 +68,7 @@ mod hall;
 mod join;
 mod kernel;
 mod lanes;
+mod locked;
 pub mod memory;
 mod objects;
 pub mod options;

@@ -591,6 +591,7 @@ impl<'r> Recorder<'r> {
         self.samples.tick();
         self.look_at_some_owners();
         self.look_at_directories();
+        self.look_at_agents();
         if self.note_samples() {
             // The line through the clock is better known: what is there is right even if we are killed.
             self.renew_metadata();
@@ -706,7 +707,7 @@ impl<'r> Recorder<'r> {
                 }
             }
             self.talk(|_| true);
-            if !self.peers.iter().any(Peer::is_process) {
+            if !self.peers.iter().any(Peer::can_leave) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));
