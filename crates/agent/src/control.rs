@@ -129,6 +129,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     session::find_at_once(&mut links);
     session::ask_again(&mut links, false);
     let mut watch = own_table.then(locked::Watch::new);
+    watch.iter_mut().for_each(|watch| watch.tell(links.raw()));
     let is_busy = session::tidy() || session::has_lost(&links) || waiting::is_any();
     THREAD.store(process::tid() as u32, Ordering::Relaxed);
     TAKEN.store(if own_table { TAKEN_OVER } else { SHARED }, Ordering::Release);
@@ -162,6 +163,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
                 }
             }
         }
+        watch.iter_mut().for_each(|watch| watch.tell(links.raw()));
     }
     session::farewell();
     core::ptr::null_mut()

@@ -2,13 +2,16 @@
 //!
 //! Such a filter may kill for any system call. While our thread sleeps it makes none; the session, which sees the filter from outside, does not speak to it then. When it
 //! wakes up all the same, because the session has died, or something is still to be done, it reads one file that it has opened before: read(2) is what
-//! nearly every sandbox allows. When that says that it is locked in, it sleeps for ever, in another read. A filter that kills for read(2), too, ends the process.
+//! nearly every sandbox allows. (A session that has seen the filter in time leaves it asleep also when it dies: its end of the link is kept open by
+//! a socket of the process itself, whose queue it is in.) When that says that it is locked in, it sleeps for ever, in another read. A filter that kills for read(2), too, ends the process.
 //!
 //! What counts is a change since the thread was started: many programs run in a sandbox from the beginning, in which we come to be all the same.
 
 use core::ffi::CStr;
 use mote_sys::fd::{self, Fd};
+use mote_sys::socket::{self, Wait};
 use mote_sys::{thread, time};
+use mote_wire::{Message, SESSIONS_MAX};
 
 /// What `/proc` says of a thread's seccomp: mode, and number of filters (since Linux 5.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +25,36 @@ pub(crate) struct Watch {
     before: Option<State>,
     /// Never readable.
     nothing: Option<Fd>,
+    /// Nobody reads what is sent to it: it keeps descriptors.
+    keeper: Option<(Fd, Fd)>,
+    /// The links whose sessions know it.
+    told: [i32; SESSIONS_MAX],
 }
 
 impl Watch {
     /// The calling thread as it is now. Nobody else may close its descriptors.
     pub(crate) fn new() -> Watch {
         let before = open().and_then(|status| read(&status).ok());
-        Watch { status: open(), before, nothing: fd::event().ok() }
+        Watch {
+            status: open(),
+            before,
+            nothing: fd::event().ok(),
+            keeper: socket::pair().ok(),
+            told: [-1; SESSIONS_MAX],
+        }
+    }
+
+    /// Gives new sessions the socket that keeps their end of the link, so that the thread sleeps on when they die.
+    pub(crate) fn tell(&mut self, links: [i32; SESSIONS_MAX]) {
+        let mut buffer = [0; 8];
+        let Some((_, theirs)) = &self.keeper else { return };
+        let Some(message) = Message::Keeper.encode(&mut buffer) else { return };
+        for (told, link) in self.told.iter_mut().zip(links) {
+            if *told != link && link >= 0 {
+                let _ = socket::send(link, message, &[theirs.raw()], Wait::No);
+            }
+            *told = link;
+        }
     }
 
     /// To be asked after the thread has slept, before it makes any other system call.

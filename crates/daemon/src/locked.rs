@@ -9,6 +9,8 @@
 
 use crate::peer::Peer;
 use crate::recorder::Recorder;
+use mote_sys::fd::Fd;
+use mote_sys::socket::{self, Wait};
 use mote_wire::{How, Message};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -38,6 +40,8 @@ pub(crate) struct Lock {
     /// It was told that it may make system calls for the time.
     may_call: bool,
     looked: Option<Instant>,
+    /// A socket of the process that keeps what is sent to it.
+    keeper: Option<Fd>,
 }
 
 impl Lock {
@@ -46,6 +50,18 @@ impl Lock {
         let thread = if how == How::Attach { find_agent(pid) } else { Some(pid) };
         self.before = thread.and_then(|thread| state(pid, thread));
         self.listens = how.is_child() || how == How::Attach;
+    }
+
+    /// The process has given us a socket that keeps what is sent to it.
+    pub(crate) fn keep_by(&mut self, keeper: Option<Fd>) {
+        self.keeper = keeper.filter(|keeper| socket::is_messages(keeper.raw()));
+    }
+
+    /// Leaves our end of its link with the process, which has locked itself in: it would wake up when we close it.
+    fn leave_behind(&mut self, link: i32) {
+        if let Some(keeper) = self.keeper.take() {
+            let _ = socket::send(keeper.raw(), &[0], &[link], Wait::No);
+        }
     }
 
     /// The conversation with the program is over.
@@ -98,6 +114,16 @@ fn threads_without_main(pid: i32) -> Option<u32> {
     fields.next().filter(|state| *state == "Z").and_then(|_| fields.nth(16)?.parse().ok())
 }
 
+impl Peer {
+    /// Sees to it that a process that has locked itself in sleeps on when we are gone.
+    pub(crate) fn let_be(&mut self) {
+        let link = self.raw();
+        if self.lock.is_locked(self.pid) {
+            self.lock.leave_behind(link);
+        }
+    }
+}
+
 impl Recorder<'_> {
     /// Looks at some processes: whether they have locked themselves in, and whether only their agents are left.
     pub(crate) fn look_at_agents(&mut self) {
@@ -114,6 +140,7 @@ impl Recorder<'_> {
             peer.lock.looked = Some(Instant::now());
             let (pid, own) = (peer.pid, agents.get(&peer.pid).copied().unwrap_or(1));
             if peer.lock.is_locked(pid) && !std::mem::replace(&mut peer.lock.told, true) {
+                peer.let_be();
                 locked.push(pid);
             }
             // Of one that we cannot see, only it can know.

@@ -87,6 +87,8 @@ pub(crate) enum Said {
     Declined(Reason),
     /// It cannot be recorded, for the reason of this error number.
     Failed(Errno),
+    /// It has given us a socket that keeps what is sent to it.
+    Keeper,
     /// It has gone.
     Gone,
     /// It has said something that cannot be: the reason.
@@ -191,6 +193,10 @@ impl Peer {
             return Some(Said::Nonsense(format!("a message of process {other} came in its place")));
         };
         let bytes = buffer.get(..received.len).unwrap_or(&[]);
+        if self.hello.is_some() && Message::decode(bytes) == Ok(Message::Keeper) {
+            self.lock.keep_by(received.fds.into_iter().flatten().next());
+            return Some(Said::Keeper);
+        }
         Some(self.understand(bytes, sender, trace, room))
     }
 

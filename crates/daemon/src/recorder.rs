@@ -476,6 +476,7 @@ impl<'r> Recorder<'r> {
                 self.installed(peer, interpreted, refused, &why);
             }
             Said::Wish(wish) => peer.wish = Some(wish),
+            Said::Keeper => {}
             Said::Ready(ready) => {
                 self.ready(peer, ready);
                 self.forward(peer);
@@ -694,8 +695,9 @@ impl<'r> Recorder<'r> {
 
     /// Asks all processes to switch off, and waits a little until they have.
     fn say_goodbye(&mut self, door: &Door) {
-        for peer in &self.peers {
+        for peer in &mut self.peers {
             let _ = peer.stop();
+            peer.let_be();
         }
         for _ in 0..GOODBYE {
             self.shares.begin_turn();

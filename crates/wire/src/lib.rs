@@ -219,6 +219,9 @@ pub enum Message<'a> {
         /// How many agents the process has.
         agents: u32,
     },
+    /// A socket comes beside the message that keeps what is sent to it for as long as the process lives: when the process has locked itself in, the session sends
+    /// its end of the link there, so that its own end wakes nobody up.
+    Keeper,
     /// Threads that have no time-stamp counter may make system calls for the time: none is in strict seccomp.
     MayCall,
     /// Another session wants the process, too; its mailbox comes beside the message.
@@ -303,6 +306,7 @@ const FAILED: u32 = 12;
 const GOES_ON: u32 = 13;
 const LOOK: u32 = 50;
 const MAY_CALL: u32 = 51;
+const KEEPER: u32 = 52;
 const JOIN: u32 = 40;
 const DECLINED: u32 = 41;
 const COOPERATE: u32 = 16;
@@ -348,6 +352,7 @@ impl Message<'_> {
             Message::Stop => to.words(&[STOP]),
             Message::Look { agents } => to.words(&[LOOK, *agents]),
             Message::MayCall => to.words(&[MAY_CALL]),
+            Message::Keeper => to.words(&[KEEPER]),
             Message::Join { place } => {
                 to.words(&[JOIN]);
                 to.bytes(place);
@@ -402,6 +407,7 @@ impl Message<'_> {
             STOP => Message::Stop,
             LOOK => Message::Look { agents: from.word()? },
             MAY_CALL => Message::MayCall,
+            KEEPER => Message::Keeper,
             JOIN => Message::Join { place: from.rest() },
             DECLINED => Message::Declined(match from.word()? {
                 0 => Reason::Full,
@@ -524,6 +530,7 @@ mod tests {
         there_and_back(Message::Stop);
         there_and_back(Message::Look { agents: 2 });
         there_and_back(Message::MayCall);
+        there_and_back(Message::Keeper);
         there_and_back(Message::Join { place: b"2,-1,77,/tmp/mote-1/session" });
         there_and_back(Message::Declined(Reason::Full));
         there_and_back(Message::Failed(12));
