@@ -285,6 +285,28 @@ fn a_program_and_its_libraries_are_announced_together_before_anything_of_them_ru
     }
 }
 
+#[test]
+fn a_program_exits_in_a_sandbox_that_kills_for_nearly_every_system_call() {
+    let workshop = Workshop::new();
+    for compiler in available(C) {
+        for library in LIBRARIES {
+            let program = workshop.make("locked", compiler, &["-O2"], &["locked.c"], &[library]);
+            for everybody in [&[][..], &["everybody"]] {
+                let command = [&[program.to_str().expect("text"), "100"], everybody].concat();
+                assert_eq!(run(&command.iter().map(Path::new).collect::<Vec<_>>()), "emitted 200\n");
+                let trace = Record::program(&command).env("LD_LIBRARY_PATH", &path()).run().ends_with(0);
+                assert_eq!(trace.lost_total(), 0, "{command:?}");
+                assert_eq!(
+                    trace.events().len() as u64,
+                    trace.printed("emitted"),
+                    "{command:?} {}",
+                    trace.err
+                );
+            }
+        }
+    }
+}
+
 /// The instructions of a function of an object file.
 fn instructions(object: &Path, name: &str) -> Vec<Instruction> {
     let bytes = std::fs::read(object).expect("the object");

@@ -34,6 +34,7 @@ mod real_servers_are_understood;
 mod recordings_are_private;
 mod recordings_have_an_owner;
 mod rules_act;
+mod sandboxes_are_survived;
 mod sessions_share_a_process;
 mod snapshots_are_recordings;
 mod stacks_have_names;

@@ -1,13 +1,13 @@
 //! The thread that listens to the sessions.
 //!
 //! It has all signals blocked, a descriptor table of its own with nothing in it but the sessions' sockets,
-//! and does nothing until a session speaks or dies, but look once a second whether it is the only one left, free
-//! filters, and patch sites that could not be patched before. So a program may close every descriptor that it did not open,
-//! and the thread holds none of the program's open. It ends when the last session does.
+//! and makes no system call until a session speaks or dies, unless something is left to be done: filters to be freed, sites that could not be
+//! patched before, a session that did not listen. So a program may close every descriptor that it did not open,
+//! and the thread holds none of the program's open; and it may lock itself in (`locked`). The thread ends when the last session does.
 
 use crate::hold::INTERNAL;
 use crate::link::Link;
-use crate::{leaving, session, trust, waiting};
+use crate::{leaving, locked, session, trust, waiting};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use mote_sys::fd::{self, Fd};
@@ -18,8 +18,10 @@ use mote_wire::{Message, SESSIONS_MAX};
 /// Sizes of the thread's stack to be tried: the C library takes a program's static thread-local storage from it, and
 /// `mote_text::apply` needs 16 KiB. Only what is touched costs memory.
 const STACK_BYTES: [usize; 3] = [256 << 10, 2 << 20, 32 << 20];
-/// How often the thread looks whether it is the last one, in milliseconds.
+/// How often the thread looks at what it has waited for in vain, in milliseconds.
 const LOOK_MS: i32 = 1000;
+/// No time limit.
+const FOREVER: i32 = -1;
 /// How soon after a change it looks whether the filters that were replaced can be freed, and sites patched that could not be, in milliseconds.
 const TIDY_MS: i32 = 1;
 
@@ -27,6 +29,8 @@ const TIDY_MS: i32 = 1;
 static TAKEN: AtomicU32 = AtomicU32::new(0);
 const TAKEN_OVER: u32 = 1;
 const SHARED: u32 = 2;
+/// Its id.
+static THREAD: AtomicU32 = AtomicU32::new(0);
 /// The sockets for the thread that starts, by the session's number.
 static HANDED: [AtomicI32; SESSIONS_MAX] = [const { AtomicI32::new(-1) }; SESSIONS_MAX];
 
@@ -76,6 +80,9 @@ pub(crate) fn listen(links: Links) {
         links.0.into_iter().flatten().for_each(core::mem::forget);
     }
     // Else the thread has its own table: this closes ours only.
+    if started {
+        locked::until_asleep(THREAD.load(Ordering::Relaxed));
+    }
 }
 
 /// What a thread of ours runs, with its argument.
@@ -121,65 +128,88 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let own_table = fd::unshare_all_but(&mut links.raw()).is_ok();
     session::find_at_once(&mut links);
     session::ask_again(&mut links, false);
+    let mut watch = own_table.then(locked::Watch::new);
+    watch.iter_mut().for_each(|watch| watch.tell(links.raw()));
+    let is_busy = session::tidy() || session::has_lost(&links) || waiting::is_any();
+    THREAD.store(process::tid() as u32, Ordering::Relaxed);
     TAKEN.store(if own_table { TAKEN_OVER } else { SHARED }, Ordering::Release);
     process::futex_wake(&TAKEN, 1);
-    let mut patience = TIDY_MS;
+    let mut patience = if is_busy { TIDY_MS } else { FOREVER };
     while session::is_joined() || waiting::is_any() {
         let mut polled = links.raw().map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-        match socket::wait_any(&mut polled, patience) {
-            Ok(0) if leaving::is_last() => return core::ptr::null_mut(),
+        let woken = socket::wait_any(&mut polled, patience);
+        if let Some(watch) = watch.take_if(|watch| watch.is_locked_in()) {
+            watch.stay();
+            return core::ptr::null_mut();
+        }
+        match woken {
+            Ok(0) if leaving::is_last(1) => return core::ptr::null_mut(),
             Ok(0) => {
-                // A thread that stays in a filter for long must not keep us busy.
-                patience = if session::tidy() { (2 * patience).min(LOOK_MS) } else { LOOK_MS };
                 session::find_lost(&mut links);
                 session::ask_again(&mut links, true);
+                let is_busy = session::tidy() || session::has_lost(&links) || waiting::is_any();
+                // A thread that stays in a filter for long must not keep us busy.
+                patience = if is_busy { (2 * patience).min(LOOK_MS) } else { FOREVER };
             }
-            Err(_) => {}
+            Err(Errno(libc::EINTR | libc::ENOMEM)) => {}
+            // A sandbox that answers errors: without waiting there is nothing for us to do.
+            Err(_) => return core::ptr::null_mut(),
             Ok(_) => {
                 for number in (0..SESSIONS_MAX).zip(&polled).filter(|(_, polled)| polled.revents != 0) {
-                    if !session::let_in(number.0, &mut links) {
-                        serve(number.0, &mut links);
+                    if !session::let_in(number.0, &mut links) && serve(number.0, &mut links) == Next::End {
+                        return core::ptr::null_mut();
                     }
                     patience = TIDY_MS;
                 }
             }
         }
+        watch.iter_mut().for_each(|watch| watch.tell(links.raw()));
     }
     session::farewell();
     core::ptr::null_mut()
 }
 
+/// What the thread does after a message.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Listen,
+    /// It is the only one left.
+    End,
+}
+
 /// Does what a session says in one message; leaves it when it has ended.
-fn serve(number: usize, links: &mut Links) {
-    let Some(socket) = links.0.get(number).and_then(Option::as_ref) else { return };
+fn serve(number: usize, links: &mut Links) -> Next {
+    let Some(socket) = links.0.get(number).and_then(Option::as_ref) else { return Next::Listen };
     let mut buffer = [0; 512];
     match socket::receive(socket.raw(), &mut buffer, Wait::No) {
         // Nobody else is listened to; what came with it is closed.
-        Ok(received) if received.len > 0 && !trust::is_from(number, &received) => return,
+        Ok(received) if received.len > 0 && !trust::is_from(number, &received) => return Next::Listen,
         Ok(mut received) if received.len > 0 => {
             match Message::decode(buffer.get(..received.len).unwrap_or(&[])) {
-                Ok(Message::Stop | Message::Refused(_)) => {}
+                Ok(Message::Stop | Message::Refused(_)) => leave(number, links),
                 Ok(Message::Filters { generation }) => {
-                    return session::install(number, socket, generation, &received.fds);
+                    session::install(number, socket, generation, &received.fds);
                 }
                 Ok(Message::Renew(geometry)) => {
                     let memfd = received.fds.iter_mut().find_map(Option::take);
-                    return session::renew(number, socket, geometry, memfd);
+                    session::renew(number, socket, geometry, memfd);
                 }
-                Ok(Message::Cooperate { slots }) => return session::cooperate(number, slots, &received.fds),
+                Ok(Message::Cooperate { slots }) => session::cooperate(number, slots, &received.fds),
                 Ok(Message::Join { place }) => {
-                    return session::join_another(
-                        place,
-                        received.fds.iter_mut().find_map(Option::take),
-                        links,
-                    );
+                    session::join_another(place, received.fds.iter_mut().find_map(Option::take), links);
                 }
-                _ => return,
+                Ok(Message::Look { agents }) if leaving::is_last(agents) => return Next::End,
+                Ok(Message::MayCall) => tsc::allow_calls(),
+                _ => {}
             }
         }
-        Err(Errno(libc::EINTR | libc::EAGAIN)) => return,
-        _ => {}
+        Err(Errno(libc::EINTR | libc::EAGAIN)) => {}
+        _ => leave(number, links),
     }
+    Next::Listen
+}
+
+fn leave(number: usize, links: &mut Links) {
     session::leave(number);
     // Closed when all is off: that is what the session waits for.
     if let Some(place) = links.0.get_mut(number) {

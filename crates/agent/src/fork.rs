@@ -4,7 +4,7 @@
 //! events go on at once. It has lost the listening thread and the sockets, so it says hello by itself, to each of its sessions, and starts
 //! a thread of its own. A session that is not there any more it leaves. No preload is needed: `pthread_atfork` is the C library's own hook.
 
-use crate::{channel, control, hold, leaving, session, waiting};
+use crate::{channel, control, hold, session, waiting};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 static WATCHING: AtomicBool = AtomicBool::new(false);
@@ -36,7 +36,6 @@ unsafe extern "C" fn child() {
     unsafe { channel::after_fork() };
     mote_text::fork_done();
     hold::fork_done();
-    leaving::watch();
     let links = session::after_fork();
     if session::is_joined() || waiting::is_any() {
         control::listen(links);

@@ -41,6 +41,11 @@ impl Drop for Control {
     }
 }
 
+/// Whether somebody has the control path.
+pub(crate) fn is_held() -> bool {
+    LOCK.is_held()
+}
+
 /// Takes the control path for a fork.
 pub(crate) fn fork_prepare() {
     let control = control();

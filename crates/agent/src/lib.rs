@@ -32,6 +32,8 @@
 //! | `fork` | what happens around fork |
 //! | `hold` | the lock of all that, with signals blocked |
 //! | `leaving` | when the program's last own thread has left |
+//! | `ending` | when the process has begun to end |
+//! | `locked` | whether the program has locked our thread in |
 //! | `keep` | keeps this object loaded once it is traced |
 //!
 //! World **T**, `unsafe` allowed: see `docs/soundness/agent.md`.
@@ -55,6 +57,7 @@
 mod channel;
 mod control;
 pub mod cooperate;
+mod ending;
 mod environment;
 mod event;
 mod fan;
@@ -69,6 +72,7 @@ mod keep;
 mod late;
 mod leaving;
 mod link;
+mod locked;
 mod maps;
 mod names;
 mod notes;

@@ -20,9 +20,9 @@ use crate::switch::Common;
 use crate::told::Told;
 use crate::waiting::{Wait, Waiting};
 use crate::{
-    control, cooperate, fork, hold, keep, leaving, names, shared, speculation, switch, trust, waiting,
+    control, cooperate, ending, fork, hold, keep, leaving, names, shared, speculation, switch, trust, waiting,
 };
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use mote_layout::site::SiteRecord;
 use mote_rcu::{Library, Token, start_poll};
 use mote_ring::Geometry;
@@ -236,7 +236,7 @@ impl Sessions {
     fn tidy(&mut self) -> bool {
         // All of them, whatever the first ones say.
         let left = self.all.iter_mut().fold(false, |left, session| session.tidy() | left);
-        self.common.fans.tidy() | self.common.try_again() | left
+        self.common.fans.tidy() | self.common.try_again() | self.common.is_settling() | left
     }
 
     /// Joins the session of `wait`, unless the process is in it already; waits for it longer if it does not answer now.
@@ -371,7 +371,6 @@ fn join_first(places: impl Iterator<Item = Place>, how: How) -> Result<()> {
         return Err(failed);
     }
     fork::watch();
-    leaving::watch();
     if how == How::Start && is_joined() {
         channel::introduce_thread();
     }
@@ -451,6 +450,7 @@ pub(crate) fn note_process() {
 /// # Safety
 /// As `registry::add_sites`.
 pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord) {
+    ending::watch();
     let mut guard = hold::control();
     // SAFETY: the caller's promise.
     let range = unsafe { registry::add_sites(first, end) };
@@ -464,7 +464,18 @@ pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord
 }
 
 /// Forgets an object's sites; nobody patches them when this has returned.
+///
+/// # Cost
+/// While the process ends, which it may do in a sandbox, no system call, unless the sites are being patched at this very moment.
 pub(crate) fn remove_object(first: *const SiteRecord) {
+    if ending::has_begun() {
+        registry::remove_sites(first);
+        // One of both sees the other: whoever takes the control path from now on finds no site, and for whoever has it we wait.
+        fence(Ordering::SeqCst);
+        if !hold::is_held() {
+            return;
+        }
+    }
     let mut guard = hold::control();
     let all = sessions(&mut guard);
     for site in registry::object(first).into_iter().flat_map(registry::Range::sites) {
@@ -566,7 +577,7 @@ pub(crate) fn leave(number: usize) -> bool {
 pub(crate) fn farewell() {
     let (first_pause, pauses) = FAREWELL;
     for doublings in 0..pauses {
-        if !tidy() || is_joined() || leaving::is_last() {
+        if !tidy() || is_joined() || leaving::is_last(1) {
             break;
         }
         let _ = time::sleep(first_pause << doublings);
@@ -601,6 +612,12 @@ pub(crate) fn find_at_once(links: &mut Links) {
     if CRAMPED.swap(false, Ordering::Relaxed) {
         find_lost(links);
     }
+}
+
+/// Whether a session is still to be found.
+pub(crate) fn has_lost(links: &Links) -> bool {
+    let joined = JOINED.load(Ordering::Acquire);
+    (0..SESSIONS_MAX).any(|number| joined & 1 << number != 0 && !links.has(number))
 }
 
 /// Says hello for a child of fork to those of its sessions that did not listen.

@@ -55,6 +55,11 @@ impl Common {
         self.left_at.is_none() || self.era <= 1
     }
 
+    /// Whether [`Common::settles`] is to be asked again.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.left_at.is_some()
+    }
+
     /// True once, when it has come to be settled: [`settle`] is to be called then.
     pub(crate) fn settles(&mut self) -> bool {
         let now = tsc::monotonic_by_call();

@@ -5,8 +5,7 @@
 
 use crate::environment::Place;
 use core::sync::atomic::{AtomicU32, Ordering};
-use mote_sys::Errno;
-use mote_sys::time::{ClockId, clock_gettime};
+use mote_sys::{Errno, tsc};
 use mote_wire::{How, SESSIONS_MAX};
 
 /// How many sessions are waited for.
@@ -33,7 +32,7 @@ impl Wait {
     /// For a session that the process has wanted to join just now.
     pub(crate) fn begin(place: &Place, how: How) -> Wait {
         let attached = u32::from(how == How::Attach);
-        Wait { place: *place, attached, since: clock_gettime(ClockId::Monotonic), asked: 0 }
+        Wait { place: *place, attached, since: tsc::monotonic_by_call(), asked: 0 }
     }
 
     /// How the process comes.
@@ -43,7 +42,7 @@ impl Wait {
 
     /// How long events are missing by now, in milliseconds; 0 when none are.
     pub(crate) fn late_ms(&self) -> u32 {
-        let waited = clock_gettime(ClockId::Monotonic).saturating_sub(self.since) / 1_000_000;
+        let waited = tsc::monotonic_by_call().saturating_sub(self.since) / 1_000_000;
         if self.attached != 0 { 0 } else { u32::try_from(waited.max(1)).unwrap_or(u32::MAX) }
     }
 }

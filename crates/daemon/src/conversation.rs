@@ -151,6 +151,7 @@ impl Recorder<'_> {
                 self.installed(peer, interpreted, refused, &why);
             }
             Said::Wish(wish) => peer.wish = Some(wish),
+            Said::Keeper => {}
             Said::Ready(ready) => {
                 self.ready(peer, ready);
                 self.forward(peer);

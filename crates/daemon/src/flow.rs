@@ -2,7 +2,7 @@
 
 use crate::walk::Steps;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// One trace between the loop, which learns events, and the consumer, which counts records.
@@ -14,6 +14,8 @@ pub(crate) struct Flow {
     events: AtomicU64,
     lost: AtomicU64,
     waiting: AtomicU64,
+    /// Some events had no clock.
+    without_clock: AtomicBool,
 }
 
 /// What has come of a trace so far.
@@ -54,6 +56,16 @@ impl Flow {
         self.events.store(figures.events, Ordering::Relaxed);
         self.lost.store(figures.lost, Ordering::Relaxed);
         self.waiting.store(figures.waiting, Ordering::Relaxed);
+    }
+
+    /// Tells that events were lost because their threads had no clock.
+    pub(crate) fn note_without_clock(&self) {
+        self.without_clock.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was told.
+    pub(crate) fn is_without_clock(&self) -> bool {
+        self.without_clock.load(Ordering::Relaxed)
     }
 
     /// The figures as they were told last.

@@ -73,6 +73,7 @@ mod join;
 mod kernel;
 mod lanes;
 mod later;
+mod locked;
 pub mod memory;
 mod objects;
 pub mod options;

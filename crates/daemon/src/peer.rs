@@ -1,6 +1,7 @@
 //! The conversation with one process. Nothing that it says is trusted.
 
 use crate::events::Announced;
+use crate::locked::Lock;
 use crate::trace::Trace;
 use crate::trust::Guard;
 use mote_ring::reader::Channel;
@@ -41,6 +42,8 @@ pub(crate) struct Peer {
     pub(crate) area: Option<u32>,
     /// Words that it wants.
     pub(crate) wish: Option<Wish>,
+    /// Whether it may be spoken to.
+    pub(crate) lock: Lock,
 }
 
 /// Words of the shared memory that a process has asked for.
@@ -84,6 +87,8 @@ pub(crate) enum Said {
     Declined(Reason),
     /// It cannot be recorded, for the reason of this error number.
     Failed(Errno),
+    /// It has given us a socket that keeps what is sent to it.
+    Keeper,
     /// It has gone.
     Gone,
     /// It has said something that cannot be: the reason.
@@ -117,6 +122,7 @@ impl Peer {
             goes_on: false,
             area: None,
             wish: None,
+            lock: Lock::default(),
         })
     }
 
@@ -162,7 +168,12 @@ impl Peer {
         self.try_send(message, fds).is_ok()
     }
 
+    /// # Errors
+    /// As send(2); `EACCES` when the process has locked itself in, and would be killed for listening.
     fn try_send(&self, message: &Message<'_>, fds: &[i32]) -> Result<(), Errno> {
+        if self.lock.is_locked(self.pid) {
+            return Err(Errno(libc::EACCES));
+        }
         let mut buffer = vec![0; MESSAGE_MAX];
         let bytes = message.encode(&mut buffer).ok_or(Errno(libc::EMSGSIZE))?;
         socket::send(self.raw(), bytes, fds, Wait::No)
@@ -182,6 +193,10 @@ impl Peer {
             return Some(Said::Nonsense(format!("a message of process {other} came in its place")));
         };
         let bytes = buffer.get(..received.len).unwrap_or(&[]);
+        if self.hello.is_some() && Message::decode(bytes) == Ok(Message::Keeper) {
+            self.lock.keep_by(received.fds.into_iter().flatten().next());
+            return Some(Said::Keeper);
+        }
         Some(self.understand(bytes, sender, trace, room))
     }
 
@@ -200,6 +215,7 @@ impl Peer {
                 }
                 (self.pid, self.uid, self.gid) = (sender.pid, sender.uid, sender.gid);
                 self.hello = Some(hello);
+                self.lock.begin(self.pid, hello.how);
                 Said::Hello(hello)
             }
             Ok(Message::Events { texts, .. }) if self.hello.is_some() => self.announced(texts, trace, room),
@@ -214,10 +230,12 @@ impl Peer {
             }
             Ok(Message::Ready(ready)) if self.hello.is_some() => {
                 self.is_ready = true;
+                self.lock.listens();
                 Said::Ready(ready)
             }
             Ok(Message::GoesOn) if self.hello.is_some() => {
                 self.goes_on = true;
+                self.lock.listens();
                 Said::GoesOn
             }
             Ok(Message::Renewed) if self.hello.is_some() => Said::Renewed,
@@ -285,6 +303,11 @@ impl Peer {
     /// A process that was let in, and of which nothing can be recorded yet.
     pub(crate) fn is_unready(&self) -> bool {
         self.hello.is_some_and(|hello| hello.how != How::Apart && hello.how.wants_rings()) && !self.is_ready
+    }
+
+    /// True for a process that leaves when it is asked to.
+    pub(crate) fn can_leave(&self) -> bool {
+        self.is_process() && !self.lock.is_locked(self.pid)
     }
 
     /// True for the connection that lives as long as its process.

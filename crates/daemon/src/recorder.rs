@@ -433,6 +433,7 @@ impl<'r> Recorder<'r> {
         self.samples.tick();
         self.look_at_some_owners();
         self.look_at_directories();
+        self.look_at_agents();
         if self.note_samples() {
             // The line through the clock is better known: what is there is right even if we are killed.
             self.renew_metadata();
@@ -482,8 +483,9 @@ impl<'r> Recorder<'r> {
 
     /// Asks all processes to switch off, and waits a little until they have.
     fn say_goodbye(&mut self, door: &Door) {
-        for peer in &self.peers {
+        for peer in &mut self.peers {
             let _ = peer.stop();
+            peer.let_be();
         }
         for _ in 0..GOODBYE {
             self.shares.begin_turn();
@@ -495,7 +497,7 @@ impl<'r> Recorder<'r> {
                 }
             }
             self.talk(|_| true);
-            if !self.peers.iter().any(Peer::is_process) {
+            if !self.peers.iter().any(Peer::can_leave) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));

@@ -94,6 +94,14 @@ impl Recorder<'_> {
             Ok(()) => true,
             // It has ended: nothing of it is missing.
             Err(Errno(libc::EPIPE | libc::ECONNRESET)) => false,
+            Err(Errno(libc::EACCES)) => {
+                let pid = peer.pid;
+                let text = format!(
+                    "process {pid} has locked itself in (seccomp, all threads), and cannot be told of other rules: it is recorded as before"
+                );
+                self.problem_of(Kind::Filters, pid, text);
+                false
+            }
             Err(why) => {
                 let pid = peer.pid;
                 let text =

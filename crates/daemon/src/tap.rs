@@ -6,6 +6,7 @@ use crate::gaps::Losses;
 use crate::lanes::{Lanes, Place};
 use crate::seen::{self, Seen};
 use crate::stream::{Context, Sink, Stream, Take, Totals};
+use mote_layout::Cause;
 use mote_ring::Mode;
 use mote_ring::reader::{Channel, Reader};
 use mote_ring::threads::{ENTRIES, ThreadName};
@@ -308,10 +309,14 @@ impl<'c> Tap<'c> {
 
     /// Tells how far the trace is.
     pub(crate) fn publish(&self) {
+        let lost = self.lost();
+        if lost.events[Cause::NoClock as usize] > 0 {
+            self.pipe.flow.note_without_clock();
+        }
         self.pipe.flow.publish(Figures {
             bytes: self.totals.bytes,
             events: self.totals.counts.iter().sum(),
-            lost: self.lost().total(),
+            lost: lost.total(),
             waiting: self.streams().map(Stream::backlog).sum(),
         });
     }

@@ -81,6 +81,11 @@ impl Lock {
         taken.is_ok().then(|| Guard(self))
     }
 
+    /// Whether somebody holds it.
+    pub fn is_held(&self) -> bool {
+        self.state.load(Ordering::SeqCst) != FREE
+    }
+
     /// Releases a lock whose guard was forgotten, as a pthread_atfork handler must.
     ///
     /// Releasing a lock that is free does nothing.

@@ -196,6 +196,16 @@ pub fn write_at(fd: &Fd, bytes: &[u8], offset: u64) -> Result<()> {
     if done == bytes.len() { Ok(()) } else { Err(crate::Errno(libc::EIO)) }
 }
 
+/// A descriptor that can be read when somebody has written to it (eventfd(2)), which never happens if nobody does.
+///
+/// # Errors
+/// `EMFILE`, `ENFILE`, `ENOMEM`.
+pub fn event() -> Result<Fd> {
+    // SAFETY: eventfd2 touches no memory.
+    let raw = unsafe { syscall(libc::SYS_eventfd2, [0, libc::EFD_CLOEXEC as usize, 0, 0, 0, 0]) }?;
+    Ok(Fd::from_raw(raw as i32))
+}
+
 /// Gives the calling thread a descriptor table of its own and closes in it all but those in `keep`, of which negative ones are
 /// none. The numbers are sorted.
 ///

@@ -214,6 +214,16 @@ pub enum Message<'a> {
     Installed(Installed<'a>),
     /// Switch everything off; the session is ending.
     Stop,
+    /// The main thread has left, and nobody seems to be there but agents' threads: they are to look, and to end then.
+    Look {
+        /// How many agents the process has.
+        agents: u32,
+    },
+    /// A socket comes beside the message that keeps what is sent to it for as long as the process lives: when the process has locked itself in, the session sends
+    /// its end of the link there, so that its own end wakes nobody up.
+    Keeper,
+    /// Threads that have no time-stamp counter may make system calls for the time: none is in strict seccomp.
+    MayCall,
     /// Another session wants the process, too; its mailbox comes beside the message.
     Join {
         /// The session's place, as in [`ENVIRONMENT`], with a mailbox of number -1.
@@ -294,6 +304,9 @@ const RENEW: u32 = 10;
 const RENEWED: u32 = 11;
 const FAILED: u32 = 12;
 const GOES_ON: u32 = 13;
+const LOOK: u32 = 50;
+const MAY_CALL: u32 = 51;
+const KEEPER: u32 = 52;
 const JOIN: u32 = 40;
 const DECLINED: u32 = 41;
 const COOPERATE: u32 = 16;
@@ -337,6 +350,9 @@ impl Message<'_> {
                 to.bytes(done.why.get(..WHY_MAX).unwrap_or(done.why));
             }
             Message::Stop => to.words(&[STOP]),
+            Message::Look { agents } => to.words(&[LOOK, *agents]),
+            Message::MayCall => to.words(&[MAY_CALL]),
+            Message::Keeper => to.words(&[KEEPER]),
             Message::Join { place } => {
                 to.words(&[JOIN]);
                 to.bytes(place);
@@ -389,6 +405,9 @@ impl Message<'_> {
                 why: from.rest(),
             }),
             STOP => Message::Stop,
+            LOOK => Message::Look { agents: from.word()? },
+            MAY_CALL => Message::MayCall,
+            KEEPER => Message::Keeper,
             JOIN => Message::Join { place: from.rest() },
             DECLINED => Message::Declined(match from.word()? {
                 0 => Reason::Full,
@@ -509,6 +528,9 @@ mod tests {
         let done = Installed { generation: 7, running: 4, interpreted: 1, refused: 2, why };
         there_and_back(Message::Installed(done));
         there_and_back(Message::Stop);
+        there_and_back(Message::Look { agents: 2 });
+        there_and_back(Message::MayCall);
+        there_and_back(Message::Keeper);
         there_and_back(Message::Join { place: b"2,-1,77,/tmp/mote-1/session" });
         there_and_back(Message::Declined(Reason::Full));
         there_and_back(Message::Failed(12));

@@ -1,0 +1,25 @@
+//! Notices that the process is ending: then destructors of its objects run, perhaps in a sandbox, and nothing is unloaded.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+static WATCHING: AtomicBool = AtomicBool::new(false);
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Asks the C library to tell when `exit` begins.
+///
+/// For constructors of objects, so that it tells us after what the program itself does then, and before their destructors run.
+pub(crate) fn watch() {
+    if !WATCHING.swap(true, Ordering::Relaxed) {
+        // SAFETY: the function stays mapped for as long as the C library calls it: with this object it forgets what it was asked.
+        unsafe { libc::atexit(begin) };
+    }
+}
+
+extern "C" fn begin() {
+    BEGUN.store(true, Ordering::Release);
+}
+
+/// Whether the process is ending. (Or this object is being unloaded, which nobody is in then.)
+pub(crate) fn has_begun() -> bool {
+    BEGUN.load(Ordering::Acquire)
+}
