@@ -126,7 +126,7 @@ fn assert_parted_from(how: &str) {
     }
     let running = Record::scene(&["neighbours", "12345", how]).with(&["--buffers", "64kx8"]).start();
     let pid = running.wait_for("pid") as i32;
-    running.wait_until_said("have buffers of their own from now on");
+    running.wait_until_said("each has buffers of its own from now on");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM)
         .expect("it runs");
     let trace = running.wait().ends_with(3);

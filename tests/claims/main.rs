@@ -30,6 +30,7 @@ mod loss_is_counted;
 mod machines_differ;
 mod nothing_aborts;
 mod off_costs_nothing;
+mod processes_are_joined_safely;
 mod real_servers_are_understood;
 mod recordings_are_private;
 mod recordings_have_an_owner;

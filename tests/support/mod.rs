@@ -5,6 +5,7 @@ pub(crate) mod cgroup;
 pub(crate) mod event;
 pub(crate) mod gaps;
 pub(crate) mod kernel;
+pub(crate) mod killer;
 pub(crate) mod latency;
 pub(crate) mod panics;
 pub(crate) mod perf;

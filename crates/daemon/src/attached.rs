@@ -22,8 +22,10 @@ const LOOKING: Duration = Duration::from_secs(10);
 const BRINGING: Duration = Duration::from_secs(25);
 /// How long a thread that is told to end is waited for.
 const ENDING: Duration = Duration::from_secs(2);
-/// For how long other recordings are asked again when one of them must have it by now, and how often.
-const FINDING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(20));
+/// For how long other recordings are asked again when one of them must have it by now.
+const FINDING: Duration = Duration::from_secs(5);
+/// The first pause before that; each is twice as long as the one before.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The processes, by descriptors, so that an id that is used again is not taken for them.
 #[derive(Debug, Default)]
@@ -115,7 +117,7 @@ fn bring(
     if opened.is_ok() {
         let _ = tell.send(());
     }
-    let mut in_another = None;
+    let (mut in_another, mut pause) = (None, AGAIN);
     loop {
         let Some(mut said) = ask() else { return Ok(()) };
         let joined = match &opened {
@@ -126,10 +128,11 @@ fn bring(
             Ok(()) => return Ok(()),
             // Another recording was faster, and has it now, or will in a moment.
             Err(mote_inject::Error::InAnother)
-                if in_another.get_or_insert_with(Instant::now).elapsed() < FINDING.0
+                if in_another.get_or_insert_with(Instant::now).elapsed() < FINDING
                     && !patience.over.load(Ordering::Relaxed) =>
             {
-                std::thread::sleep(FINDING.1);
+                std::thread::sleep(pause);
+                pause = (2 * pause).min(FINDING / 10);
             }
             Err(why) => {
                 said.push(why.to_string());
@@ -177,7 +180,8 @@ impl Recorder<'_> {
         self.attached.alive.retain(|(_, fd)| is_alive(fd));
         self.look_for_awaited(false);
         let asked = !self.options.attach.is_empty();
-        asked && self.attached.alive.is_empty() && self.left() == 0
+        // Those that are still being brought say in a moment why not.
+        asked && self.attached.alive.is_empty() && self.attached.coming.is_empty() && self.left() == 0
     }
 }
 

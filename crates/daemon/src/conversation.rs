@@ -153,6 +153,7 @@ impl Recorder<'_> {
             Said::Wish(wish) => peer.wish = Some(wish),
             Said::Keeper => {}
             Said::Ready(ready) => {
+                self.part(peer);
                 self.ready(peer, ready);
                 self.forward(peer);
             }

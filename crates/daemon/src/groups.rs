@@ -118,6 +118,11 @@ impl<'r> Groups<'r> {
         true
     }
 
+    /// Whether these rings are not used any more by those who have others.
+    pub(crate) fn is_retired(&self, number: u64) -> bool {
+        self.all.iter().any(|group| group.number == number && group.retired)
+    }
+
     /// Whose a process is that is `principal`'s: its own, if its user's processes are not to share.
     fn trusted(&self, principal: Principal, pid: i32) -> Principal {
         if self.distrusted.contains(&principal) { Principal::alone(pid) } else { principal }

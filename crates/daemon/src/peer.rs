@@ -310,6 +310,11 @@ impl Peer {
         self.is_process() && !self.lock.is_locked(self.pid)
     }
 
+    /// True for a process whose thread listens by now: before, it expects answers only, and a word out of turn would end its handshake. A child of fork listens from its hello on.
+    pub(crate) fn listens(&self) -> bool {
+        self.is_process() && (self.is_ready || self.hello.is_some_and(|hello| hello.how.is_child()))
+    }
+
     /// True for the connection that lives as long as its process.
     pub(crate) fn is_process(&self) -> bool {
         self.hello.is_some_and(|hello| hello.how != How::Library)

@@ -345,28 +345,34 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// Gives the processes of a group whose rings a process has damaged rings of their own.
+    /// Gives the processes of a group whose rings a process has damaged rings of their own: those that listen; the others when they do.
     fn retire(&mut self, group: u64) {
         if !self.session.groups.retire(group) {
             return;
         }
         let mut peers = std::mem::take(&mut self.peers);
-        let mut moved = 0;
-        for peer in peers.iter_mut().filter(|peer| peer.group == Some(group)) {
-            let rings = self.session.groups.join(Principal::alone(peer.pid), peer.pid);
-            if rings.as_ref().is_some_and(|rings| peer.renew(&rings.channel)) {
-                moved += 1;
-                peer.group = rings.map(|rings| rings.group);
+        let of_group = peers.iter_mut().filter(|peer| peer.group == Some(group) && peer.listens());
+        of_group.for_each(|peer| self.part(peer));
+        self.peers = peers;
+        self.problem(
+            "buffers that processes of one user share were damaged by one of them; each has buffers of its own from now on"
+                .to_owned(),
+        );
+    }
+
+    /// Gives a process rings of its own instead of those of its group, if these are not used any more.
+    pub(crate) fn part(&mut self, peer: &mut Peer) {
+        let Some(group) = peer.group.filter(|group| self.session.groups.is_retired(*group)) else { return };
+        match self.session.groups.join(Principal::alone(peer.pid), peer.pid) {
+            Some(rings) if peer.renew(&rings.channel) => {
+                peer.group = Some(rings.group);
                 self.session.groups.leave(group);
-            } else {
+            }
+            rings => {
                 rings.into_iter().for_each(|rings| self.session.groups.leave(rings.group));
                 self.missing(peer, "cannot be given other buffers than those that were damaged".to_owned());
             }
         }
-        self.peers = peers;
-        self.problem_of(Kind::Damage, 0, format!(
-            "buffers that processes of one user share were damaged by one of them; its {moved} processes have buffers of their own from now on"
-        ));
     }
 
     /// Events of a process are missing, nobody knows how many.

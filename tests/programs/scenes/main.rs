@@ -6,6 +6,7 @@ mod calm;
 mod cooperation;
 mod filtered;
 mod hostile;
+mod hostile_join;
 mod kernel;
 mod namespaces;
 mod privileges;
@@ -16,6 +17,7 @@ mod simple;
 mod sites;
 mod strangers;
 mod threads;
+mod waits;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -114,6 +116,8 @@ fn main() -> ExitCode {
         "given-times" => kernel::given_times(),
         "master" => privileges::master(&words),
         "become" => privileges::become_and_run(&words),
+        "hostile-join" => hostile_join::hostile_join(&words),
+        "waits" => waits::waits(&words),
         "new-namespaces" => namespaces::new_namespaces(&words),
         other => panic!("no scene '{other}'"),
     }
