@@ -29,8 +29,8 @@ impl Place {
         let path = self.path();
         let slash = path.iter().rposition(|byte| *byte == b'/')?;
         let mut files = Files { directory: [0; 109], socket: [0; 109] };
-        files.directory.get_mut(..slash)?.copy_from_slice(path.get(..slash)?);
-        files.socket.get_mut(..path.len())?.copy_from_slice(path);
+        files.directory.get_mut(..slash)?.iter_mut().zip(path).for_each(|(to, from)| *to = *from);
+        files.socket.get_mut(..path.len())?.iter_mut().zip(path).for_each(|(to, from)| *to = *from);
         Some(files)
     }
 
