@@ -21,7 +21,7 @@
  *
  * @code crates/ring/src/atomic_writer.rs: write, reserve, may_enter, leave, slot_of, at, bytes, records
  * @code crates/ring/src/reader.rs: look, look_once, whole, lapped, look_shared, committed, give_up, copy, release, advance, publish
- * @digest 8ad2e31371c85ed6
+ * @digest 707c53dd9477a443
  *
  * @pass short | discard, 2 writers, reader | small
  * @pass short | overwrite, 2 writers, reader | -DOVERWRITE small

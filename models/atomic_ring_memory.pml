@@ -24,7 +24,7 @@
  *
  * @code crates/ring/src/atomic_writer.rs: write, reserve, may_enter, leave, bytes
  * @code crates/ring/src/reader.rs: pos, look, look_once, whole, lapped, look_shared, committed, copy, release, advance, publish
- * @digest 432f83185c20505a
+ * @digest 778cb34ba5de9507
  *
  * @pass short | x86: two writers in one sub-buffer | -DARCH_X86 -DPUBLISH small
  * @pass short | x86: the switch to the next sub-buffer | -DARCH_X86 -DSWITCH small

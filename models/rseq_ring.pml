@@ -17,7 +17,7 @@
  *
  * @code crates/ring/src/rseq_writer.rs: write_slow, write_any, sequence, write_words, write_fragments, switch, count_ring_full
  * @code crates/ring/src/reader.rs: look, look_once, look_own, whole, lapped, copy, release, advance, publish
- * @digest 41aa04685c1aa699
+ * @digest d615dc3bb2a9343f
  *
  * @pass short | discard, 2 threads | 
  * @pass short | overwrite, 2 threads | -DOVERWRITE

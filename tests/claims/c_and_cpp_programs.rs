@@ -307,6 +307,54 @@ fn a_program_exits_in_a_sandbox_that_kills_for_nearly_every_system_call() {
     }
 }
 
+const THREADS: &str = "60";
+
+/// `unwinding` as somebody records it, with room for all its events.
+fn unwinding(program: &Path, mode: &str, options: &[&str]) -> Trace {
+    let trace = Record::program(&[program.as_os_str(), mode.as_ref(), THREADS.as_ref()])
+        .env("LD_LIBRARY_PATH", &path())
+        .with(&["--buffers", "8Mx8", "-e", "unwinding:end"])
+        .with(options)
+        .run()
+        .ends_with(0);
+    assert_eq!(named(&trace.view(), "unwinding:end").len(), 1, "{mode} {options:?}: {}", trace.err);
+    trace
+}
+
+#[test]
+fn threads_and_exceptions_leave_the_middle_of_an_event() {
+    let workshop = Workshop::new();
+    // Most of a turn is the filter's, whose machine code is described to nobody.
+    let filter = r#"text == "*zebra*" || text == "*lion*" || text == "*to find out that it*there""#;
+    let (all, some) = (&["-e", "unwinding:*"][..], &["-e", "unwinding:*", "--filter", filter][..]);
+    for compiler in available(CPP) {
+        let program = workshop.make("unwinding", compiler, &["-O2"], &["unwinding.cpp"], &["-lmote"]);
+        let count: u64 = THREADS.parse().expect("a number");
+        for mode in ["exit", "inside", "cancel", "deferred"] {
+            let trace = unwinding(&program, mode, all);
+            let objects = if mode == "inside" { 2 * count } else { count };
+            assert_eq!((trace.printed("joined"), trace.printed("destroyed")), (count, objects), "{mode}");
+            let trace = unwinding(&program, mode, some);
+            assert_eq!(trace.printed("joined"), count, "{mode} with a filter");
+            // Where a filter is interrupted the thread ends, without destructors: the limit that the README names.
+            let destroyed = trace.printed("destroyed");
+            assert!(
+                destroyed <= objects && (mode != "deferred" || destroyed == count),
+                "{mode}: {destroyed}"
+            );
+        }
+        for options in [all, some] {
+            let trace = unwinding(&program, "throw", options);
+            assert_eq!((trace.printed("caught"), trace.printed("destroyed")), (count * 2 / 3, count));
+            let events = trace.events();
+            let turns = |name| named(&events, name).iter().map(|one| one.number("turn")).collect::<Vec<_>>();
+            // What a field throws leaves no event; what is thrown behind one leaves it.
+            let thrown: Vec<u64> = (0..count).filter(|turn| turn % 3 != 0).collect();
+            assert_eq!(turns("unwinding:thrown"), thrown, "{options:?}");
+        }
+    }
+}
+
 /// The instructions of a function of an object file.
 fn instructions(object: &Path, name: &str) -> Vec<Instruction> {
     let bytes = std::fs::read(object).expect("the object");

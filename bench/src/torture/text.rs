@@ -24,6 +24,7 @@ const SCENARIOS: [Scenario; 4] = [
     ("sigtrap_blocked", || {
         let prepare = |number| {
             if number == 0 {
+                mote_text::set_hops(mote_text::Hops::Always);
                 child::block(libc::SIGTRAP);
             }
         };

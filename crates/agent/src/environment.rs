@@ -84,40 +84,62 @@ fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
+/// Set to 1, it allows two-byte stores over sites that are running on processors whose vendor does not promise that they work (`mote_text::Hops`).
+const HOP: &str = "MOTE_HOP";
+
+/// Whether the environment sets a variable of ours to 1.
+///
+/// # Safety
+/// As [`find`].
+pub(crate) unsafe fn allows_hops(environment: *const *const c_char) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { variables(environment) }.any(|variable| {
+        // SAFETY: the caller's promise: a NUL-terminated string.
+        let value = unsafe { value_of(variable, HOP) };
+        value == Some(b"1")
+    })
+}
+
+/// The strings of the environment.
+///
+/// # Safety
+/// As [`find`].
+unsafe fn variables(environment: *const *const c_char) -> impl Iterator<Item = *const c_char> {
+    let mut next = environment;
+    core::iter::from_fn(move || {
+        if next.is_null() {
+            return None;
+        }
+        // SAFETY: the array ends with a null, behind which nothing is read.
+        let variable = unsafe { next.read() };
+        next = if variable.is_null() { core::ptr::null() } else { next.wrapping_add(1) };
+        (!variable.is_null()).then_some(variable)
+    })
+}
+
 /// The places of the sessions that the environment names; none that is not well formed. None at all in a program that runs with raised
 /// privileges: there the environment is not to be trusted.
 ///
 /// # Safety
 /// `environment` must be null or a NULL-terminated array of NUL-terminated strings, which nobody changes while the result is used.
 pub(crate) unsafe fn find(environment: *const *const c_char) -> Option<impl Iterator<Item = Place> + Clone> {
-    let mut next = environment;
-    if next.is_null() {
+    // SAFETY: the caller's promise.
+    let mut variables = unsafe { variables(environment) };
+    // SAFETY: the caller's promise: NUL-terminated strings.
+    let value = variables.find_map(|variable| unsafe { value_of(variable, ENVIRONMENT) })?;
+    if is_privileged() {
         return None;
     }
-    loop {
-        // SAFETY: the array ends with a null, which ends this loop.
-        let variable = unsafe { next.read() };
-        if variable.is_null() {
-            return None;
-        }
-        // SAFETY: the caller's promise: a NUL-terminated string.
-        if let Some(value) = unsafe { value_of(variable) } {
-            if is_privileged() {
-                return None;
-            }
-            return Some(value.split(|byte| *byte == PLACES_APART as u8).filter_map(Place::parse));
-        }
-        next = next.wrapping_add(1);
-    }
+    Some(value.split(|byte| *byte == PLACES_APART as u8).filter_map(Place::parse))
 }
 
-/// The value when `variable` is ours.
+/// The value when `variable` is the one of this name.
 ///
 /// # Safety
 /// `variable` must be a NUL-terminated string.
-unsafe fn value_of<'a>(variable: *const c_char) -> Option<&'a [u8]> {
+unsafe fn value_of<'a>(variable: *const c_char, name: &str) -> Option<&'a [u8]> {
     let mut at = variable.cast::<u8>();
-    for expected in ENVIRONMENT.bytes().chain([b'=']) {
+    for expected in name.bytes().chain([b'=']) {
         // SAFETY: all bytes before were equal to non-NUL bytes, so this one is inside the string.
         if unsafe { at.read() } != expected {
             return None;

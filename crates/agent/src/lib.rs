@@ -111,6 +111,10 @@ pub unsafe fn start(environment: *const *const c_char, first: *const SiteRecord,
     if let Some(places) = unsafe { environment::find(environment) } {
         // SAFETY: the caller's promise.
         unsafe { registry::add_sites(first, end) };
+        // SAFETY: the caller's promise.
+        if unsafe { environment::allows_hops(environment) } {
+            mote_text::set_hops(mote_text::Hops::Always);
+        }
         notes::enter_all();
         session::join(places);
     }

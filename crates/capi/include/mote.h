@@ -99,11 +99,12 @@ struct mote_fragment {
     size_t len;
 };
 
-/* Called by name through the global offset table: nothing is resolved while an event is recorded. */
+/* Called by name through the global offset table: nothing is resolved while an event is recorded. They throw nothing,
+   but C++ is not told so: a thread that is cancelled inside one would end the program. */
 #if defined(__has_attribute) && __has_attribute(noplt)
-#define MOTE_API_ __attribute__((visibility("default"), nothrow, noplt))
+#define MOTE_API_ __attribute__((visibility("default"), noplt))
 #else
-#define MOTE_API_ __attribute__((visibility("default"), nothrow))
+#define MOTE_API_ __attribute__((visibility("default")))
 #endif
 
 /* 1 when the process is being recorded. */

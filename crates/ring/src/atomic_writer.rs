@@ -39,6 +39,7 @@ use mote_layout::Cause;
 use mote_layout::record::{self, PREFIX_BYTES};
 use mote_sync::atomic::{Ordering, fence};
 use mote_sync::thread;
+use mote_sys::mem;
 
 /// Writes by compare-and-swap and atomic addition; serves every thread.
 #[derive(Clone, Copy, Debug)]
@@ -269,18 +270,19 @@ fn slot_of(channel: &Rings, ring: Ring, pos: u64) -> &'static Slot {
 /// # Safety
 /// `to` is good for the whole record, and the payload is readable.
 pub(crate) unsafe fn copy(to: *mut u8, header: u64, record: &Record<'_>) {
-    // SAFETY: the caller's promise; nothing says that `to` is aligned.
-    unsafe { to.cast::<u64>().write_unaligned(header) };
+    // SAFETY: the caller's promise; a number is readable.
+    unsafe { mem::copy_shared(to, header.to_le_bytes().as_ptr(), record::HEADER_BYTES) };
+    let thread = record.thread.to_le_bytes();
     // SAFETY: as above.
-    unsafe { to.wrapping_add(record::HEADER_BYTES).cast::<u32>().write_unaligned(record.thread) };
+    unsafe { mem::copy_shared(to.wrapping_add(record::HEADER_BYTES), thread.as_ptr(), thread.len()) };
     let mut to = to.wrapping_add(PREFIX_BYTES);
     match record.payload {
         // SAFETY: the caller's promise; the ring and the payload are different memory.
-        Payload::Words { from, len } => unsafe { to.copy_from_nonoverlapping(from, len) },
+        Payload::Words { from, len } => unsafe { mem::copy_shared(to, from, len) },
         Payload::Fragments { list, .. } => {
             for part in list {
                 // SAFETY: the caller's promise; the lengths sum up to what was reserved.
-                unsafe { to.copy_from_nonoverlapping(part.from, part.len) };
+                unsafe { mem::copy_shared(to, part.from, part.len) };
                 to = to.wrapping_add(part.len);
             }
         }

@@ -453,7 +453,7 @@ impl Reader<'_> {
         // SAFETY: `len` bytes do not reach over the end of a sub-buffer, so they are inside the mapping.
         // Writers may change them while they are copied, if they are hostile or come around: the bytes
         // are used only as plain data, and not at all when `lapped`.
-        unsafe { into.as_mut_ptr().copy_from_nonoverlapping(self.data(chunk.from), len) };
+        unsafe { mem::copy_shared(into.as_mut_ptr(), self.data(chunk.from), len) };
         let lapped =
             self.geometry().mode == Mode::Overwrite && self.lapped(chunk.from >> self.geometry().sub_bits);
         !lapped

@@ -13,6 +13,18 @@
 //! - Where a full ring has lost something is exact: the sequence that counts a loss sees that the sub-buffer is closed, and
 //!   nobody can enter the next one while it lasts.
 //!
+//! # Why the time needs no fence
+//! RDTSC may be executed before the load of `pos` that stands before it: it is not a serialising instruction (Intel SDM vol. 2B and AMD APM vol. 3, RDTSC),
+//! and a fence would cost as much as the rest. That does no harm. Whoever writes to a ring runs on its CPU; migration ends the sequence, and it starts over.
+//! So the records of a ring are in the program order of one logical processor, whichever threads they are of. What has to hold is only that of
+//! two RDTSCs of one processor the later one does not read less. That is the counter's own promise: it "is guaranteed to return a monotonically increasing unique
+//! value whenever executed" (SDM vol. 3B, "Time-Stamp Counter"). No processor is known that executes two of them in exchanged order, with the stores of one record
+//! and the loads and checks of the next one between them. That a virtual processor's counter goes on where it was when it moves to
+//! another core is its host's promise (SDM vol. 3C, "TSC offsetting").
+//!
+//! Should a time go back all the same (a host that breaks this, a counter that somebody has written to), it is not believed: the consumer's walk
+//! stops at that record, and says that the rest of those bytes is damaged. `mote-bench torture ring` looks for it, with signals and migration.
+//!
 //! # Progress
 //! A sequence restarts only when its own thread was interrupted. It waits for nobody.
 //!
@@ -159,6 +171,8 @@ unsafe fn write_any(channel: &Writer, record: Record<'_>) -> u32 {
 }
 
 /// Opens a sequence: descriptor, then `2:` where it can be restarted, then the CPU's ring in {c} and {d}.
+/// The abort handler `4:` lies in the function, not in a section of its own: a signal's handler returns there, and who unwinds the
+/// stack from it (`pthread_exit`, cancellation) must find the frame described.
 /// `5:` is where the sequence ends, behind its commit; `7:` leaves as `NO_RING`, `8:` as `NO_ROOM`, `17:` as `LATE`, `18:` as
 /// `NO_CLOCK`: the handler of SIGSEGV goes there (`mote_sys::tsc`), because RDTSC is the only instruction that raises a general protection fault.
 macro_rules! sequence {
@@ -186,12 +200,10 @@ macro_rules! sequence {
             "5:",
             "xor eax, eax",
             "jmp 9f",
-            ".pushsection __rseq_abort, \"ax\"",
             ".byte 0x0f, 0xb9, 0x3d",
             ".long {SIGNATURE}",
             "4:",
             "jmp 6b",
-            ".popsection",
             ".pushsection mote_clocks, \"aR\", @progbits",
             ".balign 4",
             ".long 4b - .",

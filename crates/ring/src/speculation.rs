@@ -30,7 +30,7 @@ use crate::writer::{Record, Writer};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use mote_layout::record::{self, PREFIX_BYTES};
-use mote_sys::mem::Mapping;
+use mote_sys::mem::{self, Mapping};
 
 /// Most slots of a pool.
 pub const SLOTS_MAX: u32 = 4096;
@@ -109,7 +109,7 @@ pub struct Pool<'m> {
     memory: PhantomData<&'m Mapping>,
 }
 
-// SAFETY: what it points to is accessed by atomics, and by plain stores of a slot's owner only.
+// SAFETY: what it points to is accessed by atomics, and by copies that others may disturb (`mem::copy_shared`).
 unsafe impl Send for Pool<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Pool<'_> {}
@@ -274,7 +274,7 @@ impl<'m> Reader<'m> {
             let committed = Committed { tid: (state >> 32) as u32, pid: head.pid.load(Ordering::Relaxed) };
             // SAFETY: `len` is at most the slot's room and that of `records`; who writes here meanwhile is hostile, and
             // damages its own bytes.
-            unsafe { records.as_mut_ptr().copy_from_nonoverlapping(self.pool.data(slot), len) };
+            unsafe { mem::copy_shared(records.as_mut_ptr(), self.pool.data(slot), len) };
             // Release (B).
             head.state.store(FREE, Ordering::Release);
             Some((committed, len))

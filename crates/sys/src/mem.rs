@@ -52,6 +52,77 @@ pub fn keeps_its_size(fd: &Fd) -> bool {
     crate::fd::identity(fd.raw()).is_ok_and(|file| file.is_anonymous) || cannot_shrink(fd)
 }
 
+/// Copies `len` bytes from or to memory that other processes may write at the same time.
+///
+/// They may do so against all agreements: a hostile one writes when it likes. For Rust's own copies that is a data race, whatever becomes of
+/// the bytes; this one is made of machine instructions, which have no such rule: each byte that arrives is one that was there at some moment.
+///
+/// # Safety
+/// `len` bytes must be readable at `from` and writable at `to`, and the two must not overlap. What of them is not shared belongs to the caller.
+///
+/// # Cost
+/// As memcpy: `rep movsb` for large ones, 32 bytes at a time for others.
+#[inline]
+pub unsafe fn copy_shared(to: *mut u8, from: *const u8, len: usize) {
+    #[cfg(miri)]
+    // SAFETY: the caller's promise; miri runs no assembly, and has one process.
+    unsafe {
+        to.copy_from_nonoverlapping(from, len)
+    };
+    #[cfg(not(miri))]
+    // SAFETY: reads `len` bytes at `from` and writes as many at `to`, the caller's promise; the direction flag is clear by the calling
+    // convention. Without `nomem`: the compiler takes it for a function that it does not know.
+    unsafe {
+        core::arch::asm!(
+            "cmp rcx, 768",
+            "jae 7f",
+            "sub rcx, 32",
+            "jb 3f",
+            "2:",
+            "movups {low}, [rsi]",
+            "movups {high}, [rsi + 16]",
+            "movups [rdi], {low}",
+            "movups [rdi + 16], {high}",
+            "add rsi, 32",
+            "add rdi, 32",
+            "sub rcx, 32",
+            "jae 2b",
+            // What is left: the five low bits of the length are as they were.
+            "3:",
+            "and ecx, 31",
+            "4:",
+            "sub ecx, 8",
+            "jb 5f",
+            "mov {word}, [rsi]",
+            "mov [rdi], {word}",
+            "add rsi, 8",
+            "add rdi, 8",
+            "jmp 4b",
+            // And now the three low ones.
+            "5:",
+            "test cl, 4",
+            "jz 6f",
+            "mov {word:e}, [rsi]",
+            "mov [rdi], {word:e}",
+            "add rsi, 4",
+            "add rdi, 4",
+            "6:",
+            "and ecx, 3",
+            "jz 8f",
+            "7:",
+            "rep movsb",
+            "8:",
+            word = out(reg) _,
+            low = out(xmm_reg) _,
+            high = out(xmm_reg) _,
+            inout("rdi") to => _,
+            inout("rsi") from => _,
+            inout("rcx") len => _,
+            options(nostack),
+        );
+    }
+}
+
 /// Asks the kernel for huge pages, where they are allowed (transparent_hugepage), for `len` bytes of memory from the page `first` on. Only a
 /// hint: that there are none is no error.
 pub fn want_huge_pages(first: *const u8, len: usize) {
@@ -222,5 +293,28 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: `self` owns the range; users of `base()` promise not to outlive it.
         let _ = unsafe { syscall(libc::SYS_munmap, [self.base.as_ptr() as usize, self.len, 0, 0, 0, 0]) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::vec;
+
+    #[test]
+    fn a_copy_has_all_bytes_and_no_more() {
+        let from: vec::Vec<u8> = (0..1200).map(|at| (at * 7 % 251) as u8 + 1).collect();
+        for len in (0..140).chain([255, 256, 511, 767, 768, 769, 1000]) {
+            for (start, place) in [(0, 0), (1, 3), (5, 8), (7, 1)] {
+                let mut to = vec![0; 1200];
+                // SAFETY: `place + len` and `start + len` are at most 1200, and the two are different memory.
+                unsafe {
+                    copy_shared(to.as_mut_ptr().wrapping_add(place), from.as_ptr().wrapping_add(start), len)
+                };
+                assert_eq!(to[place..place + len], from[start..start + len], "{len} from {start} to {place}");
+                assert!(to[..place].iter().chain(&to[place + len..]).all(|byte| *byte == 0), "{len}");
+            }
+        }
     }
 }

@@ -30,7 +30,8 @@
 //! `Hop` is what LLVM XRay does to its sleds: a two-byte `jmp` stored at once over and by other instructions of
 //! running code. AMD allows it (APM vol. 2, 7.6.1: a store that lies in a naturally aligned quadword shows as
 //! old or new bytes to instruction fetch); Intel promises nothing (SDM vol. 3, "Handling Self- and Cross-Modifying
-//! Code", and the erratum "Unsynchronized Cross-Modifying Code"). So it is used only where a trap would kill.
+//! Code", and the erratum "Unsynchronized Cross-Modifying Code"). So it is used only where a trap would kill, and only on AMD's processors unless
+//! somebody asks for it (`crate::hop`).
 //!
 //! # Progress
 //! The patcher does a bounded number of steps. Runners are never stopped, a trap costs them a signal delivery.
@@ -41,6 +42,7 @@
 
 use crate::Error;
 use crate::code::{Code, HOP, INT3, SITE_BYTES};
+use crate::hop::may_hop;
 use crate::table::BATCH;
 use crate::trap::TABLE;
 use crate::write::{Memory, Writer};
@@ -59,7 +61,7 @@ pub(crate) struct Change {
 impl Change {
     /// True when the site can be changed through [`Gate::Hop`].
     pub(crate) fn can_hop(&self) -> bool {
-        self.addr % 8 != 7
+        self.addr % 8 != 7 && may_hop()
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `batch` | the protocol: gates, tails, heads, barriers |
 //! | `table` | the batch, published to trap handlers |
 //! | `trap` | the SIGTRAP handler, and handing on what is not ours |
+//! | `hop` | whether the gate that needs no handler may be used here |
 //! | `company` | who else runs here, and whether a breakpoint would kill them |
 //! | `write`, `maps` | writing to text that is not writable |
 //! | `lock` | one patcher at a time, none across a fork |
@@ -35,6 +36,7 @@
 mod batch;
 mod code;
 mod company;
+mod hop;
 mod lock;
 mod maps;
 mod table;
@@ -42,6 +44,7 @@ mod trap;
 mod write;
 
 pub use code::{Code, SITE_BYTES, State};
+pub use hop::{Hops, set_hops};
 pub use lock::{PatchGuard, fork_done, fork_prepare, lock};
 
 use batch::{Batch, Change, Gate, read};
@@ -68,7 +71,8 @@ pub enum Refusal {
     /// The jump cannot reach: the target is more than 2 GiB away.
     OutOfReach,
     /// A breakpoint could kill (a thread or a handler blocks SIGTRAP, a debugger is attached), and the other way does
-    /// not work here: the address is 7 modulo 8, or pages cannot be made writable. Later it may work.
+    /// not work here: the processor's vendor does not promise it ([`Hops`]), the address is 7 modulo 8, or pages cannot be made writable. Later it may
+    /// work.
     Blocked,
 }
 

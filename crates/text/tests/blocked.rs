@@ -2,7 +2,7 @@
 
 mod support;
 
-use mote_text::{Applied, Refusal};
+use mote_text::{Applied, Hops, Refusal};
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use support::child;
 use support::sites::{self, Site};
@@ -35,6 +35,7 @@ fn sleeps(tid: i32) -> bool {
 }
 
 fn some_are_refused() {
+    mote_text::set_hops(Hops::Always);
     let (applied, refused) = sites::apply(sites::all().iter().map(Site::arm));
     let changed = sites::all().len() - CANNOT_HOP;
     assert_eq!(applied, Ok(Applied { changed, already: 0, refused: CANNOT_HOP }));
@@ -42,6 +43,14 @@ fn some_are_refused() {
     for site in sites::all() {
         assert_eq!(site.pass(), u32::from(site.addr % 8 != 7));
     }
+}
+
+fn all_are_refused() {
+    mote_text::set_hops(Hops::Never);
+    let (applied, refused) = sites::apply(sites::all().iter().map(Site::arm));
+    assert_eq!(applied, Ok(Applied { changed: 0, already: 0, refused: sites::all().len() }));
+    assert!(refused.iter().all(|(_, why)| *why == Refusal::Blocked));
+    assert!(sites::all().iter().all(|site| site.pass() == 0), "a site was changed");
 }
 
 fn none_is_refused() {
@@ -76,6 +85,17 @@ fn a_thread_that_blocks() {
             sleep();
         },
         some_are_refused,
+    );
+}
+
+#[test]
+fn a_thread_that_blocks_where_no_hop_is_allowed() {
+    beside(
+        || {
+            child::block(libc::SIGTRAP);
+            sleep();
+        },
+        all_are_refused,
     );
 }
 

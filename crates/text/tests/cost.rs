@@ -66,6 +66,7 @@ fn one_site_and_a_batch() {
             cost("beside 64 sleeping threads", 20, &all[..64]);
         });
         let block_and_doze = || {
+            mote_text::set_hops(mote_text::Hops::Always);
             child::block(libc::SIGTRAP);
             doze();
         };

@@ -62,6 +62,7 @@ fn a_thread_that_blocks_sigtrap_lives() {
     child::passes(|| {
         let prepare = |number| {
             if number == 0 {
+                mote_text::set_hops(mote_text::Hops::Always);
                 child::block(libc::SIGTRAP);
             }
         };
