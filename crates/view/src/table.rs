@@ -85,7 +85,7 @@ fn gaps(out: &mut String, report: &Report) -> std::fmt::Result {
         let since = gap.since_ns.map_or("the start".to_owned(), moment_of_day);
         let causes: Vec<&str> = gap.causes.keys().map(String::as_str).collect();
         let causes = if causes.is_empty() { String::new() } else { format!(", {}", causes.join(", ")) };
-        let place = if gap.exact { "" } else { ", the place is not exact" };
+        let place = if gap.exact { "" } else { ", not exact" };
         let line = format!(
             "    {events:>12} between {since} and {} in {}{causes}{place}",
             moment_of_day(gap.until_ns),

@@ -76,6 +76,7 @@ fn main() -> ExitCode {
         "scribble" => hostile::scribble(&words),
         "neighbours" => hostile::neighbours(&words),
         "late" => sessions::late(),
+        "scribble-counts" => hostile::scribble_counts(&words),
         "lie" => hostile::lie(),
         "nag" => hostile::nag(&words),
         "odd-names" => hostile::odd_names(),

@@ -133,7 +133,8 @@ impl Code<'_> {
             self.b.sub(Reg::R5, Reg::R4);
             self.b.branch(Cond::Le, Reg::R5, geometry.ring_bytes() as i32, enter);
             self.b.mov(Reg::R0, 1);
-            self.b.jump(move_to);
+            self.b.branch(Cond::Ne, Reg::R3, Reg::R2, move_to);
+            self.b.exit();
         }
         self.b.bind(enter);
         self.b.add(Reg::R3, 1);
