@@ -1,27 +1,30 @@
 /*
  * The atomic writer of the ring (reserve and commit), its reader, and a nested interrupt.
  *
- * As section 8.6 of the thesis has it: two sub-buffers of two entries (and the cell that is never filled), two writers, a
+ * As section 8.6 of the thesis has it: two sub-buffers of two entries (and two cells that are never filled: where `pos` is behind the last entry, and
+ * where it says that the sub-buffer is closed), two writers, a
  * handler that interrupts the first of them between any two steps and writes, too, a reader, both modes; counters so narrow that
  * they overflow again and again. A writer may be killed anywhere. One statement is one access to shared memory; memory is
  * sequentially consistent (the orderings of the code, release and acquire, are those of message passing: litmus.pml, MP).
  *
  * `pos` has 64 bits in the code and never overflows; here it counts on for as long as there are events. The commit count has 40
- * bits for bytes and 24 for records in the code, 3 and 3 here.
+ * bits for bytes and 24 for records in the code, 3 and 3 here. The counter of what a full ring has lost has 16 bits of a sub-buffer's number in the
+ * code, all of it here.
  *
  * Checked: no two writers have a cell at once; what the reader hands out is what was written, whole, in order, once; times in a
- * ring never decrease; a sub-buffer that has a dead writer's hole is given up and its good records are counted. Progress: no state
- * comes back without an event written or lost (lock-free); a writer whom only handlers interrupt tries once more for each of
- * them (wait-free for one CPU without preemption).
+ * ring never decrease; a sub-buffer that has a dead writer's hole is given up and its good records are counted; a full ring counts losses
+ * only while the sub-buffer is closed, and when the next one is entered its slot has that count. Progress: no state
+ * comes back without an event written or lost (lock-free); a writer whom only handlers interrupt tries twice more for each of
+ * them, and once more to close a sub-buffer (wait-free for one CPU without preemption).
  *
  * A handler that interrupts a write and forks: the child returns into its copy of the write, and has zeros in the place of the ring that the copy
  * knows. Row "the child's copy": writer 0 goes on in such memory from any step on, with what it has read of the ring so far; it ends
  * within two attempts. (The parent is one of the writers of the other rows.) Row "not parted":
  * what would come of it if the child had the ring there.
  *
- * @code crates/ring/src/atomic_writer.rs: write, reserve, may_enter, leave, slot_of, at, bytes, records
- * @code crates/ring/src/reader.rs: look, look_once, whole, lapped, look_shared, committed, give_up, copy, release, advance, publish
- * @digest 0a0835db96d5c51d
+ * @code crates/ring/src/atomic_writer.rs: write, reserve, is_full, may_enter, refuse, is_closed, count_full, note_lost, leave, slot_of, at, bytes, records
+ * @code crates/ring/src/reader.rs: look, look_once, part, chunk, content_end, is_closed, whole, lapped, look_shared, committed, give_up, copy, release, advance, publish
+ * @digest a21e05eeb99337fc
  *
  * @pass short | discard, 2 writers, reader | small
  * @pass short | overwrite, 2 writers, reader | -DOVERWRITE small
@@ -39,14 +42,22 @@
  * @pass long | overwrite, 2 writers, 4 and 2 events | -DOVERWRITE -DEVENTS0=4 -DEVENTS1=2
  * @pass long | discard, 17 events of one, 1 of another | -DEVENTS0=17 -DEVENTS1=1 memory=4000
  * @pass long | overwrite, 9 events of one, 1 of another | -DOVERWRITE -DEVENTS0=9 -DEVENTS1=1
- * @pass long | discard, sub-buffers of 4, two sizes | -DSUB=4 -DSIZE_MAX=2
- * @pass long | overwrite, sub-buffers of 4, two sizes | -DOVERWRITE -DSUB=4 -DSIZE_MAX=2 -DEVENTS1=1
+ * @pass long | discard, sub-buffers of 5, two sizes | -DSUB=5 -DSIZE_MAX=2
+ * @pass long | overwrite, sub-buffers of 5, two sizes | -DOVERWRITE -DSUB=5 -DSIZE_MAX=2 -DEVENTS1=1
  * @pass long | discard, lock-free, handler and kill | -DSIGNALS=1 -DKILLS=1 -DEVENTS0=1 -DEVENTS1=2 -DPROGRESS progress
  * @reach short | coverage: 17 events read, all counters have overflowed | -DEVENTS0=17 -DEVENTS1=0 -DREACH_READ=17
  * @reach short | coverage: 17 events lost | -DEVENTS0=21 -DEVENTS1=0 -DREACH_LOST=17
  * @reach short | coverage: 17 events written in overwrite mode | -DOVERWRITE -DEVENTS0=17 -DEVENTS1=0 -DREACH_WRITTEN=17
  * @reach short | coverage: an event lost because a writer is late by a lap | -DOVERWRITE -DREACH_BUSY
  * @reach short | coverage: a torn record of a dead writer's sub-buffer counted | -DKILLS=1 -DEVENTS0=1 -DEVENTS1=3 -DREACH_TORN
+ * @reach short | coverage: a sub-buffer is closed, and read while it is | -DEVENTS0=5 -DREACH_CLOSED
+ * @reach short | coverage: a writer finds the count ended that it wanted to add to | -DEVENTS0=5 -DREACH_ENDED
+ * @find short | full, and not closed | -DEVENTS0=5 -DINJECT_NOT_CLOSED
+ * @find short | a loss counted though the count has ended | -DEVENTS0=5 -DINJECT_COUNT_BLINDLY
+ * @find short | what was lost noted, but the count not ended | -DEVENTS0=5 -DINJECT_COUNT_NOT_ENDED
+ * @find short | what was lost noted behind `pos` | -DEVENTS0=5 -DINJECT_NOTED_LATE
+ * @find short | what was lost noted again by a late writer | -DEVENTS0=3 -DEVENTS1=5 -DINJECT_NOTED_AGAIN
+ * @find short | the end noted again when a closed sub-buffer is left | -DEVENTS0=5 -DINJECT_LEFT_AGAIN
  * @find short | reserve by load and store | -DINJECT_RESERVE_IN_TWO
  * @find short | commit by load and store | -DINJECT_COMMIT_IN_TWO
  * @find short | commit before the copy | -DINJECT_COMMIT_FIRST
@@ -68,7 +79,7 @@
  */
 
 #ifndef SUB
-#define SUB 3
+#define SUB 4
 #endif
 #define COUNT 2
 #define RING (SUB * COUNT)
@@ -102,7 +113,12 @@ byte slot_time[COUNT];
 byte slot_commit[COUNT];
 byte slot_base[COUNT];
 byte data[RING];
+/* One word: what was lost, and the number of the sub-buffer that it was last counted for. The same in each slot. */
 byte lost;
+byte lost_for;
+byte busy;
+byte slot_lost[COUNT];
+byte slot_lost_for[COUNT];
 
 #define BEFORE(at) (((at) / RING) * SUB)
 #define BYTES_OF(commit, before) (((commit) + 2 * WORDS - (before)) % BYTES)
@@ -110,6 +126,9 @@ byte lost;
 #define RECORDS_OF(commit, base, before) \
 	((TOTAL(commit, before, BYTES_OF(commit, before)) + BYTES - TOTAL(base, before, 0)) % BYTES)
 
+#define SLOT(at) (((at) / SUB) % COUNT)
+/* The place behind which nothing fits. */
+#define CLOSED(at) ((at) % SUB == SUB - 1)
 #define CELL(me, at, part) (1 + (me) * 2 + (part) + 8 * (((at) / RING) % 8))
 #define IS_FIRST(cell) ((cell) % 2 == 1)
 
@@ -123,6 +142,7 @@ bool writing[CONTEXTS];
 bool taken[RING];	/* somebody is writing to this cell */
 byte truth[RING];
 byte true_end[COUNT];
+byte true_lost[COUNT];
 byte committed;
 byte attempts[CONTEXTS];
 
@@ -177,14 +197,32 @@ inline reserved() {
 	pos = at + size;
 	truth[at % RING] = CELL(me, at, 0);
 	if :: size > 1 -> truth[(at + 1) % RING] = CELL(me, at, 1) :: else fi;
-	if :: !fits -> true_end[(p / SUB) % COUNT] = p :: else fi
+	if
+	:: !fits ->
+		if :: !CLOSED(p) -> true_end[SLOT(p)] = p :: else fi;
+		true_lost[SLOT(at)] = lost;
+#if !defined(OVERWRITE) && !defined(INJECT_NOTED_LATE)
+		assert(slot_lost_for[SLOT(at)] == at / SUB && slot_lost[SLOT(at)] == lost)
+#endif
+	:: else
+	fi
 }
 
-#define SLOT(at) (((at) / SUB) % COUNT)
+/* The counter is one word: compare and swap. */
+#define COUNT_IS(word, number) (lost == (word) && lost_for == (number))
+inline counted() {
+	assert(parted || (CLOSED(pos) && pos / SUB == p / SUB));
+	lost++;
+	lost_for = p / SUB
+#ifdef REACH_LOST
+	; assert(lost < REACH_LOST)
+#endif
+}
+
 #ifdef INJECT_FILL_TO_THE_LAST
 #define FITS (p % SUB + size <= SUB && (p % SUB != 0 || p == 0))
 #else
-#define FITS (p % SUB + size < SUB)
+#define FITS (p % SUB + size < SUB - 1)
 #endif
 
 #ifdef PARTED
@@ -198,11 +236,46 @@ inline reserved() {
 byte late_attempts;
 #else
 #ifdef WAIT_FREE
-#define NO_MORE_ATTEMPTS(me) assert(attempts[me] <= 1 + SIGNALS)
+#define NO_MORE_ATTEMPTS(me) assert(attempts[me] <= 2 + 2 * SIGNALS)
 #else
 #define NO_MORE_ATTEMPTS(me) skip
 #endif
 #endif
+
+/* Ends the count before the sub-buffer at `at`, and notes it in its slot. */
+inline note_lost() {
+	STEP(noted = slot_lost[SLOT(at)]; noted_for = slot_lost_for[SLOT(at)]);
+	if
+	:: noted_for == at / SUB -> skip
+	:: else ->
+		STEP(word = lost; word_for = lost_for);
+#ifndef INJECT_COUNT_NOT_ENDED
+		do
+		:: word_for < at / SUB ->
+			STEP(if
+				:: COUNT_IS(word, word_for) -> lost_for = at / SUB; word_for = at / SUB
+				:: else -> word = lost; word_for = lost_for
+				fi)
+		:: else -> break
+		od;
+#else
+		STEP(word_for = at / SUB);
+#endif
+		if
+		:: word_for == at / SUB ->
+			STEP(if
+				:: (slot_lost[SLOT(at)] == noted && slot_lost_for[SLOT(at)] == noted_for)
+#ifdef INJECT_NOTED_AGAIN
+					|| true
+#endif
+					-> slot_lost[SLOT(at)] = word; slot_lost_for[SLOT(at)] = word_for
+				:: else
+				fi)
+		:: else
+		fi
+	fi;
+	word = 0; word_for = 0; noted = 0; noted_for = 0
+}
 
 inline commit_add(slot, bytes, records) {
 #ifdef INJECT_COMMIT_IN_TWO
@@ -213,8 +286,25 @@ inline commit_add(slot, bytes, records) {
 #endif
 }
 
+/* Notes where the content ends, and commits the padding. */
+inline leave() {
+#ifndef INJECT_END_LATE
+	STEP(slot_end[SLOT(p)] = p);
+	STEP(slot_time[SLOT(p)] = p / SUB + 1);
+#endif
+#ifndef INJECT_NO_PADDING
+	commit_add(SLOT(p), SUB - p % SUB, 0);
+#endif
+#ifdef INJECT_END_LATE
+	STEP(slot_end[SLOT(p)] = p);
+	STEP(slot_time[SLOT(p)] = p / SUB + 1);
+#endif
+}
+
 proctype writer(byte me) {
 	byte p, at, size, now, base, commit, other;
+	/* What was loaded of the counter, and of the slot. */
+	byte word, word_for, noted, noted_for;
 	bool fits;
 
 end_next:
@@ -239,7 +329,7 @@ again:	atomic { GUARD;
 		if :: fits -> goto enter :: else fi }
 	/* may_enter */
 #if !defined(OVERWRITE) && !defined(INJECT_NO_FULL_CHECK)
-	STEP(if :: at + SUB - consumed > RING -> goto refused :: else fi);
+	STEP(if :: at + SUB - consumed > RING -> goto no_space :: else fi);
 #else
 	skip;
 #endif
@@ -258,6 +348,9 @@ again:	atomic { GUARD;
 	STEP(if :: slot_base[SLOT(at)] == base -> slot_base[SLOT(at)] = commit :: else fi; base = 0; commit = 0);
 #endif
 #endif
+#if !defined(OVERWRITE) && !defined(INJECT_NOTED_LATE)
+	note_lost();
+#endif
 enter:
 #ifndef INJECT_TIME_FIRST
 	STEP(read_clock(me));
@@ -269,21 +362,19 @@ enter:
 	STEP(if :: pos != p -> p = pos; goto again :: else reserved() fi);
 #endif
 	if
-	:: !fits ->	/* leave */
-#ifndef INJECT_END_LATE
-		STEP(slot_end[SLOT(p)] = p);
-		STEP(slot_time[SLOT(p)] = p / SUB + 1);
+#ifdef INJECT_LEFT_AGAIN
+	:: !fits -> leave()
+#else
+	:: !fits && !CLOSED(p) -> leave()
 #endif
-#ifndef INJECT_NO_PADDING
-		commit_add(SLOT(p), SUB - p % SUB, 0);
-#endif
-#ifdef INJECT_END_LATE
-		STEP(slot_end[SLOT(p)] = p);
-		STEP(slot_time[SLOT(p)] = p / SUB + 1);
-#endif
-		skip
 	:: else
 	fi;
+#ifdef INJECT_NOTED_LATE
+	if
+	:: !fits -> note_lost()
+	:: else
+	fi;
+#endif
 #ifdef INJECT_COMMIT_FIRST
 	commit_add(SLOT(at), size + BYTES, 1);
 #endif
@@ -307,25 +398,59 @@ enter:
 #endif
 	goto written;
 
+no_space:
+#ifdef INJECT_NOT_CLOSED
+	goto count;
+#endif
+	if
+	:: CLOSED(p) -> goto count
+	:: else
+	fi;
+	/* Close it. */
+	STEP(read_clock(me));
+	STEP(if
+		:: pos != p -> p = pos; goto again
+		:: else -> time_is_in(me); pos = (p / SUB) * SUB + SUB - 1; true_end[SLOT(p)] = p
+		fi);
+	leave();
+	STEP(p = pos; goto again);
+
+	/* count_full */
+count:
+#ifdef INJECT_WAIT
+	STEP(p = pos; goto again);
+#endif
+	STEP(word = lost; word_for = lost_for);
+	do
+#ifdef INJECT_COUNT_BLINDLY
+	:: true -> STEP(counted(); word = 0; word_for = 0; goto written)
+#endif
+	:: word_for <= p / SUB ->
+		STEP(if
+			:: COUNT_IS(word, word_for) -> counted(); word = 0; word_for = 0; goto written
+			:: else -> word = lost; word_for = lost_for
+			fi)
+	:: else -> break
+	od;
+	/* The count has ended: somebody enters the next one. */
+#ifdef REACH_ENDED
+	assert(parted);
+#endif
+	STEP(word = 0; word_for = 0; now = pos; if :: now != p -> p = now; now = 0; goto again :: else fi);
+	STEP(assert(parted || p + 1 + SUB - consumed <= RING); p = pos; now = 0; goto again);
+
 refused:
 	STEP(now = pos;
 		if
-#ifdef INJECT_WAIT
-		:: true -> p = now; now = 0; goto again
-#else
 		:: now != p -> p = now; now = 0; goto again
 		:: else
-#endif
 		fi);
-	STEP(lost++
-#ifdef REACH_LOST
-		; assert(lost < REACH_LOST)
-#endif
-		);
+	STEP(busy++);
 
 written:
 	atomic { GUARD;
 		drop_time(me); p = 0; at = 0; size = 0; now = 0; fits = false; base = 0; commit = 0;
+		word = 0; word_for = 0; noted = 0; noted_for = 0;
 		writing[me] = false;
 		if :: me == HANDLER -> handling = false :: else fi;
 		goto end_next }
@@ -342,7 +467,8 @@ end:	atomic { writing[0] && !parted ->
 		parted = true;
 		to_write[0] = 0; to_write[1] = 0;
 		pos = 0; consumed = 0;
-		for (k : 0 .. COUNT - 1) { slot_end[k] = 0; slot_time[k] = 0; slot_commit[k] = 0; slot_base[k] = 0 }
+		for (k : 0 .. COUNT - 1) { slot_end[k] = 0; slot_time[k] = 0; slot_commit[k] = 0; slot_base[k] = 0; slot_lost[k] = 0; slot_lost_for[k] = 0 }
+		lost = 0; lost_for = 0;
 		for (k : 0 .. RING - 1) { taken[k] = false }
 		for (k : 0 .. CONTEXTS - 1) { stale[k] = false }
 		k = 0 }
@@ -366,13 +492,14 @@ end:	do
 /* What `look` would make of the ring at this moment: something else than `Empty`. */
 #define READ_SUB (read / SUB)
 #define WHOLE_NOW (BYTES_OF(slot_commit[READ_SUB % COUNT], BEFORE(READ_SUB * SUB)) == SUB)
-#define PART_NOW (READ_SUB * SUB + BYTES_OF(slot_commit[READ_SUB % COUNT], BEFORE(READ_SUB * SUB)) == pos && pos != read)
-#define WORTH_A_LOOK (LAPPED(READ_SUB) || (READ_SUB != pos / SUB && WHOLE_NOW) || (READ_SUB == pos / SUB && PART_NOW))
+#define CLOSED_NOW (CLOSED(pos) && WHOLE_NOW && slot_end[READ_SUB % COUNT] != read)
+#define PART_NOW (!CLOSED(pos) && READ_SUB * SUB + BYTES_OF(slot_commit[READ_SUB % COUNT], BEFORE(READ_SUB * SUB)) == pos && pos != read)
+#define WORTH_A_LOOK (LAPPED(READ_SUB) || (READ_SUB != pos / SUB && WHOLE_NOW) || (READ_SUB == pos / SUB && (PART_NOW || CLOSED_NOW)))
 
 proctype reader() {
 	byte read, now, sub, k, to, word, handed_out, looked_at;
 	byte unread_torn, read_out;
-	bool same, left;
+	bool same, left, closed;
 
 	do
 	#ifdef PROGRESS
@@ -403,8 +530,15 @@ proctype reader() {
 			if
 			:: sub != now / SUB && word == SUB -> word = 0; left = true
 			:: sub != now / SUB && word != SUB -> goto again
+#ifndef OVERWRITE
+			:: sub == now / SUB && CLOSED(now) && word == SUB -> word = 0; closed = true
+			:: sub == now / SUB && CLOSED(now) && word != SUB -> goto again
+			:: sub == now / SUB && !CLOSED(now) && sub * SUB + word == now && now != read -> word = 0; left = false
+			:: sub == now / SUB && !CLOSED(now) && !(sub * SUB + word == now && now != read) -> goto again
+#else
 			:: sub == now / SUB && sub * SUB + word == now && now != read -> word = 0; left = false
 			:: sub == now / SUB && !(sub * SUB + word == now && now != read) -> goto again
+#endif
 			fi }
 		if
 		:: left ->	/* whole */
@@ -420,6 +554,18 @@ proctype reader() {
 				:: to == read -> read = (sub + 1) * SUB; consumed = read; handed_out = 0; goto again
 				:: else
 				fi }
+		:: closed ->	/* content_end */
+			atomic { if :: pos == now -> skip :: else -> goto again fi }
+			atomic { to = slot_end[sub % COUNT];
+				assert(to == true_end[sub % COUNT] && to >= read && to < now);
+				if
+				:: to == read -> goto again
+				:: else
+				fi
+#ifdef REACH_CLOSED
+				; assert(false)
+#endif
+				}
 		:: else ->
 #ifdef INJECT_ONE_LOOK
 			to = now
@@ -427,6 +573,9 @@ proctype reader() {
 			atomic { if :: pos == now -> to = now :: else -> goto again fi }
 #endif
 		fi;
+#ifndef OVERWRITE
+		atomic { word = slot_lost[sub % COUNT]; assert(word == true_lost[sub % COUNT]); word = 0 }
+#endif
 #ifdef INJECT_RELEASE_FIRST
 		consumed = (left -> (sub + 1) * SUB : to);
 #endif
@@ -469,14 +618,14 @@ odd:		atomic {
 			assert(false)
 #endif
 		}
-again:		atomic { now = 0; sub = 0; k = 0; to = 0; word = 0; looked_at = 0; same = false; left = false }
+again:		atomic { now = 0; sub = 0; k = 0; to = 0; word = 0; looked_at = 0; same = false; left = false; closed = false }
 	od;
 
 	/* No writer is left. What never becomes whole is given up. */
 nobody:
 	atomic {
 		if
-		:: pos != read ->
+		:: pos != read && !(CLOSED(pos) && slot_end[SLOT(pos)] == read) ->
 			assert(dead[0]);
 			word = RECORDS_OF(slot_commit[sub % COUNT], slot_base[sub % COUNT], BEFORE(sub * SUB));
 			word = (word > handed_out -> word - handed_out : 0);

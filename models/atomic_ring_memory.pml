@@ -16,15 +16,17 @@
  *
  * Checked: what is handed out is what was written there in that lap, up to the last byte; a sub-buffer's `end` is its own; nothing is Damaged.
  * Not here, because no order of memory can spoil it: times (read between two atomic instructions of one CPU), counts of what is
- * lost (one atomic addition each), `base` (read for a dead writer's sub-buffer, and of use only when all that was reserved is committed, by
- * whoever has noted it, too).
+ * lost but by a full ring (one atomic addition each), `base` (read for a dead writer's sub-buffer, and of use only when all that was reserved is committed, by
+ * whoever has noted it, too). Not here either: the counter of what a full ring has lost and its notes in the slots, which loom runs through with the code
+ * itself (`a_gap_has_what_was_lost_in_it`). A writer that closes a sub-buffer of a full ring executes X, E and PC of one that enters the next, and no
+ * more; the place behind which nothing fits is one more cell of each sub-buffer that nobody writes.
  *
  * Most of the code's acquires on the writers' side are FNEG: a store waits for the branches before it, on every machine that is made. The language does not
  * promise that, so they stay; loom, which knows the language's rules and no machine, finds each of them missing.
  *
  * @code crates/ring/src/atomic_writer.rs: write, reserve, may_enter, leave, bytes
  * @code crates/ring/src/reader.rs: pos, look, look_once, whole, lapped, look_shared, committed, copy, release, advance, publish
- * @digest 1174deda1d5834fb
+ * @digest f3a92f7815813068
  *
  * @pass short | x86: two writers in one sub-buffer | -DARCH_X86 -DPUBLISH small
  * @pass short | x86: the switch to the next sub-buffer | -DARCH_X86 -DSWITCH small

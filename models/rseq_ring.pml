@@ -8,16 +8,17 @@
  *
  * Checked: a committed record is handed out whole, unchanged and once, or was overwritten and the reader knows (the
  * unwritten ones are counted); times in a ring never decrease; a sub-buffer is not entered before it was read
- * (discard) and never left empty; a writer that is not interrupted ends within three sequences; a killed thread
- * leaves a whole ring.
+ * (discard) and never left empty; records are dropped only while the sub-buffer is closed, so behind all that is in it, and what the
+ * slot of the next one says is how many were dropped until it was entered; a writer that is not interrupted ends
+ * within five sequences; a killed thread leaves a whole ring.
  *
  * Memory is sequentially consistent. On x86 (TSO) that loses nothing here: where one side waits for the other, a load
  * comes before a store or a load (`consumed` before the data; the data before `consumed` or the second `pos`), and
  * stores become visible in order; TSO delays stores behind loads only.
  *
  * @code crates/ring/src/rseq_writer.rs: write_slow, write_any, sequence, write_words, write_fragments, switch, count_ring_full
- * @code crates/ring/src/reader.rs: look, look_once, look_own, whole, lapped, copy, release, advance, publish
- * @digest 6369b8c0095a9bd5
+ * @code crates/ring/src/reader.rs: look, look_once, look_own, part, chunk, content_end, is_closed, whole, lapped, copy, release, advance, publish
+ * @digest d45fc07f028e03a4
  *
  * @pass short | discard, 2 threads | 
  * @pass short | overwrite, 2 threads | -DOVERWRITE
@@ -33,6 +34,8 @@
  * @pass long | overwrite, fragments of two sizes | -DOVERWRITE -DFRAGMENTS -DSIZE_MAX=2 -DEVENTS1=1
  * @pass long | discard, records of two cells, migration, signal, kill | -DSIZE_MIN=2 -DEVENTS0=1 -DEVENTS1=1 -DMIGRATION -DSIGNALS=1 -DKILLS=1
  * @pass long | overwrite, 5 laps of one thread, signal | -DOVERWRITE -DEVENTS0=20 -DEVENTS1=0 -DSIGNALS=1
+ * @reach short | coverage: a sub-buffer is closed, and read while it is | -DREACH_CLOSED
+ * @reach short | coverage: a sub-buffer is closed, entered behind, and the next one says what was lost | -DSIZE_MIN=2 -DREACH_GAP
  * @reach short | coverage: 17 events committed, 17 read | -DEVENTS0=17 -DEVENTS1=0 -DREACH_READ
  * @reach short | coverage: a reader that was lapped while it copied | -DOVERWRITE -DREACH_LAPPED
  * @reach short | coverage: 3 events dropped | -DSIZE_MIN=2 -DREACH_DROPPED
@@ -50,6 +53,11 @@
  * @find short | switch without looking at `consumed` | -DINJECT_CONSUMED_IGNORED
  * @find short | switch before the slot's end | -DINJECT_SWITCH_BEFORE_END
  * @find short | switch before the slot's time | -DINJECT_SWITCH_BEFORE_TIME
+ * @find short | fragments up to the place that says closed | -DFRAGMENTS -DINJECT_ROOM_TO_THE_MARK
+ * @find short | full, and not closed | -DINJECT_NOT_CLOSED
+ * @find short | a drop counted without looking whether the sub-buffer is still closed | -DSIZE_MIN=2 -DINJECT_COUNT_UNASKED
+ * @find short | switch before what was lost is noted | -DSIZE_MIN=2 -DINJECT_SWITCH_BEFORE_LOST
+ * @find short | the end noted again when a closed sub-buffer is left | -DINJECT_END_AGAIN
  * @find short | a drop counted by load and store | -DSIZE_MIN=2 -DINJECT_COUNT_IN_TWO
  * @find short | preemption does not restart | -DINJECT_NO_ABORT_PREEMPTED
  * @find short | a signal does not restart | -DINJECT_NO_ABORT_SIGNALLED -DSIGNALS=1 -DEVENTS1=0
@@ -116,8 +124,11 @@ byte pos;
 byte consumed;
 byte slot_end[COUNT];
 byte slot_time[COUNT];
+byte slot_lost[COUNT];
 byte data[RING];
 byte lost;
+/* The place behind which nothing fits. */
+#define CLOSED(at) ((at) % SUB == SUB - 1)
 #define CELL(me, at, part) (1 + (me) * 2 + (part) + 8 * (((at) / RING) % 4))
 #define LAP_OF(cell) ((cell) / 8)
 #define IS_FIRST(cell) ((cell) % 2 == 1)
@@ -127,6 +138,7 @@ byte lost;
  * contexts with one under way. */
 byte truth[RING];
 byte true_end[COUNT];
+byte true_lost[COUNT];
 byte unread, dropped;
 bool writing[CONTEXTS];
 byte to_write[CONTEXTS];
@@ -153,7 +165,7 @@ inline drop_time(me) {
 	other = 0; stale[me] = false; last_later[me] = false
 }
 
-inline forget(me) { drop_time(me); p = 0; n = 0; c = 0 }
+inline forget(me) { drop_time(me); p = 0; n = 0; c = 0; held = 0 }
 
 inline read_clock(me) {
 	drop_time(me);
@@ -185,8 +197,8 @@ inline note_last_time(me) {
 
 inline begin(me) {
 	tries[me]++;
-	/* Record, switch, record; or record, switch refused, count. */
-	assert(tries[me] <= 3)
+	/* Record, switch, record; or record, switch closes, record, switch refused, count. */
+	assert(tries[me] <= 5)
 }
 
 inline commit_record(me) {
@@ -201,19 +213,40 @@ inline commit_record(me) {
 
 inline commit_switch(me) {
 	pos = n;
-	true_end[(p / SUB) % COUNT] = p;
-	assert(p % SUB > 0)
+	if
+	:: !CLOSED(p) -> true_end[(p / SUB) % COUNT] = p; assert(p % SUB > 0)
+	:: else
+	fi;
+	/* Between entering and closing nothing is dropped. */
+	assert(p / SUB != n / SUB || true_lost[(n / SUB) % COUNT] == dropped);
+	true_lost[(n / SUB) % COUNT] = dropped
 }
 
+#ifdef INJECT_ROOM_TO_THE_MARK
+#define NO_ROOM (p % SUB + size >= SUB)
+#else
 #ifdef INJECT_ROOM_TO_THE_LAST
 #define NO_ROOM (p % SUB + size > SUB)
 #else
 #ifdef INJECT_ROOM_WITHOUT_OVER
 #define NO_ROOM (p % SUB + size >= SUB)
 #else
-#define NO_ROOM (p % SUB + size + OVER >= SUB)
+#define NO_ROOM (p % SUB + size + (OVER > 0 -> OVER : 1) >= SUB)
 #endif
 #endif
+#endif
+
+#ifdef INJECT_NOT_CLOSED
+#define REFUSED true
+#else
+#define REFUSED (p == n)
+#endif
+
+inline drop() {
+	lost++;
+	dropped++;
+	assert(CLOSED(pos))
+}
 
 #if defined(INJECT_COMMIT_FIRST) || defined(INJECT_COMMIT_BEFORE_LAST)
 #define COMMIT_AT_END
@@ -222,7 +255,7 @@ inline commit_switch(me) {
 #endif
 
 proctype writer(byte me) {
-	byte p, n, size, c, goal, other;
+	byte p, n, size, c, goal, other, held;
 	bool done;
 
 end_next:
@@ -329,22 +362,36 @@ switch:
 		);
 #ifndef OVERWRITE
 #ifndef INJECT_CONSUMED_IGNORED
-	STEP(if :: n + SUB - consumed > RING -> within[me] = false; forget(me); goal = COUNT_LOST; goto count :: else fi);
+	/* Full: it is closed, or was. */
+	STEP(if :: n + SUB - consumed > RING -> n--; if :: REFUSED -> within[me] = false; forget(me); goal = COUNT_LOST; goto count :: else fi :: else fi);
 #endif
 #endif
 #ifdef INJECT_SWITCH_BEFORE_END
 	STEP(commit_switch(me));
 #endif
-	STEP(slot_end[(p / SUB) % COUNT] = p);
+	if
+#ifdef INJECT_END_AGAIN
+	:: true ->
+#else
+	:: !CLOSED(p) ->
+#endif
+		STEP(slot_end[(p / SUB) % COUNT] = p);
 #ifdef INJECT_SWITCH_BEFORE_TIME
-	STEP(commit_switch(me));
+		STEP(commit_switch(me));
 #endif
 #ifndef CLOCK
-	STEP(read_clock(me));
+		STEP(read_clock(me));
 #endif
-	STEP(slot_time[(p / SUB) % COUNT] = p / SUB + 1);
+		STEP(slot_time[(p / SUB) % COUNT] = p / SUB + 1)
+	:: else
+	fi;
+#ifdef INJECT_SWITCH_BEFORE_LOST
+	STEP(commit_switch(me));
+#endif
+	STEP(held = lost);
+	STEP(slot_lost[(n / SUB) % COUNT] = held);
 	STEP(
-#if !defined(INJECT_SWITCH_BEFORE_END) && !defined(INJECT_SWITCH_BEFORE_TIME)
+#if !defined(INJECT_SWITCH_BEFORE_END) && !defined(INJECT_SWITCH_BEFORE_TIME) && !defined(INJECT_SWITCH_BEFORE_LOST)
 		commit_switch(me);
 #endif
 #ifndef CLOCK
@@ -355,11 +402,16 @@ switch:
 count:
 #ifdef INJECT_COUNT_IN_TWO
 	STEP(c = cpu[THREAD(me)]; n = lost);
-	STEP(if :: c == 0 -> lost = n + 1; dropped++ :: else fi);
+	STEP(if :: c == 0 -> lost = n + 1; dropped++; assert(CLOSED(pos)) :: else fi);
 #else
 	STEP(begin(me); within[me] = true; c = cpu[THREAD(me)]);
 	/* The record that found no room here may be counted over there. */
-	STEP(if :: c == 0 -> lost++; dropped++ :: else fi; within[me] = false);
+	STEP(
+#ifndef INJECT_COUNT_UNASKED
+		if :: c == 0 && !CLOSED(pos) -> within[me] = false; c = 0; goal = RECORD; goto record :: else fi
+#endif
+		);
+	STEP(if :: c == 0 -> drop() :: else fi; within[me] = false);
 #endif
 #ifdef REACH_DROPPED
 	assert(dropped < 3);
@@ -425,16 +477,30 @@ end:	do
 #define QUIET (IDLE(0) && IDLE(1) && (dead[0] || (signals == 0 && !handling)))
 #define LAPPED(sub) (pos / SUB - (sub) >= COUNT)
 
+#ifdef OVERWRITE
+#define WRITTEN pos
+#else
+#define WRITTEN (CLOSED(pos) -> slot_end[(pos / SUB) % COUNT] : pos)
+#endif
+
+/* All was read, and nobody writes. */
+inline nothing_is_left() {
+#ifndef OVERWRITE
+	assert(unread == 0);
+#endif
+	assert(lost == dropped)
+}
+
 /* The reader: `Reader::look`, `copy`, `release`. */
 proctype reader() {
 	byte read, now, sub, k, to, time;
 #ifdef REACH_READ
 	byte seen;
 #endif
-	bool same, left;
+	bool same, left, closed;
 
 	do
-	:: atomic { pos != read || QUIET ->
+	:: atomic { WRITTEN != read || QUIET ->
 		now = pos; sub = read / SUB;
 		assert(now >= read);	/* else damaged */
 		if
@@ -445,15 +511,31 @@ proctype reader() {
 			assert(false)	/* damaged */
 #endif
 		:: now / SUB - sub < COUNT && sub == now / SUB && now == read ->
-#ifndef OVERWRITE
-			assert(unread == 0);
-#endif
-			assert(lost == dropped);
+			nothing_is_left();
 			break
+#ifndef OVERWRITE
+		:: now / SUB - sub < COUNT && sub == now / SUB && now != read && CLOSED(now) -> closed = true
+		:: now / SUB - sub < COUNT && sub == now / SUB && now != read && !CLOSED(now) ->
+#else
 		:: now / SUB - sub < COUNT && sub == now / SUB && now != read ->
+#endif
 			to = now; left = false
 		:: now / SUB - sub < COUNT && sub != now / SUB -> left = true
 		fi }
+		if
+		:: closed ->	/* content_end */
+			atomic { to = slot_end[sub % COUNT];
+				assert(to == true_end[sub % COUNT] && to >= read && to < now);
+#ifdef REACH_CLOSED
+				assert(to == read);
+#endif
+				if
+				:: to == read && QUIET && pos == now -> nothing_is_left(); break
+				:: to == read && !(QUIET && pos == now) -> goto again
+				:: else
+				fi }
+		:: else
+		fi;
 		if
 		:: left ->	/* whole */
 			to = slot_end[sub % COUNT];
@@ -471,6 +553,14 @@ proctype reader() {
 				fi }
 		:: else
 		fi;
+#ifndef OVERWRITE
+		atomic { time = slot_lost[sub % COUNT];
+			assert(time == true_lost[sub % COUNT]);
+#ifdef REACH_GAP
+			assert(time == 0);
+#endif
+			time = 0 }
+#endif
 #ifdef INJECT_RELEASE_BEFORE_COPY
 		consumed = (left -> (sub + 1) * SUB : to);
 #endif
@@ -519,7 +609,7 @@ odd:		atomic {
 			assert(false)
 #endif
 		}
-again:		atomic { now = 0; sub = 0; k = 0; to = 0; same = false; left = false; time = 0 }
+again:		atomic { now = 0; sub = 0; k = 0; to = 0; same = false; left = false; closed = false; time = 0 }
 	od
 }
 

@@ -13,6 +13,15 @@
 //! 2. The reader does not swap sub-buffers with a spare one: it copies, and then looks whether a writer
 //!    has entered what it copied, as with the rseq writer.
 //! 3. Rings belong to no CPU; a thread takes the one that its id selects.
+//! 4. A full ring's sub-buffer is closed before anything is counted as lost, and the count is ended before the next one is entered.
+//!
+//! # Gaps
+//! A writer that finds the ring full closes the sub-buffer `n` (swaps `pos` to its last byte), and leaves it as one who enters the next one does. Then it
+//! counts: it swaps the counter, which also holds a sub-buffer's number, for one more and the number `n`. A writer that enters
+//! `n + 1` first swaps the number for `n + 1`, which ends the count, then notes the count in the slot of `n + 1`, then swaps `pos`. Each of the three
+//! may have been done by another writer that was stopped or killed; so a writer that finds the number of a later sub-buffer in the
+//! counter has to look at the ring again, and never waits. A slot is noted once a lap: `pos` goes there only when it was, and
+//! nothing is counted for `n + 1` before `pos` is there, so whoever notes it notes the same.
 //!
 //! # Fork
 //! A handler may interrupt a write and fork. The child returns into a copy of the write, and must not commit what its parent commits. So a thread
@@ -24,7 +33,7 @@
 //! reserve and commit keeps its sub-buffer from being read and from being entered again (equation 5.3
 //! negated): events are then lost as `Busy` or `RingFull`, and counted.
 
-use crate::control::{Ring, Slot};
+use crate::control::{Control, Count, Ring, Slot};
 use crate::writer::{Outcome, Payload, Record, Rings, Write, Writer};
 use mote_layout::Cause;
 use mote_layout::record::{self, PREFIX_BYTES};
@@ -68,12 +77,7 @@ unsafe fn write(channel: &Rings, record: Record<'_>) -> Outcome {
     let total = (PREFIX_BYTES + len) as u64;
     let reserved = match reserve(channel, ring, total) {
         Ok(reserved) => reserved,
-        Err(cause) => {
-            // SAFETY: `ring` is of the leaked mapping.
-            let control = unsafe { ring.control() };
-            control.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
-            return Outcome::Lost(cause);
-        }
+        Err(cause) => return Outcome::Lost(cause),
     };
     let to = ring.data.wrapping_add((reserved.at & channel.ring_mask) as usize);
     #[cfg(any(loom, shuttle))]
@@ -86,21 +90,19 @@ unsafe fn write(channel: &Rings, record: Record<'_>) -> Outcome {
     Outcome::Written
 }
 
-/// Reserves `total` bytes, entering the next sub-buffer where needed (algorithms 5.1 and 5.2).
+/// Reserves `total` bytes, entering the next sub-buffer where needed (algorithms 5.1 and 5.2). Counts the record as lost where that may not be.
 fn reserve(channel: &Rings, ring: Ring, total: u64) -> Result<Reserved, Cause> {
     // SAFETY: `ring` is of the leaked mapping.
     let control = unsafe { ring.control() };
     let mut pos = control.pos.load(Ordering::Relaxed);
     loop {
-        let fits = (pos & channel.sub_mask) + total < channel.sub_bytes;
+        let fits = (pos & channel.sub_mask) + total < channel.sub_mask;
         let at = if fits { pos } else { (pos | channel.sub_mask).wrapping_add(1) };
         if !fits && let Err(cause) = may_enter(channel, ring, at) {
-            let now = control.pos.load(Ordering::Relaxed);
-            if now == pos {
+            if refuse(channel, ring, pos, cause) {
                 return Err(cause);
             }
-            // Somebody has entered it meanwhile, or left it far behind.
-            pos = now;
+            pos = control.pos.load(Ordering::Relaxed);
             continue;
         }
         let time = channel.now_after_loads();
@@ -112,7 +114,9 @@ fn reserve(channel: &Rings, ring: Ring, total: u64) -> Result<Reserved, Cause> {
                     // Release (D): a flight recorder's reader that sees a byte of this lap sees that `pos` has come
                     // around; pairs with `lapped`. No instruction on x86.
                     fence(Ordering::Release);
-                    leave(channel, ring, pos, time);
+                    if !is_closed(channel, pos) {
+                        leave(channel, ring, pos, time);
+                    }
                 }
                 return Ok(Reserved { at, time });
             }
@@ -125,10 +129,7 @@ fn reserve(channel: &Rings, ring: Ring, total: u64) -> Result<Reserved, Cause> {
 fn may_enter(channel: &Rings, ring: Ring, at: u64) -> Result<(), Cause> {
     // SAFETY: `ring` is of the leaked mapping.
     let control = unsafe { ring.control() };
-    // Equation 5.1: less than one whole sub-buffer is free. Acquire pairs with the reader's release (C).
-    let consumed = control.consumed.load(Ordering::Acquire);
-    let full = at.wrapping_add(channel.sub_bytes).wrapping_sub(consumed) > channel.ring_bytes;
-    if full && !channel.overwrites() {
+    if !channel.overwrites() && is_full(channel, control, at) {
         return Err(Cause::RingFull);
     }
     // Negation of equation 5.3: someone has not committed what he reserved there a whole lap ago.
@@ -142,7 +143,96 @@ fn may_enter(channel: &Rings, ring: Ring, at: u64) -> Result<(), Cause> {
     // Noted before `pos` moves, so that it holds even when this thread is killed next. A thread that was
     // stopped here for a whole lap fails: the base has grown meanwhile.
     let _ = slot.base.compare_exchange(base, commit, Ordering::AcqRel, Ordering::Relaxed);
+    if !channel.overwrites() {
+        note_lost(control, slot, at >> channel.sub_bits);
+    }
     Ok(())
+}
+
+/// Equation 5.1: less than one whole sub-buffer is free, so that the one that begins at `at` was not read yet.
+fn is_full(channel: &Rings, control: &Control, at: u64) -> bool {
+    // Acquire pairs with the reader's release (C).
+    let consumed = control.consumed.load(Ordering::Acquire);
+    at.wrapping_add(channel.sub_bytes).wrapping_sub(consumed) > channel.ring_bytes
+}
+
+/// Counts a record that finds no room behind `pos`. False when it may find some now, or a full ring had to be closed first.
+#[cold]
+fn refuse(channel: &Rings, ring: Ring, pos: u64, cause: Cause) -> bool {
+    // SAFETY: `ring` is of the leaked mapping.
+    let control = unsafe { ring.control() };
+    if cause != Cause::RingFull {
+        // Else somebody has entered it meanwhile, or left it far behind.
+        let stands = control.pos.load(Ordering::Relaxed) == pos;
+        if stands {
+            control.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
+        }
+        return stands;
+    }
+    if is_closed(channel, pos) {
+        if count_full(control, pos >> channel.sub_bits) {
+            return true;
+        }
+        // Only in a ring that somebody else writes nonsense to is it full all the same.
+        let stands =
+            control.pos.load(Ordering::Relaxed) == pos && is_full(channel, control, pos.wrapping_add(1));
+        if stands {
+            control.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
+        }
+        return stands;
+    }
+    let time = channel.now_after_loads();
+    // AcqRel: as where a sub-buffer is entered.
+    let closed = pos | channel.sub_mask;
+    if control.pos.compare_exchange(pos, closed, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        leave(channel, ring, pos, time);
+    }
+    false
+}
+
+/// Whether nothing fits behind `pos`, because the ring was full.
+fn is_closed(channel: &Rings, pos: u64) -> bool {
+    pos & channel.sub_mask == channel.sub_mask
+}
+
+/// Counts a record that a full ring has lost behind the closed sub-buffer `number`; false when the next one is being entered.
+fn count_full(control: &Control, number: u64) -> bool {
+    let counter = &control.lost[Cause::RingFull as usize];
+    // Acquire (E): who sees that the count has ended also sees `consumed` as the one who has ended it.
+    let mut now = Count(counter.load(Ordering::Acquire));
+    while now.ahead_of(number) <= 0 {
+        let more = Count::new(number, now.events() + 1);
+        // Release: hands on what an ended count before has published.
+        match counter.compare_exchange(now.0, more.0, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return true,
+            Err(other) => now = Count(other),
+        }
+    }
+    false
+}
+
+/// Ends the count before sub-buffer `number`, which may be entered, and notes it in its slot.
+#[cold]
+fn note_lost(control: &Control, slot: &Slot, number: u64) {
+    let counter = &control.lost[Cause::RingFull as usize];
+    // Acquire (E): before the counter. When nobody has noted it since, `pos` is still before the sub-buffer.
+    let noted = Count(slot.lost.load(Ordering::Acquire));
+    if noted.ahead_of(number) == 0 {
+        return;
+    }
+    let mut now = Count(counter.load(Ordering::Acquire));
+    while now.ahead_of(number) < 0 {
+        let ended = Count::new(number, now.events());
+        // Release (E): the load of `consumed` happens before.
+        match counter.compare_exchange(now.0, ended.0, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => now = ended,
+            Err(other) => now = Count(other),
+        }
+    }
+    if now.ahead_of(number) == 0 {
+        // Release (B): for the reader that finds `pos` behind it.
+        let _ = slot.lost.compare_exchange(noted.0, now.0, Ordering::AcqRel, Ordering::Relaxed);
+    }
 }
 
 /// Closes the sub-buffer in which `pos` lies: notes where its content ends and commits the padding.

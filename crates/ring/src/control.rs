@@ -6,14 +6,21 @@
 //!
 //! # Who may write what
 //! 1. `pos`, slots: writers only. rseq rings: only from a restartable sequence on the ring's CPU, one store
-//!    last. Atomic rings: only by compare-and-swap (`pos`) and atomic addition (`commit`).
+//!    last. Atomic rings: only by compare-and-swap (`pos`, `base`, `lost`) and atomic addition (`commit`).
 //! 2. `consumed`: the reader only, never decreasing.
-//! 3. `lost`: rseq rings count `RingFull` in a restartable sequence; everything else by atomic addition.
+//! 3. `lost`: rseq rings count `RingFull` in a restartable sequence, atomic rings by compare-and-swap; everything
+//!    else by atomic addition.
 //!
 //! # State
-//! `pos` counts bytes since the beginning of time; sub-buffer number `pos >> sub_bits` is being written,
-//! and `pos` strictly before its end: a sub-buffer is never filled to the last byte, so that `pos` at the start
-//! of a sub-buffer always means that the writer was allowed to enter it.
+//! `pos` counts bytes since the beginning of time; sub-buffer number `pos >> sub_bits` is being written. Records end
+//! before its last byte, so `pos` at the start of a sub-buffer always means that the writer was allowed to enter it, and
+//! `pos` at the last byte that the sub-buffer is closed.
+//!
+//! # Gaps
+//! A writer that finds the ring full closes the sub-buffer: `pos` goes to its last byte, behind which nothing fits, and
+//! `end` says where its records end. Records are counted as `RingFull` only while the sub-buffer is closed. Whoever
+//! enters the next one notes in its slot how many were counted until then. So what a full ring has lost lies between the
+//! last record of one sub-buffer and the first of the next, and the slots say how much, however late a reader comes.
 //!
 //! # Ordering
 //! A. Record bytes happen before the `pos` (rseq) or `commit` (atomic) that covers them: plain stores in
@@ -23,6 +30,9 @@
 //!    sub-buffer has loaded `consumed` (acquire).
 //! D. Overwrite mode: `pos` enters a sub-buffer before the first byte there changes (release fence in the atomic writer,
 //!    the order of stores in the rseq writer); the reader copies, fences (acquire) and looks at `pos` again.
+//! E. Atomic rings: whoever sees in the counter that the count before a sub-buffer has ended sees `consumed` at least as the one did who
+//!    has ended it (release, acquire): it does not find the ring full again. The note in the slot happens before the `pos` that
+//!    is in its sub-buffer.
 
 use mote_layout::Cause;
 use mote_sync::atomic::AtomicU64;
@@ -36,7 +46,7 @@ pub struct Control {
     /// Time of the newest record; kept only where the clock is not the TSC.
     pub last_time: AtomicU64,
     _line: [u64; 6],
-    /// Lost events by cause.
+    /// Lost events by cause; `RingFull` of atomic rings is a [`Count`].
     pub lost: [AtomicU64; Cause::ALL.len()],
     _line2: [u64; 8 - Cause::ALL.len()],
     /// Bytes that the reader has done with.
@@ -56,6 +66,37 @@ pub struct Slot {
     pub commit: AtomicU64,
     /// Atomic writer: what `commit` was when the sub-buffer was last entered.
     pub base: AtomicU64,
+    /// What `RingFull` was when it was last entered; of atomic rings a [`Count`].
+    pub lost: AtomicU64,
+    pub(crate) _line: [u64; 3],
+}
+
+/// Counts of lost events have so many bits: 65 days of a loss every 20 ns.
+pub const COUNT_BITS: u32 = 48;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+
+/// What a full atomic ring has lost so far, and which sub-buffer has seen the last of it: its number, cut to 16 bits.
+///
+/// Losses are counted for the sub-buffer that is closed. Before a writer enters the next one it writes that one's number here, and
+/// whoever still wants to count for the one before sees that and looks at the ring again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count(pub u64);
+
+impl Count {
+    /// `events` lost, the last for sub-buffer `number`.
+    pub fn new(number: u64, events: u64) -> Count {
+        Count(number << COUNT_BITS | events & COUNT_MASK)
+    }
+
+    /// Lost events.
+    pub fn events(self) -> u64 {
+        self.0 & COUNT_MASK
+    }
+
+    /// How many sub-buffers it is ahead of sub-buffer `number`, modulo 2^16.
+    pub fn ahead_of(self, number: u64) -> i16 {
+        (self.0 >> COUNT_BITS).wrapping_sub(number) as i16
+    }
 }
 
 /// Bytes of [`Control`].
@@ -63,7 +104,7 @@ pub const CONTROL_BYTES: usize = size_of::<Control>();
 /// Bytes of [`Slot`].
 pub const SLOT_BYTES: usize = size_of::<Slot>();
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(CONTROL_BYTES == 256 && SLOT_BYTES == 32);
+const _: () = assert!(CONTROL_BYTES == 256 && SLOT_BYTES == 64);
 
 /// Where the control words of one ring and its data lie in this process.
 #[repr(C)]

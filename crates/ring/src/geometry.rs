@@ -11,6 +11,7 @@
 use crate::control::{CONTROL_BYTES, SLOT_BYTES};
 use crate::threads::TABLE_BYTES;
 use core::fmt;
+use mote_sys::time;
 
 /// What happens when a writer reaches data that was not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,17 @@ pub enum Clock {
     Tsc = 0,
     /// CLOCK_MONOTONIC, in nanoseconds.
     Monotonic = 1,
+}
+
+impl Clock {
+    /// The time, in ticks.
+    #[inline]
+    pub(crate) fn now(self) -> u64 {
+        match self {
+            Clock::Tsc => time::rdtsc(),
+            Clock::Monotonic => time::clock_gettime(time::ClockId::Monotonic),
+        }
+    }
 }
 
 /// Sizes of a channel. All that both sides must agree on.

@@ -117,7 +117,14 @@ impl Model {
     /// An empty ring; leaked, as a channel is. The reader's accesses to its data are checked in discard mode only, in which nobody may overwrite
     /// what is read; those of writers always.
     pub fn new(mode: Mode) -> &'static Model {
-        let slot = || Slot { end: zero(), time_end: zero(), commit: zero(), base: zero() };
+        let slot = || Slot {
+            end: zero(),
+            time_end: zero(),
+            commit: zero(),
+            base: zero(),
+            lost: zero(),
+            _line: [0; 3],
+        };
         let words = Words { control: Control::empty(), slots: core::array::from_fn(|_| slot()) };
         let words: &'static Words = Box::leak(Box::new(words));
         let data = Data {

@@ -5,10 +5,11 @@
 //! and a ring that contradicts itself is reported as damaged and resynchronised.
 
 use crate::atomic_writer::Lap;
-use crate::control::{Ring, Slot};
+use crate::control::{Count, Ring, Slot};
 use crate::geometry::{BadGeometry, Geometry, Mode};
 use crate::threads::ThreadTable;
 use core::marker::PhantomData;
+use mote_layout::Cause;
 use mote_layout::loss::Lost;
 use mote_sync::atomic::{Ordering, fence};
 use mote_sys::fd::Fd;
@@ -25,6 +26,7 @@ pub struct Channel {
     geometry: Geometry,
     memory: Mapping,
     memfd: Fd,
+    made: u64,
 }
 
 /// Why a channel cannot be made.
@@ -62,7 +64,7 @@ impl Channel {
             mem::allocate(&memfd, geometry.data_offset(ring), geometry.ring_bytes())?;
         }
         let memory = Mapping::shared(&memfd, geometry.total_bytes() as usize)?;
-        Ok(Channel { geometry, memory, memfd })
+        Ok(Channel { geometry, memory, memfd, made: geometry.clock.now() })
     }
 
     /// A channel over memory that somebody else has made, `geometry.total_bytes()` bytes at least, which `fd` maps: an array map of eBPF, to which programs
@@ -73,12 +75,17 @@ impl Channel {
     pub fn over(fd: Fd, geometry: Geometry) -> Result<Channel, MakeError> {
         Geometry { shared: geometry.shared.max(1), ..geometry }.check()?;
         let memory = Mapping::shared(&fd, geometry.total_bytes() as usize)?;
-        Ok(Channel { geometry, memory, memfd: fd })
+        Ok(Channel { geometry, memory, memfd: fd, made: geometry.clock.now() })
     }
 
     /// The sizes.
     pub fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    /// When it was made, in ticks of its clock: nobody has written to it before.
+    pub fn made(&self) -> u64 {
+        self.made
     }
 
     /// The file, to be passed to writers.
@@ -132,6 +139,8 @@ pub struct Chunk {
     pub to: u64,
     /// Set when the writers have left the sub-buffer: a time not before its last record, as they say.
     pub time_end: Option<u64>,
+    /// How many records a full ring had lost when the writers entered the sub-buffer, as they say. None is lost inside of one.
+    pub lost: u64,
 }
 
 impl Chunk {
@@ -182,19 +191,46 @@ impl Reader<'_> {
     /// Bytes between what was read and what was written; not more than the ring holds.
     pub fn backlog(&self) -> u64 {
         let pos = self.pos();
-        pos.wrapping_sub(self.read).min(self.geometry().ring_bytes())
+        if pos < self.read {
+            return self.geometry().ring_bytes();
+        }
+        self.content_end(pos).saturating_sub(self.read).min(self.geometry().ring_bytes())
     }
 
     /// Lost events by cause, as the writers have counted them.
     pub fn lost(&self) -> Lost {
         // SAFETY: the ring is of the mapping that `channel` holds.
         let control = unsafe { self.ring.control() };
-        core::array::from_fn(|cause| control.lost[cause].load(Ordering::Relaxed) & CREDIBLE)
+        core::array::from_fn(|cause| match control.lost[cause].load(Ordering::Relaxed) {
+            count if cause == Cause::RingFull as usize => self.count(count),
+            count => count.min(CREDIBLE),
+        })
+    }
+
+    /// What a word says that counts losses of a full ring.
+    fn count(&self, word: u64) -> u64 {
+        if self.shared { Count(word).events() } else { word.min(CREDIBLE) }
     }
 
     /// Position up to which the writers say that they have written.
     pub fn written(&self) -> u64 {
-        self.pos()
+        self.content_end(self.pos())
+    }
+
+    /// Where the records before `pos` end: earlier when the ring was full and the sub-buffer is closed.
+    fn content_end(&self, pos: u64) -> u64 {
+        if !self.is_closed(pos) {
+            return pos;
+        }
+        let start = pos & !(self.geometry().sub_bytes() - 1);
+        // It does not change while the sub-buffer is not read to its end. A writer who has only just closed it may not have noted it.
+        let end = self.slot(pos >> self.geometry().sub_bits).end.load(Ordering::Relaxed);
+        if (start..pos).contains(&end) { end } else { pos }
+    }
+
+    fn is_closed(&self, pos: u64) -> bool {
+        let mask = self.geometry().sub_bytes() - 1;
+        self.geometry().mode == Mode::Discard && pos & mask == mask
     }
 
     fn pos(&self) -> u64 {
@@ -239,11 +275,24 @@ impl Reader<'_> {
 
     fn look_own(&mut self, pos: u64, sub: u64) -> Option<Look> {
         let geometry = self.geometry();
-        if sub == pos >> geometry.sub_bits {
-            let chunk = Chunk { from: self.read, to: pos, time_end: None };
-            return Some(if chunk.is_empty() { Look::Empty } else { Look::Ready(chunk) });
+        if sub == pos >> geometry.sub_bits { Some(self.part(sub, pos)) } else { self.whole(sub, pos) }
+    }
+
+    /// What there is of sub-buffer `sub`, in which the writers are at `pos`.
+    fn part(&mut self, sub: u64, pos: u64) -> Look {
+        let to = self.content_end(pos);
+        match to.cmp(&self.read) {
+            core::cmp::Ordering::Less => self.damaged(pos),
+            core::cmp::Ordering::Equal => Look::Empty,
+            core::cmp::Ordering::Greater => Look::Ready(self.chunk(sub, to, None)),
         }
-        self.whole(sub, pos)
+    }
+
+    /// What was not read of sub-buffer `sub`, up to `to`.
+    fn chunk(&self, sub: u64, to: u64, time_end: Option<u64>) -> Chunk {
+        // Whoever has moved `pos` into it has noted that before (B).
+        let lost = self.count(self.slot(sub).lost.load(Ordering::Relaxed));
+        Chunk { from: self.read, to, time_end, lost }
     }
 
     fn slot(&self, sub: u64) -> &Slot {
@@ -265,7 +314,7 @@ impl Reader<'_> {
             self.advance(next);
             return None;
         }
-        Some(Look::Ready(Chunk { from: self.read, to: end, time_end: Some(time_end) }))
+        Some(Look::Ready(self.chunk(sub, end, Some(time_end))))
     }
 
     /// True when writers have come around to sub-buffer `sub` again.
@@ -285,10 +334,8 @@ impl Reader<'_> {
             return if bytes == geometry.sub_bytes() { self.whole(sub, pos) } else { Some(Look::Empty) };
         }
         // All that is reserved is committed, and nobody has reserved since `pos` was loaded.
-        if start + bytes == pos && self.pos() == pos && pos != self.read {
-            return Some(Look::Ready(Chunk { from: self.read, to: pos, time_end: None }));
-        }
-        Some(Look::Empty)
+        let done = if self.is_closed(pos) { geometry.sub_bytes() } else { pos - start };
+        if bytes == done && self.pos() == pos { Some(self.part(sub, pos)) } else { Some(Look::Empty) }
     }
 
     /// Bytes and records committed in sub-buffer `sub`.

@@ -10,6 +10,8 @@
 //! - The times in a ring never decrease: an interrupted sequence reads the time again.
 //! - A handler that writes a record inside an interrupted one simply goes first.
 //! - A thread that is killed anywhere leaves a whole ring: nothing is reserved that is not committed.
+//! - Where a full ring has lost something is exact: the sequence that counts a loss sees that the sub-buffer is closed, and
+//!   nobody can enter the next one while it lasts.
 //!
 //! # Progress
 //! A sequence restarts only when its own thread was interrupted. It waits for nobody.
@@ -34,7 +36,7 @@ pub struct RseqWriter;
 
 /// How a sequence ended.
 const DONE: u32 = 0;
-/// The record does not end inside the sub-buffer.
+/// The record does not end inside the sub-buffer; or the ring is full, and the sub-buffer closed.
 const NO_ROOM: u32 = 1;
 /// The CPU has no ring, or the thread no registration.
 const NO_RING: u32 = 2;
@@ -95,11 +97,12 @@ unsafe fn write_slow(channel: &Rings, record: Record<'_>) -> Outcome {
             DONE => return Outcome::Written,
             NO_ROOM => match switch(channel, len) {
                 DONE => {}
-                NO_ROOM => {
-                    if count_ring_full(channel) == DONE {
-                        return Outcome::Lost(Cause::RingFull);
-                    }
-                }
+                // Closed. Should somebody enter the next one before this is counted, there may be room now.
+                NO_ROOM => match count_ring_full(channel) {
+                    DONE => return Outcome::Lost(Cause::RingFull),
+                    NO_ROOM => {}
+                    _ => return Outcome::NotHere,
+                },
                 _ => return Outcome::NotHere,
             },
             LATE => late += 1,
@@ -277,7 +280,7 @@ unsafe fn write_fragments(channel: &Rings, large: &Large) -> u32 {
             "mov {x}, {p}",
             "and {x}, [{ch} + {SUB_MASK}]",
             "add {x}, [{la} + {LEN}]",
-            "add {x}, 12",
+            "add {x}, 13",
             "cmp {x}, [{ch} + {SUB_BYTES}]",
             "jae 8f",
             "mov {x}, {p}",
@@ -341,13 +344,14 @@ unsafe fn write_fragments(channel: &Rings, large: &Large) -> u32 {
     end
 }
 
-/// Enters the next sub-buffer, if a record of `len` bytes really does not fit and the mode allows it.
+/// Enters the next sub-buffer, if a record of `len` bytes really does not fit and the mode allows it. Closes this one if not.
 ///
-/// Answers `DONE` when the record may be tried again, `NO_ROOM` when the ring is full.
+/// Answers `DONE` when the record may be tried again, `NO_ROOM` when the ring is full and the sub-buffer was closed before.
 fn switch(channel: &Rings, len: usize) -> u32 {
     let end: u32;
-    // SAFETY: as in `write_words`. The stores to the slot of the sub-buffer that is left are repeated
-    // by whoever leaves it in the end, so an abort between them and the commit does no harm. The
+    // SAFETY: as in `write_words`. The stores to the slots of the sub-buffer that ends and of the one that `pos` goes to are
+    // repeated by whoever comes so far in the end, so an abort between them and the commit does no harm: nobody reads
+    // the second before `pos` is there, and while one is open nothing is lost, so that closing it changes no count. The
     // room that is asked for (`len + 19`) is the most that either kind of record asks for.
     unsafe {
         sequence!(
@@ -357,34 +361,51 @@ fn switch(channel: &Rings, len: usize) -> u32 {
             "lea {x}, [{x} + {len} + 19]",
             "cmp {x}, [{ch} + {SUB_BYTES}]",
             "jb 5f",
+            // {n}: this sub-buffer's last byte, and the next one's first if that may be entered.
             "mov {n}, {p}",
             "or {n}, [{ch} + {SUB_MASK}]",
-            "inc {n}",
             "cmp dword ptr [{ch} + {MODE}], {OVERWRITE}",
             "je 12f",
             "mov {x}, {n}",
+            "inc {x}",
             "add {x}, [{ch} + {SUB_BYTES}]",
             "sub {x}, [{c} + {CONSUMED}]",
             "cmp {x}, [{ch} + {RING_BYTES}]",
-            "ja 8f",
+            "ja 13f",
             "12:",
+            "inc {n}",
+            "13:",
+            "cmp {p}, {n}",
+            "je 8f",
+            "mov ecx, [{ch} + {SUB_BITS}]",
+            // Its end was noted when it was closed.
+            "lea {x}, [{p} + 1]",
+            "test {x}, [{ch} + {SUB_MASK}]",
+            "jz 16f",
             "mov {x}, {p}",
             "and {x}, [{ch} + {RING_MASK}]",
-            "mov ecx, [{ch} + {SUB_BITS}]",
             "shr {x}, cl",
             "shl {x}, {SLOT_SHIFT}",
             "add {x}, {c}",
             "mov [{x} + {SLOT_END}], {p}",
             "cmp dword ptr [{ch} + {CLOCK}], {TSC}",
-            "jne 13f",
+            "jne 14f",
             "rdtsc",
             "shl rdx, 32",
             "or rax, rdx",
-            "jmp 14f",
-            "13:",
-            "mov rax, [{c} + {LAST_TIME}]",
+            "jmp 15f",
             "14:",
-            "mov [{x} + {SLOT_TIME}], rax";
+            "mov rax, [{c} + {LAST_TIME}]",
+            "15:",
+            "mov [{x} + {SLOT_TIME}], rax",
+            "16:",
+            "mov {x}, {n}",
+            "and {x}, [{ch} + {RING_MASK}]",
+            "shr {x}, cl",
+            "shl {x}, {SLOT_SHIFT}",
+            "add {x}, {c}",
+            "mov rax, [{c} + {LOST}]",
+            "mov [{x} + {SLOT_LOST}], rax";
             commit "mov [{c}], {n}";
             SUB_MASK = const offset_of!(Rings, sub_mask),
             SUB_BYTES = const offset_of!(Rings, sub_bytes),
@@ -397,9 +418,11 @@ fn switch(channel: &Rings, len: usize) -> u32 {
             TSC = const Clock::Tsc as u32,
             CONSUMED = const offset_of!(Control, consumed),
             LAST_TIME = const offset_of!(Control, last_time),
+            LOST = const LOST,
             SLOT_SHIFT = const size_of::<Slot>().trailing_zeros(),
             SLOT_END = const size_of::<Control>() + offset_of!(Slot, end),
             SLOT_TIME = const size_of::<Control>() + offset_of!(Slot, time_end),
+            SLOT_LOST = const size_of::<Control>() + offset_of!(Slot, lost),
             rs = in(reg) rseq::area(),
             ch = in(reg) channel,
             len = in(reg) len,
@@ -416,16 +439,23 @@ fn switch(channel: &Rings, len: usize) -> u32 {
     end
 }
 
-/// Counts one event that a full ring could not take.
+/// Where events are counted that a full ring could not take.
+const LOST: usize = offset_of!(Control, lost) + 8 * Cause::RingFull as usize;
+
+/// Counts one event that a full ring could not take. Answers `NO_ROOM` when the sub-buffer is not closed (any more).
 fn count_ring_full(channel: &Rings) -> u32 {
     let end: u32;
     // SAFETY: as in `write_words`: one read-modify-write instruction on the counter is the commit, and
     // nobody on another CPU touches the counter of this CPU's ring.
     unsafe {
         sequence!(
-            "nop";
+            "mov {x}, [{c}]",
+            "inc {x}",
+            "test {x}, [{ch} + {SUB_MASK}]",
+            "jnz 8f";
             commit "inc qword ptr [{c} + {LOST}]";
-            LOST = const offset_of!(Control, lost) + 8 * Cause::RingFull as usize,
+            SUB_MASK = const offset_of!(Rings, sub_mask),
+            LOST = const LOST,
             rs = in(reg) rseq::area(),
             ch = in(reg) channel,
             c = out(reg) _,

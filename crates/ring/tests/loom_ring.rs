@@ -33,6 +33,16 @@ fn a_full_ring_loses_exactly_what_it_counts() {
     });
 }
 
+/// A full ring that is read meanwhile: sub-buffers are closed and entered, and what each says of the losses before it is what was lost.
+#[test]
+fn a_gap_has_what_was_lost_in_it() {
+    explore(2, || {
+        let (found, refused, told) = run(Mode::Discard, &[1, 2, 3, 4, 5, 6], [&[11, 12], &[21, 22]], 2);
+        assert_eq!(refused, told, "losses are counted");
+        assert_eq!(found.tags.len() as u64 + told, 10, "written or counted");
+    });
+}
+
 #[test]
 fn a_flight_recorder_never_shows_a_torn_record() {
     explore(3, || {

@@ -8,6 +8,7 @@ use mote_layout::record::{FIELDS_MAX, PREFIX_BYTES};
 use mote_ring::reader::{Channel, Chunk, Look};
 use mote_ring::writer::Payload;
 use mote_ring::{Clock, Geometry, Mode, Outcome, Record};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn bytes(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + seed) as u8).collect()
@@ -45,8 +46,8 @@ fn a_full_ring_drops_and_counts_until_a_sub_buffer_is_released() {
             assert_eq!(lab.write(0, &[0; 100]), lost);
         }
         assert_eq!(reader.lost()[Cause::RingFull as usize], 10);
-        // A small one still goes into the rest of the last sub-buffer.
-        assert_eq!(lab.write(0, &[0; 3]), Outcome::Written);
+        // A small one would fit into the rest of the last sub-buffer, but would come after a loss there.
+        assert_eq!(lab.write(0, &[0; 3]), lost);
         let Look::Ready(first) = reader.look() else { panic!("a whole sub-buffer") };
         assert_eq!(records(&bytes_of(&reader, first)).len(), 4095 / 112);
         assert_eq!(lab.write(0, &[0; 100]), lost, "not released yet");
@@ -54,8 +55,149 @@ fn a_full_ring_drops_and_counts_until_a_sub_buffer_is_released() {
         let (more, _) = lab.fill();
         assert_eq!(more, 4095 / 112, "one sub-buffer, and nothing more");
         let rest = read_all(&mut reader);
-        assert_eq!(rest.len() as u32, count - 36 + 1 + more);
-        assert_eq!(reader.lost()[Cause::RingFull as usize], 12);
+        assert_eq!(rest.len() as u32, count - 36 + more);
+        assert_eq!(reader.lost()[Cause::RingFull as usize], 13);
+    }
+}
+
+/// Takes what is there, and answers for each chunk the numbers of its records, and what was lost before it.
+fn numbers(reader: &mut mote_ring::reader::Reader<'_>, most: usize) -> Vec<(Vec<u32>, u64)> {
+    let mut chunks = Vec::new();
+    while chunks.len() < most
+        && let Look::Ready(chunk) = reader.look()
+    {
+        let found = records(&bytes_of(reader, chunk));
+        chunks.push((found.iter().map(|record| record.thread).collect(), chunk.lost));
+        reader.release(chunk);
+    }
+    chunks
+}
+
+#[test]
+fn what_a_full_ring_has_lost_lies_where_sub_buffers_meet() {
+    for (kind, late) in kinds().into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+        let lab = Lab::new(kind, small(Mode::Discard));
+        let mut reader = lab.reader();
+        let mut chunks = Vec::new();
+        let mut number = 0;
+        let mut write = |count| {
+            (0..count).for_each(|_| {
+                let _ = lab.write(number, &bytes(number as usize % 200, 1));
+                number += 1;
+            });
+        };
+        for burst in [10, 1000, 3, 5000, 0, 700, 1, 1, 2000] {
+            write(burst);
+            // Not all, so that sub-buffers from before and after a loss are in the ring together.
+            chunks.extend(numbers(&mut reader, if late { 2 } else { 1 }));
+        }
+        chunks.extend(numbers(&mut reader, usize::MAX));
+        write(2);
+        chunks.extend(numbers(&mut reader, usize::MAX));
+        let (mut next, mut lost, mut gaps) = (0, 0, 0);
+        for (numbers, before) in chunks {
+            assert_eq!(
+                u64::from(numbers[0]) - next,
+                before - lost,
+                "{kind:?}: missing before {}",
+                numbers[0]
+            );
+            gaps += usize::from(before > lost);
+            assert!(
+                numbers.is_sorted_by(|a, b| a + 1 == *b),
+                "{kind:?}: nothing is lost inside: {numbers:?}"
+            );
+            (next, lost) = (u64::from(*numbers.last().expect("a record")) + 1, before);
+        }
+        assert!(gaps >= 3, "{kind:?}: {gaps}");
+        assert_eq!((next, lost), (u64::from(number), reader.lost()[Cause::RingFull as usize]), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_closed_sub_buffer_is_read_and_left_like_any_other() {
+    for kind in kinds() {
+        let lab = Lab::new(kind, small(Mode::Discard));
+        let mut reader = lab.reader();
+        let (count, _) = lab.fill();
+        let content = 3 * 4096 + 36 * 112;
+        assert_eq!(
+            (reader.written(), reader.backlog()),
+            (content, content),
+            "{kind:?}: not what was left free"
+        );
+        for _ in 0..3 {
+            let Look::Ready(chunk) = reader.look() else { panic!("whole") };
+            assert!(chunk.time_end.is_some());
+            reader.release(chunk);
+        }
+        let Look::Ready(last) = reader.look() else { panic!("closed") };
+        assert_eq!((last.to, last.time_end, last.lost), (content, None, 0), "{kind:?}");
+        assert_eq!(records(&bytes_of(&reader, last)).len(), 36);
+        reader.release(last);
+        assert_eq!((reader.look(), reader.backlog(), reader.position()), (Look::Empty, 0, content));
+        assert_eq!(lab.write(count, &[0; 100]), Outcome::Written, "{kind:?}");
+        let Look::Ready(next) = reader.look() else { panic!("the next one") };
+        assert_eq!((next.from, next.len(), next.lost), (4 * 4096, 112, 1), "{kind:?}");
+        reader.release(next);
+        assert_eq!((reader.look(), reader.backlog()), (Look::Empty, 0));
+    }
+}
+
+/// Threads that write to one ring while it is read: at each gap the slots say what is missing of all of them together.
+#[test]
+fn threads_lose_together_what_the_gaps_say() {
+    const EACH: u32 = 200_000;
+    // The atomic writer first: the other one wants all threads on one CPU.
+    for kind in kinds().into_iter().rev() {
+        let lab = Lab::new(kind, small(Mode::Discard));
+        let mut reader = lab.reader();
+        let over = AtomicUsize::new(0);
+        let mut chunks = Vec::new();
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let (lab, over) = (&lab, &over);
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let _ = lab.write(thread << 24 | number, &bytes(20, 1));
+                    }
+                    over.fetch_add(1, Ordering::Release);
+                });
+            }
+            while over.load(Ordering::Acquire) < 2 {
+                chunks.extend(numbers(&mut reader, 1));
+            }
+        });
+        chunks.extend(numbers(&mut reader, usize::MAX));
+        chunks.push((vec![EACH, 1 << 24 | EACH], reader.lost()[Cause::RingFull as usize]));
+        assert!(chunks.iter().any(|(_, lost)| *lost > 0), "{kind:?}");
+        check_bounds(kind, &chunks);
+    }
+}
+
+/// What was lost before a chunk is not less than what is missing before the last records in front of it, and not more than what is
+/// missing before the first records behind it.
+fn check_bounds(kind: Kind, chunks: &[(Vec<u32>, u64)]) {
+    let split = |number: &u32| (*number as usize >> 24, u64::from(*number & 0xff_ffff));
+    let mut behind = [0; 2];
+    let mut most = Vec::new();
+    for (numbers, _) in chunks.iter().rev() {
+        numbers.iter().rev().map(split).for_each(|(thread, number)| behind[thread] = number);
+        most.push(behind);
+    }
+    let (mut next, mut recorded) = ([0; 2], [0; 2]);
+    for ((numbers, lost), most) in chunks.iter().zip(most.into_iter().rev()) {
+        let sum = |numbers: [u64; 2]| (0..2).map(|thread| numbers[thread] - recorded[thread]).sum::<u64>();
+        assert!(
+            (sum(next)..=sum(most)).contains(lost),
+            "{kind:?}: {lost}, not {} to {}",
+            sum(next),
+            sum(most)
+        );
+        for (thread, number) in numbers.iter().map(split) {
+            recorded[thread] += 1;
+            next[thread] = number + 1;
+        }
     }
 }
 
@@ -67,7 +209,7 @@ fn a_part_of_a_sub_buffer_can_be_read_but_frees_no_space() {
         assert_eq!(reader.look(), Look::Empty);
         assert_eq!(lab.write(7, b"first"), Outcome::Written);
         let Look::Ready(chunk) = reader.look() else { panic!("one record") };
-        assert_eq!(chunk, Chunk { from: 0, to: 17, time_end: None });
+        assert_eq!(chunk, Chunk { from: 0, to: 17, time_end: None, lost: 0 });
         assert_eq!(reader.look(), Look::Ready(chunk), "looking changes nothing");
         assert_eq!(reader.backlog(), 17);
         reader.release(chunk);
@@ -302,9 +444,9 @@ fn a_chunk_that_nobody_handed_out_reads_no_other_memory() {
     let reader = channel.reader(0).expect("a ring");
     let mut into = vec![0xaa; 1 << 20];
     let last = geometry.ring_bytes() - 8;
-    reader.copy(Chunk { from: last, to: last + (1 << 20), time_end: None }, &mut into);
+    reader.copy(Chunk { from: last, to: last + (1 << 20), time_end: None, lost: 0 }, &mut into);
     assert!(into[..8].iter().all(|byte| *byte == 0) && into[8..].iter().all(|byte| *byte == 0xaa));
-    let backwards = Chunk { from: 100, to: 10, time_end: None };
+    let backwards = Chunk { from: 100, to: 10, time_end: None, lost: 0 };
     assert_eq!(backwards.len(), 0);
     assert!(reader.copy(backwards, &mut into));
 }

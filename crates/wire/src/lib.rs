@@ -37,7 +37,7 @@ mod words;
 pub use words::{Reader, Writer};
 
 /// Version of this protocol and of the ring's layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Environment variable by which a process finds its sessions: `VERSION,FD,INODE,PATH`, and the same of further sessions behind semicolons.
 pub const ENVIRONMENT: &str = "MOTE_SESSION";

@@ -59,7 +59,7 @@ impl Code<'_> {
         if bytes > RECORD_MAX {
             return Err(Error::event(&event.name, format!("its records have up to {bytes} bytes")));
         }
-        if bytes as u64 >= self.plan.geometry.sub_bytes() {
+        if bytes as u64 + 1 >= self.plan.geometry.sub_bytes() {
             self.count_lost(TOO_BIG);
             self.b.jump(self.release);
             return Ok(());
@@ -89,7 +89,8 @@ impl Code<'_> {
     fn reserve(&mut self, bytes: usize) {
         let geometry = self.plan.geometry;
         let (room, full) = (self.b.label(), self.b.label());
-        let limit = geometry.sub_bytes() as i32 - bytes as i32;
+        // The last byte is never filled.
+        let limit = geometry.sub_bytes() as i32 - 1 - bytes as i32;
         self.b.load(Size::DW, Reg::R2, Reg::R7, POS);
         self.b.mov(Reg::R1, Reg::R2);
         self.b.and(Reg::R1, geometry.sub_bytes() as i32 - 1);
@@ -113,40 +114,56 @@ impl Code<'_> {
         self.b.and(reg, self.plan.geometry.ring_bytes() as i32 - 1);
     }
 
-    /// Function: leaves the sub-buffer of the ring whose control words `r1` points to; `r0` is not 0 when the next one is still unread.
+    /// Function: leaves the sub-buffer of the ring whose control words `r1` points to; `r0` is not 0 when the next one is still unread, and this one
+    /// closed.
     pub(super) fn leave_function(&mut self) {
         let geometry = self.plan.geometry;
-        let sub_bytes = geometry.sub_bytes() as i32;
-        let full = self.b.label();
+        let last = geometry.sub_bytes() as i32 - 1;
+        let (enter, move_to, closed) = (self.b.label(), self.b.label(), self.b.label());
+        let slot = |member: usize| CONTROL_BYTES as i16 + member as i16;
         self.b.load(Size::DW, Reg::R2, Reg::R1, POS);
+        // `r3`: the last byte of this sub-buffer, or the first of the next one.
         self.b.mov(Reg::R3, Reg::R2);
-        self.b.or(Reg::R3, sub_bytes - 1);
-        self.b.add(Reg::R3, 1);
+        self.b.or(Reg::R3, last);
+        self.b.mov(Reg::R0, 0);
         if geometry.mode == Mode::Discard {
             self.b.load(Size::DW, Reg::R4, Reg::R1, CONSUMED);
             self.b.mov(Reg::R5, Reg::R3);
-            self.b.add(Reg::R5, sub_bytes);
+            self.b.add(Reg::R5, last + 2);
             self.b.sub(Reg::R5, Reg::R4);
-            self.b.branch(Cond::Gt, Reg::R5, geometry.ring_bytes() as i32, full);
+            self.b.branch(Cond::Le, Reg::R5, geometry.ring_bytes() as i32, enter);
+            self.b.mov(Reg::R0, 1);
+            self.b.branch(Cond::Ne, Reg::R3, Reg::R2, move_to);
+            self.b.exit();
         }
+        self.b.bind(enter);
+        self.b.add(Reg::R3, 1);
+        self.b.bind(move_to);
+        // Closed before: its end was noted then.
         self.b.mov(Reg::R4, Reg::R2);
+        self.b.and(Reg::R4, last);
+        self.b.branch(Cond::Eq, Reg::R4, last, closed);
+        self.slot_of(Reg::R2);
+        self.b.store(Size::DW, Reg::R5, slot(offset_of!(Slot, end)), Reg::R2);
+        self.b.load(Size::DW, Reg::R4, Reg::R1, LAST_TIME);
+        self.b.store(Size::DW, Reg::R5, slot(offset_of!(Slot, time_end)), Reg::R4);
+        self.b.bind(closed);
+        // While a sub-buffer is open nothing is lost: closing it changes nothing here.
+        self.slot_of(Reg::R3);
+        self.b.load(Size::DW, Reg::R4, Reg::R1, RING_FULL);
+        self.b.store(Size::DW, Reg::R5, slot(offset_of!(Slot, lost)), Reg::R4);
+        self.b.store(Size::DW, Reg::R1, POS, Reg::R3);
+        self.b.exit();
+    }
+
+    /// `r5` = where [`CONTROL_BYTES`] before the slot of position `pos` is, in the ring whose control words `r1` points to; `r4` is lost.
+    fn slot_of(&mut self, pos: Reg) {
+        self.b.mov(Reg::R4, pos);
         self.and_ring_mask(Reg::R4);
-        self.b.rsh(Reg::R4, geometry.sub_bits as i32);
+        self.b.rsh(Reg::R4, self.plan.geometry.sub_bits as i32);
         self.b.mul(Reg::R4, SLOT_BYTES as i32);
         self.b.mov(Reg::R5, Reg::R1);
         self.b.add(Reg::R5, Reg::R4);
-        let slot = CONTROL_BYTES as i16;
-        self.b.store(Size::DW, Reg::R5, slot + offset_of!(Slot, end) as i16, Reg::R2);
-        self.b.load(Size::DW, Reg::R4, Reg::R1, LAST_TIME);
-        self.b.store(Size::DW, Reg::R5, slot + offset_of!(Slot, time_end) as i16, Reg::R4);
-        self.b.store(Size::DW, Reg::R1, POS, Reg::R3);
-        self.b.mov(Reg::R0, 0);
-        self.b.exit();
-        if geometry.mode == Mode::Discard {
-            self.b.bind(full);
-            self.b.mov(Reg::R0, 1);
-            self.b.exit();
-        }
     }
 
     fn header(&mut self, id: Id) {
