@@ -7,7 +7,7 @@ use mote_ctf::model::{
     TraceClass,
 };
 use mote_layout::Cause;
-use mote_layout::packet::{CONTEXT_FIELDS, STREAM_PER_CPU, STREAM_SHARED};
+use mote_layout::packet::{CONTEXT_FIELDS, LOSS_FIELDS, STREAM_PER_CPU, STREAM_SHARED};
 use mote_layout::parse::{Description, FieldType, Labels};
 use mote_layout::record::{ID_BITS, TIME_BITS};
 use mote_layout::types::{Integer, Scalar};
@@ -161,7 +161,9 @@ fn stream_class(id: u32, domain: &Domain, events: Vec<EventClass>) -> StreamClas
     });
     // As the process sees it, or as the kernel does.
     let thread = if *domain == Domain::Processes { "vtid" } else { "tid" };
-    let lost = Cause::ALL.map(|cause| (format!("discarded_{}", cause.name()), uint(64, Roles::NONE)));
+    let lost = Cause::ALL.map(|cause| format!("discarded_{}", cause.name()));
+    let lost = lost.into_iter().chain(LOSS_FIELDS.map(str::to_owned));
+    let lost = lost.map(|name| (name, uint(64, Roles::NONE)));
     let context = context.into_iter().map(|(name, class)| (name.to_owned(), class)).chain(lost);
     StreamClass {
         id: u64::from(id),

@@ -51,6 +51,7 @@ mod events;
 mod filters;
 mod finish;
 mod flow;
+mod gaps;
 mod join;
 mod kernel;
 pub mod memory;

@@ -8,7 +8,7 @@
 //! Only where the file grows, once in [`STEP`] bytes, and at its end, the file's length and the last packet's size
 //! change one after the other: a kill between these two calls leaves zeros behind the last packet.
 
-use mote_layout::packet::{CONTENT_SIZE_AT, HEADER_BYTES};
+use mote_layout::packet::{CONTENT_SIZE_AT, HEADER_BYTES, TIMESTAMP_END_AT};
 use mote_sys::fd::{self, Fd};
 use mote_sys::{Errno, Result};
 use std::ffi::CString;
@@ -112,6 +112,15 @@ impl Packets {
     pub(crate) fn cut(&self, offset: u64, len: usize) -> Result<()> {
         let bits = ((HEADER_BYTES + len) as u64 * 8).to_le_bytes();
         fd::write_at(&self.fd, &bits, offset - (HEADER_BYTES - CONTENT_SIZE_AT) as u64)
+    }
+
+    /// Says that the packet whose content is at `offset` ends at this time, in ticks.
+    ///
+    /// # Errors
+    /// As pwrite(2).
+    pub(crate) fn end_at(&self, offset: u64, time: u64) -> Result<()> {
+        let at = offset - (HEADER_BYTES - TIMESTAMP_END_AT) as u64;
+        fd::write_at(&self.fd, &time.to_le_bytes(), at)
     }
 }
 

@@ -1,12 +1,13 @@
 //! One ring's data stream: from chunks of the ring to packets in a file.
 
+use crate::gaps::{Gaps, Losses};
 use crate::packets::Packets;
 use crate::seen::Seen;
 use crate::walk::{self, Steps};
 use mote_clock::extend::near;
 use mote_layout::Cause;
 use mote_layout::loss::Lost;
-use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU, STREAM_SHARED};
+use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU, STREAM_SHARED, Told};
 use mote_layout::record::{TIME_BITS, split};
 use mote_ring::reader::{Chunk, Look, Reader};
 use mote_sys::fd;
@@ -107,9 +108,10 @@ pub(crate) struct Stream<'c> {
     sequence: u64,
     last_time: u64,
     torn: u64,
-    /// Lost events as the last packet told, and as the packet that is being written is to tell.
-    lost_told: Lost,
-    lost_now: Lost,
+    /// What was lost, and what of it is told.
+    gaps: Gaps,
+    /// The packet that is being written has all that was written before the counters were looked at.
+    reaches_look: bool,
     uncounted: Vec<Uncounted>,
     buffer: Vec<u8>,
     damage_told: bool,
@@ -117,8 +119,8 @@ pub(crate) struct Stream<'c> {
 }
 
 impl<'c> Stream<'c> {
-    /// The stream of a ring; its file is made with the first packet.
-    pub(crate) fn new(reader: Reader<'c>, place: Place) -> Stream<'c> {
+    /// The stream of a ring that is there since `start`, in ticks; its file is made with the first packet.
+    pub(crate) fn new(reader: Reader<'c>, place: Place, start: u64) -> Stream<'c> {
         Stream {
             reader,
             place,
@@ -126,8 +128,8 @@ impl<'c> Stream<'c> {
             sequence: 0,
             last_time: 0,
             torn: 0,
-            lost_told: Lost::default(),
-            lost_now: Lost::default(),
+            gaps: Gaps::new(start),
+            reaches_look: false,
             uncounted: Vec::new(),
             buffer: Vec::new(),
             damage_told: false,
@@ -140,12 +142,26 @@ impl<'c> Stream<'c> {
         self.reader.backlog()
     }
 
-    /// Lost events so far, by cause.
-    pub(crate) fn lost(&self) -> Lost {
+    /// Lost events so far.
+    pub(crate) fn lost(&self, context: &Context<'_>) -> Losses {
+        let counters = self.counters();
+        self.gaps.all(&counters, (self.last_time, context.clock.ticks()))
+    }
+
+    /// What writers and we have counted.
+    fn counters(&self) -> Lost {
         let mut lost = self.reader.lost();
         let torn = &mut lost[Cause::Torn as usize];
         *torn = torn.wrapping_add(self.torn);
         lost
+    }
+
+    /// Looks at what was lost so far, for who does not drain the ring.
+    pub(crate) fn look_at_losses(&mut self, context: &Context<'_>) -> Lost {
+        let before = context.clock.ticks();
+        let counters = self.counters();
+        self.gaps.look(&counters, (before, context.clock.ticks()));
+        counters
     }
 
     /// Why the stream cannot be written any more.
@@ -163,8 +179,7 @@ impl<'c> Stream<'c> {
         take: Take,
         totals: &mut Totals,
     ) -> bool {
-        // A full ring loses what comes after all that is in it: the packet that reaches `goal` tells of it.
-        let lost = self.lost();
+        self.look_at_losses(context);
         let goal = self.reader.written();
         let mut taken = false;
         while self.reader.position() < goal {
@@ -172,7 +187,7 @@ impl<'c> Stream<'c> {
                 Look::Ready(chunk) if chunk.time_end.is_none() && !take.flush => break,
                 Look::Ready(chunk) => {
                     taken = true;
-                    self.lost_now = if chunk.to >= goal { lost } else { self.lost_told };
+                    self.reaches_look = chunk.to >= goal;
                     self.take(context, events, chunk, take, totals);
                 }
                 Look::Overwritten(bytes) => totals.overwritten += bytes,
@@ -222,7 +237,8 @@ impl<'c> Stream<'c> {
             return Ok(());
         }
         let end = chunk.time_end.unwrap_or(begin).clamp(begin, latest);
-        let header = self.header(context, begin, end, chunk.len()).encode();
+        let told = self.tell(context, chunk.lost, begin, totals)?;
+        let header = self.header(context, (begin, end), told, chunk.len()).encode();
         let mut file = self.open(context)?;
         let added =
             file.add(header, chunk.len(), |fd, header, at| self.reader.write_to(chunk, header, fd, at));
@@ -243,7 +259,7 @@ impl<'c> Stream<'c> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(chunk.len(), 0);
         let done = if self.reader.copy(chunk, &mut buffer) {
-            self.write_copy(context, events, &buffer, chunk.time_end, totals)
+            self.write_copy(context, events, &buffer, chunk, totals)
         } else {
             totals.overwritten += chunk.len() as u64;
             Ok(())
@@ -257,12 +273,12 @@ impl<'c> Stream<'c> {
         context: &Context<'_>,
         events: &[Steps],
         bytes: &[u8],
-        time_end: Option<u64>,
+        chunk: Chunk,
         totals: &mut Totals,
     ) -> Result<()> {
         let now = context.clock.ticks() + SKEW_TICKS;
         // What a flight recorder kept may be older than the bits in a record reach.
-        let latest = time_end.filter(|end| (self.last_time..now).contains(end)).unwrap_or(now);
+        let latest = chunk.time_end.filter(|end| (self.last_time..now).contains(end)).unwrap_or(now);
         let Some(first) = bytes.first_chunk::<8>() else { return Ok(()) };
         let begin = near(latest, split(u64::from_le_bytes(*first)).1, TIME_BITS).max(self.last_time);
         totals.counts.resize(events.len(), 0);
@@ -279,7 +295,8 @@ impl<'c> Stream<'c> {
             return Ok(());
         }
         let end = near(latest, walked.last_time, TIME_BITS).max(begin);
-        let header = self.header(context, begin, end, walked.good).encode();
+        let told = self.tell(context, chunk.lost, begin, totals)?;
+        let header = self.header(context, (begin, end), told, walked.good).encode();
         let good = bytes.get(..walked.good).unwrap_or(bytes);
         self.add(context, header, good)?;
         add(&mut totals.counts, &counts);
@@ -299,7 +316,6 @@ impl<'c> Stream<'c> {
     fn wrote(&mut self, content: usize, end: u64, totals: &mut Totals) {
         self.sequence += 1;
         self.last_time = end;
-        self.lost_told = self.lost_now;
         totals.bytes += (HEADER_BYTES + content) as u64;
         totals.packets += 1;
     }
@@ -315,7 +331,52 @@ impl<'c> Stream<'c> {
         self.failed = Some(errno);
     }
 
-    fn header(&self, context: &Context<'_>, begin: u64, end: u64, content: usize) -> PacketHeader {
+    /// Tells, by an empty packet, what a full ring has lost before the event at `first`, of `full` in all. Answers what the packet with that event is to
+    /// tell.
+    fn tell(&mut self, context: &Context<'_>, full: u64, first: u64, totals: &mut Totals) -> Result<Told> {
+        if let Some(told) = self.gaps.before_event(full, (self.last_time, first)) {
+            self.add_empty(context, first, told, totals)?;
+        }
+        if !self.reaches_look || !self.gaps.is_owing() {
+            return Ok(self.gaps.told());
+        }
+        self.begin_with_nothing_lost(context, first, totals)?;
+        Ok(self.gaps.at_look())
+    }
+
+    /// Adds a packet without events that ends at `end` and begins where the last one has ended.
+    fn add_empty(&mut self, context: &Context<'_>, end: u64, told: Told, totals: &mut Totals) -> Result<()> {
+        self.begin_with_nothing_lost(context, end, totals)?;
+        let header = self.header(context, (self.last_time, end.max(self.last_time)), told, 0);
+        self.add(context, header.encode(), &[])?;
+        self.wrote(0, header.end, totals);
+        Ok(())
+    }
+
+    /// The counter of a stream's first packet says nothing to other readers: before one that has lost something comes one that has not.
+    fn begin_with_nothing_lost(
+        &mut self,
+        context: &Context<'_>,
+        first: u64,
+        totals: &mut Totals,
+    ) -> Result<()> {
+        if self.sequence > 0 {
+            return Ok(());
+        }
+        let begin = self.gaps.since().min(first);
+        let header = self.header(context, (begin, begin), Told::default(), 0);
+        self.add(context, header.encode(), &[])?;
+        self.wrote(0, begin, totals);
+        Ok(())
+    }
+
+    fn header(
+        &self,
+        context: &Context<'_>,
+        (begin, end): (u64, u64),
+        lost: Told,
+        content: usize,
+    ) -> PacketHeader {
         PacketHeader {
             uuid: context.uuid,
             stream_class: self.place.class,
@@ -325,7 +386,7 @@ impl<'c> Stream<'c> {
             content: content as u64,
             sequence: self.sequence,
             cpu: self.place.number,
-            lost: self.lost_now,
+            lost,
         }
     }
 
@@ -367,6 +428,11 @@ impl<'c> Stream<'c> {
         let between = low(packet.begin, packet.end);
         let Totals { counts, seen, .. } = totals;
         let walked = walk::walk_noting(&self.buffer, between, events, counts, seen);
+        // When this cannot be written, the packet says what it has said: not before its last record.
+        let end = near(packet.end, walked.last_time, TIME_BITS);
+        if walked.good > 0 && (packet.begin..packet.end).contains(&end) {
+            let _ = file.end_at(packet.offset, end);
+        }
         if walked.good < packet.len {
             let _ = file.cut(packet.offset, walked.good);
             self.report_damage(totals);
@@ -387,21 +453,31 @@ impl<'c> Stream<'c> {
         self.end(context, totals);
     }
 
-    /// Leaves a last packet if events were lost after the one before, and ends the file.
+    /// Leaves last packets if events were lost after the one before, and ends the file.
     pub(crate) fn end(&mut self, context: &Context<'_>, totals: &mut Totals) {
-        self.lost_now = self.lost();
-        if self.lost_now != self.lost_told && self.failed.is_none() {
-            let now = context.clock.ticks().max(self.last_time);
-            let begin = if self.last_time == 0 { now } else { self.last_time };
-            let header = self.header(context, begin, now, 0).encode();
-            match self.add(context, header, &[]) {
-                Ok(()) => self.wrote(0, now, totals),
-                Err(errno) => self.fail(errno, totals),
-            }
+        let counters = self.look_at_losses(context);
+        if self.failed.is_none()
+            && let Err(errno) = self.tell_last(context, &counters, totals)
+        {
+            self.fail(errno, totals);
         }
         if let Some(file) = self.file.as_mut().filter(|_| self.failed.is_none()) {
             file.finish();
         }
+    }
+
+    /// What was lost behind the last event was lost before now.
+    fn tell_last(&mut self, context: &Context<'_>, counters: &Lost, totals: &mut Totals) -> Result<()> {
+        let now = context.clock.ticks().max(self.last_time);
+        let full = counters[Cause::RingFull as usize];
+        if let Some(told) = self.gaps.before_event(full, (self.last_time, now)) {
+            self.add_empty(context, now, told, totals)?;
+        }
+        if self.gaps.is_owing() {
+            let told = self.gaps.at_look();
+            self.add_empty(context, now, told, totals)?;
+        }
+        Ok(())
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::directory::inside;
 use crate::flow::{Figures, Flow};
+use crate::gaps::Losses;
 use crate::seen::{self, Seen};
 use crate::stream::{Context, Place, Stream, Take, Totals};
-use mote_layout::loss::Lost;
 use mote_ring::Mode;
 use mote_ring::reader::Channel;
 use std::path::Path;
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Consumed {
     /// What is in the trace.
     pub(crate) totals: Totals,
-    /// Lost events by cause.
-    pub(crate) lost: Lost,
+    /// Lost events.
+    pub(crate) lost: Losses,
     /// Threads that could not introduce themselves.
     pub(crate) nameless: u32,
 }
@@ -38,8 +38,9 @@ pub(crate) struct Pipe<'c> {
 impl<'c> Pipe<'c> {
     /// The streams of all rings, from the rings' beginning.
     fn streams(&self) -> Vec<Stream<'c>> {
-        let rings = 0..self.channel.geometry().rings();
-        rings.filter_map(|ring| Some(Stream::new(self.channel.reader(ring)?, self.place(ring)))).collect()
+        let (rings, made) = (0..self.channel.geometry().rings(), self.channel.made());
+        let stream = |ring| Some(Stream::new(self.channel.reader(ring)?, self.place(ring), made));
+        rings.filter_map(stream).collect()
     }
 
     fn place(&self, ring: u32) -> Place {
@@ -66,7 +67,7 @@ impl<'c> Pipe<'c> {
         for stream in &mut self.streams() {
             stream.drain(&context, &steps, Take { flush: true, pressure: false }, &mut consumed.totals);
             stream.end(&context, &mut consumed.totals);
-            add(&mut consumed.lost, stream.lost());
+            consumed.lost += stream.lost(&context);
         }
         Ok(consumed)
     }
@@ -123,6 +124,8 @@ impl<'c> Tap<'c> {
                 let pressure = !overwrites && backlog > ring_bytes / 8;
                 let take = Take { flush, pressure };
                 taken |= stream.drain(&self.pipe.context, &steps, take, &mut self.totals);
+            } else {
+                stream.look_at_losses(&self.pipe.context);
             }
         }
         taken
@@ -145,9 +148,9 @@ impl<'c> Tap<'c> {
         self.streams.iter().any(|stream| stream.failed().is_some())
     }
 
-    fn lost(&self) -> Lost {
-        let mut sum = Lost::default();
-        self.streams.iter().for_each(|stream| add(&mut sum, stream.lost()));
+    fn lost(&self) -> Losses {
+        let mut sum = Losses::default();
+        self.streams.iter().for_each(|stream| sum += stream.lost(&self.pipe.context));
         sum
     }
 
@@ -156,7 +159,7 @@ impl<'c> Tap<'c> {
         self.pipe.flow.publish(Figures {
             bytes: self.totals.bytes,
             events: self.totals.counts.iter().sum(),
-            lost: self.lost().iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost)),
+            lost: self.lost().total(),
         });
     }
 
@@ -173,12 +176,5 @@ impl<'c> Tap<'c> {
     pub(crate) fn end(self) -> Consumed {
         let (lost, nameless) = (self.lost(), self.pipe.channel.threads().nameless());
         Consumed { totals: self.totals, lost, nameless }
-    }
-}
-
-/// Adds losses, which a traced process can have set to anything.
-fn add(sum: &mut Lost, more: Lost) {
-    for (sum, lost) in sum.iter_mut().zip(more) {
-        *sum = sum.wrapping_add(lost);
     }
 }

@@ -95,12 +95,13 @@ impl Trace {
             bytes: consumed.totals.bytes,
             packets: consumed.totals.packets,
             overwritten_bytes: consumed.totals.overwritten,
+            lost_unknown: consumed.lost.unknown,
             ..Summary::default()
         };
         for (id, count) in consumed.totals.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             *summary.events.entry(name(id).unwrap_or_default()).or_default() += count;
         }
-        let lost = Cause::ALL.iter().map(|cause| (cause.name(), consumed.lost[*cause as usize]));
+        let lost = Cause::ALL.iter().map(|cause| (cause.name(), consumed.lost.events[*cause as usize]));
         let unwritten = ("not_written", consumed.totals.unwritten);
         for (cause, count) in lost.chain([unwritten]).filter(|(_, count)| *count > 0) {
             summary.lost.insert(cause.to_owned(), count);

@@ -201,6 +201,9 @@ pub struct Summary {
     pub packets: u64,
     /// Lost events by cause (`mote_layout::Cause` names them).
     pub lost: BTreeMap<String, u64>,
+    /// How many times it is not known how many events were lost: a traced process has overwritten the counters.
+    #[serde(default)]
+    pub lost_unknown: u64,
     /// Texts of kernel events that could not be read, and are empty in their records.
     #[serde(default)]
     pub empty_texts: u64,
@@ -213,6 +216,11 @@ pub struct Summary {
     /// Exit status of the command, or 128 plus the signal that ended it.
     pub status: Option<i32>,
 }
+
+/// Name of the losses whose number is not known.
+pub const UNKNOWN_LOSS: &str = "unknown";
+/// What that means, and what to do about it.
+pub const UNKNOWN_LOSS_ADVICE: &str = "the counters of lost events say what cannot be: a traced process has overwritten its buffers; mend it, or record it alone";
 
 /// Causes of loss that only kernel events have, beside those of `mote_layout::Cause`.
 pub const KERNEL_LOSSES: [(&str, &str); 3] = [
@@ -238,6 +246,11 @@ impl Summary {
     /// Lost events, all causes.
     pub fn total_lost(&self) -> u64 {
         self.lost.values().fold(0, |sum: u64, lost| sum.saturating_add(*lost))
+    }
+
+    /// Whether any event was lost.
+    pub fn is_lossy(&self) -> bool {
+        self.total_lost() > 0 || self.lost_unknown > 0
     }
 }
 

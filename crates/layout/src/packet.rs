@@ -28,8 +28,32 @@ pub struct PacketHeader {
     pub sequence: u64,
     /// CPU of the ring; for shared rings the ring's number.
     pub cpu: u32,
-    /// Events of this stream lost since the recording began, by cause.
-    pub lost: Lost,
+    /// Events of this stream lost since the recording began.
+    pub lost: Told,
+}
+
+/// What a packet tells of lost events.
+///
+/// Those of a full ring were lost between the end of the packet before and the end of this one, which are the times of the last event before
+/// and of the first one after: such a packet is empty. Of the others it is known only between which two looks of the recorder
+/// they were counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// By cause, since the recording began.
+    pub events: Lost,
+    /// When the recorder had looked before it saw what this packet tells beside a full ring's losses, in ticks; 0 when it tells nothing else.
+    pub since: u64,
+    /// When it saw it.
+    pub until: u64,
+    /// How many times it is not known how many events were lost, because somebody has overwritten the counters; since the recording began.
+    pub unknown: u64,
+}
+
+impl Told {
+    /// What CTF's counter says: all losses, and one for each of unknown size.
+    pub fn discarded(&self) -> u64 {
+        self.events.iter().fold(self.unknown, |sum, lost| sum.wrapping_add(*lost))
+    }
 }
 
 /// Names, in order, of the fields of the packet context after the magic, uuid, stream class and stream.
@@ -43,12 +67,17 @@ pub const CONTEXT_FIELDS: [(&str, u32); 7] = [
     ("cpu_id", 32),
 ];
 
+/// Names, in order, of the fields behind `discarded_<cause>`, 64 bits each.
+pub const LOSS_FIELDS: [&str; 3] = ["discarded_since", "discarded_until", "discarded_unknown"];
+
+/// Byte offset of `timestamp_end` in the encoded header.
+pub const TIMESTAMP_END_AT: usize = 4 + 16 + 4 + 4 + 8;
 /// Byte offset of `content_size` in the encoded header.
 pub const CONTENT_SIZE_AT: usize = 4 + 16 + 4 + 4 + 2 * 8;
 
 const FIXED: usize = 4 + 16 + 4 + 4 + 6 * 8 + 4;
 /// Bytes of the encoded header.
-pub const HEADER_BYTES: usize = FIXED + 8 * Cause::ALL.len();
+pub const HEADER_BYTES: usize = FIXED + 8 * (Cause::ALL.len() + LOSS_FIELDS.len());
 
 impl PacketHeader {
     /// Encodes it, little-endian and packed.
@@ -69,10 +98,11 @@ impl PacketHeader {
         put(&bits.to_le_bytes());
         put(&bits.to_le_bytes());
         put(&self.sequence.to_le_bytes());
-        put(&self.lost.iter().fold(0u64, |sum, lost| sum.wrapping_add(*lost)).to_le_bytes());
+        put(&self.lost.discarded().to_le_bytes());
         put(&self.cpu.to_le_bytes());
-        for lost in self.lost {
-            put(&lost.to_le_bytes());
+        let Told { events, since, until, unknown } = self.lost;
+        for word in events.into_iter().chain([since, until, unknown]) {
+            put(&word.to_le_bytes());
         }
         out
     }

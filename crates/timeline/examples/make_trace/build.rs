@@ -5,7 +5,7 @@ use mote_ctf::model::{
     TraceClass,
 };
 use mote_journal::{ClockSample, Fact, Journal, Session, Summary};
-use mote_layout::packet::{CONTEXT_FIELDS, HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
+use mote_layout::packet::{CONTEXT_FIELDS, HEADER_BYTES, LOSS_FIELDS, PacketHeader, STREAM_PER_CPU};
 use mote_layout::{Cause, record};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -80,6 +80,7 @@ fn trace_class() -> TraceClass {
         context.push((name.to_owned(), FieldClass::Int(int)));
     }
     context.extend(Cause::ALL.map(|cause| (format!("discarded_{}", cause.name()), FieldClass::uint(64))));
+    context.extend(LOSS_FIELDS.map(|name| (name.to_owned(), FieldClass::uint(64))));
     let uint = |bits: u32, roles: Roles| FieldClass::Int(IntClass::new(bits, false).with_roles(roles));
     let uuid = match FieldClass::array(Length::Static(16), FieldClass::uint(8)) {
         FieldClass::Array(class) => {
@@ -149,7 +150,7 @@ fn write_stream(to: &mut impl Write, plan: &Plan, stream: u32) -> io::Result<()>
         content: 0,
         sequence: 0,
         cpu: stream,
-        lost: [0; Cause::ALL.len()],
+        lost: Default::default(),
     };
     for n in 0..plan.events {
         seed ^= seed << 13;
@@ -180,7 +181,7 @@ fn write_stream(to: &mut impl Write, plan: &Plan, stream: u32) -> io::Result<()>
 }
 
 fn close(to: &mut impl Write, header: &mut PacketHeader, packet: &mut Vec<u8>, lost: u64) -> io::Result<()> {
-    header.lost[Cause::RingFull as usize] += lost;
+    header.lost.events[Cause::RingFull as usize] += lost;
     header.content = packet.len() as u64;
     to.write_all(&header.encode())?;
     to.write_all(packet)?;
