@@ -4,12 +4,12 @@ use crate::Histogram;
 use crate::calls::{Calls, Who};
 use crate::open::OpenCalls;
 use crate::report::{
-    ClockOffset, CpuCount, EventCount, Interval, Lost, LostCause, ProcessSeen, ProviderCount, Report,
-    ThreadCount,
+    ClockOffset, CpuCount, EventCount, GAPS_MAX, Gap, Interval, Lost, LostCause, ProcessSeen, ProviderCount,
+    Report, ThreadCount,
 };
 use crate::sched::Sched;
 use mote_layout::Cause;
-use mote_timeline::{ClassId, Entry, Facts, LossRecord, Problems, Record, Trace};
+use mote_timeline::{ClassId, Entry, Facts, LossRecord, Place, Problems, Record, Trace};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +31,9 @@ pub struct Counter<'t> {
     end: Option<i64>,
     lost: [u64; Cause::ALL.len()],
     lost_events: u64,
+    lost_unknown: bool,
+    gaps: Vec<Gap>,
+    more_gaps: u64,
     lost_packets: u64,
     open: OpenCalls,
     calls: Calls,
@@ -85,6 +88,9 @@ impl<'t> Counter<'t> {
             end: None,
             lost: [0; Cause::ALL.len()],
             lost_events: 0,
+            lost_unknown: false,
+            gaps: Vec::new(),
+            more_gaps: 0,
             lost_packets: 0,
             open: OpenCalls::new(trace),
             calls: Calls::new(trace),
@@ -154,8 +160,14 @@ impl<'t> Counter<'t> {
     fn loss(&mut self, loss: &LossRecord<'_>) {
         self.lost_events += loss.loss.events;
         self.lost_packets += loss.loss.packets;
+        self.lost_unknown |= loss.loss.unknown > 0;
         for (sum, count) in self.lost.iter_mut().zip(loss.loss.causes) {
             *sum += count;
+        }
+        match self.gaps.len() {
+            _ if loss.loss.events == 0 && loss.loss.unknown == 0 => {}
+            GAPS_MAX.. => self.more_gaps += 1,
+            _ => self.gaps.push(gap(loss)),
         }
     }
 
@@ -227,7 +239,8 @@ impl<'t> Counter<'t> {
         let mut causes = Vec::new();
         let mut add = |cause: &str, events: u64, advice: &str| {
             if events > 0 {
-                causes.push(LostCause { cause: cause.to_owned(), events, advice: advice.to_owned() });
+                let (cause, advice) = (cause.to_owned(), advice.to_owned());
+                causes.push(LostCause { cause, events: Some(events), advice });
             }
         };
         for (cause, packets) in Cause::ALL.iter().zip(self.lost) {
@@ -238,8 +251,27 @@ impl<'t> Counter<'t> {
         }
         let unspecified = self.lost_events.saturating_sub(self.lost.iter().sum());
         add("unspecified", unspecified, "the tracer's buffers were full: give it larger or more sub-buffers");
+        if self.lost_unknown || self.trace.lost_unknown() {
+            let (cause, advice) = (mote_journal::UNKNOWN_LOSS, mote_journal::UNKNOWN_LOSS_ADVICE);
+            causes.push(LostCause { cause: cause.to_owned(), events: None, advice: advice.to_owned() });
+        }
+        // Unknown if one of them is.
         let events = causes.iter().map(|cause| cause.events).sum();
-        Lost { events, packets: self.lost_packets, texts, causes }
+        let (gaps, more_gaps) = (self.gaps.clone(), self.more_gaps);
+        Lost { events, packets: self.lost_packets, texts, causes, gaps, more_gaps }
+    }
+}
+
+fn gap(record: &LossRecord<'_>) -> Gap {
+    let loss = record.loss;
+    let causes = Cause::ALL.iter().zip(loss.causes).filter(|(_, count)| *count > 0);
+    Gap {
+        stream: record.stream.label.clone(),
+        since_ns: loss.since,
+        until_ns: loss.until,
+        exact: loss.place == Place::Gap,
+        events: loss.known(),
+        causes: causes.map(|(cause, count)| (cause.name().to_owned(), count)).collect(),
     }
 }
 

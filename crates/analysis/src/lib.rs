@@ -18,6 +18,6 @@ mod sched;
 pub use counter::Counter;
 pub use histogram::Histogram;
 pub use report::{
-    ClockOffset, CpuCount, Errors, EventCount, Interval, Lost, LostCause, OpenCall, ProcessSeen,
-    ProviderCount, Report, SyscallCount, ThreadCall, ThreadCalls, ThreadCount, ThreadTime,
+    ClockOffset, CpuCount, Errors, EventCount, GAPS_MAX, Gap, Interval, Lost, LostCause, OpenCall,
+    ProcessSeen, ProviderCount, Report, SyscallCount, ThreadCall, ThreadCalls, ThreadCount, ThreadTime,
 };

@@ -51,27 +51,57 @@ pub struct Report {
 }
 
 /// Lost events.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// All.
-    pub events: u64,
+    /// All; absent where it is not known how many.
+    pub events: Option<u64>,
     /// Packets that are missing: overwritten by a flight recorder, as intended, or lost with the file.
     pub packets: u64,
     /// Texts of kernel events that could not be read, and are empty; their events are there.
     pub texts: u64,
     /// By cause; `unspecified` where the tracer does not tell.
     pub causes: Vec<LostCause>,
+    /// Where they were lost, in the order of time; the first [`GAPS_MAX`].
+    pub gaps: Vec<Gap>,
+    /// Further gaps.
+    pub more_gaps: u64,
 }
+
+impl Default for Lost {
+    fn default() -> Lost {
+        Lost { events: Some(0), packets: 0, texts: 0, causes: Vec::new(), gaps: Vec::new(), more_gaps: 0 }
+    }
+}
+
+/// Most gaps in a report.
+pub const GAPS_MAX: usize = 1000;
 
 /// Events lost for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LostCause {
     /// Name of the cause.
     pub cause: String,
-    /// Events.
-    pub events: u64,
+    /// Events; absent where it is not known how many.
+    pub events: Option<u64>,
     /// What it means and what to do.
     pub advice: String,
+}
+
+/// Events lost at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Gap {
+    /// The stream, by its file's name.
+    pub stream: String,
+    /// They were not lost before this, nanoseconds since 1970-01-01 UTC; absent: since the stream began.
+    pub since_ns: Option<i64>,
+    /// Nor after this.
+    pub until_ns: i64,
+    /// Whether these are the times of the last event before and of the first one after.
+    pub exact: bool,
+    /// Events; absent where it is not known how many.
+    pub events: Option<u64>,
+    /// By cause.
+    pub causes: std::collections::BTreeMap<String, u64>,
 }
 
 /// Events of a provider.

@@ -43,7 +43,7 @@ mod trace;
 mod waiting;
 
 pub use facts::{Facts, Named};
-pub use loss::Loss;
+pub use loss::{Loss, Place};
 pub use merge::Events;
 pub use problem::{Fault, OpenError, Problem, Problems};
 pub use record::{Entry, LossRecord, Record};

@@ -258,7 +258,7 @@ impl<'t> Reader<'t> {
         }
         let context = self.cursor.packet_context(&self.source.schema, self.file.bytes());
         let until = end.or(begin).unwrap_or(self.time);
-        let loss = self.counters.note(&header, context, until);
+        let loss = self.counters.note(&header, context, until, |ticks| self.clock.ns(ticks));
         if end.is_some_and(|end| end < self.range.from) {
             return Ok(Begun::Skipped);
         }

@@ -185,6 +185,13 @@ impl Trace {
         summaries.map(mote_journal::Summary::total_lost).sum()
     }
 
+    /// Whether it is not known how many events were lost, as the journal says at its end.
+    #[must_use]
+    pub fn lost_unknown(&self) -> bool {
+        let mut summaries = self.sources.iter().filter_map(|source| source.facts.as_ref()?.summary.as_ref());
+        summaries.any(|summary| summary.lost_unknown > 0)
+    }
+
     /// Time of the first event, in nanoseconds since 1970; `None` if there is none.
     ///
     /// # Cost

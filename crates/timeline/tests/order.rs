@@ -4,7 +4,7 @@
 mod build;
 
 use build::{EPOCH, Plan};
-use mote_timeline::{Entry, Events, Loss, Range, Trace};
+use mote_timeline::{Entry, Events, Loss, Place, Range, Trace};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -109,9 +109,9 @@ fn losses_stand_where_they_happened_and_sum_up() {
                 last = record.time();
             }
             Entry::Loss(record) => {
-                let Loss { since, until, events, causes, packets } = record.loss;
+                let Loss { since, until, events, causes, packets, place, unknown } = record.loss;
                 assert!(since.is_none_or(|since| since < *until) && record.time >= last);
-                assert_eq!((*events, *packets), (7, 0));
+                assert_eq!((*events, *packets, *place, *unknown), (7, 0, Place::Packet, 0));
                 lost += events;
                 by_cause += causes[0];
             }

@@ -2,7 +2,7 @@
 //!
 //! ```json
 //! {"time":1795188852123456789,"cpu":1,"pid":4710,"tid":4711,"thread":"worker","event":"net:packet_in","context":{},"fields":{"len":12,"proto":"tcp"}}
-//! {"lost":{"events":1234,"packets":0,"ring_full":1234},"since":1795188852120000000,"until":1795188852130000000,"stream":"channel_1"}
+//! {"lost":{"events":1234,"packets":0,"ring_full":1234},"since":1795188852120000000,"until":1795188852130000000,"exact":true,"stream":"channel_1"}
 //! ```
 //! Always valid: what is not UTF-8 becomes U+FFFD, infinities and NaN are the strings `"inf"`, `"-inf"`, `"NaN"`, bytes a
 //! string of hexadecimal digits, an enumeration's value its label (the number if it has none), a variant an object with the chosen option,
@@ -16,7 +16,7 @@ use crate::time::{TimeStyle, Times};
 use mote_ctf::model::{EnumClass, EventClass, FieldClass, FloatClass, Length, VariantClass};
 use mote_ctf::{Event, Value};
 use mote_layout::Cause;
-use mote_timeline::{LossRecord, Record, Trace};
+use mote_timeline::{LossRecord, Place, Record, Trace};
 use std::borrow::Cow;
 use std::io::Write;
 
@@ -74,7 +74,8 @@ impl Format for Json<'_> {
 
     fn loss(&mut self, out: &mut Vec<u8>, loss: &LossRecord<'_>) {
         let LossRecord { loss, stream, .. } = *loss;
-        let _ = write!(out, "{{\"lost\":{{\"events\":{},\"packets\":{}", loss.events, loss.packets);
+        let events = loss.known().map_or("null".to_owned(), |events| events.to_string());
+        let _ = write!(out, "{{\"lost\":{{\"events\":{events},\"packets\":{}", loss.packets);
         for (cause, count) in Cause::ALL.iter().zip(loss.causes).filter(|(_, count)| *count > 0) {
             let _ = write!(out, ",\"{}\":{count}", cause.name());
         }
@@ -83,7 +84,7 @@ impl Format for Json<'_> {
             Some(since) => digits::decimal(out, since),
             None => out.extend_from_slice(b"null"),
         }
-        let _ = write!(out, ",\"until\":{},\"stream\":", loss.until);
+        let _ = write!(out, ",\"until\":{},\"exact\":{},\"stream\":", loss.until, loss.place == Place::Gap);
         escape::json(out, stream.label.as_bytes());
         out.extend_from_slice(b"}\n");
     }

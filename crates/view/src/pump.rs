@@ -17,6 +17,8 @@ pub struct Outcome {
     pub shown: u64,
     /// Events that were lost, as far as the packets that were read tell.
     pub lost: u64,
+    /// How many times it is not known how many were lost.
+    pub unknown: u64,
     /// Packets that are missing.
     pub lost_packets: u64,
 }
@@ -48,6 +50,7 @@ pub fn pump<F: Format, W: Write>(
             Entry::Event(_) => {}
             Entry::Loss(loss) => {
                 outcome.lost += loss.loss.events;
+                outcome.unknown += loss.loss.unknown;
                 outcome.lost_packets += loss.loss.packets;
                 format.loss(&mut out, &loss);
             }

@@ -13,6 +13,8 @@ const ROWS: usize = 10;
 const CALLS: usize = 20;
 /// Most of them of a thread.
 const THREAD_CALLS: usize = 5;
+/// Most gaps.
+const GAPS: usize = 10;
 /// Most kinds of events.
 const KINDS: usize = 40;
 
@@ -50,15 +52,17 @@ fn head(out: &mut String, name: &str, report: &Report) -> std::fmt::Result {
         (Some(false), _) => {
             writeln!(out, "  the recording was cut short: what it lost at its end is not known")?
         }
-        (_, 0) => writeln!(out, "  no event was lost")?,
+        (_, Some(0)) => writeln!(out, "  no event was lost")?,
         _ => {}
     }
     for cause in &report.lost.causes {
-        writeln!(out, "  LOST {} events, {}", grouped(cause.events), cause.cause)?;
+        let events = cause.events.map_or("an unknown number of".to_owned(), grouped);
+        writeln!(out, "  LOST {events} events, {}", cause.cause)?;
         if !cause.advice.is_empty() {
             writeln!(out, "       {}", cause.advice)?;
         }
     }
+    gaps(out, report)?;
     if report.lost.texts > 0 {
         writeln!(out, "  EMPTY {} {}", grouped(report.lost.texts), mote_journal::EMPTY_TEXTS)?;
     }
@@ -68,6 +72,28 @@ fn head(out: &mut String, name: &str, report: &Report) -> std::fmt::Result {
             "  {} packets are missing: a flight recorder overwrites old ones",
             grouped(report.lost.packets)
         )?;
+    }
+    Ok(())
+}
+
+/// Where events were lost, a line each.
+fn gaps(out: &mut String, report: &Report) -> std::fmt::Result {
+    for gap in report.lost.gaps.iter().take(GAPS) {
+        let events = gap.events.map_or("unknown".to_owned(), grouped);
+        let since = gap.since_ns.map_or("the start".to_owned(), moment_of_day);
+        let causes: Vec<&str> = gap.causes.keys().map(String::as_str).collect();
+        let causes = if causes.is_empty() { String::new() } else { format!(", {}", causes.join(", ")) };
+        let place = if gap.exact { "" } else { ", not exact" };
+        let line = format!(
+            "    {events:>12} between {since} and {} in {}{causes}{place}",
+            moment_of_day(gap.until_ns),
+            gap.stream
+        );
+        writeln!(out, "{}", cut(&safe(&line), WIDTH))?;
+    }
+    let more = report.lost.gaps.len().saturating_sub(GAPS) as u64 + report.lost.more_gaps;
+    if more > 0 {
+        writeln!(out, "    and at {more} other places; `mote view` shows all of them")?;
     }
     Ok(())
 }
@@ -293,6 +319,13 @@ fn moment(ns: i64) -> String {
     let (seconds, millis) = (of_day / SECOND, of_day % SECOND / 1_000_000);
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
     format!("{year}-{month:02}-{day:02} {hours:02}:{minutes:02}:{:02}.{millis:03}", seconds % 60)
+}
+
+/// `15:34:12.123456789`
+fn moment_of_day(ns: i64) -> String {
+    let of_day = ns.rem_euclid(DAY);
+    let (seconds, nanos) = (of_day / SECOND, of_day % SECOND);
+    format!("{:02}:{:02}:{:02}.{nanos:09}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 /// A time with three digits and the unit that suits it: `17ns`, `1.23us`, `45.6ms`, `2.50s`, `3m20s`, `5h07m`, `9d`.

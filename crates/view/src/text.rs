@@ -18,7 +18,7 @@ use mote_ctf::model::{
     Base, BitMapClass, EnumClass, EventClass, FieldClass, FloatClass, IntClass, Length, VariantClass,
 };
 use mote_layout::Cause;
-use mote_timeline::{LossRecord, Record, Trace};
+use mote_timeline::{Loss, LossRecord, Place, Record, Trace};
 use std::io::Write;
 
 /// Width of the column of threads: a name of 11 characters and a thread id of 6.
@@ -74,15 +74,7 @@ impl Format for Text<'_> {
         out.push(b'[');
         self.times.moment(out, time, epoch);
         out.extend_from_slice(if self.colour { b"] \x1b[31m*** " } else { b"] *** " });
-        let both = if loss.events > 0 && loss.packets > 0 { " and " } else { "" };
-        let number =
-            |count: u64, what: &str| if count > 0 { format!("{count} {what}") } else { String::new() };
-        let _ = write!(
-            out,
-            "{}{both}{} lost between ",
-            number(loss.events, "events"),
-            number(loss.packets, "packets")
-        );
+        let _ = write!(out, "{} lost between ", what(loss));
         match loss.since {
             Some(since) => self.times.moment(out, since, epoch),
             None => out.extend_from_slice(b"the start"),
@@ -91,14 +83,35 @@ impl Format for Text<'_> {
         self.times.moment(out, loss.until, epoch);
         out.extend_from_slice(b" in ");
         escape::escaped(out, stream.label.as_bytes());
-        let mut sign = " (";
-        for (cause, count) in Cause::ALL.iter().zip(loss.causes).filter(|(_, count)| *count > 0) {
-            let _ = write!(out, "{sign}{} {count}", cause.name());
-            sign = ", ";
+        let causes = Cause::ALL.iter().zip(loss.causes).filter(|(_, count)| *count > 0);
+        let mut remarks: Vec<String> =
+            causes.map(|(cause, count)| format!("{} {count}", cause.name())).collect();
+        if loss.unknown > 0 {
+            remarks.push("the counters say what cannot be".to_owned());
         }
-        out.extend_from_slice(if sign == ", " { b") ***" } else { b" ***" });
+        if loss.place == Place::Looks {
+            remarks.push("the place is not exact".to_owned());
+        }
+        if !remarks.is_empty() {
+            let _ = write!(out, " ({})", remarks.join(", "));
+        }
+        out.extend_from_slice(b" ***");
         out.extend_from_slice(if self.colour { b"\x1b[0m\n" } else { b"\n" });
     }
+}
+
+/// `12 events and 1 packet`
+fn what(loss: &Loss) -> String {
+    let number = |count: u64, what: &str| {
+        (count > 0).then(|| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
+    };
+    let unknown = match loss.events {
+        _ if loss.unknown == 0 => None,
+        0 => Some("an unknown number of events".to_owned()),
+        _ => Some("an unknown number of others".to_owned()),
+    };
+    let parts = [number(loss.events, "event"), unknown, number(loss.packets, "packet")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
 /// ` net:packet_in: `

@@ -247,16 +247,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn status(recorded: &Recorded) -> ExitCode {
     match recorded.summary.status {
-        Some(0) | None if lost(recorded) > 0 || !recorded.problems.is_empty() => LOSSY.into(),
+        Some(0) | None if is_lossy(recorded) || !recorded.problems.is_empty() => LOSSY.into(),
         Some(status) => (status as u8).into(),
         None => ExitCode::SUCCESS,
     }
 }
 
-/// What both sides have lost.
-fn lost(recorded: &Recorded) -> u64 {
-    let kernel = recorded.kernel.as_ref().map_or(0, |kernel| kernel.summary.total_lost());
-    recorded.summary.total_lost().saturating_add(kernel)
+/// Whether either side has lost anything.
+fn is_lossy(recorded: &Recorded) -> bool {
+    recorded.summary.is_lossy() || recorded.kernel.as_ref().is_some_and(|kernel| kernel.summary.is_lossy())
 }
 
 /// The progress line and the messages, on stderr.

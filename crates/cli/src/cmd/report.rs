@@ -28,7 +28,9 @@ thread. min, mean and max are exact, the others at most 1.6 % off.
 JSON: one object. Its keys are stable; times are nanoseconds, rates events in a second:
   start_ns, end_ns   first and last event, since 1970     duration_ns, events, rate, traces, streams
   command            the recorded command                 complete   false: the recording was cut short
-  lost               {events, packets, texts, causes: [{cause, events, advice}]}   texts: empty in events that are there
+  lost               {events, packets, texts, causes: [{cause, events, advice}], gaps: [{stream, since_ns, until_ns, exact,
+                     events, causes}], more_gaps}   events: null where the number is unknown; texts: empty in events
+                     that are there; exact: since_ns and until_ns are the times of the events before and after
   providers          [{name, events}]
   kinds              [{name, events, rate, interval_ns: {samples, min, mean, p50, p90, p99, max} or null}]
   threads            [{name, tid, pid, events}]

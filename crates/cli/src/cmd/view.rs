@@ -43,7 +43,8 @@ With --stack, a line for each function follows, the innermost first, the kernel'
 stack: {kernel: [...], user: [...]}. Folded: THREAD;outermost;...;innermost COUNT, functions of the kernel with _[k] behind.
 
 JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, context, fields; what is not known is left
-out. A loss is an object with lost, since, until, stream. CSV: the same as columns, context and fields as JSON; losses
+out. A loss is an object with lost, since, until, exact, stream: exact when since and until are the times of the events before
+and after it; lost.events is null where the number is unknown. CSV: the same as columns, context and fields as JSON; losses
 are told on stderr only.
 
 Exit status: 0 done, 1 no event matched, 2 failed, or a part of the recording is damaged (what is readable is shown).")]
@@ -198,7 +199,7 @@ fn print<F: Format>(
         outcome => outcome.context("cannot write the events to stdout")?,
     };
     let broken = cmd::tell(&[trace.problems(), events.problems()]);
-    tell_loss(&outcome, trace.lost());
+    tell_loss(&outcome, trace);
     if broken {
         return Ok(cmd::FAILED.into());
     }
@@ -211,9 +212,11 @@ fn print<F: Format>(
 
 /// A trace that lost events says so everywhere that it is shown. The journal may know of more than the packets that were
 /// read.
-fn tell_loss(outcome: &Outcome, journal: u64) {
-    let lost = outcome.lost.max(journal);
-    if lost > 0 {
+fn tell_loss(outcome: &Outcome, trace: &Trace) {
+    let lost = outcome.lost.max(trace.lost());
+    if outcome.unknown > 0 || trace.lost_unknown() {
+        say!("the tracer lost an unknown number of events; `mote report` says why");
+    } else if lost > 0 {
         say!("the tracer lost {lost} events; `mote report` says why");
     }
     if outcome.lost_packets > 0 {

@@ -27,8 +27,7 @@ pub(super) fn summary(recorded: &Recorded) -> String {
     if let Some(kernel) = &recorded.kernel {
         page.kernel(kernel);
     }
-    let lost = sum.lost.len() + recorded.kernel.as_ref().map_or(0, |kernel| kernel.summary.lost.len());
-    if lost == 0 {
+    if !super::is_lossy(recorded) {
         let told =
             if recorded.problems.is_empty() { "none" } else { "none counted, but see what was told above" };
         page.row("lost", told.to_owned());
@@ -111,6 +110,10 @@ impl Page {
         for (cause, count) in &sum.lost {
             let count = HumanCount(*count).to_string();
             self.row("LOST", format!("{count:>14}  {whose}{cause}: {}", advice(cause)));
+        }
+        if sum.lost_unknown > 0 {
+            let advice = mote_journal::UNKNOWN_LOSS_ADVICE;
+            self.row("LOST", format!("{:>14}  {whose}{advice}", mote_journal::UNKNOWN_LOSS));
         }
     }
 }
