@@ -15,6 +15,7 @@ mod counts_add_up;
 mod events_survive_fork;
 mod events_survive_signals;
 mod filters_choose;
+mod gaps_are_exact;
 mod kernel_events_agree_with_others;
 mod kernel_events_are_in_the_trace;
 mod kernel_functions_are_probed;

@@ -1,6 +1,6 @@
 //! Reads a trace by babeltrace2, whose text is read back.
 
-use super::{Event, has_tool, output_of};
+use super::{Event, has_tool, output_of, skip};
 use serde_json::{Map, Value};
 use std::path::Path;
 use std::process::Command;
@@ -32,6 +32,56 @@ pub(crate) fn names(path: &Path) -> Option<std::collections::BTreeMap<String, u6
         *names.entry(name.to_owned()).or_default() += 1;
     }
     Some(names)
+}
+
+/// A loss as babeltrace2 warns of it.
+#[derive(Debug)]
+pub(crate) struct Discarded {
+    pub(crate) events: u64,
+    pub(crate) since: u64,
+    pub(crate) until: u64,
+    /// Name of the stream's file.
+    pub(crate) stream: String,
+}
+
+/// The losses that babeltrace2 warns of; `None` where it is not installed. Panics at any other warning.
+#[track_caller]
+pub(crate) fn discarded(path: &Path) -> Option<Vec<Discarded>> {
+    if !has_tool("babeltrace2") || !knows_format_of(path) {
+        return None;
+    }
+    let output = Command::new("babeltrace2").arg("--clock-seconds").arg(path).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    Some(said.lines().map(|line| warning(line).unwrap_or_else(|| panic!("a warning: {line}"))).collect())
+}
+
+/// Whether this babeltrace2 reads the trace's version of CTF: 2.0 reads 1.8 only.
+fn knows_format_of(path: &Path) -> bool {
+    let metadata = std::fs::read(path.join("metadata")).expect("metadata");
+    let knows = metadata.starts_with(b"/* CTF 1")
+        || !output_of(Command::new("babeltrace2").arg("--version")).starts_with("Babeltrace 2.0");
+    if !knows {
+        skip("this babeltrace2 does not read CTF 2");
+    }
+    knows
+}
+
+/// `WARNING: Tracer discarded N events between [SECONDS.NANOS] and [SECONDS.NANOS] in trace ... within stream "PATH" (...).`
+fn warning(line: &str) -> Option<Discarded> {
+    let (events, rest) = line.strip_prefix("WARNING: Tracer discarded ")?.split_once(" event")?;
+    let mut times = rest.split(['[', ']']).filter_map(|word| {
+        let (seconds, nanos) = word.split_once('.')?;
+        Some(seconds.parse::<u64>().ok()? * 1_000_000_000 + nanos.parse::<u64>().ok()?)
+    });
+    let (_, stream) = rest.split_once("within stream \"")?;
+    let path = Path::new(stream.split_once('"')?.0);
+    Some(Discarded {
+        events: events.parse().ok()?,
+        since: times.next()?,
+        until: times.next()?,
+        stream: path.file_name()?.to_str()?.to_owned(),
+    })
 }
 
 /// Asserts that babeltrace2 reads a trace to its end without complaint, if it is installed.

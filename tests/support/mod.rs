@@ -3,6 +3,7 @@
 pub(crate) mod babeltrace;
 pub(crate) mod cgroup;
 pub(crate) mod event;
+pub(crate) mod gaps;
 pub(crate) mod kernel;
 pub(crate) mod latency;
 pub(crate) mod perf;

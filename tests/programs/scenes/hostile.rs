@@ -65,6 +65,23 @@ pub(crate) fn scribble(words: &Words) {
     }
 }
 
+/// `scribble-counts SUB_BUFFERS VALUE`: emits, writes a value into the counters of lost events of all rings of CPUs, which have so many sub-buffers, and
+/// emits again.
+pub(crate) fn scribble_counts(words: &Words) {
+    let (from, _) = channel().expect("the channel is mapped");
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // Behind the thread table: control words of 256 bytes, slots of 64.
+    let control = (256 + 64 * words.number(0) as usize).next_multiple_of(128);
+    (0..100u64).for_each(|seq| mote::event!(e2e::scribbled, seq: u64 = seq));
+    for (ring, cause) in (0..cpus).flat_map(|ring| [(ring, 0), (ring, 1)]) {
+        let at = from + (128 << 10) + ring * control + 64 + 8 * cause;
+        // SAFETY: inside the mapping, which stays; that it is not ours to write to is the point.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u64>(at).write_volatile(words.number(1)) };
+    }
+    (100..200u64).for_each(|seq| mote::event!(e2e::scribbled, seq: u64 = seq));
+    println!("emitted 200");
+}
+
 /// Number of the session's mailbox.
 fn mailbox() -> RawFd {
     let session = std::env::var("MOTE_SESSION").expect("traced");

@@ -27,6 +27,24 @@ pub(crate) fn calls(words: &Words) {
     }
 }
 
+/// `numbered-calls THREADS CALLS`: each thread stays on a CPU, and seeks in files that are not there, to 0 and on.
+pub(crate) fn numbered_calls(words: &Words) {
+    let (threads, calls) = (words.number(0), words.number(1));
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for who in 0..threads {
+            scope.spawn(move || {
+                crate::threads::pin(&[who as usize % cpus]);
+                for seq in 0..calls {
+                    // SAFETY: it takes numbers, and there is no such file.
+                    unsafe { libc::lseek(1_000_000 + who as i32, seq as i64, libc::SEEK_SET) };
+                }
+            });
+        }
+    });
+    println!("each {calls}");
+}
+
 /// `naps N SLOW`: an event, a sleep of 1 ms (that number SLOW of 40 ms), an event.
 pub(crate) fn naps(words: &Words) {
     println!("pid {}", std::process::id());

@@ -24,7 +24,29 @@ pub(crate) fn many(words: &Words) {
     println!("emitted {}", threads * events);
 }
 
-fn pin(cpus: &[usize]) {
+/// `bursts THREADS BURSTS EVENTS MILLISECONDS`: each thread stays on a CPU and writes so many events at a time, with a pause after each burst. All are
+/// numbered.
+pub(crate) fn bursts(words: &Words) {
+    let (threads, bursts, events) = (words.number(0), words.number(1), words.number(2));
+    let pause = Duration::from_millis(words.number(3));
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for who in 0..threads {
+            scope.spawn(move || {
+                pin(&[who as usize % cpus]);
+                for burst in 0..bursts {
+                    for seq in burst * events..(burst + 1) * events {
+                        mote::event!(e2e::threaded, who: u64 = who, seq: u64 = seq, check: u64 = (who * 1_000_003) ^ seq);
+                    }
+                    std::thread::sleep(pause);
+                }
+            });
+        }
+    });
+    println!("each {}", bursts * events);
+}
+
+pub(crate) fn pin(cpus: &[usize]) {
     let mut set = CpuSet::new();
     for cpu in cpus {
         let _ = set.set(*cpu);
