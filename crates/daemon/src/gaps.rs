@@ -3,7 +3,9 @@
 //! # A full ring
 //! Its losses lie between the last event of one sub-buffer and the first of the next one, and the ring says with each sub-buffer how many there were
 //! until then ([`mote_ring::reader::Chunk::lost`]). An empty packet between the packets of the two tells them: count and both times are
-//! exact, however late the ring is read.
+//! exact, however late the ring is read. (A packet that was written in a hurry ends when its sub-buffer was left, which is not before its last event and not
+//! behind a loss; when its events are counted it is given the time of the last one. So these times are a little wider in the recording of a
+//! recorder that was killed.)
 //!
 //! # Other causes
 //! They are counted somewhere in a ring while others write to it. When the counters are looked at again, it is known between which two looks; the
