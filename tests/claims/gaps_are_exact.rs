@@ -7,7 +7,7 @@ use crate::support::{Record, Trace};
 use serde_json::Value;
 use std::time::Duration;
 
-const THREADED: Numbered = Numbered { event: "e2e:threaded", who: "who", number: "seq" };
+const THREADED: Numbered = Numbered { event: "e2e:threaded", who: "who", from: 0, number: "seq" };
 /// Without rseq: the atomic writer.
 const NO_RSEQ: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
 
@@ -91,7 +91,8 @@ fn the_gaps_of_kernel_events_are_exact() {
     if !kernel::is_there() {
         return;
     }
-    const CALLS: Numbered = Numbered { event: "sys_enter_lseek", who: "fd", number: "offset" };
+    const CALLS: Numbered =
+        Numbered { event: "syscall_entry_lseek", who: "fd", from: 1_000_000, number: "offset" };
     let recording = Record::scene(&["numbered-calls", "2", "300000"])
         .with(&["-k", "syscalls:sys_enter_lseek", "-e", "none", "--kernel-buffers", "16kx2"])
         .run()

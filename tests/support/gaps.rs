@@ -10,6 +10,8 @@ pub(crate) struct Numbered {
     pub(crate) event: &'static str,
     /// The field that says who has numbered them.
     pub(crate) who: &'static str,
+    /// The first who; others number nothing.
+    pub(crate) from: u64,
     /// The field with the number.
     pub(crate) number: &'static str,
 }
@@ -43,7 +45,9 @@ fn read(trace: &Trace, numbered: &Numbered) -> (BTreeMap<String, Vec<Seen>>, Vec
             let number = |field: &str| line["fields"][field].as_u64().expect("a number");
             let seen =
                 (line["time"].as_u64().expect("a time"), number(numbered.who), number(numbered.number));
-            streams.entry(stream_of(&line)).or_default().push(seen);
+            if seen.1 >= numbered.from {
+                streams.entry(stream_of(&line)).or_default().push(seen);
+            }
         }
     }
     (streams, gaps)
@@ -62,7 +66,7 @@ fn gap(line: &Value) -> Gap {
 
 /// The losses that `mote view` shows.
 pub(crate) fn shown(trace: &Trace) -> Vec<Gap> {
-    let nothing = Numbered { event: "", who: "", number: "" };
+    let nothing = Numbered { event: "", who: "", from: 0, number: "" };
     read(trace, &nothing).1
 }
 
