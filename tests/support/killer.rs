@@ -39,8 +39,9 @@ pub(crate) fn killed_at_call(command: &mut Command, thread: &str, number: u64) -
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
     // SAFETY: one system call.
-    let mut child = unsafe { command.pre_exec(trace_me) }.spawn().expect("it starts");
-    let pid = child.id() as i32;
+    let child = unsafe { command.pre_exec(trace_me) }.spawn().expect("it starts");
+    // Waited for below, as all that are traced.
+    let pid = std::mem::ManuallyDrop::new(child).id() as i32;
     let mut threads: Vec<Thread> = vec![Thread { tid: pid, is_other: true, ..Thread::default() }];
     let mut made = 0;
     let mut was_killed = false;
@@ -53,8 +54,6 @@ pub(crate) fn killed_at_call(command: &mut Command, thread: &str, number: u64) -
         let stopped = libc::WIFSTOPPED(status).then(|| libc::WSTOPSIG(status));
         let Some(signal) = stopped else {
             if tid == pid {
-                // Told here, so that nobody else waits for it.
-                let _ = child.try_wait();
                 return was_killed;
             }
             // The first of this name makes the others, and ends after them.

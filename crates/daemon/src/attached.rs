@@ -10,6 +10,7 @@ use mote_inject::{Patience, Target};
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
 use mote_sys::process;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -33,6 +34,8 @@ pub(crate) struct Attached {
     alive: Vec<(i32, Fd)>,
     /// Those that are being brought.
     coming: Vec<Coming>,
+    /// Those that have come.
+    came: HashSet<i32>,
     /// Set when the recording ends.
     over: Arc<AtomicBool>,
 }
@@ -79,6 +82,11 @@ impl Attached {
         Ok(())
     }
 
+    /// A process has said hello: whatever becomes of its answer, it is there.
+    pub(crate) fn came(&mut self, pid: i32) {
+        self.came.insert(pid);
+    }
+
     /// What went wrong with those that have been asked by now.
     fn failed(&mut self) -> Vec<(i32, String)> {
         let now = Instant::now();
@@ -90,7 +98,8 @@ impl Attached {
             // It sleeps in the kernel, in the process's memory.
             false => Some((coming.pid, "its memory cannot be read or written in time".to_owned())),
         };
-        Vec::into_iter(done).filter_map(failed).collect()
+        let missing = |(pid, _): &(i32, String)| !self.came.contains(pid);
+        Vec::into_iter(done).filter_map(failed).filter(missing).collect()
     }
 }
 

@@ -276,6 +276,7 @@ impl<'r> Recorder<'r> {
         }
         self.note_owner(peer);
         self.awaited.came(peer.pid);
+        self.attached.came(peer.pid);
         if peer.is_process() {
             self.session.shared.came(hello.pid, peer.pid == hello.pid as i32);
         }

@@ -186,6 +186,10 @@ impl Target {
             let mut candidates: Vec<(Rank, i32)> =
                 self.threads()?.into_iter().filter_map(|tid| Some((self.rank(tid)?, tid))).collect();
             candidates.retain(|(rank, _)| *rank <= worst);
+            if candidates.is_empty() {
+                // It has ended, or was stopped.
+                self.check()?;
+            }
             // The process's first thread has the largest stack, and goes in front of others of its rank.
             candidates.sort_unstable_by_key(|(rank, tid)| (*rank, *tid != self.pid, *tid));
             for (_, tid) in candidates {
@@ -220,7 +224,7 @@ impl Target {
             Ok(None) => return Ok(None),
             // Another recorder has stopped it, or it does not stop.
             Err(Errno(libc::ETIMEDOUT)) => {
-                busy.unstoppable = true;
+                busy.unstoppable |= !patience.is_over();
                 return Ok(None);
             }
             Err(Errno(libc::EPERM)) => return self.check().map(|()| None),

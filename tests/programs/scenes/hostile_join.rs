@@ -128,10 +128,8 @@ fn lock_in() {
     // SAFETY: no memory.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
     // SAFETY: the kernel reads the filter, which outlives the call.
-    assert_eq!(
-        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) },
-        0
-    );
+    let locked = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    assert_eq!(locked, 0);
 }
 
 /// `hostile-join HOW WORD`: does it, and waits as `waits` does; `spin` never waits.

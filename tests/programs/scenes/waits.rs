@@ -337,11 +337,11 @@ pub(crate) fn with(kind: &str, first: impl FnOnce()) {
     println!("pid {}", std::process::id());
     handle(libc::SIGTERM, end);
     handle(libc::SIGUSR1, nothing);
-    first();
     let acknowledges = kind == "signals";
     let blocked = if acknowledges { 1u64 << (libc::SIGUSR1 - 1) } else { 0 };
     // SAFETY: the kernel reads 8 bytes.
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const blocked, 0, 8) };
+    first();
     let (number, arguments) = call_of(if acknowledges { "ppoll" } else { kind });
     println!("started 1");
     let (mut returned, mut others) = (0u64, 0u64);
