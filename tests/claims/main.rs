@@ -28,6 +28,7 @@ mod libraries_join;
 mod loss_is_counted;
 mod machines_differ;
 mod off_costs_nothing;
+mod processes_are_joined_safely;
 mod real_servers_are_understood;
 mod rules_act;
 mod sessions_share_a_process;

@@ -4,6 +4,7 @@ pub(crate) mod babeltrace;
 pub(crate) mod cgroup;
 pub(crate) mod event;
 pub(crate) mod kernel;
+pub(crate) mod killer;
 pub(crate) mod latency;
 pub(crate) mod perf;
 pub(crate) mod programs;

@@ -10,11 +10,15 @@
 use crate::hold::INTERNAL;
 use crate::{control, session};
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use mote_layout::join::{self, restart};
 use mote_layout::site::SiteRecord;
 use mote_sys::mem::Mapping;
-use mote_sys::{process, signal};
+use mote_sys::{process, signal, time};
+
+/// How often, and with which pause, the new thread looks whether the other one has left.
+const LEAVING_TRIES: u32 = 1000;
+const LEAVING_NS: u64 = 100_000;
 
 /// What a thread keeps on its own stack while it is here, from the lowest address on.
 #[repr(C)]
@@ -96,6 +100,15 @@ extern "C" fn run(errand: *mut c_void) -> *mut c_void {
     let Errand { area, nonce, sites: (first, end), place } = unsafe { errand.read() };
     // SAFETY: as above; it was copied.
     drop(unsafe { Mapping::adopt(errand.cast(), size_of::<Errand>()) });
+    // In `pthread_create` the other thread blocks all signals for a moment, and sites cannot be patched while a thread blocks SIGTRAP.
+    // SAFETY: inside of the memory, aligned, and reached as an atomic and by other processes only.
+    let busy = unsafe { AtomicU32::from_ptr(area.wrapping_add(join::BUSY).cast()) };
+    for _ in 0..LEAVING_TRIES {
+        if busy.load(Ordering::Acquire) == 0 {
+            break;
+        }
+        let _ = time::sleep(LEAVING_NS);
+    }
     let place = place.split(|byte| *byte == 0).next().unwrap_or(&[]);
     // SAFETY: `enter`'s caller has promised it.
     let joined = unsafe { session::join_late(place, first, end) };

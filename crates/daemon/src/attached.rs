@@ -10,6 +10,7 @@ use mote_inject::{Patience, Target};
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
 use mote_sys::process;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -22,8 +23,10 @@ const LOOKING: Duration = Duration::from_secs(10);
 const BRINGING: Duration = Duration::from_secs(25);
 /// How long a thread that is told to end is waited for.
 const ENDING: Duration = Duration::from_secs(2);
-/// For how long other recordings are asked again when one of them must have it by now, and how often.
-const FINDING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(20));
+/// For how long other recordings are asked again when one of them must have it by now.
+const FINDING: Duration = Duration::from_secs(5);
+/// The first pause before that; each is twice as long as the one before.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The processes, by descriptors, so that an id that is used again is not taken for them.
 #[derive(Debug, Default)]
@@ -31,6 +34,8 @@ pub(crate) struct Attached {
     alive: Vec<(i32, Fd)>,
     /// Those that are being brought.
     coming: Vec<Coming>,
+    /// Those that have come.
+    came: HashSet<i32>,
     /// Set when the recording ends.
     over: Arc<AtomicBool>,
 }
@@ -77,6 +82,11 @@ impl Attached {
         Ok(())
     }
 
+    /// A process has said hello: whatever becomes of its answer, it is there.
+    pub(crate) fn came(&mut self, pid: i32) {
+        self.came.insert(pid);
+    }
+
     /// What went wrong with those that have been asked by now.
     fn failed(&mut self) -> Vec<(i32, String)> {
         let now = Instant::now();
@@ -88,7 +98,8 @@ impl Attached {
             // It sleeps in the kernel, in the process's memory.
             false => Some((coming.pid, "its memory cannot be read or written in time".to_owned())),
         };
-        Vec::into_iter(done).filter_map(failed).collect()
+        let missing = |(pid, _): &(i32, String)| !self.came.contains(pid);
+        Vec::into_iter(done).filter_map(failed).filter(missing).collect()
     }
 }
 
@@ -115,7 +126,7 @@ fn bring(
     if opened.is_ok() {
         let _ = tell.send(());
     }
-    let mut in_another = None;
+    let (mut in_another, mut pause) = (None, AGAIN);
     loop {
         let Some(mut said) = ask() else { return Ok(()) };
         let joined = match &opened {
@@ -126,10 +137,11 @@ fn bring(
             Ok(()) => return Ok(()),
             // Another recording was faster, and has it now, or will in a moment.
             Err(mote_inject::Error::InAnother)
-                if in_another.get_or_insert_with(Instant::now).elapsed() < FINDING.0
+                if in_another.get_or_insert_with(Instant::now).elapsed() < FINDING
                     && !patience.over.load(Ordering::Relaxed) =>
             {
-                std::thread::sleep(FINDING.1);
+                std::thread::sleep(pause);
+                pause = (2 * pause).min(FINDING / 10);
             }
             Err(why) => {
                 said.push(why.to_string());
@@ -176,7 +188,8 @@ impl Recorder<'_> {
         let is_alive = |fd: &Fd| mote_sys::socket::wait_readable(fd.raw(), 0) != Ok(true);
         self.attached.alive.retain(|(_, fd)| is_alive(fd));
         let asked = !self.options.attach.is_empty();
-        asked && self.attached.alive.is_empty() && self.left() == 0
+        // Those that are still being brought say in a moment why not.
+        asked && self.attached.alive.is_empty() && self.attached.coming.is_empty() && self.left() == 0
     }
 }
 

@@ -53,7 +53,8 @@ impl Recorder<'_> {
     pub(crate) fn pass_on(&mut self, pid: i32, place: String, mailbox: Option<Fd>) -> Answer {
         let refused = |text: &str| Answer { done: false, text: text.to_owned() };
         let Some(mailbox) = mailbox else { return refused("an invitation came without a mailbox") };
-        let is_it = |peer: &&Peer| peer.pid == pid && peer.is_process();
+        // One that is still joining us can be asked in a moment.
+        let is_it = |peer: &&Peer| peer.pid == pid && peer.listens();
         let peers: Vec<&Peer> = self.peers.iter().filter(is_it).collect();
         if peers.is_empty() {
             return refused("");

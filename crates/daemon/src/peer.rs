@@ -15,6 +15,8 @@ pub(crate) struct Peer {
     pub(crate) pid: i32,
     /// What it said at first.
     pub(crate) hello: Option<Hello>,
+    /// It has said that its sites are armed.
+    is_ready: bool,
     /// The ids of events that it has announced, until the metadata knows them; `None` for one that was not taken.
     pub(crate) answer: Option<Vec<Option<u32>>>,
     /// The newest filters that it was sent.
@@ -76,6 +78,7 @@ impl Peer {
             socket,
             pid,
             hello: None,
+            is_ready: false,
             answer: None,
             generation: 0,
             cooperates: false,
@@ -156,7 +159,10 @@ impl Peer {
                 let name = String::from_utf8_lossy(name).into_owned();
                 Said::Wish(Wish { name, words, each_thread })
             }
-            Ok(Message::Ready(ready)) if self.hello.is_some() => Said::Ready(ready),
+            Ok(Message::Ready(ready)) if self.hello.is_some() => {
+                self.is_ready = true;
+                Said::Ready(ready)
+            }
             Ok(Message::Declined(Reason::Full)) if self.hello.is_some() => Said::Declined,
             Ok(_) => Said::Nonsense("message out of turn".to_owned()),
             Err(error) => Said::Nonsense(error.to_string()),
@@ -207,6 +213,11 @@ impl Peer {
         let word = |id: Option<u32>| id.map_or(0, |id| id | if is_on(id) { ID_ON } else { 0 });
         let words: Vec<u8> = ids.into_iter().flat_map(|id| word(id).to_le_bytes()).collect();
         self.send(&Message::Ids(&words), &[]);
+    }
+
+    /// True for a process whose thread listens by now: before, it expects answers only, and a word out of turn would end its handshake. A child of fork listens from its hello on.
+    pub(crate) fn listens(&self) -> bool {
+        self.is_process() && (self.is_ready || self.hello.is_some_and(|hello| hello.how == How::Fork))
     }
 
     /// True for the connection that lives as long as its process.

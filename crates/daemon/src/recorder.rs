@@ -287,6 +287,7 @@ impl<'r> Recorder<'r> {
             // It has died at once: nothing of it is missing.
             return;
         }
+        self.attached.came(peer.pid);
         if peer.is_process() {
             self.session.shared.came(hello.pid, peer.pid == hello.pid as i32);
         }

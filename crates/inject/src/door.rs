@@ -4,9 +4,9 @@
 use crate::error::Error;
 use mote_layout::join::{JoinRecord, RECORD_BYTES, SECTION, VERSION};
 use mote_symbol::mapped::{self, Bounded, Mapped};
+use object::Endianness;
 use object::elf::{ET_DYN, ET_EXEC, FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
-use object::{Endianness, ReadCache};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
@@ -66,7 +66,7 @@ fn record_of(pid: u32, mapped: &Mapped, memory: &File) -> Option<(u64, JoinRecor
 
 /// Where the section is in a process that has mapped the code of the file from `offset` at `start`.
 fn address_in(file: File, start: u64, offset: u64) -> Option<u64> {
-    let data = &ReadCache::new(Bounded::new(file, READ_MAX));
+    let data = &Bounded::new(file, READ_MAX);
     let header = FileHeader64::<Endianness>::parse(data).ok()?;
     let endian = header.endian().ok()?;
     if !matches!(header.e_type(endian), ET_EXEC | ET_DYN) {

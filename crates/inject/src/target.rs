@@ -20,8 +20,10 @@ const PREFER: Duration = Duration::from_millis(50);
 const LOOKING: Duration = Duration::from_secs(5);
 /// How long an answer is waited for: joining itself has steps of two seconds.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long another recorder's join may take that is under way in the memory.
+/// How long a thread may use the memory that another recorder has sent.
 const OTHERS: Duration = Duration::from_secs(3);
+/// Name of the threads that stop others.
+const TRACER: &str = "mote-bring";
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(1);
 /// Most threads of a process that are looked at.
@@ -150,24 +152,22 @@ impl Target {
         }
     }
 
-    /// Waits until nobody uses the memory. Answers a number for this join.
+    /// Waits until no thread uses the memory. Answers a number for this join.
+    ///
+    /// Who has not answered yet was asked by a recorder that is gone: nobody misses its answer.
     fn claim(&self, door: &Door, patience: Patience<'_>) -> Result<u64, Error> {
-        let patience_with_others = patience.at_most(OTHERS);
+        let patience = patience.at_most(OTHERS);
         loop {
             let busy = self.read(door, join::BUSY, &mut [0; 4]).map(u32::from_le_bytes)?;
-            let (asked, answered) = (self.word(door, join::NONCE)?, self.word(door, join::ANSWERED)?);
-            // A child of fork has a copy of its parent's memory.
-            let is_copy = busy != 0 && self.own_pid().is_some_and(|own| own != busy);
-            if is_copy {
-                self.write(door, join::BUSY, &[0; 4])?;
-            }
-            let is_used = busy != 0 && !is_copy;
-            if !is_used && (asked == answered || patience_with_others.is_over()) {
+            if busy == 0 {
                 break;
             }
-            patience_with_others
-                .wait(Error::Occupied)
-                .or_else(|why| if is_used { Err(why) } else { Ok(()) })?;
+            if self.own_pid().is_some_and(|own| own != busy) {
+                // A child of fork has a copy of its parent's memory.
+                self.write(door, join::BUSY, &[0; 4])?;
+                break;
+            }
+            patience.wait(Error::Occupied)?;
         }
         fresh_number().map_err(|why| Error::Forbidden(errno(&why)))
     }
@@ -186,10 +186,21 @@ impl Target {
             let mut candidates: Vec<(Rank, i32)> =
                 self.threads()?.into_iter().filter_map(|tid| Some((self.rank(tid)?, tid))).collect();
             candidates.retain(|(rank, _)| *rank <= worst);
+            if candidates.is_empty() {
+                // It has ended, or was stopped.
+                self.check()?;
+            }
             // The process's first thread has the largest stack, and goes in front of others of its rank.
             candidates.sort_unstable_by_key(|(rank, tid)| (*rank, *tid != self.pid, *tid));
             for (_, tid) in candidates {
-                if let Some(sent) = self.try_send(tid, door, nonce, &mut busy, patience)? {
+                let mut send = || self.try_send(tid, door, nonce, &mut busy, patience);
+                // On a thread of its own: with its end the kernel lets go of what it traces, also of what has not stopped.
+                let sent = std::thread::scope(|scope| {
+                    let work = std::thread::Builder::new().name(TRACER.to_owned());
+                    let work = work.spawn_scoped(scope, &mut send);
+                    work.map_or(Ok(None), |work| work.join().unwrap_or(Ok(None)))
+                });
+                if let Some(sent) = sent? {
                     return Ok(sent);
                 }
                 if patience.is_over() {
@@ -213,7 +224,7 @@ impl Target {
             Ok(None) => return Ok(None),
             // Another recorder has stopped it, or it does not stop.
             Err(Errno(libc::ETIMEDOUT)) => {
-                busy.unstoppable = true;
+                busy.unstoppable |= !patience.is_over();
                 return Ok(None);
             }
             Err(Errno(libc::EPERM)) => return self.check().map(|()| None),

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// System calls in which programs wait, and which the kernel begins again by itself when the thread was stopped, if need be with the time that was left.
-const WAITS: [i64; 27] = [
+const WAITS: [i64; 28] = [
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_poll,
@@ -44,6 +44,8 @@ const WAITS: [i64; 27] = [
     libc::SYS_msgrcv,
     libc::SYS_mq_timedreceive,
     libc::SYS_futex,
+    // One with a time limit that has been interrupted before: libraries wait for their own locks without.
+    libc::SYS_restart_syscall,
 ];
 
 /// Those that end with `EINTR` when the thread was stopped, and where the argument with this index is the time limit: a null pointer or -1 is none.
@@ -194,6 +196,7 @@ mod tests {
             (call(libc::SYS_epoll_wait, [5, 1, 1, 100, 0, 0]), Some(Rank::Ends)),
             (call(libc::SYS_rt_sigtimedwait, [1, 0, 0, 8, 0, 0]), Some(Rank::Waits)),
             (call(libc::SYS_rt_sigtimedwait, [1, 0, 0x7ffe, 8, 0, 0]), Some(Rank::Ends)),
+            (call(libc::SYS_restart_syscall, [0; 6]), Some(Rank::Waits)),
             (call(libc::SYS_semop, [1, 1, 1, 0, 0, 0]), Some(Rank::Waits)),
             // pthread_cond_wait, pthread_join.
             (call(libc::SYS_futex, [1, 0x189, 0, 0, 0, minus_one]), Some(Rank::Condition)),

@@ -8,18 +8,20 @@ use crate::error::Error;
 use crate::event::{Carrier, Event, Site};
 use mote_layout::parse::{DESCRIPTION_MAX, parse};
 use mote_layout::site::{RECORD_BYTES, SECTION, SiteRecord};
+use mote_symbol::mapped::Bounded;
 use object::elf::{EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_LOAD, SHT_NOBITS};
+use object::read::ReadRef;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
-use object::read::{ReadCache, ReadRef};
 use object::{Endianness, FileKind};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Most bytes of descriptions that are read from one file.
 const TEXT_MAX: usize = 64 << 20;
+/// Most bytes of headers and of the section that are read of one file.
+const READ_MAX: u64 = 128 << 20;
 /// Most problems that are told of one file.
 const PROBLEMS_MAX: usize = 16;
 
@@ -51,19 +53,19 @@ pub(crate) struct Segment {
 /// # Cost
 /// Reads headers, the section and the descriptions; not the rest of the file.
 pub fn read(path: &Path) -> Result<Carrier, Error> {
-    image(path, path).map(|image| image.carrier)
-}
-
-/// Reads the file at `open`, which is called `path` for people.
-pub(crate) fn image(path: &Path, open: &Path) -> Result<Image, Error> {
     let unreadable = |error| Error::Unreadable { path: path.to_owned(), error };
     // To open a pipe or a device could wait for ever.
-    if !open.metadata().map_err(unreadable)?.is_file() {
+    if !path.metadata().map_err(unreadable)?.is_file() {
         return Err(Error::NotElf(path.to_owned()));
     }
-    let file = File::open(open).map_err(unreadable)?;
-    let cache = ReadCache::new(file.try_clone().map_err(unreadable)?);
-    check_kind(path, &file, &cache)?;
+    image(path, &File::open(path).map_err(unreadable)?).map(|image| image.carrier)
+}
+
+/// Reads an open file, which is called `path` for people.
+pub(crate) fn image(path: &Path, file: &File) -> Result<Image, Error> {
+    let unreadable = |error| Error::Unreadable { path: path.to_owned(), error };
+    let cache = Bounded::new(file.try_clone().map_err(unreadable)?, READ_MAX);
+    check_kind(path, file, &cache)?;
     let damaged = |error: object::Error| Error::Damaged { path: path.to_owned(), what: error.to_string() };
     let header = FileHeader64::<Endianness>::parse(&cache).map_err(damaged)?;
     let endian = header.endian().map_err(damaged)?;
@@ -86,7 +88,7 @@ pub(crate) fn image(path: &Path, open: &Path) -> Result<Image, Error> {
         })
         .collect();
     let sections = header.sections(endian, &cache).map_err(damaged)?;
-    let mut reader = Reader::new(path, &file, &segments);
+    let mut reader = Reader::new(path, file, &segments);
     if let Some((_, section)) = sections.section_by_name(endian, SECTION.as_bytes())
         && section.sh_type(endian) != SHT_NOBITS
     {
@@ -157,8 +159,10 @@ impl<'a> Reader<'a> {
 
     /// Adds the event whose description lies at `address`, for the record at `record`.
     fn add_event(&mut self, address: u64, record: u64) -> Result<Option<usize>, Error> {
-        let bytes = self.description(address).unwrap_or_default();
-        self.text_bytes += bytes.len();
+        let found = self.description(address);
+        // One that has no end was read as far as one may be.
+        self.text_bytes += found.as_ref().map_or(DESCRIPTION_MAX, Vec::len);
+        let bytes = found.unwrap_or_default();
         if self.text_bytes > TEXT_MAX {
             let what = format!("more than {} MiB of event descriptions", TEXT_MAX >> 20);
             return Err(Error::Damaged { path: self.carrier.path.clone(), what });
@@ -209,10 +213,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// True for a regular file that begins as ELF files do; for scans, which pass over everything else.
-pub(crate) fn is_elf(path: &Path) -> bool {
+/// True for a file that begins as ELF files do; for scans, which pass over everything else.
+pub(crate) fn is_elf(file: &File) -> bool {
     let mut magic = [0; 4];
-    path.metadata().is_ok_and(|data| data.is_file())
-        && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
-        && magic == *b"\x7fELF"
+    file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
 }

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::event::{Carrier, Engine, Event, Site, State};
 use crate::file::{self, Image, Segment};
 use mote_layout::site::{SWITCH_OFFSET, Switch};
+use mote_symbol::mapped::{self, FileId};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -79,9 +80,6 @@ pub fn all() -> (Vec<Process>, usize) {
     (found, forbidden)
 }
 
-/// Device and inode, as the map has them.
-type FileId = (String, u64);
-
 /// Files that were read already; `None` for those that carry nothing.
 #[derive(Default)]
 struct Files(HashMap<FileId, Option<Rc<Image>>>);
@@ -90,7 +88,7 @@ impl Files {
     fn process(&mut self, pid: u32) -> Result<Process, Error> {
         let of_process = |path: &Path, error| Error::of_process(pid, path.to_owned(), error);
         let path = PathBuf::from(format!("/proc/{pid}/maps"));
-        let maps = fs::read_to_string(&path).map_err(|error| of_process(&path, error))?;
+        let maps = mapped::read_table(&path).map_err(|error| of_process(&path, error))?;
         let maps: Vec<Map> = maps.lines().filter_map(Map::parse).collect();
         let memory = PathBuf::from(format!("/proc/{pid}/mem"));
         let memory = File::open(&memory).map_err(|error| of_process(&memory, error));
@@ -123,8 +121,9 @@ impl Files {
 
     /// The file behind a mapping, if it carries events.
     fn image(&mut self, pid: u32, map: &Map) -> Option<Rc<Image>> {
-        let known = self.0.entry(map.file.clone()).or_insert_with(|| {
-            let open = map.open_path(pid);
+        let known = self.0.entry(map.file).or_insert_with(|| {
+            let path = if map.is_deleted { "" } else { &map.path };
+            let open = map.file.open(pid, (map.start, map.end), path).ok()?;
             let image = file::is_elf(&open).then(|| file::image(Path::new(&map.path), &open))?;
             image.ok().filter(|image| !image.carrier.events.is_empty()).map(Rc::new)
         });
@@ -152,30 +151,20 @@ impl Map {
             rest = behind;
             Some(word)
         };
-        let (range, flags, offset, device, inode) = (word()?, word()?, word()?, word()?, word()?);
+        let (range, flags, offset, _, _) = (word()?, word()?, word()?, word()?, word()?);
         let (start, end) = range.split_once('-')?;
         let hex = |text| u64::from_str_radix(text, 16).ok();
         let path = rest.trim_start();
-        let inode = inode.parse().ok().filter(|inode| *inode != 0)?;
         let is_deleted = path.ends_with(" (deleted)");
         Some(Map {
             start: hex(start)?,
             end: hex(end)?,
             offset: hex(offset)?,
             is_code: flags.contains('x'),
-            file: (device.to_owned(), inode),
+            file: FileId::parse(line)?,
             path: path.trim_end_matches(" (deleted)").to_owned(),
             is_deleted,
         })
-    }
-
-    /// Where to open the mapped file: as the process sees it, also when it was deleted or replaced.
-    fn open_path(&self, pid: u32) -> PathBuf {
-        if self.is_deleted {
-            PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end))
-        } else {
-            PathBuf::from(format!("/proc/{pid}/root{}", self.path))
-        }
     }
 
     /// What to add to addresses of the file, when this mapping is of one of its segments.
@@ -229,7 +218,7 @@ mod tests {
             .expect("a map");
         assert_eq!((map.start, map.end, map.offset, map.is_code), (0x55d0, 0x55f0, 0x1000, true));
         assert_eq!((map.path.as_str(), map.is_deleted), ("/opt/a b", true));
-        assert_eq!(map.file, ("fe:00".to_owned(), 1234));
+        assert_eq!(map.file, FileId { device: (0xfe, 0), inode: 1234 });
         assert_eq!(Map::parse("7ffd-7fff rw-p 00000000 00:00 0    [stack]"), None);
         assert_eq!(Map::parse("nonsense"), None);
         assert_eq!(Map::parse(""), None);
@@ -247,7 +236,7 @@ mod tests {
             end: start + 0x1000,
             offset,
             is_code: true,
-            file: (String::new(), 1),
+            file: FileId { device: (0, 0), inode: 1 },
             path: String::new(),
             is_deleted: false,
         };

@@ -4,6 +4,7 @@ use crate::catalog::btf::Btf;
 use crate::event::Hook;
 use crate::load::{Kind, Program};
 use crate::privilege;
+use crate::probe::pinned;
 use crate::session::Error;
 use mote_assembler::builder::Builder;
 use mote_bpf::Reg;
@@ -162,6 +163,7 @@ pub(crate) fn perf(program: &Program, event: &str, hook: &Hook, process: Option<
 
 fn uprobe(path: &Path, offset: u64, counter: u64, returns: bool, process: Option<u32>) -> Result<Fd, Errno> {
     let unit = unit(UPROBE_UNIT)?;
+    let path = pinned::opened(path);
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))?;
     perf::uprobe(&Uprobe { unit, path: &path, offset, counter, returns, process })
 }
@@ -184,6 +186,7 @@ pub(crate) fn uprobes(
     returns: bool,
     process: Option<u32>,
 ) -> Result<Vec<Link>, Error> {
+    let path = pinned::opened(path);
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| failed(event, Errno(libc::EINVAL)))?;
     let mut links = Vec::new();
     while !places.is_empty() {

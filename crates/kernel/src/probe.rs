@@ -28,6 +28,7 @@ mod function;
 mod kernel;
 mod operand;
 mod pattern;
+pub(crate) mod pinned;
 mod register;
 mod usdt;
 
@@ -99,7 +100,8 @@ fn add(pattern: &str, place: &Where, known: &mut Known<'_>, selection: &mut Sele
     let images = &mut known.images;
     if !images.contains_key(&spec.binary) {
         let path = place.find(&spec.binary)?;
-        let image = Image::open(&path).map_err(Wrong::image)?;
+        let mut image = Image::open(&pinned::opened(&path)).map_err(Wrong::image)?;
+        image.path.clone_from(&path);
         if image.machine != object::Architecture::X86_64 {
             return Err(Wrong::Machine { path, machine: format!("{:?}", image.machine) });
         }

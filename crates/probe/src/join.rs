@@ -37,7 +37,6 @@ static AREA: Area = Area(UnsafeCell::new([0; join::AREA_BYTES]));
 const XSAVE_BYTES: usize = 4096;
 /// x87, SSE, AVX, AVX-512: what functions may change. Nothing that runs here touches the rest.
 const XSAVED: u32 = 0xe7;
-const SIG_SETMASK: i32 = libc::SIG_SETMASK;
 
 global_asm!(
     ".pushsection mote_join,\"aR\",@progbits",
@@ -73,11 +72,11 @@ global_asm!(
     "push r13",
     "push r14",
     "push r15",
-    // rt_sigprocmask(SIG_SETMASK, all, &before)
-    "push -1",
+    // rt_sigprocmask(SIG_BLOCK, all but SIGTRAP, &before): sites cannot be patched while a thread blocks that one.
+    "push -1 - (1 << ({sigtrap} - 1))",
     "push 0",
     "mov eax, {sigprocmask}",
-    "mov edi, {setmask}",
+    "mov edi, {block}",
     "lea rsi, [rsp + 8]",
     "mov rdx, rsp",
     "mov r10d, 8",
@@ -164,7 +163,9 @@ global_asm!(
     version = const join::VERSION,
     area = sym AREA,
     sigprocmask = const libc::SYS_rt_sigprocmask,
-    setmask = const SIG_SETMASK,
+    setmask = const libc::SIG_SETMASK,
+    block = const libc::SIG_BLOCK,
+    sigtrap = const libc::SIGTRAP,
     getpid = const libc::SYS_getpid,
     nonce = const join::NONCE,
     busy = const join::BUSY,

@@ -9,13 +9,14 @@ use crate::space::code_map;
 use mote_journal::Map;
 use object::elf::{ELF_NOTE_GNU, FileHeader32, FileHeader64, NT_GNU_BUILD_ID};
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader};
-use object::{Endianness, FileKind, ReadCache};
+use object::{Endianness, FileKind};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// File of the kernel's symbols.
 pub const KALLSYMS: &str = "kallsyms";
@@ -25,6 +26,8 @@ pub const VDSO: &str = "vdso.so";
 const PERF_MAP_MAX: u64 = 256 << 20;
 /// Most bytes that are read of a file to find its build id.
 const ID_READ_MAX: u64 = 4 << 20;
+/// How long the build ids of one process may take: it waits meanwhile, and so do others. A hundred files take some milliseconds.
+const FILLING: Duration = Duration::from_secs(1);
 
 /// The kernel's symbols of code.
 ///
@@ -116,11 +119,12 @@ pub struct BuildIds(HashMap<(FileId, String), String>);
 
 impl BuildIds {
     /// Puts the build ids into mappings of process `pid`: of the very files that are mapped, also when they were removed or
-    /// lie in a container, if the recorder may look.
+    /// lie in a container, if the recorder may look. A process that has mapped more than can be read in a second keeps the others without.
     pub fn fill(&mut self, pid: u32, maps: &mut [Map]) {
         if !maps.iter().any(|map| map.path.starts_with('/')) {
             return;
         }
+        let until = Instant::now() + FILLING;
         let files = mapped::code(pid);
         let file_of = |map: &Map| {
             let is_it = |mapped: &&Mapped| mapped.map.start == map.start && mapped.map.path == map.path;
@@ -130,6 +134,9 @@ impl BuildIds {
             // What is mapped no more has no id; another process may have.
             let Some(file) = file_of(map) else { continue };
             let known = self.0.entry((file, map.path.clone()));
+            if matches!(known, Entry::Vacant(_)) && Instant::now() > until {
+                continue;
+            }
             let read = || build_id(file.open(pid, (map.start, map.end), &map.path)?);
             map.build_id.clone_from(known.or_insert_with(|| read().unwrap_or_default()));
         }
@@ -138,7 +145,7 @@ impl BuildIds {
 
 /// The build id of a file, of which no more than a bound is read.
 fn build_id(file: File) -> io::Result<String> {
-    let data = ReadCache::new(Bounded::new(file, ID_READ_MAX));
+    let data = Bounded::new(file, ID_READ_MAX);
     let id = match FileKind::parse(&data) {
         Ok(FileKind::Elf64) => id_in::<FileHeader64<Endianness>>(&data),
         Ok(FileKind::Elf32) => id_in::<FileHeader32<Endianness>>(&data),
@@ -148,7 +155,7 @@ fn build_id(file: File) -> io::Result<String> {
 }
 
 /// From the loaded notes, or from a section that is not loaded.
-fn id_in<H: FileHeader<Endian = Endianness>>(data: &ReadCache<Bounded>) -> Option<Vec<u8>> {
+fn id_in<H: FileHeader<Endian = Endianness>>(data: &Bounded) -> Option<Vec<u8>> {
     let header = H::parse(data).ok()?;
     let endian = header.endian().ok()?;
     let found = |mut notes: NoteIterator<'_, H>| {

@@ -1,7 +1,8 @@
 //! A program or library as a file: how it is loaded, its build id, its functions.
 
+use crate::mapped::Bounded;
 use crate::table::Table;
-use object::{Object, ObjectSegment, ReadCache, ReadRef};
+use object::{Object, ObjectSegment, ReadRef};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,6 +11,8 @@ use std::time::SystemTime;
 
 /// Files up to this many bytes are read whole; of larger ones only what is needed.
 const WHOLE_MAX: u64 = 256 << 20;
+/// Most bytes that are needed of a larger one: its tables, of which a hostile file may say that they are all of it.
+const PARTS_MAX: u64 = 1 << 30;
 
 /// What is needed of a file to name its addresses.
 #[derive(Clone, Debug)]
@@ -131,10 +134,10 @@ pub(crate) fn with_elf<V: Visit>(path: &Path, visit: V) -> Result<V::Answer, Ima
     let unreadable = |error| ImageError::Unreadable { path: path.to_owned(), error };
     let (mut file, bytes, modified) = open(path).map_err(unreadable)?;
     if bytes > WHOLE_MAX {
-        return parse(path, &ReadCache::new(file), &visit, modified);
+        return parse(path, &Bounded::new(file, PARTS_MAX), &visit, modified);
     }
     let mut whole = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
-    file.read_to_end(&mut whole).map_err(unreadable)?;
+    file.by_ref().take(WHOLE_MAX).read_to_end(&mut whole).map_err(unreadable)?;
     parse(path, whole.as_slice(), &visit, modified)
 }
 

@@ -10,10 +10,14 @@
 use mote_journal::Map;
 use mote_sys::Errno;
 use mote_sys::fd::{self, Fd};
+use object::{ReadCache, ReadRef};
+use std::cell::Cell;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 
 /// Most bytes that are read of `/proc/PID/maps` and the like: several hundred thousand lines as usual.
 const TABLE_MAX: u64 = 32 << 20;
@@ -47,10 +51,14 @@ pub fn user(pid: u32) -> Option<u32> {
 /// A table of `/proc`, up to a bound: of one that is longer its beginning, in whole lines. Empty when it cannot be read.
 #[must_use]
 pub fn table(path: &str) -> String {
-    read_table(path).unwrap_or_default()
+    read_table(Path::new(path)).unwrap_or_default()
 }
 
-fn read_table(path: &str) -> io::Result<String> {
+/// The same, with why not.
+///
+/// # Errors
+/// As open(2) and read(2).
+pub fn read_table(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(TABLE_MAX).read_to_end(&mut bytes)?;
     if bytes.len() as u64 == TABLE_MAX {
@@ -189,34 +197,42 @@ fn failed(why: Errno) -> io::Error {
     io::Error::from_raw_os_error(why.0)
 }
 
-/// A file of which so many bytes are read at most; then reading fails.
+/// A file that is read in parts, of which so many bytes are read at most; then reading fails. Memory is only taken for what may be read.
 #[derive(Debug)]
 pub struct Bounded {
-    file: File,
-    left: u64,
+    cache: ReadCache<File>,
+    left: Cell<u64>,
 }
+
+/// What a name is counted as.
+const NAME_BYTES: u64 = 64;
 
 impl Bounded {
     /// At most `most` bytes of `file`.
     #[must_use]
     pub fn new(file: File, most: u64) -> Bounded {
-        Bounded { file, left: most }
+        Bounded { cache: ReadCache::new(file), left: Cell::new(most) }
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), ()> {
+        self.left.set(self.left.get().checked_sub(bytes).ok_or(())?);
+        Ok(())
     }
 }
 
-impl Read for Bounded {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.left = self
-            .left
-            .checked_sub(into.len() as u64)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::FileTooLarge, "too much is to be read of it"))?;
-        self.file.read(into)
+impl<'a> ReadRef<'a> for &'a Bounded {
+    fn len(self) -> Result<u64, ()> {
+        self.cache.len()
     }
-}
 
-impl Seek for Bounded {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        self.take(size)?;
+        self.cache.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        self.take(NAME_BYTES)?;
+        self.cache.read_bytes_at_until(range, delimiter)
     }
 }
 
@@ -283,9 +299,10 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("file");
         fs::write(&path, [7; 100]).expect("a file");
-        let mut file = Bounded::new(File::open(path).expect("there"), 50);
-        assert_eq!(file.read(&mut [0; 40]).expect("within the bound"), 40);
-        let error = file.read(&mut [0; 11]).expect_err("beyond it");
-        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        let data = &Bounded::new(File::open(path).expect("there"), 50);
+        assert_eq!(data.read_bytes_at(0, 40), Ok(&[7; 40][..]));
+        assert_eq!(data.read_bytes_at(40, 11), Err(()));
+        assert_eq!(data.read_bytes_at(0, u64::MAX), Err(()));
+        assert_eq!(data.read_bytes_at(40, 10), Ok(&[7; 10][..]));
     }
 }

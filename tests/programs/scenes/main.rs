@@ -5,6 +5,7 @@
 mod cooperation;
 mod filtered;
 mod hostile;
+mod hostile_join;
 mod kernel;
 mod namespaces;
 mod processes;
@@ -13,6 +14,7 @@ mod signals;
 mod simple;
 mod sites;
 mod threads;
+mod waits;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -91,6 +93,8 @@ fn main() -> ExitCode {
         "opens" => kernel::opens(&words),
         "sockets" => kernel::sockets(&words),
         "given-times" => kernel::given_times(),
+        "hostile-join" => hostile_join::hostile_join(&words),
+        "waits" => waits::waits(&words),
         "new-namespaces" => namespaces::new_namespaces(&words),
         other => panic!("no scene '{other}'"),
     }

@@ -1,6 +1,7 @@
 //! From the word for a program or library to its file.
 
 use crate::probe::error::Wrong;
+use crate::probe::pinned;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -35,7 +36,10 @@ impl Where {
             // A link names another file; the kernel probes that one, and the same file is the same event.
             return Ok(fs::canonicalize(word).unwrap_or_else(|_| PathBuf::from(word)));
         }
-        let found = self.mapped(word).or_else(|| self.command(word)).or_else(|| self.library(word));
+        if let Some(mapped) = self.mapped(word) {
+            return Ok(mapped);
+        }
+        let found = self.command(word).or_else(|| self.library(word));
         let path = found.ok_or_else(|| {
             let process = self.pid.map_or(String::new(), |pid| format!("process {pid} has none mapped, "));
             Wrong::NoBinary {
@@ -47,10 +51,13 @@ impl Where {
     }
 
     fn mapped(&self, word: &str) -> Option<PathBuf> {
-        let maps = mote_symbol::collect::maps(self.pid?);
-        let paths = maps.iter().map(|map| Path::new(&map.path));
-        let path = paths.filter(|path| path.is_absolute()).find(|path| is_called(path, word))?;
-        Some(path.to_owned())
+        let pid = self.pid?;
+        let all = mote_symbol::mapped::code(pid);
+        let fitting = all.iter().filter(|mapped| {
+            let path = Path::new(&mapped.map.path);
+            path.is_absolute() && is_called(path, word)
+        });
+        fitting.into_iter().find_map(|mapped| pinned::pin(pid, mapped))
     }
 
     fn command(&self, word: &str) -> Option<PathBuf> {

@@ -3,7 +3,7 @@
 use crate::event::{Event, Field, Hook, Operand, Origin, Type};
 use crate::probe::error::{Wrong, near};
 use crate::probe::pattern::{Given, Kind, Spec, number};
-use crate::probe::{MATCHES_MAX, Selection, event_name, register, short};
+use crate::probe::{MATCHES_MAX, Selection, event_name, pinned, register, short};
 use mote_layout::types::Scalar;
 use mote_pattern::Glob;
 use mote_symbol::functions::{Functions, Kind as Value, Signature};
@@ -53,7 +53,7 @@ pub(super) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Resu
 
 fn debug_information(image: &Image) -> Option<Functions> {
     let files = DebugFiles::default();
-    let path = if image.has_dwarf { Some(image.path.clone()) } else { files.find(image) };
+    let path = if image.has_dwarf { Some(pinned::opened(&image.path)) } else { files.find(image) };
     Functions::new(dwarf(&path?, &files).ok()?)
 }
 

@@ -7,18 +7,22 @@
 use crate::event::{Event, Field, Hook, Operand, Origin, Type};
 use crate::probe::error::{Wrong, near};
 use crate::probe::pattern::Spec;
-use crate::probe::{MATCHES_MAX, Selection, event_name, operand, register};
+use crate::probe::{MATCHES_MAX, Selection, event_name, operand, pinned, register};
 use mote_layout::types::Scalar;
 use mote_pattern::Glob;
 use mote_symbol::Image;
+use mote_symbol::mapped::Bounded;
 use object::{Object, ObjectSection};
-use std::fs;
+use std::fs::File;
 use std::path::Path;
 
 /// Type of the notes, whose owner is `stapsdt`.
 const NOTE_TYPE: u32 = 3;
 /// Most notes that are read from one file.
 const NOTES_MAX: usize = 100_000;
+
+/// Most bytes that are read of a file.
+const READ_MAX: u64 = 1 << 30;
 
 /// A static probe at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,15 +99,15 @@ fn event(probe: &Probe, image: &Image, notes: &mut Vec<String>) -> Result<Event,
 fn read(path: &Path) -> Result<Vec<Probe>, Wrong> {
     let unreadable =
         |error| Wrong::Image(mote_symbol::ImageError::Unreadable { path: path.to_owned(), error });
-    let bytes = fs::read(path).map_err(unreadable)?;
-    in_elf(&bytes).map_err(|error| {
+    let file = File::open(pinned::opened(path)).map_err(unreadable)?;
+    in_elf(&Bounded::new(file, READ_MAX)).map_err(|error| {
         let what = error.to_string();
         Wrong::Image(mote_symbol::ImageError::Damaged { path: path.to_owned(), what })
     })
 }
 
-fn in_elf(bytes: &[u8]) -> Result<Vec<Probe>, object::Error> {
-    let elf = object::File::parse(bytes)?;
+fn in_elf(data: &Bounded) -> Result<Vec<Probe>, object::Error> {
+    let elf = object::File::parse(data)?;
     let Some(section) = elf.section_by_name(".note.stapsdt") else { return Ok(Vec::new()) };
     let base = elf.section_by_name(".stapsdt.base").map(|section| section.address());
     Ok(notes(section.data()?, base))

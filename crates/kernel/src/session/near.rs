@@ -11,6 +11,8 @@ use super::{Error, Kernel};
 use crate::attach::{self, Link};
 use crate::event::Hook;
 use crate::load::Program;
+use crate::probe::pinned;
+use mote_symbol::mapped::Mapped;
 use mote_sys::Errno;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -88,7 +90,12 @@ fn others(path: &Path, pids: &[u32]) -> usize {
             std::iter::successors(Some(*pid), |pid| parents.get(pid).copied()).take(parents.len() + 1);
         line.any(|pid| chosen.contains(&pid))
     };
-    let maps = |pid: &u32| mote_symbol::collect::maps(*pid).iter().any(|map| Path::new(&map.path) == path);
+    let pinned = pinned::id(path);
+    let is_it = |mapped: &Mapped| match pinned {
+        Some(id) => mapped.file == Some(id),
+        None => Path::new(&mapped.map.path) == path,
+    };
+    let maps = |pid: &u32| mote_symbol::mapped::code(*pid).iter().any(is_it);
     all.iter().filter(|pid| !is_chosen(pid) && maps(pid)).count()
 }
 

@@ -202,6 +202,23 @@ fn a_table_in_tmp_is_found() {
 }
 
 #[test]
+fn a_table_of_another_user_is_not_taken() {
+    // Of a process that is gone: one for each case, of which there can be none.
+    let path = |pid: u32| Path::new("/tmp").join(collect::perf_map_name(pid));
+    let find = |pid, owner| collect::perf_map(pid, SystemTime::UNIX_EPOCH, owner).is_some();
+    let ours = std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").expect("ours"));
+    let (plain, link) = (u32::MAX - 1, u32::MAX - 2);
+    fs::write(path(plain), "10 10 f\n").expect("/tmp is writable");
+    let found = [None, Some(ours), Some(ours + 1)].map(|owner| find(plain, owner));
+    std::os::unix::fs::symlink(path(plain), path(link)).expect("a link");
+    let linked = find(link, Some(ours));
+    fs::remove_file(path(link)).expect("there");
+    fs::remove_file(path(plain)).expect("there");
+    assert_eq!(found, [true, true, false]);
+    assert!(!linked, "a link would lead a recorder to a file of somebody's choice");
+}
+
+#[test]
 fn the_kernel_of_this_machine() {
     let text = match collect::kallsyms() {
         Ok(text) => text,
