@@ -24,7 +24,7 @@
  *
  * @code crates/ring/src/atomic_writer.rs: write, reserve, is_full, may_enter, refuse, is_closed, count_full, note_lost, leave, slot_of, at, bytes, records
  * @code crates/ring/src/reader.rs: look, look_once, part, chunk, content_end, is_closed, whole, lapped, look_shared, committed, give_up, copy, release, advance, publish
- * @digest a21e05eeb99337fc
+ * @digest e46bc906fb546a41
  *
  * @pass short | discard, 2 writers, reader | small
  * @pass short | overwrite, 2 writers, reader | -DOVERWRITE small

@@ -26,7 +26,7 @@
  *
  * @code crates/ring/src/atomic_writer.rs: write, reserve, may_enter, leave, bytes
  * @code crates/ring/src/reader.rs: pos, look, look_once, whole, lapped, look_shared, committed, copy, release, advance, publish
- * @digest f3a92f7815813068
+ * @digest cff2119beec7a312
  *
  * @pass short | x86: two writers in one sub-buffer | -DARCH_X86 -DPUBLISH small
  * @pass short | x86: the switch to the next sub-buffer | -DARCH_X86 -DSWITCH small

@@ -17,7 +17,7 @@
  * @code crates/agent/src/fan.rs: judge, for_session, make, retire, tidy
  * @code crates/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/agent/src/table.rs: sweep, tidy
- * @digest ee1115968c687e81
+ * @digest bf370fa4a6b5f42d
  *
  * @pass short | 3 changes | -DCHANGES=3 small
  * @pass long | 5 changes | -DCHANGES=5

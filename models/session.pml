@@ -17,7 +17,7 @@
  * joins later goes through the same handshake, on the agent's thread.
  *
  * @code crates/agent/src/session.rs: join, enter, leave, after_fork, say_hello_again
- * @code crates/agent/src/handshake.rs: welcome, announce_all, ids, settle, announce_range
+ * @code crates/agent/src/handshake.rs: rings, announce_all, ids, settle, announce_range
  * @code crates/agent/src/switch.rs: assign, decide, leave
  * @code crates/agent/src/fork.rs: prepare, parent, child
  * @code crates/agent/src/control.rs: listen, run, serve
@@ -28,7 +28,7 @@
  * @code crates/daemon/src/conversation.rs: admit, let_in, check_id, talk, talk_to, heard
  * @code crates/daemon/src/hall.rs: take, next
  * @code crates/daemon/src/rules.rs: learn, answer, send_filters
- * @digest a0492fa34c1cf7f1
+ * @digest 26977a16a4f90afb
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small
