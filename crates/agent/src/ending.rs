@@ -17,6 +17,11 @@ pub(crate) fn watch(object: usize) {
     }
 }
 
+/// Has all objects ask again.
+pub(crate) fn watch_again() {
+    WATCHED.store(0, Ordering::Relaxed);
+}
+
 extern "C" fn begin() {
     BEGUN.store(true, Ordering::Release);
 }
