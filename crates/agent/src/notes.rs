@@ -4,6 +4,7 @@
 //! that one conversation with a session is about the whole program, each object has an ELF note that leads to that constructor, and it is called
 //! here, before the sessions are joined: all objects are in place by then, and relocated. It does nothing the second time.
 
+use crate::ending;
 use core::ffi::{c_int, c_void};
 
 /// The note's name, with its NUL, and its type: `mote.h` makes it.
@@ -21,6 +22,8 @@ type Enter = extern "C" fn();
 pub(crate) fn enter_all() {
     // SAFETY: the callback takes what dl_iterate_phdr(3) gives, and keeps nothing of it.
     unsafe { libc::dl_iterate_phdr(Some(enter), core::ptr::null_mut()) };
+    // When their own turn comes they are to ask again.
+    ending::watch_again();
 }
 
 unsafe extern "C" fn enter(object: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {

@@ -450,7 +450,7 @@ pub(crate) fn note_process() {
 /// # Safety
 /// As `registry::add_sites`.
 pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord) {
-    ending::watch();
+    ending::watch(first.addr());
     let mut guard = hold::control();
     // SAFETY: the caller's promise.
     let range = unsafe { registry::add_sites(first, end) };
