@@ -49,26 +49,32 @@ pub fn interrupt(tid: i32) -> Result<()> {
     unsafe { syscall(libc::SYS_ptrace, [INTERRUPT, tid as usize, 0, 0, 0, 0]) }.map(drop)
 }
 
-/// How a traced thread is; each stop is told once. Does not wait.
+/// How a traced thread is. Does not wait, and leaves the stop to be told again (`WNOWAIT`): a signal that a thread is about to take is lost when its tracer
+/// has been told of it and dies before it gives it back.
 ///
 /// # Errors
 /// `ECHILD` when we do not trace it.
 pub fn state(tid: i32) -> Result<State> {
-    let mut status = 0i32;
-    let flags = (libc::__WALL | libc::WNOHANG) as usize;
-    // SAFETY: the kernel writes one `int` to `status`; no usage is asked for.
-    let found =
-        unsafe { syscall(libc::SYS_wait4, [tid as usize, &raw mut status as usize, flags, 0, 0, 0]) }?;
-    Ok(if found == 0 { State::Runs } else { meaning(status) })
+    let mut told = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let flags = (libc::WSTOPPED | libc::WEXITED | libc::__WALL | libc::WNOHANG | libc::WNOWAIT) as usize;
+    let arguments = [libc::P_PID as usize, tid as usize, told.as_mut_ptr() as usize, flags, 0, 0];
+    // SAFETY: the kernel writes one `siginfo_t` to `told`; no usage is asked for.
+    unsafe { syscall(libc::SYS_waitid, arguments) }?;
+    // SAFETY: all zero bytes are a valid one, which is what is left when the thread runs.
+    let told = unsafe { told.assume_init() };
+    // SAFETY: waitid(2) fills this part.
+    let status = unsafe { told.si_status() };
+    Ok(meaning(told.si_code, status))
 }
 
-/// What wait4(2) says of a seized thread.
-fn meaning(status: i32) -> State {
-    // 0x7f: it has stopped; the signal is above that, the event above the signal.
-    match (status & 0xff, status >> 8 & 0xff, status >> 16) {
-        (0x7f, libc::SIGTRAP, EVENT_STOP) => State::Interrupted,
-        (0x7f, _, EVENT_STOP) => State::GroupStop,
-        (0x7f, signal, _) => State::Signal(signal),
+/// What waitid(2) says of a seized thread.
+fn meaning(code: i32, status: i32) -> State {
+    // The signal is below the event.
+    match (code, status & 0xff, status >> 8) {
+        (0, ..) => State::Runs,
+        (libc::CLD_TRAPPED | libc::CLD_STOPPED, libc::SIGTRAP, EVENT_STOP) => State::Interrupted,
+        (libc::CLD_TRAPPED | libc::CLD_STOPPED, _, EVENT_STOP) => State::GroupStop,
+        (libc::CLD_TRAPPED | libc::CLD_STOPPED, signal, _) => State::Signal(signal),
         _ => State::Gone,
     }
 }
@@ -121,13 +127,15 @@ mod tests {
 
     #[test]
     fn stops_are_told_apart() {
-        assert_eq!(meaning(0x80_057f), State::Interrupted);
-        assert_eq!(meaning(0x80_137f), State::GroupStop);
-        assert_eq!(meaning(0x0a7f), State::Signal(libc::SIGUSR1));
+        let stopped = |status| meaning(libc::CLD_TRAPPED, status);
+        assert_eq!(meaning(0, 0), State::Runs);
+        assert_eq!(stopped(0x8005), State::Interrupted);
+        assert_eq!(stopped(0x8013), State::GroupStop);
+        assert_eq!(stopped(libc::SIGUSR1), State::Signal(libc::SIGUSR1));
         // A real-time signal.
-        assert_eq!(meaning(0x247f), State::Signal(36));
-        assert_eq!(meaning(9), State::Gone);
-        assert_eq!(meaning(0x0100), State::Gone);
+        assert_eq!(stopped(36), State::Signal(36));
+        assert_eq!(meaning(libc::CLD_KILLED, 9), State::Gone);
+        assert_eq!(meaning(libc::CLD_EXITED, 0), State::Gone);
     }
 
     #[test]
