@@ -395,7 +395,8 @@ switch:
 		commit_switch(me);
 #endif
 #ifndef CLOCK
-		time_is_in(me);
+		/* Of one that was closed the time was noted then. */
+		if :: !CLOSED(p) -> time_is_in(me) :: else fi;
 #endif
 		within[me] = false; forget(me); goal = RECORD; goto record);
 
