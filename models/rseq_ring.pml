@@ -10,7 +10,7 @@
  * unwritten ones are counted); times in a ring never decrease; a sub-buffer is not entered before it was read
  * (discard) and never left empty; records are dropped only while the sub-buffer is closed, so behind all that is in it, and what the
  * slot of the next one says is how many were dropped until it was entered; a writer that is not interrupted ends
- * within five sequences; a killed thread leaves a whole ring.
+ * within six sequences; a killed thread leaves a whole ring.
  *
  * Memory is sequentially consistent. On x86 (TSO) that loses nothing here: where one side waits for the other, a load
  * comes before a store or a load (`consumed` before the data; the data before `consumed` or the second `pos`), and
@@ -197,8 +197,8 @@ inline note_last_time(me) {
 
 inline begin(me) {
 	tries[me]++;
-	/* Record, switch, record; or record, switch closes, record, switch refused, count. */
-	assert(tries[me] <= 5)
+	/* A count that comes too late, record, switch closes, record, switch refused or done, count or record. */
+	assert(tries[me] <= 6)
 }
 
 inline commit_record(me) {
@@ -395,7 +395,8 @@ switch:
 		commit_switch(me);
 #endif
 #ifndef CLOCK
-		time_is_in(me);
+		/* Of one that was closed the time was noted then. */
+		if :: !CLOSED(p) -> time_is_in(me) :: else fi;
 #endif
 		within[me] = false; forget(me); goal = RECORD; goto record);
 
