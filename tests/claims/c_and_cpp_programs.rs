@@ -422,9 +422,8 @@ fn the_library_is_small_and_needs_only_libc() {
         let symbols = elf.dynamic_symbols().filter(move |symbol| symbol.is_definition() == exported);
         symbols.map(|symbol| symbol.name().expect("text").to_owned()).collect::<Vec<_>>()
     };
-    for banned in
-        ["__tls_get_addr", "malloc", "free", "abort", "exit", "printf", "__errno_location", "syscall"]
-    {
+    // Not `__errno_location`: a thread that is sent into joining has its own put back (`mote_agent::late`).
+    for banned in ["__tls_get_addr", "malloc", "free", "abort", "exit", "printf", "syscall"] {
         assert!(!names(false).iter().any(|name| name == banned), "it uses {banned}");
     }
     assert!(
