@@ -284,7 +284,8 @@ pub(crate) fn neighbours(words: &Words) {
     let child = crate::processes::in_child(|| damage(&how));
     nix::sys::wait::waitpid(child, None).expect("a child");
     let mut seq = 1000;
-    while !crate::sessions::is_over() {
+    // Some of them in any case: those before may all be gone.
+    while seq < 3000 || !crate::sessions::is_over() {
         emit(seq);
         seq += 1;
         std::thread::sleep(Duration::from_micros(200));
