@@ -168,7 +168,11 @@ impl Recorder<'_> {
             if !asks {
                 continue;
             }
-            match self.invite(door, *pid) {
+            let invited = self.invite(door, *pid);
+            if invited.is_err() {
+                self.awaited.came(*pid);
+            }
+            match invited {
                 // Who asks for none of its own events misses nothing.
                 Err(_) if options.rules.is_empty() => {}
                 Err(why) if options.kernel.is_some() => self.watch.say(&why.to_string()),
@@ -181,6 +185,7 @@ impl Recorder<'_> {
     /// Whether there were running processes to record, and none of them is left, nor any that they have started.
     pub(crate) fn attached_are_gone(&mut self) -> bool {
         for (pid, why) in self.attached.failed() {
+            self.awaited.came(pid);
             self.problem(format!("the events of process {pid} are not recorded: {why}"));
             // What the kernel sees of it goes on.
             self.attached.alive.retain(|(known, _)| *known != pid || self.options.kernel.is_some());

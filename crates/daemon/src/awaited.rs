@@ -1,5 +1,6 @@
 //! Running processes that other recordings have promised to send to us. A promise is no proof: what counts is that the process itself says hello, and the kernel says that it does.
 
+use crate::process;
 use crate::recorder::Recorder;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,15 +33,15 @@ impl Awaited {
         });
     }
 
-    /// A process has said hello.
+    /// A process has said hello, or it was told why it does not.
     pub(crate) fn came(&self, pid: i32) {
         self.with(|all| all.retain(|promise| promise.pid != pid));
     }
 
-    /// Those that have not come in time, or at all; each is told once.
+    /// Those that have not come in time, or, also without a promise, at all; each is told once.
     fn take_missing(&self, at_all: bool) -> Vec<i32> {
         let now = Instant::now();
-        let is_missing = |promise: &mut Promise| promise.until.is_some_and(|until| at_all || until < now);
+        let is_missing = |promise: &mut Promise| at_all || promise.until.is_some_and(|until| until < now);
         self.with(|all| all.extract_if(.., is_missing).map(|promise| promise.pid).collect())
     }
 
@@ -51,11 +52,13 @@ impl Awaited {
 }
 
 impl Recorder<'_> {
-    /// Tells of processes that were promised and have not come: in time, or, at the end, at all.
+    /// Tells of processes that have not come: in time after a promise, or, at the end, at all, if they still run.
     pub(crate) fn look_for_awaited(&mut self, at_all: bool) {
-        for pid in self.awaited.take_missing(at_all) {
+        let missing = self.awaited.take_missing(at_all);
+        // Who asks for none of its own events misses nothing.
+        for pid in missing.into_iter().filter(|pid| !self.options.rules.is_empty() && process::runs(*pid)) {
             self.problem(format!(
-                "the events of process {pid} are not recorded: the recording that it is in has passed our invitation on, and it has not come"
+                "the events of process {pid} are not recorded: it was asked for, and it has not come"
             ));
         }
     }

@@ -40,10 +40,16 @@ pub(crate) fn users(id: u32) -> Option<[u32; 4]> {
     users.try_into().ok()
 }
 
+/// `include/linux/sched.h`.
+const PF_EXITING: u64 = 4;
+
 /// Whether the process is there, and no zombie.
 pub(crate) fn runs(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
+    let Some((_, fields)) = stat.rsplit_once(") ") else { return false };
+    // While it ends its descriptors are closed before its state says so.
+    let flags = fields.split(' ').nth(6).and_then(|flags| flags.parse::<u64>().ok()).unwrap_or(0);
+    !fields.starts_with(['Z', 'X']) && flags & PF_EXITING == 0
 }
 
 /// The id of a process as it sees it itself, in the innermost of its pid namespaces; `None` when it has ended.
