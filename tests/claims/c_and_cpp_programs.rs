@@ -313,7 +313,7 @@ const THREADS: &str = "60";
 fn unwinding(program: &Path, mode: &str, options: &[&str]) -> Trace {
     let trace = Record::program(&[program.as_os_str(), mode.as_ref(), THREADS.as_ref()])
         .env("LD_LIBRARY_PATH", &path())
-        .with(&["--buffers", "8Mx8", "-e", "unwinding:end"])
+        .with(&["--buffers", "8Mx32", "-e", "unwinding:end"])
         .with(options)
         .run()
         .ends_with(0);

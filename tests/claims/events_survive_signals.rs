@@ -27,9 +27,10 @@ fn a_handler_that_interrupts_an_event_without_rseq() {
 
 #[test]
 fn threads_that_block_all_signals_are_switched_off() {
-    // Not every vendor of processors promises what this takes (`mote_text::hop`).
-    let scene = || Record::scene(&["blocked", "3"]).env("MOTE_HOP", "1");
-    let record = |ms: u64| scene().with(&["--duration", &format!("{ms}ms")]).run();
+    let record = |ms: u64| {
+        let record = Record::scene(&["blocked", "3"]).env("MOTE_HOP", "1");
+        record.with(&["--duration", &format!("{ms}ms")]).run()
+    };
     let trace = within(100, record, |trace| trace.summary()["events"]["e2e:blocked"].as_u64().is_some());
     assert!(trace.status == 0 || trace.status == 3, "{}: {}", trace.status, trace.err);
     // Without a signal only a jump of two bytes can be stored, and only where it crosses no quadword: one site in eight
