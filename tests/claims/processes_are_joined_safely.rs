@@ -23,7 +23,8 @@ impl Scene {
         let keep = tempfile::tempdir().expect("a directory");
         let out = File::create(keep.path().join("out")).expect("a file");
         let mut command = Command::new(programs::scenes());
-        command.args(words).env_remove("MOTE_SESSION").stdout(out);
+        // Where threads block signals sites are patched on any processor.
+        command.args(words).env_remove("MOTE_SESSION").env("MOTE_HOP", "1").stdout(out);
         let scene = Scene { child: command.spawn().expect("scenes"), keep };
         scene.wait_for("started");
         scene

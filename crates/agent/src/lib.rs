@@ -105,16 +105,16 @@ use mote_layout::site::SiteRecord;
 /// object's section of site records.
 ///
 /// # Cost
-/// Without a session: one pass over the names of the environment's variables.
+/// Without a session: two passes over the names of the environment's variables.
 pub unsafe fn start(environment: *const *const c_char, first: *const SiteRecord, end: *const SiteRecord) {
+    // Also for recorders that come later. SAFETY: the caller's promise.
+    if unsafe { environment::allows_hops(environment) } {
+        mote_text::set_hops(mote_text::Hops::Always);
+    }
     // SAFETY: the caller's promise.
     if let Some(places) = unsafe { environment::find(environment) } {
         // SAFETY: the caller's promise.
         unsafe { registry::add_sites(first, end) };
-        // SAFETY: the caller's promise.
-        if unsafe { environment::allows_hops(environment) } {
-            mote_text::set_hops(mote_text::Hops::Always);
-        }
         notes::enter_all();
         session::join(places);
     }
