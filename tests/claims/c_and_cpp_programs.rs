@@ -309,15 +309,16 @@ fn a_program_exits_in_a_sandbox_that_kills_for_nearly_every_system_call() {
 
 const THREADS: &str = "60";
 
-/// `unwinding` as somebody records it, with room for all its events.
+/// `unwinding` as somebody records it, whose status is its own, or says that there were more events than room.
 fn unwinding(program: &Path, mode: &str, options: &[&str]) -> Trace {
     let trace = Record::program(&[program.as_os_str(), mode.as_ref(), THREADS.as_ref()])
         .env("LD_LIBRARY_PATH", &path())
         .with(&["--buffers", "8Mx32", "-e", "unwinding:end"])
         .with(options)
-        .run()
-        .ends_with(0);
-    assert_eq!(named(&trace.view(), "unwinding:end").len(), 1, "{mode} {options:?}: {}", trace.err);
+        .run();
+    assert!(matches!(trace.status, 0 | 3), "{mode} {options:?}: {} {}{}", trace.status, trace.out, trace.err);
+    let ended = trace.summary()["events"]["unwinding:end"].as_u64().unwrap_or(0);
+    assert!(ended == 1 || trace.status == 3, "{mode} {options:?}: {}", trace.err);
     trace
 }
 

@@ -98,8 +98,9 @@ pub(crate) fn until_asleep(tid: u32) {
 fn path_of(tid: u32) -> [u8; 48] {
     let mut path = [0; 48];
     let count = tid.checked_ilog10().unwrap_or(0);
-    let digit = |power| tid.checked_div(10u32.wrapping_pow(power)).unwrap_or(0) % 10;
-    let digits = (0..=count).rev().map(|power| b'0' | digit(power) as u8);
+    let digits = (0..=count)
+        .rev()
+        .map(|power| b'0' + tid.checked_div(10u32.pow(power)).map_or(0, |left| left % 10) as u8);
     let text = b"/proc/self/task/".iter().copied().chain(digits).chain(*b"/stat");
     // The last bytes stay NULs.
     path.iter_mut().zip(text).for_each(|(to, from)| *to = from);

@@ -223,7 +223,7 @@ pub struct Summary {
 /// Name of the losses whose number is not known.
 pub const UNKNOWN_LOSS: &str = "unknown";
 /// What that means, and what to do about it.
-pub const UNKNOWN_LOSS_ADVICE: &str = "the counters of lost events say what cannot be: a traced process has overwritten its buffers; mend it, or record it alone";
+pub const UNKNOWN_LOSS_ADVICE: &str = "nobody knows how many: a process joined late or never, or a traced process has overwritten its buffers; the problems above say which, and what to do";
 
 /// Causes of loss that only kernel events have, beside those of `mote_layout::Cause`.
 pub const KERNEL_LOSSES: [(&str, &str); 3] = [

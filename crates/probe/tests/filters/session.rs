@@ -150,6 +150,7 @@ impl Session {
                     process.send(&Message::Ids(&words), &[]);
                 }
                 Message::Installed(installed) => process.note(installed),
+                Message::Keeper => {}
                 Message::Ready(_) => return,
                 other => panic!("{other:?}"),
             }
@@ -159,11 +160,14 @@ impl Session {
     /// Sends other filters, and waits until they are there.
     pub(crate) fn change(&mut self, process: &mut Process, wishes: &Wishes) {
         self.send_filters(process, wishes);
-        let mut buffer = vec![0; MESSAGE_MAX];
-        let len = process.receive(&mut buffer);
-        match Message::decode(&buffer[..len]).expect("a message") {
-            Message::Installed(installed) => process.note(installed),
-            other => panic!("{other:?}"),
+        loop {
+            let mut buffer = vec![0; MESSAGE_MAX];
+            let len = process.receive(&mut buffer);
+            match Message::decode(&buffer[..len]).expect("a message") {
+                Message::Installed(installed) => return process.note(installed),
+                Message::Keeper => {}
+                other => panic!("{other:?}"),
+            }
         }
     }
 
