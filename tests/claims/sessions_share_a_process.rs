@@ -155,7 +155,8 @@ fn a_library_that_is_loaded_later_is_in_both() {
     let (_keep, path) = inner_directory();
     let command = [programs::scenes(), "dlopen", plugin.to_str().expect("text"), "1000", "2"];
     let inner = ["-e", "plugin:*", "--filter", "seq < 500"];
-    let outer = nested(&path, &inner, &command).with(&["-e", "plugin:*"]).run().ends_with(0);
+    let outer =
+        nested(&path, &inner, &command).with(&["-e", "plugin:*"]).env("MOTE_HOP", "1").run().ends_with(0);
     assert_counts(&named(&outer.events(), "plugin:work"), "seq", 1000);
     assert_counts(&named(&trace_at(&path).events(), "plugin:work"), "seq", 500);
 }

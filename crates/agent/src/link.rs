@@ -46,7 +46,7 @@ impl Link {
     /// Says hello through the mailbox if it still is there, else at the session's path.
     ///
     /// # Errors
-    /// `ETIMEDOUT` when the session does not listen now; others when it is not there.
+    /// `ETIMEDOUT` when the session does not listen now; `EMFILE` when the process has no descriptors free; others when it is not there.
     pub(crate) fn open(place: &Place, how: How, session: usize) -> Result<Link> {
         let hello = Message::Hello(Hello {
             how,
@@ -63,6 +63,8 @@ impl Link {
                 note_slow(session, true);
                 Err(Errno(libc::ETIMEDOUT))
             }
+            // A socket at the path would leave no number for the rings: the agent's thread has numbers of its own, later.
+            Err(Errno(libc::EMFILE)) => Err(Errno(libc::EMFILE)),
             Err(_) => at_path(place, hello),
             done => done,
         };

@@ -547,7 +547,7 @@ mod tests {
         assert_eq!(Message::decode(&[]), Err(Error::Length));
         assert_eq!(Message::decode(&[99, 0, 0, 0]), Err(Error::Kind(99)));
         assert_eq!(Message::decode(&[7, 0, 0, 0, 1]), Err(Error::Length));
-        let mut welcome = [0u8; 32];
+        let mut welcome = [0u8; 36];
         welcome[0] = 2;
         welcome[4..8].copy_from_slice(&VERSION.to_le_bytes());
         assert_eq!(Message::decode(&welcome), Err(Error::Value));
