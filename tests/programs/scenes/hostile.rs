@@ -65,13 +65,17 @@ pub(crate) fn scribble(words: &Words) {
     }
 }
 
+/// Bytes of a ring's control words, behind the thread table: 256, and 64 for each sub-buffer.
+fn control_bytes(sub_buffers: usize) -> usize {
+    (256 + 64 * sub_buffers).next_multiple_of(128)
+}
+
 /// `scribble-counts SUB_BUFFERS VALUE`: emits, writes a value into the counters of lost events of all rings of CPUs, which have so many sub-buffers, and
 /// emits again.
 pub(crate) fn scribble_counts(words: &Words) {
     let (from, _) = channel().expect("the channel is mapped");
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    // Behind the thread table: control words of 256 bytes, slots of 64.
-    let control = (256 + 64 * words.number(0) as usize).next_multiple_of(128);
+    let control = control_bytes(words.number(0) as usize);
     (0..100u64).for_each(|seq| mote::event!(e2e::scribbled, seq: u64 = seq));
     for (ring, cause) in (0..cpus).flat_map(|ring| [(ring, 0), (ring, 1)]) {
         let at = from + (128 << 10) + ring * control + 64 + 8 * cause;
@@ -264,7 +268,7 @@ pub(crate) fn silent() {
     println!("status {}", status.code().unwrap_or(-1));
 }
 
-/// `neighbours USER HOW`: a program of a user, if that is another one, and a child of it that damages the rings that both share: punches a hole into them (`hole`), or sets their positions
+/// `neighbours USER HOW`, in rings of eight sub-buffers: a program of a user, if that is another one, and a child of it that damages the rings that both share: punches a hole into them (`hole`), or sets their positions
 /// back (`back`). Meanwhile the program numbers its events; it stops with SIGTERM, and then emits a thousand others.
 pub(crate) fn neighbours(words: &Words) {
     crate::sessions::begin();
@@ -303,9 +307,12 @@ fn damage(how: &str) {
             // SAFETY: a mapping that stays; others' data in it is the point.
             unsafe { libc::madvise(at, to - from, libc::MADV_REMOVE) };
         } else {
-            for ring in 0..2 {
+            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            for ring in 0..cpus {
                 // SAFETY: inside of the mapping: control words begin behind the thread table of 128 KiB.
-                let at = std::ptr::with_exposed_provenance_mut::<u64>(from + (128 << 10) + ring * 4096);
+                let at = std::ptr::with_exposed_provenance_mut::<u64>(
+                    from + (128 << 10) + ring * control_bytes(8),
+                );
                 // SAFETY: as above.
                 let now = unsafe { at.read_volatile() };
                 // SAFETY: as above.
