@@ -16,6 +16,10 @@
  * (`gate.pml`) are apart, and what they share, the control path and the agent's thread, is held by one conversation at a time, as here by one. A process that
  * joins later goes through the same handshake, on the agent's thread.
  *
+ * Not in here: children of fork that wait for rings of their own (`How::Apart`), rings that take the place of damaged ones (`Renew`), and processes that go on
+ * before their welcome has come (`GoesOn`, `waiting.rs`). What is tested of them is in the claims `users_share_nothing`, `liars_are_survived` and
+ * `who_is_late_is_told_of`.
+ *
  * @code crates/agent/src/session.rs: join, enter, leave, after_fork, say_hello_again
  * @code crates/agent/src/handshake.rs: rings, announce_all, ids, settle, announce_range
  * @code crates/agent/src/switch.rs: assign, decide, leave
@@ -28,7 +32,7 @@
  * @code crates/daemon/src/conversation.rs: admit, let_in, check_id, talk, talk_to, heard
  * @code crates/daemon/src/hall.rs: take, next
  * @code crates/daemon/src/rules.rs: learn, answer, send_filters
- * @digest 26977a16a4f90afb
+ * @digest baff867387c296b0
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small
