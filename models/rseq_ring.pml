@@ -18,7 +18,7 @@
  *
  * @code crates/ring/src/rseq_writer.rs: write_slow, write_any, sequence, write_words, write_fragments, switch, count_ring_full
  * @code crates/ring/src/reader.rs: look, look_once, look_own, part, chunk, content_end, is_closed, whole, lapped, copy, release, advance, publish
- * @digest 47cc25ae1b7df258
+ * @digest 440a90ec8b36a626
  *
  * @pass short | discard, 2 threads | 
  * @pass short | overwrite, 2 threads | -DOVERWRITE

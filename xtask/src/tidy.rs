@@ -244,6 +244,7 @@ fn long_functions(name: &str, text: &str, wrong: &mut Vec<String>) {
     for (at, line) in lines.iter().enumerate() {
         let indent = line.len() - line.trim_start().len();
         let is_function = line.trim_start().split("fn ").count() == 2
+            && line.split("fn ").nth(1).is_some_and(|rest| rest.contains(['(', '<']))
             && line.trim_start().split("fn ").next().is_some_and(|before| {
                 before.split(' ').all(|word| {
                     ["", "pub", "pub(crate)", "pub(super)", "const", "unsafe", "extern", "\"C\""]

@@ -23,6 +23,7 @@
 )]
 
 pub mod bpf;
+pub mod extable;
 pub mod fd;
 pub mod mem;
 pub mod membarrier;

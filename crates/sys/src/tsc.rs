@@ -12,7 +12,8 @@
 use crate::raw::syscall;
 use crate::signal;
 use crate::time::{ClockId, clock_gettime};
-use core::arch::{asm, global_asm};
+use crate::{exception, exception_table};
+use core::arch::asm;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,56 +26,19 @@ const PR_SET_TSC: i32 = 26;
 const PR_TSC_ENABLE: i32 = 1;
 const PR_TSC_SIGSEGV: i32 = 2;
 
-// An empty entry, so that the section and the linker's symbols for it exist in every object.
-global_asm!(
-    ".pushsection mote_clocks,\"aR\",@progbits",
-    ".balign 4",
-    ".long 0, 0",
-    ".popsection",
-    ".hidden __start_mote_clocks",
-    ".hidden __stop_mote_clocks",
-);
-
-/// One entry: distances from its own words.
-#[repr(C)]
-struct Entry {
-    instruction: i32,
-    resume: i32,
-}
-
-const _: () = assert!(size_of::<Entry>() == 8);
-
-unsafe extern "C" {
-    #[link_name = "__start_mote_clocks"]
-    static FIRST: Entry;
-    #[link_name = "__stop_mote_clocks"]
-    static END: Entry;
-}
-
 /// The thread may make system calls beside those of strict seccomp.
 static CALLS: AtomicBool = AtomicBool::new(false);
 
-/// Where a thread goes on that was stopped at `ip` by a fault of number [`TRAP`], if that is where we read the counter.
-///
-/// # Cost
-/// Linear in the places that read it, some tens.
-///
-/// # Signal safety
-/// Reads constants only.
-pub fn resume(ip: u64) -> Option<u64> {
-    let mut entry = &raw const FIRST;
-    let end = &raw const END;
-    while entry < end {
-        // SAFETY: the linker makes the section of whole entries, from first to end.
-        let Entry { instruction, resume } = unsafe { entry.read() };
-        let at = entry as u64;
-        // The empty entry would be found at its own address, where nothing is executed.
-        if at.wrapping_add_signed(instruction.into()) == ip {
-            return Some((at + 4).wrapping_add_signed(resume.into()));
-        }
-        entry = entry.wrapping_add(1);
-    }
-    None
+exception_table! {
+    mote_clocks:
+    /// Where a thread goes on that was stopped at `ip` by a fault of number [`TRAP`], if that is where we read the counter.
+    ///
+    /// # Cost
+    /// Linear in the places that read it, some tens.
+    ///
+    /// # Signal safety
+    /// Reads constants only.
+    pub fn resume
 }
 
 /// Whether the calling thread may read the counter (prctl(2), `PR_GET_TSC`); true where the kernel does not say.
@@ -107,11 +71,7 @@ macro_rules! guarded {
                 $instruction,
                 "mov {done:e}, 1",
                 "3:",
-                ".pushsection mote_clocks,\"aR\",@progbits",
-                ".balign 4",
-                ".long 2b - .",
-                ".long 3b - .",
-                ".popsection",
+                exception!(mote_clocks, "2b" => "3b"),
                 done = inout(reg) 0u64 => done,
                 out("rax") low,
                 out("rdx") high,

@@ -158,7 +158,7 @@ fn several_patchers() {
         };
         let run = |start: u64| {
             for n in start..start + toggles(5_000) {
-                sites::apply_all(edits(n));
+                sites::apply_in_time(edits(n));
                 assert!(pass_all() <= 2);
             }
         };

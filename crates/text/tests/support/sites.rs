@@ -93,3 +93,18 @@ pub fn apply_all(edits: impl IntoIterator<Item = Edit>) -> Applied {
     assert_eq!(refused, []);
     applied.expect("applied")
 }
+
+/// Applies edits that must all succeed in the end: a thread that is being made, or ends, blocks all signals, for long if the processor is
+/// busy with others.
+#[allow(dead_code, reason = "not every test has threads that come and go")]
+pub fn apply_in_time(edits: impl Iterator<Item = Edit> + Clone) {
+    loop {
+        let (applied, refused) = apply(edits.clone());
+        applied.expect("applied");
+        if refused.is_empty() {
+            return;
+        }
+        assert!(refused.iter().all(|(_, why)| *why == Refusal::Blocked), "{refused:?}");
+        std::thread::yield_now();
+    }
+}

@@ -1,60 +1,24 @@
 //! Loads and stores of memory that may not be there.
 //!
 //! Each is one instruction, written where it is used, with an entry in a section of the object: where the instruction is, and
-//! where to go on if it fails. The handler puts [`FAULT`] into `rdx` then, which is 0 otherwise. As the kernel's `_ASM_EXTABLE`.
+//! where to go on if it fails. The handler puts [`FAULT`] into `rdx` then, which is 0 otherwise. See [`mote_sys::extable`].
 
 use super::Fault;
-use core::arch::{asm, global_asm};
+use core::arch::asm;
+use mote_sys::{exception, exception_table};
 
 /// What the handler leaves in `rdx`.
 pub(super) const FAULT: i64 = 1;
 
-// An empty entry, so that the section and the linker's symbols for it exist in every object.
-global_asm!(
-    ".pushsection mote_faults,\"aR\",@progbits",
-    ".balign 4",
-    ".long 0, 0",
-    ".popsection",
-    ".hidden __start_mote_faults",
-    ".hidden __stop_mote_faults",
-);
-
-/// One entry: distances from its own words.
-#[repr(C)]
-struct Entry {
-    instruction: i32,
-    resume: i32,
-}
-
-const _: () = assert!(size_of::<Entry>() == 8);
-
-unsafe extern "C" {
-    #[link_name = "__start_mote_faults"]
-    static FIRST: Entry;
-    #[link_name = "__stop_mote_faults"]
-    static END: Entry;
-}
-
-/// Where a thread goes on whose instruction at `ip` failed, if that is one of ours.
-///
-/// # Cost
-/// Linear in the accesses in the object's code, some hundreds.
-/// # Signal safety
-/// Reads constants only.
-pub(super) fn resume(ip: u64) -> Option<u64> {
-    let mut entry = &raw const FIRST;
-    let end = &raw const END;
-    while entry < end {
-        // SAFETY: the linker makes the section of whole entries, from first to end.
-        let Entry { instruction, resume } = unsafe { entry.read() };
-        let at = entry as u64;
-        // The empty entry would be found at its own address, where nothing is executed.
-        if at.wrapping_add_signed(instruction.into()) == ip {
-            return Some((at + 4).wrapping_add_signed(resume.into()));
-        }
-        entry = entry.wrapping_add(1);
-    }
-    None
+exception_table! {
+    mote_faults:
+    /// Where a thread goes on whose instruction at `ip` failed, if that is one of ours.
+    ///
+    /// # Cost
+    /// Linear in the accesses in the object's code, some hundreds.
+    /// # Signal safety
+    /// Reads constants only.
+    pub(super) fn resume
 }
 
 /// The instruction, its entry, and the two words that they give.
@@ -64,11 +28,7 @@ macro_rules! guarded {
             "2:",
             $instruction,
             "3:",
-            ".pushsection mote_faults,\"aR\",@progbits",
-            ".balign 4",
-            ".long 2b - .",
-            ".long 3b - .",
-            ".popsection",
+            exception!(mote_faults, "2b" => "3b"),
             $($operands)*
         )
     };
