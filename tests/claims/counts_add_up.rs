@@ -1,19 +1,11 @@
 //! Counts and histograms are made in the program and come out whole.
 
 use crate::support::{Record, Trace};
-use serde_json::Value;
 
 const COUNT: u64 = 4000;
 
 fn record(options: &[&str]) -> Trace {
     Record::scene(&["net", &COUNT.to_string()]).with(options).run().ends_with(0)
-}
-
-#[track_caller]
-fn aggregates(trace: &Trace) -> Vec<Value> {
-    let text = std::fs::read_to_string(trace.path.join("mote/aggregates.json")).expect("aggregates");
-    let json: Value = serde_json::from_str(&text).expect("JSON");
-    json["aggregates"].as_array().expect("a list").clone()
 }
 
 #[test]
@@ -25,13 +17,13 @@ fn by_a_key() {
         assert!(line.contains("1000") || line.contains("1,000"), "{line}");
     }
     assert_eq!(trace.events().len(), 0, "counted instead of recorded");
-    assert_eq!(aggregates(&trace).len(), 1);
+    assert_eq!(trace.aggregates().len(), 1);
 }
 
 #[test]
 fn with_a_condition_and_several_keys() {
     let trace = record(&["-e", "net:packet", "--count", "by direction, urgent if id < 100"]);
-    let text = aggregates(&trace)[0].to_string();
+    let text = trace.aggregates()[0].to_string();
     // Of a hundred: 10 urgent ones, all of them In.
     assert!(text.contains("\"In\"") && text.contains("\"Out\""), "{text}");
     assert!(text.contains("50") && text.contains("40") && text.contains("10"), "{text}");
@@ -41,7 +33,7 @@ fn with_a_condition_and_several_keys() {
 fn as_histograms() {
     let trace = record(&["-e", "net:packet", "--hist", "len by proto"]);
     assert!(trace.out.contains("tcp4") && trace.out.contains("2560 .. 3071"), "{}", trace.out);
-    let text = aggregates(&trace)[0].to_string();
+    let text = trace.aggregates()[0].to_string();
     assert!(text.contains("len"), "{text}");
 }
 

@@ -124,7 +124,8 @@ fn assert_parted_from(how: &str) {
     if !crate::support::is_root() {
         return;
     }
-    let running = Record::scene(&["neighbours", "12345", how]).with(&["--buffers", "64kx8"]).start();
+    let options = ["--buffers", "64kx8", "-e", "e2e:*", "--on", "e2e:honest do count"];
+    let running = Record::scene(&["neighbours", "12345", how]).with(&options).start();
     let pid = running.wait_for("pid") as i32;
     running.wait_until_said("each has buffers of its own from now on");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM)
@@ -139,6 +140,11 @@ fn assert_parted_from(how: &str) {
     numbers.dedup();
     assert_eq!(numbers.len(), recorded, "none is there twice");
     assert_eq!(numbers.last(), Some(&(emitted - 1)), "it goes on in the new buffers");
+    assert_eq!(
+        trace.counts("e2e:honest do count")[""],
+        emitted,
+        "what filters count is in none of the rings"
+    );
     assert!(trace.summary()["lost_unknown"].as_u64().is_some_and(|times| times > 0), "{}", trace.summary());
     babeltrace::assert_valid(&trace.path);
 }

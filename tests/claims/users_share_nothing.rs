@@ -1,14 +1,14 @@
 //! Processes of one user share rings; who is root, or could become somebody else, has rings of its own, and so have its children from their first event on.
 
 use crate::support::event::{assert_counts, by, named};
-use crate::support::{Record, is_root, programs};
+use crate::support::{Record, Trace, is_root, programs};
 
 /// Any user but root.
 const USER: &str = "12345";
 
 /// What `scenes master` has to come to, however it is recorded.
 #[track_caller]
-fn assert_parted(record: Record, workers: u64, events: u64) {
+fn assert_parted(record: Record, workers: u64, events: u64) -> Trace {
     let trace = record.run().ends_with(0);
     assert_eq!(trace.lost_total(), 0);
     let all = trace.events();
@@ -24,6 +24,7 @@ fn assert_parted(record: Record, workers: u64, events: u64) {
             "words of the master that worker {who} can read"
         );
     }
+    trace
 }
 
 #[test]
@@ -49,6 +50,29 @@ fn nor_what_a_flight_recorder_holds() {
         return;
     }
     assert_parted(Record::scene(&["master", "3", "200", USER]).with(&["--mode", "overwrite"]), 3, 200);
+}
+
+#[test]
+fn nor_what_filters_keep() {
+    if !is_root() {
+        return;
+    }
+    let rules = [
+        ["-e", "e2e:*"],
+        ["--on", "e2e:served if seq == 0 do speculate"],
+        ["--on", "e2e:served if seq == 199 do commit"],
+        ["--on", "e2e:served do count by text"],
+        ["--on", "e2e:served do last 1000"],
+    ];
+    let record = Record::scene(&["master", "3", "200", USER]).with(&rules.concat());
+    let trace = assert_parted(record, 3, 200);
+    let counts = trace.counts("e2e:served do count by text");
+    assert_eq!(
+        counts,
+        [("a worker's own words", 600), ("the master's secret", 800)]
+            .map(|(text, count)| (text.to_owned(), count))
+            .into()
+    );
 }
 
 #[test]

@@ -89,6 +89,27 @@ impl Trace {
         self.facts("end").pop().expect("the journal has an end")
     }
 
+    /// Counts, histograms and the like that rules made.
+    #[track_caller]
+    pub(crate) fn aggregates(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.path.join("mote/aggregates.json")).expect("aggregates");
+        let json: Value = serde_json::from_str(&text).expect("JSON");
+        json["aggregates"].as_array().expect("a list").clone()
+    }
+
+    /// What a rule has counted, by the texts of its keys; that of one without keys is under "".
+    #[track_caller]
+    pub(crate) fn counts(&self, rule: &str) -> BTreeMap<String, u64> {
+        let all = self.aggregates();
+        let table =
+            all.iter().find(|table| table["name"] == rule).unwrap_or_else(|| panic!("no {rule}: {all:?}"));
+        let row = |row: &Value| {
+            let keys: Vec<&str> = row["keys"].as_object()?.values().filter_map(Value::as_str).collect();
+            Some((keys.join(", "), row["count"].as_u64()?))
+        };
+        table["rows"].as_array().expect("rows").iter().filter_map(row).collect()
+    }
+
     /// Lost events by cause, as the summary says.
     #[track_caller]
     pub(crate) fn lost(&self) -> BTreeMap<String, u64> {

@@ -190,10 +190,7 @@ fn serve(number: usize, links: &mut Links) -> Next {
                 Ok(Message::Filters { generation }) => {
                     session::install(number, socket, generation, &received.fds);
                 }
-                Ok(Message::Renew(geometry)) => {
-                    let memfd = received.fds.iter_mut().find_map(Option::take);
-                    session::renew(number, socket, geometry, memfd);
-                }
+                Ok(Message::Renew(geometry)) => session::renew(number, socket, geometry, &received.fds),
                 Ok(Message::Cooperate { slots }) => session::cooperate(number, slots, &received.fds),
                 Ok(Message::Join { place }) => {
                     session::join_another(place, received.fds.iter_mut().find_map(Option::take), links);

@@ -213,7 +213,7 @@ pub(crate) fn take_area(file: &Fd, slots: u32) -> Result<()> {
     }
     move_over(base, fresh.base(), slots);
     // SAFETY: agent-I6: a leaked mapping of as many bytes, in which there are references to atomics only, and from which nobody trusts a word.
-    unsafe { Mapping::replace(base, file, len) }
+    unsafe { Mapping::replace(base, file, 0, len) }
 }
 
 /// What threads of this process have set in the area at `from` is set in that at `to`, too.
@@ -250,18 +250,41 @@ fn copy(from: &[AtomicU32], to: &[AtomicU32]) {
     }
 }
 
-/// In a child of fork, which has its parent's area yet: its one thread gets a slot of its own there, with what was set in its parent's.
-pub(crate) fn after_fork() {
+/// In a child of fork, which has its parent's area yet: its one thread gets a slot of its own there, with what was set in its parent's. If the area
+/// `is_parents` alone, private memory takes its place. With the control path held.
+pub(crate) fn after_fork(is_parents: bool) {
     let base = AREA.load(Ordering::Acquire);
     let word = thread::slot();
     thread::set_slot(0);
-    if base.is_null() || word == 0 || word >> 32 == NO_SLOT {
+    if base.is_null() {
         return;
     }
-    let parents = page(base, word);
-    if let Some(ours) = slot().filter(|ours| !core::ptr::eq(*ours, parents)) {
-        inherit(parents, ours);
+    if word != 0 && word >> 32 != NO_SLOT {
+        let parents = page(base, word);
+        if let Some(ours) = slot().filter(|ours| !core::ptr::eq(*ours, parents)) {
+            inherit(parents, ours);
+        }
     }
+    if is_parents {
+        // When it cannot be done it stays shared, as the channel does.
+        let _ = forsake(base);
+    }
+}
+
+/// Puts private memory in the place of an area, with the thresholds and words of this process's threads. Only where there is no other thread, with signals
+/// blocked.
+fn forsake(base: *mut u8) -> Result<()> {
+    let slots = SLOTS.load(Ordering::Relaxed);
+    let kept = Mapping::private(area_bytes(slots))?;
+    move_over(base, kept.base(), slots);
+    // SAFETY: agent-I6: a leaked mapping of as many bytes, in which there are references to atomics only.
+    unsafe { Mapping::replace_by_zeros(base, area_bytes(slots)) }?;
+    if let Some(header) = header() {
+        // A thread without a slot finds this where others have their id.
+        header.magic.store(layout::MAGIC, Ordering::Relaxed);
+    }
+    move_over(kept.base(), base, slots);
+    Ok(())
 }
 
 /// The session has ended: nobody publishes any more.

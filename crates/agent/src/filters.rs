@@ -189,6 +189,22 @@ impl Filters {
         self.why.say(format_args!("{name}: no memory to record it for another session"));
     }
 
+    /// Lets the memory go that filters share with others: what they keep there is kept for nobody from now on. For a child of fork whose parent's it is.
+    ///
+    /// # Errors
+    /// As [`Maps::forsake`].
+    pub(crate) fn forsake(&self) -> Result<()> {
+        self.maps.forsake(self.session)
+    }
+
+    /// Goes over to other memory to be shared with others.
+    ///
+    /// # Errors
+    /// As [`Maps::go_over`].
+    pub(crate) fn go_over(&self, memfd: &Fd) -> Result<()> {
+        self.maps.go_over(self.session, memfd)
+    }
+
     /// Forgets all of it and unmaps the maps, when the session has ended.
     ///
     /// # Safety

@@ -1,6 +1,7 @@
 //! The conversation that makes a process part of a session: welcome, events and their ids, filters before them. With the control path held.
 
 use crate::channel::Channel;
+use crate::filters::Filters;
 use crate::link::Link;
 use crate::registry::{self, DynamicEvent, Range, Site};
 use crate::session::Session;
@@ -32,6 +33,8 @@ pub(crate) struct Rings {
     memfd: Fd,
     whose: Whose,
     geometry: Geometry,
+    /// The maps that go with them.
+    maps: Option<Fd>,
 }
 
 impl Rings {
@@ -41,10 +44,11 @@ impl Rings {
     }
 }
 
-/// In a child of a process that has rings of its own: waits for other ones, and goes over to them.
-pub(crate) fn fresh_rings(link: &Link, channel: &Channel) -> Result<()> {
+/// In a child of a process that has rings of its own: waits for other ones, and goes over to them and to the maps that go with them.
+pub(crate) fn fresh_rings(link: &Link, channel: &Channel, filters: &Filters) -> Result<()> {
     let mut scratch = Scratch::new()?;
-    let Rings { memfd, whose, geometry } = rings(link, &mut scratch)?;
+    let Rings { memfd, whose, geometry, maps } = rings(link, &mut scratch)?;
+    maps.map_or(Ok(()), |maps| filters.go_over(&maps))?;
     // What was there is forsaken since fork.
     let _former = channel.renew(&memfd, geometry)?;
     channel.set_whose(whose);
@@ -62,8 +66,9 @@ pub(crate) fn rings(link: &Link, scratch: &mut Scratch) -> Result<Rings> {
     let Ok(Message::Welcome(whose, geometry)) = Message::decode(bytes) else {
         return Err(Errno(libc::ECONNREFUSED));
     };
-    let memfd = received.fds.iter_mut().find_map(Option::take).ok_or(Errno(libc::EMFILE))?;
-    Ok(Rings { memfd, whose, geometry })
+    let mut fds = received.fds.iter_mut().filter_map(Option::take);
+    let memfd = fds.next().ok_or(Errno(libc::EMFILE))?;
+    Ok(Rings { memfd, whose, geometry, maps: fds.next() })
 }
 
 /// Announces all events that there are, and says when that is done.

@@ -20,11 +20,20 @@ pub(crate) struct Maps {
     places: Growing<MapPlace, MAPS_MAX>,
     shapes: Growing<MapShape, MAPS_MAX>,
     maps: Growing<Map, MAPS_MAX>,
-    /// Where each is mapped, and how many bytes of it.
-    ranges: Growing<(*mut u8, usize), MAPS_MAX>,
+    /// Those that are in the memfd.
+    ranges: Growing<Range, MAPS_MAX>,
     /// Where the last one ends in the memfd.
     end: u64,
     pool: Option<PoolPlace>,
+}
+
+/// Where a map lies.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    base: *mut u8,
+    bytes: usize,
+    /// In the memfd.
+    offset: u64,
 }
 
 impl Maps {
@@ -56,11 +65,7 @@ impl Maps {
     /// `EINVAL` when the memfd may shrink or is too small, when a known map or the pool has moved, when maps lie over one another;
     /// as mmap(2). What was mapped before stays.
     pub(crate) fn extend(&mut self, session: usize, bundle: &Received<'_>, memfd: &Fd) -> Result<()> {
-        // In this order: what cannot shrink any more keeps the size that is read after.
-        let sealed = mem::cannot_shrink(memfd);
-        if fd::identity(memfd.raw())?.size < bundle.maps_bytes || !sealed {
-            return Err(Errno(libc::EINVAL));
-        }
+        check(memfd, bundle.maps_bytes)?;
         match self.pool {
             None => {
                 crate::shared::map(session, memfd, bundle.pool)?;
@@ -117,7 +122,7 @@ impl Maps {
         self.places.reserve()?;
         self.ranges.reserve()?;
         let base = memory.leak();
-        self.ranges.push((base, bytes))?;
+        self.ranges.push(Range { base, bytes, offset: place.offset })?;
         self.maps.push(map)?;
         self.shapes.push(place.shape)?;
         self.places.push(place)?;
@@ -125,15 +130,53 @@ impl Maps {
         Ok(())
     }
 
+    /// Puts zeros in the place of all that is mapped: what was there is another process's. Programs have their addresses still.
+    ///
+    /// # Errors
+    /// `ENOMEM`; some may be as they were then.
+    pub(crate) fn forsake(&self, session: usize) -> Result<()> {
+        crate::shared::forsake(session)?;
+        self.ranges.all().iter().try_for_each(|range| {
+            // SAFETY: a mapping that `add` has leaked; what is in a map is anyone's to write.
+            unsafe { Mapping::replace_by_zeros(range.base, range.bytes) }
+        })
+    }
+
+    /// Maps the same places of another memfd where all is mapped by now.
+    ///
+    /// # Errors
+    /// `EINVAL` when it may shrink or is too small; as mmap(2). Some may be of the other memfd then.
+    pub(crate) fn go_over(&self, session: usize, memfd: &Fd) -> Result<()> {
+        if self.pool.is_none() {
+            return Ok(());
+        }
+        check(memfd, self.end)?;
+        crate::shared::go_over(session, memfd)?;
+        self.ranges.all().iter().try_for_each(|range| {
+            // SAFETY: as in `forsake`; what is looked at there are atomics and bytes that others write.
+            unsafe { Mapping::replace(range.base, memfd, range.offset, range.bytes) }
+        })
+    }
+
     /// Unmaps them.
     ///
     /// # Safety
     /// No program has the address of one any more. To be forgotten after this.
     pub(crate) unsafe fn unmap(&mut self) {
-        for (base, bytes) in self.ranges.all() {
+        for Range { base, bytes, .. } in self.ranges.all() {
             // SAFETY: a mapping that `add` has leaked, and the caller's promise.
             drop(unsafe { Mapping::adopt(*base, *bytes) });
         }
         self.ranges.clear();
     }
+}
+
+/// Whether a file has so many bytes, and keeps them.
+fn check(memfd: &Fd, bytes: u64) -> Result<()> {
+    // In this order: what cannot shrink any more keeps the size that is read after.
+    let sealed = mem::cannot_shrink(memfd);
+    if fd::identity(memfd.raw())?.size < bytes || !sealed {
+        return Err(Errno(libc::EINVAL));
+    }
+    Ok(())
 }

@@ -182,9 +182,10 @@ impl Session {
         self.leaving = Some((start_poll::<Library>(), channel));
     }
 
-    /// Goes over to other rings.
-    fn renew(&mut self, geometry: Geometry, memfd: &Fd) -> Result<()> {
+    /// Goes over to other rings, and to the maps that go with them.
+    fn renew(&mut self, geometry: Geometry, memfd: &Fd, maps: Option<&Fd>) -> Result<()> {
         let channel = self.channel.ok_or(Errno(libc::ENOTCONN))?;
+        maps.map_or(Ok(()), |maps| self.filters.go_over(maps))?;
         let former = channel.renew(memfd, geometry)?;
         self.forget_former(0);
         self.former = Some((former, tsc::monotonic_by_call()));
@@ -530,12 +531,13 @@ pub(crate) fn install(number: usize, socket: &Fd, generation: u32, fds: &[Option
     drop(guard);
 }
 
-/// Goes over to other rings that have come on a session's main link, and tells it.
-pub(crate) fn renew(number: usize, socket: &Fd, geometry: Geometry, memfd: Option<Fd>) {
+/// Goes over to other rings that have come on a session's main link, and to the maps that go with them, and tells it.
+pub(crate) fn renew(number: usize, socket: &Fd, geometry: Geometry, fds: &[Option<Fd>]) {
     let mut guard = hold::control();
     let session = sessions(&mut guard).all.get_mut(number).filter(|session| session.is_in());
-    if let (Some(session), Some(memfd)) = (session, memfd)
-        && session.renew(geometry, &memfd).is_ok()
+    let mut fds = fds.iter().flatten();
+    if let (Some(session), Some(memfd)) = (session, fds.next())
+        && session.renew(geometry, memfd, fds.next()).is_ok()
     {
         let mut buffer = [0; 16];
         let bytes = Message::Renewed.encode(&mut buffer).unwrap_or(&[]);
@@ -589,13 +591,27 @@ pub(crate) fn after_fork() -> Links {
     note_process();
     watch_clock();
     speculation::forget();
-    cooperate::after_fork();
+    part_from_parent();
     forget_asked();
     let mut links = Links::default();
     (0..SESSIONS_MAX).for_each(|number| say_hello_again(number, &mut links));
     // In the rings that are the child's by now.
     channel::introduce_thread();
     links
+}
+
+/// In a child of fork: memory that is its parent's alone it has no more. What it had there itself it gets again with what is its own.
+fn part_from_parent() {
+    let mut guard = hold::control();
+    let is_parents = |session: &Session| session.channel.is_some_and(Channel::is_own);
+    let all = sessions(&mut guard);
+    let cooperating = all.common.cooperating;
+    cooperate::after_fork(cooperating.and_then(|number| all.all.get(number)).is_some_and(is_parents));
+    for session in all.all.iter().filter(|session| is_parents(session)) {
+        // When it cannot be done it stays shared, as the channel does.
+        let _ = session.filters.forsake();
+    }
+    drop(guard);
 }
 
 /// In a child of fork: its parent's links are not its own, and what is awaited on them neither.
@@ -634,7 +650,7 @@ fn say_hello_again(number: usize, links: &mut Links) {
     let mut guard = hold::control();
     let all = sessions(&mut guard);
     let session = all.all.get(number).filter(|session| session.is_in());
-    match session.and_then(|session| Some(hello_again(&session.place?, session.channel?))) {
+    match session.and_then(|session| Some(hello_again(&session.place?, session.channel?, &session.filters))) {
         Some(Ok(link)) => links.put(link),
         // It does not listen now; the events go on.
         Some(Err(Errno(libc::ETIMEDOUT))) | None => {}
@@ -647,12 +663,12 @@ fn say_hello_again(number: usize, links: &mut Links) {
 }
 
 /// Says hello for a child of fork, which gets rings of its own if its parent had such.
-fn hello_again(place: &Place, channel: &Channel) -> Result<Link> {
+fn hello_again(place: &Place, channel: &Channel, filters: &Filters) -> Result<Link> {
     if !channel.is_own() {
         return Link::open(place, How::Fork, channel.session);
     }
     let link = Link::open(place, How::Apart, channel.session)?;
-    handshake::fresh_rings(&link, channel)?;
+    handshake::fresh_rings(&link, channel, filters)?;
     // Of a child that was not answered at fork others may have begun.
     names::introduce_all(channel);
     Ok(link)

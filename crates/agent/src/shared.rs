@@ -81,6 +81,33 @@ pub(crate) unsafe fn unmap(session: usize) {
     }
 }
 
+/// Puts zeros in the place of a session's memory, with the control path held: it is another process's.
+///
+/// # Errors
+/// `ENOMEM`; it stays as it was then.
+pub(crate) fn forsake(session: usize) -> Result<()> {
+    // SAFETY: as there.
+    with_memory(session, |base, len| unsafe { Mapping::replace_by_zeros(base, len) })
+}
+
+/// Maps another file in the place of a session's memory, with the control path held.
+///
+/// # Errors
+/// As mmap(2); it stays as it was then.
+pub(crate) fn go_over(session: usize, memfd: &Fd) -> Result<()> {
+    // SAFETY: as there.
+    with_memory(session, |base, len| unsafe { Mapping::replace(base, memfd, 0, len) })
+}
+
+/// Puts something else in the place of a session's memory, if it has some: of board and pool there are references to atomics only, and what others
+/// write there is not believed.
+fn with_memory(session: usize, replace: impl FnOnce(*mut u8, usize) -> Result<()>) -> Result<()> {
+    let shared = ALL.get(session).ok_or(Errno(libc::EINVAL))?;
+    // SAFETY: agent-I3: with the control path held nobody else changes it; probes read it, too.
+    let rest = unsafe { &*shared.rest.get() };
+    rest.memory.as_ref().map_or(Ok(()), |memory| replace(memory.base(), memory.len()))
+}
+
 /// The session's board, once it is mapped.
 fn board(session: usize) -> Option<*mut u8> {
     let board = ALL.get(session)?.board.load(Ordering::Acquire);

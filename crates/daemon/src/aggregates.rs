@@ -1,10 +1,7 @@
 //! Counts and histograms that filters keep in maps: read, shown, and written into the recording.
 
-use crate::filters::Placed;
 use crate::recorder::Recorder;
-use mote_bpf::{MapKind, MapShape};
 use mote_filter::Aggregate;
-use mote_vm::map::Cursor;
 use serde_json::{Value, json};
 
 /// Most rows that are shown of one; all are in the file.
@@ -15,15 +12,11 @@ const WIDTH: usize = 100;
 impl Recorder<'_> {
     /// What is counted so far.
     pub(crate) fn aggregates(&self) -> Vec<Aggregate> {
-        let maps = &self.filters.maps;
-        let entries = maps.entries().iter().zip(&self.filters.placed);
-        let read = entries.filter_map(|(entry, placed)| {
-            Aggregate::read(entry, maps, &pairs(&entry.shape, placed), placed.map.dropped())
-        });
+        let read = self.session.areas.aggregates(&self.filters.maps);
         let flags =
             self.cooperation.commons.flags().into_iter().map(|(name, set)| Aggregate::flag(name, set));
         let kernel = self.kernel.iter().flat_map(|kernel| kernel.wanting.rules.aggregates());
-        read.chain(kernel).chain(flags).collect()
+        read.into_iter().chain(kernel).chain(flags).collect()
     }
 
     /// Shows them if it is time to.
@@ -67,19 +60,4 @@ impl Recorder<'_> {
 pub(crate) fn text(aggregates: &[Aggregate]) -> String {
     let texts = aggregates.iter().filter(|aggregate| !aggregate.is_empty());
     texts.map(|aggregate| aggregate.text(WIDTH, ROWS)).collect::<Vec<_>>().join("\n")
-}
-
-/// Copies of a map's keys and values.
-fn pairs(shape: &MapShape, placed: &Placed) -> Vec<(Vec<u8>, Vec<u8>)> {
-    if matches!(shape.kind, MapKind::RingBuffer | MapKind::Programs) {
-        return Vec::new();
-    }
-    let mut cursor = Cursor::default();
-    let (mut key, mut value) = (vec![0; shape.key_bytes as usize], vec![0; shape.value_bytes as usize]);
-    let mut pairs = Vec::new();
-    // Processes write while this reads: more entries than there can be are nobody's.
-    while pairs.len() < shape.entries as usize && placed.map.next(&mut cursor, &mut key, &mut value) {
-        pairs.push((key.clone(), value.clone()));
-    }
-    pairs
 }

@@ -1,13 +1,13 @@
-//! The memory that a session shares with its processes besides the rings: the board, the pool of speculations, the maps of
+//! The memory that a group of processes shares with the session besides its rings: the board, the pool of speculations, the maps of
 //! filters. One sparse file that processes get with the first filters; pages are taken when they are needed.
 
-use crate::error::Error;
+use mote_layout::record::ID_BITS;
 use mote_ring::speculation::{Pool, Sizes};
+use mote_sys::Result;
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{self, Mapping};
 use mote_wire::board;
-use mote_wire::bundle::{PAGE, PoolPlace};
-use std::cell::Cell;
+use mote_wire::bundle::PoolPlace;
 
 /// Bytes of the file, of which only what is used is memory.
 const BYTES: u64 = 1 << 30;
@@ -24,24 +24,31 @@ pub(crate) struct Area {
     front: Mapping,
 }
 
-/// How far the area is used. The loop's alone.
-pub(crate) struct Used(Cell<u64>);
-
 impl Area {
     /// Makes it; it takes no memory yet.
-    pub(crate) fn make() -> Result<(Area, Used), Error> {
-        let session = |why| Error::Session { what: "make memory for filters", why };
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENOMEM`, `EFBIG`.
+    pub(crate) fn make() -> Result<Area> {
         let make = |bytes| mem::sealed_memfd(c"mote-filters", bytes).map(|memfd| (memfd, bytes));
-        let (memfd, bytes) = make(BYTES).or_else(|_| make(BYTES_SMALL)).map_err(session)?;
-        let front = board::BYTES + POOL.bytes();
-        let front = Mapping::shared(&memfd, front).map_err(session)?;
-        let used = Used(Cell::new((front.len() as u64).next_multiple_of(PAGE)));
-        Ok((Area { memfd, bytes, front }, used))
+        let (memfd, bytes) = make(BYTES).or_else(|_| make(BYTES_SMALL))?;
+        let front = Mapping::shared(&memfd, board::BYTES + POOL.bytes())?;
+        Ok(Area { memfd, bytes, front })
     }
 
     /// The file.
     pub(crate) fn memfd(&self) -> &Fd {
         &self.memfd
+    }
+
+    /// How long it is.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Where board and pool end.
+    pub(crate) fn front_bytes(&self) -> u64 {
+        self.front.len() as u64
     }
 
     /// The pool of speculations.
@@ -54,25 +61,21 @@ impl Area {
         PoolPlace { offset: board::BYTES as u64, sizes: POOL }
     }
 
-    /// Takes memory for the pool.
+    /// Takes memory for these bytes: a process that writes there does not fault.
     ///
     /// # Errors
     /// `ENOMEM`, `ENOSPC`.
-    pub(crate) fn allocate_pool(&self) -> mote_sys::Result<()> {
-        mem::allocate(&self.memfd, board::BYTES as u64, POOL.bytes() as u64)
+    pub(crate) fn allocate(&self, offset: u64, bytes: u64) -> Result<()> {
+        mem::allocate(&self.memfd, offset, bytes)
     }
 
-    /// Space for `bytes`, which is allocated: a process that writes there does not fault.
-    ///
-    /// # Errors
-    /// `ENOSPC` when the file has no more; `ENOMEM`.
-    pub(crate) fn place(&self, used: &Used, bytes: u64) -> mote_sys::Result<u64> {
-        let offset = used.0.get();
-        let end = offset.checked_add(bytes.next_multiple_of(PAGE)).filter(|end| *end <= self.bytes);
-        let end = end.ok_or(mote_sys::Errno(libc::ENOSPC))?;
-        mem::allocate(&self.memfd, offset, end - offset)?;
-        used.0.set(end);
-        Ok(offset)
+    /// How many faults the filter of each event had; those that had one.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = (u32, u64)> {
+        let mut bytes = vec![0; 4 << ID_BITS];
+        // What cannot be read is 0.
+        let _ = fd::read_at(&self.memfd, &mut bytes, board::FAULTS_BY_EVENT as u64);
+        let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        (0..).zip(words).filter(|(_, faults)| *faults > 0).map(|(id, faults)| (id, u64::from(faults)))
     }
 
     /// A word of the board; 0 when it cannot be read.
@@ -80,12 +83,5 @@ impl Area {
         let mut word = [0; 8];
         let read = fd::read_at(&self.memfd, &mut word, offset as u64);
         if read == Ok(word.len()) { u64::from_le_bytes(word) } else { 0 }
-    }
-}
-
-impl Used {
-    /// Bytes.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.0.get()
     }
 }

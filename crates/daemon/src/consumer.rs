@@ -10,7 +10,6 @@ use crate::snapshot::{Beside, Snapshot};
 use crate::speculated::Speculated;
 use crate::tap::{Consumed, Pipe, Source, Tap};
 use mote_ring::reader::Channel;
-use mote_ring::speculation::Reader;
 use mote_ring::threads::ThreadName;
 use mote_wire::board;
 use std::collections::HashMap;
@@ -38,7 +37,7 @@ const REAP_EVERY: Duration = Duration::from_secs(1);
 const REAP_AFTER_NS: u64 = 2_000_000_000;
 
 /// What both threads of the recorder look at.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Shared {
     /// Set when everything is to be written out.
     stop: AtomicBool,
@@ -57,10 +56,11 @@ pub(crate) struct Shared {
 }
 
 /// What becomes of a channel of processes, by its number.
-#[derive(Debug)]
 pub(crate) enum Change {
     /// It is to be read.
     Come(u64, Arc<Channel>),
+    /// Its processes share this, too.
+    Area(u64, Arc<Area>),
     /// None of its processes is left, as far as is known.
     Left(u64),
     /// Its memory is wanted.
@@ -128,13 +128,13 @@ pub(crate) enum Notice {
     Figures(u64),
 }
 
-/// Empties the channels of processes, which share `area`, and that of the kernel, until told to stop, then to the end. Answers what each trace has
+/// Empties the channels of processes, and that of the kernel, until told to stop, then to the end. Answers what each trace has
 /// come to.
 pub(crate) fn consume<'c>(
     beside: &'c Beside,
     (processes, kernel): (Pipe<'c>, Option<(Pipe<'c>, &'c Channel)>),
     shared: &'c Shared,
-    (area, commons): (&'c Area, &'c Commons),
+    commons: &'c Commons,
     tell: &dyn Fn(Notice),
 ) -> Vec<Consumed> {
     let mut taps = vec![Tap::new(processes)];
@@ -147,10 +147,10 @@ pub(crate) fn consume<'c>(
         beside,
         shared,
         taps,
-        speculated: area.pool().map(|pool| Speculated::new(Reader::new(pool))),
+        speculated: Speculated::default(),
+        asking: Asking::default(),
         reaped: Instant::now(),
         names: NAMES_MAX,
-        area,
         commons,
         snapshots: 0,
         taken: 0,
@@ -196,11 +196,12 @@ struct Consumer<'c> {
     /// The traces: that of the processes, and that of the kernel.
     taps: Vec<Tap<'c>>,
     /// What threads keep aside.
-    speculated: Option<Speculated<'c>>,
+    speculated: Speculated,
+    /// Who may ask for snapshots.
+    asking: Asking,
     reaped: Instant,
     /// Names of threads that are still taken.
     names: usize,
-    area: &'c Area,
     commons: &'c Commons,
     /// Requests for snapshots that were seen.
     snapshots: u64,
@@ -210,24 +211,56 @@ struct Consumer<'c> {
     figures: u64,
 }
 
+/// The areas in which filters ask for snapshots.
+#[derive(Default)]
+struct Asking {
+    /// With the number of its group.
+    areas: Vec<(u64, Arc<Area>)>,
+    /// What was asked for in those that are no more.
+    past: u64,
+}
+
+impl Asking {
+    /// Lets the areas of these groups go.
+    fn end(&mut self, groups: &[u64]) {
+        let (gone, stay) =
+            std::mem::take(&mut self.areas).into_iter().partition(|(group, _)| groups.contains(group));
+        self.past = Asking { areas: gone, past: self.past }.snapshots();
+        self.areas = stay;
+    }
+
+    /// How many were asked for.
+    fn snapshots(&self) -> u64 {
+        self.areas.iter().fold(self.past, |sum, (_, area)| sum.wrapping_add(area.word(board::SNAPSHOTS)))
+    }
+}
+
 impl Consumer<'_> {
     /// Does what is to become of the processes' channels.
     fn change(&mut self, tell: &dyn Fn(Notice)) {
         let changes =
             std::mem::take(&mut *self.shared.changes.lock().unwrap_or_else(PoisonError::into_inner));
-        let Consumer { taps, names, .. } = self;
+        let Consumer { taps, names, speculated, asking, .. } = self;
         let Some(tap) = taps.first_mut() else { return };
         let mut name = |name| tell_name(names, name, tell);
+        let mut ended = Vec::new();
         for change in changes {
             match change {
                 Change::Come(number, channel) => tap.add(number, Source::Processes(channel)),
+                Change::Area(number, area) => {
+                    speculated.add(number, area.clone());
+                    asking.areas.push((number, area));
+                }
                 Change::Left(number) => tap.leave(number),
-                Change::Evict(number) => tap.evict(number, &mut name),
+                Change::Evict(number) => ended.extend(tap.evict(number, &mut name)),
             }
         }
-        let rested = tap.rest(&mut name);
-        if !rested.is_empty() {
-            tell(Notice::Ended(rested));
+        ended.extend(tap.rest(&mut name));
+        if !ended.is_empty() {
+            self.speculations();
+            self.speculated.end(&ended);
+            self.asking.end(&ended);
+            tell(Notice::Ended(ended));
         }
     }
 
@@ -241,20 +274,18 @@ impl Consumer<'_> {
 
     /// Takes what threads have committed.
     fn speculations(&mut self) -> bool {
-        let (Some(speculated), Some(tap)) = (&mut self.speculated, self.taps.first_mut()) else {
-            return false;
-        };
+        let Some(tap) = self.taps.first_mut() else { return false };
         if !self.shared.speculates.load(Ordering::Acquire) {
             return false;
         }
         if self.reaped.elapsed() >= REAP_EVERY {
             self.reaped = Instant::now();
             let now = mote_sys::time::clock_gettime(mote_sys::time::ClockId::Monotonic);
-            speculated.reader().reap(|pid, tid, began| {
+            self.speculated.reap(|pid, tid, began| {
                 now.saturating_sub(began) < REAP_AFTER_NS || self.shared.is_alive(pid, tid)
             });
         }
-        speculated.drain(&tap.pipe.context, &tap.pipe.flow.steps(), &mut tap.totals)
+        self.speculated.drain(&tap.pipe.context, &tap.pipe.flow.steps(), &mut tap.totals)
     }
 
     /// Takes what is in each ring once. A flight recorder is read at the end only.
@@ -275,7 +306,7 @@ impl Consumer<'_> {
             return;
         }
         let persons = self.shared.snapshots.count();
-        let others = self.area.word(board::SNAPSHOTS).wrapping_add(self.commons.snapshots());
+        let others = self.asking.snapshots().wrapping_add(self.commons.snapshots());
         let asked = others.wrapping_add(persons);
         if asked == self.snapshots {
             return;
@@ -316,8 +347,7 @@ impl Consumer<'_> {
         if !damaged.is_empty() {
             tell(Notice::Damaged(damaged));
         }
-        let speculated = self.speculated.as_ref().and_then(Speculated::failure);
-        if let Some(why) = self.taps.iter().find_map(Tap::failure).or(speculated) {
+        if let Some(why) = self.taps.iter().find_map(Tap::failure).or(self.speculated.failure()) {
             self.shared.fail(why);
         }
         let seen = self.taps.iter_mut().map(Tap::threads);
@@ -332,8 +362,8 @@ impl Consumer<'_> {
         self.change(tell);
         self.taps.iter_mut().for_each(Tap::close);
         self.speculations();
-        if let Some((speculated, tap)) = self.speculated.as_mut().zip(self.taps.first_mut()) {
-            speculated.close(&mut tap.totals);
+        if let Some(tap) = self.taps.first_mut() {
+            self.speculated.close(&mut tap.totals);
         }
         self.threads(tell);
         self.publish(tell);

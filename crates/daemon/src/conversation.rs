@@ -80,7 +80,8 @@ impl Recorder<'_> {
             }
             let stays = !Shares::is_silent(peer) && (!may_speak(peer) || self.talk_to(peer, &mut new));
             if !stays {
-                peer.group.take().into_iter().for_each(|group| self.session.groups.leave(group));
+                let group = peer.group.take();
+                group.into_iter().for_each(|group| self.session.groups.leave(group, peer.pid));
             }
             stays
         });

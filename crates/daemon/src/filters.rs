@@ -3,33 +3,24 @@
 //! Every event is decided about once, before anyone is told its id; and again when a person changes the rules. Processes always get
 //! the whole state, so that it does not matter what they had before.
 
-use crate::area::{Area, Used};
-use crate::commons::Commons;
+use crate::area::Area;
+use crate::areas::Areas;
 use crate::error::Error;
 use crate::events::Events;
 use crate::objects::{self, ObjectFilter};
 use crate::options::Options;
 use crate::standing::Standing;
 use mote_bpf::{Entry, Environment, Insn, Word, environment, helper, verify};
-use mote_filter::maps::Meaning;
 use mote_filter::{
-    Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Session, Side, compile, fits,
+    Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Session, SharedNames, Side, compile, fits,
 };
 use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;
 use mote_pattern::Pattern;
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::sealed_memfd;
-use mote_vm::map::{Map, Update};
-use mote_vm::placed::PlacedMap;
-use mote_wire::bundle::{Bundle, Fate, MapPlace, Program, SHARED};
+use mote_wire::bundle::{Bundle, Fate, Program};
 use std::collections::HashSet;
-
-/// A map, and where processes find it.
-pub(crate) struct Placed {
-    pub(crate) map: PlacedMap,
-    place: MapPlace,
-}
 
 /// Program of an event.
 struct Loaded {
@@ -44,10 +35,6 @@ pub(crate) struct Filters {
     exclude: Vec<Pattern>,
     keeps_on_fault: bool,
     pub(crate) maps: Maps,
-    commons: Commons,
-    pub(crate) placed: Vec<Placed>,
-    used: Used,
-    pool_has_memory: bool,
     fates: Vec<Fate>,
     programs: Vec<Loaded>,
     serial: u64,
@@ -61,12 +48,16 @@ pub(crate) struct Filters {
     remarks: usize,
 }
 
+/// Finds a place for the maps that are new, and for what is kept aside if rules do that; else says why there is none.
+type Place<'p> = dyn FnMut(&Maps, bool) -> Result<(), String> + 'p;
+
 /// Takes an event in by its description, and answers its id.
 type Declare<'d> = dyn FnMut(&mut Events, &[u8]) -> Result<u16, String> + 'd;
 
 /// What deciding about events needs of the session.
 pub(crate) struct Scene<'s> {
-    pub(crate) area: &'s Area,
+    /// Where what programs keep has its place.
+    pub(crate) place: &'s mut Place<'s>,
     pub(crate) events: &'s mut Events,
     /// Takes the event in that a rule emits, and answers its id.
     pub(crate) declare: &'s mut Declare<'s>,
@@ -88,17 +79,13 @@ const REMARKS_MAX: usize = 5;
 
 impl Filters {
     /// The rules of the options; no event is known yet.
-    pub(crate) fn new(options: &Options, used: Used, commons: Commons) -> Result<Filters, Error> {
+    pub(crate) fn new(options: &Options, names: SharedNames) -> Result<Filters, Error> {
         let mut filters = Filters {
             rules: Standing::new(&options.rules),
             objects: Vec::new(),
             exclude: options.exclude.iter().map(|text| Pattern::new(text)).collect(),
             keeps_on_fault: options.keeps_on_fault,
-            maps: Maps::with_names(commons.names().clone()),
-            commons,
-            placed: Vec::new(),
-            used,
-            pool_has_memory: false,
+            maps: Maps::with_names(names),
             fates: Vec::new(),
             programs: Vec::new(),
             serial: 0,
@@ -294,7 +281,7 @@ impl Filters {
 
     /// Keeps a program, with memory for its maps.
     fn load(&mut self, insns: Vec<Insn>, scene: &mut Scene<'_>) -> Fate {
-        if let Err(why) = self.place_maps(scene.area) {
+        if let Err(why) = (scene.place)(&self.maps, self.speculates()) {
             let text =
                 format!("no memory for the maps of filters: {why}; events with these filters stay off");
             self.problem(text, scene);
@@ -311,50 +298,29 @@ impl Filters {
         Fate::Filtered(place as u32)
     }
 
-    /// Makes the maps that are new, and the pool if a rule wants one.
-    fn place_maps(&mut self, area: &Area) -> Result<(), String> {
-        let said = |why: &dyn std::fmt::Display| why.to_string();
-        if self.speculates() && !self.pool_has_memory {
-            area.allocate_pool().map_err(|why| said(&why))?;
-            self.pool_has_memory = true;
-        }
-        for entry in self.maps.entries().iter().skip(self.placed.len()) {
-            if entry.meaning == Meaning::Shared {
-                let map = self.commons.placed(&entry.shape)?;
-                self.placed.push(Placed { map, place: MapPlace { shape: entry.shape, offset: SHARED } });
-                continue;
-            }
-            let bytes = Map::bytes(&entry.shape) as u64;
-            let offset = area.place(&self.used, bytes).map_err(|why| said(&why))?;
-            let map = PlacedMap::create(area.memfd(), offset, &entry.shape).map_err(|why| said(&why))?;
-            if !entry.initial.is_empty() {
-                let mut value = entry.initial.clone();
-                value.resize(entry.shape.value_bytes as usize, 0);
-                map.update(&[0; 4], &value, Update::Any).map_err(|why| said(&why))?;
-            }
-            self.placed.push(Placed { map, place: MapPlace { shape: entry.shape, offset } });
-        }
-        Ok(())
-    }
-
     /// Whether an event is on.
     pub(crate) fn is_on(&self, id: u32) -> bool {
         matches!(self.fates.get(id as usize), Some(Fate::Unfiltered | Fate::Filtered(_)))
     }
 
+    /// Whether there is something to say in a bundle.
+    pub(crate) fn has_bundle(&self) -> bool {
+        self.stale || self.bundle.is_some()
+    }
+
     /// The newest bundle and its number, made if need be; `None` while there is nothing to say in one.
-    pub(crate) fn bundle(&mut self) -> Result<Option<(u32, &Fd)>, Error> {
+    pub(crate) fn bundle(&mut self, areas: &Areas<'_>) -> Result<Option<(u32, &Fd)>, Error> {
         if self.stale {
-            self.bundle = Some(self.encode()?);
+            self.bundle = Some(self.encode(areas)?);
             self.generation += 1;
             self.stale = false;
         }
         Ok(self.bundle.as_ref().map(|bundle| (self.generation, bundle)))
     }
 
-    fn encode(&self) -> Result<Fd, Error> {
+    fn encode(&self, areas: &Areas<'_>) -> Result<Fd, Error> {
         let session = |why| Error::Session { what: "make a file of filters", why };
-        let maps: Vec<MapPlace> = self.placed.iter().map(|placed| placed.place).collect();
+        let maps = areas.places();
         let keeps_on_fault = self.keeps_on_fault;
         let programs = self.programs.iter().map(|loaded| Program {
             serial: loaded.serial,
@@ -363,7 +329,7 @@ impl Filters {
         });
         let programs: Vec<Program<&[Insn]>> = programs.collect();
         let bundle = Bundle {
-            maps_bytes: self.used.bytes(),
+            maps_bytes: areas.used(),
             // The same in all bundles, whether a rule speculates by then or not: processes map it once.
             pool: Area::pool_place(),
             maps: &maps,

@@ -1,11 +1,11 @@
 //! The end of a recording: what is written when everything has been read.
 
+use crate::areas::Faults;
 use crate::command::{Command, Signals};
 use crate::record::Recorded;
 use crate::recorder::{Recorder, Served};
 use crate::tap::Consumed;
 use mote_journal::Fact;
-use mote_wire::board;
 use std::time::Duration;
 
 impl Recorder<'_> {
@@ -52,22 +52,15 @@ impl Recorder<'_> {
 
     /// Tells of the faults that filters had. Events that were dropped for them are counted as lost, too.
     fn note_faults(&mut self) {
-        let area = self.session.area;
-        let (dropped, kept) = (area.word(board::FAULTS_DROPPED), area.word(board::FAULTS_KEPT));
+        let Faults { dropped, kept, by_event } = self.session.areas.faults();
         if dropped == 0 && kept == 0 {
             return;
         }
-        let count = |id: u32| area.word(board::faults_of(id as u16)) & u64::from(u32::MAX);
-        let faulty = (0..self.trace.events.len()).filter(|id| count(*id) > 0);
-        let names: Vec<String> = faulty
-            .filter_map(|id| {
-                self.trace
-                    .events
-                    .description(id)
-                    .map(|e| format!("{}:{} ({})", e.provider, e.name, count(id)))
-            })
-            .take(10)
-            .collect();
+        let name = |(id, count): (&u32, &u64)| {
+            let event = self.trace.events.description(*id)?;
+            Some(format!("{}:{} ({count})", event.provider, event.name))
+        };
+        let names: Vec<String> = by_event.iter().filter_map(name).take(10).collect();
         self.problem(format!(
             "filters could not read the memory that events gave them, {dropped} times dropping and {kept} times keeping the \
              event: {}; a pointer among the event's fields is bad",

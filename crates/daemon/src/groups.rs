@@ -24,8 +24,8 @@ struct Group {
     number: u64,
     principal: Principal,
     channel: Arc<Channel>,
-    /// Connections of its processes.
-    members: usize,
+    /// The processes of its connections.
+    members: Vec<i32>,
     /// Since when it has had none.
     empty_since: Option<Instant>,
     /// Its rings were damaged, and its processes have others.
@@ -98,7 +98,7 @@ impl<'r> Groups<'r> {
             }
         };
         let group = self.all.get_mut(at)?;
-        group.members += 1;
+        group.members.push(pid);
         group.empty_since = None;
         let whose = if principal.is_shared() { Whose::Shared } else { Whose::Own };
         Some(Rings { group: group.number, whose, channel: group.channel.clone() })
@@ -129,9 +129,9 @@ impl<'r> Groups<'r> {
     }
 
     /// The group of one more connection of a process that has its rings already, as a child of fork.
-    pub(crate) fn join_again(&mut self, principal: Principal) -> Option<u64> {
+    pub(crate) fn join_again(&mut self, principal: Principal, pid: i32) -> Option<u64> {
         let group = self.of(principal).and_then(|at| self.all.get_mut(at))?;
-        group.members += 1;
+        group.members.push(pid);
         group.empty_since = None;
         Some(group.number)
     }
@@ -142,17 +142,27 @@ impl<'r> Groups<'r> {
         if others == principal { None } else { self.join(others, pid) }
     }
 
-    /// The group that processes of this principal join. One of a process's own that was left ends.
+    /// The group that processes of this principal join. One of a process's own that was left ends; those without an id here cannot be told from one another.
     fn of(&self, principal: Principal) -> Option<usize> {
-        let takes = |group: &Group| !group.retired && (principal.is_shared() || group.members > 0);
+        let is_own = matches!(principal, Principal::Process { pid: 1.., .. });
+        let takes =
+            |group: &Group| !group.retired && (principal.is_shared() || is_own && !group.members.is_empty());
         self.all.iter().position(|group| group.principal == principal && takes(group))
     }
 
-    /// A connection of this group is no more.
-    pub(crate) fn leave(&mut self, number: u64) {
+    /// The newest group that a process is in.
+    pub(crate) fn of_process(&self, pid: i32) -> Option<u64> {
+        let newest = self.all.iter().rev().find(|group| pid > 0 && group.members.contains(&pid));
+        newest.map(|group| group.number)
+    }
+
+    /// A connection of the process `pid`, of this group, is no more.
+    pub(crate) fn leave(&mut self, number: u64, pid: i32) {
         let Some(group) = self.all.iter_mut().find(|group| group.number == number) else { return };
-        group.members = group.members.saturating_sub(1);
-        if group.members == 0 {
+        if let Some(at) = group.members.iter().position(|member| *member == pid) {
+            group.members.swap_remove(at);
+        }
+        if group.members.is_empty() {
             group.empty_since = Some(Instant::now());
             // A user's next process goes on in them.
             if !group.principal.is_shared() || group.retired {
@@ -202,7 +212,14 @@ impl<'r> Groups<'r> {
         let (number, channel) = (self.made, Arc::new(channel));
         self.made += 1;
         self.shared.change(Change::Come(number, channel.clone()));
-        self.all.push(Group { number, principal, channel, members: 0, empty_since: None, retired: false });
+        self.all.push(Group {
+            number,
+            principal,
+            channel,
+            members: Vec::new(),
+            empty_since: None,
+            retired: false,
+        });
         Some(())
     }
 
@@ -217,7 +234,7 @@ impl<'r> Groups<'r> {
 
     fn forget(&mut self, number: u64) {
         if let Some(at) = self.all.iter().position(|group| group.number == number) {
-            let group = self.all.swap_remove(at);
+            let group = self.all.remove(at);
             if !group.retired {
                 self.free += group.channel.geometry().ring_bytes();
             }
@@ -271,8 +288,9 @@ mod tests {
         let first = groups.join(user, 1).expect("memory");
         let second = groups.join(user, 1).expect("memory");
         assert_eq!((first.whose, first.group, bytes(&first)), (Whose::Shared, second.group, 256 << 10));
-        assert_eq!(groups.join_again(user), Some(first.group));
-        assert_eq!(groups.join_again(Principal::User { uid: 1000, namespace: 8 }), None);
+        assert_eq!(groups.join_again(user, 2), Some(first.group));
+        assert_eq!(groups.join_again(Principal::User { uid: 1000, namespace: 8 }, 3), None);
+        assert_eq!((groups.of_process(2), groups.of_process(3)), (Some(first.group), None));
         assert!(
             groups.join(Principal::User { uid: 1001, namespace: 7 }, 1).is_none(),
             "there is no memory left"
@@ -284,7 +302,7 @@ mod tests {
         let shared = Shared::default();
         let mut groups = groups(true, &shared);
         let mut all = Vec::new();
-        while let Some(rings) = groups.join(process(all.len() as i32), 1) {
+        while let Some(rings) = groups.join(process(1 + all.len() as i32), 1 + all.len() as i32) {
             assert_eq!(rings.whose, Whose::Own);
             assert!(rings.channel.geometry().sub_count() >= 2);
             groups.prepare();
@@ -294,12 +312,23 @@ mod tests {
         assert_eq!(bytes(&all[0]), 128 << 10);
         assert!(all.iter().map(bytes).sum::<u64>() <= WANTED.ring_bytes());
         // What has ended makes room.
-        groups.leave(all[1].group);
+        groups.leave(all[1].group, 2);
         assert!(groups.join(process(1000), 1).is_some());
         // A process that has left has other rings when it comes again: the former ones may be gone.
-        groups.leave(all[0].group);
-        let again = groups.join(process(0), 1).expect("memory");
+        groups.leave(all[0].group, 1);
+        let again = groups.join(process(1), 1).expect("memory");
         assert_ne!(again.group, all[0].group);
+        assert_eq!(groups.of_process(1), Some(again.group));
+    }
+
+    #[test]
+    fn processes_without_an_id_here_share_nothing() {
+        let shared = Shared::default();
+        let mut groups = groups(true, &shared);
+        let first = groups.join(process(0), 0).expect("memory");
+        let second = groups.join(process(0), 0).expect("memory");
+        assert_ne!(first.group, second.group);
+        assert_eq!(groups.of_process(0), None);
     }
 
     #[test]

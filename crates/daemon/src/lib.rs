@@ -45,6 +45,7 @@
 
 mod aggregates;
 mod area;
+mod areas;
 mod attached;
 mod awaited;
 pub mod command;

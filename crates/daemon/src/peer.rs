@@ -131,14 +131,19 @@ impl Peer {
         self.socket.raw()
     }
 
-    /// Sends a channel.
-    pub(crate) fn welcome(&self, whose: Whose, channel: &Channel) -> bool {
-        self.send(&Message::Welcome(whose, channel.geometry()), &[channel.memfd().raw()])
+    /// Sends a channel, and the maps that go with it if there are some.
+    pub(crate) fn welcome(&self, whose: Whose, channel: &Channel, maps: Option<&Fd>) -> bool {
+        self.send_channel(&Message::Welcome(whose, channel.geometry()), channel, maps)
     }
 
-    /// Sends another channel to be used from now on.
-    pub(crate) fn renew(&self, channel: &Channel) -> bool {
-        self.send(&Message::Renew(channel.geometry()), &[channel.memfd().raw()])
+    /// Sends another channel to be used from now on, and the maps that go with it if there are some.
+    pub(crate) fn renew(&self, channel: &Channel, maps: Option<&Fd>) -> bool {
+        self.send_channel(&Message::Renew(channel.geometry()), channel, maps)
+    }
+
+    fn send_channel(&self, message: &Message<'_>, channel: &Channel, maps: Option<&Fd>) -> bool {
+        let fds: Vec<i32> = std::iter::once(channel.memfd()).chain(maps).map(Fd::raw).collect();
+        self.send(message, &fds)
     }
 
     /// Sends it away.

@@ -1,6 +1,6 @@
 //! One recording, from start to end.
 
-use crate::area::Area;
+use crate::areas::Areas;
 use crate::command::Signals;
 use crate::commons::Commons;
 use crate::consumer::{self, Shared};
@@ -90,9 +90,9 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
     let groups = Groups::new(sizes, online, principal::may_record_others(), &shared)?;
     let samples = Samples::begin(source);
     let frame = setup::frame(options, source, &samples.first());
-    let (area, used) = Area::make()?;
     let commons = Commons::new(options.kernel.is_some());
-    let filters = Filters::new(options, used, commons.clone())?;
+    let areas = Areas::new(&shared, commons.clone())?;
+    let filters = Filters::new(options, commons.names().clone())?;
     let cooperation = Cooperation::new(commons.clone(), options.kernel.is_some());
     let asks = |kernel: &options::KernelOptions| kernel.rules.iter().any(mote_filter::Rule::snapshots);
     if (filters.snapshots() || options.kernel.as_ref().is_some_and(asks)) && options.mode != Mode::Overwrite {
@@ -123,12 +123,12 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
     std::thread::scope(|scope| {
         let consumer =
             std::thread::Builder::new().name("mote-consumer".to_owned()).spawn_scoped(scope, || {
-                consumer::consume(&beside, (pipe, of_kernel), &shared, (&area, &commons), &|notice| {
+                consumer::consume(&beside, (pipe, of_kernel), &shared, &commons, &|notice| {
                     drop(tell.send(notice))
                 })
             });
         let consumer = consumer.map_err(|why| Error::Loop { what: "start the consumer", why })?;
-        let session = Session { groups, shared: &shared, area: &area, source };
+        let session = Session { groups, shared: &shared, areas, source };
         let kernel = options.kernel.as_ref().zip(tracer.as_ref()).zip(made);
         let kernel = kernel.map(|((wanted, tracer), made)| Kernel::new(wanted, tracer, made));
         let mut recorder =

@@ -1,6 +1,7 @@
 //! The recorder's event loop: processes come, announce events, and go.
 
 use crate::area::Area;
+use crate::areas::Areas;
 use crate::attached::Attached;
 use crate::awaited::Awaited;
 use crate::command::{Command, Signals};
@@ -33,6 +34,7 @@ use crate::trust::Trust;
 use mote_clock::Source;
 use mote_journal::{Fact, Process, Summary};
 use mote_symbol::collect::{self, BuildIds};
+use mote_sys::fd::Fd;
 use mote_wire::{How, Ready, Refusal};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsRawFd;
@@ -51,7 +53,8 @@ pub(crate) struct Session<'r> {
     /// Who shares rings with whom.
     pub(crate) groups: Groups<'r>,
     pub(crate) shared: &'r Shared,
-    pub(crate) area: &'r Area,
+    /// What they share beside these.
+    pub(crate) areas: Areas<'r>,
     pub(crate) source: Source,
 }
 
@@ -331,18 +334,26 @@ impl<'r> Recorder<'r> {
             return false;
         };
         peer.group = Some(rings.group);
+        // Who has just come gets maps with the first filters.
+        let maps = if how.is_child() { self.maps_of(rings.group) } else { None };
         // One that cannot be answered has died at once: nothing of it is missing.
-        peer.welcome(rings.whose, &rings.channel)
+        peer.welcome(rings.whose, &rings.channel, maps)
+    }
+
+    /// The maps of a group's processes, once there are filters.
+    fn maps_of(&mut self, group: u64) -> Option<&Fd> {
+        // When there is no memory for them that is told with the filters.
+        self.filters.has_bundle().then(|| self.session.areas.of(group).ok()).flatten().map(Area::memfd)
     }
 
     /// A child goes on in its parent's rings, if these are to be used.
     fn join_again(&mut self, peer: &mut Peer, principal: Principal) {
-        peer.group = self.session.groups.join_again(principal);
+        peer.group = self.session.groups.join_again(principal, peer.pid);
         if peer.group.is_none()
             && let Some(rings) = self.session.groups.join_others(principal, peer.pid)
         {
             peer.group = Some(rings.group);
-            peer.renew(&rings.channel);
+            peer.renew(&rings.channel, self.maps_of(rings.group));
         }
     }
 
@@ -364,13 +375,14 @@ impl<'r> Recorder<'r> {
     /// Gives a process rings of its own instead of those of its group, if these are not used any more.
     pub(crate) fn part(&mut self, peer: &mut Peer) {
         let Some(group) = peer.group.filter(|group| self.session.groups.is_retired(*group)) else { return };
-        match self.session.groups.join(Principal::alone(peer.pid), peer.pid) {
-            Some(rings) if peer.renew(&rings.channel) => {
+        let rings = self.session.groups.join(Principal::alone(peer.pid), peer.pid);
+        match rings {
+            Some(rings) if peer.renew(&rings.channel, self.maps_of(rings.group)) => {
                 peer.group = Some(rings.group);
-                self.session.groups.leave(group);
+                self.session.groups.leave(group, peer.pid);
             }
             rings => {
-                rings.into_iter().for_each(|rings| self.session.groups.leave(rings.group));
+                rings.into_iter().for_each(|rings| self.session.groups.leave(rings.group, peer.pid));
                 self.missing(peer, "cannot be given other buffers than those that were damaged".to_owned());
             }
         }
@@ -480,7 +492,10 @@ impl<'r> Recorder<'r> {
                 Notice::Problem(text) => self.problem(text),
                 Notice::Damage(text) => self.problem_of(Kind::Damage, 0, text),
                 Notice::Damaged(groups) => groups.into_iter().for_each(|group| self.retire(group)),
-                Notice::Ended(groups) => self.session.groups.ended(&groups),
+                Notice::Ended(groups) => {
+                    self.session.groups.ended(&groups);
+                    self.session.areas.end(&groups);
+                }
                 Notice::Snapshot(snapshot, parts) => self.complete_snapshot(&snapshot, &parts),
                 Notice::NoSnapshot(number, why) => self.answer_snapshots(number, Err(why)),
                 Notice::Figures(number) => self.answer_figures(number),

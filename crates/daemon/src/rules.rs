@@ -38,8 +38,9 @@ impl Recorder<'_> {
         let mut emitted = Vec::new();
         let (shared, flow) = (self.session.shared, &self.trace.flow);
         let mut declare = |events: &mut Events, text: &[u8]| declare(events, flow, text, &mut emitted);
+        let areas = &mut self.session.areas;
         let mut scene = Scene {
-            area: self.session.area,
+            place: &mut |maps, speculates| areas.extend(maps, speculates),
             events: &mut self.trace.events,
             declare: &mut declare,
             say: &mut |text, weight| said.push((text, weight)),
@@ -80,13 +81,27 @@ impl Recorder<'_> {
     pub(crate) fn send_filters(&mut self, peer: &mut Peer) -> bool {
         // Filters may name the words that are shared.
         self.cooperate(peer);
-        let sent = match self.filters.bundle() {
+        let group = peer.group.or_else(|| self.session.groups.of_process(peer.pid));
+        let (generation, bundle) = match self.filters.bundle(&self.session.areas) {
             Ok(None) => return true,
-            Ok(Some((generation, bundle))) => {
-                peer.send_filters(generation, self.session.area.memfd(), bundle)
-            }
+            Ok(Some(bundle)) => bundle,
             Err(why) => {
                 self.problem(why.to_string());
+                return false;
+            }
+        };
+        let area = match group {
+            Some(group) => self.session.areas.of(group),
+            None => Err("it shares no buffers".to_owned()),
+        };
+        let sent = match area {
+            Ok(area) => peer.send_filters(generation, area.memfd(), bundle),
+            Err(why) => {
+                let pid = peer.pid;
+                let text = format!(
+                    "no memory for what the filters of process {pid} keep: {why}; its events with filters are recorded as before, or stay off"
+                );
+                self.problem_of(Kind::Filters, pid, text);
                 return false;
             }
         };

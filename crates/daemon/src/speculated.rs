@@ -1,8 +1,9 @@
-//! Records that threads kept aside and then committed, on their way from the pool to packets in files.
+//! Records that threads kept aside and then committed, on their way from the groups' pools to packets in files.
 //!
 //! They are older than what the rings hold by then, so they get streams of their own. A stream takes what begins after all that
 //! it has; so there are about as many streams as threads that speculate at the same time.
 
+use crate::area::Area;
 use crate::packets::Packets;
 use crate::stream::{Context, Totals};
 use crate::walk::{self, Steps};
@@ -11,6 +12,7 @@ use mote_layout::packet::{PacketHeader, STREAM_SHARED};
 use mote_layout::record::{TIME_BITS, split};
 use mote_ring::speculation::Reader;
 use mote_sys::{Result, fd};
+use std::sync::Arc;
 
 /// Number of the first stream: those of rings come before.
 const FIRST: u32 = 1 << 31;
@@ -26,24 +28,34 @@ struct Kept {
 }
 
 /// All that is committed in a session.
-pub(crate) struct Speculated<'m> {
-    reader: Reader<'m>,
+#[derive(Default)]
+pub(crate) struct Speculated {
+    /// With the number of its group.
+    areas: Vec<(u64, Arc<Area>)>,
     streams: Vec<Kept>,
     records: Vec<u8>,
     damage_told: bool,
     failed: Option<String>,
 }
 
-impl<'m> Speculated<'m> {
-    /// Of a pool.
-    pub(crate) fn new(reader: Reader<'m>) -> Speculated<'m> {
-        let records = vec![0; reader.room()];
-        Speculated { reader, streams: Vec::new(), records, damage_told: false, failed: None }
+impl Speculated {
+    /// Takes from the pool of another group, too.
+    pub(crate) fn add(&mut self, group: u64, area: Arc<Area>) {
+        let room = area.pool().map_or(0, |pool| Reader::new(pool).room());
+        self.records.resize(room.max(self.records.len()), 0);
+        self.areas.push((group, area));
     }
 
-    /// The pool.
-    pub(crate) fn reader(&self) -> &Reader<'m> {
-        &self.reader
+    /// Lets the pools of these groups go; all is taken that was committed there.
+    pub(crate) fn end(&mut self, groups: &[u64]) {
+        self.areas.retain(|(group, _)| !groups.contains(group));
+    }
+
+    /// Frees what threads have open that are no more, as `is_alive(pid, tid, began)` says.
+    pub(crate) fn reap(&self, is_alive: impl Fn(u32, u32, u64) -> bool) {
+        for pool in self.areas.iter().filter_map(|(_, area)| area.pool()) {
+            Reader::new(pool).reap(&is_alive);
+        }
     }
 
     /// Why the streams cannot be written any more.
@@ -55,12 +67,15 @@ impl<'m> Speculated<'m> {
     pub(crate) fn drain(&mut self, context: &Context<'_>, events: &[Steps], totals: &mut Totals) -> bool {
         let mut records = std::mem::take(&mut self.records);
         let mut any = false;
-        while let Some((who, len)) = self.reader.take(&mut records) {
-            any = true;
-            if let Err(why) = self.write(context, events, &records[..len], totals) {
-                let why = format!("cannot write what thread {} has committed: {why}", who.tid);
-                totals.problems.push(format!("{why}; recording stops, what was written before is whole"));
-                self.failed = Some(why);
+        for (_, area) in self.areas.clone() {
+            let Some(reader) = area.pool().map(Reader::new) else { continue };
+            while let Some((who, len)) = reader.take(&mut records) {
+                any = true;
+                if let Err(why) = self.write(context, events, &records[..len], totals) {
+                    let why = format!("cannot write what thread {} has committed: {why}", who.tid);
+                    totals.problems.push(format!("{why}; recording stops, what was written before is whole"));
+                    self.failed = Some(why);
+                }
             }
         }
         self.records = records;

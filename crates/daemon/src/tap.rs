@@ -177,9 +177,9 @@ impl<'c> Tap<'c> {
         });
     }
 
-    /// Ends this channel now, because its memory is wanted.
-    pub(crate) fn evict(&mut self, number: u64, tell: &mut dyn FnMut(ThreadName)) {
-        self.finish(|tapped| tapped.number == number, tell);
+    /// Ends this channel now, because its memory is wanted. Answers its number, if it was there.
+    pub(crate) fn evict(&mut self, number: u64, tell: &mut dyn FnMut(ThreadName)) -> Vec<u64> {
+        self.finish(|tapped| tapped.number == number, tell)
     }
 
     /// Ends the channels that were left and have been quiet since. Answers their numbers.

@@ -2,11 +2,13 @@
 
 mod histogram;
 mod json;
+mod sum;
 mod table;
 mod text;
 mod value;
 
 pub use histogram::Histogram;
+pub use sum::{Pair, Sum};
 pub use table::{Row, Table};
 pub use value::Value;
 

@@ -181,19 +181,35 @@ impl Mapping {
         Ok(Mapping { base, len })
     }
 
-    /// Maps `len` bytes of `fd` from its start, shared, in place of what is mapped at `at`. Whoever reads or writes there meanwhile does it in the old or the
-    /// new memory.
+    /// Maps `len` bytes of `fd` from `offset`, a multiple of the page size, on, shared, in place of what is mapped at `at`; left out of core dumps. Whoever
+    /// reads or writes there meanwhile does it in the old or the new memory.
     ///
     /// # Errors
     /// As mmap(2); what was there stays.
     ///
     /// # Safety
     /// `len` bytes at `at` are a mapping that was leaked, and nobody has references or slices there but of atomics, or counts on what is in it.
-    pub unsafe fn replace(at: *mut u8, fd: &Fd, len: usize) -> Result<()> {
-        let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-        let flags = (libc::MAP_SHARED | libc::MAP_FIXED) as usize;
+    pub unsafe fn replace(at: *mut u8, fd: &Fd, offset: u64, len: usize) -> Result<()> {
         // SAFETY: the caller's promise: the range is a mapping of ours, of which nothing is lost that anyone counts on.
-        unsafe { syscall(libc::SYS_mmap, [at as usize, len, prot, flags, fd.raw() as usize, 0]) }.map(drop)
+        unsafe { Mapping::map_over(at, libc::MAP_SHARED, fd.raw(), offset, len) }
+    }
+
+    /// Maps something in place of what is mapped at `at`.
+    ///
+    /// # Safety
+    /// `len` bytes at `at` are a mapping that was leaked, and nobody counts on what is in it.
+    unsafe fn map_over(at: *mut u8, flags: i32, fd: i32, offset: u64, len: usize) -> Result<()> {
+        let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let flags = (flags | libc::MAP_FIXED) as usize;
+        let arguments = [at as usize, len, prot, flags, fd as isize as usize, offset as usize];
+        // SAFETY: the caller's promise: the range is ours.
+        unsafe { syscall(libc::SYS_mmap, arguments) }?;
+        // SAFETY: it was mapped just now, and is given up again.
+        if let Some(memory) = unsafe { Mapping::adopt(at, len) } {
+            memory.keep_out_of_core_dumps();
+            memory.leak();
+        }
+        Ok(())
     }
 
     /// Maps the pages of a leaked shared mapping a second time, somewhere else; with the same flags (mremap(2), an old size of 0).
@@ -268,17 +284,9 @@ impl Mapping {
     /// # Safety
     /// `base` and `len` must be those of a leaked mapping of which nobody expects what was written to be there.
     pub unsafe fn replace_by_zeros(base: *mut u8, len: usize) -> Result<()> {
-        let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        // SAFETY: the caller's promise: the range is ours.
-        unsafe { syscall(libc::SYS_mmap, [base as usize, len, prot, flags as usize, usize::MAX, 0]) }?;
-        // SAFETY: it was mapped just now, and is not handed out.
-        let memory = unsafe { Mapping::adopt(base, len) };
-        if let Some(memory) = memory {
-            memory.keep_out_of_core_dumps();
-            memory.leak();
-        }
-        Ok(())
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: the caller's promise.
+        unsafe { Mapping::map_over(base, flags, -1, 0, len) }
     }
 
     /// Keeps the mapping for the rest of the process's life and gives its address.

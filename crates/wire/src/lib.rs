@@ -8,7 +8,7 @@
 //! Hello {how, pid, parent, comm}  + socket  ->            through the inherited mailbox, or
 //! Hello {...}                               ->            on a connection to the session's path
 //! GoesOn                                    ->            when the welcome does not come soon
-//!                                           <-  Welcome {whose, geometry} + memfd   |  Refused
+//!                                           <-  Welcome {whose, geometry} + memfd [+ maps memfd]   |  Refused
 //! Events {count, descriptions}              ->            as often as needed
 //!                                           <-  Filters {generation} + maps memfd + bundle memfd
 //!                                           <-  Ids {count, id and on/off}
@@ -20,7 +20,7 @@
 //! Share {words, name}                       ->            at any time after: words with a name
 //!                                           <-  Shared {at, words, slots} + shared memory [+ area]
 //!                                           <-  Join {place} + mailbox       at any time after: another session wants the process, too
-//!                                           <-  Renew {geometry} + memfd     at any time after: other rings from now on
+//!                                           <-  Renew {geometry} + memfd [+ maps memfd]   at any time after: other rings from now on
 //! Renewed                                   ->            nothing goes to the former ones any more
 //!                                           <-  Stop                         at any time after
 //! ```
@@ -30,7 +30,8 @@
 //! (`docs/security.md`).
 //!
 //! `Filters` comes before the `Ids` of the events that it is for, so that no event is ever on without its filter. [`bundle`] says
-//! what the second memfd holds, [`board`] what the first begins with.
+//! what the second memfd holds, [`board`] what the first begins with. The maps' memfd is shared by those who share rings. So one that has mapped
+//! something of it is sent another with other rings (a child that has said `Apart` with its welcome, others with `Renew`), in which all lies where it lay.
 #![no_std]
 #![cfg_attr(
     not(test),

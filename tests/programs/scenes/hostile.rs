@@ -2,10 +2,12 @@
 
 use crate::Words;
 use mote_wire::{Hello, How, MESSAGE_MAX, Message, Ready};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, Shutdown, SockFlag, SockType, recv, send, sendmsg, setsockopt,
     shutdown, socketpair, sockopt::PassCred,
 };
+use nix::unistd::Pid;
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -282,6 +284,7 @@ pub(crate) fn neighbours(words: &Words) {
         command.args(["neighbours", "0", words.text(1)]).env("MOTE_NEIGHBOUR", "1");
         panic!("{}", std::os::unix::process::CommandExt::exec(&mut command));
     }
+    stay_on_first_cpu();
     let emit = |seq| mote::event!(e2e::honest, seq: u64 = seq);
     (0..1000).for_each(emit);
     let how = words.text(1).to_owned();
@@ -298,6 +301,13 @@ pub(crate) fn neighbours(words: &Words) {
     (0..1000u64).for_each(|seq| mote::event!(e2e::afterwards, seq: u64 = seq));
 }
 
+/// Writes to the first ring only from now on.
+fn stay_on_first_cpu() {
+    let mut first = CpuSet::new();
+    first.set(0).expect("a CPU's number");
+    sched_setaffinity(Pid::from_raw(0), &first).expect("CPU 0 is ours, too");
+}
+
 fn damage(how: &str) {
     let (from, to) = channel().expect("the channel is mapped");
     // Until it is noticed, whatever was read by then.
@@ -307,17 +317,12 @@ fn damage(how: &str) {
             // SAFETY: a mapping that stays; others' data in it is the point.
             unsafe { libc::madvise(at, to - from, libc::MADV_REMOVE) };
         } else {
-            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-            for ring in 0..cpus {
-                // SAFETY: inside of the mapping: control words begin behind the thread table of 128 KiB.
-                let at = std::ptr::with_exposed_provenance_mut::<u64>(
-                    from + (128 << 10) + ring * control_bytes(8),
-                );
-                // SAFETY: as above.
-                let now = unsafe { at.read_volatile() };
-                // SAFETY: as above.
-                unsafe { at.write_volatile(now / 2) };
-            }
+            // The first ring's control words begin behind the thread table of 128 KiB.
+            let at = std::ptr::with_exposed_provenance_mut::<u64>(from + (128 << 10));
+            // SAFETY: inside of the mapping; that it is not ours to write to is the point.
+            let now = unsafe { at.read_volatile() };
+            // SAFETY: as above.
+            unsafe { at.write_volatile(now / 2) };
         }
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -67,8 +67,30 @@ fn areas_come_and_go() {
     assert_eq!(AREA.load(Ordering::Relaxed), before);
     let moved = slot().expect("there is room");
     assert_eq!((threshold(2), moved.words[3].load(Ordering::Relaxed)), (7, 9));
+    what_is_a_parents_is_let_go();
     full_areas_are_counted();
     the_slots_of_the_dead_are_taken_over();
+}
+
+/// As in a child: what was set is there still, and in nobody else's memory.
+fn what_is_a_parents_is_let_go() {
+    let parents = good();
+    let read = || {
+        let mut bytes = std::vec![0; area_bytes(SLOTS)];
+        assert_eq!(fd::read_at(&parents, &mut bytes, 0), Ok(bytes.len()));
+        bytes
+    };
+    assert_eq!(take_area(&parents, SLOTS), Ok(()));
+    assert!(!set_process_threshold(3, 11));
+    slot().expect("there is room").words[3].store(10, Ordering::Relaxed);
+    after_fork(true);
+    let before = read();
+    assert!(header().is_some_and(|header| header.asked.load(Ordering::Relaxed) == 1));
+    let ours = slot().expect("there is room");
+    assert_eq!((threshold(2), ours.words[3].load(Ordering::Relaxed)), (7, 10));
+    set_threshold(2, 8);
+    ours.words[3].store(11, Ordering::Relaxed);
+    assert!(read() == before, "it writes to its parent's");
 }
 
 /// Threads that live keep their slots, and the others are counted once each.
