@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SOURCE: &str = include_str!("programs/mote.c");
+const STARTED: &str = include_str!("programs/started.c");
 const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/capi/include");
 
 /// Compiles the program.
@@ -30,6 +31,30 @@ pub(super) fn build_without(lab: &Lab) -> anyhow::Result<PathBuf> {
     let (source, program) = (lab.path().join("without.c"), lab.path().join("without"));
     std::fs::write(&source, SOURCE).context("cannot write the C program")?;
     compile(Command::new("cc").arg("-DWITHOUT_MOTE").arg("-o").arg(&program).arg(&source))?;
+    Ok(program)
+}
+
+/// Compiles a program that says when its `main` began, with an event and `libmote.so`, or without both.
+///
+/// # Errors
+/// No compiler, no header, or no library beside this program.
+pub(super) fn build_started(lab: &Lab, with_mote: bool) -> anyhow::Result<PathBuf> {
+    let name = if with_mote { "started" } else { "started-without" };
+    let (source, program) = (lab.path().join("started.c"), lab.path().join(name));
+    std::fs::write(&source, STARTED).context("cannot write the C program")?;
+    let mut command = Command::new("cc");
+    command.arg("-o").arg(&program).arg(&source);
+    if with_mote {
+        let directory = built()?;
+        let library = directory.join("libmote.so");
+        anyhow::ensure!(library.exists(), "libmote.so is not built; run cargo build --release -p mote-capi");
+        let mut path = OsString::from("-Wl,-rpath,");
+        path.push(&directory);
+        command.arg("-I").arg(HEADERS).arg(library).arg(path);
+    } else {
+        command.arg("-DWITHOUT_MOTE");
+    }
+    compile(&mut command)?;
     Ok(program)
 }
 

@@ -7,6 +7,7 @@
 use crate::consumer::{Change, Shared};
 use crate::error::Error;
 use crate::principal::Principal;
+use crate::spare::Spare;
 use mote_ring::geometry::{SUB_BITS_MAX, SUB_BITS_MIN};
 use mote_ring::reader::{Channel, MakeError};
 use mote_ring::{Geometry, Mode};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Most bytes of a CPU's ring for a group that is not the first: they are taken while its process waits, or just before that.
-const LATER_MAX: u64 = 8 << 20;
+const LATER_MAX: u64 = 4 << 20;
 /// Least: two sub-buffers of the smallest size.
 const LEAST: u64 = 2 << SUB_BITS_MIN;
 
@@ -43,8 +44,8 @@ pub(crate) struct Groups<'r> {
     free: u64,
     all: Vec<Group>,
     made: u64,
-    /// Rings for the next group.
-    spare: Option<Channel>,
+    /// Rings for the next group, and how many bytes a CPU.
+    spare: Option<(Spare, u64)>,
     /// Users of whom a process has damaged shared rings: none of theirs shares any more.
     distrusted: Vec<Principal>,
 }
@@ -80,10 +81,11 @@ impl<'r> Groups<'r> {
             distrusted: Vec::new(),
         };
         let first = if many { groups.sizes(free / 2) } else { wanted };
-        groups.spare = Some(groups.make(first).map_err(|error| match error {
+        let made = groups.make(first).map_err(|error| match error {
             MakeError::Geometry(bad) => Error::Geometry(bad),
             MakeError::System(why) => Error::Memory { bytes: first.ring_bytes() * u64::from(online), why },
-        })?);
+        })?;
+        groups.spare = Some((Spare::Made(made), first.ring_bytes()));
         Ok(groups)
     }
 
@@ -185,8 +187,22 @@ impl<'r> Groups<'r> {
             return;
         }
         self.make_room();
-        // Without memory the next one is refused when it comes.
-        self.spare = self.next_sizes().and_then(|sizes| self.make(sizes).ok());
+        let Some(sizes) = self.next_sizes() else { return };
+        let bytes = sizes.ring_bytes();
+        self.spare = Spare::begin(sizes, self.online).map(|spare| (spare, bytes));
+        if self.spare.is_some() {
+            self.free = self.free.saturating_sub(bytes);
+        }
+    }
+
+    /// The rings that were made ahead, if they could be.
+    fn spare(&mut self) -> Option<Channel> {
+        let (spare, bytes) = self.spare.take()?;
+        let channel = spare.take();
+        if channel.is_none() {
+            self.free += bytes;
+        }
+        channel
     }
 
     /// Ends groups without a process for as long as the next one's rings would be small for it. Those of a flight recorder, which hold what they will be
@@ -205,8 +221,8 @@ impl<'r> Groups<'r> {
         if self.spare.is_none() {
             self.make_room();
         }
-        let channel = match self.spare.take() {
-            Some(spare) => spare,
+        let channel = match self.spare() {
+            Some(channel) => channel,
             None => self.make(self.next_sizes()?).ok()?,
         };
         let (number, channel) = (self.made, Arc::new(channel));

@@ -94,6 +94,7 @@ mod setup;
 mod shares;
 mod snapshot;
 mod sockets;
+mod spare;
 mod speculated;
 mod standing;
 mod stream;
