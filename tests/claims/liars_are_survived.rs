@@ -2,7 +2,8 @@
 //! trace is readable.
 
 use crate::support::event::{assert_counts, named};
-use crate::support::{Record, Trace, babeltrace};
+use crate::support::{Record, Trace, babeltrace, programs};
+use std::process::Command;
 use std::time::Duration;
 
 /// What every such recording must be: ended in order, readable to the end by both readers.
@@ -128,6 +129,10 @@ fn assert_parted_from(how: &str) {
     let running = Record::scene(&["neighbours", "12345", how]).with(&options).start();
     let pid = running.wait_for("pid") as i32;
     running.wait_until_said("each has buffers of its own from now on");
+    let status =
+        Command::new(programs::mote()).arg("status").arg(running.output()).output().expect("mote runs");
+    let status = String::from_utf8_lossy(&status.stdout);
+    assert!(status.contains(" lost and ") && status.contains("an unknown number"), "{status}");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM)
         .expect("it runs");
     let trace = running.wait().ends_with(3);

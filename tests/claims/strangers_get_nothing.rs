@@ -339,6 +339,42 @@ fn a_loud_user_keeps_nobody_out() {
 }
 
 #[test]
+fn a_user_who_takes_all_descriptors_leaves_room_for_others() {
+    if !is_ready() || !has_tool("prlimit") {
+        return;
+    }
+    let scene = Record::scene(&["hoard", &USER.to_string(), "100", "10"]).with(&["-e", "e2e:count"]);
+    let trace = scene.under(&["prlimit", "--nofile=128:"]).run().ends_with(3);
+    assert_eq!(named(&trace.view(), "e2e:count").len(), 10 * 100, "{}", trace.err);
+    let problems = trace.problems().join("\n");
+    assert!(problems.contains("more open files are not for them"), "{problems}");
+}
+
+#[test]
+fn connections_that_say_nothing_are_told_of_and_take_no_more_than_their_share() {
+    if !is_ready() {
+        return;
+    }
+    let running = Record::scene(&["family", programs::scenes()]).start();
+    let pid = running.wait_for("pid");
+    let path = sockets(&running).join("session");
+    let silent = Beside::start(0, &["hush", path.to_str().expect("text"), "80"]);
+    assert_eq!(silent.wait_for("connected"), 80, "nobody waits to be let in");
+    running.wait_until_said("has 64 connections that say nothing");
+    drop(silent);
+    // Who comes then is let in again.
+    let rounds = || running.said().0.lines().filter(|line| line.starts_with("round ")).count() as u64;
+    let before = rounds();
+    wait_for("more programs", || (rounds() > before + 10).then_some(()));
+    kill(Pid::from_raw(pid as i32), Signal::SIGTERM).expect("it runs");
+    let trace = running.wait().ends_with(3);
+    let events = trace.view();
+    let of_round =
+        |round| named(&events, "e2e:forked").iter().filter(|event| event.number("who") == round).count();
+    assert_eq!(of_round(before + 8), 10);
+}
+
+#[test]
 fn slow_visitors_make_nobody_wait() {
     let running = Record::scene(&["family", programs::scenes()]).start();
     let pid = running.wait_for("pid");

@@ -13,6 +13,7 @@ pub(crate) struct Flow {
     bytes: AtomicU64,
     events: AtomicU64,
     lost: AtomicU64,
+    unknown: AtomicU64,
     waiting: AtomicU64,
     /// Some events had no clock.
     without_clock: AtomicBool,
@@ -25,16 +26,23 @@ pub(crate) struct Figures {
     pub(crate) bytes: u64,
     /// Events in them, as far as they are counted.
     pub(crate) events: u64,
-    /// Lost events.
+    /// Lost events, as far as their number is known.
     pub(crate) lost: u64,
+    /// How many times more were lost, of which nobody knows the number.
+    pub(crate) unknown: u64,
     /// Bytes in the rings that are not on disk: all that a flight recorder holds.
     pub(crate) waiting: u64,
 }
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures { bytes, events, lost, waiting } = self;
-        write!(f, "{events} events and {bytes} bytes on disk, {waiting} bytes in the buffers, {lost} lost")
+        let Figures { bytes, events, lost, unknown, waiting } = self;
+        write!(f, "{events} events and {bytes} bytes on disk, {waiting} bytes in the buffers, {lost} lost")?;
+        match unknown {
+            0 => Ok(()),
+            1 => f.write_str(" and once an unknown number"),
+            times => write!(f, " and {times} times an unknown number"),
+        }
     }
 }
 
@@ -55,6 +63,7 @@ impl Flow {
         self.bytes.store(figures.bytes, Ordering::Relaxed);
         self.events.store(figures.events, Ordering::Relaxed);
         self.lost.store(figures.lost, Ordering::Relaxed);
+        self.unknown.store(figures.unknown, Ordering::Relaxed);
         self.waiting.store(figures.waiting, Ordering::Relaxed);
     }
 
@@ -74,6 +83,7 @@ impl Flow {
             bytes: self.bytes.load(Ordering::Relaxed),
             events: self.events.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
+            unknown: self.unknown.load(Ordering::Relaxed),
             waiting: self.waiting.load(Ordering::Relaxed),
         }
     }
@@ -87,6 +97,7 @@ impl std::ops::Add for Figures {
             bytes: self.bytes + other.bytes,
             events: self.events + other.events,
             lost: self.lost.saturating_add(other.lost),
+            unknown: self.unknown.saturating_add(other.unknown),
             waiting: self.waiting.saturating_add(other.waiting),
         }
     }

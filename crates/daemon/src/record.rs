@@ -53,8 +53,10 @@ pub struct Progress {
     pub events: u64,
     /// Bytes on disk.
     pub bytes: u64,
-    /// Lost events.
+    /// Lost events, as far as their number is known.
     pub lost: u64,
+    /// How many times more were lost, of which nobody knows the number.
+    pub lost_unknown: u64,
     /// Processes in the session now.
     pub processes: usize,
 }

@@ -469,6 +469,7 @@ impl<'r> Recorder<'r> {
             events: now.events,
             bytes: now.bytes,
             lost: now.lost,
+            lost_unknown: now.unknown,
             processes: self.peers.iter().filter(|peer| peer.is_process()).count(),
         });
     }
@@ -476,7 +477,12 @@ impl<'r> Recorder<'r> {
     /// What has come of both traces so far.
     pub(crate) fn figures(&self) -> Figures {
         let kernel = self.kernel.as_ref().map(|kernel| kernel.trace.flow.figures());
-        self.trace.flow.figures() + kernel.unwrap_or_default()
+        self.figures_of_processes() + kernel.unwrap_or_default()
+    }
+
+    /// What has come of the processes' trace so far.
+    pub(crate) fn figures_of_processes(&self) -> Figures {
+        self.trace.flow.figures() + Figures { unknown: self.missing, ..Figures::default() }
     }
 
     pub(crate) fn hear_consumer(&mut self) {

@@ -235,7 +235,7 @@ impl Recorder<'_> {
 
     /// How it is, for a person.
     pub(crate) fn status(&self) -> String {
-        let now = self.trace.flow.figures();
+        let now = self.figures_of_processes();
         let on = (0..self.trace.events.len()).filter(|id| self.filters.is_on(*id)).count();
         let processes = self.peers.iter().filter(|peer| peer.is_process()).count();
         let mut text = format!(

@@ -317,6 +317,7 @@ impl<'c> Tap<'c> {
             bytes: self.totals.bytes,
             events: self.totals.counts.iter().sum(),
             lost: lost.total(),
+            unknown: lost.unknown + self.totals.damages,
             waiting: self.streams().map(Stream::backlog).sum(),
         });
     }

@@ -18,7 +18,7 @@
 //! and a fence would cost as much as the rest. That does no harm. Whoever writes to a ring runs on its CPU; migration ends the sequence, and it starts over.
 //! So the records of a ring are in the program order of one logical processor, whichever threads they are of. What has to hold is only that of
 //! two RDTSCs of one processor the later one does not read less. That is the counter's own promise: it "is guaranteed to return a monotonically increasing unique
-//! value whenever executed" (SDM vol. 3B, "Time-Stamp Counter"). No processor is known that executes two of them in exchanged order, with the stores of one record
+//! value whenever executed" (SDM vol. 3B, 17.17, "Time-Stamp Counter"). No processor is known that executes two of them in exchanged order, with the stores of one record
 //! and the loads and checks of the next one between them. That a virtual processor's counter goes on where it was when it moves to
 //! another core is its host's promise (SDM vol. 3C, "TSC offsetting").
 //!

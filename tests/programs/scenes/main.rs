@@ -94,6 +94,8 @@ fn main() -> ExitCode {
         "false-mailbox" => strangers::false_mailbox(&words),
         "pretend" => strangers::pretend(&words),
         "flood" => strangers::flood(&words),
+        "hoard" => strangers::hoard(&words),
+        "hush" => strangers::hush(&words),
         "steady" => sessions::steady(&words),
         "family" => sessions::family(&words),
         "shared-words" => cooperation::shared_words(&words),

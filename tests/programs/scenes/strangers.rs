@@ -204,6 +204,43 @@ fn pour(user: u32) {
     }
 }
 
+/// `hoard USER CONNECTIONS PROGRAMS`, in a recording: a child that becomes another user says hello so many times and keeps all connections; then programs start.
+pub(crate) fn hoard(words: &Words) {
+    let (user, connections, programs) = (words.number(0) as u32, words.number(1), words.number(2));
+    let (said, heard) = pair();
+    let child = in_child(move || {
+        become_user(user);
+        let mailbox = crate::hostile::mailbox();
+        let mut kept = Vec::new();
+        for _ in 0..connections {
+            let (ours, theirs) = pair();
+            let rights = [theirs.as_raw_fd()];
+            let rights = [ControlMessage::ScmRights(&rights)];
+            let letter = hello(How::Fork);
+            sendmsg::<()>(mailbox, &[IoSlice::new(&letter)], &rights, MsgFlags::empty(), None).expect("room");
+            kept.push(ours);
+        }
+        let _ = send(said.as_raw_fd(), b"all", MsgFlags::empty());
+        std::thread::sleep(Duration::from_secs(60));
+    });
+    let _ = recv(heard.as_raw_fd(), &mut [0; 8], MsgFlags::empty());
+    let own = std::env::current_exe().expect("known");
+    for _ in 0..programs {
+        let status = Command::new(&own).args(["count", "100"]).status().expect("it starts");
+        assert!(status.success());
+    }
+    kill(child, Signal::SIGKILL).expect("our child");
+    waitpid(child, None).expect("our child");
+}
+
+/// `hush PATH CONNECTIONS`: connects so many times to a session, and says nothing.
+pub(crate) fn hush(words: &Words) {
+    let connected: Vec<_> =
+        (0..words.number(1)).filter_map(|_| reach(words.text(0), SockType::SeqPacket)).collect();
+    println!("connected {}", connected.len());
+    std::thread::sleep(Duration::from_secs(60));
+}
+
 /// `false-session DIRECTORY`: plays a session: listens at `session` in a directory that it makes, and says what it is sent.
 pub(crate) fn false_session(words: &Words) {
     let directory = Path::new(words.text(0));

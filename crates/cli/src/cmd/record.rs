@@ -289,7 +289,12 @@ impl Watch for Screen {
         if self.bar.is_hidden() {
             return;
         }
-        let lost = if now.lost == 0 { String::new() } else { format!("  LOST {}", HumanCount(now.lost)) };
+        let lost = match (now.lost, now.lost_unknown) {
+            (0, 0) => String::new(),
+            (lost, 0) => format!("  LOST {}", HumanCount(lost)),
+            (0, _) => "  LOST an unknown number".to_owned(),
+            (lost, _) => format!("  LOST {} and an unknown number", HumanCount(lost)),
+        };
         self.bar.set_message(format!(
             "{} events  {}  {} processes{lost}",
             HumanCount(now.events),
