@@ -32,7 +32,7 @@
  * @code crates/daemon/src/conversation.rs: admit, let_in, check_id, talk, talk_to, heard
  * @code crates/daemon/src/hall.rs: take, next
  * @code crates/daemon/src/rules.rs: learn, answer, send_filters
- * @digest e8f0e2618a606293
+ * @digest 020575dee03042a2
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

@@ -27,6 +27,7 @@ use mote_layout::site::SiteRecord;
 use mote_rcu::{Library, Token, start_poll};
 use mote_ring::Geometry;
 use mote_ring::writer::Former;
+use mote_sync::thread;
 use mote_sys::fd::Fd;
 use mote_sys::{Errno, Result, process, time, tsc};
 use mote_wire::{How, Message, Reason, SESSIONS_MAX};
@@ -589,6 +590,8 @@ pub(crate) fn farewell() {
 /// In a child of fork, which is in all its parent's sessions: says hello to them, and leaves those that are there no more.
 pub(crate) fn after_fork() -> Links {
     note_process();
+    // Its name it gets when there are rings for it; until then it is not to be taken for its parent's thread.
+    thread::set_id(process::tid() as u32);
     watch_clock();
     speculation::forget();
     part_from_parent();

@@ -17,6 +17,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// Longest pause: in this time a thread at full speed writes about 20 MiB.
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     processes: Mutex<HashMap<u32, bool>>,
     /// What has become of processes' channels since the consumer looked.
     changes: Mutex<Vec<Change>>,
+    /// The consumer, once it works.
+    consumer: OnceLock<Thread>,
 }
 
 /// What becomes of a channel of processes, by its number.
@@ -78,9 +81,10 @@ impl Shared {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
     }
 
-    /// Something becomes of a channel.
+    /// Something becomes of a channel. The consumer looks at once: who has just come may have much to say, and small rings.
     pub(crate) fn change(&self, change: Change) {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner).push(change);
+        self.consumer.get().into_iter().for_each(Thread::unpark);
     }
 
     fn is_alive(&self, pid: u32, tid: u32) -> bool {
@@ -156,11 +160,15 @@ pub(crate) fn consume<'c>(
         taken: 0,
         figures: 0,
     };
+    // It is set once.
+    let _ = shared.consumer.set(std::thread::current());
     let mut pause = PAUSE_MIN;
     let mut flushed = Instant::now();
     loop {
         let stop = shared.stop.load(Ordering::Acquire);
-        consumer.change(tell);
+        if consumer.change(tell) {
+            pause = PAUSE_MIN;
+        }
         consumer.threads(tell);
         let figures = shared.figures.count();
         let flush = stop || figures != consumer.figures || flushed.elapsed() >= FLUSH_EVERY;
@@ -183,7 +191,7 @@ pub(crate) fn consume<'c>(
             pause = PAUSE_MIN;
         }
         if !taken || !consumer.taps.iter().any(Tap::is_behind) {
-            std::thread::sleep(pause);
+            std::thread::park_timeout(pause);
         }
     }
     consumer.finish(tell)
@@ -236,12 +244,13 @@ impl Asking {
 }
 
 impl Consumer<'_> {
-    /// Does what is to become of the processes' channels.
-    fn change(&mut self, tell: &dyn Fn(Notice)) {
+    /// Does what is to become of the processes' channels. Answers true when one has come.
+    fn change(&mut self, tell: &dyn Fn(Notice)) -> bool {
         let changes =
             std::mem::take(&mut *self.shared.changes.lock().unwrap_or_else(PoisonError::into_inner));
         let Consumer { taps, names, speculated, asking, .. } = self;
-        let Some(tap) = taps.first_mut() else { return };
+        let Some(tap) = taps.first_mut() else { return false };
+        let has_come = changes.iter().any(|change| matches!(change, Change::Come(..)));
         let mut name = |name| tell_name(names, name, tell);
         let mut ended = Vec::new();
         for change in changes {
@@ -262,6 +271,7 @@ impl Consumer<'_> {
             self.asking.end(&ended);
             tell(Notice::Ended(ended));
         }
+        has_come
     }
 
     /// Takes the names that threads have left.

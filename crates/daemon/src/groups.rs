@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Most bytes of a CPU's ring for a group that is not the first: they are taken while its process waits, or just before that.
-const LATER_MAX: u64 = 4 << 20;
+const LATER_MAX: u64 = 8 << 20;
 /// Least: two sub-buffers of the smallest size.
 const LEAST: u64 = 2 << SUB_BITS_MIN;
 
