@@ -22,8 +22,8 @@
  * within two attempts. (The parent is one of the writers of the other rows.) Row "not parted":
  * what would come of it if the child had the ring there.
  *
- * @code crates/ring/src/atomic_writer.rs: write, reserve, is_full, may_enter, refuse, is_closed, count_full, note_lost, leave, slot_of, at, bytes, records
- * @code crates/ring/src/reader.rs: look, look_once, part, chunk, content_end, is_closed, whole, lapped, look_shared, committed, give_up, copy, release, advance, publish
+ * @code crates/base/ring/src/atomic_writer.rs: write, reserve, is_full, may_enter, refuse, is_closed, count_full, note_lost, leave, slot_of, at, bytes, records
+ * @code crates/base/ring/src/reader.rs: look, look_once, part, chunk, content_end, is_closed, whole, lapped, look_shared, committed, give_up, copy, release, advance, publish
  * @digest e46bc906fb546a41
  *
  * @pass short | discard, 2 writers, reader | small

@@ -24,8 +24,8 @@
  * Most of the code's acquires on the writers' side are FNEG: a store waits for the branches before it, on every machine that is made. The language does not
  * promise that, so they stay; loom, which knows the language's rules and no machine, finds each of them missing.
  *
- * @code crates/ring/src/atomic_writer.rs: write, reserve, may_enter, leave, bytes
- * @code crates/ring/src/reader.rs: pos, look, look_once, whole, lapped, look_shared, committed, copy, release, advance, publish
+ * @code crates/base/ring/src/atomic_writer.rs: write, reserve, may_enter, leave, bytes
+ * @code crates/base/ring/src/reader.rs: pos, look, look_once, whole, lapped, look_shared, committed, copy, release, advance, publish
  * @digest cff2119beec7a312
  *
  * @pass short | x86: two writers in one sub-buffer | -DARCH_X86 -DPUBLISH small

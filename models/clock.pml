@@ -12,7 +12,7 @@
  * Checked: what a read or an update answers is the truth at the moment when it read the counter. `read` ends after one more round
  * for each update that was published meanwhile.
  *
- * @code crates/clock/src/synthetic.rs: read, read_bounded, update, generation, base, slot, extend
+ * @code crates/base/clock/src/synthetic.rs: read, read_bounded, update, generation, base, slot, extend
  * @digest 820a5d6d7508fbe5
  *
  * @pass short | read | -DREAD

@@ -13,10 +13,10 @@
  * the pass, through a filter only if that was its own, and it had it at some moment of the pass; at most once; and exactly once if its setting did not
  * change during the pass.
  *
- * @code crates/agent/src/event.rs: one, is_gated, ask_inside, without_filter, write_judged, send, send_to_one, off
- * @code crates/agent/src/fan.rs: judge, for_session, make, retire, tidy
- * @code crates/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
- * @code crates/agent/src/table.rs: sweep, tidy
+ * @code crates/traced/agent/src/event.rs: one, is_gated, ask_inside, without_filter, write_judged, send, send_to_one, off
+ * @code crates/traced/agent/src/fan.rs: judge, for_session, make, retire, tidy
+ * @code crates/traced/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
+ * @code crates/traced/agent/src/table.rs: sweep, tidy
  * @digest bf370fa4a6b5f42d
  *
  * @pass short | 3 changes | -DCHANGES=3 small

@@ -16,12 +16,12 @@
  *
  * In the rows that follow, "a barrier" of a table of the thesis is the ordering that the code has in its place.
  *
- * @code crates/rcu/src/phases.rs: order, enter, exit, advance, is_old, fence_all
- * @code crates/rcu/src/domain.rs: synchronize, ticket, step, look
- * @code crates/rcu/src/registry.rs: claim, is_alone
- * @code crates/rcu/src/membarrier.rs: fence_all
- * @code crates/rcu/src/signals.rs: answer, fence_all
- * @code crates/rcu/src/pointer.rs: load, assign, swap
+ * @code lib/rcu/src/phases.rs: order, enter, exit, advance, is_old, fence_all
+ * @code lib/rcu/src/domain.rs: synchronize, ticket, step, look
+ * @code lib/rcu/src/registry.rs: claim, is_alone
+ * @code lib/rcu/src/membarrier.rs: fence_all
+ * @code lib/rcu/src/signals.rs: answer, fence_all
+ * @code lib/rcu/src/pointer.rs: load, assign, swap
  * @digest c9d3765545df6918
  *
  * @pass short | alpha, general: unaltered model (safety) | -DARCH_ALPHA -DGENERAL  small

@@ -9,8 +9,8 @@
  * Checked: the reader never reads poison, though the updater that unpublished it may not have looked at the reader at all; and no
  * updater makes a grace period that it had no need of (one per ticket at most, two where one was going on).
  *
- * @code crates/rcu/src/domain.rs: synchronize, ticket, is_over, poll, step, look
- * @code crates/rcu/src/phases.rs: enter, exit, advance, is_old
+ * @code lib/rcu/src/domain.rs: synchronize, ticket, is_over, poll, step, look
+ * @code lib/rcu/src/phases.rs: enter, exit, advance, is_old
  * @digest 84ae146b53a2629f
  *
  * @pass short | power: unaltered model | -DARCH_POWER small

@@ -11,8 +11,8 @@
  *
  * Checked: no section reads poison, nobody waits for ever (reader, handler and updater progress).
  *
- * @code crates/rcu/src/phases.rs: enter, exit, advance, is_old
- * @code crates/rcu/src/domain.rs: synchronize, step, look
+ * @code lib/rcu/src/phases.rs: enter, exit, advance, is_old
+ * @code lib/rcu/src/domain.rs: synchronize, step, look
  * @digest 9a37909442d9c790
  *
  * @pass short | over reader: unaltered model (safety) | -DOVER_READER small

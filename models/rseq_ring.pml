@@ -16,8 +16,8 @@
  * comes before a store or a load (`consumed` before the data; the data before `consumed` or the second `pos`), and
  * stores become visible in order; TSO delays stores behind loads only.
  *
- * @code crates/ring/src/rseq_writer.rs: write_slow, write_any, sequence, write_words, write_fragments, switch, count_ring_full
- * @code crates/ring/src/reader.rs: look, look_once, look_own, part, chunk, content_end, is_closed, whole, lapped, copy, release, advance, publish
+ * @code crates/base/ring/src/rseq_writer.rs: write_slow, write_any, sequence, write_words, write_fragments, switch, count_ring_full
+ * @code crates/base/ring/src/reader.rs: look, look_once, look_own, part, chunk, content_end, is_closed, whole, lapped, copy, release, advance, publish
  * @digest 440a90ec8b36a626
  *
  * @pass short | discard, 2 threads | 

@@ -20,18 +20,18 @@
  * before their welcome has come (`GoesOn`, `waiting.rs`). What is tested of them is in the claims `users_share_nothing`, `liars_are_survived` and
  * `who_is_late_is_told_of`.
  *
- * @code crates/agent/src/session.rs: join, enter, leave, after_fork, say_hello_again
- * @code crates/agent/src/handshake.rs: rings, announce_all, ids, settle, announce_range
- * @code crates/agent/src/switch.rs: assign, decide, leave
- * @code crates/agent/src/fork.rs: prepare, parent, child
- * @code crates/agent/src/control.rs: listen, run, serve
- * @code crates/agent/src/link.rs: open, through_mailbox
- * @code crates/agent/src/event.rs: destination, send, send_to_one, off
- * @code crates/daemon/src/ending.rs: in_company, alone
- * @code crates/daemon/src/recorder.rs: serve, is_over, greet, say_goodbye
- * @code crates/daemon/src/conversation.rs: admit, let_in, check_id, talk, talk_to, heard
- * @code crates/daemon/src/hall.rs: take, next
- * @code crates/daemon/src/rules.rs: learn, answer, send_filters
+ * @code crates/traced/agent/src/session.rs: join, enter, leave, after_fork, say_hello_again
+ * @code crates/traced/agent/src/handshake.rs: rings, announce_all, ids, settle, announce_range
+ * @code crates/traced/agent/src/switch.rs: assign, decide, leave
+ * @code crates/traced/agent/src/fork.rs: prepare, parent, child
+ * @code crates/traced/agent/src/control.rs: listen, run, serve
+ * @code crates/traced/agent/src/link.rs: open, through_mailbox
+ * @code crates/traced/agent/src/event.rs: destination, send, send_to_one, off
+ * @code crates/record/daemon/src/ending.rs: in_company, alone
+ * @code crates/record/daemon/src/recorder.rs: serve, is_over, greet, say_goodbye
+ * @code crates/record/daemon/src/conversation.rs: admit, let_in, check_id, talk, talk_to, heard
+ * @code crates/record/daemon/src/hall.rs: take, next
+ * @code crates/record/daemon/src/rules.rs: learn, answer, send_filters
  * @digest 020575dee03042a2
  *
  * @pass short | the command ends, its child later | small

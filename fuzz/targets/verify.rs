@@ -1,7 +1,7 @@
 //! Any bytes as a program: the verifier refuses it, or it runs without harm on a machine that checks each step.
 #![no_main]
 
-#[path = "../../crates/bpf/tests/support/mod.rs"]
+#[path = "../../lib/bpf/tests/support/mod.rs"]
 mod support;
 
 use mote_bpf::{Environment, Insn};

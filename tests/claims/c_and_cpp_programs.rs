@@ -49,7 +49,7 @@ impl Workshop {
         let output = self.0.path().join(name);
         let mut command = Command::new(compiler[0]);
         command.args(&compiler[1..]).args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);
-        command.arg(root().join("crates/capi/include")).args(way).args(sources(from));
+        command.arg(root().join("crates/traced/capi/include")).args(way).args(sources(from));
         if !link.is_empty() {
             command.arg("-L").arg(programs::library()).args(link);
         }

@@ -44,7 +44,7 @@ fn no_function_of_ours_panics_in_a_program_of_c_that_contains_the_library() {
     for (flags, some_left) in [("-Wl,--gc-sections", false), ("-Wl,--no-gc-sections", true)] {
         let program = directory.path().join("events");
         let mut command = Command::new("gcc");
-        command.args(["-O2", "-I"]).arg(root.join("crates/capi/include"));
+        command.args(["-O2", "-I"]).arg(root.join("crates/traced/capi/include"));
         command.arg(root.join("tests/programs/c/events.c")).arg("-L").arg(programs::library());
         output_of(command.args(["-l:libmote.a", flags, "-o"]).arg(&program));
         let image = Image::read(&program);

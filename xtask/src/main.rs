@@ -5,6 +5,7 @@ mod fuzz;
 mod install;
 mod models;
 mod mutants;
+mod plan;
 mod test;
 mod tidy;
 

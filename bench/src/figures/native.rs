@@ -8,7 +8,7 @@ use std::process::Command;
 
 const SOURCE: &str = include_str!("programs/mote.c");
 const STARTED: &str = include_str!("programs/started.c");
-const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/capi/include");
+const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/traced/capi/include");
 
 /// Compiles the program.
 ///

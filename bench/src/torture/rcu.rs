@@ -6,7 +6,7 @@ use std::time::Duration;
 use support::round::{self, Verdict, Weather};
 use support::subject::Subject;
 
-#[path = "../../../crates/rcu/tests/support/mod.rs"]
+#[path = "../../../lib/rcu/tests/support/mod.rs"]
 mod support;
 
 type Scenario = (&'static str, fn(Weather, Duration, u64) -> Verdict);

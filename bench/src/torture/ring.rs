@@ -6,7 +6,7 @@ use support::round;
 use support::scenario::Case;
 use support::tally::Tally;
 
-#[path = "../../../crates/ring/tests/support/mod.rs"]
+#[path = "../../../crates/base/ring/tests/support/mod.rs"]
 mod support;
 
 /// A round has one channel with sizes of its own.

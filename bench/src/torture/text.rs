@@ -7,7 +7,7 @@ use support::child::{self, End};
 use support::sites;
 use support::torture::{self, Options, Report};
 
-#[path = "../../../crates/text/tests/support/mod.rs"]
+#[path = "../../../crates/traced/text/tests/support/mod.rs"]
 mod support;
 
 /// Calls of `apply` in one child.

@@ -1,0 +1,158 @@
+//! The plan of the house: the folders that group the crates, what may know what, and which crates run in traced processes.
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folders, and those that the crates of each may depend on beside its own.
+pub(crate) const GROUPS: [(&str, &[&str]); 6] = [
+    ("lib", &[]),
+    ("crates/base", &["lib"]),
+    ("crates/traced", &["lib", "crates/base"]),
+    ("crates/read", &["lib", "crates/base"]),
+    ("crates/record", &["lib", "crates/base", "crates/read"]),
+    ("crates/tools", &["lib", "crates/base", "crates/read", "crates/record", "crates/traced"]),
+];
+
+/// The folders whose crates run in traced processes, with all that they depend on.
+const TRACED: [&str; 2] = ["crates/base", "crates/traced"];
+
+/// A crate in one of the folders.
+#[derive(Debug)]
+pub(crate) struct Crate {
+    /// The folder that it is in.
+    pub(crate) group: String,
+    /// The name of its own folder.
+    pub(crate) name: String,
+    /// Its name for cargo.
+    pub(crate) package: String,
+    /// The packages of ours that it depends on, but for its tests.
+    pub(crate) dependencies: BTreeSet<String>,
+}
+
+impl Crate {
+    /// Where it is, from the project's root.
+    pub(crate) fn folder(&self) -> String {
+        format!("{}/{}", self.group, self.name)
+    }
+}
+
+/// All crates in the folders, as cargo knows them.
+///
+/// # Errors
+/// Cargo fails.
+pub(crate) fn crates(root: &Path) -> anyhow::Result<Vec<Crate>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    let output = command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(root).output();
+    let output = output.context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata without packages")?;
+    Ok(packages.iter().filter_map(|package| of_package(root, package)).collect())
+}
+
+fn of_package(root: &Path, package: &Value) -> Option<Crate> {
+    let folder = PathBuf::from(package["manifest_path"].as_str()?).parent()?.to_owned();
+    let folder = folder.strip_prefix(root).ok()?.to_owned();
+    let group = folder.parent()?.to_str()?.to_owned();
+    let is_ours = GROUPS.iter().any(|(known, _)| *known == group);
+    let dependencies = package["dependencies"].as_array()?.iter();
+    // Those of tests have a kind; ours have a path.
+    let ours = dependencies.filter(|one| one["kind"].is_null() && one["path"].is_string());
+    is_ours.then_some(Crate {
+        group,
+        name: folder.file_name()?.to_str()?.to_owned(),
+        package: package["name"].as_str()?.to_owned(),
+        dependencies: ours.filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect(),
+    })
+}
+
+/// The packages that run in traced processes.
+pub(crate) fn traced(crates: &[Crate]) -> BTreeSet<String> {
+    let known: BTreeMap<&str, &Crate> = crates.iter().map(|one| (one.package.as_str(), one)).collect();
+    let first = crates.iter().filter(|one| TRACED.contains(&one.group.as_str()));
+    let mut open: Vec<&str> = first.map(|one| one.package.as_str()).collect();
+    let mut traced = BTreeSet::new();
+    while let Some(package) = open.pop() {
+        if traced.insert(package.to_owned()) {
+            let dependencies = known.get(package).into_iter().flat_map(|one| &one.dependencies);
+            open.extend(dependencies.map(String::as_str));
+        }
+    }
+    traced
+}
+
+/// What depends on what it must not know.
+pub(crate) fn arrows_that_climb(crates: &[Crate]) -> Vec<String> {
+    let group_of: BTreeMap<&str, &str> =
+        crates.iter().map(|one| (one.package.as_str(), one.group.as_str())).collect();
+    let mut wrong = Vec::new();
+    for one in crates {
+        let may = GROUPS.iter().find(|(group, _)| *group == one.group).map_or(&[][..], |(_, may)| may);
+        for dependency in &one.dependencies {
+            let group = group_of.get(dependency.as_str()).copied().unwrap_or("");
+            if group != one.group && !may.contains(&group) {
+                wrong.push(format!(
+                    "{} depends on {dependency} in {group}, of which {} knows nothing",
+                    one.folder(),
+                    one.group
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(group: &str, name: &str, dependencies: &[&str]) -> Crate {
+        let dependencies = dependencies.iter().map(ToString::to_string).collect();
+        Crate {
+            group: group.to_owned(),
+            name: name.to_owned(),
+            package: format!("mote-{name}"),
+            dependencies,
+        }
+    }
+
+    #[test]
+    fn arrows_go_where_the_plan_says() {
+        let crates = [
+            one("lib", "sys", &["mote-ring"]),
+            one("crates/base", "ring", &["mote-sys"]),
+            one("crates/traced", "agent", &["mote-ring", "mote-daemon"]),
+            one("crates/record", "daemon", &["mote-ring", "mote-view", "mote-agent"]),
+            one("crates/read", "view", &["mote-ring"]),
+            one("crates/tools", "cli", &["mote-agent", "mote-daemon", "serde"]),
+        ];
+        let wrong = arrows_that_climb(&crates);
+        let climbing = ["lib/sys", "crates/traced/agent", "crates/record/daemon"];
+        assert_eq!(wrong.len(), climbing.len() + 1, "{wrong:?}");
+        assert!(wrong.iter().zip(climbing).all(|(said, folder)| said.starts_with(folder)), "{wrong:?}");
+    }
+
+    #[test]
+    fn what_traced_processes_need_runs_in_them() {
+        let crates = [
+            one("lib", "sys", &[]),
+            one("lib", "ctf", &[]),
+            one("crates/base", "ring", &["mote-sys"]),
+            one("crates/read", "view", &["mote-ctf"]),
+        ];
+        assert_eq!(traced(&crates), ["mote-ring", "mote-sys"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn the_crates_are_found() {
+        let crates = crates(&crate::root()).expect("cargo");
+        let groups: BTreeSet<&str> = crates.iter().map(|one| one.group.as_str()).collect();
+        assert_eq!(groups.len(), GROUPS.len(), "{groups:?}");
+    }
+}
