@@ -6,7 +6,7 @@ use common::{Trace, assert_lines, data};
 use mote_ctf::{Schema, read, write};
 
 fn check(version: &str) {
-    let Some(folder) = data(&format!("lttng-2.16/{version}/ust/uid/0/64-bit")) else { return };
+    let folder = data(&format!("lttng-2.16/{version}/ust/uid/0/64-bit"));
     let trace = Trace::read(&folder);
     let first = read::metadata(&trace.metadata).unwrap();
     let expected = trace.lines();

@@ -32,7 +32,7 @@ fn callbacks_run_without_a_worker_and_may_defer() {
     let left = pending::<General>();
     limit(before);
     if has_thread {
-        eprintln!("SKIPPED: this machine makes threads in spite of RLIMIT_AS");
+        eprintln!("SKIP: this machine makes threads in spite of RLIMIT_AS");
     }
     assert_eq!((RAN.load(SeqCst), left), (110, 0));
 }

@@ -4,18 +4,13 @@ use mote_ctf::text;
 use mote_timeline::{Entry, Range, Trace};
 use std::path::{Path, PathBuf};
 
-/// The sample traces, or `None` with a message.
-fn samples() -> Option<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/lttng-2.16");
-    if !dir.is_dir() {
-        eprintln!("SKIP: there are no sample traces in {}", dir.display());
-        return None;
-    }
-    Some(dir)
+/// The sample traces.
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../lib/ctf/tests/data/lttng-2.16")
 }
 
 fn check(name: &str) {
-    let Some(dir) = samples() else { return };
+    let dir = samples();
     let expected = std::fs::read_to_string(dir.join(format!("{name}.txt"))).expect("the reference text");
     let trace = Trace::open(&dir.join(name)).expect("it opens");
     let mut events = trace.events(Range::ALL);
@@ -46,7 +41,7 @@ fn ctf_2_is_read_as_babeltrace2_does() {
 
 #[test]
 fn a_tree_of_traces_is_merged() {
-    let Some(dir) = samples() else { return };
+    let dir = samples();
     let trace = Trace::open(&dir).expect("it opens");
     assert_eq!(trace.sources().len(), 2);
     let mut events = trace.events(Range::ALL);

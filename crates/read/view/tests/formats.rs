@@ -8,7 +8,7 @@ use mote_pattern::Glob;
 use mote_timeline::{Range, Trace};
 use mote_view::{Csv, Format, Json, Outcome, Selection, Text, TimeStyle, pump};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tempfile::TempDir;
 
 fn recording(plan: &Plan) -> (TempDir, Trace) {
@@ -37,14 +37,8 @@ fn everything(trace: &Trace) -> Selection {
 /// A made recording, with its directory, and sample traces of LTTng.
 fn traces() -> (TempDir, Vec<Trace>) {
     let (dir, made) = recording(&Plan { text_every: 3, lost: 5, packet_bytes: 700, ..Plan::default() });
-    let samples: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/lttng-2.16");
-    let mut traces = vec![made];
-    if samples.is_dir() {
-        traces.push(Trace::open(&samples).expect("it opens"));
-    } else {
-        eprintln!("SKIP: there are no sample traces in {}", samples.display());
-    }
-    (dir, traces)
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../lib/ctf/tests/data/lttng-2.16");
+    (dir, vec![made, Trace::open(&samples).expect("it opens")])
 }
 
 #[test]

@@ -214,7 +214,7 @@ mod tests {
             match commons.fd() {
                 Ok(_) => {}
                 Err(Errno(libc::EPERM)) if in_kernel => {
-                    println!("SKIPPED: maps of the kernel's need CAP_BPF");
+                    println!("SKIP: maps of the kernel's need CAP_BPF");
                     continue;
                 }
                 Err(errno) => panic!("{errno}"),

@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn owners_must_agree() {
         if own() != 0 {
-            println!("SKIPPED: giving files away needs root");
+            println!("SKIP: giving files away needs root");
             return;
         }
         let place = Place::make();

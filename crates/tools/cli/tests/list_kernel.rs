@@ -11,7 +11,7 @@ fn list(arguments: &[&str]) -> Output {
 fn is_shown() -> bool {
     let said = list(&[]).stderr;
     if !said.is_empty() {
-        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&said));
+        eprintln!("SKIP: {}", String::from_utf8_lossy(&said));
     }
     said.is_empty()
 }

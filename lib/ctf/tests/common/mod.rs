@@ -5,14 +5,9 @@ use mote_ctf::{Cursor, DecodeError, Schema, text};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of `path` in the optional test data, or a loud skip.
-pub fn data(path: &str) -> Option<PathBuf> {
-    let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(path);
-    if found.exists() {
-        return Some(found);
-    }
-    eprintln!("SKIP: ../shared/data/{path} is absent");
-    None
+/// A file or folder of the test data.
+pub fn data(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(path)
 }
 
 /// A trace in memory: metadata and data streams.

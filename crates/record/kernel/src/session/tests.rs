@@ -76,7 +76,7 @@ fn read(kernel: &Kernel, wanted: u16) -> Vec<Vec<u8>> {
 #[test]
 fn without_types_everybody_is_recorded() {
     if let Some(missing) = crate::privilege::check() {
-        eprintln!("SKIPPED: {missing}");
+        eprintln!("SKIP: {missing}");
         return;
     }
     let kernel = add::start(request(Targets::All), Err(no_types())).expect("it needs none");

@@ -24,7 +24,7 @@ pub(crate) fn can() -> bool {
     match mote_kernel::privilege::check() {
         None => true,
         Some(missing) => {
-            eprintln!("SKIPPED: {missing}");
+            eprintln!("SKIP: {missing}");
             false
         }
     }
