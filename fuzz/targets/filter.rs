@@ -4,7 +4,7 @@
 use mote_bpf::environment::STEPS_MAX;
 use mote_bpf::verify::verify_traced;
 use mote_bpf::{Entry, Environment, helper};
-use mote_filter::{Decision, Maps, Missing, Rule, Session, compile};
+use mote_filter::{Decision, Maps, Missing, Rule, Session, Side, compile};
 use mote_layout::{context, parse};
 
 /// What is filtered when the input says nothing else.
@@ -26,7 +26,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     }
     for missing in [Missing::Refuse, Missing::Never] {
         let mut maps = Maps::new();
-        let mut session = Session { missing, declare: &mut |_| Ok(7) };
+        let mut session = Session { side: Side::User, missing, declare: &mut |_| Ok(7) };
         match compile(&all, &event, &mut session, &mut maps) {
             Err(problem) => drop(problem.render()),
             Ok(Decision::Run(compiled)) => {

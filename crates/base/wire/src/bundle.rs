@@ -286,7 +286,7 @@ fn map(words: &[u8; MAP_BYTES]) -> Option<MapPlace> {
         key_bytes: from.word().ok()?,
         value_bytes: from.word().ok()?,
         entries: from.word().ok()?,
-        read_only: from.word().ok()? != 0,
+        read_only: from.flag().ok()?,
     };
     from.word().ok()?;
     Some(MapPlace { shape, offset: from.long().ok()? }).filter(|_| shape.is_sound())

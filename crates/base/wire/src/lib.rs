@@ -418,9 +418,7 @@ impl Message<'_> {
             FAILED => Message::Failed(from.word()?),
             GOES_ON => Message::GoesOn,
             COOPERATE => Message::Cooperate { slots: from.word()? },
-            SHARE => {
-                Message::Share { words: from.word()?, each_thread: from.word()? != 0, name: from.rest() }
-            }
+            SHARE => Message::Share { words: from.word()?, each_thread: from.flag()?, name: from.rest() },
             SHARED => Message::Shared { at: from.word()?, words: from.word()?, slots: from.word()? },
             kind => return Err(Error::Kind(kind)),
         };
@@ -540,6 +538,13 @@ mod tests {
         there_and_back(Message::Hello(Hello { how: How::Attach, pid: 7, parent: 1, comm: [b'y'; 16] }));
         there_and_back(Message::Cooperate { slots: 256 });
         there_and_back(Message::Share { words: 4, each_thread: true, name: b"requests" });
+        let mut share = [0; 32];
+        let len = Message::Share { words: 4, each_thread: true, name: b"x" }
+            .encode(&mut share)
+            .expect("room")
+            .len();
+        share[8] = 147;
+        assert_eq!(Message::decode(&share[..len]), Err(Error::Value), "no flag");
         there_and_back(Message::Shared { at: 512, words: 4, slots: 0 });
     }
 

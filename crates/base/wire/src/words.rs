@@ -63,6 +63,18 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
+    /// Takes a word that is 0 or 1.
+    ///
+    /// # Errors
+    /// [`Error::Length`]; [`Error::Value`] when it is another one.
+    pub fn flag(&mut self) -> Result<bool, Error> {
+        match self.word()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Error::Value),
+        }
+    }
+
     /// Takes `N` bytes.
     ///
     /// # Errors
