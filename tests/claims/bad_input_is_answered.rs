@@ -195,7 +195,7 @@ fn a_full_disk() {
     }
 }
 
-/// Removes files of a recording that runs; answers it when it has ended, with the number of events of its program.
+/// Removes files of a recording that runs; returns it when it has ended, with the number of events of its program.
 #[track_caller]
 fn assert_removal_is_told(remove: impl Fn(&Path), removed: &str) -> Trace {
     let running = Record::scene(&["count", "3000", "1000"]).start();

@@ -11,7 +11,7 @@ const THREADED: Numbered = Numbered { event: "e2e:threaded", who: "who", from: 0
 /// Without rseq: the atomic writer.
 const NO_RSEQ: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
 
-/// Asserts that a trace of `bursts` is exact, and that summary and report say the same as the gaps. Answers the gaps.
+/// Asserts that a trace of `bursts` is exact, and that summary and report say the same as the gaps. Returns the gaps.
 #[track_caller]
 fn exact(trace: &Trace) -> Vec<Gap> {
     let gaps = assert_exact(trace, &THREADED, trace.printed("each"));

@@ -41,7 +41,7 @@ fn touches_memory(one: &Instruction) -> bool {
     !is_site(one) && one.code() != Code::Lea_r64_m && (0..one.op_count()).any(is_memory)
 }
 
-/// Asserts that the hot path has one NOP, no call and no branch; answers the other instructions.
+/// Asserts that the hot path has one NOP, no call and no branch; returns the other instructions.
 #[track_caller]
 fn assert_one_nop(name: &str) -> Vec<Instruction> {
     let code = hot_path(name);

@@ -336,7 +336,7 @@ fn build_id(path: &std::path::Path) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Records a process that has something else at the path of what it has mapped; answers the build ids that the journal has for that path.
+/// Records a process that has something else at the path of what it has mapped; returns the build ids that the journal has for that path.
 fn ids_of_replaced(how: &str) -> (Vec<String>, String, String) {
     let keep = tempfile::tempdir().expect("a directory");
     let (mapped, other) = (keep.path().join("mapped"), keep.path().join("other"));

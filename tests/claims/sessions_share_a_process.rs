@@ -59,7 +59,7 @@ fn assert_all(trace: &Trace, emitted: &BTreeMap<u64, u64>, step: u64) {
     assert_eq!(trace.lost_total(), 0, "lost");
 }
 
-/// Asserts that a recording which came and went has all events with `seq % step == rest` of its time, and no others. Answers how many.
+/// Asserts that a recording which came and went has all events with `seq % step == rest` of its time, and no others. Returns how many.
 #[track_caller]
 fn assert_window(trace: &Trace, step: u64, rest: u64) -> usize {
     let events = trace.view();

@@ -85,7 +85,7 @@ fn shared_rings() -> u64 {
     (last.expect("a number") + 1).min(16)
 }
 
-/// Asserts that each gap is where numbers are missing, and says how many are. Each of those who number has emitted `each`. Answers the gaps.
+/// Asserts that each gap is where numbers are missing, and says how many are. Each of those who number has emitted `each`. Returns the gaps.
 #[track_caller]
 pub(crate) fn assert_exact(trace: &Trace, numbered: &Numbered, each: u64) -> Vec<Gap> {
     let (streams, gaps) = read(trace, numbered);

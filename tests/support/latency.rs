@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(crate) struct Watching(Running);
 
 impl Watching {
-    /// Begins; answers when they are watched.
+    /// Begins; returns when they are watched.
     pub(crate) fn begin(pids: &[u32], thresholds: &str) -> Watching {
         let list: Vec<String> = pids.iter().map(u32::to_string).collect();
         let mut record = Record::nothing().by("latency");

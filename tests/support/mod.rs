@@ -55,7 +55,7 @@ pub(crate) fn is_root() -> bool {
     root
 }
 
-/// Runs a tool; answers what it printed. Panics, with what it said, unless it succeeds.
+/// Runs a tool; returns what it printed. Panics, with what it said, unless it succeeds.
 pub(crate) fn output_of(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|why| panic!("{command:?}: {why}"));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -79,7 +79,7 @@ pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T 
 }
 
 /// Makes what takes `ms`, and if it does not serve, what takes longer, three times at most: a machine may stand still for seconds at any moment, and then a
-/// time is over before anything has happened. Answers the last in any case, whose assertions say what is missing.
+/// time is over before anything has happened. Returns the last in any case, whose assertions say what is missing.
 pub(crate) fn within<T>(ms: u64, make: impl Fn(u64) -> T, serves: impl Fn(&T) -> bool) -> T {
     [10, 50].iter().fold(make(ms), |made, longer| if serves(&made) { made } else { make(ms * longer) })
 }

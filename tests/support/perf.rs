@@ -74,7 +74,7 @@ pub(crate) struct Perf {
 }
 
 impl Perf {
-    /// Begins; answers when it counts. It makes its files in `home`.
+    /// Begins; returns when it counts. It makes its files in `home`.
     pub(crate) fn begin(pid: u32, events: Vec<Same>, home: &Path) -> Perf {
         let (control, answers, out) = (home.join("control"), home.join("answers"), home.join("perf"));
         let fifo = |path: &Path| {

@@ -165,7 +165,7 @@ impl Table<'_> {
     }
 }
 
-/// Makes the runs, as many at once as there are processors, and prints a table for each model. Answers how many did not end as they must.
+/// Makes the runs, as many at once as there are processors, and prints a table for each model. Returns how many did not end as they must.
 fn run_all(root: &Path, models: &[Model], jobs: &[(usize, &Run)]) -> anyhow::Result<u64> {
     let queue: Mutex<VecDeque<usize>> = Mutex::new((0..jobs.len()).collect());
     let results = jobs.iter().map(|_| None).collect();

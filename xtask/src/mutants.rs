@@ -126,7 +126,7 @@ fn copy(root: &Path, tree: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the error, runs the test, takes it back. Answers whether it was found.
+/// Makes the error, runs the test, takes it back. Returns whether it was found.
 fn try_one(tree: &Path, mutant: &Mutant<'_>) -> anyhow::Result<bool> {
     let file = tree.join(mutant.place.0);
     let code = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;

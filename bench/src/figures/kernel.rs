@@ -98,7 +98,7 @@ pub(super) fn run_peer(
     samples.read(&text, |_| Some(tracer.name().to_owned()))
 }
 
-/// Runs a workload under `mote` and answers the median of what it measured.
+/// Runs a workload under `mote` and returns the median of what it measured.
 pub(super) fn run_mote(lab: &mut Lab, arguments: &[&str], command: Vec<OsString>) -> anyhow::Result<f64> {
     let text = mote_text(lab, arguments, command)?;
     let mut samples = Samples::default();
@@ -106,7 +106,7 @@ pub(super) fn run_mote(lab: &mut Lab, arguments: &[&str], command: Vec<OsString>
     samples.median("all").context("the workload has measured nothing")
 }
 
-/// Runs a workload under `mote` and answers what it has written.
+/// Runs a workload under `mote` and returns what it has written.
 fn mote_text(lab: &mut Lab, arguments: &[&str], command: Vec<OsString>) -> anyhow::Result<String> {
     let result = lab.fresh("result");
     let output = lab.fresh("trace");

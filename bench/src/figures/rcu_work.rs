@@ -147,7 +147,7 @@ fn rates<S: Side>(text: &mut String, setting: Setting) {
     line(text, "updates", S::NAME, updates as f64 / since(begin));
 }
 
-/// Updates until `end` and answers how often, or only waits.
+/// Updates until `end` and returns how often, or only waits.
 fn update<S: Side>(side: &S, setting: Setting, end: u64) -> u64 {
     let Some(pause) = setting.pause else {
         std::thread::sleep(std::time::Duration::from_millis(setting.ms));

@@ -46,7 +46,7 @@ impl Lab {
         self.dir.path().join(format!("{kind}-{}", self.count))
     }
 
-    /// Records `command`, which writes its figures to the file that is its last argument. Answers the recording,
+    /// Records `command`, which writes its figures to the file that is its last argument. Returns the recording,
     /// whose directory stays, and the figures.
     ///
     /// # Errors

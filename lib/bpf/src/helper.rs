@@ -124,7 +124,7 @@ pub const TEXT_COMPARE: u32 = 1001;
 pub const TEXT_GLOB: u32 = 1002;
 /// `text_find(start, end, needle, size)`: place of the first occurrence, or `u64::MAX`.
 pub const TEXT_FIND: u32 = 1003;
-/// `text_copy(start, end, buffer, size)`: the text into a buffer, zeros behind; answers the text's bytes, all of them.
+/// `text_copy(start, end, buffer, size)`: the text into a buffer, zeros behind; returns the text's bytes, all of them.
 pub const TEXT_COPY: u32 = 1004;
 /// `text_hash(start, end)`: 64 bits, FNV-1a with a final mix, the same in all processes.
 pub const TEXT_HASH: u32 = 1005;
@@ -168,7 +168,7 @@ pub const BUILTIN: &[Helper] = &[
     helper(KEEP_LAST, "keep_last", &[MapOf(Array), Readable, Size], Returns::Number),
 ];
 
-/// `get_executable(buffer, size)`: path of the program, NUL-terminated, cut if need be; answers its bytes.
+/// `get_executable(buffer, size)`: path of the program, NUL-terminated, cut if need be; returns its bytes.
 pub const GET_EXECUTABLE: u32 = 1100;
 /// `emit(id, data, size)`: records an event of the session of its own, fields packed as in a record.
 pub const EMIT: u32 = 1101;

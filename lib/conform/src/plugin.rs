@@ -76,7 +76,7 @@ pub fn input(program: &str, memory: &str, elf: bool) -> Result<Input, String> {
     Ok(Input { maps, initial, ..Input::new(insns, memory) })
 }
 
-/// Runs the input, and answers what is printed.
+/// Runs the input, and returns what is printed.
 ///
 /// # Errors
 /// Why there is no result.

@@ -54,7 +54,7 @@ fn byte_code_may_be_an_argument() {
     assert_eq!(said(&["0a0b", "--verify", "--jit"], SECOND_BYTE), Ok("b".into()));
 }
 
-/// The suite's `call_unwind_fail`: helper 5 is the suite's own, and answers its first argument.
+/// The suite's `call_unwind_fail`: helper 5 is the suite's own, and returns its first argument.
 #[test]
 fn the_suites_helper_is_there() {
     let code = "b7010000ffffffff 8500000005000000 9500000000000000";

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 const PACKET: usize = 256 << 10;
 
-/// Goes through all packets; answers the number of events, and a number that depends on all of them.
+/// Goes through all packets; returns the number of events, and a number that depends on all of them.
 type Pass = fn(&Schema, &[Vec<u8>]) -> (u64, u64);
 
 fn schema() -> Schema {

@@ -46,7 +46,7 @@ pub(crate) trait Target<'a> {
     const STEP_BYTES: i64;
     /// Where its bytes go.
     fn sink(&mut self) -> &mut Sink<'a>;
-    /// Builds the frame, and answers its `gap` and `saved`.
+    /// Builds the frame, and returns its `gap` and `saved`.
     fn begin(&mut self, shape: &Shape) -> (u16, u16);
     /// Emits a step.
     fn step(&mut self, step: &Step, around: &Around<'_>) -> Result<(), Error>;
@@ -86,7 +86,7 @@ pub(crate) fn run<'a, T: Target<'a>>(
     if sink.fits() { Ok(Compiled { bytes: sink.len(), frames: frames.len() }) } else { Err(Error::Room) }
 }
 
-/// One walk; answers whether anything moved.
+/// One walk; returns whether anything moved.
 fn walk<'a, T: Target<'a>>(
     input: &Input<'_>,
     plan: &mut Plan<'_>,

@@ -24,7 +24,7 @@ pub const fn workspace_words(slots: usize) -> usize {
 }
 
 /// Finds the functions of a program that was not verified: by the calls that lead to them. Whichever mentions `r10` gets a
-/// whole stack frame. Answers how many were found.
+/// whole stack frame. Returns how many were found.
 ///
 /// # Errors
 /// [`Error::Functions`] when `found` is too small; a call that leads nowhere.
@@ -327,7 +327,7 @@ impl<'a> Plan<'a> {
         self.offsets.get(slot).copied().unwrap_or(0)
     }
 
-    /// Sets the offset of all slots of a step; answers whether that of the first changed.
+    /// Sets the offset of all slots of a step; returns whether that of the first changed.
     pub(crate) fn place(&mut self, slots: core::ops::Range<usize>, offset: u32) -> bool {
         let changed = self.offset(slots.start) != offset;
         if let Some(all) = self.offsets.get_mut(slots) {

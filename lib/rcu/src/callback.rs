@@ -78,7 +78,7 @@ impl<F: Flavor> Callbacks<F> {
         self.queue.pending()
     }
 
-    /// Waits for a grace period and runs all callbacks that were enqueued before. Answers how many.
+    /// Waits for a grace period and runs all callbacks that were enqueued before. Returns how many.
     ///
     /// Not inside a read section, as [`synchronize`](crate::synchronize).
     ///

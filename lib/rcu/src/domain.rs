@@ -41,7 +41,7 @@ pub trait Protocol: Sized + 'static {
     const FIRST: usize;
     /// Phases of a grace period.
     const PHASES: u64;
-    /// Moves `gp` on, and answers its new value. Only called under the domain's lock.
+    /// Moves `gp` on, and returns its new value. Only called under the domain's lock.
     fn advance(gp: &AtomicUsize) -> usize;
     /// True for the word of a reader that began before `gp` got its value.
     fn is_old(word: usize, gp: usize) -> bool;

@@ -75,7 +75,7 @@ pub(crate) fn exit<const KIND: usize>(slot: &Slot) {
     slot.word.store(word.wrapping_sub(KIND), Ordering::Release);
 }
 
-/// Begins a section of a thread that has no slot, and answers the phase it is counted in.
+/// Begins a section of a thread that has no slot, and returns the phase it is counted in.
 pub(crate) fn enter_as_guest<P>(domain: &Domain<P>) -> usize {
     let phase = usize::from(domain.gp.load(Ordering::Relaxed) & PHASE != 0);
     if let Some(guests) = domain.registry.guests.get(phase) {

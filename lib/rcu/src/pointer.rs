@@ -52,7 +52,7 @@ impl<T> Pointer<T> {
         self.0.store(to, Ordering::Release);
     }
 
-    /// Publishes `to` and answers what was there.
+    /// Publishes `to` and returns what was there.
     #[inline]
     pub fn swap(&self, to: *mut T) -> *mut T {
         self.0.swap(to, Ordering::AcqRel)

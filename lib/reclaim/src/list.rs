@@ -210,7 +210,7 @@ impl<T: Send + Sync + 'static, F: Flavor> Updater<'_, T, F> {
         Ok(())
     }
 
-    /// Removes all elements of which `keep` says false. Answers how many.
+    /// Removes all elements of which `keep` says false. Returns how many.
     pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) -> usize {
         let (mut at, mut removed) = (self.list.anchor, 0);
         loop {

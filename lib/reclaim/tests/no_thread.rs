@@ -3,7 +3,7 @@
 use mote_reclaim::*;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// Sets the limit of the address space, and answers what it was.
+/// Sets the limit of the address space, and returns what it was.
 fn limit(bytes: libc::rlim_t) -> libc::rlim_t {
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes one structure.

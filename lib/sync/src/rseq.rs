@@ -42,9 +42,9 @@ struct Nowhere(core::cell::UnsafeCell<Area>);
 // SAFETY: only assembly writes to it, one word that nobody reads.
 unsafe impl Sync for Nowhere {}
 
-/// Finds the C library's registration. Answers true when sequences can be used.
+/// Finds the C library's registration. Returns true when sequences can be used.
 ///
-/// To be called once before [`area`]; until then, and when it answers false, every thread looks
+/// To be called once before [`area`]; until then, and when it returns false, every thread looks
 /// unregistered.
 pub fn find() -> bool {
     let offset = weak_offset();

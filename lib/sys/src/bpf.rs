@@ -51,7 +51,7 @@ struct Load {
 }
 const _: () = assert!(size_of::<Load>() == 48);
 
-/// Loads a program of `instructions`, which the kernel verifies, and answers its descriptor. It is not attached.
+/// Loads a program of `instructions`, which the kernel verifies, and returns its descriptor. It is not attached.
 ///
 /// # Errors
 /// `EPERM` without the right (`CAP_BPF`, or unprivileged programs allowed), `EINVAL` or `EACCES` when the verifier
@@ -142,7 +142,7 @@ struct TestRun {
 }
 const _: () = assert!(size_of::<TestRun>() == 80);
 
-/// Runs a program once on a packet of `data` (at least 14 bytes), and answers the low 32 bits of its result.
+/// Runs a program once on a packet of `data` (at least 14 bytes), and returns the low 32 bits of its result.
 ///
 /// # Errors
 /// `EINVAL` for a packet that is too short, `ENOTSUPP` (524) for programs of types that cannot be tried.

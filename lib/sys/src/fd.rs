@@ -244,7 +244,7 @@ fn close_range(first: usize, last: usize, flags: usize) -> Result<()> {
     unsafe { syscall(libc::SYS_close_range, [first, last, flags, 0, 0, 0]) }.map(drop)
 }
 
-/// Writes two ranges of memory one after the other at `offset` (pwritev(2)). Answers the bytes written.
+/// Writes two ranges of memory one after the other at `offset` (pwritev(2)). Returns the bytes written.
 ///
 /// # Errors
 /// As pwritev(2): `ENOSPC`, `EFBIG`, `EIO`.
@@ -260,7 +260,7 @@ pub unsafe fn write_parts_at(fd: &Fd, parts: [*const u8; 2], lens: [usize; 2], o
     unsafe { syscall(libc::SYS_pwritev, [fd.0 as usize, parts.as_ptr() as usize, 2, offset as usize, 0, 0]) }
 }
 
-/// Writes two slices one after the other at `offset` (pwritev(2)). Answers the bytes written.
+/// Writes two slices one after the other at `offset` (pwritev(2)). Returns the bytes written.
 ///
 /// # Errors
 /// As pwritev(2).

@@ -61,7 +61,7 @@ impl SideBand {
         Ok(SideBand { _event: event, memory })
     }
 
-    /// Copies the next record (its header first) to `to`, and answers how many bytes it has; `None` when there is none. A record that is longer than `to`,
+    /// Copies the next record (its header first) to `to`, and returns how many bytes it has; `None` when there is none. A record that is longer than `to`,
     /// which none is than [`RECORD_MAX`], is cut.
     pub fn next(&mut self, to: &mut [u8]) -> Option<usize> {
         // Ordering: A.

@@ -67,7 +67,7 @@ pub fn action(signal: i32) -> Result<Action> {
     Ok(now)
 }
 
-/// Sets the action of `signal` and answers the one before.
+/// Sets the action of `signal` and returns the one before.
 ///
 /// # Errors
 /// `EINVAL` for `SIGKILL`, `SIGSTOP` and what is no signal.
@@ -98,17 +98,17 @@ fn change_mask(how: i32, mask: u64) -> u64 {
     before
 }
 
-/// Blocks the signals of `mask` in the calling thread, beside those blocked, and answers the mask before.
+/// Blocks the signals of `mask` in the calling thread, beside those blocked, and returns the mask before.
 pub fn block(mask: u64) -> u64 {
     change_mask(libc::SIG_BLOCK, mask)
 }
 
-/// Lets the calling thread take the signals of `mask`, and answers the mask before.
+/// Lets the calling thread take the signals of `mask`, and returns the mask before.
 pub fn unblock(mask: u64) -> u64 {
     change_mask(libc::SIG_UNBLOCK, mask)
 }
 
-/// Makes `mask` the calling thread's and answers the mask before.
+/// Makes `mask` the calling thread's and returns the mask before.
 pub fn set_mask(mask: u64) -> u64 {
     change_mask(libc::SIG_SETMASK, mask)
 }

@@ -131,7 +131,7 @@ pub fn send(socket: i32, bytes: &[u8], fds: &[i32], wait: Wait) -> Result<()> {
 pub enum Wait {
     /// Blocks until it can go on.
     Yes,
-    /// Answers `EAGAIN` at once.
+    /// Returns `EAGAIN` at once.
     No,
 }
 
@@ -321,7 +321,7 @@ pub fn peer(socket: i32) -> Result<Credentials> {
 }
 
 /// Waits until one of `sockets` can be read or its peer has gone, or `millis` have passed.
-/// Answers how many can.
+/// Returns how many can.
 ///
 /// # Errors
 /// `EINTR`, `ENOMEM`.

@@ -128,7 +128,7 @@ pub(crate) fn encode(message: &Message<'_>) -> Vec<u8> {
     message.encode(&mut buffer).expect("it fits").to_vec()
 }
 
-/// Says hello as a process of its own; answers its end, behind the welcome.
+/// Says hello as a process of its own; returns its end, behind the welcome.
 fn introduce(how: How) -> OwnedFd {
     let (ours, theirs) = pair();
     post(&hello(how), &[theirs.as_raw_fd()]);

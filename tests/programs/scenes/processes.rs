@@ -19,7 +19,7 @@ fn emit(who: u64, count: u64) {
     }
 }
 
-/// Runs `run` in a child, which then ends at once; answers its process id.
+/// Runs `run` in a child, which then ends at once; returns its process id.
 pub(crate) fn in_child(run: impl FnOnce()) -> Pid {
     // SAFETY: the scenes fork while they have one thread, or use nothing that another thread could hold.
     match unsafe { fork() }.expect("fork") {

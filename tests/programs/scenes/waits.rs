@@ -36,7 +36,7 @@ struct Call {
 /// Rounding towards zero, all exceptions masked: not what programs begin with.
 const CONTROL: u32 = 0x7f80;
 
-/// Makes the call. Answers how many of the values that it should have kept are others.
+/// Makes the call. Returns how many of the values that it should have kept are others.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn with_known_values(call: *mut Call) -> u64 {
     naked_asm!(

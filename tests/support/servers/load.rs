@@ -51,7 +51,7 @@ impl Home {
         Ok(command)
     }
 
-    /// Makes so many requests; answers how many a second were answered.
+    /// Makes so many requests; returns how many a second were answered.
     ///
     /// # Errors
     /// The generator failed, or said no number above zero.

@@ -90,7 +90,7 @@ impl fmt::Display for BadGeometry {
 impl core::error::Error for BadGeometry {}
 
 impl Geometry {
-    /// Answers itself when all sizes are within bounds.
+    /// Returns itself when all sizes are within bounds.
     ///
     /// # Errors
     /// [`BadGeometry`].

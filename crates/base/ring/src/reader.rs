@@ -403,7 +403,7 @@ impl Reader<'_> {
     /// Gives up a sub-buffer of a shared ring that never became whole because a writer died in it, and
     /// skips it. To be called only when no writer is left.
     ///
-    /// Answers the records in it that had been committed and are lost with it, or `None` when there is
+    /// Returns the records in it that had been committed and are lost with it, or `None` when there is
     /// nothing to give up.
     pub fn give_up(&mut self) -> Option<u64> {
         if !self.shared || self.backlog() == 0 {
@@ -460,7 +460,7 @@ impl Reader<'_> {
     }
 
     /// Writes `header` and the chunk to `fd` at `offset` with one system call, straight from the ring.
-    /// Answers the bytes written, which are fewer than asked for when a disk is full.
+    /// Returns the bytes written, which are fewer than asked for when a disk is full.
     ///
     /// # Errors
     /// As pwritev(2).

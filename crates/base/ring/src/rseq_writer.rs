@@ -388,7 +388,7 @@ unsafe fn write_fragments(channel: &Writer, large: &Large) -> u32 {
 
 /// Enters the next sub-buffer, if a record of `len` bytes really does not fit and the mode allows it. Closes this one if not.
 ///
-/// Answers `DONE` when the record may be tried again, `NO_ROOM` when the ring is full and the sub-buffer was closed before.
+/// Returns `DONE` when the record may be tried again, `NO_ROOM` when the ring is full and the sub-buffer was closed before.
 fn switch(channel: &Writer, len: usize) -> u32 {
     let end: u32;
     // SAFETY: as in `write_words`. The stores to the slots of the sub-buffer that ends and of the one that `pos` goes to are
@@ -485,7 +485,7 @@ fn switch(channel: &Writer, len: usize) -> u32 {
 /// Where events are counted that a full ring could not take.
 const LOST: usize = offset_of!(Control, lost) + 8 * Cause::RingFull as usize;
 
-/// Counts one event that a full ring could not take. Answers `NO_ROOM` when the sub-buffer is not closed (any more).
+/// Counts one event that a full ring could not take. Returns `NO_ROOM` when the sub-buffer is not closed (any more).
 fn count_ring_full(channel: &Writer) -> u32 {
     let end: u32;
     // SAFETY: as in `write_words`: one read-modify-write instruction on the counter is the commit, and

@@ -286,7 +286,7 @@ impl<'m> Reader<'m> {
         self.pool.room()
     }
 
-    /// Frees the slots of threads that are no more, as `is_alive(pid, tid, began)` says. Answers how many.
+    /// Frees the slots of threads that are no more, as `is_alive(pid, tid, began)` says. Returns how many.
     pub fn reap(&self, mut is_alive: impl FnMut(u32, u32, u64) -> bool) -> u32 {
         let mut freed = 0;
         for head in (0..self.pool.sizes.slots).filter_map(|slot| self.pool.slot(slot)) {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const ROOMY: Geometry =
     Geometry { cpus: 0, shared: 2, sub_bits: 16, count_bits: 7, mode: Mode::Discard, clock: Clock::Tsc };
 
-/// Writes numbered records until told to stop; answers how many.
+/// Writes numbered records until told to stop; returns how many.
 fn write_until(writer: &Writer, thread: u32, stop: &AtomicBool, written: &AtomicU64) -> u64 {
     let mut count = 0u64;
     while !stop.load(Ordering::Acquire) && count < 60_000 {

@@ -60,7 +60,7 @@ fn a_full_ring_drops_and_counts_until_a_sub_buffer_is_released() {
     }
 }
 
-/// Takes what is there, and answers for each chunk the numbers of its records, and what was lost before it.
+/// Takes what is there, and returns for each chunk the numbers of its records, and what was lost before it.
 fn numbers(reader: &mut mote_ring::reader::Reader<'_>, most: usize) -> Vec<(Vec<u32>, u64)> {
     let mut chunks = Vec::new();
     while chunks.len() < most

@@ -315,7 +315,7 @@ const SHARE: u32 = 17;
 const SHARED: u32 = 18;
 
 impl Message<'_> {
-    /// Encodes into `buffer`, which must take [`MESSAGE_MAX`] bytes for the longest; answers the bytes
+    /// Encodes into `buffer`, which must take [`MESSAGE_MAX`] bytes for the longest; returns the bytes
     /// used, or `None` when it does not fit.
     pub fn encode<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let mut to = Writer::new(buffer);

@@ -126,7 +126,7 @@ impl<'t> Counter<'t> {
         }
     }
 
-    /// Counts the event for its thread; answers the thread's index.
+    /// Counts the event for its thread; returns the thread's index.
     fn thread(&mut self, record: &Record<'_>) -> usize {
         let tid = record.tid();
         let next = self.threads.len();

@@ -78,7 +78,7 @@ struct Search {
 }
 
 impl Search {
-    /// Looks at one directory; answers those in it.
+    /// Looks at one directory; returns those in it.
     fn look(&mut self, dir: &Path) -> io::Result<Vec<PathBuf>> {
         self.looked += 1;
         let (mut below, mut files) = (Vec::new(), Vec::new());

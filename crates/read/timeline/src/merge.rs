@@ -69,7 +69,7 @@ impl<'t> Events<'t> {
         })
     }
 
-    /// Moves on; answers the reader whose head is next.
+    /// Moves on; returns the reader whose head is next.
     #[inline]
     fn choose(&mut self) -> Option<usize> {
         if let Some(current) = self.current

@@ -22,7 +22,7 @@ fn copy(name: &str) -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-/// Prints in all formats; answers the events of the second stream.
+/// Prints in all formats; returns the events of the second stream.
 fn check(dir: &Path, damage: &str) -> Vec<String> {
     let Ok(trace) = Trace::open(dir) else { return Vec::new() };
     let all = Selection::new(&trace, &[], &[], &[]);

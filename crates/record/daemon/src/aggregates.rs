@@ -31,7 +31,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Writes them into the recording. Answers them as text.
+    /// Writes them into the recording. Returns them as text.
     pub(crate) fn write_aggregates(&mut self) -> String {
         let aggregates = self.aggregates();
         if aggregates.is_empty() {

@@ -70,7 +70,7 @@ impl Command {
         }
     }
 
-    /// Waits for its end. Answers its exit status, or 128 plus the signal that ended it.
+    /// Waits for its end. Returns its exit status, or 128 plus the signal that ended it.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         while self.status.is_none() {
             self.look(None);

@@ -132,7 +132,7 @@ pub(crate) enum Notice {
     Figures(u64),
 }
 
-/// Empties the channels of processes, and that of the kernel, until told to stop, then to the end. Answers what each trace has
+/// Empties the channels of processes, and that of the kernel, until told to stop, then to the end. Returns what each trace has
 /// come to.
 pub(crate) fn consume<'c>(
     beside: &'c Beside,
@@ -244,7 +244,7 @@ impl Asking {
 }
 
 impl Consumer<'_> {
-    /// Does what is to become of the processes' channels. Answers true when one has come.
+    /// Does what is to become of the processes' channels. Returns true when one has come.
     fn change(&mut self, tell: &dyn Fn(Notice)) -> bool {
         let changes =
             std::mem::take(&mut *self.shared.changes.lock().unwrap_or_else(PoisonError::into_inner));

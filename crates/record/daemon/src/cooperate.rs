@@ -242,7 +242,7 @@ impl Recorder<'_> {
         peer.area
     }
 
-    /// Answers processes that want words by their name.
+    /// Returns processes that want words by their name.
     pub(crate) fn serve_shares(&mut self) {
         for at in 0..self.peers.len() {
             if let Some(wish) = self.peers.get_mut(at).and_then(|peer| peer.wish.take()) {

@@ -138,7 +138,7 @@ impl Directory {
         Some(self.path.join(removed.0).components().collect())
     }
 
-    /// Notes a fact. Answers false the first time that the journal cannot be written.
+    /// Notes a fact. Returns false the first time that the journal cannot be written.
     pub(crate) fn note(&mut self, fact: &Fact) -> bool {
         let failed = self.journal.note(fact).is_err();
         let first = failed && !self.journal_failed;

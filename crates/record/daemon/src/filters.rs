@@ -51,7 +51,7 @@ pub(crate) struct Filters {
 /// Finds a place for the maps that are new, and for what is kept aside if rules do that; else says why there is none.
 type Place<'p> = dyn FnMut(&Maps, bool) -> Result<(), String> + 'p;
 
-/// Takes an event in by its description, and answers its id.
+/// Takes an event in by its description, and returns its id.
 type Declare<'d> = dyn FnMut(&mut Events, &[u8]) -> Result<u16, String> + 'd;
 
 /// What deciding about events needs of the session.
@@ -59,7 +59,7 @@ pub(crate) struct Scene<'s> {
     /// Where what programs keep has its place.
     pub(crate) place: &'s mut Place<'s>,
     pub(crate) events: &'s mut Events,
-    /// Takes the event in that a rule emits, and answers its id.
+    /// Takes the event in that a rule emits, and returns its id.
     pub(crate) declare: &'s mut Declare<'s>,
     /// What a person should know, and whether it takes events away.
     pub(crate) say: &'s mut dyn FnMut(String, Weight),
@@ -151,7 +151,7 @@ impl Filters {
         self.decide_all(scene);
     }
 
-    /// Takes rules away, or what they do about some events; answers how many patterns meant something.
+    /// Takes rules away, or what they do about some events; returns how many patterns meant something.
     pub(crate) fn disable(&mut self, patterns: &[String], scene: &mut Scene<'_>) -> usize {
         let objects = self.objects.len();
         self.objects.retain(|object| !patterns.contains(&object.pattern_text));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Asked(AtomicU64);
 
 impl Asked {
-    /// Asks once more; answers the number to wait for.
+    /// Asks once more; returns the number to wait for.
     pub(crate) fn ask(&self) -> u64 {
         self.0.fetch_add(1, Ordering::AcqRel) + 1
     }
@@ -72,7 +72,7 @@ impl Recorder<'_> {
         self.answer_figures_with(number, "");
     }
 
-    /// Answers who has waited long enough with what is known.
+    /// Returns who has waited long enough with what is known.
     pub(crate) fn answer_old_figures(&mut self) {
         if self.later.since.is_some_and(|since| since.elapsed() > FIGURES_PATIENCE) {
             self.answer_figures_with(u64::MAX, "\nwriting takes long: these figures are some time old");

@@ -44,7 +44,7 @@ impl Packets {
         Ok(Packets { fd, hidden, len: 0, last: 0, end: 0 })
     }
 
-    /// Adds a packet of `header` and `len` bytes more, which `write` writes together at an offset of the file. Answers
+    /// Adds a packet of `header` and `len` bytes more, which `write` writes together at an offset of the file. Returns
     /// where its content lies.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
-    /// Takes a problem in; answers whether it is to be told. `pid` is 0 when it is of no process.
+    /// Takes a problem in; returns whether it is to be told. `pid` is 0 when it is of no process.
     pub(crate) fn take(&mut self, kind: Kind, pid: i32, text: &str) -> bool {
         self.count += 1;
         text.clone_into(&mut self.newest);

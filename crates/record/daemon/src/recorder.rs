@@ -91,7 +91,7 @@ pub(crate) struct Recorder<'r> {
     pub(crate) pressed: bool,
     /// What each user may take.
     pub(crate) shares: Shares,
-    /// Answers to requests that could not be answered at once.
+    /// Returns to requests that could not be answered at once.
     pub(crate) late: Vec<(Ticket, Answer)>,
     /// Who waits for them.
     pub(crate) later: Later,
@@ -254,7 +254,7 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// Sleeps until something happens or the next tick. Answers the descriptors that can be read.
+    /// Sleeps until something happens or the next tick. Returns the descriptors that can be read.
     fn wait(&self, door: &Door, desk: &Desk, signals: &Signals, end: &End) -> Result<HashSet<i32>, Error> {
         let ours = door.polled().chain([signals.fd().as_raw_fd()]);
         let readable = ours.chain(self.peers.iter().map(Peer::raw));

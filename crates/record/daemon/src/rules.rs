@@ -32,7 +32,7 @@ impl Recorder<'_> {
         new.extend(emitted);
     }
 
-    /// Lets the filters work on the session; answers the events that they have declared.
+    /// Lets the filters work on the session; returns the events that they have declared.
     fn with_filters(&mut self, work: impl FnOnce(&mut Filters, &mut Scene<'_>)) -> Vec<u32> {
         let mut said = Vec::new();
         let mut emitted = Vec::new();
@@ -68,7 +68,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Answers those peers that wait for ids. They get the filters first.
+    /// Returns those peers that wait for ids. They get the filters first.
     pub(crate) fn answer(&mut self, peers: &mut [Peer]) {
         for peer in peers.iter_mut().filter(|peer| peer.answer.is_some()) {
             if self.send_filters(peer) {
@@ -225,7 +225,7 @@ impl Recorder<'_> {
         self.peers.append(&mut peers);
     }
 
-    /// Has the consumer write down what the flight recorder holds. Answers the number of the request.
+    /// Has the consumer write down what the flight recorder holds. Returns the number of the request.
     pub(crate) fn ask_for_snapshot(&mut self) -> Result<u64, &'static str> {
         if self.options.mode != Mode::Overwrite {
             return Err(NO_SNAPSHOTS);
@@ -260,7 +260,7 @@ impl Recorder<'_> {
     }
 }
 
-/// Takes in an event that a rule emits, and answers its id.
+/// Takes in an event that a rule emits, and returns its id.
 fn declare(events: &mut Events, flow: &Flow, text: &[u8], emitted: &mut Vec<u32>) -> Result<u16, String> {
     match trace::announce(events, flow, text) {
         Announced::New(id) => {

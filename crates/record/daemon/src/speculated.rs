@@ -63,7 +63,7 @@ impl Speculated {
         self.failed.clone()
     }
 
-    /// Writes everything that is committed. Answers true when there was something.
+    /// Writes everything that is committed. Returns true when there was something.
     pub(crate) fn drain(&mut self, context: &Context<'_>, events: &[Steps], totals: &mut Totals) -> bool {
         let mut records = std::mem::take(&mut self.records);
         let mut any = false;

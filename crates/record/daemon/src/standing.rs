@@ -52,7 +52,7 @@ impl Standing {
     }
 
     /// Takes the rules with a pattern away, or, where there is none, what the others do about its events, if `are_on` says that there are some.
-    /// Answers how many patterns meant something.
+    /// Returns how many patterns meant something.
     pub(crate) fn take_back(&mut self, patterns: &[String], are_on: impl Fn(&str) -> bool) -> usize {
         let mut meant = 0;
         for pattern in patterns {

@@ -164,7 +164,7 @@ impl<'c> Stream<'c> {
 
     /// Takes what is in the ring, at most one ring's worth. Sub-buffers that the writers have left are taken
     /// always, the one being written only when `flush`. Under `pressure` packets go to the file
-    /// uncounted, straight from the ring. Answers true when anything was taken.
+    /// uncounted, straight from the ring. Returns true when anything was taken.
     pub(crate) fn drain(&mut self, sink: &mut Sink<'_>, take: Take) -> bool {
         self.look_at_losses(sink.context);
         let goal = self.reader.written();
@@ -301,7 +301,7 @@ impl<'c> Stream<'c> {
         totals.packets += 1;
     }
 
-    /// Tells, by an empty packet, what a full ring has lost before the event at `first`, of `full` in all. Answers what the packet with that event is to
+    /// Tells, by an empty packet, what a full ring has lost before the event at `first`, of `full` in all. Returns what the packet with that event is to
     /// tell.
     fn tell(&mut self, sink: &mut Sink<'_>, full: u64, first: u64) -> Result<Told> {
         if let Some(told) = self.gaps.before_event(full, (self.last_time, first)) {

@@ -177,12 +177,12 @@ impl<'c> Tap<'c> {
         });
     }
 
-    /// Ends this channel now, because its memory is wanted. Answers its number, if it was there.
+    /// Ends this channel now, because its memory is wanted. Returns its number, if it was there.
     pub(crate) fn evict(&mut self, number: u64, tell: &mut dyn FnMut(ThreadName)) -> Vec<u64> {
         self.finish(|tapped| tapped.number == number, tell)
     }
 
-    /// Ends the channels that were left and have been quiet since. Answers their numbers.
+    /// Ends the channels that were left and have been quiet since. Returns their numbers.
     pub(crate) fn rest(&mut self, tell: &mut dyn FnMut(ThreadName)) -> Vec<u64> {
         let rested = |tapped: &Tapped<'_>| tapped.left && tapped.filled.elapsed() >= REST;
         if self.overwrites() || !self.all.iter().any(rested) {
@@ -244,7 +244,7 @@ impl<'c> Tap<'c> {
         self.pipe.mode == Mode::Overwrite
     }
 
-    /// Takes what is in each ring once. Answers true when there was anything.
+    /// Takes what is in each ring once. Returns true when there was anything.
     pub(crate) fn pass(&mut self, flush: bool) -> bool {
         let overwrites = self.overwrites();
         let mut any = false;

@@ -152,7 +152,7 @@ impl Target {
         }
     }
 
-    /// Waits until no thread uses the memory. Answers a number for this join.
+    /// Waits until no thread uses the memory. Returns a number for this join.
     ///
     /// Who has not answered yet was asked by a recorder that is gone: nobody misses its answer.
     fn claim(&self, door: &Door, patience: Patience<'_>) -> Result<u64, Error> {

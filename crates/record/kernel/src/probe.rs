@@ -79,7 +79,7 @@ pub fn select(patterns: &[impl AsRef<str>], place: &Where, types: Option<&Btf>) 
     Ok(selection)
 }
 
-/// Entry point for fuzzing: reads `bytes` as the notes of static probes with their arguments, and answers how many of these can be read.
+/// Entry point for fuzzing: reads `bytes` as the notes of static probes with their arguments, and returns how many of these can be read.
 #[must_use]
 pub fn read_notes(bytes: &[u8], base: Option<u64>) -> usize {
     let probes = usdt::notes(bytes, base);

@@ -254,7 +254,7 @@ impl Kernel {
         follow::launching(self)
     }
 
-    /// Follows a process: all its threads, and what they fork. Answers how many threads it has.
+    /// Follows a process: all its threads, and what they fork. Returns how many threads it has.
     ///
     /// # Errors
     /// When there is no such process, or the table is full; in a pid namespace on a kernel that does not say which process is meant.
@@ -262,7 +262,7 @@ impl Kernel {
         follow::process(self, pid)
     }
 
-    /// Probes code in a process that was forked by one of [`Targets::Near`], where that is not so already. Answers whether there is any.
+    /// Probes code in a process that was forked by one of [`Targets::Near`], where that is not so already. Returns whether there is any.
     ///
     /// # Errors
     /// [`Error::Attach`].
@@ -364,7 +364,7 @@ impl Kernel {
     }
 }
 
-/// Whose ids of threads and processes records have, and all questions and answers here.
+/// Whose ids of threads and processes records have, and all questions and returns here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ids {
     /// The kernel's, which are those of the outermost pid namespace: the recorder is there.

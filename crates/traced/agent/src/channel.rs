@@ -123,7 +123,7 @@ pub(crate) fn of(session: usize) -> Option<&'static Channel> {
     unsafe { channel.as_ref() }
 }
 
-/// Gives the calling thread its name in all traces, and notes its id. Answers the id.
+/// Gives the calling thread its name in all traces, and notes its id. Returns the id.
 ///
 /// # Signal safety
 /// Callable from a handler.

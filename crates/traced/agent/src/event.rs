@@ -222,7 +222,7 @@ impl Event {
         }
     }
 
-    /// Counts an occurrence that cannot be judged because what it points to cannot be read. Answers as [`Event::judge`]; the
+    /// Counts an occurrence that cannot be judged because what it points to cannot be read. Returns as [`Event::judge`]; the
     /// caller has put something else in its place.
     ///
     /// # Signal safety

@@ -250,7 +250,7 @@ impl Fans {
         self.retired = number;
     }
 
-    /// Frees retired fans that nobody goes by any more. Answers whether others are left.
+    /// Frees retired fans that nobody goes by any more. Returns whether others are left.
     pub(crate) fn tidy(&mut self) -> bool {
         let mut rest = core::mem::replace(&mut self.retired, NONE);
         let mut left = false;

@@ -117,7 +117,7 @@ extern "C" fn run(errand: *mut c_void) -> *mut c_void {
     core::ptr::null_mut()
 }
 
-/// Answers the recorder, unless another one asks now.
+/// Returns the recorder, unless another one asks now.
 ///
 /// # Safety
 /// `area` is the memory that `mote_layout::join` describes.

@@ -193,7 +193,7 @@ impl Session {
         Ok(())
     }
 
-    /// Lets rings go that were exchanged so long ago that nobody writes there any more. Answers whether there still are some.
+    /// Lets rings go that were exchanged so long ago that nobody writes there any more. Returns whether there still are some.
     fn forget_former(&mut self, after_ns: u64) -> bool {
         let now = tsc::monotonic_by_call();
         if let Some((former, _)) = self.former.take_if(|(_, at)| now.saturating_sub(*at) >= after_ns) {
@@ -203,14 +203,14 @@ impl Session {
         self.former.is_some()
     }
 
-    /// Frees what nobody looks at any more. Answers whether something is left.
+    /// Frees what nobody looks at any more. Returns whether something is left.
     fn tidy(&mut self) -> bool {
         let rings_left = self.forget_former(switch::SETTLE_NS);
         let filters_left = self.filters.table().tidy();
         rings_left | self.tidy_left(filters_left)
     }
 
-    /// Frees what is left of a session that was left. Answers whether something is.
+    /// Frees what is left of a session that was left. Returns whether something is.
     fn tidy_left(&mut self, filters_left: bool) -> bool {
         match self.leaving.filter(|_| !filters_left) {
             Some((token, channel)) if token.is_done() => {
@@ -234,7 +234,7 @@ impl Sessions {
         (self.all.iter_mut().filter(|session| session.is_in()), &mut self.common)
     }
 
-    /// Frees what nobody looks at any more. Answers whether something is left.
+    /// Frees what nobody looks at any more. Returns whether something is left.
     fn tidy(&mut self) -> bool {
         // All of them, whatever the first ones say.
         let left = self.all.iter_mut().fold(false, |left, session| session.tidy() | left);
@@ -333,7 +333,7 @@ pub(crate) fn join(places: impl Iterator<Item = Place>) {
     let _ = join_first(places, How::Start);
 }
 
-/// Joins a session in a process that runs already, on a thread of ours. Answers 0, or an error number below 0.
+/// Joins a session in a process that runs already, on a thread of ours. Returns 0, or an error number below 0.
 ///
 /// # Safety
 /// `first..end` must be the object's section of site records.
@@ -555,7 +555,7 @@ pub(crate) fn cooperate(number: usize, slots: u32, fds: &[Option<Fd>]) {
     drop(guard);
 }
 
-/// Frees what nobody uses any more, lets events go to one session directly again, and patches what could not be patched before. Answers whether something is still to be waited for.
+/// Frees what nobody uses any more, lets events go to one session directly again, and patches what could not be patched before. Returns whether something is still to be waited for.
 pub(crate) fn tidy() -> bool {
     let mut guard = hold::control();
     let all = sessions(&mut guard);
@@ -567,7 +567,7 @@ pub(crate) fn tidy() -> bool {
     left
 }
 
-/// Leaves a session: it has ended. Answers whether the process is in others.
+/// Leaves a session: it has ended. Returns whether the process is in others.
 pub(crate) fn leave(number: usize) -> bool {
     let mut guard = hold::control();
     sessions(&mut guard).leave(number);

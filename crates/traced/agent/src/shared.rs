@@ -121,7 +121,7 @@ pub(crate) fn pool(session: usize) -> Option<Pool<'static>> {
     unsafe { (*ALL.get(session)?.rest.get()).pool }
 }
 
-/// Adds one to a 64-bit word of the board, if there is one. Answers whether there is. In a read section.
+/// Adds one to a 64-bit word of the board, if there is one. Returns whether there is. In a read section.
 pub(crate) fn count(session: usize, offset: usize) -> bool {
     let Some(board) = board(session) else { return false };
     // SAFETY: agent-I3; offsets are constants of `board`, multiples of 8 and inside of it.

@@ -76,7 +76,7 @@ impl Common {
         cooperate::take_in(session, is_first, slots, fds);
     }
 
-    /// Patches again where that was too dangerous before; answers whether that is still so, and to be tried again.
+    /// Patches again where that was too dangerous before; returns whether that is still so, and to be tried again.
     pub(crate) fn try_again(&mut self) -> bool {
         let left = self.tries;
         if left > 0 {
@@ -93,7 +93,7 @@ impl Common {
         }
     }
 
-    /// Sends an event where `to` says; answers whether that could be done.
+    /// Sends an event where `to` says; returns whether that could be done.
     fn send(&mut self, event: &Event, to: &Destinations) -> bool {
         let settled = self.is_settled();
         let had_one = event.destination().is_some();
@@ -217,7 +217,7 @@ pub(crate) fn count(session: &Session) -> Counts {
     counts
 }
 
-/// Patches sites on or off and notes how that went. Answers whether some were left as they were that may be patched later.
+/// Patches sites on or off and notes how that went. Returns whether some were left as they were that may be patched later.
 fn patch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) -> bool {
     let mut blocked = false;
     let mut tested = 0;

@@ -120,7 +120,7 @@ impl Table {
         }
     }
 
-    /// Frees retired filters that no thread runs any more. Answers whether others are left.
+    /// Frees retired filters that no thread runs any more. Returns whether others are left.
     pub(crate) fn tidy(&mut self) -> bool {
         let mut left = false;
         for index in 0..self.notes.all().len() {

@@ -104,7 +104,7 @@ pub unsafe extern "C" fn mote_text_len(text: *const u8) -> usize {
     unsafe { private::text_len(text) }.unwrap_or(usize::MAX)
 }
 
-/// Counts an event that cannot be judged because a text cannot be read. Answers as [`mote_judge`]: 0, and it is lost, or it is kept, with
+/// Counts an event that cannot be judged because a text cannot be read. Returns as [`mote_judge`]: 0, and it is lost, or it is kept, with
 /// something else in place of the text.
 ///
 /// # Safety

@@ -82,7 +82,7 @@ fn emit_now<F: Fields>(event: &Event, fields: F) {
     }
 }
 
-/// Packs small fields; answers where they are and how many bytes they are, which are written up to whole words.
+/// Packs small fields; returns where they are and how many bytes they are, which are written up to whole words.
 #[inline(always)]
 fn pack<F: Fields>(fields: F, small: &mut Small) -> (*const u8, usize) {
     let start = small.as_mut_ptr().cast::<u64>();

@@ -24,7 +24,7 @@ pub trait Fields: Copy + Sealed {
     /// Makes the words. They may point into `self` and into what it borrows.
     fn words(&self) -> Self::Words;
 
-    /// Puts their fragments into `list` and answers those that are used.
+    /// Puts their fragments into `list` and returns those that are used.
     fn fragments<'l>(&self, list: &'l mut Self::Fragments) -> &'l [Fragment] {
         let slots = list.slots();
         let mut used = 0;

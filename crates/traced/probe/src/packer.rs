@@ -78,7 +78,7 @@ impl Packer {
         self.put(word & up_to_nul, zeros.trailing_zeros() as usize / 8 + 1)
     }
 
-    /// Adds a text that need not be short. Answers `len` and `word`, two registers.
+    /// Adds a text that need not be short. Returns `len` and `word`, two registers.
     #[inline(never)]
     fn put_long_text(mut self, text: &[u8]) -> (usize, u64) {
         let (words, rest) = cut_at_nul(text).as_chunks::<8>();
@@ -89,7 +89,7 @@ impl Packer {
         (end.len, end.word)
     }
 
-    /// Stores the bytes that do not fill a word. Answers how many there are of all fields.
+    /// Stores the bytes that do not fill a word. Returns how many there are of all fields.
     #[inline(always)]
     pub(crate) fn finish(self) -> usize {
         self.store(self.word);

@@ -109,7 +109,7 @@ fn waited_for(addr: usize) -> Option<u64> {
     let to = libc::iovec { iov_base: (&raw mut set).cast(), iov_len: size_of::<u64>() };
     let from = libc::iovec { iov_base: addr as *mut _, iov_len: size_of::<u64>() };
     let pid = process::pid() as usize;
-    // SAFETY: the kernel writes 8 bytes to `set`, and answers EFAULT when `addr` cannot be read.
+    // SAFETY: the kernel writes 8 bytes to `set`, and returns EFAULT when `addr` cannot be read.
     let done = unsafe {
         syscall(libc::SYS_process_vm_readv, [pid, &raw const to as usize, 1, &raw const from as usize, 1, 0])
     };

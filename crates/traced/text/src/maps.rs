@@ -30,7 +30,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Takes a byte; answers the head of the line that it ends.
+    /// Takes a byte; returns the head of the line that it ends.
     fn push(&mut self, byte: u8) -> Option<&[u8]> {
         if byte == b'\n' {
             let len = core::mem::take(&mut self.len);

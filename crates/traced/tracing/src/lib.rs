@@ -60,7 +60,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 /// Makes all events and spans of this program mote events, from now on. Call it first in `main`.
 ///
-/// Answers false when the program has a global subscriber already: then nothing has changed, use [`layer`]. It installs a
+/// Returns false when the program has a global subscriber already: then nothing has changed, use [`layer`]. It installs a
 /// subscriber also when the program is not recorded (one that refuses everything), so that a program that sets a second
 /// one notices it always.
 pub fn init() -> bool {

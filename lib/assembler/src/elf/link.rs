@@ -144,7 +144,7 @@ impl<'a> Linker<'a> {
         self.check_jumps(here, first)
     }
 
-    /// Resolves one instruction, and answers its slots.
+    /// Resolves one instruction, and returns its slots.
     fn resolve(&mut self, here: Here<'_>, slot: usize, (section, offset): (usize, u64)) -> Result<usize> {
         let insn = self.insns[slot];
         let local = insn.code == CALL && insn.src() == LOCAL;

@@ -230,7 +230,7 @@ pub fn verify<'a>(
     verify_watched(insns, env, workspace, &mut ())
 }
 
-/// Verifies a filter of a traced process: `env` has its context. Answers also whether it reads the state of its thread, `state` bytes to which `r2` has to point
+/// Verifies a filter of a traced process: `env` has its context. Returns also whether it reads the state of its thread, `state` bytes to which `r2` has to point
 /// then ([`Entry::Traced`]).
 ///
 /// # Errors

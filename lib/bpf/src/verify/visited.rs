@@ -142,7 +142,7 @@ impl Visited {
         Meeting::New
     }
 
-    /// Compares with a kept state. Answers also what that took, in words that were looked at.
+    /// Compares with a kept state. Returns also what that took, in words that were looked at.
     fn look(&self, kept: Kept, pc: usize, state: &State, slots: &Slots) -> (Meeting, u64) {
         let words = self.words.part(kept.at as usize, kept.words as usize);
         let (marks, rest) = words.split_at_checked(2 * kept.frames as usize).unwrap_or_default();
@@ -252,7 +252,7 @@ impl Visited {
         true
     }
 
-    /// Takes up the state that was put aside last, and answers where it goes on.
+    /// Takes up the state that was put aside last, and returns where it goes on.
     pub(crate) fn take_up(&mut self, state: &mut State) -> Option<usize> {
         self.waiting_count = self.waiting_count.checked_sub(1)?;
         let waiting = self.waiting[self.waiting_count];

@@ -80,7 +80,7 @@ impl Input<'_> {
 }
 
 impl Machine {
-    /// Runs `ops` from bit `at`; answers where they end.
+    /// Runs `ops` from bit `at`; returns where they end.
     pub(crate) fn run(&mut self, ops: &[Op], input: Input<'_>, mut at: u64) -> Position {
         for op in ops {
             at = match op {
@@ -169,7 +169,7 @@ impl Machine {
         Ok(next)
     }
 
-    /// Stores the values of a run, if its window lies in the content; answers where the run ends.
+    /// Stores the values of a run, if its window lies in the content; returns where the run ends.
     #[inline(always)]
     fn load<'a>(&mut self, run: &Run, input: Input<'a>, at: u64) -> Option<(u64, &'a [u8])> {
         let base = at.wrapping_add(run.align - 1) & !(run.align - 1);

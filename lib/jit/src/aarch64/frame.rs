@@ -61,7 +61,7 @@ pub(super) fn bring(asm: &mut Asm<'_>, reg: Gpr, at: u32) {
     asm.word_dn(0xf940_0000 | (at / 8) << 10, reg, Gpr::SP);
 }
 
-/// Builds the frame, and answers what [`crate::Frame`] says of it.
+/// Builds the frame, and returns what [`crate::Frame`] says of it.
 pub(super) fn begin(asm: &mut Asm<'_>, shape: &Shape) -> (u16, u16) {
     let (total, registers) = bytes(shape);
     if total != 0 {

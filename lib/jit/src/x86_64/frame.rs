@@ -50,7 +50,7 @@ fn pushed(shape: &Shape) -> impl DoubleEndedIterator<Item = Gpr> {
     SAVED.into_iter().enumerate().filter(move |(bit, _)| saved >> bit & 1 != 0).map(|(_, reg)| reg)
 }
 
-/// Builds the frame, and answers what [`Frame`] says of it.
+/// Builds the frame, and returns what [`Frame`] says of it.
 pub(super) fn begin(asm: &mut Asm<'_>, shape: &Shape) -> (u16, u16) {
     if shape.uses_stack {
         asm.push(Gpr::RBP);

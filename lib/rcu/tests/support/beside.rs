@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-/// Runs `work` on a thread of its own and answers what it did; panics if there is no thread.
+/// Runs `work` on a thread of its own and returns what it did; panics if there is no thread.
 ///
 /// Not by the standard library, whose threads take one of its locks as they start and end: a child that was forked in such a moment has that lock
 /// held for ever (`std::sys::pal::unix::stack_overflow`, Rust 1.95).

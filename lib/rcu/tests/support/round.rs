@@ -89,7 +89,7 @@ pub fn run<S: Subject>(weather: Weather, length: Duration, seed: u64) -> Verdict
     verdict(world, messages)
 }
 
-/// Waits for the threads, but not for ever; answers what is wrong with them.
+/// Waits for the threads, but not for ever; returns what is wrong with them.
 fn end(threads: Vec<JoinHandle<()>>) -> Option<String> {
     let began = Instant::now();
     let hang = || threads.iter().filter(|thread| !thread.is_finished()).count();
@@ -104,7 +104,7 @@ fn end(threads: Vec<JoinHandle<()>>) -> Option<String> {
     (!threads.into_iter().all(ended)).then(|| "a thread has panicked".to_owned())
 }
 
-/// Lets `length` pass; answers which tracks hang.
+/// Lets `length` pass; returns which tracks hang.
 fn watch(world: &World, length: Duration) -> Vec<String> {
     let began = Instant::now();
     let mut last = vec![(0, began); world.tracks.len()];

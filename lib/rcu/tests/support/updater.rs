@@ -57,7 +57,7 @@ unsafe fn pass(head: NonNull<Head>) {
     unsafe { head.cast::<Element>().as_ref() }.passed.store(true, Release);
 }
 
-/// What the child of a fork does: a few updates of each kind beside a reader. Answers true when all is well.
+/// What the child of a fork does: a few updates of each kind beside a reader. Returns true when all is well.
 pub fn update_in_child<S: Subject>(world: &'static World) -> bool {
     for track in &world.tracks {
         for _ in 0..3 {

@@ -99,7 +99,7 @@ impl World {
         self.stop.load(Relaxed)
     }
 
-    /// The body of a section: looks at what a track has published, stays for a while, answers how old it has become.
+    /// The body of a section: looks at what a track has published, stays for a while, returns how old it has become.
     pub fn look<F: Flavor>(
         &self,
         guard: &Guard<'_, F>,

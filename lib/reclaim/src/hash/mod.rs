@@ -215,7 +215,7 @@ where
     F: Flavor,
     S: BuildHasher,
 {
-    /// Sets the value of `key`. Answers the one before, if it had one; its entry is replaced, key included, in one step: readers see the one or
+    /// Sets the value of `key`. Returns the one before, if it had one; its entry is replaced, key included, in one step: readers see the one or
     /// the other.
     ///
     /// # Cost
@@ -242,7 +242,7 @@ where
         }
     }
 
-    /// Gives `key` a value if it has none. Answers where it is in the table.
+    /// Gives `key` a value if it has none. Returns where it is in the table.
     ///
     /// # Errors
     /// It has one: gives `value` back, with the other.
@@ -276,7 +276,7 @@ where
         Ok(&unsafe { Item::<K, V>::of(node) }.value)
     }
 
-    /// Sets the value of `key` if it has one, and answers that one.
+    /// Sets the value of `key` if it has one, and returns that one.
     ///
     /// # Errors
     /// It has none: gives `value` back.
@@ -297,7 +297,7 @@ where
         }
     }
 
-    /// Removes `key`. Answers its value, if this is who has removed it.
+    /// Removes `key`. Returns its value, if this is who has removed it.
     ///
     /// # Cost
     /// Two compare-and-exchanges, and [`defer`](crate::defer): an allocation and a [`call`](crate::call).
@@ -309,7 +309,7 @@ where
         self.remove_if(key, |_, _| true, guard)
     }
 
-    /// Removes `key` if `condition` says so of its entry. Answers its value, if this is who has removed it.
+    /// Removes `key` if `condition` says so of its entry. Returns its value, if this is who has removed it.
     pub fn remove_if<'g, Q>(
         &'g self,
         key: &Q,

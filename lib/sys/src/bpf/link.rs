@@ -71,7 +71,7 @@ pub struct Place {
 }
 
 /// Attaches a program of type `Kprobe`, loaded with [`TRACE_UPROBE_MULTI`], to many places of a file, of which `PLACES` at most are taken (Linux 6.6).
-/// Answers also how many were taken. In one process only, if its id is given.
+/// Returns also how many were taken. In one process only, if its id is given.
 ///
 /// # Errors
 /// `EINVAL` on an older kernel, `ENOENT` for the file, `ESRCH` for the process; as [`crate::perf::uprobe`] for any of the places, and none is probed then.

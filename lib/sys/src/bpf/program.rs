@@ -59,7 +59,7 @@ pub fn load(loading: &Loading<'_>, log: &mut [u8]) -> Result<Fd> {
     Ok(Fd::from_raw(raw as i32))
 }
 
-/// Runs a program of type `RawTracepoint` once, here and in the calling thread, with these arguments. Answers the low 32 bits of its result.
+/// Runs a program of type `RawTracepoint` once, here and in the calling thread, with these arguments. Returns the low 32 bits of its result.
 ///
 /// # Errors
 /// `EINVAL` for more arguments than the program may read, `ENOTSUPP` (524) on kernels before 5.10.

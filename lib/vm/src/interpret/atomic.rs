@@ -30,7 +30,7 @@ pub(super) fn number(op: AtomicOp) -> Option<u64> {
 
 macro_rules! read_modify_write {
     ($name:ident, $word:ty, $atomic:ty) => {
-        /// Does the operation at `at` with `reg`; answers what was there, and whether it goes to `reg` or, as the
+        /// Does the operation at `at` with `reg`; returns what was there, and whether it goes to `reg` or, as the
         /// last says, to `r0`.
         ///
         /// # Safety

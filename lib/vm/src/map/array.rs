@@ -4,7 +4,7 @@ use super::memory::{Memory, before_contents};
 use super::place::ArrayPlace;
 
 /// Takes the next place of an array of numbered values ([`keep_last`](mote_bpf::helper::KEEP_LAST)): `fill` writes the words behind the number, from the
-/// index that it gets, and answers false when it could not.
+/// index that it gets, and returns false when it could not.
 ///
 /// # Progress
 /// Wait-free. Two writers meet in one value only if one of them sleeps while all the others are filled; the number is 0 then, or

@@ -212,7 +212,7 @@ impl<M: Memory> Hash<M> {
     }
 
     /// Makes an entry, if there is none: `fill` writes the value's words from the given index on. It may be called though
-    /// the entry is not made in the end; when it answers false, that is so.
+    /// the entry is not made in the end; when it returns false, that is so.
     pub(crate) fn insert(
         &self,
         key: &Key<'_>,

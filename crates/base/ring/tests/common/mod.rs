@@ -97,7 +97,7 @@ impl Lab {
         mote_sys::fd::write_at(self.channel.memfd(), &word.to_le_bytes(), at).expect("a write to the memfd");
     }
 
-    /// Fills the ring with records of 100 bytes until one is lost. Answers how many went in.
+    /// Fills the ring with records of 100 bytes until one is lost. Returns how many went in.
     pub fn fill(&self) -> (u32, Outcome) {
         let mut count = 0;
         loop {
@@ -110,7 +110,7 @@ impl Lab {
     }
 }
 
-/// Keeps the calling thread on the CPU where it is and answers that CPU.
+/// Keeps the calling thread on the CPU where it is and returns that CPU.
 pub fn stay() -> u32 {
     let cpu = mote_sync::rseq::cpu_hint().expect("a registered thread");
     let mut mask = [0u64; 16];

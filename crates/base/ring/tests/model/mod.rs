@@ -70,7 +70,7 @@ impl Found {
     }
 }
 
-/// Writes the records with these tags; answers those that were lost.
+/// Writes the records with these tags; returns those that were lost.
 fn write_all(model: &Model, tags: &[u16]) -> Vec<u16> {
     tags.iter().copied().filter(|tag| write(model, *tag) != Outcome::Written).collect()
 }
@@ -94,7 +94,7 @@ fn check_gaps(chunks: &[(Vec<u16>, u64)], lists: &[&[u16]], lost: &[u16]) {
     }
 }
 
-/// Writes each list of tags from a thread of its own beside a reader; then reads the rest. Answers the reader's findings and the writers' losses.
+/// Writes each list of tags from a thread of its own beside a reader; then reads the rest. Returns the reader's findings and the writers' losses.
 pub(crate) fn run<const N: usize>(
     mode: Mode,
     before: &'static [u16],

@@ -188,7 +188,7 @@ impl Check {
         }
     }
 
-    /// Orders the runs of each stream. Answers for each how many records are missing that nothing explains.
+    /// Orders the runs of each stream. Returns for each how many records are missing that nothing explains.
     fn compare_runs(&mut self, told: &[Told]) -> Vec<u64> {
         let mut runs = std::mem::take(&mut self.runs);
         runs.sort_unstable();

@@ -30,7 +30,7 @@ impl Recorder<'_> {
         self.change_kernel(|standing| standing.add(rules))
     }
 
-    /// Takes rules on kernel events away, or what they do about some. Answers how many patterns meant something.
+    /// Takes rules on kernel events away, or what they do about some. Returns how many patterns meant something.
     ///
     /// # Errors
     /// Why not, for a person; then nothing has changed.

@@ -20,7 +20,7 @@ const BORN_MAX: usize = 1 << 18;
 const PACKET: usize = 1 << 20;
 
 impl Kernel<'_> {
-    /// Writes the state of the system, or of these processes. Answers what went wrong.
+    /// Writes the state of the system, or of these processes. Returns what went wrong.
     pub(super) fn dump(&mut self, processes: &[i32]) -> Option<String> {
         let scope = if self.wanted.all {
             Scope::All
@@ -51,7 +51,7 @@ impl Kernel<'_> {
 }
 
 impl Kernel<'_> {
-    /// Notes which threads have other ids for themselves than here: in the journal at once, in the trace at the end. Answers whether the journal could be
+    /// Notes which threads have other ids for themselves than here: in the journal at once, in the trace at the end. Returns whether the journal could be
     /// written.
     pub(super) fn note_born(&mut self) -> bool {
         let (born, lost) = self.tracer.born();
@@ -70,7 +70,7 @@ impl Kernel<'_> {
         noted
     }
 
-    /// Writes which threads have had other ids, as a stream. Answers what went wrong.
+    /// Writes which threads have had other ids, as a stream. Returns what went wrong.
     pub(super) fn write_born(&mut self) -> Option<String> {
         let mut born = std::mem::take(&mut self.born);
         born.sort_by_key(|born| born.time_ns);

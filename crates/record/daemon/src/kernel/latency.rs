@@ -107,7 +107,7 @@ impl Watching {
         }
     }
 
-    /// Takes in slow calls; answers the threads that they are of.
+    /// Takes in slow calls; returns the threads that they are of.
     fn take(&mut self, slow: Vec<Slow>) -> Vec<u32> {
         let mut threads = BTreeSet::new();
         for slow in slow {
@@ -225,7 +225,7 @@ impl Default for Rows {
 
 impl Rows {
     /// Adds a record. Calls that returned on several CPUs at once may come in another order: none is before the one in front of it.
-    /// Answers its time and its bytes.
+    /// Returns its time and its bytes.
     fn add(&mut self, id: u32, time: u64, tid: u32, fields: &[u8]) -> (u64, Vec<u8>) {
         let time = time.max(self.last);
         if self.records.is_empty() {
@@ -292,7 +292,7 @@ impl Part {
 }
 
 impl Kernel<'_> {
-    /// Writes the newest slow calls into a snapshot of this trace. Answers how many.
+    /// Writes the newest slow calls into a snapshot of this trace. Returns how many.
     pub(crate) fn add_slow(&self, directory: &Folder) -> io::Result<u64> {
         let Some(watching) = &self.latency else { return Ok(0) };
         let ends = watching.newest.front().zip(watching.newest.back());
@@ -325,7 +325,7 @@ impl Kernel<'_> {
         self.latency.as_ref().map(|watching| watching.last.clone())
     }
 
-    /// Writes the slow calls that wait. Answers what went wrong.
+    /// Writes the slow calls that wait. Returns what went wrong.
     fn write_slow(&mut self) -> Option<String> {
         let mut watching = self.latency.take()?;
         let written = self.with_context(|context| watching.rows.write(context));

@@ -40,7 +40,7 @@ fn mapped(map: Map) -> Mapped {
 }
 
 impl Kernel<'_> {
-    /// Listens to what those map that are recorded: this process, whose child the command will be, the attached ones, or all. Answers what is
+    /// Listens to what those map that are recorded: this process, whose child the command will be, the attached ones, or all. Returns what is
     /// missing if that cannot be.
     pub(super) fn listen(&mut self, attached: &[u32]) -> Option<String> {
         let mut mappings = match Mappings::open(options::cpus(), !self.wanted.all) {

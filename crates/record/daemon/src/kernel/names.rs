@@ -14,7 +14,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Looks at these threads; answers id, process and name of those that are new, or are called otherwise than before.
+    /// Looks at these threads; returns id, process and name of those that are new, or are called otherwise than before.
     pub(crate) fn look(&mut self, ids: &[u32]) -> Vec<(u32, u32, String)> {
         let mut news = Vec::new();
         for tid in ids {
@@ -29,7 +29,7 @@ impl Names {
         news
     }
 
-    /// Takes a name that the kernel told; answers whether it is news.
+    /// Takes a name that the kernel told; returns whether it is news.
     pub(crate) fn learn(&mut self, tid: u32, pid: u32, name: &str) -> bool {
         let is_known = self.known.get(&tid).is_some_and(|known| known.0 == pid && known.1 == name);
         if is_known || self.taken >= NAMES_MAX {

@@ -25,7 +25,7 @@ struct Known {
 }
 
 impl Processes {
-    /// Looks at a process; answers what is new of it. Mappings are for user stacks.
+    /// Looks at a process; returns what is new of it. Mappings are for user stacks.
     fn look(&mut self, pid: u32, with_maps: bool) -> Option<Process> {
         let exe = process::executable(pid as i32);
         let known = self.known.get(&pid);
@@ -73,7 +73,7 @@ impl Kernel<'_> {
             .fold(true, |noted, process| self.trace.directory.note(&Fact::Process(process)) & noted)
     }
 
-    /// Keeps the kernel's symbols and the vdso, if stacks are recorded. Answers what cannot be kept.
+    /// Keeps the kernel's symbols and the vdso, if stacks are recorded. Returns what cannot be kept.
     pub(super) fn keep_symbols(&self) -> Vec<String> {
         let Stacks { kernel, user } = self.wanted.stacks;
         let mut problems = Vec::new();

@@ -90,7 +90,7 @@ impl Code<'_> {
         self.b.mov(Reg::R0, 1);
     }
 
-    /// `r3` becomes the address of a text; answers what reads there.
+    /// `r3` becomes the address of a text; returns what reads there.
     fn text_address(&mut self, from: &Origin) -> Result<u32, &'static str> {
         match from {
             Origin::UserText(argument) => {

@@ -8,7 +8,7 @@ use mote_assembler::builder::Builder;
 use mote_bpf::op::Size;
 use mote_bpf::{Insn, Reg};
 
-/// Answers the thread's id, and leaves the time in the state map, and its pid namespace if it is known where that is found.
+/// Returns the thread's id, and leaves the time in the state map, and its pid namespace if it is known where that is found.
 ///
 /// # Errors
 /// [`Error::Event`].

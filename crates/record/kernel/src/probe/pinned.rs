@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 static ALL: Mutex<BTreeMap<PathBuf, (FileId, Fd)>> = Mutex::new(BTreeMap::new());
 
-/// Pins a mapping's file. Answers its name: the process's own where that is the same file here, else one below the process's root. `None` when it cannot be opened as what is
+/// Pins a mapping's file. Returns its name: the process's own where that is the same file here, else one below the process's root. `None` when it cannot be opened as what is
 /// mapped.
 pub(super) fn pin(pid: u32, mapped: &Mapped) -> Option<PathBuf> {
     let map = &mapped.map;

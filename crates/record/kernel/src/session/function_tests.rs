@@ -32,7 +32,7 @@ fn event() -> Event {
     Event { provider: "fexit".to_owned(), name: "fexit_f".to_owned(), fields, hook }
 }
 
-/// Runs the event's program with each of these words, under a filter if one is given; answers the records' fields.
+/// Runs the event's program with each of these words, under a filter if one is given; returns the records' fields.
 fn records(filter: Option<&str>, words: &[[u64; 6]]) -> Option<Vec<String>> {
     if let Some(missing) = crate::privilege::check() {
         eprintln!("SKIP: {missing}");

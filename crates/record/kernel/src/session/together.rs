@@ -19,7 +19,7 @@ struct Group<'c> {
     members: Vec<&'c Chosen>,
 }
 
-/// Attaches those of `events` that can be attached together; answers the others.
+/// Attaches those of `events` that can be attached together; returns the others.
 ///
 /// # Errors
 /// [`Error::Privilege`].

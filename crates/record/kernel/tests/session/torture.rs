@@ -14,7 +14,7 @@ const FIRST: i32 = -1000;
 /// Prefix and two numbers.
 const BYTES: usize = 12 + 8;
 
-/// Takes what is there; answers the numbers by threads, and how many bytes were overwritten.
+/// Takes what is there; returns the numbers by threads, and how many bytes were overwritten.
 fn take(reader: &mut Reader<'_>, seen: &mut [Vec<i32>]) -> u64 {
     let mut overwritten = 0;
     loop {
@@ -48,7 +48,7 @@ fn hammer(thread: i32) {
     }
 }
 
-/// Answers the numbers that were read by threads, the bytes overwritten, and the events lost.
+/// Returns the numbers that were read by threads, the bytes overwritten, and the events lost.
 fn torture(kernel: &Kernel, slow: bool) -> (Vec<Vec<i32>>, u64, u64) {
     let done = AtomicBool::new(false);
     let rings = kernel.geometry().rings();

@@ -159,7 +159,7 @@ impl Found {
         }
     }
 
-    /// Says on stderr what else there is to know; answers whether there was an event.
+    /// Says on stderr what else there is to know; returns whether there was an event.
     fn tell(&self, patterns: &[String], carried: &[String]) -> bool {
         for carrier in self.carriers() {
             carrier.problems.iter().for_each(|problem| say!("{}: {problem}", carrier.path.display()));

@@ -46,7 +46,7 @@ pub(crate) fn stacks(trace: &Trace, dir: &Path, root: Option<&Path>) -> anyhow::
         .with_context(|| format!("cannot read the symbols kept in {}", dir.display()))
 }
 
-/// Says on stderr what was wrong with a recording; answers whether anything was.
+/// Says on stderr what was wrong with a recording; returns whether anything was.
 pub(crate) fn tell(problems: &[&Problems]) -> bool {
     for problem in problems.iter().flat_map(|problems| problems.list()) {
         say!("{problem}");

@@ -27,16 +27,16 @@ pub(super) struct Plan {
 /// What came of it.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Answers by status.
+    /// Returns by status.
     pub(super) statuses: BTreeMap<u16, u64>,
     /// Bytes of bodies.
     pub(super) bytes: u64,
-    /// Answers that were not what they should have been.
+    /// Returns that were not what they should have been.
     pub(super) wrong: u64,
 }
 
 impl Tally {
-    /// Answers.
+    /// Returns.
     pub(super) fn requests(&self) -> u64 {
         self.statuses.values().sum()
     }

@@ -1,4 +1,4 @@
-//! Requests and answers of HTTP/1.1 (RFC 9112), as far as the demo needs them: no bodies in requests, no chunks.
+//! Requests and returns of HTTP/1.1 (RFC 9112), as far as the demo needs them: no bodies in requests, no chunks.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -80,7 +80,7 @@ pub(super) fn write_request(to: &mut impl Write, method: Method, path: &str, kee
     to.write_all(text.as_bytes())
 }
 
-/// Writes an answer; the body only if `method` wants it. Answers the bytes written.
+/// Writes an answer; the body only if `method` wants it. Returns the bytes written.
 pub(super) fn write_response(
     to: &mut impl Write,
     method: Method,

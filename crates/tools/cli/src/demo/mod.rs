@@ -5,7 +5,7 @@
 //! | module | job | provider |
 //! |---|---|---|
 //! | `events` | declares the events of all of them | |
-//! | `server` | accepts connections, answers requests | `http` |
+//! | `server` | accepts connections, returns requests | `http` |
 //! | `pool` | the threads that do it, and the queue before them | `pool` |
 //! | `content` | the documents that it serves | `content` |
 //! | `message` | HTTP/1.1 as far as it is needed | |

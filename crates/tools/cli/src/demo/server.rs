@@ -1,4 +1,4 @@
-//! The demo's server: accepts connections, answers requests.
+//! The demo's server: accepts connections, returns requests.
 //!
 //! | path | answer |
 //! |---|---|
@@ -52,7 +52,7 @@ impl Server {
         self.address
     }
 
-    /// Answers what has been asked, and ends.
+    /// Returns what has been asked, and ends.
     pub(super) fn stop(self) {
         self.stopping.store(true, Ordering::Release);
         // Wakes the thread that accepts.
@@ -74,7 +74,7 @@ fn accept(listener: &TcpListener, pool: &Pool, stopping: &AtomicBool) {
     }
 }
 
-/// Answers the requests of one connection.
+/// Returns the requests of one connection.
 fn serve(connection: u64, stream: &TcpStream, content: &Content) {
     let mut requests = 0;
     let ended = talk(connection, stream, content, &mut requests);

@@ -115,7 +115,7 @@ fn try_proof(mote: &Path, verb: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the command with a limit of time; answers what it wrote to its standard error.
+/// Runs the command with a limit of time; returns what it wrote to its standard error.
 fn run(mut command: Command) -> Result<(ExitStatus, String), String> {
     let failed = |error| format!("cannot run mote record: {error}");
     let mut child =

@@ -132,7 +132,7 @@ impl Session {
         Process { hello, socket, names: Vec::new(), descriptions: Vec::new(), installed: None }
     }
 
-    /// Answers until the process is ready.
+    /// Returns until the process is ready.
     fn talk(&mut self, process: &mut Process, wishes: &Wishes) {
         let mut sent = 0;
         loop {

@@ -3,7 +3,7 @@
 use mote_text::{Applied, Code, Edit, Error, Refusal};
 use std::arch::global_asm;
 
-// Each function begins with its site, answers 0 behind the NOP, and 1 or 2 at the two targets.
+// Each function begins with its site, returns 0 behind the NOP, and 1 or 2 at the two targets.
 global_asm!(
     ".pushsection .text.mote_text_test, \"ax\", @progbits",
     ".macro mote_test_site",
