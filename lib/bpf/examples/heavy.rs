@@ -1,5 +1,5 @@
 //! How long the heaviest known programs are looked at before they are refused:
-//! `cargo run --release -p mote-bpf --example heavy`.
+//! `cargo run --release -p mote-trace-bpf --example heavy`.
 
 use mote_bpf::environment::{Entry, Environment, STEPS_MAX, Word};
 use mote_bpf::verify::{WORK_MAX, Workspace, verify_traced};

@@ -1,6 +1,6 @@
 //! Grace periods under every interleaving and every stale value that the memory model allows.
 //!
-//! Run: `RUSTFLAGS="--cfg loom" cargo test -p mote-rcu --release --test loom_rcu`.
+//! Run: `RUSTFLAGS="--cfg loom" cargo test -p mote-trace-rcu --release --test loom_rcu`.
 //! An object is a cell that loom watches: a read that is not ordered before the updater's reclamation, or not ordered
 //! behind its initialisation, is found as a race, also where the values happen to be right.
 #![cfg(loom)]

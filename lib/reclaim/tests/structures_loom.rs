@@ -1,6 +1,6 @@
 //! The stack, the queue and the hash table under every interleaving and every stale value that the memory model allows.
 //!
-//! Run: `RUSTFLAGS="--cfg loom" cargo test -p mote-reclaim --release --test structures_loom`.
+//! Run: `RUSTFLAGS="--cfg loom" cargo test -p mote-trace-reclaim --release --test structures_loom`.
 //! The very sources are compiled into this test, beside a `call` that keeps what is retired until the model is over. Values are cells that
 //! loom watches: one that is not ordered behind its initialisation is a race, also where the values happen to be right.
 #![cfg(loom)]

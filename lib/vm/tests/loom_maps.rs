@@ -1,6 +1,6 @@
 //! The hash and the ring buffer under every interleaving of two threads that the memory model allows.
 //!
-//! Run: `RUSTFLAGS="--cfg loom" cargo test -p mote-vm --release --test loom_maps`.
+//! Run: `RUSTFLAGS="--cfg loom" cargo test -p mote-trace-vm --release --test loom_maps`.
 #![cfg(loom)]
 
 use loom::model::Builder;

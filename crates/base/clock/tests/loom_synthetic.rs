@@ -1,6 +1,6 @@
 //! The synthetic clock under every interleaving and every stale value that the memory model allows.
 //!
-//! Run: `RUSTFLAGS="--cfg loom" cargo test -p mote-clock --release --test loom_synthetic`.
+//! Run: `RUSTFLAGS="--cfg loom" cargo test -p mote-trace-clock --release --test loom_synthetic`.
 //! The counter is a number that only read-modify-writes touch, so that it behaves like time: all
 //! threads see it advance in one order, and nobody sees it late.
 #![cfg(loom)]

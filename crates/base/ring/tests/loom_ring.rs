@@ -1,6 +1,6 @@
 //! The atomic writer and the reader in all interleavings and memory orders of a small ring, by loom.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p mote-ring --test loom_ring`
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mote-trace-ring --test loom_ring`
 #![cfg(loom)]
 
 mod model;

@@ -1,6 +1,6 @@
 //! The atomic writer and the reader under random schedules, with more threads and records than `loom` can run through.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mote-ring --test shuttle_ring`; `SCHEDULES=N` sets how many.
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mote-trace-ring --test shuttle_ring`; `SCHEDULES=N` sets how many.
 #![cfg(shuttle)]
 
 mod model;

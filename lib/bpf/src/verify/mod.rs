@@ -221,7 +221,7 @@ pub const WORK_MAX: u64 = walk::WORK_MAX + visited::EFFORT_MAX;
 /// # Cost
 /// About 0.1 µs for each instruction of each path: 0.14 ms for 50 predicates in 1100 instructions. `env.steps_max` bounds the
 /// instructions of all paths together, and [`WORK_MAX`] what is done at all branches for what is known there: with a million
-/// instructions the worst that is known takes 0.5 s (`cargo run --release -p mote-bpf --example heavy`). Nothing recurses.
+/// instructions the worst that is known takes 0.5 s (`cargo run --release -p mote-trace-bpf --example heavy`). Nothing recurses.
 pub fn verify<'a>(
     insns: &'a [Insn],
     env: &Environment<'a>,
