@@ -1,6 +1,7 @@
 //! The recorded command and the signals around it.
 
 use crate::error::Error;
+use crate::umask::Umask;
 use nix::errno::Errno;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -40,7 +41,8 @@ impl Command {
         let program = text(&name).map_err(fail)?;
         let actions = PosixSpawnFileActions::init().map_err(fail)?;
         let attributes = signals.attributes().map_err(fail)?;
-        let pid = posix_spawnp(&program, &actions, &attributes, &words, &environment).map_err(fail)?;
+        let spawn = || posix_spawnp(&program, &actions, &attributes, &words, &environment);
+        let pid = signals.umask.as_before(spawn).map_err(fail)?;
         Ok(Command { pid, status: None })
     }
 
@@ -93,6 +95,8 @@ fn pair(mut name: OsString, value: &OsStr) -> Result<CString, Errno> {
 pub(crate) struct Signals {
     fd: SignalFd,
     before: SigSet,
+    /// For what is made meanwhile.
+    umask: Umask,
 }
 
 /// A signal that arrived.
@@ -137,7 +141,7 @@ impl Signals {
         let before = SigSet::thread_get_mask().map_err(fail)?;
         mask.thread_block().map_err(fail)?;
         let fd = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).map_err(fail)?;
-        Ok(Signals { fd, before })
+        Ok(Signals { fd, before, umask: Umask::private() })
     }
 
     /// What a child starts with: the signals blocked as before, and SIGPIPE, which Rust's programs ignore, as usual.

@@ -101,6 +101,7 @@ mod stream;
 mod tap;
 mod trace;
 mod trust;
+mod umask;
 pub mod walk;
 
 pub use error::Error;
