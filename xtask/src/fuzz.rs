@@ -6,7 +6,7 @@
 use crate::root;
 use anyhow::{Context, bail};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const HOST: &str = "x86_64-unknown-linux-gnu";
 const FLAGS: &str = "-Cpasses=sancov-module \
@@ -16,33 +16,71 @@ const FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     --cfg fuzzing";
 
-/// Builds one target and runs it for `seconds`. The corpus stays in `fuzz/corpus`.
+/// For how long each target runs with the tests, in seconds.
+const BRIEFLY: u32 = 4;
+
+/// Builds one target and runs it for `seconds`, beginning with what is in `fuzz/seeds`. What it finds worth keeping stays in `fuzz/corpus`.
 pub(crate) fn run(target: &str, seconds: u32) -> anyhow::Result<()> {
     let fuzz = root().join("fuzz");
     if !fuzz.join("targets").join(format!("{target}.rs")).is_file() {
         bail!("no such target; there are {}", targets(&fuzz)?.join(", "));
     }
+    build(&fuzz, &["--bin", target])?;
+    one(&fuzz, target, seconds, Stdio::inherit())
+}
+
+/// Builds all targets, and runs each for a short time, beginning with its seeds.
+pub(crate) fn briefly(root: &Path) -> anyhow::Result<()> {
+    let fuzz = root.join("fuzz");
+    build(&fuzz, &["--bins"])?;
+    let targets = targets(&fuzz)?;
+    let found: Vec<String> = targets
+        .iter()
+        .filter_map(|target| one(&fuzz, target, BRIEFLY, Stdio::null()).err())
+        .map(|error| format!("{error:#}"))
+        .collect();
+    if found.is_empty() {
+        println!("{} targets ran for {BRIEFLY} s each and found nothing", targets.len());
+        return Ok(());
+    }
+    bail!("{}", found.join("\n"))
+}
+
+fn build(fuzz: &Path, what: &[&str]) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--release", "--target", HOST, "--bin", target])
-        .current_dir(&fuzz)
+        .args(["build", "--release", "--target", HOST])
+        .args(what)
+        .current_dir(fuzz)
         .env("RUSTFLAGS", FLAGS)
         .status()
         .context("cannot start cargo")?;
     if !built.success() {
-        bail!("cannot build the target");
+        bail!("the fuzzer's targets cannot be built");
     }
+    Ok(())
+}
+
+/// Runs a target that is built.
+fn one(fuzz: &Path, target: &str, seconds: u32, said: Stdio) -> anyhow::Result<()> {
     let corpus = fuzz.join("corpus").join(target);
     std::fs::create_dir_all(&corpus).context("cannot make the corpus")?;
+    let seeds = Some(fuzz.join("seeds").join(target)).filter(|seeds| seeds.is_dir());
     let ran = Command::new(fuzz.join("target").join(HOST).join("release").join(target))
         .arg(format!("-max_total_time={seconds}"))
         .arg("-rss_limit_mb=2048")
         .arg(format!("-artifact_prefix={}/", corpus.display()))
+        // What is new goes to the first.
         .arg(&corpus)
+        .args(seeds)
+        .stdin(Stdio::null())
+        .stderr(said)
         .status()
         .context("cannot start the target")?;
     if !ran.success() {
-        bail!("{target} has found something: the input lies in fuzz/corpus/{target}");
+        bail!(
+            "{target} has found something: the input lies in fuzz/corpus/{target}; run: cargo xtask fuzz {target}"
+        );
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Chores of the project: `cargo xtask test` passes all the tests, `cargo xtask tidy` checks the house.
 #![forbid(unsafe_code)]
 
+mod as_user;
 mod fuzz;
 mod install;
 mod models;

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that must pass before a change lands.
 
-use crate::{install, models, root, tidy};
+use crate::{as_user, fuzz, install, models, root, tidy};
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -187,6 +187,14 @@ pub(crate) fn all(depth: Depth) -> anyhow::Result<()> {
         }
         println!("== {}: {:.0} s", step.name, began.elapsed().as_secs_f64());
     }
+    if depth == Depth::Full {
+        if !beside("tests without rights", &mut counts, without_rights)? {
+            failed.push("tests without rights");
+        }
+        if !beside("fuzzing", &mut counts, |_| fuzz::briefly(&root()).map(|()| true))? {
+            failed.push("fuzzing");
+        }
+    }
     for skip in &counts.skips {
         println!("{skip}");
     }
@@ -200,27 +208,57 @@ pub(crate) fn all(depth: Depth) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Does a step that is no command of cargo's alone; says what went wrong, and how long it took.
+fn beside(
+    name: &str,
+    counts: &mut Counts,
+    step: impl FnOnce(&mut Counts) -> anyhow::Result<bool>,
+) -> anyhow::Result<bool> {
+    let began = Instant::now();
+    println!("== {name}");
+    let passed = step(counts).unwrap_or_else(|error| {
+        eprintln!("{error:#}");
+        false
+    });
+    println!("== {name}: {:.0} s", began.elapsed().as_secs_f64());
+    Ok(passed)
+}
+
+/// The end-to-end tests once more, as a user without rights.
+fn without_rights(counts: &mut Counts) -> anyhow::Result<bool> {
+    match as_user::tests(&root()) {
+        Ok(mut tests) => follow(&mut tests.command, counts),
+        Err(why) => {
+            counts.note(&format!("SKIP: tests without rights: {why}"));
+            Ok(true)
+        }
+    }
+}
+
 /// Runs one step, shows what it prints, and counts the tests and skips in it.
 fn run(step: &Step, counts: &mut Counts) -> anyhow::Result<bool> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(step.arguments).current_dir(root()).envs(step.environment.iter().copied());
+    follow(&mut command, counts)
+}
+
+/// Runs a command, shows what it prints, and counts the tests and skips in it.
+fn follow(command: &mut Command, counts: &mut Counts) -> anyhow::Result<bool> {
     // Skips are told on standard error of tests, which cargo hides of those that pass.
     command.env("RUST_TEST_NOCAPTURE", "1").stdin(Stdio::null()).stdout(Stdio::piped());
     let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
-    let mut child = command
-        .stdout(writer.try_clone().context("cannot make a pipe")?)
-        .stderr(writer)
-        .spawn()
-        .context("cannot start cargo")?;
-    drop(command);
+    command.stdout(writer.try_clone().context("cannot make a pipe")?).stderr(writer);
+    let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    // The command has the pipe's other end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
     for line in BufReader::new(reader).split(b'\n') {
         let line = line.context("cannot read what cargo prints")?;
         let line = String::from_utf8_lossy(&line);
         println!("{line}");
         counts.note(&line);
     }
-    Ok(child.wait().context("cargo is lost")?.success())
+    Ok(child.wait().context("the command is lost")?.success())
 }
 
 impl Counts {

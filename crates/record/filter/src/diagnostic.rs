@@ -191,7 +191,13 @@ fn excerpt(source: &str, span: Span) -> (String, Range<usize>) {
         text.push_str("... ");
         shift = text.len();
     }
-    text.extend(source[from..to].chars().map(|c| if c.is_control() { ' ' } else { c }));
+    for c in source[from..to].chars() {
+        match c.is_control() {
+            // As many bytes, so that marks stay where they are.
+            true => text.extend(std::iter::repeat_n(' ', c.len_utf8())),
+            false => text.push(c),
+        }
+    }
     let range = start - from + shift..end - from + shift;
     if to < source.len() {
         text.push_str(" ...");
@@ -212,7 +218,7 @@ mod tests {
 
     #[test]
     fn marks_stay_inside_of_any_text() {
-        for source in ["", "é", "a\nb", &"é".repeat(200), &"x && ".repeat(100)] {
+        for source in ["", "é", "a\nb", "\u{83}Һ3W", &"é".repeat(200), &"x && ".repeat(100)] {
             for start in 0..source.len() + 2 {
                 for end in [start, start + 1, start + 7, usize::MAX] {
                     let problem = Diagnostic::syntax(Span { start, end }, "wrong").of(source);

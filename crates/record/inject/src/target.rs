@@ -10,7 +10,6 @@ use mote_sys::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -299,10 +298,12 @@ impl Target {
 
     /// Its memory cannot be reached any more.
     fn why_not(&self) -> Error {
-        let is_there = Path::new(&format!("/proc/{}/maps", self.pid)).exists();
+        // One that is about to end has no memory any more, before it is told to have ended.
+        let maps = File::open(format!("/proc/{}/maps", self.pid));
+        let has_memory = maps.and_then(|mut maps| maps.read(&mut [0])).is_ok_and(|read| read > 0);
         match self.check() {
             Err(Error::Ended) => Error::Ended,
-            _ if is_there => Error::Replaced,
+            _ if has_memory => Error::Replaced,
             _ => Error::Ended,
         }
     }
