@@ -7,9 +7,9 @@
 //!
 //! What counts is a change since the thread was started: many programs run in a sandbox from the beginning, in which we come to be all the same.
 
-use core::ffi::CStr;
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Wait};
+use mote_sys::tasks::Task;
 use mote_sys::{thread, time};
 use mote_wire::{Message, SESSIONS_MAX};
 
@@ -84,9 +84,8 @@ impl Watch {
 /// Waits until a thread of this process sleeps, for a while: only then may the program lock it in.
 pub(crate) fn until_asleep(tid: u32) {
     const LOOKS: u32 = 200;
-    let path = path_of(tid);
     let _ = (0..LOOKS).find(|_| {
-        let is_awake = state_of(&path) == Some(b'R');
+        let is_awake = state_of(Task(tid)) == Some(b'R');
         if is_awake {
             thread::give_way();
         }
@@ -94,24 +93,10 @@ pub(crate) fn until_asleep(tid: u32) {
     });
 }
 
-/// The file of a thread's state, with its NUL.
-fn path_of(tid: u32) -> [u8; 48] {
-    let mut path = [0; 48];
-    let count = tid.checked_ilog10().unwrap_or(0);
-    let digits = (0..=count)
-        .rev()
-        .map(|power| b'0' + tid.checked_div(10u32.pow(power)).map_or(0, |left| left % 10) as u8);
-    let text = b"/proc/self/task/".iter().copied().chain(digits).chain(*b"/stat");
-    // The last bytes stay NULs.
-    path.iter_mut().zip(text).for_each(|(to, from)| *to = from);
-    path
-}
-
 /// State of a thread as proc_pid_stat(5) has it.
-fn state_of(path: &[u8]) -> Option<u8> {
-    let file = fd::open(CStr::from_bytes_until_nul(path).ok()?, libc::O_RDONLY, 0).ok()?;
+fn state_of(task: Task) -> Option<u8> {
     let mut text = [0; 64];
-    let len = fd::read(&file, &mut text).ok()?;
+    let len = task.read("stat", &mut text).ok()?;
     let text = text.get(..len)?;
     let name_end = text.iter().rposition(|byte| *byte == b')')?;
     text.get(name_end + 2).copied()
@@ -151,11 +136,7 @@ mod tests {
 
     #[test]
     fn a_thread_is_seen_awake() {
-        let is = |tid, expected: &[u8]| assert!(path_of(tid).starts_with(expected));
-        is(0, b"/proc/self/task/0/stat\0");
-        is(10, b"/proc/self/task/10/stat\0");
-        is(u32::MAX, b"/proc/self/task/4294967295/stat\0");
-        assert_eq!(state_of(&path_of(mote_sys::process::tid() as u32)), Some(b'R'));
+        assert_eq!(state_of(Task(mote_sys::process::tid() as u32)), Some(b'R'));
         until_asleep(mote_sys::process::tid() as u32);
     }
 

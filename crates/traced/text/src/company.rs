@@ -5,10 +5,10 @@
 //! `docs/soundness/text.md`, "Residual races".
 
 use crate::maps::hex;
-use core::ffi::CStr;
-use mote_sys::fd::{self, Fd};
+use core::ops::ControlFlow;
 use mote_sys::raw::syscall;
-use mote_sys::{Result, process, signal};
+use mote_sys::tasks::{self, Task};
+use mote_sys::{Result, fd, process, signal};
 
 /// io_pgetevents(2), which libc does not name on this architecture.
 const SYS_IO_PGETEVENTS: libc::c_long = 333;
@@ -30,7 +30,9 @@ pub(crate) fn is_closed() -> bool {
 /// One read of `/proc/self/status`.
 pub(crate) fn is_alone() -> bool {
     let mut buffer: Buffer = [0; 4096];
-    read(c"/proc/self/status", &mut buffer).is_ok_and(|status| field(status, b"Threads:") == Some(b"1"))
+    let status =
+        fd::open(c"/proc/self/status", libc::O_RDONLY, 0).and_then(|file| fd::read(&file, &mut buffer));
+    status.is_ok_and(|len| field(buffer.get(..len).unwrap_or_default(), b"Threads:") == Some(b"1"))
 }
 
 fn blocks(mask: u64) -> bool {
@@ -50,37 +52,29 @@ fn a_handler_blocks() -> bool {
 ///
 /// The caller runs nothing but this crate until the batch is done, and meets no site there.
 fn a_thread_blocks() -> Result<bool> {
-    let me = process::tid();
-    let tasks = fd::open(c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
-    let mut entries = Entries([0; 256]);
-    loop {
-        let len = entries.read(&tasks)?;
-        if len == 0 {
-            return Ok(false);
-        }
-        let mut rest = entries.bytes().get(..len).unwrap_or_default();
-        while let Some((name, next)) = first_entry(rest) {
-            rest = next;
-            if number(name).is_some_and(|tid| tid != me as usize) && thread_blocks(name) {
-                return Ok(true);
-            }
-        }
-    }
+    let me = Task(process::tid() as u32);
+    let mut found = false;
+    tasks::each(|task| {
+        found = task != me && thread_blocks(task);
+        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(found)
 }
 
-/// True when the thread `tid` blocks SIGTRAP, or may once its system call ends, or when a debugger takes its traps;
+/// True when a thread blocks SIGTRAP, or may once its system call ends, or when a debugger takes its traps;
 /// false when it has gone.
-fn thread_blocks(tid: &[u8]) -> bool {
+fn thread_blocks(task: Task) -> bool {
     let mut buffer: Buffer = [0; 4096];
-    let Ok(status) = read(Path::of(tid, b"/status").as_cstr(), &mut buffer) else { return false };
+    let Ok(len) = task.read("status", &mut buffer) else { return false };
+    let status = buffer.get(..len).unwrap_or_default();
     let is_traced = field(status, b"TracerPid:") != Some(b"0");
     let is_open = field(status, b"SigBlk:").and_then(hex).is_some_and(|mask| !blocks(mask as u64));
     if is_traced || !is_open {
         return true;
     }
     // Not every kernel has this file; without it the race of a thread that leaves `sigwait` stays.
-    let Ok(call) = read(Path::of(tid, b"/syscall").as_cstr(), &mut buffer) else { return false };
-    waits_with_other_mask(call)
+    let Ok(len) = task.read("syscall", &mut buffer) else { return false };
+    waits_with_other_mask(buffer.get(..len).unwrap_or_default())
 }
 
 /// True when `call`, the text of `/proc/.../syscall`, is a wait with a signal mask for its duration, after
@@ -116,13 +110,6 @@ fn waited_for(addr: usize) -> Option<u64> {
     (done == Ok(size_of::<u64>())).then_some(set)
 }
 
-/// Reads the start of a file.
-fn read<'a>(path: &CStr, buffer: &'a mut Buffer) -> Result<&'a [u8]> {
-    let file = fd::open(path, libc::O_RDONLY, 0)?;
-    let len = fd::read(&file, buffer)?;
-    Ok(buffer.get(..len).unwrap_or_default())
-}
-
 /// The word behind `name` at the start of a line.
 fn field<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name)).map(<[u8]>::trim_ascii)
@@ -130,54 +117,6 @@ fn field<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 
 fn number(digits: &[u8]) -> Option<usize> {
     core::str::from_utf8(digits).ok()?.parse().ok()
-}
-
-/// Room for a few directory entries (getdents64(2)).
-#[repr(align(8))]
-struct Entries([u8; 256]);
-
-impl Entries {
-    fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn read(&mut self, directory: &Fd) -> Result<usize> {
-        // SAFETY: the kernel writes at most as many bytes as `self` has.
-        unsafe {
-            syscall(
-                libc::SYS_getdents64,
-                [directory.raw() as usize, self.0.as_mut_ptr() as usize, self.0.len(), 0, 0, 0],
-            )
-        }
-    }
-}
-
-/// Splits entries into the name of the first and the rest. An entry: inode, offset, its length in 16 bits at byte
-/// 16, the type, and at byte 19 the name up to a NUL.
-fn first_entry(entries: &[u8]) -> Option<(&[u8], &[u8])> {
-    let len = u16::from_ne_bytes([*entries.get(16)?, *entries.get(17)?]) as usize;
-    let name = entries.get(19..len)?.split(|byte| *byte == 0).next()?;
-    Some((name, entries.get(len..)?))
-}
-
-/// A path below `/proc/self/task`.
-struct Path([u8; 64]);
-
-impl Path {
-    /// The file `file` of the thread `tid`.
-    fn of(tid: &[u8], file: &[u8]) -> Path {
-        let mut path = [0; 64];
-        let parts = [b"/proc/self/task/", tid, file];
-        // The last byte stays the NUL.
-        for (to, from) in path.iter_mut().take(63).zip(parts.into_iter().flatten()) {
-            *to = *from;
-        }
-        Path(path)
-    }
-
-    fn as_cstr(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
-    }
 }
 
 #[cfg(test)]
@@ -211,20 +150,6 @@ mod tests {
             check(call.as_bytes(), expect);
         }
         check(b"128 0x8 0x0 0x0 0x8 0x0 0x0 0x1 0x2\n", true);
-    }
-
-    #[test]
-    fn entries_of_a_directory() {
-        let mut entry = [0u8; 24];
-        entry[16] = 24;
-        entry[19..21].copy_from_slice(b"17");
-        let (name, rest) = first_entry(&entry).unwrap();
-        assert_eq!((name, rest.len()), (&b"17"[..], 0));
-        assert_eq!(first_entry(rest), None);
-        entry[16] = 200;
-        assert_eq!(first_entry(&entry), None, "longer than what was read");
-        entry[16] = 3;
-        assert_eq!(first_entry(&entry), None, "shorter than its head");
     }
 
     extern crate std;
