@@ -1,6 +1,8 @@
 //! Checks of the house that a machine can make: the map and the crates say the same, nothing knows what it must not, and
 //! files read as `CONTRIBUTING.md` asks.
 
+mod glossary;
+
 use crate::plan::{self, Crate};
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +40,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
         source(&name, &text, &mut wrong);
     }
     verbs_have_examples(root, &mut wrong)?;
+    glossary::check(root, &mut wrong)?;
     if wrong.is_empty() {
         return Ok(());
     }
