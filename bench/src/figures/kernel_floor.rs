@@ -3,10 +3,10 @@
 //! They are attached as mote's programs are (`BPF_TRACE_RAW_TP`), so that what differs is what the programs do.
 
 use anyhow::Context;
-use mote_assembler::builder::Builder;
 use mote_bpf::Reg;
 use mote_bpf::helper::KTIME_GET_NS;
 use mote_bpf::op::{Cond, Size};
+use mote_builder::Builder;
 use mote_kernel::catalog::btf::Btf;
 use mote_kernel::map::{Create, Map, MapType};
 use mote_sys::bpf::ProgramType;

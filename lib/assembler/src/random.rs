@@ -11,11 +11,11 @@ mod source;
 
 pub use source::Source;
 
-use crate::builder::{Builder, Label};
 use body::Body;
 use mote_bpf::Insn;
 use mote_bpf::insn::Reg;
 use mote_bpf::op::{AluOp, Size, Width};
+use mote_builder::{Builder, Label};
 use std::collections::HashSet;
 
 /// What programs are made of.

@@ -12,8 +12,6 @@
 //! | [`verify`] | shows that a program is harmless, or says why not |
 //!
 //! Source: RFC 9669, and the v4 additions of Linux 6.6 to 6.14 (`Documentation/bpf/standardization`).
-//!
-//! World **B**, no allocation.
 #![no_std]
 #![cfg_attr(
     not(test),

@@ -6,9 +6,9 @@
 //! form too.
 
 use crate::{Answer, Input, Outcome};
-use mote_assembler::builder::{BuildError, Builder};
 use mote_bpf::op::Size;
 use mote_bpf::{Insn, MapKind, MapShape, Reg};
+use mote_builder::{BuildError, Builder};
 use mote_sys::bpf::{self, Map, MapType, ProgramType};
 use mote_sys::{Errno, Result};
 

@@ -9,8 +9,6 @@
 //! | [`shrink`] | a smaller program that goes wrong in the same way |
 //! | [`hex`] | bytes as text |
 //! | [`plugin`] | the protocol of the public conformance suite, for the binary `bpf-run` |
-//!
-//! World **O** \[U\]: only [`ours`] holds `unsafe`, which is to run a program; see `docs/soundness/conform.md`.
 #![deny(unsafe_code)]
 
 pub mod case;

@@ -1,9 +1,9 @@
 //! Every operation of arithmetic and every condition, on all pairs of values at the edges: our engines and the kernel against a
 //! model in plain Rust.
 
-use mote_assembler::Builder;
 use mote_bpf::Reg;
 use mote_bpf::op::{AluOp, Cond, Operand, Size, Width};
+use mote_builder::Builder;
 use mote_conform::compare::{self, Answers};
 use mote_conform::{Answer, Input};
 

@@ -9,8 +9,6 @@
 //!
 //! The machine code relies on what the verifier has shown. From instructions that were not verified it is still made
 //! without a panic; whether it is harmless is then the caller's promise.
-//!
-//! World **B**, no allocation: the caller gives the room for everything. All work is linear in the instructions.
 #![no_std]
 #![cfg_attr(
     not(test),

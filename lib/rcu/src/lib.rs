@@ -68,8 +68,6 @@
 //! Threads may end without unregistering; in a section, or online (QSBR), only if the program says that it leaks no guards
 //! ([`end_guards_of_the_dead`]). The child of a fork works with the one thread that it has, once
 //! it has been told: by [`library::after_fork`], or for all flavours by `mote_reclaim`.
-//!
-//! World **B** (traced process and our tools), `unsafe` allowed: see `docs/soundness/rcu.md`.
 #![no_std]
 #![cfg_attr(
     not(test),

@@ -1,7 +1,5 @@
 //! What the lock-free parts stand on: atomics behind one alias, the thread's rseq area, one
 //! thread-local word, a futex lock, padding.
-//!
-//! World **B**, `unsafe` allowed: see `docs/soundness/sync.md`.
 #![cfg_attr(not(any(loom, shuttle)), no_std)]
 #![cfg_attr(
     not(test),

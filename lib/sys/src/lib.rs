@@ -3,8 +3,6 @@
 //! Raw system calls in own assembly: nothing here touches `errno`, allocates, or needs the C
 //! library to be initialised, so all of it may run inside somebody else's process, in a signal
 //! handler, and before `main`. Every call returns `Result<_, Errno>`.
-//!
-//! World **B** (traced process and our tools), `unsafe` allowed: see `docs/soundness/sys.md`.
 #![no_std]
 #![cfg_attr(
     not(test),

@@ -1,9 +1,9 @@
 //! What programs and maps cost, in ns each, beside a bare `lock add`: `cargo run --release --example cost`.
 
-use mote_assembler::builder::Builder;
 use mote_bpf::helper::{MAP_ADD, MAP_LOOKUP, TEXT_COMPARE, TEXT_GLOB};
 use mote_bpf::op::{Cond, Size};
 use mote_bpf::{Entry, Environment, Insn, MapKind, MapShape, Reg, Word};
+use mote_builder::Builder;
 use mote_sys::mem::Mapping;
 use mote_vm::{Choice, Map, Program, Setup};
 use std::hint::black_box;

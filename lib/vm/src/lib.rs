@@ -10,8 +10,6 @@
 //! | [`placed`] | a map together with its mapping |
 //! | [`helper`] | the functions that programs call |
 //! | [`workspace`] | memory for the verifier |
-//!
-//! World **B**, `unsafe` allowed: see `docs/soundness/vm.md`. No allocation: all memory comes from the kernel, or from the caller.
 #![cfg_attr(not(loom), no_std)]
 #![cfg_attr(
     not(test),

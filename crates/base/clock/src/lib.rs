@@ -35,8 +35,6 @@
 //! # Counters narrower than 64 bits
 //! [`extend`] reads time stamps that were *stored* with fewer bits (48 in an event header);
 //! [`synthetic`] makes a 64-bit clock of a narrow *running* counter, readable in any context.
-//!
-//! World **B**: no allocation, no floating point, no `unsafe`.
 #![no_std]
 #![cfg_attr(
     not(test),

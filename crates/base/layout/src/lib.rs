@@ -1,7 +1,5 @@
 //! The one definition that writers and readers of a trace share: field types, the description of an
 //! event as text, the records of the site section, the record header and the packet header.
-//!
-//! World **B**. Pure data: no memory of a process is touched here and no file is opened.
 #![no_std]
 #![cfg_attr(
     not(test),

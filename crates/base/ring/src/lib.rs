@@ -16,8 +16,6 @@
 //! trusts nothing that it finds in the shared memory.
 //!
 //! The ring knows neither events nor CTF: a record is a tag, a time, a thread and bytes.
-//!
-//! World **B**, `unsafe` allowed: see `docs/soundness/ring.md`.
 #![no_std]
 #![cfg_attr(
     not(test),

@@ -10,8 +10,6 @@
 //!
 //! [`Image`] and [`functions`] serve those who look for places to probe.
 //!
-//! World **O**. Built on `object`, `gimli` and `addr2line`.
-//!
 //! # Limits
 //! Split DWARF (`.dwo` files) is not followed: functions have their names then, but no lines.
 #![forbid(unsafe_code)]

@@ -5,8 +5,6 @@
 //! ```
 //! A [`Rule`] is read once; [`compile`] fits all rules of a session to one event after another. What the programs then keep in maps,
 //! [`aggregate`] reads back. The language is described in `docs/filters.md`.
-//!
-//! World **O**.
 #![forbid(unsafe_code)]
 
 pub mod aggregate;

@@ -19,8 +19,6 @@
 //! - The interrupted call goes on as after any stop: it is begun again with the time that was left, or ends with `EINTR` where a handler has run.
 //! - Nothing that the process says is believed, every wait has an end ([`Patience`]), and so has what is read of it.
 //! - A thread that may be in the middle of its allocator is not chosen: one in a signal handler, one that waits for a lock.
-//!
-//! World **O**.
 #![forbid(unsafe_code)]
 
 mod door;

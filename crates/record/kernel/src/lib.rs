@@ -3,7 +3,6 @@
 //! ```text
 //! catalogue ─▶ Event ─ generate (select, filter, fields, ring) ─▶ program ─ load, attach ─▶ ring ─▶ daemon
 //! ```
-//! World **O**. No event loop, no file of a recording: `daemon` reads the rings.
 #![forbid(unsafe_code)]
 
 pub mod attach;

@@ -35,8 +35,6 @@
 //! | `ending` | when the process has begun to end |
 //! | `locked` | whether the program has locked our thread in |
 //! | `keep` | keeps this object loaded once it is traced |
-//!
-//! World **T**, `unsafe` allowed: see `docs/soundness/agent.md`.
 #![no_std]
 #![cfg_attr(
     not(test),

@@ -5,8 +5,6 @@
 //! [`mote_add_object`] in a constructor that the header gives it, and takes them back when it is unloaded.
 //!
 //! Build: `cargo build --release -p mote-capi`, then `target/release/libmote.so` and `libmote.a`.
-//!
-//! World **T**, `unsafe` allowed: see `README.md`, "Soundness".
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(
     not(test),

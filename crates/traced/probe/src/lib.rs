@@ -17,8 +17,6 @@
 //!
 //! Fields are `u8`–`u64`, `i8`–`i64`, `usize`, `isize`, `bool`, `f32`, `f64`, `&str`, `&[u8]`, raw pointers, arrays `[T; N]`
 //! and slices `&[T]` of numbers, and enums given labels by [`enumeration!`].
-//!
-//! World **T**, `unsafe` allowed: see `docs/soundness/probe.md`.
 #![no_std]
 #![cfg_attr(
     not(test),

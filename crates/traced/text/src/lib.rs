@@ -14,8 +14,6 @@
 //! | `company` | who else runs here, and whether a breakpoint would kill them |
 //! | `write`, `maps` | writing to text that is not writable |
 //! | `lock` | one patcher at a time, none across a fork |
-//!
-//! World **B**, `unsafe` allowed: see `docs/soundness/text.md`.
 #![no_std]
 #![cfg_attr(
     not(test),

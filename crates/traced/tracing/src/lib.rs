@@ -26,8 +26,6 @@
 //! # Cost
 //! Not recorded by `mote record`: that of a program without a subscriber; nothing is installed that looks at events. Recorded:
 //! example `cost`. An event of a new kind of fields costs a conversation with the session once, some 100 us.
-//!
-//! World **T**, `unsafe` allowed: see `docs/soundness/tracing.md`.
 #![cfg_attr(
     not(test),
     deny(

@@ -1,10 +1,10 @@
 //! The statements of a function.
 
 use super::{Calls, NUMBERS, STACK, Shape, Source};
-use crate::builder::Builder;
 use mote_bpf::helper;
 use mote_bpf::insn::Reg;
 use mote_bpf::op::{AluOp, AtomicOp, Cond, Operand, Order, Size, Width};
+use mote_builder::Builder;
 
 const ALU: [AluOp; 14] = [
     AluOp::Add,

@@ -1,8 +1,8 @@
 //! What the tests share: maps in memory of their own, programs on both engines.
 #![allow(dead_code)]
 
-use mote_assembler::builder::Builder;
 use mote_bpf::{Entry, Environment, Insn, MapKind, MapShape, Word};
+use mote_builder::Builder;
 use mote_sys::mem::{Mapping, sealed_memfd};
 use mote_vm::{Choice, Fault, Map, Program, Setup};
 

@@ -7,10 +7,10 @@ use crate::compile::{ContextWord, KERNEL_STACK_BYTES, Side};
 use crate::diagnostic::Diagnostic;
 use crate::maps::Maps;
 use crate::tree::Plan;
-use mote_assembler::builder::{self, BuildError, Builder};
 use mote_bpf::Reg;
 use mote_bpf::environment::STACK_BYTES;
 use mote_bpf::op::{Cond, Operand, Size};
+use mote_builder::{BuildError, Builder};
 
 /// Why the writing stopped.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub(super) enum Stop {
 /// A place in the program; what is known there is what all jumps to it know.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label {
-    inner: builder::Label,
+    inner: mote_builder::Label,
     at: usize,
 }
 

@@ -3,10 +3,10 @@
 //! What the program asks the kernel for (time, thread, ..) is answered by functions behind it that read what the test wants them to say.
 //! The program as it is, with the kernel's own helpers, is loaded too, to see that it is accepted.
 
-use mote_assembler::builder::Builder;
 use mote_bpf::disassemble::Listing;
 use mote_bpf::op::Size;
 use mote_bpf::{Insn, MapKind, Reg, helper};
+use mote_builder::Builder;
 use mote_filter::maps::Meaning;
 use mote_filter::reference::{Facts, Word};
 use mote_filter::{Compiled, ContextWord, Maps, TEXT_ROOM};

@@ -8,9 +8,9 @@ use super::places as at;
 use crate::generate::ids::seen_number;
 use crate::map::Layout;
 use crate::threads;
-use mote_assembler::builder::{BuildError, Builder, Label};
 use mote_bpf::op::{AtomicOp, Cond, Size};
 use mote_bpf::{Insn, Reg};
+use mote_builder::{BuildError, Builder, Label};
 use mote_layout::cooperation as area;
 
 /// Numbers of the maps in all programs; [`crate::session::Kernel::attach`] gives the first two.

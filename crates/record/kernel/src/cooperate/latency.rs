@@ -8,8 +8,8 @@ use crate::load::{Kind, Program};
 use crate::map::{Create, Map, MapType, Mapped, State};
 use crate::session::Error;
 use crate::threads;
-use mote_assembler::builder::BuildError;
 use mote_bpf::Insn;
+use mote_builder::BuildError;
 use mote_layout::cooperation as area;
 
 /// The tracepoint of wake-ups.

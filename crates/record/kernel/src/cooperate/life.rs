@@ -5,9 +5,9 @@ use super::offsets::Offsets;
 use super::places as at;
 use crate::map::Layout;
 use crate::threads;
-use mote_assembler::builder::BuildError;
 use mote_bpf::op::Size;
 use mote_bpf::{Insn, Reg};
+use mote_builder::BuildError;
 use mote_layout::cooperation as area;
 use std::mem::offset_of;
 

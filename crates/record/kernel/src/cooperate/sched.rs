@@ -4,10 +4,10 @@ use super::code::{CONTROL, Code, GET_TASK_STACK, add_to};
 use super::offsets::{Offsets, Throttled};
 use super::places as at;
 use crate::map::Layout;
-use mote_assembler::builder::{BuildError, Label};
 use mote_bpf::helper::{GET_CURRENT_COMM, GET_SMP_PROCESSOR_ID, KTIME_GET_NS};
 use mote_bpf::op::{Cond, Size};
 use mote_bpf::{Insn, Reg};
+use mote_builder::{BuildError, Label};
 use mote_layout::cooperation as area;
 use std::mem::offset_of;
 

@@ -4,10 +4,10 @@ use super::code::{CONTROL, Code, GET_STACK, PROBE_READ_KERNEL, SLOW, add_to};
 use super::offsets::Files;
 use super::places::{self as at, slot};
 use super::syscall::stack;
-use mote_assembler::builder::{Builder, Label};
 use mote_bpf::Reg;
 use mote_bpf::helper::GET_CURRENT_COMM;
 use mote_bpf::op::{AtomicOp, Cond, Size};
+use mote_builder::{Builder, Label};
 use mote_sys::bpf::mapped::Mapped;
 
 /// Helpers of the kernel: `enum bpf_func_id`.

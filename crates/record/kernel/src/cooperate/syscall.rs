@@ -3,10 +3,10 @@
 use super::code::{CONTROL, Code, HISTOGRAM, JIFFIES64};
 use super::{places as at, slow};
 use crate::threads;
-use mote_assembler::builder::{BuildError, Builder, Label};
 use mote_bpf::helper::{GET_SMP_PROCESSOR_ID, KTIME_GET_NS};
 use mote_bpf::op::{AtomicOp, Cond, Size};
 use mote_bpf::{Insn, Reg};
+use mote_builder::{BuildError, Builder, Label};
 use mote_layout::cooperation as area;
 use std::mem::offset_of;
 

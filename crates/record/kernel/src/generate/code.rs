@@ -4,10 +4,10 @@ use super::{Plan, helper, map_number, slot};
 use crate::load::Kind;
 use crate::map::{self, LEVELS};
 use crate::session::Error;
-use mote_assembler::builder::{Builder, Label};
 use mote_bpf::Insn;
 use mote_bpf::Reg;
 use mote_bpf::op::{AtomicOp, Cond, Size};
+use mote_builder::{Builder, Label};
 
 /// Where fields are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

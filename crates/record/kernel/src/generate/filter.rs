@@ -7,10 +7,10 @@ use super::{FILTER_WORDS_MAX, helper, map_number, slot};
 use crate::event::{Event, Field, Origin, TEXT_MAX, Type};
 use crate::map;
 use crate::session::{ContextWord, Error, Filter};
-use mote_assembler::builder::{Builder, Label};
 use mote_bpf::Insn;
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Op, Size, Wide, decode};
+use mote_builder::{Builder, Label};
 use std::collections::HashMap;
 
 /// Bytes of scratch for each text: what a filter may read where one begins, and more.

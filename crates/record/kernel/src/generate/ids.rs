@@ -185,10 +185,10 @@ impl Code<'_> {
 /// `r0` becomes what the recorder calls the task in `r1`, which is typed; goes to `unseen` when it does not see it. Takes 16 bytes of the stack; only `r6`
 /// to `r9` are kept.
 pub(crate) fn seen_number(
-    b: &mut mote_assembler::builder::Builder,
+    b: &mut mote_builder::Builder,
     seen: Seen,
     state: u32,
-    unseen: mote_assembler::builder::Label,
+    unseen: mote_builder::Label,
 ) {
     let Seen { level, places } = seen;
     let number = -NUMBER_BYTES as i16;
@@ -206,7 +206,7 @@ pub(crate) fn seen_number(
 }
 
 /// Copies the number of level `r4` of the `struct pid` in `r3` to the end of the stack; zeros when it cannot be read.
-fn innermost_number(b: &mut mote_assembler::builder::Builder, places: IdPlaces) {
+fn innermost_number(b: &mut mote_builder::Builder, places: IdPlaces) {
     let number = -NUMBER_BYTES as i16;
     b.store(Size::DW, Reg::R10, number, 0);
     // By way of the stack: the sum is a number for the verifier then, and the read is one that may fail.
@@ -223,7 +223,7 @@ fn innermost_number(b: &mut mote_assembler::builder::Builder, places: IdPlaces) 
 }
 
 /// Leaves level and namespace of the running thread in the state map.
-pub(super) fn note_namespace(b: &mut mote_assembler::builder::Builder, state: u32, places: IdPlaces) {
+pub(super) fn note_namespace(b: &mut mote_builder::Builder, state: u32, places: IdPlaces) {
     b.call(helper::GET_CURRENT_TASK_BTF);
     b.load(Size::DW, Reg::R3, Reg::R0, places.thread_pid);
     b.load(Size::W, Reg::R4, Reg::R3, places.level);

@@ -5,10 +5,10 @@
 
 use super::filter::renumbered;
 use super::{helper, slot};
-use mote_assembler::builder::{Builder, Label};
 use mote_bpf::Insn;
 use mote_bpf::Reg;
 use mote_bpf::op::{AluOp, Cond, Op, Operand, Size, Width, decode};
+use mote_builder::{Builder, Label};
 use std::collections::HashMap;
 
 /// Longer ones are called: then events with the same filter share it.

@@ -4,9 +4,9 @@ use super::ids::{self, IdPlaces};
 use super::{helper, map_number};
 use crate::map;
 use crate::session::Error;
-use mote_assembler::builder::Builder;
 use mote_bpf::op::Size;
 use mote_bpf::{Insn, Reg};
+use mote_builder::Builder;
 
 /// Returns the thread's id, and leaves the time in the state map, and its pid namespace if it is known where that is found.
 ///

@@ -4,9 +4,9 @@ use super::code::{Access, Code};
 use super::{Selection, helper, map_number, slot};
 use crate::event::{Event, Field, Origin, Step};
 use crate::threads::{self, ENTRY_BITS, PROBES};
-use mote_assembler::builder::Label;
 use mote_bpf::Reg;
 use mote_bpf::op::{AtomicOp, Cond, Size};
+use mote_builder::Label;
 
 /// Fields of `sched` events that name a thread which the event is about.
 const ABOUT: [&str; 4] = ["next_tid", "tid", "child_tid", "prev_tid"];

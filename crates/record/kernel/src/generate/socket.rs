@@ -11,9 +11,9 @@ use super::syscalls::NUMBERS;
 use super::{helper, slot};
 use crate::event::{Part, Socket};
 use crate::map;
-use mote_assembler::builder::Label;
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Op, Order, Size};
+use mote_builder::Label;
 
 /// Most bytes of an address that are looked at: all of `struct sockaddr_un`.
 const MOST: i32 = 110;

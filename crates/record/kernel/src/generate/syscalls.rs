@@ -11,9 +11,9 @@ use crate::event::{Event, Field, Hook, Origin, Part};
 use crate::map;
 use crate::session::{Chosen, Error, Filter};
 use crate::threads;
-use mote_assembler::builder::Label;
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Size};
+use mote_builder::Label;
 
 /// System call numbers are below this.
 pub(crate) const NUMBERS: usize = 512;

@@ -316,9 +316,9 @@ fn switches_to_a_traced_thread_are_its_events() {
 
 /// `r0 = word 1 (length) == 9`, of a text
 fn nine_letters() -> Filter {
-    use mote_assembler::builder::Builder;
     use mote_bpf::Reg;
     use mote_bpf::op::{Cond, Size};
+    use mote_builder::Builder;
     let mut b = Builder::new();
     let not = b.label();
     b.mov(Reg::R0, 0);
@@ -598,9 +598,9 @@ fn calls_of_another_abi_are_not_misnamed() {
 
 /// `r0 = word 0 != 0`, which is `ret`.
 fn not_zero() -> Filter {
-    use mote_assembler::builder::Builder;
     use mote_bpf::Reg;
     use mote_bpf::op::Size;
+    use mote_builder::Builder;
     let mut b = Builder::new();
     b.load(Size::DW, Reg::R0, Reg::R1, 0);
     b.exit();

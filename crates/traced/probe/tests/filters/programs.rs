@@ -1,8 +1,8 @@
 //! The filters of the tests.
 
-use mote_assembler::builder::Builder;
 use mote_bpf::op::{Cond, Size};
 use mote_bpf::{Insn, Reg, helper};
+use mote_builder::Builder;
 
 fn program(build: impl FnOnce(&mut Builder)) -> Vec<Insn> {
     let mut builder = Builder::new();
@@ -43,7 +43,7 @@ pub(crate) fn is_tcp() -> Vec<Insn> {
 }
 
 /// Goes to `out` with `r0` = 0 unless the text whose words begin at `word` is `text`. `r6` is lost.
-fn compare_text(b: &mut Builder, word: i16, text: [u8; 3], out: mote_assembler::builder::Label) {
+fn compare_text(b: &mut Builder, word: i16, text: [u8; 3], out: mote_builder::Label) {
     let same = b.label();
     let [x, y, z] = text.map(i32::from);
     b.store(Size::W, Reg::R10, -8, x | y << 8 | z << 16);

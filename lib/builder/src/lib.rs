@@ -4,7 +4,7 @@
 //! 32-bit form in one slot; a far branch becomes its opposite over such a `goto`.
 //!
 //! ```
-//! use mote_assembler::builder::Builder;
+//! use mote_builder::Builder;
 //! use mote_bpf::{Reg, op::{Cond, Size}};
 //!
 //! let mut b = Builder::new();
@@ -17,6 +17,8 @@
 //! b.exit();
 //! assert_eq!(b.finish().unwrap().len(), 5);
 //! ```
+
+#![forbid(unsafe_code)]
 
 mod emit;
 mod place;
