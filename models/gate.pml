@@ -17,7 +17,7 @@
  * @code crates/traced/agent/src/fan.rs: judge, for_session, make, retire, tidy
  * @code crates/traced/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/traced/agent/src/table.rs: sweep, tidy
- * @digest bf370fa4a6b5f42d
+ * @digest f5b84cc143a482a5
  *
  * @pass short | 3 changes | -DCHANGES=3 small
  * @pass long | 5 changes | -DCHANGES=5

@@ -32,7 +32,7 @@
  * @code crates/record/daemon/src/conversation.rs: admit, let_in, check_id, talk, talk_to, heard
  * @code crates/record/daemon/src/hall.rs: take, next
  * @code crates/record/daemon/src/rules.rs: learn, answer, send_filters
- * @digest 020575dee03042a2
+ * @digest feda43cadfa9da84
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

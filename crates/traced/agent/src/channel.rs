@@ -4,7 +4,7 @@
 //! agent-I1: a [`Channel`] lives as long as the process, also when its session has ended: its memory is private then
 //! (`Writer::forsake`), and nobody reads what is written there.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use mote_ring::writer::{Former, MapError};
 use mote_ring::{Geometry, Writer};
 use mote_sync::thread;
@@ -27,6 +27,9 @@ pub(crate) struct Channel {
     /// No other process writes to its rings, nor may a child.
     own: AtomicBool,
 }
+
+/// Id of this process, for filters and what they keep aside.
+pub(crate) static PID: AtomicU32 = AtomicU32::new(0);
 
 /// The channels of the sessions that the process is in.
 static CHANNELS: [AtomicPtr<Channel>; SESSIONS_MAX] =

@@ -6,7 +6,7 @@
 //! and the thread holds none of the program's open; and it may lock itself in (`locked`). The thread ends when the last session does.
 
 use crate::hold::INTERNAL;
-use crate::link::Link;
+use crate::link::Links;
 use crate::{leaving, locked, session, trust, waiting};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -33,36 +33,6 @@ const SHARED: u32 = 2;
 static THREAD: AtomicU32 = AtomicU32::new(0);
 /// The sockets for the thread that starts, by the session's number.
 static HANDED: [AtomicI32; SESSIONS_MAX] = [const { AtomicI32::new(-1) }; SESSIONS_MAX];
-
-/// The sockets of the sessions, by their number.
-#[derive(Debug, Default)]
-pub(crate) struct Links([Option<Fd>; SESSIONS_MAX]);
-
-impl Links {
-    /// Adds a session's socket.
-    pub(crate) fn put(&mut self, link: Link) {
-        if let Some(place) = self.0.get_mut(link.session) {
-            *place = Some(link.socket);
-        }
-    }
-
-    /// Takes a session's socket out.
-    pub(crate) fn take(&mut self, session: usize) -> Option<Link> {
-        Some(Link { socket: self.0.get_mut(session)?.take()?, session })
-    }
-
-    /// Whether there is one of this session.
-    pub(crate) fn has(&self, session: usize) -> bool {
-        self.0.get(session).is_some_and(Option::is_some)
-    }
-
-    /// The descriptors' numbers, -1 for none.
-    fn raw(&self) -> [i32; SESSIONS_MAX] {
-        let mut all = [-1; SESSIONS_MAX];
-        all.iter_mut().zip(&self.0).for_each(|(to, from)| *to = from.as_ref().map_or(-1, Fd::raw));
-        all
-    }
-}
 
 /// Starts the thread, which takes over the links' sockets. Without the thread nobody disarms when a
 /// session dies: events are then counted as lost in full rings until the process ends.

@@ -18,18 +18,16 @@
 //! # Signal safety
 //! All but [`share`].
 
-use crate::growing::Growing;
-use crate::{hold, session};
-use core::cell::UnsafeCell;
+use crate::channel;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use mote_layout::cooperation::{
-    self as layout, Header, PROBES, READABLE_BYTES, SHARED_BYTES, SLOT_BYTES, Slot, WORDS, area_bytes,
+    self as layout, Header, PROBES, READABLE_BYTES, SHARED_BYTES, SLOT_BYTES, Slot, area_bytes,
 };
 use mote_sync::thread;
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{self, Mapping};
 use mote_sys::{Errno, Result, process};
-use mote_wire::{Message, SESSIONS_MAX};
+use mote_wire::SESSIONS_MAX;
 
 /// Most slots of an area: page numbers have 20 bits.
 const SLOTS_MAX: u32 = 1 << 16;
@@ -39,8 +37,6 @@ const NO_SLOT: u64 = u32::MAX as u64;
 const AGAIN: u64 = 1024;
 /// How often a slot is looked for anew when others were quicker.
 const TRIES: u32 = 4;
-/// Most names of shared words that a process opens.
-const NAMES_MAX: usize = 256;
 
 /// Agent-I6: null, or a leaked mapping of `area_bytes(SLOTS)`, never unmapped.
 static AREA: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
@@ -111,7 +107,7 @@ fn find(base: *mut u8, word: u64) -> Option<&'static Slot> {
         thread::set_slot(word - (1 << 20));
         return None;
     }
-    let id = session::this_thread();
+    let id = channel::this_thread();
     match claim(base, id) {
         Some(index) => {
             let word = u64::from(id) << 32 | u64::from(index + 1);
@@ -159,7 +155,7 @@ fn claim(base: *mut u8, id: u32) -> Option<u32> {
 
 /// Whether a slot's holder is no thread of this process any more.
 fn is_dead(id: u32) -> bool {
-    let process = match session::PID.load(Ordering::Relaxed) {
+    let process = match channel::PID.load(Ordering::Relaxed) {
         0 => process::pid(),
         pid => pid as i32,
     };
@@ -298,7 +294,7 @@ pub(crate) fn end() {
 ///
 /// # Errors
 /// `EINVAL` when it is none, or may shrink; as mmap(2).
-fn take_shared(session: usize, file: &Fd) -> Result<()> {
+pub(crate) fn take_shared(session: usize, file: &Fd) -> Result<()> {
     let place = SHARED.get(session).ok_or(Errno(libc::EINVAL))?;
     if !place.load(Ordering::Acquire).is_null() {
         return Ok(());
@@ -341,7 +337,7 @@ pub(crate) fn left(session: usize) {
     }
 }
 
-fn shared(session: usize) -> Option<*mut u8> {
+pub(crate) fn shared(session: usize) -> Option<*mut u8> {
     let base = SHARED.get(session)?.load(Ordering::Acquire);
     (!base.is_null()).then_some(base)
 }
@@ -472,138 +468,16 @@ pub struct Words {
     pub is_shared: bool,
 }
 
-/// A name that was opened.
-#[derive(Clone, Copy)]
-struct Known {
-    name: [u8; layout::SHARED_NAME_MAX],
-    len: usize,
-    each_thread: bool,
-    words: Words,
-}
-
-/// The names, and how much of the memory of a process without a session they take.
-struct Names {
-    known: Growing<Known, NAMES_MAX>,
-    memory: *mut u8,
-    used: u32,
-    used_of_threads: u32,
-}
-struct Shelf(UnsafeCell<Names>);
-// SAFETY: only `share` uses it, with the control path held.
-unsafe impl Sync for Shelf {}
-static NAMES: Shelf = Shelf(UnsafeCell::new(Names {
-    known: Growing::new(),
-    memory: core::ptr::null_mut(),
-    used: 0,
-    used_of_threads: 0,
-}));
-
-/// Words of this name: those of the session, if there is one, else memory of this process. The same name gives the same words.
-///
-/// # Errors
-/// `EINVAL` for a name that is empty or too long, or no words; `ENOSPC` when there are no more words to be had, or fewer of this name; `ENOMEM`.
-///
-/// # Signal safety
-/// Not for handlers.
-///
-/// # Cost
-/// The first time in a process a question to the session.
-pub fn share(name: &[u8], count: u32, each_thread: bool) -> Result<Words> {
-    let most = if each_thread { WORDS as u32 } else { layout::SHARED_WORDS };
-    if name.is_empty() || name.len() > layout::SHARED_NAME_MAX || count == 0 || count > most {
-        return Err(Errno(libc::EINVAL));
-    }
-    let mut guard = hold::control();
-    // SAFETY: the control path is ours until `guard` is dropped, behind the last use.
-    let names = unsafe { &mut *NAMES.0.get() };
-    let known =
-        |known: &&Known| known.each_thread == each_thread && known.name.get(..known.len) == Some(name);
-    let words = match names.known.all().iter().find(known).map(|known| known.words) {
-        Some(words) if words.count >= count => Ok(words),
-        Some(words) if words.is_shared || !session::is_joined() => Err(Errno(libc::ENOSPC)),
-        _ => match request(&mut guard, name, count, each_thread) {
-            // The session cannot be reached, or there is none.
-            Err(Errno(libc::ENOTCONN)) => names.own(count, each_thread),
-            answered => answered,
-        },
-    };
-    if let Ok(words) = words {
-        names.remember(name, each_thread, words)?;
-    }
-    drop(guard);
-    words
-}
-
 /// Words of a leaked mapping of `SHARED_BYTES`.
-fn words_at(base: *mut u8, at: u32, count: u32) -> &'static [AtomicU64] {
+pub(crate) fn words_at(base: *mut u8, at: u32, count: u32) -> &'static [AtomicU64] {
     let first = base.wrapping_add(layout::SHARED_WORDS_AT + at as usize * 8).cast::<AtomicU64>();
     // SAFETY: the callers: `at + count` is at most `SHARED_WORDS`, which lie in the mapping, aligned; it is never unmapped, and whoever else writes there
     // writes whole words.
     unsafe { core::slice::from_raw_parts(first, count as usize) }
 }
 
-/// Asks the session for words. `ENOTCONN` when it does not answer.
-fn request(control: &mut hold::Control, name: &[u8], words: u32, each_thread: bool) -> Result<Words> {
-    const NOBODY: Errno = Errno(libc::ENOTCONN);
-    let (link, mut scratch, number) = session::reconnect(control).ok_or(NOBODY)?;
-    let (to, from) = scratch.buffers();
-    link.send(&Message::Share { words, each_thread, name }, to).map_err(|_| NOBODY)?;
-    let received = link.answer(from).map_err(|_| NOBODY)?;
-    let Ok(Message::Shared { at, words: count, slots }) =
-        Message::decode(from.get(..received.len).unwrap_or(&[]))
-    else {
-        return Err(NOBODY);
-    };
-    let most = if each_thread { WORDS as u32 } else { layout::SHARED_WORDS };
-    if count < words || at.checked_add(count).is_none_or(|end| end > most) {
-        return Err(Errno(libc::ENOSPC));
-    }
-    let mut fds = received.fds.iter().flatten();
-    take_shared(number, fds.next().ok_or(NOBODY)?)?;
-    if each_thread {
-        if let Some(area) = fds.next().filter(|_| header().is_none()) {
-            take_area(area, slots)?;
-        }
-        header().ok_or(NOBODY)?;
-        return Ok(Words { at, of_all: &[], count, is_shared: true });
-    }
-    let of_all = words_at(shared(number).ok_or(NOBODY)?, at, count);
-    Ok(Words { at: 0, of_all, count, is_shared: true })
-}
-
-impl Names {
-    /// Words of this process alone.
-    fn own(&mut self, count: u32, each_thread: bool) -> Result<Words> {
-        if each_thread {
-            own_area()?;
-            let at = self.used_of_threads;
-            self.used_of_threads =
-                at.checked_add(count).filter(|end| *end <= WORDS as u32).ok_or(Errno(libc::ENOSPC))?;
-            return Ok(Words { at, of_all: &[], count, is_shared: false });
-        }
-        if self.memory.is_null() {
-            self.memory = Mapping::private(SHARED_BYTES)?.leak();
-        }
-        let at = self.used;
-        self.used =
-            at.checked_add(count).filter(|end| *end <= layout::SHARED_WORDS).ok_or(Errno(libc::ENOSPC))?;
-        Ok(Words { at: 0, of_all: words_at(self.memory, at, count), count, is_shared: false })
-    }
-
-    fn remember(&mut self, name: &[u8], each_thread: bool, words: Words) -> Result<()> {
-        let mut known = Known { name: [0; layout::SHARED_NAME_MAX], len: name.len(), each_thread, words };
-        known.name.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
-        let is_it = |old: &Known| old.each_thread == each_thread && old.name.get(..old.len) == Some(name);
-        match self.known.all_mut().iter_mut().find(|old| is_it(old)) {
-            Some(old) => *old = known,
-            None => self.known.push(known)?,
-        }
-        Ok(())
-    }
-}
-
 /// An area of this process alone, if there is none. Nobody publishes there.
-fn own_area() -> Result<()> {
+pub(crate) fn own_area() -> Result<()> {
     if header().is_some() {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use crate::channel::Channel;
 use crate::filters::Filters;
 use crate::link::Link;
 use crate::registry::{self, DynamicEvent, Range, Site};
-use crate::session::Session;
+use crate::subscription::Subscription;
 use crate::switch::{self, Common};
 use mote_ring::Geometry;
 use mote_sys::fd::Fd;
@@ -75,18 +75,18 @@ pub(crate) fn rings(link: &Link, scratch: &mut Scratch) -> Result<Rings> {
 pub(crate) fn announce_all(
     link: &Link,
     scratch: &mut Scratch,
-    session: &mut Session,
+    wants: &mut Subscription,
     common: &mut Common,
     late_ms: u32,
 ) -> Result<()> {
     let mut ready = Ready { late_ms, ..Ready::default() };
     for range in registry::objects() {
-        announce_range(link, scratch, session, common, range, &mut ready)?;
+        announce_range(link, scratch, wants, common, range, &mut ready)?;
     }
     for event in registry::dynamic() {
-        announce_dynamic(link, scratch, session, common, event)?;
+        announce_dynamic(link, scratch, wants, common, event)?;
     }
-    settle(session, common, |news| link.send(news, scratch.buffers().0))?;
+    settle(wants, common, |news| link.send(news, scratch.buffers().0))?;
     link.send(&Message::Ready(ready), scratch.buffers().0)
 }
 
@@ -94,14 +94,14 @@ pub(crate) fn announce_all(
 pub(crate) fn announce_object(
     link: &Link,
     scratch: &mut Scratch,
-    session: &mut Session,
+    wants: &mut Subscription,
     common: &mut Common,
     range: Range,
 ) -> Result<()> {
     let mut ready = Ready::default();
     // Whatever came of it, those that were switched on are told.
-    let announced = announce_range(link, scratch, session, common, range, &mut ready);
-    let settled = settle(session, common, |news| link.send(news, scratch.buffers().0));
+    let announced = announce_range(link, scratch, wants, common, range, &mut ready);
+    let settled = settle(wants, common, |news| link.send(news, scratch.buffers().0));
     link.send(&Message::Ready(ready), scratch.buffers().0)?;
     announced.and(settled)
 }
@@ -110,25 +110,25 @@ pub(crate) fn announce_object(
 pub(crate) fn announce_one(
     link: &Link,
     scratch: &mut Scratch,
-    session: &mut Session,
+    wants: &mut Subscription,
     common: &mut Common,
     event: &'static DynamicEvent,
 ) -> Result<()> {
-    announce_dynamic(link, scratch, session, common, event)?;
-    settle(session, common, |news| link.send(news, scratch.buffers().0))
+    announce_dynamic(link, scratch, wants, common, event)?;
+    settle(wants, common, |news| link.send(news, scratch.buffers().0))
 }
 
 fn announce_dynamic(
     link: &Link,
     scratch: &mut Scratch,
-    session: &mut Session,
+    wants: &mut Subscription,
     common: &mut Common,
     event: &'static DynamicEvent,
 ) -> Result<()> {
     let texts = event.description.to_bytes_with_nul();
     link.send(&Message::Events { count: 1, texts }, scratch.buffers().0)?;
-    for word in mote_wire::ids(ids(link, scratch, session, common)?).take(1) {
-        switch::assign(session, common, &event.event, event.description, word);
+    for word in mote_wire::ids(ids(link, scratch, wants, common)?).take(1) {
+        switch::assign(wants, common, &event.event, event.description, word);
     }
     Ok(())
 }
@@ -137,7 +137,7 @@ fn announce_dynamic(
 fn ids<'s>(
     link: &Link,
     scratch: &'s mut Scratch,
-    session: &mut Session,
+    wants: &mut Subscription,
     common: &mut Common,
 ) -> Result<&'s [u8]> {
     let len = loop {
@@ -145,7 +145,7 @@ fn ids<'s>(
         let received = link.answer(from)?;
         match Message::decode(from.get(..received.len).unwrap_or(&[])) {
             Ok(Message::Ids(_)) => break received.len,
-            Ok(Message::Filters { generation }) => session.filters.take_in(generation, &received.fds),
+            Ok(Message::Filters { generation }) => wants.filters.take_in(generation, &received.fds),
             Ok(Message::Cooperate { slots }) => common.take_area(link.session, slots, &received.fds),
             _ => return Err(Errno(libc::EPROTO)),
         };
@@ -159,17 +159,17 @@ fn ids<'s>(
 
 /// After events were announced, or a bundle has come: filters that have come are for all events, and the session wants to know.
 pub(crate) fn settle(
-    session: &mut Session,
+    wants: &mut Subscription,
     common: &mut Common,
     tell: impl FnOnce(&Message<'_>) -> Result<()>,
 ) -> Result<()> {
-    if session.filters.take_change() {
-        switch::decide_all(session, common);
+    if wants.filters.take_change() {
+        switch::decide_all(wants, common);
     }
-    session.filters.close_workshop();
-    if session.filters.take_news() {
-        let counts = switch::count(session);
-        tell(&Message::Installed(session.filters.installed(counts)))?;
+    wants.filters.close_workshop();
+    if wants.filters.take_news() {
+        let counts = switch::count(wants);
+        tell(&Message::Installed(wants.filters.installed(counts)))?;
     }
     Ok(())
 }
@@ -178,7 +178,7 @@ pub(crate) fn settle(
 fn announce_range(
     link: &Link,
     scratch: &mut Scratch,
-    session: &mut Session,
+    wants: &mut Subscription,
     common: &mut Common,
     range: Range,
     ready: &mut Ready,
@@ -187,9 +187,9 @@ fn announce_range(
     while rest.peek().is_some() {
         let asked = rest.clone();
         let count = ask(link, scratch, &mut rest)?;
-        let tail = ids(link, scratch, session, common)?;
+        let tail = ids(link, scratch, wants, common)?;
         for (site, word) in asked.take(count).zip(mote_wire::ids(tail)) {
-            switch::assign(session, common, site.event(), site.description(), word);
+            switch::assign(wants, common, site.event(), site.description(), word);
         }
     }
     common.patch(range.sites().filter(|site| site.event().is_on()), true, ready);

@@ -8,7 +8,7 @@
 //! may hold one (`inject/src/thread.rs`).
 
 use crate::hold::INTERNAL;
-use crate::{control, session};
+use crate::{control, joining};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use mote_layout::join::{self, restart};
@@ -111,7 +111,7 @@ extern "C" fn run(errand: *mut c_void) -> *mut c_void {
     }
     let place = place.split(|byte| *byte == 0).next().unwrap_or(&[]);
     // SAFETY: `enter`'s caller has promised it.
-    let joined = unsafe { session::join_late(place, first, end) };
+    let joined = unsafe { joining::late(place, first, end) };
     // SAFETY: as above.
     unsafe { answer(area, nonce, joined) };
     core::ptr::null_mut()

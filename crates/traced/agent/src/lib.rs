@@ -17,7 +17,9 @@
 //! | `registry` | the sites and events that this copy of the library knows |
 //! | `session` | the sessions that the process is in: joining, leaving |
 //! | `late` | the way in for a process that runs already |
+//! | `joining` | how a process comes to be in sessions |
 //! | `handshake` | the conversation that makes it part of one |
+//! | `subscription` | what a session wants of the events |
 //! | `waiting` | sessions that have not let the process in yet |
 //! | `told` | the ids that a session has told |
 //! | `names` | threads' names for a session that comes later |
@@ -26,6 +28,7 @@
 //! | `filter`, `quick` | a filter as a probe meets it, and the test that it begins with |
 //! | `helpers`, `speculation`, `shared` | what filters can do |
 //! | [`cooperate`] | memory shared with the kernel's programs and with other processes |
+//! | `words` | words with names, which processes share |
 //! | `link` | the socket to the session |
 //! | `trust` | whether the other end of it is believed |
 //! | `control` | the thread that listens |
@@ -66,6 +69,7 @@ mod growing;
 mod handshake;
 mod helpers;
 mod hold;
+mod joining;
 mod keep;
 mod late;
 mod leaving;
@@ -79,16 +83,19 @@ mod registry;
 mod session;
 mod shared;
 mod speculation;
+mod subscription;
 mod switch;
 mod table;
 mod told;
 mod trust;
 mod waiting;
+mod words;
 
 pub use channel::introduce_thread;
 pub use event::{Event, FAULTED};
 pub use late::{Interrupted, enter};
 pub use registry::DynamicEvent;
+pub use words::share;
 
 use core::ffi::{c_char, c_int};
 use mote_layout::site::SiteRecord;
@@ -114,7 +121,7 @@ pub unsafe fn start(environment: *const *const c_char, first: *const SiteRecord,
         // SAFETY: the caller's promise.
         unsafe { registry::add_sites(first, end) };
         notes::enter_all();
-        session::join(places);
+        joining::at_start(places);
     }
 }
 

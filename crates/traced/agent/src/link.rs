@@ -141,3 +141,33 @@ fn at_path(place: &Place, hello: &[u8]) -> Result<Fd> {
     socket::send(socket.raw(), hello, &[], Wait::No)?;
     Ok(socket)
 }
+
+/// The sockets of the sessions, by their number.
+#[derive(Debug, Default)]
+pub(crate) struct Links(pub(crate) [Option<Fd>; SESSIONS_MAX]);
+
+impl Links {
+    /// Adds a session's socket.
+    pub(crate) fn put(&mut self, link: Link) {
+        if let Some(place) = self.0.get_mut(link.session) {
+            *place = Some(link.socket);
+        }
+    }
+
+    /// Takes a session's socket out.
+    pub(crate) fn take(&mut self, session: usize) -> Option<Link> {
+        Some(Link { socket: self.0.get_mut(session)?.take()?, session })
+    }
+
+    /// Whether there is one of this session.
+    pub(crate) fn has(&self, session: usize) -> bool {
+        self.0.get(session).is_some_and(Option::is_some)
+    }
+
+    /// The descriptors' numbers, -1 for none.
+    pub(crate) fn raw(&self) -> [i32; SESSIONS_MAX] {
+        let mut all = [-1; SESSIONS_MAX];
+        all.iter_mut().zip(&self.0).for_each(|(to, from)| *to = from.as_ref().map_or(-1, Fd::raw));
+        all
+    }
+}

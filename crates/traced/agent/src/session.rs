@@ -9,19 +9,18 @@
 //! of the RCU's library flavour. Then it is free again, and its channel private memory.
 
 use crate::channel::{self, Channel};
-use crate::control::Links;
+
 use crate::environment::Place;
 use crate::filters::Filters;
 use crate::handshake::{self, Rings, Scratch};
 use crate::hold::Control;
-use crate::link::{self, Link};
+use crate::link::{self, Link, Links};
 use crate::registry::{self, DynamicEvent};
+use crate::subscription::Subscription;
 use crate::switch::Common;
 use crate::told::Told;
 use crate::waiting::{Wait, Waiting};
-use crate::{
-    control, cooperate, ending, fork, hold, keep, leaving, names, shared, speculation, switch, trust, waiting,
-};
+use crate::{cooperate, ending, hold, leaving, names, shared, speculation, switch, trust, waiting};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use mote_layout::site::SiteRecord;
 use mote_rcu::{Library, Token, start_poll};
@@ -34,8 +33,6 @@ use mote_wire::{How, Message, Reason, SESSIONS_MAX};
 
 /// How many sessions the process is in: one bit for each.
 static JOINED: AtomicU32 = AtomicU32::new(0);
-/// Process id, for filters and what they keep aside.
-pub(crate) static PID: AtomicU32 = AtomicU32::new(0);
 
 /// A child of fork has no descriptor left to say hello with.
 static CRAMPED: AtomicBool = AtomicBool::new(false);
@@ -48,10 +45,8 @@ pub(crate) struct Session {
     number: usize,
     /// Where it is; for children and late libraries.
     place: Option<Place>,
-    /// While the process is in it.
-    pub(crate) channel: Option<&'static Channel>,
-    pub(crate) filters: Filters,
-    pub(crate) told: Told,
+    /// What it wants of events.
+    wants: Subscription,
     /// Since when it is being left, and its channel.
     leaving: Option<(Token<Library>, &'static Channel)>,
     /// Rings that others have taken the place of, and when.
@@ -112,23 +107,15 @@ fn sessions(_: &mut Control) -> &mut Sessions {
 impl Session {
     /// None. All of it are zeros, so that it takes no place in the program's file.
     const fn new() -> Session {
-        Session {
-            number: 0,
-            place: None,
-            channel: None,
-            filters: Filters::new(0),
-            told: Told::new(),
-            leaving: None,
-            former: None,
-        }
+        Session { number: 0, place: None, wants: Subscription::new(0), leaving: None, former: None }
     }
 
     fn is_in(&self) -> bool {
-        self.channel.is_some()
+        self.wants.channel.is_some()
     }
 
     fn is_free(&self) -> bool {
-        self.channel.is_none() && self.leaving.is_none() && self.place.is_none()
+        self.wants.channel.is_none() && self.leaving.is_none() && self.place.is_none()
     }
 
     /// Says hello, and waits for the welcome.
@@ -159,13 +146,13 @@ impl Session {
         let mut scratch = Scratch::new().map_err(|why| NotIn::told(&link, why))?;
         common.era = common.era.wrapping_add(1);
         let channel = rings.map(self.number, common.era).map_err(|why| NotIn::told(&link, why))?;
-        self.channel = Some(channel);
+        self.wants.channel = Some(channel);
         channel.publish();
         if has_begun {
             // Before its first event: all threads that have introduced themselves elsewhere have done so by now, or find the channel.
             names::introduce_all(channel);
         }
-        match handshake::announce_all(&link, &mut scratch, self, common, late_ms) {
+        match handshake::announce_all(&link, &mut scratch, &mut self.wants, common, late_ms) {
             Ok(()) => Ok(link),
             Err(why) => Err(NotIn::told(&link, why)),
         }
@@ -173,20 +160,20 @@ impl Session {
 
     /// Leaves it: nothing leads to it when this returns. Its end comes in [`Session::tidy`].
     fn leave(&mut self, common: &mut Common) {
-        let Some(channel) = self.channel else { return };
+        let Some(channel) = self.wants.channel else { return };
         JOINED.fetch_and(!(1 << self.number), Ordering::Release);
         channel.withdraw();
         shared::hide(self.number);
-        switch::leave(self, common);
-        self.channel = None;
+        switch::leave(&mut self.wants, common);
+        self.wants.channel = None;
         self.place = None;
         self.leaving = Some((start_poll::<Library>(), channel));
     }
 
     /// Goes over to other rings, and to the maps that go with them.
     fn renew(&mut self, geometry: Geometry, memfd: &Fd, maps: Option<&Fd>) -> Result<()> {
-        let channel = self.channel.ok_or(Errno(libc::ENOTCONN))?;
-        maps.map_or(Ok(()), |maps| self.filters.go_over(maps))?;
+        let channel = self.wants.channel.ok_or(Errno(libc::ENOTCONN))?;
+        maps.map_or(Ok(()), |maps| self.wants.filters.go_over(maps))?;
         let former = channel.renew(memfd, geometry)?;
         self.forget_former(0);
         self.former = Some((former, tsc::monotonic_by_call()));
@@ -206,7 +193,7 @@ impl Session {
     /// Frees what nobody looks at any more. Returns whether something is left.
     fn tidy(&mut self) -> bool {
         let rings_left = self.forget_former(switch::SETTLE_NS);
-        let filters_left = self.filters.table().tidy();
+        let filters_left = self.wants.filters.table().tidy();
         rings_left | self.tidy_left(filters_left)
     }
 
@@ -215,10 +202,10 @@ impl Session {
         match self.leaving.filter(|_| !filters_left) {
             Some((token, channel)) if token.is_done() => {
                 // SAFETY: `tidy` has left no filter, and a grace period is over since the last one was reached.
-                unsafe { self.filters.forget() };
+                unsafe { self.wants.filters.forget() };
                 // SAFETY: hidden for a grace period.
                 unsafe { shared::unmap(self.number) };
-                self.told = Told::new();
+                self.wants.told = Told::new();
                 channel.forsake();
                 self.leaving = None;
                 false
@@ -258,7 +245,7 @@ impl Sessions {
             return Err(Errno(libc::EUSERS));
         };
         session.number = number;
-        session.filters = Filters::new(number);
+        session.wants.filters = Filters::new(number);
         // Children of fork wait in its mailbox, too, unless it is not theirs.
         session.place = Some(*place);
         let late_ms = if is_late { wait.late_ms() } else { 0 };
@@ -321,37 +308,11 @@ pub(crate) fn is_joined() -> bool {
     JOINED.load(Ordering::Acquire) != 0
 }
 
-/// Id of the calling thread.
-pub(crate) fn this_thread() -> u32 {
-    channel::this_thread()
-}
-
-/// Joins the sessions at `places`; where that fails the program goes on untraced.
-pub(crate) fn join(places: impl Iterator<Item = Place>) {
-    // Before anything refers to this object: a failed handshake leaves traces, too.
-    keep::loaded();
-    let _ = join_first(places, How::Start);
-}
-
-/// Joins a session in a process that runs already, on a thread of ours. Returns 0, or an error number below 0.
+/// Joins the sessions at `places` of a process that is in none, and returns the links to listen on.
 ///
-/// # Safety
-/// `first..end` must be the object's section of site records.
-pub(crate) unsafe fn join_late(place: &[u8], first: *const SiteRecord, end: *const SiteRecord) -> i64 {
-    let Some(place) = Place::parse(place) else { return -i64::from(libc::EINVAL) };
-    let guard = hold::control();
-    // SAFETY: the caller's promise.
-    unsafe { registry::add_sites(first, end) };
-    drop(guard);
-    // Waits for the dynamic linker; who it waits for may wait for the control path.
-    keep::loaded();
-    match join_first(core::iter::once(place), How::Attach) {
-        Ok(()) => 0,
-        Err(Errno(errno)) => -i64::from(errno),
-    }
-}
-
-fn join_first(places: impl Iterator<Item = Place>, how: How) -> Result<()> {
+/// # Errors
+/// Why it is in none of them.
+pub(crate) fn join(places: impl Iterator<Item = Place>, how: How) -> Result<Links> {
     let mut guard = hold::control();
     if is_joined() {
         return Err(Errno(libc::EBUSY));
@@ -372,13 +333,11 @@ fn join_first(places: impl Iterator<Item = Place>, how: How) -> Result<()> {
     if !is_joined() && !waiting::is_any() {
         return Err(failed);
     }
-    fork::watch();
     if how == How::Start && is_joined() {
         channel::introduce_thread();
     }
     drop(guard);
-    control::listen(links);
-    Ok(())
+    Ok(links)
 }
 
 /// Joins another session, which one of ours has told us of; a mailbox is in the calling thread's descriptor table.
@@ -443,7 +402,7 @@ fn watch_clock() {
 /// Notes which process this is.
 pub(crate) fn note_process() {
     let pid = process::pid() as u32;
-    PID.store(pid, Ordering::Relaxed);
+    channel::PID.store(pid, Ordering::Relaxed);
     mote_vm::note_process(pid);
 }
 
@@ -459,7 +418,7 @@ pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord
     let (joined, common) = sessions(&mut guard).joined();
     for session in joined.filter(|_| range.is_some()) {
         if let (Some(range), Some((link, mut scratch))) = (range, reconnect_to(session)) {
-            let _ = handshake::announce_object(&link, &mut scratch, session, common, range);
+            let _ = handshake::announce_object(&link, &mut scratch, &mut session.wants, common, range);
         }
     }
     drop(guard);
@@ -481,7 +440,7 @@ pub(crate) fn remove_object(first: *const SiteRecord) {
     let mut guard = hold::control();
     let all = sessions(&mut guard);
     for site in registry::object(first).into_iter().flat_map(registry::Range::sites) {
-        all.all.iter_mut().for_each(|session| session.told.forget(site.event()));
+        all.all.iter_mut().for_each(|session| session.wants.told.forget(site.event()));
         all.common.numbers.take(site.event());
     }
     registry::remove_sites(first);
@@ -494,7 +453,7 @@ pub(crate) fn announce_dynamic(event: &'static DynamicEvent) {
     let (joined, common) = sessions(&mut guard).joined();
     for session in joined {
         if let Some((link, mut scratch)) = reconnect_to(session) {
-            let _ = handshake::announce_one(&link, &mut scratch, session, common, event);
+            let _ = handshake::announce_one(&link, &mut scratch, &mut session.wants, common, event);
         }
     }
     drop(guard);
@@ -521,9 +480,9 @@ pub(crate) fn install(number: usize, socket: &Fd, generation: u32, fds: &[Option
     let mut guard = hold::control();
     let all = sessions(&mut guard);
     if let Some(session) = all.all.get_mut(number).filter(|session| session.is_in()) {
-        session.filters.take_in(generation, fds);
+        session.wants.filters.take_in(generation, fds);
         let mut buffer = [0; 64 + mote_wire::WHY_MAX];
-        let _ = handshake::settle(session, &mut all.common, |news| {
+        let _ = handshake::settle(&mut session.wants, &mut all.common, |news| {
             let bytes = news.encode(&mut buffer).ok_or(Errno(libc::EMSGSIZE))?;
             // A session that does not listen will not be told.
             mote_sys::socket::send(socket.raw(), bytes, &[], mote_sys::socket::Wait::No)
@@ -606,13 +565,13 @@ pub(crate) fn after_fork() -> Links {
 /// In a child of fork: memory that is its parent's alone it has no more. What it had there itself it gets again with what is its own.
 fn part_from_parent() {
     let mut guard = hold::control();
-    let is_parents = |session: &Session| session.channel.is_some_and(Channel::is_own);
+    let is_parents = |session: &Session| session.wants.channel.is_some_and(Channel::is_own);
     let all = sessions(&mut guard);
     let cooperating = all.common.cooperating;
     cooperate::after_fork(cooperating.and_then(|number| all.all.get(number)).is_some_and(is_parents));
     for session in all.all.iter().filter(|session| is_parents(session)) {
         // When it cannot be done it stays shared, as the channel does.
-        let _ = session.filters.forsake();
+        let _ = session.wants.filters.forsake();
     }
     drop(guard);
 }
@@ -653,7 +612,9 @@ fn say_hello_again(number: usize, links: &mut Links) {
     let mut guard = hold::control();
     let all = sessions(&mut guard);
     let session = all.all.get(number).filter(|session| session.is_in());
-    match session.and_then(|session| Some(hello_again(&session.place?, session.channel?, &session.filters))) {
+    match session.and_then(|session| {
+        Some(hello_again(&session.place?, session.wants.channel?, &session.wants.filters))
+    }) {
         Some(Ok(link)) => links.put(link),
         // It does not listen now; the events go on.
         Some(Err(Errno(libc::ETIMEDOUT))) | None => {}

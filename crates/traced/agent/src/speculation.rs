@@ -12,7 +12,7 @@
 //! aside goes to the ring.
 
 use crate::channel::{self, Channel};
-use crate::{session, shared};
+use crate::shared;
 use core::sync::atomic::Ordering;
 use mote_layout::Cause;
 use mote_ring::Record;
@@ -101,7 +101,7 @@ pub(crate) fn begin(session: usize) -> bool {
     // A thread without a clock speculates from the beginning of time; its events are lost all the same.
     let now = tsc::monotonic().unwrap_or(0);
     let tid = channel::this_thread();
-    let pid = session::PID.load(Ordering::Relaxed);
+    let pid = channel::PID.load(Ordering::Relaxed);
     let slot = shared::pool(session).and_then(|pool| pool.begin(tid, pid, now));
     let time = now >> UNIT_SHIFT & ((1 << STAMP_SHIFT) - 1);
     let word = slot.map_or(NO_ROOM | time, |slot| u64::from(slot) + 1);

@@ -5,7 +5,7 @@ use crate::event::Event;
 use crate::fan::{Destination, Destinations, Fans};
 use crate::filters::{Counts, Filters};
 use crate::registry::{self, Site};
-use crate::session::Session;
+use crate::subscription::Subscription;
 use crate::told::Numbers;
 use core::ffi::CStr;
 use mote_sys::fd::Fd;
@@ -114,24 +114,24 @@ fn events() -> impl Iterator<Item = (&'static Event, &'static CStr)> {
 
 /// Goes by a word of `Ids`.
 pub(crate) fn assign(
-    session: &mut Session,
+    wants: &mut Subscription,
     common: &mut Common,
     event: &Event,
     description: &CStr,
     word: u32,
 ) {
     common.numbers.give(event);
-    if event.number() == 0 || session.told.note(event, word).is_err() {
-        return session.filters.no_room(description);
+    if event.number() == 0 || wants.told.note(event, word).is_err() {
+        return wants.filters.no_room(description);
     }
-    decide(session, common, event, description);
+    decide(wants, common, event, description);
 }
 
 /// Switches an event as the session's newest bundle has it. One whose filter is refused is off.
-fn decide(session: &mut Session, common: &mut Common, event: &Event, description: &CStr) {
+fn decide(wants: &mut Subscription, common: &mut Common, event: &Event, description: &CStr) {
     const UNFILTERED: *const crate::filter::Filter = core::ptr::null();
-    let (Some(channel), Some((id, wanted))) = (session.channel, session.told.of(event)) else { return };
-    let filters = &mut session.filters;
+    let (Some(channel), Some((id, wanted))) = (wants.channel, wants.told.of(event)) else { return };
+    let filters = &mut wants.filters;
     let filter = match filters.fate(id) {
         Fate::Unsaid => wanted.then_some(UNFILTERED),
         Fate::Off => None,
@@ -151,10 +151,10 @@ fn decide(session: &mut Session, common: &mut Common, event: &Event, description
 }
 
 /// Switches all events as the session's newest bundle has them, and retires the filters that none leads to any more.
-pub(crate) fn decide_all(session: &mut Session, common: &mut Common) {
-    session.filters.table().unmark();
-    events().for_each(|(event, description)| decide(session, common, event, description));
-    session.filters.table().sweep();
+pub(crate) fn decide_all(wants: &mut Subscription, common: &mut Common) {
+    wants.filters.table().unmark();
+    events().for_each(|(event, description)| decide(wants, common, event, description));
+    wants.filters.table().sweep();
     patch_all(common);
 }
 
@@ -167,20 +167,20 @@ pub(crate) fn settle(common: &mut Common) {
 }
 
 /// Takes the session's channel away from all events, and retires its filters.
-pub(crate) fn leave(session: &mut Session, common: &mut Common) {
-    let Some(channel) = session.channel else { return };
+pub(crate) fn leave(wants: &mut Subscription, common: &mut Common) {
+    let Some(channel) = wants.channel else { return };
     for (event, description) in events() {
-        session.told.forget(event);
+        wants.told.forget(event);
         let mut to = event.destinations();
         to.take(channel);
         if !common.send(event, &to) {
             // No memory for a fan to the others: better nobody has it than one who has left.
             let _ = common.send(event, &Destinations::NOWHERE);
-            session.filters.no_room(description);
+            wants.filters.no_room(description);
         }
     }
-    session.filters.table().unmark();
-    session.filters.table().sweep();
+    wants.filters.table().unmark();
+    wants.filters.table().sweep();
     patch_all(common);
 }
 
@@ -195,14 +195,14 @@ fn patch_all(common: &mut Common) {
 }
 
 /// Counts the session's events by what became of their filters.
-pub(crate) fn count(session: &Session) -> Counts {
+pub(crate) fn count(wants: &Subscription) -> Counts {
     let mut counts = Counts::default();
-    let Some(channel) = session.channel else { return counts };
-    let filters: &Filters = &session.filters;
+    let Some(channel) = wants.channel else { return counts };
+    let filters: &Filters = &wants.filters;
     // An event has many sites, and many events the same id.
     let mut seen = [0u64; (1 << 16) / 64];
     for (event, _) in events() {
-        let Some((id, _)) = session.told.of(event) else { continue };
+        let Some((id, _)) = wants.told.of(event) else { continue };
         let (word, bit) = (usize::from(id) / 64, 1 << (id % 64));
         let Some(word) = seen.get_mut(word).filter(|word| **word & bit == 0) else { continue };
         *word |= bit;

@@ -93,7 +93,7 @@ unsafe fn share(name: *const c_char, words: usize, each_thread: bool) -> Result<
     }
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
-    cooperate::share(name.to_bytes(), count, each_thread).map_err(|errno| errno.0)
+    probe::__private::share(name.to_bytes(), count, each_thread).map_err(|errno| errno.0)
 }
 
 /// Opens words by their name. 0, or an error number.

@@ -269,7 +269,7 @@ fn share(name: &str, words: usize, each_thread: bool) -> Result<Words, ShareErro
     if name.is_empty() || name.len() > mote_layout::cooperation::SHARED_NAME_MAX {
         return Err(ShareError::Name);
     }
-    cooperate::share(name.as_bytes(), count, each_thread).map_err(|errno| match errno.0 {
+    mote_agent::share(name.as_bytes(), count, each_thread).map_err(|errno| match errno.0 {
         ENOMEM => ShareError::Memory,
         _ => ShareError::Words,
     })

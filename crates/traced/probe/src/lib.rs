@@ -62,7 +62,7 @@ pub mod __private {
     pub use crate::constructor::{CONSTRUCTOR, add_object, remove_object};
     pub use crate::emit::{record_fragments, record_judged};
     pub use crate::event::plain;
-    pub use mote_agent::{cooperate, text_len};
+    pub use mote_agent::{cooperate, share, text_len};
     pub use mote_layout::cooperation as layout;
     pub use mote_layout::describe::Spec;
     pub use mote_layout::types::{Integer, Scalar, Type};
