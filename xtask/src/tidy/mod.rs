@@ -2,6 +2,7 @@
 //! files read as `CONTRIBUTING.md` asks.
 
 mod glossary;
+mod modules;
 
 use crate::plan::{self, Crate};
 use anyhow::{Context, bail};
@@ -34,6 +35,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let crates = plan::crates(root)?;
     crates_match_the_map(root, &crates, &mut wrong)?;
     wrong.extend(plan::arrows_that_climb(&crates));
+    modules::check(root, &crates, &mut wrong)?;
     for file in sources(root)? {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
@@ -114,8 +116,17 @@ fn missing_lints(text: &str) -> impl Iterator<Item = &'static str> + use<'_> {
 /// All Rust files of the project.
 fn sources(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    let mut directories: Vec<PathBuf> =
-        ["lib", "crates", "bench", "tests", "xtask", "fuzz"].map(|name| root.join(name)).to_vec();
+    for name in ["lib", "crates", "bench", "tests", "xtask", "fuzz"] {
+        files.extend(source_files(&root.join(name))?);
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The Rust files below a directory.
+fn source_files(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut directories = vec![directory.to_owned()];
     while let Some(directory) = directories.pop() {
         let Ok(entries) = fs::read_dir(&directory) else { continue };
         for entry in entries {
