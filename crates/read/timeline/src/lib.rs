@@ -39,6 +39,7 @@ mod merge;
 mod problem;
 mod reader;
 mod record;
+mod source;
 mod trace;
 mod waiting;
 
@@ -47,7 +48,8 @@ pub use loss::{Loss, Place};
 pub use merge::Events;
 pub use problem::{Fault, OpenError, Problem, Problems};
 pub use record::{Entry, LossRecord, Record};
-pub use trace::{ClassId, Source, Stream, Trace};
+pub use source::{ClassId, Source, Stream};
+pub use trace::Trace;
 
 /// A range of time, in nanoseconds since 1970-01-01 UTC; both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

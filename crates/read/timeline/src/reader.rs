@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::file::{MAX_PACKET_BYTES, PacketFile};
 use crate::loss::{Counters, Loss};
 use crate::problem::{Fault, Problem, Problems};
-use crate::trace::{ClassId, Source, Stream};
+use crate::source::{ClassId, Source, Stream};
 use mote_ctf::model::StreamClass;
 use mote_ctf::{Cursor, DecodeError, DecodeFault, Event, Fields, PacketHeader};
 use mote_layout::packet::STREAM_SHARED;

@@ -3,7 +3,7 @@
 use crate::facts::Named;
 use crate::loss::Loss;
 use crate::reader::Reader;
-use crate::trace::{ClassId, Source, Stream};
+use crate::source::{ClassId, Source, Stream};
 use mote_ctf::model::StreamClass;
 use mote_ctf::{Event, Fields, Value};
 

@@ -1,17 +1,17 @@
 //! An opened recording: everything about it but its events.
 
 use crate::Range;
-use crate::clock::Clock;
 use crate::context::Context;
 use crate::discover::{self, Found, METADATA};
 use crate::facts::Facts;
 use crate::merge::Events;
 use crate::problem::{Fault, OpenError, Problem, Problems};
 use crate::record::Entry;
+use crate::source::{ClassId, Source, Stream};
 use mote_ctf::Schema;
 use mote_ctf::model::{EventClass, StreamClass};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A recording: one or more CTF traces.
 #[derive(Debug)]
@@ -21,37 +21,6 @@ pub struct Trace {
     classes: Vec<ClassPlace>,
     problems: Problems,
 }
-
-/// One CTF trace of the recording.
-#[derive(Debug)]
-pub struct Source {
-    /// Its directory.
-    pub dir: PathBuf,
-    /// What its metadata says.
-    pub schema: Schema,
-    /// What its journal says, if mote wrote it.
-    pub facts: Option<Facts>,
-    /// Index of the first trace of the same recording: a recording of mote can have one of processes and one of the kernel.
-    pub(crate) session: usize,
-    pub(crate) contexts: Vec<Context>,
-    /// Of each stream class, the [`ClassId`] of its first event class.
-    pub(crate) first_class: Vec<u32>,
-}
-
-/// A data stream file.
-#[derive(Debug)]
-pub struct Stream {
-    /// The file.
-    pub path: PathBuf,
-    /// Its path in the recording, for people.
-    pub label: String,
-    /// Index of its trace in [`Trace::sources`].
-    pub source: usize,
-}
-
-/// Number of an event class: dense, from 0, over all classes of all traces of a recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClassId(pub u32);
 
 /// Where a class stands.
 #[derive(Clone, Copy, Debug)]
@@ -204,35 +173,6 @@ impl Trace {
                 return Some(record.time());
             }
         }
-    }
-}
-
-impl Source {
-    /// What traces have in common that are of one recording, and in which a thread has the same id.
-    #[must_use]
-    #[inline]
-    pub fn session(&self) -> usize {
-        self.session
-    }
-
-    /// The clock of a stream class.
-    pub(crate) fn clock(&self, class: &StreamClass) -> Clock<'_> {
-        let Some(clock) = self.schema.trace().clock_of(class) else { return Clock::None };
-        match self.facts.as_ref().and_then(Facts::timeline) {
-            Some(line) => Clock::Samples {
-                cursor: mote_clock::Cursor::new(line),
-                epoch: i64::try_from(line.epoch_offset_ns()).unwrap_or(0),
-            },
-            None => Clock::Ctf(clock.scale()),
-        }
-    }
-
-    /// What lies between the trace's clock and 1970, in nanoseconds: times less this are those of the clock itself, which
-    /// for mote and LTTng is `CLOCK_MONOTONIC`.
-    pub(crate) fn epoch(&self, class: &StreamClass) -> i64 {
-        let clock = self.schema.trace().clock_of(class).map_or(0, |clock| clock.scale().to_nanos(0));
-        let line = self.facts.as_ref().and_then(Facts::timeline);
-        line.map_or(clock, |line| i64::try_from(line.epoch_offset_ns()).unwrap_or(0))
     }
 }
 
