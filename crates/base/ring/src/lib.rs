@@ -38,6 +38,7 @@ extern crate alloc;
 
 pub mod atomic_writer;
 pub mod control;
+mod either;
 pub mod geometry;
 #[cfg(any(loom, shuttle))]
 pub mod model;
