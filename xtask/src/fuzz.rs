@@ -29,16 +29,22 @@ pub(crate) fn run(target: &str, seconds: u32) -> anyhow::Result<()> {
     one(&fuzz, target, seconds, Stdio::inherit())
 }
 
-/// Builds all targets, and runs each for a short time, beginning with its seeds.
+/// Builds all targets, and runs each for a short time, two at a time, beginning with its seeds.
 pub(crate) fn briefly(root: &Path) -> anyhow::Result<()> {
     let fuzz = root.join("fuzz");
     build(&fuzz, &["--bins"])?;
     let targets = targets(&fuzz)?;
-    let found: Vec<String> = targets
-        .iter()
-        .filter_map(|target| one(&fuzz, target, BRIEFLY, Stdio::null()).err())
-        .map(|error| format!("{error:#}"))
-        .collect();
+    let run = |some: &[String]| -> Vec<String> {
+        let errors = some.iter().filter_map(|target| one(&fuzz, target, BRIEFLY, Stdio::null()).err());
+        errors.map(|error| format!("{error:#}")).collect()
+    };
+    let (first, second) = targets.split_at(targets.len() / 2);
+    let found = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| run(second));
+        let mut found = run(first);
+        found.extend(beside.join().unwrap_or_else(|_| vec!["a fuzzing thread has failed".to_owned()]));
+        found
+    });
     if found.is_empty() {
         println!("{} targets ran for {BRIEFLY} s each and found nothing", targets.len());
         return Ok(());

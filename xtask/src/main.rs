@@ -17,7 +17,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask test [--quick]   everything that must pass before a change lands; --quick leaves out torture and fuzzing
 cargo xtask tidy             the checks of the project's structure alone
-cargo xtask fuzz [TARGET [SECONDS]]   fuzzes what reads what others wrote; without a target lists them
+cargo xtask fuzz [TARGET [SECONDS]]   fuzzes what reads what others wrote; without a target lists them; --all: each for some seconds
 cargo xtask models [--long] [NAME]   the models of the lock-free parts, by spin; --check: is the code still theirs; --bless NAME
 cargo xtask mutants [WORD]   errors that are put into the code itself, which loom has to find
 cargo xtask install          the Debian packages that the tests need";
@@ -45,6 +45,7 @@ fn run() -> anyhow::Result<()> {
             println!("{}", fuzz::targets(&root().join("fuzz"))?.join("\n"));
             Ok(())
         }
+        ["fuzz", "--all"] => fuzz::briefly(&root()),
         ["fuzz", target] => fuzz::run(target, 60),
         ["fuzz", target, seconds] => fuzz::run(target, seconds.parse()?),
         ["models", words @ ..] => models::chore(&root(), words),
