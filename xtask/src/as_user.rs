@@ -1,9 +1,10 @@
 //! The end-to-end tests once more, as a user without rights: what root may, most users may not.
 
+use crate::install;
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -38,7 +39,7 @@ impl Drop for Place {
 
 /// The tests, of which everything was built before. `Err` says why they cannot be run here, or need not.
 pub(crate) fn tests(root: &Path) -> Result<Tests, String> {
-    if std::fs::metadata("/proc/self").map_or(1, |own| own.uid()) != 0 {
+    if !install::is_root() {
         return Err("the tests ran as a user without rights already".to_owned());
     }
     let program = built(root).map_err(|why| format!("{why:#}"))?;
@@ -64,8 +65,7 @@ fn is_open(directory: &Path) -> bool {
 
 /// The program of the end-to-end tests.
 fn built(root: &Path) -> anyhow::Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = crate::cargo();
     command.args(["test", "--release", "--no-run", "-p", "mote-tests", "--test", "claims"]);
     command.args(["--quiet", "--message-format", "json"]).current_dir(root).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start cargo")?;

@@ -53,8 +53,7 @@ pub(crate) fn briefly(root: &Path) -> anyhow::Result<()> {
 }
 
 fn build(fuzz: &Path, what: &[&str]) -> anyhow::Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
+    let built = crate::cargo()
         .args(["build", "--release", "--target", HOST])
         .args(what)
         .current_dir(fuzz)

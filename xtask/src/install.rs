@@ -127,7 +127,8 @@ fn is_there(program: &str) -> bool {
         .any(|directory| directory.join(program).is_file())
 }
 
-fn is_root() -> bool {
+/// Whether this is root.
+pub(crate) fn is_root() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().any(|line| line.starts_with("Uid:\t0\t0"))
 }

@@ -12,7 +12,7 @@ mod tidy;
 
 use anyhow::bail;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 cargo xtask test [--quick]   everything that must pass before a change lands; --quick leaves out torture and fuzzing
@@ -58,6 +58,11 @@ fn run() -> anyhow::Result<()> {
         }
         _ => bail!("no such chore\n{USAGE}"),
     }
+}
+
+/// The cargo that runs us.
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// The project's root, above this crate.

@@ -4,7 +4,6 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The folders, and those that the crates of each may depend on beside its own.
 pub(crate) const GROUPS: [(&str, &[&str]); 6] = [
@@ -44,8 +43,7 @@ impl Crate {
 /// # Errors
 /// Cargo fails.
 pub(crate) fn crates(root: &Path) -> anyhow::Result<Vec<Crate>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = crate::cargo();
     let output = command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(root).output();
     let output = output.context("cannot start cargo")?;
     if !output.status.success() {

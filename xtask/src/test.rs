@@ -237,8 +237,7 @@ fn without_rights(counts: &mut Counts) -> anyhow::Result<bool> {
 
 /// Runs one step, shows what it prints, and counts the tests and skips in it.
 fn run(step: &Step, counts: &mut Counts) -> anyhow::Result<bool> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = crate::cargo();
     command.args(step.arguments).current_dir(root()).envs(step.environment.iter().copied());
     follow(&mut command, counts)
 }
