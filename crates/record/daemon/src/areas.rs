@@ -5,7 +5,7 @@ use crate::area::Area;
 use crate::commons::Commons;
 use crate::consumer::{Change, Shared};
 use crate::error::Error;
-use mote_bpf::MapKind;
+use mote_bpf::{MapKind, MapShape};
 use mote_filter::Maps;
 use mote_filter::aggregate::{Aggregate, Pair, Sum};
 use mote_filter::maps::{Entry, Meaning};
@@ -188,7 +188,7 @@ impl Layout {
             return Ok(());
         }
         let offset = self.used;
-        let end = offset.checked_add((Map::bytes(&shape) as u64).next_multiple_of(PAGE));
+        let end = offset.checked_add(pages(&shape));
         let end = end.filter(|end| *end <= self.bytes).ok_or_else(|| Errno(libc::ENOSPC).to_string())?;
         self.maps.push((entry.clone(), MapPlace { shape, offset }));
         self.used = end;
@@ -223,8 +223,7 @@ impl Held {
     }
 
     fn make(&self, entry: &Entry, place: &MapPlace) -> Result<PlacedMap, String> {
-        let bytes = (Map::bytes(&place.shape) as u64).next_multiple_of(PAGE);
-        self.area.allocate(place.offset, bytes).map_err(|why| why.to_string())?;
+        self.area.allocate(place.offset, pages(&place.shape)).map_err(|why| why.to_string())?;
         let map = PlacedMap::create(self.area.memfd(), place.offset, &place.shape);
         let map = map.map_err(|why| why.to_string())?;
         if !entry.initial.is_empty() {
@@ -253,6 +252,11 @@ impl Past {
         }
         self.faults.add(&held.area);
     }
+}
+
+/// Bytes of a map, in whole pages.
+fn pages(shape: &MapShape) -> u64 {
+    (Map::bytes(shape) as u64).next_multiple_of(PAGE)
 }
 
 /// Copies of a map's keys and values.

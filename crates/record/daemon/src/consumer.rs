@@ -152,7 +152,7 @@ pub(crate) fn consume<'c>(
         shared,
         taps,
         speculated: Speculated::default(),
-        asking: Asking::default(),
+        areas: Areas::default(),
         reaped: Instant::now(),
         names: NAMES_MAX,
         commons,
@@ -205,8 +205,8 @@ struct Consumer<'c> {
     taps: Vec<Tap<'c>>,
     /// What threads keep aside.
     speculated: Speculated,
-    /// Who may ask for snapshots.
-    asking: Asking,
+    /// What groups of processes share beside their rings.
+    areas: Areas,
     reaped: Instant,
     /// Names of threads that are still taken.
     names: usize,
@@ -219,27 +219,32 @@ struct Consumer<'c> {
     figures: u64,
 }
 
-/// The areas in which filters ask for snapshots.
+/// The areas of all groups.
 #[derive(Default)]
-struct Asking {
+struct Areas {
     /// With the number of its group.
-    areas: Vec<(u64, Arc<Area>)>,
-    /// What was asked for in those that are no more.
+    all: Vec<(u64, Arc<Area>)>,
+    /// Snapshots that filters have asked for in those that are no more.
     past: u64,
 }
 
-impl Asking {
+impl Areas {
     /// Lets the areas of these groups go.
     fn end(&mut self, groups: &[u64]) {
         let (gone, stay) =
-            std::mem::take(&mut self.areas).into_iter().partition(|(group, _)| groups.contains(group));
-        self.past = Asking { areas: gone, past: self.past }.snapshots();
-        self.areas = stay;
+            std::mem::take(&mut self.all).into_iter().partition(|(group, _)| groups.contains(group));
+        self.past = Areas { all: gone, past: self.past }.snapshots();
+        self.all = stay;
     }
 
-    /// How many were asked for.
+    /// Each area.
+    fn each(&self) -> impl Iterator<Item = &Area> {
+        self.all.iter().map(|(_, area)| &**area)
+    }
+
+    /// How many snapshots filters have asked for.
     fn snapshots(&self) -> u64 {
-        self.areas.iter().fold(self.past, |sum, (_, area)| sum.wrapping_add(area.word(board::SNAPSHOTS)))
+        self.each().fold(self.past, |sum, area| sum.wrapping_add(area.word(board::SNAPSHOTS)))
     }
 }
 
@@ -248,7 +253,7 @@ impl Consumer<'_> {
     fn change(&mut self, tell: &dyn Fn(Notice)) -> bool {
         let changes =
             std::mem::take(&mut *self.shared.changes.lock().unwrap_or_else(PoisonError::into_inner));
-        let Consumer { taps, names, speculated, asking, .. } = self;
+        let Consumer { taps, names, speculated, areas, .. } = self;
         let Some(tap) = taps.first_mut() else { return false };
         let has_come = changes.iter().any(|change| matches!(change, Change::Come(..)));
         let mut name = |name| tell_name(names, name, tell);
@@ -257,8 +262,8 @@ impl Consumer<'_> {
             match change {
                 Change::Come(number, channel) => tap.add(number, Source::Processes(channel)),
                 Change::Area(number, area) => {
-                    speculated.add(number, area.clone());
-                    asking.areas.push((number, area));
+                    speculated.make_room(&area);
+                    areas.all.push((number, area));
                 }
                 Change::Left(number) => tap.leave(number),
                 Change::Evict(number) => ended.extend(tap.evict(number, &mut name)),
@@ -267,8 +272,7 @@ impl Consumer<'_> {
         ended.extend(tap.rest(&mut name));
         if !ended.is_empty() {
             self.speculations();
-            self.speculated.end(&ended);
-            self.asking.end(&ended);
+            self.areas.end(&ended);
             tell(Notice::Ended(ended));
         }
         has_come
@@ -291,11 +295,11 @@ impl Consumer<'_> {
         if self.reaped.elapsed() >= REAP_EVERY {
             self.reaped = Instant::now();
             let now = mote_sys::time::clock_gettime(mote_sys::time::ClockId::Monotonic);
-            self.speculated.reap(|pid, tid, began| {
+            Speculated::reap(self.areas.each(), |pid, tid, began| {
                 now.saturating_sub(began) < REAP_AFTER_NS || self.shared.is_alive(pid, tid)
             });
         }
-        self.speculated.drain(&tap.pipe.context, &tap.pipe.flow.steps(), &mut tap.totals)
+        self.speculated.drain(self.areas.each(), &tap.pipe.context, &tap.pipe.flow.steps(), &mut tap.totals)
     }
 
     /// Takes what is in each ring once. A flight recorder is read at the end only.
@@ -316,7 +320,7 @@ impl Consumer<'_> {
             return;
         }
         let persons = self.shared.snapshots.count();
-        let others = self.asking.snapshots().wrapping_add(self.commons.snapshots());
+        let others = self.areas.snapshots().wrapping_add(self.commons.snapshots());
         let asked = others.wrapping_add(persons);
         if asked == self.snapshots {
             return;

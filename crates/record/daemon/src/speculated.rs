@@ -12,7 +12,6 @@ use mote_layout::packet::{PacketHeader, STREAM_SHARED};
 use mote_layout::record::{TIME_BITS, split};
 use mote_ring::speculation::Reader;
 use mote_sys::{Result, fd};
-use std::sync::Arc;
 
 /// Number of the first stream: those of rings come before.
 const FIRST: u32 = 1 << 31;
@@ -30,8 +29,6 @@ struct Kept {
 /// All that is committed in a session.
 #[derive(Default)]
 pub(crate) struct Speculated {
-    /// With the number of its group.
-    areas: Vec<(u64, Arc<Area>)>,
     streams: Vec<Kept>,
     records: Vec<u8>,
     damage_told: bool,
@@ -39,21 +36,15 @@ pub(crate) struct Speculated {
 }
 
 impl Speculated {
-    /// Takes from the pool of another group, too.
-    pub(crate) fn add(&mut self, group: u64, area: Arc<Area>) {
+    /// Takes memory for what is committed in an area.
+    pub(crate) fn make_room(&mut self, area: &Area) {
         let room = area.pool().map_or(0, |pool| Reader::new(pool).room());
         self.records.resize(room.max(self.records.len()), 0);
-        self.areas.push((group, area));
-    }
-
-    /// Lets the pools of these groups go; all is taken that was committed there.
-    pub(crate) fn end(&mut self, groups: &[u64]) {
-        self.areas.retain(|(group, _)| !groups.contains(group));
     }
 
     /// Frees what threads have open that are no more, as `is_alive(pid, tid, began)` says.
-    pub(crate) fn reap(&self, is_alive: impl Fn(u32, u32, u64) -> bool) {
-        for pool in self.areas.iter().filter_map(|(_, area)| area.pool()) {
+    pub(crate) fn reap<'a>(areas: impl Iterator<Item = &'a Area>, is_alive: impl Fn(u32, u32, u64) -> bool) {
+        for pool in areas.filter_map(Area::pool) {
             Reader::new(pool).reap(&is_alive);
         }
     }
@@ -64,11 +55,16 @@ impl Speculated {
     }
 
     /// Writes everything that is committed. Returns true when there was something.
-    pub(crate) fn drain(&mut self, context: &Context<'_>, events: &[Steps], totals: &mut Totals) -> bool {
+    pub(crate) fn drain<'a>(
+        &mut self,
+        areas: impl Iterator<Item = &'a Area>,
+        context: &Context<'_>,
+        events: &[Steps],
+        totals: &mut Totals,
+    ) -> bool {
         let mut records = std::mem::take(&mut self.records);
         let mut any = false;
-        for (_, area) in self.areas.clone() {
-            let Some(reader) = area.pool().map(Reader::new) else { continue };
+        for reader in areas.filter_map(Area::pool).map(Reader::new) {
             while let Some((who, len)) = reader.take(&mut records) {
                 any = true;
                 if let Err(why) = self.write(context, events, &records[..len], totals) {
