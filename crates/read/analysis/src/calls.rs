@@ -83,7 +83,7 @@ impl Calls {
         match self.roles.get(record.class().0 as usize) {
             Some(Role::Entry(call)) => {
                 if let Some(tid) = record.tid() {
-                    self.begun.insert((record.source_index(), tid), (*call, record.time()));
+                    self.begun.insert((record.origin_index(), tid), (*call, record.time()));
                 }
             }
             Some(Role::Exit(call)) => self.returned(record, *call),
@@ -92,7 +92,7 @@ impl Calls {
     }
 
     fn returned(&mut self, record: &Record<'_>, number: usize) {
-        let begun = record.tid().and_then(|tid| self.begun.remove(&(record.source_index(), tid)));
+        let begun = record.tid().and_then(|tid| self.begun.remove(&(record.origin_index(), tid)));
         let (Some(call), Some(event)) = (self.calls.get_mut(number), record.event()) else { return };
         let payload = event.payload();
         // A child begins with the return of a call that it has not made.
@@ -113,7 +113,7 @@ impl Calls {
             call.durations.add(ns);
         }
         if let Some(tid) = record.tid() {
-            let sums = self.of_threads.entry((record.source().session(), tid, number)).or_default();
+            let sums = self.of_threads.entry((record.origin().session(), tid, number)).or_default();
             sums.returned += 1;
             sums.failed += u64::from(error.is_some());
             sums.timed += u64::from(took.is_some());

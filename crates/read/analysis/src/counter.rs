@@ -130,7 +130,7 @@ impl<'t> Counter<'t> {
     fn thread(&mut self, record: &Record<'_>) -> usize {
         let tid = record.tid();
         let next = self.threads.len();
-        let index = *self.thread_of.entry((record.source().session(), tid)).or_insert(next);
+        let index = *self.thread_of.entry((record.origin().session(), tid)).or_insert(next);
         if index == next {
             self.threads.push(Thread {
                 tid,
@@ -179,7 +179,7 @@ impl<'t> Counter<'t> {
             _ => 0,
         };
         let rate = |events: u64| if duration_ns > 0 { events as f64 * 1e9 / duration_ns as f64 } else { 0.0 };
-        let facts = || self.trace.sources().iter().filter_map(|source| source.facts.as_ref());
+        let facts = || self.trace.origins().iter().filter_map(|origin| origin.facts.as_ref());
         let mut kinds: Vec<EventCount> = self
             .kinds
             .iter()
@@ -200,7 +200,7 @@ impl<'t> Counter<'t> {
             command: command(facts()),
             complete: facts().map(|facts| facts.incomplete().is_none()).reduce(|a, b| a && b),
             incomplete: facts().find_map(Facts::incomplete),
-            traces: self.trace.sources().len(),
+            traces: self.trace.origins().len(),
             streams: self.trace.streams().len(),
             events: self.events,
             rate: rate(self.events),
@@ -232,7 +232,7 @@ impl<'t> Counter<'t> {
     /// Loss as the packets tell it, or the journal where it knows of more: what was lost behind the last packet.
     fn lost(&self) -> Lost {
         let mut journal: BTreeMap<&str, u64> = BTreeMap::new();
-        let summaries = || self.trace.sources().iter().filter_map(|s| s.facts.as_ref()?.summary.as_ref());
+        let summaries = || self.trace.origins().iter().filter_map(|s| s.facts.as_ref()?.summary.as_ref());
         let texts = summaries().map(|summary| summary.empty_texts).sum();
         for (cause, events) in summaries().flat_map(|summary| &summary.lost) {
             *journal.entry(cause).or_insert(0) += events;
@@ -351,9 +351,9 @@ fn processes<'a>(facts: impl Iterator<Item = &'a Facts>, threads: &[Thread]) -> 
 /// All problems in words: of the recorder, of opening, of reading.
 fn words(trace: &Trace, problems: &Problems) -> Vec<String> {
     let recorded = trace
-        .sources()
+        .origins()
         .iter()
-        .filter_map(|source| source.facts.as_ref())
+        .filter_map(|origin| origin.facts.as_ref())
         .flat_map(|facts| facts.problems.clone());
     let mut words: Vec<String> = recorded.collect();
     for problems in [trace.problems(), problems] {

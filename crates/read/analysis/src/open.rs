@@ -44,7 +44,7 @@ impl OpenCalls {
             return;
         }
         let Some(tid) = record.tid() else { return };
-        let thread = (record.source_index(), tid);
+        let thread = (record.origin_index(), tid);
         match role {
             Role::Entry => self.open.insert(thread, (record.class(), record.time())),
             _ => self.open.remove(&thread),

@@ -68,36 +68,36 @@ impl Sched {
             (Role::Wake, Some(payload)) => self.woken(record, &payload),
             (Role::Own, _) => {
                 if let Some(tid) = record.tid() {
-                    self.thread(record.source_index(), tid).is_recorded = true;
+                    self.thread(record.origin_index(), tid).is_recorded = true;
                 }
             }
             _ => {}
         }
     }
 
-    fn thread(&mut self, source: usize, tid: u32) -> &mut Thread {
-        self.threads.entry((source, tid)).or_default()
+    fn thread(&mut self, origin: usize, tid: u32) -> &mut Thread {
+        self.threads.entry((origin, tid)).or_default()
     }
 
     fn woken(&mut self, record: &Record<'_>, payload: &Fields<'_>) {
         let Some(tid) = id(payload, "tid") else { return };
-        let source = record.source_index();
-        let runs = self.cpus.iter().any(|((trace, _), (running, _))| *trace == source && *running == tid);
+        let origin = record.origin_index();
+        let runs = self.cpus.iter().any(|((trace, _), (running, _))| *trace == origin && *running == tid);
         if !runs {
-            self.thread(source, tid).runnable.get_or_insert(record.time());
+            self.thread(origin, tid).runnable.get_or_insert(record.time());
         }
     }
 
     fn switched(&mut self, record: &Record<'_>, payload: &Fields<'_>) {
-        let (source, now) = (record.source_index(), record.time());
+        let (origin, now) = (record.origin_index(), record.time());
         let (Some(prev), Some(next), Some(cpu)) =
             (id(payload, "prev_tid"), id(payload, "next_tid"), record.cpu())
         else {
             return;
         };
-        let before = self.cpus.insert((source, cpu), (next, now));
+        let before = self.cpus.insert((origin, cpu), (next, now));
         let goes_on = payload.integer("prev_state").is_some_and(|state| RUNNABLE.contains(&state));
-        let thread = self.thread(source, prev);
+        let thread = self.thread(origin, prev);
         thread.switches += 1;
         thread.preemptions += u64::from(goes_on);
         thread.is_recorded |= next == 0;
@@ -107,7 +107,7 @@ impl Sched {
         {
             thread.running += now.abs_diff(since);
         }
-        let thread = self.thread(source, next);
+        let thread = self.thread(origin, next);
         thread.is_recorded |= prev == 0;
         if let Some(since) = thread.runnable.take() {
             thread.delays.add(now.abs_diff(since));

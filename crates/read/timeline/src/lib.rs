@@ -36,19 +36,19 @@ mod facts;
 mod file;
 mod loss;
 mod merge;
+mod origin;
 mod problem;
 mod reader;
 mod record;
-mod source;
 mod trace;
 mod waiting;
 
 pub use facts::{Facts, Named};
 pub use loss::{Loss, Place};
 pub use merge::Events;
+pub use origin::{ClassId, Origin, Stream};
 pub use problem::{Fault, OpenError, Problem, Problems};
 pub use record::{Entry, LossRecord, Record};
-pub use source::{ClassId, Source, Stream};
 pub use trace::Trace;
 
 /// A range of time, in nanoseconds since 1970-01-01 UTC; both ends are included.

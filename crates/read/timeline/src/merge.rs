@@ -30,8 +30,8 @@ impl<'t> Events<'t> {
             problems: Problems::default(),
         };
         for (index, stream) in trace.streams().iter().enumerate() {
-            let Some(source) = trace.sources().get(stream.source) else { continue };
-            match Reader::open(source, stream, index, range) {
+            let Some(origin) = trace.origins().get(stream.origin) else { continue };
+            match Reader::open(origin, stream, index, range) {
                 Ok(reader) => events.add(reader),
                 Err(error) => {
                     let (path, fault) = (stream.path.clone(), Fault::Io(error));

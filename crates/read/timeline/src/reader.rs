@@ -9,8 +9,8 @@ use crate::clock::Clock;
 use crate::context::Context;
 use crate::file::{MAX_PACKET_BYTES, PacketFile};
 use crate::loss::{Counters, Loss};
+use crate::origin::{ClassId, Origin, Stream};
 use crate::problem::{Fault, Problem, Problems};
-use crate::source::{ClassId, Source, Stream};
 use mote_ctf::model::StreamClass;
 use mote_ctf::{Cursor, DecodeError, DecodeFault, Event, Fields, PacketHeader};
 use mote_layout::packet::STREAM_SHARED;
@@ -33,7 +33,7 @@ pub(crate) enum Head {
 /// The reader of a stream.
 #[derive(Debug)]
 pub(crate) struct Reader<'t> {
-    pub(crate) source: &'t Source,
+    pub(crate) origin: &'t Origin,
     pub(crate) stream: &'t Stream,
     pub(crate) index: usize,
     /// Of the head, nanoseconds since 1970.
@@ -41,7 +41,7 @@ pub(crate) struct Reader<'t> {
     pub(crate) head: Head,
     pub(crate) loss: Loss,
     pub(crate) cpu: Option<u32>,
-    /// See [`Source::epoch`].
+    /// See [`Origin::epoch`].
     pub(crate) epoch: i64,
     file: PacketFile,
     cursor: Cursor,
@@ -71,13 +71,13 @@ enum Begun {
 
 impl<'t> Reader<'t> {
     pub(crate) fn open(
-        source: &'t Source,
+        origin: &'t Origin,
         stream: &'t Stream,
         index: usize,
         range: Range,
     ) -> io::Result<Reader<'t>> {
         Ok(Reader {
-            source,
+            origin,
             stream,
             index,
             time: i64::MIN,
@@ -105,7 +105,7 @@ impl<'t> Reader<'t> {
     pub(crate) fn advance(&mut self, problems: &mut Problems) -> bool {
         loop {
             if self.inside {
-                match self.cursor.advance(&self.source.schema, self.file.bytes()) {
+                match self.cursor.advance(&self.origin.schema, self.file.bytes()) {
                     Ok(true) if self.accept(problems) => return true,
                     Ok(true) => {}
                     Ok(false) => self.leave(problems),
@@ -229,7 +229,7 @@ impl<'t> Reader<'t> {
         let mut prefix = PREFIX;
         loop {
             self.file.load(at, prefix)?;
-            match self.cursor.begin(&self.source.schema, self.file.bytes()) {
+            match self.cursor.begin(&self.origin.schema, self.file.bytes()) {
                 Err(error)
                     if error.kind == DecodeFault::Truncated
                         && self.file.bytes().len() == prefix
@@ -256,7 +256,7 @@ impl<'t> Reader<'t> {
             self.next = self.file.size();
             return Ok(Begun::End);
         }
-        let context = self.cursor.packet_context(&self.source.schema, self.file.bytes());
+        let context = self.cursor.packet_context(&self.origin.schema, self.file.bytes());
         let until = end.or(begin).unwrap_or(self.time);
         let loss = self.counters.note(&header, context, until, |ticks| self.clock.ns(ticks));
         if end.is_some_and(|end| end < self.range.from) {
@@ -281,15 +281,15 @@ impl<'t> Reader<'t> {
 
     /// Takes up the stream class and CPU of a packet.
     fn set_class(&mut self, header: &PacketHeader) {
-        let class = self.source.schema.trace().streams.get(header.stream);
+        let class = self.origin.schema.trace().streams.get(header.stream);
         if self.class != Some(header.stream) {
             self.class = Some(header.stream);
-            self.first_class = self.source.first_class.get(header.stream).copied().unwrap_or(0);
-            self.clock = class.map_or(Clock::None, |class| self.source.clock(class));
-            self.epoch = class.map_or(0, |class| self.source.epoch(class));
+            self.first_class = self.origin.first_class.get(header.stream).copied().unwrap_or(0);
+            self.clock = class.map_or(Clock::None, |class| self.origin.clock(class));
+            self.epoch = class.map_or(0, |class| self.origin.epoch(class));
         }
         // The number of a ring that threads of all CPUs share is not that of a CPU.
-        let shared = self.source.facts.is_some() && class.is_some_and(|c| c.id == u64::from(STREAM_SHARED));
+        let shared = self.origin.facts.is_some() && class.is_some_and(|c| c.id == u64::from(STREAM_SHARED));
         self.cpu = header.cpu_id.filter(|_| !shared);
     }
 
@@ -300,19 +300,19 @@ impl<'t> Reader<'t> {
 
     #[inline]
     pub(crate) fn event(&self) -> Option<Event<'_>> {
-        self.cursor.event(&self.source.schema, self.file.bytes())
+        self.cursor.event(&self.origin.schema, self.file.bytes())
     }
 
     pub(crate) fn packet_context(&self) -> Fields<'_> {
-        self.cursor.packet_context(&self.source.schema, self.file.bytes())
+        self.cursor.packet_context(&self.origin.schema, self.file.bytes())
     }
 
     pub(crate) fn stream_class(&self) -> Option<&'t StreamClass> {
-        self.source.schema.trace().streams.get(self.class?)
+        self.origin.schema.trace().streams.get(self.class?)
     }
 
     #[inline]
     pub(crate) fn context(&self) -> Option<&'t Context> {
-        self.source.contexts.get(self.class?)
+        self.origin.contexts.get(self.class?)
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::facts::Named;
 use crate::loss::Loss;
+use crate::origin::{ClassId, Origin, Stream};
 use crate::reader::Reader;
-use crate::source::{ClassId, Source, Stream};
 use mote_ctf::model::StreamClass;
 use mote_ctf::{Event, Fields, Value};
 
@@ -94,15 +94,15 @@ impl<'a> Record<'a> {
 
     /// The trace that it is in.
     #[must_use]
-    pub fn source(&self) -> &'a Source {
-        self.reader.source
+    pub fn origin(&self) -> &'a Origin {
+        self.reader.origin
     }
 
     /// Index of the trace that it is in.
     #[must_use]
     #[inline]
-    pub fn source_index(&self) -> usize {
-        self.reader.stream.source
+    pub fn origin_index(&self) -> usize {
+        self.reader.stream.origin
     }
 
     /// The CPU, if the stream is that of one CPU.
@@ -132,13 +132,13 @@ impl<'a> Record<'a> {
     /// What the journal says of the thread at that time, and until when it holds.
     #[must_use]
     pub fn named(&self) -> Option<(&'a Named, i64)> {
-        self.reader.source.facts.as_ref()?.thread(self.tid()?, self.time())
+        self.reader.origin.facts.as_ref()?.thread(self.tid()?, self.time())
     }
 
     /// The id that the thread has for itself (`vtid`), where the trace says that it is another one than [`Record::tid`].
     #[must_use]
     pub fn own_tid(&self) -> Option<u32> {
-        self.reader.source.facts.as_ref()?.own_id(self.tid()?, self.time())
+        self.reader.origin.facts.as_ref()?.own_id(self.tid()?, self.time())
     }
 
     /// The thread's name as the event's own context has it (`procname`).

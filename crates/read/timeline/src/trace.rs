@@ -5,9 +5,9 @@ use crate::context::Context;
 use crate::discover::{self, Found, METADATA};
 use crate::facts::Facts;
 use crate::merge::Events;
+use crate::origin::{ClassId, Origin, Stream};
 use crate::problem::{Fault, OpenError, Problem, Problems};
 use crate::record::Entry;
-use crate::source::{ClassId, Source, Stream};
 use mote_ctf::Schema;
 use mote_ctf::model::{EventClass, StreamClass};
 use std::fs;
@@ -16,7 +16,7 @@ use std::path::Path;
 /// A recording: one or more CTF traces.
 #[derive(Debug)]
 pub struct Trace {
-    sources: Vec<Source>,
+    origins: Vec<Origin>,
     streams: Vec<Stream>,
     classes: Vec<ClassPlace>,
     problems: Problems,
@@ -25,7 +25,7 @@ pub struct Trace {
 /// Where a class stands.
 #[derive(Clone, Copy, Debug)]
 struct ClassPlace {
-    source: usize,
+    origin: usize,
     stream: usize,
     event: usize,
 }
@@ -37,7 +37,7 @@ impl Trace {
     /// There is no trace, or none whose metadata can be understood. If some can, the others are problems.
     pub fn open(dir: &Path) -> Result<Trace, OpenError> {
         let mut trace = Trace {
-            sources: Vec::new(),
+            origins: Vec::new(),
             streams: Vec::new(),
             classes: Vec::new(),
             problems: Problems::default(),
@@ -54,47 +54,47 @@ impl Trace {
         }
         trace.share_names();
         match failed {
-            Some(error) if trace.sources.is_empty() => Err(error),
+            Some(error) if trace.origins.is_empty() => Err(error),
             _ => Ok(trace),
         }
     }
 
     /// Traces of one recording know different threads.
     fn share_names(&mut self) {
-        for at in 0..self.sources.len() {
-            let (before, rest) = self.sources.split_at_mut(at);
-            let Some((source, behind)) = rest.split_first_mut() else { return };
-            let Some(facts) = &mut source.facts else { continue };
-            let same = |other: &&Source| other.session == source.session;
+        for at in 0..self.origins.len() {
+            let (before, rest) = self.origins.split_at_mut(at);
+            let Some((origin, behind)) = rest.split_first_mut() else { return };
+            let Some(facts) = &mut origin.facts else { continue };
+            let same = |other: &&Origin| other.session == origin.session;
             let others = before.iter().chain(behind.iter()).filter(same);
             others.filter_map(|other| other.facts.as_ref()).for_each(|other| facts.adopt(other));
         }
     }
 
     fn add(&mut self, root: &Path, found: Found, schema: Schema) {
-        let source = self.sources.len();
+        let origin = self.origins.len();
         let mut first_class = Vec::new();
         for (stream, class) in schema.trace().streams.iter().enumerate() {
             first_class.push(u32::try_from(self.classes.len()).unwrap_or(u32::MAX));
-            self.classes.extend((0..class.events.len()).map(|event| ClassPlace { source, stream, event }));
+            self.classes.extend((0..class.events.len()).map(|event| ClassPlace { origin, stream, event }));
         }
         for path in found.streams {
             let label = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-            self.streams.push(Stream { path, label, source });
+            self.streams.push(Stream { path, label, origin });
         }
         let facts = Facts::find(&found.dir, root, schema.trace().uuid, &mut self.problems);
         let contexts = schema.trace().streams.iter().map(Context::new).collect();
-        let same = |other: &Source| {
+        let same = |other: &Origin| {
             facts.is_some() && other.facts.is_some() && found.dir.parent() == other.dir.parent()
         };
-        let session = self.sources.iter().position(same).unwrap_or(source);
-        self.sources.push(Source { dir: found.dir, schema, facts, session, contexts, first_class });
+        let session = self.origins.iter().position(same).unwrap_or(origin);
+        self.origins.push(Origin { dir: found.dir, schema, facts, session, contexts, first_class });
     }
 
     /// Its CTF traces, by path.
     #[must_use]
-    pub fn sources(&self) -> &[Source] {
-        &self.sources
+    pub fn origins(&self) -> &[Origin] {
+        &self.origins
     }
 
     /// Its data stream files, by trace and path.
@@ -113,7 +113,7 @@ impl Trace {
     #[must_use]
     pub fn class(&self, id: ClassId) -> Option<(&StreamClass, &EventClass)> {
         let place = self.classes.get(id.0 as usize)?;
-        let stream = self.sources.get(place.source)?.schema.trace().streams.get(place.stream)?;
+        let stream = self.origins.get(place.origin)?.schema.trace().streams.get(place.stream)?;
         Some((stream, stream.events.get(place.event)?))
     }
 
@@ -123,8 +123,8 @@ impl Trace {
     pub fn provider(&self, id: ClassId) -> &str {
         let Some((_, class)) = self.class(id) else { return "" };
         let provider = class.provider();
-        let facts = self.classes.get(id.0 as usize).and_then(|place| self.sources.get(place.source));
-        match facts.and_then(|source| source.facts.as_ref()) {
+        let facts = self.classes.get(id.0 as usize).and_then(|place| self.origins.get(place.origin));
+        match facts.and_then(|origin| origin.facts.as_ref()) {
             Some(facts) if provider.is_empty() => facts.provider(class.id).unwrap_or(provider),
             _ => provider,
         }
@@ -150,14 +150,14 @@ impl Trace {
     /// Packets tell of most of them ([`crate::Loss`]), but not of those lost behind the last packet.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        let summaries = self.sources.iter().filter_map(|source| source.facts.as_ref()?.summary.as_ref());
+        let summaries = self.origins.iter().filter_map(|origin| origin.facts.as_ref()?.summary.as_ref());
         summaries.map(mote_journal::Summary::total_lost).sum()
     }
 
     /// Whether it is not known how many events were lost, as the journal says at its end.
     #[must_use]
     pub fn lost_unknown(&self) -> bool {
-        let mut summaries = self.sources.iter().filter_map(|source| source.facts.as_ref()?.summary.as_ref());
+        let mut summaries = self.origins.iter().filter_map(|origin| origin.facts.as_ref()?.summary.as_ref());
         summaries.any(|summary| summary.lost_unknown > 0)
     }
 

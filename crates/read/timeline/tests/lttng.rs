@@ -19,7 +19,7 @@ fn check(name: &str) {
     while let Some(entry) = events.next() {
         let Entry::Event(record) = entry else { panic!("nothing was lost in {name}") };
         let event = record.event().expect("an event");
-        let host = record.source().schema.trace().env_str("hostname").unwrap_or("");
+        let host = record.origin().schema.trace().env_str("hostname").unwrap_or("");
         line.clear();
         line.extend_from_slice(format!("[{:020}] {host} {}: ", event.timestamp, record.name()).as_bytes());
         text::body(&mut line, record.packet_context(), &event);
@@ -43,7 +43,7 @@ fn ctf_2_is_read_as_babeltrace2_does() {
 fn a_tree_of_traces_is_merged() {
     let dir = samples();
     let trace = Trace::open(&dir).expect("it opens");
-    assert_eq!(trace.sources().len(), 2);
+    assert_eq!(trace.origins().len(), 2);
     let mut events = trace.events(Range::ALL);
     let (mut count, mut last) = (0, i64::MIN);
     while let Some(Entry::Event(record)) = events.next() {

@@ -45,8 +45,8 @@ impl<'s> Folded<'s> {
         let name = thread(record).unwrap_or_default();
         let pid = record.pid().or(record.tid()).unwrap_or(0);
         let Some((kernel, user)) = self.stacks.addresses(record) else { return };
-        let (source, process, thread, addresses) = &mut self.key;
-        (*source, *process) = (record.source_index(), pid);
+        let (origin, process, thread, addresses) = &mut self.key;
+        (*origin, *process) = (record.origin_index(), pid);
         thread.clear();
         thread.extend_from_slice(name);
         addresses.clear();

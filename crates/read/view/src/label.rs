@@ -35,7 +35,7 @@ impl Labels {
     #[inline]
     pub(crate) fn of(&mut self, record: &Record<'_>) -> &[u8] {
         let tid = record.tid();
-        let key = tid.map(|tid| (record.source_index(), tid));
+        let key = tid.map(|tid| (record.origin_index(), tid));
         let place = &mut self.places[tid.unwrap_or(0) as usize % PLACES];
         let fresh = key.is_some() && place.key == key && record.time() < place.until;
         if !fresh || (record.has_procname() && record.procname() != Some(&place.procname)) {

@@ -5,7 +5,7 @@
 
 use mote_ctf::Value;
 use mote_symbol::{Begun, Location, Options, Symbols};
-use mote_timeline::{Record, Source, Trace};
+use mote_timeline::{Origin, Record, Trace};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -47,15 +47,15 @@ impl Stacks {
         let mut symbols: Vec<Symbols> = Vec::new();
         let mut known: HashMap<usize, usize> = HashMap::new();
         let mut recordings = Vec::new();
-        for source in trace.sources() {
+        for origin in trace.origins() {
             let next = symbols.len();
-            let recording = *known.entry(source.session()).or_insert(next);
+            let recording = *known.entry(origin.session()).or_insert(next);
             if recording == next {
-                symbols.push(Symbols::new(Options { not_after: ended(source), ..options.clone() }));
+                symbols.push(Symbols::new(Options { not_after: ended(origin), ..options.clone() }));
             }
             recordings.push(recording);
             if let Some(symbols) = symbols.get_mut(recording) {
-                learn(symbols, source, dir)?;
+                learn(symbols, origin, dir)?;
             }
         }
         let classes = vec![None; trace.classes()];
@@ -92,7 +92,7 @@ impl Stacks {
 
     /// Names for the addresses that were read last, which are those of `record`.
     pub(crate) fn named(&mut self, record: &Record<'_>) -> Stack {
-        let recording = self.recordings.get(record.source_index());
+        let recording = self.recordings.get(record.origin_index());
         let Some(symbols) = recording.and_then(|at| self.symbols.get_mut(*at)) else {
             return Stack::default();
         };
@@ -115,8 +115,8 @@ fn plural(count: u64) -> &'static str {
 }
 
 /// When the recording that a trace belongs to was over; unknown for one that was cut short.
-fn ended(source: &Source) -> Option<SystemTime> {
-    let facts = source.facts.as_ref()?;
+fn ended(origin: &Origin) -> Option<SystemTime> {
+    let facts = origin.facts.as_ref()?;
     let first = facts.processes.iter().map(|process| process.at).min()?;
     let start = u64::try_from(facts.timeline()?.realtime_ns(first)).ok()?;
     let end = start.checked_add(facts.summary.as_ref()?.duration_ns)?;
@@ -124,14 +124,14 @@ fn ended(source: &Source) -> Option<SystemTime> {
 }
 
 /// Tells `symbols` what the journal and the kept files of a trace say.
-fn learn(symbols: &mut Symbols, source: &Source, root: &Path) -> io::Result<()> {
-    for dir in source.dir.ancestors().take_while(|dir| dir.starts_with(root)) {
+fn learn(symbols: &mut Symbols, origin: &Origin, root: &Path) -> io::Result<()> {
+    for dir in origin.dir.ancestors().take_while(|dir| dir.starts_with(root)) {
         let kept = dir.join(mote_journal::DIRECTORY);
         if kept.is_dir() {
             symbols.read_kept(&kept)?;
         }
     }
-    let Some(facts) = &source.facts else { return Ok(()) };
+    let Some(facts) = &origin.facts else { return Ok(()) };
     let line = facts.timeline();
     for process in &facts.processes {
         let at =

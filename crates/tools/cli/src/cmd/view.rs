@@ -201,7 +201,7 @@ fn print<F: Format>(
     let broken = cmd::tell(&[trace.problems(), events.problems()]);
     tell_loss(&outcome, trace);
     if let Some(why) =
-        trace.sources().iter().find_map(|source| source.facts.as_ref()?.summary.as_ref()?.stopped.clone())
+        trace.origins().iter().find_map(|origin| origin.facts.as_ref()?.summary.as_ref()?.stopped.clone())
     {
         say!("the recording stopped before its end: {why}");
     }

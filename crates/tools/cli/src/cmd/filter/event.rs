@@ -90,7 +90,7 @@ fn made_up(name: &str, fields: &str) -> anyhow::Result<Vec<u8>> {
 /// have are left out.
 fn recorded(dir: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let trace = Trace::open(dir)?;
-    let classes = trace.sources().iter().flat_map(|source| &source.schema.trace().streams);
+    let classes = trace.origins().iter().flat_map(|origin| &origin.schema.trace().streams);
     Ok(classes.flat_map(|stream| &stream.events).map(|event| (event.name.clone(), of_class(event))).collect())
 }
 

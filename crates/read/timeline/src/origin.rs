@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// One CTF trace of the recording.
 #[derive(Debug)]
-pub struct Source {
+pub struct Origin {
     /// Its directory.
     pub dir: PathBuf,
     /// What its metadata says.
@@ -30,15 +30,15 @@ pub struct Stream {
     pub path: PathBuf,
     /// Its path in the recording, for people.
     pub label: String,
-    /// Index of its trace in [`crate::Trace::sources`].
-    pub source: usize,
+    /// Index of its trace in [`crate::Trace::origins`].
+    pub origin: usize,
 }
 
 /// Number of an event class: dense, from 0, over all classes of all traces of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u32);
 
-impl Source {
+impl Origin {
     /// What traces have in common that are of one recording, and in which a thread has the same id.
     #[must_use]
     #[inline]
