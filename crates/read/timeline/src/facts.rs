@@ -65,11 +65,7 @@ impl Facts {
         if contents.skipped > 0 {
             note(Fault::Journal { lines: contents.skipped });
         }
-        let mut facts = Facts::default();
-        let mut named = Vec::new();
-        for fact in contents.facts {
-            facts.take(fact, &mut named);
-        }
+        let (facts, disorder) = Facts::new(contents.facts);
         if !facts.is_of(uuid) {
             // A journal above several traces is of one of them: no problem for the others.
             if journal_in(dir) == path {
@@ -77,11 +73,24 @@ impl Facts {
             }
             return None;
         }
-        if let Err(disorder) = facts.sort_samples() {
+        if let Some(disorder) = disorder {
             note(Fault::Clock(disorder));
         }
-        facts.index(named);
         Some(facts)
+    }
+
+    /// Indexes the facts of a journal. Of clock samples that do not fit together those up to the first that does not are
+    /// kept, and it is returned what is wrong with that one.
+    #[must_use]
+    pub fn new(facts: impl IntoIterator<Item = Fact>) -> (Facts, Option<Disorder>) {
+        let mut all = Facts::default();
+        let mut named = Vec::new();
+        for fact in facts {
+            all.take(fact, &mut named);
+        }
+        let disorder = all.sort_samples().err();
+        all.index(named);
+        (all, disorder)
     }
 
     /// Why the recording is not all of what was to be recorded; `None` when it is.
@@ -214,13 +223,8 @@ mod tests {
     use super::*;
 
     fn facts(lines: &[Fact]) -> Facts {
-        let mut facts = Facts::default();
-        let mut named = Vec::new();
-        for fact in lines {
-            facts.take(fact.clone(), &mut named);
-        }
-        facts.sort_samples().expect("samples in order");
-        facts.index(named);
+        let (facts, disorder) = Facts::new(lines.iter().cloned());
+        assert_eq!(disorder, None, "samples in order");
         facts
     }
 

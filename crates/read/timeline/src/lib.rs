@@ -20,12 +20,20 @@
 //! # Ok::<(), mote_timeline::OpenError>(())
 //! ```
 //!
+//! [`Events`] is one [`Source`]; analyses and views take any. Where its packets come from is a [`Storage`]: a file, memory,
+//! later a session that still records or a decoder that makes packets ([`Trace::of`]).
+//!
+//! # Moments
+//! [`Events::seek`] goes to a range of time, forward or back. What packet headers say of times and sizes is kept on the way as
+//! an index, which is never written to a file: computing it costs one small read for each packet, some milliseconds for
+//! a recording of ten million events.
+//!
 //! # Damage
 //! Broken input ends nothing but the packet that it is in: reading goes on at the next packet that can be found, and what
 //! was wrong, and how many bytes were passed over, is a [`Problem`].
 //!
 //! # Cost
-//! Memory: one packet per stream. Files are read with `pread`, never mapped, so a recording that is cut or rewritten
+//! Memory: one packet and at most 200 KiB of index per stream. Files are read with `pread`, never mapped, so a recording that is cut or rewritten
 //! meanwhile cannot kill the reader. Time: bench `view`, case `null`.
 #![forbid(unsafe_code)]
 
@@ -33,15 +41,18 @@ mod clock;
 mod context;
 mod discover;
 mod facts;
-mod file;
+mod index;
 mod loss;
 mod merge;
 mod origin;
 mod problem;
 mod reader;
 mod record;
+mod source;
+mod storage;
 mod trace;
 mod waiting;
+mod window;
 
 pub use facts::{Facts, Named};
 pub use loss::{Loss, Place};
@@ -49,7 +60,9 @@ pub use merge::Events;
 pub use origin::{ClassId, Origin, Stream};
 pub use problem::{Fault, OpenError, Problem, Problems};
 pub use record::{Entry, LossRecord, Record};
-pub use trace::Trace;
+pub use source::Source;
+pub use storage::{Bytes, Storage};
+pub use trace::{Part, Trace};
 
 /// A range of time, in nanoseconds since 1970-01-01 UTC; both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

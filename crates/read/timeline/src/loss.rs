@@ -43,7 +43,7 @@ impl Loss {
 }
 
 /// The counters of a stream as of its last packet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
     discarded: Option<u64>,
     causes: [u64; Cause::ALL.len()],

@@ -3,8 +3,9 @@
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::facts::Facts;
+use crate::storage::Storage;
 use mote_ctf::Schema;
-use mote_ctf::model::StreamClass;
+use mote_ctf::model::{FieldClass, IntCoding, Roles, StreamClass};
 use std::path::PathBuf;
 
 /// One CTF trace of the recording.
@@ -21,22 +22,36 @@ pub struct Origin {
     pub(crate) contexts: Vec<Context>,
     /// Of each stream class, the [`ClassId`] of its first event class.
     pub(crate) first_class: Vec<u32>,
+    /// Of each stream class: whether the headers of its packets say when they begin, independent of the packets before.
+    pub(crate) whole_begins: Vec<bool>,
 }
 
-/// A data stream file.
+/// A data stream.
 #[derive(Debug)]
 pub struct Stream {
-    /// The file.
+    /// Its file; what is not a file has the path where it would be.
     pub path: PathBuf,
     /// Its path in the recording, for people.
     pub label: String,
     /// Index of its trace in [`crate::Trace::origins`].
     pub origin: usize,
+    pub(crate) storage: Box<dyn Storage>,
 }
 
 /// Number of an event class: dense, from 0, over all classes of all traces of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u32);
+
+/// Whether the packets of a stream begin with a time stamp of 64 bits. A shorter one counts from the packet before, which then
+/// has to be read to its end.
+pub(crate) fn begins_whole(class: &StreamClass) -> bool {
+    let members = class.packet_context.iter().flat_map(|context| &context.members);
+    let mut ints = members.filter_map(|member| match &member.class {
+        FieldClass::Int(int) => Some(int),
+        _ => None,
+    });
+    ints.any(|int| int.roles.contains(Roles::TIMESTAMP) && int.coding == IntCoding::Fixed && int.size >= 64)
+}
 
 impl Origin {
     /// What traces have in common that are of one recording, and in which a thread has the same id.

@@ -83,7 +83,7 @@ pub enum Fault {
         missing: u64,
     },
     /// A packet that would take too much memory.
-    #[error("a packet of {bytes} bytes is larger than the limit of {}", crate::file::MAX_PACKET_BYTES)]
+    #[error("a packet of {bytes} bytes is larger than the limit of {}", crate::window::MAX_PACKET_BYTES)]
     TooLarge {
         /// Its size.
         bytes: u64,
@@ -91,6 +91,9 @@ pub enum Fault {
     /// An event is later than the end of its packet, so its time or the packet's is wrong.
     #[error("an event is later than the end of its packet; times in this packet may be wrong")]
     LateEvent,
+    /// A packet begins before the one before it, or ends before it begins.
+    #[error("the packets are not in the order of time; events around here may come too late")]
+    Disorder,
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Io(io::Error),
@@ -109,6 +112,17 @@ pub enum Fault {
         /// How many.
         lines: usize,
     },
+}
+
+impl Problem {
+    /// Whether it is the same problem at the same place.
+    fn is(&self, other: &Problem) -> bool {
+        let kind = |problem: &Problem| std::mem::discriminant(&problem.fault);
+        self.offset.is_some()
+            && self.offset == other.offset
+            && kind(self) == kind(other)
+            && self.path == other.path
+    }
 }
 
 impl fmt::Display for Problem {
@@ -135,7 +149,11 @@ pub struct Problems {
 impl Problems {
     const KEPT: usize = 100;
 
+    /// Notes a problem, unless it is known: a place can be read more than once.
     pub(crate) fn note(&mut self, problem: Problem) {
+        if self.list.iter().any(|known| known.is(&problem)) {
+            return;
+        }
         if self.list.len() < Problems::KEPT {
             self.list.push(problem);
         } else {

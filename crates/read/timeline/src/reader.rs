@@ -3,14 +3,19 @@
 //! # Where the next packet is
 //! Behind this one, says its header. If there is no packet there (the size was damaged), or the file ends earlier, the next
 //! magic number behind the last byte that made sense is taken, if a whole header follows it.
+//!
+//! # What is passed over
+//! A packet whose header says that it ends before the range, or begins behind it. A header whose times contradict each other or
+//! the packet before is not believed: the packet is read, and its events are looked at one by one.
 
 use crate::Range;
 use crate::clock::Clock;
 use crate::context::Context;
-use crate::file::{MAX_PACKET_BYTES, PacketFile};
+use crate::index::{Index, Mark};
 use crate::loss::{Counters, Loss};
 use crate::origin::{ClassId, Origin, Stream};
 use crate::problem::{Fault, Problem, Problems};
+use crate::window::{MAX_PACKET_BYTES, Window};
 use mote_ctf::model::StreamClass;
 use mote_ctf::{Cursor, DecodeError, DecodeFault, Event, Fields, PacketHeader};
 use mote_layout::packet::STREAM_SHARED;
@@ -20,6 +25,8 @@ use std::io;
 const PREFIX: usize = 4 << 10;
 /// Longest header that is believed.
 const PREFIX_MAX: usize = 1 << 20;
+/// So many packets in a row that begin behind the range are its end: one may have a wrong time.
+const BEYOND: u32 = 8;
 /// How many magic numbers are tried before a damaged stream is given up.
 const TRIES: usize = 10_000;
 
@@ -43,7 +50,7 @@ pub(crate) struct Reader<'t> {
     pub(crate) cpu: Option<u32>,
     /// See [`Origin::epoch`].
     pub(crate) epoch: i64,
-    file: PacketFile,
+    window: Window,
     cursor: Cursor,
     clock: Clock<'t>,
     range: Range,
@@ -60,6 +67,13 @@ pub(crate) struct Reader<'t> {
     sound: u64,
     /// Last moment of the packet, raw.
     end: u64,
+    /// When the packet began, of those that say so the last.
+    begun: i64,
+    /// Latest time of all packets so far; `i64::MAX` when it is not known.
+    latest: i64,
+    /// How many packets in a row began behind the range.
+    beyond: u32,
+    marks: Index,
 }
 
 /// What begins.
@@ -70,12 +84,7 @@ enum Begun {
 }
 
 impl<'t> Reader<'t> {
-    pub(crate) fn open(
-        origin: &'t Origin,
-        stream: &'t Stream,
-        index: usize,
-        range: Range,
-    ) -> io::Result<Reader<'t>> {
+    pub(crate) fn open(origin: &'t Origin, stream: &'t Stream, index: usize) -> io::Result<Reader<'t>> {
         Ok(Reader {
             origin,
             stream,
@@ -85,10 +94,10 @@ impl<'t> Reader<'t> {
             loss: Loss::default(),
             cpu: None,
             epoch: 0,
-            file: PacketFile::open(&stream.path)?,
+            window: Window::open(&*stream.storage)?,
             cursor: Cursor::new(),
             clock: Clock::None,
-            range,
+            range: Range::ALL,
             class: None,
             first_class: 0,
             counters: Counters::default(),
@@ -97,7 +106,27 @@ impl<'t> Reader<'t> {
             next: 0,
             sound: 0,
             end: u64::MAX,
+            begun: i64::MIN,
+            latest: i64::MIN,
+            beyond: 0,
+            marks: Index::default(),
         })
+    }
+
+    /// Goes back or forward to where the events of `range` may begin; `advance` steps to the first of them.
+    pub(crate) fn seek(&mut self, range: Range) {
+        self.range = range;
+        self.inside = false;
+        self.beyond = 0;
+        let mark = self.marks.before(range.from).cloned();
+        let mark = mark.unwrap_or_else(|| {
+            // What a packet without a whole time stamp counts from.
+            self.cursor = Cursor::new();
+            self.time = i64::MIN;
+            Mark { at: 0, latest: i64::MIN, begun: i64::MIN, counters: Counters::default() }
+        });
+        (self.packet, self.next, self.sound) = (mark.at, mark.at, mark.at);
+        (self.latest, self.begun, self.counters) = (mark.latest, mark.begun, mark.counters);
     }
 
     /// Steps to the next entry in the range; `false` at the end.
@@ -105,7 +134,7 @@ impl<'t> Reader<'t> {
     pub(crate) fn advance(&mut self, problems: &mut Problems) -> bool {
         loop {
             if self.inside {
-                match self.cursor.advance(&self.origin.schema, self.file.bytes()) {
+                match self.cursor.advance(&self.origin.schema, self.window.bytes()) {
                     Ok(true) if self.accept(problems) => return true,
                     Ok(true) => {}
                     Ok(false) => self.leave(problems),
@@ -134,6 +163,10 @@ impl<'t> Reader<'t> {
         if self.time > self.range.to {
             // The next packet's header tells whether there is more.
             self.inside = false;
+            if self.end == u64::MAX {
+                // What follows in this packet is later still, and the header does not say by how much.
+                self.latest = i64::MAX;
+            }
             return false;
         }
         self.time >= self.range.from
@@ -142,6 +175,7 @@ impl<'t> Reader<'t> {
     /// The packet is read.
     fn leave(&mut self, problems: &mut Problems) {
         self.inside = false;
+        self.latest = self.latest.max(self.time);
         self.sound = self.packet + self.cursor.bit().div_ceil(8);
         self.check_end(problems);
     }
@@ -149,21 +183,22 @@ impl<'t> Reader<'t> {
     /// The rest of the packet is unreadable.
     fn damaged(&mut self, error: DecodeError, problems: &mut Problems) {
         self.inside = false;
+        self.latest = self.latest.max(self.time);
         let at = self.packet + error.bit / 8;
         self.sound = at.max(self.packet + 1);
         if error.kind == DecodeFault::Truncated {
             self.check_end(problems);
         } else {
-            let end = self.next.min(self.file.size());
+            let end = self.next.min(self.window.size());
             self.note(problems, at, Fault::Packet(error), end.saturating_sub(at));
         }
     }
 
     /// The packet should have ended in the file.
     fn check_end(&mut self, problems: &mut Problems) {
-        let missing = self.next.saturating_sub(self.file.size());
+        let missing = self.next.saturating_sub(self.window.size());
         if missing > 0 {
-            self.note(problems, self.sound.min(self.file.size()), Fault::CutShort { missing }, 0);
+            self.note(problems, self.sound.min(self.window.size()), Fault::CutShort { missing }, 0);
         }
     }
 
@@ -186,7 +221,7 @@ impl<'t> Reader<'t> {
     }
 
     fn begin_or_fail(&mut self, problems: &mut Problems) -> io::Result<Begun> {
-        let size = self.file.size();
+        let size = self.window.size();
         if self.next >= size {
             // Exactly at the end is good; beyond it the size was a lie, or the file was cut.
             let found = if self.next > size { self.resync(self.sound)? } else { None };
@@ -212,8 +247,8 @@ impl<'t> Reader<'t> {
     /// Looks for a packet from `from` on.
     fn resync(&mut self, mut from: u64) -> io::Result<Option<u64>> {
         for _ in 0..TRIES {
-            let Some(at) = self.file.find_magic(from)? else { return Ok(None) };
-            let left = self.file.size() - at;
+            let Some(at) = self.window.find_magic(from)? else { return Ok(None) };
+            let left = self.window.size() - at;
             if let Ok(header) = self.header(at)?
                 && header.packet_bytes().is_some_and(|bytes| bytes <= left)
             {
@@ -228,11 +263,11 @@ impl<'t> Reader<'t> {
     fn header(&mut self, at: u64) -> io::Result<Result<PacketHeader, DecodeError>> {
         let mut prefix = PREFIX;
         loop {
-            self.file.load(at, prefix)?;
-            match self.cursor.begin(&self.origin.schema, self.file.bytes()) {
+            self.window.load(at, prefix)?;
+            match self.cursor.begin(&self.origin.schema, self.window.bytes()) {
                 Err(error)
                     if error.kind == DecodeFault::Truncated
-                        && self.file.bytes().len() == prefix
+                        && self.window.bytes().len() == prefix
                         && prefix < PREFIX_MAX =>
                 {
                     prefix *= 4;
@@ -244,7 +279,7 @@ impl<'t> Reader<'t> {
 
     /// Makes the packet with `header`, at `next`, the current one.
     fn enter(&mut self, header: PacketHeader, problems: &mut Problems) -> io::Result<Begun> {
-        let left = self.file.size() - self.next;
+        let left = self.window.size() - self.next;
         let bytes = header.packet_bytes().unwrap_or(left);
         self.packet = self.next;
         self.next = self.packet.saturating_add(bytes);
@@ -252,14 +287,22 @@ impl<'t> Reader<'t> {
         self.set_class(&header);
         let begin = header.timestamp_begin.map(|ticks| self.clock.ns(ticks));
         let end = header.timestamp_end.map(|ticks| self.clock.ns(ticks));
-        if begin.is_some_and(|begin| begin > self.range.to) {
-            self.next = self.file.size();
+        let ordered = self.check_order(begin, end, problems);
+        self.mark(&header);
+        // A begin behind the end says nothing.
+        self.begun = begin.filter(|begin| end.is_none_or(|end| *begin <= end)).unwrap_or(self.begun);
+        self.latest = self.latest.max(end.unwrap_or(i64::MIN));
+        let context = self.cursor.packet_context(&self.origin.schema, self.window.bytes());
+        let until = end.or(begin).unwrap_or(self.time);
+        let is_beyond = ordered && begin.is_some_and(|begin| begin > self.range.to);
+        self.beyond = if is_beyond { self.beyond + 1 } else { 0 };
+        if self.beyond >= BEYOND {
+            self.next = self.window.size();
             return Ok(Begun::End);
         }
-        let context = self.cursor.packet_context(&self.origin.schema, self.file.bytes());
-        let until = end.or(begin).unwrap_or(self.time);
         let loss = self.counters.note(&header, context, until, |ticks| self.clock.ns(ticks));
-        if end.is_some_and(|end| end < self.range.from) {
+        let is_before = ordered && end.is_some_and(|end| end < self.range.from);
+        if is_beyond || is_before && self.begins_whole(&header) {
             return Ok(Begun::Skipped);
         }
         let content = header.content_bits.map_or(bytes, |bits| bits.div_ceil(8)).min(left);
@@ -267,7 +310,7 @@ impl<'t> Reader<'t> {
             self.note(problems, self.packet, Fault::TooLarge { bytes: content }, bytes.min(left));
             return Ok(Begun::Skipped);
         }
-        self.file.load(self.packet, usize::try_from(content).unwrap_or(usize::MAX))?;
+        self.window.load(self.packet, usize::try_from(content).unwrap_or(usize::MAX))?;
         self.end = header.timestamp_end.unwrap_or(u64::MAX);
         self.inside = true;
         self.head = Head::Event;
@@ -277,6 +320,34 @@ impl<'t> Reader<'t> {
             self.head = Head::Loss;
         }
         Ok(Begun::Packet)
+    }
+
+    /// Whether the times of a packet fit to each other and to the packet before, so that it can be passed over because of
+    /// them. If not, it is read, whatever they say.
+    fn check_order(&mut self, begin: Option<i64>, end: Option<i64>, problems: &mut Problems) -> bool {
+        let ordered = begin.is_none_or(|begin| begin >= self.begun && end.is_none_or(|end| begin <= end));
+        if !ordered {
+            self.note(problems, self.packet, Fault::Disorder, 0);
+        }
+        ordered
+    }
+
+    /// Whether the packet's time stamps do not depend on the packet before.
+    fn begins_whole(&self, header: &PacketHeader) -> bool {
+        self.origin.whole_begins.get(header.stream).is_some_and(|whole| *whole)
+    }
+
+    /// Offers the packet that begins to the index.
+    fn mark(&mut self, header: &PacketHeader) {
+        if self.begins_whole(header) && self.latest < i64::MAX {
+            let (latest, begun) = (self.latest, self.begun);
+            self.marks.offer(self.packet, || Mark {
+                at: self.packet,
+                latest,
+                begun,
+                counters: self.counters.clone(),
+            });
+        }
     }
 
     /// Takes up the stream class and CPU of a packet.
@@ -300,11 +371,11 @@ impl<'t> Reader<'t> {
 
     #[inline]
     pub(crate) fn event(&self) -> Option<Event<'_>> {
-        self.cursor.event(&self.origin.schema, self.file.bytes())
+        self.cursor.event(&self.origin.schema, self.window.bytes())
     }
 
     pub(crate) fn packet_context(&self) -> Fields<'_> {
-        self.cursor.packet_context(&self.origin.schema, self.file.bytes())
+        self.cursor.packet_context(&self.origin.schema, self.window.bytes())
     }
 
     pub(crate) fn stream_class(&self) -> Option<&'t StreamClass> {

@@ -2,24 +2,39 @@
 
 use crate::Range;
 use crate::context::Context;
-use crate::discover::{self, Found, METADATA};
+use crate::discover::{self, METADATA};
 use crate::facts::Facts;
 use crate::merge::Events;
-use crate::origin::{ClassId, Origin, Stream};
+use crate::origin::{ClassId, Origin, Stream, begins_whole};
 use crate::problem::{Fault, OpenError, Problem, Problems};
 use crate::record::Entry;
+use crate::storage::Storage;
 use mote_ctf::Schema;
 use mote_ctf::model::{EventClass, StreamClass};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A recording: one or more CTF traces.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Trace {
     origins: Vec<Origin>,
     streams: Vec<Stream>,
     classes: Vec<ClassPlace>,
     problems: Problems,
+}
+
+/// A CTF trace that a recording is made of, see [`Trace::of`].
+#[derive(Debug)]
+pub struct Part {
+    /// Where it would be in a file system. Parts with facts whose directories are in the same one are of one recording:
+    /// a thread has the same id in all of them.
+    pub dir: PathBuf,
+    /// Its metadata.
+    pub schema: Schema,
+    /// Its journal, if there is one.
+    pub facts: Option<Facts>,
+    /// Its data streams, each with the path that messages give it.
+    pub streams: Vec<(PathBuf, Box<dyn Storage>)>,
 }
 
 /// Where a class stands.
@@ -36,16 +51,14 @@ impl Trace {
     /// # Errors
     /// There is no trace, or none whose metadata can be understood. If some can, the others are problems.
     pub fn open(dir: &Path) -> Result<Trace, OpenError> {
-        let mut trace = Trace {
-            origins: Vec::new(),
-            streams: Vec::new(),
-            classes: Vec::new(),
-            problems: Problems::default(),
-        };
+        let mut trace = Trace::default();
         let mut failed = None;
         for found in discover::traces(dir)? {
             match read_schema(&found.dir) {
-                Ok(schema) => trace.add(dir, found, schema),
+                Ok(schema) => {
+                    let facts = Facts::find(&found.dir, dir, schema.trace().uuid, &mut trace.problems);
+                    trace.add(dir, Part { schema, facts, streams: files(found.streams), dir: found.dir });
+                }
                 Err(error) => {
                     trace.problems.extend(&error);
                     failed = failed.or(Some(error));
@@ -57,6 +70,15 @@ impl Trace {
             Some(error) if trace.origins.is_empty() => Err(error),
             _ => Ok(trace),
         }
+    }
+
+    /// A recording that is made of `parts`: what has no directory, or is still being written.
+    #[must_use]
+    pub fn of(parts: Vec<Part>) -> Trace {
+        let mut trace = Trace::default();
+        parts.into_iter().for_each(|part| trace.add(Path::new(""), part));
+        trace.share_names();
+        trace
     }
 
     /// Traces of one recording know different threads.
@@ -71,24 +93,24 @@ impl Trace {
         }
     }
 
-    fn add(&mut self, root: &Path, found: Found, schema: Schema) {
+    fn add(&mut self, root: &Path, part: Part) {
         let origin = self.origins.len();
+        let Part { dir, schema, facts, streams } = part;
         let mut first_class = Vec::new();
         for (stream, class) in schema.trace().streams.iter().enumerate() {
             first_class.push(u32::try_from(self.classes.len()).unwrap_or(u32::MAX));
             self.classes.extend((0..class.events.len()).map(|event| ClassPlace { origin, stream, event }));
         }
-        for path in found.streams {
+        for (path, storage) in streams {
             let label = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-            self.streams.push(Stream { path, label, origin });
+            self.streams.push(Stream { path, label, origin, storage });
         }
-        let facts = Facts::find(&found.dir, root, schema.trace().uuid, &mut self.problems);
         let contexts = schema.trace().streams.iter().map(Context::new).collect();
-        let same = |other: &Origin| {
-            facts.is_some() && other.facts.is_some() && found.dir.parent() == other.dir.parent()
-        };
+        let whole_begins = schema.trace().streams.iter().map(begins_whole).collect();
+        let same =
+            |other: &Origin| facts.is_some() && other.facts.is_some() && dir.parent() == other.dir.parent();
         let session = self.origins.iter().position(same).unwrap_or(origin);
-        self.origins.push(Origin { dir: found.dir, schema, facts, session, contexts, first_class });
+        self.origins.push(Origin { dir, schema, facts, session, contexts, first_class, whole_begins });
     }
 
     /// Its CTF traces, by path.
@@ -186,6 +208,11 @@ impl Problems {
         };
         self.note(Problem { path: path.clone(), offset: None, fault, skipped: 0 });
     }
+}
+
+/// Files as storage, each under its own path.
+fn files(paths: Vec<PathBuf>) -> Vec<(PathBuf, Box<dyn Storage>)> {
+    paths.into_iter().map(|path| (path.clone(), Box::new(path) as Box<dyn Storage>)).collect()
 }
 
 fn read_schema(dir: &Path) -> Result<Schema, OpenError> {

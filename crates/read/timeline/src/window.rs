@@ -1,9 +1,7 @@
-//! A stream file, of which one packet is in memory.
+//! A data stream, of which one packet is in memory.
 
-use std::fs::File;
+use crate::storage::{Bytes, Storage};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 /// Largest packet that is read into memory.
 pub(crate) const MAX_PACKET_BYTES: u64 = 256 << 20;
@@ -14,31 +12,31 @@ const CHUNK: usize = 64 << 10;
 /// The magic number of packets of events as it stands in a file, in both byte orders.
 const MAGICS: [[u8; 4]; 2] = [0xc1fc_1fc1_u32.to_le_bytes(), 0xc1fc_1fc1_u32.to_be_bytes()];
 
-/// An open file and a window on it.
+/// An open stream and a window on it.
 #[derive(Debug)]
-pub(crate) struct PacketFile {
-    file: File,
+pub(crate) struct Window {
+    stream: Box<dyn Bytes>,
     size: u64,
     buffer: Vec<u8>,
-    /// Where the window begins in the file.
+    /// Where the window begins in the stream.
     at: u64,
     /// Bytes of `buffer` that the window shows.
     len: usize,
 }
 
-impl PacketFile {
-    pub(crate) fn open(path: &Path) -> io::Result<PacketFile> {
-        let file = File::open(path)?;
-        let size = file.metadata()?.len();
-        Ok(PacketFile { file, size, buffer: Vec::new(), at: 0, len: 0 })
+impl Window {
+    pub(crate) fn open(storage: &dyn Storage) -> io::Result<Window> {
+        let stream = storage.open()?;
+        let size = stream.size();
+        Ok(Window { stream, size, buffer: Vec::new(), at: 0, len: 0 })
     }
 
-    /// Bytes of the file when it was opened.
+    /// Bytes of the stream when it was opened.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// The window: what the last `load` asked for, less what is behind the file's end.
+    /// The window: what the last `load` asked for, less what is behind the stream's end.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.buffer.get(..self.len).unwrap_or(&[])
@@ -54,7 +52,7 @@ impl PacketFile {
         if self.buffer.len() < len {
             self.buffer.resize(len, 0);
         }
-        let read = read_full(&self.file, &mut self.buffer[have..len], at + have as u64)?;
+        let read = read_full(&*self.stream, &mut self.buffer[have..len], at + have as u64)?;
         self.len = have + read;
         Ok(())
     }
@@ -64,7 +62,7 @@ impl PacketFile {
         let mut chunk = vec![0; CHUNK];
         let mut at = from;
         while at < self.size {
-            let read = read_full(&self.file, &mut chunk, at)?;
+            let read = read_full(&*self.stream, &mut chunk, at)?;
             if read < MAGICS[0].len() {
                 break;
             }
@@ -80,11 +78,11 @@ impl PacketFile {
     }
 }
 
-/// Reads until `buffer` is full or the file ends.
-fn read_full(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+/// Reads until `buffer` is full or the stream ends.
+fn read_full(stream: &dyn Bytes, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
-        match file.read_at(&mut buffer[done..], at + done as u64) {
+        match stream.read_at(&mut buffer[done..], at + done as u64) {
             Ok(0) => break,
             Ok(n) => done += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
