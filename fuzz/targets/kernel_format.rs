@@ -1,8 +1,8 @@
 //! Formats of trace events: any text is understood or refused, and what is understood can be described.
 #![no_main]
 
-use mote_kernel::catalog::format;
-use mote_kernel::event::{Event, Hook};
+use mote_catalog::format;
+use mote_catalog::event::{Event, Hook};
 use mote_layout::parse;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -1,7 +1,7 @@
 //! The kernel's types: walks through any bytes come to an end.
 #![no_main]
 
-use mote_kernel::catalog::btf::Btf;
+use mote_catalog::btf::Btf;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Ok(btf) = Btf::read(bytes.to_vec()) else { return };

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = mote_kernel::probe::read_notes(bytes, Some(0x1000));
+    let _ = mote_probes::read_notes(bytes, Some(0x1000));
 });

@@ -26,7 +26,7 @@ fn program(options: &[&str]) -> Option<(TempDir, PathBuf)> {
 
 fn compile(path: &Path, options: &[&str]) {
     let source =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/record/kernel/tests/programs/probed.c");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/record/probes/tests/programs/probed.c");
     let status =
         Command::new("gcc").arg(source).arg("-o").arg(path).args(options).status().expect("there is gcc");
     assert!(status.success());

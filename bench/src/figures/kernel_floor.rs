@@ -7,7 +7,7 @@ use mote_bpf::Reg;
 use mote_bpf::helper::KTIME_GET_NS;
 use mote_bpf::op::{Cond, Size};
 use mote_builder::Builder;
-use mote_kernel::catalog::btf::Btf;
+use mote_catalog::btf::Btf;
 use mote_kernel::map::{Create, Map, MapType};
 use mote_sys::bpf::ProgramType;
 use mote_sys::bpf::link::{TRACE_RAW_TP, raw_tracepoint};

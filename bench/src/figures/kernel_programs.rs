@@ -9,9 +9,11 @@ use anyhow::Context;
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Size};
 use mote_builder::Builder;
-use mote_kernel::event::{Event, Field, Hook, Origin, Type};
-use mote_kernel::generate::Facts;
-use mote_kernel::session::{Buffers, Chosen, ContextWord, Filter, Kernel, Request, Targets};
+use mote_catalog::event::{Event, Field, Hook, Origin, Type};
+use mote_filter::ContextWord;
+use mote_generate::{Chosen, Facts, Filter};
+use mote_kernel::map::Buffers;
+use mote_kernel::session::{Kernel, Request, Targets};
 use mote_layout::types::Scalar;
 use mote_ring::Mode;
 
@@ -59,7 +61,7 @@ const FLOORS: [Floor; 5] = [Floor::Empty, Floor::EmptyBoth, Floor::Clock, Floor:
 /// Measures all of them in turns.
 pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
     let mut lab = Lab::new()?;
-    let facts = Facts::of_kernel()?;
+    let facts = mote_kernel::session::facts()?;
     let mut samples = Samples::default();
     for _ in 0..effort.choose(5, 25) {
         lone(&mut lab, &mut samples, None)?;

@@ -10,8 +10,8 @@ use std::path::Path;
 const CIRCLE_MAX: usize = 3;
 
 /// Circles that are still to be broken, and how many modules each has at most: none may grow, and none may come.
-const TO_BE_BROKEN: [(&str, usize); 4] =
-    [("crates/record/daemon", 43), ("crates/record/filter", 10), ("crates/record/kernel", 8), ("lib/rcu", 5)];
+const TO_BE_BROKEN: [(&str, usize); 3] =
+    [("crates/record/daemon", 43), ("crates/record/filter", 10), ("lib/rcu", 5)];
 
 /// Checks the modules of all crates.
 pub(super) fn check(root: &Path, crates: &[Crate], wrong: &mut Vec<String>) -> anyhow::Result<()> {

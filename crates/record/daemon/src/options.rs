@@ -1,13 +1,13 @@
 //! What to record, and where to.
 
 pub use crate::owner::User;
+pub use mote_catalog::stack::Stacks;
 pub use mote_clock::Source;
 use mote_filter::Rule;
-pub use mote_kernel::cooperate::adaptive::Percentile;
-use mote_kernel::cooperate::{Settings, call_name, waits_by_request};
-pub use mote_kernel::stack::Stacks;
 pub use mote_ring::Mode;
 use mote_ring::geometry::{BadGeometry, COUNT_BITS_MAX, RING_BITS_MAX, SUB_BITS_MAX, SUB_BITS_MIN};
+pub use mote_slow::adaptive::Percentile;
+use mote_slow::{Settings, call_name, waits_by_request};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,13 +1,13 @@
 //! Attaching programs to where events happen.
 
-use crate::catalog::btf::Btf;
-use crate::event::Hook;
+use crate::Error;
 use crate::load::{Kind, Program};
 use crate::privilege;
-use crate::probe::pinned;
-use crate::session::Error;
 use mote_bpf::Reg;
 use mote_builder::Builder;
+use mote_catalog::btf::Btf;
+use mote_catalog::event::Hook;
+use mote_probes::{KernelTypes, pinned};
 use mote_sys::Errno;
 use mote_sys::bpf::link::{self, Place};
 use mote_sys::fd::Fd;
@@ -93,8 +93,11 @@ pub(crate) fn end(links: Vec<Link>) {
     });
 }
 
-/// A tracepoint, by its name, or by its BTF type when the program says so.
-pub(crate) fn tracepoint(program: &Program, event: &str, name: Option<&str>) -> Result<Link, Error> {
+/// Attaches to a tracepoint by its name, or by the BTF type that the program was loaded for. `event` is for the error.
+///
+/// # Errors
+/// [`Error::Privilege`], [`Error::Attach`].
+pub fn tracepoint(program: &Program, event: &str, name: Option<&str>) -> Result<Link, Error> {
     let name = name.map(|name| CString::new(name).map_err(|_| failed(event, Errno(libc::EINVAL))));
     let name = name.transpose()?;
     let link = link::raw_tracepoint(program.fd(), name.as_deref()).map_err(|errno| failed(event, errno))?;
@@ -112,6 +115,11 @@ pub(crate) fn function(program: &Program, event: &str) -> Result<Link, Error> {
     Ok(Link { link, ending: Ending::Waits, event: None, process: None })
 }
 
+/// The kernel's types, for probes of its functions.
+pub fn types(btf: &Btf) -> KernelTypes<'_> {
+    KernelTypes { btf, try_function }
+}
+
 /// A function of the kernel that is there to be probed by tests, and for nothing else (net/bpf/test_run.c).
 const NOBODYS: &str = "bpf_fentry_test1";
 
@@ -122,7 +130,7 @@ const NOBODYS: &str = "bpf_fentry_test1";
 ///
 /// # Cost
 /// The first time the kernel waits some milliseconds at the end; what it has answered once stays so.
-pub(crate) fn try_function(btf: &Btf) -> Result<(), Errno> {
+pub fn try_function(btf: &Btf) -> Result<(), Errno> {
     static ANSWER: OnceLock<Result<(), Errno>> = OnceLock::new();
     match btf.function(NOBODYS).filter(|_| privilege::check().is_none()) {
         Some(btf_id) => *ANSWER.get_or_init(|| try_once(btf_id)),

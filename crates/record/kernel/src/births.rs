@@ -1,32 +1,7 @@
-//! Threads that have other ids than the recorder sees: told by the program on `sched_process_fork`, and by who follows a process.
-//!
-//! ```text
-//! 0            how many there were, 64 bits
-//! ENTRY_BYTES  the first entry: when, 64 bits; level; as the recorder sees them thread and process; as they see themselves thread and process: 32 bits each
-//! ```
-//! A program claims an entry by adding to the number, and stores the time last; the recorder reads it, and stores a 0 there. What it has not read when its place is
-//! needed again is lost, and counted.
+//! Threads that have other ids than the recorder sees ([`mote_generate::births`]), as the recorder reads them.
 
 use crate::map::State;
-
-/// log2 of the bytes of an entry.
-pub(crate) const ENTRY_BITS: u32 = 5;
-/// Bytes of an entry.
-pub(crate) const ENTRY_BYTES: u32 = 1 << ENTRY_BITS;
-/// Entries, a power of two.
-pub(crate) const ENTRIES: u32 = 4096;
-/// Bytes of all.
-pub(crate) const BYTES: u32 = ENTRY_BYTES * (ENTRIES + 1);
-
-/// Offsets in an entry.
-pub(crate) mod at {
-    pub(crate) const TIME: i16 = 0;
-    pub(crate) const LEVEL: i16 = 8;
-    pub(crate) const TID: i16 = 12;
-    pub(crate) const PID: i16 = 16;
-    pub(crate) const OWN_TID: i16 = 20;
-    pub(crate) const OWN_PID: i16 = 24;
-}
+use mote_generate::births::{ENTRIES, ENTRY_BITS, at};
 
 /// A thread, and what it calls itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +13,9 @@ pub struct Born {
     /// Process, as the recorder sees it.
     pub pid: u32,
     /// Thread, as gettid(2) answers in it.
-    pub own_tid: u32,
+    pub vtid: u32,
     /// Process, as getpid(2) answers in it.
-    pub own_pid: u32,
+    pub vpid: u32,
     /// Level of its pid namespace; 0 for the outermost one.
     pub level: u32,
 }
@@ -67,8 +42,8 @@ impl State {
                 time_ns,
                 tid: word(at::TID),
                 pid: word(at::PID),
-                own_tid: word(at::OWN_TID),
-                own_pid: word(at::OWN_PID),
+                vtid: word(at::VTID),
+                vpid: word(at::VPID),
                 level: word(at::LEVEL),
             });
             self.memory().store64(entry + at::TIME as usize, 0);

@@ -118,7 +118,7 @@ pub fn descriptions() -> Vec<String> {
 
 /// The record of a thread that has other ids for itself than the recorder has for it. The inode of its namespace is not known.
 pub fn namespace(born: &Born) -> Record {
-    process::of_namespace((born.tid, born.level, 0), [born.own_tid.into(), born.own_pid.into(), 0])
+    process::of_namespace((born.tid, born.level, 0), [born.vtid.into(), born.vpid.into(), 0])
 }
 
 /// A dump that can be taken.

@@ -7,16 +7,14 @@
 
 pub mod attach;
 pub mod births;
-pub mod catalog;
-pub mod cooperate;
 pub mod dump;
-pub mod event;
-pub mod generate;
+mod error;
 pub mod load;
 pub mod map;
+pub mod mappings;
 pub mod privilege;
-pub mod probe;
 pub mod rules;
 pub mod session;
-pub mod stack;
 pub mod threads;
+
+pub use error::Error;

@@ -1,8 +1,9 @@
 //! Loading programs: the kernel's verifier, and its words when it refuses.
 
+use crate::Error;
 use crate::privilege;
-use crate::session::Error;
 use mote_bpf::Insn;
+use mote_generate::Access;
 use mote_sys::Errno;
 use mote_sys::bpf::program::{Loading, load, missed_runs, run_here};
 use mote_sys::bpf::{Map, ProgramType, link};
@@ -30,6 +31,18 @@ pub enum Kind {
     Probe,
     /// At many probes of code (Linux 6.6).
     Probes,
+}
+
+impl Kind {
+    /// How a program for this kind of context is loaded.
+    pub(crate) fn of(access: Access, btf_id: Option<u32>) -> Kind {
+        match access {
+            Access::Typed | Access::TypedCall => btf_id.map_or(Kind::Raw, Kind::Typed),
+            Access::Raw | Access::RawCall => Kind::Raw,
+            Access::Record => Kind::Tracepoint,
+            Access::Probe | Access::Function => Kind::Probe,
+        }
+    }
 }
 
 /// A loaded program.

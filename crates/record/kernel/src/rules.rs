@@ -9,15 +9,18 @@
 
 pub mod shared;
 
-use crate::event::{Event, Type};
-use crate::generate::FILTER_WORDS_MAX;
-use crate::session::{ContextWord, Error, Filter, Map};
+use crate::Error;
+use crate::map::Map;
 use mote_bpf::op::{self, Op};
 use mote_bpf::{Insn, MapKind, MapShape, helper};
+use mote_catalog::event::{Event, Type};
+use mote_filter::ContextWord;
 use mote_filter::maps::{Entry, Meaning, dropped_offset};
 use mote_filter::{
     Aggregate, Compiled, Decision, Diagnostic, Kind, Maps, Missing, Rule, Session, SharedNames, Side, compile,
 };
+use mote_generate::FILTER_WORDS_MAX;
+use mote_generate::Filter;
 use mote_layout::cooperation::{SLOTS, area_bytes};
 use mote_layout::parse::parse;
 use mote_sys::bpf::{Create, MMAPABLE, MapType};

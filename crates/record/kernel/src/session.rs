@@ -8,27 +8,25 @@
 
 mod add;
 mod change;
-mod error;
 mod follow;
 mod losses;
 mod near;
 mod together;
 
-pub use crate::map::Map;
-pub use error::Error;
 pub use follow::Launching;
 pub use losses::Losses;
 
+use crate::Error;
 use crate::attach::Link;
 use crate::births::Born;
-use crate::event::{Event, Hook};
-use crate::generate::{Facts, Plan};
 use crate::load::Program;
-use crate::map::State;
+use crate::map::{Buffers, Map, State};
 use mote_bpf::Insn;
-pub use mote_filter::ContextWord;
+use mote_catalog::btf::Btf;
+use mote_catalog::event::Hook;
+use mote_generate::{Chosen, Facts, Plan, state};
+use mote_ring::Geometry;
 use mote_ring::reader::Channel;
-use mote_ring::{Geometry, Mode};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,40 +46,6 @@ pub enum Targets {
     Near(Vec<u32>),
     /// Those of threads in this directory of the cgroup2 file system, and in those below.
     Cgroup(PathBuf),
-}
-
-/// Sizes of the rings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Buffers {
-    /// log2 of the bytes of a sub-buffer.
-    pub sub_bits: u32,
-    /// log2 of the sub-buffers of a ring.
-    pub count_bits: u32,
-    /// Discard or overwrite.
-    pub mode: Mode,
-}
-
-/// An event to record.
-#[derive(Clone, Debug)]
-pub struct Chosen {
-    /// Its number in the records' headers.
-    pub id: u16,
-    /// What it is. Stacks are fields like others (`crate::stack::fields`).
-    pub event: Event,
-    /// What decides about each record before it is written.
-    pub filter: Option<Filter>,
-}
-
-/// A function that decides about records, as `mote_filter::compile` makes it for the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter {
-    /// Its instructions: `r1` points to the words on the caller's stack; `r0` is not 0 when the event is to be recorded. Maps are numbered as in
-    /// [`Request::maps`]. `r2` is the entry in the table ([`crate::threads`]) of the thread whose event it is, or 0 when it has none.
-    pub insns: Vec<Insn>,
-    /// What must be in the words. At most [`FILTER_WORDS_MAX`](crate::generate::FILTER_WORDS_MAX).
-    pub words: Vec<ContextWord>,
-    /// False: it is called for what it counts, and nothing is recorded.
-    pub records: bool,
 }
 
 /// What to record.
@@ -179,7 +143,7 @@ impl Kernel {
     /// # Cost
     /// A program takes the kernel some milliseconds to verify; reading its types takes some 50.
     pub fn start(request: Request) -> Result<Kernel, Error> {
-        add::start(request, Facts::of_kernel())
+        add::start(request, facts())
     }
 
     /// As [`Kernel::start`], with types that were read before.
@@ -211,7 +175,7 @@ impl Kernel {
     }
 
     /// Attaches a program of somebody else's making, which lives as long as this. Its instructions name maps by numbers: 0 the state
-    /// ([`crate::threads`] and [`crate::map`] say what lies where), 1 the rings, 2 and up `maps`. Hooks of system calls are those of
+    /// ([`mote_generate::threads`] and [`mote_generate::state`] say what lies where), 1 the rings, 2 and up `maps`. Hooks of system calls are those of
     /// all calls: the context is that of the tracepoint.
     ///
     /// # Errors
@@ -282,8 +246,9 @@ impl Kernel {
 
     /// How many threads are followed that have not exited. With [`Targets::All`] and [`Targets::Cgroup`] none is.
     pub fn live(&self) -> usize {
-        let live =
-            |thread: &crate::threads::Thread| thread.flags & crate::threads::TRACED != 0 && !thread.exiting;
+        let live = |thread: &crate::threads::Thread| {
+            thread.flags & mote_generate::threads::TRACED != 0 && !thread.exiting
+        };
         self.state.threads().filter(live).count()
     }
 
@@ -314,7 +279,7 @@ impl Kernel {
     /// `ENOTSUPP` on kernels before 5.10.
     pub fn now(&self) -> mote_sys::Result<u64> {
         self.own.run()?;
-        Ok(self.state.memory().load64(crate::map::NOW as usize))
+        Ok(self.state.memory().load64(state::NOW as usize))
     }
 
     /// How many attachments the kernel ends one after the other, and so slowly that a child of this process ends with them, when this is dropped; 0 for none.
@@ -377,11 +342,23 @@ pub enum Ids {
 
 fn ids(kernel: &Kernel) -> Ids {
     let is_own = |tid: u32| i64::from(tid) == i64::from(mote_sys::process::tid());
-    match kernel.plan.seen {
+    match kernel.plan.namespace {
         Some(_) => Ids::Namespace,
         None if kernel.own.run().is_ok_and(is_own) => Ids::Kernel,
         None => Ids::Unknown,
     }
+}
+
+/// What programs need to know of the running kernel's types.
+///
+/// # Errors
+/// [`mote_generate::Error::Types`], naming what is not there.
+///
+/// # Cost
+/// Some 50 ms: the kernel's types are many.
+pub fn facts() -> Result<Facts, Error> {
+    let btf = Btf::of_kernel().map_err(|error| mote_generate::Error::Types(error.to_string()))?;
+    Ok(Facts::of(&btf)?)
 }
 
 /// Longer than any program runs.

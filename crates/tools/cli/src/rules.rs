@@ -3,9 +3,9 @@
 //! Their order matters, which clap's derived structs do not keep; so this reads the places of the flags itself.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use mote_catalog::FAMILIES;
 use mote_filter::{Diagnostic, Rule};
-use mote_kernel::catalog::FAMILIES;
-use mote_kernel::probe::is_probe;
+use mote_probes::is_probe;
 use std::path::PathBuf;
 
 /// What the flags ask for.

@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::recorder::Recorder;
 use crate::standing::Standing;
 use mote_filter::Rule;
-use mote_kernel::session::Chosen;
+use mote_generate::Chosen;
 
 /// What is said of a recording that has no kernel events.
 const NO_KERNEL: &str =

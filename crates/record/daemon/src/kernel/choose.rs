@@ -5,16 +5,16 @@ use crate::error::Error;
 use crate::objects::{self, ObjectFilter};
 use crate::options::{KernelOptions, Options};
 use crate::standing::{Entry, Standing};
+use mote_catalog::event::Event;
+use mote_catalog::{Catalog, stack};
 use mote_filter::{Rule, Side, fits};
-use mote_kernel::catalog::Catalog;
-use mote_kernel::event::Event;
-use mote_kernel::generate::Facts;
-use mote_kernel::probe::{self, Where};
+use mote_generate::{Facts, Filter};
+use mote_kernel::map::Map;
 use mote_kernel::rules::{Fate, Rules};
-use mote_kernel::session::{Filter, Map};
-use mote_kernel::{privilege, stack};
+use mote_kernel::{attach, privilege};
 use mote_layout::parse::{Description, parse};
 use mote_pattern::Pattern;
+use mote_probes::Where;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -147,9 +147,9 @@ fn place(options: &Options) -> Where {
 
 /// The events that a pattern means, and what there is to say about it.
 fn select(catalog: &Catalog, place: &Where, pattern: &str) -> Result<(Vec<Event>, Vec<String>), Error> {
-    if probe::is_probe(pattern) {
-        let selection =
-            probe::select(&[pattern], place, catalog.btf()).map_err(|why| Error::Kernel(why.to_string()))?;
+    if mote_probes::is_probe(pattern) {
+        let selection = mote_probes::select(&[pattern], place, catalog.btf().map(attach::types))
+            .map_err(|why| Error::Kernel(why.to_string()))?;
         return Ok((selection.events, selection.notes));
     }
     let selection = catalog.select(&[pattern]).map_err(|why| Error::Kernel(why.to_string()))?;

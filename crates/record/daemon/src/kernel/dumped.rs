@@ -57,7 +57,7 @@ impl Kernel<'_> {
         let (born, lost) = self.tracer.born();
         self.born_lost += lost;
         let mut noted = true;
-        for Born { time_ns, tid, pid, own_tid: vtid, own_pid: vpid, .. } in &born {
+        for Born { time_ns, tid, pid, vtid, vpid, .. } in &born {
             let at = if *time_ns == 0 { Kernel::now() } else { *time_ns };
             let fact = Fact::Namespace { tid: *tid, pid: *pid, vtid: *vtid, vpid: *vpid, at };
             noted &= self.trace.directory.note(&fact);

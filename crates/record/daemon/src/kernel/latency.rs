@@ -8,11 +8,11 @@ use crate::options::LatencyOptions;
 use crate::packets::Packets;
 use crate::recorder::Recorder;
 use crate::stream::{Context, Totals};
-use mote_kernel::cooperate::adaptive::Learner;
-use mote_kernel::cooperate::{Counters, Histogram, Latency, Slow, Whose, call_name, event, is_read};
 use mote_layout::cooperation::SYSCALLS;
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
 use mote_layout::record;
+use mote_slow::adaptive::Learner;
+use mote_slow::{Counters, Histogram, Latency, Slow, Whose, call_name, event, is_read};
 use mote_sys::{Errno, Result, fd};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -73,7 +73,7 @@ struct Call {
 #[derive(Debug)]
 pub(crate) struct Watching {
     wanted: LatencyOptions,
-    /// Ids of the events of `mote_kernel::cooperate::event`.
+    /// Ids of the events of `mote_slow::event`.
     ids: [u32; 2],
     learner: Option<Learner>,
     calls: BTreeMap<u32, Call>,

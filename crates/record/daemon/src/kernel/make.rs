@@ -16,9 +16,11 @@ use crate::stream::Context;
 use crate::tap::Pipe;
 use crate::trace::Trace;
 use mote_clock::Source;
+use mote_generate::Chosen;
 use mote_journal::Fact;
 use mote_kernel::dump;
-use mote_kernel::session::{Buffers, Chosen, Kernel as Tracer, Request, THREADS, Targets};
+use mote_kernel::map::Buffers;
+use mote_kernel::session::{Kernel as Tracer, Request, THREADS, Targets};
 use mote_ring::Mode;
 use std::sync::Arc;
 
@@ -92,7 +94,7 @@ pub(crate) fn make(
     let dump = dump?;
     let slow = match wanted.latency {
         Some(_) => {
-            let [slow, open] = mote_kernel::cooperate::event::descriptions();
+            let [slow, open] = mote_slow::event::descriptions();
             Some([announce(&mut trace, &slow)?, announce(&mut trace, &open)?])
         }
         None => None,

@@ -1,10 +1,10 @@
-//! Mappings and names as the kernel tells them (`mote_kernel::stack::Mappings`): also those of processes that were gone before anybody looked.
+//! Mappings and names as the kernel tells them (`mote_kernel::mappings::Mappings`): also those of processes that were gone before anybody looked.
 
 use super::Kernel;
 use crate::options;
 use crate::recorder::Recorder;
 use mote_journal::{Fact, Map, Process};
-use mote_kernel::stack::{How, Mapped, Mappings, News};
+use mote_kernel::mappings::{How, Mapped, Mappings, News};
 use mote_symbol::collect::{self, BuildIds};
 use std::collections::HashMap;
 use std::time::SystemTime;

@@ -2,8 +2,8 @@
 
 use super::Kernel;
 use crate::process;
+use mote_catalog::stack::Stacks;
 use mote_journal::{Fact, Process};
-use mote_kernel::stack::Stacks;
 use mote_symbol::collect::{self, BuildIds};
 use std::collections::{HashMap, HashSet};
 use std::io;

@@ -1,6 +1,6 @@
 //! What a slow call was about: the file behind its descriptor, its path, the other end of its socket, its lock.
 
-use mote_kernel::cooperate::{Names, Slow, call_name, names};
+use mote_slow::{Names, Slow, call_name, names};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;

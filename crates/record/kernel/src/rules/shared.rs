@@ -1,6 +1,7 @@
 //! The memory that a session shares with its processes and with the kernel's programs ([`mote_layout::cooperation::SharedHeader`]).
 
-use crate::session::{Error, Map};
+use crate::Error;
+use crate::map::Map;
 use mote_filter::maps::flag_offset;
 use mote_layout::cooperation::{SHARED_BYTES, SHARED_MAGIC, SHARED_WORDS_AT, SharedHeader, VERSION};
 use mote_sys::bpf::mapped::Mapped;

@@ -1,8 +1,10 @@
 //! Rules that really run.
 
 use super::*;
-use crate::catalog::Catalog;
-use crate::session::{Buffers, Chosen, Kernel, Request, Targets};
+use crate::map::Buffers;
+use crate::session::{Kernel, Request, Targets};
+use mote_catalog::Catalog;
+use mote_generate::Chosen;
 use mote_ring::Mode;
 
 /// A recording of this process's events with these rules; `None` where programs may not be loaded.

@@ -4,18 +4,22 @@ use super::change::{self, Next, Place};
 use super::follow::selection;
 use super::near::{self, Near};
 use super::together;
-use super::{Attached, Chosen, Error, Kernel, Refused, Request, Targets};
+use super::{Attached, Kernel, Refused, Request, Targets};
+use crate::Error;
 use crate::attach;
 use crate::attach::Link;
-use crate::event::Hook;
-use crate::generate::code::{Access, Code};
-use crate::generate::ids::Seen;
-use crate::generate::watch::Watch;
-use crate::generate::{Facts, Plan, Selection, Side, accesses, asks_duration, own, single, syscalls, watch};
 use crate::load::{Kind, Program};
-use crate::map::{self, Layout, Map, State};
+use crate::map::{self, Map, State};
 use crate::privilege;
 use mote_bpf::Insn;
+use mote_catalog::event::Hook;
+use mote_generate::Access;
+use mote_generate::Chosen;
+use mote_generate::namespace::Namespace;
+use mote_generate::state::{self, Layout};
+use mote_generate::syscalls::{self, Side, asks_duration};
+use mote_generate::thread_programs::{self, Watch};
+use mote_generate::{Facts, Plan, Selection, one_event, test_run};
 use mote_ring::reader::Channel;
 use mote_sys::Errno;
 use std::sync::{Mutex, PoisonError};
@@ -40,9 +44,9 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
     let state = State::create(layout)?;
     let rings = map::rings(&geometry)?;
     let channel = Channel::over(mote_sys::fd::duplicate(rings.fd()).map_err(Error::Map)?, geometry)?;
-    let (own, seen) = own(&state, facts)?;
+    let (own, namespace) = own(&state, facts)?;
     let generation = FIRST;
-    let plan = Plan { geometry, layout, selection, generation, facts, seen };
+    let plan = Plan { geometry, layout, selection, generation, facts, namespace };
     let attached = Mutex::new(Attached::default());
     let near = if let Targets::Near(pids) = &request.targets { pids.as_slice() } else { &[] };
     let kernel = Kernel {
@@ -70,25 +74,25 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
 }
 
 /// The program that is run here, and how the recorder sees threads, if that is otherwise than the kernel does.
-fn own(state: &State, facts: Option<Facts>) -> Result<(Program, Option<Seen>), Error> {
-    let load = |places| Program::load("mote_own", Kind::Raw, &own::program(places)?, &[state.map()]);
-    let places = facts.and_then(|facts| facts.ids);
+fn own(state: &State, facts: Option<Facts>) -> Result<(Program, Option<Namespace>), Error> {
+    let load = |offsets| Program::load("mote_own", Kind::Raw, &test_run::program(offsets)?, &[state.map()]);
+    let offsets = facts.and_then(|facts| facts.ids);
     // Before Linux 5.11 programs of this kind are not told their task.
-    let own = load(places).or_else(|_| load(None))?;
+    let own = load(offsets).or_else(|_| load(None))?;
     let _ = own.run();
-    let level = state.memory().load64(map::LEVEL as usize) as u32;
-    let seen = places.filter(|_| level > 0).map(|places| Seen { level, places });
-    Ok((own, seen))
+    let level = state.memory().load64(state::LEVEL as usize) as u32;
+    let namespace = offsets.filter(|_| level > 0).map(|offsets| Namespace { level, offsets });
+    Ok((own, namespace))
 }
 
 /// Attaches the programs that keep the thread table, once.
 pub(super) fn watch(kernel: &Kernel) -> Result<(), Error> {
     let mut attached = kernel.attached.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(facts) = kernel.plan.facts.filter(|_| attached.forgets.is_none()) else { return Ok(()) };
-    for Watch { btf_id, name, insns } in watch::programs(&kernel.plan, &facts)? {
+    for Watch { btf_id, name, insns } in thread_programs::programs(&kernel.plan, &facts)? {
         let program = Program::load(name, Kind::Typed(btf_id), &insns, &[kernel.state.map()])?;
         let link = attach::tracepoint(&program, name, None)?;
-        if name == watch::FORGETS {
+        if name == thread_programs::FORGETS {
             attached.forgets = Some((link, program));
         } else {
             attached.links.push(link);
@@ -105,7 +109,7 @@ fn forget_last(kernel: &Kernel) -> Result<(), Error> {
     if let Some((link, program)) = attached.forgets.take() {
         // A thread that is freed in between is taken for gone later (`threads`).
         drop(link);
-        let link = attach::tracepoint(&program, watch::FORGETS, None)?;
+        let link = attach::tracepoint(&program, thread_programs::FORGETS, None)?;
         attached.forgets = Some((link, program));
     }
     Ok(())
@@ -141,9 +145,9 @@ pub(super) fn events(kernel: &Kernel, events: &[Chosen]) -> Result<(), Error> {
 
 fn is_of_freeing(hook: &Hook) -> bool {
     match hook {
-        Hook::Raw { name, .. } => name == watch::FORGETS,
+        Hook::Raw { name, .. } => name == thread_programs::FORGETS,
         // It shares the tracepoint.
-        Hook::Tracepoint { path, .. } => path.ends_with(watch::FORGETS),
+        Hook::Tracepoint { path, .. } => path.ends_with(thread_programs::FORGETS),
         _ => false,
     }
 }
@@ -158,8 +162,8 @@ fn number(hook: &Hook) -> Option<u32> {
 /// The program of an event that is no system call: in the best way in which the kernel takes it.
 fn alone(kernel: &Kernel, chosen: &Chosen) -> Result<(), Error> {
     let mut refused = None;
-    for access in accesses(&kernel.plan, &chosen.event.hook) {
-        let generated = single(&kernel.plan(), chosen, access);
+    for access in one_event::accesses(&kernel.plan, &chosen.event.hook) {
+        let generated = one_event::program(&kernel.plan(), chosen, access).map_err(Error::from);
         let done =
             generated.and_then(|it| put(kernel, &chosen.event.name, &chosen.event.hook, access, &it.insns));
         match done {
@@ -181,8 +185,8 @@ fn calls(kernel: &Kernel, side: Side, chosen: &[&Chosen], noted: &[u32]) -> Resu
         Err(Error::Verifier { errno: TOO_MUCH | TOO_FAR, .. }) => {
             return parted(kernel, side, chosen, noted, together);
         }
-        Err(Error::Verifier { .. } | Error::Event { .. })
-            if chosen.iter().any(|one| one.filter.is_some()) => {}
+        Err(Error::Verifier { .. } | Error::Generate(_)) if chosen.iter().any(|one| one.filter.is_some()) => {
+        }
         together => return attach_calls(kernel, side, chosen, together),
     }
     let mut kept = Vec::new();
@@ -276,7 +280,7 @@ fn call_program(
     let mut refused = None;
     for access in accesses {
         let maps = kernel.maps().len() as u32;
-        let generated = syscalls(&kernel.plan(), side, chosen, noted, maps, *access)?;
+        let generated = syscalls::program(&kernel.plan(), side, chosen, noted, maps, *access)?;
         let next = change::next(kernel, Place::Hook(call_hook(side), *access))?;
         let table = map::table("mote_syscalls", &generated.table.unwrap_or_default())?;
         let (name, hook) = (call_name(side), call_hook(side));
@@ -308,7 +312,7 @@ fn load(
 fn kind(kernel: &Kernel, hook: &Hook, access: Access) -> Kind {
     match *hook {
         Hook::Fentry { btf_id, returns, .. } => Kind::Function { btf_id, returns },
-        _ => Code::kind(access, btf_id(kernel, hook)),
+        _ => Kind::of(access, btf_id(kernel, hook)),
     }
 }
 

@@ -5,7 +5,7 @@
 //!                  └ it says n ─▶ entry n & 1 of its array ─▶ program of generation n
 //! ```
 //! At each place one program is attached, and stays so while its place is wanted. New ones are put into its array; then the word
-//! [`crate::map::ENABLED`] is set to their generation. Each event meets one attached program, which looks at the word once: so it is recorded by the rules
+//! [`mote_generate::state::ENABLED`] is set to their generation. Each event meets one attached program, which looks at the word once: so it is recorded by the rules
 //! before or by those after, and never by both or none. Places that are new are attached with programs of the new generation, which do nothing before the
 //! word says so; places that nobody wants any more are detached when it has said so.
 //!
@@ -15,13 +15,15 @@
 //! # Cost
 //! A tail call for each event, after the first change; before it none.
 
-use super::{Attached, Chosen, Error, GRACE, Kernel, add};
+use super::{Attached, GRACE, Kernel, add};
+use crate::Error;
 use crate::attach::{self, Link};
-use crate::event::Hook;
-use crate::generate::Plan;
-use crate::generate::code::Access;
 use crate::load::Program;
 use crate::map::{Create, Map, MapType};
+use mote_catalog::event::Hook;
+use mote_generate::Access;
+use mote_generate::Chosen;
+use mote_generate::Plan;
 use mote_sys::bpf::link;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;

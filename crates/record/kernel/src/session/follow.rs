@@ -1,14 +1,14 @@
 //! Which processes are followed.
 //!
 //! Who asks has the ids that `/proc` has here. They are the kernel's, but in a pid namespace: then a program looks at all threads, and puts those that are meant
-//! into the table (`generate::watch::introduce`).
+//! into the table (`mote_generate::thread_programs::introduce`).
 
-use super::{Error, Ids, Kernel, Targets};
+use super::{Ids, Kernel, Targets};
+use crate::Error;
 use crate::births::Born;
-use crate::generate::{Selection, watch};
 use crate::load::{Kind, Program};
-use crate::map;
-use crate::threads::{LAUNCHING, TRACED};
+use mote_generate::threads::{LAUNCHING, TRACED};
+use mote_generate::{Selection, state, thread_programs};
 use mote_sys::Errno;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -80,7 +80,7 @@ pub(super) fn forget(kernel: &Kernel, pid: u32) {
 
 /// The entry of a thread.
 pub(super) fn find(kernel: &Kernel, tid: u32) -> Option<usize> {
-    if kernel.plan.seen.is_some() { kernel.state.find_seen(tid) } else { kernel.state.find(tid) }
+    if kernel.plan.namespace.is_some() { kernel.state.find_recorder_tid(tid) } else { kernel.state.find(tid) }
 }
 
 pub(super) fn set_index(kernel: &Kernel, pid: u32, index: u32) -> Result<(), Error> {
@@ -104,7 +104,7 @@ fn entries(kernel: &Kernel, pid: u32, threads: &[u32]) -> Result<Vec<(u32, usize
         Ids::Unknown => Err(fail(pid, BLIND.to_owned())),
         Ids::Namespace => {
             introduce(kernel, pid)?;
-            let found = threads.iter().filter_map(|tid| Some((*tid, state.find_seen(*tid)?)));
+            let found = threads.iter().filter_map(|tid| Some((*tid, state.find_recorder_tid(*tid)?)));
             let found: Vec<(u32, usize)> = found.collect();
             let is_missing = |tid: &&u32| !found.iter().any(|(known, _)| known == *tid);
             match threads.iter().filter(is_missing).find(|tid| !has_ended(pid, **tid)) {
@@ -117,11 +117,11 @@ fn entries(kernel: &Kernel, pid: u32, threads: &[u32]) -> Result<Vec<(u32, usize
 
 /// Notes which threads of a process that is followed have other ids for themselves.
 fn note_born(kernel: &Kernel, pid: u32, entries: &[(u32, usize)]) {
-    let Some((own_pid, level)) = own_id(pid, pid).filter(|(own, _)| *own != pid) else { return };
-    let level = level + kernel.state.memory().load64(map::LEVEL as usize) as u32;
+    let Some((vpid, level)) = own_id(pid, pid).filter(|(own, _)| *own != pid) else { return };
+    let level = level + kernel.state.memory().load64(state::LEVEL as usize) as u32;
     let born = |tid: u32| {
-        let own_tid = own_id(pid, tid)?.0;
-        Some(Born { time_ns: 0, tid, pid, own_tid, own_pid, level })
+        let vtid = own_id(pid, tid)?.0;
+        Some(Born { time_ns: 0, tid, pid, vtid, vpid, level })
     };
     let mut births = kernel.births.lock().unwrap_or_else(PoisonError::into_inner);
     let news = entries.iter().filter_map(|(tid, _)| born(*tid));
@@ -138,10 +138,10 @@ const BLIND: &str = "mote runs in a pid namespace (a container), where processes
 /// Has the kernel put all threads of a process into the table.
 fn introduce(kernel: &Kernel, pid: u32) -> Result<(), Error> {
     let (plan, blind) = (&kernel.plan, || fail(pid, BLIND.to_owned()));
-    let (facts, seen) = plan.facts.zip(plan.seen).ok_or_else(blind)?;
-    let iterator = seen.places.iterator.ok_or_else(blind)?;
-    kernel.state.memory().store64(map::WANTED as usize, pid.into());
-    let insns = watch::introduce(plan, &facts, seen)?;
+    let (facts, namespace) = plan.facts.zip(plan.namespace).ok_or_else(blind)?;
+    let iterator = namespace.offsets.iterator.ok_or_else(blind)?;
+    kernel.state.memory().store64(state::WANTED as usize, pid.into());
+    let insns = thread_programs::introduce(plan, &facts, namespace)?;
     let program = Program::load("mote_introduce", Kind::Iterator(iterator), &insns, &[kernel.state.map()])?;
     mote_sys::bpf::link::iterate(program.fd()).map_err(|errno| fail(pid, errno.to_string()))
 }

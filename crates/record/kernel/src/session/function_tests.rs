@@ -1,14 +1,16 @@
 //! Programs at functions of the kernel, run without one: a raw tracepoint's context is words, too, and the kernel runs such a program with words that are given.
 
 use super::tests::chunks;
-use super::{Buffers, Chosen, Kernel, Request, Targets, change};
-use crate::event::{Event, Field, Hook, Origin, Type};
-use crate::generate::code::Access;
-use crate::generate::single;
+use super::{Kernel, Request, Targets, change};
 use crate::load::{Kind, Program};
+use crate::map::Buffers;
 use crate::rules::shared::Shared;
 use crate::rules::{Fate, Rules};
+use mote_catalog::event::{Event, Field, Hook, Origin, Type};
 use mote_filter::{Rule, SharedNames};
+use mote_generate::Access;
+use mote_generate::Chosen;
+use mote_generate::one_event;
 use mote_layout::record::PREFIX_BYTES;
 use mote_layout::types::Scalar;
 use mote_ring::Mode;
@@ -57,7 +59,7 @@ fn records(filter: Option<&str>, words: &[[u64; 6]]) -> Option<Vec<String>> {
     let kernel = Kernel::start(request).unwrap_or_else(|why| panic!("{why}"));
     let place = change::Place::Hook(event.hook.clone(), Access::Function);
     let next = change::next(&kernel, place).expect("a small map");
-    let generated = single(&kernel.plan(), &Chosen { id: 7, event, filter }, Access::Function);
+    let generated = one_event::program(&kernel.plan(), &Chosen { id: 7, event, filter }, Access::Function);
     let insns = generated.unwrap_or_else(|why| panic!("{why}")).insns;
     let filters = kernel.maps();
     let mut maps = vec![kernel.state.map(), &kernel.rings, &*next.array];

@@ -2,7 +2,7 @@
 
 use super::Kernel;
 use crate::load::Program;
-use crate::map;
+use mote_generate::state;
 
 /// What was not recorded, beside what the rings count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,9 +30,9 @@ pub(super) fn of(kernel: &Kernel) -> Losses {
     let of_entries: u64 = attached.entries.iter().map(super::change::Entry::missed).sum();
     let missed = attached.programs.iter().map(Program::missed).sum::<u64>() + of_entries + attached.missed;
     Losses {
-        nested: count(map::NESTED) + missed,
-        threads: count(map::THREADS_LOST),
-        foreign_abi: count(map::FOREIGN_ABI),
-        texts: count(map::TEXT_FAULTS),
+        nested: count(state::NESTED) + missed,
+        threads: count(state::THREADS_LOST),
+        foreign_abi: count(state::FOREIGN_ABI),
+        texts: count(state::TEXT_FAULTS),
     }
 }

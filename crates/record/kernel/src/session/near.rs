@@ -6,12 +6,13 @@
 //! is for the threads of one process, and the event of perf_event_open(2) that a child inherits does not have the program.)
 //! Where nobody else maps the file, it is probed for everybody: that costs nobody, and children are probed at once.
 
+use super::Kernel;
 use super::change::{Entry, Place};
-use super::{Error, Kernel};
+use crate::Error;
 use crate::attach::{self, Link};
-use crate::event::Hook;
 use crate::load::Program;
-use crate::probe::pinned;
+use mote_catalog::event::Hook;
+use mote_probes::pinned;
 use mote_symbol::mapped::Mapped;
 use mote_sys::Errno;
 use std::collections::{HashMap, HashSet};

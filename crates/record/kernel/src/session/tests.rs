@@ -1,7 +1,10 @@
 //! A kernel without BTF: everybody's events are recorded all the same.
 
-use super::{Buffers, Chosen, Error, Kernel, Request, Targets, add};
-use crate::event::{Event, Field, Hook, Origin, Type};
+use super::{Kernel, Request, Targets, add};
+use crate::Error;
+use crate::map::Buffers;
+use mote_catalog::event::{Event, Field, Hook, Origin, Type};
+use mote_generate::Chosen;
 use mote_layout::types::Scalar;
 use mote_ring::Mode;
 use mote_ring::reader::Look;
@@ -37,7 +40,7 @@ fn request(targets: Targets) -> Request {
 }
 
 fn no_types() -> Error {
-    Error::Types("the kernel has no BTF".to_owned())
+    mote_generate::Error::Types("the kernel has no BTF".to_owned()).into()
 }
 
 /// What is in the rings, in pieces of whole records.

@@ -3,11 +3,13 @@
 //! Probes that are attached one by one also end one by one, and the kernel waits each time until nobody can be in their programs any more: a hundred
 //! of them take seconds.
 
-use super::{Chosen, Error, Kernel, change, near};
+use super::{Kernel, change, near};
+use crate::Error;
 use crate::attach;
-use crate::event::{Field, Hook};
-use crate::generate::many;
 use crate::load::{Kind, Program};
+use mote_catalog::event::{Field, Hook};
+use mote_generate::Chosen;
+use mote_generate::multi_probe;
 use mote_sys::bpf::link::Place;
 use std::path::PathBuf;
 
@@ -57,7 +59,7 @@ impl Group<'_> {
     fn attach(&self, kernel: &Kernel) -> Result<bool, Error> {
         let Some(first) = self.members.first() else { return Ok(false) };
         let name = &first.event.name;
-        let generated = many(&kernel.plan(), &first.event)?;
+        let generated = multi_probe::program(&kernel.plan(), &first.event)?;
         let places: Vec<Place> = self.members.iter().filter_map(|one| place(one)).collect();
         let next =
             change::next(kernel, change::Place::Probes(self.path.clone(), self.returns, places.clone()))?;

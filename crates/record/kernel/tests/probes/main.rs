@@ -2,8 +2,8 @@
 
 mod support;
 
-use mote_kernel::event::{Event, Type};
-use mote_kernel::stack::{self, Stacks};
+use mote_catalog::event::{Event, Type};
+use mote_catalog::stack::{self, Stacks};
 use mote_symbol::{Begun, Options, Symbols, collect};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -165,7 +165,7 @@ fn stacks_are_added_once() {
         provider: "uprobe".to_owned(),
         name: "f".to_owned(),
         fields: vec![],
-        hook: mote_kernel::event::Hook::SyscallEntry(0),
+        hook: mote_catalog::event::Hook::SyscallEntry(0),
     };
     stack::add(&mut event, "user".parse().expect("a kind"));
     stack::add(&mut event, Stacks::BOTH);

@@ -1,12 +1,15 @@
 //! A program that is compiled and recorded, and what was recorded of it.
 
+use mote_catalog::event::{Event, Type};
+use mote_catalog::stack::{self, Stacks};
+use mote_generate::Chosen;
 use mote_journal::Map;
-use mote_kernel::event::{Event, Type};
-use mote_kernel::probe::{self, Where};
-use mote_kernel::session::{Buffers, Chosen, Kernel, Request, Targets};
-use mote_kernel::stack::{self, How, Mappings, Stacks};
+use mote_kernel::map::Buffers;
+use mote_kernel::mappings::{How, Mappings};
+use mote_kernel::session::{Kernel, Request, Targets};
 use mote_layout::record::{PREFIX_BYTES, split};
 use mote_layout::types::{Integer, Scalar};
+use mote_probes::Where;
 use mote_ring::Mode;
 use mote_ring::reader::Look;
 use std::path::{Path, PathBuf};
@@ -37,7 +40,8 @@ pub(crate) struct Probed {
 pub(crate) fn program(options: &[&str]) -> Option<(TempDir, PathBuf)> {
     let dir = TempDir::new().expect("a directory");
     let (code, path) = (dir.path().join("app.c"), dir.path().join("app"));
-    std::fs::write(&code, include_str!("../programs/probed.c")).expect("a directory of the test");
+    std::fs::write(&code, include_str!("../../../probes/tests/programs/probed.c"))
+        .expect("a directory of the test");
     let Ok(run) = Command::new("gcc").arg(code).arg("-o").arg(&path).args(options).output() else {
         eprintln!("skipped: there is no gcc");
         return None;
@@ -63,7 +67,8 @@ pub(crate) fn events(path: &Path, patterns: &[&str], stacks: Stacks) -> Vec<Even
         format!("{kind}:{}:{name}", path.display())
     };
     let patterns: Vec<String> = patterns.iter().map(whole).collect();
-    let mut events = probe::select(&patterns, &place, None).unwrap_or_else(|error| panic!("{error}")).events;
+    let mut events =
+        mote_probes::select(&patterns, &place, None).unwrap_or_else(|error| panic!("{error}")).events;
     events.iter_mut().for_each(|event| stack::add(event, stacks));
     events
 }

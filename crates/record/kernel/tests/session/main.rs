@@ -4,7 +4,7 @@ mod processes;
 mod support;
 mod torture;
 
-use mote_kernel::event::{Event, Field, Hook, Origin, Type};
+use mote_catalog::event::{Event, Field, Hook, Origin, Type};
 use mote_kernel::session::{Kernel, Targets};
 use std::time::Duration;
 use support::*;
@@ -19,7 +19,7 @@ fn getppid(times: usize) {
 
 /// Follows the calling thread; not the process, whose other threads are those of other tests.
 fn own(kernel: &Kernel) {
-    kernel.state().follow(mote_sys::process::tid() as u32, mote_kernel::threads::TRACED).unwrap();
+    kernel.state().follow(mote_sys::process::tid() as u32, mote_generate::threads::TRACED).unwrap();
 }
 
 #[test]
@@ -47,8 +47,10 @@ fn each_call_is_recorded_once() {
     assert!(kernel.losses().is_empty() && lost(&kernel) == [0, 0], "{:?}", kernel.losses());
 }
 
-use mote_kernel::catalog::Catalog;
-use mote_kernel::session::{Chosen, ContextWord, Filter};
+use mote_catalog::Catalog;
+use mote_filter::ContextWord;
+use mote_generate::Chosen;
+use mote_generate::Filter;
 use mote_ring::Mode;
 
 /// Bytes of a text, with its NUL.
@@ -399,7 +401,7 @@ fn stacks_are_in_front_of_the_fields() {
         return;
     }
     let mut event = entry(PPID, vec![number("a", 64, Origin::Argument(0))]);
-    mote_kernel::stack::add(&mut event, mote_kernel::stack::Stacks::BOTH);
+    mote_catalog::stack::add(&mut event, mote_catalog::stack::Stacks::BOTH);
     let kernel =
         start(request(vec![chosen(1, event), chosen(2, entry(libc::SYS_getuid, vec![]))], Targets::Launch));
     own(&kernel);

@@ -1,9 +1,9 @@
 //! Processes that come and go fast, and what they pass to the kernel.
 
 use crate::support::*;
-use mote_kernel::event::Origin;
+use mote_catalog::event::Origin;
+use mote_generate::threads;
 use mote_kernel::session::{Request, Targets};
-use mote_kernel::threads;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

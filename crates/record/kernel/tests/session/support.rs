@@ -1,7 +1,9 @@
 //! What the tests share: requests, child processes, and records read back.
 
-use mote_kernel::event::{Event, Field, Hook, Origin, Type};
-use mote_kernel::session::{Buffers, Chosen, Kernel, Request, Targets};
+use mote_catalog::event::{Event, Field, Hook, Origin, Type};
+use mote_generate::Chosen;
+use mote_kernel::map::Buffers;
+use mote_kernel::session::{Kernel, Request, Targets};
 use mote_layout::record::{PREFIX_BYTES, split};
 use mote_layout::types::Scalar;
 use mote_ring::Mode;

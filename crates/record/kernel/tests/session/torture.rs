@@ -1,7 +1,7 @@
 //! Many threads, a reader that cannot keep up, interrupts between: what is emitted is read once, in order, or counted as lost.
 
 use crate::support::*;
-use mote_kernel::event::Origin;
+use mote_catalog::event::Origin;
 use mote_kernel::session::{Kernel, Targets};
 use mote_ring::Mode;
 use mote_ring::reader::{Look, Reader};
@@ -87,7 +87,7 @@ fn kernel(mode: Mode) -> Kernel {
     request.buffers.mode = mode;
     let kernel = start(request);
     // This thread and those that it makes, not those of another test.
-    kernel.state().follow(mote_sys::process::tid() as u32, mote_kernel::threads::TRACED).unwrap();
+    kernel.state().follow(mote_sys::process::tid() as u32, mote_generate::threads::TRACED).unwrap();
     kernel
 }
 

@@ -2,8 +2,8 @@
 
 use super::Finding;
 use super::facts::{Capability, has, line, number};
-use mote_kernel::catalog::btf::Btf;
-use mote_kernel::catalog::tracefs::Tracefs;
+use mote_catalog::btf::Btf;
+use mote_catalog::tracefs::Tracefs;
 use mote_sys::Errno;
 use mote_sys::bpf::{self, ProgramType};
 use std::path::Path;

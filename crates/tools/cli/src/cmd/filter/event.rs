@@ -1,11 +1,11 @@
 //! The event that a filter is for: of a program, a process, a recording, or made up.
 
 use anyhow::{anyhow, bail};
+use mote_catalog::Catalog;
 use mote_ctf::model::{EventClass, FieldClass, IntClass, Length, Mapping, StructClass};
 use mote_filter::Side;
 use mote_inspect::target::Target;
 use mote_inspect::{file, process};
-use mote_kernel::catalog::Catalog;
 use mote_layout::describe::VERSION;
 use mote_pattern::near;
 use mote_timeline::Trace;

@@ -2,9 +2,10 @@
 
 use super::{Format, print_json};
 use crate::cmd;
-use mote_kernel::catalog::Catalog;
-use mote_kernel::event::{Event, Hook, Type};
-use mote_kernel::probe::{self, Where};
+use mote_catalog::Catalog;
+use mote_catalog::event::{Event, Hook, Type};
+use mote_kernel::attach;
+use mote_probes::Where;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -48,14 +49,14 @@ pub(super) fn run(patterns: &[String], format: Format) -> anyhow::Result<ExitCod
 /// The events that the patterns mean, in the catalogue or in binaries, and what could not be had of them.
 fn select(catalog: &Catalog, patterns: &[String]) -> Result<(Vec<Event>, Vec<String>), String> {
     let (probes, others): (Vec<&String>, Vec<&String>) =
-        patterns.iter().partition(|pattern| probe::is_probe(pattern));
+        patterns.iter().partition(|pattern| mote_probes::is_probe(pattern));
     let (mut events, mut left_out) = (Vec::new(), Vec::new());
     if !others.is_empty() {
         let selection = catalog.select(&others).map_err(|why| why.to_string())?;
         (events, left_out) = (selection.events, selection.left_out);
     }
-    let selection =
-        probe::select(&probes, &Where::here(None), catalog.btf()).map_err(|why| why.to_string())?;
+    let selection = mote_probes::select(&probes, &Where::here(None), catalog.btf().map(attach::types))
+        .map_err(|why| why.to_string())?;
     events.extend(selection.events);
     left_out.extend(selection.notes);
     Ok((events, left_out))
@@ -123,7 +124,7 @@ fn origin(event: &Event) -> Option<String> {
 }
 
 fn groups_json(catalog: &Catalog) -> Value {
-    let group = |group: &mote_kernel::catalog::Group| json!({ "name": group.name, "events": group.events, "about": group.about });
+    let group = |group: &mote_catalog::Group| json!({ "name": group.name, "events": group.events, "about": group.about });
     json!({ "families": catalog.groups().iter().map(group).collect::<Vec<_>>() })
 }
 

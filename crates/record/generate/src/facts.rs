@@ -1,0 +1,53 @@
+//! What programs need to know of this kernel's types.
+
+use crate::error::Error;
+use crate::namespace::IdOffsets;
+use mote_catalog::btf::Btf;
+
+/// Where things are in this kernel, and the BTF numbers of tracepoints that every recording uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Offset of a task's thread id.
+    pub(crate) pid: i16,
+    /// Offset of its process id.
+    pub(crate) tgid: i16,
+    /// Offset of the word that says, among others, that it is in a system call of the 32-bit ABI.
+    pub(crate) status: Option<i16>,
+    /// BTF number of the tracepoint at the entry of system calls.
+    pub sys_enter: u32,
+    /// BTF number of the tracepoint at their return.
+    pub sys_exit: u32,
+    pub(crate) fork: u32,
+    pub(crate) exec: u32,
+    pub(crate) exit: u32,
+    pub(crate) free: u32,
+    /// Where the ids of threads are in their namespaces.
+    pub ids: Option<IdOffsets>,
+}
+
+impl Facts {
+    /// From the kernel's types.
+    ///
+    /// # Errors
+    /// [`Error::Types`], naming what is not there.
+    pub fn of(btf: &Btf) -> Result<Facts, Error> {
+        let missing = |what: &str| Error::Types(format!("the kernel's BTF has no {what}"));
+        let offset = |path: &str| {
+            let offset = btf.offset("task_struct", path).and_then(|offset| i16::try_from(offset).ok());
+            offset.ok_or_else(|| missing(&format!("task_struct.{path} near its start")))
+        };
+        let tracepoint = |name: &str| btf.tracepoint(name).ok_or_else(|| missing(name));
+        Ok(Facts {
+            pid: offset("pid")?,
+            tgid: offset("tgid")?,
+            status: offset("thread_info.status").ok(),
+            sys_enter: tracepoint("sys_enter")?,
+            sys_exit: tracepoint("sys_exit")?,
+            fork: tracepoint("sched_process_fork")?,
+            exec: tracepoint("sched_process_exec")?,
+            exit: tracepoint("sched_process_exit")?,
+            free: tracepoint("sched_process_free")?,
+            ids: IdOffsets::of(btf),
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! A field of a record.
+
+use crate::code::Code;
+use crate::copy::To;
+use crate::error::Error;
+use crate::helper;
+use mote_bpf::Reg;
+use mote_bpf::op::Size;
+use mote_catalog::event::{Event, Field, Origin, TEXT_MAX, Type};
+use mote_layout::types::Scalar;
+
+impl Code<'_> {
+    /// Writes the field behind what was written of the record.
+    ///
+    /// # Errors
+    /// [`Error::Event`] when its origin cannot give its type.
+    pub(crate) fn field(&mut self, event: &Event, index: usize, field: &Field) -> Result<(), Error> {
+        self.try_field(index, field).map_err(|why| {
+            Error::event(&event.name, format!("of field {}, which is {:?}: {why}", field.name, field.from))
+        })
+    }
+
+    fn try_field(&mut self, index: usize, field: &Field) -> Result<(), &'static str> {
+        match (&field.ty, &field.from) {
+            (Type::Text, from) => {
+                match self.kept.get(index).copied().flatten() {
+                    Some(offset) => self.kept_text(offset, TEXT_MAX),
+                    None => self.text(from, To::Record)?,
+                }
+                self.advance(TEXT_MAX);
+            }
+            (Type::FixedText(bytes), from) => {
+                self.bytes(from, u32::from(*bytes), To::Record)?;
+                self.at += *bytes as i16;
+            }
+            (Type::Array(scalar, count), from) => {
+                let bytes = scalar.bytes() as u32 * u32::from(*count);
+                self.bytes(from, bytes, To::Record)?;
+                self.at += bytes as i16;
+            }
+            (Type::Sequence(_, most), Origin::KernelStack) => self.stack(false, u32::from(*most)),
+            (Type::Sequence(_, most), Origin::UserStack) => self.stack(true, u32::from(*most)),
+            (Type::Sequence(scalar, most), from) => {
+                self.sequence(from, scalar.bytes() as u32, u32::from(*most))?;
+            }
+            (ty, from) => {
+                self.value(from, ty)?;
+                if matches!(ty, Type::Scalar(Scalar::Bool)) {
+                    self.boolean();
+                }
+                self.put_scalar(ty)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The text as the filter has seen it.
+    fn kept_text(&mut self, offset: u32, bytes: u32) {
+        self.b.load(Size::DW, Reg::R3, Reg::R10, crate::slot::SCRATCH);
+        self.b.add(Reg::R3, offset as i32);
+        self.copy_text(helper::PROBE_READ_KERNEL_STR, bytes, To::Record);
+    }
+}

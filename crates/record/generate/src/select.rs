@@ -1,0 +1,245 @@
+//! Which thread an event belongs to, and whether that one is traced; the thread table as programs see it.
+
+use crate::access::Access;
+use crate::code::Code;
+use crate::plan::Selection;
+use crate::threads::{self, ENTRY_BITS, PROBES};
+use crate::{helper, map_number, slot};
+use mote_bpf::Reg;
+use mote_bpf::op::{AtomicOp, Cond, Size};
+use mote_builder::Label;
+use mote_catalog::event::{Event, Field, Origin, Step};
+
+/// Fields of `sched` events that name a thread which the event is about.
+const ABOUT: [&str; 4] = ["next_tid", "tid", "child_tid", "prev_tid"];
+
+/// Fields that name the threads which an event is about, beside the running one.
+pub(crate) fn about(event: &Event) -> Vec<Field> {
+    if event.provider != "sched" {
+        return Vec::new();
+    }
+    let named = |field: &&Field| ABOUT.contains(&field.name.as_str()) && field.from != Origin::Tid;
+    event.fields.iter().filter(named).cloned().collect()
+}
+
+impl Code<'_> {
+    /// The running thread's id to its slot and `r0`. In programs of system calls of typed contexts, `r8` becomes the word of the ABI.
+    pub(crate) fn thread_id(&mut self) {
+        match (self.access, self.plan.facts) {
+            (Access::Typed | Access::Function | Access::TypedCall, Some(facts)) => {
+                self.b.call(helper::GET_CURRENT_TASK_BTF);
+                if let (Access::TypedCall, Some(status)) = (self.access, facts.status) {
+                    self.b.load(Size::W, Reg::R8, Reg::R0, status);
+                }
+                self.b.load(Size::W, Reg::R0, Reg::R0, facts.pid);
+            }
+            _ => {
+                self.b.call(helper::GET_CURRENT_PID_TGID);
+                self.b.mov32(Reg::R0, Reg::R0);
+            }
+        }
+        self.b.store(Size::DW, Reg::R10, slot::TID, Reg::R0);
+    }
+
+    /// Goes on when the running thread, or one that the fields name, is traced; else leaves. `r9` becomes the entry of the thread that was found so; where
+    /// threads are not looked up that of the running one, if `entry` is wanted and there is one, else 0.
+    pub(crate) fn select(&mut self, about: &[Field], entry: bool) {
+        match self.plan.selection {
+            Selection::All => self.known(entry),
+            Selection::Cgroup { id, level } => {
+                self.b.mov(Reg::R1, level as i32);
+                self.b.call(helper::GET_CURRENT_ANCESTOR_CGROUP_ID);
+                self.b.constant(Reg::R1, id);
+                self.b.branch(Cond::Ne, Reg::R0, Reg::R1, self.out);
+                self.known(entry);
+            }
+            Selection::Threads if about.is_empty() => self.traced(self.out),
+            Selection::Threads => {
+                let selected = self.b.label();
+                let others = self.b.label();
+                self.traced(others);
+                self.b.jump(selected);
+                self.b.bind(others);
+                for (at, field) in about.iter().enumerate() {
+                    let next = if at + 1 == about.len() { self.out } else { self.b.label() };
+                    self.kernels_id(field);
+                    self.b.mov32(Reg::R0, Reg::R1);
+                    self.traced(next);
+                    if next != self.out {
+                        self.b.jump(selected);
+                        self.b.bind(next);
+                    }
+                }
+                self.b.bind(selected);
+            }
+        }
+    }
+
+    /// `r1` becomes the id in a field as the table of threads has it.
+    fn kernels_id(&mut self, field: &Field) {
+        match &field.from {
+            Origin::TaskId { argument, path, .. } if self.member(*argument, path, Size::W).is_ok() => {}
+            Origin::Made { from, steps } if steps[..] == [Step::RecorderTid] => {
+                if self.value(from, &field.ty).is_err() {
+                    self.b.mov(Reg::R1, 0);
+                }
+            }
+            _ => self.word(field),
+        }
+    }
+
+    /// `r9` becomes the running thread's entry, if that is wanted and there is one, else 0.
+    fn known(&mut self, wanted: bool) {
+        if !wanted {
+            self.b.mov(Reg::R9, 0);
+            return;
+        }
+        // Most are at their first place, or nowhere: no function need be called.
+        let (end, none) = (self.b.label(), self.b.label());
+        self.b.load(Size::DW, Reg::R0, Reg::R10, slot::TID);
+        self.home(Reg::R9, Reg::R0);
+        self.b.load(Size::W, Reg::R1, Reg::R9, threads::TID);
+        self.b.branch(Cond::Eq, Reg::R1, Reg::R0, end);
+        self.b.load(Size::W, Reg::R1, Reg::R9, threads::DISPLACED);
+        self.b.branch(Cond::Eq, Reg::R1, 0, none);
+        self.b.mov(Reg::R1, Reg::R0);
+        self.call_find();
+        self.b.mov(Reg::R9, Reg::R0);
+        self.b.jump(end);
+        self.b.bind(none);
+        self.b.mov(Reg::R9, 0);
+        self.b.bind(end);
+    }
+
+    /// `r9` becomes the entry of the thread in `r0`; goes to `not` when that is not traced.
+    fn traced(&mut self, not: Label) {
+        let (found, search) = (self.b.label(), self.b.label());
+        self.home(Reg::R9, Reg::R0);
+        self.b.load(Size::W, Reg::R1, Reg::R9, threads::TID);
+        self.b.branch(Cond::Ne, Reg::R1, Reg::R0, search);
+        self.b.bind(found);
+        self.b.load(Size::W, Reg::R1, Reg::R9, threads::FLAGS);
+        self.b.and(Reg::R1, threads::TRACED as i32);
+        self.b.branch(Cond::Eq, Reg::R1, 0, not);
+        let end = self.b.label();
+        self.b.jump(end);
+        self.b.bind(search);
+        self.b.load(Size::W, Reg::R1, Reg::R9, threads::DISPLACED);
+        self.b.branch(Cond::Eq, Reg::R1, 0, not);
+        self.b.mov(Reg::R1, Reg::R0);
+        self.call_find();
+        self.b.branch(Cond::Eq, Reg::R0, 0, not);
+        self.b.mov(Reg::R9, Reg::R0);
+        self.b.load(Size::W, Reg::R1, Reg::R9, threads::FLAGS);
+        self.b.and(Reg::R1, threads::TRACED as i32);
+        self.b.branch(Cond::Eq, Reg::R1, 0, not);
+        self.b.bind(end);
+    }
+
+    /// `r9` becomes the entry of the running thread, a new one if it has none; 0 when there is no place.
+    pub(crate) fn ensure(&mut self) {
+        if self.plan.selection != Selection::Threads {
+            self.b.load(Size::DW, Reg::R1, Reg::R10, slot::TID);
+            self.call_insert();
+            self.b.mov(Reg::R9, Reg::R0);
+            if self.plan.namespace.is_some() {
+                let none = self.b.label();
+                self.b.branch(Cond::Eq, Reg::R9, 0, none);
+                self.recorder_tid(Reg::R1);
+                self.b.store(Size::W, Reg::R9, threads::RECORDER_TID, Reg::R1);
+                self.b.bind(none);
+            }
+        }
+    }
+
+    /// `dst` becomes the first entry at which thread `tid` may be.
+    fn home(&mut self, dst: Reg, tid: Reg) {
+        let mask = self.plan.layout.threads as i32 - 1;
+        self.b.mov(Reg::R1, tid);
+        self.b.and(Reg::R1, mask);
+        self.b.lsh(Reg::R1, ENTRY_BITS as i32);
+        self.b.map_value(dst, map_number::STATE, self.plan.layout.threads());
+        self.b.add(dst, Reg::R1);
+    }
+
+    /// Gives thread `r6` the entry of one that has exited long ago, in `r7`, and goes to `done`; goes on when there is none.
+    fn steal(&mut self, done: Label) {
+        self.b.call(helper::KTIME_GET_NS);
+        self.b.mov(Reg::R8, Reg::R0);
+        self.b.sub(Reg::R8, threads::GONE_NS as i32);
+        let stolen = self.b.label();
+        for probe in 0..PROBES {
+            let next = self.b.label();
+            self.b.mov(Reg::R2, Reg::R6);
+            self.b.add(Reg::R2, probe as i32);
+            self.home(Reg::R7, Reg::R2);
+            self.b.load(Size::W, Reg::R0, Reg::R7, threads::TID);
+            self.b.load(Size::DW, Reg::R1, Reg::R7, threads::TASK);
+            self.b.branch(Cond::Eq, Reg::R1, 0, next);
+            self.b.load(Size::DW, Reg::R1, Reg::R7, threads::SYSCALL_TIME);
+            self.b.branch(Cond::Gt, Reg::R1, Reg::R8, next);
+            self.b.mov(Reg::R3, Reg::R0);
+            self.b.mov(Reg::R2, Reg::R6);
+            self.b.atomic(AtomicOp::CmpXchg, Size::W, Reg::R7, threads::TID, Reg::R2);
+            self.b.branch(Cond::Eq, Reg::R0, Reg::R3, stolen);
+            self.b.bind(next);
+        }
+        let none = self.b.label();
+        self.b.jump(none);
+        self.b.bind(stolen);
+        crate::thread_programs::reset(self, Reg::R7);
+        self.b.jump(done);
+        self.b.bind(none);
+    }
+
+    /// Function: the entry of thread `r1`, or 0.
+    pub(crate) fn find_function(&mut self) {
+        let found = self.b.label();
+        self.b.mov(Reg::R4, Reg::R1);
+        for probe in 0..PROBES {
+            self.b.mov(Reg::R2, Reg::R4);
+            self.b.add(Reg::R2, probe as i32);
+            self.home(Reg::R0, Reg::R2);
+            self.b.load(Size::W, Reg::R3, Reg::R0, threads::TID);
+            self.b.branch(Cond::Eq, Reg::R3, Reg::R4, found);
+        }
+        self.b.mov(Reg::R0, 0);
+        self.b.bind(found);
+        self.b.exit();
+    }
+
+    /// Function: the entry of thread `r1`, a new one if it has none, or 0 when all places for it are taken, which is counted.
+    pub(crate) fn insert_function(&mut self) {
+        let (found, home) = (self.b.label(), self.b.label());
+        self.b.mov(Reg::R6, Reg::R1);
+        self.call_find();
+        self.b.branch(Cond::Ne, Reg::R0, 0, found);
+        for probe in 0..PROBES {
+            let taken = self.b.label();
+            self.b.mov(Reg::R2, Reg::R6);
+            self.b.add(Reg::R2, probe as i32);
+            self.home(Reg::R7, Reg::R2);
+            self.b.mov(Reg::R0, 0);
+            self.b.mov(Reg::R2, Reg::R6);
+            self.b.atomic(AtomicOp::CmpXchg, Size::W, Reg::R7, threads::TID, Reg::R2);
+            self.b.branch(Cond::Ne, Reg::R0, 0, taken);
+            self.b.jump(home);
+            self.b.bind(taken);
+        }
+        self.steal(home);
+        self.count(crate::state::THREADS_LOST);
+        self.b.mov(Reg::R0, 0);
+        self.b.exit();
+        self.b.bind(home);
+        // Found at its first place or not, the mark does no harm; but only a displaced thread needs it.
+        let first = self.b.label();
+        self.home(Reg::R8, Reg::R6);
+        self.b.mov(Reg::R0, Reg::R7);
+        self.b.load(Size::W, Reg::R1, Reg::R8, threads::TID);
+        self.b.branch(Cond::Eq, Reg::R1, Reg::R6, first);
+        self.b.store(Size::W, Reg::R8, threads::DISPLACED, 1);
+        self.b.bind(first);
+        self.b.bind(found);
+        self.b.exit();
+    }
+}

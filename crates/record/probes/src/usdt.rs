@@ -1,0 +1,171 @@
+//! Static probes: what `sys/sdt.h` leaves in the section `.note.stapsdt`.
+//!
+//! A note has the addresses of the probe, of `.stapsdt.base` when the file was linked, and of the semaphore; then provider, name and arguments, as texts.
+//! When the file was relinked to other addresses (prelink), the section `.stapsdt.base` moved with the code, the notes did not: the difference is added.
+//! See <https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation>.
+
+use crate::error::{Wrong, near};
+use crate::pattern::Spec;
+use crate::{MATCHES_MAX, Selection, event_name, operand, pinned, register};
+use mote_catalog::event::{Event, Field, Hook, Operand, Origin, Type};
+use mote_layout::types::Scalar;
+use mote_pattern::Glob;
+use mote_symbol::Image;
+use mote_symbol::mapped::Bounded;
+use object::{Object, ObjectSection};
+use std::fs::File;
+use std::path::Path;
+
+/// Type of the notes, whose owner is `stapsdt`.
+const NOTE_TYPE: u32 = 3;
+/// Most notes that are read from one file.
+const NOTES_MAX: usize = 100_000;
+
+/// Most bytes that are read of a file.
+const READ_MAX: u64 = 1 << 30;
+
+/// A static probe at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// Provider.
+    pub(crate) provider: String,
+    /// Name.
+    pub(crate) name: String,
+    /// Address of its NOP.
+    pub(crate) address: u64,
+    /// Address of the counter that switches it on; 0: none.
+    pub(crate) semaphore: u64,
+    /// Arguments, as the assembler wrote them.
+    pub(crate) arguments: String,
+}
+
+/// Adds the events of the static probes that `spec` means.
+pub(crate) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Result<(), Wrong> {
+    let path = || image.path.clone();
+    let probes = read(&image.path)?;
+    if probes.is_empty() {
+        return Err(Wrong::NoProbes { path: path() });
+    }
+    let provider = Glob::new(spec.provider.as_deref().unwrap_or("*"));
+    let name = Glob::new(&spec.name);
+    let fits = |probe: &&Probe| provider.matches(&probe.provider) && name.matches(&probe.name);
+    let chosen: Vec<&Probe> = probes.iter().filter(fits).collect();
+    if chosen.is_empty() {
+        let full = |probe: &Probe| format!("{}:{}", probe.provider, probe.name);
+        let names: Vec<String> = probes.iter().map(full).collect();
+        let wanted = format!("{}:{}", spec.provider.as_deref().unwrap_or("*"), spec.name);
+        let mut near = near(&wanted, names.iter().map(String::as_str));
+        if near.is_empty() {
+            let some: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
+            near = format!("; it has {}", some.join(", "));
+        }
+        return Err(Wrong::NoProbe { path: path(), name: wanted, near });
+    }
+    if chosen.len() > MATCHES_MAX {
+        return Err(Wrong::TooMany { path: path(), count: chosen.len() });
+    }
+    for probe in chosen {
+        selection.events.push(event(probe, image, &mut selection.notes)?);
+    }
+    Ok(())
+}
+
+fn event(probe: &Probe, image: &Image, notes: &mut Vec<String>) -> Result<Event, Wrong> {
+    let in_file = |address| {
+        let wrong = || Wrong::NoAddress { path: image.path.clone(), address };
+        image.offset_of(address).ok_or_else(wrong)
+    };
+    let semaphore = if probe.semaphore == 0 { 0 } else { in_file(probe.semaphore)? };
+    let offset = in_file(probe.address)?;
+    let ip = Origin::Operand(Operand::Register(register::IP));
+    let mut fields = vec![Field { name: "ip".to_owned(), ty: Type::Scalar(Scalar::hex(64)), from: ip }];
+    for (number, argument) in (1..).zip(operand::arguments(&probe.arguments)) {
+        match argument {
+            Ok((ty, operand)) => {
+                fields.push(Field { name: format!("arg{number}"), ty, from: Origin::Operand(operand) });
+            }
+            Err(text) => notes.push(format!(
+                "argument {number} of static probe {}:{} is left out: `{text}` cannot be read by the kernel's programs",
+                probe.provider, probe.name
+            )),
+        }
+    }
+    let name = event_name(&["usdt", &probe.provider, &probe.name]);
+    let hook = Hook::Uprobe { path: image.path.clone(), offset, semaphore, returns: false };
+    Ok(Event { provider: "usdt".to_owned(), name, fields, hook })
+}
+
+/// The static probes of a file.
+fn read(path: &Path) -> Result<Vec<Probe>, Wrong> {
+    let unreadable =
+        |error| Wrong::Image(mote_symbol::ImageError::Unreadable { path: path.to_owned(), error });
+    let file = File::open(pinned::opened(path)).map_err(unreadable)?;
+    in_elf(&Bounded::new(file, READ_MAX)).map_err(|error| {
+        let what = error.to_string();
+        Wrong::Image(mote_symbol::ImageError::Damaged { path: path.to_owned(), what })
+    })
+}
+
+fn in_elf(data: &Bounded) -> Result<Vec<Probe>, object::Error> {
+    let elf = object::File::parse(data)?;
+    let Some(section) = elf.section_by_name(".note.stapsdt") else { return Ok(Vec::new()) };
+    let base = elf.section_by_name(".stapsdt.base").map(|section| section.address());
+    Ok(notes(section.data()?, base))
+}
+
+/// The probes in the bytes of the section, in the order in which they stand; what is no such note, or cut, is passed over. `base`: where `.stapsdt.base` is now.
+pub(crate) fn notes(mut bytes: &[u8], base: Option<u64>) -> Vec<Probe> {
+    let mut probes = Vec::new();
+    while probes.len() < NOTES_MAX {
+        let Some((note, rest)) = split_note(bytes) else { break };
+        bytes = rest;
+        if note.ty == NOTE_TYPE && note.owner == b"stapsdt\0" {
+            probes.extend(probe(note.body, base));
+        }
+    }
+    probes
+}
+
+struct Note<'a> {
+    ty: u32,
+    owner: &'a [u8],
+    body: &'a [u8],
+}
+
+/// The first note and what is behind it: sizes of owner and body, type, owner, body, the last two padded to 4 bytes.
+fn split_note(bytes: &[u8]) -> Option<(Note<'_>, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<12>()?;
+    let (words, _) = head.as_chunks::<4>();
+    let mut words = words.iter().map(|word| u32::from_le_bytes(*word));
+    let (owner_len, body_len, ty) = (words.next()?, words.next()?, words.next()?);
+    let padded = |len: u32| usize::try_from(u64::from(len).next_multiple_of(4)).ok();
+    let (owner, rest) = rest.split_at_checked(padded(owner_len)?)?;
+    // The last one may lack its padding.
+    let (body, rest) = match rest.split_at_checked(padded(body_len)?) {
+        Some(parts) => parts,
+        None => rest.split_at_checked(usize::try_from(body_len).ok()?)?,
+    };
+    let owner = owner.get(..usize::try_from(owner_len).ok()?)?;
+    Some((Note { ty, owner, body: body.get(..usize::try_from(body_len).ok()?)? }, rest))
+}
+
+fn probe(body: &[u8], base: Option<u64>) -> Option<Probe> {
+    let (head, texts) = body.split_first_chunk::<24>()?;
+    let (words, _) = head.as_chunks::<8>();
+    let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let (address, linked_base, semaphore) = (words.next()?, words.next()?, words.next()?);
+    let mut texts = texts.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let mut text = || texts.next().map(|text| text.into_owned());
+    let (provider, name) = (text()?, text()?);
+    let arguments = text().unwrap_or_default();
+    let moved = base.filter(|_| linked_base != 0).map_or(0, |base| base.wrapping_sub(linked_base));
+    let semaphore = if semaphore == 0 { 0 } else { semaphore.wrapping_add(moved) };
+    let address = address.wrapping_add(moved);
+    (!provider.is_empty() && !name.is_empty()).then_some(Probe {
+        provider,
+        name,
+        address,
+        semaphore,
+        arguments,
+    })
+}
