@@ -55,12 +55,17 @@ impl Builder {
 
     /// `dst = value` in as few slots as it takes: one where 32 bits and an extension do, else two.
     pub fn constant(&mut self, dst: Reg, value: u64) {
+        self.op(Builder::constant_op(dst, value));
+    }
+
+    pub(crate) fn constant_op(dst: Reg, value: u64) -> Op {
+        let mov = |width, value: i32| Op::Alu { width, op: AluOp::Mov, dst, src: value.into() };
         if let Ok(value) = i32::try_from(value as i64) {
-            self.mov(dst, value);
+            mov(Width::W64, value)
         } else if let Ok(value) = u32::try_from(value) {
-            self.mov32(dst, value as i32);
+            mov(Width::W32, value as i32)
         } else {
-            self.op(Op::Wide { dst, value: Wide::Value(value) });
+            Op::Wide { dst, value: Wide::Value(value) }
         }
     }
 

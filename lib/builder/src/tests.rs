@@ -3,6 +3,9 @@
 use super::*;
 use mote_bpf::op::decode;
 
+mod refused;
+mod written;
+
 fn ops(insns: &[Insn]) -> Vec<Op> {
     let mut ops = Vec::new();
     let mut at = 0;
