@@ -1,6 +1,6 @@
 //! Thresholds that learn what is normal: each system call's is a percentile of its recent durations.
 
-use crate::Histogram;
+use crate::histogram::Histogram;
 use std::collections::BTreeMap;
 
 /// What is left of a duration's weight after an interval: half of it after some seven.

@@ -2,7 +2,7 @@
 //!
 //! The recorder writes them, as it does those of the state dump; so they are in a stream of their own, in the order in which calls returned.
 
-use crate::{Cause, Slow, Whose};
+use crate::slow::{Cause, Slow, Whose};
 
 /// Provider of the events: the family.
 pub const PROVIDER: &str = "latency";

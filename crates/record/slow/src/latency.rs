@@ -1,9 +1,10 @@
 //! The recorder's side of slow calls: programs attached, thresholds set, slow calls and histograms read.
 
-use crate::code::Code;
-use crate::{Histogram, Offsets, Slow, life, places as at, sched, syscall};
-use mote_bpf::Insn;
-use mote_builder::BuildError;
+use crate::histogram::Histogram;
+use crate::offsets::Offsets;
+use crate::places as at;
+use crate::programs::{self, WAKING};
+use crate::slow::Slow;
 use mote_catalog::btf::Btf;
 use mote_generate::threads;
 use mote_kernel::Error;
@@ -12,8 +13,6 @@ use mote_kernel::load::{Kind, Program};
 use mote_kernel::map::{Create, Map, MapType, Mapped, State};
 use mote_layout::cooperation as area;
 
-/// The tracepoint of wake-ups.
-const WAKING: &str = "sched_waking";
 /// Most processes with an area.
 const AREAS: u32 = 1024;
 
@@ -113,16 +112,6 @@ impl Latency {
         let offsets = Offsets::of(btf)?.seen_by(state, btf);
         let blind = Offsets { preempt_count: None, ..offsets.clone() };
         let layout = state.layout();
-        let code = || Code::new(&offsets, layout);
-        // Entries before returns, and ends before all: nothing is half seen.
-        let programs: [(&str, Result<Vec<Insn>, BuildError>); 6] = [
-            ("sched_process_exit", life::exit(&offsets, layout)),
-            ("sched_process_exec", life::exec(&offsets, layout)),
-            ("sched_switch", sched::switch(&offsets, layout)),
-            (WAKING, sched::waking(&offsets, layout)),
-            ("sys_exit", syscall::exit(code())),
-            ("sys_enter", syscall::enter(code())),
-        ];
         // The second one is the rings' elsewhere, which nothing here needs.
         let maps = [
             state.map(),
@@ -133,7 +122,7 @@ impl Latency {
             self.slow.map(),
             &self.areas,
         ];
-        for (name, insns) in programs {
+        for (name, insns) in programs::all(&offsets, layout) {
             let id = btf
                 .tracepoint(name)
                 .ok_or_else(|| mote_generate::Error::Types(format!("no tracepoint {name}")))?;
@@ -141,7 +130,7 @@ impl Latency {
             let program = match Program::load(name, Kind::Typed(id), &insns, &maps) {
                 // A kernel without symbols of its variables (CONFIG_KALLSYMS_ALL) does not tell its programs about interrupts.
                 Err(_) if name == WAKING && offsets.preempt_count.is_some() => {
-                    let insns = sched::waking(&blind, layout)
+                    let insns = programs::waking(&blind, layout)
                         .map_err(|error| Error::event(name, error.to_string()))?;
                     Program::load(name, Kind::Typed(id), &insns, &maps)?
                 }

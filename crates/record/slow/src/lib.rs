@@ -24,16 +24,13 @@
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
-mod code;
 pub mod event;
 mod histogram;
 mod latency;
-mod life;
 mod offsets;
 pub mod places;
-mod sched;
+mod programs;
 mod slow;
-mod syscall;
 mod waits;
 
 pub use histogram::Histogram;

@@ -1,8 +1,8 @@
 //! The programs at the scheduler's events: what a thread waits for, for how long, and who ended it.
 
-use crate::code::{CONTROL, Code, GET_TASK_STACK, add_to};
 use crate::offsets::{Offsets, Throttled};
 use crate::places as at;
+use crate::programs::code::{CONTROL, Code, GET_TASK_STACK, add_to};
 use mote_bpf::helper::{GET_CURRENT_COMM, GET_SMP_PROCESSOR_ID, KTIME_GET_NS};
 use mote_bpf::op::{Cond, Size};
 use mote_bpf::{Insn, Reg};

@@ -1,8 +1,8 @@
 //! The programs at the end of a thread and at exec: slots are given back.
 
-use crate::code::Code;
 use crate::offsets::Offsets;
 use crate::places as at;
+use crate::programs::code::Code;
 use mote_bpf::op::Size;
 use mote_bpf::{Insn, Reg};
 use mote_builder::BuildError;

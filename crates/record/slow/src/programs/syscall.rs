@@ -1,7 +1,8 @@
 //! The programs at the entry and at the return of every system call.
 
-use crate::code::{CONTROL, Code, HISTOGRAM, JIFFIES64};
-use crate::{places as at, slow};
+use crate::places as at;
+use crate::programs::code::{CONTROL, Code, HISTOGRAM, JIFFIES64};
+use crate::programs::record;
 use mote_bpf::helper::{GET_SMP_PROCESSOR_ID, KTIME_GET_NS};
 use mote_bpf::op::{AtomicOp, Cond, Size};
 use mote_bpf::{Insn, Reg};
@@ -146,7 +147,7 @@ pub(crate) fn exit(mut code: Code<'_>) -> Result<Vec<Insn>, BuildError> {
     b.load(Size::DW, Reg::R2, Reg::R10, stack::DURATION);
     b.mov(Reg::R3, 1);
     b.call_local(tally);
-    slow::record(&mut code);
+    record::record(&mut code);
     code.end();
     tally_function(&mut code.b, tally);
     code.finish()
@@ -233,7 +234,7 @@ fn published(code: &mut Code<'_>, session: Label, own: Label) {
     b.store(Size::DW, Reg::R0, state(offset_of!(area::State, last_syscall)), Reg::R1);
     b.store(Size::DW, Reg::R0, state(offset_of!(area::State, last_syscall_ns)), Reg::R2);
     b.mov(Reg::R3, 1);
-    crate::code::add_to(b, Reg::R0, state(offset_of!(area::State, syscalls)), Reg::R3, Reg::R4);
+    crate::programs::code::add_to(b, Reg::R0, state(offset_of!(area::State, syscalls)), Reg::R3, Reg::R4);
     b.lsh(Reg::R1, 2);
     b.mov(Reg::R3, Reg::R0);
     b.add(Reg::R3, Reg::R1);
