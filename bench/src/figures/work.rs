@@ -6,7 +6,7 @@
 use super::stopwatch::{thread_ns, wall_ns};
 use super::{cooperate, disabled, filter_work, kernel_work, rcu_hash_work, rcu_work, startup};
 use anyhow::Context;
-use mote_sys::time::rdtsc;
+use mote_sys::tsc;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 use std::fmt::Write;
@@ -140,7 +140,7 @@ fn empty(turns: u64) {
 #[inline(never)]
 fn rdtsc_alone(turns: u64) {
     for _ in 0..turns {
-        black_box(rdtsc());
+        black_box(tsc::count());
     }
 }
 
@@ -149,7 +149,7 @@ fn rdtsc_alone(turns: u64) {
 fn rdtsc_stores(turns: u64) {
     let mut record = [0; 3];
     for turn in 0..turns {
-        record = [rdtsc(), turn, turn * 3];
+        record = [tsc::count(), turn, turn * 3];
         black_box(&mut record);
     }
     black_box(&record);

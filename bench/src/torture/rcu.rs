@@ -22,7 +22,7 @@ const FLAVORS: [Scenario; 5] = [
 /// Runs all flavours within `length`, and reports each.
 pub(super) fn run(length: Duration, report: impl Fn(&Finding)) -> Finding {
     let share = length / (FLAVORS.len() * Weather::ALL.len()) as u32;
-    let seed = mote_sys::time::rdtsc();
+    let seed = mote_sys::tsc::count();
     let mut sum = Finding::default();
     for (name, round) in FLAVORS {
         for weather in Weather::ALL {

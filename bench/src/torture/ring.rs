@@ -20,7 +20,7 @@ pub(super) fn run(length: Duration, report: impl Fn(&Finding)) -> Finding {
     }
     let cases = Case::all(rseq);
     let share = length / cases.len() as u32;
-    let seed = mote_sys::time::rdtsc();
+    let seed = mote_sys::tsc::count();
     let mut sum = Finding::default();
     for (number, case) in (0..).zip(cases) {
         let tally = round::run_for(case, share, share.min(ROUND), seed ^ number);

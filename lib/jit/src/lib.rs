@@ -5,7 +5,7 @@
 //! | `plan` | what the machine code of an instruction depends on: jump targets, functions, live registers |
 //! | `fuse` | instructions that become one: a load and its compare, a move and its addition... |
 //! | `layout` | the walk over the functions: places, short jumps, frames |
-//! | [`x86_64`], [`aarch64`] | the emitters, file by file the same |
+//! | [`x86_64`], [`aarch64`] | the emitters, file by file the same; [`native`] is this machine's |
 //!
 //! The machine code relies on what the verifier has shown. From instructions that were not verified it is still made
 //! without a panic; whether it is harmless is then the caller's promise.
@@ -30,7 +30,7 @@
 #[cfg(test)]
 extern crate std;
 
-pub mod aarch64;
+mod arch;
 mod error;
 mod fuse;
 mod layout;
@@ -38,8 +38,8 @@ mod plan;
 mod sink;
 #[cfg(test)]
 mod testing;
-pub mod x86_64;
 
+pub use arch::{aarch64, native, x86_64};
 pub use error::Error;
 pub use plan::{functions, workspace_words};
 
@@ -105,6 +105,13 @@ pub struct Frame {
     pub gap: u16,
     /// Which registers it saved; the meaning of the bits is the emitter's.
     pub saved: u16,
+}
+
+impl Frame {
+    /// Whether the body of the function lies around this offset of the code.
+    pub const fn covers(&self, offset: u32) -> bool {
+        self.start <= offset && offset < self.end
+    }
 }
 
 /// What was made.

@@ -17,6 +17,7 @@
     )
 )]
 
+mod arch;
 pub mod atomic;
 mod futex;
 mod lock;

@@ -5,13 +5,11 @@
 //! ourselves: a thread has only one area. The symbols are weak, so that programs start with
 //! older C libraries too.
 
-use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicIsize, Ordering};
+use mote_sys::weak_symbol;
 
-global_asm!(".weak __rseq_offset", ".weak __rseq_size");
-
-/// Signature that the kernel expects in the four bytes before an abort handler (x86: part of `ud1`).
-pub const SIGNATURE: u32 = 0x5305_3053;
+/// Signature that the kernel expects in the four bytes before an abort handler.
+pub const SIGNATURE: u32 = crate::arch::RSEQ_SIGNATURE;
 
 /// `struct rseq` of linux/rseq.h, the part that every version has.
 #[repr(C, align(32))]
@@ -76,29 +74,13 @@ pub fn cpu_hint() -> Option<u32> {
 }
 
 fn weak_offset() -> Option<isize> {
-    let symbol: *const isize;
-    // SAFETY: reads the symbol's address from the global offset table; null when it is not defined.
-    unsafe {
-        asm!(
-            "mov {}, qword ptr [rip + __rseq_offset@GOTPCREL]",
-            out(reg) symbol,
-            options(pure, readonly, nostack, preserves_flags),
-        );
-    }
+    let symbol = weak_symbol!("__rseq_offset").cast::<isize>();
     // SAFETY: when defined, it is glibc's `const ptrdiff_t`.
     (!symbol.is_null()).then(|| unsafe { symbol.read() })
 }
 
 fn weak_size() -> u32 {
-    let symbol: *const u32;
-    // SAFETY: as in `weak_offset`.
-    unsafe {
-        asm!(
-            "mov {}, qword ptr [rip + __rseq_size@GOTPCREL]",
-            out(reg) symbol,
-            options(pure, readonly, nostack, preserves_flags),
-        );
-    }
+    let symbol = weak_symbol!("__rseq_size").cast::<u32>();
     if symbol.is_null() {
         return 0;
     }

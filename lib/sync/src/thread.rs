@@ -4,80 +4,30 @@
 //! allocate on first use. The words here are initial-exec: their offset from the thread pointer is a
 //! constant of the process that the dynamic linker stores in the global offset table.
 
-use core::arch::{asm, global_asm};
+use crate::arch::{load_word_at, store_word_at};
+use crate::{define_word, load_word, store_word};
 
-/// Makes the thread-local word `$name` of `$bytes` bytes, 0 in a fresh thread. Weak, because several objects of one program may hold this crate.
-macro_rules! tls_word {
-    ($name:literal, $bytes:literal) => {
-        global_asm!(
-            concat!(".pushsection .tbss.", $name, ",\"awT\",@nobits"),
-            ".balign 8",
-            concat!(".hidden ", $name),
-            concat!(".weak ", $name),
-            concat!(".type ", $name, ",@tls_object"),
-            concat!(".size ", $name, ", ", $bytes),
-            concat!($name, ": .zero ", $bytes),
-            ".popsection",
-        );
-    };
-}
+define_word!("mote_thread_id", "8");
+define_word!("mote_thread_aside", "64");
+define_word!("mote_thread_slot", "8");
+define_word!("mote_thread_writes", "8");
 
-/// The calling thread's copy of a word: `word!(name)` reads its 8 bytes, `word!(name = value)` writes them.
-macro_rules! word {
-    ($name:literal) => {{
-        let word: u64;
-        // SAFETY: reads the thread's own copy of the initialised TLS word.
-        unsafe {
-            asm!(
-                concat!("mov {offset}, qword ptr [rip + ", $name, "@gottpoff]"),
-                "mov {word}, qword ptr fs:[{offset}]",
-                offset = out(reg) _,
-                word = out(reg) word,
-                options(readonly, nostack, preserves_flags),
-            );
-        }
-        word
-    }};
-    ($name:literal = $word:expr) => {
-        // SAFETY: writes the thread's own copy of the TLS word, which nobody else accesses.
-        unsafe {
-            asm!(
-                concat!("mov {offset}, qword ptr [rip + ", $name, "@gottpoff]"),
-                "mov qword ptr fs:[{offset}], {word}",
-                offset = out(reg) _,
-                word = in(reg) $word,
-                options(nostack, preserves_flags),
-            );
-        }
-    };
-}
-
-tls_word!("mote_thread_id", 8);
-tls_word!("mote_thread_aside", 64);
-tls_word!("mote_thread_slot", 8);
-tls_word!("mote_thread_writes", 8);
-
-/// The x86-64 thread pointer: the address that `fs:0` holds.
+/// The thread pointer: the address that thread-local words and the thread's rseq area lie beside.
 #[inline(always)]
 pub fn pointer() -> *mut u8 {
-    let pointer;
-    // SAFETY: on x86-64 Linux `fs:0` holds its own address (ELF TLS ABI, variant II).
-    unsafe {
-        asm!("mov {}, fs:[0]", out(reg) pointer, options(pure, readonly, nostack, preserves_flags));
-    }
-    pointer
+    crate::arch::thread_pointer()
 }
 
 /// The calling thread's id as noted by [`set_id`]; 0 before that and in a fresh thread.
 #[inline(always)]
 pub fn id() -> u32 {
-    word!("mote_thread_id") as u32
+    load_word!("mote_thread_id") as u32
 }
 
 /// Notes the calling thread's id; 0 makes it unknown again, as after fork.
 #[inline]
 pub fn set_id(id: u32) {
-    word!("mote_thread_id" = u64::from(id));
+    store_word!("mote_thread_id", u64::from(id));
 }
 
 /// How many words [`aside`] has.
@@ -90,19 +40,8 @@ pub fn aside(session: usize) -> u64 {
     if session >= ASIDES {
         return 0;
     }
-    let aside: u64;
-    // SAFETY: as in `word`; the word is one of `ASIDES`.
-    unsafe {
-        asm!(
-            "mov {offset}, qword ptr [rip + mote_thread_aside@gottpoff]",
-            "mov {aside}, qword ptr fs:[{offset} + 8 * {session}]",
-            offset = out(reg) _,
-            session = in(reg) session,
-            aside = lateout(reg) aside,
-            options(readonly, nostack, preserves_flags),
-        );
-    }
-    aside
+    // SAFETY: the word is one of `ASIDES`.
+    unsafe { load_word_at(session) }
 }
 
 /// Notes where the calling thread keeps records aside for the session `session`; what the number means is its caller's affair.
@@ -111,43 +50,34 @@ pub fn set_aside(session: usize, aside: u64) {
     if session >= ASIDES {
         return;
     }
-    // SAFETY: as in `word`; the word is one of `ASIDES`.
-    unsafe {
-        asm!(
-            "mov {offset}, qword ptr [rip + mote_thread_aside@gottpoff]",
-            "mov qword ptr fs:[{offset} + 8 * {session}], {aside}",
-            offset = out(reg) _,
-            session = in(reg) session,
-            aside = in(reg) aside,
-            options(nostack, preserves_flags),
-        );
-    }
+    // SAFETY: the word is one of `ASIDES`.
+    unsafe { store_word_at(session, aside) };
 }
 
 /// What the calling thread knows of its slot in the memory that it shares with the kernel's programs, as noted by [`set_slot`]; 0 in a
 /// fresh thread.
 #[inline(always)]
 pub fn slot() -> u64 {
-    word!("mote_thread_slot")
+    load_word!("mote_thread_slot")
 }
 
 /// Notes what the calling thread knows of its slot; what the number means is its caller's affair.
 #[inline]
 pub fn set_slot(slot: u64) {
-    word!("mote_thread_slot" = slot);
+    store_word!("mote_thread_slot", slot);
 }
 
 /// How many writes of the ring's atomic writer are under way in the calling thread, one interrupted by the next, as noted by [`set_writes`]; 0 in a
 /// fresh thread.
 #[inline(always)]
 pub fn writes() -> u64 {
-    word!("mote_thread_writes")
+    load_word!("mote_thread_writes")
 }
 
 /// Notes how many writes are under way. No access to memory moves across it.
 #[inline(always)]
 pub fn set_writes(writes: u64) {
-    word!("mote_thread_writes" = writes);
+    store_word!("mote_thread_writes", writes);
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@
     )
 )]
 
+mod arch;
 pub mod bpf;
 pub mod extable;
 pub mod fd;

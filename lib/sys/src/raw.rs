@@ -1,6 +1,6 @@
-//! The system call instruction, and the error that the kernel answers.
+//! System calls, and the error that the kernel answers.
 
-use core::arch::asm;
+use crate::arch;
 use core::fmt;
 
 /// An error number of the kernel (`1..=4095`), as `libc::E*`.
@@ -61,23 +61,7 @@ impl core::error::Error for Errno {}
 /// Callable anywhere; never touches `errno`.
 #[inline]
 pub unsafe fn syscall(number: libc::c_long, args: [usize; 6]) -> crate::Result<usize> {
-    let answer: isize;
-    // SAFETY: the instruction clobbers rcx and r11 (SDM vol. 2, SYSCALL), which are declared; the
-    // kernel's effect on memory is the caller's promise.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number as isize => answer,
-            in("rdi") args[0],
-            in("rsi") args[1],
-            in("rdx") args[2],
-            in("r10") args[3],
-            in("r8") args[4],
-            in("r9") args[5],
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
+    // SAFETY: the caller's promise.
+    let answer = unsafe { arch::system_call(number, args) };
     if (-4095..0).contains(&answer) { Err(Errno(-answer as i32)) } else { Ok(answer as usize) }
 }

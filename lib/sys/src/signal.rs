@@ -5,16 +5,16 @@
 
 pub mod chain;
 
-use crate::Result;
+pub use crate::arch::Registers;
 use crate::raw::syscall;
-use core::arch::naked_asm;
+use crate::{Result, arch};
 
 /// `SA_RESTORER` of the kernel, which libc hides.
 const SA_RESTORER: u64 = 0x0400_0000;
 /// Bytes of the kernel's signal set.
 const SET_BYTES: usize = 8;
 
-/// What a signal does: the kernel's `struct sigaction` on x86-64.
+/// What a signal does: the kernel's `struct sigaction`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {
@@ -32,20 +32,8 @@ const _: () = assert!(size_of::<Action>() == 32);
 impl Action {
     /// An action of `handler` with `flags`, that runs with `mask` blocked.
     pub fn new(handler: usize, flags: i32, mask: u64) -> Action {
-        // The restorer begins behind the function's leading NOP, see there.
-        let restorer = restorer as *const () as usize + 1;
-        Action { handler, flags: flags as u32 as u64 | SA_RESTORER, restorer, mask }
+        Action { handler, flags: flags as u32 as u64 | SA_RESTORER, restorer: arch::restorer(), mask }
     }
-}
-
-/// What a handler returns to: `mov rax, 15; syscall` (rt_sigreturn).
-///
-/// Unwinders and debuggers know a signal frame by exactly these nine bytes (gcc `MD_FALLBACK_FRAME_STATE_FOR`,
-/// LLVM libunwind `setInfoForSigReturn`), and look one byte before a return address: hence the NOP,
-/// which keeps that look inside this function.
-#[unsafe(naked)]
-extern "C" fn restorer() {
-    naked_asm!("nop", ".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05")
 }
 
 /// The bit of `signal` (`1..=64`) in a mask; 0 for a number that is no signal.

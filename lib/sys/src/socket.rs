@@ -1,5 +1,6 @@
 //! Unix sockets of whole messages (`SOCK_SEQPACKET`) that carry descriptors, and say who has sent each message.
 
+use crate::arch;
 use crate::fd::Fd;
 use crate::raw::syscall;
 use crate::{Errno, Result};
@@ -305,8 +306,7 @@ fn empty_message() -> libc::msghdr {
 pub fn wait_readable(socket: i32, millis: i32) -> Result<bool> {
     let mut poll = libc::pollfd { fd: socket, events: libc::POLLIN, revents: 0 };
     // SAFETY: the kernel reads and writes one pollfd.
-    let ready =
-        unsafe { syscall(libc::SYS_poll, [&raw mut poll as usize, 1, millis as isize as usize, 0, 0, 0]) }?;
+    let ready = unsafe { arch::poll(&raw mut poll, 1, millis) }?;
     Ok(ready > 0)
 }
 
@@ -327,10 +327,5 @@ pub fn peer(socket: i32) -> Result<Credentials> {
 /// `EINTR`, `ENOMEM`.
 pub fn wait_any(sockets: &mut [libc::pollfd], millis: i32) -> Result<usize> {
     // SAFETY: the kernel reads and writes the given number of pollfds.
-    unsafe {
-        syscall(
-            libc::SYS_poll,
-            [sockets.as_mut_ptr() as usize, sockets.len(), millis as isize as usize, 0, 0, 0],
-        )
-    }
+    unsafe { arch::poll(sockets.as_mut_ptr(), sockets.len(), millis) }
 }

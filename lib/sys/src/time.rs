@@ -1,4 +1,4 @@
-//! Clocks: the time-stamp counter and the kernel's clocks.
+//! The kernel's clocks. [`crate::tsc`] has the processor's.
 
 use crate::Result;
 use crate::raw::syscall;
@@ -13,38 +13,6 @@ pub enum ClockId {
     Monotonic = libc::CLOCK_MONOTONIC,
     /// Never set back, not slewed.
     MonotonicRaw = libc::CLOCK_MONOTONIC_RAW,
-}
-
-/// Reads the time-stamp counter, in cycles.
-///
-/// # Cost
-/// About 8 ns on a virtual machine; bench `event_cost`, case `rdtsc`.
-#[inline(always)]
-pub fn rdtsc() -> u64 {
-    // SAFETY: RDTSC is unprivileged unless CR4.TSD is set, which Linux does only on request (prctl).
-    unsafe { core::arch::x86_64::_rdtsc() }
-}
-
-/// Whether the processor has RDTSCP ([`rdtscp`]).
-///
-/// # Cost
-/// CPUID twice: a microsecond or two in a virtual machine.
-pub fn has_rdtscp() -> bool {
-    use core::arch::x86_64::__cpuid;
-    const EXTENDED: u32 = 0x8000_0001;
-    __cpuid(0x8000_0000).eax >= EXTENDED && __cpuid(EXTENDED).edx & (1 << 27) != 0
-}
-
-/// As [`rdtsc`], but read when the instructions before it have been executed and their loads are done (SDM vol. 2 and APM vol. 3, RDTSCP). An LFENCE before
-/// RDTSC does that on Intel's processors; on AMD's it must have been switched on (APM vol. 3, LFENCE), which a guest can neither do nor always see.
-///
-/// # Safety
-/// [`has_rdtscp`].
-#[inline(always)]
-pub unsafe fn rdtscp() -> u64 {
-    let mut _cpu = 0;
-    // SAFETY: the caller's promise; unprivileged as RDTSC is.
-    unsafe { core::arch::x86_64::__rdtscp(&mut _cpu) }
 }
 
 /// Reads a clock of the kernel through the vDSO, in nanoseconds.

@@ -7,12 +7,12 @@ use crate::fault::{self, IMAGES_MAX, Image};
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
 use mote_bpf::Insn;
-use mote_jit::{FUNCTIONS_MAX, Frame, Function, HelperPlace, Input, MapPlace, x86_64};
+use mote_jit::{FUNCTIONS_MAX, Frame, Function, HelperPlace, Input, MapPlace, native};
 use mote_sys::Errno;
 use mote_sys::mem::Mapping;
 use mote_sys::raw::syscall;
 
-/// What an engine answers: `rax` and `rdx`.
+/// What an engine returns, in the two registers that a function returns words in.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned {
@@ -101,7 +101,7 @@ impl Code {
             return Err(Refused::Handler);
         }
         let slots = source.insns.len();
-        let code_max = x86_64::bytes_max(slots, source.functions.len()).next_multiple_of(PAGE_BYTES);
+        let code_max = native::bytes_max(slots, source.functions.len()).next_multiple_of(PAGE_BYTES);
         let frames_max = FUNCTIONS_MAX * size_of::<Frame>();
         // Pages that are not touched cost nothing.
         let draft = Draft::map(code_max + frames_max)?;
@@ -120,7 +120,7 @@ impl Code {
         };
         // SAFETY: nobody else knows of this mapping, and it is not executable yet.
         let out = unsafe { core::slice::from_raw_parts_mut(draft.0.base(), code_max) };
-        let made = x86_64::compile(&input, out, words, &mut frames).map_err(Refused::Jit)?;
+        let made = native::compile(&input, out, words, &mut frames).map_err(Refused::Jit)?;
         draft.finish(made.bytes, frames.get(..made.frames).unwrap_or_default())
     }
 

@@ -32,6 +32,8 @@
 extern crate std;
 
 #[cfg(not(loom))]
+mod arch;
+#[cfg(not(loom))]
 pub mod code;
 #[cfg(not(loom))]
 pub mod fault;

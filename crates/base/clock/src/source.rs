@@ -3,8 +3,8 @@
 use crate::NS_PER_S;
 use core::fmt;
 use core::str::FromStr;
-use mote_sys::time::{ClockId, clock_gettime, rdtsc};
-use mote_sys::{Errno, fd};
+use mote_sys::time::{ClockId, clock_gettime};
+use mote_sys::{Errno, fd, tsc};
 
 const CLOCKSOURCE: &core::ffi::CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
@@ -44,7 +44,7 @@ impl Source {
     #[inline(always)]
     pub fn ticks(self) -> u64 {
         match self {
-            Source::Tsc => rdtsc(),
+            Source::Tsc => tsc::count(),
             Source::Monotonic => clock_gettime(ClockId::Monotonic),
         }
     }
@@ -130,13 +130,13 @@ impl Verdict {
     /// Asks the kernel and the CPU.
     pub fn of_this_machine() -> Verdict {
         match ClocksourceName::read_current() {
-            Ok(name) => Verdict::judge(name, tsc_is_invariant()),
+            Ok(name) => Verdict::judge(name, tsc::is_invariant()),
             Err(errno) => Verdict::Unreadable(errno),
         }
     }
 
     fn judge(name: ClocksourceName, invariant: bool) -> Verdict {
-        if name.as_str() != "tsc" {
+        if name.as_str() != tsc::CLOCKSOURCE {
             Verdict::Clocksource(name)
         } else if invariant {
             Verdict::Trusted
@@ -206,13 +206,6 @@ impl fmt::Debug for ClocksourceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
     }
-}
-
-/// CPUID 8000_0007H:EDX\[8\], which both Intel and AMD define.
-fn tsc_is_invariant() -> bool {
-    use core::arch::x86_64::__cpuid;
-    const ADVANCED_POWER: u32 = 0x8000_0007;
-    __cpuid(0x8000_0000).eax >= ADVANCED_POWER && __cpuid(ADVANCED_POWER).edx & (1 << 8) != 0
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 use crate::control::{CONTROL_BYTES, SLOT_BYTES};
 use crate::threads::TABLE_BYTES;
 use core::fmt;
-use mote_sys::time;
+use mote_sys::{time, tsc};
 
 /// What happens when a writer reaches data that was not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Clock {
     #[inline]
     pub(crate) fn now(self) -> u64 {
         match self {
-            Clock::Tsc => time::rdtsc(),
+            Clock::Tsc => tsc::count(),
             Clock::Monotonic => time::clock_gettime(time::ClockId::Monotonic),
         }
     }

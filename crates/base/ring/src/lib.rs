@@ -36,6 +36,7 @@
 #[cfg(feature = "shared")]
 extern crate alloc;
 
+mod arch;
 pub mod atomic_writer;
 pub mod control;
 mod either;
@@ -44,6 +45,7 @@ pub mod geometry;
 pub mod model;
 pub mod reader;
 pub mod rseq_writer;
+mod sequence;
 pub mod speculation;
 pub mod threads;
 pub mod writer;

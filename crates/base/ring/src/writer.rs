@@ -9,7 +9,7 @@ use mote_layout::record::{FIELDS_MAX, PREFIX_BYTES};
 use mote_sync::thread;
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
-use mote_sys::{time, tsc};
+use mote_sys::tsc;
 
 /// Bytes somewhere in the process, part of a large record.
 #[repr(C)]
@@ -104,7 +104,7 @@ pub struct Writer {
 }
 
 /// The rings of a channel as they lie in this process: sizes, and behind them a table of `cpus` and then `shared` [`Ring`]s. Neither changes once a writer
-/// leads there, and neither is freed: a write goes by one of these from its beginning to its end. Field offsets are known to the assembly of `rseq_writer`.
+/// leads there, and neither is freed: a write goes by one of these from its beginning to its end. Field offsets are known to the sequences ([`crate::arch`]).
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Rings {
@@ -186,7 +186,7 @@ impl Rings {
             sub_bits: geometry.sub_bits,
             clock: geometry.clock as u32,
             mode: geometry.mode as u32,
-            ordered: geometry.clock == Clock::Tsc && time::has_rdtscp(),
+            ordered: geometry.clock == Clock::Tsc && tsc::can_read_after_loads(),
             table,
             threads,
             bytes,
@@ -226,7 +226,7 @@ impl Rings {
         tsc::read().or_else(|| tsc::allow().and_then(|_allowed| tsc::read()))
     }
 
-    /// As [`Rings::now`], read when the loads before it are done: RDTSC alone may run before them (SDM vol. 2).
+    /// As [`Rings::now`], read when the loads before it are done: a processor may read the counter before them.
     #[inline]
     pub(crate) fn now_after_loads(&self) -> Option<u64> {
         if self.ordered
@@ -235,8 +235,7 @@ impl Rings {
         {
             return Some(now);
         }
-        // SAFETY: every x86-64 CPU has SSE2.
-        unsafe { core::arch::x86_64::_mm_lfence() };
+        tsc::finish_loads();
         self.now()
     }
 

@@ -208,6 +208,6 @@ unsafe fn die(number: c_int, info: *const siginfo_t, is_raised_by_code: bool) {
     if sent.is_err() && number == libc::SIGTRAP {
         // A sandbox without this call. The kernel kills a thread that meets an int3 while it blocks SIGTRAP.
         // SAFETY: ends the process, which is what is wanted.
-        unsafe { core::arch::asm!("int3") };
+        unsafe { crate::arch::breakpoint() };
     }
 }

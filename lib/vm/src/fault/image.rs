@@ -21,7 +21,8 @@
 //! Lookups are wait-free. Registering is lock-free.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use mote_jit::{Frame, x86_64::Registers};
+use mote_jit::Frame;
+use mote_jit::native::Registers;
 
 /// Most programs of a process that are machine code at once.
 pub(crate) const MAX: usize = 4096;
@@ -101,7 +102,7 @@ fn find(ip: u64) -> Option<(u64, u32, u32)> {
 /// # Safety
 /// The registers are those of an interrupted thread that is not running on.
 pub(super) unsafe fn unwind(registers: Registers) -> Option<Registers> {
-    let (start, bytes, count) = find(registers.rip)?;
+    let (start, bytes, count) = find(registers.ip())?;
     let frames = (start as usize + frames_at(bytes as usize)) as *const Frame;
     let frame_around = |offset: u64| {
         (0..count as usize).find_map(|index| {
@@ -111,12 +112,12 @@ pub(super) unsafe fn unwind(registers: Registers) -> Option<Registers> {
         })
     };
     let mut at = registers;
-    let mut offset = at.rip - start;
+    let mut offset = at.ip() - start;
     for _ in 0..DEPTH_MAX {
         // SAFETY: in the body of a function the frame is whole, and on the thread's own stack.
-        at = frame_around(offset)?.unwind_x86_64(at, |word| unsafe { (word as *const u64).read() });
+        at = at.caller(&frame_around(offset)?, |word| unsafe { (word as *const u64).read() });
         // A return address lies behind its call, which is what the frame has to cover.
-        offset = at.rip.wrapping_sub(start).wrapping_sub(1);
+        offset = at.ip().wrapping_sub(start).wrapping_sub(1);
         if offset >= u64::from(bytes) {
             return Some(at);
         }

@@ -3,6 +3,7 @@
 use super::{
     Fault, copy, load_u8, load_u16, load_u32, load_u64, store_u8, store_u16, store_u32, store_u64, watch,
 };
+use crate::arch::changed_registers;
 use crate::code::tests::{code, run};
 use mote_jit::HelperPlace;
 use std::vec::Vec;
@@ -70,34 +71,6 @@ fn copies_stop_at_the_end_of_a_page() {
         let one_more = unsafe { copy(to.as_mut_ptr(), (end - bytes) as u64, bytes + 1) };
         assert_eq!(one_more, Err(Fault::Memory));
     }
-}
-
-/// Calls machine code with marks in all registers that it must bring back, and counts those that it did not.
-fn changed_registers(code: &crate::code::Code, r1: u64) -> (u64, u64) {
-    let changed: u64;
-    let fault: u64;
-    // SAFETY: a call of a function of this signature; what it may change is declared.
-    unsafe {
-        core::arch::asm!(
-            "push rbx", "push rbp",
-            "mov rbx, 11", "mov rbp, 12", "mov r13, 13", "mov r14, 14", "mov r15, 15",
-            "mov r12, rsp",
-            "and rsp, -16",
-            "push r12", "push r12",
-            "call r10",
-            "pop r9", "pop rsp",
-            "sub r9, r12", "sub r12, rsp", "or r12, r9",
-            "xor rbx, 11", "xor rbp, 12", "xor r13, 13", "xor r14, 14", "xor r15, 15",
-            "or r12, rbx", "or r12, rbp", "or r12, r13", "or r12, r14", "or r12, r15",
-            "pop rbp", "pop rbx",
-            inout("r10") code.entry() => _,
-            inout("rdi") r1 => _,
-            inout("rsi") 0 => _, inout("rcx") 0 => _,
-            out("r12") changed, out("rdx") fault, out("rax") _, out("r8") _, out("r9") _,
-            out("r11") _, out("r13") _, out("r14") _, out("r15") _,
-        );
-    }
-    (changed, fault)
 }
 
 extern "C" fn nothing() -> u64 {

@@ -10,7 +10,7 @@ use super::scenario::{Case, Kind};
 use super::tally::Tally;
 use mote_ring::reader::Channel;
 use mote_ring::{Clock, Geometry};
-use mote_sys::time;
+use mote_sys::{time, tsc};
 use std::time::{Duration, Instant};
 
 /// Runs rounds of `case` for `length`, each of about `round` and with sizes of its own.
@@ -90,7 +90,7 @@ fn geometry(case: Case, random: &mut Random) -> Geometry {
 
 fn now(clock: Clock) -> u64 {
     match clock {
-        Clock::Tsc => time::rdtsc(),
+        Clock::Tsc => tsc::count(),
         Clock::Monotonic => time::clock_gettime(time::ClockId::Monotonic),
     }
 }

@@ -273,7 +273,7 @@ fn parse(name: &str, lines: &[&str]) -> Option<Case> {
 }
 
 fn table() -> Vec<Case> {
-    let table = include_str!("../../../../conform/tests/cases.txt");
+    let table = include_str!("../../../../../conform/tests/cases.txt");
     let parts: Vec<&str> = table.lines().filter(|line| !line.starts_with('#')).collect();
     let starts: Vec<usize> = (0..parts.len()).filter(|at| parts[*at].starts_with("case ")).collect();
     let ends = starts.iter().skip(1).copied().chain([parts.len()]);

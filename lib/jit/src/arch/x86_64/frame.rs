@@ -121,32 +121,32 @@ pub struct Registers {
     pub saved: [u64; 4],
 }
 
-impl Frame {
-    /// Whether the body of the function lies around this offset of the code.
-    pub const fn covers(&self, offset: u32) -> bool {
-        self.start <= offset && offset < self.end
+impl Registers {
+    /// Address of the instruction that is executed next.
+    pub const fn ip(&self) -> u64 {
+        self.rip
     }
 
-    /// What the registers are in the caller, once the function has returned, of a thread that is in its body. `read` reads a word
-    /// of its stack.
-    pub fn unwind_x86_64(&self, mut registers: Registers, read: impl Fn(u64) -> u64) -> Registers {
+    /// What they are in the caller, once the function of this frame has returned, of a thread that is in its body. `read` reads a
+    /// word of its stack.
+    pub fn caller(mut self, frame: &Frame, read: impl Fn(u64) -> u64) -> Registers {
         let pop = |registers: &mut Registers| {
             let word = read(registers.rsp);
             registers.rsp = registers.rsp.wrapping_add(8);
             word
         };
-        let mut saved = registers.saved;
+        let mut saved = self.saved;
         for (bit, reg) in saved.iter_mut().enumerate().rev() {
-            if self.saved >> (bit + 1) & 1 != 0 {
-                *reg = pop(&mut registers);
+            if frame.saved >> (bit + 1) & 1 != 0 {
+                *reg = pop(&mut self);
             }
         }
-        registers.saved = saved;
-        registers.rsp = registers.rsp.wrapping_add(u64::from(self.gap));
-        if self.saved & POINTER != 0 {
-            registers.rbp = pop(&mut registers);
+        self.saved = saved;
+        self.rsp = self.rsp.wrapping_add(u64::from(frame.gap));
+        if frame.saved & POINTER != 0 {
+            self.rbp = pop(&mut self);
         }
-        registers.rip = pop(&mut registers);
-        registers
+        self.rip = pop(&mut self);
+        self
     }
 }

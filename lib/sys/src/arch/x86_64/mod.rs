@@ -1,0 +1,15 @@
+//! x86-64. See [`crate::arch`] for what each item is.
+
+mod call;
+mod copy;
+mod counter;
+mod registers;
+mod symbol;
+
+pub(crate) use call::{breakpoint, poll, restorer, system_call};
+pub(crate) use copy::copy_shared;
+pub(crate) use counter::{
+    CLOCKSOURCE, can_count_after_loads, count, count_guarded, count_guarded_after_loads, finish_loads,
+    is_invariant,
+};
+pub use registers::Registers;
