@@ -16,9 +16,12 @@
  * comes before a store or a load (`consumed` before the data; the data before `consumed` or the second `pos`), and
  * stores become visible in order; TSO delays stores behind loads only.
  *
- * @code crates/base/ring/src/rseq_writer.rs: write_slow, write_any, sequence, write_words, write_fragments, switch, count_ring_full
+ * @code crates/base/ring/src/rseq_writer.rs: write_slow, write_any
+ * @code crates/base/ring/src/arch/x86_64/frame.rs: sequence
+ * @code crates/base/ring/src/arch/x86_64/record.rs: write_words, write_fragments
+ * @code crates/base/ring/src/arch/x86_64/sub_buffer.rs: switch, count_ring_full
  * @code crates/base/ring/src/reader.rs: look, look_once, look_own, part, chunk, content_end, is_closed, whole, lapped, copy, release, advance, publish
- * @digest 440a90ec8b36a626
+ * @digest 3fa55d89f63dbb54
  *
  * @pass short | discard, 2 threads | 
  * @pass short | overwrite, 2 threads | -DOVERWRITE

@@ -15,7 +15,7 @@
  * @code crates/traced/text/src/trap.rs: serve
  * @code crates/traced/text/src/table.rs: publish, retract, look_up, search
  * @code crates/traced/text/src/write.rs: write, write_pair
- * @digest c2343d340d8d38d6
+ * @digest 383060657dd7cc66
  *
  * @pass short | trap, 2 CPUs | -DTRAP small
  * @pass short | hop, 2 CPUs | -DHOP small

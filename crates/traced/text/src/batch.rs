@@ -41,12 +41,12 @@
 //! its runners are served, and [`crate::reset_after_fork`] finishes the batch.
 
 use crate::Error;
-use crate::code::{Code, HOP, INT3, SITE_BYTES};
+use crate::arch::{self, HOP, Head, TRAP, serialise};
+use crate::code::{Code, SITE_BYTES};
 use crate::hop::may_hop;
 use crate::table::BATCH;
 use crate::trap::TABLE;
 use crate::write::{Memory, Writer};
-use core::arch::x86_64::__cpuid;
 use mote_sys::{Errno, membarrier};
 
 /// One site and what it becomes.
@@ -61,7 +61,7 @@ pub(crate) struct Change {
 impl Change {
     /// True when the site can be changed through [`Gate::Hop`].
     pub(crate) fn can_hop(&self) -> bool {
-        self.addr % 8 != 7 && may_hop()
+        arch::can_hop(self.addr) && may_hop()
     }
 }
 
@@ -185,8 +185,8 @@ impl Gate {
     /// Bytes that the gate takes.
     fn len(self) -> usize {
         match self {
-            Gate::Trap => 1,
-            Gate::Hop => 2,
+            Gate::Trap => size_of::<Head>(),
+            Gate::Hop => HOP.len(),
         }
     }
 
@@ -196,9 +196,9 @@ impl Gate {
     /// As [`write_among`], with the batch published.
     unsafe fn close(self, change: &Change, writer: &mut Writer) -> Result<(), Errno> {
         match self {
-            // SAFETY: one byte, and the handler knows the site.
-            Gate::Trap => unsafe { writer.write(change.addr, &[INT3]) },
-            // SAFETY: the pair lies in an aligned quadword.
+            // SAFETY: a breakpoint, and the handler knows the site.
+            Gate::Trap => unsafe { writer.write(change.addr, &TRAP.to_le_bytes()) },
+            // SAFETY: the hop can be used here (`can_hop`).
             Gate::Hop => unsafe { writer.write_pair(change.addr, HOP) },
         }
     }
@@ -214,12 +214,18 @@ impl Gate {
         writer: &mut Writer,
     ) -> Result<(), Errno> {
         for change in changes {
-            let [first, second, ..] = code(change);
+            let code = code(change);
             match self {
-                // SAFETY: one byte completes the instruction.
-                Gate::Trap => unsafe { writer.write(change.addr, &[first]) },
-                // SAFETY: two bytes in an aligned quadword complete the instruction.
-                Gate::Hop => unsafe { writer.write_pair(change.addr, [first, second]) },
+                Gate::Trap => match code.first_chunk::<{ size_of::<Head>() }>() {
+                    // SAFETY: the head completes the instruction.
+                    Some(head) => unsafe { writer.write(change.addr, head) },
+                    None => Ok(()),
+                },
+                Gate::Hop => match code.first_chunk::<{ HOP.len() }>() {
+                    // SAFETY: what takes the hop's place completes the instruction.
+                    Some(pair) => unsafe { writer.write_pair(change.addr, *pair) },
+                    None => Ok(()),
+                },
             }?;
         }
         sync_core()
@@ -261,9 +267,4 @@ fn sync_core() -> Result<(), Errno> {
         }
     }
     last
-}
-
-/// Makes this core drop instructions that it fetched before (SDM vol. 3, "Serializing Instructions").
-fn serialise() {
-    let _ = __cpuid(0);
 }

@@ -4,14 +4,12 @@
 //! trap away. So before a batch we look for both. What we look at changes under us; what remains is in
 //! `docs/soundness/text.md`, "Residual races".
 
+use crate::arch::SYS_IO_PGETEVENTS;
 use crate::maps::hex;
 use core::ops::ControlFlow;
 use mote_sys::raw::syscall;
 use mote_sys::tasks::{self, Task};
 use mote_sys::{Result, fd, process, signal};
-
-/// io_pgetevents(2), which libc does not name on this architecture.
-const SYS_IO_PGETEVENTS: libc::c_long = 333;
 
 /// `/proc` text of one thread is below 2 KiB; what is beyond is not looked at.
 type Buffer = [u8; 4096];

@@ -31,6 +31,7 @@
     )
 )]
 
+mod arch;
 mod batch;
 mod code;
 mod company;

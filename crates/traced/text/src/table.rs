@@ -41,7 +41,7 @@
 //! Handlers may nest. A forked child has the table and the text as they were, so its handler goes on
 //! serving what an interrupted batch left.
 
-use crate::code::{INT3, begins_site};
+use crate::arch::{Head, TRAP, begins_site};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Most sites in one batch.
@@ -116,16 +116,16 @@ impl Table {
             .map(|site| (site.addr.load(Ordering::Relaxed), site.leads_to.load(Ordering::Relaxed)))
     }
 
-    /// What a trap at `addr` means; `first_byte` reads the byte that is there now.
-    pub(crate) fn look_up(&self, addr: usize, first_byte: impl Fn() -> u8) -> Trap {
+    /// What a trap at `addr` means; `head` reads what begins there now.
+    pub(crate) fn look_up(&self, addr: usize, head: impl Fn() -> Head) -> Trap {
         loop {
             let turn = self.turn.load(Ordering::Acquire); // T1
             let ours = if turn & 1 == 1 { self.search(addr) } else { None };
             let trap = match ours {
                 Some(leads_to) => Trap::Resume(leads_to),
-                None => match first_byte() {
-                    INT3 => Trap::Foreign,
-                    first if begins_site(first) => Trap::Retry,
+                None => match head() {
+                    TRAP => Trap::Foreign,
+                    head if begins_site(head) => Trap::Retry,
                     _ => Trap::Foreign,
                 },
             };
@@ -151,13 +151,13 @@ mod tests {
     #[test]
     fn looks_up_by_turn() {
         let table = Table::new();
-        assert_eq!(table.look_up(0x10, || INT3), Trap::Foreign);
+        assert_eq!(table.look_up(0x10, || TRAP), Trap::Foreign);
         assert_eq!(table.look_up(0x10, || 0x0f), Trap::Retry);
         assert_eq!(table.look_up(0x10, || 0x03), Trap::Foreign, "the tail of `int 3` as two bytes");
         table.publish([(0x10, 0x15), (0x20, 0x99)].into_iter());
-        assert_eq!(table.look_up(0x10, || INT3), Trap::Resume(0x15));
+        assert_eq!(table.look_up(0x10, || TRAP), Trap::Resume(0x15));
         assert_eq!(table.look_up(0x20, || 0xe9), Trap::Resume(0x99));
-        assert_eq!(table.look_up(0x30, || INT3), Trap::Foreign);
+        assert_eq!(table.look_up(0x30, || TRAP), Trap::Foreign);
         assert!(table.published().eq([(0x10, 0x15), (0x20, 0x99)]));
         table.retract();
         assert_eq!(table.look_up(0x10, || 0xe9), Trap::Retry);
@@ -173,7 +173,7 @@ mod tests {
             if !begun.replace(true) {
                 table.publish([(0x10, 0x15)].into_iter());
             }
-            INT3
+            TRAP
         });
         assert_eq!(trap, Trap::Resume(0x15));
     }
@@ -189,7 +189,7 @@ mod tests {
             if reads.get() == 1 {
                 table.retract();
                 table.publish([(0x30, 0x35)].into_iter());
-                INT3
+                TRAP
             } else {
                 0x0f
             }

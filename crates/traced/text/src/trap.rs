@@ -14,20 +14,18 @@
 //! # Signal safety, progress
 //! Own code, raw system calls; no lock, no allocation, `errno` untouched. Progress: that of [`Table::look_up`].
 
+use crate::arch::read_head;
 use crate::table::{Table, Trap};
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicU8, Ordering};
-use libc::{siginfo_t, ucontext_t};
-use mote_sys::signal;
+use libc::siginfo_t;
 use mote_sys::signal::chain::{Chain, Handler, Installed, LEVELS};
+use mote_sys::signal::{self, Registers};
 
 /// The batch that is being patched.
 pub(crate) static TABLE: Table = Table::new();
 
 /// `si_code` of a trap raised by the processor, of which int3 is one (asm-generic/siginfo.h, `SI_KERNEL`).
 const SI_KERNEL: c_int = 0x80;
-/// Trap number of int3 (SDM vol. 3, "Exception and Interrupt Reference", #BP).
-const TRAP_BREAKPOINT: i64 = 3;
 
 static TRAPS: Chain = Chain::new(libc::SIGTRAP);
 
@@ -56,8 +54,8 @@ pub(crate) fn install() -> Installed {
 extern "C" fn on_trap<const LEVEL: usize>(_number: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: SA_SIGINFO: the kernel, or who calls us as the handler before its own, passes a whole siginfo.
     let code = unsafe { (*info).si_code };
-    // SAFETY: and the ucontext of the interrupted code, which is ours to change until we return.
-    let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
+    // SAFETY: and the frame of the interrupted code, which is ours to change until we return.
+    let registers = unsafe { Registers::of(context) };
     if code == SI_KERNEL && serve(registers) {
         return;
     }
@@ -65,27 +63,15 @@ extern "C" fn on_trap<const LEVEL: usize>(_number: c_int, info: *mut siginfo_t, 
     unsafe { TRAPS.hand_on(LEVEL, info, context, signal::bit(libc::SIGTRAP)) };
 }
 
-// Places of registers in a frame of a signal.
-const TRAPNO: usize = libc::REG_TRAPNO as usize;
-const RIP: usize = libc::REG_RIP as usize;
-
 /// Sends the thread on if it met a breakpoint of ours; false when the trap is not ours.
-fn serve(registers: &mut [libc::greg_t; 23]) -> bool {
-    if registers[TRAPNO] != TRAP_BREAKPOINT {
-        return false;
-    }
-    let ip = &mut registers[RIP];
-    let addr = (*ip as usize).wrapping_sub(1);
-    let first_byte = || {
-        // SAFETY: a breakpoint trap leaves the ip behind the instruction, so `addr` has just been executed.
-        let byte = unsafe { AtomicU8::from_ptr(addr as *mut u8) };
-        byte.load(Ordering::Relaxed)
-    };
-    let go_on = match TABLE.look_up(addr, first_byte) {
+fn serve(registers: &mut Registers) -> bool {
+    let Some(addr) = registers.breakpoint() else { return false };
+    // SAFETY: the instruction there has just been executed.
+    let go_on = match TABLE.look_up(addr, || unsafe { read_head(addr) }) {
         Trap::Resume(leads_to) => leads_to,
         Trap::Retry => addr,
         Trap::Foreign => return false,
     };
-    *ip = go_on as libc::greg_t;
+    registers.set_ip(go_on as u64);
     true
 }

@@ -8,10 +8,10 @@
 //! Both copy a page of a private file mapping at the first write (copy on write), so no file and no other
 //! process changes.
 
+use crate::arch::{self, HOP};
 use crate::code::SITE_BYTES;
 use crate::maps;
 use crate::table::BATCH;
-use core::arch::asm;
 use mote_sys::fd::{self, Fd};
 use mote_sys::raw::syscall;
 use mote_sys::{Errno, Result};
@@ -95,10 +95,7 @@ impl<'a> Writer<'a> {
         self.open()?;
         for (n, byte) in bytes.iter().enumerate() {
             // SAFETY: `open` made the pages of the batch writable; the bytes are the caller's promise.
-            // Assembly because others execute what it writes: no write may move, merge or split.
-            unsafe {
-                asm!("mov byte ptr [{}], {}", in(reg) addr.wrapping_add(n), in(reg_byte) *byte, options(nostack, preserves_flags));
-            }
+            unsafe { arch::store(addr.wrapping_add(n), *byte) };
         }
         Ok(())
     }
@@ -111,13 +108,10 @@ impl<'a> Writer<'a> {
     ///
     /// # Safety
     /// As [`Writer::write`].
-    pub(crate) unsafe fn write_pair(&mut self, addr: usize, pair: [u8; 2]) -> Result<()> {
+    pub(crate) unsafe fn write_pair(&mut self, addr: usize, pair: [u8; HOP.len()]) -> Result<()> {
         self.open()?;
-        let pair = u16::from_le_bytes(pair);
-        // SAFETY: as in `write`. x86-64 stores may be unaligned.
-        unsafe {
-            asm!("mov word ptr [{}], {:x}", in(reg) addr, in(reg) pair, options(nostack, preserves_flags));
-        }
+        // SAFETY: as in `write`.
+        unsafe { arch::store_pair(addr, pair) };
         Ok(())
     }
 

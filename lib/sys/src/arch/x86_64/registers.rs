@@ -1,7 +1,11 @@
 //! The registers of interrupted code, in the frame of its signal.
 
 use core::ffi::c_void;
-use libc::{REG_RIP, REG_TRAPNO, greg_t, ucontext_t};
+use libc::{greg_t, ucontext_t};
+
+// Places in the frame.
+const RIP: usize = libc::REG_RIP as usize;
+const TRAPNO: usize = libc::REG_TRAPNO as usize;
 
 /// Trap number of int3 (SDM vol. 3, "Exception and Interrupt Reference", #BP).
 const TRAP_BREAKPOINT: greg_t = 3;
@@ -32,13 +36,13 @@ impl Registers {
     /// Address of the instruction that the thread executes next.
     #[inline(always)]
     pub fn ip(&self) -> u64 {
-        self.0.uc_mcontext.gregs[REG_RIP as usize] as u64
+        self.0.uc_mcontext.gregs[RIP] as u64
     }
 
     /// Lets the thread go on at `ip`.
     #[inline(always)]
     pub fn set_ip(&mut self, ip: u64) {
-        self.0.uc_mcontext.gregs[REG_RIP as usize] = ip as greg_t;
+        self.0.uc_mcontext.gregs[RIP] = ip as greg_t;
     }
 
     /// Address of the breakpoint that has raised a SIGTRAP of the processor's; `None` when something else has.
@@ -59,7 +63,7 @@ impl Registers {
 
     #[inline(always)]
     fn trap(&self) -> greg_t {
-        self.0.uc_mcontext.gregs[REG_TRAPNO as usize]
+        self.0.uc_mcontext.gregs[TRAPNO]
     }
 }
 
