@@ -33,9 +33,12 @@ pub const WORDS_BYTES: usize = PLACE + PLACE_BYTES;
 /// Bytes of the whole memory; its end is the stack.
 pub const AREA_BYTES: usize = 64 << 10;
 
-/// Bytes of code before the instruction that a thread is sent to: the length of the instruction `syscall`, which the kernel goes back by when it begins an
-/// interrupted call again.
-pub const RESTART_BYTES: u64 = 2;
+/// The instruction that enters the kernel.
+pub const SYSCALL: [u8; RESTART_BYTES as usize] = crate::arch::SYSCALL_INSTRUCTION;
+
+/// Bytes of code before the instruction that a thread is sent to: the length of [`SYSCALL`], which the kernel goes back by when it
+/// begins an interrupted call again.
+pub const RESTART_BYTES: u64 = crate::arch::SYSCALL_INSTRUCTION.len() as u64;
 
 /// The kernel's answers for a call that was interrupted and is to be begun again (`linux/errno.h`), as they stand in `rax`, without the sign.
 pub mod restart {

@@ -18,6 +18,7 @@
 )]
 #![forbid(unsafe_code)]
 
+mod arch;
 pub mod context;
 pub mod cooperation;
 pub mod describe;

@@ -6,9 +6,6 @@
 /// Name of the section; the linker makes `__start_mote_sites` and `__stop_mote_sites` of it.
 pub const SECTION: &str = "mote_sites";
 
-/// Length of the patched NOP.
-pub const CODE_BYTES: usize = 5;
-
 /// One event site.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -247,11 +247,11 @@ impl Target {
         }
     }
 
-    /// Whether the thread is behind an instruction `syscall` of the program that we know.
+    /// Whether the thread is behind an instruction of the program that enters the kernel.
     fn is_at_call(&self, waiting: &Waiting) -> bool {
-        let mut code = [0; 2];
+        let mut code = [0; join::SYSCALL.len()];
         let at = waiting.returns_to.wrapping_sub(join::RESTART_BYTES);
-        self.memory.read_exact_at(&mut code, at).is_ok() && code == [0x0f, 0x05]
+        self.memory.read_exact_at(&mut code, at).is_ok() && code == join::SYSCALL
     }
 
     /// Waits for the answer.

@@ -4,11 +4,9 @@
 //! must not unmap it. The dynamic linker is asked to never unload it (`RTLD_NODELETE`). Its functions are weak, so
 //! that fully static programs link without it; nothing is unloaded there.
 
-use core::arch::{asm, global_asm};
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
-
-global_asm!(".weak dlopen", ".weak dladdr");
+use mote_sys::weak_symbol;
 
 type Dlopen = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
 type Dladdr = unsafe extern "C" fn(*const c_void, *mut libc::Dl_info) -> c_int;
@@ -32,17 +30,7 @@ pub(crate) fn loaded() {
 }
 
 fn functions() -> Option<(Dlopen, Dladdr)> {
-    let (open, addr): (*const (), *const ());
-    // SAFETY: reads the symbols' addresses from the global offset table; null where undefined.
-    unsafe {
-        asm!(
-            "mov {open}, qword ptr [rip + dlopen@GOTPCREL]",
-            "mov {addr}, qword ptr [rip + dladdr@GOTPCREL]",
-            open = out(reg) open,
-            addr = out(reg) addr,
-            options(pure, readonly, nostack, preserves_flags),
-        );
-    }
+    let (open, addr) = (weak_symbol!("dlopen"), weak_symbol!("dladdr"));
     if open.is_null() || addr.is_null() {
         return None;
     }

@@ -7,6 +7,7 @@
 //! `pthread_create` itself takes the allocator's lock and those of the C library's list of threads, each for a moment. A recorder does not choose threads that
 //! may hold one (`inject/src/thread.rs`).
 
+pub use crate::arch::Interrupted;
 use crate::hold::INTERNAL;
 use crate::{control, joining};
 use core::ffi::c_void;
@@ -19,23 +20,6 @@ use mote_sys::{process, signal, time};
 /// How often, and with which pause, the new thread looks whether the other one has left.
 const LEAVING_TRIES: u32 = 1000;
 const LEAVING_NS: u64 = 100_000;
-
-/// What a thread keeps on its own stack while it is here, from the lowest address on.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Interrupted {
-    mask: u64,
-    all: u64,
-    kept: [u64; 4],
-    /// Which join the recorder has sent it for.
-    pub nonce: u64,
-    more: [u64; 8],
-    /// What the call answers, `-EINTR`, or the call with which it begins again.
-    pub rax: u64,
-    /// Where it returns to.
-    pub rcx: u64,
-    flags: u64,
-}
 
 /// What the thread that does the work has to know; lies in a mapping of its own.
 struct Errand {
@@ -68,7 +52,7 @@ pub unsafe fn enter(area: *mut u8, frame: *mut Interrupted, sites: (*const SiteR
     // SAFETY: 1; the words are inside of the memory, and aligned.
     let kind = unsafe { area.wrapping_add(join::KIND).cast::<u64>().read_volatile() };
     if ends_call(kind, signal::pending() & !frame.mask) {
-        frame.rax = -i64::from(libc::EINTR) as u64;
+        frame.end_call(libc::EINTR);
     }
 }
 
@@ -184,16 +168,5 @@ mod tests {
             assert_eq!(ends_call(kind, bit(number)), expected, "kind {kind}, signal {number}");
         }
         assert!(!ends_call(restart::NOHAND, 0));
-    }
-
-    #[test]
-    fn a_frame_is_what_the_code_pushes() {
-        assert_eq!(size_of::<Interrupted>(), 18 * 8);
-        let offsets = [
-            core::mem::offset_of!(Interrupted, nonce),
-            core::mem::offset_of!(Interrupted, rax),
-            core::mem::offset_of!(Interrupted, rcx),
-        ];
-        assert_eq!(offsets, [48, 120, 128]);
     }
 }

@@ -55,6 +55,7 @@
     )
 )]
 
+mod arch;
 mod channel;
 mod control;
 pub mod cooperate;

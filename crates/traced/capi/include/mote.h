@@ -46,8 +46,17 @@
 #include <stdint.h>
 #include <string.h>
 
-#if !defined(__x86_64__) || !defined(__linux__) || !defined(__GNUC__)
-#error "mote.h needs Linux on x86-64, and gcc or clang"
+#if !defined(__linux__) || !defined(__GNUC__)
+#error "mote.h needs Linux, and gcc or clang"
+#endif
+
+/* ---- The processor: all that depends on it stands here ------------------------------------------- */
+
+/* MOTE_NOP_: the instruction that a site is while its event is off. The library knows it by its bytes. */
+#if defined(__x86_64__)
+#define MOTE_NOP_ ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00"
+#else
+#error "mote.h does not know this processor: it needs x86-64"
 #endif
 
 /* Levels, most important first. */
@@ -181,7 +190,7 @@ __attribute__((weak, visibility("hidden"), destructor(101))) void mote_object_le
     }
 #else
 #define MOTE_JUMP_(state, text, label)                                                                    \
-    __asm__ __inline__ goto("2: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n" MOTE_SITE_("2b - .", "%l2 - .")     \
+    __asm__ __inline__ goto("2: " MOTE_NOP_ "\n" MOTE_SITE_("2b - .", "%l2 - .")                          \
                             :                                                                             \
                             : "i"(&(state)), "i"(text)                                                    \
                             :                                                                             \

@@ -22,10 +22,10 @@
     )
 )]
 
+mod arch;
 pub mod cooperate;
-mod unwind;
 
-use core::arch::asm;
+use arch::keep_constructor;
 use core::ffi::c_int;
 use mote_layout::site::SiteRecord;
 use mote_ring::Fragment;
@@ -165,19 +165,6 @@ pub extern "C" fn mote_remove_object(first: *const SiteRecord) {
 #[unsafe(no_mangle)]
 pub extern "C" fn mote_is_traced() -> c_int {
     c_int::from(probe::is_traced())
-}
-
-/// Makes the linker take the library's constructor from the archive, also when nothing else of its file is needed.
-#[inline(always)]
-fn keep_constructor() {
-    // SAFETY: no instruction; a relocation that changes nothing.
-    unsafe {
-        asm!(
-            ".reloc ., R_X86_64_NONE, {constructor}",
-            constructor = sym private::CONSTRUCTOR,
-            options(nostack, preserves_flags, nomem),
-        );
-    }
 }
 
 /// A bug of ours must not end somebody else's process: the thread that met it sleeps.

@@ -1,21 +1,7 @@
 //! Runs before `main`: joins the sessions that the environment names.
 
-use core::arch::global_asm;
 use core::ffi::{c_char, c_int};
 use mote_layout::site::SiteRecord;
-
-// An empty record, so that the section and the linker's `__start_`/`__stop_` symbols exist in every object.
-// It needs the code that recorders send threads to, which nothing else refers to.
-global_asm!(
-    ".pushsection mote_sites,\"aR\",@progbits",
-    ".balign 4",
-    ".long 0, 0, 0, 0",
-    ".reloc ., R_X86_64_NONE, {join}",
-    ".popsection",
-    ".hidden __start_mote_sites",
-    ".hidden __stop_mote_sites",
-    join = sym crate::join::enter_here,
-);
 
 unsafe extern "C" {
     #[link_name = "__start_mote_sites"]

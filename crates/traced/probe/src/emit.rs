@@ -1,5 +1,6 @@
 //! From an event's fields to a record in a ring.
 
+use crate::arch::keep_in_memory;
 use crate::fields::Fields;
 use crate::packer::Packer;
 use core::mem::MaybeUninit;
@@ -60,13 +61,6 @@ fn emit_gated<F: Fields>(event: &Event, fields: &F) {
             emit_answered(held, fields, &words, answer);
         }
     }
-}
-
-/// Has the compiler forget what it knows of `value`: what is used later is loaded then.
-#[inline(always)]
-fn keep_in_memory<T>(value: &T) {
-    // SAFETY: no instruction.
-    unsafe { core::arch::asm!("/* {0} */", in(reg) value, options(nostack, preserves_flags)) };
 }
 
 /// Records an event that has no filter.

@@ -34,6 +34,7 @@
     )
 )]
 
+mod arch;
 mod constructor;
 mod cooperate;
 mod emit;
@@ -43,7 +44,6 @@ mod field;
 mod fields;
 mod join;
 mod packer;
-mod site;
 
 pub use cooperate::{
     Scope, ShareError, SharedMap, Syscall, ThreadMap, ThreadState, ThresholdGuard, open_kernel,

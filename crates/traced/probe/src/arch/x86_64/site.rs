@@ -5,7 +5,6 @@
 /// The site leaves a record in the section `mote_sites`: where its NOP is, where to jump, and which event it
 /// belongs to. The record also refers to the constructor, so that the linker takes it from the library.
 #[doc(hidden)]
-#[cfg(not(feature = "tested-byte"))]
 #[macro_export]
 macro_rules! __switch {
     ($event:path, $description:path) => {
@@ -18,7 +17,7 @@ macro_rules! __switch {
                     ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00",
                     ".pushsection mote_sites,\"aR\",@progbits",
                     ".balign 4",
-                    ".reloc ., R_X86_64_NONE, {constructor}",
+                    ".reloc ., BFD_RELOC_NONE, {constructor}",
                     ".long 2b - .",
                     ".long {on} - .",
                     ".long {event} - .",
@@ -34,30 +33,4 @@ macro_rules! __switch {
             false
         }
     };
-}
-
-/// True when the event is on: a byte that is tested, for systems that forbid changing text.
-#[doc(hidden)]
-#[cfg(feature = "tested-byte")]
-#[macro_export]
-macro_rules! __switch {
-    ($event:path, $description:path) => {{
-        // SAFETY: the section holds offsets only; no instruction is executed.
-        unsafe {
-            ::core::arch::asm!(
-                ".pushsection mote_sites,\"aR\",@progbits",
-                ".balign 4",
-                ".reloc ., R_X86_64_NONE, {constructor}",
-                ".long 0, 0",
-                ".long {event} - .",
-                ".long {description} - .",
-                ".popsection",
-                event = sym $event,
-                description = sym $description,
-                constructor = sym $crate::__private::CONSTRUCTOR,
-                options(nostack, preserves_flags, nomem),
-            );
-        }
-        $event.is_on()
-    }};
 }

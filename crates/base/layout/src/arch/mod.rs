@@ -1,0 +1,18 @@
+//! The seam for the processor: all that this crate knows of one lies in its folder, by the same names for each.
+//!
+//! | item | what a processor's folder gives |
+//! |---|---|
+//! | `SYSCALLS` | numbers and names of all system calls, by number |
+//! | `SYSCALL_INSTRUCTION` | the instruction that enters the kernel |
+//!
+//! A second processor is a second folder, and its line in the list below.
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::*;
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "mote-trace-layout does not know this processor: add src/arch/NAME with what src/arch/mod.rs lists"
+);

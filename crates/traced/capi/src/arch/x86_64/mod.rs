@@ -1,0 +1,3 @@
+//! x86-64. See [`crate::arch`] for what each item is.
+
+mod unwind;

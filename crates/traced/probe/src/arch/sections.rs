@@ -1,0 +1,51 @@
+//! Assembly that is the same for every processor: directives for sections, and none at all.
+//!
+//! `BFD_RELOC_NONE` is the assembler's name for a relocation that changes nothing, but makes the linker keep what it names.
+
+use core::arch::{asm, global_asm};
+
+// An empty record, so that the section and the linker's `__start_`/`__stop_` symbols exist in every object.
+// It needs the code that recorders send threads to, which nothing else refers to.
+global_asm!(
+    ".pushsection mote_sites,\"aR\",@progbits",
+    ".balign 4",
+    ".long 0, 0, 0, 0",
+    ".reloc ., BFD_RELOC_NONE, {join}",
+    ".popsection",
+    ".hidden __start_mote_sites",
+    ".hidden __stop_mote_sites",
+    join = sym crate::join::enter_here,
+);
+
+/// Has the compiler forget what it knows of `value`: what is used later is loaded then.
+#[inline(always)]
+pub(crate) fn keep_in_memory<T>(value: &T) {
+    // SAFETY: no instruction.
+    unsafe { asm!("/* {0} */", in(reg) value, options(nostack, preserves_flags)) };
+}
+
+/// True when the event is on: a byte that is tested, for systems that forbid changing text.
+#[doc(hidden)]
+#[cfg(feature = "tested-byte")]
+#[macro_export]
+macro_rules! __switch {
+    ($event:path, $description:path) => {{
+        // SAFETY: the section holds offsets only; no instruction is executed.
+        unsafe {
+            ::core::arch::asm!(
+                ".pushsection mote_sites,\"aR\",@progbits",
+                ".balign 4",
+                ".reloc ., BFD_RELOC_NONE, {constructor}",
+                ".long 0, 0",
+                ".long {event} - .",
+                ".long {description} - .",
+                ".popsection",
+                event = sym $event,
+                description = sym $description,
+                constructor = sym $crate::__private::CONSTRUCTOR,
+                options(nostack, preserves_flags, nomem),
+            );
+        }
+        $event.is_on()
+    }};
+}
