@@ -1,23 +1,28 @@
-//! Functions over the events of a recording.
+//! Functions over the events of a recording, or of any other source.
 //!
-//! [`Counter`] takes every entry of a timeline, in order, and ends as a [`Report`]: plain data, serialisable, its
-//! field names a promise to those who read it as JSON. [`Histogram`] is the distribution it is made of.
-//!
-//! # Cost
-//! Two hash lookups and a histogram increment per event; memory per event class (15 KiB) and per thread.
+//! An [`Analysis`] is a value that is fed events and losses and ends as a result; [`run`] feeds one, or many in one pass.
+//! [`Summary`] is all that `mote report` shows, and ends as a [`Report`]: plain data, serialisable, its field names a promise
+//! to those who read it as JSON. [`Histogram`] is the distribution it is made of.
 #![forbid(unsafe_code)]
 
-mod calls;
-mod counter;
+mod analysis;
+mod counts;
 mod histogram;
 pub mod latency;
-mod open;
+mod losses;
 mod report;
-mod sched;
+mod scheduling;
+mod summary;
+mod syscalls;
 
-pub use counter::Counter;
+pub use analysis::{Analysis, run};
+pub use counts::Counts;
 pub use histogram::Histogram;
+pub use losses::Losses;
 pub use report::{
     ClockOffset, CpuCount, Errors, EventCount, GAPS_MAX, Gap, Interval, Lost, LostCause, OpenCall,
     ProcessSeen, ProviderCount, Report, SyscallCount, ThreadCall, ThreadCalls, ThreadCount, ThreadTime,
 };
+pub use scheduling::Scheduling;
+pub use summary::Summary;
+pub use syscalls::Syscalls;

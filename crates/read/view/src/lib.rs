@@ -38,7 +38,7 @@ pub use stacked::Stacked;
 pub use table::table;
 pub use text::Text;
 pub use time::TimeStyle;
-pub use top::top_stacks;
+pub use top::TopStacks;
 
 use mote_timeline::{LossRecord, Record};
 

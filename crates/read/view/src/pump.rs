@@ -1,7 +1,7 @@
 //! Drives events through selection and format to a writer.
 
 use crate::{Format, Selection};
-use mote_timeline::{Entry, Events};
+use mote_timeline::{Entry, Source};
 use std::io::{self, Write};
 
 /// The buffer is written when it holds so much.
@@ -26,9 +26,9 @@ pub struct Outcome {
 /// Prints the chosen `events`, at most `limit` of them.
 ///
 /// # Errors
-/// As the writer; [`io::ErrorKind::BrokenPipe`] means that nobody wants more.
-pub fn pump<F: Format, W: Write>(
-    events: &mut Events<'_>,
+/// As the writer.
+pub fn pump<S: Source + ?Sized, F: Format, W: Write>(
+    events: &mut S,
     selection: &Selection,
     limit: Option<u64>,
     format: &mut F,

@@ -1,7 +1,8 @@
 //! The most frequent stacks of each kind of event, as a table.
 
 use crate::stack::{Stack, Stacks};
-use mote_timeline::{Entry, Events, Record, Trace};
+use mote_analysis::Analysis;
+use mote_timeline::{ClassId, Record, Trace};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -10,44 +11,44 @@ const STACKS: usize = 5;
 /// Functions that are shown of one stack.
 const LINES: usize = 24;
 
-/// Counts of stacks by kind of event.
-#[derive(Default)]
-struct Counts {
-    /// Kind of event, process, addresses.
+/// Counts stacks by kind of event; ends as a table of those that came most often, empty when no event has one.
+pub struct TopStacks<'a> {
+    trace: &'a Trace,
+    stacks: &'a mut Stacks,
+    /// Index in `counts` by kind of event, process, addresses.
     seen: HashMap<(u32, u32, Vec<u64>), usize>,
-    stacks: Vec<(u32, Vec<String>, u64)>,
+    /// Kind of event, functions, how often.
+    counts: Vec<(u32, Vec<String>, u64)>,
 }
 
-/// The stacks of `events` that came most often; empty when no event has one.
-#[must_use]
-pub fn top_stacks(trace: &Trace, events: &mut Events<'_>, stacks: &mut Stacks) -> String {
-    let mut counts = Counts::default();
-    while let Some(entry) = events.next() {
-        if let Entry::Event(record) = entry {
-            counts.add(&record, stacks);
-        }
+impl<'a> TopStacks<'a> {
+    /// No stack so far of `trace`; `stacks` reads and names them.
+    #[must_use]
+    pub fn new(trace: &'a Trace, stacks: &'a mut Stacks) -> TopStacks<'a> {
+        TopStacks { trace, stacks, seen: HashMap::new(), counts: Vec::new() }
     }
-    counts.table(trace)
 }
 
-impl Counts {
-    fn add(&mut self, record: &Record<'_>, stacks: &mut Stacks) {
-        let Some((kernel, user)) = stacks.addresses(record) else { return };
+impl Analysis for TopStacks<'_> {
+    type Output = String;
+
+    fn event(&mut self, record: &Record<'_>) {
+        let Some((kernel, user)) = self.stacks.addresses(record) else { return };
         let addresses = [kernel, &[0], user].concat();
         let key = (record.class().0, record.pid().or(record.tid()).unwrap_or(0), addresses);
-        let next = self.stacks.len();
+        let next = self.counts.len();
         let at = *self.seen.entry(key).or_insert(next);
         if at == next {
-            self.stacks.push((record.class().0, lines(&stacks.named(record)), 0));
+            self.counts.push((record.class().0, lines(&self.stacks.named(record)), 0));
         }
-        if let Some((.., count)) = self.stacks.get_mut(at) {
+        if let Some((.., count)) = self.counts.get_mut(at) {
             *count += 1;
         }
     }
 
-    fn table(&self, trace: &Trace) -> String {
+    fn finish(self) -> String {
         let mut by_class: HashMap<u32, HashMap<&[String], u64>> = HashMap::new();
-        for (class, lines, count) in &self.stacks {
+        for (class, lines, count) in &self.counts {
             *by_class.entry(*class).or_default().entry(lines).or_default() += count;
         }
         let mut classes: Vec<_> = by_class.into_iter().collect();
@@ -55,8 +56,7 @@ impl Counts {
         classes.sort_by_key(|(class, stacks)| (u64::MAX - total(stacks), *class));
         let mut out = String::new();
         for (class, stacks) in classes {
-            let name =
-                trace.class(mote_timeline::ClassId(class)).map_or("", |(_, class)| class.name.as_str());
+            let name = self.trace.class(ClassId(class)).map_or("", |(_, class)| class.name.as_str());
             let _ = of_class(&mut out, name, total(&stacks), stacks);
         }
         out
@@ -67,7 +67,8 @@ fn of_class(out: &mut String, name: &str, total: u64, stacks: HashMap<&[String],
     let mut stacks: Vec<_> = stacks.into_iter().collect();
     stacks.sort_by(|a, b| (b.1, a.0).cmp(&(a.1, b.0)));
     let several = if stacks.len() == 1 { "one stack".to_owned() } else { format!("{} stacks", stacks.len()) };
-    writeln!(out, "{}: {total} events, {several}", crate::escape::safe(name))?;
+    let events = if total == 1 { "1 event".to_owned() } else { format!("{total} events") };
+    writeln!(out, "{}: {events}, {several}", crate::escape::safe(name))?;
     for (lines, count) in stacks.iter().take(STACKS) {
         writeln!(out, "\n{count:>12} {:>5.1}%", 100.0 * *count as f64 / total.max(1) as f64)?;
         for line in lines.iter().take(LINES) {

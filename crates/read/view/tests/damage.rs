@@ -1,6 +1,6 @@
 //! Whatever is in a stream, formats stay valid and nothing panics: LTTng's sample with bits flipped and files cut.
 
-use mote_analysis::Counter;
+use mote_analysis::{Summary, run};
 use mote_timeline::{Range, Trace};
 use mote_view::{Csv, Json, Selection, Text, TimeStyle, pump, table};
 use serde_json::Value;
@@ -36,12 +36,10 @@ fn check(dir: &Path, damage: &str) -> Vec<String> {
     }
     pump(&mut trace.events(Range::ALL), &all, None, &mut Csv::new(&trace, TimeStyle::Delta), &mut rest)
         .expect("written");
-    let mut counter = Counter::new(&trace);
     let mut events = trace.events(Range::ALL);
-    while let Some(entry) = events.next() {
-        counter.add(&entry);
-    }
-    rest.extend_from_slice(table("x", &counter.finish(events.problems())).as_bytes());
+    let mut report = run(&mut events, Summary::new(&trace));
+    report.add_problems(events.problems());
+    rest.extend_from_slice(table("x", &report).as_bytes());
     std::str::from_utf8(&rest).unwrap_or_else(|error| panic!("{damage}: {error}"));
     let json = String::from_utf8(json).unwrap_or_else(|error| panic!("{damage}: {error}"));
     for line in json.lines() {

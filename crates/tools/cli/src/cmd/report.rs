@@ -3,8 +3,9 @@
 use crate::cmd;
 use anyhow::Context;
 use clap::ValueEnum;
-use mote_analysis::{Counter, Report};
+use mote_analysis::{Report, Summary};
 use mote_timeline::{Range, Trace};
+use mote_view::TopStacks;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -77,11 +78,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return stacks(args, &trace);
     }
     let mut events = trace.events(Range::ALL);
-    let mut counter = Counter::new(&trace);
-    while let Some(entry) = events.next() {
-        counter.add(&entry);
-    }
-    let report = counter.finish(events.problems());
+    let mut report = mote_analysis::run(&mut events, Summary::new(&trace));
+    report.add_problems(events.problems());
     let aggregates = aggregates(args);
     match print(args, &report, &aggregates) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
@@ -101,7 +99,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn stacks(args: &Args, trace: &Trace) -> anyhow::Result<ExitCode> {
     let mut stacks = cmd::stacks(trace, &args.dir, args.symfs.as_deref())?;
     let mut events = trace.events(Range::ALL);
-    let page = mote_view::top_stacks(trace, &mut events, &mut stacks);
+    let page = mote_analysis::run(&mut events, TopStacks::new(trace, &mut stacks));
     match io::stdout().lock().write_all(page.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
         printed => printed.context("cannot write the report to stdout")?,

@@ -1,7 +1,8 @@
 //! The slowest request of a recording of the demo: which thread answered it, and when.
 
 use anyhow::Context;
-use mote_timeline::{Entry, Range, Trace};
+use mote_analysis::Analysis;
+use mote_timeline::{Range, Record, Trace};
 use mote_view::civil::{DAY, SECOND};
 use std::collections::HashMap;
 use std::path::Path;
@@ -24,25 +25,7 @@ impl Slowest {
     /// The recording cannot be opened.
     pub(crate) fn of(dir: &Path) -> anyhow::Result<Option<Slowest>> {
         let trace = Trace::open(dir).context("the recording of the demo cannot be opened")?;
-        let mut begun = HashMap::new();
-        let mut slowest: Option<Slowest> = None;
-        let mut events = trace.events(Range::ALL);
-        while let Some(entry) = events.next() {
-            let Entry::Event(record) = entry else { continue };
-            let Some(tid) = record.tid() else { continue };
-            match record.name() {
-                "http:request_start" => {
-                    begun.insert(tid, record.time());
-                }
-                "http:request_done" => {
-                    let Some(from) = begun.remove(&tid) else { continue };
-                    let request = Slowest { tid, from, to: record.time() };
-                    slowest = slowest.into_iter().chain([request]).max_by_key(Slowest::nanos);
-                }
-                _ => {}
-            }
-        }
-        Ok(slowest)
+        Ok(mote_analysis::run(&mut trace.events(Range::ALL), Requests::default()))
     }
 
     /// How long it took.
@@ -54,6 +37,37 @@ impl Slowest {
     pub(crate) fn arguments(&self) -> [String; 6] {
         let flag = |name: &str| format!("--{name}");
         [flag("tid"), self.tid.to_string(), flag("from"), of_day(self.from), flag("to"), of_day(self.to)]
+    }
+}
+
+/// Follows the requests of each thread.
+#[derive(Default)]
+struct Requests {
+    /// By thread: when its request was read.
+    begun: HashMap<u32, i64>,
+    slowest: Option<Slowest>,
+}
+
+impl Analysis for Requests {
+    type Output = Option<Slowest>;
+
+    fn event(&mut self, record: &Record<'_>) {
+        let Some(tid) = record.tid() else { return };
+        match record.name() {
+            "http:request_start" => {
+                self.begun.insert(tid, record.time());
+            }
+            "http:request_done" => {
+                let Some(from) = self.begun.remove(&tid) else { return };
+                let request = Slowest { tid, from, to: record.time() };
+                self.slowest = self.slowest.into_iter().chain([request]).max_by_key(Slowest::nanos);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(self) -> Option<Slowest> {
+        self.slowest
     }
 }
 

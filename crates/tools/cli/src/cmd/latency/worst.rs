@@ -1,8 +1,9 @@
 //! The worst slow calls of a finished recording, with their stacks.
 
+use mote_analysis::Analysis;
 use mote_analysis::latency::{SlowCall, Worst};
-use mote_timeline::{Entry, Range, Trace};
-use mote_view::Stack;
+use mote_timeline::{Range, Record, Trace};
+use mote_view::{Stack, Stacks};
 use std::path::Path;
 
 /// Calls of one kind that are shown at most.
@@ -24,16 +25,31 @@ pub(super) struct Found {
 pub(super) fn of(dir: &Path, most: usize) -> anyhow::Result<Found> {
     let trace = Trace::open(dir)?;
     let mut stacks = super::super::stacks(&trace, dir, None)?;
-    let mut events = trace.events(Range::ALL);
-    let mut worst = Worst::new(most, OF_EACH);
-    let mut slow = 0;
-    while let Some(entry) = events.next() {
-        let Entry::Event(record) = entry else { continue };
-        let Some(call) = SlowCall::of(&record) else { continue };
-        slow += 1;
-        worst.add(call, || stacks.of(&record).unwrap_or_default());
+    let slow = SlowCalls { worst: Worst::new(most, OF_EACH), slow: 0, stacks: &mut stacks };
+    let (calls, slow) = mote_analysis::run(&mut trace.events(Range::ALL), slow);
+    Ok(Found { calls, slow, doubts: stacks.doubts() })
+}
+
+/// Keeps the worst calls with their stacks, and counts all.
+struct SlowCalls<'s> {
+    worst: Worst<Stack>,
+    slow: u64,
+    stacks: &'s mut Stacks,
+}
+
+impl Analysis for SlowCalls<'_> {
+    type Output = (Vec<(SlowCall, Stack)>, u64);
+
+    fn event(&mut self, record: &Record<'_>) {
+        if let Some(call) = SlowCall::of(record) {
+            self.slow += 1;
+            self.worst.add(call, || self.stacks.of(record).unwrap_or_default());
+        }
     }
-    Ok(Found { calls: worst.calls().to_vec(), slow, doubts: stacks.doubts() })
+
+    fn finish(self) -> Self::Output {
+        (self.worst.calls().to_vec(), self.slow)
+    }
 }
 
 /// Names of the functions of a stack's kernel part, the innermost first.

@@ -1,17 +1,21 @@
-//! System calls by name, and of each thread: how many, how many failed and with what, how long they took.
+//! System calls by name, and of each thread: how many, how many failed and with what, how long they took, and which had not
+//! returned at the end.
 
 use crate::Histogram;
-use crate::report::{Errors, Interval, SyscallCount, ThreadCall, ThreadCalls};
+use crate::analysis::Analysis;
+use crate::report::{Errors, Interval, OpenCall, SyscallCount, ThreadCall, ThreadCalls};
 use mote_timeline::{ClassId, Record, Trace};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// How an entry of a system call is called, by LTTng's and our convention.
+/// What names of system calls' entries begin with, by LTTng's and our convention.
 const ENTRY: &str = "syscall_entry_";
-/// And its return.
+/// What names of their returns begin with.
 const EXIT: &str = "syscall_exit_";
 /// Calls that return twice.
 const FORKS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
+/// Calls that never return: their threads end in them.
+const ENDS: [&str; 2] = ["exit", "exit_group"];
 /// Errors are the negative numbers down to this one (`MAX_ERRNO` of the kernel).
 const LOWEST: i128 = -4095;
 
@@ -43,13 +47,16 @@ struct Sums {
     longest: u64,
 }
 
-/// Who a thread is: its name and its process.
-pub(crate) type Who = (Option<String>, Option<u32>);
+/// Name and process of a thread.
+pub(crate) type Identity = (Option<String>, Option<u32>);
 
 /// Adds up the system calls of a trace.
 #[derive(Debug)]
-pub(crate) struct Calls {
+pub struct Syscalls {
+    /// By [`ClassId`].
     roles: Vec<Role>,
+    /// Where returns are not recorded, it is not known which calls are open.
+    has_exits: bool,
     calls: Vec<Call>,
     /// By trace and thread: the call that has begun, and when.
     begun: FxHashMap<(usize, u32), (usize, i64)>,
@@ -57,8 +64,10 @@ pub(crate) struct Calls {
     of_threads: FxHashMap<(usize, u32, usize), Sums>,
 }
 
-impl Calls {
-    pub(crate) fn new(trace: &Trace) -> Calls {
+impl Syscalls {
+    /// No call so far of `trace`.
+    #[must_use]
+    pub fn new(trace: &Trace) -> Syscalls {
         let mut calls: Vec<Call> = Vec::new();
         let mut number = |name: &str| {
             calls.iter().position(|call| call.name == name).unwrap_or_else(|| {
@@ -74,21 +83,10 @@ impl Calls {
                 _ => Role::Other,
             }
         };
-        let roles = (0..u32::try_from(trace.classes()).unwrap_or(u32::MAX)).map(&mut role).collect();
-        Calls { roles, calls, begun: FxHashMap::default(), of_threads: FxHashMap::default() }
-    }
-
-    #[inline]
-    pub(crate) fn add(&mut self, record: &Record<'_>) {
-        match self.roles.get(record.class().0 as usize) {
-            Some(Role::Entry(call)) => {
-                if let Some(tid) = record.tid() {
-                    self.begun.insert((record.origin_index(), tid), (*call, record.time()));
-                }
-            }
-            Some(Role::Exit(call)) => self.returned(record, *call),
-            _ => {}
-        }
+        let roles: Vec<Role> =
+            (0..u32::try_from(trace.classes()).unwrap_or(u32::MAX)).map(&mut role).collect();
+        let has_exits = roles.iter().any(|role| matches!(role, Role::Exit(_)));
+        Syscalls { roles, has_exits, calls, begun: FxHashMap::default(), of_threads: FxHashMap::default() }
     }
 
     fn returned(&mut self, record: &Record<'_>, number: usize) {
@@ -122,8 +120,8 @@ impl Calls {
         }
     }
 
-    /// The same for each thread; `who` knows threads by session and id.
-    pub(crate) fn of_threads(&self, who: impl Fn(usize, u32) -> Who) -> Vec<ThreadCalls> {
+    /// The calls of each thread, those first that made most; `identity` knows threads by session and id.
+    pub(crate) fn of_threads(&self, identity: impl Fn(usize, u32) -> Identity) -> Vec<ThreadCalls> {
         let mut threads: BTreeMap<(usize, u32), Vec<ThreadCall>> = BTreeMap::new();
         for ((session, tid, number), sums) in &self.of_threads {
             threads.entry((*session, *tid)).or_default().push(ThreadCall {
@@ -139,7 +137,7 @@ impl Calls {
             syscalls.sort_by(|a, b| {
                 (b.total_ns, b.calls).cmp(&(a.total_ns, a.calls)).then_with(|| a.name.cmp(&b.name))
             });
-            let (name, pid) = who(session, tid);
+            let (name, pid) = identity(session, tid);
             let calls = syscalls.iter().map(|call| call.calls).sum();
             let failed = syscalls.iter().map(|call| call.failed).sum();
             let total_ns = syscalls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.total_ns));
@@ -150,8 +148,21 @@ impl Calls {
         threads
     }
 
+    /// The calls that had not returned at `end`, the longest first.
+    pub(crate) fn open(&self, end: i64) -> Vec<OpenCall> {
+        let begun = self.begun.iter().filter(|_| self.has_exits);
+        let call = |(&(_, tid), &(number, since_ns)): (&(usize, u32), &(usize, i64))| {
+            let name = &self.calls.get(number)?.name;
+            let open_ns = end.abs_diff(since_ns);
+            (!ENDS.contains(&&**name)).then(|| OpenCall { name: name.clone(), tid, since_ns, open_ns })
+        };
+        let mut open: Vec<OpenCall> = begun.filter_map(call).collect();
+        open.sort_by_key(|call| (call.since_ns, call.tid));
+        open
+    }
+
     /// The calls that returned, those first that took most of the time.
-    pub(crate) fn finish(self) -> Vec<SyscallCount> {
+    pub(crate) fn by_name(self) -> Vec<SyscallCount> {
         let count = |call: Call| {
             let mut errors: Vec<Errors> =
                 call.errors.into_iter().map(|(ret, count)| Errors { error: name(ret), count }).collect();
@@ -171,6 +182,27 @@ impl Calls {
             (b.total_ns, b.calls).cmp(&(a.total_ns, a.calls)).then_with(|| a.name.cmp(&b.name))
         });
         calls
+    }
+}
+
+impl Analysis for Syscalls {
+    type Output = Syscalls;
+
+    #[inline]
+    fn event(&mut self, record: &Record<'_>) {
+        match self.roles.get(record.class().0 as usize) {
+            Some(Role::Entry(call)) => {
+                if let Some(tid) = record.tid() {
+                    self.begun.insert((record.origin_index(), tid), (*call, record.time()));
+                }
+            }
+            Some(Role::Exit(call)) => self.returned(record, *call),
+            _ => {}
+        }
+    }
+
+    fn finish(self) -> Syscalls {
+        self
     }
 }
 

@@ -1,9 +1,11 @@
 //! Threads and the CPUs: how long each one ran, how often it was taken off, how long it could have run and had no CPU.
 //!
-//! Where only some threads are recorded, others are seen when a CPU goes from one of these to them or back. They are left out: what is shown of a
-//! thread is complete. That a thread is recorded is seen from other events that it has, or from a switch between it and a CPU's idle task.
+//! Where only some threads are recorded, others are seen when a CPU goes from one of these to them or back. Those are left
+//! out: what is shown of a thread is complete. That a thread is recorded is seen from other events that it has, or from a switch
+//! between it and a CPU's idle task.
 
 use crate::Histogram;
+use crate::analysis::Analysis;
 use crate::report::{Interval, ThreadTime};
 use mote_ctf::{Fields, Value};
 use mote_timeline::{ClassId, Record, Trace};
@@ -17,7 +19,7 @@ enum Role {
     Other,
     Switch,
     Wake,
-    /// Of no scheduler, but beside its events: whose it is, is recorded.
+    /// Not of the scheduler, but beside its events: its thread is recorded.
     Own,
 }
 
@@ -35,19 +37,21 @@ struct Thread {
 
 /// Adds up the scheduler's events.
 #[derive(Debug)]
-pub(crate) struct Sched {
+pub struct Scheduling {
     roles: Vec<Role>,
     threads: FxHashMap<(usize, u32), Thread>,
-    /// By trace and CPU: who came last, and when.
+    /// By trace and CPU: the thread that came last, and when.
     cpus: FxHashMap<(usize, u32), (u32, i64)>,
 }
 
-impl Sched {
-    pub(crate) fn new(trace: &Trace) -> Sched {
+impl Scheduling {
+    /// No switch so far of `trace`.
+    #[must_use]
+    pub fn new(trace: &Trace) -> Scheduling {
         let role = |id| match trace.class(ClassId(id)).map_or("", |(_, class)| class.name.as_str()) {
             "sched_switch" => Role::Switch,
             "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => Role::Wake,
-            // A state dump's events are those of who writes it.
+            // A state dump's events are of the thread that writes it.
             name if name.starts_with("sched_") || name.starts_with("lttng_statedump_") => Role::Other,
             _ => Role::Own,
         };
@@ -56,23 +60,7 @@ impl Sched {
         if !roles.contains(&Role::Switch) {
             roles.clear();
         }
-        Sched { roles, threads: FxHashMap::default(), cpus: FxHashMap::default() }
-    }
-
-    #[inline]
-    pub(crate) fn add(&mut self, record: &Record<'_>) {
-        let role = self.roles.get(record.class().0 as usize).copied().unwrap_or(Role::Other);
-        let payload = || record.event().map(|event| event.payload());
-        match (role, payload()) {
-            (Role::Switch, Some(payload)) => self.switched(record, &payload),
-            (Role::Wake, Some(payload)) => self.woken(record, &payload),
-            (Role::Own, _) => {
-                if let Some(tid) = record.tid() {
-                    self.thread(record.origin_index(), tid).is_recorded = true;
-                }
-            }
-            _ => {}
-        }
+        Scheduling { roles, threads: FxHashMap::default(), cpus: FxHashMap::default() }
     }
 
     fn thread(&mut self, origin: usize, tid: u32) -> &mut Thread {
@@ -118,9 +106,36 @@ impl Sched {
             thread.name = name.to_vec();
         }
     }
+}
 
+impl Analysis for Scheduling {
     /// The threads, those first that ran longest.
-    pub(crate) fn finish(self) -> Vec<ThreadTime> {
+    type Output = Vec<ThreadTime>;
+
+    #[inline]
+    fn event(&mut self, record: &Record<'_>) {
+        let role = self.roles.get(record.class().0 as usize).copied().unwrap_or(Role::Other);
+        match role {
+            Role::Switch => {
+                if let Some(event) = record.event() {
+                    self.switched(record, &event.payload());
+                }
+            }
+            Role::Wake => {
+                if let Some(event) = record.event() {
+                    self.woken(record, &event.payload());
+                }
+            }
+            Role::Own => {
+                if let Some(tid) = record.tid() {
+                    self.thread(record.origin_index(), tid).is_recorded = true;
+                }
+            }
+            Role::Other => {}
+        }
+    }
+
+    fn finish(self) -> Vec<ThreadTime> {
         let whole = |thread: &Thread| thread.is_recorded && thread.running > 0;
         let threads = self.threads.into_iter().filter(|((_, tid), thread)| *tid != 0 && whole(thread));
         let mut times: Vec<ThreadTime> = threads
