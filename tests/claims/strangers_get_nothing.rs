@@ -11,9 +11,12 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// Two users who are not root, and nobody else.
+/// Users without rights: two of all claims, and one for each claim that fails when another one is that user, too, at
+/// the same time.
 const USER: u32 = 12345;
 const OTHER: u32 = 12346;
+const HOARDER: u32 = 12347;
+const LITTERER: u32 = 12348;
 /// A process that cannot be: numbers end at 4194304 (proc_sys_kernel(5), `pid_max`).
 const NOBODYS_PID: u32 = 999_999_999;
 
@@ -158,11 +161,11 @@ fn nothing_of_others_is_removed_from_tmp() {
     let _bound = victims.clone().map(|path| UnixListener::bind(path).expect("a socket"));
     let link = Planted::name(NOBODYS_PID);
     symlink(victim.path(), &link.0).expect("a link");
-    lchown(&link.0, Some(USER), Some(USER)).expect("root");
+    lchown(&link.0, Some(LITTERER), Some(LITTERER)).expect("root");
     let theirs = Planted::name(NOBODYS_PID);
     let ours = Planted::name(NOBODYS_PID);
     let other = Planted::name(NOBODYS_PID);
-    for (planted, owner, mode) in [(&theirs, USER, 0o700), (&ours, 0, 0o700), (&other, 0, 0o777)] {
+    for (planted, owner, mode) in [(&theirs, LITTERER, 0o700), (&ours, 0, 0o700), (&other, 0, 0o777)] {
         fs::create_dir(&planted.0).expect("a directory");
         for name in ["control", "session"] {
             drop(UnixListener::bind(planted.0.join(name)).expect("a socket"));
@@ -343,7 +346,7 @@ fn a_user_who_takes_all_descriptors_leaves_room_for_others() {
     if !is_ready() || !has_tool("prlimit") {
         return;
     }
-    let scene = Record::scene(&["hoard", &USER.to_string(), "100", "10"]).with(&["-e", "e2e:count"]);
+    let scene = Record::scene(&["hoard", &HOARDER.to_string(), "100", "10"]).with(&["-e", "e2e:count"]);
     let trace = scene.under(&["prlimit", "--nofile=128:"]).run().ends_with(3);
     assert_eq!(named(&trace.view(), "e2e:count").len(), 10 * 100, "{}", trace.err);
     let problems = trace.problems().join("\n");
