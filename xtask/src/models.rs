@@ -7,10 +7,12 @@
 mod digest;
 mod header;
 mod pan;
+mod passed;
 
 use anyhow::{Context, bail};
 use header::{Expect, Header, Run};
 use pan::{End, Result as Checked};
+use passed::Passed;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -19,11 +21,13 @@ use std::{fs, thread};
 
 /// Which runs are made.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Length {
-    /// Those of a minute in all.
+enum Which {
+    /// Those that take seconds.
     Short,
+    /// Of these, those that have not passed yet with this model and these tools.
+    New,
     /// All of them.
-    Long,
+    All,
 }
 
 /// One model file.
@@ -31,6 +35,8 @@ struct Model {
     name: String,
     file: PathBuf,
     header: Header,
+    /// What stands behind the header.
+    code: String,
 }
 
 /// Does what the words after `models` ask for.
@@ -38,8 +44,9 @@ pub(crate) fn chore(root: &Path, words: &[&str]) -> anyhow::Result<()> {
     match words {
         ["--check"] => check(root),
         ["--bless", name] => bless(root, name),
-        ["--long", names @ ..] => run(root, Length::Long, names),
-        names => run(root, Length::Short, names),
+        ["--long", names @ ..] => run(root, Which::All, names),
+        ["--new", names @ ..] => run(root, Which::New, names),
+        names => run(root, Which::Short, names),
     }
 }
 
@@ -85,7 +92,8 @@ fn all(root: &Path) -> anyhow::Result<Vec<Model>> {
         if file.extension().is_some_and(|extension| extension == "pml") {
             let text = fs::read_to_string(&file)?;
             let header = Header::parse(&text).with_context(|| format!("models/{name}"))?;
-            models.push(Model { name, file, header });
+            let code = text.split_once("*/").map_or("", |(_, code)| code).to_owned();
+            models.push(Model { name, file, header, code });
         }
     }
     models.sort_by(|one, other| one.name.cmp(&other.name));
@@ -110,24 +118,30 @@ fn is_called(model: &Model, name: &str) -> bool {
 }
 
 /// Runs models and prints a table for each.
-fn run(root: &Path, length: Length, names: &[&str]) -> anyhow::Result<()> {
+fn run(root: &Path, which: Which, names: &[&str]) -> anyhow::Result<()> {
     let models = chosen(root, names)?;
     if !pan::is_there() {
         println!("SKIP: no spin: the models were not run; install the package spin");
         return Ok(());
     }
     let began = Instant::now();
-    let jobs: Vec<(usize, &Run)> = models
+    let passed = Passed::read(root)?;
+    let asked: Vec<(usize, &Run)> = models
         .iter()
         .enumerate()
         .flat_map(|(model, each)| each.header.runs.iter().map(move |run| (model, run)))
-        .filter(|(_, run)| length == Length::Long || !run.is_long)
+        .filter(|(_, run)| which == Which::All || !run.is_long)
         .collect();
-    let failed = run_all(root, &models, &jobs)?;
-    let passed = jobs.len() as u64 - failed;
+    let is_made = |(at, run): &(usize, &Run)| which != Which::New || !passed.has(&models[*at], run);
+    let jobs: Vec<(usize, &Run)> = asked.iter().copied().filter(is_made).collect();
+    if jobs.len() < asked.len() {
+        println!("{} runs have passed before, with the same models and tools", asked.len() - jobs.len());
+    }
+    let failed = run_all(root, &models, &jobs, &passed)?;
+    let ended_well = jobs.len() as u64 - failed;
     println!("\n{} runs in {:.0} s", jobs.len(), began.elapsed().as_secs_f64());
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
-    println!("test result: {verdict}. {passed} passed; {failed} failed");
+    println!("test result: {verdict}. {ended_well} passed; {failed} failed");
     if failed > 0 {
         bail!("{failed} runs of models did not end as they must");
     }
@@ -138,6 +152,7 @@ fn run(root: &Path, length: Length, names: &[&str]) -> anyhow::Result<()> {
 struct Table<'m> {
     models: &'m [Model],
     jobs: &'m [(usize, &'m Run)],
+    passed: &'m Passed,
     results: Vec<Option<Checked>>,
     /// So many rows are printed: those whose runs have ended, up to the first that has not.
     printed: usize,
@@ -159,17 +174,22 @@ impl Table<'_> {
                 println!("\n{}: {}", model.name, model.header.title);
                 println!("| run | result | states | memory (MiB) | time (s) |\n|---|---|---|---|---|");
             }
-            self.failed += u64::from(!print(run, result));
+            let is_good = print(run, result);
+            self.failed += u64::from(!is_good);
+            if let Some(model) = self.models.get(*at).filter(|_| is_good) {
+                self.passed.add(model, run);
+            }
             self.printed += 1;
         }
     }
 }
 
-/// Makes the runs, as many at once as there are processors, and prints a table for each model. Returns how many did not end as they must.
-fn run_all(root: &Path, models: &[Model], jobs: &[(usize, &Run)]) -> anyhow::Result<u64> {
+/// Makes the runs, as many at once as there are processors, and prints a table for each model. Returns how many did not
+/// end as they must.
+fn run_all(root: &Path, models: &[Model], jobs: &[(usize, &Run)], passed: &Passed) -> anyhow::Result<u64> {
     let queue: Mutex<VecDeque<usize>> = Mutex::new((0..jobs.len()).collect());
     let results = jobs.iter().map(|_| None).collect();
-    let table = Mutex::new(Table { models, jobs, results, printed: 0, failed: 0 });
+    let table = Mutex::new(Table { models, jobs, passed, results, printed: 0, failed: 0 });
     // Of this process alone: somebody else may be running models, too.
     let place = root.join("target/models").join(std::process::id().to_string());
     let work = || -> anyhow::Result<()> {

@@ -36,9 +36,9 @@ pub(super) fn of(root: &Path, code: &[Code]) -> anyhow::Result<String> {
 }
 
 /// FNV-1a, 64 bits.
-const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+pub(super) const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 
-fn fnv(digest: u64, byte: u8) -> u64 {
+pub(super) fn fnv(digest: u64, byte: u8) -> u64 {
     (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
 }
 
