@@ -1,5 +1,5 @@
 //! Where the programs are. Those that are recorded come from the build that runs the tests; the recorder, and what
-//! is looked at as machine code, are built in release here.
+//! is looked at as machine code, are built here, in release unless the tests' own build optimises, too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,46 +11,56 @@ pub(crate) fn target() -> PathBuf {
     temporary.parent().expect("it lies in the target directory").to_owned()
 }
 
-/// Builds something, unless somebody who may write to the target directory has built it all before (`MOTE_TESTS_BUILT`).
+/// The profile of what is built here: that of the tests, or release where the tests are a debug build.
+fn profile() -> &'static str {
+    let directory = Path::new(scenes()).parent().and_then(Path::file_name);
+    match directory.and_then(|name| name.to_str()) {
+        Some("debug") | None => "release",
+        Some(profile) => profile,
+    }
+}
+
+/// Builds something, unless all of it was built before (`MOTE_TESTS_BUILT`), for tests that may not write to the target
+/// directory.
 fn cargo(words: &[&str], target: &Path) {
     if std::env::var_os("MOTE_TESTS_BUILT").is_some() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root).args(["build", "--quiet", "--release"]).args(words);
+    command.current_dir(root).args(["build", "--quiet", "--profile", profile()]).args(words);
     command.arg("--target-dir").arg(target);
     super::output_of(&mut command);
 }
 
-/// The program `mote`: `MOTE_BIN`, or a release build.
+/// The program `mote`: `MOTE_BIN`, or a build of ours.
 pub(crate) fn mote() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match std::env::var_os("MOTE_BIN") {
         Some(path) => PathBuf::from(path),
         None => {
             cargo(&["-p", "mote-cli"], &target());
-            target().join("release/mote")
+            target().join(profile()).join("mote")
         }
     })
 }
 
-/// Directory of release builds of `plain`, `spotted`, `scenes` and `examples/libplugin.so`.
+/// Directory of optimised builds of `plain`, `spotted`, `scenes` and `examples/libplugin.so`.
 pub(crate) fn release() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         let bins = ["--bin", "plain", "--bin", "spotted", "--bin", "scenes", "--example", "plugin"];
         cargo(&[&["-p", "mote-tests"], &bins[..]].concat(), &target());
-        target().join("release")
+        target().join(profile())
     })
 }
 
-/// Directory of `libmote.so` and `libmote.a`, built in release.
+/// Directory of `libmote.so` and `libmote.a`.
 pub(crate) fn library() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         cargo(&["-p", "mote-capi"], &target());
-        target().join("release")
+        target().join(profile())
     })
 }
 
@@ -63,7 +73,7 @@ pub(crate) fn plugin() -> PathBuf {
 pub(crate) fn scenes_with_tested_byte() -> PathBuf {
     let target = target().join("tested-byte");
     cargo(&["-p", "mote-tests", "--bin", "scenes", "--features", "tested-byte"], &target);
-    target.join("release/scenes")
+    target.join(profile()).join("scenes")
 }
 
 /// `scenes` of this build.

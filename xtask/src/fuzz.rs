@@ -17,9 +17,10 @@ const FLAGS: &str = "-Cpasses=sancov-module \
     --cfg fuzzing";
 
 /// For how long each target runs with the tests, in seconds.
-const BRIEFLY: u32 = 4;
+pub(crate) const BRIEFLY: u32 = 4;
 
-/// Builds one target and runs it for `seconds`, beginning with what is in `fuzz/seeds`. What it finds worth keeping stays in `fuzz/corpus`.
+/// Builds one target and runs it for `seconds`, beginning with what is in `fuzz/seeds`. What it finds worth keeping
+/// stays in `fuzz/corpus`.
 pub(crate) fn run(target: &str, seconds: u32) -> anyhow::Result<()> {
     let fuzz = root().join("fuzz");
     if !fuzz.join("targets").join(format!("{target}.rs")).is_file() {
@@ -29,13 +30,17 @@ pub(crate) fn run(target: &str, seconds: u32) -> anyhow::Result<()> {
     one(&fuzz, target, seconds, Stdio::inherit())
 }
 
-/// Builds all targets, and runs each for a short time, two at a time, beginning with its seeds.
-pub(crate) fn briefly(root: &Path) -> anyhow::Result<()> {
+/// Builds all targets, and runs each for `seconds`, two at a time, beginning with its seeds.
+pub(crate) fn all(root: &Path, seconds: u32) -> anyhow::Result<()> {
     let fuzz = root.join("fuzz");
     build(&fuzz, &["--bins"])?;
     let targets = targets(&fuzz)?;
     let run = |some: &[String]| -> Vec<String> {
-        let errors = some.iter().filter_map(|target| one(&fuzz, target, BRIEFLY, Stdio::null()).err());
+        let errors = some.iter().filter_map(|target| {
+            let found = one(&fuzz, target, seconds, Stdio::null()).err();
+            println!("{target}: {}", if found.is_none() { "nothing found" } else { "something found" });
+            found
+        });
         errors.map(|error| format!("{error:#}")).collect()
     };
     let (first, second) = targets.split_at(targets.len() / 2);
@@ -46,7 +51,7 @@ pub(crate) fn briefly(root: &Path) -> anyhow::Result<()> {
         found
     });
     if found.is_empty() {
-        println!("{} targets ran for {BRIEFLY} s each and found nothing", targets.len());
+        println!("{} targets ran for {seconds} s each and found nothing", targets.len());
         return Ok(());
     }
     bail!("{}", found.join("\n"))

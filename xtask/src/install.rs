@@ -82,7 +82,8 @@ fn apt(arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// While this lives, packages that are installed start no services: invoke-rc.d(8) asks a program first, which says no (101).
+/// While this lives, packages that are installed start no services: invoke-rc.d(8) asks a program first, which says
+/// no (101).
 struct Unstarted {
     ours: bool,
 }

@@ -1,12 +1,15 @@
 //! Chores of the project: `cargo xtask test` passes all the tests, `cargo xtask tidy` checks the house.
 #![forbid(unsafe_code)]
 
-mod as_user;
+mod claims;
 mod fuzz;
 mod install;
 mod models;
 mod mutants;
+mod package;
 mod plan;
+mod run;
+mod soak;
 mod test;
 mod tidy;
 
@@ -15,11 +18,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
-cargo xtask test [--quick]   everything that must pass before a change lands; --quick leaves out torture and fuzzing
+cargo xtask test             everything that must pass before a change lands
+cargo xtask test --quick     under 5 minutes once it is built: format, lints, structure, and, in the build that checks,
+                             all unit tests and the end-to-end tests that take less than 10 seconds
 cargo xtask tidy             the checks of the project's structure alone
-cargo xtask fuzz [TARGET [SECONDS]]   fuzzes what reads what others wrote; without a target lists them; --all: each for some seconds
-cargo xtask models [--long] [NAME]   the models of the lock-free parts, by spin; --check: is the code still theirs; --bless NAME
+cargo xtask soak [--hours N] [--only PART]... [--write]
+                             what is long for being long, for N hours (4) in all; --write: results to docs/FIGURES.md.
+                             Parts: torture-ring, torture-text, torture-rcu, models, mutants, loom, schedules,
+                             programs, fuzz, package
+cargo xtask fuzz [TARGET [SECONDS]]
+                             fuzzes what reads data that others wrote; without a target, lists them
+cargo xtask fuzz --all [SECONDS]
+                             every target in turn, two at a time (4 s each)
+cargo xtask models [--long] [NAME]
+                             the models of the lock-free parts, by spin; --new: those that have not passed before;
+                             --check: is the code still theirs; --bless NAME: it is
 cargo xtask mutants [WORD]   errors that are put into the code itself, which loom has to find
+cargo xtask package          builds the packages as they would be published; installs `mote` and uses it
 cargo xtask install          the Debian packages that the tests need";
 
 fn main() -> ExitCode {
@@ -45,12 +60,15 @@ fn run() -> anyhow::Result<()> {
             println!("{}", fuzz::targets(&root().join("fuzz"))?.join("\n"));
             Ok(())
         }
-        ["fuzz", "--all"] => fuzz::briefly(&root()),
+        ["fuzz", "--all"] => fuzz::all(&root(), fuzz::BRIEFLY),
+        ["fuzz", "--all", seconds] => fuzz::all(&root(), seconds.parse()?),
         ["fuzz", target] => fuzz::run(target, 60),
         ["fuzz", target, seconds] => fuzz::run(target, seconds.parse()?),
         ["models", words @ ..] => models::chore(&root(), words),
         ["mutants"] => mutants::chore(&root(), None),
         ["mutants", word] => mutants::chore(&root(), Some(word)),
+        ["package"] => package::check(&root()),
+        ["soak", words @ ..] => soak::chore(words),
         ["install"] => install::packages(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -8,6 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use std::{fs, io};
 
+/// Builds of the mutants share the libraries of others with the models of the code.
+const TARGET: &str = "target/loom";
+
 /// Seconds after which a run is given up.
 const SECONDS_MAX: &str = "900";
 
@@ -34,19 +37,47 @@ enum Test {
 
 /// Runs those of which the title or the crate has `word` in it; all of them without one.
 pub(crate) fn chore(root: &Path, word: Option<&str>) -> anyhow::Result<()> {
-    let rows =
-        fs::read_to_string(root.join("models/mutants.txt")).context("cannot read models/mutants.txt")?;
+    let rows = rows(root)?;
     let all = parse(&rows)?;
     let is_asked_for = |mutant: &&Mutant<'_>| {
         word.is_none_or(|word| mutant.title.contains(word) || mutant.by.0.contains(word))
     };
     let chosen: Vec<&Mutant<'_>> = all.iter().filter(is_asked_for).collect();
+    if chosen.is_empty() {
+        bail!("no error has `{}` in its title or crate", word.unwrap_or_default());
+    }
+    try_all(root, &chosen, Vec::new())
+}
+
+/// Runs the first that each test has to find. That the tests pass on the code as it is must have been seen before.
+pub(crate) fn some(root: &Path) -> anyhow::Result<()> {
+    let rows = rows(root)?;
+    let all = parse(&rows)?;
+    let mut chosen: Vec<&Mutant<'_>> = Vec::new();
+    for mutant in all.iter().filter(|mutant| mutant.is_found) {
+        if !chosen.iter().any(|other| other.by == mutant.by) {
+            chosen.push(mutant);
+        }
+    }
+    let sound = chosen.iter().map(|mutant| mutant.by).collect();
+    try_all(root, &chosen, sound)
+}
+
+fn rows(root: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(root.join("models/mutants.txt")).context("cannot read models/mutants.txt")
+}
+
+/// Tries mutants. `sound` are the tests that are known to pass on the code as it is; the others are run on it first.
+fn try_all<'t>(
+    root: &Path,
+    chosen: &[&Mutant<'t>],
+    mut sound: Vec<(&'t str, &'t str)>,
+) -> anyhow::Result<()> {
     let tree = root.join("target/mutants/tree");
     copy(root, &tree)?;
     println!("| error in the code | result | time (s) |\n|---|---|---|");
-    let mut sound = Vec::new();
     let mut wrong = 0;
-    for mutant in &chosen {
+    for mutant in chosen {
         if !sound.contains(&mutant.by) {
             if test(&tree, mutant.by)? == Test::Failed {
                 bail!("{} fails without any error put into the code: there is nothing to find", mutant.by.1);
@@ -63,9 +94,6 @@ pub(crate) fn chore(root: &Path, word: Option<&str>) -> anyhow::Result<()> {
         };
         wrong += u64::from(found != mutant.is_found);
         println!("| {} | {verdict} | {:.0} |", mutant.title, began.elapsed().as_secs_f64());
-    }
-    if chosen.is_empty() {
-        bail!("no error has `{}` in its title or crate", word.unwrap_or_default());
     }
     println!(
         "test result: {}. {} passed; {wrong} failed",
@@ -152,7 +180,7 @@ fn test(tree: &Path, (package, test): (&str, &str)) -> anyhow::Result<Test> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", SECONDS_MAX, &cargo, "test", "--release", "-p", package, "--test", test]);
-    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", tree.with_file_name("target"));
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", crate::root().join(TARGET));
     let output = command.current_dir(tree).stdin(Stdio::null()).output().context("cannot run cargo")?;
     let said =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

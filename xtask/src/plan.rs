@@ -1,4 +1,5 @@
-//! The plan of the house: the folders that group the crates, what may know what, and which crates run in traced processes.
+//! The plan of the house: the folders that group the crates, what may know what, and which crates run in traced
+//! processes.
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -29,6 +30,8 @@ pub(crate) struct Crate {
     pub(crate) package: String,
     /// The packages of ours that it depends on, but for its tests.
     pub(crate) dependencies: BTreeSet<String>,
+    /// It is meant for the public registry.
+    pub(crate) is_published: bool,
 }
 
 impl Crate {
@@ -67,6 +70,8 @@ fn of_package(root: &Path, package: &Value) -> Option<Crate> {
         name: folder.file_name()?.to_str()?.to_owned(),
         package: package["name"].as_str()?.to_owned(),
         dependencies: ours.filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect(),
+        // A list of registries; null stands for any.
+        is_published: package["publish"].is_null(),
     })
 }
 
@@ -117,6 +122,7 @@ mod tests {
             name: name.to_owned(),
             package: format!("mote-{name}"),
             dependencies,
+            is_published: true,
         }
     }
 

@@ -1,9 +1,15 @@
 //! `cargo xtask test`: everything that must pass before a change lands.
+//!
+//! There are two builds. The release is what users get: its end-to-end tests run as whoever calls, beside the unit
+//! tests of all that is unsafe or runs in traced processes. The build that checks (profile `checked`) has all unit
+//! tests, and the end-to-end tests of a user without rights.
 
-use crate::{as_user, fuzz, install, models, root, tidy};
-use anyhow::{Context, bail};
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use crate::claims::{self, CHECKED};
+use crate::run::{self, Counts};
+use crate::{fuzz, install, models, mutants, plan, root, tidy};
+use anyhow::bail;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Instant;
 
 /// How much is tested.
@@ -11,33 +17,14 @@ use std::time::Instant;
 pub(crate) enum Depth {
     /// Everything.
     Full,
-    /// Without torture, models and fuzzing.
+    /// What the build that checks has: all unit tests, and the end-to-end tests that do not take long.
     Quick,
 }
 
-/// Tests that were run, in all steps together.
-#[derive(Default)]
-struct Counts {
-    passed: u64,
-    failed: u64,
-    skips: Vec<String>,
-}
+/// What loom explores. `cargo xtask soak` gives it larger bounds.
+pub(crate) const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")];
 
-/// The steps: a name, arguments of cargo, environment, and whether they belong to the quick ones.
-struct Step {
-    name: &'static str,
-    arguments: &'static [&'static str],
-    environment: &'static [(&'static str, &'static str)],
-    quick: bool,
-}
-
-const fn step(name: &'static str, arguments: &'static [&'static str]) -> Step {
-    Step { name, arguments, environment: &[], quick: true }
-}
-
-const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")];
-
-const LOOM_TESTS: &[&str] = &[
+pub(crate) const LOOM_TESTS: &[&str] = &[
     "test",
     "--release",
     "-p",
@@ -66,236 +53,190 @@ const LOOM_TESTS: &[&str] = &[
     "loom_ring",
 ];
 
-const SHUTTLE: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg shuttle"), ("CARGO_TARGET_DIR", "target/shuttle")];
+pub(crate) const SHUTTLE: &[(&str, &str)] =
+    &[("RUSTFLAGS", "--cfg shuttle"), ("CARGO_TARGET_DIR", "target/shuttle")];
 
-const SHUTTLE_TESTS: &[&str] = &["test", "--release", "-p", "mote-trace-ring", "--test", "shuttle_ring"];
+pub(crate) const SHUTTLE_TESTS: &[&str] =
+    &["test", "--release", "-p", "mote-trace-ring", "--test", "shuttle_ring"];
 
-/// Arithmetic that overflows, assertions of the standard library, and indexes that come round (`bpf/src/table.rs`) end the test there.
-const CHECKED: &[(&str, &str)] = &[
-    ("RUSTFLAGS", "-C overflow-checks=on -C debug-assertions=on --cfg mote_checked"),
-    ("CARGO_TARGET_DIR", "target/checked"),
-];
-
-/// What runs in traced processes: all unit tests, and those beside them that bring hostile and random input.
-const CHECKED_TESTS: &[&str] = &[
+/// All unit tests. The end-to-end tests are apart, because their programs are built as those of users are, and
+/// `mote-capi`, because it has no `std`.
+const ALL_UNIT_TESTS: &[&str] = &[
     "test",
-    "--release",
+    "--profile",
+    "checked",
+    "--workspace",
+    "--exclude",
+    "mote-capi",
+    "--exclude",
+    "mote-tests",
+    "--exclude",
+    "xtask",
     "--no-fail-fast",
-    "-p",
-    "mote-trace-sys",
-    "-p",
-    "mote-trace-sync",
-    "-p",
-    "mote-trace-rcu",
-    "-p",
-    "mote-trace-clock",
-    "-p",
-    "mote-trace-layout",
-    "-p",
-    "mote-trace-ring",
-    "-p",
-    "mote-trace-text",
-    "-p",
-    "mote-trace-bpf",
-    "-p",
-    "mote-trace-jit",
-    "-p",
-    "mote-trace-vm",
-    "-p",
-    "mote-trace-wire",
-    "-p",
-    "mote-trace-agent",
-    "-p",
-    "mote-trace",
-    "-p",
-    "mote-tracing",
-    "--lib",
-    "--test",
-    "verify_accepted",
-    "--test",
-    "verify_refused",
-    "--test",
-    "verify_sound",
-    "--test",
-    "hostile",
-    "--test",
-    "maps",
-    "--test",
-    "program",
-    "--test",
-    "helpers",
-    "--test",
-    "geometry",
-    "--test",
-    "speculation",
-    "--test",
-    "filters",
 ];
 
-const STEPS: &[Step] = &[
-    step("format", &["fmt", "--all", "--check"]),
-    step(
-        "lints",
-        &["clippy", "--workspace", "--exclude", "mote-capi", "--all-targets", "--", "-D", "warnings"],
-    ),
-    step("lints of libmote.so", &["clippy", "-p", "mote-capi", "--", "-D", "warnings"]),
-    step("libmote.so and libmote.a", &["build", "--release", "-p", "mote-capi"]),
-    step("programs", &["build", "--release", "--bins", "--workspace", "--exclude", "mote-capi"]),
-    step("tests", &["test", "--release", "--workspace", "--exclude", "mote-capi", "--no-fail-fast"]),
-    Step { name: "checked arithmetic", arguments: CHECKED_TESTS, environment: CHECKED, quick: true },
-    Step { name: "models", arguments: &["xtask", "models"], environment: &[], quick: false },
-    Step { name: "models of the code", arguments: LOOM_TESTS, environment: LOOM, quick: false },
-    Step { name: "random schedules", arguments: SHUTTLE_TESTS, environment: SHUTTLE, quick: false },
-    Step {
-        name: "torture of the ring",
-        arguments: &["run", "--release", "-p", "mote-bench", "--", "torture", "ring", "--quick"],
-        environment: &[],
-        quick: false,
-    },
-    Step {
-        name: "torture of live patching",
-        arguments: &["run", "--release", "-p", "mote-bench", "--", "torture", "text", "--quick"],
-        environment: &[],
-        quick: false,
-    },
-    Step {
-        name: "torture of RCU",
-        arguments: &["run", "--release", "-p", "mote-bench", "--", "torture", "rcu", "--quick"],
-        environment: &[],
-        quick: false,
-    },
-];
+/// The programs of the release that the tests start.
+const PROGRAMS: &[&str] = &["build", "--release", "--bins", "-p", "mote-cli", "-p", "mote-bench"];
 
 /// Runs all steps; goes on after one that fails, so that all that is wrong is seen at once.
 pub(crate) fn all(depth: Depth) -> anyhow::Result<()> {
     install::packages()?;
-    let mut counts = Counts::default();
-    let mut failed = Vec::new();
-    if let Err(error) = tidy::check(&root()) {
-        eprintln!("{error:#}");
-        failed.push("tidy");
+    let mut steps = Steps::default();
+    steps.run("tidy", |_| tidy::check(&root()).map(|()| true));
+    steps.run("models and their code", |_| models::check(&root()).map(|()| true));
+    steps.cargo("format", &["fmt", "--all", "--check"], &[]);
+    let lints = ["clippy", "--workspace", "--exclude", "mote-capi", "--all-targets", "--", "-D", "warnings"];
+    steps.cargo("lints", &lints, &[]);
+    steps.cargo("lints of libmote.so", &["clippy", "-p", "mote-capi", "--", "-D", "warnings"], &[]);
+    steps.cargo("tests of the chores", &["test", "-p", "xtask"], &[]);
+    steps.cargo("unit tests, checked", ALL_UNIT_TESTS, &[CHECKED]);
+    match depth {
+        Depth::Quick => steps.run("end-to-end tests, checked", |counts| claims::quickly(&root(), counts)),
+        Depth::Full => full(&mut steps)?,
     }
-    if let Err(error) = models::check(&root()) {
-        eprintln!("{error:#}");
-        failed.push("models and their code");
+    steps.end()
+}
+
+/// What the quick run leaves out.
+fn full(steps: &mut Steps) -> anyhow::Result<()> {
+    steps.cargo("libmote.so and libmote.a", &["build", "--release", "-p", "mote-capi"], &[]);
+    steps.cargo("programs", PROGRAMS, &[]);
+    let units = release_tests()?;
+    let units: Vec<&str> = units.iter().map(String::as_str).collect();
+    steps.cargo("unit tests of the release", &units, &[]);
+    steps.run("end-to-end tests of the release", |counts| claims::of_release(&root(), counts));
+    steps.run("end-to-end tests without rights, checked", |counts| claims::without_rights(&root(), counts));
+    steps.run("models", |counts| run::follow(&mut xtask(&["models", "--new"]), counts));
+    steps.cargo("models of the code", LOOM_TESTS, LOOM);
+    steps.cargo("random schedules", SHUTTLE_TESTS, SHUTTLE);
+    steps.run("mutants", |_| mutants::some(&root()).map(|()| true));
+    for what in ["ring", "text", "rcu"] {
+        steps.run(&format!("torture {what}"), |counts| {
+            run::follow(&mut torture(what, TORTURE_SECONDS), counts)
+        });
     }
-    for step in STEPS.iter().filter(|step| depth == Depth::Full || step.quick) {
-        let began = Instant::now();
-        println!("== {}: cargo {}", step.name, step.arguments.join(" "));
-        if !run(step, &mut counts)? {
-            failed.push(step.name);
-        }
-        println!("== {}: {:.0} s", step.name, began.elapsed().as_secs_f64());
-    }
-    if depth == Depth::Full {
-        if !beside("tests without rights", &mut counts, without_rights)? {
-            failed.push("tests without rights");
-        }
-        if !beside("fuzzing", &mut counts, |_| fuzz::briefly(&root()).map(|()| true))? {
-            failed.push("fuzzing");
-        }
-    }
-    for skip in &counts.skips {
-        println!("{skip}");
-    }
-    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skips.len());
-    if !failed.is_empty() {
-        bail!("failed: {}", failed.join(", "));
-    }
-    if counts.passed == 0 {
-        bail!("no test was run");
-    }
+    steps.run("fuzzing", |_| fuzz::all(&root(), fuzz::BRIEFLY).map(|()| true));
     Ok(())
 }
 
-/// Does a step that is no command of cargo's alone; says what went wrong, and how long it took.
-fn beside(
-    name: &str,
-    counts: &mut Counts,
-    step: impl FnOnce(&mut Counts) -> anyhow::Result<bool>,
-) -> anyhow::Result<bool> {
-    let began = Instant::now();
-    println!("== {name}");
-    let passed = step(counts).unwrap_or_else(|error| {
-        eprintln!("{error:#}");
-        false
-    });
-    println!("== {name}: {:.0} s", began.elapsed().as_secs_f64());
-    Ok(passed)
+/// For how long each torture runs with the tests, in seconds.
+const TORTURE_SECONDS: u64 = 16;
+
+/// One torture of `mote-bench`, which must have been built.
+pub(crate) fn torture(what: &str, seconds: u64) -> Command {
+    let mut command = Command::new(release("mote-bench"));
+    command.args(["torture", what, "--seconds", &seconds.to_string()]).current_dir(root());
+    command
 }
 
-/// The end-to-end tests once more, as a user without rights.
-fn without_rights(counts: &mut Counts) -> anyhow::Result<bool> {
-    match as_user::tests(&root()) {
-        Ok(mut tests) => follow(&mut tests.command, counts),
-        Err(why) => {
-            counts.note(&format!("SKIP: tests without rights: {why}"));
-            Ok(true)
+/// A chore as a command of its own.
+pub(crate) fn xtask(words: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "xtask".into()));
+    command.args(words).current_dir(root());
+    command
+}
+
+/// A program of the release.
+fn release(name: &str) -> PathBuf {
+    root().join("target/release").join(name)
+}
+
+/// The unit tests that the release has to pass, too: of the crates that may hold `unsafe` or run in traced processes,
+/// where it matters what the compiler makes of them.
+fn release_tests() -> anyhow::Result<Vec<String>> {
+    let crates = plan::crates(&root())?;
+    let mut packages = plan::traced(&crates);
+    packages.extend(tidy::packages_with_unsafe(&root(), &crates)?);
+    packages.remove("mote-capi");
+    let packages = packages.into_iter().flat_map(|package| ["-p".to_owned(), package]);
+    Ok(["test", "--release", "--no-fail-fast"].into_iter().map(str::to_owned).chain(packages).collect())
+}
+
+/// The steps that were run.
+#[derive(Default)]
+struct Steps {
+    counts: Counts,
+    failed: Vec<String>,
+    seconds: Vec<(String, f64)>,
+}
+
+impl Steps {
+    /// Runs cargo.
+    fn cargo(&mut self, name: &str, arguments: &[&str], environment: &[(&str, &str)]) {
+        self.run(name, |counts| {
+            println!("cargo {}", arguments.join(" "));
+            let mut command = crate::cargo();
+            command.args(arguments).current_dir(root()).envs(environment.iter().copied());
+            run::follow(&mut command, counts)
+        });
+    }
+
+    /// Does a step; says what went wrong, and how long it took.
+    fn run(&mut self, name: &str, step: impl FnOnce(&mut Counts) -> anyhow::Result<bool>) {
+        let began = Instant::now();
+        println!("== {name}");
+        let passed = step(&mut self.counts).unwrap_or_else(|error| {
+            eprintln!("{error:#}");
+            false
+        });
+        let seconds = began.elapsed().as_secs_f64();
+        println!("== {name}: {seconds:.0} s");
+        self.seconds.push((name.to_owned(), seconds));
+        if !passed {
+            self.failed.push(name.to_owned());
         }
     }
-}
 
-/// Runs one step, shows what it prints, and counts the tests and skips in it.
-fn run(step: &Step, counts: &mut Counts) -> anyhow::Result<bool> {
-    let mut command = crate::cargo();
-    command.args(step.arguments).current_dir(root()).envs(step.environment.iter().copied());
-    follow(&mut command, counts)
-}
-
-/// Runs a command, shows what it prints, and counts the tests and skips in it.
-fn follow(command: &mut Command, counts: &mut Counts) -> anyhow::Result<bool> {
-    // Skips are told on standard error of tests, which cargo hides of those that pass.
-    command.env("RUST_TEST_NOCAPTURE", "1").stdin(Stdio::null()).stdout(Stdio::piped());
-    let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
-    command.stdout(writer.try_clone().context("cannot make a pipe")?).stderr(writer);
-    let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
-    // The command has the pipe's other end.
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    for line in BufReader::new(reader).split(b'\n') {
-        let line = line.context("cannot read what cargo prints")?;
-        let line = String::from_utf8_lossy(&line);
-        println!("{line}");
-        counts.note(&line);
-    }
-    Ok(child.wait().context("the command is lost")?.success())
-}
-
-impl Counts {
-    fn note(&mut self, line: &str) {
-        if let Some(at) = line.find("SKIP: ") {
-            self.skips.push(line[at..].to_owned());
+    /// Says how it went.
+    fn end(self) -> anyhow::Result<()> {
+        for skip in &self.counts.skips {
+            println!("{skip}");
         }
-        if let Some(result) = line.strip_prefix("test result: ") {
-            let number = |word: &str| {
-                let before = result.split(word).next().unwrap_or("");
-                before.trim().rsplit(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
-            };
-            self.passed += number(" passed");
-            self.failed += number(" failed");
+        println!();
+        for (name, seconds) in &self.seconds {
+            println!("{seconds:>6.0} s  {name}");
         }
+        let sum: f64 = self.seconds.iter().map(|(_, seconds)| seconds).sum();
+        println!("{sum:>6.0} s  in all\n");
+        let Counts { passed, failed, skips } = &self.counts;
+        println!("{passed} passed, {failed} failed, {} skipped", skips.len());
+        if !self.failed.is_empty() {
+            bail!("failed: {}", self.failed.join(", "));
+        }
+        if *passed == 0 {
+            bail!("no test was run");
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan;
 
     #[test]
-    fn all_that_runs_in_traced_processes_is_checked() {
-        let crates = plan::crates(&root()).expect("cargo");
-        for package in plan::traced(&crates).iter().filter(|package| *package != "mote-capi") {
-            assert!(CHECKED_TESTS.contains(&package.as_str()), "{package}");
+    fn all_that_runs_in_traced_processes_is_tested_in_the_release() {
+        let tests = release_tests().expect("cargo");
+        for package in [
+            "mote-trace-ring",
+            "mote-trace-agent",
+            "mote-trace-rcu",
+            "mote-trace-reclaim",
+            "mote-trace-conform",
+        ] {
+            assert!(tests.iter().any(|word| word == package), "{package}");
         }
+        assert!(!tests.iter().any(|word| word == "mote-trace-view"), "{tests:?}");
     }
 
     #[test]
-    fn results_and_skips_are_counted() {
-        let mut counts = Counts::default();
-        counts.note(
-            "test result: ok. 12 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
-        );
-        counts.note("SKIP: no babeltrace2");
-        assert_eq!((counts.passed, counts.failed, counts.skips.len()), (12, 1, 1));
+    fn a_step_that_fails_is_named_at_the_end() {
+        let mut steps = Steps::default();
+        steps.run("good", |counts| {
+            counts.note("test result: ok. 1 passed; 0 failed;");
+            Ok(true)
+        });
+        steps.run("bad", |_| bail!("why"));
+        assert_eq!(steps.end().unwrap_err().to_string(), "failed: bad");
     }
 }

@@ -71,6 +71,16 @@ fn map(root: &Path) -> anyhow::Result<BTreeMap<String, bool>> {
     Ok(rows)
 }
 
+/// The packages that may hold `unsafe`.
+///
+/// # Errors
+/// The map cannot be read.
+pub(crate) fn packages_with_unsafe(root: &Path, crates: &[Crate]) -> anyhow::Result<BTreeSet<String>> {
+    let map = map(root)?;
+    let marked = crates.iter().filter(|one| map.get(&one.folder()) == Some(&true));
+    Ok(marked.map(|one| one.package.clone()).collect())
+}
+
 fn crates_match_the_map(root: &Path, crates: &[Crate], wrong: &mut Vec<String>) -> anyhow::Result<()> {
     let map = map(root)?;
     let traced = plan::traced(crates);

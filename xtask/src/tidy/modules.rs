@@ -35,7 +35,8 @@ pub(super) fn check(root: &Path, crates: &[Crate], wrong: &mut Vec<String>) -> a
     Ok(())
 }
 
-/// Of each module at the crate's top, the others that it names. A file belongs to the module whose folder it is in; tests do not count.
+/// Of each module at the crate's top, the others that it names. A file belongs to the module whose folder it is in;
+/// tests do not count.
 fn graph(src: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for file in source_files(src)? {

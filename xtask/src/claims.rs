@@ -1,0 +1,164 @@
+//! The end-to-end tests (`tests/claims`): of the release as whoever calls, and of the build that checks, where what
+//! overflows ends the test. As root these run as a user without rights, because what root may, most users may not.
+
+use crate::install;
+use crate::run::{self, Counts};
+use anyhow::{Context, bail};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The arguments and the environment of cargo for the build that checks: the profile `checked` ends a test where
+/// arithmetic overflows or an assertion fails, and this `cfg` where an index comes round (`lib/bpf/src/table.rs`).
+pub(crate) const CHECKED: (&str, &str) = ("RUSTFLAGS", "--cfg mote_checked");
+
+/// The number of a user without rights. It is not that of `nobody`, which stands for users without a number.
+const USER: u32 = 12345;
+
+/// Claims that are of the release, and the same for every user: they look at machine code, times, and sums; or at sites
+/// that happen to lie where no thread needs to be stopped to change them; or they take minutes.
+const SAME_FOR_ALL: [&str; 10] = [
+    "a_library_that_is_loaded_beside_threads",
+    "a_library_that_is_unloaded",
+    "a_recorder_that_is_killed_at_any_of_its_calls",
+    "gaps_are_exact::",
+    "loss_is_counted::",
+    "nothing_aborts::",
+    "off_costs_nothing::",
+    "real_servers_are_understood::",
+    "the_library_is_small",
+    "times_are_true::",
+];
+
+/// Claims that the quick run leaves out, because each takes 10 seconds or more.
+const LONG: [&str; 7] = [
+    "a_killed_process_loses_nothing",
+    "a_process_that_nobody_records_joins",
+    "calls_with",
+    "code_that_never_ends",
+    "no_signal_is_lost",
+    "the_first_ends_and_the_second_goes_on",
+    "the_header_compiles_everywhere",
+];
+
+/// Runs all of them, of the release, as who we are. Returns whether they passed.
+///
+/// # Errors
+/// They cannot be built, or cannot be started.
+pub(crate) fn of_release(root: &Path, counts: &mut Counts) -> anyhow::Result<bool> {
+    let mut command = crate::cargo();
+    command.args(["test", "--release", "-p", "mote-tests"]);
+    let mut command = Command::new(program(command.current_dir(root))?);
+    command.env("MOTE_BIN", root.join("target/release/mote"));
+    run::follow(claims(root, &mut command), counts)
+}
+
+/// Runs those of the build that checks without rights. Returns whether they passed.
+///
+/// # Errors
+/// They cannot be built, or cannot be started.
+pub(crate) fn without_rights(root: &Path, counts: &mut Counts) -> anyhow::Result<bool> {
+    let program = built(root)?;
+    if !install::is_root() {
+        return run::follow(checked(root, &mut Command::new(program), &[]), counts);
+    }
+    if let Some(closed) = program.ancestors().skip(1).find(|directory| !is_open(directory)) {
+        counts.note(&format!("SKIP: tests without rights: others may not enter {}", closed.display()));
+        return Ok(true);
+    }
+    let home = Home::make()?;
+    let mut command = Command::new("setpriv");
+    command.args([&format!("--reuid={USER}"), &format!("--regid={USER}"), "--clear-groups", "--"]);
+    command.arg(program).env_remove("XDG_RUNTIME_DIR");
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", &home.0).env("TMPDIR", &home.0);
+    run::follow(checked(root, &mut command, &[]), counts)
+}
+
+/// Runs those of the build that checks as who we are, without those that take long. Returns whether they passed.
+///
+/// # Errors
+/// They cannot be built, or cannot be started.
+pub(crate) fn quickly(root: &Path, counts: &mut Counts) -> anyhow::Result<bool> {
+    run::follow(checked(root, &mut Command::new(built(root)?), &LONG), counts)
+}
+
+/// Completes a command that starts the tests' program of the build that checks.
+fn checked<'c>(root: &Path, command: &'c mut Command, without: &[&str]) -> &'c mut Command {
+    command.env("MOTE_TESTS_BUILT", "1").env("MOTE_BIN", root.join("target/checked/mote"));
+    claims(root, command).args(SAME_FOR_ALL.iter().chain(without).flat_map(|claims| ["--skip", claims]))
+}
+
+/// Completes a command that starts the tests' program.
+fn claims<'c>(root: &Path, command: &'c mut Command) -> &'c mut Command {
+    // Most claims wait most of the time, for what they record and for each other's processors.
+    let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+    command.arg(format!("--test-threads={threads}")).current_dir(root.join("tests"))
+}
+
+/// A directory of the user's, which goes when this goes.
+struct Home(PathBuf);
+
+impl Home {
+    fn make() -> anyhow::Result<Home> {
+        let path = std::env::temp_dir().join(format!("mote-tests-{}", std::process::id()));
+        let made = std::fs::create_dir(&path).and_then(|()| chown(&path, Some(USER), Some(USER)));
+        made.with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Home(path))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether everybody may go through a directory.
+fn is_open(directory: &Path) -> bool {
+    std::fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & 0o001 != 0)
+}
+
+/// Builds something with the profile that checks.
+fn build(root: &Path, name: &str, what: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
+    let mut command = crate::cargo();
+    command.args(["build", "--quiet", "--profile", "checked"]).args(what).current_dir(root);
+    command.env(CHECKED.0, CHECKED.1).envs(environment.iter().copied());
+    if !command.status().context("cannot start cargo")?.success() {
+        bail!("{name} cannot be built");
+    }
+    Ok(())
+}
+
+/// Builds the program of the tests and what it runs; the program `mote` was built with the tests of its crate.
+fn built(root: &Path) -> anyhow::Result<PathBuf> {
+    // It has no `std`, and so no way to unwind.
+    build(root, "libmote.so", &["-p", "mote-capi"], &[("CARGO_PROFILE_CHECKED_PANIC", "abort")])?;
+    let tested_byte = ["-p", "mote-tests", "--bin", "scenes", "--features", "tested-byte"];
+    build(root, "scenes", &tested_byte, &[("CARGO_TARGET_DIR", "target/tested-byte")])?;
+    let mut command = crate::cargo();
+    command.args(["test", "--profile", "checked", "-p", "mote-tests"]).env(CHECKED.0, CHECKED.1);
+    program(command.current_dir(root))
+}
+
+/// Has cargo build the program of the end-to-end tests by `command`, which would run it.
+fn program(command: &mut Command) -> anyhow::Result<PathBuf> {
+    command
+        .args(["--no-run", "--quiet", "--message-format", "json-render-diagnostics"])
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().context("cannot start cargo")?;
+    let output = child.stdout.take().context("cargo without output")?;
+    let mut found = None;
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cannot read what cargo prints")?;
+        let message: Value = serde_json::from_str(&line).unwrap_or_default();
+        if message["target"]["name"] == "claims" {
+            found = message["executable"].as_str().map(PathBuf::from).or(found);
+        }
+    }
+    if !child.wait().context("cargo is lost")?.success() {
+        bail!("the end-to-end tests cannot be built");
+    }
+    found.context("cargo has built no end-to-end tests")
+}

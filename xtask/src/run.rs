@@ -1,0 +1,84 @@
+//! Commands whose output is shown and counted: tests that passed, failed, and were skipped.
+
+use anyhow::Context;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+/// Tests that were run, in all steps together.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    /// One line for each, from `SKIP: ` on.
+    pub(crate) skips: Vec<String>,
+}
+
+impl Counts {
+    /// Takes a line of output: the result of a test program, or a skip.
+    pub(crate) fn note(&mut self, line: &str) {
+        if let Some(at) = line.find("SKIP: ") {
+            self.skips.push(line[at..].to_owned());
+        }
+        if let Some(result) = line.strip_prefix("test result: ") {
+            let number = |word: &str| {
+                let before = result.split(word).next().unwrap_or("");
+                before.trim().rsplit(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
+            };
+            self.passed += number(" passed");
+            self.failed += number(" failed");
+        }
+    }
+}
+
+/// Runs a command, shows what it prints, and counts the tests and skips in it. Returns whether it succeeded.
+///
+/// # Errors
+/// The command cannot be started.
+pub(crate) fn follow(command: &mut Command, counts: &mut Counts) -> anyhow::Result<bool> {
+    follow_lines(command, |line| counts.note(line))
+}
+
+/// Runs a command, shows what it prints, and gives each line to `note`. Returns whether it succeeded.
+///
+/// # Errors
+/// The command cannot be started.
+pub(crate) fn follow_lines(command: &mut Command, mut note: impl FnMut(&str)) -> anyhow::Result<bool> {
+    // Skips are told on standard error of tests, which cargo hides of those that pass.
+    command.env("RUST_TEST_NOCAPTURE", "1").stdin(Stdio::null());
+    let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
+    command.stdout(writer.try_clone().context("cannot make a pipe")?).stderr(writer);
+    let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    // The command has the pipe's other end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    for line in BufReader::new(reader).split(b'\n') {
+        let line = line.context("cannot read what the command prints")?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        note(&line);
+    }
+    Ok(child.wait().context("the command is lost")?.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_and_skips_are_counted() {
+        let mut counts = Counts::default();
+        counts.note(
+            "test result: ok. 12 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+        );
+        counts.note("SKIP: no babeltrace2");
+        assert_eq!((counts.passed, counts.failed, counts.skips.len()), (12, 1, 1));
+    }
+
+    #[test]
+    fn a_command_is_followed_to_its_end() {
+        let mut counts = Counts::default();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 'test result: ok. 2 passed; 0 failed;'; echo 'SKIP: x' >&2; exit 3"]);
+        assert!(!follow(&mut command, &mut counts).unwrap());
+        assert_eq!((counts.passed, counts.skips.len()), (2, 1));
+    }
+}
