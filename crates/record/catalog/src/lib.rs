@@ -10,6 +10,7 @@
 //! down, and the system calls without the types of their arguments.
 #![forbid(unsafe_code)]
 
+mod arch;
 pub mod btf;
 mod describe;
 pub mod event;

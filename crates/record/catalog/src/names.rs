@@ -1,12 +1,12 @@
 //! Names of events and fields where LTTng (lttng-modules, `include/instrumentation/events`) has others than the kernel.
 
+use crate::arch::EVENT_NAMES;
+
 /// System, how the kernel's name begins, and what LTTng has instead of that beginning.
-const EVENTS: [(&str, &str, &str); 19] = [
+const EVENTS: [(&str, &str, &str); 16] = [
     ("irq", "softirq_", "irq_softirq_"),
     ("timer", "hrtimer_", "timer_hrtimer_"),
     ("timer", "itimer_", "timer_itimer_"),
-    ("exceptions", "page_fault_", "x86_exceptions_page_fault_"),
-    ("irq_vectors", "", "x86_irq_vectors_"),
     ("net", "netif_receive_skb", "net_if_receive_skb"),
     ("net", "netif_rx", "net_if_rx"),
     ("net", "napi_gro_", "net_napi_gro_"),
@@ -20,12 +20,11 @@ const EVENTS: [(&str, &str, &str); 19] = [
     ("power", "machine_suspend", "power_machine_suspend"),
     ("compaction", "mm_compaction_", "compaction_"),
     ("printk", "console", "printk_console"),
-    ("kvm", "kvm_", "kvm_x86_"),
 ];
 
 /// LTTng's name of an event of tracefs.
 pub(crate) fn event(system: &str, name: &str) -> String {
-    let renamed = EVENTS.iter().find_map(|(of, from, to)| {
+    let renamed = EVENTS.iter().chain(&EVENT_NAMES).find_map(|(of, from, to)| {
         let rest = (*of == system).then(|| name.strip_prefix(from))??;
         Some(format!("{to}{rest}"))
     });

@@ -2,6 +2,7 @@
 //!
 //! All share two hooks; nothing but the number tells them apart.
 
+use crate::arch::CALL_NAMES;
 use crate::event::{Event, Field, Hook, Origin, Type};
 use crate::format::Format;
 use crate::labels::{self, Decoded};
@@ -10,16 +11,6 @@ use mote_layout::types::Scalar;
 
 /// The provider of all.
 pub(crate) const FAMILY: &str = "syscalls";
-
-/// What the kernel calls otherwise than the table of numbers (`arch/x86/entry/syscalls/syscall_64.tbl`): its function, and the table's name.
-const OTHERWISE: [(&str, &str); 6] = [
-    ("newstat", "stat"),
-    ("newfstat", "fstat"),
-    ("newlstat", "lstat"),
-    ("newuname", "uname"),
-    ("sendfile64", "sendfile"),
-    ("umount", "umount2"),
-];
 
 /// Arguments that are texts although they are not `const char *`.
 const TEXTS: [(&str, &str); 4] =
@@ -47,7 +38,7 @@ pub(crate) struct Syscall {
 
 /// The kernel's name of what the table calls `name`.
 fn kernel_name(name: &str) -> &str {
-    OTHERWISE.iter().find(|(_, table)| *table == name).map_or(name, |(kernel, _)| kernel)
+    CALL_NAMES.iter().find(|(_, table)| *table == name).map_or(name, |(kernel, _)| kernel)
 }
 
 /// All system calls of the table, in the order of their names.

@@ -1,5 +1,6 @@
 //! What programs need to know of this kernel's types.
 
+use crate::arch;
 use crate::error::Error;
 use crate::namespace::IdOffsets;
 use mote_catalog::btf::Btf;
@@ -11,8 +12,8 @@ pub struct Facts {
     pub(crate) pid: i16,
     /// Offset of its process id.
     pub(crate) tgid: i16,
-    /// Offset of the word that says, among others, that it is in a system call of the 32-bit ABI.
-    pub(crate) status: Option<i16>,
+    /// Offset of the word of which [`arch::OTHER_ABI`] says that it is in a system call of another ABI.
+    pub(crate) abi_word: Option<i16>,
     /// BTF number of the tracepoint at the entry of system calls.
     pub sys_enter: u32,
     /// BTF number of the tracepoint at their return.
@@ -40,7 +41,7 @@ impl Facts {
         Ok(Facts {
             pid: offset("pid")?,
             tgid: offset("tgid")?,
-            status: offset("thread_info.status").ok(),
+            abi_word: arch::ABI_WORD.and_then(|path| offset(path).ok()),
             sys_enter: tracepoint("sys_enter")?,
             sys_exit: tracepoint("sys_exit")?,
             fork: tracepoint("sched_process_fork")?,

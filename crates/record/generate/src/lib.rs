@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod arch;
 pub mod births;
 mod chosen;
 mod code;

@@ -28,8 +28,8 @@ impl Code<'_> {
         match (self.access, self.plan.facts) {
             (Access::Typed | Access::Function | Access::TypedCall, Some(facts)) => {
                 self.b.call(helper::GET_CURRENT_TASK_BTF);
-                if let (Access::TypedCall, Some(status)) = (self.access, facts.status) {
-                    self.b.load(Size::W, Reg::R8, Reg::R0, status);
+                if let (Access::TypedCall, Some(word)) = (self.access, facts.abi_word) {
+                    self.b.load(Size::W, Reg::R8, Reg::R0, word);
                 }
                 self.b.load(Size::W, Reg::R0, Reg::R0, facts.pid);
             }

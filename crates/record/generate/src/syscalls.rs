@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::record::Id;
 use crate::state;
 use crate::threads;
-use crate::{filter, map_number, slot, sockaddr, value};
+use crate::{arch, filter, map_number, slot, sockaddr};
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Size};
 use mote_builder::Label;
@@ -25,8 +25,6 @@ use mote_layout::cooperation::SYSCALLS;
 const NOTED: u32 = 1 << 31;
 /// Lowest bit of the shape in a table's word; the event's id is below.
 const SHAPE: u32 = 16;
-/// Of a task's status: it is in a system call of the 32-bit ABI (`TS_COMPAT`, asm/thread_info.h).
-const COMPAT: i32 = 2;
 
 /// Entry or return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +213,7 @@ fn prologue(code: &mut Code<'_>, side: Side, table: u32, times: Times, claims: C
             code.b.load(Size::DW, Reg::R1, Reg::R6, 8);
             code.b.store(Size::DW, Reg::R10, slot::RESULT, Reg::R1);
             code.b.load(Size::DW, Reg::R6, Reg::R6, 0);
-            code.load(Size::DW, Reg::R6, value::CALL_NUMBER as u32);
+            code.load(Size::DW, Reg::R6, arch::CALL_NUMBER as u32);
         }
     }
     // Also what is no call at all (-1), and those of the x32 ABI, which have a bit set.
@@ -252,12 +250,12 @@ fn prologue(code: &mut Code<'_>, side: Side, table: u32, times: Times, claims: C
 
 /// Leaves out calls of another ABI: their numbers mean other calls.
 fn abi(code: &mut Code<'_>) {
-    let status = code.plan.facts.and_then(|facts| facts.status);
-    if status.is_none() || code.access != Access::TypedCall {
+    let abi_word = code.plan.facts.and_then(|facts| facts.abi_word);
+    if abi_word.is_none() || code.access != Access::TypedCall {
         return;
     }
     let own = code.b.label();
-    code.b.and(Reg::R8, COMPAT);
+    code.b.and(Reg::R8, arch::OTHER_ABI);
     code.b.branch(Cond::Eq, Reg::R8, 0, own);
     code.count(state::FOREIGN_ABI);
     code.b.jump(code.out);

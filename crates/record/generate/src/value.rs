@@ -3,7 +3,7 @@
 use crate::access::Access;
 use crate::code::Code;
 use crate::threads;
-use crate::{helper, slot};
+use crate::{arch, helper, slot};
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Size};
 use mote_catalog::event::{Bits, Field, Origin, Step, Timespec, Type};
@@ -32,16 +32,6 @@ pub(crate) const fn size(bytes: usize) -> Option<Size> {
         _ => None,
     }
 }
-
-/// Offsets of a system call's arguments in `struct pt_regs` of x86-64 (asm/ptrace.h): rdi, rsi, rdx, r10, r8, r9.
-#[cfg(target_arch = "x86_64")]
-const CALL_ARGUMENTS: [i16; 6] = [112, 104, 96, 56, 72, 64];
-/// Offset of its number there.
-#[cfg(target_arch = "x86_64")]
-pub(crate) const CALL_NUMBER: i16 = 120;
-/// Offset of what a function returned there.
-#[cfg(target_arch = "x86_64")]
-const RETURNED: i16 = 80;
 
 /// In a second.
 const NANOSECONDS: u64 = 1_000_000_000;
@@ -165,7 +155,8 @@ impl Code<'_> {
                 Ok(())
             }
             Access::TypedCall | Access::RawCall => {
-                let offset = CALL_ARGUMENTS.get(usize::from(index)).ok_or("system calls have 6 arguments")?;
+                let offset =
+                    arch::CALL_ARGUMENTS.get(usize::from(index)).ok_or("system calls have 6 arguments")?;
                 self.load(Size::DW, Reg::R6, *offset as u32);
                 Ok(())
             }
@@ -229,7 +220,7 @@ impl Code<'_> {
     fn result(&mut self) -> Result<(), &'static str> {
         match self.access {
             Access::TypedCall | Access::RawCall => self.b.load(Size::DW, Reg::R1, Reg::R10, slot::RESULT),
-            Access::Probe => self.b.load(Size::DW, Reg::R1, Reg::R6, RETURNED),
+            Access::Probe => self.b.load(Size::DW, Reg::R1, Reg::R6, arch::RETURNED),
             _ => return Err("a tracepoint has no result"),
         }
         Ok(())

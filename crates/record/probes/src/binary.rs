@@ -1,5 +1,6 @@
 //! From the word for a program or library to its file.
 
+use crate::arch;
 use crate::error::Wrong;
 use crate::pinned;
 use std::fs;
@@ -16,17 +17,13 @@ pub struct Where {
     pub pid: Option<u32>,
 }
 
-/// Directories that the dynamic linker looks into without being told (ld.so(8)), and Debian's.
-const LIBRARIES: [&str; 6] =
-    ["/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib", "/usr/lib"];
-
 impl Where {
     /// As this process would: `PATH`, and the directories of ld.so.conf; `pid`, when one is chosen.
     #[must_use]
     pub fn here(pid: Option<u32>) -> Where {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut libraries: Vec<PathBuf> = configured(Path::new("/etc/ld.so.conf"), 0);
-        libraries.extend(LIBRARIES.map(PathBuf::from));
+        libraries.extend(arch::LIBRARIES.map(PathBuf::from));
         Where { commands: std::env::split_paths(&path).collect(), libraries, pid }
     }
 

@@ -33,7 +33,7 @@ pub enum Wrong {
     #[error("{0}")]
     Image(ImageError),
     /// It is for another machine.
-    #[error("{path} is for {machine}; probes are for x86-64 only", path = path.display())]
+    #[error("{path} is for {machine}; probes are for {name} only", path = path.display(), name = crate::arch::NAME)]
     Machine {
         /// The file.
         path: PathBuf,

@@ -2,16 +2,13 @@
 
 use crate::error::{Wrong, near};
 use crate::pattern::{Given, Kind, Spec, number};
-use crate::{MATCHES_MAX, Selection, event_name, pinned, register, short};
+use crate::{MATCHES_MAX, Selection, arch, event_name, pinned, short};
 use mote_catalog::event::{Event, Field, Hook, Operand, Origin, Type};
 use mote_layout::types::Scalar;
 use mote_pattern::Glob;
 use mote_symbol::functions::{Functions, Kind as Value, Signature};
 use mote_symbol::{DebugFiles, Image, Symbol, demangle, dwarf};
 use std::collections::HashSet;
-
-/// Words of the arguments that are passed on the stack begin behind the return address.
-const STACK_ARGUMENTS: i64 = 8;
 
 /// Adds the events of the functions that `spec` means.
 pub(crate) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Result<(), Wrong> {
@@ -150,12 +147,12 @@ fn bare(name: &str) -> String {
 }
 
 pub(crate) fn ip() -> Field {
-    let from = Origin::Operand(Operand::Register(register::IP));
+    let from = Origin::Operand(Operand::Register(arch::IP));
     Field { name: "ip".to_owned(), ty: Type::Scalar(Scalar::hex(64)), from }
 }
 
 fn registers() -> impl Iterator<Item = Field> {
-    (1..).zip(register::ARGUMENTS).map(|(number, offset)| Field {
+    (1..).zip(arch::ARGUMENTS).map(|(number, offset)| Field {
         name: format!("arg{number}"),
         ty: Type::Scalar(Scalar::hex(64)),
         from: Origin::Operand(Operand::Register(offset)),
@@ -210,7 +207,7 @@ impl Builder<'_> {
         Field { name: name.to_owned(), ty, from }
     }
 
-    /// The parameters where the calling convention of x86-64 (System V) puts them, or in a word each.
+    /// The parameters where the calling convention of C puts them, or in a word each.
     pub(crate) fn typed(&mut self, signature: &Signature) -> Vec<Field> {
         let mut fields = Vec::new();
         // A large result is written where the hidden first argument says.
@@ -272,9 +269,9 @@ impl Builder<'_> {
         };
         let from = match (&ty, self.passed) {
             (Type::Text, Passed::KernelRegisters) => {
-                anywhere(Origin::Operand(Operand::Register(register::RETURNED)), &ty)
+                anywhere(Origin::Operand(Operand::Register(arch::RETURNED)), &ty)
             }
-            (Type::Text, _) => Origin::OperandText(Operand::Register(register::RETURNED)),
+            (Type::Text, _) => Origin::OperandText(Operand::Register(arch::RETURNED)),
             _ => Origin::Result,
         };
         vec![Field { name: "ret".to_owned(), ty, from }]
@@ -330,12 +327,12 @@ pub(crate) fn type_of(kind: &Value) -> Type {
 
 /// Where the integer argument number `at` is when a function begins.
 fn integer_argument(at: usize) -> Operand {
-    match register::ARGUMENTS.get(at) {
+    match arch::ARGUMENTS.get(at) {
         Some(offset) => Operand::Register(*offset),
         None => {
-            let behind = at - register::ARGUMENTS.len();
-            let displacement = STACK_ARGUMENTS + 8 * i64::try_from(behind).unwrap_or(0);
-            Operand::Memory { base: register::SP, index: None, displacement, bytes: 8 }
+            let behind = at - arch::ARGUMENTS.len();
+            let displacement = arch::STACK_ARGUMENTS + 8 * i64::try_from(behind).unwrap_or(0);
+            Operand::Memory { base: arch::SP, index: None, displacement, bytes: 8 }
         }
     }
 }

@@ -23,14 +23,14 @@
 //! events with one number more: `usdt_tick_tock_2`.
 #![forbid(unsafe_code)]
 
+mod arch;
+mod argument;
 mod binary;
 mod error;
 mod function;
 mod kernel;
-mod operand;
 mod pattern;
 pub mod pinned;
-mod register;
 mod usdt;
 
 pub use binary::Where;
@@ -98,7 +98,7 @@ pub fn select(
 #[must_use]
 pub fn read_notes(bytes: &[u8], base: Option<u64>) -> usize {
     let probes = usdt::notes(bytes, base);
-    probes.iter().flat_map(|probe| operand::arguments(&probe.arguments)).filter(Result::is_ok).count()
+    probes.iter().flat_map(|probe| argument::arguments(&probe.arguments)).filter(Result::is_ok).count()
 }
 
 /// What was read for one pattern, and may be asked for the next.
@@ -117,7 +117,7 @@ fn add(pattern: &str, place: &Where, known: &mut Known<'_>, selection: &mut Sele
         let path = place.find(&spec.binary)?;
         let mut image = Image::open(&pinned::opened(&path)).map_err(Wrong::image)?;
         image.path.clone_from(&path);
-        if image.machine != object::Architecture::X86_64 {
+        if image.machine != arch::MACHINE {
             return Err(Wrong::Machine { path, machine: format!("{:?}", image.machine) });
         }
         images.insert(spec.binary.clone(), image);

@@ -6,7 +6,7 @@
 
 use crate::error::{Wrong, near};
 use crate::pattern::Spec;
-use crate::{MATCHES_MAX, Selection, event_name, operand, pinned, register};
+use crate::{MATCHES_MAX, Selection, arch, argument, event_name, pinned};
 use mote_catalog::event::{Event, Field, Hook, Operand, Origin, Type};
 use mote_layout::types::Scalar;
 use mote_pattern::Glob;
@@ -77,9 +77,9 @@ fn event(probe: &Probe, image: &Image, notes: &mut Vec<String>) -> Result<Event,
     };
     let semaphore = if probe.semaphore == 0 { 0 } else { in_file(probe.semaphore)? };
     let offset = in_file(probe.address)?;
-    let ip = Origin::Operand(Operand::Register(register::IP));
+    let ip = Origin::Operand(Operand::Register(arch::IP));
     let mut fields = vec![Field { name: "ip".to_owned(), ty: Type::Scalar(Scalar::hex(64)), from: ip }];
-    for (number, argument) in (1..).zip(operand::arguments(&probe.arguments)) {
+    for (number, argument) in (1..).zip(argument::arguments(&probe.arguments)) {
         match argument {
             Ok((ty, operand)) => {
                 fields.push(Field { name: format!("arg{number}"), ty, from: Origin::Operand(operand) });

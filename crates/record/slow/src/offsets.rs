@@ -1,9 +1,9 @@
 //! Where members lie in the structures of the running kernel, by its BTF.
 
 use mote_catalog::btf::Btf;
-use mote_generate::Facts;
 use mote_generate::namespace::Namespace;
 use mote_generate::state;
+use mote_generate::{Facts, arch};
 use mote_kernel::Error;
 use mote_kernel::map::State;
 
@@ -16,8 +16,8 @@ pub struct Offsets {
     pub tgid: i16,
     /// `task_struct.min_flt` and `maj_flt`.
     pub faults: [i16; 2],
-    /// `task_struct.thread_info.status`, of which a bit says that the system call is of another ABI (x86).
-    pub status: Option<i16>,
+    /// The word of `task_struct` of which [`arch::OTHER_ABI`] says that the system call is of another ABI.
+    pub abi_word: Option<i16>,
     /// `task_struct.thread_pid`, then `level` and `numbers` of `struct pid`, bytes of one of these numbers, `nr` in it.
     pub thread_pid: i16,
     /// See `thread_pid`.
@@ -34,10 +34,8 @@ pub struct Offsets {
     pub files: Option<Files>,
     /// How the bandwidth of cgroups is seen.
     pub throttled: Throttled,
-    /// The variable of each CPU that says whether an interrupt is served: its number in BTF (x86).
+    /// The variable of each CPU that says whether an interrupt is served: its number in BTF.
     pub preempt_count: Option<u32>,
-    /// The registers with the arguments of a system call, in `pt_regs`.
-    pub arguments: [i16; 6],
 }
 
 /// From a thread to the file of a descriptor.
@@ -68,11 +66,6 @@ pub enum Throttled {
     Unknown,
 }
 
-#[cfg(target_arch = "x86_64")]
-const ARGUMENTS: [&str; 6] = ["di", "si", "dx", "r10", "r8", "r9"];
-#[cfg(not(target_arch = "x86_64"))]
-const ARGUMENTS: [&str; 6] = ["regs"; 6];
-
 impl Offsets {
     /// Those of the kernel that `btf` describes.
     ///
@@ -86,10 +79,6 @@ impl Offsets {
             })
         };
         let task = |path: &str| find("task_struct", path);
-        let mut arguments = [0; 6];
-        for (number, (to, name)) in arguments.iter_mut().zip(ARGUMENTS).enumerate() {
-            *to = find("pt_regs", name)? + if name == "regs" { 8 * number as i16 } else { 0 };
-        }
         let throttled = match (task("throttled"), task("se.cfs_rq"), find("cfs_rq", "throttle_count")) {
             (Ok(at), ..) => Throttled::Task(at),
             (_, Ok(queue), Ok(count)) => Throttled::Queue(queue, count),
@@ -110,7 +99,7 @@ impl Offsets {
             pid: task("pid")?,
             tgid: task("tgid")?,
             faults: [task("min_flt")?, task("maj_flt")?],
-            status: if cfg!(target_arch = "x86_64") { task("thread_info.status").ok() } else { None },
+            abi_word: arch::ABI_WORD.and_then(|path| task(path).ok()),
             thread_pid: task("thread_pid")?,
             level: find("pid", "level")?,
             numbers: find("pid", "numbers")?,
@@ -121,8 +110,7 @@ impl Offsets {
             group_leader: task("group_leader")?,
             namespace: None,
             throttled,
-            preempt_count: if cfg!(target_arch = "x86_64") { btf.variable("__preempt_count") } else { None },
-            arguments,
+            preempt_count: arch::PREEMPT_COUNT.and_then(|name| btf.variable(name)),
         })
     }
 

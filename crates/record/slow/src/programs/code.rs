@@ -10,7 +10,7 @@ use mote_bpf::{Insn, Reg};
 use mote_builder::{BuildError, Builder, Label};
 use mote_generate::namespace::recorder_id;
 use mote_generate::state::Layout;
-use mote_generate::threads;
+use mote_generate::{arch, threads};
 use mote_layout::cooperation as area;
 
 /// Numbers of the maps in all programs; [`mote_kernel::session::Kernel::attach`] gives the first two.
@@ -36,8 +36,6 @@ const VARIABLE: u32 = 0x7661_7269;
 const PSEUDO_BTF_ID: u8 = 3;
 /// On the stack of all programs: the key of a search.
 const KEY: i16 = -48;
-/// Bit of `thread_info.status` (x86, `TS_COMPAT`).
-const COMPAT: i32 = 2;
 
 /// A program in the making.
 pub(crate) struct Code<'a> {
@@ -176,10 +174,10 @@ impl<'a> Code<'a> {
 
     /// Counts a call of another ABI and goes to the end, when the current one is such.
     pub(crate) fn own_abi(&mut self) {
-        let Some(status) = self.offsets.status else { return };
+        let Some(word) = self.offsets.abi_word else { return };
         let own = self.b.label();
-        self.b.load(Size::W, Reg::R1, Reg::R8, status);
-        self.b.and(Reg::R1, COMPAT);
+        self.b.load(Size::W, Reg::R1, Reg::R8, word);
+        self.b.and(Reg::R1, arch::OTHER_ABI);
         self.b.branch(Cond::Eq, Reg::R1, 0, own);
         self.count(CONTROL, at::FOREIGN);
         self.b.jump(self.out);

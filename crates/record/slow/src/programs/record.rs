@@ -8,6 +8,7 @@ use mote_bpf::Reg;
 use mote_bpf::helper::GET_CURRENT_COMM;
 use mote_bpf::op::{AtomicOp, Cond, Size};
 use mote_builder::{Builder, Label};
+use mote_generate::arch::CALL_ARGUMENTS;
 
 /// Helpers of the kernel: `enum bpf_func_id`.
 const PROBE_READ_USER: u32 = 112;
@@ -135,7 +136,6 @@ fn untold(code: &mut Code<'_>) {
 /// What is known without waits: who, what, how long.
 fn call(code: &mut Code<'_>) {
     code.faults();
-    let arguments = code.offsets.arguments;
     let b = &mut code.b;
     b.load(Size::DW, Reg::R2, Reg::R9, at::FAULTS);
     b.store(Size::DW, Reg::R9, at::FAULTS, Reg::R1);
@@ -157,7 +157,7 @@ fn call(code: &mut Code<'_>) {
     b.load(Size::DW, Reg::R1, Reg::R6, 8);
     b.store(Size::DW, Reg::R7, slot::RESULT, Reg::R1);
     b.load(Size::DW, Reg::R2, Reg::R6, 0);
-    for (number, from) in arguments.into_iter().enumerate() {
+    for (number, from) in CALL_ARGUMENTS.into_iter().enumerate() {
         b.load(Size::DW, Reg::R1, Reg::R2, from);
         b.store(Size::DW, Reg::R7, slot::ARGUMENTS + 8 * number as i16, Reg::R1);
     }

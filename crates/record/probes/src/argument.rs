@@ -1,6 +1,6 @@
-//! Arguments of static probes: `8@%rdi -4@-20(%rbp) 4@$5 8@(%rax,%rbx,8)`, as the assembler wrote them.
+//! Arguments of static probes: a size and an operand each, `8@%rdi -4@-20(%rbp)`, the operand as the processor's assembler writes it.
 
-use crate::register;
+use crate::arch;
 use mote_catalog::event::{Operand, Type};
 use mote_layout::types::Scalar;
 
@@ -15,20 +15,11 @@ pub(crate) fn arguments(text: &str) -> Vec<Argument<'_>> {
     text.split_ascii_whitespace().take(ARGUMENTS_MAX).map(|word| argument(word).ok_or(word)).collect()
 }
 
-/// `-4@-20(%rbp)`; without a size it is a word.
+/// `-4@OPERAND`; without a size it is a word.
 fn argument(word: &str) -> Option<(Type, Operand)> {
     let (size, operand) = word.split_once('@').unwrap_or(("8", word));
     let scalar = scalar(size)?;
-    let bytes = scalar.bytes() as u8;
-    let operand = operand.trim_start_matches('*');
-    let operand = if let Some(constant) = operand.strip_prefix('$') {
-        Operand::Constant(number(constant)?)
-    } else if let Some(name) = operand.strip_prefix('%') {
-        // Floats in general registers do not happen; in others they are not shown.
-        Operand::Register(register::offset(name)?)
-    } else {
-        memory(operand, bytes)?
-    };
+    let operand = arch::operand(operand.trim_start_matches('*'), scalar.bytes() as u8)?;
     Some((Type::Scalar(scalar), operand))
 }
 
@@ -50,48 +41,6 @@ fn scalar(size: &str) -> Option<Scalar> {
         _ => return None,
     };
     Some(if signed { Scalar::signed(bits) } else { Scalar::unsigned(bits) })
-}
-
-/// `-20(%rbp)`, `(%rax,%rbx,8)`; also `8+16(%rsp)`, as compilers write sums.
-fn memory(operand: &str, bytes: u8) -> Option<Operand> {
-    let (displacement, registers) = operand.strip_suffix(')')?.split_once('(')?;
-    let displacement = if displacement.is_empty() { 0 } else { sum(displacement)? };
-    let mut parts = registers.split(',').map(str::trim);
-    let register = |name: &str| register::offset(name.strip_prefix('%')?);
-    // Without a base there would have to be an address in the file, which moves.
-    let base = register(parts.next()?)?;
-    let index = match parts.next() {
-        None => None,
-        Some(index) => {
-            let factor = parts.next().map_or(Some(1), |factor| factor.parse().ok())?;
-            matches!(factor, 1 | 2 | 4 | 8).then_some(())?;
-            Some((register(index)?, factor))
-        }
-    };
-    parts.next().is_none().then_some(Operand::Memory { base, index, displacement, bytes })
-}
-
-/// A sum of numbers: `-20`, `8+16`, `64-8`.
-fn sum(text: &str) -> Option<i64> {
-    let mut total = 0_i64;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let end = rest.get(1..)?.find(['+', '-']).map_or(rest.len(), |at| at + 1);
-        let (term, behind) = rest.split_at_checked(end)?;
-        total = total.checked_add(number(term.strip_prefix('+').unwrap_or(term))?)?;
-        rest = behind;
-    }
-    Some(total)
-}
-
-/// A number in base 10, or in base 16 with `0x`, with a sign.
-fn number(text: &str) -> Option<i64> {
-    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
-    let value = match digits.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok()?.cast_signed(),
-        None => digits.parse::<u64>().ok()?.cast_signed(),
-    };
-    Some(if negative { value.wrapping_neg() } else { value })
 }
 
 #[cfg(test)]
