@@ -23,10 +23,8 @@ mod mapped;
 mod names;
 mod offset;
 mod processes;
-mod subject;
 
 pub use end::KernelRecorded;
-pub use latency::{CallFigures, Latencies};
 pub(crate) use make::{Made, make};
 
 use crate::options::KernelOptions;

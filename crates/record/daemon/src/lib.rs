@@ -105,6 +105,7 @@ mod umask;
 pub mod walk;
 
 pub use error::Error;
-pub use kernel::{CallFigures, KernelRecorded, Latencies};
+pub use kernel::KernelRecorded;
+pub use mote_slow::{CallFigures, Latencies, OpenCall};
 pub use options::{Buffers, Ctf, KernelOptions, LatencyOptions, Options};
 pub use record::{Progress, Recorded, Watch, record};

@@ -6,8 +6,8 @@ pub use mote_clock::Source;
 use mote_filter::Rule;
 pub use mote_ring::Mode;
 use mote_ring::geometry::{BadGeometry, COUNT_BITS_MAX, RING_BITS_MAX, SUB_BITS_MAX, SUB_BITS_MIN};
+pub use mote_slow::LatencyOptions;
 pub use mote_slow::adaptive::Percentile;
-use mote_slow::{Settings, call_name, waits_by_request};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -60,42 +60,6 @@ pub struct KernelOptions {
     pub stacks: Stacks,
     /// Which system calls are recorded for taking long.
     pub latency: Option<LatencyOptions>,
-}
-
-/// Which system calls are recorded because they took long.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LatencyOptions {
-    /// From how many nanoseconds on, by number.
-    pub thresholds: Vec<(u32, u64)>,
-    /// From how many the others, but those that wait by request.
-    pub others: u64,
-    /// The others' thresholds follow this percentile of their durations.
-    pub adaptive: Option<Percentile>,
-    /// How often figures are shown, and thresholds move.
-    pub interval: Duration,
-    /// How often, at most, a slow call has the flight recorder write down what it holds.
-    pub snapshots: u32,
-}
-
-impl LatencyOptions {
-    /// Whether the call has a threshold by its name.
-    pub fn names(&self, number: u32) -> bool {
-        self.thresholds.iter().any(|(named, _)| *named == number)
-    }
-
-    /// Whether the call's threshold may move.
-    pub fn learns(&self, number: u32) -> bool {
-        self.adaptive.is_some() && !self.names(number) && !waits_by_request(&call_name(number))
-    }
-
-    /// What the kernel's programs are told at the start. Thresholds that learn are those of `others` until something is learned.
-    pub fn settings(&self) -> Settings {
-        let waiting = (0..mote_layout::cooperation::SYSCALLS as u32)
-            .filter(|number| waits_by_request(&call_name(*number)));
-        let mut thresholds: Vec<(u32, u64)> = waiting.map(|number| (number, u64::MAX)).collect();
-        thresholds.extend(&self.thresholds);
-        Settings { thresholds, others: self.others }
-    }
 }
 
 /// Sizes of one CPU's ring, as powers of two.

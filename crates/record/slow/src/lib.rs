@@ -24,20 +24,27 @@
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
+mod collector;
 pub mod event;
+mod figures;
 mod histogram;
 mod latency;
 mod offsets;
+mod options;
 pub mod places;
 mod programs;
 mod slow;
+mod subject;
 mod waits;
 
+pub use collector::Collector;
+pub use figures::{CallFigures, Latencies, OpenCall};
 pub use histogram::Histogram;
 pub use latency::{Area, Counters, Latency, Open, Settings};
 pub use offsets::Offsets;
+pub use options::LatencyOptions;
 pub use slow::{Cause, Rival, Slow, Wait, Waker, Whose};
-pub use waits::{Names, is_read, names, waits_by_request};
+pub use waits::waits_by_request;
 
 /// The name of a system call; one that is not known has its number.
 pub fn call_name(number: u32) -> String {

@@ -119,7 +119,7 @@ pub(crate) const NAMES: &[(&str, u8)] = &[
 
 /// What one argument of a call says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
+pub(crate) enum Names {
     /// A path.
     Path,
     /// The address of a socket.
@@ -129,7 +129,7 @@ pub enum Names {
 }
 
 /// What an argument of the call says.
-pub fn names(name: &str) -> Option<Names> {
+pub(crate) fn names(name: &str) -> Option<Names> {
     let (_, argument) = NAMES.iter().find(|(call, _)| *call == name)?;
     Some(match argument & (IS_ADDRESS | IS_FILE) {
         IS_ADDRESS => Names::Address,
@@ -144,7 +144,7 @@ pub fn waits_by_request(name: &str) -> bool {
 }
 
 /// Whether the call waits by request when its first argument is a socket, a pipe or a terminal.
-pub fn is_read(name: &str) -> bool {
+pub(crate) fn is_read(name: &str) -> bool {
     READS.binary_search(&name).is_ok()
 }
 

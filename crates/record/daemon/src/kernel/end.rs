@@ -18,7 +18,7 @@ pub struct KernelRecorded {
     /// Patterns that chose events of which there were none.
     pub silent: Vec<String>,
     /// What the system calls came to, if slow ones were looked for.
-    pub latency: Option<super::Latencies>,
+    pub latency: Option<mote_slow::Latencies>,
 }
 
 impl Kernel<'_> {

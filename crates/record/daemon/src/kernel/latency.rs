@@ -2,19 +2,16 @@
 
 use super::Kernel;
 use super::make::announce;
-use super::subject::Subjects;
 use crate::folder::Folder;
 use crate::options::LatencyOptions;
 use crate::packets::Packets;
 use crate::recorder::Recorder;
 use crate::stream::{Context, Totals};
-use mote_layout::cooperation::SYSCALLS;
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
 use mote_layout::record;
-use mote_slow::adaptive::Learner;
-use mote_slow::{Counters, Histogram, Latency, Slow, Whose, call_name, event, is_read};
+use mote_slow::{Collector, Latencies, Latency, event};
 use mote_sys::{Errno, Result, fd};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -27,61 +24,14 @@ const NEWEST: usize = 1000;
 /// After so long they are written.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// What is known of a system call.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct CallFigures {
-    /// Its name.
-    pub name: String,
-    /// How many returned.
-    pub count: u64,
-    /// How many of them reached their threshold.
-    pub slow: u64,
-    /// Durations in nanoseconds that 50 and 99 of a hundred do not exceed, as far as was timed.
-    pub percentiles: Option<(u64, u64)>,
-    /// The longest one.
-    pub max_ns: u64,
-    /// From which duration on it is recorded; `u64::MAX` for never.
-    pub threshold_ns: u64,
-}
-
-/// What is known of the system calls so far.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Latencies {
-    /// Each call that happened, the one with the most slow ones first.
-    pub calls: Vec<CallFigures>,
-    /// Since the recording began.
-    pub elapsed: Duration,
-    /// Reads that waited for another side, which no threshold was given for by name.
-    pub waited: u64,
-    /// Slow calls that were lost, and the like.
-    pub counters: Counters,
-    /// Threads in a call at the end: name of the call, thread, age in nanoseconds.
-    pub open: Vec<(String, u32, u64)>,
-    /// What looking costs a fast call, in nanoseconds: measured at the end, on this machine.
-    pub cost_ns: Option<f64>,
-}
-
-/// What one call has come to.
-#[derive(Debug, Default)]
-struct Call {
-    durations: Histogram,
-    slow: u64,
-    max_ns: u64,
-}
-
 /// Slow calls on their way into the trace.
 #[derive(Debug)]
 pub(crate) struct Watching {
     wanted: LatencyOptions,
     /// Ids of the events of `mote_slow::event`.
     ids: [u32; 2],
-    learner: Option<Learner>,
-    calls: BTreeMap<u32, Call>,
-    waited: u64,
+    collector: Collector,
     rows: Rows,
-    subjects: Subjects,
-    began: Instant,
-    stepped: Instant,
     pub(super) last: Latencies,
     /// The newest slow calls: time and record.
     newest: VecDeque<(u64, Vec<u8>)>,
@@ -94,13 +44,8 @@ impl Watching {
         Watching {
             wanted: wanted.clone(),
             ids,
-            learner: wanted.adaptive.map(Learner::new),
-            calls: BTreeMap::new(),
-            waited: 0,
-            subjects: Subjects::default(),
+            collector: Collector::new(wanted),
             rows: Rows { stream, written: Instant::now(), ..Rows::default() },
-            began: Instant::now(),
-            stepped: Instant::now(),
             last: Latencies::default(),
             newest: VecDeque::new(),
             snapshots: wanted.snapshots,
@@ -108,90 +53,18 @@ impl Watching {
     }
 
     /// Takes in slow calls; returns the threads that they are of.
-    fn take(&mut self, slow: Vec<Slow>) -> Vec<u32> {
+    fn take(&mut self, latency: &mut Latency) -> Vec<u32> {
+        let Watching { collector, rows, newest, ids, wanted, .. } = self;
         let mut threads = BTreeSet::new();
-        for slow in slow {
-            let name = call_name(slow.number);
-            let file = self.subjects.of(&slow);
-            let by_request = slow.whose == Whose::Session && !self.wanted.names(slow.number);
-            if by_request && is_read(&name) && waits(&file) {
-                self.waited += 1;
-                continue;
-            }
-            let call = self.calls.entry(slow.number).or_default();
-            call.slow += 1;
-            call.max_ns = call.max_ns.max(slow.duration_ns);
+        collector.read(latency, |slow, file| {
             threads.insert(slow.tid);
-            let record =
-                self.rows.add(self.ids[0], slow.time_ns, slow.tid, &event::slow_fields(&slow, &file));
-            self.newest.extend((self.wanted.snapshots > 0).then_some(record));
-            let old = self.newest.len().saturating_sub(NEWEST);
-            self.newest.drain(..old);
-        }
+            let record = rows.add(ids[0], slow.time_ns, slow.tid, &event::slow_fields(slow, file));
+            newest.extend((wanted.snapshots > 0).then_some(record));
+            let old = newest.len().saturating_sub(NEWEST);
+            newest.drain(..old);
+        });
         threads.into_iter().collect()
     }
-
-    fn durations(&mut self, latency: &mut Latency) {
-        let (calls, learner) = (&mut self.calls, &mut self.learner);
-        latency.durations(|number, bucket, count| {
-            calls.entry(number).or_default().durations.add_bucket(bucket, count);
-            learner.iter_mut().for_each(|learner| learner.add(number, bucket, count));
-        });
-    }
-
-    /// Moves the thresholds that learn.
-    fn step(&mut self, latency: &Latency) {
-        for (number, ns) in self.learner.iter_mut().flat_map(Learner::step) {
-            if self.wanted.learns(number) {
-                latency.set_threshold(number, ns);
-            }
-        }
-    }
-
-    fn figures(&self, latency: &Latency) -> Latencies {
-        let none = Call::default();
-        let figures = |number: u32| {
-            let call = self.calls.get(&number).unwrap_or(&none);
-            let durations = &call.durations;
-            let percentiles = durations.percentile(50.0).zip(durations.percentile(99.0));
-            // Of a histogram only the buckets are known; of slow calls the durations.
-            let highest = durations.highest().unwrap_or(0);
-            let max_ns = match percentiles {
-                _ if call.max_ns >= highest => call.max_ns,
-                Some((_, p99)) => highest.max(p99),
-                None => highest,
-            };
-            let percentiles = percentiles.map(|(p50, p99)| (p50.min(max_ns), p99.min(max_ns)));
-            CallFigures {
-                name: call_name(number),
-                count: latency.count(number),
-                slow: call.slow,
-                percentiles,
-                max_ns,
-                threshold_ns: latency.threshold(number),
-            }
-        };
-        let mut calls: Vec<CallFigures> =
-            (0..SYSCALLS as u32).map(figures).filter(|call| call.count > 0).collect();
-        calls.sort_by_key(|call| std::cmp::Reverse((call.slow, call.max_ns, call.count)));
-        let counters = latency.counters();
-        Latencies {
-            calls,
-            elapsed: self.began.elapsed(),
-            waited: self.waited,
-            counters,
-            open: Vec::new(),
-            cost_ns: None,
-        }
-    }
-}
-
-/// Whether a read from it waits for another side.
-fn waits(file: &str) -> bool {
-    let kinds = ["socket:", "pipe:", "/dev/pts/", "/dev/tty", "anon_inode:"];
-    // Of what is closed by now only the name is known: terminals are called `0` and `tty1`.
-    let terminal = file.starts_with("tty") || file.bytes().all(|byte| byte.is_ascii_digit());
-    terminal || file.starts_with('[') || kinds.iter().any(|kind| file.starts_with(kind))
 }
 
 /// The stream: records that wait, and the file with the others.
@@ -387,17 +260,10 @@ impl Recorder<'_> {
     pub(crate) fn look_at_latency(&mut self) {
         let (Some(kernel), Some(latency)) = (&mut self.kernel, &mut self.cooperation.latency) else { return };
         let Some(watching) = &mut kernel.latency else { return };
-        let mut slow = Vec::new();
-        latency.slow(|one| slow.push(one));
-        let threads = watching.take(slow);
+        let threads = watching.take(latency);
         let asks = !threads.is_empty() && watching.snapshots > 0;
         watching.snapshots -= u32::from(asks);
-        if watching.stepped.elapsed() >= watching.wanted.interval {
-            watching.stepped = Instant::now();
-            watching.durations(latency);
-            watching.step(latency);
-            self.watch.latency(&watching.figures(latency));
-        }
+        watching.collector.step(latency).iter().for_each(|now| self.watch.latency(now));
         let due = watching.rows.is_due();
         let (last, most) = (watching.snapshots == 0, watching.wanted.snapshots);
         let problem = if due { kernel.write_slow() } else { None };
@@ -416,17 +282,11 @@ impl Recorder<'_> {
             return;
         };
         let Some(watching) = &mut kernel.latency else { return };
-        watching.durations(&mut latency);
-        let now = Kernel::now();
-        let mut figures = watching.figures(&latency);
-        for open in latency.open(kernel.tracer.state()) {
-            let age = now.saturating_sub(open.since_ns);
-            watching.rows.add(watching.ids[1], now, open.tid, &event::open_fields(open.number, age));
-            figures.open.push((call_name(open.number), open.tid, age));
+        let (now, own) = (Kernel::now(), kernel.tracer.own_thread().ok());
+        let figures = watching.collector.end(&mut latency, kernel.tracer.state(), own, now);
+        for open in &figures.open {
+            watching.rows.add(watching.ids[1], now, open.tid, &event::open_fields(open.number, open.age_ns));
         }
-        figures.open.sort_by_key(|(_, _, age)| std::cmp::Reverse(*age));
-        let own = kernel.tracer.own_thread();
-        figures.cost_ns = own.ok().and_then(|tid| latency.cost_ns(kernel.tracer.state(), tid));
         watching.last = figures;
         let problem = kernel.write_slow();
         if let Some(watching) = &mut kernel.latency {
@@ -438,18 +298,5 @@ impl Recorder<'_> {
             to.packets += from.packets;
         }
         problem.into_iter().for_each(|why| self.problem(why));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_of_others_wait() {
-        assert!(waits("") && waits("[eventfd]") && waits("0") && !waits("0.log"));
-        assert!(
-            waits("pipe:[12]") && waits("socket:[1] 127.0.0.1:1 to 127.0.0.1:2") && !waits("/var/lib/data")
-        );
     }
 }

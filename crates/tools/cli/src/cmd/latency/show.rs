@@ -2,7 +2,7 @@
 
 use super::worst::{Found, kernel_functions};
 use mote_analysis::latency::{SlowCall, time};
-use mote_daemon::{CallFigures, Latencies, Recorded};
+use mote_daemon::{CallFigures, Latencies, OpenCall, Recorded};
 use mote_view::Stack;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -47,8 +47,8 @@ pub(super) fn report(now: &Latencies, found: &Found, recorded: &Recorded) -> Str
     }
     if !now.open.is_empty() {
         let _ = writeln!(text, "\nin a system call at the end:");
-        for (name, tid, age) in now.open.iter().take(OPEN) {
-            let _ = writeln!(text, "   {name} of thread {tid}, for {}", time(*age));
+        for OpenCall { name, tid, age_ns, .. } in now.open.iter().take(OPEN) {
+            let _ = writeln!(text, "   {name} of thread {tid}, for {}", time(*age_ns));
         }
         if now.open.len() > OPEN {
             let _ = writeln!(text, "   and {} more", now.open.len() - OPEN);
@@ -68,7 +68,7 @@ pub(super) fn report(now: &Latencies, found: &Found, recorded: &Recorded) -> Str
         let part = calls as f64 * cost / 1e7 / seconds.max(1e-3);
         let _ = writeln!(
             text,
-            "looking cost a fast call about {cost:.0} ns (measured just now): {part:.2} % of a CPU"
+            "mote's overhead: {cost:.0} ns per fast system call (measured just now), {part:.2} % of one CPU"
         );
     }
     notes(now, found).into_iter().for_each(|note| {
@@ -159,8 +159,9 @@ pub(super) fn json(
             .map(|(call, stack)| one(call, stack))
             .collect::<serde_json::Result<Vec<Value>>>()?;
         all["worst"] = Value::Array(worst);
-        let open =
-            now.open.iter().map(|(name, tid, age)| json!({ "syscall": name, "tid": tid, "age_ns": age }));
+        let open = now.open.iter().map(
+            |OpenCall { name, tid, age_ns, .. }| json!({ "syscall": name, "tid": tid, "age_ns": age_ns }),
+        );
         all["open"] = Value::Array(open.collect());
         all["cost_ns"] = json!(now.cost_ns);
         all["slow"] = found.slow.into();

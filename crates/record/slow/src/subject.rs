@@ -1,6 +1,8 @@
 //! What a slow call was about: the file behind its descriptor, its path, the other end of its socket, its lock.
 
-use mote_slow::{Names, Slow, call_name, names};
+use crate::call_name;
+use crate::slow::Slow;
+use crate::waits::{Names, names};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
@@ -10,16 +12,16 @@ const MOST: usize = 4096;
 /// Tables of a network namespace, of sockets that have two ends.
 const TABLES: [&str; 4] = ["tcp", "tcp6", "udp", "udp6"];
 
-/// Finds it out.
+/// Finds out what calls were about; remembers the ends of sockets.
 #[derive(Debug, Default)]
-pub(super) struct Subjects {
+pub(crate) struct Subjects {
     /// The ends of sockets, by their inodes.
     sockets: HashMap<String, String>,
 }
 
 impl Subjects {
     /// What the call was about; empty when that is not known.
-    pub(super) fn of(&mut self, slow: &Slow) -> String {
+    pub(crate) fn of(&mut self, slow: &Slow) -> String {
         let name = call_name(slow.number);
         match names(&name) {
             Some(Names::Path) => path(&slow.name_bytes),
@@ -30,11 +32,11 @@ impl Subjects {
         }
     }
 
-    /// What the descriptor was. Its path is looked up now: if the process has another file there by now, or has ended, the file's own name is all there is.
-    fn file(&mut self, pid: u32, descriptor: u64, told: &[u8]) -> String {
+    /// What the descriptor was; `copied` is what the program has read of the file, inode and name. Its path is looked up now: if the process has another file there by now, or has ended, the file's own name is all there is.
+    fn file(&mut self, pid: u32, descriptor: u64, copied: &[u8]) -> String {
         let place = format!("/proc/{pid}/fd/{}", descriptor as u32);
-        let inode = told.first_chunk().map_or(0, |inode| u64::from_ne_bytes(*inode));
-        let name = told.get(8..).map(path).unwrap_or_default();
+        let inode = copied.first_chunk().map_or(0, |inode| u64::from_ne_bytes(*inode));
+        let name = copied.get(8..).map(path).unwrap_or_default();
         let is_same = || std::fs::metadata(&place).is_ok_and(|now| now.ino() == inode);
         if inode != 0 && !is_same() {
             return name;
@@ -110,12 +112,20 @@ fn end(text: &str) -> Option<String> {
     Some(format!("[{}]:{port}", Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)))
 }
 
+/// Whether a read from this file waits for another side.
+pub(crate) fn waits(file: &str) -> bool {
+    let kinds = ["socket:", "pipe:", "/dev/pts/", "/dev/tty", "anon_inode:"];
+    // Of what is closed by now only the name is known: terminals are called `0` and `tty1`.
+    let terminal = file.starts_with("tty") || file.bytes().all(|byte| byte.is_ascii_digit());
+    terminal || file.starts_with('[') || kinds.iter().any(|kind| file.starts_with(kind))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_told_as_people_write_them() {
+    fn addresses_read_as_people_write_them() {
         let four = [&[2, 0, 0x1f, 0x90, 127, 0, 0, 1][..], &[0; 8]].concat();
         assert_eq!(address(&four).as_deref(), Some("127.0.0.1:8080"));
         let six = [&[10, 0, 0, 80, 0, 0, 0, 0][..], &[0; 15], &[1, 0, 0]].concat();
@@ -135,13 +145,21 @@ mod tests {
         let there = listener.local_addr().expect("an address");
         let socket = std::net::TcpStream::connect(there).expect("a connection");
         let here = socket.local_addr().expect("an address");
-        let told = Subjects::default().file(std::process::id(), socket.as_raw_fd() as u64, &[]);
-        let other = Subjects::default().file(
+        let now = Subjects::default().file(std::process::id(), socket.as_raw_fd() as u64, &[]);
+        let before = Subjects::default().file(
             std::process::id(),
             socket.as_raw_fd() as u64,
             b"\x01\0\0\0\0\0\0\0before\0",
         );
-        assert_eq!(other, "before", "the descriptor is another file by now");
-        assert!(told.starts_with("socket:[") && told.ends_with(&format!("{here} to {there}")), "{told}");
+        assert_eq!(before, "before", "the descriptor is another file by now");
+        assert!(now.starts_with("socket:[") && now.ends_with(&format!("{here} to {there}")), "{now}");
+    }
+
+    #[test]
+    fn reads_of_others_wait() {
+        assert!(waits("") && waits("[eventfd]") && waits("0") && !waits("0.log"));
+        assert!(
+            waits("pipe:[12]") && waits("socket:[1] 127.0.0.1:1 to 127.0.0.1:2") && !waits("/var/lib/data")
+        );
     }
 }
