@@ -22,7 +22,7 @@
  * @code lib/rcu/src/membarrier.rs: fence_all
  * @code lib/rcu/src/signals.rs: answer, fence_all
  * @code lib/rcu/src/pointer.rs: load, assign, swap
- * @digest c9d3765545df6918
+ * @digest d034713f2d8c4a90
  *
  * @pass short | alpha, general: unaltered model (safety) | -DARCH_ALPHA -DGENERAL  small
  * @find short | alpha, general: reader's fence removed | -DARCH_ALPHA -DGENERAL -DINJECT_NO_READER_FENCE small

@@ -11,7 +11,7 @@
  *
  * @code lib/rcu/src/domain.rs: synchronize, ticket, is_over, poll, step, look
  * @code lib/rcu/src/phases.rs: enter, exit, advance, is_old
- * @digest 84ae146b53a2629f
+ * @digest ea7ee1c2ed2ecf0e
  *
  * @pass short | power: unaltered model | -DARCH_POWER small
  * @pass short | x86: unaltered model | -DARCH_X86 small

@@ -13,7 +13,7 @@
  *
  * @code lib/rcu/src/phases.rs: enter, exit, advance, is_old
  * @code lib/rcu/src/domain.rs: synchronize, step, look
- * @digest 9a37909442d9c790
+ * @digest fc5260d29e6e3767
  *
  * @pass short | over reader: unaltered model (safety) | -DOVER_READER small
  * @find short | over reader: reader's fence removed | -DOVER_READER -DINJECT_NO_READER_FENCE

@@ -12,6 +12,7 @@
 //! `enqueue` is wait-free. `take` waits for enqueuers in the middle of theirs.
 
 use crate::flavor::Flavor;
+use crate::grace;
 #[doc(hidden)]
 pub use crate::wait::Patience;
 use core::marker::PhantomData;
@@ -92,7 +93,7 @@ impl<F: Flavor> Callbacks<F> {
         if batch.head.is_null() {
             return 0;
         }
-        crate::synchronize::<F>();
+        grace::synchronize::<F>();
         while let Some(at) = batch.take() {
             // SAFETY: taken from the queue, run once, and the grace period is over.
             unsafe { run(at) };

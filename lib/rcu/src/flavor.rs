@@ -10,13 +10,12 @@
 //!
 //! Each flavour is one set of readers and grace periods for the whole program (for each object that links this crate
 //! statically): a guard of one flavour does not protect from grace periods of another.
+//!
+//! Here is what flavours are, for code that serves any of them; how each one works is in [`crate::mechanisms`].
 
 use crate::domain::{Domain, Protocol};
-use crate::phases::{self, ByReader, ByUpdater, FenceByKernel, FenceInReader};
-use crate::qsbr::{self, QuiescentStates};
-use crate::signals::{self, FenceBySignal};
-use crate::slot::{GUARDED, Slot};
-use crate::tls::thread_word;
+use crate::error::RegisterError;
+use crate::slot::Slot;
 
 /// Readers whose threads say when they are in no section; reading costs nothing. Thesis, section 6.4.2.
 #[derive(Debug)]
@@ -61,7 +60,7 @@ pub trait Flavor: sealed::Sealed + Sized + 'static {
     unsafe fn exit(section: Self::Section);
     /// To be done before the first reader of a thread.
     #[doc(hidden)]
-    fn prepare() -> Result<(), crate::RegisterError> {
+    fn prepare() -> Result<(), RegisterError> {
         Ok(())
     }
     /// True when a grace period cannot end before the calling thread has done something: it is in a read section, or online.
@@ -93,133 +92,6 @@ pub trait Registered: Flavor {
     unsafe fn leave(_slot: &Slot) {}
 }
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
-}
-
-thread_word!(qsbr_word, "qsbr");
-thread_word!(general_word, "general");
-thread_word!(expedited_word, "expedited");
-thread_word!(signal_word, "signal");
-thread_word!(library_word, "library");
-
-/// What all flavours have alike.
-macro_rules! common {
-    ($number:literal, $protocol:ty, $word:ident) => {
-        const NUMBER: usize = $number;
-        type Protocol = $protocol;
-
-        #[inline(always)]
-        fn domain() -> &'static Domain<$protocol> {
-            static DOMAIN: Domain<$protocol> = Domain::new();
-            &DOMAIN
-        }
-
-        #[inline(always)]
-        fn slot() -> Option<&'static Slot> {
-            let slot: *const Slot = core::ptr::with_exposed_provenance($word::get());
-            // SAFETY: the word is 0 or what `set_slot` has stored: a slot, which lives as long as the process.
-            unsafe { slot.as_ref() }
-        }
-
-        unsafe fn set_slot(slot: Option<&'static Slot>) {
-            $word::set(slot.map_or(0, |slot| core::ptr::from_ref(slot).expose_provenance()));
-        }
-    };
-}
-
-impl sealed::Sealed for Qsbr {}
-impl Flavor for Qsbr {
-    common!(0, QuiescentStates, qsbr_word);
-    type Section = ();
-
-    #[inline(always)]
-    unsafe fn exit((): ()) {}
-}
-
-impl Registered for Qsbr {
-    #[inline(always)]
-    unsafe fn enter(_: &'static Slot) {}
-
-    unsafe fn come(slot: &Slot) {
-        qsbr::online(slot, &Self::domain().gp);
-    }
-
-    unsafe fn leave(slot: &Slot) {
-        qsbr::offline(slot);
-    }
-}
-
-/// The rest of a flavour whose registered readers mark their sections.
-macro_rules! marked {
-    ($flavor:ty, $order:ty) => {
-        impl Registered for $flavor {
-            #[inline(always)]
-            unsafe fn enter(slot: &'static Slot) -> &'static Slot {
-                phases::enter::<$order, GUARDED>(slot, &Self::domain().gp);
-                slot
-            }
-        }
-    };
-}
-
-impl sealed::Sealed for General {}
-impl Flavor for General {
-    common!(1, FenceInReader, general_word);
-    type Section = &'static Slot;
-
-    #[inline(always)]
-    unsafe fn exit(slot: &'static Slot) {
-        phases::exit::<GUARDED>(slot);
-    }
-}
-marked!(General, ByReader);
-
-impl sealed::Sealed for Expedited {}
-impl Flavor for Expedited {
-    common!(2, FenceByKernel, expedited_word);
-    type Section = &'static Slot;
-
-    #[inline(always)]
-    unsafe fn exit(slot: &'static Slot) {
-        phases::exit::<GUARDED>(slot);
-    }
-
-    fn prepare() -> Result<(), crate::RegisterError> {
-        crate::membarrier::prepare(Self::domain());
-        Ok(())
-    }
-}
-marked!(Expedited, ByUpdater);
-
-impl sealed::Sealed for Signal {}
-impl Flavor for Signal {
-    common!(3, FenceBySignal, signal_word);
-    type Section = &'static Slot;
-
-    #[inline(always)]
-    unsafe fn exit(slot: &'static Slot) {
-        phases::exit::<GUARDED>(slot);
-    }
-
-    fn prepare() -> Result<(), crate::RegisterError> {
-        signals::prepare()
-    }
-}
-marked!(Signal, ByUpdater);
-
-impl sealed::Sealed for Library {}
-impl Flavor for Library {
-    common!(4, FenceByKernel, library_word);
-    type Section = crate::library::Section;
-
-    #[inline(always)]
-    unsafe fn exit(section: crate::library::Section) {
-        crate::library::end::<GUARDED>(section);
-    }
-
-    fn prepare() -> Result<(), crate::RegisterError> {
-        crate::membarrier::prepare(Self::domain());
-        Ok(())
-    }
 }

@@ -116,6 +116,8 @@ mod guard;
 pub mod library;
 mod lock;
 #[cfg(not(loom))]
+mod mechanisms;
+#[cfg(not(loom))]
 mod membarrier;
 mod phases;
 #[cfg(not(loom))]

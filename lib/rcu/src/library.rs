@@ -8,9 +8,10 @@
 //! All of it is callable from handlers.
 
 use crate::flavor::{Flavor, Library};
+use crate::guard::Guard;
 use crate::phases::{self, ByUpdater};
 use crate::slot::{BARE, GUARDED, Slot};
-use crate::{Guard, thread};
+use crate::thread;
 use core::num::NonZeroUsize;
 
 /// A section that has begun: the address of the thread's slot, or an odd number when it has none.

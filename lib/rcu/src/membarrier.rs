@@ -1,9 +1,9 @@
 //! The updater's fence for all threads by membarrier(2), and what to do without it.
 
-use crate::domain::Domain;
-use crate::phases::FenceByKernel;
-use crate::slot::FENCE;
-use core::sync::atomic::{AtomicU32, Ordering, fence};
+use crate::domain::{Domain, Protocol};
+use crate::phases::protocol;
+use crate::slot::{FENCE, GUARDED, Slot};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use mote_sys::membarrier;
 
 const UNKNOWN: u32 = 0;
@@ -18,6 +18,31 @@ static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 /// Time in which any processor has emptied its store buffer, or taken a timer interrupt.
 const DRAIN_NS: u64 = 10_000_000;
 
+/// The expedited and the library flavour's: the updater calls membarrier(2) (Linux 4.14).
+#[derive(Debug)]
+pub enum FenceByKernel {}
+
+impl Protocol for FenceByKernel {
+    /// Until the kernel has been asked, readers fence.
+    const FIRST: usize = FENCE | GUARDED;
+    const PHASES: u64 = protocol::PHASES;
+
+    fn advance(gp: &AtomicUsize) -> usize {
+        protocol::advance(gp)
+    }
+
+    fn is_old(word: usize, gp: usize) -> bool {
+        protocol::is_old(word, gp)
+    }
+
+    fn fence_all(domain: &Domain<Self>, own: Option<&Slot>) {
+        fence(Ordering::SeqCst);
+        if !domain.registry.is_alone(own) {
+            fence_all(domain);
+        }
+    }
+}
+
 /// Asks the kernel once; from then on readers of `domain` fence only if they must.
 ///
 /// Only before that, and after, are both right: updaters always call membarrier(2) once it works.
@@ -28,7 +53,7 @@ pub(crate) fn prepare(domain: &Domain<FenceByKernel>) {
 }
 
 /// Makes all threads of the process pass a full memory barrier.
-pub(crate) fn fence_all(domain: &Domain<FenceByKernel>) {
+fn fence_all(domain: &Domain<FenceByKernel>) {
     match state() {
         WORKS => {
             if membarrier::fence_all().is_err() {

@@ -129,31 +129,3 @@ impl Protocol for FenceInReader {
         fence(Ordering::SeqCst);
     }
 }
-
-/// The expedited and the library flavour's: the updater calls membarrier(2) (Linux 4.14).
-#[derive(Debug)]
-pub enum FenceByKernel {}
-
-impl Protocol for FenceByKernel {
-    /// Until the kernel has been asked, readers fence.
-    const FIRST: usize = FENCE | GUARDED;
-    const PHASES: u64 = protocol::PHASES;
-
-    fn advance(gp: &AtomicUsize) -> usize {
-        protocol::advance(gp)
-    }
-
-    fn is_old(word: usize, gp: usize) -> bool {
-        protocol::is_old(word, gp)
-    }
-
-    fn fence_all(domain: &Domain<Self>, own: Option<&Slot>) {
-        fence(Ordering::SeqCst);
-        #[cfg(not(loom))]
-        if !domain.registry.is_alone(own) {
-            crate::membarrier::fence_all(domain);
-        }
-        #[cfg(loom)]
-        let _ = (domain, own);
-    }
-}

@@ -3,8 +3,8 @@
 //! The updater sets `need_fence` in each slot and sends each thread a signal; the handler fences, clears the word and fences.
 //! A thread that blocks the signal holds grace periods up; registration unblocks it.
 
-use crate::RegisterError;
 use crate::domain::{Domain, Protocol};
+use crate::error::RegisterError;
 use crate::flavor::{Flavor, Signal};
 use crate::phases::protocol;
 use crate::slot::Slot;

@@ -1,9 +1,10 @@
 //! The registration of a thread as a reader.
 
+use crate::error::RegisterError;
 use crate::flavor::{Expedited, Flavor, General, Qsbr, Registered, Signal};
 use crate::guard::Guard;
+use crate::qsbr;
 use crate::slot::Slot;
-use crate::{RegisterError, qsbr};
 use core::marker::PhantomData;
 use mote_sys::{process, signal};
 
