@@ -3,73 +3,12 @@
 use crate::diagnostic::Diagnostic;
 use crate::maps::Maps;
 use crate::rule::Rule;
+use crate::session::{Missing, Session};
+use crate::target::{ContextWord, Side};
 use crate::tree::RulePlan;
 use crate::{emit, optimise, resolve};
 use mote_bpf::Insn;
 use mote_layout::parse::Description;
-
-/// Where a program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// In the traced process, on the arguments of its event.
-    User,
-    /// In the kernel, called by the program that records the event: see [`ContextWord`] and [`Compiled::stack_bytes`].
-    Kernel,
-}
-
-/// What a word of the context is. On the user's side, the words are those of [`mote_layout::context`], all of them in order. On the
-/// kernel's, they are only those that the program reads, in 8-byte slots on the caller's stack.
-///
-/// # What fields are on the kernel's side
-/// | field | words |
-/// |---|---|
-/// | numbers | the value, extended to 64 bits by its sign or by zeros |
-/// | texts | where it begins: [`TEXT_ROOM`] readable bytes, whatever is behind the text; its length, at most [`TEXT_LEN_MAX`] |
-/// | arrays | where the first element begins |
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ContextWord {
-    /// This word of the event's.
-    Field(u16),
-    /// This number, which stands for the event in keys: so programs of events that differ in nothing else are the same.
-    Event(u32),
-}
-
-/// Most bytes of the stack that a program of the kernel's side takes: what calls it has the rest of the 512.
-pub const KERNEL_STACK_BYTES: u32 = 256;
-/// Longest text that a program of the kernel's side sees; longer ones are cut.
-pub const TEXT_LEN_MAX: u32 = 255;
-/// Bytes that must be readable where a text of the kernel's side begins.
-pub const TEXT_ROOM: u32 = TEXT_LEN_MAX + 9;
-
-/// What a session decides for its rules.
-pub struct Session<'a> {
-    /// Where its programs run.
-    pub side: Side,
-    /// What is to be done about a field that an event does not have.
-    pub missing: Missing,
-    /// Gives an event that `emit` makes its id, declaring it when that is the first time; an error is shown to the user.
-    pub declare: &'a mut dyn FnMut(&Emitted) -> Result<u16, String>,
-}
-
-/// What is to be done about a field that an event does not have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
-    /// It is an error.
-    Refuse,
-    /// The condition, or the action, that names it never holds for this event, as in LTTng; a warning says so.
-    Never,
-}
-
-/// An event that a rule emits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Emitted {
-    /// Provider: that of the event for which the rule is, unless the rule says another.
-    pub provider: String,
-    /// Name.
-    pub name: String,
-    /// Its description as text ([`mote_layout::describe`]), without the NUL.
-    pub description: String,
-}
 
 /// What becomes of an event.
 #[derive(Clone, Debug)]
@@ -89,7 +28,8 @@ pub struct Compiled {
     pub insns: Vec<Insn>,
     /// The words that it reads, by their slots. On the user's side they are in the slots of their numbers, and this is empty.
     pub words: Vec<ContextWord>,
-    /// Bytes of the stack that its frame takes; on the kernel's side at most [`KERNEL_STACK_BYTES`].
+    /// Bytes of the stack that its frame takes; on the kernel's side at most
+    /// [`crate::KERNEL_STACK_BYTES`].
     pub stack_bytes: u32,
     /// Whether it may record the event at all; else it only counts and the like.
     pub records: bool,

@@ -1,6 +1,6 @@
 //! What is wrong with a rule, shown in the rule's own text.
 
-use crate::compile::Side;
+use crate::target::Side;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::ops::Range;
 

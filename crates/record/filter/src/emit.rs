@@ -5,9 +5,10 @@
 //! where, also behind jumps. A program without calls keeps the context in `r1` and touches no register that it would have to
 //! save; one with calls keeps it in `r6`.
 
-use crate::compile::{ContextWord, Emitted, KERNEL_STACK_BYTES, Side};
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::maps::Maps;
+use crate::session::Declare;
+use crate::target::{ContextWord, KERNEL_STACK_BYTES, Side};
 use crate::tree::{Action, Plan};
 use code::{Code, Label, Stop};
 use mote_bpf::environment::STACK_BYTES;
@@ -30,9 +31,6 @@ mod state;
 mod texts;
 
 use needs::Needs;
-
-/// Gives an emitted event its id.
-type Declare<'a> = &'a mut dyn FnMut(&Emitted) -> Result<u16, String>;
 
 /// A program, and what it asks of those who run it.
 pub(crate) struct Program {

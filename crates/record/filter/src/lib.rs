@@ -18,18 +18,19 @@ mod parse;
 pub mod reference;
 mod resolve;
 mod rule;
+mod session;
 mod shared;
 mod syntax;
+mod target;
 mod text_pattern;
 mod tree;
 
 pub use aggregate::Aggregate;
-pub use compile::{
-    Compiled, ContextWord, Decision, Emitted, KERNEL_STACK_BYTES, Missing, Session, Side, TEXT_LEN_MAX,
-    TEXT_ROOM, compile, explain, fits,
-};
+pub use compile::{Compiled, Decision, compile, explain, fits};
 pub use diagnostic::{Diagnostic, Kind, Span};
 pub use maps::Maps;
 pub use rule::{Form, Rule};
+pub use session::{Emitted, Missing, Session};
 pub use shared::{SharedNames, SharedPlace};
+pub use target::{ContextWord, KERNEL_STACK_BYTES, Side, TEXT_LEN_MAX, TEXT_ROOM};
 pub use text_pattern::TextPattern;

@@ -3,9 +3,10 @@
 //! For tests: engines are compared with this. It knows conditions and whether the event is recorded; the other actions it passes
 //! over.
 
-use crate::compile::{Missing, Side};
 use crate::diagnostic::Diagnostic;
 use crate::rule::Rule;
+use crate::session::Missing;
+use crate::target::Side;
 use crate::tree::float::{key, key_of_single};
 use crate::tree::number::compute;
 use crate::tree::{Action, Cond, Context, Element, Float, Kept, Num, NumKind, Order, Plan, SharedWord, Text};

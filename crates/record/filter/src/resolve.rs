@@ -1,9 +1,10 @@
 //! From syntax to typed trees: names are looked up in the event, types are checked.
 
-use crate::compile::{Missing, Side};
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::rule::Rule;
+use crate::session::Missing;
 use crate::syntax::Expr;
+use crate::target::Side;
 use crate::tree::{Cond, Kept, Plan, RulePlan};
 use mote_layout::context::words_of;
 use mote_layout::parse::{Description, Field};
@@ -15,8 +16,6 @@ mod expression;
 mod names;
 mod outside;
 mod value;
-
-pub(crate) use actions::{COMM_BYTES, EXECUTABLE_BYTES, INDEX_MAX};
 
 /// A field, and the word of the context in which it begins.
 #[derive(Clone, Copy)]

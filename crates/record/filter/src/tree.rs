@@ -8,10 +8,11 @@
 //! Numbers are 64-bit patterns, together with the range in which their value lies: signed, unless that range goes above `i64::MAX`.
 //! Arithmetic wraps. Comparisons are of values: a negative number is less than any unsigned one.
 
-use crate::compile::Side;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Span};
 use crate::maps::KeyType;
+use crate::session::Emitted;
 use crate::syntax::{BinaryOp, Scope};
+use crate::target::Side;
 use crate::text_pattern::TextPattern;
 
 pub(crate) mod float;
@@ -83,9 +84,9 @@ pub(crate) enum Action {
     Set(String),
     Clear(String),
     Emit {
-        event: crate::Emitted,
+        event: Emitted,
         fields: Vec<EmittedField>,
-        span: crate::Span,
+        span: Span,
     },
     Snapshot,
     /// A system call is recorded from this duration on, in ns ([`mote_layout::cooperation::threshold_word`]).

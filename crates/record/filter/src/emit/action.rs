@@ -2,8 +2,9 @@
 
 use super::Verdict;
 use super::code::{Code, Stop};
-use crate::diagnostic::{Diagnostic, Kind};
+use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::maps::{Entry, Key, KeyType, bytes};
+use crate::session::Emitted;
 use crate::syntax::Scope;
 use crate::tree::{Action, EmittedField, KeyPlan, KeyValue, Num, NumKind, Text};
 use mote_bpf::Reg;
@@ -190,9 +191,9 @@ impl Code<'_> {
 
     fn emit(
         &mut self,
-        event: &crate::Emitted,
+        event: &Emitted,
         fields: &[EmittedField],
-        span: crate::Span,
+        span: Span,
     ) -> Result<(), Stop> {
         let id = (self.declare)(event).map_err(|why| {
             let message = format!("event {}:{} cannot be emitted: {why}", event.provider, event.name);

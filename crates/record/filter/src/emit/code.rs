@@ -2,10 +2,11 @@
 
 use super::needs::Needs;
 use super::registers::{Cached, Known, Slot};
-use super::{Declare, Program};
-use crate::compile::{ContextWord, KERNEL_STACK_BYTES, Side};
+use super::Program;
 use crate::diagnostic::Diagnostic;
 use crate::maps::Maps;
+use crate::session::Declare;
+use crate::target::{ContextWord, KERNEL_STACK_BYTES, Side};
 use crate::tree::Plan;
 use mote_bpf::Reg;
 use mote_bpf::environment::STACK_BYTES;
@@ -76,7 +77,7 @@ impl<'a> Code<'a> {
         plan: &'a Plan,
         needs: &'a Needs,
         maps: &'a mut Maps,
-        declare: &'a mut (dyn FnMut(&crate::Emitted) -> Result<u16, String> + 'a),
+        declare: Declare<'a>,
         leaf: bool,
     ) -> Code<'a> {
         let mut b = Builder::new();

@@ -8,7 +8,7 @@ use super::condition::Next;
 use super::registers::Slot;
 use super::texts::word_of;
 use crate::diagnostic::{Diagnostic, Kind, Span};
-use crate::resolve::{COMM_BYTES, EXECUTABLE_BYTES};
+use crate::target::{COMM_BYTES, EXECUTABLE_BYTES};
 use crate::text_pattern::TextPattern;
 use crate::tree::Text;
 use mote_bpf::Reg;

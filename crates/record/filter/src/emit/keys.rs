@@ -1,8 +1,7 @@
 //! Keys and fields, put together on the stack.
 
 use super::code::{Code, Stop};
-use crate::compile::ContextWord;
-use crate::resolve::COMM_BYTES;
+use crate::target::{COMM_BYTES, ContextWord};
 use crate::tree::{KeyPlan, KeyValue, Text};
 use mote_bpf::Reg;
 use mote_bpf::helper;

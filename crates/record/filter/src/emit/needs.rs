@@ -2,9 +2,8 @@
 
 use super::registers::{Cached, Slot};
 use super::texts;
-use crate::compile::Side;
 use crate::maps::{EVENTS, Entry, Maps};
-use crate::resolve::{COMM_BYTES, EXECUTABLE_BYTES};
+use crate::target::{COMM_BYTES, EXECUTABLE_BYTES, Side};
 use crate::tree::{
     Action, Cond, Context, Element, EmittedField, Float, Kept, KeyValue, Num, NumKind, Plan, Text,
 };

@@ -2,9 +2,8 @@
 
 use super::code::{Code, Held, Stop};
 use super::registers::{Cached, Slot};
-use crate::compile::TEXT_LEN_MAX;
-use crate::resolve::INDEX_MAX;
 use crate::syntax::BinaryOp;
+use crate::target::{INDEX_MAX, TEXT_LEN_MAX};
 use crate::tree::number::divides_signed;
 use crate::tree::{Cond, Context, Element, Num, NumKind};
 use mote_bpf::Reg;

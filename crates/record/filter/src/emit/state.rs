@@ -2,8 +2,8 @@
 
 use super::code::{Code, Held, Label, Stop};
 use super::condition::Next;
-use crate::compile::ContextWord;
 use crate::maps::EVENTS;
+use crate::target::ContextWord;
 use crate::tree::Kept;
 use mote_bpf::Reg;
 use mote_bpf::helper;

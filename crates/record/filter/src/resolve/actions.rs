@@ -4,26 +4,21 @@ use super::Resolver;
 use super::compare::text_of;
 use super::expression::written;
 use super::value::Value;
-use crate::compile::{Emitted, Side};
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::maps::KeyType;
 use crate::rule::Rule;
+use crate::session::Emitted;
 use crate::syntax::{self, ActionKind, Argument, Expr, ExprKind};
+use crate::target::{COMM_BYTES, EXECUTABLE_BYTES, Side};
 use crate::tree::{Action, EmittedField, KeyPlan, KeyValue, Num, Text};
 use mote_layout::parse::FieldType;
 use std::fmt::Write;
 
-/// Most elements of a sequence.
-pub(crate) const INDEX_MAX: u32 = 65_535;
 /// Bytes that a text has in a key, unless the rule says otherwise: what a map hashes and compares has its price, 18 ns an event with
 /// these, 35 with 64.
 const TEXT_BYTES: u32 = 32;
 /// Bytes of a text in an event that is emitted.
 const EMITTED_TEXT_BYTES: u32 = 128;
-/// Bytes of a thread's name.
-pub(crate) const COMM_BYTES: u32 = 16;
-/// Bytes of a program's path that are looked at.
-pub(crate) const EXECUTABLE_BYTES: u32 = 128;
 /// Most bytes of a key or of kept fields: they are put together on the stack.
 const KEY_BYTES_MAX: u32 = 256;
 /// Most bytes of an event that is emitted.

@@ -4,9 +4,9 @@ use super::Resolver;
 use super::compare::text_of;
 use super::expression::as_array;
 use super::value::{Shown, Value};
-use crate::compile::{Side, TEXT_LEN_MAX};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::syntax::{Argument, Expr, ExprKind};
+use crate::target::{Side, TEXT_LEN_MAX};
 use crate::text_pattern::TextPattern;
 use crate::tree::{Cond, Kept, Num, NumKind, Order};
 

@@ -157,7 +157,7 @@ pub(super) fn index_in_bounds(value: i128, count: Option<u32>, span: Span) -> Re
             let problem = Diagnostic::mismatch(span, format!("the array has {count} elements"));
             Err(problem.label("the first one is 0"))
         }
-        None if value > i128::from(super::actions::INDEX_MAX) => {
+        None if value > i128::from(crate::target::INDEX_MAX) => {
             Err(Diagnostic::mismatch(span, "a sequence has at most 65535 elements"))
         }
         _ => Ok(()),

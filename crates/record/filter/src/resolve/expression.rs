@@ -3,9 +3,9 @@
 use super::outside::words_name;
 use super::value::{Array, Shown, Value};
 use super::{Resolver, compare};
-use crate::compile::Side;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::syntax::{BinaryOp, Expr, ExprKind, UnaryOp};
+use crate::target::Side;
 use crate::tree::{Cond, Element, Float, Num, NumKind, Order};
 use mote_layout::types::Scalar;
 

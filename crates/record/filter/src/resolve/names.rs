@@ -3,8 +3,8 @@
 use super::outside::words_name;
 use super::value::{Array, Shown, Value};
 use super::{Place, Resolver};
-use crate::compile::Side;
 use crate::diagnostic::{Diagnostic, Kind, Span};
+use crate::target::Side;
 use crate::tree::{Cond, Context, Float, Kept, Num, NumKind, Text};
 use mote_layout::parse::FieldType;
 use mote_layout::types::Scalar;

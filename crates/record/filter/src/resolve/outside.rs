@@ -2,9 +2,9 @@
 
 use super::Resolver;
 use super::value::{Shown, Value};
-use crate::compile::Side;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::syntax::Expr;
+use crate::target::Side;
 use crate::tree::{Kept, Num, NumKind, SharedWord};
 use mote_layout::cooperation::{SHARED_WORDS, State, WORDS};
 use std::mem::offset_of;

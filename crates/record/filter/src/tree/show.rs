@@ -65,7 +65,7 @@ impl Show<'_> {
                 format!("{} fits {}", self.text(*text), patterns.join(" | "))
             }
             Cond::TextOrder(order, text, bytes) => {
-                let bytes = crate::TextPattern::exact(bytes);
+                let bytes = crate::text_pattern::TextPattern::exact(bytes);
                 format!("{} {} {bytes}", self.text(*text), order.sign())
             }
             Cond::TextCompare(order, a, b) => format!("{} {} {}", self.word(*a), order.sign(), self.word(*b)),

@@ -5,10 +5,10 @@
 //! read anew each time, and cut to its bits: what a way through the program tells of that number is forgotten behind it.
 
 use super::Ways;
-use crate::compile::TEXT_LEN_MAX;
 use crate::emit::code::{Code, Held, Label, Stop};
 use crate::emit::condition::Next;
 use crate::emit::texts::word_of;
+use crate::target::TEXT_LEN_MAX;
 use crate::text_pattern::TextPattern;
 use crate::tree::Order;
 use mote_bpf::Reg;
