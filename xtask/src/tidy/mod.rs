@@ -3,6 +3,7 @@
 
 mod glossary;
 mod modules;
+mod paths;
 
 use crate::plan::{self, Crate};
 use anyhow::{Context, bail};

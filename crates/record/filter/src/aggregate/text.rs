@@ -1,5 +1,6 @@
 //! Aggregates as text for a terminal.
 
+use super::value::nanos;
 use super::{Aggregate, Content, Histogram, Table, Value};
 use crate::maps::KeyType;
 use std::fmt::Write;
@@ -182,16 +183,4 @@ fn number(value: i128, ty: &KeyType) -> String {
         }
         _ => value.to_string(),
     }
-}
-
-/// A time span in a unit that suits it.
-pub(super) fn nanos(ns: u64) -> String {
-    let (unit, factor) = match ns {
-        0..1_000 => return format!("{ns}ns"),
-        1_000..1_000_000 => ("us", 1e3),
-        1_000_000..1_000_000_000 => ("ms", 1e6),
-        _ => ("s", 1e9),
-    };
-    let text = format!("{:.3}", ns as f64 / factor);
-    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }

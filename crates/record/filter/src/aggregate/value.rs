@@ -90,7 +90,7 @@ impl fmt::Display for Value {
             Value::Float(value) => write!(f, "{value}"),
             Value::Bool(value) => write!(f, "{value}"),
             Value::Nanos(u64::MAX) => write!(f, "never"),
-            Value::Nanos(value) => write!(f, "{}", super::text::nanos(*value)),
+            Value::Nanos(value) => write!(f, "{}", nanos(*value)),
             Value::Text { text, cut } => {
                 // A terminal must not be steered by what a traced program says.
                 for c in text.chars() {
@@ -102,4 +102,16 @@ impl fmt::Display for Value {
             Value::Label(None, value) => write!(f, "{value}"),
         }
     }
+}
+
+/// A time span in a unit that suits it.
+pub(super) fn nanos(ns: u64) -> String {
+    let (unit, factor) = match ns {
+        0..1_000 => return format!("{ns}ns"),
+        1_000..1_000_000 => ("us", 1e3),
+        1_000_000..1_000_000_000 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    };
+    let text = format!("{:.3}", ns as f64 / factor);
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }

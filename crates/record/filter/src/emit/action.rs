@@ -189,12 +189,7 @@ impl Code<'_> {
         Ok(())
     }
 
-    fn emit(
-        &mut self,
-        event: &Emitted,
-        fields: &[EmittedField],
-        span: Span,
-    ) -> Result<(), Stop> {
+    fn emit(&mut self, event: &Emitted, fields: &[EmittedField], span: Span) -> Result<(), Stop> {
         let id = (self.declare)(event).map_err(|why| {
             let message = format!("event {}:{} cannot be emitted: {why}", event.provider, event.name);
             Stop::Wrong(Box::new(Diagnostic::new(Kind::TooLarge, span, message)))

@@ -1,8 +1,8 @@
 //! A program in the making: instructions, and with them what is where.
 
+use super::Program;
 use super::needs::Needs;
 use super::registers::{Cached, Known, Slot};
-use super::Program;
 use crate::diagnostic::Diagnostic;
 use crate::maps::Maps;
 use crate::session::Declare;

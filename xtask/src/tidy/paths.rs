@@ -1,0 +1,306 @@
+//! The paths that a Rust file names: `crate::a::b`, `super::c`, `self::d`, in `use` trees and in line, as whole paths
+//! from the crate's root. Tests, comments and strings do not count.
+
+/// What a file names, and what it gives other names by `use`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Named {
+    /// Each path from the crate's root, once or several times.
+    pub(super) paths: Vec<Vec<String>>,
+    /// Of each `use`: the name that it brings into the file's own module (`*` for all names), and the path that it is of.
+    pub(super) imports: Vec<(String, Vec<String>)>,
+    /// Words outside of `use` and `mod` items: what they may mean depends on the imports.
+    pub(super) words: Vec<String>,
+}
+
+/// Reads a file that is the module `module` (its path from the root, empty for the root itself).
+pub(super) fn named(text: &str, module: &[String]) -> Named {
+    let tokens = tokens(text);
+    let mut reader = Reader {
+        tokens: &tokens,
+        at: 0,
+        module: module.to_vec(),
+        inner: Vec::new(),
+        named: Named::default(),
+    };
+    reader.file();
+    reader.named
+}
+
+struct Reader<'t> {
+    tokens: &'t [String],
+    at: usize,
+    /// The module that is being read: the file's, and in it those in line.
+    module: Vec<String>,
+    /// Of each brace that is open, whether a module in line began with it.
+    inner: Vec<bool>,
+    named: Named,
+}
+
+impl Reader<'_> {
+    fn file(&mut self) {
+        while let Some(token) = self.tokens.get(self.at) {
+            match token.as_str() {
+                "#" if self.is_next(&["[", "cfg", "(", "test", ")", "]"]) => self.skip_item(),
+                "use" => self.import(),
+                "mod" if self.token(2) == "{" => {
+                    self.module.push(self.token(1).to_owned());
+                    self.inner.push(true);
+                    self.at += 3;
+                }
+                "mod" => self.at += 2,
+                "{" => {
+                    self.inner.push(false);
+                    self.at += 1;
+                }
+                "}" => {
+                    if self.inner.pop() == Some(true) {
+                        self.module.pop();
+                    }
+                    self.at += 1;
+                }
+                "crate" | "super" | "self" if self.token(1) == "::" => {
+                    let before = self.named.imports.len();
+                    self.tree(Vec::new(), true);
+                    self.named.imports.truncate(before);
+                }
+                word => {
+                    if is_word(word) {
+                        self.named.words.push(word.to_owned());
+                    }
+                    self.at += 1;
+                }
+            }
+        }
+    }
+
+    /// A `use` item: its tree, and the names that it brings.
+    fn import(&mut self) {
+        self.at += 1;
+        let before = self.named.imports.len();
+        let is_root = self.module.is_empty();
+        let begins_here = matches!(self.token(0), "crate" | "super" | "self" | "{") || is_root;
+        let here = self.inner.iter().all(|module| !module);
+        if begins_here {
+            self.tree(Vec::new(), false);
+        } else {
+            // Another crate's, or that of a module below: seen from the module that the file is.
+            let module = self.module.clone();
+            self.tree(module, false);
+        }
+        if !here {
+            self.named.imports.truncate(before);
+        }
+    }
+
+    /// A path or a tree of paths, behind `base`. In line, it ends where a type or a function's name does.
+    fn tree(&mut self, base: Vec<String>, in_line: bool) {
+        let mut path = base;
+        let mut is_first = true;
+        loop {
+            match self.token(0).to_owned().as_str() {
+                "{" if !in_line => return self.group(&path),
+                "*" if !in_line => {
+                    self.at += 1;
+                    return self.found("*".to_owned(), path);
+                }
+                "crate" if is_first => path.clear(),
+                "self" if is_first && self.token(1) == "::" => path.clone_from(&self.module),
+                "self" => {}
+                "super" => {
+                    if is_first {
+                        path.clone_from(&self.module);
+                    }
+                    path.pop();
+                }
+                word if is_word(word) => path.push(word.to_owned()),
+                _ => return self.found(path.last().cloned().unwrap_or_default(), path),
+            }
+            is_first = false;
+            self.at += 1;
+            if self.token(0) == "::" && (!in_line || is_word(self.token(1))) {
+                self.at += 1;
+                continue;
+            }
+            let mut name = path.last().cloned().unwrap_or_default();
+            if !in_line && self.token(0) == "as" {
+                name = self.token(1).to_owned();
+                self.at += 2;
+            }
+            return self.found(name, path);
+        }
+    }
+
+    fn group(&mut self, base: &[String]) {
+        self.at += 1;
+        while !matches!(self.token(0), "}" | "") {
+            self.tree(base.to_vec(), false);
+            if self.token(0) == "," {
+                self.at += 1;
+            } else if self.token(0) != "}" {
+                return;
+            }
+        }
+        self.at += 1;
+    }
+
+    fn found(&mut self, name: String, path: Vec<String>) {
+        self.named.paths.push(path.clone());
+        self.named.imports.push((name, path));
+    }
+
+    /// Passes over `#[cfg(test)]` and the item behind it.
+    fn skip_item(&mut self) {
+        let mut depth = 0;
+        self.at += 7;
+        while let Some(token) = self.tokens.get(self.at) {
+            self.at += 1;
+            match token.as_str() {
+                "{" | "(" | "[" => depth += 1,
+                "}" if depth == 1 => return,
+                "}" | ")" | "]" => depth -= 1,
+                ";" if depth == 0 => return,
+                _ => {}
+            }
+        }
+    }
+
+    fn token(&self, ahead: usize) -> &str {
+        self.tokens.get(self.at + ahead).map_or("", String::as_str)
+    }
+
+    fn is_next(&self, tokens: &[&str]) -> bool {
+        tokens.iter().enumerate().all(|(at, token)| self.token(at + 1) == *token)
+    }
+}
+
+fn is_word(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+/// Words, `::` and single signs; no comments, no content of strings.
+fn tokens(text: &str) -> Vec<String> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let len = match c {
+            _ if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            _ if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
+            '"' => string(rest),
+            'r' if rest.starts_with("r\"") || rest.starts_with("r#\"") => raw_string(rest),
+            '\'' => character(rest),
+            _ if c.is_alphanumeric() || c == '_' => {
+                let word = |c: char| c.is_alphanumeric() || c == '_';
+                let end = rest.find(|c| !word(c)).unwrap_or(rest.len());
+                tokens.push(rest[..end].to_owned());
+                end
+            }
+            _ if rest.starts_with("::") => {
+                tokens.push("::".to_owned());
+                2
+            }
+            _ => {
+                if !c.is_whitespace() {
+                    tokens.push(c.to_string());
+                }
+                c.len_utf8()
+            }
+        };
+        rest = &rest[len..];
+    }
+    tokens
+}
+
+/// How long the string is that `text` begins with.
+fn string(text: &str) -> usize {
+    let mut escaped = false;
+    let end = text.char_indices().skip(1).find(|(_, c)| {
+        let ends = *c == '"' && !escaped;
+        escaped = *c == '\\' && !escaped;
+        ends
+    });
+    end.map_or(text.len(), |(at, _)| at + 1)
+}
+
+fn raw_string(text: &str) -> usize {
+    let hashes = text[1..].chars().take_while(|c| *c == '#').count();
+    let end = format!("\"{}", "#".repeat(hashes));
+    let from = hashes + 2;
+    text[from..].find(&end).map_or(text.len(), |at| from + at + end.len())
+}
+
+/// A character, or the `'` of a lifetime.
+fn character(text: &str) -> usize {
+    let mut chars = text.char_indices().skip(1);
+    match (chars.next(), chars.next()) {
+        (Some((_, '\\')), Some(_)) => chars.find(|(_, c)| *c == '\'').map_or(text.len(), |(at, _)| at + 1),
+        (Some(_), Some((at, '\''))) => at + 1,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(module: &str, text: &str, expect: &[&str]) {
+        let module: Vec<String> =
+            module.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        let named = named(text, &module);
+        let paths: Vec<String> = named.paths.iter().map(|path| path.join("::")).collect();
+        assert_eq!(paths, expect, "{text}");
+    }
+
+    #[test]
+    fn use_trees_are_followed() {
+        check("x", "use crate::a::B;", &["a::B"]);
+        check("x", "use crate::{c::{D, e}, f, // crate::no\n g as h};", &["c::D", "c::e", "f", "g"]);
+        check("x", "use crate::{a, super::b::*, self::c};", &["a", "b", "x::c"]);
+        check(
+            "x::y",
+            "use super::z; use super::super::a::B; pub(crate) use self::w::V;",
+            &["x::z", "a::B", "x::y::w::V"],
+        );
+        check("x", "use std::fmt::{self, Write};", &["x::std::fmt", "x::std::fmt::Write"]);
+        check("", "pub use a::{B, c::D};", &["a::B", "a::c::D"]);
+        check("x", "use crate::a::{self, B};", &["a", "a::B"]);
+    }
+
+    #[test]
+    fn paths_in_line_are_followed() {
+        check(
+            "x",
+            "fn f() { crate::a::b::f(); let _: Vec<crate::c::D<'_>> = $crate::e!(); }",
+            &["a::b::f", "c::D", "e"],
+        );
+        check("x", "fn f() { super::a::<u8>() + self::y::f() }", &["a", "x::y::f"]);
+        check(
+            "x",
+            "fn f() { mod y { use super::z; fn g() { super::super::a() } } super::b() }",
+            &["x::z", "a", "b"],
+        );
+        check("x", "impl S { fn f(&self) { self.g(); } } pub(in crate::a) fn h() {}", &["a"]);
+    }
+
+    #[test]
+    fn tests_comments_and_strings_name_nothing() {
+        check(
+            "x",
+            "// crate::a\n/* crate::b */ \"crate::c \\\" crate::d\" r#\"\" crate::e\"# '\"' crate::f",
+            &["f"],
+        );
+        check(
+            "x",
+            "#[cfg(test)]\nmod tests { use crate::a; }\n#[cfg(test)]\nuse crate::b;\nuse crate::c;",
+            &["c"],
+        );
+    }
+
+    #[test]
+    fn imports_keep_their_names() {
+        let named = named("pub use a::{B, c as d}; pub use e::*; fn main() { f::g() }", &[]);
+        let path = |text: &str| text.split("::").map(str::to_owned).collect::<Vec<_>>();
+        let expect = [("B", "a::B"), ("d", "a::c"), ("*", "e")];
+        assert_eq!(named.imports, expect.map(|(name, of)| (name.to_owned(), path(of))));
+        assert!(named.words.contains(&"f".to_owned()) && !named.words.contains(&"B".to_owned()));
+    }
+}
