@@ -2,9 +2,9 @@
 
 mod histogram;
 mod json;
+mod show;
 mod sum;
 mod table;
-mod text;
 mod value;
 
 pub use histogram::Histogram;

@@ -5,7 +5,7 @@ use crate::maps::Maps;
 use crate::rule::Rule;
 use crate::session::{Missing, Session};
 use crate::target::{ContextWord, Side};
-use crate::tree::RulePlan;
+use crate::typed::RulePlan;
 use crate::{emit, optimise, resolve};
 use mote_bpf::Insn;
 use mote_layout::parse::Description;

@@ -9,8 +9,8 @@ use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::maps::Maps;
 use crate::session::Declare;
 use crate::target::{ContextWord, KERNEL_STACK_BYTES, Side};
-use crate::tree::{Action, Plan};
-use code::{Code, Label, Stop};
+use crate::typed::{Action, Plan};
+use code::{Code, Label, Next, Stop};
 use mote_bpf::environment::STACK_BYTES;
 use mote_bpf::{Insn, Reg};
 use mote_layout::context;
@@ -18,17 +18,14 @@ use mote_layout::context;
 mod action;
 mod code;
 mod condition;
-mod context_text;
-mod floats;
+mod float;
 mod kernel;
-mod keys;
+mod known;
+mod last_event;
 mod needs;
-mod numbers;
-mod outside;
-mod registers;
-mod sets;
-mod state;
-mod texts;
+mod number;
+mod published;
+mod string_plan;
 
 use needs::Needs;
 
@@ -63,7 +60,7 @@ fn problem(stop: Stop, plan: &Plan) -> Diagnostic {
             let most = if plan.side == Side::Kernel { KERNEL_STACK_BYTES } else { STACK_BYTES as u32 };
             let message = format!("the rules need more than {most} bytes of stack");
             Diagnostic::new(Kind::TooLarge, all, message)
-                .help("split them, or give texts in keys fewer bytes: `prefix(path, 16)`")
+                .help("split them, or give strings in keys fewer bytes: `prefix(path, 16)`")
         }
         Stop::Build(error) => {
             Diagnostic::new(Kind::TooLarge, all, format!("the rules make too large a program: {error}"))
@@ -127,10 +124,10 @@ impl Code<'_> {
         let rules: Vec<_> = plan.rules.iter().filter(|rule| rule.does_something()).collect();
         for (at, rule) in rules.iter().enumerate() {
             if at + 1 == rules.len() {
-                self.rule_condition(&rule.condition, accept, reject, condition::Next::True)?;
+                self.rule_condition(&rule.condition, accept, reject, Next::True)?;
             } else {
                 let next = self.label();
-                self.rule_condition(&rule.condition, accept, next, condition::Next::False)?;
+                self.rule_condition(&rule.condition, accept, next, Next::False)?;
                 self.bind(next);
             }
         }
@@ -145,7 +142,7 @@ impl Code<'_> {
         let plan = self.plan;
         for rule in plan.rules.iter().filter(|rule| rule.does_something()) {
             let (holds, next) = (self.label(), self.label());
-            self.rule_condition(&rule.condition, holds, next, condition::Next::True)?;
+            self.rule_condition(&rule.condition, holds, next, Next::True)?;
             self.bind(holds);
             for action in &rule.actions {
                 self.action(action, verdict)?;
@@ -173,10 +170,10 @@ impl Code<'_> {
     /// A rule's condition; what fails does not hold.
     fn rule_condition(
         &mut self,
-        cond: &crate::tree::Cond,
+        cond: &crate::typed::Cond,
         holds: Label,
         not: Label,
-        next: condition::Next,
+        next: Next,
     ) -> Result<(), Stop> {
         self.fail = not;
         self.condition(cond, holds, not, next)

@@ -4,11 +4,11 @@
 //! `4k`), `..`, `;`, and names in back quotes.
 
 use crate::diagnostic::{Diagnostic, Span};
-use crate::text_pattern::TextPattern;
+use crate::string_pattern::StringPattern;
 
 mod number;
 
-mod text;
+mod string;
 
 pub(crate) use number::time_unit;
 
@@ -23,8 +23,8 @@ pub(crate) enum Kind {
     Integer(u64),
     /// A number with a fraction or an exponent.
     Float(f64),
-    /// A text in quotes.
-    Text(TextPattern),
+    /// A string in quotes.
+    String(StringPattern),
     /// An operator or a bracket.
     Sign(&'static str),
     /// Behind the last token.
@@ -69,7 +69,7 @@ pub(crate) fn tokens(text: &str, from: usize) -> Result<Vec<Token>, Diagnostic> 
 fn token(text: &str, at: usize, c: char) -> Result<(Kind, usize), Diagnostic> {
     let next = text[at + c.len_utf8()..].chars().next();
     match c {
-        '"' | '\'' => text::read(text, at, c),
+        '"' | '\'' => string::read(text, at, c),
         '`' => quoted_name(text, at),
         '$' => context(text, at),
         '0'..='9' => number::read(text, at),

@@ -1,6 +1,6 @@
 //! The maps of a session: what programs keep between events, and what it means to people.
 
-use crate::shared::SharedNames;
+use crate::shared_names::SharedNames;
 use mote_bpf::helper::BUCKETS;
 use mote_bpf::{MapKind, MapShape};
 use mote_layout::cooperation::{FLAG_WORDS, SHARED_BYTES, SHARED_WORDS};
@@ -55,7 +55,7 @@ pub enum Meaning {
     Flag,
     /// What programs keep for themselves: counters, times, last values.
     State,
-    /// Texts that programs compare with; read-only.
+    /// Strings that programs compare with; read-only.
     Constants,
     /// The memory that a session shares with its processes ([`mote_layout::cooperation::SharedHeader`]): it is there, and not made for
     /// these programs.
@@ -95,8 +95,8 @@ pub enum KeyType {
     Nanos,
     /// An integer with labels: label, first and last value that it names.
     Labels(Vec<(String, i64, i64)>),
-    /// A text in so many bytes, zeros behind; one that fills them may have been cut.
-    Text(u32),
+    /// A string in so many bytes, zeros behind; one that fills them may have been cut.
+    String(u32),
     /// An event's number in [`Maps::event`].
     Event,
 }
@@ -104,7 +104,7 @@ pub enum KeyType {
 impl KeyType {
     /// How many bytes it takes; a multiple of 8.
     pub fn bytes(&self) -> u32 {
-        if let KeyType::Text(bytes) = self { bytes.next_multiple_of(8) } else { 8 }
+        if let KeyType::String(bytes) = self { bytes.next_multiple_of(8) } else { 8 }
     }
 }
 
@@ -327,7 +327,7 @@ impl Entry {
         entry
     }
 
-    /// Texts.
+    /// Strings that programs compare with.
     pub(crate) fn constants(bytes: Vec<u8>) -> Entry {
         let shape = MapShape { read_only: true, ..one_value(bytes.len() as u32) };
         Entry { name: "constants".to_owned(), shape, initial: bytes, meaning: Meaning::Constants }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | arithmetic of constants, comparisons that their ranges decide | here |
 //! | `!` down to the leaves | here |
-//! | comparisons of one number become one set, of one text one list | [`merge`] |
+//! | comparisons of one number become one set, of one string one list | [`merge`] |
 //! | cheap operands first | [`order`] |
 //!
 //! What is visible stays: an operand that has state (`every(..)`) or may fail is not moved over another, nor dropped; one that may
@@ -12,7 +12,7 @@
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::syntax::BinaryOp;
-use crate::tree::{
+use crate::typed::{
     Action, Cond, Element, EmittedField, Float, KeyPlan, KeyValue, Num, NumKind, Order, Plan, Set,
 };
 
@@ -105,12 +105,12 @@ pub(crate) fn cond(cond: Cond) -> Cond {
         Cond::Compare(order, a, b) => compare(order, number(a), number(b)),
         Cond::FloatMember(float, set) => Cond::FloatMember(self::float(float), set),
         Cond::FloatCompare(order, a, b) => Cond::FloatCompare(order, float(a), float(b)),
-        Cond::Text(text, mut patterns) => {
+        Cond::StringMatch(string, mut patterns) => {
             if patterns.iter().any(|pattern| pattern.is_any()) {
                 return Cond::Constant(true);
             }
             merge::unique(&mut patterns);
-            Cond::Text(text, patterns)
+            Cond::StringMatch(string, patterns)
         }
         Cond::Every(1, _) => Cond::Constant(true),
         Cond::Sample(part) if part == 0 || part >= 1 << 32 => Cond::Constant(part > 0),

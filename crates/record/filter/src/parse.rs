@@ -117,7 +117,7 @@ impl Parser {
             Kind::Name(name) => format!("`{name}`"),
             Kind::Context(name) => format!("`${name}`"),
             Kind::Integer(_) | Kind::Float(_) => "a number".to_owned(),
-            Kind::Text(_) => "a text".to_owned(),
+            Kind::String(_) => "a string".to_owned(),
         };
         Diagnostic::syntax(self.peek().span, format!("expected {wanted}, found {found}"))
     }
@@ -239,7 +239,7 @@ impl Parser {
         let kind = match self.peek().kind.clone() {
             Kind::Integer(value) => ExprKind::Integer(value),
             Kind::Float(value) => ExprKind::Float(value),
-            Kind::Text(text) => ExprKind::Text(text),
+            Kind::String(text) => ExprKind::String(text),
             Kind::Context(name) => ExprKind::Context(name),
             Kind::Name(name) => {
                 self.bump();
@@ -258,7 +258,7 @@ impl Parser {
                 let end = self.expect(")", "behind what is in brackets")?;
                 return node(inner.kind, span.to(end));
             }
-            _ => return Err(self.unexpected("a field, a number or a text")),
+            _ => return Err(self.unexpected("a field, a number or a string")),
         };
         self.bump();
         node(kind, span)

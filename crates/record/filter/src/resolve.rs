@@ -5,7 +5,7 @@ use crate::rule::Rule;
 use crate::session::Missing;
 use crate::syntax::Expr;
 use crate::target::Side;
-use crate::tree::{Cond, Kept, Plan, RulePlan};
+use crate::typed::{Cond, Kept, Plan, RulePlan};
 use mote_layout::context::words_of;
 use mote_layout::parse::{Description, Field};
 
@@ -14,7 +14,7 @@ mod calls;
 mod compare;
 mod expression;
 mod names;
-mod outside;
+mod published;
 mod value;
 
 /// A field, and the word of the context in which it begins.

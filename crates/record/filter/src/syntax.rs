@@ -1,7 +1,7 @@
 //! A rule as it is written: names are names yet, whatever the event.
 
 use crate::diagnostic::Span;
-use crate::text_pattern::TextPattern;
+use crate::string_pattern::StringPattern;
 
 /// An expression and its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,7 @@ impl Expr {
         let below = match &kind {
             ExprKind::Integer(_)
             | ExprKind::Float(_)
-            | ExprKind::Text(_)
+            | ExprKind::String(_)
             | ExprKind::Name(_)
             | ExprKind::Context(_) => 0,
             ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => a.height.max(b.height),
@@ -39,7 +39,7 @@ impl Expr {
         };
         match &self.kind {
             ExprKind::Context(name) => is(name.strip_prefix("ctx.").unwrap_or(name)),
-            ExprKind::Integer(_) | ExprKind::Float(_) | ExprKind::Text(_) | ExprKind::Name(_) => false,
+            ExprKind::Integer(_) | ExprKind::Float(_) | ExprKind::String(_) | ExprKind::Name(_) => false,
             ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => a.has_context(is) || b.has_context(is),
             ExprKind::Call(_, arguments) => {
                 arguments.iter().any(|one| matches!(one, Argument::Expr(expr) if expr.has_context(is)))
@@ -62,7 +62,7 @@ impl Expr {
 pub(crate) enum ExprKind {
     Integer(u64),
     Float(f64),
-    Text(TextPattern),
+    String(StringPattern),
     /// A field, or a label; nested names have dots.
     Name(String),
     /// `$NAME`

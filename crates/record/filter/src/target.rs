@@ -16,7 +16,7 @@ pub enum Side {
 /// | field | words |
 /// |---|---|
 /// | numbers | the value, extended to 64 bits by its sign or by zeros |
-/// | texts | where it begins: [`TEXT_ROOM`] readable bytes, whatever is behind the text; its length, at most [`TEXT_LEN_MAX`] |
+/// | strings | where it begins: [`STRING_ROOM`] readable bytes, whatever is behind the string; its length, at most [`STRING_LEN_MAX`] |
 /// | arrays | where the first element begins |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ContextWord {
@@ -28,10 +28,10 @@ pub enum ContextWord {
 
 /// Most bytes of the stack that a program of the kernel's side takes: what calls it has the rest of the 512.
 pub const KERNEL_STACK_BYTES: u32 = 256;
-/// Longest text that a program of the kernel's side sees; longer ones are cut.
-pub const TEXT_LEN_MAX: u32 = 255;
-/// Bytes that must be readable where a text of the kernel's side begins.
-pub const TEXT_ROOM: u32 = TEXT_LEN_MAX + 9;
+/// Longest string that a program of the kernel's side sees; longer ones are cut.
+pub const STRING_LEN_MAX: u32 = 255;
+/// Bytes that must be readable where a string of the kernel's side begins.
+pub const STRING_ROOM: u32 = STRING_LEN_MAX + 9;
 /// Most elements of a sequence.
 pub(crate) const INDEX_MAX: u32 = 65_535;
 /// Bytes of a thread's name, its NUL included.

@@ -52,6 +52,6 @@ fn plain(value: &Value) -> Json {
         Value::Float(value) => json!(value),
         Value::Bool(value) => json!(value),
         Value::Label(None, value) => json!(value),
-        Value::Hex(_) | Value::Text { .. } | Value::Label(Some(_), _) => json!(value.to_string()),
+        Value::Hex(_) | Value::String { .. } | Value::Label(Some(_), _) => json!(value.to_string()),
     }
 }

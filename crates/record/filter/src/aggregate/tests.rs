@@ -19,7 +19,7 @@ fn proto_and_tid(proto: &str, tid: u64) -> Vec<u8> {
 fn counts_are_sorted_and_aligned() {
     let entry = Entry::count(
         "count by proto, $tid",
-        vec![key("proto", KeyType::Text(16), 0), key("$tid", KeyType::Unsigned, 16)],
+        vec![key("proto", KeyType::String(16), 0), key("$tid", KeyType::Unsigned, 16)],
     );
     let count = |n: u64| n.to_le_bytes().to_vec();
     let pairs = [
@@ -50,7 +50,7 @@ fn histograms_have_bars_and_quantiles() {
     let entry = Entry::histogram(
         "hist len by proto",
         key("len", KeyType::Signed, 0),
-        vec![key("proto", KeyType::Text(8), 0)],
+        vec![key("proto", KeyType::String(8), 0)],
     );
     let pair = |proto: &str, value: i64, count: u64| {
         let mut bytes = proto.as_bytes().to_vec();
@@ -100,7 +100,7 @@ fn the_last_events_are_in_order() {
 
 #[test]
 fn hostile_texts_do_not_steer_a_terminal() {
-    let entry = Entry::count("c", vec![key("t", KeyType::Text(8), 0)]);
+    let entry = Entry::count("c", vec![key("t", KeyType::String(8), 0)]);
     let pairs = [(b"\x1b[31m\xff\xc3\xa9".to_vec(), 1u64.to_le_bytes().to_vec())];
     let read = Aggregate::read(&entry, &Maps::new(), &pairs, 0);
     assert!(read.is_none_or(|read| !read.text(80, 9).contains('\x1b')));

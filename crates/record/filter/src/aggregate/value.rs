@@ -18,8 +18,8 @@ pub enum Value {
     Bool(bool),
     /// A time span in ns.
     Nanos(u64),
-    /// A text; what is not UTF-8 is replaced.
-    Text {
+    /// A string; what is not UTF-8 is replaced.
+    String {
         /// Its beginning.
         text: String,
         /// It filled its space, so there may have been more.
@@ -51,10 +51,10 @@ pub(super) fn read(key: &Key, bytes: &[u8], maps: &Maps) -> Value {
             let label = labels.iter().find(|(_, first, last)| (*first..=*last).contains(&number));
             Value::Label(label.map(|(label, ..)| label.clone()), number)
         }
-        KeyType::Text(size) => text(bytes, key.offset as usize, *size as usize),
+        KeyType::String(size) => text(bytes, key.offset as usize, *size as usize),
         KeyType::Event => {
             let name = maps.event(word).map_or_else(|| format!("event {word}"), str::to_owned);
-            Value::Text { text: name, cut: false }
+            Value::String { text: name, cut: false }
         }
     }
 }
@@ -71,13 +71,13 @@ fn text(bytes: &[u8], offset: usize, size: usize) -> Value {
         }
         _ => kept,
     };
-    Value::Text { text: String::from_utf8_lossy(whole).into_owned(), cut: end.is_none() }
+    Value::String { text: String::from_utf8_lossy(whole).into_owned(), cut: end.is_none() }
 }
 
 impl Value {
     /// Whether it stands at the right side of its column.
     pub(super) fn is_number(&self) -> bool {
-        !matches!(self, Value::Text { .. } | Value::Label(..) | Value::Bool(_))
+        !matches!(self, Value::String { .. } | Value::Label(..) | Value::Bool(_))
     }
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Value {
             Value::Bool(value) => write!(f, "{value}"),
             Value::Nanos(u64::MAX) => write!(f, "never"),
             Value::Nanos(value) => write!(f, "{}", nanos(*value)),
-            Value::Text { text, cut } => {
+            Value::String { text, cut } => {
                 // A terminal must not be steered by what a traced program says.
                 for c in text.chars() {
                     if c.is_control() { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }

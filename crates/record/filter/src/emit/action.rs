@@ -1,19 +1,21 @@
 //! Actions.
 
 use super::Verdict;
-use super::code::{Code, Stop};
 use crate::diagnostic::{Diagnostic, Kind, Span};
+use crate::emit::code::{Code, Stop};
 use crate::maps::{Entry, Key, KeyType, bytes};
 use crate::session::Emitted;
 use crate::syntax::Scope;
-use crate::tree::{Action, EmittedField, KeyPlan, KeyValue, Num, NumKind, Text};
+use crate::typed::{Action, EmittedField, KeyPlan, KeyValue, Num, NumKind, StringSource};
 use mote_bpf::Reg;
 use mote_bpf::helper::{self, BUCKETS};
 use mote_bpf::op::{AtomicOp, Cond, Size};
 
+mod key;
+
 impl Code<'_> {
     /// Does it; when a value that it needs fails, it is left out.
-    pub(super) fn action(&mut self, action: &Action, verdict: Verdict) -> Result<(), Stop> {
+    pub(in crate::emit) fn action(&mut self, action: &Action, verdict: Verdict) -> Result<(), Stop> {
         if !self.is_reachable() {
             return Ok(());
         }
@@ -132,7 +134,7 @@ impl Code<'_> {
     }
 
     fn last(&mut self, name: &str, entries: u32, fields: &[KeyPlan]) -> Result<(), Stop> {
-        let tid = Num::integer(NumKind::Context(crate::tree::Context::Tid), 32, false);
+        let tid = Num::integer(NumKind::Context(crate::typed::Context::Tid), 32, false);
         let mut all = vec![
             KeyPlan { name: "time".to_owned(), ty: KeyType::Unsigned, value: KeyValue::Event },
             KeyPlan { name: "thread".to_owned(), ty: KeyType::Unsigned, value: KeyValue::Number(tid) },
@@ -197,14 +199,14 @@ impl Code<'_> {
         let size: u32 = fields.iter().map(EmittedField::bytes).sum();
         let base = self.reserve(size.max(8))?;
         let mut at = base;
-        let mut text_size = false;
+        let mut string_size = false;
         for field in fields {
             let (held, bytes) = match field {
                 EmittedField::Number(num, bytes) => (self.number(num)?, *bytes),
                 EmittedField::Float(float) => (self.double(float)?, 8),
-                EmittedField::Text(text, bytes) => {
-                    self.emitted_text(*text, *bytes, at, at - base)?;
-                    text_size = true;
+                EmittedField::String(string, bytes) => {
+                    self.emitted_string(*string, *bytes, at, at - base)?;
+                    string_size = true;
                     continue;
                 }
             };
@@ -213,7 +215,7 @@ impl Code<'_> {
             at += bytes as i16;
         }
         [Reg::R1, Reg::R2].into_iter().for_each(|reg| self.changed(reg));
-        if !text_size {
+        if !string_size {
             self.changed(Reg::R3);
             self.b.mov(Reg::R3, size as i32);
         }
@@ -222,25 +224,25 @@ impl Code<'_> {
         self.call(helper::EMIT)
     }
 
-    /// Writes a text and its NUL to the stack; how many bytes there are then, with those before it, into `r3`.
-    fn emitted_text(&mut self, text: Text, bytes: u32, at: i16, before: i16) -> Result<(), Stop> {
+    /// Writes a string and its NUL to the stack; how many bytes there are then, with those before it, into `r3`.
+    fn emitted_string(&mut self, string: StringSource, bytes: u32, at: i16, before: i16) -> Result<(), Stop> {
         let room = bytes as i32 - 1;
-        let len = match text {
-            Text::Field(word) => {
+        let len = match string {
+            StringSource::Field(word) => {
                 self.b.store(Size::B, Reg::R10, at + room as i16, 0);
-                self.load_text(word);
+                self.load_string(word);
                 self.stack_address(Reg::R3, at);
                 self.changed(Reg::R4);
                 self.b.mov(Reg::R4, room);
                 self.call(helper::TEXT_COPY)?;
                 Reg::R0
             }
-            Text::Executable => {
-                self.context_bytes_to(text, at, bytes)?;
+            StringSource::Executable => {
+                self.context_bytes_to(string, at, bytes)?;
                 Reg::R0
             }
-            Text::Comm => {
-                self.context_bytes_to(text, at, bytes)?;
+            StringSource::Comm => {
+                self.context_bytes_to(string, at, bytes)?;
                 self.comm_length(at, room)?;
                 Reg::R0
             }
@@ -255,9 +257,13 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// As `context_text_to`, at any place.
-    fn context_bytes_to(&mut self, text: Text, at: i16, bytes: u32) -> Result<(), Stop> {
-        let id = if text == Text::Executable { helper::GET_EXECUTABLE } else { helper::GET_CURRENT_COMM };
+    /// As `context_string_to`, at any place.
+    fn context_bytes_to(&mut self, string: StringSource, at: i16, bytes: u32) -> Result<(), Stop> {
+        let id = if string == StringSource::Executable {
+            helper::GET_EXECUTABLE
+        } else {
+            helper::GET_CURRENT_COMM
+        };
         for byte in 0..bytes as i16 {
             self.b.store(Size::B, Reg::R10, at + byte, 0);
         }
@@ -286,7 +292,7 @@ impl EmittedField {
     /// Most bytes.
     fn bytes(&self) -> u32 {
         match self {
-            EmittedField::Number(_, bytes) | EmittedField::Text(_, bytes) => *bytes,
+            EmittedField::Number(_, bytes) | EmittedField::String(_, bytes) => *bytes,
             EmittedField::Float(_) => 8,
         }
     }

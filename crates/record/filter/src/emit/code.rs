@@ -1,13 +1,13 @@
 //! A program in the making: instructions, and with them what is where.
 
 use super::Program;
-use super::needs::Needs;
-use super::registers::{Cached, Known, Slot};
 use crate::diagnostic::Diagnostic;
+use crate::emit::known::{Cached, Known, Slot};
+use crate::emit::needs::Needs;
 use crate::maps::Maps;
 use crate::session::Declare;
 use crate::target::{ContextWord, KERNEL_STACK_BYTES, Side};
-use crate::tree::Plan;
+use crate::typed::Plan;
 use mote_bpf::Reg;
 use mote_bpf::environment::STACK_BYTES;
 use mote_bpf::op::{Cond, Operand, Size};
@@ -15,7 +15,7 @@ use mote_builder::{BuildError, Builder};
 
 /// Why the writing stopped.
 #[derive(Clone, Debug)]
-pub(super) enum Stop {
+pub(in crate::emit) enum Stop {
     /// A call in a program that was to have none.
     NotALeaf,
     NoRegister,
@@ -26,30 +26,66 @@ pub(super) enum Stop {
 
 /// A place in the program; what is known there is what all jumps to it know.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Label {
+pub(in crate::emit) struct Label {
     inner: mote_builder::Label,
     at: usize,
 }
 
 /// A value in a register, for as long as it is not released.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
-    pub(super) reg: Reg,
+pub(in crate::emit) struct Held {
+    pub(in crate::emit) reg: Reg,
     /// Nobody else reads the register: it may be changed.
     owned: bool,
 }
 
-pub(super) struct Code<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) needs: &'a Needs,
-    pub(super) maps: &'a mut Maps,
-    pub(super) declare: Declare<'a>,
+/// Which of the two labels is bound right behind a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::emit) enum Next {
+    True,
+    False,
+}
+
+impl Next {
+    pub(in crate::emit) fn flipped(self) -> Next {
+        if self == Next::True { Next::False } else { Next::True }
+    }
+}
+
+/// The labels of the outcomes of a condition, and which is next.
+pub(in crate::emit) type Ways = (Label, Label, Next);
+
+/// Where the pointers and times of a program with thread state are: below the frame's end, in this order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::emit) struct ThreadPlaces {
+    /// Process and thread: the key.
+    pub(in crate::emit) key: i16,
+    /// What was kept, or null.
+    pub(in crate::emit) pointer: i16,
+    /// The time of this event.
+    pub(in crate::emit) now: i16,
+}
+
+/// Where the thread's state is found, and the values of it that are kept.
+#[derive(Clone, Debug, Default)]
+pub(in crate::emit) struct StatePlaces {
+    /// The pointer, below the frame's end; in `r2` in a program without calls.
+    pub(in crate::emit) pointer: i16,
+    /// Values at this event: offset in the state, place below the frame's end.
+    pub(in crate::emit) now: Vec<(u16, i16)>,
+}
+
+pub(in crate::emit) struct Code<'a> {
+    pub(in crate::emit) plan: &'a Plan,
+    pub(in crate::emit) needs: &'a Needs,
+    pub(in crate::emit) maps: &'a mut Maps,
+    pub(in crate::emit) declare: Declare<'a>,
     /// Where instructions go: the program, or nowhere as long as no way leads there.
-    pub(super) b: Builder,
+    pub(in crate::emit) b: Builder,
     /// The program, while `b` is nowhere.
     program: Option<Builder>,
     /// Where what fails goes on.
-    pub(super) fail: Label,
+    pub(in crate::emit) fail: Label,
     /// `None`: no way leads here.
     known: Option<Known>,
     labels: Vec<Option<Known>>,
@@ -63,17 +99,17 @@ pub(super) struct Code<'a> {
     /// The lowest that was ever in use.
     deepest: i16,
     /// On the kernel's side, where the pointer to the thread's entry is kept, if it is.
-    pub(super) entry: i16,
+    pub(in crate::emit) entry: i16,
     /// On the kernel's side: the words of the context so far, by their slots.
     words: Vec<ContextWord>,
     /// Where the slots that are filled at most once are.
     slots: [i16; 5],
-    pub(super) thread: super::state::ThreadPlaces,
-    pub(super) state_places: super::outside::StatePlaces,
+    pub(in crate::emit) thread: ThreadPlaces,
+    pub(in crate::emit) state_places: StatePlaces,
 }
 
 impl<'a> Code<'a> {
-    pub(super) fn new(
+    pub(in crate::emit) fn new(
         plan: &'a Plan,
         needs: &'a Needs,
         maps: &'a mut Maps,
@@ -111,30 +147,30 @@ impl<'a> Code<'a> {
     }
 
     /// The finished program.
-    pub(super) fn finish(self) -> Result<Program, Stop> {
+    pub(in crate::emit) fn finish(self) -> Result<Program, Stop> {
         let insns = self.program.unwrap_or(self.b).finish().map_err(Stop::Build)?;
         Ok(Program { insns, words: self.words, stack_bytes: self.deepest.unsigned_abs().into() })
     }
 
     /// Whether it is for the kernel.
-    pub(super) fn is_kernel(&self) -> bool {
+    pub(in crate::emit) fn is_kernel(&self) -> bool {
         self.plan.side == Side::Kernel
     }
 
     // Ways.
 
-    pub(super) fn label(&mut self) -> Label {
+    pub(in crate::emit) fn label(&mut self) -> Label {
         self.labels.push(None);
         let inner = self.program.as_mut().unwrap_or(&mut self.b).label();
         Label { inner, at: self.labels.len() - 1 }
     }
 
-    pub(super) fn is_reachable(&self) -> bool {
+    pub(in crate::emit) fn is_reachable(&self) -> bool {
         self.known.is_some()
     }
 
     /// No way leads to what follows, until the next label: it is not written.
-    pub(super) fn leave(&mut self) {
+    pub(in crate::emit) fn leave(&mut self) {
         self.known = None;
         if self.program.is_none() {
             self.program = Some(std::mem::take(&mut self.b));
@@ -147,7 +183,7 @@ impl<'a> Code<'a> {
         }
     }
 
-    pub(super) fn bind(&mut self, label: Label) {
+    pub(in crate::emit) fn bind(&mut self, label: Label) {
         self.arrive(label);
         self.known = self.labels.get(label.at).copied().flatten();
         match &mut self.program {
@@ -162,7 +198,7 @@ impl<'a> Code<'a> {
         }
     }
 
-    pub(super) fn jump(&mut self, to: Label) {
+    pub(in crate::emit) fn jump(&mut self, to: Label) {
         if self.is_reachable() {
             self.arrive(to);
             self.b.jump(to.inner);
@@ -170,14 +206,14 @@ impl<'a> Code<'a> {
         self.leave();
     }
 
-    pub(super) fn branch(&mut self, cond: Cond, left: Reg, right: impl Into<Operand>, to: Label) {
+    pub(in crate::emit) fn branch(&mut self, cond: Cond, left: Reg, right: impl Into<Operand>, to: Label) {
         if self.is_reachable() {
             self.arrive(to);
             self.b.branch(cond, left, right, to.inner);
         }
     }
 
-    pub(super) fn branch32(&mut self, cond: Cond, left: Reg, right: i32, to: Label) {
+    pub(in crate::emit) fn branch32(&mut self, cond: Cond, left: Reg, right: i32, to: Label) {
         if self.is_reachable() {
             self.arrive(to);
             self.b.branch32(cond, left, right, to.inner);
@@ -187,12 +223,12 @@ impl<'a> Code<'a> {
     // Registers.
 
     /// Where the context is.
-    pub(super) fn context(&self) -> Reg {
+    pub(in crate::emit) fn context(&self) -> Reg {
         if self.leaf { Reg::R1 } else { Reg::R6 }
     }
 
     /// Puts the context where no call changes it.
-    pub(super) fn save_context(&mut self) {
+    pub(in crate::emit) fn save_context(&mut self) {
         self.held[self.context().index()] = 1;
         if !self.leaf {
             self.b.mov(Reg::R6, Reg::R1);
@@ -200,7 +236,7 @@ impl<'a> Code<'a> {
     }
 
     /// A register for a value of one's own. Calls change it.
-    pub(super) fn alloc(&mut self) -> Result<Held, Stop> {
+    pub(in crate::emit) fn alloc(&mut self) -> Result<Held, Stop> {
         const SCRATCH: [Reg; 6] = [Reg::R0, Reg::R2, Reg::R3, Reg::R4, Reg::R5, Reg::R1];
         let known = self.known.unwrap_or(Known::nothing());
         let free = |reg: &&Reg| self.held[reg.index()] == 0;
@@ -216,24 +252,24 @@ impl<'a> Code<'a> {
     }
 
     /// How many registers `alloc` has left.
-    pub(super) fn free_registers(&self) -> usize {
+    pub(in crate::emit) fn free_registers(&self) -> usize {
         self.held[..6].iter().filter(|held| **held == 0).count()
     }
 
     /// A register that calls do not change, if there is one.
-    pub(super) fn alloc_saved(&mut self) -> Option<Reg> {
+    pub(in crate::emit) fn alloc_saved(&mut self) -> Option<Reg> {
         let known = self.known?;
         let free = |reg: &Reg| !self.leaf && self.held[reg.index()] == 0 && known.at(*reg).is_none();
         [Reg::R7, Reg::R8, Reg::R9].into_iter().find(free)
     }
 
     /// All registers that calls may change are needed: the context must not be in one of them.
-    pub(super) fn needs_all_registers(&self) -> Result<(), Stop> {
+    pub(in crate::emit) fn needs_all_registers(&self) -> Result<(), Stop> {
         if self.leaf { Err(Stop::NotALeaf) } else { Ok(()) }
     }
 
     /// Takes this register for good.
-    pub(super) fn hold(&mut self, reg: Reg) -> Result<(), Stop> {
+    pub(in crate::emit) fn hold(&mut self, reg: Reg) -> Result<(), Stop> {
         if self.leaf {
             return Err(Stop::NotALeaf);
         }
@@ -241,30 +277,30 @@ impl<'a> Code<'a> {
         Ok(())
     }
 
-    pub(super) fn release(&mut self, held: Held) {
+    pub(in crate::emit) fn release(&mut self, held: Held) {
         let count = &mut self.held[held.reg.index()];
         *count = count.saturating_sub(1);
     }
 
     /// Whether it calls nothing.
-    pub(super) fn is_leaf(&self) -> bool {
+    pub(in crate::emit) fn is_leaf(&self) -> bool {
         self.leaf
     }
 
     /// Keeps `r2`, which points to the thread's state, for the whole program.
-    pub(super) fn hold_state(&mut self) -> Result<(), Stop> {
+    pub(in crate::emit) fn hold_state(&mut self) -> Result<(), Stop> {
         self.held[Reg::R2.index()] += 1;
         Ok(())
     }
 
     /// `r2`, which was kept.
-    pub(super) fn held_state(&mut self) -> Held {
+    pub(in crate::emit) fn held_state(&mut self) -> Held {
         self.held[Reg::R2.index()] += 1;
         Held { reg: Reg::R2, owned: false }
     }
 
     /// The register, if it may be changed, or another one: for a new value.
-    pub(super) fn own_or_other(&mut self, held: Held) -> Result<Held, Stop> {
+    pub(in crate::emit) fn own_or_other(&mut self, held: Held) -> Result<Held, Stop> {
         if held.owned {
             self.changed(held.reg);
             return Ok(held);
@@ -274,7 +310,7 @@ impl<'a> Code<'a> {
     }
 
     /// The same value in a register that may be changed.
-    pub(super) fn own(&mut self, held: Held) -> Result<Held, Stop> {
+    pub(in crate::emit) fn own(&mut self, held: Held) -> Result<Held, Stop> {
         if held.owned {
             self.changed(held.reg);
             return Ok(held);
@@ -286,24 +322,24 @@ impl<'a> Code<'a> {
     }
 
     /// The register has something new in it.
-    pub(super) fn changed(&mut self, reg: Reg) {
+    pub(in crate::emit) fn changed(&mut self, reg: Reg) {
         self.remember(reg, None);
     }
 
-    pub(super) fn remember(&mut self, reg: Reg, value: Option<Cached>) {
+    pub(in crate::emit) fn remember(&mut self, reg: Reg, value: Option<Cached>) {
         if let Some(known) = &mut self.known {
             known.set(reg, value);
         }
     }
 
     /// The value, if some register has it.
-    pub(super) fn recall(&mut self, value: Cached) -> Option<Held> {
+    pub(in crate::emit) fn recall(&mut self, value: Cached) -> Option<Held> {
         let reg = self.known?.find(value)?;
         Some(self.share(reg, value))
     }
 
     /// A register that has this value, for one of the uses that were foreseen; the last one may change it.
-    pub(super) fn share(&mut self, reg: Reg, value: Cached) -> Held {
+    pub(in crate::emit) fn share(&mut self, reg: Reg, value: Cached) -> Held {
         let uses = self.uses.entry(value).or_default();
         *uses = uses.saturating_sub(1);
         let owned = *uses == 0 && self.held[reg.index()] == 0 && reg < Reg::R6;
@@ -314,22 +350,22 @@ impl<'a> Code<'a> {
         Held { reg, owned }
     }
 
-    pub(super) fn uses_to_come(&self, value: Cached) -> u32 {
+    pub(in crate::emit) fn uses_to_come(&self, value: Cached) -> u32 {
         self.uses.get(&value).copied().unwrap_or(0)
     }
 
     /// Keeps what a call answered from being overwritten.
-    pub(super) fn hold_result(&mut self) -> Result<(), Stop> {
+    pub(in crate::emit) fn hold_result(&mut self) -> Result<(), Stop> {
         self.held[0] += 1;
         if self.held[0] == 1 { Ok(()) } else { Err(Stop::NoRegister) }
     }
 
-    pub(super) fn drop_result(&mut self) {
+    pub(in crate::emit) fn drop_result(&mut self) {
         self.held[0] = 0;
     }
 
     /// Calls a helper, whose arguments are in place.
-    pub(super) fn call(&mut self, helper: u32) -> Result<(), Stop> {
+    pub(in crate::emit) fn call(&mut self, helper: u32) -> Result<(), Stop> {
         if self.leaf {
             return Err(Stop::NotALeaf);
         }
@@ -343,7 +379,7 @@ impl<'a> Code<'a> {
     // The stack.
 
     /// So many bytes of the stack, a multiple of 8; their offset from `r10`.
-    pub(super) fn reserve(&mut self, bytes: u32) -> Result<i16, Stop> {
+    pub(in crate::emit) fn reserve(&mut self, bytes: u32) -> Result<i16, Stop> {
         let stack = u32::from(self.stack.unsigned_abs()) + bytes.next_multiple_of(8);
         let most = if self.is_kernel() { KERNEL_STACK_BYTES } else { STACK_BYTES as u32 };
         if stack > most {
@@ -355,31 +391,31 @@ impl<'a> Code<'a> {
     }
 
     /// How much of the stack is in use: for [`Code::give_back`].
-    pub(super) fn stack_mark(&self) -> i16 {
+    pub(in crate::emit) fn stack_mark(&self) -> i16 {
         self.stack
     }
 
     /// Gives back all that was reserved since the mark.
-    pub(super) fn give_back(&mut self, mark: i16) {
+    pub(in crate::emit) fn give_back(&mut self, mark: i16) {
         self.stack = mark;
     }
 
-    pub(super) fn slot(&self, slot: Slot) -> i16 {
+    pub(in crate::emit) fn slot(&self, slot: Slot) -> i16 {
         self.slots[slot as usize]
     }
 
-    pub(super) fn slot_is_filled(&self, slot: Slot) -> bool {
+    pub(in crate::emit) fn slot_is_filled(&self, slot: Slot) -> bool {
         self.known.is_some_and(|known| known.has(slot))
     }
 
-    pub(super) fn slot_filled(&mut self, slot: Slot) {
+    pub(in crate::emit) fn slot_filled(&mut self, slot: Slot) {
         if let Some(known) = &mut self.known {
             known.fill(slot);
         }
     }
 
     /// `dst =` address on the stack.
-    pub(super) fn stack_address(&mut self, dst: Reg, at: i16) {
+    pub(in crate::emit) fn stack_address(&mut self, dst: Reg, at: i16) {
         self.changed(dst);
         self.b.mov(dst, Reg::R10);
         self.b.add(dst, i32::from(at));
@@ -388,7 +424,7 @@ impl<'a> Code<'a> {
     // Words.
 
     /// A word of the context, in some register.
-    pub(super) fn word(&mut self, word: u16) -> Result<Held, Stop> {
+    pub(in crate::emit) fn word(&mut self, word: u16) -> Result<Held, Stop> {
         let value = Cached::Word(word);
         if let Some(held) = self.recall(value) {
             return Ok(held);
@@ -409,7 +445,7 @@ impl<'a> Code<'a> {
     }
 
     /// `dst =` word of the context.
-    pub(super) fn load_word(&mut self, dst: Reg, word: u16) {
+    pub(in crate::emit) fn load_word(&mut self, dst: Reg, word: u16) {
         if self.is_kernel() {
             return self.load_context(dst, ContextWord::Field(word));
         }
@@ -419,7 +455,7 @@ impl<'a> Code<'a> {
     }
 
     /// `dst =` what the kernel's side puts into its context, from now on in a slot of its own.
-    pub(super) fn load_context(&mut self, dst: Reg, word: ContextWord) {
+    pub(in crate::emit) fn load_context(&mut self, dst: Reg, word: ContextWord) {
         self.changed(dst);
         if !self.is_reachable() {
             return;
@@ -433,14 +469,13 @@ impl<'a> Code<'a> {
     }
 
     /// `cond` decides between two labels, of which one is next.
-    pub(super) fn decide(
+    pub(in crate::emit) fn decide(
         &mut self,
         cond: Cond,
         left: Reg,
         right: impl Into<Operand>,
-        (holds, not, next): (Label, Label, super::condition::Next),
+        (holds, not, next): Ways,
     ) {
-        use super::condition::Next;
         match (next, opposite(cond)) {
             (Next::False, _) => self.branch(cond, left, right, holds),
             (Next::True, Some(opposite)) => self.branch(opposite, left, right, not),

@@ -1,25 +1,16 @@
 //! Conditions: jumps to one of two labels.
 
-use super::code::{Code, Label, Stop};
-use crate::tree::{Cond, Num, Order};
+use super::code::{Code, Label, Next, Stop, Ways};
+use crate::typed::{Cond, Num, Order};
 use mote_bpf::op;
 
-/// Which of the two labels is bound right behind a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    True,
-    False,
-}
-
-impl Next {
-    fn flipped(self) -> Next {
-        if self == Next::True { Next::False } else { Next::True }
-    }
-}
+mod set;
+mod string;
+mod thread_string;
 
 impl Code<'_> {
     /// Goes on at `holds` or at `not`.
-    pub(super) fn condition(
+    pub(in crate::emit) fn condition(
         &mut self,
         cond: &Cond,
         holds: Label,
@@ -42,10 +33,10 @@ impl Code<'_> {
             Cond::Compare(order, a, b) => self.compare(*order, a, b, ways),
             Cond::FloatMember(float, set) => self.float_member(float, *set, ways),
             Cond::FloatCompare(order, a, b) => self.float_compare(*order, a, b, ways),
-            Cond::Text(text, patterns) => self.text(*text, patterns, ways),
-            Cond::TextOrder(order, text, bytes) => self.text_order(*order, *text, bytes, ways),
-            Cond::TextCompare(order, a, b) => self.text_compare(*order, *a, *b, ways),
-            Cond::TextKept(word, kept) => self.text_kept(*word, *kept, ways),
+            Cond::StringMatch(string, patterns) => self.string(*string, patterns, ways),
+            Cond::StringOrder(order, string, bytes) => self.string_order(*order, *string, bytes, ways),
+            Cond::StringCompare(order, a, b) => self.string_compare(*order, *a, *b, ways),
+            Cond::StringKept(word, kept) => self.string_kept(*word, *kept, ways),
             Cond::HasLast => self.has_last(ways),
             Cond::Every(n, counter) => self.every(*n, *counter, ways),
             Cond::First(n, counter) => self.first(*n, *counter, ways),
@@ -56,7 +47,7 @@ impl Code<'_> {
     }
 
     /// What is known without looking.
-    pub(super) fn constant_outcome(&mut self, value: bool, (holds, not, next): (Label, Label, Next)) {
+    pub(in crate::emit) fn constant_outcome(&mut self, value: bool, (holds, not, next): Ways) {
         match (value, next) {
             (true, Next::False) => self.jump(holds),
             (false, Next::True) => self.jump(not),
@@ -66,7 +57,7 @@ impl Code<'_> {
     }
 
     /// Operands of `&&` (`going_on` is true) or of `||` (false).
-    fn list(&mut self, list: &[Cond], ways: (Label, Label, Next), going_on: Next) -> Result<(), Stop> {
+    fn list(&mut self, list: &[Cond], ways: Ways, going_on: Next) -> Result<(), Stop> {
         let (holds, not, next) = ways;
         let Some((last, before)) = list.split_last() else {
             self.constant_outcome(going_on == Next::True, ways);
@@ -81,7 +72,7 @@ impl Code<'_> {
         self.condition(last, holds, not, next)
     }
 
-    fn compare(&mut self, order: Order, a: &Num, b: &Num, ways: (Label, Label, Next)) -> Result<(), Stop> {
+    fn compare(&mut self, order: Order, a: &Num, b: &Num, ways: Ways) -> Result<(), Stop> {
         let (left, right) = self.both(a, b)?;
         let natural = a.min >= 0 && b.min >= 0;
         let both_signed = a.is_signed() && b.is_signed();
@@ -107,7 +98,7 @@ impl Code<'_> {
 }
 
 /// The branch that compares so.
-pub(super) fn branch_of(order: Order, signed: bool) -> op::Cond {
+pub(in crate::emit) fn branch_of(order: Order, signed: bool) -> op::Cond {
     match (order, signed) {
         (Order::Eq, _) => op::Cond::Eq,
         (Order::Ne, _) => op::Cond::Ne,

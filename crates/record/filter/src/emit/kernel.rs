@@ -2,29 +2,25 @@
 //!
 //! | on the user's side | here |
 //! |---|---|
-//! | texts lie between two pointers | a pointer and a length of at most [`TEXT_LEN_MAX`](crate::TEXT_LEN_MAX) |
-//! | helpers search, compare and hash texts | loops, which the kernel's verifier follows to their end |
+//! | strings lie between two pointers | a pointer and a length of at most [`STRING_LEN_MAX`](crate::STRING_LEN_MAX) |
+//! | helpers search, compare and hash strings | loops, which the kernel's verifier follows to their end |
 //! | `map_add`, `log_linear`, `keep_last` | the same in instructions |
 //! | flags and requests are the agent's | words of the memory that a session shares with its processes |
 //!
 //! Loops are the one place with jumps back: what is known of registers at their heads has to be true each time.
 
 mod maps;
-mod text;
+mod string;
 mod window;
 
-use super::code::{Code, Label, Stop};
-use super::condition::Next;
 use crate::diagnostic::{Diagnostic, Kind, Span};
+use crate::emit::code::{Code, Stop};
 use crate::maps::{Entry, FLAGS_MAX, flag_offset};
 use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::{AtomicOp, Size};
 use mote_layout::cooperation::{SHARED_WORDS_AT, SharedHeader};
 use std::mem::offset_of;
-
-/// The labels of the outcomes, and which is next.
-type Ways = (Label, Label, Next);
 
 impl Code<'_> {
     /// Has the kernel's verifier keep what it knows here, so that a way that comes here and knows no more is not followed again: before
@@ -46,14 +42,14 @@ impl Code<'_> {
     }
 
     /// `dst =` address of a word that the session shares with its processes.
-    pub(super) fn shared_word(&mut self, dst: Reg, offset: usize) {
+    pub(in crate::emit) fn shared_word(&mut self, dst: Reg, offset: usize) {
         let map = self.maps.shared(Entry::shared());
         self.changed(dst);
         self.b.map_value(dst, map, offset as u32);
     }
 
     /// `dst =` address of a flag's word.
-    pub(super) fn flag_address(&mut self, dst: Reg, flag: &str) -> Result<(), Stop> {
+    pub(in crate::emit) fn flag_address(&mut self, dst: Reg, flag: &str) -> Result<(), Stop> {
         self.changed(dst);
         if !self.is_kernel() && !self.maps.flags_are_shared() {
             let map = self.maps.shared(Entry::flag(flag));
@@ -74,13 +70,13 @@ impl Code<'_> {
     }
 
     /// The thread that the session is about, into `dst`.
-    pub(super) fn load_target(&mut self, dst: Reg) {
+    pub(in crate::emit) fn load_target(&mut self, dst: Reg) {
         self.shared_word(dst, offset_of!(SharedHeader, target));
         self.b.load(Size::DW, dst, dst, 0);
     }
 
     /// Asks the recorder for a snapshot.
-    pub(super) fn ask_for_snapshot(&mut self) -> Result<(), Stop> {
+    pub(in crate::emit) fn ask_for_snapshot(&mut self) -> Result<(), Stop> {
         self.call(helper::GET_CURRENT_PID_TGID)?;
         self.shared_word(Reg::R1, offset_of!(SharedHeader, snapshot_thread));
         self.b.store(Size::DW, Reg::R1, 0, Reg::R0);

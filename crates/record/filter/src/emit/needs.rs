@@ -1,38 +1,38 @@
 //! What a program will need, found out before it is written: uses of values, maps, constants for helpers.
 
-use super::registers::{Cached, Slot};
-use super::texts;
+use crate::emit::known::{Cached, Slot};
+use crate::emit::string_plan;
 use crate::maps::{EVENTS, Entry, Maps};
 use crate::target::{COMM_BYTES, EXECUTABLE_BYTES, Side};
-use crate::tree::{
-    Action, Cond, Context, Element, EmittedField, Float, Kept, KeyValue, Num, NumKind, Plan, Text,
+use crate::typed::{
+    Action, Cond, Context, Element, EmittedField, Float, Kept, KeyValue, Num, NumKind, Plan, StringSource,
 };
 use std::collections::HashMap;
 
 /// What a program will need.
-pub(super) struct Needs {
+pub(in crate::emit) struct Needs {
     /// How often each value is named.
-    pub(super) uses: HashMap<Cached, u32>,
+    pub(in crate::emit) uses: HashMap<Cached, u32>,
     /// Slots of the stack that will be filled, and their bytes.
-    pub(super) slots: Vec<(Slot, u32)>,
+    pub(in crate::emit) slots: Vec<(Slot, u32)>,
     /// The map of constants, and where each one is in it.
     constants: Option<u32>,
     places: HashMap<Vec<u8>, u32>,
     bytes: Vec<u8>,
     /// The map of counters.
-    pub(super) counters: Option<u32>,
+    pub(in crate::emit) counters: Option<u32>,
     /// The map of what is kept for each thread.
-    pub(super) threads: Option<u32>,
+    pub(in crate::emit) threads: Option<u32>,
     /// Whether the state of the thread is read.
-    pub(super) state: bool,
+    pub(in crate::emit) state: bool,
     /// Whether a window is looked for.
-    pub(super) window: bool,
+    pub(in crate::emit) window: bool,
     /// For the kernel's side: constants are in instructions.
     kernel: bool,
 }
 
 impl Needs {
-    pub(super) fn of(plan: &Plan, maps: &mut Maps) -> Needs {
+    pub(in crate::emit) fn of(plan: &Plan, maps: &mut Maps) -> Needs {
         let mut needs = Needs {
             uses: HashMap::new(),
             slots: Vec::new(),
@@ -74,7 +74,7 @@ impl Needs {
     }
 
     /// The map and the place of a constant that was foreseen.
-    pub(super) fn constant(&self, bytes: &[u8]) -> Option<(u32, u32)> {
+    pub(in crate::emit) fn constant(&self, bytes: &[u8]) -> Option<(u32, u32)> {
         self.constants.zip(self.places.get(bytes).copied())
     }
 
@@ -116,40 +116,40 @@ impl Needs {
                 self.float(a);
                 self.float(b);
             }
-            Cond::Text(text, patterns) => {
-                self.text(*text);
-                if let (Text::Field(_), false) = (text, self.kernel) {
+            Cond::StringMatch(string, patterns) => {
+                self.string(*string);
+                if let (StringSource::Field(_), false) = (string, self.kernel) {
                     patterns
                         .iter()
-                        .filter_map(texts::helper_constant)
+                        .filter_map(string_plan::helper_constant)
                         .for_each(|bytes| self.add_constant(bytes));
                 }
             }
-            Cond::TextOrder(_, text, bytes) => {
-                self.text(*text);
+            Cond::StringOrder(_, string, bytes) => {
+                self.string(*string);
                 if !self.kernel {
                     self.add_constant(bytes.clone());
                 }
             }
-            Cond::TextCompare(_, a, b) => {
-                self.text(Text::Field(*a));
-                self.text(Text::Field(*b));
+            Cond::StringCompare(_, a, b) => {
+                self.string(StringSource::Field(*a));
+                self.string(StringSource::Field(*b));
             }
             Cond::Window => self.window = true,
-            Cond::TextKept(word, _) => self.text(Text::Field(*word)),
+            Cond::StringKept(word, _) => self.string(StringSource::Field(*word)),
             _ => {}
         }
     }
 
-    fn text(&mut self, text: Text) {
-        let slot = match text {
-            Text::Field(word) => {
+    fn string(&mut self, string: StringSource) {
+        let slot = match string {
+            StringSource::Field(word) => {
                 self.used(Cached::Word(word));
                 self.used(Cached::Word(word + 1));
                 return;
             }
-            Text::Comm => (Slot::Comm, COMM_BYTES),
-            Text::Executable => (Slot::Executable, EXECUTABLE_BYTES),
+            StringSource::Comm => (Slot::Comm, COMM_BYTES),
+            StringSource::Executable => (Slot::Executable, EXECUTABLE_BYTES),
         };
         if !self.slots.contains(&slot) {
             self.slots.push(slot);
@@ -210,7 +210,7 @@ impl Needs {
                     match field {
                         EmittedField::Number(num, _) => self.num(num),
                         EmittedField::Float(float) => self.float(float),
-                        EmittedField::Text(..) => {}
+                        EmittedField::String(..) => {}
                     }
                 }
                 return;
@@ -221,7 +221,7 @@ impl Needs {
             match &key.value {
                 KeyValue::Number(num) => self.num(num),
                 KeyValue::Float(float) => self.float(float),
-                KeyValue::Text(..) | KeyValue::Event => {}
+                KeyValue::String(..) | KeyValue::Event => {}
             }
         }
     }

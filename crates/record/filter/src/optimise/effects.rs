@@ -1,7 +1,7 @@
 //! What can be seen of an operand beside its value.
 
 use crate::syntax::BinaryOp;
-use crate::tree::{Cond, Element, Float, Num, NumKind, Text};
+use crate::typed::{Cond, Element, Float, Num, NumKind, StringSource};
 
 /// What an operand does beside having a value, and what it costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,18 +61,18 @@ impl Effects {
                 self.float(a);
                 self.float(b);
             }
-            Cond::Text(text, patterns) => {
-                self.text(*text);
+            Cond::StringMatch(string, patterns) => {
+                self.string(*string);
                 let words = patterns.iter().map(|pattern| pattern.bytes_min() as u32 / 4 + 2).sum();
                 let calls = patterns.iter().filter(|pattern| pattern.parts().len() > 2).count() as u32;
                 self.add(words);
                 self.add(calls * CALL);
             }
-            Cond::TextOrder(_, text, _) => {
-                self.text(*text);
+            Cond::StringOrder(_, string, _) => {
+                self.string(*string);
                 self.add(CALL);
             }
-            Cond::TextCompare(..) | Cond::TextKept(..) => {
+            Cond::StringCompare(..) | Cond::StringKept(..) => {
                 self.faults = true;
                 self.add(CALL);
             }
@@ -83,14 +83,14 @@ impl Effects {
         }
     }
 
-    fn text(&mut self, text: Text) {
-        match text {
-            Text::Field(_) => {
+    fn string(&mut self, string: StringSource) {
+        match string {
+            StringSource::Field(_) => {
                 self.faults = true;
                 self.add(6);
             }
-            Text::Comm => self.add(2 * CALL),
-            Text::Executable => self.add(10 * CALL),
+            StringSource::Comm => self.add(2 * CALL),
+            StringSource::Executable => self.add(10 * CALL),
         }
     }
 

@@ -1,9 +1,9 @@
-//! Operands about one number, or one text, become one.
+//! Operands about one number, or one string, become one.
 
 use super::effects::Effects;
 use super::{member, negate};
-use crate::text_pattern::TextPattern;
-use crate::tree::Cond;
+use crate::string_pattern::StringPattern;
+use crate::typed::Cond;
 use std::collections::HashSet;
 
 /// How far back an operand looks for one of the same number.
@@ -43,12 +43,12 @@ fn together(before: &Cond, operand: &Cond, deciding: bool) -> Option<Cond> {
             let set = if deciding { left.union(right) } else { left.intersection(right) };
             Some(member(b.clone(), &set))
         }
-        (Cond::Text(a, left), Cond::Text(b, right)) if deciding && a == b => {
-            Some(Cond::Text(*b, both(left, right)))
+        (Cond::StringMatch(a, left), Cond::StringMatch(b, right)) if deciding && a == b => {
+            Some(Cond::StringMatch(*b, both(left, right)))
         }
         (Cond::Not(left), Cond::Not(right)) if !deciding => match (&**left, &**right) {
-            (Cond::Text(a, left), Cond::Text(b, right)) if a == b => {
-                Some(negate(Cond::Text(*b, both(left, right))))
+            (Cond::StringMatch(a, left), Cond::StringMatch(b, right)) if a == b => {
+                Some(negate(Cond::StringMatch(*b, both(left, right))))
             }
             _ => None,
         },
@@ -56,14 +56,14 @@ fn together(before: &Cond, operand: &Cond, deciding: bool) -> Option<Cond> {
     }
 }
 
-fn both(left: &[TextPattern], right: &[TextPattern]) -> Vec<TextPattern> {
+fn both(left: &[StringPattern], right: &[StringPattern]) -> Vec<StringPattern> {
     let mut all = [left, right].concat();
     unique(&mut all);
     all
 }
 
 /// Each pattern once.
-pub(super) fn unique(patterns: &mut Vec<TextPattern>) {
+pub(super) fn unique(patterns: &mut Vec<StringPattern>) {
     let mut seen = HashSet::new();
     patterns.retain(|pattern| seen.insert(pattern.clone()));
 }

@@ -1,7 +1,7 @@
 //! Cheap operands first.
 
 use super::effects::Effects;
-use crate::tree::Cond;
+use crate::typed::Cond;
 
 /// How far an operand moves forward at most.
 const FORWARD_MAX: usize = 256;

@@ -10,7 +10,7 @@ fn show(expr: &Expr) -> String {
     match &expr.kind {
         ExprKind::Integer(value) => value.to_string(),
         ExprKind::Float(value) => format!("{value:?}"),
-        ExprKind::Text(text) => text.to_string(),
+        ExprKind::String(text) => text.to_string(),
         ExprKind::Name(name) => name.clone(),
         ExprKind::Context(name) => format!("${name}"),
         ExprKind::Index(array, index) => format!("{}[{}]", show(array), show(index)),
@@ -91,14 +91,14 @@ fn texts_have_escapes() {
 #[test]
 fn what_is_wrong_is_said() {
     for (text, message) in [
-        ("", "expected a field, a number or a text, found the end"),
-        ("a ==", "expected a field, a number or a text, found the end"),
+        ("", "expected a field, a number or a string, found the end"),
+        ("a ==", "expected a field, a number or a string, found the end"),
         ("(a == 1", "no `)` for this `(`"),
         ("a == 1)", "no `(` before this `)`"),
         ("a = 1", "`=` does not compare"),
-        ("a == \"x", "text without an end"),
+        ("a == \"x", "string without an end"),
         ("a == \"\\q\"", "unknown escape `\\q`"),
-        ("a == \"\\0\"", "a text has no NUL in it"),
+        ("a == \"\\0\"", "a string has no NUL in it"),
         ("a > 5x", "unknown unit `x`"),
         ("a > 089", "`8` is no digit of an octal number"),
         ("a > 99999999999999999999", "the number does not fit 64 bits"),

@@ -1,7 +1,7 @@
 //! Actions and their keys.
 
 use super::Resolver;
-use super::compare::text_of;
+use super::compare::string_of;
 use super::expression::written;
 use super::value::Value;
 use crate::diagnostic::{Diagnostic, Kind, Span};
@@ -10,14 +10,14 @@ use crate::rule::Rule;
 use crate::session::Emitted;
 use crate::syntax::{self, ActionKind, Argument, Expr, ExprKind};
 use crate::target::{COMM_BYTES, EXECUTABLE_BYTES, Side};
-use crate::tree::{Action, EmittedField, KeyPlan, KeyValue, Num, Text};
+use crate::typed::{Action, EmittedField, KeyPlan, KeyValue, Num, StringSource};
 use mote_layout::parse::FieldType;
 use std::fmt::Write;
 
-/// Bytes that a text has in a key, unless the rule says otherwise: what a map hashes and compares has its price, 18 ns an event with
+/// Bytes that a string has in a key, unless the rule says otherwise: what a map hashes and compares has its price, 18 ns an event with
 /// these, 35 with 64.
 const TEXT_BYTES: u32 = 32;
-/// Bytes of a text in an event that is emitted.
+/// Bytes of a string in an event that is emitted.
 const EMITTED_TEXT_BYTES: u32 = 128;
 /// Most bytes of a key or of kept fields: they are put together on the stack.
 const KEY_BYTES_MAX: u32 = 256;
@@ -92,8 +92,8 @@ impl<'a> Resolver<'a> {
             return self.prefix(name, arguments, expr.span);
         }
         let value = self.value(expr)?;
-        if let Some(text) = text_of(&value) {
-            return Ok(text_key(name, text, self.key_bytes(text)));
+        if let Some(string) = string_of(&value) {
+            return Ok(string_key(name, string, self.key_bytes(string)));
         }
         match value {
             Value::Num(num, shown) => {
@@ -114,31 +114,34 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Bytes that a text has in a key: a fixed text has no more than it can be long.
-    fn key_bytes(&self, text: Text) -> u32 {
-        let field =
-            self.fields.iter().find(|place| text == Text::Field(place.word)).map(|place| place.field.ty);
+    /// Bytes that a string has in a key: a fixed string has no more than it can be long.
+    fn key_bytes(&self, string: StringSource) -> u32 {
+        let field = self
+            .fields
+            .iter()
+            .find(|place| string == StringSource::Field(place.word))
+            .map(|place| place.field.ty);
         match field {
             Some(FieldType::FixedText(bytes @ 1..)) => TEXT_BYTES.min(bytes as u32),
             _ => TEXT_BYTES,
         }
     }
 
-    /// `prefix(text, bytes)`: a key of fewer bytes, or more.
+    /// `prefix(string, bytes)`: a key of fewer bytes, or more.
     fn prefix(&mut self, name: String, arguments: &[Argument], span: Span) -> Result<KeyPlan, Diagnostic> {
         let wrong = || {
-            Diagnostic::mismatch(span, "`prefix` takes a text and a number")
+            Diagnostic::mismatch(span, "`prefix` takes a string and a number")
                 .help("for example `prefix(path, 16)`")
         };
-        let [Argument::Expr(text), Argument::Expr(Expr { kind: ExprKind::Integer(bytes), span: at, .. })] =
+        let [Argument::Expr(string), Argument::Expr(Expr { kind: ExprKind::Integer(bytes), span: at, .. })] =
             arguments
         else {
             return Err(wrong());
         };
-        let subject = text_of(&self.value(text)?).ok_or_else(wrong)?;
+        let subject = string_of(&self.value(string)?).ok_or_else(wrong)?;
         match u32::try_from(*bytes) {
-            Ok(bytes @ 1..=KEY_BYTES_MAX) => Ok(text_key(name, subject, bytes)),
-            _ => Err(Diagnostic::mismatch(*at, format!("a key has 1 to {KEY_BYTES_MAX} bytes of a text"))),
+            Ok(bytes @ 1..=KEY_BYTES_MAX) => Ok(string_key(name, subject, bytes)),
+            _ => Err(Diagnostic::mismatch(*at, format!("a key has 1 to {KEY_BYTES_MAX} bytes of a string"))),
         }
     }
 
@@ -151,7 +154,7 @@ impl<'a> Resolver<'a> {
                 Err(Diagnostic::mismatch(expr.span, "histograms are of integers").label("this is a float"))
             }
             _ => Err(Diagnostic::mismatch(expr.span, "histograms are of numbers")
-                .help("for a text: `hist len(path)`")),
+                .help("for a string: `hist len(path)`")),
         }
     }
 
@@ -171,8 +174,8 @@ impl<'a> Resolver<'a> {
         let key = |place: &super::Place<'a>| {
             let name = place.field.name.to_owned();
             let value = place.value();
-            match (text_of(&value), value) {
-                (Some(text), _) => Some(text_key(name, text, self.key_bytes(text))),
+            match (string_of(&value), value) {
+                (Some(string), _) => Some(string_key(name, string, self.key_bytes(string))),
                 (_, Value::Num(num, shown)) => {
                     Some(KeyPlan { name, ty: shown.key_type(&num), value: KeyValue::Number(num) })
                 }
@@ -193,10 +196,10 @@ impl<'a> Resolver<'a> {
         for (field, expr) in fields {
             let (ty, plan, size) = self.emitted_field(expr)?;
             if ty == "str" && packed.iter().any(|(order, ..)| *order == 2) {
-                let problem = Diagnostic::mismatch(expr.span, "an emitted event has one text");
-                return Err(problem.label("a second text"));
+                let problem = Diagnostic::mismatch(expr.span, "an emitted event has one string");
+                return Err(problem.label("a second string"));
             }
-            // On the stack, 8 bytes lie at multiples of 8; a text has no fixed end.
+            // On the stack, 8 bytes lie at multiples of 8; a string has no fixed end.
             let order = if ty == "str" { 2 } else { u8::from(size < 8) };
             packed.push((order, format!("{field} {ty}"), plan, size));
         }
@@ -215,9 +218,9 @@ impl<'a> Resolver<'a> {
     /// Its type in a description, what it is made of, how many bytes it has at most.
     fn emitted_field(&mut self, expr: &Expr) -> Result<(String, EmittedField, u32), Diagnostic> {
         let value = self.value(expr)?;
-        if let Some(text) = text_of(&value) {
-            let bytes = text_bytes(text, EMITTED_TEXT_BYTES);
-            return Ok(("str".to_owned(), EmittedField::Text(text, bytes), bytes));
+        if let Some(string) = string_of(&value) {
+            let bytes = string_bytes(string, EMITTED_TEXT_BYTES);
+            return Ok(("str".to_owned(), EmittedField::String(string, bytes), bytes));
         }
         match value {
             Value::Num(num, shown) => {
@@ -248,17 +251,17 @@ fn emitted_type(num: &Num, hex: bool) -> String {
     .to_owned()
 }
 
-fn text_bytes(text: Text, most: u32) -> u32 {
-    match text {
-        Text::Field(_) => most,
-        Text::Comm => most.min(COMM_BYTES),
-        Text::Executable => most.min(EXECUTABLE_BYTES),
+fn string_bytes(string: StringSource, most: u32) -> u32 {
+    match string {
+        StringSource::Field(_) => most,
+        StringSource::Comm => most.min(COMM_BYTES),
+        StringSource::Executable => most.min(EXECUTABLE_BYTES),
     }
 }
 
-fn text_key(name: String, text: Text, bytes: u32) -> KeyPlan {
-    let bytes = text_bytes(text, bytes);
-    KeyPlan { name, ty: KeyType::Text(bytes), value: KeyValue::Text(text, bytes) }
+fn string_key(name: String, string: StringSource, bytes: u32) -> KeyPlan {
+    let bytes = string_bytes(string, bytes);
+    KeyPlan { name, ty: KeyType::String(bytes), value: KeyValue::String(string, bytes) }
 }
 
 fn fits(keys: &[KeyPlan], span: Span) -> Result<(), Diagnostic> {
@@ -267,5 +270,5 @@ fn fits(keys: &[KeyPlan], span: Span) -> Result<(), Diagnostic> {
         return Ok(());
     }
     let message = format!("the keys have {bytes} bytes; {KEY_BYTES_MAX} are the most");
-    Err(Diagnostic::new(Kind::TooLarge, span, message).help("give texts fewer bytes: `prefix(path, 16)`"))
+    Err(Diagnostic::new(Kind::TooLarge, span, message).help("give strings fewer bytes: `prefix(path, 16)`"))
 }

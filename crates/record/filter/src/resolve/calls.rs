@@ -1,14 +1,14 @@
 //! Functions.
 
 use super::Resolver;
-use super::compare::text_of;
+use super::compare::string_of;
 use super::expression::as_array;
 use super::value::{Shown, Value};
 use crate::diagnostic::{Diagnostic, Span};
+use crate::string_pattern::StringPattern;
 use crate::syntax::{Argument, Expr, ExprKind};
-use crate::target::{Side, TEXT_LEN_MAX};
-use crate::text_pattern::TextPattern;
-use crate::tree::{Cond, Kept, Num, NumKind, Order};
+use crate::target::{STRING_LEN_MAX, Side};
+use crate::typed::{Cond, Kept, Num, NumKind, Order};
 
 /// Names and what they take.
 const FUNCTIONS: [(&str, &str); 10] = [
@@ -45,8 +45,8 @@ impl<'a> Resolver<'a> {
         match (name, arguments) {
             (
                 "starts_with" | "ends_with" | "contains" | "matches",
-                [Argument::Expr(text), Argument::Expr(pattern)],
-            ) => self.text_function(name, text, pattern).map(Value::Cond),
+                [Argument::Expr(string), Argument::Expr(pattern)],
+            ) => self.string_function(name, string, pattern).map(Value::Cond),
             ("len", [Argument::Expr(of)]) => self.length(of),
             ("changed", [Argument::Expr(of)]) => self.changed(of).map(Value::Cond),
             ("every" | "first", [Argument::Expr(Expr { kind: ExprKind::Integer(n @ 1..), .. })]) => {
@@ -71,34 +71,34 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn text_function(&mut self, name: &str, text: &Expr, pattern: &Expr) -> Result<Cond, Diagnostic> {
-        let value = self.value(text)?;
-        let Some(subject) = text_of(&value) else {
-            let problem = Diagnostic::mismatch(text.span, format!("`{name}` looks into texts"));
+    fn string_function(&mut self, name: &str, string: &Expr, pattern: &Expr) -> Result<Cond, Diagnostic> {
+        let value = self.value(string)?;
+        let Some(subject) = string_of(&value) else {
+            let problem = Diagnostic::mismatch(string.span, format!("`{name}` looks into strings"));
             return Err(problem.label(format!("this is {}", value.what())));
         };
         let Value::Pattern(pattern) = self.value_or_label(pattern)? else {
-            return Err(Diagnostic::mismatch(pattern.span, "expected a text in quotes"));
+            return Err(Diagnostic::mismatch(pattern.span, "expected a string in quotes"));
         };
-        let pattern: TextPattern = match name {
+        let pattern: StringPattern = match name {
             "starts_with" => pattern.open_end(),
             "ends_with" => pattern.open_start(),
             "contains" => pattern.open_end().open_start(),
             _ => pattern,
         };
-        Ok(Cond::Text(subject, vec![pattern]))
+        Ok(Cond::StringMatch(subject, vec![pattern]))
     }
 
-    /// Most bytes of a text or a sequence.
+    /// Most bytes of a string or a sequence.
     fn bytes_max(&self) -> i128 {
-        if self.side == Side::Kernel { TEXT_LEN_MAX.into() } else { i64::MAX.into() }
+        if self.side == Side::Kernel { STRING_LEN_MAX.into() } else { i64::MAX.into() }
     }
 
-    /// How many elements, or bytes of a text.
+    /// How many elements, or bytes of a string.
     fn length(&mut self, of: &Expr) -> Result<Value<'a>, Diagnostic> {
         let value = self.value(of)?;
         let Some(array) = as_array(&value) else {
-            let problem = Diagnostic::mismatch(of.span, "only texts, sequences and arrays have a length");
+            let problem = Diagnostic::mismatch(of.span, "only strings, sequences and arrays have a length");
             return Err(problem.label(format!("this is {}", value.what())));
         };
         let num = match array.count {
@@ -132,12 +132,14 @@ impl<'a> Resolver<'a> {
                 let bits = |kind| Num::integer(kind, 64, false);
                 Cond::Compare(Order::Eq, bits(NumKind::Word(place.word)), bits(NumKind::Last(kept)))
             }
-            Value::Text(_) => Cond::TextKept(place.word, self.keep(Kept::TextHash(place.word), of.span)?),
+            Value::String(_) => {
+                Cond::StringKept(place.word, self.keep(Kept::StringHash(place.word), of.span)?)
+            }
             other => {
                 let problem = Diagnostic::mismatch(of.span, "of this field nothing is kept");
                 return Err(problem
                     .label(format!("this is {}", other.what()))
-                    .help("numbers and texts are kept"));
+                    .help("numbers and strings are kept"));
             }
         };
         let first = Cond::Not(Box::new(Cond::HasLast));

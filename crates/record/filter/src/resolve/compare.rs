@@ -4,9 +4,9 @@ use super::Resolver;
 use super::expression::as_array;
 use super::value::{Shown, Value};
 use crate::diagnostic::{Diagnostic, Span};
+use crate::string_pattern::StringPattern;
 use crate::syntax::{Expr, Member};
-use crate::text_pattern::TextPattern;
-use crate::tree::{Cond, Float, FloatSet, Num, Order, Set, Text};
+use crate::typed::{Cond, Float, FloatSet, Num, Order, Set, StringSource};
 use mote_layout::parse::Labels;
 
 impl<'a> Resolver<'a> {
@@ -30,7 +30,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<Cond, Diagnostic> {
         match (a, b) {
             (Value::Num(num, Shown::Labels(labels)), Value::Label(label)) => {
-                let set = labelled(order, labels, &TextPattern::exact(label.as_bytes()), b_span)?;
+                let set = labelled(order, labels, &StringPattern::exact(label.as_bytes()), b_span)?;
                 Ok(Cond::Member(num, set))
             }
             (Value::Num(num, Shown::Labels(labels)), Value::Pattern(pattern)) => {
@@ -43,17 +43,18 @@ impl<'a> Resolver<'a> {
             (Value::Num(num, _), Value::Float(float)) => {
                 float_and_number(order.mirrored(), float, &num, a_span)
             }
-            (Value::LastText(kept), Value::Text(Text::Field(word)))
-            | (Value::Text(Text::Field(word)), Value::LastText(kept)) => {
-                kept_text(order, word, kept, a_span.to(b_span))
+            (Value::LastString(kept), Value::String(StringSource::Field(word)))
+            | (Value::String(StringSource::Field(word)), Value::LastString(kept)) => {
+                kept_string(order, word, kept, a_span.to(b_span))
             }
-            (Value::LastText(_), _) | (_, Value::LastText(_)) => {
-                let problem = Diagnostic::mismatch(a_span.to(b_span), "of the last text only a hash is kept");
-                Err(problem.help("compare it with a text field, as in `path != $last.path`"))
+            (Value::LastString(_), _) | (_, Value::LastString(_)) => {
+                let problem =
+                    Diagnostic::mismatch(a_span.to(b_span), "of the last string only a hash is kept");
+                Err(problem.help("compare it with a string field, as in `path != $last.path`"))
             }
-            (a, b) => match (text_of(&a), text_of(&b)) {
-                (Some(_), _) | (_, Some(_)) | (None, None) if is_text(&a) || is_text(&b) => {
-                    texts(order, a, a_span, b, b_span)
+            (a, b) => match (string_of(&a), string_of(&b)) {
+                (Some(_), _) | (_, Some(_)) | (None, None) if is_string(&a) || is_string(&b) => {
+                    strings(order, a, a_span, b, b_span)
                 }
                 _ => {
                     let (a, b) = (a.number(a_span)?, b.number(b_span)?);
@@ -66,8 +67,8 @@ impl<'a> Resolver<'a> {
     /// `left in (..)`
     pub(super) fn member_of(&mut self, left: &Expr, members: &[Member]) -> Result<Cond, Diagnostic> {
         let value = self.value(left)?;
-        if let Some(text) = text_of(&value) {
-            return self.text_in(text, members);
+        if let Some(string) = string_of(&value) {
+            return self.string_in(string, members);
         }
         if let Value::Float(float) = value {
             return self.float_in(&float, members);
@@ -96,7 +97,7 @@ impl<'a> Resolver<'a> {
     fn constants(&mut self, expr: &Expr, labels: Option<Labels<'a>>) -> Result<Set, Diagnostic> {
         match (self.value_or_label(expr)?, labels) {
             (Value::Label(label), Some(labels)) => {
-                labelled(Order::Eq, labels, &TextPattern::exact(label.as_bytes()), expr.span)
+                labelled(Order::Eq, labels, &StringPattern::exact(label.as_bytes()), expr.span)
             }
             (Value::Pattern(pattern), Some(labels)) => labelled(Order::Eq, labels, &pattern, expr.span),
             (Value::Label(name), None) => Err(self.unknown(&name, expr.span)),
@@ -111,7 +112,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn text_in(&mut self, text: Text, members: &[Member]) -> Result<Cond, Diagnostic> {
+    fn string_in(&mut self, string: StringSource, members: &[Member]) -> Result<Cond, Diagnostic> {
         let mut patterns = Vec::new();
         for member in members {
             let (expr, range) = match member {
@@ -121,12 +122,12 @@ impl<'a> Resolver<'a> {
             match self.value_or_label(expr)? {
                 Value::Pattern(pattern) if !range => patterns.push(pattern),
                 _ => {
-                    let problem = Diagnostic::mismatch(expr.span, "expected a text in quotes");
-                    return Err(problem.label("in a list for a text"));
+                    let problem = Diagnostic::mismatch(expr.span, "expected a string in quotes");
+                    return Err(problem.label("in a list for a string"));
                 }
             }
         }
-        Ok(Cond::Text(text, patterns))
+        Ok(Cond::StringMatch(string, patterns))
     }
 
     fn float_in(&mut self, float: &Float, members: &[Member]) -> Result<Cond, Diagnostic> {
@@ -172,22 +173,22 @@ fn is_constant(value: &Value<'_>) -> bool {
     }
 }
 
-fn is_text(value: &Value<'_>) -> bool {
-    matches!(value, Value::Pattern(_)) || text_of(value).is_some()
+fn is_string(value: &Value<'_>) -> bool {
+    matches!(value, Value::Pattern(_)) || string_of(value).is_some()
 }
 
-/// A text of the event or the thread.
-pub(super) fn text_of(value: &Value<'_>) -> Option<Text> {
+/// A string of the event or the thread.
+pub(super) fn string_of(value: &Value<'_>) -> Option<StringSource> {
     match value {
-        Value::Text(text) => Some(*text),
-        Value::Array(array) => array.as_text(),
+        Value::String(string) => Some(*string),
+        Value::Array(array) => array.as_string(),
         _ => None,
     }
 }
 
-fn texts(order: Order, a: Value<'_>, a_span: Span, b: Value<'_>, b_span: Span) -> Result<Cond, Diagnostic> {
+fn strings(order: Order, a: Value<'_>, a_span: Span, b: Value<'_>, b_span: Span) -> Result<Cond, Diagnostic> {
     let mismatch = |a: &Value<'_>, b: &Value<'_>| {
-        let (culprit, span, other) = if is_text(a) { (b, b_span, "text") } else { (a, a_span, "text") };
+        let (culprit, span, other) = if is_string(a) { (b, b_span, "string") } else { (a, a_span, "string") };
         let message = format!("{} cannot be compared with a {other}", culprit.what());
         let problem = Diagnostic::mismatch(span, message).label(format!("this is {}", culprit.what()));
         match as_array(culprit) {
@@ -195,18 +196,20 @@ fn texts(order: Order, a: Value<'_>, a_span: Span, b: Value<'_>, b_span: Span) -
             None => problem,
         }
     };
-    match (text_of(&a), text_of(&b), &a, &b) {
-        (Some(Text::Field(left)), Some(Text::Field(right)), ..) => Ok(Cond::TextCompare(order, left, right)),
+    match (string_of(&a), string_of(&b), &a, &b) {
+        (Some(StringSource::Field(left)), Some(StringSource::Field(right)), ..) => {
+            Ok(Cond::StringCompare(order, left, right))
+        }
         (Some(_), Some(_), ..) => {
             let problem =
                 Diagnostic::mismatch(a_span.to(b_span), "a context is compared with a constant only");
             Err(problem.help("for example `$comm == \"worker*\"`"))
         }
-        (Some(text), _, _, Value::Pattern(pattern)) => match order {
-            Order::Eq => Ok(Cond::Text(text, vec![pattern.clone()])),
-            Order::Ne => Ok(Cond::Not(Box::new(Cond::Text(text, vec![pattern.clone()])))),
-            _ => match (pattern.as_exact(), text) {
-                (Some(bytes), Text::Field(_)) => Ok(Cond::TextOrder(order, text, bytes.to_vec())),
+        (Some(string), _, _, Value::Pattern(pattern)) => match order {
+            Order::Eq => Ok(Cond::StringMatch(string, vec![pattern.clone()])),
+            Order::Ne => Ok(Cond::Not(Box::new(Cond::StringMatch(string, vec![pattern.clone()])))),
+            _ => match (pattern.as_exact(), string) {
+                (Some(bytes), StringSource::Field(_)) => Ok(Cond::StringOrder(order, string, bytes.to_vec())),
                 (Some(_), _) => {
                     Err(Diagnostic::mismatch(a_span, "a context has no order").help("compare it by `==`"))
                 }
@@ -234,7 +237,7 @@ fn numbers(order: Order, a: Num, b: Num) -> Cond {
 fn floats(order: Order, a: Float, b: Float, b_span: Span) -> Result<Cond, Diagnostic> {
     match (&a, &b) {
         (Float::Constant(left), Float::Constant(right)) => Ok(Cond::Constant(
-            FloatSet::compared(order, *right, false).contains(crate::tree::float::key(left.to_bits())),
+            FloatSet::compared(order, *right, false).contains(crate::typed::float::key(left.to_bits())),
         )),
         (_, Float::Constant(value)) => {
             let set = FloatSet::compared(order, *value, a.is_single());
@@ -277,19 +280,19 @@ fn whole(order: Order, value: f64) -> Set {
     }
 }
 
-fn kept_text(order: Order, word: u16, kept: u16, span: Span) -> Result<Cond, Diagnostic> {
-    let same = Cond::TextKept(word, kept);
+fn kept_string(order: Order, word: u16, kept: u16, span: Span) -> Result<Cond, Diagnostic> {
+    let same = Cond::StringKept(word, kept);
     match order {
         Order::Eq => Ok(same),
         Order::Ne => Ok(Cond::Not(Box::new(same))),
-        _ => Err(Diagnostic::mismatch(span, "of the last text only a hash is kept")
+        _ => Err(Diagnostic::mismatch(span, "of the last string only a hash is kept")
             .help("compare by `==` or `!=`")),
     }
 }
 
 /// The one value of a label.
 pub(super) fn label(labels: Labels<'_>, name: &str, span: Span) -> Result<Num, Diagnostic> {
-    let set = labelled(Order::Eq, labels, &TextPattern::exact(name.as_bytes()), span)?;
+    let set = labelled(Order::Eq, labels, &StringPattern::exact(name.as_bytes()), span)?;
     match set.ranges() {
         [(first, last)] if first == last => Ok(Num::constant(*first)),
         _ => Err(Diagnostic::mismatch(span, format!("the label {name} names several values"))
@@ -298,7 +301,12 @@ pub(super) fn label(labels: Labels<'_>, name: &str, span: Span) -> Result<Num, D
 }
 
 /// The values of the labels that fit.
-fn labelled(order: Order, labels: Labels<'_>, pattern: &TextPattern, span: Span) -> Result<Set, Diagnostic> {
+fn labelled(
+    order: Order,
+    labels: Labels<'_>,
+    pattern: &StringPattern,
+    span: Span,
+) -> Result<Set, Diagnostic> {
     let fits = labels.iter().filter(|(label, ..)| pattern.matches(label.as_bytes()));
     let ranges: Vec<_> = fits.map(|(_, first, last)| (i128::from(first), i128::from(last))).collect();
     let set = Set::new(ranges);

@@ -1,12 +1,12 @@
 //! Expressions, operator by operator.
 
-use super::outside::words_name;
+use super::published::words_name;
 use super::value::{Array, Shown, Value};
 use super::{Resolver, compare};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::syntax::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::target::Side;
-use crate::tree::{Cond, Element, Float, Num, NumKind, Order};
+use crate::typed::{Cond, Element, Float, Num, NumKind, Order};
 use mote_layout::types::Scalar;
 
 impl<'a> Resolver<'a> {
@@ -43,7 +43,7 @@ impl<'a> Resolver<'a> {
         match &expr.kind {
             ExprKind::Integer(value) => Ok(Value::Num(Num::constant(i128::from(*value)), Shown::Plain)),
             ExprKind::Float(value) => Ok(Value::Float(Float::Constant(*value))),
-            ExprKind::Text(pattern) => Ok(Value::Pattern(pattern.clone())),
+            ExprKind::String(pattern) => Ok(Value::Pattern(pattern.clone())),
             ExprKind::Name(name) => Ok(self.name(name)),
             ExprKind::Context(name) => self.context(name, span),
             ExprKind::Index(array, index) => self.element(array, index),
@@ -137,7 +137,8 @@ impl<'a> Resolver<'a> {
         }
         let array_value = self.value(array)?;
         let Some(place) = as_array(&array_value) else {
-            let problem = Diagnostic::mismatch(array.span, "only arrays, sequences and texts have elements");
+            let problem =
+                Diagnostic::mismatch(array.span, "only arrays, sequences and strings have elements");
             return Err(problem.label(format!("this is {}", array_value.what())));
         };
         let at = self.number(index)?;
@@ -155,11 +156,11 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// What has elements: also a text, which is of bytes.
+/// What has elements: also a string, which is of bytes.
 pub(super) fn as_array(value: &Value<'_>) -> Option<Array> {
     match value {
         Value::Array(array) => Some(*array),
-        Value::Text(crate::tree::Text::Field(word)) => {
+        Value::String(crate::typed::StringSource::Field(word)) => {
             Some(Array { word: *word, count: None, scalar: Scalar::unsigned(8) })
         }
         _ => None,
@@ -178,7 +179,7 @@ fn element_value<'a>(element: Element, scalar: Scalar) -> Value<'a> {
     }
 }
 
-/// A span of the rule's text, as it was written.
+/// A span of the rule's string, as it was written.
 pub(super) fn written(source: &str, span: Span) -> String {
     source.get(span.start..span.end).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }

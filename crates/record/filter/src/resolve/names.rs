@@ -1,11 +1,11 @@
 //! Fields, contexts, what was kept of the last event.
 
-use super::outside::words_name;
+use super::published::words_name;
 use super::value::{Array, Shown, Value};
 use super::{Place, Resolver};
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::target::Side;
-use crate::tree::{Cond, Context, Float, Kept, Num, NumKind, Text};
+use crate::typed::{Cond, Context, Float, Kept, Num, NumKind, StringSource};
 use mote_layout::parse::FieldType;
 use mote_layout::types::Scalar;
 
@@ -70,8 +70,8 @@ impl<'a> Resolver<'a> {
                 self.keep(Kept::Time, span)?;
                 number(Context::Delta, 64, false, Shown::Nanos)
             }
-            "comm" | "procname" => Ok(Value::Text(Text::Comm)),
-            "exe" => Ok(Value::Text(Text::Executable)),
+            "comm" | "procname" => Ok(Value::String(StringSource::Comm)),
+            "exe" => Ok(Value::String(StringSource::Executable)),
             "event" => Ok(Value::Event),
             _ => {
                 let problem =
@@ -110,10 +110,10 @@ impl<'a> Resolver<'a> {
                 Ok(Value::Num(Num { kind: NumKind::Last(kept), ..num }, shown))
             }
             Value::Float(_) => Ok(Value::Float(Float::Last(self.keep(Kept::Word(place.word), span)?))),
-            Value::Text(_) => Ok(Value::LastText(self.keep(Kept::TextHash(place.word), span)?)),
+            Value::String(_) => Ok(Value::LastString(self.keep(Kept::StringHash(place.word), span)?)),
             other => {
                 let problem = Diagnostic::mismatch(span, format!("of `{name}` nothing is kept"));
-                Err(problem.label(format!("this is {}", other.what())).help("numbers and texts are kept"))
+                Err(problem.label(format!("this is {}", other.what())).help("numbers and strings are kept"))
             }
         }
     }
@@ -131,7 +131,7 @@ impl<'a> Place<'a> {
                 Value::Num(num, _) => Value::Num(num, Shown::Labels(labels)),
                 other => other,
             },
-            FieldType::Str | FieldType::FixedText(_) => Value::Text(Text::Field(word)),
+            FieldType::Str | FieldType::FixedText(_) => Value::String(StringSource::Field(word)),
             FieldType::Bytes => Value::Array(Array { word, count: None, scalar: Scalar::unsigned(8) }),
             FieldType::Sequence(scalar) => Value::Array(Array { word, count: None, scalar }),
             FieldType::Array(scalar, count) => {

@@ -9,8 +9,8 @@ const FIELDS: &str = "len u32\nproto str\nstate enum u8 IDLE=0 BUSY=1..3\nmac u8
 const LTTNG: &str = "msg_id i32\nsize u32\nflag bool\npoel i32\nsome_enum enum u8 A=0 B=1..20\nfilename str\neax_reg x32\nx u32[]\nmy_field str\nmy_other_field str\nmsg.user u32\ntarget_cpu u32\nseq u8[]\n";
 
 fn compiled(fields: &str, rule: Result<Rule, crate::Diagnostic>) -> Result<(), crate::Diagnostic> {
-    let text = format!("mote1\nnet:in\n6 f:1\n\n{fields}");
-    let event = parse(text.as_bytes()).unwrap();
+    let string = format!("mote1\nnet:in\n6 f:1\n\n{fields}");
+    let event = parse(string.as_bytes()).unwrap();
     let mut session = Session { side: Side::User, missing: Missing::Refuse, declare: &mut |_| Ok(1) };
     compile(&[rule?], &event, &mut session, &mut Maps::new()).map(drop)
 }
@@ -35,9 +35,9 @@ fn what_lttngs_manual_shows_is_accepted() {
     }
     // What is not there makes LTTng's whole expression false.
     let rule = Rule::filter("*", "$app.my_provider:my_context == 17.34e9 || some_enum >= 14").unwrap();
-    let text = format!("mote1\nnet:in\n6 f:1\n\n{LTTNG}");
+    let string = format!("mote1\nnet:in\n6 f:1\n\n{LTTNG}");
     let mut session = Session { side: Side::User, missing: Missing::Never, declare: &mut |_| Ok(1) };
-    match compile(&[rule], &parse(text.as_bytes()).unwrap(), &mut session, &mut Maps::new()) {
+    match compile(&[rule], &parse(string.as_bytes()).unwrap(), &mut session, &mut Maps::new()) {
         Ok(Decision::Run(compiled)) => assert!(!compiled.records && compiled.warnings.len() == 1),
         other => panic!("{other:?}"),
     }
@@ -47,9 +47,9 @@ fn what_lttngs_manual_shows_is_accepted() {
 fn types_are_checked() {
     for (expr, message) in [
         ("lne > 3", "event net:in has no field `lne`"),
-        ("proto > 3", "a number cannot be compared with a text"),
-        ("len == \"x\"", "an integer cannot be compared with a text"),
-        ("mac == \"x\"", "an array cannot be compared with a text"),
+        ("proto > 3", "a number cannot be compared with a string"),
+        ("len == \"x\"", "an integer cannot be compared with a string"),
+        ("mac == \"x\"", "an array cannot be compared with a string"),
         ("proto", "this neither holds nor not"),
         ("proto + 1 == 2", "expected a number"),
         ("load + 1.0 > 2", "there is no arithmetic of floats"),
@@ -60,19 +60,19 @@ fn types_are_checked() {
         ("len == BUSY", "event net:in has no field `BUSY`"),
         ("mac[6] == 1", "the array has 6 elements"),
         ("mac[-1] == 1", "an index is not negative"),
-        ("len[0] == 1", "only arrays, sequences and texts have elements"),
+        ("len[0] == 1", "only arrays, sequences and strings have elements"),
         ("len << 64 == 0", "a number has 64 bits to shift, not 64"),
         ("len / 0 == 0", "division by zero"),
         ("$tdi == 3", "there is no context `$tdi`"),
         ("frist(3)", "there is no function `frist`"),
         ("first(x)", "`first` takes other arguments"),
         ("sample(120%)", "a part is from 0% to 100%"),
-        ("contains(len, \"x\")", "`contains` looks into texts"),
-        ("proto in (1, 2)", "expected a text in quotes"),
+        ("contains(len, \"x\")", "`contains` looks into strings"),
+        ("proto in (1, 2)", "expected a string in quotes"),
         ("len in (proto)", "expected a number"),
         ("len in (5..2)", "this range is empty"),
         ("proto < \"a*\"", "a pattern has no order"),
-        ("$last.proto == \"x\"", "of the last text only a hash is kept"),
+        ("$last.proto == \"x\"", "of the last string only a hash is kept"),
         ("$last.path == 1", "of `path` nothing is kept"),
         ("changed(len + 1)", "`changed` takes the name of a field"),
         ("$comm == proto", "a context is compared with a constant only"),
@@ -86,8 +86,8 @@ fn types_are_checked() {
         ("* do count by mac", "this cannot be a key"),
         ("* do hist load", "histograms are of integers"),
         ("* do hist proto", "histograms are of numbers"),
-        ("* do count by prefix(len, 3)", "`prefix` takes a text and a number"),
-        ("* do emit e(a = proto, b = proto)", "an emitted event has one text"),
+        ("* do count by prefix(len, 3)", "`prefix` takes a string and a number"),
+        ("* do emit e(a = proto, b = proto)", "an emitted event has one string"),
         ("* do count by prefix(proto, 200), proto, proto", "the keys have 264 bytes; 256 are the most"),
     ] {
         assert_eq!(compiled(FIELDS, Rule::parse(rule)).unwrap_err().message(), message, "{rule}");
@@ -117,7 +117,7 @@ fn long_rules_compile_or_are_refused() {
     assert_eq!(compiled(FIELDS, Rule::filter("*", &longer)).unwrap_err().kind(), Kind::TooLarge);
     let flags = (0..200).map(|at| format!("set f{at}")).collect::<Vec<_>>().join(", ");
     assert_eq!(compiled(FIELDS, Rule::parse(&format!("* do {flags}"))), Ok(()));
-    let patterns = (0..3000).map(|at| format!("\"text{at}\"")).collect::<Vec<_>>().join(", ");
+    let patterns = (0..3000).map(|at| format!("\"string{at}\"")).collect::<Vec<_>>().join(", ");
     assert_eq!(compiled(FIELDS, Rule::filter("*", &format!("proto in ({patterns})"))), Ok(()));
 }
 

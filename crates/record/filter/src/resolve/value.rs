@@ -2,8 +2,8 @@
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::maps::KeyType;
-use crate::text_pattern::TextPattern;
-use crate::tree::{Cond, Float, FloatSet, Num, NumKind, Order, Set, Text};
+use crate::string_pattern::StringPattern;
+use crate::typed::{Cond, Float, FloatSet, Num, NumKind, Order, Set, StringSource};
 use mote_layout::parse::Labels;
 use mote_layout::types::Scalar;
 
@@ -12,11 +12,11 @@ use mote_layout::types::Scalar;
 pub(super) enum Value<'a> {
     Num(Num, Shown<'a>),
     Float(Float),
-    Text(Text),
-    /// A text field of the event's last one in this thread: only compared with a text.
-    LastText(u16),
-    /// A text in quotes.
-    Pattern(TextPattern),
+    String(StringSource),
+    /// A string field of the event's last one in this thread: only compared with a string.
+    LastString(u16),
+    /// A string in quotes.
+    Pattern(StringPattern),
     Cond(Cond),
     /// All of an array or a sequence.
     Array(Array),
@@ -36,7 +36,7 @@ pub(super) enum Shown<'a> {
     Labels(Labels<'a>),
 }
 
-/// An array or a sequence, or the bytes of a text.
+/// An array or a sequence, or the bytes of a string.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Array {
     pub(super) word: u16,
@@ -46,10 +46,10 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// As a text, when it is of bytes and says where it ends.
-    pub(super) fn as_text(self) -> Option<Text> {
+    /// As a string, when it is of bytes and says where it ends.
+    pub(super) fn as_string(self) -> Option<StringSource> {
         let bytes = matches!(self.scalar, Scalar::Integer(integer) if integer.bits == 8);
-        (bytes && self.count.is_none()).then_some(Text::Field(self.word))
+        (bytes && self.count.is_none()).then_some(StringSource::Field(self.word))
     }
 }
 
@@ -61,7 +61,7 @@ impl Value<'_> {
             Value::Num(_, Shown::Labels(_)) => "an enumeration",
             Value::Num(..) => "an integer",
             Value::Float(_) => "a float",
-            Value::Text(_) | Value::LastText(_) | Value::Pattern(_) => "a text",
+            Value::String(_) | Value::LastString(_) | Value::Pattern(_) => "a string",
             Value::Cond(_) => "a truth value",
             Value::Array(_) => "an array",
             Value::Label(_) => "a label",

@@ -1,7 +1,7 @@
 //! What actions leave behind, read back as a person sees it.
 
 use crate::machine::{Machine, emitted};
-use mote_filter::reference::{Facts, Word};
+use mote_filter::interpret::{Facts, Word};
 use mote_filter::{Aggregate, Compiled, Decision, Emitted, Maps, Missing, Rule, Session, Side, compile};
 use mote_layout::context::{ASIDE, DROP, RECORD};
 use mote_layout::parse::parse;

@@ -1,7 +1,7 @@
 //! What others write: the state of the thread, words with names; and thresholds.
 
 use crate::machine::{Machine, emitted};
-use mote_filter::reference::{Facts, Word};
+use mote_filter::interpret::{Facts, Word};
 use mote_filter::{Compiled, Decision, Kind, Maps, Missing, Rule, Session, Side, compile};
 use mote_layout::context::{DROP, RECORD};
 use mote_layout::cooperation::{STATE_AT, UNSET_NS, WORDS_AT};

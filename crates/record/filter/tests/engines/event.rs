@@ -1,7 +1,7 @@
 //! Events of random fields, with random values.
 
 use crate::random::Random;
-use mote_filter::reference::Word;
+use mote_filter::interpret::Word;
 use mote_layout::parse::{Description, FieldType, parse};
 use mote_layout::types::Scalar;
 use std::fmt::Write;

@@ -5,7 +5,7 @@ use mote_bpf::environment::STEPS_MAX;
 use mote_bpf::verify::verify_traced;
 use mote_bpf::{Entry, Environment, Insn, MapShape, helper};
 use mote_filter::Maps;
-use mote_filter::reference::{Facts, Word};
+use mote_filter::interpret::{Facts, Word};
 use mote_layout::context;
 use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;

@@ -1,5 +1,5 @@
 //! Random rules on random events: the program of each is verified, run by the interpreter and as machine code, and compared with what the
-//! rule means ([`mote_filter::reference`]).
+//! rule means ([`mote_filter::interpret`]).
 
 mod actions;
 mod cooperation;
@@ -10,7 +10,7 @@ mod random;
 
 use event::Event;
 use machine::Machine;
-use mote_filter::reference::Reference;
+use mote_filter::interpret::Interpreter;
 use mote_filter::{Decision, Kind, Maps, Missing, Rule, Session, Side, compile};
 use mote_vm::{Choice, Engine};
 use random::Random;
@@ -85,7 +85,10 @@ fn compare(seed: u64, tally: &mut Tally) {
         Err(problem) => panic!("{seed}: {}", problem.render()),
     };
     let reference = || {
-        Reference::new(&rules, &description, Missing::Refuse, Side::User).ok().flatten().expect("it compiles")
+        Interpreter::new(&rules, &description, Missing::Refuse, Side::User)
+            .ok()
+            .flatten()
+            .expect("it compiles")
     };
     let Decision::Run(compiled) = decision else {
         let mut reference = reference();

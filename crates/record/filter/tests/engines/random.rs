@@ -1,6 +1,6 @@
 //! Numbers that look random and are the same each time.
 
-use mote_filter::reference::Facts;
+use mote_filter::interpret::Facts;
 
 /// A generator (xorshift*, Vigna 2016).
 #[derive(Clone)]

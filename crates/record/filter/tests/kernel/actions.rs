@@ -1,7 +1,7 @@
 //! What actions leave behind in maps of the kernel, read back as a person sees it.
 
 use crate::machine::{Machine, Made, listing};
-use mote_filter::reference::{Facts, Word};
+use mote_filter::interpret::{Facts, Word};
 use mote_filter::{Aggregate, Decision, Kind, Maps, Missing, Rule, Session, Side, compile};
 use mote_layout::context::{DROP, RECORD};
 use mote_layout::parse::parse;

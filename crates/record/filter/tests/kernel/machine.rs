@@ -7,9 +7,9 @@ use mote_bpf::disassemble::Listing;
 use mote_bpf::op::Size;
 use mote_bpf::{Insn, MapKind, Reg, helper};
 use mote_builder::Builder;
+use mote_filter::interpret::{Facts, Word};
 use mote_filter::maps::Meaning;
-use mote_filter::reference::{Facts, Word};
-use mote_filter::{Compiled, ContextWord, Maps, TEXT_ROOM};
+use mote_filter::{Compiled, ContextWord, Maps, STRING_ROOM};
 use mote_layout::context::words_of;
 use mote_layout::cooperation::{SLOTS, SharedHeader, area_bytes};
 use mote_layout::parse::Description;
@@ -33,7 +33,7 @@ const NUMBERS: u32 = 112;
 /// Texts and arrays.
 const TEXTS: u32 = 512;
 /// Bytes of a text or an array.
-const ROOM: u32 = TEXT_ROOM.next_multiple_of(8);
+const ROOM: u32 = STRING_ROOM.next_multiple_of(8);
 
 /// What came of loading.
 pub(crate) enum Made {

@@ -1,5 +1,5 @@
 //! Random rules on random events, on the kernel's side: whatever compiles the kernel's verifier accepts, and when it runs there (by
-//! `BPF_PROG_TEST_RUN`), it does what the rule means ([`mote_filter::reference`]).
+//! `BPF_PROG_TEST_RUN`), it does what the rule means ([`mote_filter::interpret`]).
 
 #[path = "../engines/event.rs"]
 mod event;
@@ -13,7 +13,7 @@ mod actions;
 
 use event::Event;
 use machine::{Machine, Made};
-use mote_filter::reference::Reference;
+use mote_filter::interpret::Interpreter;
 use mote_filter::{Decision, KERNEL_STACK_BYTES, Kind, Maps, Missing, Rule, Session, Side, compile};
 use random::Random;
 
@@ -89,7 +89,7 @@ fn compare(seed: u64, tally: &mut Tally) -> bool {
             panic!("seed {seed}: {expression}\n{text}\n{}\n{why}", machine::listing(&compiled))
         }
     };
-    let mut reference = Reference::new(&rules, &description, Missing::Refuse, Side::Kernel)
+    let mut reference = Interpreter::new(&rules, &description, Missing::Refuse, Side::Kernel)
         .ok()
         .flatten()
         .expect("it compiles");

@@ -4,8 +4,7 @@
 //! ([`mote_layout::cooperation`]). `r2` points to the thread's entry in the thread table when the program starts, or is 0; the entry
 //! says which area is that of the process.
 
-use super::Ways;
-use crate::emit::code::{Code, Label, Stop};
+use crate::emit::code::{Code, Label, Stop, Ways};
 use crate::maps::{AREA_INDEX_AT, Entry, OWN_ID_AT};
 use mote_bpf::Reg;
 use mote_bpf::helper;

@@ -7,7 +7,7 @@ use mote_bpf::environment::STEPS_MAX;
 use mote_bpf::op::{self, Op};
 use mote_bpf::verify::verify;
 use mote_bpf::{Entry, Environment, Insn, MapShape, Word, helper};
-use mote_filter::TEXT_ROOM;
+use mote_filter::STRING_ROOM;
 use mote_layout::context;
 use mote_layout::parse::Description;
 use std::fmt::Write;
@@ -74,7 +74,7 @@ fn refused(
 /// The words of a field as the kernel's side has them: a text is a pointer and a length.
 fn in_kernel((first, second): (Word, Option<Word>)) -> Vec<Word> {
     match (first, second) {
-        (_, Some(_)) => vec![Word::Bytes(TEXT_ROOM), Word::Number { bits: 64, signed: false }],
+        (_, Some(_)) => vec![Word::Bytes(STRING_ROOM), Word::Number { bits: 64, signed: false }],
         (one, None) => vec![one],
     }
 }

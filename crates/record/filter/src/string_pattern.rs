@@ -1,21 +1,21 @@
-//! A text as it is written in a rule: bytes, and `*` for any of them.
+//! A string as it is written in a rule: bytes, and `*` for any of them.
 
 use std::fmt;
 
-/// What lies between the `*`: `"a*b"` is `a`, `b`; a text without a `*` is one part.
+/// What lies between the `*`: `"a*b"` is `a`, `b`; a string without a `*` is one part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct TextPattern {
+pub struct StringPattern {
     parts: Vec<Vec<u8>>,
 }
 
-impl TextPattern {
+impl StringPattern {
     /// One that is exactly these bytes.
-    pub fn exact(bytes: &[u8]) -> TextPattern {
-        TextPattern { parts: vec![bytes.to_vec()] }
+    pub fn exact(bytes: &[u8]) -> StringPattern {
+        StringPattern { parts: vec![bytes.to_vec()] }
     }
 
     /// From what lies between the `*`. Several `*` in a row are one.
-    pub(crate) fn new(parts: Vec<Vec<u8>>) -> TextPattern {
+    pub(crate) fn new(parts: Vec<Vec<u8>>) -> StringPattern {
         let last = parts.len().saturating_sub(1);
         let parts: Vec<_> = parts
             .into_iter()
@@ -23,19 +23,19 @@ impl TextPattern {
             .filter(|(at, part)| *at == 0 || *at == last || !part.is_empty())
             .map(|(_, part)| part)
             .collect();
-        if parts.is_empty() { TextPattern::exact(b"") } else { TextPattern { parts } }
+        if parts.is_empty() { StringPattern::exact(b"") } else { StringPattern { parts } }
     }
 
     /// `*` behind it.
-    pub(crate) fn open_end(mut self) -> TextPattern {
+    pub(crate) fn open_end(mut self) -> StringPattern {
         self.parts.push(Vec::new());
-        TextPattern::new(self.parts)
+        StringPattern::new(self.parts)
     }
 
     /// `*` before it.
-    pub(crate) fn open_start(mut self) -> TextPattern {
+    pub(crate) fn open_start(mut self) -> StringPattern {
         self.parts.insert(0, Vec::new());
-        TextPattern::new(self.parts)
+        StringPattern::new(self.parts)
     }
 
     /// The bytes, when there is no `*`.
@@ -97,7 +97,7 @@ impl TextPattern {
     }
 }
 
-impl fmt::Display for TextPattern {
+impl fmt::Display for StringPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"")?;
         for (at, part) in self.parts.iter().enumerate() {
@@ -123,8 +123,8 @@ impl fmt::Display for TextPattern {
 mod tests {
     use super::*;
 
-    fn pattern(text: &str) -> TextPattern {
-        TextPattern::new(text.split('*').map(|part| part.as_bytes().to_vec()).collect())
+    fn pattern(text: &str) -> StringPattern {
+        StringPattern::new(text.split('*').map(|part| part.as_bytes().to_vec()).collect())
     }
 
     #[test]

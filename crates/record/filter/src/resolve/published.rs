@@ -5,7 +5,7 @@ use super::value::{Shown, Value};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::syntax::Expr;
 use crate::target::Side;
-use crate::tree::{Kept, Num, NumKind, SharedWord};
+use crate::typed::{Kept, Num, NumKind, SharedWord};
 use mote_layout::cooperation::{SHARED_WORDS, State, WORDS};
 use std::mem::offset_of;
 

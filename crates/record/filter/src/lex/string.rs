@@ -1,17 +1,17 @@
-//! Texts in quotes.
+//! Strings in quotes.
 
 use super::Kind;
 use crate::diagnostic::{Diagnostic, Span};
-use crate::text_pattern::TextPattern;
+use crate::string_pattern::StringPattern;
 
-/// The text that begins with the quote at `at`, and the place behind it.
+/// The string that begins with the quote at `at`, and the place behind it.
 pub(super) fn read(text: &str, at: usize, quote: char) -> Result<(Kind, usize), Diagnostic> {
     let mut parts = vec![Vec::new()];
     let mut chars = text[at + 1..].char_indices().map(|(i, c)| (at + 1 + i, c));
     while let Some((place, c)) = chars.next() {
         let mut bytes = [0; 4];
         match c {
-            c if c == quote => return Ok((Kind::Text(TextPattern::new(parts)), place + 1)),
+            c if c == quote => return Ok((Kind::String(StringPattern::new(parts)), place + 1)),
             '*' => {
                 parts.push(Vec::new());
                 continue;
@@ -24,12 +24,12 @@ pub(super) fn read(text: &str, at: usize, quote: char) -> Result<(Kind, usize), 
             c => push(&mut parts, c.encode_utf8(&mut bytes).as_bytes(), Span::new(place, place + 1))?,
         }
     }
-    Err(Diagnostic::syntax(Span::new(at, at + 1), "text without an end").help(format!("add a `{quote}`")))
+    Err(Diagnostic::syntax(Span::new(at, at + 1), "string without an end").help(format!("add a `{quote}`")))
 }
 
 fn push(parts: &mut [Vec<u8>], bytes: &[u8], span: Span) -> Result<(), Diagnostic> {
     if bytes.contains(&0) {
-        return Err(Diagnostic::syntax(span, "a text has no NUL in it"));
+        return Err(Diagnostic::syntax(span, "a string has no NUL in it"));
     }
     if let Some(last) = parts.last_mut() {
         last.extend_from_slice(bytes);
@@ -41,7 +41,7 @@ fn push(parts: &mut [Vec<u8>], bytes: &[u8], span: Span) -> Result<(), Diagnosti
 fn escape(text: &str, at: usize) -> Result<(usize, [u8; 4], usize), Diagnostic> {
     let rest = &text[at + 1..];
     let Some(c) = rest.chars().next() else {
-        return Err(Diagnostic::syntax(Span::new(at, at + 1), "text without an end"));
+        return Err(Diagnostic::syntax(Span::new(at, at + 1), "string without an end"));
     };
     let one = |byte: u8, used: usize| Ok((1, [byte, 0, 0, 0], used));
     match c {

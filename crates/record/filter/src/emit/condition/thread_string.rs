@@ -1,35 +1,31 @@
-//! The thread's name and the program's path: texts on the stack, zeros behind, compared in place.
+//! The thread's name and the program's path: strings on the stack, zeros behind, compared in place.
 //!
 //! Patterns become a machine of states, each of which is a part of the pattern and the place from which on it is looked for;
 //! all of it forward jumps.
 
-use super::code::{Code, Label, Stop};
-use super::condition::Next;
-use super::registers::Slot;
-use super::texts::word_of;
 use crate::diagnostic::{Diagnostic, Kind, Span};
+use crate::emit::code::{Code, Label, Next, Stop, Ways};
+use crate::emit::known::Slot;
+use crate::emit::string_plan::word_of;
+use crate::string_pattern::StringPattern;
 use crate::target::{COMM_BYTES, EXECUTABLE_BYTES};
-use crate::text_pattern::TextPattern;
-use crate::tree::Text;
+use crate::typed::StringSource;
 use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::Size;
 use std::collections::BTreeMap;
 
-/// The labels of the outcomes, and which is next.
-type Ways = (Label, Label, Next);
-
 /// Most parts of a pattern behind the first one.
 const PARTS_MAX: usize = 8;
 
 impl Code<'_> {
-    pub(super) fn context_text(
+    pub(in crate::emit) fn context_string(
         &mut self,
-        text: Text,
-        patterns: &[TextPattern],
+        string: StringSource,
+        patterns: &[StringPattern],
         ways: Ways,
     ) -> Result<(), Stop> {
-        let (base, bytes) = self.fill_context(text)?;
+        let (base, bytes) = self.fill_context(string)?;
         let (holds, not, next) = ways;
         let Some((last, before)) = patterns.split_last() else {
             self.constant_outcome(false, ways);
@@ -43,23 +39,32 @@ impl Code<'_> {
         self.stack_fits(base, bytes, last, (holds, not, next))
     }
 
-    /// Puts the text on the stack, unless it is there.
-    fn fill_context(&mut self, text: Text) -> Result<(i16, usize), Stop> {
-        let (slot, bytes) = match text {
-            Text::Executable => (Slot::Executable, EXECUTABLE_BYTES),
+    /// Puts the string on the stack, unless it is there.
+    fn fill_context(&mut self, string: StringSource) -> Result<(i16, usize), Stop> {
+        let (slot, bytes) = match string {
+            StringSource::Executable => (Slot::Executable, EXECUTABLE_BYTES),
             _ => (Slot::Comm, COMM_BYTES),
         };
         let base = self.slot(slot);
         if !self.slot_is_filled(slot) {
-            self.context_text_to(text, base, bytes)?;
+            self.context_string_to(string, base, bytes)?;
             self.slot_filled(slot);
         }
         Ok((base, bytes as usize))
     }
 
-    /// Writes the text to the stack, zeros behind.
-    pub(super) fn context_text_to(&mut self, text: Text, base: i16, bytes: u32) -> Result<(), Stop> {
-        let id = if text == Text::Executable { helper::GET_EXECUTABLE } else { helper::GET_CURRENT_COMM };
+    /// Writes the string to the stack, zeros behind.
+    pub(in crate::emit) fn context_string_to(
+        &mut self,
+        string: StringSource,
+        base: i16,
+        bytes: u32,
+    ) -> Result<(), Stop> {
+        let id = if string == StringSource::Executable {
+            helper::GET_EXECUTABLE
+        } else {
+            helper::GET_CURRENT_COMM
+        };
         for at in (0..bytes as i16).step_by(8) {
             self.b.store(Size::DW, Reg::R10, base + at, 0);
         }
@@ -69,11 +74,17 @@ impl Code<'_> {
         self.call(id)
     }
 
-    fn stack_fits(&mut self, base: i16, bytes: usize, pattern: &TextPattern, ways: Ways) -> Result<(), Stop> {
+    fn stack_fits(
+        &mut self,
+        base: i16,
+        bytes: usize,
+        pattern: &StringPattern,
+        ways: Ways,
+    ) -> Result<(), Stop> {
         let (holds, not, next) = ways;
         let parts = pattern.parts();
         let first = parts.first().map_or(&[][..], |part| part);
-        // The last byte is a NUL: such a text is never there.
+        // The last byte is a NUL: such a string is never there.
         if pattern.bytes_min() >= bytes {
             self.constant_outcome(false, ways);
             return Ok(());

@@ -1,15 +1,12 @@
 //! Whether a number is in a set: one branch for an end, two instructions for a range, bits for what lies close, else a search.
 
-use super::code::{Code, Label, Stop};
-use super::condition::Next;
-use crate::tree::{Num, Set};
+use crate::emit::code::{Code, Next, Stop, Ways};
+use crate::typed::{Num, Set};
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Operand};
 
 /// A range.
 type Range = (i128, i128);
-/// The labels of the outcomes, and which is next.
-type Ways = (Label, Label, Next);
 
 /// Ranges that are tried one after another.
 const TRIED_MAX: usize = 3;
@@ -23,7 +20,7 @@ struct Subject {
 }
 
 impl Code<'_> {
-    pub(super) fn member(&mut self, num: &Num, set: &Set, ways: Ways) -> Result<(), Stop> {
+    pub(in crate::emit) fn member(&mut self, num: &Num, set: &Set, ways: Ways) -> Result<(), Stop> {
         let held = self.number(num)?;
         let subject = Subject { reg: held.reg, min: num.min, max: num.max };
         let inside = set.within(num.min, num.max);
@@ -86,7 +83,7 @@ impl Code<'_> {
     }
 
     /// A register with `reg - first`.
-    fn difference(&mut self, reg: Reg, first: i128) -> Result<super::code::Held, Stop> {
+    fn difference(&mut self, reg: Reg, first: i128) -> Result<crate::emit::code::Held, Stop> {
         let offset = self.alloc()?;
         match i32::try_from(first.wrapping_neg()) {
             Ok(0) => self.b.mov(offset.reg, reg),
@@ -103,7 +100,13 @@ impl Code<'_> {
     }
 
     /// Compares with a constant of any size.
-    pub(super) fn against(&mut self, cond: Cond, reg: Reg, value: u64, ways: Ways) -> Result<(), Stop> {
+    pub(in crate::emit) fn against(
+        &mut self,
+        cond: Cond,
+        reg: Reg,
+        value: u64,
+        ways: Ways,
+    ) -> Result<(), Stop> {
         if let Ok(value) = i32::try_from(value as i64) {
             self.decide(cond, reg, Operand::Imm(value), ways);
             return Ok(());

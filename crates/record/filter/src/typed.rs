@@ -11,9 +11,9 @@
 use crate::diagnostic::{Diagnostic, Span};
 use crate::maps::KeyType;
 use crate::session::Emitted;
+use crate::string_pattern::StringPattern;
 use crate::syntax::{BinaryOp, Scope};
 use crate::target::Side;
-use crate::text_pattern::TextPattern;
 
 pub(crate) mod float;
 pub(crate) mod number;
@@ -57,8 +57,8 @@ pub(crate) enum Kept {
     Time,
     /// A word of the context.
     Word(u16),
-    /// The hash of a text.
-    TextHash(u16),
+    /// The hash of a string.
+    StringHash(u16),
     /// What the kernel has published of the thread, at this offset of its state.
     Published(u16),
 }
@@ -116,8 +116,8 @@ pub(crate) struct KeyPlan {
 pub(crate) enum KeyValue {
     Number(Num),
     Float(Float),
-    /// So many bytes of a text.
-    Text(Text, u32),
+    /// So many bytes of a string.
+    String(StringSource, u32),
     /// The event itself.
     Event,
 }
@@ -128,8 +128,8 @@ pub(crate) enum EmittedField {
     /// So many bytes of a number.
     Number(Num, u32),
     Float(Float),
-    /// A text, cut to so many bytes; it is the last field.
-    Text(Text, u32),
+    /// A string, cut to so many bytes; it is the last field.
+    String(StringSource, u32),
 }
 
 /// A number, and the range in which its value lies.
@@ -222,9 +222,9 @@ impl Float {
     }
 }
 
-/// A text.
+/// A string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Text {
+pub(crate) enum StringSource {
     /// Begins in this word, ends in the next.
     Field(u16),
     /// The thread's name.
@@ -306,13 +306,13 @@ pub(crate) enum Cond {
     Compare(Order, Num, Num),
     FloatMember(Float, FloatSet),
     FloatCompare(Order, Float, Float),
-    /// A text fits one of these.
-    Text(Text, Vec<TextPattern>),
-    /// A text comes before or after these bytes.
-    TextOrder(Order, Text, Vec<u8>),
-    TextCompare(Order, u16, u16),
-    /// The text that begins in this word has the hash that was kept.
-    TextKept(u16, u16),
+    /// A string fits one of these.
+    StringMatch(StringSource, Vec<StringPattern>),
+    /// A string comes before or after these bytes.
+    StringOrder(Order, StringSource, Vec<u8>),
+    StringCompare(Order, u16, u16),
+    /// The string that begins in this word has the hash that was kept.
+    StringKept(u16, u16),
     /// This is not the thread's first event of this kind.
     HasLast,
     /// The first of every so many; with its counter.

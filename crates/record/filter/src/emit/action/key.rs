@@ -1,15 +1,15 @@
 //! Keys and fields, put together on the stack.
 
-use super::code::{Code, Stop};
+use crate::emit::code::{Code, Stop};
 use crate::target::{COMM_BYTES, ContextWord};
-use crate::tree::{KeyPlan, KeyValue, Text};
+use crate::typed::{KeyPlan, KeyValue, StringSource};
 use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::Size;
 
 impl Code<'_> {
     /// Writes keys one after another to the stack.
-    pub(super) fn keys(&mut self, keys: &[KeyPlan], mut at: i16) -> Result<(), Stop> {
+    pub(in crate::emit) fn keys(&mut self, keys: &[KeyPlan], mut at: i16) -> Result<(), Stop> {
         for key in keys {
             self.key(key, at)?;
             at += key.ty.bytes() as i16;
@@ -40,27 +40,27 @@ impl Code<'_> {
                 self.b.store(Size::DW, Reg::R10, at, held.reg);
                 self.release(held);
             }
-            KeyValue::Text(text, bytes) => self.text_to(*text, *bytes, key.ty.bytes(), at)?,
+            KeyValue::String(string, bytes) => self.string_to(*string, *bytes, key.ty.bytes(), at)?,
         }
         Ok(())
     }
 
-    /// The first `bytes` of a text into a space, zeros behind.
-    fn text_to(&mut self, text: Text, bytes: u32, space: u32, at: i16) -> Result<(), Stop> {
-        let Text::Field(word) = text else {
-            if text == Text::Comm && bytes < COMM_BYTES {
+    /// The first `bytes` of a string into a space, zeros behind.
+    fn string_to(&mut self, string: StringSource, bytes: u32, space: u32, at: i16) -> Result<(), Stop> {
+        let StringSource::Field(word) = string else {
+            if string == StringSource::Comm && bytes < COMM_BYTES {
                 return self.short_comm(bytes, at);
             }
             // What is cut off is cut off: a path ends with a NUL all the same.
-            return self.context_text_to(text, at, space);
+            return self.context_string_to(string, at, space);
         };
         if self.is_kernel() {
-            return self.kernel_text_to(word, bytes, space, at);
+            return self.kernel_string_to(word, bytes, space, at);
         }
         if bytes < space {
             self.b.store(Size::DW, Reg::R10, at + space as i16 - 8, 0);
         }
-        self.load_text(word);
+        self.load_string(word);
         self.stack_address(Reg::R3, at);
         self.changed(Reg::R4);
         self.b.mov(Reg::R4, bytes as i32);
@@ -71,7 +71,7 @@ impl Code<'_> {
     fn short_comm(&mut self, bytes: u32, at: i16) -> Result<(), Stop> {
         let mark = self.stack_mark();
         let whole = self.reserve(COMM_BYTES)?;
-        self.context_text_to(Text::Comm, whole, COMM_BYTES)?;
+        self.context_string_to(StringSource::Comm, whole, COMM_BYTES)?;
         let (word, mask) = (self.alloc()?, self.alloc()?);
         for from in (0..bytes).step_by(8) {
             self.b.load(Size::DW, word.reg, Reg::R10, whole + from as i16);

@@ -1,6 +1,8 @@
-//! Trees as text, one node a line.
+//! Trees as string, one node a line.
 
-use super::{Action, Cond, Context, Element, Float, Kept, KeyPlan, KeyValue, Num, NumKind, Plan, Text};
+use super::{
+    Action, Cond, Context, Element, Float, Kept, KeyPlan, KeyValue, Num, NumKind, Plan, StringSource,
+};
 use std::fmt::{self, Write};
 
 impl fmt::Display for Plan {
@@ -10,7 +12,7 @@ impl fmt::Display for Plan {
             let what = match kept {
                 Kept::Time => "the time".to_owned(),
                 Kept::Word(word) => show.word(*word),
-                Kept::TextHash(word) => format!("hash of {}", show.word(*word)),
+                Kept::StringHash(word) => format!("hash of {}", show.word(*word)),
                 Kept::Published(offset) => format!("word {} of the thread's state", offset / 8),
             };
             writeln!(f, "kept {at} in each thread: {what}")?;
@@ -60,16 +62,18 @@ impl Show<'_> {
             Cond::FloatCompare(order, a, b) => {
                 format!("{} {} {}", self.float(a), order.sign(), self.float(b))
             }
-            Cond::Text(text, patterns) => {
+            Cond::StringMatch(string, patterns) => {
                 let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
-                format!("{} fits {}", self.text(*text), patterns.join(" | "))
+                format!("{} fits {}", self.string(*string), patterns.join(" | "))
             }
-            Cond::TextOrder(order, text, bytes) => {
-                let bytes = crate::text_pattern::TextPattern::exact(bytes);
-                format!("{} {} {bytes}", self.text(*text), order.sign())
+            Cond::StringOrder(order, string, bytes) => {
+                let bytes = crate::string_pattern::StringPattern::exact(bytes);
+                format!("{} {} {bytes}", self.string(*string), order.sign())
             }
-            Cond::TextCompare(order, a, b) => format!("{} {} {}", self.word(*a), order.sign(), self.word(*b)),
-            Cond::TextKept(word, kept) => format!("hash of {} == kept {kept}", self.word(*word)),
+            Cond::StringCompare(order, a, b) => {
+                format!("{} {} {}", self.word(*a), order.sign(), self.word(*b))
+            }
+            Cond::StringKept(word, kept) => format!("hash of {} == kept {kept}", self.word(*word)),
             Cond::HasLast => "not the thread's first".to_owned(),
             Cond::Every(n, counter) => format!("every {n} by counter {counter}"),
             Cond::First(n, counter) => format!("first {n} by counter {counter}"),
@@ -141,11 +145,11 @@ impl Show<'_> {
         }
     }
 
-    fn text(&self, text: Text) -> String {
-        match text {
-            Text::Field(word) => self.word(word),
-            Text::Comm => "$comm".to_owned(),
-            Text::Executable => "$exe".to_owned(),
+    fn string(&self, string: StringSource) -> String {
+        match string {
+            StringSource::Field(word) => self.word(word),
+            StringSource::Comm => "$comm".to_owned(),
+            StringSource::Executable => "$exe".to_owned(),
         }
     }
 
@@ -174,7 +178,7 @@ impl Show<'_> {
         match &key.value {
             KeyValue::Number(num) => self.typed(num),
             KeyValue::Float(float) => self.float(float),
-            KeyValue::Text(text, bytes) => format!("{}: {bytes} bytes", self.text(*text)),
+            KeyValue::String(string, bytes) => format!("{}: {bytes} bytes", self.string(*string)),
             KeyValue::Event => "$event".to_owned(),
         }
     }

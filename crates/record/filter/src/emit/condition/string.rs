@@ -1,80 +1,29 @@
-//! Texts of the event against constants: machine words where that goes, else helpers.
+//! Strings of the event against constants: machine words where that goes, else helpers.
 
-use super::code::{Code, Held, Label, Stop};
-use super::condition::{Next, branch_of};
-use crate::text_pattern::TextPattern;
-use crate::tree::{Order, Text};
+use crate::emit::code::{Code, Held, Label, Next, Stop, Ways};
+use crate::emit::condition::branch_of;
+use crate::emit::string_plan::{Search, WORDS_BYTES_MAX, search, word_of, words};
+use crate::string_pattern::StringPattern;
+use crate::typed::{Order, StringSource};
 use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::{Cond, Size};
 
-/// The labels of the outcomes, and which is next.
-type Ways = (Label, Label, Next);
-
-/// Longest text that is compared word by word.
-const WORDS_BYTES_MAX: usize = 256;
-
 /// Words that are compared by one branch.
 const WORDS_A_BRANCH: usize = 4;
 
-/// How a pattern is looked for when words do not do.
-enum Search<'p> {
-    /// These bytes are somewhere, behind the first part.
-    Find(&'p [u8]),
-    /// All of the pattern.
-    Glob,
-}
-
-/// What a pattern needs a helper for; `None`: words do.
-fn search(pattern: &TextPattern) -> Option<Search<'_>> {
-    match pattern.parts() {
-        [only] if only.len() <= WORDS_BYTES_MAX => None,
-        [first, last] if first.len().max(last.len()) <= WORDS_BYTES_MAX => None,
-        [first, middle, last] if last.is_empty() && first.len() <= WORDS_BYTES_MAX => {
-            Some(Search::Find(middle))
-        }
-        _ => Some(Search::Glob),
-    }
-}
-
-/// The bytes that the helper is given, for a pattern that needs one.
-pub(super) fn helper_constant(pattern: &TextPattern) -> Option<Vec<u8>> {
-    Some(match search(pattern)? {
-        Search::Find(needle) => needle.to_vec(),
-        Search::Glob => pattern.to_helper(),
-    })
-}
-
-/// How `len` bytes are read: offset and size of each word; the last one may overlap the one before.
-fn words(len: usize) -> Vec<(usize, Size)> {
-    let mut out: Vec<_> = (0..len / 8).map(|at| (at * 8, Size::DW)).collect();
-    let done = len / 8 * 8;
-    match len - done {
-        0 => {}
-        1 => out.push((done, Size::B)),
-        2 => out.push((done, Size::H)),
-        4 => out.push((done, Size::W)),
-        3 if len > 8 => out.push((len - 4, Size::W)),
-        3 => out.extend([(0, Size::H), (1, Size::H)]),
-        _ if len > 8 => out.push((len - 8, Size::DW)),
-        _ => out.extend([(0, Size::W), (len - 4, Size::W)]),
-    }
-    out
-}
-
-/// The bytes at `at` as a number.
-pub(super) fn word_of(bytes: &[u8], at: usize, size: Size) -> u64 {
-    let bytes = bytes.get(at..).unwrap_or_default();
-    bytes.iter().take(size.bytes()).rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
-}
-
 impl Code<'_> {
-    /// Whether a text fits one of some patterns.
-    pub(super) fn text(&mut self, text: Text, patterns: &[TextPattern], ways: Ways) -> Result<(), Stop> {
-        let Text::Field(word) = text else { return self.context_text(text, patterns, ways) };
+    /// Whether a string fits one of some patterns.
+    pub(in crate::emit) fn string(
+        &mut self,
+        string: StringSource,
+        patterns: &[StringPattern],
+        ways: Ways,
+    ) -> Result<(), Stop> {
+        let StringSource::Field(word) = string else { return self.context_string(string, patterns, ways) };
         let (holds, not, next) = ways;
         // Those without a `*`, by length: so that the length is looked at once.
-        let mut exact: Vec<&[u8]> = patterns.iter().filter_map(TextPattern::as_exact).collect();
+        let mut exact: Vec<&[u8]> = patterns.iter().filter_map(StringPattern::as_exact).collect();
         exact.retain(|bytes| bytes.len() <= WORDS_BYTES_MAX);
         exact.sort_by_key(|bytes| bytes.len());
         let others: Vec<_> = patterns
@@ -102,7 +51,7 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// A register with the text's beginning and so many bytes more; goes to `not` when that is not as `cond` says against its end.
+    /// A register with the string's beginning and so many bytes more; goes to `not` when that is not as `cond` says against its end.
     /// The content is then read backwards from there: one register less, and the fastest shape of those that were tried.
     /// The end comes with it: what the verifier has learned is true of these registers, not of what is loaded anew.
     fn reach(&mut self, word: u16, len: usize, cond: Cond, not: Label) -> Result<(Held, Held), Stop> {
@@ -114,7 +63,7 @@ impl Code<'_> {
         Ok((reach, end))
     }
 
-    /// Whether a text is one of some that are equally long.
+    /// Whether a string is one of some that are equally long.
     fn equals_one(&mut self, word: u16, group: &[&[u8]], (holds, not, next): Ways) -> Result<(), Stop> {
         if self.is_kernel() {
             return self.kernel_equals_one(word, group, (holds, not, next));
@@ -136,7 +85,7 @@ impl Code<'_> {
     }
 
     /// Compares bytes that may be read: one branch for a few words.
-    pub(super) fn equal_words(
+    pub(in crate::emit) fn equal_words(
         &mut self,
         base: Reg,
         offset: i32,
@@ -199,7 +148,7 @@ impl Code<'_> {
     }
 
     /// Compares words at offsets from a register.
-    pub(super) fn equal_places(
+    pub(in crate::emit) fn equal_places(
         &mut self,
         base: Reg,
         places: &[(i32, u64, Size)],
@@ -242,13 +191,13 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// Where a text begins and ends.
+    /// Where a string begins and ends.
     fn ends(&mut self, word: u16) -> Result<(Held, Held), Stop> {
         Ok((self.word(word)?, self.word(word + 1)?))
     }
 
-    /// Whether a text fits a pattern with a `*`, or a long one without.
-    fn fits(&mut self, word: u16, pattern: &TextPattern, (holds, not, next): Ways) -> Result<(), Stop> {
+    /// Whether a string fits a pattern with a `*`, or a long one without.
+    fn fits(&mut self, word: u16, pattern: &StringPattern, (holds, not, next): Ways) -> Result<(), Stop> {
         if self.is_kernel() {
             return self.kernel_fits(word, pattern, (holds, not, next));
         }
@@ -259,7 +208,7 @@ impl Code<'_> {
         let search = search(pattern);
         let outer = first.len() + last.len();
         if outer == 0 {
-            self.load_text(word);
+            self.load_string(word);
             return self.fits_inside(search, pattern, (holds, not, next));
         }
         let (reach, end) = self.reach(word, outer, Cond::Gt, not)?;
@@ -281,17 +230,17 @@ impl Code<'_> {
         self.bind(on);
         match search {
             // What is behind the first part.
-            Some(Search::Find(_)) => self.move_text(reach.reg, end.reg),
-            _ => self.load_text(word),
+            Some(Search::Find(_)) => self.move_string(reach.reg, end.reg),
+            _ => self.load_string(word),
         }
         self.fits_inside(search, pattern, (holds, not, next))
     }
 
-    /// Asks a helper, the text being in `r1` and `r2`.
+    /// Asks a helper, the string being in `r1` and `r2`.
     fn fits_inside(
         &mut self,
         search: Option<Search<'_>>,
-        pattern: &TextPattern,
+        pattern: &StringPattern,
         ways: Ways,
     ) -> Result<(), Stop> {
         match search {
@@ -313,7 +262,7 @@ impl Code<'_> {
     }
 
     /// Two registers into `r1` and `r2`.
-    fn move_text(&mut self, start: Reg, end: Reg) {
+    fn move_string(&mut self, start: Reg, end: Reg) {
         let moves: &[(Reg, Reg)] = match (start, end) {
             (Reg::R2, Reg::R1) => &[(Reg::R0, end), (Reg::R1, start), (Reg::R2, Reg::R0)],
             (_, Reg::R1) => &[(Reg::R2, end), (Reg::R1, start)],
@@ -325,7 +274,7 @@ impl Code<'_> {
         }
     }
 
-    /// Asks a helper about the text in `r1` and `r2`, and a constant.
+    /// Asks a helper about the string in `r1` and `r2`, and a constant.
     fn ask(&mut self, id: u32, constant: &[u8]) -> Result<(), Stop> {
         if let Some((map, at)) = self.needs.constant(constant) {
             self.changed(Reg::R3);
@@ -336,31 +285,31 @@ impl Code<'_> {
         self.call(id)
     }
 
-    /// The hash of a text into `r0`.
-    pub(super) fn text_hash(&mut self, word: u16) -> Result<(), Stop> {
+    /// The hash of a string into `r0`.
+    pub(in crate::emit) fn string_hash(&mut self, word: u16) -> Result<(), Stop> {
         if self.is_kernel() {
-            return self.kernel_text_hash(word);
+            return self.kernel_string_hash(word);
         }
-        self.load_text(word);
+        self.load_string(word);
         self.call(helper::TEXT_HASH)
     }
 
-    /// A text into `r1` and `r2`.
-    pub(super) fn load_text(&mut self, word: u16) {
+    /// A string into `r1` and `r2`.
+    pub(in crate::emit) fn load_string(&mut self, word: u16) {
         self.load_word(Reg::R1, word);
         self.load_word(Reg::R2, word + 1);
     }
 
-    pub(super) fn text_order(
+    pub(in crate::emit) fn string_order(
         &mut self,
         order: Order,
-        text: Text,
+        string: StringSource,
         bytes: &[u8],
         ways: Ways,
     ) -> Result<(), Stop> {
-        let Text::Field(word) = text else { return Err(Stop::NoRegister) };
+        let StringSource::Field(word) = string else { return Err(Stop::NoRegister) };
         if self.is_kernel() {
-            return self.kernel_text_order(order, word, bytes, ways);
+            return self.kernel_string_order(order, word, bytes, ways);
         }
         if bytes.is_empty() {
             // A helper is given at least one byte.
@@ -380,17 +329,23 @@ impl Code<'_> {
             self.release(end);
             return Ok(());
         }
-        self.load_text(word);
+        self.load_string(word);
         self.ask(helper::TEXT_COMPARE, bytes)?;
         self.decide(branch_of(order, true), Reg::R0, 0, ways);
         Ok(())
     }
 
-    pub(super) fn text_compare(&mut self, order: Order, a: u16, b: u16, ways: Ways) -> Result<(), Stop> {
+    pub(in crate::emit) fn string_compare(
+        &mut self,
+        order: Order,
+        a: u16,
+        b: u16,
+        ways: Ways,
+    ) -> Result<(), Stop> {
         if self.is_kernel() {
-            return self.kernel_text_compare(order, a, b, ways);
+            return self.kernel_string_compare(order, a, b, ways);
         }
-        self.load_text(a);
+        self.load_string(a);
         self.load_word(Reg::R3, b);
         self.load_word(Reg::R4, b + 1);
         self.call(helper::TEXT_TEXT_COMPARE)?;

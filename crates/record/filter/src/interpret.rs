@@ -7,9 +7,11 @@ use crate::diagnostic::Diagnostic;
 use crate::rule::Rule;
 use crate::session::Missing;
 use crate::target::Side;
-use crate::tree::float::{key, key_of_single};
-use crate::tree::number::compute;
-use crate::tree::{Action, Cond, Context, Element, Float, Kept, Num, NumKind, Order, Plan, SharedWord, Text};
+use crate::typed::float::{key, key_of_single};
+use crate::typed::number::compute;
+use crate::typed::{
+    Action, Cond, Context, Element, Float, Kept, Num, NumKind, Order, Plan, SharedWord, StringSource,
+};
 use mote_layout::parse::Description;
 use std::collections::HashMap;
 
@@ -18,9 +20,9 @@ use std::collections::HashMap;
 pub enum Word {
     /// A number, or a double's bits.
     Number(u64),
-    /// Bytes of a text, a sequence or an array.
+    /// Bytes of a string, a sequence or an array.
     Bytes(Vec<u8>),
-    /// The word behind a text or a sequence.
+    /// The word behind a string or a sequence.
     End,
 }
 
@@ -53,7 +55,7 @@ pub struct Facts {
 
 /// The rules of one event, and what they keep.
 #[derive(Clone, Debug)]
-pub struct Reference {
+pub struct Interpreter {
     plan: Plan,
     counters: Vec<u64>,
     threads: HashMap<(u32, u32), Vec<u64>>,
@@ -71,7 +73,7 @@ struct Moment<'a> {
     counters: &'a mut Vec<u64>,
 }
 
-impl Reference {
+impl Interpreter {
     /// The rules that are about the event; `None` when none is.
     ///
     /// # Errors
@@ -81,9 +83,9 @@ impl Reference {
         event: &Description<'_>,
         missing: Missing,
         side: Side,
-    ) -> Result<Option<Reference>, Diagnostic> {
+    ) -> Result<Option<Interpreter>, Diagnostic> {
         let plan = crate::resolve::plan(rules, event, missing, side)?;
-        Ok(plan.map(|plan| Reference {
+        Ok(plan.map(|plan| Interpreter {
             counters: vec![0; plan.counters.into()],
             threads: HashMap::new(),
             plan,
@@ -101,7 +103,7 @@ impl Reference {
         };
         let mut records = false;
         for rule in &self.plan.rules {
-            let only_records = |rule: &crate::tree::RulePlan| {
+            let only_records = |rule: &crate::typed::RulePlan| {
                 rule.actions.iter().all(|action| matches!(action, Action::Record))
             };
             if moment.cond(&rule.condition).unwrap_or(false) {
@@ -124,7 +126,7 @@ impl Moment<'_> {
         match kept {
             Kept::Time => self.facts.now,
             Kept::Word(word) => self.word(word),
-            Kept::TextHash(word) => hash(self.bytes(word)),
+            Kept::StringHash(word) => hash(self.bytes(word)),
             Kept::Published(offset) => self.published(offset),
         }
     }
@@ -147,11 +149,11 @@ impl Moment<'_> {
         if let Some(Word::Bytes(bytes)) = self.words.get(usize::from(word)) { bytes } else { &[] }
     }
 
-    fn text(&self, text: Text) -> &[u8] {
-        match text {
-            Text::Field(word) => self.bytes(word),
-            Text::Comm => &self.facts.comm,
-            Text::Executable => &self.facts.executable,
+    fn string(&self, string: StringSource) -> &[u8] {
+        match string {
+            StringSource::Field(word) => self.bytes(word),
+            StringSource::Comm => &self.facts.comm,
+            StringSource::Executable => &self.facts.executable,
         }
     }
 
@@ -194,10 +196,12 @@ impl Moment<'_> {
                     .partial_cmp(&value(right))
                     .map_or(*order == Order::Ne, |found| holds(*order, found))
             }
-            Cond::Text(text, patterns) => patterns.iter().any(|pattern| pattern.matches(self.text(*text))),
-            Cond::TextOrder(order, text, bytes) => holds(*order, self.text(*text).cmp(bytes)),
-            Cond::TextCompare(order, a, b) => holds(*order, self.bytes(*a).cmp(self.bytes(*b))),
-            Cond::TextKept(word, kept) => hash(self.bytes(*word)) == self.last(*kept),
+            Cond::StringMatch(string, patterns) => {
+                patterns.iter().any(|pattern| pattern.matches(self.string(*string)))
+            }
+            Cond::StringOrder(order, string, bytes) => holds(*order, self.string(*string).cmp(bytes)),
+            Cond::StringCompare(order, a, b) => holds(*order, self.bytes(*a).cmp(self.bytes(*b))),
+            Cond::StringKept(word, kept) => hash(self.bytes(*word)) == self.last(*kept),
             Cond::HasLast => self.last.is_some(),
             Cond::Every(n, counter) => self.count(*counter).is_multiple_of(*n),
             Cond::First(n, counter) => self.count(*counter) < *n,
@@ -303,7 +307,7 @@ fn holds(order: Order, found: std::cmp::Ordering) -> bool {
     }
 }
 
-/// Any function that hardly gives two texts the same number.
+/// Any function that hardly gives two strings the same number.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,18 +1,18 @@
 //! Numbers: their 64 bits in a register.
 
-use super::code::{Code, Held, Stop};
-use super::registers::{Cached, Slot};
+use crate::emit::code::{Code, Held, Next, Stop};
+use crate::emit::known::{Cached, Slot};
 use crate::syntax::BinaryOp;
-use crate::target::{INDEX_MAX, TEXT_LEN_MAX};
-use crate::tree::number::divides_signed;
-use crate::tree::{Cond, Context, Element, Num, NumKind};
+use crate::target::{INDEX_MAX, STRING_LEN_MAX};
+use crate::typed::number::divides_signed;
+use crate::typed::{Cond, Context, Element, Num, NumKind};
 use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::{self, AluOp, Operand, Size, Width};
 
 impl Code<'_> {
     /// A number in some register.
-    pub(super) fn number(&mut self, num: &Num) -> Result<Held, Stop> {
+    pub(in crate::emit) fn number(&mut self, num: &Num) -> Result<Held, Stop> {
         match &num.kind {
             NumKind::Constant(value) => {
                 let held = self.alloc()?;
@@ -56,7 +56,7 @@ impl Code<'_> {
     /// A condition as 1 or 0.
     fn truth(&mut self, cond: &Cond) -> Result<Held, Stop> {
         let (holds, not, end) = (self.label(), self.label(), self.label());
-        self.condition(cond, holds, not, super::condition::Next::True)?;
+        self.condition(cond, holds, not, Next::True)?;
         self.bind(holds);
         let held = self.alloc()?;
         self.b.mov(held.reg, 1);
@@ -69,7 +69,7 @@ impl Code<'_> {
     }
 
     /// Two numbers at once, neither of them to be changed.
-    pub(super) fn both(&mut self, a: &Num, b: &Num) -> Result<(Held, Held), Stop> {
+    pub(in crate::emit) fn both(&mut self, a: &Num, b: &Num) -> Result<(Held, Held), Stop> {
         let (a_calls, b_calls) = (calls(a), calls(b));
         // What is worked out second must not disturb the first: no call, and few registers. Neither has an effect but
         // to fail, unless it counts.
@@ -135,7 +135,7 @@ impl Code<'_> {
 
     fn length(&mut self, word: u16, bytes: u32) -> Result<Held, Stop> {
         if self.is_kernel() {
-            return self.text_length(word);
+            return self.string_length(word);
         }
         let start = self.word(word)?;
         let end = self.word(word + 1)?;
@@ -149,14 +149,14 @@ impl Code<'_> {
     }
 
     /// An element; fails when it is not there.
-    pub(super) fn element(&mut self, element: &Element, signed: bool) -> Result<Held, Stop> {
+    pub(in crate::emit) fn element(&mut self, element: &Element, signed: bool) -> Result<Held, Stop> {
         let size = match element.bytes {
             1 => Size::B,
             2 => Size::H,
             4 => Size::W,
             _ => Size::DW,
         };
-        let most = if self.is_kernel() { TEXT_LEN_MAX - 1 } else { INDEX_MAX };
+        let most = if self.is_kernel() { STRING_LEN_MAX - 1 } else { INDEX_MAX };
         let last = element.count.map_or(i128::from(most), |count| i128::from(count) - 1);
         let (pointer, offset) = match element.index.as_constant() {
             Some(index) if (0..=last).contains(&index) => self.element_at(element, index as u64)?,
@@ -180,7 +180,7 @@ impl Code<'_> {
         let offset = index * u64::from(element.bytes);
         let behind = (offset + u64::from(element.bytes)) as i32;
         if element.count.is_none() && self.is_kernel() {
-            let length = self.text_length(element.word)?;
+            let length = self.string_length(element.word)?;
             self.branch(op::Cond::Lt, length.reg, behind, self.fail);
             self.release(length);
             return Ok((self.word(element.word)?, offset as i16));
@@ -211,7 +211,7 @@ impl Code<'_> {
         }
         self.branch(op::Cond::Gt, index.reg, last.max(0) as i32, self.fail);
         if element.count.is_none() && self.is_kernel() {
-            let length = self.text_length(element.word)?;
+            let length = self.string_length(element.word)?;
             self.branch(op::Cond::Le, length.reg, index.reg, self.fail);
             self.release(length);
             let start = self.word(element.word)?;
@@ -269,7 +269,7 @@ impl Code<'_> {
     }
 
     /// What a helper answers, asked once: after that from a saved register, or from the stack.
-    pub(super) fn helper_value(&mut self, value: Cached, slot: Slot, id: u32) -> Result<Held, Stop> {
+    pub(in crate::emit) fn helper_value(&mut self, value: Cached, slot: Slot, id: u32) -> Result<Held, Stop> {
         if let Some(held) = self.recall(value) {
             return Ok(held);
         }
@@ -332,7 +332,7 @@ fn weight(num: &Num) -> usize {
 }
 
 /// Whether working it out changes the registers that calls change.
-pub(super) fn calls(num: &Num) -> bool {
+pub(in crate::emit) fn calls(num: &Num) -> bool {
     match &num.kind {
         NumKind::Context(_) | NumKind::Truth(_) | NumKind::Last(_) | NumKind::Since(_) => true,
         NumKind::SharedWord(word) => calls(&word.index),

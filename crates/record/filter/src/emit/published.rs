@@ -1,25 +1,16 @@
 //! What others write: the state of the thread, to which `r2` points when the program starts, and words with names.
 
-use super::code::{Code, Held, Stop};
 use crate::diagnostic::{Diagnostic, Kind, Span};
+use crate::emit::code::{Code, Held, StatePlaces, Stop};
 use crate::maps::Entry;
-use crate::tree::{Kept, SharedWord};
+use crate::typed::{Kept, SharedWord};
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Size};
 use mote_layout::cooperation::{SHARED_WORDS_AT, STATE_AT, WORDS_AT};
 
-/// Where the thread's state is found, and the values of it that are kept.
-#[derive(Clone, Debug, Default)]
-pub(super) struct StatePlaces {
-    /// The pointer, below the frame's end; in `r2` in a program without calls.
-    pointer: i16,
-    /// Values at this event: offset in the state, place below the frame's end.
-    now: Vec<(u16, i16)>,
-}
-
 impl Code<'_> {
     /// At the program's beginning: puts the pointer where it is not lost, and reads what is compared with the next event's.
-    pub(super) fn save_state(&mut self) -> Result<(), Stop> {
+    pub(in crate::emit) fn save_state(&mut self) -> Result<(), Stop> {
         if !self.needs.state {
             return Ok(());
         }
@@ -53,12 +44,12 @@ impl Code<'_> {
     }
 
     /// Where the value of this event is, if it is kept.
-    pub(super) fn published_now(&self, offset: u16) -> Option<i16> {
+    pub(in crate::emit) fn published_now(&self, offset: u16) -> Option<i16> {
         self.state_places.now.iter().find(|(known, _)| *known == offset).map(|(_, place)| *place)
     }
 
     /// A value of the thread's state.
-    pub(super) fn published(&mut self, offset: u16) -> Result<Held, Stop> {
+    pub(in crate::emit) fn published(&mut self, offset: u16) -> Result<Held, Stop> {
         if let Some(place) = self.published_now(offset) {
             let held = self.alloc()?;
             self.b.load(Size::DW, held.reg, Reg::R10, place);
@@ -71,7 +62,7 @@ impl Code<'_> {
     }
 
     /// How much such a value has grown since the thread's last event of this kind.
-    pub(super) fn since(&mut self, kept: u16) -> Result<Held, Stop> {
+    pub(in crate::emit) fn since(&mut self, kept: u16) -> Result<Held, Stop> {
         let Some(Kept::Published(offset)) = self.plan.thread.get(usize::from(kept)).copied() else {
             return self.kept(kept);
         };
@@ -88,7 +79,7 @@ impl Code<'_> {
     }
 
     /// A word with a name; fails when it has fewer words.
-    pub(super) fn shared_number(&mut self, word: &SharedWord) -> Result<Held, Stop> {
+    pub(in crate::emit) fn shared_number(&mut self, word: &SharedWord) -> Result<Held, Stop> {
         let constant = word.index.as_constant().and_then(|at| u32::try_from(at).ok());
         let names = self.maps.names().clone();
         let Some(place) = names.place(&word.name, word.each_thread, constant.map_or(1, |at| at + 1)) else {

@@ -1,14 +1,11 @@
-//! Floats, compared by their bits: see [`crate::tree::float`].
+//! Floats, compared by their bits: see [`crate::typed::float`].
 
-use super::code::{Code, Held, Label, Stop};
-use super::condition::{Next, branch_of};
-use crate::tree::float::{key, key_of_single};
-use crate::tree::{Float, FloatSet, Order};
+use crate::emit::code::{Code, Held, Label, Next, Stop, Ways};
+use crate::emit::condition::branch_of;
+use crate::typed::float::{key, key_of_single};
+use crate::typed::{Float, FloatSet, Order};
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Size};
-
-/// The labels of the outcomes, and which is next.
-type Ways = (Label, Label, Next);
 
 impl Code<'_> {
     /// The bits of a float; of a single with zeros above, or with its sign.
@@ -26,11 +23,16 @@ impl Code<'_> {
     }
 
     /// The bits of a double, for a key or a field.
-    pub(super) fn double(&mut self, float: &Float) -> Result<Held, Stop> {
+    pub(in crate::emit) fn double(&mut self, float: &Float) -> Result<Held, Stop> {
         self.float_bits(float, false)
     }
 
-    pub(super) fn float_member(&mut self, float: &Float, set: FloatSet, ways: Ways) -> Result<(), Stop> {
+    pub(in crate::emit) fn float_member(
+        &mut self,
+        float: &Float,
+        set: FloatSet,
+        ways: Ways,
+    ) -> Result<(), Stop> {
         let (holds, not, next) = ways;
         let ways = match (set.others, next) {
             (false, _) => ways,
@@ -90,7 +92,7 @@ impl Code<'_> {
         Ok(())
     }
 
-    pub(super) fn float_compare(
+    pub(in crate::emit) fn float_compare(
         &mut self,
         order: Order,
         a: &Float,

@@ -1,24 +1,22 @@
-//! Texts by pointer and length.
+//! Strings by pointer and length.
 //!
-//! The kernel's verifier follows a loop over a text's places one by one: what counts them is a constant in each round, and what bounds
-//! them is at most [`TEXT_LEN_MAX`]. What it has seen it does not look at again, if it knows no more and no less then. So a length is
+//! The kernel's verifier follows a loop over a string's places one by one: what counts them is a constant in each round, and what bounds
+//! them is at most [`STRING_LEN_MAX`]. What it has seen it does not look at again, if it knows no more and no less then. So a length is
 //! read anew each time, and cut to its bits: what a way through the program tells of that number is forgotten behind it.
 
-use super::Ways;
-use crate::emit::code::{Code, Held, Label, Stop};
-use crate::emit::condition::Next;
-use crate::emit::texts::word_of;
-use crate::target::TEXT_LEN_MAX;
-use crate::text_pattern::TextPattern;
-use crate::tree::Order;
+use crate::emit::code::{Code, Held, Label, Next, Stop, Ways};
+use crate::emit::string_plan::word_of;
+use crate::string_pattern::StringPattern;
+use crate::target::STRING_LEN_MAX;
+use crate::typed::Order;
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Order as Bytes, Size, Width};
 
-/// Longest text, as an operand.
-const LEN_MAX: i32 = TEXT_LEN_MAX as i32;
+/// Longest string, as an operand.
+const LEN_MAX: i32 = STRING_LEN_MAX as i32;
 
 impl Code<'_> {
-    /// Whether a text is one of some that are equally long.
+    /// Whether a string is one of some that are equally long.
     pub(in crate::emit) fn kernel_equals_one(
         &mut self,
         word: u16,
@@ -27,11 +25,11 @@ impl Code<'_> {
     ) -> Result<(), Stop> {
         let (holds, not, next) = ways;
         let len = group.first().map_or(0, |bytes| bytes.len());
-        if len > TEXT_LEN_MAX as usize {
+        if len > STRING_LEN_MAX as usize {
             self.constant_outcome(false, ways);
             return Ok(());
         }
-        let length = self.text_length(word)?;
+        let length = self.string_length(word)?;
         if len == 0 {
             self.decide(Cond::Eq, length.reg, 0, ways);
             self.release(length);
@@ -53,28 +51,28 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// Whether a text fits a pattern with a `*`, or a long one without.
+    /// Whether a string fits a pattern with a `*`, or a long one without.
     pub(in crate::emit) fn kernel_fits(
         &mut self,
         word: u16,
-        pattern: &TextPattern,
+        pattern: &StringPattern,
         ways: Ways,
     ) -> Result<(), Stop> {
         let not = ways.1;
         let [first, middle @ .., last] = pattern.parts() else {
-            // It is longer than any text.
+            // It is longer than any string.
             self.constant_outcome(false, ways);
             return Ok(());
         };
         let least = pattern.bytes_min();
-        if least > TEXT_LEN_MAX as usize {
+        if least > STRING_LEN_MAX as usize {
             self.constant_outcome(false, ways);
             return Ok(());
         }
         if !middle.is_empty() {
             self.needs_all_registers()?;
         }
-        let length = self.text_length(word)?;
+        let length = self.string_length(word)?;
         self.branch(Cond::Lt, length.reg, least as i32, not);
         self.first_part(word, first, not)?;
         self.last_part(word, length, last, not)?;
@@ -162,8 +160,8 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// How a text is ordered against bytes.
-    pub(in crate::emit) fn kernel_text_order(
+    /// How a string is ordered against bytes.
+    pub(in crate::emit) fn kernel_string_order(
         &mut self,
         order: Order,
         word: u16,
@@ -171,8 +169,8 @@ impl Code<'_> {
         ways: Ways,
     ) -> Result<(), Stop> {
         let (less, equal, greater) = outcomes(order, ways);
-        let (length, start) = (self.text_length(word)?, self.word(word)?);
-        let read = bytes.len().min(TEXT_LEN_MAX as usize + 1);
+        let (length, start) = (self.string_length(word)?, self.word(word)?);
+        let read = bytes.len().min(STRING_LEN_MAX as usize + 1);
         for at in (0..read).step_by(8) {
             // It ends, and the bytes do not.
             self.branch(Cond::Le, length.reg, at as i32, less);
@@ -206,8 +204,8 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// How two texts are ordered.
-    pub(in crate::emit) fn kernel_text_compare(
+    /// How two strings are ordered.
+    pub(in crate::emit) fn kernel_string_compare(
         &mut self,
         order: Order,
         a: u16,
@@ -257,8 +255,8 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// Any function of a text that hardly gives two the same number, into `r0`.
-    pub(in crate::emit) fn kernel_text_hash(&mut self, word: u16) -> Result<(), Stop> {
+    /// Any function of a string that hardly gives two the same number, into `r0`.
+    pub(in crate::emit) fn kernel_string_hash(&mut self, word: u16) -> Result<(), Stop> {
         self.needs_all_registers()?;
         let (hash, place, rest, found, excess) = (Reg::R0, Reg::R1, Reg::R2, Reg::R3, Reg::R4);
         self.forget_for_loop();
@@ -291,21 +289,21 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// The first `bytes` of a text into a space on the stack, zeros behind.
-    pub(in crate::emit) fn kernel_text_to(
+    /// The first `bytes` of a string into a space on the stack, zeros behind.
+    pub(in crate::emit) fn kernel_string_to(
         &mut self,
         word: u16,
         bytes: u32,
         space: u32,
         at: i16,
     ) -> Result<(), Stop> {
-        let (length, start) = (self.text_length(word)?, self.word(word)?);
+        let (length, start) = (self.string_length(word)?, self.word(word)?);
         let (found, excess) = (self.alloc()?, self.alloc()?);
         for from in (0..space as i32).step_by(8) {
             let wanted = (bytes as i32 - from).clamp(0, 8);
             let (store, whole) = (self.label(), self.label());
             self.b.mov(found.reg, 0);
-            // Nothing behind the longest text.
+            // Nothing behind the longest string.
             if wanted > 0 && from < LEN_MAX {
                 self.branch(Cond::Le, length.reg, from, store);
                 self.b.load(Size::DW, found.reg, start.reg, from as i16);
@@ -325,8 +323,8 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// A text's length.
-    pub(in crate::emit) fn text_length(&mut self, word: u16) -> Result<Held, Stop> {
+    /// A string's length.
+    pub(in crate::emit) fn string_length(&mut self, word: u16) -> Result<Held, Stop> {
         let length = self.alloc()?;
         self.load_length(length.reg, word);
         Ok(length)
@@ -337,7 +335,7 @@ impl Code<'_> {
         self.b.and(dst, LEN_MAX);
     }
 
-    /// From how many bytes of a word are a text's (1 to 7): how many bits are not.
+    /// From how many bytes of a word are a string's (1 to 7): how many bits are not.
     fn bits_behind(&mut self, reg: Reg) {
         self.b.lsh(reg, 3);
         self.b.neg(Width::W64, reg);
@@ -345,7 +343,7 @@ impl Code<'_> {
     }
 }
 
-/// Where it goes on when a text is less than another, equal, greater.
+/// Where it goes on when a string is less than another, equal, greater.
 fn outcomes(order: Order, (holds, not, _): Ways) -> (Label, Label, Label) {
     let to = |orders: [Order; 3]| if orders.contains(&order) { holds } else { not };
     (

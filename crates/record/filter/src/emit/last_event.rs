@@ -1,27 +1,12 @@
 //! What lasts from one event to the next: counters, and what is kept for each thread.
 
-use super::code::{Code, Held, Label, Stop};
-use super::condition::Next;
+use crate::emit::code::{Code, Held, Next, Stop, ThreadPlaces, Ways};
 use crate::maps::EVENTS;
 use crate::target::ContextWord;
-use crate::tree::Kept;
+use crate::typed::Kept;
 use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::{AtomicOp, Cond, Size};
-
-/// The labels of the outcomes, and which is next.
-type Ways = (Label, Label, Next);
-
-/// Where the pointers and times of a program with thread state are: below the frame's end, in this order.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ThreadPlaces {
-    /// Process and thread: the key.
-    key: i16,
-    /// What was kept, or null.
-    pointer: i16,
-    /// The time of this event.
-    now: i16,
-}
 
 impl Code<'_> {
     /// `dst =` address of a counter. Changes `other`, too.
@@ -52,7 +37,7 @@ impl Code<'_> {
         self.b.atomic(AtomicOp::FetchAdd, Size::DW, pointer, 0, dst);
     }
 
-    pub(super) fn every(&mut self, n: u64, counter: u16, ways: Ways) -> Result<(), Stop> {
+    pub(in crate::emit) fn every(&mut self, n: u64, counter: u16, ways: Ways) -> Result<(), Stop> {
         let (pointer, old) = (self.alloc()?, self.alloc()?);
         self.count_up(pointer.reg, old.reg, counter);
         match i32::try_from(n) {
@@ -68,7 +53,7 @@ impl Code<'_> {
         Ok(())
     }
 
-    pub(super) fn first(&mut self, n: u64, counter: u16, ways: Ways) -> Result<(), Stop> {
+    pub(in crate::emit) fn first(&mut self, n: u64, counter: u16, ways: Ways) -> Result<(), Stop> {
         let (pointer, old) = (self.alloc()?, self.alloc()?);
         self.counter(pointer.reg, old.reg, counter);
         // Once they are over, nobody writes any more.
@@ -85,7 +70,7 @@ impl Code<'_> {
 
     /// The counter's upper half is the number of the span, the lower one how many were let through in it. The first in a new span puts
     /// its number there; who loses that race is one of those that come after.
-    pub(super) fn limit(&mut self, n: u32, ns: u64, counter: u16, ways: Ways) -> Result<(), Stop> {
+    pub(in crate::emit) fn limit(&mut self, n: u32, ns: u64, counter: u16, ways: Ways) -> Result<(), Stop> {
         let (holds, not, _) = ways;
         self.call(helper::KTIME_GET_NS)?;
         if !self.is_reachable() {
@@ -123,7 +108,7 @@ impl Code<'_> {
         Ok(())
     }
 
-    pub(super) fn sample(&mut self, part: u64, ways: Ways) -> Result<(), Stop> {
+    pub(in crate::emit) fn sample(&mut self, part: u64, ways: Ways) -> Result<(), Stop> {
         self.call(helper::GET_PRANDOM_U32)?;
         self.hold_result()?;
         self.against(Cond::Lt, Reg::R0, part, ways)?;
@@ -134,7 +119,7 @@ impl Code<'_> {
     // Of each thread.
 
     /// At the program's beginning: finds what was kept of the thread's last event.
-    pub(super) fn look_up_thread(&mut self) -> Result<(), Stop> {
+    pub(in crate::emit) fn look_up_thread(&mut self) -> Result<(), Stop> {
         let Some(map) = self.needs.threads else { return Ok(()) };
         let key_bytes = if self.is_kernel() { 16 } else { 8 };
         let places =
@@ -158,7 +143,7 @@ impl Code<'_> {
         Ok(())
     }
 
-    pub(super) fn has_last(&mut self, ways: Ways) -> Result<(), Stop> {
+    pub(in crate::emit) fn has_last(&mut self, ways: Ways) -> Result<(), Stop> {
         let held = self.alloc()?;
         self.b.load(Size::DW, held.reg, Reg::R10, self.thread.pointer);
         self.decide(Cond::Ne, held.reg, 0, ways);
@@ -167,7 +152,7 @@ impl Code<'_> {
     }
 
     /// Something that was kept, 0 at the thread's first event.
-    pub(super) fn kept(&mut self, kept: u16) -> Result<Held, Stop> {
+    pub(in crate::emit) fn kept(&mut self, kept: u16) -> Result<Held, Stop> {
         let held = self.alloc()?;
         self.b.load(Size::DW, held.reg, Reg::R10, self.thread.pointer);
         let none = self.label();
@@ -178,7 +163,7 @@ impl Code<'_> {
     }
 
     /// ns since the thread's last event of this kind.
-    pub(super) fn delta(&mut self) -> Result<Held, Stop> {
+    pub(in crate::emit) fn delta(&mut self) -> Result<Held, Stop> {
         let at = self.plan.thread.iter().position(|kept| *kept == Kept::Time).unwrap_or(0);
         let (held, last) = (self.alloc()?, self.alloc()?);
         self.b.mov(held.reg, -1);
@@ -193,8 +178,8 @@ impl Code<'_> {
         Ok(held)
     }
 
-    pub(super) fn text_kept(&mut self, word: u16, kept: u16, ways: Ways) -> Result<(), Stop> {
-        self.text_hash(word)?;
+    pub(in crate::emit) fn string_kept(&mut self, word: u16, kept: u16, ways: Ways) -> Result<(), Stop> {
+        self.string_hash(word)?;
         self.hold_result()?;
         let last = self.kept(kept)?;
         self.decide(Cond::Eq, Reg::R0, last.reg, ways);
@@ -204,7 +189,7 @@ impl Code<'_> {
     }
 
     /// At the program's end: keeps what the thread's next event will ask for.
-    pub(super) fn keep_thread(&mut self) -> Result<(), Stop> {
+    pub(in crate::emit) fn keep_thread(&mut self) -> Result<(), Stop> {
         let Some(map) = self.needs.threads else { return Ok(()) };
         let plan = self.plan;
         let value = self.reserve(plan.thread.len() as u32 * 8)?;
@@ -222,7 +207,7 @@ impl Code<'_> {
                     let now = self.published_now(*offset).unwrap_or(self.thread.now);
                     self.b.load(Size::DW, Reg::R0, Reg::R10, now);
                 }
-                Kept::TextHash(word) => self.text_hash(*word)?,
+                Kept::StringHash(word) => self.string_hash(*word)?,
             }
             self.b.store(Size::DW, Reg::R10, place, Reg::R0);
         }
