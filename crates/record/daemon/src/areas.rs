@@ -140,7 +140,8 @@ impl<'r> Areas<'r> {
 
     /// What is counted in all areas.
     pub(crate) fn aggregates(&self, maps: &Maps) -> Vec<Aggregate> {
-        let shown = self.layout.maps.iter().enumerate().filter(|(_, (entry, _))| is_shown(&entry.meaning));
+        let shown =
+            self.layout.maps.iter().enumerate().filter(|(_, (entry, _))| Aggregate::is_of(&entry.meaning));
         let read = shown.filter_map(|(at, (entry, _))| {
             let mut sum = self.past.sums.get(at).cloned().unwrap_or_default();
             self.groups.values().for_each(|held| held.add_to(&mut sum, at, entry));
@@ -168,14 +169,6 @@ impl Faults {
         }
         area.faults().for_each(|(id, count)| *self.by_event.entry(id).or_default() += count);
     }
-}
-
-/// Whether people are shown what is in a map of this meaning.
-fn is_shown(meaning: &Meaning) -> bool {
-    matches!(
-        meaning,
-        Meaning::Count { .. } | Meaning::Histogram { .. } | Meaning::Last { .. } | Meaning::Flag
-    )
 }
 
 impl Layout {
@@ -247,7 +240,7 @@ impl Past {
     fn add(&mut self, held: &Held, layout: &Layout) {
         self.sums.resize_with(layout.maps.len().max(self.sums.len()), Sum::default);
         let maps = self.sums.iter_mut().zip(&layout.maps).enumerate();
-        for (at, (sum, (entry, _))) in maps.filter(|(_, (_, (entry, _)))| is_shown(&entry.meaning)) {
+        for (at, (sum, (entry, _))) in maps.filter(|(_, (_, (entry, _)))| Aggregate::is_of(&entry.meaning)) {
             held.add_to(sum, at, entry);
         }
         self.faults.add(&held.area);

@@ -46,12 +46,25 @@ pub enum Content {
 }
 
 impl Aggregate {
+    /// Whether a map of this meaning is shown to people: its pairs are worth a copy, and [`Aggregate::read`] makes something of them.
+    pub fn is_of(meaning: &Meaning) -> bool {
+        match meaning {
+            Meaning::Count { .. } | Meaning::Histogram { .. } | Meaning::Last { .. } | Meaning::Flag => true,
+            Meaning::State | Meaning::Constants | Meaning::Shared | Meaning::Areas | Meaning::Dropped => {
+                false
+            }
+        }
+    }
+
     /// Reads a map's content: all its pairs of key and value, copied, in any order, and how many keys did not fit. `None` for maps
-    /// that mean nothing to people. Pairs of other sizes than the map's are passed over: other processes write there.
+    /// that are not shown ([`Aggregate::is_of`]). Pairs of other sizes than the map's are passed over: other processes write there.
     ///
     /// # Cost
     /// Sorts the pairs.
     pub fn read(entry: &Entry, maps: &Maps, pairs: &[(Vec<u8>, Vec<u8>)], dropped: u64) -> Option<Aggregate> {
+        if !Aggregate::is_of(&entry.meaning) {
+            return None;
+        }
         let shape = entry.shape;
         let sound = |(key, value): &&(Vec<u8>, Vec<u8>)| {
             key.len() == shape.key_bytes as usize && value.len() == shape.value_bytes as usize
@@ -67,9 +80,7 @@ impl Aggregate {
             },
             Meaning::Last { fields } => Content::Last(table::last(fields, &pairs, maps)),
             Meaning::Flag => Content::Flag(pairs.iter().any(|(_, value)| value::word(value, 0) != 0)),
-            Meaning::State | Meaning::Constants | Meaning::Shared | Meaning::Areas | Meaning::Dropped => {
-                return None;
-            }
+            _ => return None,
         };
         Some(Aggregate { name: entry.name.clone(), content, dropped })
     }

@@ -160,12 +160,7 @@ impl Rules {
         let dropped = self.dropped();
         let entries = self.maps.entries().iter().zip(&self.made).enumerate();
         entries
-            .filter(|(_, (entry, _))| {
-                matches!(
-                    entry.meaning,
-                    Meaning::Count { .. } | Meaning::Histogram { .. } | Meaning::Last { .. }
-                )
-            })
+            .filter(|(_, (entry, _))| Aggregate::is_of(&entry.meaning))
             .filter_map(|(at, (entry, map))| {
                 let dropped = word(&dropped, dropped_offset(at as u32) as usize);
                 Aggregate::read(entry, &self.maps, &pairs(&entry.shape, map), dropped)

@@ -16,6 +16,27 @@ fn proto_and_tid(proto: &str, tid: u64) -> Vec<u8> {
 }
 
 #[test]
+fn what_is_shown_can_be_read_and_nothing_else() {
+    let keys = || vec![key("len", KeyType::Unsigned, 0)];
+    for (entry, shown) in [
+        (Entry::count("count", keys()), true),
+        (Entry::histogram("hist", key("len", KeyType::Unsigned, 0), keys()), true),
+        (Entry::last("last", 3, keys()), true),
+        (Entry::flag("flag"), true),
+        (Entry::state("state", 8), false),
+        (Entry::threads("threads", 8), false),
+        (Entry::constants(vec![1]), false),
+        (Entry::shared(), false),
+        (Entry::shared_words(), false),
+        (Entry::areas(), false),
+        (Entry::dropped(), false),
+    ] {
+        assert_eq!(Aggregate::is_of(&entry.meaning), shown, "{entry:?}");
+        assert_eq!(Aggregate::read(&entry, &Maps::new(), &[], 0).is_some(), shown, "{entry:?}");
+    }
+}
+
+#[test]
 fn counts_are_sorted_and_aligned() {
     let entry = Entry::count(
         "count by proto, $tid",
