@@ -27,12 +27,17 @@
  * @code crates/traced/agent/src/control.rs: listen, run, serve
  * @code crates/traced/agent/src/link.rs: open, through_mailbox
  * @code crates/traced/agent/src/event.rs: destination, send, send_to_one, off
- * @code crates/record/daemon/src/ending.rs: in_company, alone
- * @code crates/record/daemon/src/recorder.rs: serve, is_over, greet, say_goodbye
- * @code crates/record/daemon/src/conversation.rs: admit, let_in, check_id, talk, talk_to, heard
+ * @code crates/record/session/src/ending.rs: in_company, alone
+ * @code crates/record/session/src/session.rs: is_over, say_goodbye
+ * @code crates/record/session/src/admission.rs: hello, looked, check_id, give_rings, admit, hung_up
+ * @code crates/record/session/src/conversation.rs: message, heard
+ * @code crates/record/session/src/publish.rs: publish, send_filters, filters_sent, send_ids
+ * @code crates/record/daemon/src/recording.rs: record, is_over, finish
+ * @code crates/record/daemon/src/recorder/round.rs: serve, say_goodbye
+ * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
+ * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/hall.rs: take, next
- * @code crates/record/daemon/src/rules.rs: learn, answer, send_filters
- * @digest feda43cadfa9da84
+ * @digest 2c4df985a650c173
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

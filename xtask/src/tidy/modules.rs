@@ -15,7 +15,7 @@ const CIRCLE_MAX: usize = 3;
 
 /// Circles that are still to be broken, and how many modules each has at most: none may grow, and none may come.
 const TO_BE_BROKEN: [(&str, usize); 5] = [
-    ("crates/record/daemon", 43),
+    ("crates/record/daemon", 4),
     ("crates/record/kernel/session", 5),
     ("crates/record/probes", 7),
     ("lib/builder", 6),

@@ -46,11 +46,6 @@ impl Area {
         self.bytes
     }
 
-    /// Where board and pool end.
-    pub(crate) fn front_bytes(&self) -> u64 {
-        self.front.len() as u64
-    }
-
     /// The pool of speculations.
     pub(crate) fn pool(&self) -> Option<Pool<'_>> {
         Pool::of(&self.front, board::BYTES, POOL)

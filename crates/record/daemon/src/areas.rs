@@ -1,19 +1,19 @@
-//! The areas of all groups of processes ([`crate::groups`]): each has what it has of the session to itself. All are laid out the same, so that all processes
+//! The areas of all groups of processes ([`mote_session::groups`]): each has what it has of the session to itself. All are laid out the same, so that all processes
 //! get the same filters; what they hold is added up when it is looked at, with what was in those that are no more.
 
 use crate::area::Area;
-use crate::commons::Commons;
 use crate::consumer::{Change, Shared};
 use crate::error::Error;
-use mote_bpf::{MapKind, MapShape};
+use mote_bpf::MapKind;
 use mote_filter::Maps;
 use mote_filter::aggregate::{Aggregate, Pair, Sum};
 use mote_filter::maps::{Entry, Meaning};
-use mote_sys::Errno;
-use mote_vm::map::{Cursor, Map, Update};
+use mote_session::GroupId;
+use mote_session::layout::{Layout, map_bytes};
+use mote_vm::map::{Cursor, Update};
 use mote_vm::placed::PlacedMap;
 use mote_wire::board;
-use mote_wire::bundle::{MapPlace, PAGE, SHARED};
+use mote_wire::bundle::{MapPlace, SHARED};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,26 +21,13 @@ use std::sync::Arc;
 const BYTES_MAX: u64 = 256 << 20;
 
 /// All areas.
-pub(crate) struct Areas<'r> {
-    shared: &'r Shared,
-    commons: Commons,
-    layout: Layout,
+pub(crate) struct Areas {
+    shared: Arc<Shared>,
     /// By the number of their group.
-    groups: BTreeMap<u64, Held>,
+    groups: BTreeMap<GroupId, Held>,
     /// The first group's, until it comes.
     spare: Option<Area>,
     past: Past,
-}
-
-/// What lies where in each area.
-struct Layout {
-    /// How long an area is.
-    bytes: u64,
-    /// Where the last map ends.
-    used: u64,
-    /// Rules keep records aside: the pool has memory.
-    speculates: bool,
-    maps: Vec<(Entry, MapPlace)>,
 }
 
 /// A group's area.
@@ -49,8 +36,6 @@ struct Held {
     /// Those of the layout that are there; `None` for what all groups share.
     maps: Vec<Option<PlacedMap>>,
     pool_has_memory: bool,
-    /// Why not all of the layout is there.
-    failed: Option<String>,
 }
 
 /// What areas held that are no more.
@@ -70,78 +55,49 @@ pub(crate) struct Faults {
     pub(crate) by_event: BTreeMap<u32, u64>,
 }
 
-impl<'r> Areas<'r> {
-    /// No group's yet. They are told to `shared`.
+impl Areas {
+    /// No group's yet, and how they are laid out. They are told to `shared`.
     ///
     /// # Errors
     /// [`Error::Session`].
-    pub(crate) fn new(shared: &'r Shared, commons: Commons) -> Result<Areas<'r>, Error> {
+    pub(crate) fn new(shared: Arc<Shared>) -> Result<(Areas, Layout), Error> {
         let area = Area::make().map_err(|why| Error::Session { what: "make memory for filters", why })?;
-        let used = area.front_bytes().next_multiple_of(PAGE);
-        let layout = Layout { bytes: area.bytes(), used, speculates: false, maps: Vec::new() };
+        let layout = Layout::new(area.bytes(), Area::pool_place());
         let (groups, past) = (BTreeMap::new(), Past::default());
-        Ok(Areas { shared, commons, layout, groups, spare: Some(area), past })
-    }
-
-    /// Makes room for the maps that are new, and for what is kept aside if rules do that.
-    ///
-    /// # Errors
-    /// Why there is none anywhere, for a person. A group whose memory cannot be had is told of when it is asked for.
-    pub(crate) fn extend(&mut self, maps: &Maps, speculates: bool) -> Result<(), String> {
-        self.layout.speculates |= speculates;
-        for entry in maps.entries().iter().skip(self.layout.maps.len()) {
-            self.layout.place(entry, &self.commons)?;
-        }
-        let Areas { layout, groups, .. } = self;
-        groups.values_mut().for_each(|held| held.fill(layout));
-        Ok(())
+        Ok((Areas { shared, groups, spare: Some(area), past }, layout))
     }
 
     /// The area of a group, made if need be.
     ///
     /// # Errors
     /// Why it cannot be had, for a person.
-    pub(crate) fn of(&mut self, group: u64) -> Result<&Area, String> {
+    pub(crate) fn of(&mut self, group: GroupId, layout: &Layout) -> Result<&Area, String> {
         if !self.groups.contains_key(&group) {
-            let all = (self.groups.len() as u64 + 1) * self.layout.memory();
+            let all = (self.groups.len() as u64 + 1) * layout.memory();
             if !self.groups.is_empty() && all > BYTES_MAX {
                 return Err(format!("all together would take {} MiB", all >> 20));
             }
             let area = self.spare.take().map_or_else(Area::make, Ok).map_err(|why| why.to_string())?;
-            let mut held =
-                Held { area: Arc::new(area), maps: Vec::new(), pool_has_memory: false, failed: None };
-            held.fill(&self.layout);
+            let held = Held { area: Arc::new(area), maps: Vec::new(), pool_has_memory: false };
             self.shared.change(Change::Area(group, held.area.clone()));
             self.groups.insert(group, held);
         }
-        match self.groups.get(&group) {
-            Some(Held { area, failed: None, .. }) => Ok(area),
-            Some(Held { failed: Some(why), .. }) => Err(why.clone()),
-            None => Err("it is no more".to_owned()),
+        let held = self.groups.get_mut(&group).ok_or("it is no more")?;
+        held.fill(layout)?;
+        Ok(&held.area)
+    }
+
+    /// A group is no more: no process writes there.
+    pub(crate) fn end(&mut self, group: GroupId, layout: &Layout) {
+        if let Some(held) = self.groups.remove(&group) {
+            self.past.add(&held, layout);
         }
-    }
-
-    /// These groups are no more: nobody writes there.
-    pub(crate) fn end(&mut self, groups: &[u64]) {
-        for held in groups.iter().filter_map(|group| self.groups.remove(group)) {
-            self.past.add(&held, &self.layout);
-        }
-    }
-
-    /// Where the maps are.
-    pub(crate) fn places(&self) -> Vec<MapPlace> {
-        self.layout.maps.iter().map(|(_, place)| *place).collect()
-    }
-
-    /// How many bytes of an area are used.
-    pub(crate) fn used(&self) -> u64 {
-        self.layout.used
     }
 
     /// What is counted in all areas.
-    pub(crate) fn aggregates(&self, maps: &Maps) -> Vec<Aggregate> {
+    pub(crate) fn aggregates(&self, maps: &Maps, layout: &Layout) -> Vec<Aggregate> {
         let shown =
-            self.layout.maps.iter().enumerate().filter(|(_, (entry, _))| Aggregate::is_of(&entry.meaning));
+            layout.maps().iter().enumerate().filter(|(_, (entry, _))| Aggregate::is_of(&entry.meaning));
         let read = shown.filter_map(|(at, (entry, _))| {
             let mut sum = self.past.sums.get(at).cloned().unwrap_or_default();
             self.groups.values().for_each(|held| held.add_to(&mut sum, at, entry));
@@ -171,44 +127,19 @@ impl Faults {
     }
 }
 
-impl Layout {
-    /// Finds a place for a map behind all others.
-    fn place(&mut self, entry: &Entry, commons: &Commons) -> Result<(), String> {
-        let shape = entry.shape;
-        if entry.meaning == Meaning::Shared {
-            commons.check(&shape)?;
-            self.maps.push((entry.clone(), MapPlace { shape, offset: SHARED }));
-            return Ok(());
-        }
-        let offset = self.used;
-        let end = offset.checked_add(pages(&shape));
-        let end = end.filter(|end| *end <= self.bytes).ok_or_else(|| Errno(libc::ENOSPC).to_string())?;
-        self.maps.push((entry.clone(), MapPlace { shape, offset }));
-        self.used = end;
-        Ok(())
-    }
-
-    /// Bytes of memory that an area takes.
-    fn memory(&self) -> u64 {
-        let pool = if self.speculates { 0 } else { Area::pool_place().sizes.bytes() as u64 };
-        self.used - pool
-    }
-}
-
 impl Held {
-    /// Makes what is in the layout and not here yet; notes why if that cannot be.
-    fn fill(&mut self, layout: &Layout) {
-        self.failed = self.try_fill(layout).err();
-    }
-
-    fn try_fill(&mut self, layout: &Layout) -> Result<(), String> {
-        if layout.speculates && !self.pool_has_memory {
+    /// Makes what is in the layout and not here yet.
+    ///
+    /// # Errors
+    /// Why that cannot be, for a person.
+    fn fill(&mut self, layout: &Layout) -> Result<(), String> {
+        if layout.speculates() && !self.pool_has_memory {
             let place = Area::pool_place();
             let taken = self.area.allocate(place.offset, place.sizes.bytes() as u64);
             taken.map_err(|why| why.to_string())?;
             self.pool_has_memory = true;
         }
-        for (entry, place) in layout.maps.iter().skip(self.maps.len()) {
+        for (entry, place) in layout.maps().iter().skip(self.maps.len()) {
             let map = if place.offset == SHARED { None } else { Some(self.make(entry, place)?) };
             self.maps.push(map);
         }
@@ -216,7 +147,7 @@ impl Held {
     }
 
     fn make(&self, entry: &Entry, place: &MapPlace) -> Result<PlacedMap, String> {
-        self.area.allocate(place.offset, pages(&place.shape)).map_err(|why| why.to_string())?;
+        self.area.allocate(place.offset, map_bytes(&place.shape)).map_err(|why| why.to_string())?;
         let map = PlacedMap::create(self.area.memfd(), place.offset, &place.shape);
         let map = map.map_err(|why| why.to_string())?;
         if !entry.initial.is_empty() {
@@ -238,18 +169,13 @@ impl Held {
 impl Past {
     /// Takes in what was in an area.
     fn add(&mut self, held: &Held, layout: &Layout) {
-        self.sums.resize_with(layout.maps.len().max(self.sums.len()), Sum::default);
-        let maps = self.sums.iter_mut().zip(&layout.maps).enumerate();
+        self.sums.resize_with(layout.maps().len().max(self.sums.len()), Sum::default);
+        let maps = self.sums.iter_mut().zip(layout.maps()).enumerate();
         for (at, (sum, (entry, _))) in maps.filter(|(_, (_, (entry, _)))| Aggregate::is_of(&entry.meaning)) {
             held.add_to(sum, at, entry);
         }
         self.faults.add(&held.area);
     }
-}
-
-/// Bytes of a map, in whole pages.
-fn pages(shape: &MapShape) -> u64 {
-    (Map::bytes(shape) as u64).next_multiple_of(PAGE)
 }
 
 /// Copies of a map's keys and values.

@@ -3,13 +3,10 @@
 //! A process is asked by other recordings that it is in, or else joins by itself (`mote_inject`). Both wait for our own event loop, and for others that may never
 //! answer: so this runs on a thread of its own for each process. Nobody waits for that thread without an end: it leaves the process running wherever it is.
 
-use crate::door::Door;
 use crate::error::Error;
-use crate::recorder::Recorder;
 use mote_inject::{Patience, Target};
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
-use mote_sys::process;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,9 +28,9 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// The processes, by descriptors, so that an id that is used again is not taken for them.
 #[derive(Debug, Default)]
 pub(crate) struct Attached {
-    alive: Vec<(i32, Fd)>,
+    pub(crate) alive: Vec<(i32, Fd)>,
     /// Those that are being brought.
-    coming: Vec<Coming>,
+    pub(crate) coming: Vec<Coming>,
     /// Those that have come.
     came: HashSet<i32>,
     /// Set when the recording ends.
@@ -42,7 +39,7 @@ pub(crate) struct Attached {
 
 /// A process that is being brought.
 #[derive(Debug)]
-struct Coming {
+pub(crate) struct Coming {
     pid: i32,
     until: Instant,
     work: JoinHandle<Result<(), String>>,
@@ -88,7 +85,7 @@ impl Attached {
     }
 
     /// What went wrong with those that have been asked by now.
-    fn failed(&mut self) -> Vec<(i32, String)> {
+    pub(crate) fn failed(&mut self) -> Vec<(i32, String)> {
         let now = Instant::now();
         let is_done = |coming: &Coming| coming.work.is_finished() || now > coming.until;
         let (done, running) = self.coming.drain(..).partition(is_done);
@@ -148,54 +145,6 @@ fn bring(
                 return Err(said.join("; "));
             }
         }
-    }
-}
-
-impl Recorder<'_> {
-    /// Finds the processes that are to be recorded, and asks them to come.
-    ///
-    /// # Errors
-    /// [`Error::Process`] when one of them is not there; [`Error::NotReached`] when it cannot be asked, which is only told when there are
-    /// kernel events to be recorded of it.
-    pub(crate) fn attach(&mut self, door: &mut Door) -> Result<(), Error> {
-        let options = self.options;
-        // What the kernel sees of a process needs nothing of the process.
-        let latency = options.kernel.as_ref().is_some_and(|kernel| kernel.latency.is_some());
-        let asks = latency || !options.rules.is_empty() || !options.objects.is_empty();
-        for pid in &options.attach {
-            let fd = process::pidfd_open(*pid).map_err(|why| Error::Process { pid: *pid, why })?;
-            self.attached.alive.push((*pid, fd));
-            if !asks {
-                continue;
-            }
-            let invited = self.invite(door, *pid);
-            if invited.is_err() {
-                self.awaited.came(*pid);
-            }
-            match invited {
-                // Who asks for none of its own events misses nothing.
-                Err(_) if options.rules.is_empty() => {}
-                Err(why) if options.kernel.is_some() => self.watch.say(&why.to_string()),
-                invited => invited?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether there were running processes to record, and none of them is left, nor any that they have started.
-    pub(crate) fn attached_are_gone(&mut self) -> bool {
-        for (pid, why) in self.attached.failed() {
-            self.awaited.came(pid);
-            self.problem(format!("the events of process {pid} are not recorded: {why}"));
-            // What the kernel sees of it goes on.
-            self.attached.alive.retain(|(known, _)| *known != pid || self.options.kernel.is_some());
-        }
-        let is_alive = |fd: &Fd| mote_sys::socket::wait_readable(fd.raw(), 0) != Ok(true);
-        self.attached.alive.retain(|(_, fd)| is_alive(fd));
-        self.look_for_awaited(false);
-        let asked = !self.options.attach.is_empty();
-        // Those that are still being brought say in a moment why not.
-        asked && self.attached.alive.is_empty() && self.attached.coming.is_empty() && self.left() == 0
     }
 }
 

@@ -1,7 +1,5 @@
 //! Running processes that other recordings have promised to send to us. A promise is no proof: what counts is that the process itself says hello, and the kernel says that it does.
 
-use crate::process;
-use crate::recorder::Recorder;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,7 +37,7 @@ impl Awaited {
     }
 
     /// Those that have not come in time, or, also without a promise, at all; each is told once.
-    fn take_missing(&self, at_all: bool) -> Vec<i32> {
+    pub(crate) fn take_missing(&self, at_all: bool) -> Vec<i32> {
         let now = Instant::now();
         let is_missing = |promise: &mut Promise| at_all || promise.until.is_some_and(|until| until < now);
         self.with(|all| all.extract_if(.., is_missing).map(|promise| promise.pid).collect())
@@ -48,19 +46,6 @@ impl Awaited {
     fn with<T>(&self, work: impl FnOnce(&mut Vec<Promise>) -> T) -> T {
         // What is in it is whole whoever has failed.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Recorder<'_> {
-    /// Tells of processes that have not come: in time after a promise, or, at the end, at all, if they still run.
-    pub(crate) fn look_for_awaited(&mut self, at_all: bool) {
-        let missing = self.awaited.take_missing(at_all);
-        // Who asks for none of its own events misses nothing.
-        for pid in missing.into_iter().filter(|pid| !self.options.rules.is_empty() && process::runs(*pid)) {
-            self.problem(format!(
-                "the events of process {pid} are not recorded: it was asked for, and it has not come"
-            ));
-        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use crate::error::Error;
 use crate::umask::Umask;
+use crate::watch::Watch;
+use mote_session::ending;
 use nix::errno::Errno;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -9,7 +11,9 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::ffi::{CString, OsStr, OsString};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 /// The command, running or done.
 pub(crate) struct Command {
@@ -48,15 +52,14 @@ impl Command {
 
     /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.look(Some(WaitPidFlag::WNOHANG));
+        if self.status.is_none() {
+            self.look();
+        }
         self.status.is_some()
     }
 
-    fn look(&mut self, how: Option<WaitPidFlag>) {
-        if self.status.is_some() {
-            return;
-        }
-        self.status = match waitpid(self.pid, how) {
+    fn look(&mut self) {
+        self.status = match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(_, status)) => Some(status),
             Ok(WaitStatus::Signaled(_, signal, _)) => Some(128 + signal as i32),
             // By a real-time signal, which nix has no name for.
@@ -72,10 +75,19 @@ impl Command {
         }
     }
 
-    /// Waits for its end. Returns its exit status, or 128 plus the signal that ended it.
-    pub(crate) fn wait(&mut self) -> Option<i32> {
-        while self.status.is_none() {
-            self.look(None);
+    /// Waits for its end, passing signals on. Returns its exit status, or 128 plus the signal that ended it.
+    pub(crate) fn wait(mut self, signals: &Signals, watch: &mut dyn Watch) -> Option<i32> {
+        if !self.has_ended() {
+            watch.say("recording has ended; waiting for the command to end");
+        }
+        while !self.has_ended() {
+            if let Some(arrived) = signals.next()
+                && !arrived.from_terminal
+                && arrived.asks_to_end()
+            {
+                self.pass_on(arrived.signal);
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
         self.status
     }
@@ -92,7 +104,7 @@ fn pair(mut name: OsString, value: &OsStr) -> Result<CString, Errno> {
 }
 
 /// Signals that the recorder handles in its loop instead of dying of them.
-pub(crate) struct Signals {
+pub struct Signals {
     fd: SignalFd,
     before: SigSet,
     /// For what is made meanwhile.
@@ -101,21 +113,26 @@ pub(crate) struct Signals {
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Arrived {
+pub struct Arrived {
     /// Which.
-    pub(crate) signal: Signal,
+    pub signal: Signal,
     /// It came from the terminal, so the command has got it too.
-    pub(crate) from_terminal: bool,
+    pub from_terminal: bool,
 }
 
 impl Arrived {
     /// Whether it asks the recording to end; the others only wake the loop.
-    pub(crate) fn asks_to_end(self) -> bool {
+    pub fn asks_to_end(self) -> bool {
         !matches!(self.signal, Signal::SIGCHLD | Signal::SIGXFSZ | Signal::SIGUSR2)
     }
 
+    /// As the session takes it.
+    pub(crate) fn request(self) -> ending::Request {
+        ending::Request { from_terminal: self.from_terminal, is_interrupt: self.signal == Signal::SIGINT }
+    }
+
     /// Whether it asks for a snapshot, as `perf record --switch-output=signal` and others take it.
-    pub(crate) fn asks_for_snapshot(self) -> bool {
+    pub fn asks_for_snapshot(self) -> bool {
         self.signal == Signal::SIGUSR2
     }
 }
@@ -123,7 +140,7 @@ impl Arrived {
 impl Signals {
     /// Blocks them for the calling thread and those that it starts. SIGXFSZ is among them so that a file that may not
     /// grow is an error like any other.
-    pub(crate) fn catch() -> Result<Signals, Error> {
+    pub fn catch() -> Result<Signals, Error> {
         let what = "handle signals";
         let fail = |errno: nix::Error| Error::Loop { what, why: errno.into() };
         let mut mask = SigSet::empty();
@@ -156,13 +173,13 @@ impl Signals {
         Ok(attributes)
     }
 
-    /// The descriptor to poll.
-    pub(crate) fn fd(&self) -> &SignalFd {
-        &self.fd
+    /// What to wait for.
+    pub fn polled(&self) -> libc::pollfd {
+        libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }
     }
 
     /// The next signal that has arrived.
-    pub(crate) fn next(&self) -> Option<Arrived> {
+    pub fn next(&self) -> Option<Arrived> {
         /// Sent by the kernel (asm-generic/siginfo.h).
         const SI_KERNEL: i32 = 0x80;
         let info = self.fd.read_signal().ok()??;

@@ -2,12 +2,10 @@
 //! programs.
 
 use crate::error::Error;
-use mote_bpf::{MapKind, MapShape};
 use mote_filter::SharedNames;
 use mote_kernel::rules::shared::Shared;
-use mote_layout::cooperation::{
-    SHARED_BYTES, SHARED_MAGIC, SHARED_MAP_AT, SHARED_WORDS, SharedHeader, VERSION,
-};
+use mote_layout::cooperation::{SHARED_BYTES, SHARED_MAGIC, SHARED_MAP_AT, SharedHeader, VERSION};
+use mote_session::memory::SHAPE;
 use mote_sys::Errno;
 use mote_sys::bpf::mapped::Mapped;
 use mote_sys::fd::{self, Fd};
@@ -159,27 +157,7 @@ impl Commons {
             shared.set_target(tid);
         }
     }
-
-    /// Whether the words are there as the map that userspace's filters name; made if need be.
-    ///
-    /// # Errors
-    /// As making it.
-    pub(crate) fn check(&self, shape: &MapShape) -> Result<(), String> {
-        if *shape != SHAPE {
-            return Err("it has another shape".to_owned());
-        }
-        self.fd().map(drop).map_err(|errno| errno.to_string())
-    }
 }
-
-/// How userspace's filters see the words.
-const SHAPE: MapShape = MapShape {
-    kind: MapKind::Array,
-    key_bytes: 4,
-    value_bytes: SHARED_WORDS * 8,
-    entries: 1,
-    read_only: false,
-};
 
 fn make(in_kernel: bool) -> Result<Made, Errno> {
     let made = if in_kernel {
@@ -219,7 +197,6 @@ mod tests {
                 }
                 Err(errno) => panic!("{errno}"),
             }
-            commons.check(&SHAPE).expect("it fits");
             let placed = || PlacedMap::create(commons.fd().expect("made"), SHARED_MAP_AT as u64, &SHAPE);
             let first = placed().expect("it fits");
             let mut value = vec![0; SHAPE.value_bytes as usize];

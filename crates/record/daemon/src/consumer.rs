@@ -4,11 +4,11 @@
 //! has whole sub-buffers waiting to [`PAUSE_MAX`] when nothing happens.
 
 use crate::area::Area;
+use crate::asked::Asked;
 use crate::commons::Commons;
-use crate::later::Asked;
 use crate::snapshot::{Beside, Snapshot};
 use crate::speculated::Speculated;
-use crate::tap::{Consumed, Pipe, Source, Tap};
+use crate::tap::{Consumed, Pipe, Tap};
 use mote_ring::reader::Channel;
 use mote_ring::threads::ThreadName;
 use mote_wire::board;
@@ -16,8 +16,9 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::Thread;
+use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 /// Longest pause: in this time a thread at full speed writes about 20 MiB.
@@ -105,7 +106,7 @@ impl Shared {
         self.failure.get()
     }
 
-    pub(crate) fn stop(&self) {
+    fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
 }
@@ -132,24 +133,64 @@ pub(crate) enum Notice {
     Figures(u64),
 }
 
+/// The consumer at work. It is told to stop when this is dropped.
+pub(crate) struct ConsumerThread {
+    shared: Arc<Shared>,
+    work: Option<JoinHandle<Vec<Consumed>>>,
+}
+
+impl ConsumerThread {
+    /// Starts the consumer.
+    ///
+    /// # Errors
+    /// As pthread_create(3).
+    pub(crate) fn start(task: Task, tell: Sender<Notice>) -> io::Result<ConsumerThread> {
+        let shared = task.shared.clone();
+        let builder = std::thread::Builder::new().name("mote-consumer".to_owned());
+        let work = builder.spawn(move || consume(task, &|notice| drop(tell.send(notice))))?;
+        Ok(ConsumerThread { shared, work: Some(work) })
+    }
+
+    /// Has it read everything to the end. Returns what each trace has come to; `None` when it has failed.
+    pub(crate) fn finish(&mut self) -> Option<Vec<Consumed>> {
+        self.shared.stop();
+        self.work.take()?.join().ok()
+    }
+}
+
+impl Drop for ConsumerThread {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// What the consumer works on.
+pub(crate) struct Task {
+    /// Where snapshots go.
+    pub(crate) beside: Beside,
+    /// The trace of the processes.
+    pub(crate) processes: Pipe,
+    /// The trace of the kernel, and its rings.
+    pub(crate) kernel: Option<(Pipe, Arc<Channel>)>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) commons: Commons,
+}
+
 /// Empties the channels of processes, and that of the kernel, until told to stop, then to the end. Returns what each trace has
 /// come to.
-pub(crate) fn consume<'c>(
-    beside: &'c Beside,
-    (processes, kernel): (Pipe<'c>, Option<(Pipe<'c>, &'c Channel)>),
-    shared: &'c Shared,
-    commons: &'c Commons,
-    tell: &dyn Fn(Notice),
-) -> Vec<Consumed> {
+fn consume(task: Task, tell: &dyn Fn(Notice)) -> Vec<Consumed> {
+    let Task { beside, processes, kernel, shared, commons } = task;
     let mut taps = vec![Tap::new(processes)];
     if let Some((pipe, channel)) = kernel {
         let mut tap = Tap::new(pipe);
-        tap.add(0, Source::Kernel(channel));
+        tap.add(0, channel);
         taps.push(tap);
     }
+    // It is set once.
+    let _ = shared.consumer.set(std::thread::current());
     let mut consumer = Consumer {
         beside,
-        shared,
+        shared: shared.clone(),
         taps,
         speculated: Speculated::default(),
         areas: Areas::default(),
@@ -160,8 +201,6 @@ pub(crate) fn consume<'c>(
         taken: 0,
         figures: 0,
     };
-    // It is set once.
-    let _ = shared.consumer.set(std::thread::current());
     let mut pause = PAUSE_MIN;
     let mut flushed = Instant::now();
     loop {
@@ -197,12 +236,12 @@ pub(crate) fn consume<'c>(
     consumer.finish(tell)
 }
 
-struct Consumer<'c> {
+struct Consumer {
     /// Where snapshots go.
-    beside: &'c Beside,
-    shared: &'c Shared,
+    beside: Beside,
+    shared: Arc<Shared>,
     /// The traces: that of the processes, and that of the kernel.
-    taps: Vec<Tap<'c>>,
+    taps: Vec<Tap>,
     /// What threads keep aside.
     speculated: Speculated,
     /// What groups of processes share beside their rings.
@@ -210,7 +249,7 @@ struct Consumer<'c> {
     reaped: Instant,
     /// Names of threads that are still taken.
     names: usize,
-    commons: &'c Commons,
+    commons: Commons,
     /// Requests for snapshots that were seen.
     snapshots: u64,
     /// Snapshots that were taken, or could not be.
@@ -248,7 +287,7 @@ impl Areas {
     }
 }
 
-impl Consumer<'_> {
+impl Consumer {
     /// Does what is to become of the processes' channels. Returns true when one has come.
     fn change(&mut self, tell: &dyn Fn(Notice)) -> bool {
         let changes =
@@ -260,7 +299,7 @@ impl Consumer<'_> {
         let mut ended = Vec::new();
         for change in changes {
             match change {
-                Change::Come(number, channel) => tap.add(number, Source::Processes(channel)),
+                Change::Come(number, channel) => tap.add(number, channel),
                 Change::Area(number, area) => {
                     speculated.make_room(&area);
                     areas.all.push((number, area));

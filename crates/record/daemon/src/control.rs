@@ -3,11 +3,12 @@
 //! A recording's directory has a link, `mote/control`, to a socket in the recorder's own directory. One connection is one request
 //! and one answer, each a line of JSON (`desk`). Recorders ask one another, too. Who is asked is known before anything is sent: the link leads wherever who made it likes.
 
+use crate::principal;
 use crate::sockets;
-use crate::trust::Trust;
 use mote_filter::{Form, Rule};
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Wait};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -91,6 +92,43 @@ impl Given {
     }
 }
 
+/// The version of requests and answers. Another one is refused, whichever side is older.
+pub const VERSION: u32 = 1;
+
+/// A request or an answer with its version, as it goes over the socket.
+#[derive(Serialize, Deserialize)]
+struct Versioned<T> {
+    /// The version.
+    mote: u32,
+    #[serde(flatten)]
+    what: T,
+}
+
+/// The line of a request.
+///
+/// # Errors
+/// What is wrong with it, for a person.
+pub(crate) fn understand(line: &[u8]) -> Result<Request, String> {
+    parse(line, "request")
+}
+
+fn parse<T: DeserializeOwned>(line: &[u8], what: &str) -> Result<T, String> {
+    /// All versions have this.
+    #[derive(Deserialize)]
+    struct Version {
+        mote: Option<u32>,
+    }
+    let malformed = |why| format!("the {what} is not understood: {why}");
+    let Version { mote } = serde_json::from_slice(line).map_err(malformed)?;
+    if mote != Some(VERSION) {
+        let theirs = mote.map_or("none".to_owned(), |version| version.to_string());
+        return Err(format!(
+            "the {what} has version {theirs} of mote's control protocol, not {VERSION}: use the same mote for both"
+        ));
+    }
+    serde_json::from_slice(line).map(|Versioned { what, .. }| what).map_err(malformed)
+}
+
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
@@ -108,7 +146,7 @@ pub struct Answer {
 pub fn ask(recording: &Path, request: &Request) -> io::Result<Answer> {
     // The socket's own path is short; that of the link may be longer than an address.
     let socket = std::fs::read_link(recording.join(mote_journal::DIRECTORY).join(NAME))?;
-    let (trust, owner) = (Trust::find(), std::fs::metadata(recording)?.uid());
+    let (trust, owner) = (principal::trust(), std::fs::metadata(recording)?.uid());
     ask_at(&socket, request, |uid| trust.asks(uid, owner), None)
 }
 
@@ -125,10 +163,14 @@ pub(crate) fn ask_at(
             // It has hung up before it had the whole line: nothing was done.
             Ok(answer) if answer.is_empty() => {}
             Err(why) if matches!(why.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
-            answer => return Ok(serde_json::from_slice(&answer?)?),
+            answer => return answer_in(&answer?),
         }
     }
-    Ok(serde_json::from_slice(&ask_once(socket, &line, &wanted, beside)?)?)
+    answer_in(&ask_once(socket, &line, &wanted, beside)?)
+}
+
+fn answer_in(line: &[u8]) -> io::Result<Answer> {
+    parse(line, "answer").map_err(io::Error::other)
 }
 
 /// The line that is the answer; empty when there was none.
@@ -167,7 +209,7 @@ fn ask_once(
 
 /// A request or an answer as it goes over the socket.
 pub(crate) fn line_of(what: &impl Serialize) -> io::Result<String> {
-    let mut line = serde_json::to_string(what)?;
+    let mut line = serde_json::to_string(&Versioned { mote: VERSION, what })?;
     line.push('\n');
     Ok(line)
 }

@@ -4,17 +4,18 @@
 //! the kernel's side it gets one when a thread's own words are asked for. Nothing that a process writes there is believed to be more than a number.
 
 use crate::commons::{Commons, Memory};
-use crate::filters::Filters;
 use crate::kernel::Kernel;
+use crate::link::Link;
 use crate::options::{LatencyOptions, Options};
-use crate::peer::{Peer, Wish};
 use crate::recorder::Recorder;
 use mote_catalog::btf::Btf;
 use mote_kernel::session::Kernel as Tracer;
 use mote_layout::cooperation::{Header, MAGIC, PUBLISHED, SLOTS, THRESHOLDS, VERSION, WINDOWS, area_bytes};
+use mote_session::PeerId;
+use mote_session::filters::Filters;
 use mote_slow::{Latency, Settings};
+use mote_sys::fd::Fd;
 use mote_wire::Message;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::time::Duration;
@@ -24,14 +25,10 @@ const AREAS_MAX: u32 = 512;
 /// Threads that there can be (the kernel's `PID_MAX_LIMIT`).
 const THREADS_MAX: u64 = 1 << 22;
 
-/// What is said of rules that ask for the kernel's side where it is not on.
-pub(crate) const NEEDS_KERNEL: &str = "rules ask for the kernel's side (`$kernel`, `threshold`, `open kernel`): record its events, too, for example with -k sched";
-
 /// The options of a recording whose rules set thresholds: what reaches them is recorded, and nothing else for being slow.
-pub(crate) fn with_slow_calls<'o>(options: &'o Options, filters: &Filters) -> Cow<'o, Options> {
-    let mut options = Cow::Borrowed(options);
-    if options.kernel.as_ref().is_some_and(|kernel| kernel.latency.is_none()) && filters.asks_kernel() {
-        options.to_mut().kernel.iter_mut().for_each(|kernel| kernel.latency = Some(never()));
+pub(crate) fn with_slow_calls(mut options: Options, filters: &Filters) -> Options {
+    if let Some(kernel) = options.kernel.as_mut().filter(|_| filters.asks_kernel()) {
+        kernel.latency.get_or_insert_with(never);
     }
     options
 }
@@ -82,19 +79,19 @@ impl Cooperation {
     ///
     /// # Errors
     /// Why it cannot be, in words.
-    fn publish(&mut self, kernel: &Kernel<'_>) -> Result<(), String> {
-        self.watch(kernel.tracer, &Settings { thresholds: Vec::new(), others: u64::MAX })?;
+    fn publish(&mut self, kernel: &Kernel) -> Result<(), String> {
+        self.watch(&kernel.tracer, &Settings { thresholds: Vec::new(), others: u64::MAX })?;
         self.register_all(kernel);
         Ok(())
     }
 
     /// Tells programs of rules that are new of all areas.
-    pub(crate) fn register_all(&self, kernel: &Kernel<'_>) {
+    pub(crate) fn register_all(&self, kernel: &Kernel) {
         self.areas.keys().for_each(|number| self.register(*number, kernel));
     }
 
     /// Tells the kernel's programs of an area, and its process of them.
-    fn register(&self, number: u32, kernel: &Kernel<'_>) {
+    fn register(&self, number: u32, kernel: &Kernel) {
         let Some(Area { memory: Memory::Map(map), pid, .. }) = self.areas.get(&number) else { return };
         let windows = kernel.wanting.rules.set_area(number, map.map()).is_ok();
         let published =
@@ -117,7 +114,7 @@ impl Cooperation {
     }
 
     /// Makes an area for a process. `None` when there are too many, or no memory.
-    fn make(&mut self, pid: i32, kernel: Option<&Kernel<'_>>) -> Option<u32> {
+    fn make(&mut self, pid: i32, kernel: Option<&Kernel>) -> Option<u32> {
         let number = (1..=AREAS_MAX).find(|number| !self.areas.contains_key(number))?;
         let memory = Memory::make(c"mote-area", area_bytes(SLOTS), self.in_kernel).ok()?;
         memory.put32(offset_of!(Header, version), VERSION);
@@ -185,7 +182,7 @@ impl Cooperation {
 impl Recorder<'_> {
     /// Attaches what publishes the state of threads, if rules ask for it and it is not there yet.
     pub(crate) fn begin_cooperation(&mut self) {
-        let asks = self.filters.asks_kernel() && self.cooperation.latency.is_none();
+        let asks = self.session.filters().asks_kernel() && self.cooperation.latency.is_none();
         let wanted = self.kernel.as_ref().filter(|_| asks);
         if let Some(why) = wanted.and_then(|kernel| self.cooperation.publish(kernel).err()) {
             self.problem(format!(
@@ -212,75 +209,66 @@ impl Recorder<'_> {
     }
 
     /// Gives a process that has said hello its area, and the words that all share, if there is anything to share.
-    pub(crate) fn cooperate(&mut self, peer: &mut Peer) {
-        if peer.cooperates || !self.cooperation.in_kernel && !self.cooperation.commons.is_made() {
+    pub(crate) fn cooperate(&mut self, peer: PeerId) {
+        let Some(link) = self.links.get_mut(&peer) else { return };
+        if link.cooperates || !self.cooperation.in_kernel && !self.cooperation.commons.is_made() {
             return;
         }
-        peer.cooperates = true;
-        let area = if self.cooperation.in_kernel && peer.is_process() { self.area_of(peer) } else { None };
+        link.cooperates = true;
+        let is_process = link.is_process;
+        let area = if self.cooperation.in_kernel && is_process { self.area_of(peer) } else { None };
         let shared = self.cooperation.commons.fd();
         let memory = area.and_then(|number| self.cooperation.areas.get(&number)).map(|area| area.memory.fd());
-        let fds: Vec<i32> = memory.into_iter().chain(shared).map(mote_sys::fd::Fd::raw).collect();
+        let fds: Vec<i32> = memory.into_iter().chain(shared).map(Fd::raw).collect();
         let slots = if memory.is_some() { SLOTS } else { 0 };
-        if !fds.is_empty() {
-            peer.send(&Message::Cooperate { slots }, &fds);
+        if let Some(link) = self.links.get(&peer).filter(|_| !fds.is_empty()) {
+            let _ = link.send(&Message::Cooperate { slots }, &fds);
         }
     }
 
-    /// The area of a peer's process: one that another connection of it has, or a new one.
-    fn area_of(&mut self, peer: &mut Peer) -> Option<u32> {
-        if peer.area.is_none() {
-            let same = |other: &&Peer| other.pid == peer.pid && other.pid != 0 && !other.has_hung_up();
-            // After exec the old connection has been closed.
-            let known = self.peers.iter().filter(same).find_map(|other| other.area);
-            peer.area = known.or_else(|| self.cooperation.make(peer.pid, self.kernel.as_ref()));
-            match peer.area.and_then(|number| self.cooperation.areas.get_mut(&number)) {
-                Some(area) => area.users += 1,
-                None => self.cooperation.without_area += 1,
-            }
+    /// The area of a connection's process: one that another connection of it has, or a new one.
+    fn area_of(&mut self, peer: PeerId) -> Option<u32> {
+        let (pid, area) = self.links.get(&peer).map(|link| (link.pid, link.area))?;
+        if area.is_some() {
+            return area;
         }
-        peer.area
+        let same = |other: &&Link| other.pid == pid && other.pid != 0 && !other.has_hung_up();
+        // After exec the old connection has been closed.
+        let known = self.links.values().filter(same).find_map(|other| other.area);
+        let area = known.or_else(|| self.cooperation.make(pid, self.kernel.as_ref()));
+        match area.and_then(|number| self.cooperation.areas.get_mut(&number)) {
+            Some(area) => area.users += 1,
+            None => self.cooperation.without_area += 1,
+        }
+        self.links.get_mut(&peer)?.area = area;
+        area
     }
 
-    /// Returns processes that want words by their name.
-    pub(crate) fn serve_shares(&mut self) {
-        for at in 0..self.peers.len() {
-            if let Some(wish) = self.peers.get_mut(at).and_then(|peer| peer.wish.take()) {
-                let mut peer = self.peers.swap_remove(at);
-                self.share(&mut peer, &wish);
-                self.peers.push(peer);
-                // The last one is where this one was.
-                let last = self.peers.len() - 1;
-                self.peers.swap(at, last);
-            }
-        }
-    }
-
-    fn share(&mut self, peer: &mut Peer, wish: &Wish) {
-        let Wish { name, words, each_thread } = wish;
-        let (words, each_thread) = (*words, *each_thread);
+    /// Gives a process words of the shared memory by their name.
+    pub(crate) fn share(&mut self, peer: PeerId, name: &str, words: u32, each_thread: bool) {
         let place = self.cooperation.commons.names().place(name, each_thread, words);
-        let shared = self.cooperation.commons.fd().map(mote_sys::fd::Fd::raw).ok();
-        let (Some(place), Some(shared)) = (place, shared) else {
-            peer.send(&Message::Shared { at: 0, words: 0, slots: 0 }, &[]);
-            return;
-        };
-        let area = if each_thread { self.area_for_words(peer) } else { None };
+        let shared = self.cooperation.commons.fd().map(Fd::raw).ok();
+        let area = place.filter(|_| each_thread).and_then(|_| self.area_for_words(peer));
         let area =
             area.and_then(|number| self.cooperation.areas.get(&number)).map(|area| area.memory.fd().raw());
-        let slots = if area.is_some() { SLOTS } else { 0 };
-        let fds: Vec<i32> = [Some(shared), area].into_iter().flatten().collect();
-        peer.send(&Message::Shared { at: place.at, words: place.count, slots }, &fds);
+        let Some(link) = self.links.get(&peer) else { return };
+        // A process that cannot be answered has ended.
+        let _ = match (place, shared) {
+            (Some(place), Some(shared)) => {
+                let slots = if area.is_some() { SLOTS } else { 0 };
+                let fds: Vec<i32> = [Some(shared), area].into_iter().flatten().collect();
+                link.send(&Message::Shared { at: place.at, words: place.count, slots }, &fds)
+            }
+            _ => link.send(&Message::Shared { at: 0, words: 0, slots: 0 }, &[]),
+        };
     }
 
     /// The area in which a process has words of its threads: connections that only ask have none of their own.
-    fn area_for_words(&mut self, peer: &mut Peer) -> Option<u32> {
-        let main = self.peers.iter().position(|other| other.pid == peer.pid && other.is_process());
-        let Some(at) = main else { return self.area_of(peer) };
-        let mut main = self.peers.swap_remove(at);
-        let area = self.area_of(&mut main);
-        self.peers.push(main);
-        area
+    fn area_for_words(&mut self, peer: PeerId) -> Option<u32> {
+        let pid = self.links.get(&peer)?.pid;
+        let main = self.links.iter().find(|(_, other)| other.pid == pid && other.is_process);
+        let main = main.map_or(peer, |(id, _)| *id);
+        self.area_of(main)
     }
 
     /// Tells what there was too little of.

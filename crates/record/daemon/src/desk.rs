@@ -3,11 +3,12 @@
 //! Nobody is waited for. Each visitor has a state of its own: its request is read as it comes, and its answer written as it is taken, however slowly. It has so many bytes
 //! and so much time, and each user so many visitors. What cannot be answered at once is answered later, under the [`Ticket`] of its request ([`Desk::answer`]).
 
-use crate::control::{Answer, NAME, REQUEST_MAX, Request, line_of};
+use crate::control::{self, Answer, NAME, REQUEST_MAX, Request, line_of};
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::sockets::Sockets;
-use crate::trust::Trust;
+use mote_session::Ticket;
+use mote_session::trust::Trust;
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Wait};
 use std::io::{self, ErrorKind, Write};
@@ -25,10 +26,6 @@ const MAKING: Duration = Duration::from_secs(600);
 /// Read at once, and in one turn of one visitor.
 const PIECE: usize = 8 << 10;
 const PIECES: usize = 8;
-
-/// Which request an answer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(u64);
 
 /// Where requests come in.
 pub(crate) struct Desk {
@@ -97,26 +94,23 @@ impl Desk {
         })
     }
 
-    /// Lets visitors in, and gives each a turn. Who has asked is answered by `answer`, or, where that has none yet, later.
-    pub(crate) fn serve(&mut self, mut answer: impl FnMut(Ticket, Request, Option<Fd>) -> Option<Answer>) {
+    /// Lets visitors in, and gives each a turn. Returns the requests that are whole; each waits for its answer ([`Desk::answer`]).
+    pub(crate) fn serve(&mut self) -> Vec<(Ticket, Request, Option<Fd>)> {
         self.let_in();
         let trust = self.trust;
+        let mut requests = Vec::new();
         self.visitors.retain_mut(|visitor| match visitor.turn(trust) {
             Turn::Stays => Instant::now() < visitor.until,
             Turn::Goes => false,
-            Turn::Asks(line, beside) => {
-                let answered = match serde_json::from_slice(&line) {
-                    Ok(request) => answer(visitor.ticket, request, beside),
-                    Err(why) => {
-                        Some(Answer { done: false, text: format!("the request is not understood: {why}") })
-                    }
-                };
-                match answered {
-                    Some(answer) => visitor.hear(&answer),
-                    None => visitor.enter(Stage::Waiting, MAKING),
+            Turn::Asks(line, beside) => match control::understand(&line) {
+                Ok(request) => {
+                    requests.push((visitor.ticket, request, beside));
+                    visitor.enter(Stage::Waiting, MAKING)
                 }
-            }
+                Err(text) => visitor.hear(&Answer { done: false, text }),
+            },
         });
+        requests
     }
 
     /// Gives the answer to a request that was served before. Who has not waited for it has none.

@@ -5,8 +5,9 @@
 
 use crate::entrance::Entrance;
 use crate::error::Error;
+use crate::principal;
 use crate::sockets::Sockets;
-use crate::trust::Trust;
+use mote_session::trust::Trust;
 use mote_sys::fd::Fd;
 use mote_wire::{ENVIRONMENT, PLACES_APART};
 use std::env;
@@ -21,7 +22,7 @@ pub(crate) struct Door {
 impl Door {
     /// Opens the first.
     pub(crate) fn open() -> Result<Door, Error> {
-        let trust = Trust::find();
+        let trust = principal::trust();
         Ok(Door { trust, own: Entrance::open(trust)?, others: Vec::new() })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::sockets::{self, Sockets};
-use crate::trust::{Guard, Trust};
+use mote_session::trust::{Guard, Trust};
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Credentials, Received, Wait};
 use mote_sys::{Errno, user};

@@ -3,7 +3,7 @@
 //! All users' processes share the mailbox that a command has inherited. It is emptied as fast as it can be, and the rows take turns: one that is long makes nobody in another one wait.
 
 use crate::entrance::{Entrance, Letter};
-use crate::trust::Guard;
+use mote_session::trust::Guard;
 use std::collections::VecDeque;
 
 /// Letters that are taken out of one mailbox in one turn.

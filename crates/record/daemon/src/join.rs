@@ -6,11 +6,7 @@
 //! asked by itself: a thread of it is sent to where it joins (`inject`).
 
 use crate::control::{self, Answer, Request};
-use crate::door::Door;
-use crate::error::Error;
-use crate::peer::Peer;
-use crate::recorder::Recorder;
-use crate::{process, sockets};
+use crate::sockets;
 use mote_sys::fd::Fd;
 use std::collections::HashSet;
 use std::fs;
@@ -20,80 +16,10 @@ use std::time::{Duration, Instant};
 
 /// How long other recorders have to answer an invitation, all together.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most joins that a recorder keeps in mind.
-const FORWARDS_MAX: usize = 64;
-
-/// Another recording that processes of ours are in, too.
-pub(crate) struct Forward {
-    pids: HashSet<i32>,
-    place: String,
-    mailbox: Fd,
-}
-
-impl Recorder<'_> {
-    /// Asks the recording that the process `pid` is in to let us have it, too.
-    ///
-    /// # Errors
-    /// [`Error::NotReached`], with what the others have said, or when there is none.
-    pub(crate) fn invite(&mut self, door: &mut Door, pid: i32) -> Result<(), Error> {
-        let (trust, own) = (door.trust(), door.sockets().path().to_owned());
-        let uid = process::users(pid.unsigned_abs()).map_or(trust.own(), |[real, ..]| real);
-        let Some((place, mailbox)) = door.place_for(uid)? else { return Ok(()) };
-        let request = Request::Join { pid, place: place.clone() };
-        let mailbox = mote_sys::fd::duplicate(mailbox)
-            .map_err(|why| Error::Session { what: "hand the mailbox over", why })?;
-        let awaited = self.awaited.clone();
-        awaited.asks(pid);
-        let wanted = move |owner| trust.invites(owner, uid);
-        let ask = move || {
-            // Asking ourselves would wait for ourselves.
-            let others = recorders(pid).into_iter().filter(|socket| !socket.starts_with(&own)).collect();
-            let said = ask_all(others, &request, wanted, &mailbox);
-            if said.is_none() {
-                awaited.promised(pid);
-            }
-            said
-        };
-        self.attached.bring(pid, place, ask)
-    }
-
-    /// Passes another recording's invitation on to a process of ours. The answer has no text when it is not ours.
-    pub(crate) fn pass_on(&mut self, pid: i32, place: String, mailbox: Option<Fd>) -> Answer {
-        let refused = |text: &str| Answer { done: false, text: text.to_owned() };
-        let Some(mailbox) = mailbox else { return refused("an invitation came without a mailbox") };
-        // One that is still joining us can be asked in a moment.
-        let is_it = |peer: &&Peer| peer.pid == pid && peer.listens();
-        let peers: Vec<&Peer> = self.peers.iter().filter(is_it).collect();
-        if peers.is_empty() {
-            return refused("");
-        }
-        // A process has several connections when several of its libraries have a copy of mote each.
-        let told = peers.iter().filter(|peer| peer.invite(&place, &mailbox)).count();
-        if told == 0 {
-            return refused("the process does not listen");
-        }
-        if self.forwards.len() >= FORWARDS_MAX {
-            self.forwards.remove(0);
-        }
-        self.forwards.push(Forward { pids: HashSet::from([pid]), place, mailbox });
-        Answer { done: true, text: String::new() }
-    }
-
-    /// A process of ours is ready to be spoken to: it is told of the recordings that its parent, or the program before it, has joined.
-    pub(crate) fn forward(&mut self, peer: &Peer) {
-        let Some(hello) = peer.hello.filter(|_| peer.is_process()) else { return };
-        for forward in &mut self.forwards {
-            if forward.pids.contains(&peer.pid) || forward.pids.contains(&(hello.parent as i32)) {
-                forward.pids.insert(peer.pid);
-                let _ = peer.invite(&forward.place, &forward.mailbox);
-            }
-        }
-    }
-}
 
 /// Asks recorders at the same time whether one of them passes our invitation on: `None` when one does, else what they have said. One that says nothing in
 /// [`PATIENCE`] is asked no more: it may be about to end, or ask us. Only `wanted` users' recorders are asked, and given the mailbox: nobody else has a process of this user.
-fn ask_all(
+pub(crate) fn ask_all(
     sockets: Vec<PathBuf>,
     request: &Request,
     wanted: impl Fn(u32) -> bool + Copy + Send + 'static,
@@ -122,7 +48,7 @@ fn ask_all(
 }
 
 /// The sockets of recorders that may have the process: those that its environment names, then all others that we can see.
-fn recorders(pid: i32) -> Vec<PathBuf> {
+pub(crate) fn recorders(pid: i32) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = named_in_environment(pid).collect();
     found.extend(sockets::bases().flat_map(|base| sockets::all_below(&base)));
     let mut seen = HashSet::new();

@@ -37,6 +37,7 @@ use mote_clock::Source;
 use mote_journal::Fact;
 use mote_kernel::births::Born;
 use mote_kernel::session::{Ids, Kernel as Tracer};
+use mote_session::events::Events;
 use mote_sys::time::{ClockId, clock_gettime};
 use names::Names;
 use processes::Processes;
@@ -45,10 +46,12 @@ use processes::Processes;
 pub(crate) const DIRECTORY: &str = "kernel";
 
 /// What is recorded of the kernel.
-pub(crate) struct Kernel<'r> {
+pub(crate) struct Kernel {
     pub(crate) trace: Trace,
-    pub(crate) tracer: &'r Tracer,
-    wanted: &'r KernelOptions,
+    pub(crate) tracer: Tracer,
+    /// The events of the trace, and their ids.
+    pub(crate) events: Events,
+    wanted: KernelOptions,
     /// Ids of the events that the state dump has, in the order of `mote_kernel::dump::events`.
     dump: Vec<u32>,
     /// What is asked of events, and what has become of it.
@@ -74,16 +77,17 @@ const FOREIGN_PROC: &str = "/proc here is that of another pid namespace than mot
 /// What is said of everybody's events in a namespace.
 const OTHERS_IDS: &str = "mote runs in a pid namespace (a container): threads that are not in it have negative ids in kernel events, the kernel's ones";
 
-impl<'r> Kernel<'r> {
-    /// A side that was made, with its tracer.
-    pub(crate) fn new(wanted: &'r KernelOptions, tracer: &'r Tracer, made: Made) -> Kernel<'r> {
-        let Made { trace, dump, slow, wanting } = made;
+impl Kernel {
+    /// A side that was made.
+    pub(crate) fn new(wanted: KernelOptions, made: Made) -> Kernel {
+        let Made { tracer, trace, events, dump, slow, wanting } = made;
         let stream = tracer.channel().geometry().rings() + 1;
         let latency = wanted.latency.as_ref().zip(slow);
         let latency = latency.map(|(wanted, ids)| latency::Watching::new(wanted, ids, stream));
         Kernel {
             trace,
             tracer,
+            events,
             wanted,
             dump,
             wanting,
@@ -114,8 +118,9 @@ impl<'r> Kernel<'r> {
     }
 
     /// Where its streams go, and on which clock.
-    fn with_context<T>(&self, work: impl FnOnce(&Context<'_>) -> T) -> T {
-        let (directory, hidden) = (self.trace.directory.trace(), self.trace.directory.inner());
+    fn with_context<T>(&self, work: impl FnOnce(&Context) -> T) -> T {
+        let (directory, hidden) =
+            (self.trace.directory.trace().clone(), self.trace.directory.inner().clone());
         work(&Context { directory, hidden, uuid: self.trace.uuid(), clock: Source::Monotonic })
     }
 }
@@ -146,7 +151,7 @@ impl Recorder<'_> {
             }
         }
         problems.extend(kernel.keep_symbols());
-        kernel.note_offset(self.session.source, &self.samples);
+        kernel.note_offset(self.source, &self.samples);
         kernel.tracer.enable();
         problems.extend(kernel.dump(&self.options.attach));
         problems.into_iter().for_each(|text| self.problem(text));

@@ -86,7 +86,7 @@ impl Lane {
     /// The header of the next packet; `told` is of the ring that is here now.
     pub(crate) fn header(
         &self,
-        context: &Context<'_>,
+        context: &Context,
         (begin, end): (u64, u64),
         content: usize,
         told: Told,
@@ -213,7 +213,7 @@ impl Lanes {
     ///
     /// # Errors
     /// As making a file.
-    pub(crate) fn take(&mut self, context: &Context<'_>, ring: Place, begin: u64) -> Result<Lane> {
+    pub(crate) fn take(&mut self, context: &Context, ring: Place, begin: u64) -> Result<Lane> {
         let fits = |(_, lane): &(usize, &Lane)| lane.ring == ring && lane.last_time <= begin;
         let found = self.idle.iter().enumerate().filter(fits).max_by_key(|(_, lane)| lane.last_time);
         if let Some((at, _)) = found {
@@ -225,7 +225,7 @@ impl Lanes {
             // Numbers of streams need not be without gaps; those of rings are below this.
             _ => Place { stream: level << STREAM_BITS | ring.stream, level: ring.level + level, ..ring },
         };
-        let file = Packets::make(context.directory, context.hidden, &place.name())?;
+        let file = Packets::make(&context.directory, &context.hidden, &place.name())?;
         self.made.push(ring);
         Ok(Lane {
             ring,

@@ -7,21 +7,18 @@
 //! Here is also what an agent that sleeps cannot see by itself: that it is the only one left of its process, and that threads whose events have no clock are not in strict
 //! seccomp, so that they may ask the kernel for the time.
 
-use crate::peer::Peer;
-use crate::recorder::Recorder;
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Wait};
-use mote_wire::{How, Message};
+use mote_wire::How;
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
 /// What agents' threads call themselves.
 const AGENT: &str = "mote-agent";
 /// How often each process is looked at, and how many in one round of the loop.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-const LOOKS: usize = 64;
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(200);
+pub(crate) const LOOKS: usize = 64;
 
 /// Mode of seccomp, and number of filters, of a thread.
 type State = (u32, u32);
@@ -36,10 +33,10 @@ pub(crate) struct Lock {
     /// It listens: no thread of the program waits for our answer.
     listens: bool,
     locked: Cell<bool>,
-    told: bool,
+    pub(crate) told: bool,
     /// It was told that it may make system calls for the time.
-    may_call: bool,
-    looked: Option<Instant>,
+    pub(crate) may_call: bool,
+    pub(crate) looked: Option<Instant>,
     /// A socket of the process that keeps what is sent to it.
     keeper: Option<Fd>,
 }
@@ -58,7 +55,7 @@ impl Lock {
     }
 
     /// Leaves our end of its link with the process, which has locked itself in: it would wake up when we close it.
-    fn leave_behind(&mut self, link: i32) {
+    pub(crate) fn leave_behind(&mut self, link: i32) {
         if let Some(keeper) = self.keeper.take() {
             let _ = socket::send(keeper.raw(), &[0], &[link], Wait::No);
         }
@@ -82,7 +79,7 @@ impl Lock {
     }
 
     /// Whether no thread of the process is in another filter than it was when it came, nor in strict seccomp.
-    fn is_free(&self, pid: i32) -> bool {
+    pub(crate) fn is_free(&self, pid: i32) -> bool {
         let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
         let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
         // One that has ended meanwhile makes no calls.
@@ -107,54 +104,9 @@ fn find_agent(pid: i32) -> Option<i32> {
 }
 
 /// Threads of a process whose main thread has ended, which counts as one; `None` for others, and those that cannot be seen.
-fn threads_without_main(pid: i32) -> Option<u32> {
+pub(crate) fn threads_without_main(pid: i32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The state is the first field behind the name, the number of threads the 18th (proc_pid_stat(5)).
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     fields.next().filter(|state| *state == "Z").and_then(|_| fields.nth(16)?.parse().ok())
-}
-
-impl Peer {
-    /// Sees to it that a process that has locked itself in sleeps on when we are gone.
-    pub(crate) fn let_be(&mut self) {
-        let link = self.raw();
-        if self.lock.is_locked(self.pid) {
-            self.lock.leave_behind(link);
-        }
-    }
-}
-
-impl Recorder<'_> {
-    /// Looks at some processes: whether they have locked themselves in, and whether only their agents are left.
-    pub(crate) fn look_at_agents(&mut self) {
-        let mut agents: HashMap<i32, u32> = HashMap::new();
-        for peer in self.peers.iter().filter(|peer| peer.is_process()) {
-            *agents.entry(peer.pid).or_default() += 1;
-        }
-        let without_clock = self.trace.flow.is_without_clock();
-        let mut locked = Vec::new();
-        let due = |peer: &&mut Peer| {
-            peer.is_process() && peer.lock.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY)
-        };
-        for peer in self.peers.iter_mut().filter(due).take(LOOKS) {
-            peer.lock.looked = Some(Instant::now());
-            let (pid, own) = (peer.pid, agents.get(&peer.pid).copied().unwrap_or(1));
-            if peer.lock.is_locked(pid) && !std::mem::replace(&mut peer.lock.told, true) {
-                peer.let_be();
-                locked.push(pid);
-            }
-            // Of one that we cannot see, only it can know.
-            if pid == 0 || threads_without_main(pid) == Some(own + 1) {
-                peer.send(&Message::Look { agents: own }, &[]);
-            }
-            if without_clock && !peer.lock.may_call && peer.lock.is_free(pid) {
-                peer.lock.may_call = peer.send(&Message::MayCall, &[]);
-            }
-        }
-        for pid in locked {
-            self.watch.say(&format!(
-                "process {pid} has locked itself in (seccomp, all threads): its rules stay as they are until it ends"
-            ));
-        }
-    }
 }

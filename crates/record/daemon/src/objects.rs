@@ -1,96 +1,26 @@
-//! Filters that clang has compiled: programs of an object, by the events that their sections name.
+//! Objects with filters that clang has compiled, as files.
 
 use crate::error::Error;
-use mote_assembler::elf::Object;
-use mote_bpf::op::{self, Op, Wide};
-use mote_bpf::{Insn, helper};
-use mote_filter::Maps;
-use mote_pattern::Pattern;
-use std::path::Path;
+use std::path::PathBuf;
 
-/// What the section of a filter begins with; the pattern of its events follows.
-const SECTION: &str = "filter/";
 /// Longest object that is read.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// A program that decides about the events of a pattern.
-#[derive(Clone, Debug)]
-pub(crate) struct ObjectFilter {
-    pub(crate) pattern: Pattern,
-    pub(crate) pattern_text: String,
-    pub(crate) insns: Vec<Insn>,
-    file: String,
-}
-
-impl ObjectFilter {
-    /// For a person.
-    pub(crate) fn line(&self) -> String {
-        format!("{}: {}", self.pattern_text, self.file)
-    }
-}
-
-impl ObjectFilter {
-    /// Whether it calls a helper.
-    pub(crate) fn calls(&self, id: u32) -> bool {
-        let ops = (0..self.insns.len()).filter_map(|at| op::decode(&self.insns[at..]).ok());
-        ops.into_iter().any(|op| op == Op::Call { helper: id })
-    }
-}
-
-/// Reads the filters of an object; its maps become maps of the session.
-pub(crate) fn read(path: &Path, maps: &mut Maps) -> Result<Vec<ObjectFilter>, Error> {
-    let failed = |why: String| Error::Object(path.to_owned(), why);
-    let file = std::fs::metadata(path).map_err(|why| failed(why.to_string()))?;
-    if !file.is_file() {
-        return Err(failed("it is no regular file".to_owned()));
-    }
-    if file.len() > BYTES_MAX {
-        return Err(failed(format!("it has {} bytes; no object of filters is so large", file.len())));
-    }
-    let bytes = std::fs::read(path).map_err(|why| failed(why.to_string()))?;
-    let object = Object::read(&bytes, helper::TRACER).map_err(|why| failed(why.to_string()))?;
-    let first = maps.entries().len() as u32;
-    for map in &object.maps {
-        maps.add_state(&map.name, map.shape, map.initial.clone());
-    }
-    let filters: Vec<ObjectFilter> = object
-        .programs
-        .iter()
-        .filter_map(|program| {
-            let pattern = program.section.strip_prefix(SECTION)?;
-            Some(ObjectFilter {
-                pattern: Pattern::new(pattern),
-                pattern_text: pattern.to_owned(),
-                insns: moved(&program.insns, first),
-                file: path.display().to_string(),
-            })
-        })
-        .collect();
-    if filters.is_empty() {
-        return Err(failed(format!(
-            "it has no section {SECTION}PATTERN, as SEC(\"{SECTION}net:*\") makes one"
-        )));
-    }
-    Ok(filters)
-}
-
-/// The instructions with maps counted from `first`.
-fn moved(insns: &[Insn], first: u32) -> Vec<Insn> {
-    let mut out = insns.to_vec();
-    let mut at = 0;
-    while at < insns.len() {
-        let Ok(op) = op::decode(&insns[at..]) else { break };
-        let value = match op {
-            Op::Wide { dst, value: Wide::Map(map) } => Some((dst, Wide::Map(map + first))),
-            Op::Wide { dst, value: Wide::MapValue { map, offset } } => {
-                Some((dst, Wide::MapValue { map: map + first, offset }))
-            }
-            _ => None,
-        };
-        if let Some((dst, value)) = value {
-            out[at] = op::encode(&Op::Wide { dst, value }).0;
+/// Reads the objects.
+///
+/// # Errors
+/// [`Error::Object`]: what is wrong with one.
+pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Vec<u8>)>, Error> {
+    let read = |path: &PathBuf| {
+        let failed = |why: String| Error::Object(path.clone(), why);
+        let file = std::fs::metadata(path).map_err(|why| failed(why.to_string()))?;
+        if !file.is_file() {
+            return Err(failed("it is no regular file".to_owned()));
         }
-        at += op.slots();
-    }
-    out
+        if file.len() > BYTES_MAX {
+            return Err(failed(format!("it has {} bytes; no object of filters is so large", file.len())));
+        }
+        Ok((path.clone(), std::fs::read(path).map_err(|why| failed(why.to_string()))?))
+    };
+    paths.iter().map(read).collect()
 }

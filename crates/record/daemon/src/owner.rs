@@ -9,13 +9,10 @@
 
 use crate::folder::Folder;
 use crate::options::Options;
-use crate::peer::Peer;
-use crate::process;
-use crate::recorder::Recorder;
 use nix::unistd::{Uid, geteuid};
 
 /// Processes that are looked at again in each round of the loop: they may have become another user's since they came.
-const LOOKS: usize = 8;
+pub(crate) const LOOKS: usize = 8;
 
 /// A user, as the kernel knows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +47,7 @@ impl User {
     }
 
     /// `alice (uid 1000)`.
-    fn told(self) -> String {
+    pub(crate) fn told(self) -> String {
         match nix::unistd::User::from_uid(Uid::from_raw(self.uid)) {
             Ok(Some(user)) => format!("{} (uid {})", user.name, self.uid),
             _ => format!("uid {}", self.uid),
@@ -69,7 +66,7 @@ pub(crate) fn sudo_user() -> Option<User> {
 
 /// What becomes of the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Fate {
+pub(crate) enum Fate {
     /// It stays with the user who records.
     Stays,
     /// It is given to this user, whatever is in it.
@@ -83,13 +80,13 @@ enum Fate {
 /// Who is to have the recording.
 #[derive(Debug)]
 pub(crate) struct Owner {
-    fate: Fate,
+    pub(crate) fate: Fate,
     /// The command was started for the user, and all that is recorded comes from it.
     is_launched: bool,
     /// Where to go on looking.
-    next: usize,
+    pub(crate) next: u64,
     /// Snapshots, which go where the recording goes.
-    snapshots: Vec<Folder>,
+    pub(crate) snapshots: Vec<Folder>,
 }
 
 impl Owner {
@@ -110,12 +107,12 @@ impl Owner {
     }
 
     /// Whether it matters whose the recorded processes are.
-    fn asks(&self) -> bool {
+    pub(crate) fn asks(&self) -> bool {
         matches!(self.fate, Fate::Theirs(_))
     }
 
     /// A process or thread is recorded, which runs as these users.
-    fn saw(&mut self, id: u32, uids: &[u32]) {
+    pub(crate) fn saw(&mut self, id: u32, uids: &[u32]) {
         let Fate::Theirs(user) = self.fate else { return };
         let is_theirs = |uid: u32| uid == user.uid || (uid == 0 && self.is_launched);
         if let Some(other) = uids.iter().copied().find(|uid| !is_theirs(*uid)) {
@@ -128,83 +125,6 @@ impl Owner {
     pub(crate) fn keep(&mut self, snapshot: &Folder) {
         if self.fate != Fate::Stays {
             self.snapshots.push(snapshot.clone());
-        }
-    }
-}
-
-/// The users that a peer runs as. The kernel says so, not the peer.
-fn users_of(peer: &Peer) -> Vec<u32> {
-    process::users(peer.pid.unsigned_abs()).map_or_else(|| vec![peer.uid], |users| users.to_vec())
-}
-
-impl Recorder<'_> {
-    /// A process has come.
-    pub(crate) fn note_owner(&mut self, peer: &Peer) {
-        if self.owner.asks() {
-            self.owner.saw(peer.pid.unsigned_abs(), &users_of(peer));
-        }
-    }
-
-    /// Kernel events are of these threads.
-    pub(crate) fn note_owners(&mut self, threads: &[u32]) {
-        for id in threads {
-            if let Some(users) = self.owner.asks().then(|| process::users(*id)).flatten() {
-                self.owner.saw(*id, &users);
-            }
-        }
-    }
-
-    /// It cannot be known whose processes these are.
-    pub(crate) fn note_unknown_owners(&mut self) {
-        if let Fate::Theirs(user) = self.owner.fate {
-            let why = "it has kernel events of processes that cannot be looked at here";
-            self.owner.fate = Fate::Kept(user, why.to_owned());
-        }
-    }
-
-    /// Looks again at some of the processes that are there.
-    pub(crate) fn look_at_owners(&mut self, most: usize) {
-        if !self.owner.asks() || self.peers.is_empty() {
-            return;
-        }
-        for _ in 0..most.min(self.peers.len()) {
-            self.owner.next = (self.owner.next + 1) % self.peers.len();
-            let peer = &self.peers[self.owner.next];
-            self.owner.saw(peer.pid.unsigned_abs(), &users_of(peer));
-        }
-    }
-
-    /// The same in a round of the loop.
-    pub(crate) fn look_at_some_owners(&mut self) {
-        self.look_at_owners(LOOKS);
-    }
-
-    /// Gives the recording, which has ended, to whoever is to have it.
-    pub(crate) fn hand_over(&mut self) {
-        let (user, reason) = match self.owner.fate.clone() {
-            Fate::Stays => return,
-            Fate::Given(user) => (user, ""),
-            Fate::Theirs(user) => (user, ", who has called sudo"),
-            Fate::Kept(user, why) => {
-                let told = user.told();
-                self.watch.say(&format!(
-                    "the recording stays root's, because {why}; --owner {} gives it to {told} all the same",
-                    user.uid
-                ));
-                return;
-            }
-        };
-        let directory = &self.trace.directory;
-        let snapshots = std::mem::take(&mut self.owner.snapshots);
-        let given = snapshots.iter().try_for_each(|snapshot| snapshot.give(user));
-        match given.and_then(|()| directory.give(user)) {
-            Ok(()) => self.watch.say(&format!("the recording now belongs to {}{reason}", user.told())),
-            Err(why) => self.problem(format!(
-                "the recording cannot be given to {}: {why}; as root, chown -R {} {}",
-                user.told(),
-                user.uid,
-                self.trace.directory.path().display()
-            )),
         }
     }
 }

@@ -1,46 +1,36 @@
-//! Whose a process is: who may share memory with it.
-//!
-//! Processes of one user, in one user namespace, can reach each other's memory anyway (ptrace(2), `/proc/PID/mem`). A process that can become another user
-//! without an execve(2) takes with it what it has mapped. So such a process shares with nobody.
+//! Whose a process is, as the kernel says: which processes may share memory with it ([`Principal`]), and the recorder's own rights.
 
+use mote_session::Principal;
+use mote_session::trust::Trust;
 use mote_sys::user;
 use std::fs;
-
-/// Who a process shares memory with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Principal {
-    /// The processes of this user in the user namespace of this inode.
-    User { uid: u32, namespace: u64 },
-    /// Nobody; the process, and when it started in clock ticks since boot, so that its id is not taken for another one's.
-    Process { pid: i32, started: u64 },
-}
 
 /// Bit of CAP_SETUID in a set of capabilities (linux/capability.h).
 const SETUID: u64 = 1 << 7;
 
-impl Principal {
-    /// Whose the process `pid` is, by what the kernel says of it (proc(5)) and of the sender of its hello: `uid`. One that may not be looked at shares with nobody; nor does one that
-    /// is another user's by now: then the id may be another process's. Two who have no number here need not be the same user.
-    pub(crate) fn of(pid: i32, uid: u32) -> Principal {
-        let alone = Principal::alone(pid);
-        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return alone };
-        match (user_in(&status), namespace(pid)) {
-            (Some(now), Some(namespace)) if !can_change(&status) && user::are_same(now, uid) => {
-                Principal::User { uid, namespace }
-            }
-            _ => alone,
+/// The rights of this process.
+pub(crate) fn trust() -> Trust {
+    let [_, effective, _] = user::own();
+    Trust::new(effective, user::overflow())
+}
+
+/// Whose the process `pid` is, by what the kernel says of it (proc(5)) and of the sender of its hello: `uid`. One that may not be looked
+/// at shares with no other process; nor does one that is another user's by now: then the id may be another process's. Two processes
+/// whose users have no number here need not be the same user's.
+pub(crate) fn of(pid: i32, uid: u32) -> Principal {
+    let alone = alone(pid);
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return alone };
+    match (user_in(&status), namespace(pid)) {
+        (Some(now), Some(namespace)) if !can_change(&status) && user::are_same(now, uid) => {
+            Principal::User { uid, namespace }
         }
+        _ => alone,
     }
+}
 
-    /// Nobody's but the process's own.
-    pub(crate) fn alone(pid: i32) -> Principal {
-        Principal::Process { pid, started: started(pid).unwrap_or(0) }
-    }
-
-    /// Whether it is a user's.
-    pub(crate) fn is_shared(self) -> bool {
-        matches!(self, Principal::User { .. })
-    }
+/// The process alone.
+pub(crate) fn alone(pid: i32) -> Principal {
+    Principal::Process { pid, started: started(pid).unwrap_or(0) }
 }
 
 /// Whether this recorder may record others than its own user's processes.
@@ -88,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn who_can_become_another_user_shares_with_nobody() {
+    fn processes_that_can_become_another_user_share_with_none() {
         let none = "0000000000000000";
         assert!(!can_change(&status("1000\t1000\t1000\t1000", none, none)));
         for changes in [
@@ -104,12 +94,12 @@ mod tests {
     }
 
     #[test]
-    fn we_are_always_the_same() {
+    fn this_process_has_one_principal() {
         let pid = std::process::id() as i32;
         let uid = user::own()[0];
-        assert_eq!(Principal::of(pid, uid), Principal::of(pid, uid));
-        assert!(!Principal::of(pid, uid + 1).is_shared(), "somebody else has said hello");
+        assert_eq!(of(pid, uid), of(pid, uid));
+        assert!(!of(pid, uid + 1).is_shared(), "somebody else has said hello");
         assert!(started(pid).is_some() && namespace(pid).is_some());
-        assert_eq!(Principal::of(-1, uid), Principal::Process { pid: -1, started: 0 });
+        assert_eq!(of(-1, uid), Principal::Process { pid: -1, started: 0 });
     }
 }

@@ -5,9 +5,10 @@ use crate::error::Error;
 use crate::memory;
 use crate::options::{self, KernelOptions, Options};
 use mote_clock::{Sample, Source};
-use mote_filter::Rule;
 use mote_journal::Session;
 use mote_ring::{Clock, Geometry, Mode};
+use mote_session::rules::rule_text;
+use nix::sys::resource::{Resource, getrlimit};
 
 /// Sizes of the rings of processes, and for how many CPUs their memory is taken at once: those that are online.
 ///
@@ -117,11 +118,10 @@ pub(crate) fn kernel_session(
     }
 }
 
-/// A rule for a person: its pattern, and what it says besides.
-pub(crate) fn rule_text(rule: &Rule) -> String {
-    if rule.source().starts_with(rule.pattern()) {
-        rule.source().to_owned()
-    } else {
-        format!("{}: {}", rule.pattern(), rule.source())
-    }
+/// How many files the recorder may have open.
+pub(crate) fn descriptors() -> usize {
+    /// Where no limit is known.
+    const USUAL: u64 = 1024;
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(USUAL, |(soft, _)| soft);
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }

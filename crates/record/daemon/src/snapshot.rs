@@ -3,11 +3,6 @@
 //! The consumer copies the rings first ([`crate::tap::Pipe::snapshot`]); the loop then gives the directories their metadata and journals.
 
 use crate::folder::Folder;
-use crate::kernel;
-use crate::problems::Kind;
-use crate::recorder::Recorder;
-use crate::tap::Consumed;
-use mote_journal::Fact;
 use std::io;
 use std::path::PathBuf;
 
@@ -45,47 +40,5 @@ impl Beside {
         let path = self.path(number);
         let name = path.file_name().unwrap_or_default();
         Ok(Snapshot { folder: self.parent.make(name)?, path, persons })
-    }
-}
-
-impl Recorder<'_> {
-    /// Gives a snapshot what makes it a recording.
-    pub(crate) fn complete_snapshot(&mut self, snapshot: &Snapshot, parts: &[Consumed]) {
-        let Snapshot { path, folder, persons } = snapshot;
-        for Consumed { totals, .. } in parts {
-            totals.problems.iter().for_each(|text| self.problem(text.clone()));
-            totals.damaged.iter().for_each(|text| self.problem_of(Kind::Damage, 0, text.clone()));
-        }
-        let duration_ns = self.began.elapsed().as_nanos() as u64;
-        let mut completed = Ok(());
-        let mut problem = None;
-        if let Some(own) = parts.first() {
-            let end = Fact::End(self.summary(own, duration_ns));
-            completed = self.trace.directory.complete(folder, &end);
-        }
-        if let (Some(kernel), Some(part)) = (&self.kernel, parts.get(1)) {
-            let mut part = part.clone();
-            completed = completed.and_then(|()| {
-                let inside = folder.open(kernel::DIRECTORY)?;
-                match kernel.add_slow(&inside) {
-                    Ok(count) => part.totals.count(kernel.slow_id().unwrap_or(0), count),
-                    Err(why) => {
-                        problem = Some(format!("slow system calls are missing in {}: {why}", path.display()))
-                    }
-                }
-                kernel.trace.directory.complete(&inside, &Fact::End(kernel.summary(&part, duration_ns)))
-            });
-        }
-        let came_to = match completed {
-            Ok(()) => {
-                self.owner.keep(folder);
-                let text = format!("snapshot written: {}", path.display());
-                self.watch.say(&text);
-                Ok(text)
-            }
-            Err(why) => Err(format!("cannot finish snapshot {}: {why}", path.display())),
-        };
-        problem.into_iter().chain(came_to.clone().err()).for_each(|why| self.problem(why));
-        self.answer_snapshots(*persons, came_to);
     }
 }

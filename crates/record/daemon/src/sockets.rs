@@ -4,7 +4,7 @@
 //! right and nobody else can write there. What is in it is looked at and removed relative to that descriptor.
 
 use crate::error::Error;
-use crate::trust::Trust;
+use mote_session::trust::Trust;
 use mote_sys::socket;
 use mote_wire::PLACES_APART;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
@@ -278,6 +278,7 @@ fn random() -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::principal;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use std::os::unix::net::UnixListener;
 
@@ -376,11 +377,11 @@ mod tests {
         // Of a process that is of another pid namespace, as far as can be seen here.
         let name = format!("{DIRECTORY}999999999-0");
         fs::rename(sockets.path(), place.0.join(&name)).expect("renamed");
-        sweep(&base, &place.0, Trust::find());
+        sweep(&base, &place.0, principal::trust());
         assert!(place.0.join(&name).exists(), "it is locked");
         let Sockets { directory, .. } = &sockets;
         directory.unlock().expect("locked before");
-        sweep(&base, &place.0, Trust::find());
+        sweep(&base, &place.0, principal::trust());
         assert!(!place.0.join(&name).exists());
     }
 }

@@ -58,7 +58,7 @@ impl Speculated {
     pub(crate) fn drain<'a>(
         &mut self,
         areas: impl Iterator<Item = &'a Area>,
-        context: &Context<'_>,
+        context: &Context,
         events: &[Steps],
         totals: &mut Totals,
     ) -> bool {
@@ -80,7 +80,7 @@ impl Speculated {
 
     fn write(
         &mut self,
-        context: &Context<'_>,
+        context: &Context,
         events: &[Steps],
         records: &[u8],
         totals: &mut Totals,
@@ -118,7 +118,7 @@ impl Speculated {
     }
 
     /// The stream that ends last before `begin`, or a new one.
-    fn stream(&mut self, context: &Context<'_>, begin: u64) -> Result<&mut Kept> {
+    fn stream(&mut self, context: &Context, begin: u64) -> Result<&mut Kept> {
         let before = self.streams.iter_mut().enumerate().filter(|(_, kept)| kept.last_time <= begin);
         let found = before.max_by_key(|(_, kept)| kept.last_time).map(|(at, _)| at);
         let at = match found {
@@ -126,7 +126,7 @@ impl Speculated {
             None => {
                 let number = self.streams.len() as u32;
                 let name = format!("speculated_{}", self.streams.len());
-                let file = Packets::make(context.directory, context.hidden, &name)?;
+                let file = Packets::make(&context.directory, &context.hidden, &name)?;
                 self.streams.push(Kept { file, number, sequence: 0, last_time: 0, counts: Vec::new() });
                 self.streams.len() - 1
             }
@@ -146,7 +146,7 @@ impl Speculated {
 }
 
 impl Kept {
-    fn add(&mut self, context: &Context<'_>, (begin, end): (u64, u64), content: &[u8]) -> Result<u64> {
+    fn add(&mut self, context: &Context, (begin, end): (u64, u64), content: &[u8]) -> Result<u64> {
         let header = PacketHeader {
             uuid: context.uuid,
             stream_class: STREAM_SHARED,

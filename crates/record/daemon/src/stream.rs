@@ -15,12 +15,12 @@ use mote_ring::reader::{Chunk, Look, Reader};
 use mote_sys::{Errno, Result};
 
 /// What the streams of a trace share.
-#[derive(Clone, Copy)]
-pub(crate) struct Context<'c> {
+#[derive(Clone)]
+pub(crate) struct Context {
     /// The trace's directory.
-    pub(crate) directory: &'c Folder,
+    pub(crate) directory: Folder,
     /// Where its files are until they have a packet.
-    pub(crate) hidden: &'c Folder,
+    pub(crate) hidden: Folder,
     /// The trace's id.
     pub(crate) uuid: [u8; 16],
     /// The trace clock.
@@ -73,7 +73,7 @@ pub(crate) const SKEW_TICKS: u64 = 1 << 20;
 
 /// Where what streams read goes to.
 pub(crate) struct Sink<'s> {
-    pub(crate) context: &'s Context<'s>,
+    pub(crate) context: &'s Context,
     /// How to walk the records of each event.
     pub(crate) events: &'s [Steps],
     pub(crate) lanes: &'s mut Lanes,
@@ -81,8 +81,8 @@ pub(crate) struct Sink<'s> {
 }
 
 /// One ring, on its way into a stream.
-pub(crate) struct Stream<'c> {
-    reader: Reader<'c>,
+pub(crate) struct Stream {
+    reader: Reader<'static>,
     place: Place,
     /// Where its packets go, from the first one on.
     lane: Option<Lane>,
@@ -97,9 +97,9 @@ pub(crate) struct Stream<'c> {
     failed: Option<Errno>,
 }
 
-impl<'c> Stream<'c> {
+impl Stream {
     /// Of a ring that is there since `start`, in ticks, and is read from its beginning.
-    pub(crate) fn new(reader: Reader<'c>, place: Place, start: u64) -> Stream<'c> {
+    pub(crate) fn new(reader: Reader<'static>, place: Place, start: u64) -> Stream {
         Stream {
             reader,
             place,
@@ -125,13 +125,13 @@ impl<'c> Stream<'c> {
     }
 
     /// Lost events so far.
-    pub(crate) fn lost(&self, context: &Context<'_>) -> Losses {
+    pub(crate) fn lost(&self, context: &Context) -> Losses {
         let counters = self.counters();
         self.gaps.all(&counters, (self.last_time, context.clock.ticks()))
     }
 
     /// Looks at what was lost so far, for who does not drain the ring.
-    pub(crate) fn look_at_losses(&mut self, context: &Context<'_>) -> Lost {
+    pub(crate) fn look_at_losses(&mut self, context: &Context) -> Lost {
         let before = context.clock.ticks();
         let counters = self.counters();
         self.gaps.look(&counters, (before, context.clock.ticks()));

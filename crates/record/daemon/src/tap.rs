@@ -8,9 +8,8 @@ use crate::seen::{self, Seen};
 use crate::stream::{Context, Sink, Stream, Take, Totals};
 use mote_layout::Cause;
 use mote_ring::Mode;
-use mote_ring::reader::{Channel, Reader};
+use mote_ring::reader::Channel;
 use mote_ring::threads::{ENTRIES, ThreadName};
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,10 +31,10 @@ pub(crate) struct Consumed {
 }
 
 /// Where the channels of a trace are emptied to.
-#[derive(Clone, Copy)]
-pub(crate) struct Pipe<'c> {
-    pub(crate) flow: &'c Flow,
-    pub(crate) context: Context<'c>,
+#[derive(Clone)]
+pub(crate) struct Pipe {
+    pub(crate) flow: Arc<Flow>,
+    pub(crate) context: Context,
     /// The directory with its journal, in that of the recording; empty for the recording's own.
     pub(crate) home: &'static str,
     /// The directory with its streams in that; empty for the same.
@@ -46,48 +45,23 @@ pub(crate) struct Pipe<'c> {
     pub(crate) mode: Mode,
 }
 
-/// A channel, of the kernel or of processes.
-pub(crate) enum Source<'c> {
-    Kernel(&'c Channel),
-    Processes(Arc<Channel>),
-}
-
-impl Deref for Source<'_> {
-    type Target = Channel;
-
-    fn deref(&self) -> &Channel {
-        match self {
-            Source::Kernel(channel) => channel,
-            Source::Processes(channel) => channel,
-        }
-    }
-}
-
-impl<'c> Source<'c> {
-    fn reader(&self, ring: u32) -> Option<Reader<'c>> {
-        match self {
-            Source::Kernel(channel) => channel.reader(ring),
-            Source::Processes(channel) => channel.shared_reader(ring),
-        }
-    }
-
-    /// The streams of all rings, from the rings' beginning.
-    fn streams(&self, pipe: &Pipe<'_>) -> Vec<Stream<'c>> {
-        let own = self.geometry().cpus;
-        let place = |ring| match ring {
-            _ if ring >= own => Place::shared(ring, ring - own),
-            _ => Place::of_cpu(ring, ring % pipe.cpus.max(1), ring / pipe.cpus.max(1)),
-        };
-        let (rings, made) = (0..self.geometry().rings(), self.made());
-        rings.filter_map(|ring| Some(Stream::new(self.reader(ring)?, place(ring), made))).collect()
-    }
+/// The streams of all rings of a channel, from the rings' beginning.
+fn streams(channel: &Arc<Channel>, pipe: &Pipe) -> Vec<Stream> {
+    let geometry = channel.geometry();
+    let own = geometry.cpus;
+    let place = |ring| match ring {
+        _ if ring >= own => Place::shared(ring, ring - own),
+        _ => Place::of_cpu(ring, ring % pipe.cpus.max(1), ring / pipe.cpus.max(1)),
+    };
+    let stream = |ring| Some(Stream::new(channel.shared_reader(ring)?, place(ring), channel.made()));
+    (0..geometry.rings()).filter_map(stream).collect()
 }
 
 /// A channel that is read.
-struct Tapped<'c> {
+struct Tapped {
     number: u64,
-    source: Source<'c>,
-    streams: Vec<Stream<'c>>,
+    channel: Arc<Channel>,
+    streams: Vec<Stream>,
     /// Since when, and in how many looks, a thread has been leaving its name.
     naming: (Instant, u32),
     /// When something was found in it last.
@@ -98,15 +72,15 @@ struct Tapped<'c> {
     damage_told: bool,
 }
 
-impl<'c> Tapped<'c> {
-    fn new(number: u64, source: Source<'c>, pipe: &Pipe<'_>) -> Tapped<'c> {
-        let (streams, now) = (source.streams(pipe), Instant::now());
-        Tapped { number, source, streams, naming: (now, 0), filled: now, left: false, damage_told: false }
+impl Tapped {
+    fn new(number: u64, channel: Arc<Channel>, pipe: &Pipe) -> Tapped {
+        let (streams, now) = (streams(&channel, pipe), Instant::now());
+        Tapped { number, channel, streams, naming: (now, 0), filled: now, left: false, damage_told: false }
     }
 
     /// Takes the names that threads have left; at most a table's worth, so that nobody keeps us from the rings.
     fn names(&mut self, tell: &mut dyn FnMut(ThreadName)) {
-        let table = self.source.threads();
+        let table = self.channel.threads();
         self.naming.1 += 1;
         if table.is_empty() {
             self.naming = (Instant::now(), 0);
@@ -131,7 +105,7 @@ impl<'c> Tapped<'c> {
         }
     }
 
-    fn lost(&self, context: &Context<'_>) -> Losses {
+    fn lost(&self, context: &Context) -> Losses {
         let mut sum = Losses::default();
         self.streams.iter().for_each(|stream| sum += stream.lost(context));
         sum
@@ -139,9 +113,9 @@ impl<'c> Tapped<'c> {
 }
 
 /// A pipe with what comes through it.
-pub(crate) struct Tap<'c> {
-    pub(crate) pipe: Pipe<'c>,
-    all: Vec<Tapped<'c>>,
+pub(crate) struct Tap {
+    pub(crate) pipe: Pipe,
+    all: Vec<Tapped>,
     lanes: Lanes,
     pub(crate) totals: Totals,
     /// Of channels that are no more.
@@ -153,9 +127,9 @@ pub(crate) struct Tap<'c> {
 /// How long the name of a thread holds until it is looked at again.
 const NAME_HOLDS: Duration = Duration::from_secs(1);
 
-impl<'c> Tap<'c> {
+impl Tap {
     /// Without a channel.
-    pub(crate) fn new(pipe: Pipe<'c>) -> Tap<'c> {
+    pub(crate) fn new(pipe: Pipe) -> Tap {
         let named = !pipe.home.is_empty();
         let seen = if named { Seen::below(seen::ids()) } else { Seen::default() };
         let totals = Totals { seen, ..Totals::default() };
@@ -164,8 +138,8 @@ impl<'c> Tap<'c> {
     }
 
     /// Reads another channel, from its beginning.
-    pub(crate) fn add(&mut self, number: u64, source: Source<'c>) {
-        let tapped = Tapped::new(number, source, &self.pipe);
+    pub(crate) fn add(&mut self, number: u64, channel: Arc<Channel>) {
+        let tapped = Tapped::new(number, channel, &self.pipe);
         self.all.push(tapped);
     }
 
@@ -184,14 +158,14 @@ impl<'c> Tap<'c> {
 
     /// Ends the channels that were left and have been quiet since. Returns their numbers.
     pub(crate) fn rest(&mut self, tell: &mut dyn FnMut(ThreadName)) -> Vec<u64> {
-        let rested = |tapped: &Tapped<'_>| tapped.left && tapped.filled.elapsed() >= REST;
+        let rested = |tapped: &Tapped| tapped.left && tapped.filled.elapsed() >= REST;
         if self.overwrites() || !self.all.iter().any(rested) {
             return Vec::new();
         }
         self.finish(rested, tell)
     }
 
-    fn finish(&mut self, which: impl Fn(&Tapped<'_>) -> bool, tell: &mut dyn FnMut(ThreadName)) -> Vec<u64> {
+    fn finish(&mut self, which: impl Fn(&Tapped) -> bool, tell: &mut dyn FnMut(ThreadName)) -> Vec<u64> {
         let (gone, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.all).into_iter().partition(which);
         self.all = stay;
         let steps = self.pipe.flow.steps();
@@ -206,7 +180,7 @@ impl<'c> Tap<'c> {
                 tapped.close(&mut Sink { context: &pipe.context, events: &steps, lanes, totals });
             }
             self.before.0 += tapped.lost(&self.pipe.context);
-            self.before.1 = self.before.1.wrapping_add(tapped.source.threads().nameless());
+            self.before.1 = self.before.1.wrapping_add(tapped.channel.threads().nameless());
             numbers.push(tapped.number);
         }
         numbers
@@ -215,8 +189,8 @@ impl<'c> Tap<'c> {
     /// The channels that were found damaged since this was asked last.
     pub(crate) fn damaged(&mut self) -> Vec<u64> {
         let is_new =
-            |tapped: &&mut Tapped<'_>| !tapped.damage_told && tapped.streams.iter().any(Stream::is_damaged);
-        let tell = |tapped: &mut Tapped<'_>| {
+            |tapped: &&mut Tapped| !tapped.damage_told && tapped.streams.iter().any(Stream::is_damaged);
+        let tell = |tapped: &mut Tapped| {
             tapped.damage_told = true;
             tapped.number
         };
@@ -297,7 +271,7 @@ impl<'c> Tap<'c> {
         used.chain(lanes.idle()).for_each(|lane| lane.look(totals));
     }
 
-    fn streams(&self) -> impl Iterator<Item = &Stream<'c>> {
+    fn streams(&self) -> impl Iterator<Item = &Stream> {
         self.all.iter().flat_map(|tapped| &tapped.streams)
     }
 
@@ -345,11 +319,11 @@ impl<'c> Tap<'c> {
         };
         let home = made(root, self.pipe.home)?;
         let (directory, hidden) = (made(&home, self.pipe.inside)?, home.make(mote_journal::DIRECTORY)?);
-        let context = Context { directory: &directory, hidden: &hidden, ..self.pipe.context };
+        let context = Context { directory, hidden, ..self.pipe.context.clone() };
         let events = self.pipe.flow.steps();
         let (mut consumed, mut lanes) = (Consumed::default(), Lanes::default());
         for tapped in &self.all {
-            for mut stream in tapped.source.streams(&self.pipe) {
+            for mut stream in streams(&tapped.channel, &self.pipe) {
                 let totals = &mut consumed.totals;
                 let mut sink = Sink { context: &context, events: &events, lanes: &mut lanes, totals };
                 stream.drain(&mut sink, Take { flush: true, pressure: false });
@@ -363,7 +337,7 @@ impl<'c> Tap<'c> {
 
     /// What it has come to.
     pub(crate) fn end(self) -> Consumed {
-        let nameless = self.all.iter().map(|tapped| tapped.source.threads().nameless());
+        let nameless = self.all.iter().map(|tapped| tapped.channel.threads().nameless());
         let nameless = nameless.fold(self.before.1, u32::wrapping_add);
         Consumed { lost: self.lost(), totals: self.totals, nameless }
     }

@@ -1,11 +1,11 @@
-//! One CTF trace of a recording, as the loop sees it: its directory with metadata and journal, and its events.
+//! One CTF trace of a recording, as the loop sees it: its directory with metadata and journal.
 //!
 //! A recording has one of the processes; and below it one of the kernel, if that was asked for.
 
 use crate::describe::{self, Frame};
 use crate::directory::Directory;
 use crate::error::Error;
-use crate::events::{Announced, Events};
+
 use crate::flow::Flow;
 use crate::options::Ctf;
 use crate::tap::Consumed;
@@ -13,21 +13,21 @@ use crate::walk::Steps;
 use mote_clock::{Conversion, Sample};
 use mote_journal::{ClockSample, EventSource, Fact, Summary};
 use mote_layout::Cause;
+use mote_session::events::{Announced, Events};
 use std::sync::Arc;
 
 /// A trace.
 pub(crate) struct Trace {
     pub(crate) directory: Directory,
-    pub(crate) events: Events,
     pub(crate) flow: Arc<Flow>,
     frame: Frame,
     ctf: Ctf,
 }
 
 impl Trace {
-    /// A trace without events.
+    /// A trace that begins.
     pub(crate) fn new(directory: Directory, frame: Frame, ctf: Ctf, flow: Arc<Flow>) -> Trace {
-        Trace { directory, events: Events::default(), flow, frame, ctf }
+        Trace { directory, flow, frame, ctf }
     }
 
     /// What its metadata say besides the events.
@@ -40,16 +40,20 @@ impl Trace {
         self.frame.uuid
     }
 
-    /// Takes in a description; whoever walks records knows the event from now on.
-    pub(crate) fn announce(&mut self, text: &[u8]) -> Announced {
-        announce(&mut self.events, &self.flow, text)
+    /// Takes a description in; readers of rings know how to walk the event from now on.
+    pub(crate) fn announce(&self, events: &mut Events, text: &[u8]) -> Announced {
+        let announced = events.announce(text);
+        if let Announced::New(id) = announced {
+            self.flow.add_event(events.description(id).map(|event| Steps::of(&event)).unwrap_or_default());
+        }
+        announced
     }
 
     /// Notes where events come from. They are not in the metadata yet.
-    pub(crate) fn note_events(&mut self, new: &[u32]) -> bool {
+    pub(crate) fn note_events(&mut self, events: &Events, new: &[u32]) -> bool {
         let mut noted = true;
         for id in new {
-            let Some(event) = self.events.description(*id) else { continue };
+            let Some(event) = events.description(*id) else { continue };
             noted &= self.directory.note(&Fact::Event(EventSource {
                 id: *id,
                 provider: event.provider.to_owned(),
@@ -80,16 +84,19 @@ impl Trace {
     ///
     /// # Errors
     /// [`Error::Output`], [`Error::Metadata`].
-    pub(crate) fn write_metadata(&self, conversion: Option<Conversion>) -> Result<(), Error> {
+    pub(crate) fn write_metadata(
+        &self,
+        events: &Events,
+        conversion: Option<Conversion>,
+    ) -> Result<(), Error> {
         let Some(conversion) = conversion else { return Ok(()) };
-        let class = describe::trace_class(&self.frame, &conversion, self.events.iter());
+        let class = describe::trace_class(&self.frame, &conversion, events.iter());
         self.directory.write_metadata(&class, self.ctf)
     }
 
     /// What the trace came to, without the number of processes and threads.
-    pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
-        let name =
-            |id: usize| self.events.description(id as u32).map(|e| format!("{}:{}", e.provider, e.name));
+    pub(crate) fn summary(&self, events: &Events, consumed: &Consumed, duration_ns: u64) -> Summary {
+        let name = |id: usize| events.description(id as u32).map(|e| format!("{}:{}", e.provider, e.name));
         let mut summary = Summary {
             duration_ns,
             bytes: consumed.totals.bytes,
@@ -108,13 +115,4 @@ impl Trace {
         }
         summary
     }
-}
-
-/// Takes an event into a trace.
-pub(crate) fn announce(events: &mut Events, flow: &Flow, text: &[u8]) -> Announced {
-    let announced = events.announce(text);
-    if let Announced::New(id) = announced {
-        flow.add_event(events.description(id).map(|event| Steps::of(&event)).unwrap_or_default());
-    }
-    announced
 }

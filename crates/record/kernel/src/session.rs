@@ -112,7 +112,7 @@ impl Drop for Attached {
 pub struct Kernel {
     attached: Mutex<Attached>,
     own: Program,
-    channel: Channel,
+    channel: Arc<Channel>,
     rings: Map,
     state: State,
     /// Of the filters.
@@ -190,7 +190,7 @@ impl Kernel {
     }
 
     /// The rings. Those of CPU `n` are `n` (usual) and `n + cpus` (records of programs that interrupted another one that was writing).
-    pub fn channel(&self) -> &Channel {
+    pub fn channel(&self) -> &Arc<Channel> {
         &self.channel
     }
 

@@ -10,9 +10,9 @@ use crate::cooperate::Cooperation;
 use crate::error::Error;
 use crate::options::Options;
 use crate::recorder::Recorder;
-use crate::standing::Standing;
 use mote_filter::Rule;
 use mote_generate::Chosen;
+use mote_session::rules::RuleList;
 
 /// What is said of a recording that has no kernel events.
 const NO_KERNEL: &str =
@@ -37,7 +37,7 @@ impl Recorder<'_> {
     pub(crate) fn disable_kernel(&mut self, patterns: &[String]) -> Result<usize, String> {
         let kernel = self.kernel.as_ref().ok_or(NO_KERNEL)?;
         let mut standing = kernel.wanting.standing.clone();
-        let meant = standing.take_back(patterns, |pattern| kernel.wanting.is_on(pattern, self.options));
+        let meant = standing.take_back(patterns, |pattern| kernel.wanting.is_on(pattern, &self.options));
         if meant == 0 {
             return Err(format!(
                 "no kernel event that is recorded has this pattern; there are{}",
@@ -48,15 +48,15 @@ impl Recorder<'_> {
         Ok(meant)
     }
 
-    fn change_kernel(&mut self, work: impl FnOnce(&mut Standing)) -> Result<(), String> {
+    fn change_kernel(&mut self, work: impl FnOnce(&mut RuleList)) -> Result<(), String> {
         let kernel = self.kernel.as_mut().ok_or(NO_KERNEL)?;
         let before =
             (kernel.wanting.standing.clone(), kernel.wanting.patterns.clone(), kernel.wanting.on.clone());
         work(&mut kernel.wanting.standing);
         let mut new = Vec::new();
-        let chosen = kernel.choose(self.options, &self.cooperation, &mut new);
+        let chosen = kernel.choose(&self.options, &self.cooperation, &mut new);
         // Before a program can write them: an event that is known and does not happen does no harm.
-        let noted = kernel.trace.note_events(&new);
+        let noted = kernel.trace.note_events(&kernel.events, &new);
         self.check_journal(noted);
         if !new.is_empty() {
             self.renew_metadata();
@@ -79,7 +79,7 @@ impl Recorder<'_> {
     }
 }
 
-impl Kernel<'_> {
+impl Kernel {
     /// Chooses events anew. Those that the trace did not know are added to `new`.
     fn choose(
         &mut self,
@@ -87,13 +87,13 @@ impl Kernel<'_> {
         cooperation: &Cooperation,
         new: &mut Vec<u32>,
     ) -> Result<(Vec<Chosen>, Choice), Error> {
-        let mut choice = self.wanting.choose(self.wanted, options, &cooperation.commons)?;
+        let mut choice = self.wanting.choose(&self.wanted, options, &cooperation.commons)?;
         // Filters that are new may look at windows of processes.
         cooperation.register_all(self);
         let mut chosen = Vec::new();
         for (event, filter) in std::mem::take(&mut choice.events) {
-            let known = self.trace.events.len();
-            let id = announce(&mut self.trace, &event.description())?;
+            let known = self.events.len();
+            let id = announce(&self.trace, &mut self.events, &event.description())?;
             new.extend((id >= known).then_some(id));
             chosen.push(Chosen { id: id as u16, event, filter });
         }

@@ -2,9 +2,7 @@
 
 use crate::commons::Commons;
 use crate::error::Error;
-use crate::objects::{self, ObjectFilter};
 use crate::options::{KernelOptions, Options};
-use crate::standing::{Entry, Standing};
 use mote_catalog::event::Event;
 use mote_catalog::{Catalog, stack};
 use mote_filter::{Rule, Side, fits};
@@ -15,13 +13,15 @@ use mote_kernel::{attach, privilege};
 use mote_layout::parse::{Description, parse};
 use mote_pattern::Pattern;
 use mote_probes::Where;
+use mote_session::objects::{self, ObjectFilter};
+use mote_session::rules::{Entry, RuleList};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What is asked of the kernel's events while a recording runs, and what has become of it.
 pub(crate) struct Wanting {
     /// The rules.
-    pub(super) standing: Standing,
+    pub(super) standing: RuleList,
     /// Programs of somebody else's making, as filters.
     objects: Vec<ObjectFilter>,
     /// What rules keep in the kernel.
@@ -63,10 +63,11 @@ impl Wanting {
         }
         let mut rules = Rules::new(commons.names().clone());
         let mut objects = Vec::new();
-        for path in &options.objects {
-            objects.extend(objects::read(path, rules.maps_mut())?);
+        for (path, bytes) in crate::objects::read(&options.objects)? {
+            let read = objects::read(&path.display().to_string(), &bytes, rules.maps_mut());
+            objects.extend(read.map_err(|why| Error::Object(path, why))?);
         }
-        let standing = Standing::new(&wanted.rules);
+        let standing = RuleList::new(&wanted.rules);
         Ok(Wanting { standing, objects, rules, patterns: Vec::new(), on: BTreeSet::new() })
     }
 
@@ -157,7 +158,7 @@ fn select(catalog: &Catalog, place: &Where, pattern: &str) -> Result<(Vec<Event>
 }
 
 impl Found {
-    fn of(standing: &Standing, options: &Options) -> Result<Found, Error> {
+    fn of(standing: &RuleList, options: &Options) -> Result<Found, Error> {
         let catalog = Catalog::open().with_durations();
         let remarks = catalog.notes().to_vec();
         // Who needs them says what is missing.

@@ -19,7 +19,7 @@ const BORN_MAX: usize = 1 << 18;
 /// Bytes of records in a packet, about.
 const PACKET: usize = 1 << 20;
 
-impl Kernel<'_> {
+impl Kernel {
     /// Writes the state of the system, or of these processes. Returns what went wrong.
     pub(super) fn dump(&mut self, processes: &[i32]) -> Option<String> {
         let scope = if self.wanted.all {
@@ -50,7 +50,7 @@ impl Kernel<'_> {
     }
 }
 
-impl Kernel<'_> {
+impl Kernel {
     /// Notes which threads have other ids for themselves than here: in the journal at once, in the trace at the end. Returns whether the journal could be
     /// written.
     pub(super) fn note_born(&mut self) -> bool {
@@ -101,7 +101,7 @@ impl Kernel<'_> {
 
 /// The stream. It belongs to no CPU; its records are in the order in which they were found.
 struct Stream<'c> {
-    context: &'c Context<'c>,
+    context: &'c Context,
     name: &'static str,
     file: Option<Packets>,
     number: u32,
@@ -114,7 +114,7 @@ struct Stream<'c> {
 }
 
 impl<'c> Stream<'c> {
-    fn new(context: &'c Context<'c>, number: u32, name: &'static str) -> Stream<'c> {
+    fn new(context: &'c Context, number: u32, name: &'static str) -> Stream<'c> {
         let (records, totals) = (Vec::new(), Totals::default());
         Stream {
             context,
@@ -166,7 +166,7 @@ impl<'c> Stream<'c> {
         };
         let mut file = match self.file.take() {
             Some(file) => file,
-            None => Packets::make(self.context.directory, self.context.hidden, self.name)?,
+            None => Packets::make(&self.context.directory, &self.context.hidden, self.name)?,
         };
         let records = self.records.as_slice();
         let write = |fd: &fd::Fd, header: &[u8], at| fd::write_slices_at(fd, [header, records], at);

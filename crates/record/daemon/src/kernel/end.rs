@@ -21,7 +21,7 @@ pub struct KernelRecorded {
     pub latency: Option<mote_slow::Latencies>,
 }
 
-impl Kernel<'_> {
+impl Kernel {
     /// What the trace came to. The state dump counts, too.
     pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
         let mut whole = consumed.clone();
@@ -30,7 +30,7 @@ impl Kernel<'_> {
         crate::stream::add(&mut totals.counts, &self.dumped.counts);
         totals.bytes += self.dumped.bytes;
         totals.packets += self.dumped.packets;
-        let mut summary = self.trace.summary(&whole, duration_ns);
+        let mut summary = self.trace.summary(&self.events, &whole, duration_ns);
         summary.processes = self.names.processes() as u32;
         summary.threads = self.names.threads() as u32;
         let losses = self.tracer.losses();
@@ -68,7 +68,7 @@ impl Recorder<'_> {
         let problem = kernel.write_born();
         problem.into_iter().for_each(|why| self.problem(why));
         let kernel = self.kernel.as_mut()?;
-        let stopped = self.session.shared.failure().cloned();
+        let stopped = self.shared.failure().cloned();
         let summary = Summary { stopped, ..kernel.summary(consumed, duration_ns) };
         let done = KernelRecorded { silent: kernel.silent(&summary), summary, latency: kernel.latencies() };
         let left = kernel.tracer.left_behind();

@@ -116,14 +116,14 @@ impl Rows {
         self.records.len() >= PACKET || (!self.records.is_empty() && self.written.elapsed() >= FLUSH)
     }
 
-    fn write(&mut self, context: &Context<'_>) -> Result<()> {
+    fn write(&mut self, context: &Context) -> Result<()> {
         // A packet without records would begin when the one before it did: readers take that for disorder.
         if self.records.is_empty() {
             return Ok(());
         }
         let mut file = match self.file.take() {
             Some(file) => file,
-            None => Packets::make(context.directory, context.hidden, FILE)?,
+            None => Packets::make(&context.directory, &context.hidden, FILE)?,
         };
         let records = std::mem::take(&mut self.records);
         let part = Part { stream: self.stream, sequence: self.sequence, times: (self.first, self.last) };
@@ -147,7 +147,7 @@ struct Part {
 }
 
 impl Part {
-    fn write(&self, file: &mut Packets, context: &Context<'_>, records: &[u8]) -> Result<()> {
+    fn write(&self, file: &mut Packets, context: &Context, records: &[u8]) -> Result<()> {
         let header = PacketHeader {
             uuid: context.uuid,
             stream_class: STREAM_PER_CPU,
@@ -164,7 +164,7 @@ impl Part {
     }
 }
 
-impl Kernel<'_> {
+impl Kernel {
     /// Writes the newest slow calls into a snapshot of this trace. Returns how many.
     pub(crate) fn add_slow(&self, directory: &Folder) -> io::Result<u64> {
         let Some(watching) = &self.latency else { return Ok(0) };
@@ -174,8 +174,8 @@ impl Kernel<'_> {
         let hidden = directory.open(mote_journal::DIRECTORY)?;
         let part = Part { stream: watching.rows.stream, sequence: 0, times: (*first, *last) };
         let written = self.with_context(|context| {
-            let context = Context { directory, hidden: &hidden, ..*context };
-            let mut file = Packets::make(context.directory, context.hidden, FILE)?;
+            let context = Context { directory: directory.clone(), hidden, ..context.clone() };
+            let mut file = Packets::make(&context.directory, &context.hidden, FILE)?;
             part.write(&mut file, &context, &records)?;
             file.finish();
             Ok(watching.newest.len() as u64)
@@ -213,7 +213,7 @@ impl Recorder<'_> {
         let Some(kernel) = &self.kernel else { return };
         let Some(watching) = &kernel.latency else { return };
         let settings = watching.wanted.settings();
-        if let Err(why) = self.cooperation.watch(kernel.tracer, &settings) {
+        if let Err(why) = self.cooperation.watch(&kernel.tracer, &settings) {
             self.problem(format!("slow system calls are not recorded: {why}"));
         }
     }
@@ -223,13 +223,15 @@ impl Recorder<'_> {
         let Some(kernel) = &mut self.kernel else { return };
         let [slow, open] = event::descriptions();
         // A trace that is full has no slow calls.
-        let (Ok(slow), Ok(open)) = (announce(&mut kernel.trace, &slow), announce(&mut kernel.trace, &open))
-        else {
+        let (Ok(slow), Ok(open)) = (
+            announce(&kernel.trace, &mut kernel.events, &slow),
+            announce(&kernel.trace, &mut kernel.events, &open),
+        ) else {
             return;
         };
         let stream = kernel.tracer.channel().geometry().rings() + 1;
         kernel.latency = Some(Watching::new(&wanted, [slow, open], stream));
-        let noted = kernel.trace.note_events(&[slow, open]);
+        let noted = kernel.trace.note_events(&kernel.events, &[slow, open]);
         self.check_journal(noted);
         self.renew_metadata();
     }

@@ -6,15 +6,13 @@ use crate::commons::Commons;
 use crate::describe::Frame;
 use crate::directory::Directory;
 use crate::error::Error;
-use crate::events::Announced;
 use crate::flow::Flow;
-use crate::folder::Folder;
 use crate::options::{KernelOptions, Options};
-use crate::record::Watch;
 use crate::setup;
 use crate::stream::Context;
 use crate::tap::Pipe;
 use crate::trace::Trace;
+use crate::watch::Watch;
 use mote_clock::Source;
 use mote_generate::Chosen;
 use mote_journal::Fact;
@@ -22,11 +20,14 @@ use mote_kernel::dump;
 use mote_kernel::map::Buffers;
 use mote_kernel::session::{Kernel as Tracer, Request, THREADS, Targets};
 use mote_ring::Mode;
+use mote_session::events::{Announced, Events};
 use std::sync::Arc;
 
 /// The trace of the kernel before it begins, and the ids of the events of the state dump.
 pub(crate) struct Made {
+    pub(crate) tracer: Tracer,
     pub(crate) trace: Trace,
+    pub(crate) events: Events,
     pub(crate) dump: Vec<u32>,
     /// Ids of the events of slow calls, if these are wanted.
     pub(crate) slow: Option<[u32; 2]>,
@@ -34,33 +35,17 @@ pub(crate) struct Made {
     pub(crate) wanting: Wanting,
 }
 
-/// Where its streams go: what the consumer is told.
-pub(crate) struct Place {
-    flow: Arc<Flow>,
-    directory: Folder,
-    hidden: Folder,
-    uuid: [u8; 16],
-}
-
 impl Made {
     /// Where its streams go.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn pipe(&self, cpus: u32, mode: Mode) -> Pipe {
         let directory = &self.trace.directory;
-        let (directory, hidden) = (directory.trace().clone(), directory.inner().clone());
-        Place { flow: self.trace.flow.clone(), directory, hidden, uuid: self.trace.uuid() }
-    }
-}
-
-impl Place {
-    /// The way there.
-    pub(crate) fn pipe(&self, cpus: u32, mode: Mode) -> Pipe<'_> {
         let context = Context {
-            directory: &self.directory,
-            hidden: &self.hidden,
-            uuid: self.uuid,
+            directory: directory.trace().clone(),
+            hidden: directory.inner().clone(),
+            uuid: self.trace.uuid(),
             clock: Source::Monotonic,
         };
-        Pipe { flow: &self.flow, context, home: DIRECTORY, inside: "", cpus, mode }
+        Pipe { flow: self.trace.flow.clone(), context, home: DIRECTORY, inside: "", cpus, mode }
     }
 }
 
@@ -74,7 +59,7 @@ pub(crate) fn make(
     (directory, frame): (&Directory, &Frame),
     commons: &Commons,
     watch: &mut dyn Watch,
-) -> Result<(Tracer, Made), Error> {
+) -> Result<Made, Error> {
     let directory = directory.make_inside(DIRECTORY)?;
     let frame = setup::kernel_frame(frame);
     let mut wanting = Wanting::new(wanted, options, commons)?;
@@ -84,18 +69,21 @@ pub(crate) fn make(
     }
     remarks.iter().for_each(|remark| watch.say(remark));
     let mut trace = Trace::new(directory, frame, options.ctf, Arc::new(Flow::default()));
-    let mut chosen = Vec::new();
+    let (mut events_of_trace, mut chosen) = (Events::default(), Vec::new());
     for (event, filter) in events {
-        let id = announce(&mut trace, &event.description())?;
+        let id = announce(&trace, &mut events_of_trace, &event.description())?;
         chosen.push(Chosen { id: id as u16, event, filter });
     }
     let dump: Result<Vec<u32>, Error> =
-        dump::descriptions().iter().map(|text| announce(&mut trace, text)).collect();
+        dump::descriptions().iter().map(|text| announce(&trace, &mut events_of_trace, text)).collect();
     let dump = dump?;
     let slow = match wanted.latency {
         Some(_) => {
             let [slow, open] = mote_slow::event::descriptions();
-            Some([announce(&mut trace, &slow)?, announce(&mut trace, &open)?])
+            Some([
+                announce(&trace, &mut events_of_trace, &slow)?,
+                announce(&trace, &mut events_of_trace, &open)?,
+            ])
         }
         None => None,
     };
@@ -119,26 +107,26 @@ pub(crate) fn make(
     let tracer = tracer.map_err(|why| Error::Kernel(why.to_string()))?;
     let session = setup::kernel_session(options, wanted, trace.frame(), tracer.geometry());
     trace.directory.note(&Fact::Session(session));
-    let all: Vec<u32> = (0..trace.events.len()).collect();
-    trace.note_events(&all);
-    note_refused(&mut trace, &tracer, watch);
+    let all: Vec<u32> = (0..events_of_trace.len()).collect();
+    trace.note_events(&events_of_trace, &all);
+    note_refused((&mut trace, &events_of_trace), &tracer, watch);
     tracer.notes().iter().for_each(|note| watch.say(note));
     let refused = tracer.refused();
     if let Some((_, why)) = refused.first().filter(|_| refused.len() == count) {
         return Err(Error::Kernel(format!("none of the {count} events could be attached; the first: {why}")));
     }
-    Ok((tracer, Made { trace, dump, slow, wanting }))
+    Ok(Made { tracer, trace, events: events_of_trace, dump, slow, wanting })
 }
 
 /// Refused events that are told one by one. The journal has all of them.
 const REFUSED_MAX: usize = 5;
 
 /// Tells which events are not recorded, because the kernel did not take their programs. The others are.
-fn note_refused(trace: &mut Trace, tracer: &Tracer, watch: &mut dyn Watch) {
+fn note_refused((trace, events): (&mut Trace, &Events), tracer: &Tracer, watch: &mut dyn Watch) {
     let refused = tracer.refused();
     let more = refused.len().saturating_sub(REFUSED_MAX);
     for (told, (id, why)) in refused.into_iter().enumerate() {
-        let Some(event) = trace.events.description(u32::from(id)) else { continue };
+        let Some(event) = events.description(u32::from(id)) else { continue };
         let (provider, name) = (event.provider.to_owned(), event.name.to_owned());
         if told < REFUSED_MAX {
             watch.say(&format!("{provider}:{name} is not recorded: {why}"));
@@ -158,8 +146,8 @@ const NOTHING_LEFT: &str =
 ///
 /// # Errors
 /// [`Error::Kernel`] when there are too many.
-pub(super) fn announce(trace: &mut Trace, text: &str) -> Result<u32, Error> {
-    match trace.announce(text.as_bytes()) {
+pub(super) fn announce(trace: &Trace, events: &mut Events, text: &str) -> Result<u32, Error> {
+    match trace.announce(events, text.as_bytes()) {
         Announced::New(id) | Announced::Known(id) => Ok(id),
         Announced::Malformed(why) => {
             Err(Error::Kernel(format!("an event's description is malformed: {why}")))

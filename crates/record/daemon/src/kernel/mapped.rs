@@ -39,7 +39,7 @@ fn mapped(map: Map) -> Mapped {
     Mapped { start, end, offset, path, build_id }
 }
 
-impl Kernel<'_> {
+impl Kernel {
     /// Listens to what those map that are recorded: this process, whose child the command will be, the attached ones, or all. Returns what is
     /// missing if that cannot be.
     pub(super) fn listen(&mut self, attached: &[u32]) -> Option<String> {

@@ -12,7 +12,7 @@ use mote_journal::{ClockOffset, Fact};
 /// How often it is tried. The closest pair counts.
 const TRIES: usize = 200;
 
-impl Kernel<'_> {
+impl Kernel {
     /// Measures and notes it.
     pub(super) fn note_offset(&mut self, source: Source, samples: &Samples) {
         if let Some(offset) = self.measure(source, samples) {

@@ -63,7 +63,7 @@ impl Processes {
     }
 }
 
-impl Kernel<'_> {
+impl Kernel {
     /// Notes what is new of the processes that these threads are of.
     pub(super) fn note_processes(&mut self, threads: &[u32]) -> bool {
         let with_maps = self.wanted.stacks.user;

@@ -52,7 +52,7 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
     let kernel = Kernel {
         attached,
         own,
-        channel,
+        channel: std::sync::Arc::new(channel),
         rings,
         state,
         maps: Mutex::new(request.maps),

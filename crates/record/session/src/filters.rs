@@ -1,26 +1,22 @@
-//! The session's rules and what has become of them: a fate for each event, programs, maps, and the bundle that processes get.
+//! What becomes of each event by the rules: a verdict, the filter programs, their maps, and the bundle that processes get.
 //!
-//! Every event is decided about once, before anyone is told its id; and again when a person changes the rules. Processes always get
-//! the whole state, so that it does not matter what they had before.
+//! Every event is decided once, before any process is told its id, and again when a person changes the rules. Processes always get the
+//! whole state, so that it does not matter which one they had before.
 
-use crate::area::Area;
-use crate::areas::Areas;
-use crate::error::Error;
+use crate::Settings;
 use crate::events::Events;
+use crate::layout::Layout;
+use crate::memory::SharedWords;
 use crate::objects::{self, ObjectFilter};
-use crate::options::Options;
-use crate::standing::Standing;
+use crate::rules::RuleList;
 use mote_bpf::{Entry, Environment, Insn, Word, environment, helper, verify};
-use mote_filter::{
-    Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Session, SharedNames, Side, compile, fits,
-};
+use mote_filter::{Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Side, compile, fits};
 use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;
 use mote_pattern::Pattern;
-use mote_sys::fd::{self, Fd};
-use mote_sys::mem::sealed_memfd;
-use mote_wire::bundle::{Bundle, Fate, Program};
+use mote_wire::bundle::{Bundle, Fate, MapPlace, Program};
 use std::collections::HashSet;
+use std::path::PathBuf;
 
 /// Program of an event.
 struct Loaded {
@@ -28,41 +24,52 @@ struct Loaded {
     insns: Vec<Insn>,
 }
 
-/// The rules of a session.
-pub(crate) struct Filters {
-    rules: Standing,
+/// The filters of a session.
+pub struct Filters {
+    rules: RuleList,
     objects: Vec<ObjectFilter>,
     exclude: Vec<Pattern>,
     keeps_on_fault: bool,
-    pub(crate) maps: Maps,
+    /// The maps of all rules.
+    pub maps: Maps,
     fates: Vec<Fate>,
     programs: Vec<Loaded>,
     serial: u64,
-    /// The newest bundle, and its number; none while ids alone say everything.
-    bundle: Option<Fd>,
+    /// Number of the newest bundle; 0 while ids alone say everything.
     generation: u32,
-    /// The bundle is older than the fates.
+    /// The newest bundle is older than the fates.
     stale: bool,
-    /// Problems that were told, and how many remarks.
-    told: HashSet<String>,
+    /// Problems that were reported, and how many remarks.
+    reported: HashSet<String>,
     remarks: usize,
 }
 
-/// Finds a place for the maps that are new, and for what is kept aside if rules do that; else says why there is none.
-type Place<'p> = dyn FnMut(&Maps, bool) -> Result<(), String> + 'p;
-
-/// Takes an event in by its description, and returns its id.
-type Declare<'d> = dyn FnMut(&mut Events, &[u8]) -> Result<u16, String> + 'd;
-
-/// What deciding about events needs of the session.
-pub(crate) struct Scene<'s> {
-    /// Where what programs keep has its place.
-    pub(crate) place: &'s mut Place<'s>,
+/// What deciding about events reads and changes of the session.
+pub(crate) struct Scope<'s> {
+    pub(crate) layout: &'s mut Layout,
+    pub(crate) words: &'s mut SharedWords,
     pub(crate) events: &'s mut Events,
-    /// Takes the event in that a rule emits, and returns its id.
-    pub(crate) declare: &'s mut Declare<'s>,
-    /// What a person should know, and whether it takes events away.
-    pub(crate) say: &'s mut dyn FnMut(String, Weight),
+    /// Events that rules emit, and that are new.
+    pub(crate) emitted: &'s mut Vec<u32>,
+    /// What a person should know.
+    pub(crate) reports: &'s mut Vec<(String, Weight)>,
+}
+
+impl Scope<'_> {
+    /// Takes in the event that a rule emits, and returns its id.
+    fn declare(events: &mut Events, emitted: &mut Vec<u32>, text: &[u8]) -> Result<u16, String> {
+        use crate::events::Announced;
+        match events.announce(text) {
+            Announced::New(id) => {
+                events.note_emitted(id);
+                emitted.push(id);
+                Ok(id as u16)
+            }
+            Announced::Known(id) => Ok(id as u16),
+            Announced::Malformed(why) => Err(why.to_string()),
+            Announced::TooMany => Err("session has as many events as it can hold".to_owned()),
+        }
+    }
 }
 
 /// How much a message weighs.
@@ -78,53 +85,56 @@ pub(crate) enum Weight {
 const REMARKS_MAX: usize = 5;
 
 impl Filters {
-    /// The rules of the options; no event is known yet.
-    pub(crate) fn new(options: &Options, names: SharedNames) -> Result<Filters, Error> {
+    /// The rules of a session that begins; no event is known yet.
+    ///
+    /// # Errors
+    /// An object with filters that cannot be used, and why.
+    pub(crate) fn new(settings: &Settings) -> Result<Filters, (PathBuf, String)> {
         let mut filters = Filters {
-            rules: Standing::new(&options.rules),
+            rules: RuleList::new(&settings.rules),
             objects: Vec::new(),
-            exclude: options.exclude.iter().map(|text| Pattern::new(text)).collect(),
-            keeps_on_fault: options.keeps_on_fault,
-            maps: Maps::with_names(names),
+            exclude: settings.exclude.iter().map(|text| Pattern::new(text)).collect(),
+            keeps_on_fault: settings.keeps_on_fault,
+            maps: Maps::with_names(settings.names.clone()),
             fates: Vec::new(),
             programs: Vec::new(),
             serial: 0,
-            bundle: None,
             generation: 0,
             stale: false,
-            told: HashSet::new(),
+            reported: HashSet::new(),
             remarks: 0,
         };
-        if options.kernel.is_some() {
+        if settings.has_kernel {
             filters.maps.share_flags();
         }
-        for path in &options.objects {
-            filters.objects.extend(objects::read(path, &mut filters.maps)?);
+        for (path, bytes) in &settings.objects {
+            let read = objects::read(&path.display().to_string(), bytes, &mut filters.maps);
+            filters.objects.extend(read.map_err(|why| (path.clone(), why))?);
         }
         Ok(filters)
     }
 
     /// Whether any rule asks for the state of threads, thresholds, or kernel events.
-    pub(crate) fn asks_kernel(&self) -> bool {
+    pub fn asks_kernel(&self) -> bool {
         let helpers = [helper::SET_THRESHOLD, helper::OPEN_KERNEL];
         self.rules.rules().any(Rule::asks_kernel)
             || self.objects.iter().any(|object| helpers.iter().any(|helper| object.calls(*helper)))
     }
 
     /// Whether any rule keeps records aside.
-    pub(crate) fn speculates(&self) -> bool {
+    pub fn speculates(&self) -> bool {
         self.rules.rules().any(Rule::speculates)
             || self.objects.iter().any(|object| object.calls(helper::SPECULATE))
     }
 
     /// Whether any rule asks for snapshots.
-    pub(crate) fn snapshots(&self) -> bool {
+    pub fn snapshots(&self) -> bool {
         self.rules.rules().any(Rule::snapshots)
             || self.objects.iter().any(|object| object.calls(helper::SNAPSHOT))
     }
 
     /// The rules, for a person.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    pub fn lines(&self) -> Vec<String> {
         self.rules.lines().chain(self.objects.iter().map(ObjectFilter::line)).collect()
     }
 
@@ -146,49 +156,49 @@ impl Filters {
     }
 
     /// Adds rules. One that only records takes the place of those that recorded the same pattern.
-    pub(crate) fn enable(&mut self, rules: Vec<Rule>, scene: &mut Scene<'_>) {
+    pub(crate) fn enable(&mut self, rules: Vec<Rule>, scope: &mut Scope<'_>) {
         self.rules.add(rules);
-        self.decide_all(scene);
+        self.decide_all(scope);
     }
 
     /// Takes rules away, or what they do about some events; returns how many patterns meant something.
-    pub(crate) fn disable(&mut self, patterns: &[String], scene: &mut Scene<'_>) -> usize {
+    pub(crate) fn disable(&mut self, patterns: &[String], scope: &mut Scope<'_>) -> usize {
         let objects = self.objects.len();
         self.objects.retain(|object| !patterns.contains(&object.pattern_text));
         let are_on = |text: &str| {
             let pattern = Pattern::new(text);
-            let mut known = scene.events.iter();
+            let mut known = scope.events.iter();
             known.any(|(id, event)| self.is_on(id) && pattern.matches(event.provider, event.name))
         };
         let mut rules = self.rules.clone();
         let meant = rules.take_back(patterns, are_on);
         self.rules = rules;
-        self.decide_all(scene);
+        self.decide_all(scope);
         meant + objects - self.objects.len()
     }
 
-    fn decide_all(&mut self, scene: &mut Scene<'_>) {
+    fn decide_all(&mut self, scope: &mut Scope<'_>) {
         self.programs.clear();
         self.fates.clear();
-        (0..scene.events.len()).for_each(|id| self.decide(id, scene));
+        (0..scope.events.len()).for_each(|id| self.decide(id, scope));
         // From now on the first answer is not the last word.
         self.stale = true;
     }
 
     /// Decides what becomes of an event. What rules emit is always on.
-    pub(crate) fn decide(&mut self, id: u32, scene: &mut Scene<'_>) {
-        let Some(text) = scene.events.text(id).map(<[u8]>::to_vec) else { return };
+    pub(crate) fn decide(&mut self, id: u32, scope: &mut Scope<'_>) {
+        let Some(text) = scope.events.text(id).map(<[u8]>::to_vec) else { return };
         let Ok(event) = mote_layout::parse::parse(&text) else { return };
-        let fate = if scene.events.is_emitted(id) { Fate::Unfiltered } else { self.fate(&event, scene) };
+        let fate = if scope.events.is_emitted(id) { Fate::Unfiltered } else { self.fate(&event, scope) };
         let at = id as usize;
         if self.fates.len() <= at {
             self.fates.resize(at + 1, Fate::Unsaid);
         }
-        self.stale |= self.bundle.is_some() || matches!(fate, Fate::Filtered(_));
+        self.stale |= self.generation > 0 || matches!(fate, Fate::Filtered(_));
         self.fates[at] = fate;
     }
 
-    fn fate(&mut self, event: &Description<'_>, scene: &mut Scene<'_>) -> Fate {
+    fn fate(&mut self, event: &Description<'_>, scope: &mut Scope<'_>) -> Fate {
         let name = (event.provider, event.name);
         if self.exclude.iter().any(|pattern| pattern.matches(name.0, name.1)) {
             return Fate::Off;
@@ -198,17 +208,17 @@ impl Filters {
             let insns = object.insns.clone();
             if let Err(why) = self.verify(&insns, event) {
                 let (line, name) = (object.line(), format!("{}:{}", event.provider, event.name));
-                self.problem(format!("filter {line} is refused for {name}, which stays off: {why}"), scene);
+                self.problem(format!("filter {line} is refused for {name}, which stays off: {why}"), scope);
                 return Fate::Off;
             }
-            return self.load(insns, scene);
+            return self.load(insns, scope);
         }
-        match self.compile(event, scene) {
+        match self.compile(event, scope) {
             None | Some(Decision::Off) => Fate::Off,
             Some(Decision::Record) => Fate::Unfiltered,
             Some(Decision::Run(Compiled { insns, warnings, .. })) => {
-                warnings.iter().for_each(|warning| self.remark(warning, scene));
-                self.load(insns, scene)
+                warnings.iter().for_each(|warning| self.remark(warning, scope));
+                self.load(insns, scope)
             }
         }
     }
@@ -230,61 +240,61 @@ impl Filters {
     }
 
     /// Compiles all rules together; those that do not fit the event are told of and left out.
-    fn compile(&mut self, event: &Description<'_>, scene: &mut Scene<'_>) -> Option<Decision> {
+    fn compile(&mut self, event: &Description<'_>, scope: &mut Scope<'_>) -> Option<Decision> {
         let rules = self.rules.of(event.provider, event.name);
-        match self.try_compile(&rules, event, scene) {
+        match self.try_compile(&rules, event, scope) {
             Ok(decision) => return Some(decision),
-            Err(problem) => self.problem(problem.render(), scene),
+            Err(problem) => self.problem(problem.render(), scope),
         }
         let mut fitting = Vec::new();
         for rule in rules {
-            match self.try_compile(std::slice::from_ref(&rule), event, scene) {
+            match self.try_compile(std::slice::from_ref(&rule), event, scope) {
                 Ok(_) => fitting.push(rule),
-                Err(problem) => self.problem(problem.render(), scene),
+                Err(problem) => self.problem(problem.render(), scope),
             }
         }
-        self.try_compile(&fitting, event, scene).ok()
+        self.try_compile(&fitting, event, scope).ok()
     }
 
     fn try_compile(
         &mut self,
         rules: &[Rule],
         event: &Description<'_>,
-        scene: &mut Scene<'_>,
+        scope: &mut Scope<'_>,
     ) -> Result<Decision, Diagnostic> {
-        let (events, declare) = (&mut *scene.events, &mut *scene.declare);
-        let mut declare = |emitted: &Emitted| declare(events, emitted.description.as_bytes());
-        let mut session = Session { side: Side::User, missing: Missing::Never, declare: &mut declare };
+        let (events, emitted) = (&mut *scope.events, &mut *scope.emitted);
+        let mut declare = |event: &Emitted| Scope::declare(events, emitted, event.description.as_bytes());
+        let mut session =
+            mote_filter::Session { side: Side::User, missing: Missing::Never, declare: &mut declare };
         compile(rules, event, &mut session, &mut self.maps)
     }
 
-    fn remark(&mut self, remark: &Diagnostic, scene: &mut Scene<'_>) {
+    fn remark(&mut self, remark: &Diagnostic, scope: &mut Scope<'_>) {
         self.remarks += 1;
         match self.remarks {
-            0..=REMARKS_MAX => (scene.say)(remark.render_warning(), Weight::Remark),
+            0..=REMARKS_MAX => scope.reports.push((remark.render_warning(), Weight::Remark)),
             next if next == REMARKS_MAX + 1 => {
-                (scene.say)(
-                    "rules do not fit more events than these; for them they never hold".to_owned(),
-                    Weight::Remark,
-                );
+                let text = "more events lack fields that rules name: these rules never hold for them";
+                scope.reports.push((text.to_owned(), Weight::Remark));
             }
             _ => {}
         }
     }
 
     /// Tells of something that takes events away, once.
-    fn problem(&mut self, text: String, scene: &mut Scene<'_>) {
-        if self.told.insert(text.clone()) {
-            (scene.say)(text, Weight::Problem);
+    fn problem(&mut self, text: String, scope: &mut Scope<'_>) {
+        if self.reported.insert(text.clone()) {
+            scope.reports.push((text, Weight::Problem));
         }
     }
 
     /// Keeps a program, with memory for its maps.
-    fn load(&mut self, insns: Vec<Insn>, scene: &mut Scene<'_>) -> Fate {
-        if let Err(why) = (scene.place)(&self.maps, self.speculates()) {
+    fn load(&mut self, insns: Vec<Insn>, scope: &mut Scope<'_>) -> Fate {
+        let speculates = self.speculates();
+        if let Err(why) = scope.layout.extend(&self.maps, speculates, scope.words) {
             let text =
                 format!("no memory for the maps of filters: {why}; events with these filters stay off");
-            self.problem(text, scene);
+            self.problem(text, scope);
             return Fate::Off;
         }
         let place = match self.programs.iter().position(|known| known.insns == insns) {
@@ -299,28 +309,30 @@ impl Filters {
     }
 
     /// Whether an event is on.
-    pub(crate) fn is_on(&self, id: u32) -> bool {
+    pub fn is_on(&self, id: u32) -> bool {
         matches!(self.fates.get(id as usize), Some(Fate::Unfiltered | Fate::Filtered(_)))
     }
 
-    /// Whether there is something to say in a bundle.
+    /// Whether processes need a bundle: their ids alone do not say everything.
     pub(crate) fn has_bundle(&self) -> bool {
-        self.stale || self.bundle.is_some()
+        self.stale || self.generation > 0
     }
 
-    /// The newest bundle and its number, made if need be; `None` while there is nothing to say in one.
-    pub(crate) fn bundle(&mut self, areas: &Areas<'_>) -> Result<Option<(u32, &Fd)>, Error> {
-        if self.stale {
-            self.bundle = Some(self.encode(areas)?);
-            self.generation += 1;
-            self.stale = false;
+    /// Number of the newest bundle; 0 when there is none.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// The bundle as it is now, if there is a newer one than was encoded last.
+    pub(crate) fn renew(&mut self, layout: &Layout) -> Option<Vec<u8>> {
+        if !std::mem::take(&mut self.stale) {
+            return None;
         }
-        Ok(self.bundle.as_ref().map(|bundle| (self.generation, bundle)))
+        self.generation += 1;
+        Some(self.encode(layout))
     }
 
-    fn encode(&self, areas: &Areas<'_>) -> Result<Fd, Error> {
-        let session = |why| Error::Session { what: "make a file of filters", why };
-        let maps = areas.places();
+    fn encode(&self, layout: &Layout) -> Vec<u8> {
         let keeps_on_fault = self.keeps_on_fault;
         let programs = self.programs.iter().map(|loaded| Program {
             serial: loaded.serial,
@@ -328,18 +340,19 @@ impl Filters {
             insns: loaded.insns.as_slice(),
         });
         let programs: Vec<Program<&[Insn]>> = programs.collect();
+        let maps: Vec<MapPlace> = layout.maps().iter().map(|(_, place)| *place).collect();
         let bundle = Bundle {
-            maps_bytes: areas.used(),
+            maps_bytes: layout.used(),
             // The same in all bundles, whether a rule speculates by then or not: processes map it once.
-            pool: Area::pool_place(),
+            pool: layout.pool(),
             maps: &maps,
             fates: &self.fates,
             programs: &programs,
         };
-        let mut buffer = vec![0; bundle.bytes()];
-        let bytes = bundle.encode(&mut buffer).ok_or_else(|| session(mote_sys::Errno(libc::E2BIG)))?;
-        let file = sealed_memfd(c"mote-bundle", bytes.len() as u64).map_err(session)?;
-        fd::write_at(&file, bytes, 0).map_err(session)?;
-        Ok(file)
+        let mut bytes = vec![0; bundle.bytes()];
+        // It has as many bytes as it takes.
+        let encoded = bundle.encode(&mut bytes).map_or(0, <[u8]>::len);
+        bytes.truncate(encoded);
+        bytes
     }
 }

@@ -1,4 +1,4 @@
-//! Which events there are, and their ids.
+//! The event descriptions of a session, and the ids that they have.
 
 use mote_layout::parse::{self, Description};
 use mote_layout::record::ID_MAX;
@@ -8,9 +8,9 @@ use std::collections::{HashMap, HashSet};
 /// Bytes of descriptions that a session takes; a hostile process must not fill our memory.
 const DESCRIPTIONS_MAX: usize = 64 << 20;
 
-/// The events of a session. The same description gets the same id, whoever brings it.
+/// The events of a session. The same description gets the same id, whichever process announces it.
 #[derive(Debug, Default)]
-pub(crate) struct Events {
+pub struct Events {
     texts: Vec<Vec<u8>>,
     ids: HashMap<Vec<u8>, u32>,
     bytes: usize,
@@ -18,9 +18,9 @@ pub(crate) struct Events {
     emitted: HashSet<u32>,
 }
 
-/// What became of an announced event.
+/// The outcome of announcing an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Announced {
+pub enum Announced {
     /// It was not known before.
     New(u32),
     /// It has this id.
@@ -33,7 +33,7 @@ pub(crate) enum Announced {
 
 impl Events {
     /// Takes in a description.
-    pub(crate) fn announce(&mut self, text: &[u8]) -> Announced {
+    pub fn announce(&mut self, text: &[u8]) -> Announced {
         if let Err(error) = parse::parse(text) {
             return Announced::Malformed(error);
         }
@@ -51,45 +51,47 @@ impl Events {
     }
 
     /// The id of an event that is known.
-    pub(crate) fn id_of(&self, text: &[u8]) -> Option<u32> {
+    pub fn id_of(&self, text: &[u8]) -> Option<u32> {
         self.ids.get(text).copied()
     }
 
     /// How many there are; ids are below this.
-    pub(crate) fn len(&self) -> u32 {
+    pub fn len(&self) -> u32 {
         self.texts.len() as u32
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
     /// Notes that rules emit an event.
-    pub(crate) fn note_emitted(&mut self, id: u32) {
+    pub fn note_emitted(&mut self, id: u32) {
         self.emitted.insert(id);
     }
 
     /// Whether rules emit it.
-    pub(crate) fn is_emitted(&self, id: u32) -> bool {
+    pub fn is_emitted(&self, id: u32) -> bool {
         self.emitted.contains(&id)
     }
 
     /// The description of an event as text.
-    pub(crate) fn text(&self, id: u32) -> Option<&[u8]> {
+    pub fn text(&self, id: u32) -> Option<&[u8]> {
         self.texts.get(id as usize).map(Vec::as_slice)
     }
 
     /// The description of an event.
-    pub(crate) fn description(&self, id: u32) -> Option<Description<'_>> {
+    pub fn description(&self, id: u32) -> Option<Description<'_>> {
         parse::parse(self.texts.get(id as usize)?).ok()
     }
 
     /// All events.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Description<'_>)> + Clone {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, Description<'_>)> + Clone {
         self.texts.iter().enumerate().filter_map(|(id, text)| Some((id as u32, parse::parse(text).ok()?)))
     }
 
     /// Those of the patterns that match no event so far, each with the near names that there are.
-    pub(crate) fn unmatched<'p>(
-        &self,
-        patterns: impl Iterator<Item = &'p str>,
-    ) -> Vec<(&'p str, Vec<String>)> {
+    pub fn unmatched<'p>(&self, patterns: impl Iterator<Item = &'p str>) -> Vec<(&'p str, Vec<String>)> {
         let names: Vec<String> = self.iter().map(|(_, e)| format!("{}:{}", e.provider, e.name)).collect();
         let misses = patterns.filter(|text| {
             let pattern = Pattern::new(text);

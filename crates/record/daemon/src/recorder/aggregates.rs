@@ -1,6 +1,6 @@
 //! Counts and histograms that filters keep in maps: read, shown, and written into the recording.
 
-use crate::recorder::Recorder;
+use super::Recorder;
 use mote_filter::Aggregate;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const WIDTH: usize = 100;
 impl Recorder<'_> {
     /// What is counted so far.
     pub(crate) fn aggregates(&self) -> Vec<Aggregate> {
-        let read = self.session.areas.aggregates(&self.filters.maps);
+        let read = self.areas.aggregates(&self.session.filters().maps, self.session.layout());
         let flags =
             self.cooperation.commons.flags().into_iter().map(|(name, set)| Aggregate::flag(name, set));
         let kernel = self.kernel.iter().flat_map(|kernel| kernel.wanting.rules.aggregates());
@@ -57,7 +57,7 @@ impl Recorder<'_> {
 }
 
 /// For a person; empty when nothing is counted.
-pub(crate) fn text(aggregates: &[Aggregate]) -> String {
+pub(super) fn text(aggregates: &[Aggregate]) -> String {
     let texts = aggregates.iter().filter(|aggregate| !aggregate.is_empty());
     texts.map(|aggregate| aggregate.text(WIDTH, ROWS)).collect::<Vec<_>>().join("\n")
 }

@@ -1,37 +1,36 @@
-//! The rules of one side of a session, in the order in which they were given. What comes later has the last word.
+//! The rules of one side of a session (processes or kernel), in the order in which they were given. Later entries override earlier ones.
 
-use crate::setup::rule_text;
 use mote_filter::Rule;
 use mote_pattern::Pattern;
 
-/// The rules that stand.
+/// The rules in force.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Standing {
+pub struct RuleList {
     entries: Vec<Entry>,
 }
 
-/// What was said.
+/// One entry.
 #[derive(Clone, Debug)]
-pub(crate) enum Entry {
+pub enum Entry {
     /// A rule.
     Rule(Rule),
-    /// No rule that was given before is about these events any more.
+    /// Takes back what all rules before it say about the events of this pattern.
     Not(String),
 }
 
-impl Standing {
-    /// These, and nothing was taken back.
-    pub(crate) fn new(rules: &[Rule]) -> Standing {
-        Standing { entries: rules.iter().cloned().map(Entry::Rule).collect() }
+impl RuleList {
+    /// These rules, none of them taken back.
+    pub fn new(rules: &[Rule]) -> RuleList {
+        RuleList { entries: rules.iter().cloned().map(Entry::Rule).collect() }
     }
 
-    /// What was said, in order.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    /// All entries, in order.
+    pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
     /// The rules.
-    pub(crate) fn rules(&self) -> impl Iterator<Item = &Rule> {
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Rule(rule) => Some(rule),
             Entry::Not(_) => None,
@@ -39,7 +38,7 @@ impl Standing {
     }
 
     /// Adds rules. One that only records takes the place of those that recorded the same pattern.
-    pub(crate) fn add(&mut self, rules: Vec<Rule>) {
+    pub fn add(&mut self, rules: Vec<Rule>) {
         for rule in rules {
             let replaces = |old: &Rule| {
                 old.pattern() == rule.pattern()
@@ -53,7 +52,7 @@ impl Standing {
 
     /// Takes the rules with a pattern away, or, where there is none, what the others do about its events, if `are_on` says that there are some.
     /// Returns how many patterns meant something.
-    pub(crate) fn take_back(&mut self, patterns: &[String], are_on: impl Fn(&str) -> bool) -> usize {
+    pub fn take_back(&mut self, patterns: &[String], are_on: impl Fn(&str) -> bool) -> usize {
         let mut meant = 0;
         for pattern in patterns {
             let before = self.entries.len();
@@ -89,7 +88,7 @@ impl Standing {
     }
 
     /// The rules that stand for an event, by what patterns say: all that were given after it was last taken back.
-    pub(crate) fn of(&self, provider: &str, name: &str) -> Vec<Rule> {
+    pub fn of(&self, provider: &str, name: &str) -> Vec<Rule> {
         let is_back =
             |entry: &Entry| matches!(entry, Entry::Not(text) if Pattern::new(text).matches(provider, name));
         let from = self.entries.iter().rposition(is_back).map_or(0, |at| at + 1);
@@ -102,14 +101,14 @@ impl Standing {
     }
 
     /// Whether it was taken back, whatever was said later.
-    pub(crate) fn was_taken_back(&self, provider: &str, name: &str) -> bool {
+    pub fn was_taken_back(&self, provider: &str, name: &str) -> bool {
         self.entries
             .iter()
             .any(|entry| matches!(entry, Entry::Not(text) if Pattern::new(text).matches(provider, name)))
     }
 
     /// For a person.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+    pub fn lines(&self) -> impl Iterator<Item = String> {
         self.entries.iter().map(|entry| match entry {
             Entry::Rule(rule) => rule_text(rule),
             Entry::Not(pattern) => format!("not {pattern}"),
@@ -117,37 +116,46 @@ impl Standing {
     }
 }
 
+/// A rule for a person: its pattern, and what it says besides.
+pub fn rule_text(rule: &Rule) -> String {
+    if rule.source().starts_with(rule.pattern()) {
+        rule.source().to_owned()
+    } else {
+        format!("{}: {}", rule.pattern(), rule.source())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lines(standing: &Standing) -> Vec<String> {
-        standing.lines().collect()
+    fn lines(rules: &RuleList) -> Vec<String> {
+        rules.lines().collect()
     }
 
     #[test]
     fn what_comes_later_has_the_last_word() {
-        let mut standing = Standing::new(&[Rule::record("net:*"), Rule::record("disk:*")]);
-        assert_eq!(standing.take_back(&["net:in".to_owned()], |_| true), 1);
-        assert_eq!(lines(&standing), ["net:*", "disk:*", "not net:in"]);
-        assert!(standing.of("net", "in").is_empty() && standing.was_taken_back("net", "in"));
-        assert_eq!(standing.of("net", "out").len(), 2);
-        standing.add(vec![Rule::parse("net:in if len > 3 do record").expect("a rule")]);
-        assert_eq!(standing.of("net", "in").len(), 1);
+        let mut rules = RuleList::new(&[Rule::record("net:*"), Rule::record("disk:*")]);
+        assert_eq!(rules.take_back(&["net:in".to_owned()], |_| true), 1);
+        assert_eq!(lines(&rules), ["net:*", "disk:*", "not net:in"]);
+        assert!(rules.of("net", "in").is_empty() && rules.was_taken_back("net", "in"));
+        assert_eq!(rules.of("net", "out").len(), 2);
+        rules.add(vec![Rule::parse("net:in if len > 3 do record").expect("a rule")]);
+        assert_eq!(rules.of("net", "in").len(), 1);
         // The whole pattern goes, and with it nothing else.
-        assert_eq!(standing.take_back(&["net:*".to_owned()], |_| false), 1);
-        assert_eq!(lines(&standing), ["disk:*", "not net:in", "net:in if len > 3 do record"]);
-        assert_eq!(standing.take_back(&["usb:*".to_owned()], |_| false), 0);
-        assert_eq!(standing.take_back(&["disk:*".to_owned(), "net:in".to_owned()], |_| false), 2);
-        assert!(standing.entries().is_empty());
+        assert_eq!(rules.take_back(&["net:*".to_owned()], |_| false), 1);
+        assert_eq!(lines(&rules), ["disk:*", "not net:in", "net:in if len > 3 do record"]);
+        assert_eq!(rules.take_back(&["usb:*".to_owned()], |_| false), 0);
+        assert_eq!(rules.take_back(&["disk:*".to_owned(), "net:in".to_owned()], |_| false), 2);
+        assert!(rules.entries().is_empty());
     }
 
     #[test]
     fn a_new_filter_takes_the_old_ones_place() {
-        let mut standing = Standing::new(&[Rule::record("net:*")]);
-        standing.add(vec![Rule::filter("net:*", "len > 3").expect("a rule")]);
-        assert_eq!(lines(&standing), ["net:*: len > 3"]);
-        standing.add(vec![Rule::count("net:*", "by proto").expect("a rule")]);
-        assert_eq!(standing.rules().count(), 2);
+        let mut rules = RuleList::new(&[Rule::record("net:*")]);
+        rules.add(vec![Rule::filter("net:*", "len > 3").expect("a rule")]);
+        assert_eq!(lines(&rules), ["net:*: len > 3"]);
+        rules.add(vec![Rule::count("net:*", "by proto").expect("a rule")]);
+        assert_eq!(rules.rules().count(), 2);
     }
 }

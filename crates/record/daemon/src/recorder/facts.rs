@@ -1,8 +1,8 @@
 //! What the recorder writes down besides events: metadata and journal, and whether they are still there.
 
+use super::Recorder;
 use crate::directory::Directory;
 use crate::error::Error;
-use crate::recorder::Recorder;
 use crate::samples;
 use mote_journal::Fact;
 
@@ -10,25 +10,27 @@ impl Recorder<'_> {
     pub(crate) fn renew_metadata(&mut self) {
         if let Err(why) = self.write_metadata() {
             self.look_at_directories();
-            if self.session.shared.failure().is_some() {
+            if self.shared.failure().is_some() {
                 return;
             }
             self.problem(format!("{why}; recording stops, what was written before is whole"));
-            self.session.shared.fail(why.to_string());
+            self.shared.fail(why.to_string());
         }
     }
 
     pub(crate) fn write_metadata(&self) -> Result<(), Error> {
-        self.trace.write_metadata(self.samples.conversion())?;
+        self.trace.write_metadata(self.session.events(), self.samples.conversion())?;
         match &self.kernel {
-            Some(kernel) => kernel.trace.write_metadata(self.samples.conversion_of_monotonic()),
+            Some(kernel) => {
+                kernel.trace.write_metadata(&kernel.events, self.samples.conversion_of_monotonic())
+            }
             None => Ok(()),
         }
     }
 
     /// Stops when a directory of the recording was removed.
     pub(crate) fn look_at_directories(&mut self) {
-        let shared = self.session.shared;
+        let shared = self.shared.clone();
         let kernel = self.kernel.as_ref().map(|kernel| &kernel.trace.directory);
         let removed =
             [Some(&self.trace.directory), kernel].into_iter().flatten().find_map(Directory::removed);

@@ -1,7 +1,5 @@
 //! When a recording is over: what signals have asked for, and who is left.
 
-use crate::command::{Arrived, Command};
-use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
 
 /// How long a process that nobody knows may keep the recording open after the last known one has ended; and how many rounds: when the whole machine
@@ -13,9 +11,9 @@ const TELL_AFTER: Duration = Duration::from_millis(200);
 
 /// What has been asked about the end.
 #[derive(Default)]
-pub(crate) struct End {
+pub struct End {
     /// It is over.
-    pub(crate) now: bool,
+    pub now: bool,
     asked: bool,
     /// Since when the command has ended and only children are left, and whether that was told.
     left_since: Option<Instant>,
@@ -30,7 +28,7 @@ pub(crate) struct End {
 
 impl End {
     /// A round in which processes are left, though the command has ended. True, once, when it is time to tell.
-    pub(crate) fn in_company(&mut self, now: Instant) -> bool {
+    pub fn in_company(&mut self, now: Instant) -> bool {
         (self.rounds_alone, self.alone_since, self.was_deserted) = (0, None, false);
         let since = *self.left_since.get_or_insert(now);
         let tell = !self.waiting_told && now.saturating_duration_since(since) >= TELL_AFTER;
@@ -44,7 +42,7 @@ impl End {
     /// What the last processes have sent is still to be read, so there is one more round when they are gone. And a child whose
     /// parent has ended may not have come to its first word: it holds the mailbox. Its word is read in a round that
     /// begins after nobody holds it any more, not in one that has begun before (`models/session.pml`).
-    pub(crate) fn alone(&mut self, now: Instant, deserted: bool) -> bool {
+    pub fn alone(&mut self, now: Instant, deserted: bool) -> bool {
         self.rounds_alone += 1;
         let alone_for = now.saturating_duration_since(*self.alone_since.get_or_insert(now));
         let late = alone_for >= LATE.0 && self.rounds_alone >= LATE.1;
@@ -54,30 +52,44 @@ impl End {
     }
 
     /// Whether the next round may be the last, and is not to be waited for.
-    pub(crate) fn is_last_round(&self) -> bool {
+    pub fn is_last_round(&self) -> bool {
         self.rounds_alone == 1 || self.was_deserted
     }
 
-    /// A signal: the command gets it, and ends if it wants to. When it has ended already, or with the second
-    /// request that is no Ctrl-C, the recording ends.
+    /// A request by signal to end. Returns whether to pass the signal on to the command.
     ///
-    /// Without a command, the first request ends the recording.
-    pub(crate) fn signal(&mut self, arrived: Arrived, command: Option<&mut Command>) {
-        if !arrived.asks_to_end() {
-            return;
-        }
-        let Some(command) = command else {
-            self.now = true;
-            return;
-        };
-        if command.has_ended() || (self.asked && arrived.signal != Signal::SIGINT) {
-            self.now = true;
+    /// The command gets the signal, and ends if it wants to. When it has ended already, or with the second request that is no Ctrl-C,
+    /// the recording ends. Without a command, the first request ends the recording.
+    #[must_use]
+    pub fn signal(&mut self, request: Request, command: Command) -> bool {
+        match command {
+            Command::None => self.now = true,
+            Command::Ended => self.now = true,
+            Command::Runs => self.now |= self.asked && !request.is_interrupt,
         }
         self.asked = true;
-        if !arrived.from_terminal {
-            command.pass_on(arrived.signal);
-        }
+        command == Command::Runs && !request.from_terminal
     }
+}
+
+/// The recorded command, as far as the end of the recording depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// There is none.
+    None,
+    /// It runs.
+    Runs,
+    /// It has ended.
+    Ended,
+}
+
+/// A signal that asks for the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// It came from the terminal, so the command has got it, too.
+    pub from_terminal: bool,
+    /// It is SIGINT, which a person at a terminal may send to the command several times.
+    pub is_interrupt: bool,
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
-//! Who may do what to a recorder: the one place where users are compared (`docs/security.md`).
+//! Access rights: the one place where users are compared (`docs/security.md`).
 //!
-//! Root may record anybody; anybody else only what is their own; nobody but root records root. The user that stands for all who have no number here
-//! (`mote_sys::user::overflow`) equals nobody, not even itself.
+//! Root may record processes of all users, other users only their own. The overflow user, which stands for all users without a
+//! number in this user namespace (`mote_sys::user::overflow`), equals no user, not even itself.
 
 use mote_sys::socket::Credentials;
-use mote_sys::user;
 
-/// The recorder's user, and who is nobody.
+/// The recorder's user, and the overflow user.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Trust {
+pub struct Trust {
     own: u32,
     overflow: u32,
 }
@@ -16,68 +15,68 @@ pub(crate) struct Trust {
 const ROOT: u32 = 0;
 
 impl Trust {
-    /// That of this process.
-    pub(crate) fn find() -> Trust {
-        let [_, effective, _] = user::own();
-        Trust { own: effective, overflow: user::overflow() }
+    /// Of a recorder that runs as `own`, in a user namespace with this overflow user.
+    pub fn new(own: u32, overflow: u32) -> Trust {
+        Trust { own, overflow }
     }
 
     /// The recorder's user.
-    pub(crate) fn own(self) -> u32 {
+    pub fn own(self) -> u32 {
         self.own
     }
 
     /// Whether the recorder is root's.
-    pub(crate) fn is_root(self) -> bool {
+    pub fn is_root(self) -> bool {
         self.own == ROOT
     }
 
     /// Whether two are the same user.
-    pub(crate) fn are_same(self, one: u32, other: u32) -> bool {
+    pub fn are_same(self, one: u32, other: u32) -> bool {
         one == other && one != self.overflow
     }
 
-    /// Whether it is not known at all who that is: a message that was sent before anybody asked the kernel, or by a process that is of no namespace of ours, neither by
-    /// its number nor by its user.
-    pub(crate) fn is_stranger(self, who: Credentials) -> bool {
+    /// Whether the sender is unknown: the kernel was not asked yet when the message was sent, or neither the process nor its user has
+    /// a number in our namespaces.
+    pub fn is_stranger(self, who: Credentials) -> bool {
         who.pid == 0 && who.uid == self.overflow
     }
 
     /// Whether a process may be recorded here.
-    pub(crate) fn records(self, who: Credentials) -> bool {
+    pub fn records(self, who: Credentials) -> bool {
         !self.is_stranger(who) && (self.is_root() || self.are_same(who.uid, self.own))
     }
 
     /// Whether requests about the recording are done for this user.
-    pub(crate) fn obeys(self, uid: u32) -> bool {
+    pub fn obeys(self, uid: u32) -> bool {
         uid == ROOT || self.are_same(uid, self.own)
     }
 
     /// Whether a recorder of user `uid` is asked, about what belongs to `owner`: root asks also the owner's.
-    pub(crate) fn asks(self, uid: u32, owner: u32) -> bool {
+    pub fn asks(self, uid: u32, owner: u32) -> bool {
         uid == ROOT || self.are_same(uid, self.own) || (self.is_root() && self.are_same(uid, owner))
     }
 
     /// Whether a recorder of user `uid` is asked for a process of `owner`, and sent the way in for such processes: nobody else can have it in a recording that we can see.
-    pub(crate) fn invites(self, uid: u32, owner: u32) -> bool {
+    pub fn invites(self, uid: u32, owner: u32) -> bool {
         self.are_same(uid, self.own) || (self.is_root() && self.are_same(uid, owner))
     }
 }
 
-/// Who may come in at one door.
+/// Which processes one way into the session admits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Guard {
-    pub(crate) trust: Trust,
-    /// It is this user's door.
-    pub(crate) only: Option<u32>,
+pub struct Guard {
+    /// The recorder's rights.
+    pub trust: Trust,
+    /// Only this user's processes.
+    pub only: Option<u32>,
 }
 
 impl Guard {
-    /// Lets a process in.
+    /// Admits a process.
     ///
     /// # Errors
     /// Why not, for a person.
-    pub(crate) fn admit(self, who: Credentials) -> Result<(), String> {
+    pub fn admit(self, who: Credentials) -> Result<(), String> {
         let Credentials { pid, uid, .. } = who;
         if self.trust.records(who) && self.only.is_none_or(|only| only == uid) {
             return Ok(());

@@ -1,17 +1,19 @@
 //! The end of a recording: what is written when everything has been read.
 
+use super::Recorder;
 use crate::areas::Faults;
-use crate::command::{Command, Signals};
-use crate::record::Recorded;
-use crate::recorder::{Recorder, Served};
 use crate::tap::Consumed;
-use mote_journal::Fact;
-use std::time::Duration;
+use crate::watch::{Recorded, Watch};
+use mote_journal::{Fact, Summary};
 
 impl Recorder<'_> {
     /// Writes what is known now that everything has been read.
-    pub(crate) fn finish(&mut self, served: Served, consumed: &[Consumed], signals: &Signals) -> Recorded {
-        let Served { command, duration_ns } = served;
+    pub(crate) fn finish(
+        &mut self,
+        duration_ns: u64,
+        consumed: &[Consumed],
+        wait: impl FnOnce(&mut dyn Watch) -> Option<i32>,
+    ) -> Recorded {
         self.hear_consumer();
         self.samples.end();
         self.note_samples();
@@ -29,9 +31,10 @@ impl Recorder<'_> {
         let aggregates = self.write_aggregates();
         self.note_faults();
         let kernel = self.finish_kernel(consumed.get(1), duration_ns);
-        self.tell_more_problems();
+        self.session.report_more();
+        self.perform();
         let mut summary = self.summary(own, duration_ns);
-        summary.status = command.and_then(|command| self.wait_for(command, signals));
+        summary.status = wait(self.watch);
         if !self.trace.directory.note(&Fact::End(summary.clone())) {
             self.problem("the journal could not be written to its end".to_owned());
         }
@@ -45,19 +48,19 @@ impl Recorder<'_> {
             directory: moved.unwrap_or_else(|| self.trace.directory.path().to_owned()),
             summary,
             kernel,
-            problems: self.problems.all(),
+            problems: self.session.problems().all(),
             aggregates,
         }
     }
 
     /// Tells of the faults that filters had. Events that were dropped for them are counted as lost, too.
     fn note_faults(&mut self) {
-        let Faults { dropped, kept, by_event } = self.session.areas.faults();
+        let Faults { dropped, kept, by_event } = self.areas.faults();
         if dropped == 0 && kept == 0 {
             return;
         }
         let name = |(id, count): (&u32, &u64)| {
-            let event = self.trace.events.description(*id)?;
+            let event = self.session.events().description(*id)?;
             Some(format!("{}:{} ({count})", event.provider, event.name))
         };
         let names: Vec<String> = by_event.iter().filter_map(name).take(10).collect();
@@ -68,20 +71,16 @@ impl Recorder<'_> {
         ));
     }
 
-    /// Waits for the command, still passing signals on.
-    fn wait_for(&mut self, mut command: Command, signals: &Signals) -> Option<i32> {
-        if !command.has_ended() {
-            self.watch.say("recording has ended; waiting for the command to end");
+    /// What the trace of the processes came to.
+    pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
+        let own = self.trace.summary(self.session.events(), consumed, duration_ns);
+        let (processes, threads) = self.session.seen();
+        Summary {
+            processes: processes as u32,
+            threads: threads as u32,
+            stopped: self.shared.failure().cloned(),
+            lost_unknown: own.lost_unknown + self.session.missed(),
+            ..own
         }
-        while !command.has_ended() {
-            if let Some(arrived) = signals.next()
-                && !arrived.from_terminal
-                && arrived.asks_to_end()
-            {
-                command.pass_on(arrived.signal);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        command.wait()
     }
 }

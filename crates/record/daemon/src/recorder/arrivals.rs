@@ -1,0 +1,122 @@
+//! Processes that connect, and what they say: read from the sockets, each user in its turn, and given to the session.
+
+use super::Recorder;
+use crate::door::Door;
+use crate::entrance::Letter;
+use crate::hall::Caller;
+use crate::link::{Link, Received};
+use crate::process;
+use mote_session::trust::Guard;
+use mote_session::{Input, Kind, PeerId, Way};
+use mote_sys::fd::Fd;
+use mote_sys::socket::Credentials;
+use mote_wire::MESSAGE_MAX;
+use std::collections::HashSet;
+use std::time::Instant;
+
+/// Messages of one sender that are read before it is the turn of the others.
+const ROUND: usize = 64;
+
+impl Recorder<'_> {
+    /// Takes in the processes that have connected, or have put a hello into a mailbox.
+    pub(super) fn admit(&mut self, door: &Door) {
+        self.turns.begin_round();
+        for entrance in door.entrances() {
+            for uid in self.hall.take(entrance) {
+                let text = format!("processes of user {uid} were not let in: too many came at once");
+                self.problem_of(Kind::Admission, 0, text);
+            }
+            for _ in 0..ROUND {
+                let Some((socket, sender)) = entrance.accept() else { break };
+                self.connect(Way::Listener, socket, sender, entrance.guard_of_path());
+            }
+        }
+        for uid in self.hall.users() {
+            while self.turns.has_time(uid) {
+                let began = Instant::now();
+                let Some(caller) = self.hall.next(uid) else { break };
+                self.let_in(caller);
+                self.turns.spend(uid, began);
+            }
+        }
+    }
+
+    /// Takes in a process that has put a hello into a mailbox.
+    fn let_in(&mut self, Caller { guard, bytes, letter }: Caller) {
+        let Letter { sender, socket, .. } = letter;
+        let Some(socket) = socket else {
+            let pid = sender.pid;
+            let text = format!(
+                "a process was not let in: process {pid} said nonsense at the door: it has sent no socket"
+            );
+            return self.problem_of(Kind::Admission, pid, text);
+        };
+        if let Some(peer) = self.connect(Way::Mailbox, socket, sender, guard) {
+            self.take(Input::Message { peer, sender: Some(sender), bytes: &bytes });
+        }
+    }
+
+    /// Takes in a connection. Returns its number if it stays.
+    fn connect(&mut self, way: Way, socket: Fd, sender: Credentials, guard: Guard) -> Option<PeerId> {
+        match Link::new(socket, sender) {
+            Ok(link) => {
+                self.connections += 1;
+                let peer = PeerId(self.connections);
+                self.links.insert(peer, link);
+                self.take(Input::Connected { peer, way, sender, guard });
+                self.links.contains_key(&peer).then_some(peer)
+            }
+            Err(why) => {
+                let text = format!("a process was not let in: {why}");
+                self.problem_of(Kind::Admission, sender.pid, text);
+                None
+            }
+        }
+    }
+
+    /// Reads what has arrived over the connections that are `ready`, or have not said hello; `None` for all.
+    pub(super) fn talk(&mut self, ready: Option<&HashSet<i32>>) {
+        let mut passed_over = None;
+        // The one that was passed over is the first this time.
+        let ids: Vec<PeerId> =
+            self.links.range(self.first..).chain(self.links.range(..self.first)).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some(link) = self.links.get(&id) else { continue };
+            let may_speak = ready.is_none_or(|ready| ready.contains(&link.raw()))
+                || self.session.peer(id).is_some_and(|peer| !peer.has_said_hello());
+            if !may_speak {
+                continue;
+            }
+            if self.turns.has_time(link.uid) {
+                self.talk_to(id);
+            } else {
+                passed_over.get_or_insert(id);
+            }
+        }
+        self.pressed = passed_over.is_some();
+        self.first = passed_over.unwrap_or(PeerId(0));
+        self.take(Input::RoundEnds);
+    }
+
+    /// Reads one connection's messages, while its user has time.
+    fn talk_to(&mut self, id: PeerId) {
+        let mut buffer = vec![0; MESSAGE_MAX + 1];
+        for _ in 0..ROUND {
+            let began = Instant::now();
+            let Some(link) = self.links.get_mut(&id) else { return };
+            let (uid, pid) = (link.uid, link.pid);
+            if !self.turns.has_time(uid) {
+                return;
+            }
+            match link.receive(&mut buffer) {
+                Received::Nothing => return,
+                Received::Closed => self.take(Input::HungUp { peer: id, runs: process::runs(pid) }),
+                Received::Message(len, sender) => {
+                    let bytes = buffer.get(..len).unwrap_or(&[]);
+                    self.take(Input::Message { peer: id, sender, bytes });
+                }
+            }
+            self.turns.spend(uid, began);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! One recording, from start to end, in an event loop that may serve others beside it.
+//!
+//! A loop polls [`Recording::polled`] for at most [`Recording::patience`], gives signals to [`Recording::signal`], then calls
+//! [`Recording::serve`], until [`Recording::is_over`]. [`record()`] is that loop for one recording.
+
+use crate::areas::Areas;
+use crate::attached::Attached;
+use crate::awaited::Awaited;
+use crate::command::{Arrived, Command, Signals};
+use crate::commons::Commons;
+use crate::consumer::{ConsumerThread, Shared, Task};
+use crate::cooperate::{self, Cooperation};
+use crate::desk::Desk;
+use crate::directory::Directory;
+use crate::door::Door;
+use crate::error::Error;
+use crate::flow::Flow;
+use crate::hall::Hall;
+use crate::kernel::{self, Kernel};
+use crate::options::{self, Mode, Options};
+use crate::owner::Owner;
+use crate::recorder::{Recorder, TICK, TICK_SOON};
+use crate::rings::Rings;
+use crate::samples::Samples;
+use crate::snapshot::Beside;
+use crate::stream::Context;
+use crate::tap::Pipe;
+use crate::trace::Trace;
+use crate::turns::Turns;
+use crate::watch::{Recorded, Watch};
+use crate::{objects, principal, setup};
+use mote_clock::Source;
+use mote_filter::Rule;
+use mote_journal::Fact;
+use mote_ring::Geometry;
+use mote_session::ending;
+use mote_session::layout::Layout;
+use mote_session::{NEEDS_KERNEL, NO_SNAPSHOTS, Outlook, PeerId, Session, Settings};
+use mote_symbol::collect::BuildIds;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// The directory of the processes' trace in a recording that has one of the kernel, too. LTTng calls it so.
+const PROCESSES: &str = "ust";
+
+/// Records until the command and all its children have ended, the duration is over, or a signal asks to stop.
+///
+/// # Errors
+/// [`Error`] when nothing could be recorded. What goes wrong later is in [`Recorded::problems`], and the trace is
+/// whole up to there.
+pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Error> {
+    let signals = Signals::catch()?;
+    let mut recording = Recording::begin(options, &signals, watch)?;
+    while !recording.is_over() {
+        let mut polled = recording.polled();
+        polled.push(signals.polled());
+        let patience = recording.patience();
+        match mote_sys::socket::wait_any(&mut polled, patience.as_millis() as i32) {
+            Ok(_) | Err(mote_sys::Errno(libc::EINTR)) => {}
+            Err(why) => return Err(Error::Session { what: "wait for processes", why }),
+        }
+        while let Some(arrived) = signals.next() {
+            recording.signal(arrived);
+        }
+        let ready = polled.into_iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd).collect();
+        recording.serve(&ready);
+    }
+    recording.finish(&signals)
+}
+
+/// A recording that runs.
+pub struct Recording<'w> {
+    desk: Desk,
+    door: Door,
+    recorder: Recorder<'w>,
+    command: Option<Command>,
+}
+
+impl<'w> Recording<'w> {
+    /// Begins a recording, and starts the command if there is one.
+    ///
+    /// # Errors
+    /// [`Error`] when nothing could be recorded; nothing is left of it then.
+    pub fn begin(
+        options: &Options,
+        signals: &Signals,
+        watch: &'w mut dyn Watch,
+    ) -> Result<Recording<'w>, Error> {
+        let mut recorder = make(options, watch)?;
+        let mut door = Door::open()?;
+        let desk = Desk::open(door.sockets(), door.trust(), recorder.trace.directory.inner())?;
+        recorder.note_samples();
+        recorder.write_metadata()?;
+        recorder.attach(&mut door)?;
+        recorder.begin_latency();
+        recorder.begin_cooperation();
+        recorder.begin_kernel();
+        recorder.follow_all();
+        let command = start(&recorder, &door, signals)?;
+        recorder.trace.directory.keep();
+        recorder.kernel.iter_mut().for_each(|kernel| kernel.trace.directory.keep());
+        door.hand_over();
+        recorder.began = Instant::now();
+        Ok(Recording { desk, door, recorder, command })
+    }
+
+    /// What to wait for.
+    pub fn polled(&self) -> Vec<libc::pollfd> {
+        let readable = self.door.polled().chain(self.recorder.links.values().map(crate::link::Link::raw));
+        let readable = readable.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        readable.chain(self.desk.polled()).collect()
+    }
+
+    /// How long to wait for it.
+    pub fn patience(&self) -> Duration {
+        let recorder = &self.recorder;
+        if recorder.session.is_last_round() || !recorder.hall.is_empty() {
+            return Duration::ZERO;
+        }
+        let soon = recorder.kernel.as_ref().is_some_and(Kernel::snapshots_slow);
+        let tick = if soon { TICK_SOON } else { TICK };
+        let left = |duration: Duration| duration.saturating_sub(recorder.began.elapsed());
+        recorder.options.duration.map_or(tick, |duration| left(duration).min(tick))
+    }
+
+    /// Serves what has arrived. Of the connections of processes only those are read whose descriptors are `ready`.
+    pub fn serve(&mut self, ready: &HashSet<i32>) {
+        self.recorder.serve(&self.door, &mut self.desk, ready);
+    }
+
+    /// A signal has arrived: one that asks for the end goes to the command first; SIGUSR2 asks for a snapshot.
+    pub fn signal(&mut self, arrived: Arrived) {
+        if arrived.asks_for_snapshot()
+            && let Err(why) = self.recorder.ask_for_snapshot()
+        {
+            self.recorder.watch.say(why);
+        }
+        if !arrived.asks_to_end() {
+            return;
+        }
+        let command = self.command_state();
+        if self.recorder.session.signal(arrived.request(), command)
+            && let Some(command) = &mut self.command
+        {
+            command.pass_on(arrived.signal);
+        }
+    }
+
+    fn command_state(&mut self) -> ending::Command {
+        match self.command.as_mut().map(Command::has_ended) {
+            None => ending::Command::None,
+            Some(false) => ending::Command::Runs,
+            Some(true) => ending::Command::Ended,
+        }
+    }
+
+    /// Whether the recording is over.
+    pub fn is_over(&mut self) -> bool {
+        let command = self.command_state();
+        let recorder = &mut self.recorder;
+        let attached = recorder.attached_are_gone();
+        let timed_out =
+            recorder.options.duration.is_some_and(|duration| recorder.began.elapsed() >= duration);
+        let is_cut = timed_out || recorder.shared.failure().is_some();
+        let is_deserted = self.door.is_deserted() && recorder.hall.is_empty() && !recorder.pressed;
+        let threads = recorder.kernel.as_ref().map_or(0, Kernel::left);
+        let now = recorder.now();
+        let outlook = Outlook { command, is_cut, is_deserted, threads, attached };
+        let over = recorder.session.is_over(&outlook, now);
+        recorder.perform();
+        over
+    }
+
+    /// Ends the recording, and waits for the command to end, passing signals on.
+    ///
+    /// # Errors
+    /// [`Error::Loop`] when the thread that empties the rings has failed.
+    pub fn finish(self, signals: &Signals) -> Result<Recorded, Error> {
+        let Recording { desk, door, mut recorder, command } = self;
+        let duration_ns = recorder.began.elapsed().as_nanos() as u64;
+        recorder.look_at_owners(usize::MAX);
+        recorder.look_for_awaited(true);
+        recorder.end_kernel();
+        recorder.end_latency();
+        recorder.say_goodbye(&door);
+        drop((desk, door));
+        let consumed = recorder.consumer.finish().ok_or_else(|| Error::Loop {
+            what: "empty the rings",
+            why: std::io::Error::other("the consumer has failed"),
+        })?;
+        let wait = |watch: &mut dyn Watch| command.and_then(|command| command.wait(signals, watch));
+        Ok(recorder.finish(duration_ns, &consumed, wait))
+    }
+}
+
+/// Makes everything that a recording needs before its first process may come.
+fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>, Error> {
+    // Where there are two traces, both are below the recording's directory.
+    let inside = if options.kernel.is_some() { PROCESSES } else { "" };
+    let mut directory = Directory::make(&options.output, inside)?;
+    let source = Source::choose(options.clock).source;
+    let shared = Arc::new(Shared::default());
+    let (sizes, online) = setup::rings(options, source)?;
+    let commons = Commons::new(options.kernel.is_some());
+    let (areas, layout) = Areas::new(shared.clone())?;
+    let settings = settings(options, sizes, layout, &commons)?;
+    let session = Session::new(settings).map_err(|(path, why)| Error::Object(path, why))?;
+    let rings = Rings::new(session.first_rings().unwrap_or(sizes), online, shared.clone())?;
+    let samples = Samples::begin(source);
+    let frame = setup::frame(options, source, &samples.first());
+    let cooperation = Cooperation::new(commons.clone(), options.kernel.is_some());
+    check(options, &session)?;
+    let options = cooperate::with_slow_calls(options.clone(), session.filters());
+    directory.note(&Fact::Session(setup::session(&options, &frame, sizes, samples.frequency())));
+    let made = match &options.kernel {
+        Some(wanted) => Some(kernel::make(wanted, &options, (&directory, &frame), &commons, watch)?),
+        None => None,
+    };
+    let beside = Beside { recording: directory.path().to_owned(), parent: directory.parent().clone() };
+    let flow = Arc::new(Flow::default());
+    let (trace, hidden) = (directory.trace().clone(), directory.inner().clone());
+    let context = Context { directory: trace, hidden, uuid: frame.uuid, clock: source };
+    let (cpus, mode) = (options::cpus(), options.mode);
+    let processes = Pipe { flow: flow.clone(), context, home: "", inside, cpus, mode };
+    let of_kernel = made.as_ref().map(|made| (made.pipe(cpus, mode), made.tracer.channel().clone()));
+    let trace = Trace::new(directory, frame, options.ctf, flow);
+    let (tell, hear) = channel();
+    let task = Task { beside, processes, kernel: of_kernel, shared: shared.clone(), commons };
+    let consumer = ConsumerThread::start(task, tell);
+    let consumer = consumer.map_err(|why| Error::Loop { what: "start the consumer", why })?;
+    let kernel = options.kernel.clone().zip(made).map(|(wanted, made)| Kernel::new(wanted, made));
+    Ok(Recorder {
+        consumer,
+        hear,
+        shared,
+        owner: Owner::of(&options),
+        options,
+        watch,
+        session,
+        performs: false,
+        links: BTreeMap::new(),
+        connections: 0,
+        first: PeerId(0),
+        pressed: false,
+        hall: Hall::default(),
+        turns: Turns::default(),
+        rings,
+        areas,
+        bundle: None,
+        mailboxes: BTreeMap::new(),
+        answers: Vec::new(),
+        source,
+        samples,
+        kernel,
+        trace,
+        cooperation,
+        attached: Attached::default(),
+        awaited: Awaited::default(),
+        build_ids: BuildIds::default(),
+        began: Instant::now(),
+        shown: Instant::now(),
+    })
+}
+
+/// What the session is told.
+fn settings(
+    options: &Options,
+    rings: Geometry,
+    layout: Layout,
+    commons: &Commons,
+) -> Result<Settings, Error> {
+    let words = commons.clone();
+    Ok(Settings {
+        rules: options.rules.clone(),
+        objects: objects::read(&options.objects)?,
+        exclude: options.exclude.clone(),
+        keeps_on_fault: options.keeps_on_fault,
+        is_flight_recorder: options.mode == Mode::Overwrite,
+        has_kernel: options.kernel.is_some(),
+        own: principal::trust().own(),
+        descriptors: setup::descriptors(),
+        rings,
+        many_groups: principal::may_record_others(),
+        layout,
+        names: commons.names().clone(),
+        make_words: Box::new(move || words.fd().map(drop).map_err(|why| why.to_string())),
+    })
+}
+
+/// Whether the rules fit this kind of recording.
+fn check(options: &Options, session: &Session) -> Result<(), Error> {
+    let snapshots = |kernel: &options::KernelOptions| kernel.rules.iter().any(Rule::snapshots);
+    let filters = session.filters();
+    if (filters.snapshots() || options.kernel.as_ref().is_some_and(snapshots))
+        && options.mode != Mode::Overwrite
+    {
+        return Err(Error::Rule(NO_SNAPSHOTS));
+    }
+    if filters.asks_kernel() && options.kernel.is_none() {
+        return Err(Error::Rule(NEEDS_KERNEL));
+    }
+    Ok(())
+}
+
+/// Starts the command. What is recorded of the kernel is on by then.
+fn start(recorder: &Recorder<'_>, door: &Door, signals: &Signals) -> Result<Option<Command>, Error> {
+    let (commons, options) = (&recorder.cooperation.commons, &recorder.options);
+    if options.command.is_empty() {
+        options.attach.first().into_iter().for_each(|pid| commons.set_target(pid.unsigned_abs()));
+        return Ok(None);
+    }
+    let variable = door.variable()?;
+    let launching = recorder.kernel.as_ref().map(|kernel| kernel.tracer.launching()).transpose();
+    let _launching = launching.map_err(|why| Error::Kernel(why.to_string()))?;
+    let command = Command::start(&options.command, (variable.0, &variable.1), signals)?;
+    commons.set_target(command.id());
+    Ok(Some(command))
+}

@@ -1,0 +1,184 @@
+//! What processes say, and what becomes of it.
+
+use crate::action::Action;
+use crate::events::Announced;
+use crate::peer::PeerId;
+use crate::problems::Kind;
+use crate::session::{Now, Session};
+use mote_sys::Errno;
+use mote_sys::socket::Credentials;
+use mote_wire::{Installed, Message, Ready, Reason};
+
+impl Session {
+    /// A message has come over a connection.
+    pub(crate) fn message(&mut self, id: PeerId, sender: Option<Credentials>, bytes: &[u8], now: Now) {
+        let Some(peer) = self.peers.get(&id) else { return };
+        let (pid, has_said_hello) = (peer.pid, peer.hello.is_some());
+        let Some(sender) = sender.filter(|sender| sender.pid == pid) else {
+            let other = sender.map_or(0, |sender| sender.pid);
+            return self.nonsense(id, &format!("a message of process {other} came in its place"), now);
+        };
+        match Message::decode(bytes) {
+            Ok(Message::Hello(hello)) if !has_said_hello => self.hello(id, sender, hello, now),
+            Ok(message) if has_said_hello => self.heard(id, message, now),
+            Ok(_) => self.nonsense(id, "message out of turn", now),
+            Err(error) => self.nonsense(id, &error.to_string(), now),
+        }
+    }
+
+    fn heard(&mut self, id: PeerId, message: Message<'_>, now: Now) {
+        let Some(pid) = self.peers.get(&id).map(|peer| peer.pid) else { return };
+        match message {
+            Message::Events { texts, .. } => self.announced(id, texts),
+            Message::Installed(done) => self.installed(pid, done),
+            Message::Share { words, each_thread, name } => {
+                let name = String::from_utf8_lossy(name).into_owned();
+                self.act(Action::Share { peer: id, name, words, each_thread });
+            }
+            Message::Ready(ready) => self.ready(id, ready),
+            Message::GoesOn => {
+                if let Some(peer) = self.peers.get_mut(&id) {
+                    peer.goes_on = true;
+                }
+                self.act(Action::Listens(id));
+            }
+            Message::Keeper => self.act(Action::Keep(id)),
+            Message::Renewed => {}
+            Message::Declined(why) => self.declined(pid, why),
+            Message::Failed(errno) => {
+                let why = Errno(errno as i32);
+                self.missing(pid, &format!("cannot join: {why}{}", join_hint(why)));
+                self.close(id, now);
+            }
+            _ => self.nonsense(id, "message out of turn", now),
+        }
+    }
+
+    /// Takes in descriptions of events. Their ids are told when the metadata has them ([`Session::publish`]).
+    fn announced(&mut self, id: PeerId, texts: &[u8]) {
+        let Some((pid, uid)) = self.peers.get(&id).map(|peer| (peer.pid, peer.uid)) else { return };
+        let room = self.quota.events_left(uid);
+        let first = self.new.len();
+        let mut ids = Vec::new();
+        let mut wrong = None;
+        for text in mote_wire::texts(texts) {
+            let known = self.events.id_of(text).map(Announced::Known);
+            let announced = known.unwrap_or_else(|| match self.new.len() - first < room {
+                true => self.events.announce(text),
+                false => Announced::TooMany,
+            });
+            ids.push(match announced {
+                Announced::New(id) => {
+                    self.new.push(id);
+                    self.act(Action::KnowEvent(id));
+                    Some(id)
+                }
+                Announced::Known(id) => Some(id),
+                Announced::Malformed(error) => {
+                    wrong.get_or_insert_with(|| error.to_string());
+                    None
+                }
+                Announced::TooMany => {
+                    wrong.get_or_insert_with(|| too_many(room, uid));
+                    None
+                }
+            });
+        }
+        self.quota.take_events(uid, self.new.len() - first);
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.announced = Some(ids);
+        }
+        if let Some(why) = wrong {
+            self.problem(Kind::Event, pid, format!("an event of process {pid} cannot be recorded: {why}"));
+        }
+    }
+
+    /// A process has loaded filters, or not.
+    fn installed(&mut self, pid: i32, Installed { interpreted, refused, why, .. }: Installed<'_>) {
+        let why = String::from_utf8_lossy(why).replace(char::is_control, "?");
+        if refused > 0 || !why.is_empty() {
+            let text = format!(
+                "events of process {pid} stay off ({refused}), because their filters could not be loaded: {why}"
+            );
+            self.problem(Kind::Filters, pid, text);
+        }
+        if interpreted > 0 {
+            self.act(Action::Say(format!(
+                "{interpreted} filters of process {pid} are interpreted, because machine code could not be made there; \
+                 `mote doctor` may say why"
+            )));
+        }
+    }
+
+    fn ready(&mut self, id: PeerId, ready: Ready) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.is_ready = true;
+        let pid = peer.pid;
+        self.act(Action::Listens(id));
+        self.part(id);
+        if ready.late_ms > 0 {
+            self.missing += 1;
+            let text = format!(
+                "process {pid} was let in {} s late: events from before are missing; the recorder was busy or stopped, \
+                 or the process had no descriptors left (ulimit -n)",
+                f64::from(ready.late_ms) / 1e3
+            );
+            self.problem(Kind::Missing, pid, text);
+        }
+        if ready.failed > 0 {
+            let why = match ready.errno {
+                0 => "their code could not be patched safely".to_owned(),
+                errno => Errno(errno as i32).to_string(),
+            };
+            let text = format!(
+                "{} of {} event sites of process {pid} could not be switched on: {why}; \
+                 run `mote doctor`, or build with the feature tested-byte",
+                ready.failed, ready.sites
+            );
+            self.problem(Kind::Sites, pid, text);
+        }
+        self.report_patterns();
+        self.forward(id);
+    }
+
+    /// Says which patterns match no event, when the first process has announced all of its own.
+    fn report_patterns(&mut self) {
+        if std::mem::replace(&mut self.patterns_reported, true) {
+            return;
+        }
+        for (pattern, near) in self.events.unmatched(self.filters.patterns()) {
+            let near = if near.is_empty() { String::new() } else { format!("; near: {}", near.join(", ")) };
+            self.actions.push_back(Action::Say(format!("pattern '{pattern}' matches no event so far{near}")));
+        }
+    }
+
+    fn declined(&mut self, pid: i32, why: Reason) {
+        self.problem(Kind::Declined, pid, match why {
+            Reason::Full => format!(
+                "process {pid} is not recorded: it is in {} other recordings, and more are not possible; end one of them",
+                mote_wire::SESSIONS_MAX
+            ),
+            Reason::Stranger => format!(
+                "process {pid} is not recorded: it does not believe this recorder, whose user has no number in its \
+                 user namespace; run `mote record` inside of that"
+            ),
+        });
+    }
+}
+
+/// Why an event was not taken that could have been.
+fn too_many(room: usize, uid: u32) -> String {
+    match room {
+        usize::MAX => "session has as many events as it can hold; choose fewer libraries".to_owned(),
+        _ => format!("processes of user {uid} have announced as many as they may"),
+    }
+}
+
+/// What to do about a process that cannot join.
+fn join_hint(why: Errno) -> &'static str {
+    match why.0 {
+        libc::ENOMEM => "; its address space is limited (ulimit -v): give smaller --buffers",
+        libc::EMFILE => "; it has too few descriptors (ulimit -n)",
+        _ => "",
+    }
+}

@@ -1,0 +1,56 @@
+//! A recording as a state machine: what has happened goes in, what is to be done comes out.
+//!
+//! ```text
+//!  sockets, signals, clock,        Input             Session              Action        sockets, rings,
+//!  requests, consumer      ──────────────────▶  processes, rings,  ──────────────────▶  files, consumer,
+//!                                               events, rules                           answers
+//!                          ◀───────────────────────────────────────────────────────────
+//!                                what came of an action is an input again
+//! ```
+//!
+//! The session opens nothing, reads no clock and waits for nothing: `mote-daemon`'s event loop does that for it. So all of its behaviour
+//! can be tested by sequences of inputs (`tests/model.rs`), and several sessions can live in one event loop.
+//!
+//! | module | job |
+//! |---|---|
+//! | `input`, `action` | what happens, and what is to be done |
+//! | `session` | the state, and which part an input is for |
+//! | `admission` | processes come: rights, rings, the journal |
+//! | `conversation` | what processes say |
+//! | `publish` | new events: decided, written down, then their ids are told |
+//! | `requests` | what persons ask: other rules, snapshots, figures, another recorder's invitations |
+//! | `peer`, `quota`, `trust` | one connection; how many each user may have; which ones are admitted |
+//! | `groups` | which processes share rings, and how large these are |
+//! | `events`, `rules`, `objects`, `filters` | event descriptions and ids; the rules and what they make of each event |
+//! | `layout`, `memory` | where the maps of filters lie; the words that all processes share |
+//! | `problems`, `ending` | what is reported, and within which bounds; when a recording is over |
+#![forbid(unsafe_code)]
+
+mod action;
+mod admission;
+mod conversation;
+pub mod ending;
+pub mod events;
+pub mod filters;
+pub mod groups;
+mod input;
+pub mod layout;
+pub mod memory;
+pub mod objects;
+mod peer;
+mod problems;
+mod publish;
+mod quota;
+mod requests;
+pub mod rules;
+mod session;
+mod settings;
+pub mod trust;
+
+pub use action::{Action, KernelChange, Letter};
+pub use groups::{Change, GroupId, Make, Principal};
+pub use input::{Input, MailboxId, Receipt, Request, SendError, Ticket};
+pub use peer::{Peer, PeerId, Seen, Way};
+pub use problems::{Kind, Problems};
+pub use session::{Now, Outlook, Session};
+pub use settings::{NEEDS_KERNEL, NO_SNAPSHOTS, Settings};

@@ -1,0 +1,143 @@
+//! New events: decided by the rules, written into journal and metadata, then their ids are told. A recording that is cut anywhere can
+//! be read up to there.
+
+use crate::action::{Action, Letter};
+use crate::filters::{Filters, Scope, Weight};
+use crate::input::SendError;
+use crate::peer::PeerId;
+use crate::problems::Kind;
+use crate::session::Session;
+use mote_wire::ID_ON;
+
+impl Session {
+    /// Publishes the events that were announced in this round, and answers the processes that wait for ids.
+    pub(crate) fn publish(&mut self) {
+        let mut new = std::mem::take(&mut self.new);
+        if !new.is_empty() {
+            let announced = new.clone();
+            let emitted = self
+                .with_filters(|filters, scope| announced.iter().for_each(|id| filters.decide(*id, scope)));
+            new.extend(emitted);
+            self.act(Action::PublishEvents(new));
+        }
+        let waiting: Vec<PeerId> =
+            self.peers.iter().filter(|(_, peer)| peer.announced.is_some()).map(|(id, _)| *id).collect();
+        for id in waiting {
+            if self.send_filters(id) {
+                self.send_ids(id);
+            }
+        }
+    }
+
+    /// Lets the filters work on the session; returns the events that they have declared.
+    pub(crate) fn with_filters(&mut self, work: impl FnOnce(&mut Filters, &mut Scope<'_>)) -> Vec<u32> {
+        let (mut emitted, mut reports) = (Vec::new(), Vec::new());
+        let mut scope = Scope {
+            layout: &mut self.layout,
+            words: &mut self.words,
+            events: &mut self.events,
+            emitted: &mut emitted,
+            reports: &mut reports,
+        };
+        work(&mut self.filters, &mut scope);
+        self.actions.extend(emitted.iter().map(|id| Action::KnowEvent(*id)));
+        if self.filters.speculates() && !std::mem::replace(&mut self.speculates, true) {
+            self.act(Action::Speculate);
+        }
+        for (text, weight) in reports {
+            match weight {
+                Weight::Remark => self.act(Action::Say(text)),
+                // Processes name their events as they like.
+                Weight::Problem => self.problem(Kind::Rules, 0, text),
+            }
+        }
+        emitted
+    }
+
+    /// Changes the rules, and sends them to all processes.
+    pub(crate) fn change_rules(&mut self, work: impl FnOnce(&mut Filters, &mut Scope<'_>)) {
+        let emitted = self.with_filters(work);
+        if !emitted.is_empty() {
+            self.act(Action::PublishEvents(emitted));
+        }
+        let peers: Vec<PeerId> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.is_process() && peer.is_admitted)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in peers {
+            self.send_filters(id);
+        }
+    }
+
+    /// Sends a process the newest filters. Returns true when it has them, or needs none; else it is known later whether it has got
+    /// them ([`Session::filters_sent`]). Without them no event of it may be recorded.
+    pub(crate) fn send_filters(&mut self, id: PeerId) -> bool {
+        // Filters may name the words that are shared.
+        self.act(Action::Cooperate(id));
+        if !self.filters.has_bundle() {
+            return true;
+        }
+        if let Some(bytes) = self.filters.renew(&self.layout) {
+            self.act(Action::Bundle { generation: self.filters.generation(), bytes });
+        }
+        let generation = self.filters.generation();
+        let Some(peer) = self.peers.get_mut(&id) else { return false };
+        if peer.generation >= generation {
+            return true;
+        }
+        let Some(group) = peer.group.or(self.groups.of_process(peer.pid)) else {
+            let pid = peer.pid;
+            self.no_memory(pid, "it shares no buffers");
+            return false;
+        };
+        peer.generation = generation;
+        self.send(id, Letter::Filters { group, generation });
+        false
+    }
+
+    /// The newest filters were taken by a process, or not. Then those events stay off whose ids it waits for.
+    pub(crate) fn filters_sent(&mut self, id: PeerId, done: Result<(), SendError>) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let pid = peer.pid;
+        match done {
+            Ok(()) => self.send_ids(id),
+            // It has ended: nothing of it is missing.
+            Err(SendError::Gone) => {}
+            Err(SendError::Locked) => {
+                let text = format!(
+                    "process {pid} has locked itself in (seccomp, all threads), and cannot be told of other rules: \
+                     it is recorded as before"
+                );
+                self.problem(Kind::Filters, pid, text);
+            }
+            Err(SendError::Memory(why)) => {
+                peer.generation = 0;
+                self.no_memory(pid, &why);
+            }
+            Err(SendError::System(why)) => {
+                peer.generation = 0;
+                let text =
+                    format!("process {pid} cannot be sent its filters: {why}; it is recorded as before");
+                self.problem(Kind::Filters, pid, text);
+            }
+        }
+    }
+
+    fn no_memory(&mut self, pid: i32, why: &str) {
+        let text = format!(
+            "no memory for what the filters of process {pid} keep: {why}; \
+             its events with filters are recorded as before, or stay off"
+        );
+        self.problem(Kind::Filters, pid, text);
+    }
+
+    /// Tells a process the ids of the events that it has announced, if it waits for them.
+    fn send_ids(&mut self, id: PeerId) {
+        let Some(ids) = self.peers.get_mut(&id).and_then(|peer| peer.announced.take()) else { return };
+        let word = |id: Option<u32>| id.map_or(0, |id| id | if self.filters.is_on(id) { ID_ON } else { 0 });
+        let words = ids.into_iter().map(word).collect();
+        self.send(id, Letter::Ids(words));
+    }
+}

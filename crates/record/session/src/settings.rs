@@ -1,0 +1,44 @@
+//! What a session is told when it begins.
+
+use crate::layout::Layout;
+use crate::memory::MakeWords;
+use mote_filter::{Rule, SharedNames};
+use mote_ring::Geometry;
+use std::path::PathBuf;
+
+/// What a person is told of a recording that holds no snapshots.
+pub const NO_SNAPSHOTS: &str = "only a flight recorder has snapshots: record with --mode overwrite";
+
+/// What a person is told of rules that ask for the kernel's side where it is not on.
+pub const NEEDS_KERNEL: &str = "rules ask for the kernel's side (`$kernel`, `threshold`, `open kernel`): \
+                                record its events, too, for example with -k sched";
+
+/// Everything that a session is told.
+pub struct Settings {
+    /// What to do with which events of processes.
+    pub rules: Vec<Rule>,
+    /// Objects with filters that clang has compiled: their paths and bytes.
+    pub objects: Vec<(PathBuf, Vec<u8>)>,
+    /// Patterns of events to leave out.
+    pub exclude: Vec<String>,
+    /// An event whose filter has a fault is recorded, not dropped.
+    pub keeps_on_fault: bool,
+    /// It is a flight recorder: rings overwrite their oldest events, and snapshots can be taken.
+    pub is_flight_recorder: bool,
+    /// The kernel's events are recorded, too.
+    pub has_kernel: bool,
+    /// The recorder's user.
+    pub own: u32,
+    /// Files that the recorder may have open.
+    pub descriptors: usize,
+    /// Sizes of the rings if there were one group of processes only.
+    pub rings: Geometry,
+    /// There may be several groups.
+    pub many_groups: bool,
+    /// The memory that a group shares with the session beside its rings.
+    pub layout: Layout,
+    /// Names of the words that all processes share.
+    pub names: SharedNames,
+    /// Makes the memory of these words.
+    pub make_words: MakeWords,
+}
