@@ -7,7 +7,7 @@ use crate::error::Error;
 use mote_bpf::MapKind;
 use mote_filter::Maps;
 use mote_filter::aggregate::{Aggregate, Pair, Sum};
-use mote_filter::maps::{Entry, Meaning};
+use mote_filter::maps::Entry;
 use mote_session::GroupId;
 use mote_session::layout::{Layout, map_bytes};
 use mote_vm::map::{Cursor, Update};
