@@ -11,6 +11,8 @@ use crate::folder::Folder;
 use crate::options::Ctf;
 use crate::output::{self, Output};
 use crate::owner::User;
+use crate::packets::Files;
+use crate::sink::TraceSink;
 use mote_ctf::model::TraceClass;
 use mote_journal::{DIRECTORY, FILE, Fact, Journal};
 use std::ffi::OsString;
@@ -18,6 +20,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Name of the file with the metadata.
 const METADATA: &str = "metadata";
@@ -97,14 +100,14 @@ impl Directory {
         &self.path
     }
 
-    /// Where metadata and streams are.
-    pub(crate) fn trace(&self) -> &Folder {
-        &self.trace
-    }
-
     /// Where files are that nobody is to see yet, and the journal.
     pub(crate) fn inner(&self) -> &Folder {
         &self.inner
+    }
+
+    /// Where the streams of the trace go.
+    pub(crate) fn sink(&self) -> Arc<dyn TraceSink> {
+        Arc::new(Files { directory: self.trace.clone(), hidden: self.inner.clone() })
     }
 
     /// The directory that it is in.

@@ -119,9 +119,11 @@ impl Kernel {
 
     /// Where its streams go, and on which clock.
     fn with_context<T>(&self, work: impl FnOnce(&Context) -> T) -> T {
-        let (directory, hidden) =
-            (self.trace.directory.trace().clone(), self.trace.directory.inner().clone());
-        work(&Context { directory, hidden, uuid: self.trace.uuid(), clock: Source::Monotonic })
+        work(&Context {
+            sink: self.trace.directory.sink(),
+            uuid: self.trace.uuid(),
+            clock: Source::Monotonic,
+        })
     }
 }
 

@@ -4,13 +4,13 @@
 //! follow one another in time: so a ring whose first packet begins after all that a free file of its CPU holds goes on in that file. There are as many files as
 //! rings of a CPU that were written to at the same time.
 
-use crate::packets::Packets;
+use crate::sink::{Bytes, StreamSink};
 use crate::stream::{Context, Totals, add, low};
 use crate::walk::{Steps, walk_noting};
 use mote_clock::extend::near;
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU, STREAM_SHARED, Told};
 use mote_layout::record::TIME_BITS;
-use mote_sys::{Errno, Result, fd};
+use mote_sys::{Errno, Result};
 
 /// Which stream of its trace a ring goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(crate) struct Uncounted {
 pub(crate) struct Lane {
     ring: Place,
     place: Place,
-    pub(crate) file: Packets,
+    pub(crate) sink: Box<dyn StreamSink>,
     sequence: u64,
     last_time: u64,
     /// What the rings that were here before have told of lost events.
@@ -107,8 +107,7 @@ impl Lane {
 
     /// Adds a packet of this content.
     pub(crate) fn add(&mut self, header: [u8; HEADER_BYTES], content: &[u8]) -> Result<()> {
-        let write = |fd: &fd::Fd, header: &[u8], at| fd::write_slices_at(fd, [header, content], at);
-        self.file.add(header, content.len(), write).map(drop)
+        self.sink.add(header, &Bytes(content)).map(drop)
     }
 
     /// Notes that a packet was added whose time ends at `end`.
@@ -125,7 +124,7 @@ impl Lane {
 
     /// Nothing can be written here any more.
     pub(crate) fn fail(&mut self, errno: Errno) {
-        self.file.finish();
+        self.sink.finish();
         self.failed = Some(errno);
     }
 
@@ -142,13 +141,13 @@ impl Lane {
     /// The same in words.
     pub(crate) fn failure(&self) -> Option<String> {
         let (name, errno) = (self.name(), self.failed?);
-        let removed = self.file.is_removed();
+        let removed = self.sink.is_removed();
         Some(if removed { format!("{name} was removed") } else { format!("cannot write {name}: {errno}") })
     }
 
     /// Looks whether the file is still there. If it was removed nothing fails: what is written goes where nobody finds it.
     pub(crate) fn look(&mut self, totals: &mut Totals) {
-        if self.failed.is_none() && self.file.is_removed() {
+        if self.failed.is_none() && self.sink.is_removed() {
             let name = self.name();
             totals.problems.push(format!("{name} was removed while it was recorded; recording stops"));
             self.failed = Some(Errno(libc::ENOENT));
@@ -158,11 +157,11 @@ impl Lane {
     /// Ends the file, when everything is counted: records of one that is not there any more are lost.
     pub(crate) fn finish(&mut self, totals: &mut Totals) {
         self.look(totals);
-        if self.file.is_removed() {
+        if self.sink.is_removed() {
             totals.lose(&std::mem::take(&mut self.written));
         }
         if self.failed.is_none() {
-            self.file.finish();
+            self.sink.finish();
         }
     }
 
@@ -170,7 +169,7 @@ impl Lane {
     pub(crate) fn count_one(&mut self, events: &[Steps], totals: &mut Totals) -> bool {
         let Some(packet) = self.uncounted.pop() else { return false };
         let mut bytes = vec![0; packet.len];
-        match self.file.read(packet.offset, &mut bytes) {
+        match self.sink.read(packet.offset, &mut bytes) {
             Ok(read) if read == packet.len => {}
             _ => {
                 let name = self.name();
@@ -187,10 +186,10 @@ impl Lane {
         // When this cannot be written, the packet says what it has said: not before its last record.
         let end = near(packet.end, walked.last_time, TIME_BITS);
         if walked.good > 0 && (packet.begin..packet.end).contains(&end) {
-            let _ = self.file.end_at(packet.offset, end);
+            let _ = self.sink.end_at(packet.offset, end);
         }
         if walked.good < packet.len {
-            let _ = self.file.cut(packet.offset, walked.good);
+            let _ = self.sink.cut(packet.offset, walked.good);
             totals.damages += 1;
             if !std::mem::replace(&mut self.damage_told, true) {
                 totals.damaged.push(damage(&self.name(), packet.begin));
@@ -225,12 +224,12 @@ impl Lanes {
             // Numbers of streams need not be without gaps; those of rings are below this.
             _ => Place { stream: level << STREAM_BITS | ring.stream, level: ring.level + level, ..ring },
         };
-        let file = Packets::make(&context.directory, &context.hidden, &place.name())?;
+        let sink = context.sink.stream(&place.name())?;
         self.made.push(ring);
         Ok(Lane {
             ring,
             place,
-            file,
+            sink,
             sequence: 0,
             last_time: 0,
             before: Told::default(),

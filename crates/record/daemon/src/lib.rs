@@ -82,6 +82,7 @@ mod rings;
 mod samples;
 mod seen;
 mod setup;
+mod sink;
 mod snapshot;
 mod sockets;
 mod spare;

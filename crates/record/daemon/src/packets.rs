@@ -1,4 +1,4 @@
-//! A file of packets that is a valid stream at any moment, also when the recorder is killed inside of a write.
+//! Packets in files, each of which is a valid stream at any moment, also when the recorder is killed inside of a write.
 //!
 //! A killed process leaves the write that it is in half done, and babeltrace2 refuses a stream that ends in half a packet.
 //! So the file is longer than its packets, and the last packet claims what is behind it as its padding (CTF 1.8, section
@@ -9,6 +9,7 @@
 //! change one after the other: a kill between these two calls leaves zeros behind the last packet.
 
 use crate::folder::Folder;
+use crate::sink::{Content, StreamSink, TraceSink};
 use mote_layout::packet::{CONTENT_SIZE_AT, HEADER_BYTES, TIMESTAMP_END_AT};
 use mote_sys::fd::{self, Fd};
 use mote_sys::{Errno, Result};
@@ -19,9 +20,24 @@ const STEP: u64 = 8 << 20;
 /// Byte offset of `packet_size` in a packet's header.
 const PACKET_SIZE_AT: usize = CONTENT_SIZE_AT + 8;
 
+/// The directory of a trace.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    /// Where streams are that have a packet.
+    pub(crate) directory: Folder,
+    /// Where they are until then.
+    pub(crate) hidden: Folder,
+}
+
+impl TraceSink for Files {
+    fn stream(&self, name: &str) -> Result<Box<dyn StreamSink>> {
+        Ok(Box::new(Packets::make(&self.directory, &self.hidden, name)?))
+    }
+}
+
 /// The file.
 #[derive(Debug)]
-pub(crate) struct Packets {
+struct Packets {
     fd: Fd,
     /// Where it lies while it has no packet, where it goes then, and its name.
     hidden: Option<(Folder, Folder, String)>,
@@ -38,39 +54,10 @@ impl Packets {
     ///
     /// # Errors
     /// As open(2).
-    pub(crate) fn make(directory: &Folder, hidden: &Folder, name: &str) -> Result<Packets> {
+    fn make(directory: &Folder, hidden: &Folder, name: &str) -> Result<Packets> {
         let fd = Fd::from_raw(hidden.create(name).map_err(errno)?.into_raw_fd());
         let hidden = Some((hidden.clone(), directory.clone(), name.to_owned()));
         Ok(Packets { fd, hidden, len: 0, last: 0, end: 0 })
-    }
-
-    /// Adds a packet of `header` and `len` bytes more, which `write` writes together at an offset of the file. Returns
-    /// where its content lies.
-    ///
-    /// # Errors
-    /// `ENOSPC` when less was written; the errors of `write`. The packet is not in the stream then.
-    pub(crate) fn add(
-        &mut self,
-        mut header: [u8; HEADER_BYTES],
-        len: usize,
-        write: impl FnOnce(&Fd, &[u8], u64) -> Result<usize>,
-    ) -> Result<u64> {
-        let whole = HEADER_BYTES + len;
-        let (at, end) = (self.end, self.end + whole as u64);
-        if end > self.len {
-            self.grow(end.next_multiple_of(STEP))?;
-        }
-        let bits = (self.len - at) * 8;
-        header[PACKET_SIZE_AT..PACKET_SIZE_AT + 8].copy_from_slice(&bits.to_le_bytes());
-        if write(&self.fd, &header, at)? != whole {
-            return Err(Errno(libc::ENOSPC));
-        }
-        match self.hidden.take() {
-            Some((hidden, directory, name)) => hidden.rename(&name, &directory, &name).map_err(errno)?,
-            None => self.set_size(at - self.last)?,
-        }
-        (self.last, self.end) = (at, end);
-        Ok(at + HEADER_BYTES as u64)
     }
 
     fn grow(&mut self, len: u64) -> Result<()> {
@@ -83,14 +70,34 @@ impl Packets {
     fn set_size(&self, bytes: u64) -> Result<()> {
         fd::write_at(&self.fd, &(bytes * 8).to_le_bytes(), self.last + PACKET_SIZE_AT as u64)
     }
+}
+
+impl StreamSink for Packets {
+    fn add(&mut self, mut header: [u8; HEADER_BYTES], content: &dyn Content) -> Result<u64> {
+        let whole = HEADER_BYTES + content.len();
+        let (at, end) = (self.end, self.end + whole as u64);
+        if end > self.len {
+            self.grow(end.next_multiple_of(STEP))?;
+        }
+        let bits = (self.len - at) * 8;
+        header[PACKET_SIZE_AT..PACKET_SIZE_AT + 8].copy_from_slice(&bits.to_le_bytes());
+        if content.write_to(&header, &self.fd, at)? != whole {
+            return Err(Errno(libc::ENOSPC));
+        }
+        match self.hidden.take() {
+            Some((hidden, directory, name)) => hidden.rename(&name, &directory, &name).map_err(errno)?,
+            None => self.set_size(at - self.last)?,
+        }
+        (self.last, self.end) = (at, end);
+        Ok(at + HEADER_BYTES as u64)
+    }
 
     /// Whether no directory has the file any more.
-    pub(crate) fn is_removed(&self) -> bool {
+    fn is_removed(&self) -> bool {
         fd::identity(self.fd.raw()).is_ok_and(|file| file.links == 0)
     }
 
-    /// Ends the file behind its last packet.
-    pub(crate) fn finish(&mut self) {
+    fn finish(&mut self) {
         let done = match self.hidden.take() {
             Some((hidden, _, name)) => {
                 hidden.remove(name);
@@ -102,28 +109,16 @@ impl Packets {
         let _ = done;
     }
 
-    /// Reads content of a packet at an offset that [`Packets::add`] answered.
-    ///
-    /// # Errors
-    /// As pread(2).
-    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
         fd::read_at(&self.fd, into, offset)
     }
 
-    /// Says that of the packet whose content is at `offset` only `len` bytes are good.
-    ///
-    /// # Errors
-    /// As pwrite(2).
-    pub(crate) fn cut(&self, offset: u64, len: usize) -> Result<()> {
+    fn cut(&self, offset: u64, len: usize) -> Result<()> {
         let bits = ((HEADER_BYTES + len) as u64 * 8).to_le_bytes();
         fd::write_at(&self.fd, &bits, offset - (HEADER_BYTES - CONTENT_SIZE_AT) as u64)
     }
 
-    /// Says that the packet whose content is at `offset` ends at this time, in ticks.
-    ///
-    /// # Errors
-    /// As pwrite(2).
-    pub(crate) fn end_at(&self, offset: u64, time: u64) -> Result<()> {
+    fn end_at(&self, offset: u64, time: u64) -> Result<()> {
         let at = offset - (HEADER_BYTES - TIMESTAMP_END_AT) as u64;
         fd::write_at(&self.fd, &time.to_le_bytes(), at)
     }
@@ -170,6 +165,36 @@ mod tests {
         .encode()
     }
 
+    /// Content that has something looked at when it is written.
+    struct Watched<'c> {
+        bytes: &'c [u8],
+        looks: &'c dyn Fn(),
+    }
+
+    impl Content for Watched<'_> {
+        fn len(&self) -> usize {
+            self.bytes.len()
+        }
+
+        fn write_to(&self, header: &[u8], fd: &Fd, at: u64) -> Result<usize> {
+            (self.looks)();
+            fd::write_slices_at(fd, [header, self.bytes], at)
+        }
+    }
+
+    /// Content that is written in part, as on a full disk.
+    struct Short<'c>(&'c [u8]);
+
+    impl Content for Short<'_> {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn write_to(&self, header: &[u8], fd: &Fd, at: u64) -> Result<usize> {
+            fd::write_slices_at(fd, [header, &self.0[..99]], at)
+        }
+    }
+
     #[test]
     fn the_packets_cover_the_file_at_any_moment() {
         let directory = std::env::temp_dir().join(format!("mote-packets-{}", std::process::id()));
@@ -180,19 +205,21 @@ mod tests {
         assert!(!path.exists());
         let content = vec![7; 3 << 20];
         for round in 0..7 {
-            let added = packets.add(header(), content.len(), |fd, header, at| {
-                if round > 0 {
-                    sizes(&path);
-                }
-                fd::write_slices_at(fd, [header, &content], at)
-            });
-            let offset = added.expect("written");
+            // Half way through a write the file is whole, too.
+            let content = Watched {
+                bytes: &content,
+                looks: &|| {
+                    if round > 0 {
+                        drop(sizes(&path))
+                    }
+                },
+            };
+            let offset = packets.add(header(), &content).expect("written");
             assert_eq!(sizes(&path).len(), round + 1);
             let mut byte = [0];
             assert_eq!((packets.read(offset, &mut byte), byte), (Ok(1), [7]));
         }
-        let failed = packets
-            .add(header(), content.len(), |fd, header, at| fd::write_slices_at(fd, [header, &[1; 99]], at));
+        let failed = packets.add(header(), &Short(&content));
         assert_eq!(failed, Err(Errno(libc::ENOSPC)));
         assert_eq!(sizes(&path).len(), 7);
         packets.finish();

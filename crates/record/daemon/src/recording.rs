@@ -220,8 +220,7 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
     };
     let beside = Beside { recording: directory.path().to_owned(), parent: directory.parent().clone() };
     let flow = Arc::new(Flow::default());
-    let (trace, hidden) = (directory.trace().clone(), directory.inner().clone());
-    let context = Context { directory: trace, hidden, uuid: frame.uuid, clock: source };
+    let context = Context { sink: directory.sink(), uuid: frame.uuid, clock: source };
     let (cpus, mode) = (options::cpus(), options.mode);
     let processes = Pipe { flow: flow.clone(), context, home: "", inside, cpus, mode };
     let of_kernel = made.as_ref().map(|made| (made.pipe(cpus, mode), made.tracer.channel().clone()));

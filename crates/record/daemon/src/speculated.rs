@@ -4,21 +4,21 @@
 //! it has; so there are about as many streams as threads that speculate at the same time.
 
 use crate::area::Area;
-use crate::packets::Packets;
+use crate::sink::{Bytes, StreamSink};
 use crate::stream::{Context, Totals};
 use crate::walk::{self, Steps};
 use mote_clock::extend::near;
 use mote_layout::packet::{PacketHeader, STREAM_SHARED};
 use mote_layout::record::{TIME_BITS, split};
 use mote_ring::speculation::Reader;
-use mote_sys::{Result, fd};
+use mote_sys::Result;
 
 /// Number of the first stream: those of rings come before.
 const FIRST: u32 = 1 << 31;
 
 /// One stream of committed records.
 struct Kept {
-    file: Packets,
+    sink: Box<dyn StreamSink>,
     number: u32,
     sequence: u64,
     last_time: u64,
@@ -126,8 +126,8 @@ impl Speculated {
             None => {
                 let number = self.streams.len() as u32;
                 let name = format!("speculated_{}", self.streams.len());
-                let file = Packets::make(&context.directory, &context.hidden, &name)?;
-                self.streams.push(Kept { file, number, sequence: 0, last_time: 0, counts: Vec::new() });
+                let sink = context.sink.stream(&name)?;
+                self.streams.push(Kept { sink, number, sequence: 0, last_time: 0, counts: Vec::new() });
                 self.streams.len() - 1
             }
         };
@@ -137,8 +137,8 @@ impl Speculated {
     /// Ends the files. Records of one that was removed meanwhile are lost.
     pub(crate) fn close(&mut self, totals: &mut Totals) {
         for kept in &mut self.streams {
-            kept.file.finish();
-            if kept.file.is_removed() {
+            kept.sink.finish();
+            if kept.sink.is_removed() {
                 totals.lose(&std::mem::take(&mut kept.counts));
             }
         }
@@ -159,8 +159,7 @@ impl Kept {
             lost: Default::default(),
         };
         let header = header.encode();
-        self.file
-            .add(header, content.len(), |fd, header, at| fd::write_slices_at(fd, [header, content], at))?;
+        self.sink.add(header, &Bytes(content))?;
         self.sequence += 1;
         self.last_time = end;
         Ok((header.len() + content.len()) as u64)

@@ -1,9 +1,9 @@
 //! One ring's data stream: from chunks of the ring to packets in a file.
 
-use crate::folder::Folder;
 use crate::gaps::{Gaps, Losses};
 use crate::lanes::{Lane, Lanes, Place, Uncounted, damage};
 use crate::seen::Seen;
+use crate::sink::{InRing, TraceSink};
 use crate::walk::{self, Steps};
 use mote_clock::extend::near;
 use mote_layout::Cause;
@@ -13,14 +13,13 @@ use mote_layout::record::{TIME_BITS, split};
 use mote_ring::Geometry;
 use mote_ring::reader::{Chunk, Look, Reader};
 use mote_sys::{Errno, Result};
+use std::sync::Arc;
 
 /// What the streams of a trace share.
 #[derive(Clone)]
 pub(crate) struct Context {
-    /// The trace's directory.
-    pub(crate) directory: Folder,
-    /// Where its files are until they have a packet.
-    pub(crate) hidden: Folder,
+    /// Where the packets go.
+    pub(crate) sink: Arc<dyn TraceSink>,
     /// The trace's id.
     pub(crate) uuid: [u8; 16],
     /// The trace clock.
@@ -220,8 +219,7 @@ impl Stream {
         let told = self.tell(sink, chunk.lost, begin)?;
         let mut lane = self.open(sink, begin)?;
         let header = lane.header(sink.context, (begin, end), chunk.len(), told);
-        let added =
-            lane.file.add(header, chunk.len(), |fd, header, at| self.reader.write_to(chunk, header, fd, at));
+        let added = lane.sink.add(header, &InRing { reader: &self.reader, chunk });
         if let Ok(offset) = added {
             lane.uncounted.push(Uncounted { offset, len: chunk.len(), begin, end });
         }

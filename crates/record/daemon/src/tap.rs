@@ -4,6 +4,7 @@ use crate::flow::{Figures, Flow};
 use crate::folder::Folder;
 use crate::gaps::Losses;
 use crate::lanes::{Lanes, Place};
+use crate::packets::Files;
 use crate::seen::{self, Seen};
 use crate::stream::{Context, Sink, Stream, Take, Totals};
 use mote_layout::Cause;
@@ -319,7 +320,8 @@ impl Tap {
         };
         let home = made(root, self.pipe.home)?;
         let (directory, hidden) = (made(&home, self.pipe.inside)?, home.make(mote_journal::DIRECTORY)?);
-        let context = Context { directory, hidden, ..self.pipe.context.clone() };
+        let sink = Arc::new(Files { directory, hidden });
+        let context = Context { sink, ..self.pipe.context.clone() };
         let events = self.pipe.flow.steps();
         let (mut consumed, mut lanes) = (Consumed::default(), Lanes::default());
         for tapped in &self.all {

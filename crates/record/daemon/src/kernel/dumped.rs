@@ -1,14 +1,14 @@
 //! The state of the system at the start, as a stream of the kernel's trace.
 
 use super::{DIRECTORY, Kernel};
-use crate::packets::Packets;
+use crate::sink::{Bytes, StreamSink};
 use crate::stream::{Context, Totals};
 use mote_journal::Fact;
 use mote_kernel::births::Born;
 use mote_kernel::dump::{Dump, Scope, namespace};
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
 use mote_layout::record;
-use mote_sys::{Result, fd};
+use mote_sys::Result;
 
 /// Name of its file.
 const FILE: &str = "statedump";
@@ -103,7 +103,7 @@ impl Kernel {
 struct Stream<'c> {
     context: &'c Context,
     name: &'static str,
-    file: Option<Packets>,
+    file: Option<Box<dyn StreamSink>>,
     number: u32,
     sequence: u64,
     records: Vec<u8>,
@@ -166,11 +166,10 @@ impl<'c> Stream<'c> {
         };
         let mut file = match self.file.take() {
             Some(file) => file,
-            None => Packets::make(&self.context.directory, &self.context.hidden, self.name)?,
+            None => self.context.sink.stream(self.name)?,
         };
         let records = self.records.as_slice();
-        let write = |fd: &fd::Fd, header: &[u8], at| fd::write_slices_at(fd, [header, records], at);
-        let added = file.add(header.encode(), records.len(), write);
+        let added = file.add(header.encode(), &Bytes(records));
         self.file = Some(file);
         added?;
         self.sequence += 1;
@@ -181,7 +180,7 @@ impl<'c> Stream<'c> {
 
     fn end(mut self) -> Result<Totals> {
         self.flush();
-        self.file.iter_mut().for_each(Packets::finish);
+        self.file.iter_mut().for_each(|file| file.finish());
         self.failed.map(|()| self.totals)
     }
 }

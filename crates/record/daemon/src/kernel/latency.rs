@@ -4,13 +4,14 @@ use super::Kernel;
 use super::make::announce;
 use crate::folder::Folder;
 use crate::options::LatencyOptions;
-use crate::packets::Packets;
+use crate::packets::Files;
 use crate::recorder::Recorder;
+use crate::sink::{Bytes, StreamSink, TraceSink};
 use crate::stream::{Context, Totals};
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
 use mote_layout::record;
 use mote_slow::{Collector, Latencies, Latency, event};
-use mote_sys::{Errno, Result, fd};
+use mote_sys::{Errno, Result};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
@@ -71,7 +72,7 @@ impl Watching {
 #[derive(Debug)]
 struct Rows {
     stream: u32,
-    file: Option<Packets>,
+    file: Option<Box<dyn StreamSink>>,
     sequence: u64,
     records: Vec<u8>,
     first: u64,
@@ -123,11 +124,11 @@ impl Rows {
         }
         let mut file = match self.file.take() {
             Some(file) => file,
-            None => Packets::make(&context.directory, &context.hidden, FILE)?,
+            None => context.sink.stream(FILE)?,
         };
         let records = std::mem::take(&mut self.records);
         let part = Part { stream: self.stream, sequence: self.sequence, times: (self.first, self.last) };
-        let added = part.write(&mut file, context, &records);
+        let added = part.write(&mut *file, context, &records);
         self.file = Some(file);
         self.written = Instant::now();
         added?;
@@ -147,7 +148,7 @@ struct Part {
 }
 
 impl Part {
-    fn write(&self, file: &mut Packets, context: &Context, records: &[u8]) -> Result<()> {
+    fn write(&self, file: &mut dyn StreamSink, context: &Context, records: &[u8]) -> Result<()> {
         let header = PacketHeader {
             uuid: context.uuid,
             stream_class: STREAM_PER_CPU,
@@ -159,8 +160,7 @@ impl Part {
             cpu: 0,
             lost: Default::default(),
         };
-        let write = |fd: &fd::Fd, header: &[u8], at| fd::write_slices_at(fd, [header, records], at);
-        file.add(header.encode(), records.len(), write).map(drop)
+        file.add(header.encode(), &Bytes(records)).map(drop)
     }
 }
 
@@ -171,12 +171,11 @@ impl Kernel {
         let ends = watching.newest.front().zip(watching.newest.back());
         let Some(((first, _), (last, _))) = ends else { return Ok(0) };
         let records: Vec<u8> = watching.newest.iter().flat_map(|(_, record)| record).copied().collect();
-        let hidden = directory.open(mote_journal::DIRECTORY)?;
+        let sink = Files { directory: directory.clone(), hidden: directory.open(mote_journal::DIRECTORY)? };
         let part = Part { stream: watching.rows.stream, sequence: 0, times: (*first, *last) };
         let written = self.with_context(|context| {
-            let context = Context { directory: directory.clone(), hidden, ..context.clone() };
-            let mut file = Packets::make(&context.directory, &context.hidden, FILE)?;
-            part.write(&mut file, &context, &records)?;
+            let mut file = sink.stream(FILE)?;
+            part.write(&mut *file, context, &records)?;
             file.finish();
             Ok(watching.newest.len() as u64)
         });
@@ -292,7 +291,7 @@ impl Recorder<'_> {
         watching.last = figures;
         let problem = kernel.write_slow();
         if let Some(watching) = &mut kernel.latency {
-            watching.rows.file.iter_mut().for_each(Packets::finish);
+            watching.rows.file.iter_mut().for_each(|file| file.finish());
             let (from, to) = (&watching.rows.totals, &mut kernel.dumped);
             to.counts.resize(to.counts.len().max(from.counts.len()), 0);
             crate::stream::add(&mut to.counts, &from.counts);

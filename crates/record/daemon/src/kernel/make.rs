@@ -38,13 +38,8 @@ pub(crate) struct Made {
 impl Made {
     /// Where its streams go.
     pub(crate) fn pipe(&self, cpus: u32, mode: Mode) -> Pipe {
-        let directory = &self.trace.directory;
-        let context = Context {
-            directory: directory.trace().clone(),
-            hidden: directory.inner().clone(),
-            uuid: self.trace.uuid(),
-            clock: Source::Monotonic,
-        };
+        let sink = self.trace.directory.sink();
+        let context = Context { sink, uuid: self.trace.uuid(), clock: Source::Monotonic };
         Pipe { flow: self.trace.flow.clone(), context, home: DIRECTORY, inside: "", cpus, mode }
     }
 }
