@@ -1,6 +1,8 @@
-//! The kernel's types, from BTF (`/sys/kernel/btf/vmlinux`): where the members of structures lie, and what the arguments of tracepoints are.
+//! The kernel's types, from BTF (`/sys/kernel/btf/vmlinux`): where the members of structures lie, and what the
+//! arguments of tracepoints are.
 //!
-//! Nothing in the bytes is trusted: offsets are checked, and walks through types have a bound. (Documentation/bpf/btf.rst)
+//! Nothing in the bytes is trusted: offsets are checked, and walks through types have a bound.
+//! (Documentation/bpf/btf.rst)
 
 mod functions;
 
@@ -183,17 +185,17 @@ impl Btf {
         self.find(name, &[STRUCT, UNION])
     }
 
-    /// The number of a typedef.
+    /// The number of the type of a typedef; `None` when there is none by this name.
     pub fn typedef(&self, name: &str) -> Option<u32> {
         self.find(name, &[TYPEDEF])
     }
 
-    /// The number of a function.
+    /// The number of a function's type; `None` when there is none by this name.
     pub fn function(&self, name: &str) -> Option<u32> {
         self.find(name, &[FUNC])
     }
 
-    /// The number of a variable.
+    /// The number of a variable of the kernel; `None` when there is none by this name.
     pub fn variable(&self, name: &str) -> Option<u32> {
         self.find(name, &[VARIABLE])
     }
@@ -279,7 +281,7 @@ impl Btf {
         }
     }
 
-    /// Bytes of a structure.
+    /// How many bytes a structure has; `None` when there is none by this name.
     pub fn size(&self, structure: &str) -> Option<u32> {
         Some(self.get(self.structure(structure)?)?.size)
     }

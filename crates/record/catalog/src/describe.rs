@@ -7,12 +7,12 @@ use mote_layout::types::Scalar;
 use std::fmt::{self, Write};
 
 impl Event {
-    /// `provider:name`.
+    /// The name as patterns match it, `provider:name`.
     pub fn full_name(&self) -> String {
         format!("{}:{}", self.provider, self.name)
     }
 
-    /// Its description; `mote_layout::parse` reads it.
+    /// The event as `mote_layout::parse` reads it: name, level, and a line for each field.
     pub fn description(&self) -> String {
         let mut text = format!(
             "{VERSION}\n{}:{}\n{} {}:0\n\n",

@@ -9,7 +9,8 @@ pub const TEXT_MAX: u32 = 256;
 /// An event of the kernel, or of a probe that the kernel serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The family, which is the provider in patterns and rules: `sched`, `syscalls`, `block`; `uprobe` and `usdt` for probes.
+    /// The family, which is the provider in patterns and rules: `sched`, `syscalls`, `block`; `uprobe` and `usdt` for
+    /// probes.
     pub provider: String,
     /// Its name in the trace: LTTng's where LTTng has it (`sched_switch`, `syscall_entry_openat`).
     pub name: String,
@@ -26,7 +27,8 @@ pub enum Hook {
     Raw {
         /// The tracepoint's name, as the kernel has it.
         name: String,
-        /// The id of its type `btf_trace_NAME`, when the kernel carries BTF: then pointers in the arguments can be followed by plain loads.
+        /// The id of its type `btf_trace_NAME`, when the kernel carries BTF: then pointers in the arguments can be
+        /// followed by plain loads.
         btf_id: Option<u32>,
     },
     /// A trace event of tracefs; the context is its record, as its `format` says.
@@ -60,7 +62,8 @@ pub enum Hook {
         /// At its return.
         returns: bool,
     },
-    /// Entry or return of a function of the kernel, by a jump that the kernel puts there (fentry, fexit); the context is its arguments, a 64-bit word each, and behind them the result.
+    /// Entry or return of a function of the kernel, by a jump that the kernel puts there (fentry, fexit); the context
+    /// is its arguments, a 64-bit word each, and behind them the result.
     Fentry {
         /// The function.
         function: String,
@@ -129,10 +132,11 @@ pub enum Origin {
     },
     /// Argument of the raw tracepoint, of the system call, or word of the function's context, counted from 0.
     Argument(u8),
-    /// The same where it is a pointer, as a number: of what the verifier knows as a pointer it lets programs calculate nothing, and some it shows to none.
+    /// The same where it is a pointer, as a number: of what the verifier knows as a pointer it lets programs calculate
+    /// nothing, and some it shows to none.
     Address(u8),
-    /// In the structure that an argument points to. All offsets but the last are of pointers, which are followed; the value, or the first byte of the
-    /// fixed text, lies at the last.
+    /// In the structure that an argument points to. All offsets but the last are of pointers, which are followed; the
+    /// value, or the first byte of the fixed text, lies at the last.
     Member {
         /// Which argument.
         argument: u8,
@@ -162,8 +166,8 @@ pub enum Origin {
     Operand(Operand),
     /// The text at the address that the operand gives.
     OperandText(Operand),
-    /// The text at the address that the other origin gives, in the memory of the process or of the kernel, by the half in which the address is. For functions of the
-    /// kernel only: a program could name an address of the kernel.
+    /// The text at the address that the other origin gives, in the memory of the process or of the kernel, by the half
+    /// in which the address is. For functions of the kernel only: a program could name an address of the kernel.
     AnyText(Box<Origin>),
     /// Return addresses of the kernel's stack, the innermost first (`crate::stack`).
     KernelStack,
@@ -182,7 +186,8 @@ pub enum Origin {
     },
     /// Name of the running thread, as [`Type::FixedText`] of 16 bytes.
     Comm,
-    /// An integer that is made of another: 64 bits of it, extended by the sign of the field's type, through each step in turn.
+    /// An integer that is made of another: 64 bits of it, extended by the sign of the field's type, through each step
+    /// in turn.
     Made {
         /// The other one.
         from: Box<Origin>,
@@ -196,7 +201,8 @@ pub enum Origin {
 pub struct Timespec {
     /// Which argument points to it.
     pub argument: u8,
-    /// Only when the low 7 bits of an argument are a number below 64 of which the bit is set here; otherwise the pointer is something else.
+    /// Only when the low 7 bits of an argument are a number below 64 of which the bit is set here; otherwise the
+    /// pointer is something else.
     pub when: Option<(u8, u64)>,
 }
 
@@ -218,7 +224,8 @@ pub enum Part {
     Family,
     /// The port of the internet's families and of vsock(7), the port id of netlink(7); 0 for others.
     Port,
-    /// As [`Type::Text`]: an address of the internet's families as inet_ntop(3) has it; the path of a unix socket, or `@` and its abstract name; empty for others.
+    /// As [`Type::Text`]: an address of the internet's families as inet_ntop(3) has it; the path of a unix socket, or
+    /// `@` and its abstract name; empty for others.
     Text,
 }
 
@@ -242,7 +249,8 @@ pub enum Step {
     },
     /// The union of what all fitting rules set.
     Bits(Vec<Bits>),
-    /// A thread's id as the kernel counts, from which it is the recorder's pid namespace's: as the thread table has it; negative when it has none.
+    /// A thread's id as the kernel counts, from which it is the recorder's pid namespace's: as the thread table has it;
+    /// negative when it has none.
     RecorderTid,
 }
 

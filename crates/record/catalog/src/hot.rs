@@ -1,21 +1,24 @@
-//! Events that happen often, or whose fields LTTng makes of other things than the kernel's trace events do: raw tracepoints, written down by hand.
+//! Events that happen often, or whose fields LTTng makes of other things than the kernel's trace events do: raw
+//! tracepoints, written down by hand.
 //!
-//! The table below says of each what its arguments must be and where the fields lie; BTF says at which offsets. An event that this kernel has with
-//! other arguments, or without one of the members, is taken from tracefs instead.
+//! The table below says of each what its arguments must be and where the fields lie; BTF says at which offsets. An
+//! event that this kernel has with other arguments, or without one of the members, is taken from tracefs instead.
 //!
 //! ```text
 //! event system:name ARGUMENTS          a structure's name: a pointer to it; *: another pointer; n: a number
-//!   field TYPE SOURCE STEPS            SOURCE: 1 (argument), 1.mm.pgd (member of it), 1.* (where it points), tid, comm (of the running thread)
+//!   field TYPE SOURCE STEPS            SOURCE: 1 (argument), 1.mm.pgd (member of it), 1.* (where it points),
+//!                                      tid, comm (of the running thread)
 //! ```
-//! Types are those of descriptions, `str`, and with `:` a list of labels. Steps: `-100`, `&255`, `>>9`, `?0=1:256` (256 when argument 0 is 1), `%state`,
-//! `@` (a thread's id, as the recorder sees it).
+//! Types are those of descriptions, `str`, and with `:` a list of labels. Steps: `-100`, `&255`, `>>9`, `?0=1:256` (256
+//! when argument 0 is 1), `%state`, `@` (a thread's id, as the recorder sees it).
 
 use crate::btf::{Btf, Member, Parameter};
 use crate::event::{Bits, Event, Field, Hook, Origin, Step, Type};
 use crate::{family, names};
 use mote_layout::types::Scalar;
 
-/// Fields as in lttng-modules, `sched.h`, `irq.h`, `timer.h`, `block.h`, `arch/x86/exceptions.h`. The priorities there are relative to MAX_RT_PRIO (100).
+/// Fields as in lttng-modules, `sched.h`, `irq.h`, `timer.h`, `block.h`, `arch/x86/exceptions.h`. The priorities there
+/// are relative to MAX_RT_PRIO (100).
 const TABLE: &str = "
 event sched:sched_switch n task_struct task_struct n
   prev_comm char[16] 1.comm

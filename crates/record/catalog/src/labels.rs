@@ -476,15 +476,23 @@ pub(crate) fn of(call: &str, argument: &str) -> Option<Decoded> {
         ("madvise" | "process_madvise", "behavior") => Value(MADVISE),
         ("fcntl", "cmd") => Value(FCNTL),
         ("ioctl", "cmd") => Value(IOCTL),
-        ("kill" | "tkill" | "tgkill" | "rt_sigaction" | "rt_sigqueueinfo" | "rt_tgsigqueueinfo" | "pidfd_send_signal", "sig") => Signal,
+        (
+            "kill" | "tkill" | "tgkill" | "rt_sigaction" | "rt_sigqueueinfo" | "rt_tgsigqueueinfo"
+            | "pidfd_send_signal",
+            "sig",
+        ) => Signal,
         ("rt_sigprocmask", "how") => Value(SIGNAL_HOW),
         ("mount", "flags") => Flags(MOUNT),
         ("umount" | "umount2", "flags") => Flags(UMOUNT),
         ("access" | "faccessat" | "faccessat2", "mode") => Flags(ACCESS),
         ("lseek", "whence") => Value(WHENCE),
         ("sendto" | "recvfrom" | "sendmsg" | "recvmsg" | "sendmmsg" | "recvmmsg", "flags") => Flags(MESSAGE),
-        ("clock_gettime" | "clock_settime" | "clock_getres" | "clock_nanosleep" | "clock_adjtime" | "timer_create", "which_clock")
-            | ("timerfd_create", "clockid") => Value(CLOCK),
+        (
+            "clock_gettime" | "clock_settime" | "clock_getres" | "clock_nanosleep" | "clock_adjtime"
+            | "timer_create",
+            "which_clock",
+        )
+        | ("timerfd_create", "clockid") => Value(CLOCK),
         ("shutdown", "how") => Value(SHUTDOWN),
         ("flock", "cmd") => Both(FLOCK, FLOCK_FLAGS),
         ("fallocate", "mode") => Flags(FALLOCATE),
@@ -492,7 +500,11 @@ pub(crate) fn of(call: &str, argument: &str) -> Option<Decoded> {
         ("mlockall", "flags") => Flags(MLOCK),
         ("wait4" | "waitid", "options") => Flags(WAIT),
         ("memfd_create", "flags") => Flags(MEMFD),
-        ("newfstatat" | "statx" | "fchownat" | "linkat" | "faccessat2" | "execveat" | "utimensat" | "name_to_handle_at", "flag" | "flags") => Flags(AT),
+        (
+            "newfstatat" | "statx" | "fchownat" | "linkat" | "faccessat2" | "execveat" | "utimensat"
+            | "name_to_handle_at",
+            "flag" | "flags",
+        ) => Flags(AT),
         ("unlinkat", "flag") => Flags(UNLINK),
         ("renameat2", "flags") => Flags(RENAME),
         ("fadvise64", "advice") => Value(FADVISE),

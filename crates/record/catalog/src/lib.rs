@@ -5,9 +5,10 @@
 //! BTF: structures ──┼▶ Catalog ─ select(patterns) ─▶ Event
 //! system calls ─────┘
 //! ```
-//! Names are LTTng's where lttng-modules has the event, and the kernel's own are understood as well. Of what happens often the definition is written
-//! down (`hot`); everything else comes from tracefs as it is. Without BTF everything does; without tracefs there are the events that are written
-//! down, and the system calls without the types of their arguments.
+//! Names are LTTng's where lttng-modules has the event, and the kernel's own are understood as well. Of what happens
+//! often the definition is written down (`hot`); everything else comes from tracefs as it is. Without BTF everything
+//! does; without tracefs there are the events that are written down, and the system calls without the types of their
+//! arguments.
 #![forbid(unsafe_code)]
 
 mod arch;
@@ -89,14 +90,16 @@ pub struct Group {
 }
 
 impl Catalog {
-    /// What the running kernel has. What is missing is told by [`Catalog::notes`].
+    /// What the running kernel has. What is missing is in [`Catalog::notes`].
     pub fn open() -> Catalog {
         let (mut missing, mut notes) = (Vec::new(), Vec::new());
         let tracefs = Tracefs::open().map_err(|why| missing.push(format!(
-            "no tracefs ({why}): only the scheduler's and other frequent events, and system calls without the types of their arguments"
+            "no tracefs ({why}): only the scheduler's and other frequent events, and system calls without the types \
+             of their arguments"
         )));
         let btf = Btf::of_kernel().map_err(|why| missing.push(format!(
-            "no BTF ({why}): all events are taken from tracefs, which costs more for each, and some have the kernel's names and values instead of LTTng's"
+            "no BTF ({why}): all events are taken from tracefs, which costs more for each, and some have the kernel's \
+             names and values instead of LTTng's"
         )));
         let mut catalog = Catalog::with(tracefs.ok(), btf.ok());
         notes.append(&mut missing);
@@ -104,7 +107,7 @@ impl Catalog {
         Catalog { notes, ..catalog }
     }
 
-    /// What these sources tell.
+    /// The events that these sources describe; without either, those that are written down here.
     pub fn with(tracefs: Option<Tracefs>, btf: Option<Btf>) -> Catalog {
         let (mut entries, mut notes) = (Vec::new(), Vec::new());
         let mut calls = syscall::all();
@@ -148,7 +151,7 @@ impl Catalog {
         &self.notes
     }
 
-    /// The kernel's types.
+    /// The kernel's types; `None` when the kernel does not carry BTF.
     pub fn btf(&self) -> Option<&Btf> {
         self.btf.as_ref()
     }

@@ -1,6 +1,7 @@
 //! Names of values and of bits, from the `print fmt` of a trace event: `__print_symbolic` and `__print_flags`.
 //!
-//! Only what is about a field as it is recorded (`REC->state`, maybe with a cast), with constant values, is taken; everything else is left alone.
+//! Only what is about a field as it is recorded (`REC->state`, maybe with a cast), with constant values, is taken;
+//! everything else is left alone.
 
 /// Names of a field's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +114,8 @@ fn call(text: &str, bits: bool) -> Option<(String, Names)> {
     Some((field, names))
 }
 
-/// Without labels for what others name together (`GFP_KERNEL`), and without second names: so that a set of bits reads as one.
+/// Without labels for what others name together (`GFP_KERNEL`), and without second names: so that a set of bits reads
+/// as one.
 fn own_bits(labels: Vec<(String, i64)>) -> Vec<(String, u64)> {
     let single: u64 = labels
         .iter()

@@ -3,13 +3,15 @@
 //! They are two more fields in front of the event's own, with the names of LTTng's contexts: `callstack_kernel` and
 //! `callstack_user`, sequences of addresses. Names are put to them when the recording is shown (crate `symbol`).
 //!
-//! The addresses are in the record itself. The alternative, the kernel's table of stacks (`BPF_MAP_TYPE_STACK_TRACE`), saves bytes where the same stack
-//! comes often, but gives two stacks with one hash the same number, and has to be read before it is full.
+//! The addresses are in the record itself. The alternative, the kernel's table of stacks (`BPF_MAP_TYPE_STACK_TRACE`),
+//! saves bytes where the same stack comes often, but gives two stacks with one hash the same number, and has to be read
+//! before it is full.
 //!
 //! # Limits
-//! The kernel walks a process's stack by frame pointers. Code that was compiled without them (`-fomit-frame-pointer`, the default of gcc with
-//! optimisation, and of most distributions' libraries) cuts the stack short, or leaves out the function that called it: build with
-//! `-fno-omit-frame-pointer`, Rust with `-C force-frame-pointers=yes`. Kernel stacks need nothing (ORC).
+//! The kernel walks a process's stack by frame pointers. Code that was compiled without them (`-fomit-frame-pointer`,
+//! the default of gcc with optimisation, and of most distributions' libraries) cuts the stack short, or leaves out the
+//! function that called it: build with `-fno-omit-frame-pointer`, Rust with `-C force-frame-pointers=yes`. Kernel
+//! stacks need nothing (ORC).
 
 use crate::event::{Event, Field, Origin, Type};
 use mote_layout::types::Scalar;
@@ -32,7 +34,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Both.
+    /// The kernel's and the process's.
     pub const BOTH: Stacks = Stacks { kernel: true, user: true };
 
     /// Whether there is one at all.

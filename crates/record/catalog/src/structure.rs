@@ -1,4 +1,5 @@
-//! What system calls are given, or return, in structures that their arguments point to: fields behind those of the arguments.
+//! What system calls are given, or return, in structures that their arguments point to: fields behind those of the
+//! arguments.
 
 use crate::event::{Field, Origin, Part, Socket, Timespec, Type};
 use crate::labels;
@@ -28,8 +29,8 @@ const TIMES: [(&str, u8, &str); 14] = [
     ("mq_timedreceive", 4, "u_abs_timeout"),
 ];
 
-/// Operations of futex(2) whose fourth argument is a time: `FUTEX_WAIT`, `FUTEX_LOCK_PI`, `FUTEX_WAIT_BITSET`, `FUTEX_WAIT_REQUEUE_PI`, `FUTEX_LOCK_PI2`.
-/// Of the others it is a number, or nothing.
+/// Operations of futex(2) whose fourth argument is a time: `FUTEX_WAIT`, `FUTEX_LOCK_PI`, `FUTEX_WAIT_BITSET`,
+/// `FUTEX_WAIT_REQUEUE_PI`, `FUTEX_LOCK_PI2`. Of the others it is a number, or nothing.
 const FUTEX_WAITS: u64 = 1 << libc::FUTEX_WAIT
     | 1 << libc::FUTEX_LOCK_PI
     | 1 << libc::FUTEX_WAIT_BITSET

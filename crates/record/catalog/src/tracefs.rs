@@ -44,7 +44,7 @@ pub enum Error {
 }
 
 impl Tracefs {
-    /// Where it is mounted, or else a mount of our own that nobody else sees.
+    /// Where it is mounted, or else a detached mount of our own.
     ///
     /// # Errors
     /// Why there is none.

@@ -18,8 +18,9 @@ pub struct Chosen {
 /// A function that decides about records, as `mote_filter::compile` makes it for the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Its instructions: `r1` points to the words on the caller's stack; `r0` is not 0 when the event is to be recorded. Maps are numbered as in
-    /// the recording's list. `r2` is the entry in the table ([`crate::threads`]) of the thread whose event it is, or 0 when it has none.
+    /// Its instructions: `r1` points to the words on the caller's stack; `r0` is not 0 when the event is to be
+    /// recorded. Maps are numbered as in the recording's list. `r2` is the entry in the table ([`crate::threads`]) of
+    /// the thread whose event it is, or 0 when it has none.
     pub insns: Vec<Insn>,
     /// What must be in the words. At most [`FILTER_WORDS_MAX`](mote_generate::FILTER_WORDS_MAX).
     pub words: Vec<ContextWord>,

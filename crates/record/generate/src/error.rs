@@ -6,7 +6,7 @@
 pub enum Error {
     /// The kernel does not describe its types.
     #[error(
-        "cannot follow processes in the kernel: {0}; record everybody's events with -a, or use a kernel with BTF"
+        "cannot follow processes in the kernel: {0}; record the events of all processes with -a, or use a kernel with BTF"
     )]
     Types(String),
     /// No program can be made for the event.

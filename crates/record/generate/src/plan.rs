@@ -9,7 +9,7 @@ use mote_ring::Geometry;
 /// Whose events programs record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// Everybody's.
+    /// Those of all threads.
     All,
     /// Those of threads in the table.
     Threads,

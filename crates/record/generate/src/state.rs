@@ -7,7 +7,7 @@
 //!          births   threads that have other ids than the recorder sees (`births`)
 //!          threads  the thread table (`threads`)
 //! rings:   0        mote_ring::geometry, LEVELS rings for each CPU, no shared one
-//!          total    SLACK bytes that nobody uses: the verifier knows no more than that a record begins in the rings
+//!          total    SLACK bytes that are never used: the verifier knows no more than that a record begins in the rings
 //! ```
 //! Both are array maps with one element, so that programs reach every byte by an address that is a constant.
 
@@ -15,7 +15,7 @@ use crate::{births, threads};
 
 /// Rings of a CPU: the usual one, and one for programs that interrupt another one that writes.
 pub const LEVELS: u32 = 2;
-/// Bytes behind the rings.
+/// Bytes behind the rings, which no record reaches.
 pub const SLACK: u32 = 64 << 10;
 /// A program's offsets in a map are below this (`BPF_MAX_VAR_OFF` of the verifier).
 pub const REACH: u64 = 1 << 29;
@@ -38,9 +38,9 @@ pub const LEVEL: u32 = 104;
 pub const NAMESPACE: u32 = 112;
 /// The process whose threads [`mote_generate::watch::introduce`] puts into the table.
 pub const WANTED: u32 = 120;
-/// The rings' claims.
+/// Offset of the rings' claims.
 pub const CLAIMS: u32 = 128;
-/// log2 of the bytes for each: a word that is set while somebody writes, and one that is always 0.
+/// log2 of the bytes for each: a word that is set while a program writes, and one that is always 0.
 pub const CLAIM_BITS: u32 = 6;
 /// Bytes of scratch of each ring.
 pub const SCRATCH_BYTES: u32 = 4096;
@@ -70,7 +70,7 @@ impl Layout {
         self.births() + births::BYTES.next_multiple_of(4096)
     }
 
-    /// Bytes in all.
+    /// How many bytes the state map has.
     pub const fn bytes(&self) -> u32 {
         self.threads() + self.threads * threads::ENTRY_BYTES
     }

@@ -17,7 +17,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// What uprobes answer for an instruction that they cannot run elsewhere (`include/linux/errno.h`; no program should see it, says the kernel).
+/// What uprobes answer for an instruction that they cannot run elsewhere (`include/linux/errno.h`; no program should
+/// see it, says the kernel).
 const ENOTSUPP: i32 = 524;
 /// The kernel's number for probes of programs.
 const UPROBE_UNIT: &str = "/sys/bus/event_source/devices/uprobe/type";
@@ -27,7 +28,8 @@ const KPROBE_UNIT: &str = "/sys/bus/event_source/devices/kprobe/type";
 /// An attachment; it ends when this is dropped.
 ///
 /// # Cost
-/// For a trace event the kernel waits several times until no CPU uses it any more, some 50 ms; see [`end`]. Tracepoints are detached at once.
+/// For a trace event the kernel waits several times until no CPU uses it any more, some 50 ms; see [`end`]. Tracepoints
+/// are detached at once.
 #[derive(Debug)]
 pub struct Link {
     link: Fd,
@@ -51,7 +53,7 @@ impl Link {
 enum Ending {
     /// Nothing that takes time.
     AtOnce,
-    /// It waits until nobody can be in the program.
+    /// It waits until no CPU can be in the program.
     Waits,
     /// It waits, with a lock around that.
     InTurn,
@@ -68,8 +70,9 @@ pub(crate) fn left_behind<'l>(links: impl IntoIterator<Item = &'l Link>) -> usiz
     if count > IN_TURN_MAX { count } else { 0 }
 }
 
-/// Ends attachments. The kernel waits at the end of most until nobody can be in their programs any more: these waits go on side by side. Those of
-/// trace events have a lock around them: a thousand take a minute, in which a child of this process ends, and this one goes on.
+/// Ends attachments. The kernel waits at the end of most until no CPU can be in their programs any more: these waits go
+/// on side by side. Those of trace events have a lock around them: a thousand take a minute, in which a child of this
+/// process ends, and this one goes on.
 pub(crate) fn end(links: Vec<Link>) {
     if left_behind(&links) > 0 {
         let (in_turn, others): (Vec<Link>, Vec<Link>) =
@@ -106,12 +109,19 @@ pub fn tracepoint(program: &Program, event: &str, name: Option<&str>) -> Result<
 
 /// The entry or the return of the function for which the program was loaded.
 pub(crate) fn function(program: &Program, event: &str) -> Result<Link, Error> {
-    let link = link::raw_tracepoint(program.fd(), None).map_err(|errno| match errno.0 {
-        libc::EBUSY => Error::Attach { event: event.to_owned(), errno, hint: "the kernel has no place for programs there (notrace), or something else is there" },
-        ENOTSUPP => Error::Attach { event: event.to_owned(), errno, hint: "no programs are attached to functions on this kernel and CPU, or not to those of more than 6 arguments (before Linux 6.6); `kprobe:` needs neither" },
-        libc::E2BIG => Error::Attach { event: event.to_owned(), errno, hint: "38 programs are the most at one function, and there are as many already" },
-        _ => failed(event, errno),
-    })?;
+    let refused = |errno: Errno| {
+        let hint = match errno.0 {
+            libc::EBUSY => "the kernel has no place for programs there (notrace), or something else is there",
+            ENOTSUPP => {
+                "no programs are attached to functions on this kernel and CPU, or not to those of more than 6 \
+                 arguments (before Linux 6.6); `kprobe:` needs neither"
+            }
+            libc::E2BIG => "38 programs are the most at one function, and there are as many already",
+            _ => return failed(event, errno),
+        };
+        Error::Attach { event: event.to_owned(), errno, hint }
+    };
+    let link = link::raw_tracepoint(program.fd(), None).map_err(refused)?;
     Ok(Link { link, ending: Ending::Waits, event: None, process: None })
 }
 
@@ -121,9 +131,10 @@ pub fn types(btf: &Btf) -> KernelTypes<'_> {
 }
 
 /// A function of the kernel that is there to be probed by tests, and for nothing else (net/bpf/test_run.c).
-const NOBODYS: &str = "bpf_fentry_test1";
+const UNCALLED: &str = "bpf_fentry_test1";
 
-/// Whether programs can be attached to functions: a program that does nothing is, to a function that nobody calls. Where a right is missing nothing is tried; what needs it says so.
+/// Whether programs can be attached to functions: one that does nothing is attached to a function that is never called.
+/// Where a right is missing nothing is tried.
 ///
 /// # Errors
 /// The kernel's answer.
@@ -132,7 +143,7 @@ const NOBODYS: &str = "bpf_fentry_test1";
 /// The first time the kernel waits some milliseconds at the end; what it has answered once stays so.
 pub fn try_function(btf: &Btf) -> Result<(), Errno> {
     static ANSWER: OnceLock<Result<(), Errno>> = OnceLock::new();
-    match btf.function(NOBODYS).filter(|_| privilege::check().is_none()) {
+    match btf.function(UNCALLED).filter(|_| privilege::check().is_none()) {
         Some(btf_id) => *ANSWER.get_or_init(|| try_once(btf_id)),
         None => Ok(()),
     }
@@ -143,8 +154,8 @@ fn try_once(btf_id: u32) -> Result<(), Errno> {
     b.mov(Reg::R0, 0);
     b.exit();
     let insns = b.finish().map_err(|_| Errno(libc::EINVAL))?;
-    let tried = Program::load(NOBODYS, Kind::Function { btf_id, returns: false }, &insns, &[])
-        .and_then(|program| function(&program, NOBODYS));
+    let tried = Program::load(UNCALLED, Kind::Function { btf_id, returns: false }, &insns, &[])
+        .and_then(|program| function(&program, UNCALLED));
     match tried {
         Err(Error::Attach { errno, .. } | Error::Verifier { errno, .. }) if errno.0 != libc::E2BIG => {
             Err(errno)

@@ -1,11 +1,15 @@
-//! The state of the system when a recording starts: processes, threads, open files, mappings, interfaces, CPUs, disks, interrupts.
+//! The state of the system when a recording starts: processes, threads, open files, mappings, interfaces, CPUs, disks,
+//! interrupts.
 //!
-//! Names and fields are those of LTTng's state dump (lttng-modules, `lttng-statedump.h`), so that analyses know from the first event on what a thread or a
-//! descriptor is. What comes from `/proc` and `/sys` differs from what LTTng reads in the kernel in this:
+//! Names and fields are those of LTTng's state dump (lttng-modules, `lttng-statedump.h`), so that analyses know from
+//! the first event on what a thread or a descriptor is. What comes from `/proc` and `/sys` differs from what LTTng
+//! reads in the kernel in this:
 //!
-//! - `file_table_address` is not an address but the id of the process that has the table, and `lttng_statedump_file_descriptor` has the `pid` too;
+//! - `file_table_address` is not an address but the id of the process that has the table, and
+//!   `lttng_statedump_file_descriptor` has the `pid` too;
 //! - `lttng_statedump_vm_map` has the `filename` besides the inode;
-//! - `lttng_statedump_process_pid_ns` is there once for each thread: of the innermost namespace, whose `ns_inum` is 0 where it may not be seen.
+//! - `lttng_statedump_process_pid_ns` is there once for each thread: of the innermost namespace, whose `ns_inum` is 0
+//!   where it may not be seen.
 //!
 //! A process that ends meanwhile is left out from where it ended; that is normal and no error.
 
@@ -31,7 +35,7 @@ pub enum Scope {
 pub struct Record {
     /// Which event: the index of its description.
     pub event: usize,
-    /// Who found it: the thread that dumps.
+    /// The thread that dumps.
     pub tid: u32,
     /// Its fields, as `mote_layout::types` says.
     pub fields: Vec<u8>,
@@ -116,7 +120,8 @@ pub fn descriptions() -> Vec<String> {
     EVENTS.iter().map(describe).collect()
 }
 
-/// The record of a thread that has other ids for itself than the recorder has for it. The inode of its namespace is not known.
+/// The record of a thread that has other ids for itself than the recorder has for it. The inode of its namespace is not
+/// known.
 pub fn namespace(born: &Born) -> Record {
     process::of_namespace((born.tid, born.level, 0), [born.vtid.into(), born.vpid.into(), 0])
 }
@@ -136,7 +141,8 @@ impl Dump {
     /// Hands the records to `take`, from `lttng_statedump_start` to `lttng_statedump_end`, as they are found.
     ///
     /// # Cost
-    /// Reads four files of each process and two of each descriptor: some milliseconds for a system of some hundred processes.
+    /// Reads four files of each process and two of each descriptor: some milliseconds for a system of some hundred
+    /// processes.
     pub fn for_each(&self, mut take: impl FnMut(Record)) {
         from(Path::new("/proc"), Path::new("/sys"), &self.scope, &mut take);
     }

@@ -29,7 +29,8 @@ pub enum Error {
     Geometry(BadGeometry),
     /// The rings are together larger than what a program can reach.
     #[error(
-        "rings of {bytes} bytes in all are more than the 512 MiB that the kernel's programs can reach; give --kernel-buffers of at most {ring} bytes"
+        "rings of {bytes} bytes in all are more than the 512 MiB that the kernel's programs can reach; \
+         give --kernel-buffers of at most {ring} bytes"
     )]
     Reach {
         /// Their size.

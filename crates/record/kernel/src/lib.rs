@@ -1,8 +1,19 @@
 //! Events of the kernel, recorded by eBPF programs that are generated for each recording.
 //!
 //! ```text
-//! catalogue ─▶ Event ─ generate (select, filter, fields, ring) ─▶ program ─ load, attach ─▶ ring ─▶ daemon
+//! catalog, probes ─▶ Event ─ generate ─▶ program ─ load, attach ─▶ ring ─▶ daemon
 //! ```
+//! [`session::Kernel`] is a recording: what the daemon asks for goes through it. [`rules::Rules`] makes filters of rules,
+//! [`dump`] the state of the system at the start; [`mappings`] listens to what processes map.
+//!
+//! The arrows between the modules lead one way:
+//!
+//! | module | names |
+//! |---|---|
+//! | `error`, `privilege` | nothing else |
+//! | `map`, `load` | those |
+//! | `threads`, `births`, `attach`, `rules` | those, and maps or programs |
+//! | `session` | all of them |
 #![forbid(unsafe_code)]
 
 pub mod attach;

@@ -85,7 +85,7 @@ impl Program {
         }
     }
 
-    /// Its descriptor.
+    /// The descriptor of the program in the kernel, for attaching it.
     pub fn fd(&self) -> &Fd {
         &self.fd
     }

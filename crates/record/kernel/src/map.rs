@@ -1,4 +1,5 @@
-//! The two maps of every recording, made: the rings, and the state that programs and recorder share ([`mote_generate::state`]).
+//! The two maps of every recording, made: the rings, and the state that programs and recorder share
+//! ([`mote_generate::state`]).
 
 use crate::Error;
 use mote_generate::state::{ENABLED, LEVELS, Layout, REACH, SLACK};
@@ -26,7 +27,7 @@ pub struct State {
 }
 
 impl State {
-    /// Makes it; everything is off and nobody followed.
+    /// Makes it; everything is off, and no thread is followed.
     ///
     /// # Errors
     /// [`Error::Memory`].
@@ -37,17 +38,17 @@ impl State {
         Ok(State { memory, layout })
     }
 
-    /// The map.
+    /// The map that holds it, for programs that share it.
     pub fn map(&self) -> &Map {
         self.memory.map()
     }
 
-    /// Its words.
+    /// Its memory, as words at byte offsets ([`mote_generate::state`]).
     pub fn memory(&self) -> &Mapped {
         &self.memory
     }
 
-    /// Where things lie in it.
+    /// Where scratch, new ids and thread table lie in it.
     pub fn layout(&self) -> Layout {
         self.layout
     }

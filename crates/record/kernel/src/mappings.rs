@@ -1,7 +1,8 @@
-//! Which code processes have mapped, as the kernel tells it: without it, the stack of a process that is gone has no names.
+//! Which code processes have mapped, as the kernel tells it: without it, the stack of a process that is gone has no
+//! names.
 //!
-//! `/proc/PID/maps` is read too late for a process that lives for a millisecond. The kernel's side band (`mote_sys::side_band`) tells each
-//! mapping, exec and fork at its time, with the build id of the file.
+//! `/proc/PID/maps` is read too late for a process that lives for a millisecond. The kernel's side band
+//! (`mote_sys::side_band`) tells each mapping, exec and fork at its time, with the build id of the file.
 
 use mote_sys::Errno;
 use mote_sys::side_band::{RECORD_MAX, SideBand};
@@ -110,7 +111,8 @@ struct Process {
 }
 
 impl Mappings {
-    /// Opens the side bands of all CPUs. `chosen_only`: of processes that are [made known](Mappings::know), and of what they fork; else of all.
+    /// Opens the side bands of all CPUs. `chosen_only`: of processes that are [made known](Mappings::know), and of what
+    /// they fork; else of all.
     ///
     /// # Errors
     /// `EACCES`, `EPERM` without `CAP_PERFMON`; `EINVAL` before Linux 5.12.
@@ -136,7 +138,7 @@ impl Mappings {
         self.processes.insert(pid, Process { parent, name: name.to_owned(), maps });
     }
 
-    /// Records that were lost because nobody fetched them in time.
+    /// Records that were lost because they were not fetched in time.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost

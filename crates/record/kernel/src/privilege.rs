@@ -80,8 +80,8 @@ impl Capabilities {
     }
 }
 
-/// What is missing when the kernel has answered a try to do `what` with this error; `None` for errors of another kind, or when nothing is missing
-/// as far as can be seen.
+/// What is missing when the kernel has answered a try to do `what` with this error; `None` for errors of another kind,
+/// or when nothing is missing as far as can be seen.
 pub fn of(errno: Errno, what: &'static str) -> Option<Missing> {
     if !matches!(errno.0, libc::EPERM | libc::EACCES) {
         return None;

@@ -4,8 +4,8 @@
 //! rules ─ decide(event) ─▶ program, or none ──▶ session::Filter
 //!                 └▶ maps ─ create ──────────▶ session::Request::maps ◀─ aggregates, for people
 //! ```
-//! What rules count, each program adds to in the kernel; nothing of that goes through the rings. [`shared`] is the memory that
-//! these programs have in common with the traced processes.
+//! What rules count, each program adds to in the kernel; nothing of that goes through the rings. [`shared`] is the
+//! memory that these programs have in common with the traced processes.
 
 pub mod shared;
 
@@ -46,13 +46,14 @@ pub enum Fate {
 }
 
 impl Rules {
-    /// No event is known yet. `names` says who has which words of the memory that is shared: the session's.
+    /// No event is known yet. `names` are the session's: which words of the shared memory have which name.
     pub fn new(names: SharedNames) -> Rules {
         Rules { maps: Maps::with_names(names), made: Vec::new() }
     }
 
-    /// Decides what becomes of an event by those of the rules that are about it. Those that do not fit it, because it has another type of field by the
-    /// name, are left out. With that, and with what else the author of the rules may want to know.
+    /// Decides what becomes of an event by those of the rules that are about it. Those that do not fit it, because it
+    /// has another type of field by the name, are left out. With that, and with what else the author of the rules may
+    /// want to know.
     ///
     /// # Errors
     /// When they are more than a program can hold.
@@ -95,12 +96,13 @@ impl Rules {
         })
     }
 
-    /// The maps, for programs of somebody else's that are to be filters, too.
+    /// The maps, for filters that were compiled elsewhere (objects of clang).
     pub fn maps_mut(&mut self) -> &mut Maps {
         &mut self.maps
     }
 
-    /// Somebody else's program as the filter of an event: what it finds is the words of all the event's fields, in order.
+    /// A program that was compiled elsewhere as the filter of an event: its context is the words of all the event's
+    /// fields, in order.
     ///
     /// # Errors
     /// Why it cannot run in the kernel.
@@ -258,7 +260,7 @@ fn pairs(shape: &MapShape, map: &Map) -> Vec<(Vec<u8>, Vec<u8>)> {
             break;
         }
         let mut value = vec![0; shape.value_bytes as usize];
-        // Nobody takes keys away; if somebody did, it would count as 0.
+        // No program takes keys away; one that had gone would count as 0.
         let _ = map.lookup(&key, &mut value);
         pairs.push((key.clone(), value));
     }

@@ -10,8 +10,8 @@ mod add;
 mod change;
 mod follow;
 mod losses;
-mod near;
-mod together;
+mod multi_probe;
+mod probe_scope;
 
 pub use follow::Launching;
 pub use losses::Losses;
@@ -32,18 +32,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Whose events are recorded. An event belongs to the thread that runs on the CPU when it happens; events of `sched` also to the thread that they are
-/// about (who is woken, switched to, moved, forked).
+/// Whose events are recorded. An event belongs to the thread that runs on the CPU when it happens; events of `sched`
+/// also to the thread that they are about (the one that is woken, switched to, moved or forked).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
-    /// Everybody's.
+    /// Those of all threads.
     All,
-    /// Those of processes that are forked while [`Kernel::launching`] is held, and of their threads and descendants; and of what is [followed](Kernel::follow) later.
+    /// Those of processes that are forked while [`Kernel::launching`] is held, and of their threads and descendants;
+    /// and of what is [followed](Kernel::follow) later.
     Launch,
     /// Those of these processes, with all threads, and of what they fork from now on.
     Pids(Vec<u32>),
-    /// As [`Targets::Launch`]. Code is probed in these processes, and in what they fork as [`Kernel::probe_process`] says, when others map it too.
-    Near(Vec<u32>),
+    /// As [`Targets::Launch`]. Code is probed in these processes, and in what they fork as [`Kernel::probe_process`]
+    /// says, when others map it too.
+    ProbedIn(Vec<u32>),
     /// Those of threads in this directory of the cgroup2 file system, and in those below.
     Cgroup(PathBuf),
 }
@@ -51,15 +53,16 @@ pub enum Targets {
 /// What to record.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The events.
+    /// The events that are recorded.
     pub events: Vec<Chosen>,
-    /// Whose.
+    /// Which threads' events are recorded.
     pub targets: Targets,
-    /// Into what.
+    /// Sizes of the rings that they are recorded in.
     pub buffers: Buffers,
     /// Maps of the filters, as their instructions number them.
     pub maps: Vec<Arc<Map>>,
-    /// How many threads can be followed at a time; rounded up to a power of two, 64 bytes each. [`THREADS`] is a good number.
+    /// How many threads can be followed at a time; rounded up to a power of two, 64 bytes each. [`THREADS`] is a good
+    /// number.
     pub threads: u32,
 }
 
@@ -69,9 +72,9 @@ pub const THREADS: u32 = 16384;
 /// An event that is not recorded, because the kernel refused its program.
 #[derive(Debug)]
 pub struct Refused {
-    /// Its number.
+    /// The event's number in records' headers.
     pub id: u16,
-    /// Why.
+    /// Why the kernel refused it.
     pub why: Error,
 }
 
@@ -107,35 +110,38 @@ impl Drop for Attached {
 /// A recording of kernel events.
 ///
 /// # Cost
-/// Dropping it detaches everything: at once, but for trace events of tracefs, of which each takes the kernel some 50 ms; see [`Kernel::left_behind`].
+/// Dropping it detaches everything: at once, but for trace events of tracefs, of which each takes the kernel some 50
+/// ms; see [`Kernel::left_behind`].
 #[derive(Debug)]
 pub struct Kernel {
     attached: Mutex<Attached>,
-    own: Program,
+    /// Run in the recorder's own thread: tells its id and the time.
+    test_run: Program,
     channel: Arc<Channel>,
     rings: Map,
     state: State,
     /// Of the filters.
     maps: Mutex<Vec<Arc<Map>>>,
     /// Where code is probed.
-    near: near::Near,
+    scope: probe_scope::ProbeScope,
     plan: Plan,
     /// That of the newest programs.
     generation: AtomicU32,
     births: Mutex<Births>,
 }
 
-/// Threads with other ids that are to be told.
+/// Threads with other ids than the recorder has for them, which the recorder has not fetched yet.
 #[derive(Debug, Default)]
 struct Births {
-    /// Found by who follows a process.
+    /// Found when a process was followed.
     found: Vec<Born>,
     /// How many of the programs' were read.
     read: u64,
 }
 
 impl Kernel {
-    /// Makes rings, loads and attaches everything, disabled. Events that the kernel refuses are [told](Kernel::refused), and the others recorded.
+    /// Makes rings, loads and attaches everything, disabled. Events that the kernel refuses are
+    /// [listed](Kernel::refused), and the others recorded.
     ///
     /// # Errors
     /// [`Error`] when nothing can be recorded: says what is missing for what.
@@ -162,8 +168,9 @@ impl Kernel {
         add::events(self, events)
     }
 
-    /// Records these events from now on, and no others, with these maps of their filters: those that there are come first. Every event is
-    /// recorded as before or as now, none twice and none not at all (`change` says how, and the one exception).
+    /// Records these events from now on, and no others, with these maps of their filters: those that there are come
+    /// first. Every event is recorded as before or as now, none twice and none not at all (`change` says how, and the
+    /// one exception).
     ///
     /// # Errors
     /// As [`Kernel::start`], and when the kernel refuses a program: then nothing has changed.
@@ -174,9 +181,9 @@ impl Kernel {
         change::replace(self, events, maps)
     }
 
-    /// Attaches a program of somebody else's making, which lives as long as this. Its instructions name maps by numbers: 0 the state
-    /// ([`mote_generate::threads`] and [`mote_generate::state`] say what lies where), 1 the rings, 2 and up `maps`. Hooks of system calls are those of
-    /// all calls: the context is that of the tracepoint.
+    /// Attaches a program that was made elsewhere, which lives as long as this. Its instructions name maps by numbers:
+    /// 0 the state ([`mote_generate::threads`] and [`mote_generate::state`] say what lies where), 1 the rings, 2 and up
+    /// `maps`. Hooks of system calls are those of all calls: the context is that of the tracepoint.
     ///
     /// # Errors
     /// [`Error`]: why it was refused.
@@ -184,17 +191,18 @@ impl Kernel {
         add::program(self, name, hook, insns, maps)
     }
 
-    /// Events that are not recorded.
+    /// Events that are not recorded, by their numbers, each with the reason.
     pub fn refused(&self) -> Vec<(u16, String)> {
         self.attached().refused.iter().map(|refused| (refused.id, refused.why.to_string())).collect()
     }
 
-    /// The rings. Those of CPU `n` are `n` (usual) and `n + cpus` (records of programs that interrupted another one that was writing).
+    /// The rings. Those of CPU `n` are `n` (usual) and `n + cpus` (records of programs that interrupted another one
+    /// that was writing).
     pub fn channel(&self) -> &Arc<Channel> {
         &self.channel
     }
 
-    /// Sizes of the rings.
+    /// Sizes and number of the rings, those of the second level counted.
     pub fn geometry(&self) -> Geometry {
         self.channel.geometry()
     }
@@ -204,7 +212,8 @@ impl Kernel {
         self.state.enable(self.generation.load(Ordering::Relaxed));
     }
 
-    /// Lets none of them record; they stay attached. Returns when those that were running have ended: no record comes behind.
+    /// Lets none of them record; they stay attached. Returns when those that were running have ended: no record comes
+    /// behind.
     pub fn disable(&self) {
         self.state.enable(0);
         change::grace();
@@ -221,22 +230,24 @@ impl Kernel {
     /// Follows a process: all its threads, and what they fork. Returns how many threads it has.
     ///
     /// # Errors
-    /// When there is no such process, or the table is full; in a pid namespace on a kernel that does not say which process is meant.
+    /// When there is no such process, or the table is full; in a pid namespace on a kernel that does not say which
+    /// process is meant.
     pub fn follow(&self, pid: u32) -> Result<usize, Error> {
         follow::process(self, pid)
     }
 
-    /// Probes code in a process that was forked by one of [`Targets::Near`], where that is not so already. Returns whether there is any.
+    /// Probes code in a process that was forked by one of [`Targets::ProbedIn`], where that is not so already. Returns
+    /// whether there is any.
     ///
     /// # Errors
     /// [`Error::Attach`].
     pub fn probe_process(&self, pid: u32) -> Result<bool, Error> {
-        near::add(self, pid)
+        probe_scope::add(self, pid)
     }
 
-    /// What a person should know of where code is probed.
+    /// What the user should know of where code is probed: a sentence for each file that other processes map, too.
     pub fn notes(&self) -> Vec<String> {
-        self.near.notes()
+        self.scope.notes()
     }
 
     /// Follows a process no longer, nor its threads. What it has forked stays followed.
@@ -252,7 +263,8 @@ impl Kernel {
         self.state.threads().filter(live).count()
     }
 
-    /// Threads that are in a system call of which the duration is recorded, with its number and since when (CLOCK_MONOTONIC, ns).
+    /// Threads that are in a system call of which the duration is recorded, with its number and since when
+    /// (CLOCK_MONOTONIC, ns).
     pub fn open_syscalls(&self) -> Vec<(u32, u32, u64)> {
         let open = |thread: crate::threads::Thread| {
             thread.syscall.filter(|_| !thread.exiting).map(|(number, since)| (thread.tid, number, since))
@@ -260,7 +272,8 @@ impl Kernel {
         self.state.threads().filter_map(open).collect()
     }
 
-    /// Gives all threads of a process, and those that they create, the number of the process's cooperation area (0: none). They need not be followed.
+    /// Gives all threads of a process, and those that they create, the number of the process's cooperation area (0:
+    /// none). They need not be followed.
     ///
     /// # Errors
     /// As [`Kernel::follow`].
@@ -278,11 +291,12 @@ impl Kernel {
     /// # Errors
     /// `ENOTSUPP` on kernels before 5.10.
     pub fn now(&self) -> mote_sys::Result<u64> {
-        self.own.run()?;
+        self.test_run.run()?;
         Ok(self.state.memory().load64(state::NOW as usize))
     }
 
-    /// How many attachments the kernel ends one after the other, and so slowly that a child of this process ends with them, when this is dropped; 0 for none.
+    /// How many attachments the kernel ends one after the other, and so slowly that a child of this process ends with
+    /// them, when this is dropped; 0 for none.
     pub fn left_behind(&self) -> usize {
         crate::attach::left_behind(self.attached().links())
     }
@@ -297,12 +311,13 @@ impl Kernel {
         &self.state
     }
 
-    /// The rings' map.
+    /// The map that holds the rings. For programs that share it.
     pub fn rings(&self) -> &Map {
         &self.rings
     }
 
-    /// Threads that were found since the last time, and have other ids for themselves than the recorder has for them. Also, how many of them were lost.
+    /// Threads that were found since the last time, and have other ids for themselves than the recorder has for them.
+    /// Also, how many of them were lost.
     pub fn born(&self) -> (Vec<Born>, u64) {
         let mut births = self.births.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = std::mem::take(&mut births.found);
@@ -321,7 +336,7 @@ impl Kernel {
     /// # Errors
     /// As [`Kernel::now`].
     pub fn own_thread(&self) -> mote_sys::Result<u32> {
-        self.own.run()
+        self.test_run.run()
     }
 
     fn attached(&self) -> MutexGuard<'_, Attached> {
@@ -336,7 +351,8 @@ pub enum Ids {
     Kernel,
     /// Those of the recorder's pid namespace. Of a thread that is not in it the kernel's, negative.
     Namespace,
-    /// The kernel's, though the recorder is in another pid namespace: this kernel does not say which thread has which id there (no BTF, or before Linux 5.11).
+    /// The kernel's, though the recorder is in another pid namespace: this kernel does not say which thread has which
+    /// id there (no BTF, or before Linux 5.11).
     Unknown,
 }
 
@@ -344,7 +360,7 @@ fn ids(kernel: &Kernel) -> Ids {
     let is_own = |tid: u32| i64::from(tid) == i64::from(mote_sys::process::tid());
     match kernel.plan.namespace {
         Some(_) => Ids::Namespace,
-        None if kernel.own.run().is_ok_and(is_own) => Ids::Kernel,
+        None if kernel.test_run.run().is_ok_and(is_own) => Ids::Kernel,
         None => Ids::Unknown,
     }
 }

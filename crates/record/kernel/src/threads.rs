@@ -70,7 +70,7 @@ impl State {
         }
     }
 
-    /// Frees the entries of threads that are gone, of which the kernel did not tell.
+    /// Frees the entries of threads that are gone, whose end the kernel did not report.
     fn sweep(&self) {
         for place in 0..self.layout().threads {
             let entry = offset(&self.layout(), place);
@@ -132,7 +132,7 @@ impl State {
         self.memory().load32(word(entry, INDEX))
     }
 
-    /// Sets it.
+    /// Sets the number of the cooperation area in an entry; 0 for none.
     pub fn set_index(&self, entry: usize, index: u32) {
         self.memory().store32(word(entry, INDEX), index);
     }

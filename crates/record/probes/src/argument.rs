@@ -1,4 +1,5 @@
-//! Arguments of static probes: a size and an operand each, `8@%rdi -4@-20(%rbp)`, the operand as the processor's assembler writes it.
+//! Arguments of static probes: a size and an operand each, `8@%rdi -4@-20(%rbp)`, the operand as the processor's
+//! assembler writes it.
 
 use crate::arch;
 use mote_catalog::event::{Operand, Type};

@@ -41,7 +41,8 @@ pub enum Wrong {
         machine: String,
     },
     /// It has no symbols at all.
-    #[error("{path} has no symbols: it was stripped; install its debug symbols, or give an address (`uprobe:BIN:0xADDRESS`)", path = path.display())]
+    #[error("{path} has no symbols: it was stripped; install its debug symbols, \
+         or give an address (`uprobe:BIN:0xADDRESS`)", path = path.display())]
     Stripped {
         /// The file.
         path: PathBuf,
@@ -57,7 +58,8 @@ pub enum Wrong {
         near: String,
     },
     /// It is an indirect function.
-    #[error("`{name}` of {path} is chosen when the program starts (STT_GNU_IFUNC); probe the one that is chosen{near}", path = path.display())]
+    #[error("`{name}` of {path} is chosen when the program starts (STT_GNU_IFUNC); \
+         probe the one that is chosen{near}", path = path.display())]
     Indirect {
         /// The file.
         path: PathBuf,
@@ -67,7 +69,8 @@ pub enum Wrong {
         near: String,
     },
     /// It does not return.
-    #[error("`{name}` of {path} is where the program begins: it does not return, and has no return address that could be probed", path = path.display())]
+    #[error("`{name}` of {path} is where the program begins: it does not return, \
+         and has no return address that could be probed", path = path.display())]
     NoReturn {
         /// The file.
         path: PathBuf,
@@ -83,7 +86,8 @@ pub enum Wrong {
         address: u64,
     },
     /// Too many fit.
-    #[error("{count} functions of {path} fit, at most {max} may; narrow the pattern", max = crate::MATCHES_MAX, path = path.display())]
+    #[error("{count} functions of {path} fit, at most {max} may; \
+         narrow the pattern", max = crate::MATCHES_MAX, path = path.display())]
     TooMany {
         /// The file.
         path: PathBuf,
@@ -108,12 +112,14 @@ pub enum Wrong {
     },
     /// The kernel has no kprobes.
     #[error(
-        "this kernel has no kprobes (built without CONFIG_KPROBE_EVENTS); `mote list -k` shows the tracepoints that it has"
+        "this kernel has no kprobes (built without CONFIG_KPROBE_EVENTS); \
+         `mote list -k` shows the tracepoints that it has"
     )]
     NoKprobes,
     /// The kernel attaches no programs to its functions.
     #[error(
-        "this kernel has no fentry and fexit: it refuses a program at a function of its own ({0}); use `kprobe:` and `kretprobe:`, where it has them, or a tracepoint (`mote list -k`)"
+        "this kernel has no fentry and fexit: it refuses a program at a function of its own ({0}); \
+         use `kprobe:` and `kretprobe:`, where it has them, or a tracepoint (`mote list -k`)"
     )]
     NoFentry(Errno),
     /// The kernel does not tell its functions.
@@ -148,7 +154,8 @@ pub enum Wrong {
         has: String,
     },
     /// Too many of the kernel's functions fit.
-    #[error("{count} functions of the kernel fit, at most {max} may; narrow the pattern", max = crate::KERNEL_MATCHES_MAX)]
+    #[error("{count} functions of the kernel fit, at most {max} may; \
+         narrow the pattern", max = crate::KERNEL_MATCHES_MAX)]
     TooManyOfKernel {
         /// How many.
         count: usize,

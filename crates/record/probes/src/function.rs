@@ -97,7 +97,8 @@ fn named(spec: &Spec, image: &Image, notes: &mut Vec<String>) -> Result<Vec<(u64
     }
     if glob.is_none() && fitting.iter().any(|symbol| symbol.indirect) {
         notes.push(format!(
-            "`{}` of {} is chosen when a program starts (STT_GNU_IFUNC); what is probed is the version for old programs",
+            "`{}` of {} is chosen when a program starts (STT_GNU_IFUNC); what is probed is the version for old \
+             programs",
             spec.name,
             image.path.display()
         ));
@@ -185,7 +186,7 @@ impl Builder<'_> {
             let types = given.iter().map(|(name, ty)| (name.as_str(), given_type(*ty)));
             fields.extend(types.zip(0..).map(|((name, ty), at)| self.field(name, ty, at)));
         } else if self.spec.offset > 0 {
-            // In the middle of a function nobody knows what the registers hold.
+            // In the middle of a function it is not known what the registers hold.
             fields.extend(registers());
         } else {
             match signature.filter(|signature| signature.is_c_like) {
@@ -263,7 +264,7 @@ impl Builder<'_> {
                 self.left_out("ret", "a floating point number, in a register that the kernel does not show");
                 return Vec::new();
             }
-            // A `char *` result is an address too: what it points to may be freed when somebody looks, but not yet here.
+            // A `char *` result is an address too: what it points to may be freed later, but not yet here.
             Some(Some(kind)) if !matches!(kind, Value::Aggregate { .. } | Value::Unknown) => type_of(kind),
             _ => Type::Scalar(Scalar::hex(64)),
         };

@@ -1,7 +1,8 @@
 //! Probes of the kernel's functions: which ones a pattern means, and what their arguments are.
 //!
-//! The kernel's types tell the functions and their parameters (`mote_catalog::btf`). Kprobes stop at any function that the kernel lets be probed, typed
-//! or not; fentry and fexit are for the typed ones of the kernel itself (not of modules, whose types are elsewhere) that the compiler has left room in.
+//! The kernel's types tell the functions and their parameters (`mote_catalog::btf`). Kprobes stop at any function that
+//! the kernel lets be probed, typed or not; fentry and fexit are for the typed ones of the kernel itself (not of
+//! modules, whose types are elsewhere) that the compiler has left room in.
 
 use crate::error::{Wrong, near};
 use crate::function::{Builder, Passed, anywhere, apart, given_type, ip, type_of, word, words};
@@ -20,8 +21,9 @@ const WORDS_MAX: usize = 12;
 /// Largest structure that it passes by value.
 const STRUCTURE_MAX: u64 = 16;
 
-/// What the kernel itself calls before it sees that a program is running already, or after: a program there calls itself until the kernel's stack is full. Newer kernels refuse
-/// these (`btf_id_deny` of `kernel/bpf/verifier.c`); in 6.1 the list is shorter, and such a program is its end.
+/// What the kernel itself calls before it sees that a program is running already, or after: a program there calls
+/// itself until the kernel's stack is full. Newer kernels refuse these (`btf_id_deny` of `kernel/bpf/verifier.c`); in
+/// 6.1 the list is shorter, and such a program is its end.
 const AROUND_PROGRAMS: [&str; 9] = [
     "__rcu_read_lock",
     "__rcu_read_unlock",

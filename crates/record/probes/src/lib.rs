@@ -1,4 +1,5 @@
-//! Probes of programs that the kernel serves: any function (uprobes), and the static probes that programs carry for SystemTap (USDT).
+//! Probes of programs that the kernel serves: any function (uprobes), and the static probes that programs carry for
+//! SystemTap (USDT).
 //!
 //! | pattern | what |
 //! |---|---|
@@ -10,17 +11,20 @@
 //! | `fentry:FUNCTION`, `fexit:FUNCTION` | the same without a trap, where the kernel can put a jump there; `fexit` has the arguments as well |
 //! | `fentry:FUNCTION(buf: ptr)` | another type for an argument of this name |
 //!
-//! `BIN` is a path, a command in `PATH`, or a library (`libc`, `libpthread.so.0`); of a process that is chosen with `-p`, what it has mapped. Functions, providers and names may be
-//! patterns with `*` and `?`, which fit at most [`MATCHES_MAX`] functions, of the kernel [`KERNEL_MATCHES_MAX`].
+//! `BIN` is a path, a command in `PATH`, or a library (`libc`, `libpthread.so.0`); of a process that is chosen with
+//! `-p`, what it has mapped. Functions, providers and names may be patterns with `*` and `?`, which fit at most
+//! [`MATCHES_MAX`] functions, of the kernel [`KERNEL_MATCHES_MAX`].
 //!
 //! # Fields
-//! `ip`, as LTTng's; then the parameters with names and types when there is debug information, else `arg1` to `arg6`, the registers of C's calling convention;
-//! of a return, `ret`; of a static probe, `arg1` and so on with the sizes that it states. `char *` is recorded as text. What is passed in registers that the kernel does not show (floating point) is
-//! left out, and said ([`Selection::notes`]). Of the kernel's functions BTF tells the parameters; `const char *` is text, wherever it lies. `fentry` and `fexit` have no `ip`.
+//! `ip`, as LTTng's; then the parameters with names and types when there is debug information, else `arg1` to `arg6`,
+//! the registers of C's calling convention; of a return, `ret`; of a static probe, `arg1` and so on with the sizes that
+//! it states. `char *` is recorded as text. What is passed in registers that the kernel does not show (floating point)
+//! is left out, and said ([`Selection::notes`]). Of the kernel's functions BTF tells the parameters; `const char *` is
+//! text, wherever it lies. `fentry` and `fexit` have no `ip`.
 //!
 //! # Names
-//! `uprobe_BIN_FUNCTION`, `uretprobe_BIN_FUNCTION`, `usdt_PROVIDER_NAME`; the provider is the first word. A static probe that the compiler has put into several places is several
-//! events with one number more: `usdt_tick_tock_2`.
+//! `uprobe_BIN_FUNCTION`, `uretprobe_BIN_FUNCTION`, `usdt_PROVIDER_NAME`; the provider is the first word. A static
+//! probe that the compiler has put into several places is several events with one number more: `usdt_tick_tock_2`.
 #![forbid(unsafe_code)]
 
 mod arch;
@@ -47,7 +51,8 @@ use std::path::Path;
 /// Most functions, or places of static probes, that one pattern may choose.
 pub const MATCHES_MAX: usize = 1000;
 
-/// Most functions of the kernel that one pattern may choose: each is attached by itself, and the kernel takes some milliseconds for it.
+/// Most functions of the kernel that one pattern may choose: each is attached by itself, and the kernel takes some
+/// milliseconds for it.
 pub const KERNEL_MATCHES_MAX: usize = 200;
 
 /// What patterns of probes have chosen.
@@ -94,7 +99,8 @@ pub fn select(
     Ok(selection)
 }
 
-/// Entry point for fuzzing: reads `bytes` as the notes of static probes with their arguments, and returns how many of these can be read.
+/// Entry point for fuzzing: reads `bytes` as the notes of static probes with their arguments, and returns how many of
+/// these can be read.
 #[must_use]
 pub fn read_notes(bytes: &[u8], base: Option<u64>) -> usize {
     let probes = usdt::notes(bytes, base);

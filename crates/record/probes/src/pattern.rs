@@ -174,7 +174,10 @@ fn argument(text: &str) -> Result<(String, Given), Wrong> {
                 Scalar::ALL.into_iter().filter(|scalar| matches!(scalar, Scalar::Integer(_) | Scalar::Bool));
             let scalar = all.into_iter().find(|scalar| scalar.name() == ty);
             Given::Scalar(scalar.ok_or_else(|| {
-                Wrong::Syntax(format!("`{ty}` is no type of an argument; they are i8 to i64, u8 to u64, x8 to x64, bool, ptr, str"))
+                Wrong::Syntax(format!(
+                    "`{ty}` is no type of an argument; they are i8 to i64, u8 to u64, x8 to x64, \
+                     bool, ptr, str"
+                ))
             })?)
         }
     };

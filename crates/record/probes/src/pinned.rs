@@ -1,7 +1,8 @@
 //! Binaries that a chosen process has mapped, held by descriptors for as long as the recorder runs.
 //!
-//! A name that a process has mapped may mean another file here, and may be given to another one at any moment: a probe in the wrong file changes somebody else's code. So what is
-//! read, and what the kernel is told to probe, is `/proc/self/fd/N`, which is the mapped file. The name stays for people.
+//! A name that a process has mapped may mean another file here, and may be given to another one at any moment: a probe
+//! in the wrong file changes another program's code. So what is read, and what the kernel is told to probe, is
+//! `/proc/self/fd/N`, which is the mapped file. The name stays for people.
 
 use mote_symbol::mapped::{FileId, Mapped};
 use mote_sys::fd::{self, Fd};
@@ -13,8 +14,8 @@ use std::sync::{Mutex, PoisonError};
 
 static ALL: Mutex<BTreeMap<PathBuf, (FileId, Fd)>> = Mutex::new(BTreeMap::new());
 
-/// Pins a mapping's file. Returns its name: the process's own where that is the same file here, else one below the process's root. `None` when it cannot be opened as what is
-/// mapped.
+/// Pins a mapping's file. Returns its name: the process's own where that is the same file here, else one below the
+/// process's root. `None` when it cannot be opened as what is mapped.
 pub(crate) fn pin(pid: u32, mapped: &Mapped) -> Option<PathBuf> {
     let map = &mapped.map;
     let id = mapped.file?;

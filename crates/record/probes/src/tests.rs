@@ -157,7 +157,7 @@ fn static_probes_with_arguments_and_semaphores() {
         assert_ne!(semaphore, 0);
         let bytes = std::fs::read(&path).expect("readable");
         assert_eq!(bytes[offset as usize], 0x90, "the probe is a NOP");
-        assert_eq!(bytes[semaphore as usize..][..2], [0, 0], "nobody has switched it on");
+        assert_eq!(bytes[semaphore as usize..][..2], [0, 0], "it is switched off");
         let plain = chosen(&path, "usdt tock");
         assert!(matches!(plain.events[0].hook, Hook::Uprobe { semaphore: 0, .. }));
         let twice = chosen(&path, "usdt app:twice");

@@ -1,8 +1,9 @@
 //! Static probes: what `sys/sdt.h` leaves in the section `.note.stapsdt`.
 //!
-//! A note has the addresses of the probe, of `.stapsdt.base` when the file was linked, and of the semaphore; then provider, name and arguments, as texts.
-//! When the file was relinked to other addresses (prelink), the section `.stapsdt.base` moved with the code, the notes did not: the difference is added.
-//! See <https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation>.
+//! A note has the addresses of the probe, of `.stapsdt.base` when the file was linked, and of the semaphore; then
+//! provider, name and arguments, as texts. When the file was relinked to other addresses (prelink), the section
+//! `.stapsdt.base` moved with the code, the notes did not: the difference is added. See
+//! <https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation>.
 
 use crate::error::{Wrong, near};
 use crate::pattern::Spec;
@@ -113,7 +114,8 @@ fn in_elf(data: &Bounded) -> Result<Vec<Probe>, object::Error> {
     Ok(notes(section.data()?, base))
 }
 
-/// The probes in the bytes of the section, in the order in which they stand; what is no such note, or cut, is passed over. `base`: where `.stapsdt.base` is now.
+/// The probes in the bytes of the section, in the order in which they stand; what is no such note, or cut, is passed
+/// over. `base`: where `.stapsdt.base` is now.
 pub(crate) fn notes(mut bytes: &[u8], base: Option<u64>) -> Vec<Probe> {
     let mut probes = Vec::new();
     while probes.len() < NOTES_MAX {

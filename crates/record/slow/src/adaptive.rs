@@ -58,7 +58,7 @@ struct Learned {
 }
 
 impl Learner {
-    /// One that knows nothing yet.
+    /// A learner without samples, whose thresholds will be this percentile.
     pub fn new(percentile: Percentile) -> Learner {
         Learner { percentile, calls: BTreeMap::new() }
     }

@@ -1,4 +1,5 @@
-//! What system calls come to while a recording runs: figures of each call, thresholds that follow them, what each slow one was about.
+//! What system calls come to while a recording runs: figures of each call, thresholds that follow them, what each slow
+//! one was about.
 
 use crate::adaptive::Learner;
 use crate::call_name;
@@ -49,11 +50,12 @@ impl Collector {
         }
     }
 
-    /// Reads the slow calls that came since the last time. Each that is to be recorded goes to `record`, with what it was about; reads that waited
-    /// for another side are counted only.
+    /// Reads the slow calls that came since the last time. Each that is to be recorded goes to `record`, with what it
+    /// was about; reads that waited for another side are counted only.
     ///
     /// # Cost
-    /// For each slow call on a descriptor a few system calls, for a socket that was not seen before some tables of `/proc/PID/net`.
+    /// For each slow call on a descriptor a few system calls, for a socket that was not seen before some tables of
+    /// `/proc/PID/net`.
     pub fn read(&mut self, latency: &mut Latency, mut record: impl FnMut(&Slow, &str)) {
         latency.slow(|slow| {
             let name = call_name(slow.number);
@@ -81,8 +83,8 @@ impl Collector {
         Some(self.figures(latency))
     }
 
-    /// The figures at the end, at `now_ns` of CLOCK_MONOTONIC, with the calls that have not returned. What the programs cost is measured in the
-    /// calling thread, whose id is `tid`.
+    /// The figures at the end, at `now_ns` of CLOCK_MONOTONIC, with the calls that have not returned. What the programs
+    /// cost is measured in the calling thread, whose id is `tid`.
     pub fn end(&mut self, latency: &mut Latency, state: &State, tid: Option<u32>, now_ns: u64) -> Latencies {
         self.durations(latency);
         let open = latency.open(state).into_iter().map(|open| OpenCall {

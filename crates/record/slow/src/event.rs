@@ -1,6 +1,8 @@
-//! Slow calls as events of the kernel's trace: `latency:syscall_slow`, and `latency:syscall_open` for calls that had not returned at the end.
+//! Slow calls as events of the kernel's trace: `latency:syscall_slow`, and `latency:syscall_open` for calls that had
+//! not returned at the end.
 //!
-//! The recorder writes them, as it does those of the state dump; so they are in a stream of their own, in the order in which calls returned.
+//! The recorder writes them, as it does those of the state dump; so they are in a stream of their own, in the order in
+//! which calls returned.
 
 use crate::slow::{Cause, Slow, Whose};
 
@@ -52,7 +54,7 @@ pub fn descriptions() -> [String; 2] {
 }
 
 impl Cause {
-    /// Its name in the trace.
+    /// The word that the field `cause` has for it.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Waited => "waited",
@@ -64,7 +66,7 @@ impl Cause {
 }
 
 impl Whose {
-    /// Its name in the trace.
+    /// The word that the field `threshold_of` has for it.
     pub fn name(self) -> &'static str {
         match self {
             Whose::Session => "session",

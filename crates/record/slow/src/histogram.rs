@@ -1,4 +1,5 @@
-//! Durations of a system call, as the kernel counts them: a log-linear histogram, of which the recorder reads what was added.
+//! Durations of a system call, as the kernel counts them: a log-linear histogram, of which the recorder reads what was
+//! added.
 
 use crate::places as at;
 use mote_bpf::helper::{bucket, bucket_start};
@@ -11,7 +12,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts a duration.
+    /// Counts a duration once, in the bucket that has it.
     pub fn add(&mut self, ns: u64) {
         self.add_to(bucket(ns.min((1 << at::DURATION_BITS) - 1)) as usize, 1.0);
     }
@@ -31,7 +32,8 @@ impl Histogram {
         self.total
     }
 
-    /// The duration that `percent` of the calls do not exceed: the middle of its bucket, at most 1/16 off. `None` without any.
+    /// The duration that `percent` of the calls do not exceed: the middle of its bucket, at most 1/16 off. `None`
+    /// without any.
     pub fn percentile(&self, percent: f64) -> Option<u64> {
         if self.total <= 0.0 {
             return None;
@@ -55,7 +57,7 @@ impl Histogram {
         Some(bucket_start(highest as u32))
     }
 
-    /// Adds all of another one.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         for (bucket, count) in other.counts.iter().enumerate().filter(|(_, count)| **count > 0.0) {
             self.add_to(bucket, *count);

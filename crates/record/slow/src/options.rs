@@ -33,7 +33,8 @@ impl LatencyOptions {
         self.adaptive.is_some() && !self.names(number) && !waits_by_request(&call_name(number))
     }
 
-    /// What the kernel's programs are told at the start. Thresholds that learn are those of `others` until something is learned.
+    /// What the kernel's programs are told at the start. Thresholds that learn are those of `others` until something is
+    /// learned.
     pub fn settings(&self) -> Settings {
         let waiting = (0..SYSCALLS as u32).filter(|number| waits_by_request(&call_name(*number)));
         let mut thresholds: Vec<(u32, u64)> = waiting.map(|number| (number, u64::MAX)).collect();

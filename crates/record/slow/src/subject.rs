@@ -32,7 +32,8 @@ impl Subjects {
         }
     }
 
-    /// What the descriptor was; `copied` is what the program has read of the file, inode and name. Its path is looked up now: if the process has another file there by now, or has ended, the file's own name is all there is.
+    /// What the descriptor was; `copied` is what the program has read of the file, inode and name. Its path is looked
+    /// up now: if the process has another file there by now, or has ended, the file's own name is all there is.
     fn file(&mut self, pid: u32, descriptor: u64, copied: &[u8]) -> String {
         let place = format!("/proc/{pid}/fd/{}", descriptor as u32);
         let inode = copied.first_chunk().map_or(0, |inode| u64::from_ne_bytes(*inode));
@@ -81,7 +82,8 @@ fn address(bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// The two ends of a socket, `127.0.0.1:5000 to 127.0.0.1:80`, or its path, as the process's network namespace has them.
+/// The two ends of a socket, `127.0.0.1:5000 to 127.0.0.1:80`, or its path, as the process's network namespace has
+/// them.
 fn ends(pid: u32, inode: &str) -> Option<String> {
     let table = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
     for name in TABLES {

@@ -2,8 +2,8 @@
 
 use crate::places::{IS_ADDRESS, IS_FILE};
 
-/// Calls that wait because they were asked to: for a time, for another thread, for whoever connects. `*` does not mean them: only a threshold with their
-/// name does.
+/// Calls that wait because they were asked to: for a time, for another thread, for a connection. `*` does not mean
+/// them: only a threshold with their name does.
 const WAITS: &[&str] = &[
     "accept",
     "accept4",
@@ -36,7 +36,8 @@ const WAITS: &[&str] = &[
     "waitid",
 ];
 
-/// Calls that read: from a file they should not take long; from a socket, a pipe or a terminal they wait for whoever writes.
+/// Calls that read: from a file they should not take long; from a socket, a pipe or a terminal they wait for the
+/// writer.
 const READS: &[&str] = &["read", "readv", "recvfrom", "recvmsg"];
 
 /// Calls with a path, the address of a socket, or a descriptor among their arguments: which one (from 1 on).

@@ -1,6 +1,7 @@
 //! Functions of the kernel, as its types tell them: names, parameters, what they return.
 //!
-//! A function is a type of kind FUNC, which names one of kind FUNC_PROTO with the parameters (Documentation/bpf/btf.rst, 2.2.12 and 2.2.13).
+//! A function is a type of kind FUNC, which names one of kind FUNC_PROTO with the parameters
+//! (Documentation/bpf/btf.rst, 2.2.12 and 2.2.13).
 
 use super::{Btf, DEPTH_MAX, ENUM, FUNC, FUNC_PROTO, PTR, STRUCT, TYPEDEF, Type, UNION, word};
 use mote_symbol::functions::{Kind, Parameter, Signature};
@@ -75,7 +76,8 @@ impl Btf {
         }
     }
 
-    /// Whether it points to characters that the function only reads: `const char *`. What others point to may be written yet.
+    /// Whether it points to characters that the function only reads: `const char *`. What others point to may be
+    /// written yet.
     fn is_text(&self, pointer: Type) -> bool {
         let (mut id, mut constant) = (pointer.size, false);
         for _ in 0..DEPTH_MAX {
@@ -163,7 +165,8 @@ mod tests {
 
     #[test]
     fn functions_have_prototypes() {
-        // 1 int, 2 char, 3 const char, 4 *, 5 struct { int v; }, 6 enum { A = -1 }, 7 _Bool, 8 char *, 9 struct of 16 bytes
+        // 1 int, 2 char, 3 const char, 4 *, 5 struct { int v; }, 6 enum { A = -1 }, 7 _Bool, 8 char *, 9 struct of 16
+        // bytes
         let strings = b"\0int\0char\0v\0A\0_Bool\0path\0id\0how\0f\0g\0big\0";
         let at = |text: &str| {
             let all = String::from_utf8_lossy(strings);

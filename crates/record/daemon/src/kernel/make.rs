@@ -90,7 +90,9 @@ pub(crate) fn make(
     // Slow calls are looked for in the table of threads, which has everybody then.
     let targets = match options.command.is_empty() {
         _ if wanted.all && wanted.latency.is_none() => Targets::All,
-        true if !wanted.all => Targets::Near(options.attach.iter().map(|pid| pid.unsigned_abs()).collect()),
+        true if !wanted.all => {
+            Targets::ProbedIn(options.attach.iter().map(|pid| pid.unsigned_abs()).collect())
+        }
         _ => Targets::Launch,
     };
     let count = chosen.len();

@@ -66,7 +66,8 @@ impl Stat {
         Stat::parse(&fs::read(task.join("stat")).ok()?)
     }
 
-    /// `4711 (name) S 1 ...`; the name may hold anything, parentheses too. (proc_pid_stat(5); the fields are counted from the state, the third.)
+    /// `4711 (name) S 1 ...`; the name may hold anything, parentheses too. (proc_pid_stat(5); the fields are counted
+    /// from the state, the third.)
     fn parse(text: &[u8]) -> Option<Stat> {
         let open = text.iter().position(|byte| *byte == b'(')?;
         let close = text.iter().rposition(|byte| *byte == b')')?;
@@ -124,7 +125,8 @@ fn namespace(task: &Path, tid: u32) -> Option<Record> {
     Some(of_namespace((tid, level, inode), [*tids.last()?, *pids.last()?, parent]))
 }
 
-/// The record of a thread in a namespace at a level, with an inode, where it, its process and that one's parent have these ids.
+/// The record of a thread in a namespace at a level, with an inode, where it, its process and that one's parent have
+/// these ids.
 pub(super) fn of_namespace((tid, level, inode): (u32, u32, u32), [vtid, vpid, vppid]: [i64; 3]) -> Record {
     let record = Fields::new(Kind::Namespace).i32(tid.into()).i32(vtid).i32(vpid).i32(vppid);
     record.i32(level.into()).u32(inode).record()

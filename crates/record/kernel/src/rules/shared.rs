@@ -1,4 +1,5 @@
-//! The memory that a session shares with its processes and with the kernel's programs ([`mote_layout::cooperation::SharedHeader`]).
+//! The memory that a session shares with its processes and with the kernel's programs
+//! ([`mote_layout::cooperation::SharedHeader`]).
 
 use crate::Error;
 use crate::map::Map;
@@ -29,12 +30,12 @@ impl Shared {
         Ok(Shared { map, memory })
     }
 
-    /// The map, for programs.
+    /// The map that holds it, for programs that share it.
     pub fn map(&self) -> &Arc<Map> {
         &self.map
     }
 
-    /// The memory, by offsets.
+    /// The memory as words at byte offsets ([`SharedHeader`]).
     pub fn memory(&self) -> &Mapped {
         &self.memory
     }
@@ -44,7 +45,7 @@ impl Shared {
         self.memory.load64(offset_of!(SharedHeader, snapshots))
     }
 
-    /// Who asked for the last one: process and thread.
+    /// Process and thread that asked for the last snapshot.
     pub fn snapshot_thread(&self) -> (u32, u32) {
         let both = self.memory.load64(offset_of!(SharedHeader, snapshot_thread));
         ((both >> 32) as u32, both as u32)

@@ -60,7 +60,7 @@ impl World {
     }
 }
 
-/// A system call that nobody else makes.
+/// A system call that no other program makes.
 fn getpriority(times: usize) {
     for _ in 0..times {
         std::hint::black_box(std::fs::metadata("/proc/self/fdinfo/1/none/of/it").is_err());

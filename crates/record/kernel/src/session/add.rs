@@ -2,8 +2,8 @@
 
 use super::change::{self, Next, Place};
 use super::follow::selection;
-use super::near::{self, Near};
-use super::together;
+use super::multi_probe;
+use super::probe_scope::{self, ProbeScope};
 use super::{Attached, Kernel, Refused, Request, Targets};
 use crate::Error;
 use crate::attach;
@@ -33,7 +33,7 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
     }
     let cpus = mote_sys::process::possible_cpus().map_err(Error::Map)?;
     let selection = selection(&request.targets)?;
-    // Everybody's events can be recorded without.
+    // The events of all threads can be recorded without.
     let facts = match selection {
         Selection::Threads => Some(facts?),
         _ => facts.ok(),
@@ -44,19 +44,19 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
     let state = State::create(layout)?;
     let rings = map::rings(&geometry)?;
     let channel = Channel::over(mote_sys::fd::duplicate(rings.fd()).map_err(Error::Map)?, geometry)?;
-    let (own, namespace) = own(&state, facts)?;
+    let (test_run, namespace) = test_run_program(&state, facts)?;
     let generation = FIRST;
     let plan = Plan { geometry, layout, selection, generation, facts, namespace };
     let attached = Mutex::new(Attached::default());
-    let near = if let Targets::Near(pids) = &request.targets { pids.as_slice() } else { &[] };
+    let pids = if let Targets::ProbedIn(pids) = &request.targets { pids.as_slice() } else { &[] };
     let kernel = Kernel {
         attached,
-        own,
+        test_run,
         channel: std::sync::Arc::new(channel),
         rings,
         state,
         maps: Mutex::new(request.maps),
-        near: Near::new(near),
+        scope: ProbeScope::new(pids),
         plan,
         generation: FIRST.into(),
         births: Mutex::default(),
@@ -74,10 +74,10 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
 }
 
 /// The program that is run here, and how the recorder sees threads, if that is otherwise than the kernel does.
-fn own(state: &State, facts: Option<Facts>) -> Result<(Program, Option<Namespace>), Error> {
+fn test_run_program(state: &State, facts: Option<Facts>) -> Result<(Program, Option<Namespace>), Error> {
     let load = |offsets| Program::load("mote_own", Kind::Raw, &test_run::program(offsets)?, &[state.map()]);
     let offsets = facts.and_then(|facts| facts.ids);
-    // Before Linux 5.11 programs of this kind are not told their task.
+    // Before Linux 5.11 programs of this kind cannot ask for their task.
     let own = load(offsets).or_else(|_| load(None))?;
     let _ = own.run();
     let level = state.memory().load64(state::LEVEL as usize) as u32;
@@ -102,8 +102,8 @@ pub(super) fn watch(kernel: &Kernel) -> Result<(), Error> {
     Ok(())
 }
 
-/// Has the program that forgets threads run behind those that were attached meanwhile: programs at a tracepoint run in the order in which they were
-/// attached, and the others still have to find the thread.
+/// Has the program that forgets threads run behind those that were attached meanwhile: programs at a tracepoint run in
+/// the order in which they were attached, and the others still have to find the thread.
 fn forget_last(kernel: &Kernel) -> Result<(), Error> {
     let mut attached = kernel.attached();
     if let Some((link, program)) = attached.forgets.take() {
@@ -130,7 +130,7 @@ pub(super) fn events(kernel: &Kernel, events: &[Chosen]) -> Result<(), Error> {
     }
     calls(kernel, Side::Entry, &entries, &noted)?;
     calls(kernel, Side::Exit, &exits, &noted)?;
-    for one in together::probes(kernel, others)? {
+    for one in multi_probe::attach(kernel, others)? {
         match alone(kernel, one) {
             Ok(()) => {}
             Err(why @ Error::Privilege(_)) => return Err(why),
@@ -175,7 +175,8 @@ fn alone(kernel: &Kernel, chosen: &Chosen) -> Result<(), Error> {
     refused.map_or(Ok(()), Err)
 }
 
-/// The program of all system calls of one side. When the kernel refuses it, those whose filters it refuses are left out.
+/// The program of all system calls of one side. When the kernel refuses it, those whose filters it refuses are left
+/// out.
 fn calls(kernel: &Kernel, side: Side, chosen: &[&Chosen], noted: &[u32]) -> Result<(), Error> {
     if chosen.is_empty() && (noted.is_empty() || side == Side::Exit) {
         return Ok(());
@@ -205,8 +206,8 @@ const TOO_MUCH: Errno = Errno(libc::E2BIG);
 /// And to one whose jumps would not reach any more, once it has put in what it adds to the program.
 const TOO_FAR: Errno = Errno(libc::ENOMEM);
 
-/// One program of these system calls; when that is more than the kernel's verifier follows, one of each half. What is noted of a call is noted by the
-/// program that has its event.
+/// One program of these system calls; when that is more than the kernel's verifier follows, one of each half. What is
+/// noted of a call is noted by the program that has its event.
 fn parted(
     kernel: &Kernel,
     side: Side,
@@ -343,9 +344,9 @@ fn put(kernel: &Kernel, name: &str, hook: &Hook, access: Access, insns: &[Insn])
     let next = change::next(kernel, Place::Hook(hook.clone(), access))?;
     let program = load(kernel, name, hook, access, insns, (&next, None))?;
     change::put(kernel, next, name, program, |program| match hook {
-        Hook::Uprobe { path, .. } => {
-            near::everywhere(kernel, path, |process| Ok(vec![attach::perf(program, name, hook, process)?]))
-        }
+        Hook::Uprobe { path, .. } => probe_scope::everywhere(kernel, path, |process| {
+            Ok(vec![attach::perf(program, name, hook, process)?])
+        }),
         _ => Ok(vec![attach_at(program, name, hook, access)?]),
     })
 }

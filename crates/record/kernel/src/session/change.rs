@@ -4,13 +4,15 @@
 //! hook ─▶ program of generation 1 ── the word says 1 ─▶ records
 //!                  └ it says n ─▶ entry n & 1 of its array ─▶ program of generation n
 //! ```
-//! At each place one program is attached, and stays so while its place is wanted. New ones are put into its array; then the word
-//! [`mote_generate::state::ENABLED`] is set to their generation. Each event meets one attached program, which looks at the word once: so it is recorded by the rules
-//! before or by those after, and never by both or none. Places that are new are attached with programs of the new generation, which do nothing before the
-//! word says so; places that nobody wants any more are detached when it has said so.
+//! At each place one program is attached, and stays so while its place is wanted. New ones are put into its array; then
+//! the word [`mote_generate::state::ENABLED`] is set to their generation. Each event meets one attached program, which
+//! looks at the word once: so it is recorded by the rules before or by those after, and never by both or none. Places
+//! that are new are attached with programs of the new generation, which do nothing before the word says so; places that
+//! are not wanted any more are detached when it has said so.
 //!
-//! One exception: where a place changes hands (a probe that was one of a group, a set of system calls that is parted otherwise) two programs look at the word one
-//! after the other, and an event of that very moment may be recorded twice, or not.
+//! One exception: where a place changes hands (a probe that was one of a group, a set of system calls that is parted
+//! otherwise) two programs look at the word one after the other, and an event of that very moment may be recorded
+//! twice, or not.
 //!
 //! # Cost
 //! A tail call for each event, after the first change; before it none.

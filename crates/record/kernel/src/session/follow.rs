@@ -1,7 +1,8 @@
 //! Which processes are followed.
 //!
-//! Who asks has the ids that `/proc` has here. They are the kernel's, but in a pid namespace: then a program looks at all threads, and puts those that are meant
-//! into the table (`mote_generate::thread_programs::introduce`).
+//! The caller names processes by the ids that `/proc` has here. They are the kernel's, except in a pid namespace: there
+//! a program looks at all threads, and puts those that are meant into the table
+//! (`mote_generate::thread_programs::introduce`).
 
 use super::{Ids, Kernel, Targets};
 use crate::Error;
@@ -28,7 +29,7 @@ impl Drop for Launching<'_> {
 }
 
 pub(super) fn launching(kernel: &Kernel) -> Result<Launching<'_>, Error> {
-    let thread = kernel.own.run().map_err(|errno| fail(0, errno.to_string()))?;
+    let thread = kernel.test_run.run().map_err(|errno| fail(0, errno.to_string()))?;
     kernel.state.follow(thread, LAUNCHING).map_err(|errno| fail(thread, full(errno)))?;
     Ok(Launching { kernel, thread })
 }
@@ -44,10 +45,11 @@ fn full(errno: Errno) -> String {
     }
 }
 
-/// A process that creates threads all the time is not followed for ever: those are followed by the programs, when their creators are.
+/// A process that creates threads all the time is not followed for ever: those are followed by the programs, when their
+/// creators are.
 const ROUNDS: usize = 100;
 
-/// Whether a thread is gone, or is only there until somebody asks for its exit status.
+/// Whether a thread is gone, or is a zombie.
 fn has_ended(pid: u32, tid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
     status.map_or(true, |text| text.contains("\nState:\tZ") || text.contains("\nState:\tX"))
@@ -146,8 +148,8 @@ fn introduce(kernel: &Kernel, pid: u32) -> Result<(), Error> {
     mote_sys::bpf::link::iterate(program.fd()).map_err(|errno| fail(pid, errno.to_string()))
 }
 
-/// The id that a thread knows itself by: the last one of those that it has in its pid namespaces (`NSpid` of proc_pid_status(5)). And at which level below
-/// that of `/proc` it is.
+/// The id that a thread knows itself by: the last one of those that it has in its pid namespaces (`NSpid` of
+/// proc_pid_status(5)). And at which level below that of `/proc` it is.
 fn own_id(pid: u32, tid: u32) -> Option<(u32, u32)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
     let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
@@ -167,7 +169,7 @@ fn threads(pid: u32) -> Result<Vec<u32>, Error> {
 pub(super) fn selection(targets: &Targets) -> Result<Selection, Error> {
     match targets {
         Targets::All => Ok(Selection::All),
-        Targets::Launch | Targets::Near(_) | Targets::Pids(_) => Ok(Selection::Threads),
+        Targets::Launch | Targets::ProbedIn(_) | Targets::Pids(_) => Ok(Selection::Threads),
         Targets::Cgroup(path) => cgroup(path),
     }
 }

@@ -1,4 +1,5 @@
-//! Programs at functions of the kernel, run without one: a raw tracepoint's context is words, too, and the kernel runs such a program with words that are given.
+//! Programs at functions of the kernel, run without one: a raw tracepoint's context is words, too, and the kernel runs
+//! such a program with words that are given.
 
 use super::tests::chunks;
 use super::{Kernel, Request, Targets, change};
@@ -48,7 +49,7 @@ fn records(filter: Option<&str>, words: &[[u64; 6]]) -> Option<Vec<String>> {
         Ok((Fate::Filtered(filter), _)) => filter,
         other => panic!("{other:?}"),
     });
-    let shared = Shared::create().expect("who may load programs may make maps");
+    let shared = Shared::create().expect("with the right to load programs, maps can be made");
     let request = Request {
         events: Vec::new(),
         targets: Targets::All,
@@ -110,7 +111,7 @@ const PATH: &CStr = c"/etc/passwd";
 const NOWHERE: u64 = 0xffff_8000_0000_0000;
 /// One that looks like an object of the kernel's.
 const FILE: u64 = 0xffff_8881_0000_1000;
-/// What nobody has set of a register in which there is less than 64 bits.
+/// The upper part of a register that holds less than 64 bits: it may be anything.
 const RUBBISH: u64 = 0xdead_beef_0000_0000;
 
 /// Where the kernel has a text that begins with its name, if it says so.

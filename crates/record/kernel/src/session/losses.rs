@@ -7,7 +7,8 @@ use mote_generate::state;
 /// What was not recorded, beside what the rings count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Events of programs that interrupted others which were writing, too deep; and such that happened while their own program was running.
+    /// Events of programs that interrupted others which were writing, too deep; and such that happened while their own
+    /// program was running.
     pub nested: u64,
     /// Threads that were not followed: the table was full.
     pub threads: u64,

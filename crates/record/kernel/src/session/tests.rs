@@ -1,4 +1,4 @@
-//! A kernel without BTF: everybody's events are recorded all the same.
+//! A kernel without BTF: the events of all threads are recorded all the same.
 
 use super::{Kernel, Request, Targets, add};
 use crate::Error;
@@ -95,6 +95,7 @@ fn without_types_everybody_is_recorded() {
     kernel.disable();
     let refused = [(-libc::EINVAL).to_le_bytes(), 9i32.to_le_bytes()].concat();
     assert_eq!(read(&kernel, 2), [refused]);
-    let error = add::start(request(Targets::Launch), Err(no_types())).expect_err("nobody can be followed");
+    let error =
+        add::start(request(Targets::Launch), Err(no_types())).expect_err("no process can be followed");
     assert!(error.to_string().contains("no BTF") && error.to_string().contains("-a"), "{error}");
 }

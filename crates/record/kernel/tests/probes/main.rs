@@ -1,4 +1,5 @@
-//! Probes of programs, end to end: a compiled program is probed while it runs. Needs the right to load programs, and gcc.
+//! Probes of programs, end to end: a compiled program is probed while it runs. Needs the right to load programs, and
+//! gcc.
 
 mod support;
 
@@ -123,7 +124,11 @@ fn a_semaphore_is_up_while_its_probe_is_recorded() {
     let kernel = support::start(&support::events(&path, &["usdt app:tick"], Stacks::default()));
     assert_eq!(semaphore(true), "semaphore 1");
     let second = support::start(&support::events(&path, &["usdt app:tick"], Stacks::default()));
-    assert_eq!(semaphore(true), "semaphore 1", "the kernel counts places, not who looks at them");
+    assert_eq!(
+        semaphore(true),
+        "semaphore 1",
+        "the kernel counts places, not the processes that run into them"
+    );
     drop(kernel);
     assert_eq!(semaphore(true), "semaphore 1");
     drop(second);

@@ -97,7 +97,8 @@ pub(crate) fn record(path: &Path, patterns: &[&str], stacks: Stacks, calls: usiz
     let events = events(path, patterns, stacks);
     let kernel = start(&events);
     let cpus = mote_sys::process::possible_cpus().expect("known");
-    let mut mappings = Mappings::open(cpus, true).expect("who may load programs may see what is mapped");
+    let mut mappings =
+        Mappings::open(cpus, true).expect("with the right to load programs, mappings can be seen");
     mappings.know(std::process::id(), 0, "test", []);
     let launching = kernel.launching().expect("this thread can be followed");
     let mut child = Command::new(path).arg(calls.to_string()).spawn().expect("it was just compiled");

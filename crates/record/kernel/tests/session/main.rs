@@ -102,7 +102,7 @@ fn children_of_the_command_are_followed_and_nobody_else() {
         );
     }
     assert!(opened("/proc/self/stat").is_empty());
-    // Everybody has ended, and is forgotten as soon as the kernel has freed the tasks.
+    // All threads have ended, and are forgotten as soon as the kernel has freed the tasks.
     for _ in 0..6000 {
         if kernel.state().threads().next().is_none() {
             break;
@@ -184,7 +184,8 @@ fn a_flight_recorder_keeps_the_newest() {
     assert_eq!(lost(&kernel), [0, 0]);
 }
 
-/// Records of interrupts come between those of system calls on the same CPU, into the ring of the second level; nothing is torn, nothing uncounted.
+/// Records of interrupts come between those of system calls on the same CPU, into the ring of the second level; nothing
+/// is torn, nothing uncounted.
 #[test]
 fn interrupts_do_not_disturb_the_interrupted() {
     if !can() {

@@ -25,7 +25,8 @@ fn each_of_thousands_of_processes_is_followed() {
     let (all, losses) = (1 + 4 + 4 * 400, kernel.losses());
     assert_eq!((records.len(), ids.len()), (all, all), "{losses:?}");
     assert!(records.iter().all(|record| record.fields == [0; 4]));
-    // Of some tasks the kernel does not say that it has freed them: their entries wait until somebody needs the place.
+    // Of some tasks the kernel does not say that it has freed them: their entries wait until another thread needs the
+    // place.
     for _ in 0..6000 {
         if kernel.state().threads().all(|thread| thread.exiting) && kernel.state().threads().count() < 400 {
             break;

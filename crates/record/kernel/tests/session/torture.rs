@@ -1,4 +1,5 @@
-//! Many threads, a reader that cannot keep up, interrupts between: what is emitted is read once, in order, or counted as lost.
+//! Many threads, a reader that cannot keep up, interrupts between: what is emitted is read once, in order, or counted
+//! as lost.
 
 use crate::support::*;
 use mote_catalog::event::Origin;

@@ -17,7 +17,7 @@ fn a_blocked_read_is_recorded_with_its_wait() {
     let [slow] = &slow[..] else { panic!("one slow read: {slow:#?}") };
     assert_eq!((slow.number, slow.result), (call("read"), 1));
     assert!(slow.duration_ns > 250 * MS && slow.offcpu_ns > 250 * MS, "{slow:#?}");
-    // Somebody else may have had the CPU before it waited, and after.
+    // Another thread may have had the CPU before it waited, and after.
     assert!(slow.cause() == Cause::Waited && (1..100).contains(&slow.switches), "{slow:#?}");
     let wait = slow.wait.as_ref().expect("it waited");
     assert_eq!(wait.state & 1, 1, "interruptible");
@@ -46,7 +46,8 @@ fn a_slow_fsync_waits_for_its_device() {
 fn who_has_no_cpu_did_not_wait() {
     let settings = Settings { thresholds: vec![(call("sched_yield"), 20 * MS)], others: u64::MAX };
     let Some(mut session) = Session::here(&settings) else { return };
-    // Two threads want one CPU, and one of them gives it away: for the other one's slice at least, for long when that one is much more important.
+    // Two threads want one CPU, and one of them gives it away: for the other one's slice at least, for long when that
+    // one is much more important.
     let slow = session.thread(|| support::yields_to_another(Duration::from_millis(200)));
     assert!(slow.iter().all(|slow| slow.cause() == Cause::Runqueue), "{slow:#?}");
     assert!(slow.iter().all(|slow| slow.wait.as_ref().is_some_and(|wait| wait.state == 0)), "{slow:#?}");
@@ -84,7 +85,8 @@ fn the_published_state_is_the_kernels() {
             std::thread::sleep(Duration::from_millis(1));
             std::hint::black_box(vec![1_u8; 1 << 20]);
         }
-        // At a moment when its last switch was a sleep, and none between the two looks: on a busy machine not every one is.
+        // At a moment when its last switch was a sleep, and none between the two looks: on a busy machine not every one
+        // is.
         figures = std::iter::repeat_with(|| {
             let first = support::Schedstat::of_thread();
             std::thread::sleep(Duration::from_millis(1));
@@ -98,16 +100,17 @@ fn the_published_state_is_the_kernels() {
         .expect("it goes on until there is one");
     });
     let (kernel, ours) = figures;
-    // Both count from the same switches; the last one before each look may be seen by one of them only. And of a hundred switches Linux 6.18 does not
-    // tell one or two to anybody.
+    // Both count from the same switches; the last one before each look may be seen by one of them only. And of a
+    // hundred switches Linux 6.18 does not tell one or two to anybody.
     let switches = kernel.switches - before.switches;
     assert!(ours.switches.abs_diff(switches) <= 1 + switches / 10, "{ours:?} {kernel:?} {before:?}");
     assert!(
         ours.preemptions.abs_diff(kernel.involuntary - before.involuntary) <= 1 + switches / 10,
         "{ours:?} {kernel:?} {before:?}"
     );
-    // A wait for a CPU is measured from being woken to the switch on both sides, with two clocks, between which a few instructions lie: some hundred
-    // nanoseconds a switch, more when an interrupt comes in between; a fourth of the sum, or 50 us each, tells them from nonsense.
+    // A wait for a CPU is measured from being woken to the switch on both sides, with two clocks, between which a few
+    // instructions lie: some hundred nanoseconds a switch, more when an interrupt comes in between; a fourth of the
+    // sum, or 50 us each, tells them from nonsense.
     let queued = kernel.run_delay_ns - before.run_delay_ns;
     let tolerance = queued / 4 + 50_000 * switches;
     assert!(ours.runqueue_ns.abs_diff(queued) <= tolerance, "{} and {queued}: {ours:?}", ours.runqueue_ns);
@@ -150,7 +153,7 @@ fn nonsense_in_an_area_harms_nobody() {
         area.fill(pattern);
         let _ = session.with_area(1, || (0..100).for_each(|_| support::fast_call()));
     }
-    // Who has no area, or whose has been taken away, is recorded as before.
+    // A process without an area, or whose area has been taken away, is recorded as before.
     session.latency.forget_area(1);
     let slow = session.with_area(1, || support::blocked_read(Duration::from_millis(60)));
     assert_eq!(slow.len(), 1, "{slow:#?}");
@@ -172,7 +175,8 @@ fn durations_are_counted_and_calls_that_stay_are_open() {
             durations.add_bucket(bucket, count);
         }
     });
-    // One of 32 stands for 32: the estimate of 50,000 is off by the sum of some 1,560 gaps, each 9 off its mean: 350 calls, 0.7 %.
+    // One of 32 stands for 32: the estimate of 50,000 is off by the sum of some 1,560 gaps, each 9 off its mean: 350
+    // calls, 0.7 %.
     let estimated = durations.total() / count as f64;
     assert!((0.9..1.1).contains(&estimated), "{estimated}");
     assert!(durations.percentile(50.0).is_some_and(|ns| ns > 5 && ns < MS));

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::mem::offset_of;
 use std::time::Duration;
 
-/// Programs that follow who asks to be followed.
+/// Programs that look at the threads that a test has followed.
 pub(crate) struct Session {
     pub state: State,
     pub latency: Latency,
@@ -197,7 +197,7 @@ pub(crate) fn while_blocked<T>(session: &Session, look: impl FnOnce(&Session, u3
         let reader = scope.spawn(move || {
             let tid = mote_sys::process::tid() as u32;
             state.follow(tid, TRACED).expect("space");
-            tell.send(tid).expect("somebody hears");
+            tell.send(tid).expect("the test waits for it");
             from.read_exact(&mut [0]).expect("a byte");
             state.clear(tid, TRACED);
         });
@@ -218,7 +218,7 @@ fn until_it_reads(tid: u32) {
     }
 }
 
-/// Reads that wait for nobody.
+/// Reads that do not wait.
 pub(crate) fn short_reads(count: usize) {
     let mut zeros = std::fs::File::open("/dev/zero").expect("a device");
     (0..count).for_each(|_| zeros.read_exact(&mut [0]).expect("a byte"));

@@ -1,5 +1,5 @@
-//! Registers of x86-64: where the kernel keeps them while a program is interrupted (`struct pt_regs`), and by which names
-//! operands call their parts.
+//! Registers of x86-64: where the kernel keeps them while a program is interrupted (`struct pt_regs`), and by which
+//! names operands call their parts.
 
 /// Offset of `ip` in `struct pt_regs`.
 pub(crate) const IP: u16 = 128;
@@ -25,8 +25,8 @@ const NAMED: [([&str; 4], u16); 8] = [
 /// Offset of r8 and those behind it.
 const NUMBERED: [u16; 8] = [72, 64, 56, 48, 24, 16, 8, 0];
 
-/// Offset in `struct pt_regs` of the register with this name (without `%`), whose low bits are meant; `None` for those that
-/// the kernel does not show (`xmm0`) and for the second bytes (`ah`).
+/// Offset in `struct pt_regs` of the register with this name (without `%`), whose low bits are meant; `None` for those
+/// that the kernel does not show (`xmm0`) and for the second bytes (`ah`).
 pub(crate) fn offset(name: &str) -> Option<u16> {
     if let Some((_, offset)) = NAMED.iter().find(|(names, _)| names.contains(&name)) {
         return Some(*offset);

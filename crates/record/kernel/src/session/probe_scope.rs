@@ -1,10 +1,12 @@
 //! In which processes code is probed.
 //!
-//! A probe is a breakpoint in the pages of a file: whoever maps the file runs into it and pays a trap, also when nobody wants its events. So where others
-//! than the chosen processes map the file, it is probed in the chosen ones only. What these fork is probed as soon as the recorder has heard
-//! of it ([`Kernel::probe_process`]): a moment late, because the kernel has no attachment that children inherit. (A link of many probes
-//! is for the threads of one process, and the event of perf_event_open(2) that a child inherits does not have the program.)
-//! Where nobody else maps the file, it is probed for everybody: that costs nobody, and children are probed at once.
+//! A probe is a breakpoint in the pages of a file: each process that maps the file runs into it and pays a trap, also
+//! when its events are not wanted. So where others than the chosen processes map the file, it is probed in the chosen
+//! ones only. What these fork is probed as soon as the recorder has heard of it ([`Kernel::probe_process`]): a moment
+//! late, because the kernel has no attachment that children inherit. (A link of many probes is for the threads of one
+//! process, and the event of perf_event_open(2) that a child inherits does not have the program.) Where no other
+//! process maps the file, it is probed in all processes: that costs no other one anything, and children are probed at
+//! once.
 
 use super::Kernel;
 use super::change::{Entry, Place};
@@ -22,19 +24,19 @@ use std::sync::{Mutex, PoisonError};
 
 /// The chosen processes.
 #[derive(Debug, Default)]
-pub(super) struct Near {
-    /// Empty: whoever maps a file is probed.
+pub(super) struct ProbeScope {
+    /// Empty: each process that maps a file is probed.
     pids: Vec<u32>,
     /// How many others map a file; looked up once.
     others: Mutex<HashMap<PathBuf, usize>>,
 }
 
-impl Near {
-    pub(super) fn new(pids: &[u32]) -> Near {
-        Near { pids: pids.to_vec(), others: Mutex::default() }
+impl ProbeScope {
+    pub(super) fn new(pids: &[u32]) -> ProbeScope {
+        ProbeScope { pids: pids.to_vec(), others: Mutex::default() }
     }
 
-    /// Where `path` is to be probed: `None` for everybody.
+    /// Where `path` is to be probed: `None` for all processes.
     fn processes(&self, path: &Path) -> Vec<Option<u32>> {
         if self.pids.is_empty() || self.others(path) == 0 {
             return vec![None];
@@ -52,14 +54,15 @@ impl Near {
         self.processes(path) == [None] || knows_processes()
     }
 
-    /// What a person should know of it.
+    /// What the user should know of it.
     pub(super) fn notes(&self) -> Vec<String> {
         let known = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = known.iter().filter(|(_, others)| **others > 0);
         let note = |(path, others): (&PathBuf, &usize)| {
             let (s, path) = (if *others == 1 { "" } else { "es" }, path.display());
             format!(
-                "{path} is mapped by {others} other process{s}: it is probed in the chosen ones only, and in what these fork a moment after the fork"
+                "{path} is mapped by {others} other process{s}: it is probed in the chosen ones only, and in what \
+                 these fork a moment after the fork"
             )
         };
         let mut notes: Vec<String> = shared.map(note).collect();
@@ -68,7 +71,8 @@ impl Near {
     }
 }
 
-/// Whether a link of many probes is for all threads of its process: since Linux 6.10 (before, only for the one thread with its id).
+/// Whether a link of many probes is for all threads of its process: since Linux 6.10 (before, only for the one thread
+/// with its id).
 fn knows_processes() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release_of(&release) >= (6, 10)
@@ -116,7 +120,7 @@ pub(super) fn everywhere(
     attach: impl Fn(Option<u32>) -> Result<Vec<Link>, Error>,
 ) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
-    for process in kernel.near.processes(path) {
+    for process in kernel.scope.processes(path) {
         match attach(process) {
             Ok(some) => links.extend(some),
             Err(Error::Attach { errno: Errno(libc::ESRCH), .. }) if process.is_some() => {}
@@ -134,7 +138,7 @@ pub(super) fn add(kernel: &Kernel, pid: u32) -> Result<bool, Error> {
     let (mut gone, mut some) = (Vec::new(), false);
     for entry in &mut attached.entries {
         let Some(path) =
-            entry.path().filter(|path| kernel.near.processes(path) != [None]).map(Path::to_owned)
+            entry.path().filter(|path| kernel.scope.processes(path) != [None]).map(Path::to_owned)
         else {
             continue;
         };
@@ -180,7 +184,7 @@ mod tests {
 
     #[test]
     fn descendants_are_no_others() {
-        let own = std::env::temp_dir().join(format!("mote-near-{}", std::process::id()));
+        let own = std::env::temp_dir().join(format!("mote-probe-scope-{}", std::process::id()));
         fs::copy("/bin/sleep", &own).expect("every machine has it");
         let path = fs::canonicalize(&own).expect("it is there");
         let until = |done: &dyn Fn() -> bool| {
@@ -192,7 +196,7 @@ mod tests {
         let exe = format!("/proc/{}/exe", child.id());
         until(&|| fs::read_link(&exe).is_ok_and(|exe| exe == path));
         assert_eq!(others(&path, &[]), 0, "a child of this process");
-        // The shell ends, and nobody here is its child's parent.
+        // The shell ends, and init becomes its child's parent.
         let script = format!("{} 600 > /dev/null 2>&1 & echo $!", path.display());
         let left = std::process::Command::new("sh").args(["-c", &script]).output().expect("a shell");
         until(&|| others(&path, &[]) == 1);

@@ -1,15 +1,14 @@
 //! Probes of one file whose events have the same fields: one program, one attachment.
 //!
-//! Probes that are attached one by one also end one by one, and the kernel waits each time until nobody can be in their programs any more: a hundred
-//! of them take seconds.
+//! Probes that are attached one by one also end one by one, and the kernel waits each time until no CPU can be in their
+//! programs any more: a hundred of them take seconds.
 
-use super::{Kernel, change, near};
+use super::{Kernel, change, probe_scope};
 use crate::Error;
 use crate::attach;
 use crate::load::{Kind, Program};
 use mote_catalog::event::{Field, Hook};
 use mote_generate::Chosen;
-use mote_generate::multi_probe;
 use mote_sys::bpf::link::Place;
 use std::path::PathBuf;
 
@@ -25,7 +24,7 @@ struct Group<'c> {
 ///
 /// # Errors
 /// [`Error::Privilege`].
-pub(super) fn probes<'c>(kernel: &Kernel, events: Vec<&'c Chosen>) -> Result<Vec<&'c Chosen>, Error> {
+pub(super) fn attach<'c>(kernel: &Kernel, events: Vec<&'c Chosen>) -> Result<Vec<&'c Chosen>, Error> {
     let mut groups: Vec<Group<'c>> = Vec::new();
     let mut rest = Vec::new();
     for one in events {
@@ -36,7 +35,7 @@ pub(super) fn probes<'c>(kernel: &Kernel, events: Vec<&'c Chosen>) -> Result<Vec
         let (returns, fields) = (*returns, one.event.fields.as_slice());
         let fits =
             |group: &&mut Group<'_>| group.path == path && group.returns == returns && group.fields == fields;
-        if one.filter.is_some() || !kernel.near.takes_groups(path) {
+        if one.filter.is_some() || !kernel.scope.takes_groups(path) {
             rest.push(one);
         } else if let Some(group) = groups.iter_mut().find(fits) {
             group.members.push(one);
@@ -59,14 +58,14 @@ impl Group<'_> {
     fn attach(&self, kernel: &Kernel) -> Result<bool, Error> {
         let Some(first) = self.members.first() else { return Ok(false) };
         let name = &first.event.name;
-        let generated = multi_probe::program(&kernel.plan(), &first.event)?;
+        let generated = mote_generate::multi_probe::program(&kernel.plan(), &first.event)?;
         let places: Vec<Place> = self.members.iter().filter_map(|one| place(one)).collect();
         let next =
             change::next(kernel, change::Place::Probes(self.path.clone(), self.returns, places.clone()))?;
         let maps = [kernel.state.map(), &kernel.rings, &*next.array];
         let program = Program::load(name, Kind::Probes, &generated.insns, &maps)?;
         change::put(kernel, next, name, program, |program| {
-            near::everywhere(kernel, self.path, |process| {
+            probe_scope::everywhere(kernel, self.path, |process| {
                 attach::uprobes(program, name, self.path, &places, self.returns, process)
             })
         })?;
