@@ -39,7 +39,7 @@ pub enum Error {
         ring: u64,
     },
     /// The rings cannot be mapped.
-    #[error("cannot map the rings of kernel events: {0}")]
+    #[error("cannot map the rings of kernel events: {0}{hint}", hint = mapping_hint(*.0))]
     Map(Errno),
     /// No program can be made: the kernel does not describe its types, or the event is not one for programs.
     #[error(transparent)]
@@ -102,6 +102,15 @@ impl Error {
     /// That no program can be made for `event`.
     pub fn event(event: &str, why: impl Into<String>) -> Error {
         mote_generate::Error::event(event, why).into()
+    }
+}
+
+/// What to do when the rings cannot be mapped, behind the error.
+fn mapping_hint(errno: Errno) -> &'static str {
+    match errno.0 {
+        libc::EMFILE => "; raise the limit of open files (ulimit -n)",
+        libc::ENOMEM => "; give smaller --kernel-buffers",
+        _ => "",
     }
 }
 
