@@ -68,7 +68,6 @@ mod kernel;
 mod lanes;
 mod link;
 mod locked;
-pub mod memory;
 mod objects;
 pub mod options;
 mod output;

@@ -2,7 +2,6 @@
 
 use crate::describe::{Domain, Frame};
 use crate::error::Error;
-use crate::memory;
 use crate::options::{self, KernelOptions, Options};
 use mote_clock::{Sample, Source};
 use mote_journal::Session;
@@ -27,7 +26,7 @@ pub(crate) fn rings(options: &Options, source: Source) -> Result<(Geometry, u32)
     let online = std::thread::available_parallelism().map_or(1, |n| n.get() as u32).max(online_cpus());
     let online = online.min(cpus);
     let bytes = geometry.ring_bytes() * u64::from(online);
-    if memory::available().is_some_and(|available| bytes > available / 4 * 3) {
+    if mote_memory::available().is_some_and(|available| bytes > available / 4 * 3) {
         return Err(Error::Memory { bytes, why: mote_sys::Errno(libc::ENOMEM) });
     }
     Ok((geometry, online))

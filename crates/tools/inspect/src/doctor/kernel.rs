@@ -62,9 +62,9 @@ pub(super) fn bpf() -> Finding {
     // `r0 = 0; exit`.
     const PROGRAM: [u64; 2] = [0xb7, 0x95];
     let unprivileged = match number("/proc/sys/kernel/unprivileged_bpf_disabled") {
-        None => "unknown for users",
-        Some(0) => "also for users",
-        Some(_) => "not for users",
+        None => "whether other users may is not known",
+        Some(0) => "other users may, too",
+        Some(_) => "other users may not",
     };
     match bpf::load(ProgramType::SocketFilter, &PROGRAM) {
         Ok(_) => Finding::ok(WHAT, format!("a program was loaded; {unprivileged}")),
@@ -85,7 +85,7 @@ pub(super) fn bpf() -> Finding {
 pub(super) fn rights() -> Finding {
     const WHAT: &str = "kernel events";
     match mote_kernel::privilege::check() {
-        None => Finding::ok(WHAT, "programs of the kernel may be loaded and attached (CAP_BPF, CAP_PERFMON)"),
+        None => Finding::ok(WHAT, "eBPF programs can be loaded and attached (CAP_BPF, CAP_PERFMON)"),
         Some(missing) => {
             Finding::warn(WHAT, missing.to_string(), "everything but kernel events works without")
         }
@@ -129,7 +129,7 @@ pub(super) fn uprobes() -> Finding {
     }
     Finding::warn(
         WHAT,
-        "not seen",
+        "this kernel does not offer them",
         "to probe programs that carry no events use a kernel with CONFIG_UPROBE_EVENTS; mote's own events need none",
     )
 }
@@ -142,7 +142,7 @@ pub(super) fn kprobes() -> Finding {
     }
     Finding::warn(
         WHAT,
-        "the kernel was built without",
+        "this kernel was built without them",
         "to probe functions of the kernel use one with CONFIG_KPROBES; its tracepoints and system calls need none",
     )
 }

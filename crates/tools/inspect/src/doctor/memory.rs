@@ -15,7 +15,7 @@ pub(super) fn memfd() -> Finding {
     const WHAT: &str = "shared memory";
     const BYTES: usize = 1 << 20;
     if let Some(most) = soft_limit(FILE_SIZE).filter(|most| *most < BYTES as u64) {
-        // To go beyond would end us by SIGXFSZ.
+        // A larger file would end this process by SIGXFSZ.
         let found = format!("files, and so buffers, may have at most {}", size(most));
         return Finding::fail(WHAT, found, "raise the limit (ulimit -f unlimited)");
     }
@@ -72,13 +72,13 @@ pub(super) fn locked() -> Finding {
 /// How much memory buffers may take.
 pub(super) fn limit() -> Finding {
     const WHAT: &str = "memory limit";
-    // What mote record takes when nobody says how much: 64 MiB a CPU.
+    // What mote record takes without --buffers: 64 MiB a CPU.
     let wanted = u64::from(mote_sys::process::possible_cpus().unwrap_or(1)) * (64 << 20);
     if let Some(most) = soft_limit(FILE_SIZE).filter(|most| *most < wanted) {
         let found = format!("files may have at most {}, buffers too", size(most));
         return Finding::warn(WHAT, found, "raise it (ulimit -f unlimited)");
     }
-    match mote_daemon::memory::group_limit() {
+    match mote_memory::group_limit() {
         None => Finding::ok(WHAT, "no limit by a control group"),
         Some((most, _)) if most >= wanted => Finding::ok(WHAT, format!("{} by a control group", size(most))),
         Some((most, group)) => Finding::warn(

@@ -1,12 +1,17 @@
-//! How much memory there is for buffers.
+//! How much memory there is.
 //!
-//! A memfd has no limit of its own: taking more than there is ends in the kernel killing some process, perhaps not ours. So
-//! it is asked for before it is taken.
+//! A memfd has no limit of its own: taking more than there is ends in the kernel killing some process, perhaps not the one that
+//! took it. So a program that wants much asks first.
+#![forbid(unsafe_code)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes that can be taken now: what the machine has free, and what the control groups leave.
+/// Bytes that can be taken now: what the machine has free (`MemAvailable`), or less where a control group leaves less; `None` if
+/// neither is known.
+///
+/// # Cost
+/// Reads some files of /proc and two for each control group above this process.
 pub fn available() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
@@ -17,7 +22,7 @@ pub fn available() -> Option<u64> {
     machine.into_iter().chain(groups).min()
 }
 
-/// The smallest memory limit of the control groups that we are in, and the group.
+/// The smallest memory limit in bytes of the control groups that this process is in, and the group's directory; `None`: no limit.
 pub fn group_limit() -> Option<(u64, PathBuf)> {
     groups().into_iter().map(|group| (group.limit, group.directory)).min()
 }
