@@ -3,8 +3,10 @@
 //! This crate knows flags and words; what happens is in the other crates. `cmd/<verb>.rs` has a verb's flags, its help
 //! and its `run`.
 #![forbid(unsafe_code)]
+// Both panic when the other end is closed: `out` and `say!` do not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
-/// Says something on standard error; where that is gone, so is whoever wanted to read it.
+/// Says something on standard error; where that is closed, nothing reads it.
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write;
@@ -16,6 +18,7 @@ mod check;
 mod cmd;
 mod demo;
 mod moment;
+mod out;
 mod rules;
 mod running;
 mod units;
@@ -73,6 +76,9 @@ fn main() -> ExitCode {
         Verb::DemoServer(args) => cmd::demo::serve(&args),
     };
     done.unwrap_or_else(|error| {
+        if out::is_closed(&error) {
+            return ExitCode::SUCCESS;
+        }
         say!("{error:#}");
         cmd::FAILED.into()
     })

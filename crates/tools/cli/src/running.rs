@@ -1,8 +1,9 @@
 //! What the verbs share that speak with a recording that runs.
 
+use crate::out;
 use anyhow::bail;
 use mote_daemon::control::{self, Request};
-use std::io::{self, ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,12 +12,12 @@ pub(crate) fn ask(recording: &Path, request: &Request) -> anyhow::Result<ExitCod
     let directory = recording.display();
     match control::ask(recording, request) {
         Ok(answer) if answer.done => {
-            let _ = writeln!(io::stdout(), "{}", answer.text);
+            out::print(&format!("{}\n", answer.text))?;
             Ok(ExitCode::SUCCESS)
         }
         Ok(answer) => bail!("{}", answer.text),
         Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-            bail!("nobody records to {directory} now; give the directory of a `mote record` that runs")
+            bail!("no recording runs in {directory}; give the directory of a `mote record` that runs")
         }
         Err(why) => bail!("cannot ask the recorder of {directory}: {why}"),
     }

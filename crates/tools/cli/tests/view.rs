@@ -30,7 +30,7 @@ fn exit_status_tells_what_happened() {
     assert_eq!((whole.status.code(), lines(&whole), whole.stderr.len()), (Some(0), 2000, 0));
     let nothing = mote(&["view", &path, "--event", "nothing"]);
     assert_eq!((nothing.status.code(), lines(&nothing)), (Some(1), 0));
-    assert!(String::from_utf8_lossy(&nothing.stderr).contains("no event of"));
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("no event in"));
     std::fs::write(format!("{path}/stream_0"), b"\0\0\0\0").expect("written");
     let damaged = mote(&["view", &path]);
     assert_eq!((damaged.status.code(), lines(&damaged)), (Some(2), 1000), "the other stream is shown");
@@ -85,7 +85,7 @@ fn losses_are_told() {
     assert!(
         String::from_utf8_lossy(&view.stdout).contains("*** 3 events lost between the start and 15:34:12.")
     );
-    assert!(String::from_utf8_lossy(&view.stderr).contains("the tracer lost "));
+    assert!(String::from_utf8_lossy(&view.stderr).contains(" lost while recording"));
     let report = String::from_utf8_lossy(&mote(&["report", &path]).stdout).into_owned();
     assert!(
         report.contains("LOST") && report.contains("ring_full") && report.contains("--buffers"),

@@ -2,6 +2,7 @@
 
 use crate::demo::slowest::Slowest;
 use crate::demo::{self, Load};
+use crate::out;
 use crate::units;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let dir = output(args.output.as_deref())?;
     let mut status = record(&mote, &dir, &args.load, mote_kernel::privilege::check().is_none())?;
     if status.code() == Some(super::FAILED.into()) && !dir.exists() {
-        eprintln!("mote demo: once more, without the kernel's events");
+        say!("kernel events cannot be recorded here; recording the demo without them");
         status = record(&mote, &dir, &args.load, false)?;
     }
     if !status.success() && status.code() != Some(super::record::LOSSY.into()) {
@@ -72,12 +73,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "the demo was not recorded: mote record ended with {status}; see what it said, and mote doctor"
         );
     }
-    println!("\nThe first events (mote view {} --limit {LINES}):\n", dir.display());
+    out::print(&format!("\nThe first events (mote view {} --limit {LINES}):\n\n", dir.display()))?;
     show(Command::new(&mote).arg("view").arg(&dir).args(["--limit", LINES]))?;
-    println!("\nThe report (mote report {}):\n", dir.display());
+    out::print(&format!("\nThe report (mote report {}):\n\n", dir.display()))?;
     show(Command::new(&mote).arg("report").arg(&dir))?;
     show_slowest(&mote, &dir)?;
-    print!("{}", hints(&dir, &mote));
+    out::print(&hints(&dir, &mote))?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(super::FAILED).into())
 }
 
@@ -97,12 +98,12 @@ fn record(mote: &Path, dir: &Path, load: &LoadArgs, kernel: bool) -> anyhow::Res
 fn show_slowest(mote: &Path, dir: &Path) -> anyhow::Result<()> {
     let Some(slowest) = Slowest::of(dir)? else { return Ok(()) };
     let arguments = slowest.arguments();
-    println!(
-        "\nThe slowest request took {}. Its thread meanwhile (mote view {} {}):\n",
+    out::print(&format!(
+        "\nThe slowest request took {}. What its thread did meanwhile (mote view {} {}):\n\n",
         mote_analysis::latency::time(slowest.nanos()),
         dir.display(),
         arguments.join(" ")
-    );
+    ))?;
     show(Command::new(mote).arg("view").arg(dir).args(arguments).args(["--limit", SLOWEST_LINES]))
 }
 
@@ -147,7 +148,7 @@ const SERVER_VERB: &str = "__demo-server";
 /// Runs the recorded program.
 pub(crate) fn serve(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let load = Load { requests: args.requests, limit: Duration::from_nanos(args.seconds) };
-    println!("{}", demo::run(load)?);
+    out::print(&format!("{}\n", demo::run(load)?))?;
     Ok(ExitCode::SUCCESS)
 }
 

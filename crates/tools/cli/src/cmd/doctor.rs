@@ -1,6 +1,6 @@
 //! `mote doctor`: checks what works here, and proves that an event arrives.
 
-use crate::cmd;
+use crate::{cmd, out};
 use anyhow::Context;
 use clap::ValueEnum;
 use mote_inspect::doctor::{self, EMITTED, Finding, Verdict};
@@ -42,16 +42,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     findings.push(doctor::proof(&mote, EMIT_VERB));
     findings.push(doctor::kernel_proof(&mote, EMIT_VERB));
     let works = findings.iter().all(|finding| finding.verdict != Verdict::Fail);
-    let out = io::stdout();
-    let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colour =
+        io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let written = match args.format {
-        Format::Text => print(out.lock(), &findings, colour),
-        Format::Json => print_json(out.lock(), &findings, works),
+        Format::Text => print(out::lock(), &findings, colour),
+        Format::Json => print_json(out::lock(), &findings, works),
     };
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
-        _ => {}
-    }
+    written.context("cannot write the findings to standard output")?;
     Ok(if works { ExitCode::SUCCESS } else { cmd::FAILED.into() })
 }
 
@@ -64,11 +61,18 @@ fn print(mut out: impl Write, findings: &[Finding], colour: bool) -> io::Result<
             writeln!(out, "{:4}  {:width$}  -> {}", "", "", finding.advice)?;
         }
     }
-    let warnings = findings.iter().filter(|finding| finding.verdict == Verdict::Warn).count();
-    match findings.iter().filter(|finding| finding.verdict == Verdict::Fail).count() {
+    let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count() as u64;
+    let warnings = count(Verdict::Warn);
+    match count(Verdict::Fail) {
         0 if warnings == 0 => writeln!(out, "\nrecording works"),
-        0 => writeln!(out, "\nrecording works; could be better: {warnings}"),
-        failed => writeln!(out, "\nrecording does not work; failed: {failed}"),
+        0 => writeln!(
+            out,
+            "\nrecording works; {} be better",
+            cmd::counted(warnings, "check could", "checks could")
+        ),
+        failed => {
+            writeln!(out, "\nrecording does not work: {} failed", cmd::counted(failed, "check", "checks"))
+        }
     }?;
     out.flush()
 }

@@ -4,13 +4,13 @@ mod asm;
 mod event;
 mod object;
 
+use crate::out;
 use clap::ValueEnum;
 use mote_bpf::disassemble::Listing;
 use mote_filter::{ContextWord, Decision, Maps, Missing, Rule, Session, Side, compile, explain};
 use mote_layout::context::words_of;
 use mote_layout::parse::{Description, parse};
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Show what a filter becomes: its typed tree, its bytecode, its machine code
@@ -87,7 +87,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = object::path(&args.expression) {
         let text = if given { Some(described()?.0) } else { None };
         let event = text.as_deref().map(parse).transpose()?;
-        return print(&object::sides(path, event.as_ref(), args.side)?);
+        out::print(&object::sides(path, event.as_ref(), args.side)?)?;
+        return Ok(ExitCode::SUCCESS);
     }
     anyhow::ensure!(given, "of which event? give --event, or --fields");
     let (text, own) = described()?;
@@ -100,18 +101,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let rule = if args.rule { Rule::parse(&args.expression) } else { Rule::filter("*", &args.expression) };
     let shown = rule.and_then(|rule| show(&[rule], &event, args.emit, side));
     match shown {
-        Ok(out) => print(&out?),
+        Ok(text) => {
+            out::print(&text?)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Err(problem) => {
             say!("the filter cannot be used\n{}", problem.render());
             Ok(crate::cmd::FAILED.into())
         }
-    }
-}
-
-fn print(out: &str) -> anyhow::Result<ExitCode> {
-    match io::stdout().lock().write_all(out.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
     }
 }
 

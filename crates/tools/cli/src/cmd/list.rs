@@ -2,7 +2,8 @@
 
 mod kernel;
 
-use crate::cmd;
+use crate::{cmd, out};
+use anyhow::Context;
 use clap::ValueEnum;
 use mote_inspect::process::Process;
 use mote_inspect::target::Target;
@@ -87,7 +88,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return kernel::run(&patterns.collect::<Vec<_>>(), args.format);
     }
     if let [_, more, ..] = &args.target[..] {
-        anyhow::bail!("one program or process at a time; what is {}? (patterns: -e PATTERN)", more.display());
+        anyhow::bail!(
+            "`mote list` takes one program or process; leave {} out, or give patterns with -e",
+            more.display()
+        );
     }
     let mut found = match args.target.first() {
         None => {
@@ -101,16 +105,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let carried = found.names();
     found.keep(&args.event.iter().map(|pattern| Glob::new(pattern)).collect::<Vec<_>>());
-    let out = io::stdout().lock();
+    let out = out::lock();
     let written = match args.format {
         _ if args.c_header => print_header(out, &found),
         Format::Text => found.print(io::BufWriter::new(out)),
         Format::Json => print_json(io::BufWriter::new(out), &found.json()),
     };
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
-        _ => {}
-    }
+    written.context("cannot write the list to standard output")?;
     Ok(if found.tell(&args.event, &carried) { ExitCode::SUCCESS } else { cmd::NOTHING.into() })
 }
 
@@ -166,13 +167,14 @@ impl Found {
         }
         for process in self.processes() {
             if let Some(why) = &process.state_unknown {
-                say!("the state of the events of {} is not known: {why}", process.pid);
+                say!("process {}: cannot tell which of its events are on: {why}", process.pid);
             }
         }
         if let Found::All { forbidden, .. } = self
             && *forbidden > 0
         {
-            say!("not looked into: {forbidden} processes of others, or protected; root sees more");
+            let processes = cmd::counted(*forbidden as u64, "process", "processes");
+            say!("{processes} could not be inspected: not permitted; root can inspect all");
         }
         if self.carriers().any(|carrier| !carrier.events.is_empty()) {
             return true;
@@ -328,7 +330,7 @@ fn event_json(event: &Event) -> Value {
     value
 }
 
-/// A name of somebody else's, on its way to a terminal.
+/// A name from another program, without control characters: they would reach the terminal.
 fn printable(text: &str) -> String {
     text.replace(char::is_control, "?")
 }

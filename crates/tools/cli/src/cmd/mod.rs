@@ -24,7 +24,12 @@ pub(crate) const NOTHING: u8 = 1;
 /// Exit status: it failed, or a part of it.
 pub(crate) const FAILED: u8 = 2;
 
-/// Who a recording is to be given to.
+/// `1 event`, or `2 events`.
+pub(crate) fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
+/// The user that a recording is to be given to.
 ///
 /// # Errors
 /// For a person: there is no such user, or only root can do that.
@@ -53,7 +58,7 @@ pub(crate) fn tell(problems: &[&Problems]) -> bool {
     }
     let more: u64 = problems.iter().map(|problems| problems.more()).sum();
     if more > 0 {
-        say!("and {more} problems more");
+        say!("and {}", counted(more, "more problem", "more problems"));
     }
     problems.iter().any(|problems| !problems.is_empty())
 }

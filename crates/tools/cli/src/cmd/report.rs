@@ -1,12 +1,10 @@
 //! `mote report`: sums up a recording.
 
-use crate::cmd;
-use anyhow::Context;
+use crate::{cmd, out};
 use clap::ValueEnum;
 use mote_analysis::{Report, Summary};
 use mote_timeline::{Range, Trace};
 use mote_view::TopStacks;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -81,10 +79,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut report = mote_analysis::run(&mut events, Summary::new(&trace));
     report.add_problems(events.problems());
     let aggregates = aggregates(args);
-    match print(args, &report, &aggregates) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
-        printed => printed.context("cannot write the report to stdout")?,
-    }
+    print(args, &report, &aggregates)?;
     if cmd::tell(&[trace.problems(), events.problems()]) {
         return Ok(cmd::FAILED.into());
     }
@@ -100,10 +95,7 @@ fn stacks(args: &Args, trace: &Trace) -> anyhow::Result<ExitCode> {
     let mut stacks = cmd::stacks(trace, &args.dir, args.symfs.as_deref())?;
     let mut events = trace.events(Range::ALL);
     let page = mote_analysis::run(&mut events, TopStacks::new(trace, &mut stacks));
-    match io::stdout().lock().write_all(page.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
-        printed => printed.context("cannot write the report to stdout")?,
-    }
+    out::print(&page)?;
     stacks.doubts().iter().for_each(|doubt| say!("{doubt}"));
     if cmd::tell(&[trace.problems(), events.problems()]) {
         return Ok(cmd::FAILED.into());
@@ -125,7 +117,7 @@ fn aggregates(args: &Args) -> String {
     std::fs::read_to_string(args.dir.join(mote_journal::DIRECTORY).join(file)).unwrap_or_default()
 }
 
-fn print(args: &Args, report: &Report, aggregates: &str) -> io::Result<()> {
+fn print(args: &Args, report: &Report, aggregates: &str) -> anyhow::Result<()> {
     let mut page = match args.format {
         OutputFormat::Table => {
             let mut page = mote_view::table(&args.dir.display().to_string(), report);
@@ -146,7 +138,5 @@ fn print(args: &Args, report: &Report, aggregates: &str) -> io::Result<()> {
     if !page.ends_with('\n') {
         page.push('\n');
     }
-    let mut out = io::stdout().lock();
-    out.write_all(page.as_bytes())?;
-    out.flush()
+    out::print(&page)
 }

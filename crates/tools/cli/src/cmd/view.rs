@@ -1,7 +1,7 @@
 //! `mote view`: prints the events of a recording.
 
-use crate::cmd;
 use crate::moment::Moment;
+use crate::{cmd, out};
 use anyhow::Context;
 use clap::ValueEnum;
 use mote_pattern::Glob;
@@ -9,7 +9,7 @@ use mote_timeline::{Range, Trace};
 use mote_view::{
     Csv, Folded, Format, Json, Null, Outcome, Selection, Stacked, Stacks, Text, TimeStyle, pump,
 };
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -193,11 +193,8 @@ fn print<F: Format>(
     format: &mut F,
 ) -> anyhow::Result<ExitCode> {
     let mut events = trace.events(range);
-    let outcome = match pump(&mut events, selection, args.limit, format, &mut io::stdout().lock()) {
-        // Who reads our output has enough of it: `mote view trace | head`.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
-        outcome => outcome.context("cannot write the events to stdout")?,
-    };
+    let outcome = pump(&mut events, selection, args.limit, format, &mut out::lock())
+        .context("cannot write the events to standard output")?;
     let broken = cmd::tell(&[trace.problems(), events.problems()]);
     tell_loss(&outcome, trace);
     if let Some(why) =
@@ -220,28 +217,37 @@ fn print<F: Format>(
 fn tell_loss(outcome: &Outcome, trace: &Trace) {
     let lost = outcome.lost.max(trace.lost());
     if outcome.unknown > 0 || trace.lost_unknown() {
-        say!("the tracer lost an unknown number of events; `mote report` says why");
+        say!("an unknown number of events were lost while recording; `mote report` says why");
     } else if lost > 0 {
-        say!("the tracer lost {lost} events; `mote report` says why");
+        say!(
+            "{} lost while recording; `mote report` says why",
+            cmd::counted(lost, "event was", "events were")
+        );
     }
     if outcome.lost_packets > 0 {
-        say!("{} packets are missing; a flight recorder overwrites old ones", outcome.lost_packets);
+        let packets = cmd::counted(outcome.lost_packets, "packet is", "packets are");
+        say!("{packets} missing: a flight recorder overwrites old ones");
     }
 }
 
+/// Says why there is nothing to see.
 fn tell_nothing(args: &Args, trace: &Trace, selection: &Selection) {
-    let mut err = io::stderr().lock();
     let dir = args.dir.display();
-    let told = if selection.is_hopeless() {
-        writeln!(err, "mote: no event of {dir} has such a name; `mote report {dir}` lists those that it has")
+    let given = [
+        ("--from", args.from.is_some()),
+        ("--to", args.to.is_some()),
+        ("--event", !args.event.is_empty()),
+        ("--provider", !args.provider.is_empty()),
+        ("--tid", !args.tid.is_empty()),
+    ];
+    let given: Vec<&str> = given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();
+    if selection.is_hopeless() {
+        say!("no event in {dir} has such a name; `mote report {dir}` lists the names that it has");
     } else if trace.streams().is_empty() {
-        writeln!(err, "mote: {dir} has metadata, but no stream files")
+        say!("{dir} has metadata, but no stream files: nothing was recorded, or the files are missing");
+    } else if given.is_empty() {
+        say!("there are no events in {dir}");
     } else {
-        writeln!(
-            err,
-            "mote: no event of {dir} was selected; try without --from, --to, --event, --provider, --tid"
-        )
-    };
-    // Nobody left to tell.
-    let _ = told;
+        say!("no event in {dir} was selected; try without {}", given.join(", "));
+    }
 }

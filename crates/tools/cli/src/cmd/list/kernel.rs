@@ -1,7 +1,8 @@
 //! `mote list -k`: the events that the kernel has.
 
 use super::{Format, print_json};
-use crate::cmd;
+use crate::{cmd, out};
+use anyhow::Context;
 use mote_catalog::Catalog;
 use mote_catalog::event::{Event, Hook, Type};
 use mote_kernel::attach;
@@ -17,7 +18,7 @@ const NAMES_SHOWN: usize = 4;
 pub(super) fn run(patterns: &[String], format: Format) -> anyhow::Result<ExitCode> {
     let catalog = Catalog::open();
     catalog.notes().iter().for_each(|note| say!("{note}"));
-    let out = io::BufWriter::new(io::stdout().lock());
+    let out = io::BufWriter::new(out::lock());
     let written = if patterns.is_empty() {
         match format {
             Format::Text => print_groups(out, &catalog),
@@ -40,10 +41,8 @@ pub(super) fn run(patterns: &[String], format: Format) -> anyhow::Result<ExitCod
             }
         }
     };
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    written.context("cannot write the list to standard output")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The events that the patterns mean, in the catalogue or in binaries, and what could not be had of them.

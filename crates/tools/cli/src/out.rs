@@ -1,0 +1,71 @@
+//! Standard output, for all verbs.
+//!
+//! When the program that reads it has enough and goes (`mote view trace | head`), a verb stops, and that is an ordinary end: what
+//! is printed here gives an error that `main` knows by [`is_closed`], and ends with success. SIGPIPE stays ignored, as Rust has
+//! it, because a recording goes on without a reader of its summary.
+
+use anyhow::Context;
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+
+/// The reader of standard output is gone.
+#[derive(Debug)]
+struct Closed;
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the reader of standard output has closed it")
+    }
+}
+
+impl std::error::Error for Closed {}
+
+/// Standard output, locked, whose errors [`is_closed`] can tell from those of other pipes and sockets.
+pub(crate) fn lock() -> impl Write {
+    Out(io::stdout().lock())
+}
+
+struct Out(io::StdoutLock<'static>);
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(known)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(known)
+    }
+}
+
+fn known(error: io::Error) -> io::Error {
+    if error.kind() == ErrorKind::BrokenPipe { io::Error::new(ErrorKind::BrokenPipe, Closed) } else { error }
+}
+
+/// Prints `text`, all of it.
+///
+/// # Errors
+/// For a person, unless [`is_closed`].
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write to standard output")
+}
+
+/// Whether an error is that standard output has no reader any more.
+pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
+    let of = |error: &io::Error| error.get_ref().is_some_and(|inner| inner.is::<Closed>());
+    error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_standard_output_without_a_reader_is_an_ordinary_end() {
+        let error = |inner: io::Error| anyhow::Error::new(inner).context("cannot write the events");
+        assert!(is_closed(&error(known(ErrorKind::BrokenPipe.into()))));
+        assert!(!is_closed(&error(known(ErrorKind::StorageFull.into()))));
+        assert!(!is_closed(&error(ErrorKind::BrokenPipe.into())), "of another pipe");
+        assert!(!is_closed(&anyhow::anyhow!("no trace")));
+    }
+}
