@@ -4,7 +4,7 @@
 
 use anyhow::Context;
 use mote_bpf::Reg;
-use mote_bpf::helper::KTIME_GET_NS;
+use mote_bpf::helper::{GET_CURRENT_TASK_BTF, KTIME_GET_NS, RINGBUF_RESERVE, RINGBUF_SUBMIT};
 use mote_bpf::op::{Cond, Size};
 use mote_builder::Builder;
 use mote_catalog::btf::Btf;
@@ -14,10 +14,6 @@ use mote_sys::bpf::link::{TRACE_RAW_TP, raw_tracepoint};
 use mote_sys::bpf::program::{Loading, load};
 use mote_sys::fd::Fd;
 
-/// Helpers of the kernel: `enum bpf_func_id`.
-const RINGBUF_RESERVE: u32 = 131;
-const RINGBUF_SUBMIT: u32 = 132;
-const GET_CURRENT_TASK_BTF: u32 = 158;
 /// Bytes of the ring buffer.
 const RING_BYTES: u32 = 1 << 24;
 

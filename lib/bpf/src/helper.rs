@@ -1,6 +1,6 @@
 //! Functions that programs may call, and what the verifier knows of them.
 //!
-//! Numbers below 1000 are the kernel's (`enum bpf_func_id`, Linux 6.18) and mean what they mean there, so that a program that uses
+//! Numbers below 1000 are the kernel's (`enum bpf_func_id` of `include/uapi/linux/bpf.h`, Linux 6.18) and mean what they mean there, so that a program that uses
 //! only those runs on either side. Those from 1000 on are mote's.
 
 /// What a helper takes for one argument.
@@ -114,6 +114,35 @@ pub const RINGBUF_SUBMIT: u32 = 132;
 pub const RINGBUF_DISCARD: u32 = 133;
 /// `strncmp(text, size, constant)`: as C's, `constant` being NUL-terminated in read-only memory.
 pub const STRNCMP: u32 = 182;
+
+// What only programs in the kernel call: no environment here has them.
+
+/// `get_stack(context, buffer, size, flags)`: addresses of the stack, 8 bytes each; returns their bytes, or an error
+/// number, negative.
+pub const GET_STACK: u32 = 67;
+/// `probe_read_user(to, size, from)`: copies from the process's memory; 0, or an error number and zeros.
+pub const PROBE_READ_USER: u32 = 112;
+/// `probe_read_kernel(to, size, from)`: the same from the kernel's.
+pub const PROBE_READ_KERNEL: u32 = 113;
+/// `probe_read_user_str(to, size, from)`: copies a text with its NUL; returns its bytes, or an error number, negative.
+pub const PROBE_READ_USER_STR: u32 = 114;
+/// `probe_read_kernel_str(to, size, from)`: the same from the kernel's memory.
+pub const PROBE_READ_KERNEL_STR: u32 = 115;
+/// `jiffies64()`: ticks since the system was started.
+pub const JIFFIES64: u32 = 118;
+/// `get_current_ancestor_cgroup_id(level)`
+pub const GET_CURRENT_ANCESTOR_CGROUP_ID: u32 = 123;
+/// `get_task_stack(task, buffer, size, flags)`: as [`GET_STACK`], of another thread.
+pub const GET_TASK_STACK: u32 = 141;
+/// `this_cpu_ptr(variable)`: where this CPU's copy of a variable is.
+pub const THIS_CPU_PTR: u32 = 154;
+/// `get_current_task_btf()`: the running task, as a typed pointer.
+pub const GET_CURRENT_TASK_BTF: u32 = 158;
+/// `get_attach_cookie(context)`: the number that the program was attached with here.
+pub const GET_ATTACH_COOKIE: u32 = 174;
+
+// mote's own.
+
 /// `memory_compare(a, a_size, b, b_size)`: less than, equal to or greater than 0, as `memcmp` and then the shorter first.
 pub const MEMORY_COMPARE: u32 = 1000;
 /// `text_compare(start, end, constant, size)`: a text of the context against `size` bytes, as `memory_compare`; both end at
@@ -204,42 +233,27 @@ pub const TRACER: &[Helper] = &[
     helper(OPEN_KERNEL, "open_kernel", &[Number, Number], Returns::Number),
 ];
 
+/// How many [`SUB_BUCKETS`], as a power of two.
+const SUB_BITS: u32 = 3;
 /// Sub-buckets of an octave of a log-linear histogram: a bucket is at most 1/8 of its values wide.
-pub const SUB_BUCKETS: u32 = 8;
+pub const SUB_BUCKETS: u32 = 1 << SUB_BITS;
 /// Buckets of a log-linear histogram of 64-bit values.
-pub const BUCKETS: u32 = (64 - 3 + 1) * SUB_BUCKETS;
+pub const BUCKETS: u32 = crate::bucket::buckets::<SUB_BITS>();
 
-/// The bucket of a value: values below 8 have one each; above, each power of two has 8, equally wide.
+/// The bucket of a value, of [`crate::bucket`]: values below 8 have one each; above, each power of two has 8, equally wide.
 #[inline(always)]
 pub const fn bucket(value: u64) -> u32 {
-    if value < SUB_BUCKETS as u64 {
-        return value as u32;
-    }
-    let octave = 63 - value.leading_zeros() - SUB_BUCKETS.trailing_zeros();
-    (octave + 1) * SUB_BUCKETS + ((value >> octave) as u32 & (SUB_BUCKETS - 1))
+    crate::bucket::bucket::<SUB_BITS>(value)
 }
 
 /// The smallest value of a bucket.
 pub const fn bucket_start(bucket: u32) -> u64 {
-    if bucket < SUB_BUCKETS {
-        return bucket as u64;
-    }
-    let octave = bucket / SUB_BUCKETS - 1;
-    ((SUB_BUCKETS + bucket % SUB_BUCKETS) as u64) << octave
+    crate::bucket::start::<SUB_BITS>(bucket)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn buckets_are_in_order_without_gaps() {
-        for at in 1..BUCKETS {
-            assert_eq!(bucket(bucket_start(at)), at);
-            assert_eq!(bucket(bucket_start(at) - 1), at - 1);
-        }
-        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
-    }
 
     #[test]
     fn every_helper_has_a_number_and_a_name_of_its_own() {

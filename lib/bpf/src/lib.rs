@@ -5,6 +5,7 @@
 //! | [`insn`] | an instruction as it is stored: 8 bytes |
 //! | [`op`] | an instruction as it is meant; decoding and encoding |
 //! | [`map`] | shapes of maps |
+//! | [`mod@bucket`] | buckets of log-linear histograms |
 //! | [`helper`] | functions that programs may call, with their signatures |
 //! | [`disassemble`] | an instruction as text |
 //! | [`table`] | arrays that no index can miss |
@@ -30,6 +31,7 @@
 )]
 #![forbid(unsafe_code)]
 
+pub mod bucket;
 pub mod disassemble;
 pub mod environment;
 pub mod helper;

@@ -1,13 +1,14 @@
 //! A log-linear histogram of 64-bit values.
 //!
-//! Values below 32 have a bucket each; above, every power of two is divided into 32 buckets of the same width. So a bucket is
-//! never wider than 1/32 of its values, and its middle is at most 1.6 % off any of them. The bucket of a value is three
-//! instructions and a shift, without a table: code in the kernel can do the same.
+//! Values below 32 have a bucket each; above, every power of two is divided into 32 buckets of the same width. So a bucket
+//! is never wider than 1/32 of its values, and its middle is at most 1.6 % off any of them ([`mote_bpf::bucket`]).
+
+use mote_bpf::bucket;
 
 /// Buckets per power of two, as a power of two.
 const BITS: u32 = 5;
 /// Buckets for all values of 64 bits.
-const BUCKETS: usize = ((64 - BITS as usize) + 1) << BITS;
+const BUCKETS: usize = bucket::buckets::<BITS>() as usize;
 
 /// Counts of values; smallest, largest, number and sum are exact.
 #[derive(Clone, Debug)]
@@ -26,25 +27,6 @@ impl Default for Histogram {
     }
 }
 
-/// The bucket of a value.
-#[inline]
-fn bucket(value: u64) -> usize {
-    let magnitude = (value | ((1 << BITS) - 1)).ilog2() + 1;
-    let shift = magnitude - BITS - u32::from(magnitude > BITS);
-    ((shift as usize) << BITS) + (value >> shift) as usize
-}
-
-/// The smallest and the largest value of a bucket.
-fn bounds(bucket: usize) -> (u64, u64) {
-    let sub = 1 << BITS;
-    if bucket < 2 * sub {
-        return (bucket as u64, bucket as u64);
-    }
-    let shift = (bucket / sub - 1) as u32;
-    let low = ((bucket % sub + sub) as u64) << shift;
-    (low, low + ((1_u64 << shift) - 1))
-}
-
 impl Histogram {
     /// Counts a value.
     #[inline]
@@ -52,7 +34,7 @@ impl Histogram {
         if self.counts.is_empty() {
             self.counts.resize(BUCKETS, 0);
         }
-        if let Some(count) = self.counts.get_mut(bucket(value)) {
+        if let Some(count) = self.counts.get_mut(bucket::bucket::<BITS>(value) as usize) {
             *count += 1;
         }
         self.count += 1;
@@ -94,7 +76,7 @@ impl Histogram {
             seen += u128::from(*count);
             seen >= rank
         })?;
-        let (low, high) = bounds(place);
+        let (low, high) = (bucket::start::<BITS>(place as u32), bucket::end::<BITS>(place as u32));
         Some(low.midpoint(high).clamp(self.min, self.max))
     }
 }
@@ -102,19 +84,6 @@ impl Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn buckets_are_contiguous_and_narrow() {
-        let mut next = 0_u64;
-        for place in 0..BUCKETS {
-            let (low, high) = bounds(place);
-            assert_eq!(low, next, "bucket {place}");
-            assert_eq!((bucket(low), bucket(high)), (place, place));
-            assert!(high - low <= low / 32, "bucket {place} is wider than 1/32");
-            next = high.wrapping_add(1);
-        }
-        assert_eq!(next, 0, "the last bucket ends with the last value");
-    }
 
     #[test]
     fn quantiles_are_close_to_the_exact_ones() {
