@@ -4,13 +4,14 @@ use crate::access::Access;
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::state::{self, LEVELS};
-use crate::{helper, map_number, slot};
-use mote_bpf::Insn;
-use mote_bpf::Reg;
+use crate::threads::Entry;
+use crate::{map_number, slot};
 use mote_bpf::op::{AtomicOp, Cond, Size};
-use mote_builder::{Builder, Label};
+use mote_bpf::{Insn, Reg, helper};
+use mote_builder::{Build, Builder, Expr, Label, Memory, Pointer, Value};
 use mote_ring::control::Control;
 use std::mem::offset_of;
+use std::ops::Range;
 
 /// Offset in a ring's control words of the time of its newest record.
 pub(crate) const LAST_TIME: i16 = offset_of!(Control, last_time) as i16;
@@ -50,6 +51,12 @@ pub(crate) struct Code<'a> {
     pub(crate) scratch: bool,
     /// Of each field of the event, the part of the scratch area that holds it already.
     pub(crate) kept: Vec<Option<u32>>,
+}
+
+impl Build for Code<'_> {
+    fn builder(&mut self) -> &mut Builder {
+        &mut self.b
+    }
 }
 
 impl<'a> Code<'a> {
@@ -225,22 +232,39 @@ impl<'a> Code<'a> {
         self.b.call_local(label);
     }
 
-    /// Calls the function that finds a thread's entry or makes one.
-    pub(crate) fn call_insert(&mut self) {
-        let label = *self.insert.get_or_insert_with(|| self.b.label());
-        self.b.call_local(label);
-    }
-
     /// Calls the function that says how the recorder calls the thread whose task is in `r1`.
     pub(crate) fn call_recorder_id(&mut self) {
-        let label = *self.recorder_id.get_or_insert_with(|| self.b.label());
+        let label = self.recorder_id_label();
         self.b.call_local(label);
     }
 
-    /// Calls the function that says how the thread whose task is in `r1` calls itself.
-    pub(crate) fn call_vtid(&mut self) {
-        let label = *self.vtid.get_or_insert_with(|| self.b.label());
-        self.b.call_local(label);
+    /// The entry of a thread, or 0.
+    pub(crate) fn find_entry(&mut self, tid: impl Into<Expr>) -> Pointer<Entry> {
+        let label = *self.find.get_or_insert_with(|| self.b.label());
+        self.invoke_function(label, (tid,)).to()
+    }
+
+    /// The entry of a thread, a new one if it has none, or 0 when there is no place.
+    pub(crate) fn insert_entry(&mut self, tid: impl Into<Expr>) -> Pointer<Entry> {
+        let label = *self.insert.get_or_insert_with(|| self.b.label());
+        self.invoke_function(label, (tid,)).to()
+    }
+
+    /// The function that says how the recorder calls a thread.
+    pub(crate) fn recorder_id_label(&mut self) -> Label {
+        *self.recorder_id.get_or_insert_with(|| self.b.label())
+    }
+
+    /// The function that says how a thread calls itself.
+    pub(crate) fn vtid_label(&mut self) -> Label {
+        *self.vtid.get_or_insert_with(|| self.b.label())
+    }
+
+    /// Stores zeros in words of 64 bits.
+    pub(crate) fn clear(&mut self, base: &Value, words: Range<usize>) {
+        for at in words.step_by(8) {
+            self.put(Memory::new(base, at as i32, Size::DW), 0);
+        }
     }
 
     /// The ends of the program, its functions, and then the instructions.
@@ -261,24 +285,19 @@ impl<'a> Code<'a> {
             self.go_on();
         }
         if let Some(label) = self.insert {
-            self.b.bind(label);
-            self.insert_function();
+            self.insert_function(label);
         }
         if let Some(label) = self.recorder_id {
-            self.b.bind(label);
-            self.recorder_id_function();
+            self.recorder_id_function(label);
         }
         if let Some(label) = self.vtid {
-            self.b.bind(label);
-            self.vtid_function();
+            self.vtid_function(label);
         }
         if let Some(label) = self.find {
-            self.b.bind(label);
-            self.find_function();
+            self.find_function(label);
         }
         if let Some(label) = self.leave {
-            self.b.bind(label);
-            self.leave_function();
+            self.leave_function(label);
         }
         for (label, insns) in std::mem::take(&mut self.filters) {
             self.b.bind(label);

@@ -2,10 +2,10 @@
 
 use crate::access::Access;
 use crate::code::Code;
+use crate::slot;
 use crate::state;
-use crate::{helper, slot};
-use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Size};
+use mote_bpf::{Reg, helper};
 use mote_catalog::event::{Origin, Part, TEXT_MAX, Type};
 use mote_layout::types::Scalar;
 

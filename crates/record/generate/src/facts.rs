@@ -2,18 +2,19 @@
 
 use crate::arch;
 use crate::error::Error;
-use crate::namespace::IdOffsets;
+use crate::namespace::{IdOffsets, Task, member};
+use mote_builder::Field;
 use mote_catalog::btf::Btf;
 
 /// Where things are in this kernel, and the BTF numbers of tracepoints that every recording uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Offset of a task's thread id.
-    pub(crate) pid: i16,
-    /// Offset of its process id.
-    pub(crate) tgid: i16,
-    /// Offset of the word of which [`arch::OTHER_ABI`] says that it is in a system call of another ABI.
-    pub(crate) abi_word: Option<i16>,
+    /// A task's thread id.
+    pub(crate) pid: Field<Task, u32>,
+    /// Its process id.
+    pub(crate) tgid: Field<Task, u32>,
+    /// The word of which [`arch::OTHER_ABI`] says that it is in a system call of another ABI.
+    pub(crate) abi_word: Option<Field<Task, u32>>,
     /// BTF number of the tracepoint at the entry of system calls.
     pub sys_enter: u32,
     /// BTF number of the tracepoint at their return.
@@ -33,15 +34,13 @@ impl Facts {
     /// [`Error::Types`], naming what is not there.
     pub fn of(btf: &Btf) -> Result<Facts, Error> {
         let missing = |what: &str| Error::Types(format!("the kernel's BTF has no {what}"));
-        let offset = |path: &str| {
-            let offset = btf.offset("task_struct", path).and_then(|offset| i16::try_from(offset).ok());
-            offset.ok_or_else(|| missing(&format!("task_struct.{path} near its start")))
-        };
+        let of_task =
+            |path: &str| member(btf, path).ok_or_else(|| missing(&format!("task_struct.{path} of 32 bits")));
         let tracepoint = |name: &str| btf.tracepoint(name).ok_or_else(|| missing(name));
         Ok(Facts {
-            pid: offset("pid")?,
-            tgid: offset("tgid")?,
-            abi_word: arch::ABI_WORD.and_then(|path| offset(path).ok()),
+            pid: of_task("pid")?,
+            tgid: of_task("tgid")?,
+            abi_word: arch::ABI_WORD.and_then(|path| of_task(path).ok()),
             sys_enter: tracepoint("sys_enter")?,
             sys_exit: tracepoint("sys_exit")?,
             fork: tracepoint("sched_process_fork")?,

@@ -3,9 +3,8 @@
 use crate::code::Code;
 use crate::copy::To;
 use crate::error::Error;
-use crate::helper;
-use mote_bpf::Reg;
 use mote_bpf::op::Size;
+use mote_bpf::{Reg, helper};
 use mote_catalog::event::{Event, Field, Origin, TEXT_MAX, Type};
 use mote_layout::types::Scalar;
 

@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::inline::Inline;
 use crate::relocate::asks_ids;
 use crate::state;
-use crate::{FILTER_WORDS_MAX, helper, slot};
-use mote_bpf::Reg;
+use crate::{FILTER_WORDS_MAX, slot};
 use mote_bpf::op::{Cond, Size};
+use mote_bpf::{Reg, helper};
 use mote_catalog::event::{Event, Field, Origin, TEXT_MAX, Type};
 use mote_filter::ContextWord;
 

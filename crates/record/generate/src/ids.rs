@@ -10,11 +10,13 @@
 
 use crate::access::Access;
 use crate::code::Code;
-use crate::namespace::{IdOffsets, NUMBER_BYTES, Namespace, read_id, recorder_id};
-use crate::threads;
-use crate::{helper, slot};
-use mote_bpf::Reg;
+use crate::facts::Facts;
+use crate::namespace::{IdOffsets, Pid, Task, read_id, recorder_id};
+use crate::slot;
+use crate::threads::{self, Entry};
 use mote_bpf::op::{Cond, Size};
+use mote_bpf::{Reg, helper};
+use mote_builder::{Build, Expr, Label, Pointer, Value, field};
 
 impl Code<'_> {
     /// The running thread's id, as the recorder sees it, into `dst`. Before a ring is left, or behind: nothing of the frame is touched.
@@ -35,7 +37,7 @@ impl Code<'_> {
             self.b.call(helper::GET_CURRENT_TASK_BTF);
             self.b.mov(Reg::R1, Reg::R0);
             if leader {
-                self.b.load(Size::DW, Reg::R1, Reg::R1, offsets.group_leader);
+                self.b.load(Size::DW, Reg::R1, Reg::R1, offsets.group_leader.offset() as i16);
             }
             self.call_recorder_id();
             self.b.store(Size::W, Reg::R10, at, Reg::R0);
@@ -50,37 +52,28 @@ impl Code<'_> {
         }
         self.argument(argument)?;
         if process {
-            self.b.load(Size::DW, Reg::R1, Reg::R1, namespace.offsets.group_leader);
+            self.b.load(Size::DW, Reg::R1, Reg::R1, namespace.offsets.group_leader.offset() as i16);
         }
         self.call_recorder_id();
         self.b.mov(Reg::R1, Reg::R0);
         Ok(())
     }
 
-    /// `r0` becomes the id of the task in `r1` as the recorder sees it.
-    pub(crate) fn id_of(&mut self, pid: i16) {
-        if self.plan.namespace.is_some() {
-            self.call_recorder_id();
-        } else {
-            self.b.load(Size::W, Reg::R0, Reg::R1, pid);
-        }
+    /// The id of a task as the recorder sees it. A call, where it has other ids than the kernel.
+    pub(crate) fn id_of(&mut self, task: &Pointer<Task>, facts: &Facts) -> Value {
+        if self.plan.namespace.is_some() { self.recorder_id_of(task) } else { self.get(task.at(facts.pid)) }
     }
 
-    /// The same of its process.
-    pub(crate) fn process_of(&mut self, namespace: Namespace) {
-        self.b.load(Size::DW, Reg::R1, Reg::R1, namespace.offsets.group_leader);
-        self.call_recorder_id();
+    /// The id of a task as the recorder sees it, which has other ids than the kernel.
+    pub(crate) fn recorder_id_of(&mut self, task: impl Into<Expr>) -> Value {
+        let label = self.recorder_id_label();
+        self.invoke_function(label, (task,))
     }
 
-    /// `r1` becomes the level of the namespace of the task in `r7`.
-    pub(crate) fn level(&mut self, offsets: IdOffsets) {
-        self.b.load(Size::DW, Reg::R1, Reg::R7, offsets.thread_pid);
-        self.b.load(Size::W, Reg::R1, Reg::R1, offsets.level);
-    }
-
-    /// `r7`, a task, becomes the first one of its process.
-    pub(crate) fn leader(&mut self, offsets: IdOffsets) {
-        self.b.load(Size::DW, Reg::R7, Reg::R7, offsets.group_leader);
+    /// The id that a task knows itself by.
+    pub(crate) fn vtid_of(&mut self, task: impl Into<Expr>) -> Value {
+        let label = self.vtid_label();
+        self.invoke_function(label, (task,))
     }
 
     /// `r1`, a thread's id as the kernel counts, becomes the one that the table has for it, or negative. What is no id stays what it is.
@@ -102,36 +95,33 @@ impl Code<'_> {
         self.b.bind(end);
     }
 
-    /// Function: `r0` becomes the id of the task in `r1`, a typed pointer, as the recorder sees it: 32 bits.
-    pub(crate) fn recorder_id_function(&mut self) {
+    /// Function: the id of a task, a typed pointer, as the recorder sees it: 32 bits.
+    pub(crate) fn recorder_id_function(&mut self, label: Label) {
         let (Some(namespace), Some(facts)) = (self.plan.namespace, self.plan.facts) else { return };
-        let (outside, none, end) = (self.b.label(), self.b.label(), self.b.label());
-        self.b.mov(Reg::R6, Reg::R1);
-        recorder_id(&mut self.b, namespace, crate::map_number::STATE, outside);
-        self.b.exit();
-        self.b.bind(outside);
-        self.b.load(Size::W, Reg::R1, Reg::R6, facts.pid);
-        self.b.mov(Reg::R7, Reg::R1);
-        self.call_find();
-        self.b.branch(Cond::Eq, Reg::R0, 0, none);
-        self.b.load(Size::W, Reg::R0, Reg::R0, threads::RECORDER_TID);
-        self.b.branch(Cond::Ne, Reg::R0, 0, end);
-        self.b.bind(none);
-        self.b.mov(Reg::R0, 0);
-        self.b.sub(Reg::R0, Reg::R7);
-        self.b.mov32(Reg::R0, Reg::R0);
-        self.b.bind(end);
-        self.b.exit();
+        self.function(label, |code, [task]| {
+            let task = code.keep(task).to::<Task>();
+            let outside = code.label();
+            let id = recorder_id(code, &task, namespace, crate::map_number::STATE, outside);
+            code.exit_with(id);
+            code.bind(outside);
+            let tid = code.keep(task.at(facts.pid));
+            let entry = code.find_entry(&tid);
+            code.when(entry.ne(0), |code| {
+                let id = code.get(entry.at(field!(Entry, recorder_tid)));
+                code.when(id.ne(0), |code| code.exit_with(&id));
+            });
+            code.exit_with((Expr::from(0) - tid).low());
+        });
     }
 
-    /// Function: `r0` becomes the id that the task in `r1` knows itself by, or 0.
-    pub(crate) fn vtid_function(&mut self) {
+    /// Function: the id that a task knows itself by, or 0.
+    pub(crate) fn vtid_function(&mut self, label: Label) {
         let Some(offsets) = self.plan.facts.and_then(|facts| facts.ids) else { return };
-        let b = &mut self.b;
-        b.load(Size::DW, Reg::R3, Reg::R1, offsets.thread_pid);
-        b.load(Size::W, Reg::R4, Reg::R3, offsets.level);
-        read_id(b, offsets);
-        b.load(Size::W, Reg::R0, Reg::R10, offsets.nr - NUMBER_BYTES as i16);
-        b.exit();
+        self.function(label, |code, [task]| {
+            let pid = code.get(task.to::<Task>().at(offsets.thread_pid)).to::<Pid>();
+            let level = code.get(pid.at(offsets.level));
+            let number = read_id(code, pid, level, offsets);
+            code.exit_with(number.member(offsets.nr));
+        });
     }
 }

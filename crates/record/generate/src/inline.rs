@@ -4,10 +4,10 @@
 //! taken, and so is the stack. So put in place are filters that use `r0` to `r5` only, beside reading words at `r6`.
 
 use crate::relocate::{KEEPS_WORDS, renumbered};
-use crate::{helper, slot};
+use crate::slot;
 use mote_bpf::Insn;
-use mote_bpf::Reg;
 use mote_bpf::op::{AluOp, Cond, Op, Operand, Size, Width, decode};
+use mote_bpf::{Reg, helper};
 use mote_builder::{Builder, Label};
 use std::collections::HashMap;
 

@@ -26,7 +26,6 @@ mod error;
 mod facts;
 mod field;
 mod filter;
-mod helper;
 mod ids;
 mod inline;
 mod map_number;

@@ -6,9 +6,9 @@ use crate::error::Error;
 use crate::plan::Generated;
 use crate::plan::Plan;
 use crate::record::Id;
-use crate::{helper, select, slot};
-use mote_bpf::Reg;
+use crate::{select, slot};
 use mote_bpf::op::Size;
+use mote_bpf::{Reg, helper};
 use mote_catalog::event::Event;
 
 /// The program of events like `event`, which have no filter.

@@ -1,46 +1,83 @@
 //! Where a thread's ids in its pid namespaces lie (`struct pid`, `include/linux/pid.h`), and the code that reads one.
 
-use crate::helper;
 use crate::state;
-use mote_bpf::Reg;
-use mote_bpf::op::{Cond, Size};
-use mote_builder::{Builder, Label};
+use mote_bpf::helper;
+use mote_builder::{Build, Expr, Field, Label, Local, Pointer, Value, map_value};
 use mote_catalog::btf::Btf;
+
+/// A structure of the kernel, of which programs know members by its BTF.
+pub trait Structure {
+    /// Its name in BTF.
+    const NAME: &'static str;
+}
+
+/// `struct task_struct`: a thread.
+#[derive(Debug)]
+pub struct Task;
+
+/// `struct pid`: the ids of a thread, one at each level of its namespaces.
+#[derive(Debug)]
+pub struct Pid;
+
+/// `struct upid`: one of these ids, with its namespace.
+#[derive(Debug)]
+pub struct Upid;
+
+impl Structure for Task {
+    const NAME: &'static str = "task_struct";
+}
+
+impl Structure for Pid {
+    const NAME: &'static str = "pid";
+}
+
+impl Structure for Upid {
+    const NAME: &'static str = "upid";
+}
+
+/// The member of a structure at `path`, names with dots between; `None` when it is not there, or has another size than
+/// a `T`.
+pub fn member<S: Structure, T>(btf: &Btf, path: &str) -> Option<Field<S, T>> {
+    let found = btf.member(S::NAME, path)?;
+    match found.path[..] {
+        [offset] => Field::found(offset, found.bytes),
+        _ => None,
+    }
+}
 
 /// Where ids are in this kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdOffsets {
-    /// `task_struct.thread_pid`: its `struct pid`.
-    pub(crate) thread_pid: i16,
-    /// `task_struct.group_leader`: the thread whose id the process has.
-    pub(crate) group_leader: i16,
-    /// `pid.level`: that of its own namespace.
-    pub(crate) level: i16,
-    /// `pid.numbers`, one for each level.
-    pub(crate) numbers: i16,
-    /// Bytes of one of them, and of what lies there `nr` and `ns`.
-    pub(crate) number_bytes: i32,
-    pub(crate) nr: i16,
-    pub(crate) ns: i16,
+    /// The thread's ids.
+    pub(crate) thread_pid: Field<Task, *const Pid>,
+    /// The thread whose id the process has.
+    pub(crate) group_leader: Field<Task, *const Task>,
+    /// That of its own namespace.
+    pub(crate) level: Field<Pid, u32>,
+    /// Offset of `pid.numbers`, one for each level.
+    pub(crate) numbers: u32,
+    /// Bytes of one of them.
+    pub(crate) number_bytes: u32,
+    pub(crate) nr: Field<Upid, u32>,
+    pub(crate) ns: Field<Upid, u64>,
     /// The iterator over all threads (`bpf_iter_task`, Linux 5.8).
     pub iterator: Option<u32>,
 }
 
-/// Bytes of the stack for a number.
-pub(crate) const NUMBER_BYTES: i32 = 16;
+/// Room for a number.
+type Number = [u64; 2];
 
 impl IdOffsets {
     /// `None` for a kernel that says nothing of them.
     pub(crate) fn of(btf: &Btf) -> Option<IdOffsets> {
-        let offset = |structure: &str, path: &str| i16::try_from(btf.offset(structure, path)?).ok();
         Some(IdOffsets {
-            thread_pid: offset("task_struct", "thread_pid")?,
-            group_leader: offset("task_struct", "group_leader")?,
-            level: offset("pid", "level")?,
-            numbers: offset("pid", "numbers")?,
-            number_bytes: i32::try_from(btf.size("upid")?).ok().filter(|bytes| *bytes <= NUMBER_BYTES)?,
-            nr: offset("upid", "nr")?,
-            ns: offset("upid", "ns")?,
+            thread_pid: member(btf, "thread_pid")?,
+            group_leader: member(btf, "group_leader")?,
+            level: member(btf, "level")?,
+            numbers: btf.offset(Pid::NAME, "numbers")?,
+            number_bytes: btf.size(Upid::NAME).filter(|bytes| *bytes as usize <= size_of::<Number>())?,
+            nr: member(btf, "nr")?,
+            ns: member(btf, "ns")?,
             iterator: btf.function("bpf_iter_task"),
         })
     }
@@ -55,50 +92,51 @@ pub struct Namespace {
     pub offsets: IdOffsets,
 }
 
-/// `r0` becomes what the recorder calls the task in `r1`, which is typed; goes to `outside` when it does not see it. Takes 16 bytes of the stack; only `r6`
-/// to `r9` are kept.
-pub fn recorder_id(b: &mut Builder, namespace: Namespace, state: u32, outside: Label) {
+/// What the recorder calls a task; goes to `outside` when the recorder does not see it. A call: only saved values are
+/// kept.
+pub fn recorder_id(
+    code: &mut impl Build,
+    task: &Pointer<Task>,
+    namespace: Namespace,
+    state: u32,
+    outside: Label,
+) -> Value {
     let Namespace { level, offsets } = namespace;
-    let number = -NUMBER_BYTES as i16;
-    b.load(Size::DW, Reg::R3, Reg::R1, offsets.thread_pid);
-    b.branch(Cond::Eq, Reg::R3, 0, outside);
-    b.load(Size::W, Reg::R4, Reg::R3, offsets.level);
-    b.branch(Cond::Lt, Reg::R4, level as i32, outside);
-    b.mov(Reg::R4, level as i32);
-    read_id(b, offsets);
-    b.load(Size::DW, Reg::R1, Reg::R10, number + offsets.ns);
-    b.map_value(Reg::R2, state, state::NAMESPACE);
-    b.load(Size::DW, Reg::R2, Reg::R2, 0);
-    b.branch(Cond::Ne, Reg::R1, Reg::R2, outside);
-    b.load(Size::W, Reg::R0, Reg::R10, number + offsets.nr);
+    let pid = code.get(task.at(offsets.thread_pid)).to::<Pid>();
+    code.jump_if(pid.eq(0), outside);
+    code.jump_if(pid.at(offsets.level).lt(level), outside);
+    let number = read_id(code, pid, level, offsets);
+    let recorders = map_value(state, state::NAMESPACE).place::<u64>();
+    code.jump_if(number.member(offsets.ns).ne(recorders), outside);
+    code.get(number.member(offsets.nr))
 }
 
-/// Copies the number of level `r4` of the `struct pid` in `r3` to the end of the stack; zeros when it cannot be read.
-pub(crate) fn read_id(b: &mut Builder, offsets: IdOffsets) {
-    let number = -NUMBER_BYTES as i16;
-    b.store(Size::DW, Reg::R10, number, 0);
-    // By way of the stack: the sum is a number for the verifier then, and the read is one that may fail.
-    b.store(Size::DW, Reg::R10, number + 8, Reg::R3);
-    b.load(Size::DW, Reg::R3, Reg::R10, number + 8);
-    b.mul(Reg::R4, offsets.number_bytes);
-    b.add(Reg::R4, i32::from(offsets.numbers));
-    b.add(Reg::R3, Reg::R4);
-    b.store(Size::DW, Reg::R10, number + 8, 0);
-    b.mov(Reg::R1, Reg::R10);
-    b.add(Reg::R1, -NUMBER_BYTES);
-    b.mov(Reg::R2, offsets.number_bytes);
-    b.call(helper::PROBE_READ_KERNEL);
+/// Copies the number of a level into the frame; zeros when it cannot be read. A call.
+pub(crate) fn read_id(
+    code: &mut impl Build,
+    pid: Pointer<Pid>,
+    level: impl Into<Expr>,
+    offsets: IdOffsets,
+) -> Local<Upid> {
+    let number = code.local::<Number>();
+    let [first, second] = [number.offset(), number.offset() + 8].map(Local::<u64>::at);
+    code.put(first, 0);
+    // By way of the frame: the sum is a number for the verifier then, and the read is one that may fail.
+    code.put(second, pid);
+    let at = level.into() * offsets.number_bytes + offsets.numbers;
+    let address = code.get(at + second);
+    code.put(second, 0);
+    let to = (number.address(), offsets.number_bytes, address);
+    let _failed = code.invoke(helper::PROBE_READ_KERNEL, to);
+    Local::at(number.offset())
 }
 
 /// Leaves level and namespace of the running thread in the state map.
-pub(crate) fn note_namespace(b: &mut Builder, state: u32, offsets: IdOffsets) {
-    b.call(helper::GET_CURRENT_TASK_BTF);
-    b.load(Size::DW, Reg::R3, Reg::R0, offsets.thread_pid);
-    b.load(Size::W, Reg::R4, Reg::R3, offsets.level);
-    b.map_value(Reg::R1, state, state::LEVEL);
-    b.store(Size::DW, Reg::R1, 0, Reg::R4);
-    read_id(b, offsets);
-    b.load(Size::DW, Reg::R2, Reg::R10, offsets.ns - NUMBER_BYTES as i16);
-    b.map_value(Reg::R1, state, state::NAMESPACE);
-    b.store(Size::DW, Reg::R1, 0, Reg::R2);
+pub(crate) fn note_namespace(code: &mut impl Build, state: u32, offsets: IdOffsets) {
+    let task = code.invoke(helper::GET_CURRENT_TASK_BTF, ()).to::<Task>();
+    let pid = code.get(task.at(offsets.thread_pid)).to::<Pid>();
+    let level = code.get(pid.at(offsets.level));
+    code.put(map_value(state, state::LEVEL).place::<u64>(), &level);
+    let number = read_id(code, pid, level, offsets);
+    code.put(map_value(state, state::NAMESPACE).place::<u64>(), number.member(offsets.ns));
 }

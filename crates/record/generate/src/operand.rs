@@ -1,9 +1,9 @@
 //! Values of an interrupted program: its registers, and its memory.
 
 use crate::code::Code;
-use crate::{helper, slot};
-use mote_bpf::Reg;
+use crate::slot;
 use mote_bpf::op::Size;
+use mote_bpf::{Reg, helper};
 use mote_catalog::event::Operand;
 
 /// Where memory is read to: the second word of [`slot::VALUE`].

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::{slot, value};
 use mote_bpf::Reg;
 use mote_bpf::op::{AtomicOp, Cond, Size};
+use mote_builder::{Build, Label, Memory, Pointer, Value, field};
 use mote_catalog::event::{Event, TEXT_MAX, Type};
 use mote_layout::Cause;
 use mote_layout::record::{ID_BITS, PREFIX_BYTES};
@@ -13,7 +14,6 @@ use mote_ring::control::{CONTROL_BYTES, Control, SLOT_BYTES, Slot};
 use std::mem::offset_of;
 
 const POS: i16 = offset_of!(Control, pos) as i16;
-const CONSUMED: i16 = offset_of!(Control, consumed) as i16;
 const RING_FULL: i16 = (offset_of!(Control, lost) + 8 * Cause::RingFull as usize) as i16;
 const TOO_BIG: i16 = (offset_of!(Control, lost) + 8 * Cause::TooBig as usize) as i16;
 
@@ -113,56 +113,48 @@ impl Code<'_> {
         self.b.and(reg, self.plan.geometry.ring_bytes() as i32 - 1);
     }
 
-    /// Function: leaves the sub-buffer of the ring whose control words `r1` points to; `r0` is not 0 when the next one is still unread, and this one
-    /// closed.
-    pub(crate) fn leave_function(&mut self) {
+    /// Function: leaves the sub-buffer of the ring with these control words; what it returns is not 0 when the next one is
+    /// still unread, and this one closed.
+    pub(crate) fn leave_function(&mut self, label: Label) {
         let geometry = self.plan.geometry;
         let last = geometry.sub_bytes() as i32 - 1;
-        let (enter, move_to, closed) = (self.b.label(), self.b.label(), self.b.label());
-        let slot = |member: usize| CONTROL_BYTES as i16 + member as i16;
-        self.b.load(Size::DW, Reg::R2, Reg::R1, POS);
-        // `r3`: the last byte of this sub-buffer, or the first of the next one.
-        self.b.mov(Reg::R3, Reg::R2);
-        self.b.or(Reg::R3, last);
-        self.b.mov(Reg::R0, 0);
-        if geometry.mode == Mode::Discard {
-            self.b.load(Size::DW, Reg::R4, Reg::R1, CONSUMED);
-            self.b.mov(Reg::R5, Reg::R3);
-            self.b.add(Reg::R5, last + 2);
-            self.b.sub(Reg::R5, Reg::R4);
-            self.b.branch(Cond::Le, Reg::R5, geometry.ring_bytes() as i32, enter);
-            self.b.mov(Reg::R0, 1);
-            self.b.branch(Cond::Ne, Reg::R3, Reg::R2, move_to);
-            self.b.exit();
-        }
-        self.b.bind(enter);
-        self.b.add(Reg::R3, 1);
-        self.b.bind(move_to);
-        // Closed before: its end was noted then.
-        self.b.mov(Reg::R4, Reg::R2);
-        self.b.and(Reg::R4, last);
-        self.b.branch(Cond::Eq, Reg::R4, last, closed);
-        self.slot_of(Reg::R2);
-        self.b.store(Size::DW, Reg::R5, slot(offset_of!(Slot, end)), Reg::R2);
-        self.b.load(Size::DW, Reg::R4, Reg::R1, LAST_TIME);
-        self.b.store(Size::DW, Reg::R5, slot(offset_of!(Slot, time_end)), Reg::R4);
-        self.b.bind(closed);
-        // While a sub-buffer is open nothing is lost: closing it changes nothing here.
-        self.slot_of(Reg::R3);
-        self.b.load(Size::DW, Reg::R4, Reg::R1, RING_FULL);
-        self.b.store(Size::DW, Reg::R5, slot(offset_of!(Slot, lost)), Reg::R4);
-        self.b.store(Size::DW, Reg::R1, POS, Reg::R3);
-        self.b.exit();
+        self.function(label, |code, [control]| {
+            let control = control.to::<Control>();
+            let pos = code.get(control.at(field!(Control, pos)));
+            // The last byte of this sub-buffer, or the first of the next one.
+            let to = code.get(&pos | last);
+            let full = code.get(0);
+            code.block(|code, closed| {
+                if geometry.mode == Mode::Discard {
+                    let ahead = (&to + (last + 2)) - control.at(field!(Control, consumed));
+                    code.when(ahead.gt(geometry.ring_bytes() as i32), |code| {
+                        code.set(&full, 1);
+                        code.jump_if(to.ne(&pos), closed);
+                        code.exit_with(&full);
+                    });
+                }
+                code.set(&to, &to + 1);
+            });
+            // Closed before: its end was noted then.
+            code.when((&pos & last).ne(last), |code| {
+                let slot = code.slot_of(&control, &pos);
+                code.put(slot.at(field!(Slot, end)), &pos);
+                code.put(slot.at(field!(Slot, time_end)), control.at(field!(Control, last_time)));
+            });
+            // While a sub-buffer is open nothing is lost: closing it changes nothing here.
+            let slot = code.slot_of(&control, &to);
+            let lost = Memory::new(&control, RING_FULL.into(), Size::DW);
+            code.put(slot.at(field!(Slot, lost)), lost);
+            code.put(control.at(field!(Control, pos)), to);
+            code.exit_with(full);
+        });
     }
 
-    /// `r5` = where [`CONTROL_BYTES`] before the slot of position `pos` is, in the ring whose control words `r1` points to; `r4` is lost.
-    fn slot_of(&mut self, pos: Reg) {
-        self.b.mov(Reg::R4, pos);
-        self.and_ring_mask(Reg::R4);
-        self.b.rsh(Reg::R4, self.plan.geometry.sub_bits as i32);
-        self.b.mul(Reg::R4, SLOT_BYTES as i32);
-        self.b.mov(Reg::R5, Reg::R1);
-        self.b.add(Reg::R5, Reg::R4);
+    /// The slot of a position in the ring with these control words.
+    fn slot_of(&mut self, control: &Pointer<Control>, pos: &Value) -> Pointer<Slot> {
+        let geometry = self.plan.geometry;
+        let number = (pos & (geometry.ring_bytes() as i32 - 1)) >> geometry.sub_bits;
+        self.get(number * SLOT_BYTES as u32 + CONTROL_BYTES as u32 + control).to()
     }
 
     fn header(&mut self, id: Id) {
@@ -197,7 +189,7 @@ impl Code<'_> {
     }
 
     /// The scalar in `r1` becomes the next field.
-    pub(crate) fn put(&mut self, size: Size) {
+    pub(crate) fn put_next(&mut self, size: Size) {
         self.b.store(size, Reg::R8, self.at, Reg::R1);
         self.at += size.bytes() as i16;
     }
@@ -205,7 +197,7 @@ impl Code<'_> {
     /// Puts a value of so many bytes.
     pub(crate) fn put_scalar(&mut self, ty: &Type) -> Result<(), &'static str> {
         let (scalar, _) = value::scalar(ty).ok_or("it is no number")?;
-        self.put(value::size(scalar.bytes()).ok_or("its size is no number's")?);
+        self.put_next(value::size(scalar.bytes()).ok_or("its size is no number's")?);
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! The instructions of a compiled filter, made part of a program: its jumps, its maps, its questions for ids.
 
-use crate::{helper, map_number, slot};
+use crate::{map_number, slot};
 use mote_bpf::op::{AluOp, Op, Operand, Size, Wide, Width, decode};
-use mote_bpf::{Insn, Reg};
+use mote_bpf::{Insn, Reg, helper};
 use mote_builder::{Builder, Label};
 use std::collections::HashMap;
 

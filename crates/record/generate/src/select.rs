@@ -3,11 +3,11 @@
 use crate::access::Access;
 use crate::code::Code;
 use crate::plan::Selection;
-use crate::threads::{self, ENTRY_BITS, PROBES};
-use crate::{helper, map_number, slot};
-use mote_bpf::Reg;
-use mote_bpf::op::{AtomicOp, Cond, Size};
-use mote_builder::Label;
+use crate::threads::{self, ENTRY_BITS, Entry, PROBES};
+use crate::{map_number, slot};
+use mote_bpf::op::{Cond, Size};
+use mote_bpf::{Reg, helper};
+use mote_builder::{Build, Expr, Label, Local, Pointer, Value, field, map_value};
 use mote_catalog::event::{Event, Field, Origin, Step};
 
 /// Fields of `sched` events that name a thread which the event is about.
@@ -29,9 +29,9 @@ impl Code<'_> {
             (Access::Typed | Access::Function | Access::TypedCall, Some(facts)) => {
                 self.b.call(helper::GET_CURRENT_TASK_BTF);
                 if let (Access::TypedCall, Some(word)) = (self.access, facts.abi_word) {
-                    self.b.load(Size::W, Reg::R8, Reg::R0, word);
+                    self.b.load(Size::W, Reg::R8, Reg::R0, word.offset() as i16);
                 }
-                self.b.load(Size::W, Reg::R0, Reg::R0, facts.pid);
+                self.b.load(Size::W, Reg::R0, Reg::R0, facts.pid.offset() as i16);
             }
             _ => {
                 self.b.call(helper::GET_CURRENT_PID_TGID);
@@ -139,9 +139,8 @@ impl Code<'_> {
     /// `r9` becomes the entry of the running thread, a new one if it has none; 0 when there is no place.
     pub(crate) fn ensure(&mut self) {
         if self.plan.selection != Selection::Threads {
-            self.b.load(Size::DW, Reg::R1, Reg::R10, slot::TID);
-            self.call_insert();
-            self.b.mov(Reg::R9, Reg::R0);
+            let entry = self.insert_entry(Local::<u64>::at(slot::TID));
+            self.b.mov(Reg::R9, entry.register());
             if self.plan.namespace.is_some() {
                 let none = self.b.label();
                 self.b.branch(Cond::Eq, Reg::R9, 0, none);
@@ -162,84 +161,78 @@ impl Code<'_> {
         self.b.add(dst, Reg::R1);
     }
 
-    /// Gives thread `r6` the entry of one that has exited long ago, in `r7`, and goes to `done`; goes on when there is none.
-    fn steal(&mut self, done: Label) {
-        self.b.call(helper::KTIME_GET_NS);
-        self.b.mov(Reg::R8, Reg::R0);
-        self.b.sub(Reg::R8, threads::GONE_NS as i32);
-        let stolen = self.b.label();
-        for probe in 0..PROBES {
-            let next = self.b.label();
-            self.b.mov(Reg::R2, Reg::R6);
-            self.b.add(Reg::R2, probe as i32);
-            self.home(Reg::R7, Reg::R2);
-            self.b.load(Size::W, Reg::R0, Reg::R7, threads::TID);
-            self.b.load(Size::DW, Reg::R1, Reg::R7, threads::TASK);
-            self.b.branch(Cond::Eq, Reg::R1, 0, next);
-            self.b.load(Size::DW, Reg::R1, Reg::R7, threads::SYSCALL_TIME);
-            self.b.branch(Cond::Gt, Reg::R1, Reg::R8, next);
-            self.b.mov(Reg::R3, Reg::R0);
-            self.b.mov(Reg::R2, Reg::R6);
-            self.b.atomic(AtomicOp::CmpXchg, Size::W, Reg::R7, threads::TID, Reg::R2);
-            self.b.branch(Cond::Eq, Reg::R0, Reg::R3, stolen);
-            self.b.bind(next);
-        }
-        let none = self.b.label();
-        self.b.jump(none);
-        self.b.bind(stolen);
-        crate::thread_programs::reset(self, Reg::R7);
-        self.b.jump(done);
-        self.b.bind(none);
+    /// The first entry at which a thread may be.
+    fn home_of(&self, tid: impl Into<Expr>) -> Expr {
+        let place = tid.into() & (self.plan.layout.threads - 1);
+        map_value(map_number::STATE, self.plan.layout.threads()) + (place << ENTRY_BITS)
     }
 
-    /// Function: the entry of thread `r1`, or 0.
-    pub(crate) fn find_function(&mut self) {
-        let found = self.b.label();
-        self.b.mov(Reg::R4, Reg::R1);
-        for probe in 0..PROBES {
-            self.b.mov(Reg::R2, Reg::R4);
-            self.b.add(Reg::R2, probe as i32);
-            self.home(Reg::R0, Reg::R2);
-            self.b.load(Size::W, Reg::R3, Reg::R0, threads::TID);
-            self.b.branch(Cond::Eq, Reg::R3, Reg::R4, found);
-        }
-        self.b.mov(Reg::R0, 0);
-        self.b.bind(found);
-        self.b.exit();
+    /// Gives a thread the entry of one that has exited long ago, and goes to `done`; goes on when there is none.
+    fn steal(&mut self, tid: &Value, entry: &Pointer<Entry>, done: Label) {
+        let now = self.invoke(helper::KTIME_GET_NS, ());
+        let since = self.keep(now - threads::GONE_NS);
+        self.block(|code, none| {
+            code.block(|code, stolen| {
+                for probe in 0..PROBES {
+                    code.block(|code, next| {
+                        let home = code.home_of(tid + probe);
+                        code.set(entry, home);
+                        let old = code.get(entry.at(field!(Entry, tid)));
+                        code.jump_if(entry.at(field!(Entry, task)).eq(0), next);
+                        code.jump_if(entry.at(field!(Entry, syscall_time)).gt(&since), next);
+                        let before = code.compare_exchange(entry.at(field!(Entry, tid)), &old, tid);
+                        code.jump_if(before.eq(&old), stolen);
+                    });
+                }
+                code.jump(none);
+            });
+            crate::thread_programs::reset(code, entry);
+            code.jump(done);
+        });
     }
 
-    /// Function: the entry of thread `r1`, a new one if it has none, or 0 when all places for it are taken, which is counted.
-    pub(crate) fn insert_function(&mut self) {
-        let (found, home) = (self.b.label(), self.b.label());
-        self.b.mov(Reg::R6, Reg::R1);
-        self.call_find();
-        self.b.branch(Cond::Ne, Reg::R0, 0, found);
-        for probe in 0..PROBES {
-            let taken = self.b.label();
-            self.b.mov(Reg::R2, Reg::R6);
-            self.b.add(Reg::R2, probe as i32);
-            self.home(Reg::R7, Reg::R2);
-            self.b.mov(Reg::R0, 0);
-            self.b.mov(Reg::R2, Reg::R6);
-            self.b.atomic(AtomicOp::CmpXchg, Size::W, Reg::R7, threads::TID, Reg::R2);
-            self.b.branch(Cond::Ne, Reg::R0, 0, taken);
-            self.b.jump(home);
-            self.b.bind(taken);
-        }
-        self.steal(home);
-        self.count(crate::state::THREADS_LOST);
-        self.b.mov(Reg::R0, 0);
-        self.b.exit();
-        self.b.bind(home);
-        // Found at its first place or not, the mark does no harm; but only a displaced thread needs it.
-        let first = self.b.label();
-        self.home(Reg::R8, Reg::R6);
-        self.b.mov(Reg::R0, Reg::R7);
-        self.b.load(Size::W, Reg::R1, Reg::R8, threads::TID);
-        self.b.branch(Cond::Eq, Reg::R1, Reg::R6, first);
-        self.b.store(Size::W, Reg::R8, threads::DISPLACED, 1);
-        self.b.bind(first);
-        self.b.bind(found);
-        self.b.exit();
+    /// Function: the entry of a thread, or 0.
+    pub(crate) fn find_function(&mut self, label: Label) {
+        self.function(label, |code, [tid]| {
+            let entry = code.scratch().to::<Entry>();
+            code.block(|code, found| {
+                for probe in 0..PROBES {
+                    let home = code.home_of(&tid + probe);
+                    code.set(&entry, home);
+                    code.jump_if(entry.at(field!(Entry, tid)).eq(&tid), found);
+                }
+                code.exit_with(0);
+            });
+            code.exit_with(entry);
+        });
+    }
+
+    /// Function: the entry of a thread, a new one if it has none, or 0 when all places for it are taken, which is counted.
+    pub(crate) fn insert_function(&mut self, label: Label) {
+        self.function(label, |code, [tid]| {
+            let tid = code.keep(tid);
+            let found = code.find_entry(&tid);
+            code.when(found.ne(0), |code| code.exit_with(&found));
+            drop(found);
+            let entry = code.saved().to::<Entry>();
+            code.block(|code, claimed| {
+                for probe in 0..PROBES {
+                    let home = code.home_of(&tid + probe);
+                    code.set(&entry, home);
+                    let before = code.compare_exchange(entry.at(field!(Entry, tid)), 0, &tid);
+                    code.jump_if(before.eq(0), claimed);
+                }
+                code.steal(&tid, &entry, claimed);
+                code.count(crate::state::THREADS_LOST);
+                code.exit_with(0);
+            });
+            // Found at its first place or not, the mark does no harm; but only a displaced thread needs it.
+            let home = code.home_of(&tid);
+            let first = code.get(home).to::<Entry>();
+            code.when(first.at(field!(Entry, tid)).ne(&tid), |code| {
+                code.put(first.at(field!(Entry, displaced)), 1);
+            });
+            code.exit_with(entry);
+        });
     }
 }

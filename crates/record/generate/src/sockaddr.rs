@@ -7,10 +7,10 @@
 
 use crate::code::Code;
 use crate::copy::To;
+use crate::slot;
 use crate::state;
-use crate::{helper, slot};
-use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Op, Order, Size};
+use mote_bpf::{Reg, helper};
 use mote_builder::Label;
 use mote_catalog::event::{Part, Socket};
 use mote_layout::cooperation::SYSCALLS;

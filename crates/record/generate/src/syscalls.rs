@@ -273,7 +273,7 @@ fn notes(code: &mut Code<'_>, side: Side) {
         Side::Exit => code.take_began(),
         Side::Entry => {
             code.b.branch(Cond::Eq, Reg::R9, 0, not);
-            code.b.call(crate::helper::KTIME_GET_NS);
+            code.b.call(mote_bpf::helper::KTIME_GET_NS);
             note(code);
         }
     }

@@ -1,12 +1,11 @@
 //! The program that is run in the recorder's own thread: which one that is, in which namespace, and what time it is.
 
 use crate::error::Error;
+use crate::map_number;
 use crate::namespace::{self, IdOffsets};
 use crate::state;
-use crate::{helper, map_number};
-use mote_bpf::op::Size;
-use mote_bpf::{Insn, Reg};
-use mote_builder::Builder;
+use mote_bpf::{Insn, helper};
+use mote_builder::{Build, Builder, map_value};
 
 /// Returns the thread's id, and leaves the time in the state map, and its pid namespace if it is known where that is found.
 ///
@@ -14,14 +13,12 @@ use mote_builder::Builder;
 /// [`Error::Event`].
 pub fn program(offsets: Option<IdOffsets>) -> Result<Vec<Insn>, Error> {
     let mut b = Builder::new();
-    b.call(helper::KTIME_GET_NS);
-    b.map_value(Reg::R1, map_number::STATE, state::NOW);
-    b.store(Size::DW, Reg::R1, 0, Reg::R0);
+    let now = b.invoke(helper::KTIME_GET_NS, ());
+    b.put(map_value(map_number::STATE, state::NOW).place::<u64>(), now);
     if let Some(offsets) = offsets {
         namespace::note_namespace(&mut b, map_number::STATE, offsets);
     }
-    b.call(helper::GET_CURRENT_PID_TGID);
-    b.mov32(Reg::R0, Reg::R0);
-    b.exit();
+    let both = b.invoke(helper::GET_CURRENT_PID_TGID, ());
+    b.exit_with(both.low());
     b.finish().map_err(|error| Error::event("mote_own", error.to_string()))
 }

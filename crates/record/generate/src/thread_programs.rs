@@ -1,83 +1,83 @@
 //! Programs that keep the thread table: at forks, execs and the end of threads.
 
 use crate::access::Access;
+use crate::births::{self, Birth};
 use crate::code::Code;
 use crate::error::Error;
 use crate::facts::Facts;
-use crate::helper;
-use crate::namespace::{IdOffsets, Namespace};
+use crate::map_number::STATE;
+use crate::namespace::{IdOffsets, Namespace, Task};
 use crate::plan::Plan;
-use crate::threads::{self, ENTRY_BYTES, LAUNCHING, TRACED};
-use crate::{births, state};
-use mote_bpf::Insn;
-use mote_bpf::Reg;
-use mote_bpf::op::{AtomicOp, Cond, Size};
+use crate::state;
+use crate::threads::{Entry, LAUNCHING, TRACED};
+use mote_bpf::helper::KTIME_GET_NS;
+use mote_bpf::{Insn, Reg};
+use mote_builder::{Build, Expr, Pointer, field, map_value};
+use std::mem::offset_of;
 
-/// The program of the iterator over all threads: puts those of the process in [`state::WANTED`], as the recorder sees it, into the table.
+/// What the iterator's program is given.
+#[repr(C)]
+struct Iteration {
+    meta: u64,
+    /// Null when all have been seen.
+    task: *const Task,
+}
+
+/// The program of the iterator over all threads: puts those of the process in [`state::WANTED`], as the recorder sees
+/// it, into the table.
 ///
 /// # Errors
 /// [`Error::Event`].
 pub fn introduce(plan: &Plan, facts: &Facts, namespace: Namespace) -> Result<Vec<Insn>, Error> {
-    let mut code = begin(plan);
-    // r7 the task: none when all have been seen.
-    code.b.load(Size::DW, Reg::R7, Reg::R6, 8);
-    code.b.branch(Cond::Eq, Reg::R7, 0, code.out);
-    code.b.mov(Reg::R1, Reg::R7);
-    code.process_of(namespace);
-    code.state(Reg::R1, state::WANTED);
-    code.b.load(Size::DW, Reg::R1, Reg::R1, 0);
-    code.b.branch(Cond::Ne, Reg::R0, Reg::R1, code.out);
-    code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
-    code.call_insert();
-    code.b.branch(Cond::Eq, Reg::R0, 0, code.out);
-    code.b.mov(Reg::R9, Reg::R0);
-    ids(&mut code, facts);
+    let (mut code, arguments) = begin::<Iteration>(plan);
+    let out = code.out;
+    let task = code.keep(arguments.at(field!(Iteration, task))).to::<Task>();
+    code.jump_if(task.eq(0), out);
+    let process = code.recorder_id_of(task.at(namespace.offsets.group_leader));
+    let wanted = map_value(STATE, state::WANTED).place::<u64>();
+    code.jump_if(process.ne(wanted), out);
+    let entry = code.insert_entry(task.at(facts.pid));
+    code.jump_if(entry.eq(0), out);
+    let entry = code.keep(entry).to::<Entry>();
+    ids(&mut code, facts, &task, &entry);
     code.finish("mote_introduce")
 }
 
-/// Notes in the entry in `r9` what the task in `r7` is called.
-fn ids(code: &mut Code<'_>, facts: &Facts) {
-    code.b.mov(Reg::R1, Reg::R7);
-    code.id_of(facts.pid);
-    code.b.store(Size::W, Reg::R9, threads::RECORDER_TID, Reg::R0);
+/// Notes in its entry what the task is called.
+fn ids(code: &mut Code<'_>, facts: &Facts, task: &Pointer<Task>, entry: &Pointer<Entry>) {
+    let id = code.id_of(task, facts);
+    code.put(entry.at(field!(Entry, recorder_tid)), id);
     if facts.ids.is_some() {
-        code.b.mov(Reg::R1, Reg::R7);
-        code.call_vtid();
-        code.b.store(Size::W, Reg::R9, threads::VTID, Reg::R0);
+        let id = code.vtid_of(task);
+        code.put(entry.at(field!(Entry, vtid)), id);
     }
 }
 
-/// Tells the recorder of the thread whose task is in `r7` and whose entry is in `r9`, if it has other ids for itself than the recorder.
-fn born(code: &mut Code<'_>, facts: &Facts, offsets: IdOffsets) {
-    let out = code.out;
-    code.b.load(Size::W, Reg::R1, Reg::R9, threads::RECORDER_TID);
-    code.b.load(Size::W, Reg::R2, Reg::R9, threads::VTID);
-    code.b.branch(Cond::Eq, Reg::R1, Reg::R2, out);
-    let first = code.plan.layout.births();
-    code.state(Reg::R1, first);
-    code.b.mov(Reg::R2, 1);
-    code.b.atomic(AtomicOp::FetchAdd, Size::DW, Reg::R1, 0, Reg::R2);
-    code.b.and(Reg::R2, births::ENTRIES as i32 - 1);
-    code.b.lsh(Reg::R2, births::ENTRY_BITS as i32);
-    code.state(Reg::R8, first + births::ENTRY_BYTES);
-    code.b.add(Reg::R8, Reg::R2);
-    for (from, to) in [(threads::RECORDER_TID, births::at::TID), (threads::VTID, births::at::VTID)] {
-        code.b.load(Size::W, Reg::R1, Reg::R9, from);
-        code.b.store(Size::W, Reg::R8, to, Reg::R1);
-    }
-    // r7 the first thread of its process.
-    code.level(offsets);
-    code.b.store(Size::W, Reg::R8, births::at::LEVEL, Reg::R1);
-    code.leader(offsets);
-    code.b.mov(Reg::R1, Reg::R7);
-    code.id_of(facts.pid);
-    code.b.store(Size::W, Reg::R8, births::at::PID, Reg::R0);
-    code.b.mov(Reg::R1, Reg::R7);
-    code.call_vtid();
-    code.b.store(Size::W, Reg::R8, births::at::VPID, Reg::R0);
-    code.b.call(helper::KTIME_GET_NS);
+/// Tells the recorder of the thread with this task and entry, if it has other ids for itself than the recorder.
+fn born(
+    code: &mut Code<'_>,
+    facts: &Facts,
+    offsets: IdOffsets,
+    task: &Pointer<Task>,
+    entry: &Pointer<Entry>,
+) {
+    let (out, first) = (code.out, code.plan.layout.births());
+    let same = entry.at(field!(Entry, recorder_tid)).eq(entry.at(field!(Entry, vtid)));
+    code.jump_if(same, out);
+    let claim = code.fetch_add(map_value(STATE, first).place::<u64>(), 1);
+    let offset = (claim & (births::ENTRIES - 1)) << births::ENTRY_BITS;
+    let birth = code.keep(map_value(STATE, first + births::ENTRY_BYTES) + offset).to::<Birth>();
+    code.put(birth.at(field!(Birth, tid)), entry.at(field!(Entry, recorder_tid)));
+    code.put(birth.at(field!(Birth, vtid)), entry.at(field!(Entry, vtid)));
+    code.put(birth.at(field!(Birth, level)), task.at(offsets.thread_pid).then(offsets.level));
+    let leader = code.keep(task.at(offsets.group_leader)).to::<Task>();
+    let pid = code.id_of(&leader, facts);
+    code.put(birth.at(field!(Birth, pid)), pid);
+    let vpid = code.vtid_of(&leader);
+    code.put(birth.at(field!(Birth, vpid)), vpid);
+    let now = code.invoke(KTIME_GET_NS, ());
     // An exchange: what was stored before is seen before.
-    code.b.atomic(AtomicOp::Xchg, Size::DW, Reg::R8, births::at::TIME, Reg::R0);
+    let _before = code.exchange(birth.at(field!(Birth, time)), now);
 }
 
 /// A program, and where it is attached.
@@ -107,126 +107,131 @@ pub fn programs(plan: &Plan, facts: &Facts) -> Result<Vec<Watch>, Error> {
     ])
 }
 
-fn begin(plan: &Plan) -> Code<'_> {
+/// A program, and what it is given.
+fn begin<S>(plan: &Plan) -> (Code<'_>, Pointer<S>) {
     let mut code = Code::new(plan, Access::Typed);
-    code.b.mov(Reg::R6, Reg::R1);
-    code
+    let arguments = code.pin(Reg::R1).to();
+    (code, arguments)
 }
 
-/// `r9` becomes the entry of the thread `r1`, or the program ends.
-fn entry(code: &mut Code<'_>) {
-    code.call_find();
-    code.b.branch(Cond::Eq, Reg::R0, 0, code.out);
-    code.b.mov(Reg::R9, Reg::R0);
+/// The entry of a thread, or the program ends.
+fn entry(code: &mut Code<'_>, tid: impl Into<Expr>) -> Pointer<Entry> {
+    let (out, found) = (code.out, code.find_entry(tid));
+    code.jump_if(found.eq(0), out);
+    code.keep(found).to()
 }
 
-/// The child of who is traced, or launching, is traced. A thread of a process with an area has it too.
+/// What the program at `sched_process_fork` is given.
+#[repr(C)]
+struct Fork {
+    parent: *const Task,
+    child: *const Task,
+}
+
+/// The child of a thread that is traced, or launching, is traced. A thread of a process with an area has it too.
 fn fork(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
-    let mut code = begin(plan);
-    let (other, sibling, known) = (code.b.label(), code.b.label(), code.b.label());
-    // r7 the child, r8 first its parent, then the flags that it gets; r9 the parent's entry, then the area's number.
-    code.b.load(Size::DW, Reg::R8, Reg::R6, 0);
-    code.b.load(Size::DW, Reg::R7, Reg::R6, 8);
-    code.b.load(Size::W, Reg::R1, Reg::R8, facts.pid);
-    code.call_find();
-    code.b.branch(Cond::Eq, Reg::R0, 0, other);
-    code.b.load(Size::W, Reg::R9, Reg::R0, threads::INDEX);
-    code.b.load(Size::W, Reg::R3, Reg::R0, threads::FLAGS);
-    code.b.load(Size::W, Reg::R1, Reg::R8, facts.tgid);
-    code.b.load(Size::W, Reg::R2, Reg::R7, facts.tgid);
-    code.b.branch(Cond::Eq, Reg::R1, Reg::R2, sibling);
-    code.b.mov(Reg::R9, 0);
-    code.b.bind(sibling);
-    code.b.mov(Reg::R8, TRACED as i32);
-    code.b.and(Reg::R3, (TRACED | LAUNCHING) as i32);
-    code.b.branch(Cond::Ne, Reg::R3, 0, known);
-    code.b.mov(Reg::R8, 0);
-    code.b.branch(Cond::Eq, Reg::R9, 0, other);
-    code.b.bind(known);
-    code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
-    code.call_insert();
-    code.b.branch(Cond::Eq, Reg::R0, 0, code.out);
-    reset(&mut code, Reg::R0);
-    code.b.store(Size::W, Reg::R0, threads::INDEX, Reg::R9);
-    code.b.mov(Reg::R9, Reg::R0);
-    ids(&mut code, facts);
-    code.b.store(Size::W, Reg::R9, threads::FLAGS, Reg::R8);
-    if let Some(offsets) = facts.ids {
-        born(&mut code, facts, offsets);
-    }
-    code.b.jump(code.out);
+    let (mut code, arguments) = begin::<Fork>(plan);
+    let out = code.out;
+    let parent = code.keep(arguments.at(field!(Fork, parent))).to::<Task>();
+    let child = code.keep(arguments.at(field!(Fork, child))).to::<Task>();
+    code.block(|code, other| {
+        let parents = code.find_entry(parent.at(facts.pid));
+        code.jump_if(parents.eq(0), other);
+        let index = code.keep(parents.at(field!(Entry, index)));
+        let flags = code.get(parents.at(field!(Entry, flags)));
+        code.when(parent.at(facts.tgid).ne(child.at(facts.tgid)), |code| code.set(&index, 0));
+        drop(parent);
+        let traced = code.keep(TRACED);
+        code.when((flags & (TRACED | LAUNCHING)).eq(0), |code| {
+            code.set(&traced, 0);
+            code.jump_if(index.eq(0), other);
+        });
+        let entry = code.insert_entry(child.at(facts.pid));
+        code.jump_if(entry.eq(0), out);
+        let entry = code.keep(entry).to::<Entry>();
+        reset(code, &entry);
+        code.put(entry.at(field!(Entry, index)), index);
+        ids(code, facts, &child, &entry);
+        code.put(entry.at(field!(Entry, flags)), traced);
+        if let Some(offsets) = facts.ids {
+            born(code, facts, offsets, &child, &entry);
+        }
+        code.jump(out);
+    });
     // Its id may be that of a traced thread which has ended and was not freed yet.
-    code.b.bind(other);
-    code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
-    entry(&mut code);
-    code.b.store(Size::W, Reg::R9, threads::FLAGS, 0);
+    let entry = entry(&mut code, child.at(facts.pid));
+    code.put(entry.at(field!(Entry, flags)), 0);
     code.finish("sched_process_fork")
+}
+
+/// What the program at `sched_process_exec` is given.
+#[repr(C)]
+struct Exec {
+    task: *const Task,
+    /// The thread's id until now.
+    old: u32,
 }
 
 /// A thread that executes a program gets its process's id; the area that it shared is gone.
 fn exec(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
-    let mut code = begin(plan);
-    let same = code.b.label();
-    code.b.load(Size::DW, Reg::R7, Reg::R6, 0);
-    code.b.load(Size::W, Reg::R8, Reg::R6, 8);
-    code.b.mov(Reg::R1, Reg::R8);
-    entry(&mut code);
-    code.b.store(Size::W, Reg::R9, threads::INDEX, 0);
-    code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
-    code.b.branch(Cond::Eq, Reg::R1, Reg::R8, same);
-    code.call_insert();
-    code.b.branch(Cond::Eq, Reg::R0, 0, code.out);
-    reset(&mut code, Reg::R0);
-    code.b.load(Size::W, Reg::R1, Reg::R9, threads::FLAGS);
-    code.b.store(Size::W, Reg::R0, threads::INDEX, 0);
-    for word in [threads::SYSCALL_TIME, threads::SYSCALL] {
-        code.b.load(Size::DW, Reg::R2, Reg::R9, word);
-        code.b.store(Size::DW, Reg::R0, word, Reg::R2);
-    }
-    code.b.store(Size::W, Reg::R0, threads::FLAGS, Reg::R1);
-    code.b.mov(Reg::R8, Reg::R0);
-    forget(&mut code);
-    code.b.mov(Reg::R9, Reg::R8);
-    ids(&mut code, facts);
-    code.b.bind(same);
+    let (mut code, arguments) = begin::<Exec>(plan);
+    let out = code.out;
+    let task = code.keep(arguments.at(field!(Exec, task))).to::<Task>();
+    let old = code.keep(arguments.at(field!(Exec, old)));
+    let entry = entry(&mut code, &old);
+    code.put(entry.at(field!(Entry, index)), 0);
+    code.when(task.at(facts.pid).ne(&old), |code| {
+        let new = code.insert_entry(task.at(facts.pid));
+        code.jump_if(new.eq(0), out);
+        reset(code, &new);
+        for word in [field!(Entry, syscall_time), field!(Entry, syscall)] {
+            code.put(new.at(word), entry.at(word));
+        }
+        code.put(new.at(field!(Entry, flags)), entry.at(field!(Entry, flags)));
+        forget(code, &entry);
+        let new = code.keep(new).to::<Entry>();
+        ids(code, facts, &task, &new);
+    });
     code.finish("sched_process_exec")
+}
+
+/// What the programs at the end of threads are given first.
+#[repr(C)]
+struct Ending {
+    task: *const Task,
 }
 
 /// The entry learns whose it is: it is freed with that task.
 fn exit(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
-    let mut code = begin(plan);
-    code.b.load(Size::DW, Reg::R7, Reg::R6, 0);
-    code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
-    entry(&mut code);
-    code.b.call(helper::KTIME_GET_NS);
-    code.b.store(Size::DW, Reg::R9, threads::SYSCALL_TIME, Reg::R0);
-    code.b.store(Size::DW, Reg::R9, threads::TASK, Reg::R7);
+    let (mut code, arguments) = begin::<Ending>(plan);
+    let task = code.keep(arguments.at(field!(Ending, task))).to::<Task>();
+    let entry = entry(&mut code, task.at(facts.pid));
+    let now = code.invoke(KTIME_GET_NS, ());
+    code.put(entry.at(field!(Entry, syscall_time)), now);
+    code.put(entry.at(field!(Entry, task)), &task);
     code.finish("sched_process_exit")
 }
 
 fn free(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
-    let mut code = begin(plan);
-    code.b.load(Size::DW, Reg::R7, Reg::R6, 0);
-    code.b.load(Size::W, Reg::R1, Reg::R7, facts.pid);
-    entry(&mut code);
-    code.b.load(Size::DW, Reg::R1, Reg::R9, threads::TASK);
-    code.b.mov(Reg::R2, Reg::R7);
-    code.b.branch(Cond::Ne, Reg::R1, Reg::R2, code.out);
-    forget(&mut code);
+    let (mut code, arguments) = begin::<Ending>(plan);
+    let out = code.out;
+    let task = code.keep(arguments.at(field!(Ending, task))).to::<Task>();
+    let entry = entry(&mut code, task.at(facts.pid));
+    code.jump_if(entry.at(field!(Entry, task)).ne(&task), out);
+    forget(&mut code, &entry);
     code.finish(FORGETS)
 }
 
-/// Clears the thread's words in the entry that `at` points to.
-pub(crate) fn reset(code: &mut Code<'_>, at: Reg) {
-    code.b.store(Size::W, at, threads::FLAGS, 0);
-    code.b.store(Size::W, at, threads::INDEX, 0);
-    for word in (threads::SYSCALL_TIME..ENTRY_BYTES as i16).step_by(8) {
-        code.b.store(Size::DW, at, word, 0);
-    }
+/// Clears the thread's words in an entry.
+pub(crate) fn reset(code: &mut Code<'_>, entry: &Pointer<Entry>) {
+    code.put(entry.at(field!(Entry, flags)), 0);
+    code.put(entry.at(field!(Entry, index)), 0);
+    let words = offset_of!(Entry, syscall_time)..size_of::<Entry>();
+    code.clear(entry, words);
 }
 
-/// Frees the entry in `r9`.
-fn forget(code: &mut Code<'_>) {
-    reset(code, Reg::R9);
-    code.b.store(Size::W, Reg::R9, threads::TID, 0);
+/// Frees an entry.
+fn forget(code: &mut Code<'_>, entry: &Pointer<Entry>) {
+    reset(code, entry);
+    code.put(entry.at(field!(Entry, tid)), 0);
 }

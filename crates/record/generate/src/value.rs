@@ -3,9 +3,9 @@
 use crate::access::Access;
 use crate::code::Code;
 use crate::threads;
-use crate::{arch, helper, slot};
-use mote_bpf::Reg;
+use crate::{arch, slot};
 use mote_bpf::op::{Cond, Size};
+use mote_bpf::{Reg, helper};
 use mote_catalog::event::{Bits, Field, Origin, Step, Timespec, Type};
 use mote_layout::types::{Integer, Scalar};
 

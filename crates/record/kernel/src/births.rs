@@ -1,7 +1,8 @@
 //! Threads that have other ids than the recorder sees ([`mote_generate::births`]), as the recorder reads them.
 
 use crate::map::State;
-use mote_generate::births::{ENTRIES, ENTRY_BITS, at};
+use mote_builder::{Field, field};
+use mote_generate::births::{Birth, ENTRIES, ENTRY_BITS};
 
 /// A thread, and what it calls itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,20 +34,21 @@ impl State {
         while *read < head {
             let number = (*read % u64::from(ENTRIES)) as usize;
             let entry = first + ((number + 1) << ENTRY_BITS);
-            let time_ns = self.memory().load64(entry + at::TIME as usize);
+            let time = entry + field!(Birth, time).offset();
+            let time_ns = self.memory().load64(time);
             if time_ns == 0 {
                 break;
             }
-            let word = |at: i16| self.memory().load32(entry + at as usize);
+            let word = |at: Field<Birth, u32>| self.memory().load32(entry + at.offset());
             born.push(Born {
                 time_ns,
-                tid: word(at::TID),
-                pid: word(at::PID),
-                vtid: word(at::VTID),
-                vpid: word(at::VPID),
-                level: word(at::LEVEL),
+                tid: word(field!(Birth, tid)),
+                pid: word(field!(Birth, pid)),
+                vtid: word(field!(Birth, vtid)),
+                vpid: word(field!(Birth, vpid)),
+                level: word(field!(Birth, level)),
             });
-            self.memory().store64(entry + at::TIME as usize, 0);
+            self.memory().store64(time, 0);
             *read += 1;
         }
         (born, lost)

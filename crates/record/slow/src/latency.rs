@@ -12,6 +12,7 @@ use mote_kernel::attach::{self, Link};
 use mote_kernel::load::{Kind, Program};
 use mote_kernel::map::{Create, Map, MapType, Mapped, State};
 use mote_layout::cooperation as area;
+use std::mem::offset_of;
 
 /// Most processes with an area.
 const AREAS: u32 = 1024;
@@ -70,6 +71,11 @@ pub struct Latency {
 
 /// A memory that is shared with a process: an array map with one element of [`area::area_bytes`].
 pub type Area = Mapped;
+
+/// The word of a system call in a table of the control map.
+fn of_call(table: usize, number: u32) -> usize {
+    table + number as usize * 8
+}
 
 impl Latency {
     /// Attaches everything, for the threads that `state` follows.
@@ -152,7 +158,7 @@ impl Latency {
             }
         }
         for (place, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
-            self.control.store64(at::NAMES as usize + place * 8, u64::from_ne_bytes(*word));
+            self.control.store64(offset_of!(at::Control, names) + place * 8, u64::from_ne_bytes(*word));
         }
     }
 
@@ -163,32 +169,32 @@ impl Latency {
         }
         let ticks = i64::try_from(ns / self.tick_ns).unwrap_or(i64::MAX).saturating_sub(2);
         // The clock is first, should a program look in between.
-        self.control.store64((at::TICKS + number * 8) as usize, (-1_i64) as u64);
-        self.control.store64((at::THRESHOLDS + number * 8) as usize, ns);
+        self.control.store64(of_call(offset_of!(at::Control, ticks), number), (-1_i64) as u64);
+        self.control.store64(of_call(offset_of!(at::Control, thresholds), number), ns);
         let word = if ns == u64::MAX { i64::MAX } else { ticks.max(-1) };
-        self.control.store64((at::TICKS + number * 8) as usize, word as u64);
+        self.control.store64(of_call(offset_of!(at::Control, ticks), number), word as u64);
         self.set_stack_from();
     }
 
     /// The threshold of a call.
     pub fn threshold(&self, number: u32) -> u64 {
-        self.control.load64((at::THRESHOLDS + number * 8) as usize)
+        self.control.load64(of_call(offset_of!(at::Control, thresholds), number))
     }
 
     /// Waits of a fourth of the smallest threshold are worth a stack; those below 20 us never are.
     fn set_stack_from(&self) {
         let least = (0..at::CALLS).map(|number| self.threshold(number)).min().unwrap_or(0);
-        self.control.store64(at::STACK_FROM as usize, (least / 4).clamp(20_000, 1_000_000));
+        self.control.store64(offset_of!(at::Control, stack_from), (least / 4).clamp(20_000, 1_000_000));
     }
 
     /// Hands on the slow calls that came since the last time, in the order in which they were claimed.
     pub fn slow(&mut self, mut each: impl FnMut(Slow)) {
-        let head = self.slow.load64(at::HEAD as usize);
+        let head = self.slow.load64(offset_of!(at::Ring, head));
         while self.read < head {
             let Some(slow) = Slow::read(&self.slow, self.read, self.tick_ns) else { break };
             each(slow);
             self.read += 1;
-            self.slow.store64(at::CONSUMED as usize, self.read);
+            self.slow.store64(offset_of!(at::Ring, consumed), self.read);
         }
     }
 
@@ -207,7 +213,8 @@ impl Latency {
 
     /// How many calls of this number have returned.
     pub fn count(&self, number: u32) -> u64 {
-        let cpu = |cpu: u32| (at::COUNTS + cpu * at::COUNTS_BYTES + number * 8) as usize;
+        let cpu =
+            |cpu: u32| of_call(offset_of!(at::Control, counts) + (cpu * at::COUNTS_BYTES) as usize, number);
         (0..self.cpus).map(|number| self.control.load64(cpu(number))).sum()
     }
 
@@ -218,10 +225,10 @@ impl Latency {
         for place in 0..state.layout().threads as usize {
             let tid = state.memory().load32(first + (place << threads::ENTRY_BITS));
             let record = place << at::RECORD_BITS;
-            let number = self.records.load32(record + at::NUMBER as usize);
-            let same = tid != 0 && self.records.load32(record + at::TID as usize) == tid;
+            let number = self.records.load32(record + offset_of!(at::Record, number));
+            let same = tid != 0 && self.records.load32(record + offset_of!(at::Record, tid)) == tid;
             if same && number != 0 {
-                let since_ns = self.records.load64(record + at::KNOWN as usize);
+                let since_ns = self.records.load64(record + offset_of!(at::Record, known));
                 let tid = state.recorder_tid_at(place as u32);
                 open.push(Open { tid, number: number - 1, since_ns });
             }
@@ -246,9 +253,9 @@ impl Latency {
     /// What could not be done.
     pub fn counters(&self) -> Counters {
         Counters {
-            lost: self.slow.load64(at::LOST as usize),
-            unpublished: self.control.load64(at::UNPUBLISHED as usize),
-            foreign: self.control.load64(at::FOREIGN as usize),
+            lost: self.slow.load64(offset_of!(at::Ring, lost)),
+            unpublished: self.control.load64(offset_of!(at::Control, unpublished)),
+            foreign: self.control.load64(offset_of!(at::Control, foreign)),
         }
     }
 

@@ -1,33 +1,56 @@
 //! Where members lie in the structures of the running kernel, by its BTF.
 
+use mote_builder::Field;
 use mote_catalog::btf::Btf;
-use mote_generate::namespace::Namespace;
+use mote_generate::namespace::{Namespace, Pid, Structure, Task, member};
 use mote_generate::state;
 use mote_generate::{Facts, arch};
 use mote_kernel::Error;
 use mote_kernel::map::State;
 
-/// Offsets of members.
+/// `struct files_struct`
+#[derive(Debug)]
+pub struct OpenFiles;
+
+/// `struct fdtable`
+#[derive(Debug)]
+pub struct FileTable;
+
+/// `struct cfs_rq`
+#[derive(Debug)]
+pub struct Queue;
+
+impl Structure for OpenFiles {
+    const NAME: &'static str = "files_struct";
+}
+
+impl Structure for FileTable {
+    const NAME: &'static str = "fdtable";
+}
+
+impl Structure for Queue {
+    const NAME: &'static str = "cfs_rq";
+}
+
+/// Where members are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offsets {
-    /// `task_struct.pid`: the thread's id.
-    pub pid: i16,
-    /// `task_struct.tgid`: the process's.
-    pub tgid: i16,
-    /// `task_struct.min_flt` and `maj_flt`.
-    pub faults: [i16; 2],
-    /// The word of `task_struct` of which [`arch::OTHER_ABI`] says that the system call is of another ABI.
-    pub abi_word: Option<i16>,
-    /// `task_struct.thread_pid`, then `level` and `numbers` of `struct pid`, bytes of one of these numbers, `nr` in it.
-    pub thread_pid: i16,
-    /// See `thread_pid`.
-    pub level: i16,
-    /// See `thread_pid`.
-    pub numbers: i16,
-    /// See `thread_pid`.
-    pub number_bytes: i32,
-    /// `task_struct.group_leader`: the thread whose id the process has.
-    pub group_leader: i16,
+    /// The thread's id.
+    pub pid: Field<Task, u32>,
+    /// How many page faults it had: `min_flt` and `maj_flt`.
+    pub faults: [Field<Task, u64>; 2],
+    /// The word of which [`arch::OTHER_ABI`] says that the system call is of another ABI.
+    pub abi_word: Option<Field<Task, u32>>,
+    /// The thread's ids in its namespaces.
+    pub thread_pid: Field<Task, *const Pid>,
+    /// `pid.level`: that of its own namespace.
+    pub level: Field<Pid, u32>,
+    /// `pid.numbers`, one for each level.
+    pub numbers: u32,
+    /// Bytes of one of these.
+    pub number_bytes: u32,
+    /// The thread whose id the process has.
+    pub group_leader: Field<Task, *const Task>,
     /// How the recorder sees threads, if it has other ids for them than the kernel.
     pub(crate) namespace: Option<Namespace>,
     /// How the file of a descriptor is found, if that is known.
@@ -42,28 +65,36 @@ pub struct Offsets {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Files {
     /// `task_struct.files`
-    pub files: i16,
+    pub files: Field<Task, *const OpenFiles>,
     /// `files_struct.fdt`
-    pub table: i16,
-    /// `fdtable.max_fds` and `fdtable.fd`
-    pub most: i16,
-    /// See `most`.
-    pub array: i16,
+    pub table: Field<OpenFiles, *const FileTable>,
+    /// How many descriptors there is room for: `fdtable.max_fds`.
+    pub most: Field<FileTable, u32>,
+    /// The addresses of their files: `fdtable.fd`.
+    pub array: Field<FileTable, u64>,
     /// `file.f_inode`, `inode.i_ino`
-    pub inode: [i16; 2],
+    pub inode: [u32; 2],
     /// `file.f_path.dentry`, `dentry.d_name.name`
-    pub name: [i16; 2],
+    pub name: [u32; 2],
 }
 
 /// How it is seen that the bandwidth of its cgroup took a thread off its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Throttled {
     /// `task_struct.throttled` (Linux 6.18: threads are held back one by one, when they return to their program).
-    Task(i16),
+    Task(Field<Task, u8>),
     /// `task_struct.se.cfs_rq`, then `throttle_count` of it: the whole queue is.
-    Queue(i16, i16),
+    Queue(Field<Task, *const Queue>, Field<Queue, u32>),
     /// Not at all.
     Unknown,
+}
+
+fn missing(structure: &str, path: &str) -> mote_generate::Error {
+    mote_generate::Error::Types(format!("this kernel's {structure} has no {path} of the size that it had"))
+}
+
+fn find<S: Structure, T>(btf: &Btf, path: &str) -> Result<Field<S, T>, Error> {
+    Ok(member(btf, path).ok_or_else(|| missing(S::NAME, path))?)
 }
 
 impl Offsets {
@@ -72,42 +103,35 @@ impl Offsets {
     /// # Errors
     /// [`Error::Types`] with the member that is missing.
     pub fn of(btf: &Btf) -> Result<Offsets, Error> {
-        let find = |structure: &str, path: &str| {
-            let found = btf.offset(structure, path).and_then(|at| i16::try_from(at).ok());
-            found.ok_or_else(|| {
-                mote_generate::Error::Types(format!("this kernel's {structure} has no {path}"))
-            })
-        };
-        let task = |path: &str| find("task_struct", path);
-        let throttled = match (task("throttled"), task("se.cfs_rq"), find("cfs_rq", "throttle_count")) {
-            (Ok(at), ..) => Throttled::Task(at),
+        let offset =
+            |structure: &str, path: &str| btf.offset(structure, path).ok_or_else(|| missing(structure, path));
+        let throttled = match (find(btf, "throttled"), find(btf, "se.cfs_rq"), find(btf, "throttle_count")) {
+            (Ok(flag), ..) => Throttled::Task(flag),
             (_, Ok(queue), Ok(count)) => Throttled::Queue(queue, count),
             _ => Throttled::Unknown,
         };
         let files = || {
             Ok::<Files, Error>(Files {
-                files: task("files")?,
-                table: find("files_struct", "fdt")?,
-                most: find("fdtable", "max_fds")?,
-                array: find("fdtable", "fd")?,
-                inode: [find("file", "f_inode")?, find("inode", "i_ino")?],
-                name: [find("file", "f_path.dentry")?, find("dentry", "d_name.name")?],
+                files: find(btf, "files")?,
+                table: find(btf, "fdt")?,
+                most: find(btf, "max_fds")?,
+                array: find(btf, "fd")?,
+                inode: [offset("file", "f_inode")?, offset("inode", "i_ino")?],
+                name: [offset("file", "f_path.dentry")?, offset("dentry", "d_name.name")?],
             })
         };
         Ok(Offsets {
             files: files().ok(),
-            pid: task("pid")?,
-            tgid: task("tgid")?,
-            faults: [task("min_flt")?, task("maj_flt")?],
-            abi_word: arch::ABI_WORD.and_then(|path| task(path).ok()),
-            thread_pid: task("thread_pid")?,
-            level: find("pid", "level")?,
-            numbers: find("pid", "numbers")?,
+            pid: find(btf, "pid")?,
+            faults: [find(btf, "min_flt")?, find(btf, "maj_flt")?],
+            abi_word: arch::ABI_WORD.and_then(|path| find(btf, path).ok()),
+            thread_pid: find(btf, "thread_pid")?,
+            level: find(btf, "level")?,
+            numbers: offset("pid", "numbers")?,
             number_bytes: btf
                 .size("upid")
-                .ok_or_else(|| mote_generate::Error::Types("no struct upid".into()))?
-                as i32,
-            group_leader: task("group_leader")?,
+                .ok_or_else(|| mote_generate::Error::Types("no struct upid".into()))?,
+            group_leader: find(btf, "group_leader")?,
             namespace: None,
             throttled,
             preempt_count: arch::PREEMPT_COUNT.and_then(|name| btf.variable(name)),

@@ -32,3 +32,41 @@ pub(crate) fn all(offsets: &Offsets, layout: Layout) -> [(&'static str, Result<V
 pub(crate) fn waking(offsets: &Offsets, layout: Layout) -> Result<Vec<Insn>, BuildError> {
     sched::waking(offsets, layout)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offsets::Throttled;
+    use mote_builder::Field;
+    use mote_catalog::btf::Btf;
+    use mote_generate::Facts;
+    use mote_generate::namespace::Namespace;
+
+    /// The builder refuses a program that reads a register which a call took; no kernel need be asked for that.
+    #[test]
+    fn programs_are_built_for_every_kernel() {
+        let btf = match Btf::of_kernel() {
+            Ok(btf) => btf,
+            Err(error) => return eprintln!("SKIP: no types of the kernel: {error}"),
+        };
+        let here = Offsets::of(&btf).expect("the members are there");
+        let ids = Facts::of(&btf).expect("the members are there").ids;
+        let namespace = ids.map(|offsets| Namespace { level: 1, offsets });
+        let queue = Throttled::Queue(Field::found(64, 8).unwrap(), Field::found(32, 4).unwrap());
+        let variants = [
+            Offsets { namespace, ..here.clone() },
+            Offsets { throttled: queue, ..here.clone() },
+            Offsets { files: None, abi_word: None, preempt_count: None, ..here.clone() },
+            Offsets { throttled: Throttled::Unknown, namespace, ..here.clone() },
+            here,
+        ];
+        let layout = Layout { cpus: 4, threads: 4096 };
+        for offsets in &variants {
+            for (name, insns) in all(offsets, layout) {
+                let insns = insns.unwrap_or_else(|error| panic!("{name}: {error}"));
+                println!("{name}: {} instructions", insns.len());
+                assert!(insns.len() < 1_200, "{name} has {} instructions", insns.len());
+            }
+        }
+    }
+}

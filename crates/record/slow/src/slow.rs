@@ -1,6 +1,7 @@
 //! Slow calls, as the recorder reads them from the slots that programs fill (`programs::record`).
 
-use crate::places::{self as at, slot};
+use crate::places::{self as at, Slot};
+use mote_builder::{Field, field};
 use mote_sys::bpf::mapped::Mapped;
 
 /// Whose threshold a call has reached.
@@ -131,63 +132,71 @@ impl Slow {
     /// Reads the slot of claim `number`; `None` while it is being written.
     pub(crate) fn read(memory: &Mapped, number: u64, tick_ns: u64) -> Option<Slow> {
         let base = (at::SLOTS_AT + ((number as u32 & (at::SLOTS - 1)) << at::SLOT_BITS)) as usize;
-        let long = |offset: i16| memory.load64(base + offset as usize);
-        let word = |offset: i16| memory.load32(base + offset as usize);
-        if long(slot::SEQUENCE) != number + 1 {
+        let long = |at: Field<Slot, u64>| memory.load64(base + at.offset());
+        let word = |at: Field<Slot, u32>| memory.load32(base + at.offset());
+        if long(field!(Slot, sequence)) != number + 1 {
             return None;
         }
-        let text = |offset: i16| text(long(offset), long(offset + 8));
-        let addresses = |offset: i16, bytes: u32| {
-            let bytes = if bytes > at::STACK_MAX { 0 } else { bytes as i16 };
-            (0..bytes).step_by(8).map(|at| long(offset + at)).take_while(|at| *at != 0).collect::<Vec<u64>>()
+        let text = |at: Field<Slot, [u64; 2]>| text(at.elements().map(long));
+        let addresses = |at: Field<Slot, [u64; at::STACK_MAX as usize / 8]>, bytes: u32| {
+            let count = if bytes > at::STACK_MAX { 0 } else { bytes.div_ceil(8) as usize };
+            at.elements().take(count).map(long).take_while(|at| *at != 0).collect::<Vec<u64>>()
         };
-        let (tid, pid) = (word(slot::LONGEST + 16), word(slot::LONGEST + 20));
-        let name = text(slot::LONGEST + 24);
-        let waker = Waker { tid, pid, throttled_ns: long(slot::LONGEST + 40), name };
+        let waker = Waker {
+            tid: word(field!(Slot, longest.waker.tid)),
+            pid: word(field!(Slot, longest.waker.pid)),
+            throttled_ns: long(field!(Slot, longest.waker.throttled)),
+            name: text(field!(Slot, longest.waker.name)),
+        };
         let wait = Wait {
-            ns: long(slot::LONGEST),
-            state: word(slot::LONGEST + 8),
-            throttled: word(slot::LONGEST + 12) & at::IS_THROTTLED as u32 != 0,
+            ns: long(field!(Slot, longest.ns)),
+            state: word(field!(Slot, longest.state)),
+            throttled: word(field!(Slot, longest.flags)) & at::IS_THROTTLED != 0,
             waker: (!waker.name.is_empty()).then_some(waker),
-            stack: addresses(slot::KERNEL, word(slot::KERNEL_BYTES)),
+            stack: addresses(field!(Slot, kernel), word(field!(Slot, kernel_bytes))),
         };
-        let rival = Rival { ns: long(slot::RIVAL), tid: word(slot::RIVAL + 8), name: text(slot::RIVAL + 16) };
+        let rival = Rival {
+            ns: long(field!(Slot, rival.ns)),
+            tid: word(field!(Slot, rival.tid)),
+            name: text(field!(Slot, rival.name)),
+        };
+        let mut arguments = [0; 6];
+        for (to, from) in arguments.iter_mut().zip(field!(Slot, arguments).elements()) {
+            *to = long(from);
+        }
         Some(Slow {
-            time_ns: long(slot::TIME),
-            tid: word(slot::TID),
-            pid: word(slot::PID),
-            name: text(slot::COMM),
-            number: word(slot::NUMBER),
-            result: long(slot::RESULT) as i64,
-            arguments: [0, 1, 2, 3, 4, 5].map(|number| long(slot::ARGUMENTS + 8 * number)),
-            duration_ns: long(slot::DURATION),
+            time_ns: long(field!(Slot, time)),
+            tid: word(field!(Slot, tid)),
+            pid: word(field!(Slot, pid)),
+            name: text(field!(Slot, comm)),
+            number: word(field!(Slot, number)),
+            result: long(field!(Slot, result)) as i64,
+            arguments,
+            duration_ns: long(field!(Slot, duration)),
             // What is known of its beginning is of the same tick.
-            uncertain_ns: long(slot::UNCERTAIN).min(tick_ns),
-            threshold_ns: long(slot::THRESHOLD),
-            whose: match word(slot::WHOSE) {
+            uncertain_ns: long(field!(Slot, uncertain)).min(tick_ns),
+            threshold_ns: long(field!(Slot, threshold)),
+            whose: match word(field!(Slot, whose)) {
                 0 => Whose::Session,
                 1 => Whose::Process,
                 _ => Whose::Thread,
             },
-            offcpu_ns: long(slot::OFFCPU),
-            runqueue_ns: long(slot::RUNQUEUE),
-            throttled_ns: long(slot::THROTTLED),
-            faults: long(slot::FAULTS),
-            switches: word(slot::SWITCHES),
-            wait: (word(slot::SWITCHES) > 0).then_some(wait),
+            offcpu_ns: long(field!(Slot, sums.offcpu)),
+            runqueue_ns: long(field!(Slot, sums.runqueue)),
+            throttled_ns: long(field!(Slot, sums.throttled)),
+            faults: long(field!(Slot, faults)),
+            switches: word(field!(Slot, switches)),
+            wait: (word(field!(Slot, switches)) > 0).then_some(wait),
             rival: (rival.ns > 0).then_some(rival),
-            name_bytes: (0..at::NAME_MAX as i16)
-                .step_by(8)
-                .flat_map(|at| long(slot::NAME + at).to_ne_bytes())
-                .collect(),
-            user_stack: addresses(slot::USER, word(slot::USER_BYTES)),
+            name_bytes: field!(Slot, name).elements().flat_map(|at| long(at).to_ne_bytes()).collect(),
+            user_stack: addresses(field!(Slot, user), word(field!(Slot, user_bytes))),
         })
     }
 }
 
 /// Sixteen bytes as a text, up to the NUL.
-fn text(first: u64, second: u64) -> String {
-    let bytes = [first.to_ne_bytes(), second.to_ne_bytes()].concat();
+fn text(words: impl Iterator<Item = u64>) -> String {
+    let bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
 }

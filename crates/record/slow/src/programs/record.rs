@@ -1,269 +1,223 @@
 //! What the program at the return of a slow call writes of it: the next slot of the slow calls.
 
-use crate::offsets::Files;
-use crate::places::{self as at, slot};
-use crate::programs::code::{CONTROL, Code, GET_STACK, PROBE_READ_KERNEL, SLOW, add_to};
-use crate::programs::syscall::stack;
-use mote_bpf::Reg;
-use mote_bpf::helper::GET_CURRENT_COMM;
-use mote_bpf::op::{AtomicOp, Cond, Size};
-use mote_builder::{Builder, Label};
+use super::code::{CONTROL, Code, SLOW};
+use super::sched::longest;
+use super::syscall::{Call, Exit};
+use crate::offsets::{FileTable, Files, OpenFiles};
+use crate::places::{self as at, Control, Record, Ring, Slot};
+use mote_bpf::helper::{
+    GET_CURRENT_COMM, GET_STACK, PROBE_READ_KERNEL, PROBE_READ_KERNEL_STR, PROBE_READ_USER,
+    PROBE_READ_USER_STR,
+};
+use mote_bpf::op::Size;
+use mote_builder::{Build, Expr, Label, Local, Memory, Pointer, Value, field, map_value};
 use mote_generate::arch::CALL_ARGUMENTS;
+use mote_generate::namespace::Task;
+use std::mem::offset_of;
 
-/// Helpers of the kernel: `enum bpf_func_id`.
-const PROBE_READ_USER: u32 = 112;
-const PROBE_READ_USER_STR: u32 = 114;
-const PROBE_READ_KERNEL_STR: u32 = 115;
-/// On the stack: an address that is read from, and the one of a file's structure.
-const ADDRESS: i16 = -56;
-const FILE: i16 = -64;
 /// `BPF_F_USER_STACK`
 const USER_STACK: i32 = 1 << 8;
 
-/// Writes the slow call of the thread in `r9` into the next slot. The context is in `r6`, the task in `r8`; `r7` is lost.
-pub(crate) fn record(code: &mut Code<'_>) {
+/// Writes the slow call of the thread with this record into the next slot.
+pub(crate) fn record(
+    code: &mut Code<'_>,
+    arguments: &Pointer<Exit>,
+    task: &Pointer<Task>,
+    record: &Pointer<Record>,
+    call: Call,
+) {
     let out = code.out;
-    let (space, waited, stacks) = (code.b.label(), code.b.label(), code.b.label());
-    let b = &mut code.b;
-    b.map_value(Reg::R7, SLOW, 0);
-    b.load(Size::DW, Reg::R1, Reg::R7, at::HEAD as i16);
-    b.load(Size::DW, Reg::R2, Reg::R7, at::CONSUMED as i16);
-    b.sub(Reg::R1, Reg::R2);
-    b.branch(Cond::Lt, Reg::R1, (at::SLOTS - at::SPARE) as i32, space);
-    code.count(SLOW, at::LOST);
-    let b = &mut code.b;
-    b.jump(out);
-    b.bind(space);
-    b.mov(Reg::R1, 1);
-    b.atomic(AtomicOp::FetchAdd, Size::DW, Reg::R7, at::HEAD as i16, Reg::R1);
-    // The sequence number waits where the number of the call was, which is in the slot by then.
-    b.mov(Reg::R2, Reg::R1);
-    b.and(Reg::R2, at::SLOTS as i32 - 1);
-    b.lsh(Reg::R2, at::SLOT_BITS as i32);
-    b.map_value(Reg::R7, SLOW, at::SLOTS_AT);
-    b.add(Reg::R7, Reg::R2);
-    b.load(Size::DW, Reg::R2, Reg::R10, stack::NUMBER);
-    b.store(Size::W, Reg::R7, slot::NUMBER, Reg::R2);
-    b.add(Reg::R1, 1);
-    b.store(Size::DW, Reg::R10, stack::NUMBER, Reg::R1);
-    call(code);
-    untold(code);
-    let b = &mut code.b;
-    b.load(Size::W, Reg::R1, Reg::R9, at::SWITCHES);
-    b.store(Size::W, Reg::R7, slot::SWITCHES, Reg::R1);
-    b.branch(Cond::Ne, Reg::R1, 0, waited);
-    let rival = slot::RIVAL..slot::KERNEL;
-    let waits = (slot::OFFCPU..slot::FAULTS).chain(slot::LONGEST..slot::COMM).chain(rival);
-    for word in waits.step_by(8) {
-        b.store(Size::DW, Reg::R7, word, 0);
-    }
-    b.store(Size::W, Reg::R7, slot::KERNEL_BYTES, 0);
-    b.jump(stacks);
-    b.bind(waited);
-    let mut copy = |from: i16, to: i16, bytes: i16| {
-        for word in (0..bytes).step_by(8) {
-            b.load(Size::DW, Reg::R1, Reg::R9, from + word);
-            b.store(Size::DW, Reg::R7, to + word, Reg::R1);
-        }
-    };
-    copy(at::OFFCPU, slot::OFFCPU, 24);
-    copy(at::LONGEST, slot::LONGEST, 16 + at::WAKER_BYTES);
-    copy(at::RIVAL, slot::RIVAL, at::RIVAL_BYTES);
-    copy(at::STACK, slot::KERNEL, at::STACK_MAX as i16);
-    b.load(Size::W, Reg::R1, Reg::R9, at::STACK_BYTES);
-    b.store(Size::W, Reg::R7, slot::KERNEL_BYTES, Reg::R1);
-    b.bind(stacks);
-    b.mov(Reg::R1, Reg::R6);
-    b.mov(Reg::R2, Reg::R7);
-    b.add(Reg::R2, i32::from(slot::USER));
-    b.mov(Reg::R3, at::STACK_MAX as i32);
-    b.mov(Reg::R4, USER_STACK);
-    b.call(GET_STACK);
-    b.store(Size::W, Reg::R7, slot::USER_BYTES, Reg::R0);
+    let ring = code.get(map_value(SLOW, 0)).to::<Ring>();
+    let waiting = ring.at(field!(Ring, head)) - ring.at(field!(Ring, consumed));
+    code.when(waiting.ge(at::SLOTS - at::SPARE), |code| {
+        code.count(SLOW, field!(Ring, lost));
+        code.jump(out);
+    });
+    let claim = code.fetch_add(ring.at(field!(Ring, head)), 1);
+    drop(ring);
+    let offset = (&claim & (at::SLOTS - 1)) << at::SLOT_BITS;
+    let slot = code.keep(map_value(SLOW, at::SLOTS_AT) + offset).to::<Slot>();
+    code.put(slot.at(field!(Slot, number)), call.number);
+    // In the place of the number, which is in the slot now.
+    let sequence = call.number;
+    code.put(sequence, claim + 1);
+    described(code, arguments, task, record, &slot, call);
+    untold(code, record);
+    waits(code, record, &slot);
+    let stack = slot.address(field!(Slot, user));
+    let bytes = code.invoke(GET_STACK, (arguments, stack, at::STACK_MAX, USER_STACK));
+    code.put(slot.at(field!(Slot, user_bytes)), bytes);
     // An exchange: what was stored before is seen before.
-    b.load(Size::DW, Reg::R1, Reg::R10, stack::NUMBER);
-    b.atomic(AtomicOp::Xchg, Size::DW, Reg::R7, slot::SEQUENCE, Reg::R1);
+    let _before = code.exchange(slot.at(field!(Slot, sequence)), sequence);
 }
 
-/// The thread runs, and nothing was told of its coming back to a CPU: it was away until it was woken, or, when it would have gone on, until now.
+/// What the record has of the waits of the call.
+fn waits(code: &mut Code<'_>, record: &Pointer<Record>, slot: &Pointer<Slot>) {
+    let switches = code.get(record.at(field!(Record, switches)));
+    code.put(slot.at(field!(Slot, switches)), &switches);
+    let parts = [
+        (offset_of!(Record, sums), offset_of!(Slot, sums), size_of::<at::Sums>()),
+        (offset_of!(Record, longest), offset_of!(Slot, longest), size_of::<at::Wait>()),
+        (offset_of!(Record, rival), offset_of!(Slot, rival), size_of::<at::Rival>()),
+    ];
+    code.either(
+        switches.eq(0),
+        |code| {
+            parts.iter().for_each(|(_, to, bytes)| code.clear(slot, *to..to + bytes));
+            code.put(slot.at(field!(Slot, kernel_bytes)), 0);
+        },
+        |code| {
+            parts.iter().for_each(|(from, to, bytes)| code.copy(record, *from..from + bytes, slot, *to));
+            let stack = offset_of!(Record, stack);
+            code.copy(record, stack..stack + at::STACK_MAX as usize, slot, offset_of!(Slot, kernel));
+            code.put(slot.at(field!(Slot, kernel_bytes)), record.at(field!(Record, stack_bytes)));
+        },
+    );
+}
+
+/// The thread runs, and nothing was told of its coming back to a CPU: it was away until it was woken, or, when it would
+/// have gone on, until now.
 ///
-/// Linux 6.18 leaves out one switch in a hundred (perf and bpftrace do not get them either): those from the idle task to another one, mostly.
-fn untold(code: &mut Code<'_>) {
-    let [end, woken, queued, known] = [(); 4].map(|()| code.b.label());
-    let b = &mut code.b;
-    b.load(Size::W, Reg::R1, Reg::R9, at::SWITCHES);
-    b.branch(Cond::Eq, Reg::R1, 0, end);
-    b.load(Size::DW, Reg::R2, Reg::R9, at::OUT);
-    b.branch(Cond::Eq, Reg::R2, 0, end);
-    b.store(Size::DW, Reg::R9, at::OUT, 0);
-    b.load(Size::DW, Reg::R1, Reg::R9, at::KNOWN);
-    b.load(Size::W, Reg::R3, Reg::R9, at::STATE);
-    b.branch(Cond::Eq, Reg::R3, 0, queued);
-    b.load(Size::DW, Reg::R3, Reg::R9, at::WAKE);
-    b.branch(Cond::Ge, Reg::R3, Reg::R2, woken);
-    b.jump(known);
-    b.bind(woken);
-    b.mov(Reg::R1, Reg::R3);
-    b.jump(known);
-    b.bind(queued);
-    b.mov(Reg::R3, Reg::R1);
-    b.sub(Reg::R3, Reg::R2);
-    add_to(b, Reg::R9, at::RUNQUEUE, Reg::R3, Reg::R4);
-    b.bind(known);
-    b.sub(Reg::R1, Reg::R2);
-    add_to(b, Reg::R9, at::OFFCPU, Reg::R1, Reg::R2);
-    b.load(Size::DW, Reg::R2, Reg::R9, at::LONGEST);
-    b.branch(Cond::Le, Reg::R1, Reg::R2, end);
-    b.store(Size::DW, Reg::R9, at::LONGEST, Reg::R1);
-    b.load(Size::DW, Reg::R2, Reg::R9, at::STATE);
-    b.store(Size::DW, Reg::R9, at::LONGEST_STATE, Reg::R2);
-    // Where it waited is not known: its stack is another one by now.
-    b.store(Size::W, Reg::R9, at::STACK_BYTES, 0);
-    b.load(Size::DW, Reg::R3, Reg::R9, at::WAKE);
-    let nobody = b.label();
-    for word in (0..at::WAKER_BYTES).step_by(8) {
-        b.store(Size::DW, Reg::R9, at::LONGEST_WAKER + word, 0);
-    }
-    b.branch(Cond::Eq, Reg::R3, 0, nobody);
-    for word in (0..at::WAKER_BYTES).step_by(8) {
-        b.load(Size::DW, Reg::R2, Reg::R9, at::WAKER + word);
-        b.store(Size::DW, Reg::R9, at::LONGEST_WAKER + word, Reg::R2);
-    }
-    b.bind(nobody);
-    b.bind(end);
+/// Linux 6.18 leaves out one switch in a hundred (perf and bpftrace do not get them either): those from the idle task
+/// to another one, mostly.
+fn untold(code: &mut Code<'_>, record: &Pointer<Record>) {
+    code.block(|code, end| {
+        code.jump_if(record.at(field!(Record, switches)).eq(0), end);
+        let out = code.get(record.at(field!(Record, out)));
+        code.jump_if(out.eq(0), end);
+        code.put(record.at(field!(Record, out)), 0);
+        let until = code.get(record.at(field!(Record, known)));
+        code.either(
+            record.at(field!(Record, state)).eq(0),
+            |code| code.increase(record.at(field!(Record, sums.runqueue)), &until - &out),
+            |code| {
+                let woken = code.get(record.at(field!(Record, wake)));
+                code.when(woken.ge(&out), |code| code.set(&until, &woken));
+            },
+        );
+        let off = code.get(until - out);
+        code.increase(record.at(field!(Record, sums.offcpu)), &off);
+        code.jump_if(off.le(record.at(field!(Record, longest.ns))), end);
+        code.put(record.at(field!(Record, longest.ns)), off);
+        longest(code, record);
+        // Where it waited is not known: its stack is another one by now.
+        code.put(record.at(field!(Record, stack_bytes)), 0);
+    });
 }
 
 /// What is known without waits: who, what, how long.
-fn call(code: &mut Code<'_>) {
-    code.faults();
-    let b = &mut code.b;
-    b.load(Size::DW, Reg::R2, Reg::R9, at::FAULTS);
-    b.store(Size::DW, Reg::R9, at::FAULTS, Reg::R1);
-    b.sub(Reg::R1, Reg::R2);
-    b.store(Size::DW, Reg::R7, slot::FAULTS, Reg::R1);
-    b.load(Size::DW, Reg::R1, Reg::R9, at::KNOWN);
-    b.store(Size::DW, Reg::R7, slot::TIME, Reg::R1);
-    let kept = [
-        (stack::DURATION, slot::DURATION),
-        (stack::UNCERTAIN, slot::UNCERTAIN),
-        (stack::THRESHOLD, slot::THRESHOLD),
-    ];
-    for (from, to) in kept {
-        b.load(Size::DW, Reg::R1, Reg::R10, from);
-        b.store(Size::DW, Reg::R7, to, Reg::R1);
+fn described(
+    code: &mut Code<'_>,
+    arguments: &Pointer<Exit>,
+    task: &Pointer<Task>,
+    record: &Pointer<Record>,
+    slot: &Pointer<Slot>,
+    call: Call,
+) {
+    let faults = code.faults(task);
+    let before = code.get(record.at(field!(Record, faults)));
+    code.put(record.at(field!(Record, faults)), &faults);
+    code.put(slot.at(field!(Slot, faults)), faults - before);
+    code.put(slot.at(field!(Slot, time)), record.at(field!(Record, known)));
+    code.put(slot.at(field!(Slot, duration)), call.duration);
+    code.put(slot.at(field!(Slot, uncertain)), call.uncertain);
+    code.put(slot.at(field!(Slot, threshold)), call.threshold);
+    code.put(slot.at(field!(Slot, whose)), call.whose);
+    code.put(slot.at(field!(Slot, result)), arguments.at(field!(Exit, result)));
+    let registers = code.get(arguments.at(field!(Exit, registers)));
+    for (from, to) in CALL_ARGUMENTS.into_iter().zip(field!(Slot, arguments).elements()) {
+        code.put(slot.at(to), Memory::new(&registers, from.into(), Size::DW));
     }
-    b.load(Size::DW, Reg::R1, Reg::R10, stack::WHOSE);
-    b.store(Size::W, Reg::R7, slot::WHOSE, Reg::R1);
-    b.load(Size::DW, Reg::R1, Reg::R6, 8);
-    b.store(Size::DW, Reg::R7, slot::RESULT, Reg::R1);
-    b.load(Size::DW, Reg::R2, Reg::R6, 0);
-    for (number, from) in CALL_ARGUMENTS.into_iter().enumerate() {
-        b.load(Size::DW, Reg::R1, Reg::R2, from);
-        b.store(Size::DW, Reg::R7, slot::ARGUMENTS + 8 * number as i16, Reg::R1);
-    }
-    code.who(Reg::R7, slot::TID);
-    let b = &mut code.b;
-    b.mov(Reg::R1, Reg::R7);
-    b.add(Reg::R1, i32::from(slot::COMM));
-    b.mov(Reg::R2, 16);
-    b.call(GET_CURRENT_COMM);
-    names(code);
+    code.who(slot.at(field!(Slot, tid)), slot.at(field!(Slot, pid)));
+    drop(code.invoke(GET_CURRENT_COMM, (slot.address(field!(Slot, comm)), 16)));
+    names(code, task, slot);
 }
 
-/// What the call's argument says that is a path or an address of a socket: the call has read it itself, so it can be read.
-fn names(code: &mut Code<'_>) {
-    let [nothing, address, file, end] = [(); 4].map(|()| code.b.label());
-    let files = code.offsets.files;
-    let b = &mut code.b;
-    b.load(Size::W, Reg::R1, Reg::R7, slot::NUMBER);
-    b.branch(Cond::Ge, Reg::R1, at::CALLS as i32, nothing);
-    b.map_value(Reg::R2, CONTROL, at::NAMES);
-    b.add(Reg::R2, Reg::R1);
-    b.load(Size::B, Reg::R1, Reg::R2, 0);
-    b.branch(Cond::Eq, Reg::R1, 0, nothing);
-    b.mov(Reg::R2, Reg::R1);
-    b.and(Reg::R2, 7);
-    b.lsh(Reg::R2, 3);
-    b.mov(Reg::R3, Reg::R7);
-    b.add(Reg::R3, Reg::R2);
-    b.load(Size::DW, Reg::R3, Reg::R3, slot::ARGUMENTS - 8);
-    b.mov(Reg::R2, Reg::R1);
-    b.and(Reg::R2, at::IS_FILE as i32);
-    b.branch(Cond::Ne, Reg::R2, 0, file);
-    b.and(Reg::R1, at::IS_ADDRESS as i32);
-    b.branch(Cond::Ne, Reg::R1, 0, address);
-    read(b, PROBE_READ_USER_STR, at::NAME_MAX, end);
-    b.jump(nothing);
-    b.bind(address);
-    b.store(Size::DW, Reg::R10, ADDRESS, Reg::R3);
+/// What the call's argument says that is a path or an address of a socket: the call has read it itself, so it can be
+/// read.
+fn names(code: &mut Code<'_>, task: &Pointer<Task>, slot: &Pointer<Slot>) {
+    code.block(|code, end| {
+        code.block(|code, nothing| {
+            let number = code.get(slot.at(field!(Slot, number)));
+            code.jump_if(number.ge(at::CALLS), nothing);
+            let table = offset_of!(Control, names) as u32;
+            let kind = code.get((map_value(CONTROL, table) + number).place::<u8>());
+            code.jump_if(kind.eq(0), nothing);
+            // The first argument has number 1.
+            let first = offset_of!(Slot, arguments) as i32 - 8;
+            let argument = ((&kind & 7) << 3) + slot;
+            let argument = code.get(Memory::new(argument, first, Size::DW));
+            code.when((&kind & at::IS_FILE).ne(0), |code| {
+                let Some(files) = code.offsets.files else { return code.jump(nothing) };
+                descriptor(code, &files, task, slot, &argument, nothing);
+                code.jump(end);
+            });
+            code.when((kind & at::IS_ADDRESS).ne(0), |code| {
+                socket_address(code, slot, &argument, end);
+                code.jump(nothing);
+            });
+            read(code, PROBE_READ_USER_STR, slot, at::NAME_MAX, &argument, end);
+        });
+        code.clear(slot, offset_of!(Slot, name)..offset_of!(Slot, name) + 16);
+    });
+}
+
+/// Reads the address of a socket at `from`; goes to `end` when it could be read.
+fn socket_address(code: &mut Code<'_>, slot: &Pointer<Slot>, from: &Value, end: Label) {
+    let kept = code.local::<u64>();
+    code.put(kept, from);
     // Most are shorter; what lies behind one may not be there.
     for bytes in [at::ADDRESS_MAX, 16] {
-        b.load(Size::DW, Reg::R3, Reg::R10, ADDRESS);
-        read(b, PROBE_READ_USER, bytes, end);
+        read(code, PROBE_READ_USER, slot, bytes, kept, end);
     }
-    b.jump(nothing);
-    b.bind(file);
-    if let Some(files) = files {
-        descriptor(b, &files, nothing);
-        b.jump(end);
-    }
-    b.bind(nothing);
-    b.store(Size::DW, Reg::R7, slot::NAME, 0);
-    b.store(Size::DW, Reg::R7, slot::NAME + 8, 0);
-    b.bind(end);
 }
 
-/// The inode's number and the name of the file of descriptor `r3` of the task in `r8`, or goes to `nothing`.
-fn descriptor(b: &mut Builder, files: &Files, nothing: Label) {
-    b.lsh(Reg::R3, 32);
-    b.rsh(Reg::R3, 32);
-    b.load(Size::DW, Reg::R1, Reg::R8, files.files);
-    b.branch(Cond::Eq, Reg::R1, 0, nothing);
-    b.load(Size::DW, Reg::R1, Reg::R1, files.table);
-    b.branch(Cond::Eq, Reg::R1, 0, nothing);
-    b.load(Size::W, Reg::R2, Reg::R1, files.most);
-    b.branch(Cond::Ge, Reg::R3, Reg::R2, nothing);
-    b.load(Size::DW, Reg::R1, Reg::R1, files.array);
-    b.lsh(Reg::R3, 3);
-    b.add(Reg::R1, Reg::R3);
-    b.store(Size::DW, Reg::R10, ADDRESS, Reg::R1);
+/// Reads from the process's memory into the slot; goes to `end` when it could be read.
+fn read(
+    code: &mut Code<'_>,
+    helper: u32,
+    slot: &Pointer<Slot>,
+    bytes: u32,
+    from: impl Into<Expr>,
+    end: Label,
+) {
+    let read = code.invoke(helper, (slot.address(field!(Slot, name)), bytes, from));
+    code.jump_if(read.sge(0), end);
+}
+
+/// The inode's number and the name of the file of a descriptor of the task, or goes to `nothing`.
+fn descriptor(
+    code: &mut Code<'_>,
+    files: &Files,
+    task: &Pointer<Task>,
+    slot: &Pointer<Slot>,
+    number: &Value,
+    nothing: Label,
+) {
+    let (address, file) = (code.local::<u64>(), code.local::<u64>());
+    code.set(number, number.low());
+    let open = code.get(task.at(files.files)).to::<OpenFiles>();
+    code.jump_if(open.eq(0), nothing);
+    let table = code.get(open.at(files.table)).to::<FileTable>();
+    code.jump_if(table.eq(0), nothing);
+    code.jump_if(number.ge(table.at(files.most)), nothing);
+    drop(open);
+    code.put(address, (number << 3) + table.at(files.array));
     // At the beginning of what is followed: the file's structure.
-    follow(b, 0, nothing);
-    b.load(Size::DW, Reg::R1, Reg::R10, ADDRESS);
-    b.store(Size::DW, Reg::R10, FILE, Reg::R1);
-    let [inode, name] = [files.inode, files.name];
-    inode.into_iter().for_each(|offset| follow(b, offset, nothing));
-    b.load(Size::DW, Reg::R1, Reg::R10, ADDRESS);
-    b.store(Size::DW, Reg::R7, slot::NAME, Reg::R1);
-    b.load(Size::DW, Reg::R1, Reg::R10, FILE);
-    b.store(Size::DW, Reg::R10, ADDRESS, Reg::R1);
-    name.into_iter().for_each(|offset| follow(b, offset, nothing));
-    b.store(Size::DW, Reg::R7, slot::NAME + 8, 0);
-    b.mov(Reg::R1, Reg::R7);
-    b.add(Reg::R1, i32::from(slot::NAME) + 8);
-    b.mov(Reg::R2, at::NAME_MAX as i32 - 8);
-    b.load(Size::DW, Reg::R3, Reg::R10, ADDRESS);
-    b.call(PROBE_READ_KERNEL_STR);
+    follow(code, address, 0, nothing);
+    code.put(file, address);
+    files.inode.into_iter().for_each(|offset| follow(code, address, offset, nothing));
+    let inode = offset_of!(Slot, name);
+    code.put(Memory::new(slot, inode as i32, Size::DW), address);
+    code.put(address, file);
+    files.name.into_iter().for_each(|offset| follow(code, address, offset, nothing));
+    code.clear(slot, inode + 8..inode + 16);
+    let name = (slot + (inode + 8), at::NAME_MAX - 8, address);
+    let _bytes = code.invoke(PROBE_READ_KERNEL_STR, name);
 }
 
-/// The word on the stack is an address: it becomes what lies there, `offset` behind.
-fn follow(b: &mut Builder, offset: i16, nothing: Label) {
-    b.mov(Reg::R1, Reg::R10);
-    b.add(Reg::R1, i32::from(ADDRESS));
-    b.mov(Reg::R2, 8);
-    b.load(Size::DW, Reg::R3, Reg::R10, ADDRESS);
-    b.add(Reg::R3, i32::from(offset));
-    b.call(PROBE_READ_KERNEL);
-    b.branch(Cond::Ne, Reg::R0, 0, nothing);
+/// An address in the frame becomes what lies there, `offset` behind.
+fn follow(code: &mut Code<'_>, address: Local<u64>, offset: u32, nothing: Label) {
+    let failed = code.invoke(PROBE_READ_KERNEL, (address.address(), 8, address + offset));
+    code.jump_if(failed.ne(0), nothing);
 }
-
-/// Reads from `r3` of the process; goes to `end` when it could be read.
-fn read(b: &mut Builder, helper: u32, bytes: u32, end: Label) {
-    b.mov(Reg::R1, Reg::R7);
-    b.add(Reg::R1, i32::from(slot::NAME));
-    b.mov(Reg::R2, bytes as i32);
-    b.call(helper);
-    b.branch(Cond::SGe, Reg::R0, 0, end);
-}
-
-const _: () = assert!(slot::PID == slot::TID + 4);

@@ -1,318 +1,280 @@
 //! The programs at the scheduler's events: what a thread waits for, for how long, and who ended it.
 
+use super::code::{CONTROL, Code, Thread};
 use crate::offsets::{Offsets, Throttled};
-use crate::places as at;
-use crate::programs::code::{CONTROL, Code, GET_TASK_STACK, add_to};
-use mote_bpf::helper::{GET_CURRENT_COMM, GET_SMP_PROCESSOR_ID, KTIME_GET_NS};
-use mote_bpf::op::{Cond, Size};
-use mote_bpf::{Insn, Reg};
-use mote_builder::{BuildError, Label};
+use crate::places::{Control, INTERRUPT, IS_THROTTLED, Record, STACK_MAX, Wait, Waker};
+use mote_bpf::Insn;
+use mote_bpf::helper::{GET_CURRENT_COMM, GET_SMP_PROCESSOR_ID, GET_TASK_STACK, KTIME_GET_NS};
+use mote_bpf::op::Size;
+use mote_builder::{Build, BuildError, Label, Local, Memory, Place, Pointer, Value, field, map_value};
+use mote_generate::namespace::Task;
 use mote_generate::state::Layout;
-use mote_layout::cooperation as area;
+use mote_layout::cooperation::Slot;
 use std::mem::offset_of;
 
-/// On the stack: the time, and how long the thread was off its CPU, and without one of that.
-const NOW: i16 = -8;
-const OFF: i16 = -16;
-const QUEUED: i16 = -24;
-
 /// Task states, without what the scheduler notes beside them (`TASK_FREEZABLE` and the like).
-const STATES: i32 = 0x80ff;
+const STATES: u32 = 0x80ff;
 
 /// `TASK_DEAD`
-const DEAD: i32 = 0x80;
+const DEAD: u32 = 0x80;
 
-/// Offset of a member of `State` in a slot.
-macro_rules! state {
-    ($member:ident) => {
-        (area::STATE_AT + offset_of!(area::State, $member)) as i16
-    };
+/// What the program at `sched_switch` is given.
+#[repr(C)]
+struct Switch {
+    preempt: u64,
+    prev: *const Task,
+    next: *const Task,
+    prev_state: u64,
+}
+
+/// What the program at `sched_waking` is given.
+#[repr(C)]
+struct Waking {
+    task: *const Task,
+}
+
+/// The last time off the CPU.
+#[derive(Clone, Copy)]
+struct Away {
+    /// Until when.
+    now: Local<u64>,
+    /// How long.
+    off: Local<u64>,
+    /// Of it, how long without a CPU.
+    queued: Local<u64>,
 }
 
 /// `sched_switch(preempt, prev, next, prev_state)`
 pub(crate) fn switch(offsets: &Offsets, layout: Layout) -> Result<Vec<Insn>, BuildError> {
     let mut code = Code::new(offsets, layout);
-    let (next, out) = (code.b.label(), code.out);
-    code.b.mov(Reg::R6, Reg::R1);
-    code.b.load(Size::DW, Reg::R8, Reg::R6, 8);
-    code.thread(next);
-    leaves(&mut code, next);
-    code.b.bind(next);
-    code.b.load(Size::DW, Reg::R8, Reg::R6, 16);
-    code.thread(out);
-    comes(&mut code);
+    let out = code.out;
+    let arguments = code.context::<Switch>();
+    let arguments = code.keep(arguments).to::<Switch>();
+    code.block(|code, next| {
+        let task = code.keep(arguments.at(field!(Switch, prev))).to::<Task>();
+        let thread = code.thread(&task, next);
+        leaves(code, &arguments, &task, thread, next);
+    });
+    let task = code.keep(arguments.at(field!(Switch, next))).to::<Task>();
+    drop(arguments);
+    let thread = code.thread(&task, out);
+    comes(&mut code, &task, thread);
     code.end();
     code.finish()
 }
 
-/// The thread in `r8` is taken off its CPU.
-fn leaves(code: &mut Code<'_>, next: Label) {
-    let (first, known, runnable, publish) = (code.b.label(), code.b.label(), code.b.label(), code.b.label());
-    let b = &mut code.b;
-    b.call(KTIME_GET_NS);
-    b.store(Size::DW, Reg::R9, at::OUT, Reg::R0);
-    b.store(Size::DW, Reg::R9, at::WAKE, 0);
-    b.load(Size::W, Reg::R1, Reg::R9, at::SWITCHES);
-    b.mov(Reg::R2, Reg::R1);
-    b.add(Reg::R1, 1);
-    b.store(Size::W, Reg::R9, at::SWITCHES, Reg::R1);
-    b.branch(Cond::Eq, Reg::R2, 0, first);
-    b.jump(known);
-    b.bind(first);
-    b.store(Size::DW, Reg::R9, at::FIRST_OUT, Reg::R0);
-    for word in [at::OFFCPU, at::RUNQUEUE, at::THROTTLED, at::LONGEST, at::RIVAL] {
-        b.store(Size::DW, Reg::R9, word, 0);
-    }
-    b.store(Size::W, Reg::R9, at::STACK_BYTES, 0);
-    b.bind(known);
+/// A thread is taken off its CPU.
+fn leaves(
+    code: &mut Code<'_>,
+    arguments: &Pointer<Switch>,
+    task: &Pointer<Task>,
+    thread: Thread,
+    next: Label,
+) {
+    let Thread { entry, record } = thread;
+    let now = code.invoke(KTIME_GET_NS, ());
+    code.put(record.at(field!(Record, out)), &now);
+    code.put(record.at(field!(Record, wake)), 0);
+    let switches = code.get(record.at(field!(Record, switches)));
+    code.put(record.at(field!(Record, switches)), &switches + 1);
+    code.when(switches.eq(0), |code| {
+        code.put(record.at(field!(Record, first_out)), &now);
+        code.clear(&record, offset_of!(Record, sums)..offset_of!(Record, out));
+        code.put(record.at(field!(Record, longest.ns)), 0);
+        code.put(record.at(field!(Record, rival.ns)), 0);
+        code.put(record.at(field!(Record, stack_bytes)), 0);
+    });
     // State 0: it would have gone on.
-    b.mov(Reg::R2, 0);
-    b.load(Size::DW, Reg::R1, Reg::R6, 0);
-    b.branch32(Cond::Ne, Reg::R1, 0, runnable);
-    b.load(Size::DW, Reg::R2, Reg::R6, 24);
-    b.and(Reg::R2, 0xffff);
-    b.bind(runnable);
-    b.store(Size::W, Reg::R9, at::STATE, Reg::R2);
+    let state = code.get(0);
+    code.when(arguments.at(field!(Switch, preempt)).eq(0).of_32_bits(), |code| {
+        code.set(&state, arguments.at(field!(Switch, prev_state)) & 0xffff);
+    });
+    code.put(record.at(field!(Record, state)), &state);
     // It never comes back: its id, and with that its record, may be another thread's next.
-    let lives = b.label();
-    b.mov(Reg::R1, Reg::R2);
-    b.and(Reg::R1, DEAD);
-    b.branch(Cond::Eq, Reg::R1, 0, lives);
-    b.store(Size::W, Reg::R9, at::TID, 0);
-    b.jump(next);
-    b.bind(lives);
-    throttled(code, publish);
-    code.b.bind(publish);
-    code.b.store(Size::W, Reg::R9, at::FLAGS, Reg::R3);
-    code.area(next);
-    code.slot(next);
-    left(code);
+    code.when((&state & DEAD).ne(0), |code| {
+        code.put(record.at(field!(Record, tid)), 0);
+        code.jump(next);
+    });
+    let flags = throttled(code, task, &state);
+    code.put(record.at(field!(Record, flags)), flags);
+    let area = code.area(entry, next);
+    let slot = code.slot(&area, &record, task, next);
+    left(code, &record, task, &slot);
 }
 
-/// `r3` = flags of the thread that is taken off. Goes to `done` early when there is nothing to look at.
-fn throttled(code: &mut Code<'_>, done: Label) {
-    let b = &mut code.b;
-    b.mov(Reg::R3, 0);
+/// Flags of the thread that is taken off in this state.
+fn throttled(code: &mut Code<'_>, task: &Pointer<Task>, state: &Value) -> Value {
     match code.offsets.throttled {
-        Throttled::Unknown => {}
-        Throttled::Task(at) => {
-            b.load(Size::B, Reg::R3, Reg::R8, at);
-            b.and(Reg::R3, 1);
-        }
+        Throttled::Unknown => code.get(0),
+        Throttled::Task(flag) => code.get(task.at(flag) & IS_THROTTLED),
         Throttled::Queue(queue, count) => {
-            b.branch(Cond::Ne, Reg::R2, 0, done);
-            b.load(Size::DW, Reg::R1, Reg::R8, queue);
-            b.load(Size::W, Reg::R1, Reg::R1, count);
-            b.branch32(Cond::Eq, Reg::R1, 0, done);
-            b.mov(Reg::R3, at::IS_THROTTLED);
+            let flags = code.get(0);
+            let is_throttled = |task: &Pointer<Task>| task.at(queue).then(count).ne(0).of_32_bits();
+            code.when(state.eq(0).and(is_throttled(task)), |code| code.set(&flags, IS_THROTTLED));
+            flags
         }
     }
 }
-const _: () = assert!(at::IS_THROTTLED == 1);
+const _: () = assert!(IS_THROTTLED == 1);
 
-/// Publishes in the slot `r0` that the thread was taken off.
-fn left(code: &mut Code<'_>) {
-    let waits = code.b.label();
-    code.faults();
-    let b = &mut code.b;
-    b.store(Size::DW, Reg::R0, state!(faults), Reg::R1);
-    b.mov(Reg::R1, 1);
-    add_to(b, Reg::R0, state!(switches), Reg::R1, Reg::R2);
-    b.load(Size::W, Reg::R2, Reg::R9, at::STATE);
-    b.mov(Reg::R3, Reg::R2);
-    b.and(Reg::R3, STATES);
-    b.store(Size::DW, Reg::R0, state!(last_wait), Reg::R3);
-    b.branch(Cond::Ne, Reg::R2, 0, waits);
-    add_to(b, Reg::R0, state!(preemptions), Reg::R1, Reg::R2);
-    b.bind(waits);
-    b.load(Size::W, Reg::R2, Reg::R9, at::NUMBER);
-    b.sub(Reg::R2, 1);
-    b.store(Size::DW, Reg::R0, state!(last_wait_syscall), Reg::R2);
+/// Publishes in the slot that the thread was taken off.
+fn left(code: &mut Code<'_>, record: &Pointer<Record>, task: &Pointer<Task>, slot: &Pointer<Slot>) {
+    let faults = code.faults(task);
+    code.put(slot.at(field!(Slot, state.faults)), faults);
+    code.increase(slot.at(field!(Slot, state.switches)), 1);
+    let state = code.get(record.at(field!(Record, state)));
+    code.put(slot.at(field!(Slot, state.last_wait)), &state & STATES);
+    code.when(state.eq(0), |code| code.increase(slot.at(field!(Slot, state.preemptions)), 1));
+    let number = record.at(field!(Record, number));
+    code.put(slot.at(field!(Slot, state.last_wait_syscall)), number - 1);
 }
 
-/// The thread in `r8` gets a CPU.
-fn comes(code: &mut Code<'_>) {
-    let out = code.out;
-    let (sums, counted, outside) = (code.b.label(), code.b.label(), code.b.label());
-    let (publish, longest) = (code.b.label(), code.b.label());
-    let b = &mut code.b;
-    b.call(KTIME_GET_NS);
-    b.store(Size::DW, Reg::R10, NOW, Reg::R0);
-    b.load(Size::DW, Reg::R1, Reg::R9, at::OUT);
-    b.branch(Cond::Eq, Reg::R1, 0, out);
-    b.store(Size::DW, Reg::R9, at::OUT, 0);
-    b.mov(Reg::R2, Reg::R0);
-    b.sub(Reg::R2, Reg::R1);
-    b.store(Size::DW, Reg::R10, OFF, Reg::R2);
+/// A thread gets a CPU.
+fn comes(code: &mut Code<'_>, task: &Pointer<Task>, thread: Thread) {
+    let (out, Thread { entry, record }) = (code.out, thread);
+    let away = Away { now: code.local(), off: code.local(), queued: code.local() };
+    let now = code.invoke(KTIME_GET_NS, ());
+    code.put(away.now, &now);
+    let since = code.get(record.at(field!(Record, out)));
+    code.jump_if(since.eq(0), out);
+    code.put(record.at(field!(Record, out)), 0);
+    let queued = code.get(&now - &since);
+    code.put(away.off, &queued);
     // Without a CPU since it was taken off, or since it was woken.
-    b.load(Size::W, Reg::R3, Reg::R9, at::STATE);
-    b.branch(Cond::Eq, Reg::R3, 0, sums);
-    b.mov(Reg::R2, 0);
-    b.load(Size::DW, Reg::R3, Reg::R9, at::WAKE);
-    b.branch(Cond::Lt, Reg::R3, Reg::R1, sums);
-    b.mov(Reg::R2, Reg::R0);
-    b.sub(Reg::R2, Reg::R3);
-    b.bind(sums);
-    b.store(Size::DW, Reg::R10, QUEUED, Reg::R2);
-    b.load(Size::W, Reg::R1, Reg::R9, at::FLAGS);
-    b.branch(Cond::Eq, Reg::R1, 0, counted);
-    b.load(Size::DW, Reg::R1, Reg::R10, OFF);
-    b.store(Size::DW, Reg::R9, at::LAST_THROTTLED, Reg::R1);
-    b.store(Size::DW, Reg::R9, at::LAST_THROTTLED + 8, Reg::R0);
-    b.bind(counted);
-    b.load(Size::W, Reg::R1, Reg::R9, at::NUMBER);
-    b.branch(Cond::Eq, Reg::R1, 0, outside);
-    inside(code, longest, publish);
-    let b = &mut code.b;
-    b.bind(outside);
-    b.store(Size::DW, Reg::R9, at::KNOWN, Reg::R0);
-    code.known_faults();
-    code.b.bind(publish);
-    code.area(out);
-    code.slot(out);
-    came(code);
+    code.when(record.at(field!(Record, state)).ne(0), |code| {
+        code.set(&queued, 0);
+        let woken = code.get(record.at(field!(Record, wake)));
+        code.when(woken.ge(&since), |code| code.set(&queued, &now - &woken));
+    });
+    code.put(away.queued, queued);
+    code.when(record.at(field!(Record, flags)).ne(0), |code| {
+        code.put(record.at(field!(Record, last_throttled)), away.off);
+        code.put(record.at(field!(Record, last_throttled_end)), &now);
+    });
+    code.either(
+        record.at(field!(Record, number)).ne(0),
+        |code| inside(code, task, &record, away),
+        |code| {
+            code.put(record.at(field!(Record, known)), &now);
+            code.known_faults(task, &record);
+        },
+    );
+    let area = code.area(entry, out);
+    let slot = code.slot(&area, &record, task, out);
+    drop(area);
+    came(code, &record, slot, away);
+}
+
+/// The wait from which on its stack is recorded.
+fn stack_from() -> Place<u64> {
+    map_value(CONTROL, 0).at(field!(Control, stack_from))
 }
 
 /// It was off its CPU in a system call: sums, and the longest wait.
-fn inside(code: &mut Code<'_>, longest: Label, publish: Label) {
-    let held = code.b.label();
-    let b = &mut code.b;
-    b.load(Size::DW, Reg::R1, Reg::R10, OFF);
-    add_to(b, Reg::R9, at::OFFCPU, Reg::R1, Reg::R2);
-    b.load(Size::DW, Reg::R2, Reg::R10, QUEUED);
-    add_to(b, Reg::R9, at::RUNQUEUE, Reg::R2, Reg::R3);
-    b.load(Size::W, Reg::R2, Reg::R9, at::FLAGS);
-    b.branch(Cond::Eq, Reg::R2, 0, held);
-    add_to(b, Reg::R9, at::THROTTLED, Reg::R1, Reg::R2);
-    b.bind(held);
-    rival(code);
-    let b = &mut code.b;
-    b.load(Size::DW, Reg::R1, Reg::R10, OFF);
-    b.load(Size::DW, Reg::R2, Reg::R9, at::LONGEST);
-    b.branch(Cond::Gt, Reg::R1, Reg::R2, longest);
-    b.jump(publish);
-    b.bind(longest);
-    b.store(Size::DW, Reg::R9, at::LONGEST, Reg::R1);
-    b.load(Size::DW, Reg::R2, Reg::R9, at::STATE);
-    b.store(Size::DW, Reg::R9, at::LONGEST_STATE, Reg::R2);
-    let woken = b.label();
-    let named = b.label();
-    b.load(Size::DW, Reg::R2, Reg::R9, at::WAKE);
-    b.branch(Cond::Ne, Reg::R2, 0, woken);
-    for word in (0..at::WAKER_BYTES).step_by(8) {
-        b.store(Size::DW, Reg::R9, at::LONGEST_WAKER + word, 0);
-    }
-    b.jump(named);
-    b.bind(woken);
-    for word in (0..at::WAKER_BYTES).step_by(8) {
-        b.load(Size::DW, Reg::R2, Reg::R9, at::WAKER + word);
-        b.store(Size::DW, Reg::R9, at::LONGEST_WAKER + word, Reg::R2);
-    }
-    b.bind(named);
-    b.store(Size::W, Reg::R9, at::STACK_BYTES, 0);
-    b.map_value(Reg::R2, CONTROL, at::STACK_FROM);
-    b.load(Size::DW, Reg::R2, Reg::R2, 0);
-    b.branch(Cond::Lt, Reg::R1, Reg::R2, publish);
-    b.mov(Reg::R1, Reg::R8);
-    b.mov(Reg::R2, Reg::R9);
-    b.add(Reg::R2, i32::from(at::STACK));
-    b.mov(Reg::R3, at::STACK_MAX as i32);
-    b.mov(Reg::R4, 0);
-    b.call(GET_TASK_STACK);
-    b.branch(Cond::SLt, Reg::R0, 0, publish);
-    b.store(Size::W, Reg::R9, at::STACK_BYTES, Reg::R0);
-    b.jump(publish);
+fn inside(code: &mut Code<'_>, task: &Pointer<Task>, record: &Pointer<Record>, away: Away) {
+    let off = code.get(away.off);
+    code.increase(record.at(field!(Record, sums.offcpu)), &off);
+    code.increase(record.at(field!(Record, sums.runqueue)), away.queued);
+    code.when(record.at(field!(Record, flags)).ne(0), |code| {
+        code.increase(record.at(field!(Record, sums.throttled)), &off);
+    });
+    rival(code, record, away);
+    let off = code.get(away.off);
+    code.when(off.gt(record.at(field!(Record, longest.ns))), |code| {
+        code.put(record.at(field!(Record, longest.ns)), &off);
+        longest(code, record);
+        code.put(record.at(field!(Record, stack_bytes)), 0);
+        code.when(off.ge(stack_from()), |code| {
+            let stack = record.address(field!(Record, stack));
+            let bytes = code.invoke(GET_TASK_STACK, (task, stack, STACK_MAX, 0));
+            code.when(bytes.sge(0), |code| code.put(record.at(field!(Record, stack_bytes)), &bytes));
+        });
+    });
+}
+
+/// State, flags and waker of the wait that has ended are those of the longest one.
+pub(crate) fn longest(code: &mut Code<'_>, record: &Pointer<Record>) {
+    const LONGEST: usize = offset_of!(Record, longest);
+    let state = offset_of!(Record, state);
+    code.copy(record, state..state + 8, record, LONGEST + offset_of!(Wait, state));
+    const WAKER: usize = LONGEST + offset_of!(Wait, waker);
+    let waker = offset_of!(Record, waker);
+    code.either(
+        record.at(field!(Record, wake)).eq(0),
+        |code| code.clear(record, WAKER..WAKER + size_of::<Waker>()),
+        |code| code.copy(record, waker..waker + size_of::<Waker>(), record, WAKER),
+    );
 }
 
 /// Notes who runs until now, which is who had the CPU while this thread waited for one, if it never waited longer.
-fn rival(code: &mut Code<'_>) {
-    let b = &mut code.b;
-    let end = b.label();
-    b.load(Size::DW, Reg::R1, Reg::R10, QUEUED);
-    b.load(Size::DW, Reg::R2, Reg::R9, at::RIVAL);
-    b.branch(Cond::Le, Reg::R1, Reg::R2, end);
-    b.map_value(Reg::R2, CONTROL, at::STACK_FROM);
-    b.load(Size::DW, Reg::R2, Reg::R2, 0);
-    b.branch(Cond::Lt, Reg::R1, Reg::R2, end);
-    b.store(Size::DW, Reg::R9, at::RIVAL, Reg::R1);
-    code.who(Reg::R9, at::RIVAL + 8);
-    let b = &mut code.b;
-    b.mov(Reg::R1, Reg::R9);
-    b.add(Reg::R1, i32::from(at::RIVAL) + 16);
-    b.mov(Reg::R2, 16);
-    b.call(GET_CURRENT_COMM);
-    b.bind(end);
+fn rival(code: &mut Code<'_>, record: &Pointer<Record>, away: Away) {
+    let queued = code.get(away.queued);
+    let is_longer = queued.gt(record.at(field!(Record, rival.ns))).and(queued.ge(stack_from()));
+    code.when(is_longer, |code| {
+        code.put(record.at(field!(Record, rival.ns)), &queued);
+        code.who(record.at(field!(Record, rival.tid)), record.at(field!(Record, rival.pid)));
+        let _done = code.invoke(GET_CURRENT_COMM, (record.address(field!(Record, rival.name)), 16));
+    });
 }
 
-/// Publishes in the slot `r0` that the thread has a CPU again.
-fn came(code: &mut Code<'_>) {
-    let free = code.b.label();
-    let b = &mut code.b;
-    b.mov(Reg::R6, Reg::R0);
-    b.load(Size::DW, Reg::R1, Reg::R10, OFF);
-    b.store(Size::DW, Reg::R6, state!(last_offcpu_ns), Reg::R1);
-    add_to(b, Reg::R6, state!(offcpu_ns), Reg::R1, Reg::R2);
-    b.load(Size::DW, Reg::R2, Reg::R10, QUEUED);
-    b.store(Size::DW, Reg::R6, state!(last_runqueue_ns), Reg::R2);
-    add_to(b, Reg::R6, state!(runqueue_ns), Reg::R2, Reg::R3);
-    b.load(Size::W, Reg::R2, Reg::R9, at::FLAGS);
-    b.branch(Cond::Eq, Reg::R2, 0, free);
-    add_to(b, Reg::R6, state!(throttled_ns), Reg::R1, Reg::R2);
-    b.mov(Reg::R1, 1);
-    add_to(b, Reg::R6, state!(throttled), Reg::R1, Reg::R2);
-    b.bind(free);
-    b.load(Size::DW, Reg::R1, Reg::R10, NOW);
-    b.store(Size::DW, Reg::R6, state!(running_since), Reg::R1);
-    b.call(GET_SMP_PROCESSOR_ID);
-    b.store(Size::DW, Reg::R6, state!(cpu), Reg::R0);
+/// Publishes in the slot that the thread has a CPU again.
+fn came(code: &mut Code<'_>, record: &Pointer<Record>, slot: Pointer<Slot>, away: Away) {
+    let slot = code.keep(slot).to::<Slot>();
+    let off = code.get(away.off);
+    code.put(slot.at(field!(Slot, state.last_offcpu_ns)), &off);
+    code.increase(slot.at(field!(Slot, state.offcpu_ns)), &off);
+    let queued = code.get(away.queued);
+    code.put(slot.at(field!(Slot, state.last_runqueue_ns)), &queued);
+    code.increase(slot.at(field!(Slot, state.runqueue_ns)), &queued);
+    code.when(record.at(field!(Record, flags)).ne(0), |code| {
+        code.increase(slot.at(field!(Slot, state.throttled_ns)), &off);
+        code.increase(slot.at(field!(Slot, state.throttled)), 1);
+    });
+    code.put(slot.at(field!(Slot, state.running_since)), away.now);
+    let cpu = code.invoke(GET_SMP_PROCESSOR_ID, ());
+    code.put(slot.at(field!(Slot, state.cpu)), cpu);
 }
 
 /// `sched_waking(task)`: by whom, and when.
 pub(crate) fn waking(offsets: &Offsets, layout: Layout) -> Result<Vec<Insn>, BuildError> {
     let mut code = Code::new(offsets, layout);
     let out = code.out;
-    let (fresh, interrupt) = (code.b.label(), code.b.label());
-    code.b.mov(Reg::R6, Reg::R1);
-    code.b.load(Size::DW, Reg::R8, Reg::R6, 0);
-    code.thread(out);
-    let b = &mut code.b;
+    let arguments = code.context::<Waking>();
+    let task = code.keep(arguments.at(field!(Waking, task))).to::<Task>();
+    let Thread { record, .. } = code.thread(&task, out);
+    drop(task);
     // Only the first one since it was taken off has ended the wait.
-    b.load(Size::DW, Reg::R1, Reg::R9, at::WAKE);
-    b.branch(Cond::Eq, Reg::R1, 0, fresh);
-    b.jump(out);
-    b.bind(fresh);
-    b.call(KTIME_GET_NS);
-    b.store(Size::DW, Reg::R9, at::WAKE, Reg::R0);
-    b.store(Size::DW, Reg::R9, at::WAKER + 24, 0);
-    code.in_interrupt(interrupt);
-    code.who(Reg::R9, at::WAKER);
-    let b = &mut code.b;
-    b.mov(Reg::R1, Reg::R9);
-    b.add(Reg::R1, i32::from(at::WAKER) + 8);
-    b.mov(Reg::R2, 16);
-    b.call(GET_CURRENT_COMM);
-    b.store(Size::DW, Reg::R9, at::WAKER + 24, 0);
-    // Was the waker itself held back meanwhile?
-    b.load(Size::DW, Reg::R6, Reg::R9, at::OUT);
-    b.store(Size::DW, Reg::R10, NOW, Reg::R9);
-    code.current();
-    code.thread(out);
-    let b = &mut code.b;
-    b.load(Size::DW, Reg::R2, Reg::R9, at::LAST_THROTTLED + 8);
-    b.branch(Cond::Lt, Reg::R2, Reg::R6, out);
-    b.load(Size::DW, Reg::R2, Reg::R9, at::LAST_THROTTLED);
-    b.load(Size::DW, Reg::R1, Reg::R10, NOW);
-    b.store(Size::DW, Reg::R1, at::WAKER + 24, Reg::R2);
-    if code.offsets.preempt_count.is_some() {
-        let b = &mut code.b;
-        b.jump(out);
-        b.bind(interrupt);
-        b.store(Size::DW, Reg::R9, at::WAKER, 0);
-        let [first, second] = at::INTERRUPT.map(u64::from_ne_bytes);
-        b.constant(Reg::R1, first);
-        b.store(Size::DW, Reg::R9, at::WAKER + 8, Reg::R1);
-        b.store(Size::DW, Reg::R9, at::WAKER + 16, second as i32);
+    code.jump_if(record.at(field!(Record, wake)).ne(0), out);
+    let now = code.invoke(KTIME_GET_NS, ());
+    code.put(record.at(field!(Record, wake)), now);
+    code.put(record.at(field!(Record, waker.throttled)), 0);
+    if let Some(in_interrupt) = code.in_interrupt() {
+        code.when(in_interrupt, |code| {
+            // No thread: both ids are 0.
+            code.put(Memory::new(&record, offset_of!(Record, waker) as i32, Size::DW), 0);
+            let name = field!(Record, waker.name).elements();
+            for (part, bytes) in name.zip(INTERRUPT) {
+                code.put(record.at(part), u64::from_ne_bytes(bytes));
+            }
+            code.jump(out);
+        });
     }
+    code.who(record.at(field!(Record, waker.tid)), record.at(field!(Record, waker.pid)));
+    let _done = code.invoke(GET_CURRENT_COMM, (record.address(field!(Record, waker.name)), 16));
+    held_back(&mut code, record);
     code.end();
     code.finish()
+}
+
+/// Notes for how long the waker itself was held back while the thread with this record waited.
+fn held_back(code: &mut Code<'_>, record: Pointer<Record>) {
+    let out = code.out;
+    let since = code.keep(record.at(field!(Record, out)));
+    let kept = code.local::<u64>();
+    code.put(kept, record);
+    let task = code.current();
+    let Thread { record: waker, .. } = code.thread(&task, out);
+    code.jump_if(waker.at(field!(Record, last_throttled_end)).lt(&since), out);
+    let record = code.get(kept).to::<Record>();
+    code.put(record.at(field!(Record, waker.throttled)), waker.at(field!(Record, last_throttled)));
 }

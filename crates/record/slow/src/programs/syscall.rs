@@ -1,307 +1,309 @@
 //! The programs at the entry and at the return of every system call.
 
-use crate::places as at;
-use crate::programs::code::{CONTROL, Code, HISTOGRAM, JIFFIES64};
-use crate::programs::record;
-use mote_bpf::helper::{GET_SMP_PROCESSOR_ID, KTIME_GET_NS};
-use mote_bpf::op::{AtomicOp, Cond, Size};
-use mote_bpf::{Insn, Reg};
-use mote_builder::{BuildError, Builder, Label};
-use mote_generate::threads;
-use mote_layout::cooperation as area;
-use std::mem::offset_of;
+use super::code::{CONTROL, Code, HISTOGRAM, Thread};
+use super::record;
+use crate::places::{BUCKETS, CALLS, COUNTS_BYTES, CREDITS, Control, DURATION_BITS, Record, SAMPLE};
+use mote_bpf::Insn;
+use mote_bpf::helper::{GET_SMP_PROCESSOR_ID, JIFFIES64, KTIME_GET_NS, SUB_BUCKETS};
+use mote_builder::{Build, BuildError, Expr, Field, Label, Local, Place, Pointer, Value, field, map_value};
+use mote_generate::namespace::Task;
+use mote_generate::threads::Entry;
+use mote_layout::cooperation::{self as area, Header, Slot};
 
-/// What the return program keeps on its stack.
-pub(crate) mod stack {
-    pub(crate) const NUMBER: i16 = -8;
-    pub(crate) const DURATION: i16 = -16;
-    pub(crate) const THRESHOLD: i16 = -24;
-    pub(crate) const UNCERTAIN: i16 = -32;
-    pub(crate) const WHOSE: i16 = -40;
+/// What the program at `sys_enter` is given.
+#[repr(C)]
+struct Enter {
+    registers: u64,
+    number: u64,
 }
 
-/// Of an area: whether its process looks at what is published, or has set thresholds.
-const ASKED: i16 = offset_of!(area::Header, asked) as i16;
+/// What the program at `sys_exit` is given.
+#[repr(C)]
+pub(crate) struct Exit {
+    pub(crate) registers: u64,
+    pub(crate) result: u64,
+}
+
+/// What is known of a call that returns, in the frame.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) number: Local<u64>,
+    pub(crate) duration: Local<u64>,
+    pub(crate) threshold: Local<u64>,
+    pub(crate) uncertain: Local<u64>,
+    /// See [`crate::places::Slot::whose`].
+    pub(crate) whose: Local<u64>,
+}
 
 /// At the entry: which call, in which tick, and at what time if that is to be known.
 pub(crate) fn enter(mut code: Code<'_>) -> Result<Vec<Insn>, BuildError> {
     let out = code.out;
-    code.b.mov(Reg::R6, Reg::R1);
-    code.current();
-    code.thread(out);
-    code.own_abi();
-    let b = &mut code.b;
-    b.load(Size::DW, Reg::R1, Reg::R6, 8);
-    b.branch(Cond::Ge, Reg::R1, at::CALLS as i32, out);
-    b.add(Reg::R1, 1);
-    b.store(Size::W, Reg::R9, at::NUMBER, Reg::R1);
-    b.store(Size::W, Reg::R9, at::SWITCHES, 0);
-    when(&mut code);
+    let arguments = code.context::<Enter>();
+    let arguments = code.keep(arguments).to::<Enter>();
+    let task = code.current();
+    let thread = code.thread(&task, out);
+    code.own_abi(&task);
+    let number = code.get(arguments.at(field!(Enter, number)));
+    code.jump_if(number.ge(CALLS), out);
+    code.put(thread.record.at(field!(Record, number)), number + 1);
+    code.put(thread.record.at(field!(Record, switches)), 0);
+    code.block(|code, timed| {
+        when(code, &arguments, &thread, timed);
+        let now = code.invoke(KTIME_GET_NS, ());
+        begins(code, &thread.record, &now);
+    });
+    code.known_faults(&task, &thread.record);
     code.end();
     code.finish()
 }
 
-/// Decides whether the entry is timed, and does it.
-fn when(code: &mut Code<'_>) {
-    let out = code.out;
-    let b = &mut code.b;
-    let [changed, sampled, credit, inexact, exact, timed] = [(); 6].map(|()| b.label());
-    b.call(JIFFIES64);
-    b.load(Size::W, Reg::R1, Reg::R9, at::TICK);
-    b.store(Size::W, Reg::R9, at::TICK, Reg::R0);
-    b.branch32(Cond::Ne, Reg::R1, Reg::R0, changed);
-    b.load(Size::W, Reg::R2, Reg::R9, at::COUNTER);
-    b.branch(Cond::Eq, Reg::R2, 0, sampled);
-    b.sub(Reg::R2, 1);
-    b.store(Size::W, Reg::R9, at::COUNTER, Reg::R2);
-    b.store(Size::W, Reg::R9, at::WEIGHT, 0);
-    b.load(Size::W, Reg::R1, Reg::R9, at::CREDIT);
-    b.branch(Cond::Ne, Reg::R1, 0, credit);
-    timed_always(code, exact);
-    code.find_area(inexact);
-    let b = &mut code.b;
-    b.load(Size::W, Reg::R1, Reg::R0, ASKED);
-    b.branch(Cond::Ne, Reg::R1, 0, exact);
-    b.bind(inexact);
-    b.store(Size::DW, Reg::R9, at::ENTRY, 0);
-    b.jump(out);
-    b.bind(credit);
-    b.sub(Reg::R1, 1);
-    b.store(Size::W, Reg::R9, at::CREDIT, Reg::R1);
-    b.jump(exact);
-    b.bind(sampled);
-    b.store(Size::W, Reg::R9, at::WEIGHT, at::SAMPLE as i32);
-    b.call(KTIME_GET_NS);
-    // The next one is as many calls away at the average, but not in step with what the program does.
-    b.mov(Reg::R1, Reg::R0);
-    b.and(Reg::R1, at::SAMPLE as i32 / 2 - 1);
-    b.lsh(Reg::R1, 1);
-    b.add(Reg::R1, at::SAMPLE as i32 / 2);
-    b.store(Size::W, Reg::R9, at::COUNTER, Reg::R1);
-    b.jump(timed);
-    b.bind(changed);
-    b.store(Size::W, Reg::R9, at::WEIGHT, 1);
-    b.bind(exact);
-    b.call(KTIME_GET_NS);
-    b.bind(timed);
-    b.store(Size::DW, Reg::R9, at::ENTRY, Reg::R0);
-    b.store(Size::DW, Reg::R9, at::KNOWN, Reg::R0);
-    code.known_faults();
+/// The call begins at this time.
+fn begins(code: &mut Code<'_>, record: &Pointer<Record>, now: &Value) {
+    code.put(record.at(field!(Record, entry)), now);
+    code.put(record.at(field!(Record, known)), now);
 }
 
-/// Goes to `exact` when the threshold of the call is below two ticks: a time before it in the same tick would say of many fast calls that they may have been
-/// slow.
-fn timed_always(code: &mut Code<'_>, exact: Label) {
+/// Decides whether the entry is timed: goes on if so, to `timed` after it was, and else to the program's end.
+fn when(code: &mut Code<'_>, arguments: &Pointer<Enter>, thread: &Thread, timed: Label) {
+    let record = &thread.record;
+    let tick = code.invoke(JIFFIES64, ());
+    let before = code.get(record.at(field!(Record, tick)));
+    code.put(record.at(field!(Record, tick)), &tick);
+    let is_another = before.ne(tick).of_32_bits();
+    code.either(
+        is_another,
+        |code| code.put(record.at(field!(Record, weight)), 1),
+        |code| {
+            let counter = code.get(record.at(field!(Record, counter)));
+            code.when(counter.eq(0), |code| {
+                sampled(code, record);
+                code.jump(timed);
+            });
+            code.put(record.at(field!(Record, counter)), counter - 1);
+            code.put(record.at(field!(Record, weight)), 0);
+            let credit = code.get(record.at(field!(Record, credit)));
+            code.either(
+                credit.ne(0),
+                |code| code.put(record.at(field!(Record, credit)), &credit - 1),
+                |code| asked(code, arguments, thread),
+            );
+        },
+    );
+}
+
+/// The call is one of those that stand for all in the histogram.
+fn sampled(code: &mut Code<'_>, record: &Pointer<Record>) {
+    code.put(record.at(field!(Record, weight)), SAMPLE);
+    let now = code.invoke(KTIME_GET_NS, ());
+    // The next one is as many calls away at the average, but not in step with what the program does.
+    let next = ((&now & (SAMPLE / 2 - 1)) << 1) + SAMPLE / 2;
+    code.put(record.at(field!(Record, counter)), next);
+    begins(code, record, &now);
+}
+
+/// Goes on when the call is to be timed exactly, and else to the program's end: its threshold is below two ticks (a
+/// time before it in the same tick would say of many fast calls that they may have been slow), or its process has
+/// asked.
+fn asked(code: &mut Code<'_>, arguments: &Pointer<Enter>, thread: &Thread) {
     let out = code.out;
-    let b = &mut code.b;
-    b.load(Size::DW, Reg::R1, Reg::R6, 8);
-    b.branch(Cond::Ge, Reg::R1, at::CALLS as i32, out);
-    b.lsh(Reg::R1, 3);
-    b.map_value(Reg::R2, CONTROL, at::TICKS);
-    b.add(Reg::R2, Reg::R1);
-    b.load(Size::DW, Reg::R1, Reg::R2, 0);
-    b.branch(Cond::SLt, Reg::R1, 0, exact);
+    code.block(|code, exact| {
+        let number = code.get(arguments.at(field!(Enter, number)));
+        code.jump_if(number.ge(CALLS), out);
+        let ticks = of_call(field!(Control, ticks), number);
+        code.jump_if(ticks.slt(0), exact);
+        code.block(|code, inexact| {
+            let area = code.find_area(&thread.entry, inexact);
+            code.jump_if(area.at(field!(Header, asked)).ne(0), exact);
+        });
+        code.put(thread.record.at(field!(Record, entry)), 0);
+        code.jump(out);
+    });
+}
+
+/// What a table of the session has for the call.
+fn of_call<T: mote_builder::Scalar>(
+    table: Field<Control, [T; CALLS as usize]>,
+    number: impl Into<Expr>,
+) -> Place<T> {
+    let bits = T::SIZE.bytes().trailing_zeros();
+    (map_value(CONTROL, table.offset() as u32) + (number.into() << bits)).place()
 }
 
 /// At the return: counts the call, and has it recorded when it was too long.
 pub(crate) fn exit(mut code: Code<'_>) -> Result<Vec<Insn>, BuildError> {
-    let out = code.out;
-    let [inexact, slow, tally, own, areas] = [(); 5].map(|()| code.b.label());
-    code.b.mov(Reg::R6, Reg::R1);
-    code.current();
-    code.thread(out);
-    counted(&mut code);
-    let b = &mut code.b;
-    b.load(Size::DW, Reg::R2, Reg::R9, at::ENTRY);
-    b.branch(Cond::Eq, Reg::R2, 0, inexact);
-    b.call(KTIME_GET_NS);
-    b.load(Size::DW, Reg::R2, Reg::R9, at::ENTRY);
-    b.store(Size::DW, Reg::R9, at::KNOWN, Reg::R0);
-    b.sub(Reg::R0, Reg::R2);
-    b.store(Size::DW, Reg::R10, stack::DURATION, Reg::R0);
-    b.store(Size::DW, Reg::R10, stack::UNCERTAIN, 0);
-    b.load(Size::W, Reg::R1, Reg::R7, threads::INDEX);
-    b.branch(Cond::Ne, Reg::R1, 0, areas);
-    let compare = b.here();
-    b.store(Size::DW, Reg::R10, stack::WHOSE, 0);
-    session(b, CONTROL, at::THRESHOLDS);
-    b.bind(own);
-    b.store(Size::DW, Reg::R10, stack::THRESHOLD, Reg::R4);
-    b.load(Size::DW, Reg::R3, Reg::R10, stack::DURATION);
-    b.branch(Cond::Ge, Reg::R3, Reg::R4, slow);
-    code.known_faults();
-    let b = &mut code.b;
-    b.load(Size::W, Reg::R3, Reg::R9, at::WEIGHT);
-    b.branch(Cond::Eq, Reg::R3, 0, out);
-    b.load(Size::DW, Reg::R1, Reg::R10, stack::NUMBER);
-    b.load(Size::DW, Reg::R2, Reg::R10, stack::DURATION);
-    b.call_local(tally);
-    b.jump(out);
-    b.bind(inexact);
-    perhaps(&mut code, slow);
-    code.b.bind(areas);
-    published(&mut code, compare, own);
-    let b = &mut code.b;
-    b.bind(slow);
-    b.load(Size::DW, Reg::R1, Reg::R10, stack::NUMBER);
-    b.load(Size::DW, Reg::R2, Reg::R10, stack::DURATION);
-    b.mov(Reg::R3, 1);
-    b.call_local(tally);
-    record::record(&mut code);
+    let (out, tally) = (code.out, code.label());
+    let call = Call {
+        number: code.local(),
+        duration: code.local(),
+        threshold: code.local(),
+        uncertain: code.local(),
+        whose: code.local(),
+    };
+    let arguments = code.context::<Exit>();
+    let arguments = code.keep(arguments).to::<Exit>();
+    let task = code.current();
+    let Thread { entry, record } = code.thread(&task, out);
+    counted(&mut code, &record, call);
+    code.block(|code, slow| {
+        code.when(record.at(field!(Record, entry)).eq(0), |code| {
+            perhaps(code, &task, &record, call, slow);
+        });
+        measured(code, &task, entry, &record, call);
+        let duration = code.get(call.duration);
+        code.jump_if(duration.ge(call.threshold), slow);
+        code.known_faults(&task, &record);
+        let weight = code.get(record.at(field!(Record, weight)));
+        code.jump_if(weight.eq(0), out);
+        let _done = code.invoke_function(tally, (call.number, call.duration, weight));
+        code.jump(out);
+    });
+    let _done = code.invoke_function(tally, (call.number, call.duration, 1));
+    record::record(&mut code, &arguments, &task, &record, call);
     code.end();
-    tally_function(&mut code.b, tally);
+    tally_function(&mut code, tally);
     code.finish()
 }
 
 /// Takes the number of the call off the record, and counts it.
-fn counted(code: &mut Code<'_>) {
+fn counted(code: &mut Code<'_>, record: &Pointer<Record>, call: Call) {
     let (out, cpus) = (code.out, code.cpus());
-    let b = &mut code.b;
-    b.load(Size::W, Reg::R1, Reg::R9, at::NUMBER);
-    b.branch(Cond::Eq, Reg::R1, 0, out);
-    b.store(Size::W, Reg::R9, at::NUMBER, 0);
-    b.sub(Reg::R1, 1);
-    b.branch(Cond::Ge, Reg::R1, at::CALLS as i32, out);
-    b.store(Size::DW, Reg::R10, stack::NUMBER, Reg::R1);
-    b.call(GET_SMP_PROCESSOR_ID);
-    b.branch(Cond::Ge, Reg::R0, cpus as i32, out);
-    b.mul(Reg::R0, at::COUNTS_BYTES as i32);
-    b.load(Size::DW, Reg::R1, Reg::R10, stack::NUMBER);
-    b.lsh(Reg::R1, 3);
-    b.map_value(Reg::R2, CONTROL, at::COUNTS);
-    b.add(Reg::R2, Reg::R0);
-    b.add(Reg::R2, Reg::R1);
-    b.load(Size::DW, Reg::R1, Reg::R2, 0);
-    b.add(Reg::R1, 1);
-    b.store(Size::DW, Reg::R2, 0, Reg::R1);
+    let number = code.get(record.at(field!(Record, number)));
+    code.jump_if(number.eq(0), out);
+    code.put(record.at(field!(Record, number)), 0);
+    code.set(&number, &number - 1);
+    code.jump_if(number.ge(CALLS), out);
+    code.put(call.number, number);
+    let cpu = code.invoke(GET_SMP_PROCESSOR_ID, ());
+    code.jump_if(cpu.ge(cpus), out);
+    let of_cpu = cpu * COUNTS_BYTES + (Expr::from(call.number) << 3);
+    let counts = field!(Control, counts).offset() as u32;
+    code.increase((map_value(CONTROL, counts) + of_cpu).place::<u64>(), 1);
 }
 
-/// `r4` = what a table of the session has for the call.
-fn session(b: &mut Builder, map: u32, table: u32) {
-    b.load(Size::DW, Reg::R1, Reg::R10, stack::NUMBER);
-    b.lsh(Reg::R1, 3);
-    b.map_value(Reg::R2, map, table);
-    b.add(Reg::R2, Reg::R1);
-    b.load(Size::DW, Reg::R4, Reg::R2, 0);
+/// The call was timed at its entry: works out how long it took, and the threshold that it has to reach.
+fn measured(
+    code: &mut Code<'_>,
+    task: &Pointer<Task>,
+    entry: Pointer<Entry>,
+    record: &Pointer<Record>,
+    call: Call,
+) {
+    let now = code.invoke(KTIME_GET_NS, ());
+    code.put(record.at(field!(Record, known)), &now);
+    code.put(call.duration, now - record.at(field!(Record, entry)));
+    code.put(call.uncertain, 0);
+    code.block(|code, own| {
+        code.block(|code, session| {
+            code.jump_if(entry.at(field!(Entry, index)).eq(0), session);
+            let area = code.area(entry, session);
+            published(code, task, area, record, call, session);
+            code.jump(own);
+        });
+        code.put(call.whose, 0);
+        code.put(call.threshold, of_call(field!(Control, thresholds), call.number));
+    });
 }
 
-/// The call was not timed at its entry: it is recorded when it cannot be said that it was short enough.
-fn perhaps(code: &mut Code<'_>, slow: Label) {
+/// The call was not timed at its entry: it is recorded when it cannot be said that it was short enough. Goes to `slow`,
+/// or to the program's end.
+fn perhaps(code: &mut Code<'_>, task: &Pointer<Task>, record: &Pointer<Record>, call: Call, slow: Label) {
     let out = code.out;
-    let (long, never_out) = (code.b.label(), code.b.label());
-    let b = &mut code.b;
-    b.call(JIFFIES64);
-    b.load(Size::W, Reg::R3, Reg::R9, at::TICK);
-    b.sub32(Reg::R0, Reg::R3);
-    session(b, CONTROL, at::TICKS);
-    b.branch(Cond::SLe, Reg::R0, Reg::R4, out);
-    b.call(KTIME_GET_NS);
-    b.load(Size::DW, Reg::R3, Reg::R9, at::KNOWN);
-    b.store(Size::DW, Reg::R9, at::KNOWN, Reg::R0);
-    b.sub(Reg::R0, Reg::R3);
-    session(b, CONTROL, at::THRESHOLDS);
-    b.branch(Cond::Ge, Reg::R0, Reg::R4, long);
-    code.known_faults();
-    let b = &mut code.b;
-    b.jump(out);
-    b.bind(long);
-    b.store(Size::W, Reg::R9, at::CREDIT, at::CREDITS);
-    b.store(Size::DW, Reg::R10, stack::DURATION, Reg::R0);
-    b.store(Size::DW, Reg::R10, stack::THRESHOLD, Reg::R4);
-    b.store(Size::DW, Reg::R10, stack::WHOSE, 0);
+    let tick = code.invoke(JIFFIES64, ());
+    let passed = code.get((tick - record.at(field!(Record, tick))).low());
+    code.jump_if(passed.sle(of_call(field!(Control, ticks), call.number)), out);
+    let now = code.invoke(KTIME_GET_NS, ());
+    let known = code.get(record.at(field!(Record, known)));
+    code.put(record.at(field!(Record, known)), &now);
+    let most = code.get(now - &known);
+    let threshold = code.get(of_call(field!(Control, thresholds), call.number));
+    code.when(most.lt(&threshold), |code| {
+        code.known_faults(task, record);
+        code.jump(out);
+    });
+    code.put(record.at(field!(Record, credit)), CREDITS);
+    code.put(call.duration, &most);
+    code.put(call.threshold, threshold);
+    code.put(call.whose, 0);
     // It began before it was first taken off its CPU, if it was.
-    b.load(Size::W, Reg::R1, Reg::R9, at::SWITCHES);
-    b.branch(Cond::Eq, Reg::R1, 0, never_out);
-    b.load(Size::DW, Reg::R0, Reg::R9, at::FIRST_OUT);
-    b.sub(Reg::R0, Reg::R3);
-    b.bind(never_out);
-    b.store(Size::DW, Reg::R10, stack::UNCERTAIN, Reg::R0);
-    b.jump(slow);
+    code.when(record.at(field!(Record, switches)).ne(0), |code| {
+        code.set(&most, record.at(field!(Record, first_out)) - known);
+    });
+    code.put(call.uncertain, most);
+    code.jump(slow);
 }
 
-/// The thread's process has an area: publishes the call there, and takes the threshold of thread or process.
-/// Goes on at `session` without one, at `own` with one in `r4`.
-fn published(code: &mut Code<'_>, session: Label, own: Label) {
-    let (process, never, found) = (code.b.label(), code.b.label(), code.b.label());
-    code.area(session);
-    code.b.load(Size::W, Reg::R1, Reg::R7, ASKED);
-    code.b.branch(Cond::Eq, Reg::R1, 0, session);
-    code.slot(process);
-    let b = &mut code.b;
-    let state = |field: usize| (area::STATE_AT + field) as i16;
-    b.load(Size::DW, Reg::R1, Reg::R10, stack::NUMBER);
-    b.load(Size::DW, Reg::R2, Reg::R10, stack::DURATION);
-    b.store(Size::DW, Reg::R0, state(offset_of!(area::State, last_syscall)), Reg::R1);
-    b.store(Size::DW, Reg::R0, state(offset_of!(area::State, last_syscall_ns)), Reg::R2);
-    b.mov(Reg::R3, 1);
-    crate::programs::code::add_to(b, Reg::R0, state(offset_of!(area::State, syscalls)), Reg::R3, Reg::R4);
-    b.lsh(Reg::R1, 2);
-    b.mov(Reg::R3, Reg::R0);
-    b.add(Reg::R3, Reg::R1);
-    b.load(Size::W, Reg::R4, Reg::R3, offset_of!(area::Slot, thresholds) as i16);
-    b.store(Size::DW, Reg::R10, stack::WHOSE, 2);
-    code.faults();
-    let b = &mut code.b;
-    b.store(Size::DW, Reg::R0, state(offset_of!(area::State, faults)), Reg::R1);
-    b.branch(Cond::Ne, Reg::R4, 0, found);
-    b.bind(process);
-    b.load(Size::DW, Reg::R1, Reg::R10, stack::NUMBER);
-    b.lsh(Reg::R1, 2);
-    b.mov(Reg::R3, Reg::R7);
-    b.add(Reg::R3, Reg::R1);
-    b.load(Size::W, Reg::R4, Reg::R3, offset_of!(area::Header, thresholds) as i16);
-    b.store(Size::DW, Reg::R10, stack::WHOSE, 1);
-    b.branch(Cond::Eq, Reg::R4, 0, session);
-    b.bind(found);
-    b.branch32(Cond::Eq, Reg::R4, -1, never);
-    b.lsh(Reg::R4, area::THRESHOLD_UNIT_NS.trailing_zeros() as i32);
-    b.jump(own);
-    b.bind(never);
-    b.mov(Reg::R4, -1);
-    b.jump(own);
+/// Publishes the call in the area of the process, and takes the threshold of thread or process. Goes to `session`
+/// without one.
+fn published(
+    code: &mut Code<'_>,
+    task: &Pointer<Task>,
+    area: Pointer<Header>,
+    record: &Pointer<Record>,
+    call: Call,
+    session: Label,
+) {
+    code.jump_if(area.at(field!(Header, asked)).eq(0), session);
+    let threshold = code.scratch();
+    code.block(|code, found| {
+        code.block(|code, process| {
+            let slot = code.slot(&area, record, task, process);
+            let number = code.get(call.number);
+            code.put(slot.at(field!(Slot, state.last_syscall)), &number);
+            code.put(slot.at(field!(Slot, state.last_syscall_ns)), call.duration);
+            code.increase(slot.at(field!(Slot, state.syscalls)), 1);
+            let faults = code.faults(task);
+            code.put(slot.at(field!(Slot, state.faults)), faults);
+            code.put(call.whose, 2);
+            code.set(&threshold, slot.element(field!(Slot, thresholds), number));
+            code.jump_if(threshold.ne(0), found);
+        });
+        code.put(call.whose, 1);
+        code.set(&threshold, area.element(field!(Header, thresholds), call.number));
+        code.jump_if(threshold.eq(0), session);
+    });
+    code.either(
+        threshold.eq(-1).of_32_bits(),
+        |code| code.put(call.threshold, -1),
+        |code| code.put(call.threshold, &threshold << area::THRESHOLD_UNIT_NS.trailing_zeros()),
+    );
 }
 const _: () = assert!(area::NEVER == u32::MAX && area::THRESHOLD_UNIT_NS.is_power_of_two());
 
-/// Counts a call of number `r1` and duration `r2`, standing for `r3`, in the histogram.
-fn tally_function(b: &mut Builder, tally: Label) {
-    let (short, large, end) = (b.label(), b.label(), b.label());
-    b.bind(tally);
-    b.branch(Cond::Ge, Reg::R1, at::CALLS as i32, end);
-    b.mov(Reg::R4, Reg::R2);
-    b.rsh(Reg::R4, at::DURATION_BITS as i32);
-    b.branch(Cond::Eq, Reg::R4, 0, large);
-    b.constant(Reg::R2, (1 << at::DURATION_BITS) - 1);
-    b.bind(large);
-    b.mov(Reg::R4, Reg::R2);
-    b.branch(Cond::Lt, Reg::R2, 8, short);
-    // r4 = log2(r2), by halves.
-    b.mov(Reg::R5, Reg::R2);
-    b.mov(Reg::R4, 0);
-    for half in [32, 16, 8, 4, 2, 1] {
-        let zero = b.label();
-        b.mov(Reg::R0, Reg::R5);
-        b.rsh(Reg::R0, half);
-        b.branch(Cond::Eq, Reg::R0, 0, zero);
-        b.mov(Reg::R5, Reg::R0);
-        b.add(Reg::R4, half);
-        b.bind(zero);
-    }
-    b.sub(Reg::R4, 3);
-    b.and(Reg::R4, 63);
-    b.rsh(Reg::R2, Reg::R4);
-    b.and(Reg::R2, 7);
-    b.add(Reg::R4, 1);
-    b.lsh(Reg::R4, 3);
-    b.add(Reg::R4, Reg::R2);
-    b.bind(short);
-    b.branch(Cond::Ge, Reg::R4, at::BUCKETS as i32, end);
-    b.mul(Reg::R1, at::BUCKETS as i32);
-    b.add(Reg::R1, Reg::R4);
-    b.lsh(Reg::R1, 2);
-    b.map_value(Reg::R0, HISTOGRAM, 0);
-    b.add(Reg::R0, Reg::R1);
-    b.atomic(AtomicOp::Add, Size::W, Reg::R0, 0, Reg::R3);
-    b.bind(end);
-    b.mov(Reg::R0, 0);
-    b.exit();
+/// Function: counts a call of this number and duration, which stands for `weight`, in the histogram.
+fn tally_function(code: &mut Code<'_>, tally: Label) {
+    code.function(tally, |code, [number, duration, weight]| {
+        code.block(|code, end| {
+            code.jump_if(number.ge(CALLS), end);
+            code.when((&duration >> DURATION_BITS).ne(0), |code| {
+                code.set(&duration, (1u64 << DURATION_BITS) - 1);
+            });
+            let bucket = bucket(code, duration);
+            code.jump_if(bucket.ge(BUCKETS), end);
+            let word = (number * BUCKETS + bucket) << 2;
+            code.add_atomically((map_value(HISTOGRAM, 0) + word).place::<u32>(), &weight);
+        });
+        code.exit_with(0);
+    });
+}
+
+/// What [`mote_bpf::helper::bucket`] is.
+fn bucket(code: &mut Code<'_>, value: Value) -> Value {
+    let bits = SUB_BUCKETS.trailing_zeros();
+    let bucket = code.get(&value);
+    code.when(value.ge(SUB_BUCKETS), |code| {
+        // The logarithm, by halves.
+        let rest = code.get(&value);
+        code.set(&bucket, 0);
+        for half in [32, 16, 8, 4, 2, 1] {
+            let upper = code.get(&rest >> half);
+            code.when(upper.ne(0), |code| {
+                code.set(&rest, &upper);
+                code.set(&bucket, &bucket + half);
+            });
+        }
+        code.set(&bucket, (&bucket - bits) & 63);
+        code.set(&value, (&value >> &bucket) & (SUB_BUCKETS - 1));
+        code.set(&bucket, ((&bucket + 1) << bits) + &value);
+    });
+    bucket
 }
