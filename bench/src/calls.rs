@@ -1,7 +1,9 @@
-//! Nanoseconds of a system call that does nothing, made in a loop: by a program that carries mote, and by one that does not.
+//! Nanoseconds of a system call that does nothing, made in a loop: by a program that carries mote, and by one that does
+//! not.
 //!
-//! The calls are made in short batches, and the lowest tenth of the batches is answered. For these milliseconds the machine stands still: the other CPUs
-//! are held by threads that wait, because two CPUs may be one core. For that it must be run with real-time priority (`chrt -f 10`).
+//! The calls are made in short batches, and the lowest tenth of the batches is answered. For these milliseconds the
+//! machine stands still: the other CPUs are held by threads that wait, because two CPUs may be one core. For that it
+//! must be run with real-time priority (`chrt -f 10`).
 
 use anyhow::Context;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};

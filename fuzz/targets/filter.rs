@@ -1,4 +1,5 @@
-//! Rules and the events that they are for: any text is understood or refused, and what is compiled is accepted by the verifier.
+//! Rules and the events that they are for: any text is understood or refused, and what is compiled is accepted by the
+//! verifier.
 #![no_main]
 
 use mote_bpf::environment::STEPS_MAX;

@@ -1,4 +1,5 @@
-//! C and C++ programs carry the same events as Rust ones, by `mote.h` and `libmote.so` or `libmote.a`, with gcc and clang.
+//! C and C++ programs carry the same events as Rust ones, by `mote.h` and `libmote.so` or `libmote.a`, with gcc and
+//! clang.
 
 use crate::support::event::named;
 use crate::support::{Record, Trace, has_tool, output_of, programs};

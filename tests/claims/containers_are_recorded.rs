@@ -1,4 +1,5 @@
-//! Programs in pid namespaces, and mote in one: names, filters, thresholds, windows work as elsewhere, and it is clear which thread is which on both sides.
+//! Programs in pid namespaces, and mote in one: names, filters, thresholds, windows work as elsewhere, and it is clear
+//! which thread is which on both sides.
 
 use crate::support::kernel::{self, trace_of};
 use crate::support::{Record, Trace, has_tool, programs, wait_for};
@@ -52,7 +53,8 @@ fn cooperating(wrapper: &[&str], inside: &[&str]) -> Trace {
     Record::program(&command).under(wrapper).with(&options).run().ends_with(0)
 }
 
-/// Asserts that both sides have worked together, and are told to be the same thread's: `tid` of the kernel's side, `vtid` of the program's.
+/// Asserts that both sides have worked together, and are told to be the same thread's: `tid` of the kernel's side,
+/// `vtid` of the program's.
 #[track_caller]
 fn assert_cooperation(trace: &Trace) -> (u64, u64) {
     assert_eq!(trace.printed("published"), 1, "{}", trace.err);
@@ -230,7 +232,7 @@ fn children_in_other_namespaces_of_a_container() {
 }
 
 #[test]
-fn a_proc_of_another_namespace_names_nobody() {
+fn a_proc_of_another_namespace_gives_no_thread_a_name() {
     if !are_there() {
         return;
     }

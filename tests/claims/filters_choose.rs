@@ -104,7 +104,7 @@ fn by_context() {
 }
 
 #[test]
-fn each_pattern_has_its_own() {
+fn each_pattern_has_a_filter_of_its_own() {
     let trace = record(&["-e", "net:packet", "--filter", "id == 5", "-e", "net:noise"]);
     assert_eq!(ids(&trace, "net:packet"), [5]);
     assert_eq!(ids(&trace, "net:noise").len() as u64, COUNT);
@@ -133,7 +133,7 @@ fn what_does_not_fit_is_told() {
 }
 
 #[test]
-fn children_have_it_too() {
+fn children_have_the_filters_too() {
     let trace = Record::scene(&["fork", "3", "100"]).with(&["--filter", "seq < 10"]).run().ends_with(0);
     let events = trace.events();
     assert!(!events.is_empty());
@@ -143,7 +143,7 @@ fn children_have_it_too() {
 }
 
 #[test]
-fn and_the_list_says_that_it_is_there() {
+fn the_list_of_events_says_which_have_filters() {
     let running = Record::scene(&["net-until"])
         .with(&["-e", "net:packet", "--filter", "id < 5", "-e", "net:noise"])
         .start();

@@ -1,4 +1,5 @@
-//! Where a full ring has lost events, and how many, is told exactly: by the numbers that programs give their events, read by mote and by babeltrace2.
+//! Where a full ring has lost events, and how many, is told exactly: by the numbers that programs give their events,
+//! read by mote and by babeltrace2.
 
 use crate::support::gaps::{self, Gap, Numbered, assert_exact};
 use crate::support::kernel;
@@ -104,7 +105,8 @@ fn the_gaps_of_kernel_events_are_exact() {
     assert_eq!(trace.lost().get("ring_full"), Some(&lost));
 }
 
-/// A process writes into the counters of lost events that hundreds of thousands of millions of millions were lost, in a few milliseconds.
+/// A process writes into the counters of lost events that hundreds of thousands of millions of millions were lost, in a
+/// few milliseconds.
 #[test]
 fn a_number_that_cannot_be_is_told_as_unknown() {
     for value in [673_000_000_000_000_000, u64::MAX] {

@@ -1,4 +1,5 @@
-//! Kernel events stand in the same recording as those of programs: of a command, of running processes, of the whole system.
+//! Kernel events stand in the same recording as those of programs: of a command, of running processes, of the whole
+//! system.
 
 use crate::support::event::{assert_counts, named};
 use crate::support::kernel::{self, Beside, of_thread, trace_of};
@@ -141,7 +142,7 @@ fn of_running_processes_until_the_last_has_ended() {
 }
 
 #[test]
-fn and_not_of_another_process_that_gets_the_id() {
+fn of_no_other_process_that_gets_the_id() {
     if !kernel::is_there() {
         return;
     }
@@ -204,7 +205,7 @@ fn also_when_the_recorder_is_killed() {
 }
 
 #[test]
-fn and_a_snapshot_has_both_sides() {
+fn a_snapshot_has_events_of_both_sides() {
     if !kernel::is_there() {
         return;
     }

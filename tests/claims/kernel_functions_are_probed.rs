@@ -1,5 +1,5 @@
-//! Functions of the kernel are recorded with the arguments and results that its types tell, where the kernel attaches programs to them; where not, that is said before anything
-//! runs.
+//! Functions of the kernel are recorded with the arguments and results that its types tell, where the kernel attaches
+//! programs to them; where not, that is said before anything runs.
 
 use crate::support::event::named;
 use crate::support::kernel::{self, trace_of};

@@ -161,7 +161,8 @@ fn layouts_are_read_and_never_assumed() {
         return;
     }
     let keep = tempfile::tempdir().expect("a directory");
-    // As if a later kernel called the field otherwise, had dropped another one, and had moved its comm to where the number was.
+    // As if a later kernel called the field otherwise, had dropped another one, and had moved its comm to where the
+    // number was.
     let edit = "s/field:pid_t pid;/field:pid_t newcomer;/;/clone_flags/d;s/field:short oom_score_adj;.*/field:unsigned char first;\\toffset:8;\\tsize:1;\\tsigned:0;/";
     let wrapper = changed_tracefs(keep.path(), &[("task_newtask", edit)]);
     let options = ["-k", "task:task_newtask", "-k", "sched:sched_process_fork"];
@@ -271,7 +272,7 @@ fn which_texts_are_empty() {
 }
 
 #[test]
-fn what_ends_later_is_said_and_keeps_nobody_waiting() {
+fn events_that_are_detached_later_are_said_and_delay_nothing() {
     if !kernel::is_there() {
         return;
     }

@@ -1,4 +1,5 @@
-//! What `mote report` and `mote view` say of system calls and threads is what strace(1) says, and what a person can act on.
+//! What `mote report` and `mote view` say of system calls and threads is what strace(1) says, and what a person can act
+//! on.
 
 use crate::support::kernel::{self, Beside};
 use crate::support::{Record, Trace, has_tool};
@@ -22,7 +23,8 @@ fn calls(report: &Value) -> BTreeMap<String, (u64, u64)> {
         .collect()
 }
 
-/// What `strace -c` has counted: name, calls, failed. The columns: % time, seconds, usecs/call, calls, errors (may be empty), syscall.
+/// What `strace -c` has counted: name, calls, failed. The columns: % time, seconds, usecs/call, calls, errors (may be
+/// empty), syscall.
 fn counted(table: &str) -> BTreeMap<String, (u64, u64)> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -66,7 +68,7 @@ fn of_each_system_call_how_many_and_how_many_failed() {
 }
 
 #[test]
-fn of_each_system_call_who_made_it() {
+fn of_each_system_call_which_thread_made_it() {
     const NAMES: [&str; 7] = ["openat", "execve", "mmap", "dup2", "chdir", "clone", "vfork"];
     if !kernel::is_there() || !has_tool("strace") {
         return;

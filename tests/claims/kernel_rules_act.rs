@@ -126,7 +126,7 @@ SEC("filter/syscalls:syscall_entry_openat") int one_name(u64 *ctx) {
 "#;
 
 #[test]
-fn programs_of_objects_run_there_too() {
+fn programs_of_objects_run_in_the_kernel_too() {
     if !kernel::is_there() || !has_tool("clang") {
         return;
     }
@@ -258,8 +258,9 @@ fn wakeups_of_the_system_while_the_target_is_blocked() {
             _ => {}
         }
     }
-    // Each nap ends with the waking of the target itself, unless it was over before the target had left its CPU. A waking on one CPU and a switch on
-    // the other one are each at some moment between their times and what they do: rarely they are the other way round.
+    // Each nap ends with the waking of the target itself, unless it was over before the target had left its CPU. A
+    // waking on one CPU and a switch on the other one are each at some moment between their times and what they do:
+    // rarely they are the other way round.
     assert!(wakings >= 40 && astray * 10 <= wakings, "{wakings}, {astray} while it was not blocked");
 }
 

@@ -98,7 +98,7 @@ fn addresses_of_sockets() {
 }
 
 #[test]
-fn and_are_filtered_by() {
+fn addresses_of_sockets_are_filtered_by() {
     if !kernel::is_there() {
         return;
     }

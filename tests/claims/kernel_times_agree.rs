@@ -36,7 +36,7 @@ fn what_happens_in_a_thread_is_in_order() {
 }
 
 #[test]
-fn and_how_far_they_are_apart_is_in_the_recording() {
+fn how_far_the_clocks_are_apart_is_in_the_recording() {
     if !kernel::is_there() {
         return;
     }

@@ -1,5 +1,5 @@
-//! A traced process may write garbage into its rings and lie in its handshake: the recorder does not crash, says so, and the
-//! trace is readable.
+//! A traced process may write garbage into its rings and lie in its handshake: the recorder does not crash, says so,
+//! and the trace is readable.
 
 use crate::support::event::{assert_counts, named};
 use crate::support::{Record, Trace, babeltrace, programs};

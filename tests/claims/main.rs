@@ -1,8 +1,8 @@
 //! What a person sees of mote, end to end: each module is a claim, or a few about the same programs.
 //!
 //! Every claim runs real programs (`tests/programs`) under the real `mote record`, and reads the trace back twice: by
-//! babeltrace2 and by `mote view`. What cannot be tested on a machine is skipped loudly; `MOTE_TESTS_NO_SKIP=1` makes a skip a
-//! failure.
+//! babeltrace2 and by `mote view`. What cannot be tested on a machine is skipped loudly; `MOTE_TESTS_NO_SKIP=1` makes a
+//! skip a failure.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -24,6 +24,7 @@ mod kernel_reports_say_what_strace_says;
 mod kernel_rules_act;
 mod kernel_structures_are_shown;
 mod kernel_times_agree;
+mod late_processes_are_reported;
 mod liars_are_survived;
 mod libraries_join;
 mod loss_is_counted;
@@ -46,4 +47,3 @@ mod the_sides_help_each_other;
 mod threads_keep_their_order;
 mod times_are_true;
 mod users_share_nothing;
-mod who_is_late_is_told_of;

@@ -166,7 +166,7 @@ fn fields_are_made_only_for_events_that_are_on() {
 }
 
 #[test]
-fn a_session_that_is_gone_or_nonsense_disturbs_nobody() {
+fn a_session_that_is_gone_or_nonsense_disturbs_no_program() {
     for session in
         ["", "1", "1,900,1,/tmp/nothing-here", "2,900,1,/x", "1,0,0,", "garbage,,,", "1,900,1,relative"]
     {

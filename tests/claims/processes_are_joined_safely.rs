@@ -1,5 +1,5 @@
-//! `mote record -p` of a process that was not started by a recorder: the thread that is sent into joining comes back with everything as it was, its call goes on, and no
-//! moment at which the recorder is killed harms the process.
+//! `mote record -p` of a process that was not started by a recorder: the thread that is sent into joining comes back
+//! with everything as it was, its call goes on, and no moment at which the recorder is killed harms the process.
 
 use crate::support::{Record, Running, Trace, has_tool, is_root, killer, programs, record, wait_for};
 use nix::sys::signal::{Signal, kill};
@@ -102,7 +102,8 @@ fn sockets() -> TempDir {
     tempfile::tempdir().expect("a directory")
 }
 
-/// Calls with a signal mask of their own: whether the thread blocks SIGTRAP behind it is not to be seen, so that some sites are not patched while it is there.
+/// Calls with a signal mask of their own: whether the thread blocks SIGTRAP behind it is not to be seen, so that some
+/// sites are not patched while it is there.
 const MASKING: [&str; 4] = ["ppoll", "sigsuspend", "sigwait", "signals"];
 
 #[track_caller]
@@ -166,7 +167,8 @@ fn calls_with_a_limit_go_on_with_the_time_that_is_left() {
 
 #[test]
 fn calls_that_any_stop_ends_are_ended_once_a_join() {
-    // epoll_wait(2) with a limit: the kernel does not begin it again after a stop, and does not tell how much of it was left.
+    // epoll_wait(2) with a limit: the kernel does not begin it again after a stop, and does not tell how much of it was
+    // left.
     assert_goes_on("epoll-limited", None, 4);
 }
 
@@ -336,7 +338,8 @@ fn build_id(path: &std::path::Path) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Records a process that has something else at the path of what it has mapped; returns the build ids that the journal has for that path.
+/// Records a process that has something else at the path of what it has mapped; returns the build ids that the journal
+/// has for that path.
 fn ids_of_replaced(how: &str) -> (Vec<String>, String, String) {
     let keep = tempfile::tempdir().expect("a directory");
     let (mapped, other) = (keep.path().join("mapped"), keep.path().join("other"));
@@ -417,7 +420,7 @@ fn a_process_whose_dynamic_linker_is_held_goes_on_and_joins_later() {
 }
 
 #[test]
-fn two_that_come_together_both_record() {
+fn two_recorders_that_join_a_process_at_once_both_record() {
     for round in 0..30 {
         let sockets = sockets();
         let scene = Scene::start(&["waits", "nanosleep"]);
@@ -466,7 +469,8 @@ fn a_recorder_that_is_killed_at_any_of_its_calls_leaves_the_process_running() {
         assert_eq!(scene.said("others"), Some(0), "after {kills} runs");
         assert_eq!(scene.said("mask-changed"), Some(0));
         assert_eq!(scene.said("returned"), Some(kills + 1));
-        // The calls of the thread that looks at the process and sends its thread: many more than the dozen by which that is done.
+        // The calls of the thread that looks at the process and sends its thread: many more than the dozen by which
+        // that is done.
         assert!(kills > 50, "{kills} calls");
         println!("killed at each of {} calls", kills - 1);
     }

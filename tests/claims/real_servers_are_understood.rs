@@ -1,5 +1,5 @@
-//! Of real servers under load `mote latency` says which call was slow, on what, in which function, and why; and what that costs
-//! them is measured.
+//! Of real servers under load `mote latency` says which call was slow, on what, in which function, and why; and what
+//! that costs them is measured.
 //!
 //! What makes them slow is certain: a disk that stands still, a control group without a CPU (`support::slow_disk`,
 //! `support::cgroup`).
@@ -66,7 +66,8 @@ impl Drop for Neighbour {
     }
 }
 
-/// What is said of a server whose clients write, on a disk that a neighbour keeps busy and that stands still three times.
+/// What is said of a server whose clients write, on a disk that a neighbour keeps busy and that stands still three
+/// times.
 fn on_a_disk_that_stands_still(server: &Server, disk: &SlowDisk) -> Report {
     let neighbour = Neighbour::on(disk.path());
     let watching = Watching::begin(&server.pids(), SLOW);
@@ -145,7 +146,8 @@ fn nginx_is_held_back_by_its_control_group() {
     let server = Server::start(Kind::Nginx, nowhere.path()).expect("nginx");
     server.pids().into_iter().for_each(|pid| group.take(pid));
     let load = server.home().load(Load::Reads).expect("a load");
-    // From Linux 6.18 on a thread is held back between its calls, so it is its client who has slow ones: both are watched.
+    // From Linux 6.18 on a thread is held back between its calls, so it is its client who has slow ones: both are
+    // watched.
     let watched: Vec<u32> = server.pids().into_iter().chain([load.pid()]).collect();
     let watch = |ms: u64| {
         let watching = Watching::begin(&watched, "*=50ms,epoll_wait=50ms,poll=50ms");

@@ -1,4 +1,5 @@
-//! A recording is written where the person asked for it and nowhere else, and nobody else can read it, whatever the umask.
+//! A recording is written where the person asked for it and nowhere else, and nobody else can read it, whatever the
+//! umask.
 
 use crate::support::{Record, Trace, has_tool, is_root, wait_for};
 use std::fs;
@@ -87,8 +88,8 @@ fn a_link_of_another_user_leads_nowhere() {
     assert_private(&target.path().join("deep/trace"), 0);
 }
 
-/// Who owns the directory above may give the recording's name to something else, at any moment. The recorder goes on in the
-/// directory that it has made.
+/// Who owns the directory above may give the recording's name to something else, at any moment. The recorder goes on in
+/// the directory that it has made.
 #[test]
 fn a_recording_whose_name_is_taken_away_is_written_nowhere_else() {
     if !is_root() {
@@ -121,7 +122,7 @@ fn a_recording_whose_name_is_taken_away_is_written_nowhere_else() {
 }
 
 #[test]
-fn nobody_else_can_read_it_whatever_the_umask() {
+fn no_other_user_can_read_a_recording_whatever_the_umask() {
     for umask in ["000", "022", "777"] {
         let set = format!("umask {umask}; exec \"$@\"");
         let place = tempfile::tempdir().expect("a directory");

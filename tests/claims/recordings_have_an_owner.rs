@@ -1,4 +1,5 @@
-//! What `sudo mote record` has made can be read by whoever has called sudo, unless it holds what is not theirs; `--owner` decides otherwise.
+//! What `sudo mote record` has made can be read by whoever has called sudo, unless it holds what is not theirs;
+//! `--owner` decides otherwise.
 
 use crate::support::{Record, Trace, has_tool, is_root, kernel, output_of, programs, wait_for};
 use nix::sys::signal::Signal;
@@ -74,7 +75,7 @@ fn is_ready() -> bool {
 }
 
 #[test]
-fn who_has_called_sudo_can_read_it() {
+fn the_caller_of_sudo_can_read_the_recording() {
     if !is_ready() {
         return;
     }
@@ -95,7 +96,7 @@ fn who_has_called_sudo_can_read_it() {
 }
 
 #[test]
-fn with_processes_of_their_own_or_of_nobody_else() {
+fn the_caller_of_sudo_gets_no_recording_with_processes_of_other_users() {
     if !is_ready() {
         return;
     }
@@ -108,7 +109,7 @@ fn with_processes_of_their_own_or_of_nobody_else() {
 }
 
 #[test]
-fn the_option_decides() {
+fn the_option_owner_decides_whose_a_recording_is() {
     if !is_ready() {
         return;
     }
@@ -127,7 +128,7 @@ fn the_option_decides() {
 }
 
 #[test]
-fn snapshots_go_with_it() {
+fn snapshots_belong_to_the_owner_of_their_recording() {
     if !is_ready() {
         return;
     }

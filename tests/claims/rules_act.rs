@@ -1,5 +1,5 @@
-//! What a filter can do instead of recording: keep records aside, set flags, emit events, ask for a snapshot. And rules change while the
-//! program runs.
+//! What a filter can do instead of recording: keep records aside, set flags, emit events, ask for a snapshot. And rules
+//! change while the program runs.
 
 use crate::support::event::{by, named};
 use crate::support::{Record, programs, wait_for, wait_for_sleeps};

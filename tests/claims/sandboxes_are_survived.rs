@@ -1,4 +1,5 @@
-//! Programs that lock themselves in live on while they are recorded: without the time-stamp counter, without system calls.
+//! Programs that lock themselves in live on while they are recorded: without the time-stamp counter, without system
+//! calls.
 
 use crate::support::event::{assert_counts, named};
 use crate::support::{Record, Running, Trace, programs, wait_for};
@@ -109,7 +110,7 @@ fn is_alive(pid: u64) -> bool {
 }
 
 #[test]
-fn a_process_that_has_locked_all_its_threads_in_is_never_spoken_to() {
+fn a_process_with_all_threads_in_a_sandbox_is_sent_nothing() {
     let word = Word::new();
     let (running, pid) = start_locked(&word, &[]);
     mote(&running, &["disable", "e2e:calm"]);
@@ -121,7 +122,7 @@ fn a_process_that_has_locked_all_its_threads_in_is_never_spoken_to() {
 }
 
 #[test]
-fn a_recording_that_stops_leaves_alone_who_has_locked_itself_in() {
+fn a_recording_that_stops_leaves_processes_in_sandboxes_alone() {
     let word = Word::new();
     let (running, pid) = start_locked(&word, &["--duration", "3s"]);
     wait_for("the recording's end", || (!mote(&running, &["status"]).contains(" s: ")).then_some(()));
@@ -132,7 +133,7 @@ fn a_recording_that_stops_leaves_alone_who_has_locked_itself_in() {
 }
 
 #[test]
-fn a_recorder_that_is_killed_takes_nobody_with_it_who_has_locked_itself_in() {
+fn a_recorder_that_is_killed_leaves_processes_in_sandboxes_running() {
     for allowed in [&[][..], &["read"]] {
         let word = Word::new();
         let running =

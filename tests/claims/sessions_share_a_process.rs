@@ -1,5 +1,5 @@
-//! A process is in several recordings at the same time: each has exactly the events that it wants, from its beginning to its end, whatever the
-//! others do.
+//! A process is in several recordings at the same time: each has exactly the events that it wants, from its beginning
+//! to its end, whatever the others do.
 
 use crate::support::event::{assert_counts, by, named};
 use crate::support::{Event, Record, Running, Trace, programs, wait_for};
@@ -46,7 +46,8 @@ fn emitted(trace: &Trace) -> BTreeMap<u64, u64> {
         .collect()
 }
 
-/// Asserts that a recording which was there from the first event to the last has all those whose number is a multiple of `step`.
+/// Asserts that a recording which was there from the first event to the last has all those whose number is a multiple
+/// of `step`.
 #[track_caller]
 fn assert_all(trace: &Trace, emitted: &BTreeMap<u64, u64>, step: u64) {
     let events = trace.view();
@@ -59,7 +60,8 @@ fn assert_all(trace: &Trace, emitted: &BTreeMap<u64, u64>, step: u64) {
     assert_eq!(trace.lost_total(), 0, "lost");
 }
 
-/// Asserts that a recording which came and went has all events with `seq % step == rest` of its time, and no others. Returns how many.
+/// Asserts that a recording which came and went has all events with `seq % step == rest` of its time, and no others.
+/// Returns how many.
 #[track_caller]
 fn assert_window(trace: &Trace, step: u64, rest: u64) -> usize {
     let events = trace.view();
@@ -326,7 +328,7 @@ fn untraced(threads: &str, pause: &str, work: impl FnOnce(u64)) {
 }
 
 #[test]
-fn a_process_that_nobody_records_joins() {
+fn a_process_that_is_not_recorded_yet_joins() {
     // A recording finds others where its own sockets are.
     let place = tempfile::tempdir().expect("a directory");
     let sockets = place.path().to_str().expect("a path");

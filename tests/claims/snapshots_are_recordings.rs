@@ -60,7 +60,7 @@ fn ask(running: &Running, verb: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn who_asks_is_answered_when_it_can_be_read() {
+fn a_request_is_answered_when_the_snapshot_can_be_read() {
     let running = flight_recorder().start();
     let pid = running.wait_for("pid");
     wait_for_sleeps(pid, 100);
@@ -85,7 +85,7 @@ fn who_asks_is_answered_when_it_can_be_read() {
 }
 
 #[test]
-fn what_is_in_the_buffers_is_told_too() {
+fn the_status_counts_bytes_in_the_buffers() {
     let running = flight_recorder().start();
     wait_for_sleeps(running.wait_for("pid"), 100);
     let (status, said) = ask(&running, "status");
@@ -105,7 +105,7 @@ fn what_is_in_the_buffers_is_told_too() {
 }
 
 #[test]
-fn but_only_of_a_flight_recorder() {
+fn only_flight_recorders_have_snapshots() {
     let running = Record::scene(&["counting"]).start();
     running.wait_until_recorded();
     running.signal(Signal::SIGUSR2);

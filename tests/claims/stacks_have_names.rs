@@ -1,4 +1,5 @@
-//! Any program can be probed, and the stacks of its events have names: while it is as it was recorded, and never wrong ones.
+//! Any program can be probed, and the stacks of its events have names: while it is as it was recorded, and never wrong
+//! ones.
 
 use crate::support::event::named;
 use crate::support::{Record, Trace, babeltrace, has_tool, kernel, skip, wait_for, wait_for_sleeps};
@@ -204,7 +205,8 @@ fn a_stack_that_leads_to_no_code_is_cut_and_says_so() {
     assert!(said.contains("frame pointers"), "{said}");
 }
 
-/// Calls a function each millisecond, and from a child too between two signals, until it is killed; `where` is its address.
+/// Calls a function each millisecond, and from a child too between two signals, until it is killed; `where` is its
+/// address.
 const CALLER: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -285,7 +287,7 @@ impl Drop for Caller {
 }
 
 #[test]
-fn who_is_not_chosen_does_not_pay_for_probes() {
+fn processes_that_are_not_recorded_do_not_pay_for_probes() {
     let Some((dir, path)) = program(&[]) else { return };
     let source = dir.path().join("caller.c");
     std::fs::write(&source, CALLER).expect("a directory of the test");

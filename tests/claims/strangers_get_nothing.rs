@@ -1,5 +1,6 @@
-//! Another user gets nothing of a recording, and cannot disturb one: not by listening where recorders look for each other, nor by what is planted in `/tmp`, nor at a recorder's sockets, nor
-//! through a mailbox that was meant for somebody else, nor by being slow, or loud.
+//! Another user gets nothing of a recording, and cannot disturb one: not by listening where recorders look for each
+//! other, nor by what is planted in `/tmp`, nor at a recorder's sockets, nor through a mailbox that was meant for
+//! somebody else, nor by being slow, or loud.
 
 use crate::support::event::{assert_counts, named};
 use crate::support::{Record, Running, has_tool, is_root, output_of, programs, wait_for};
@@ -114,7 +115,7 @@ fn finish(running: Running, status: i32) -> crate::support::Trace {
 }
 
 #[test]
-fn who_listens_where_recorders_are_looked_for_is_not_asked_for_others_processes() {
+fn a_planted_socket_is_not_asked_for_processes_of_other_users() {
     if !is_ready() {
         return;
     }
@@ -133,7 +134,7 @@ fn who_listens_where_recorders_are_looked_for_is_not_asked_for_others_processes(
 }
 
 #[test]
-fn a_promise_is_not_believed() {
+fn a_planted_socket_that_promises_a_process_is_reported() {
     if !is_ready() {
         return;
     }
@@ -311,7 +312,7 @@ fn root_records_a_process_of_another_user() {
 }
 
 #[test]
-fn in_a_user_namespace_only_who_has_a_number_there_is_believed() {
+fn in_a_user_namespace_only_users_with_a_number_there_are_believed() {
     if !is_ready() || !has_tool("unshare") {
         return;
     }
@@ -329,7 +330,7 @@ fn in_a_user_namespace_only_who_has_a_number_there_is_believed() {
 }
 
 #[test]
-fn a_loud_user_keeps_nobody_out() {
+fn a_loud_user_keeps_no_other_user_out() {
     if !is_ready() {
         return;
     }
@@ -354,7 +355,7 @@ fn a_user_who_takes_all_descriptors_leaves_room_for_others() {
 }
 
 #[test]
-fn connections_that_say_nothing_are_told_of_and_take_no_more_than_their_share() {
+fn silent_connections_are_reported_and_take_no_more_than_their_share() {
     if !is_ready() {
         return;
     }
@@ -378,7 +379,7 @@ fn connections_that_say_nothing_are_told_of_and_take_no_more_than_their_share() 
 }
 
 #[test]
-fn slow_visitors_make_nobody_wait() {
+fn slow_visitors_make_no_other_process_wait() {
     let running = Record::scene(&["family", programs::scenes()]).start();
     let pid = running.wait_for("pid");
     let control = sockets(&running).join("control");
@@ -447,7 +448,7 @@ fn root_does_not_go_to_a_strangers_socket() {
 }
 
 #[test]
-fn root_does_not_believe_who_answers_in_its_mailbox() {
+fn root_does_not_believe_other_users_that_answer_in_its_mailbox() {
     if !is_root() {
         return;
     }
@@ -462,7 +463,7 @@ fn root_does_not_believe_who_answers_in_its_mailbox() {
 }
 
 #[test]
-fn nobody_is_taken_for_another_users_process() {
+fn no_process_is_taken_for_one_of_another_user() {
     if !is_root() {
         return;
     }

@@ -1,5 +1,5 @@
-//! The recorder is killed with SIGKILL: the program goes on undisturbed, its sites are switched off, and what was written is a
-//! valid trace.
+//! The recorder is killed with SIGKILL: the program goes on undisturbed, its sites are switched off, and what was
+//! written is a valid trace.
 
 use crate::support::event::{assert_counts, named};
 use crate::support::{Record, babeltrace, wait_for};

@@ -1,4 +1,5 @@
-//! Memory that processes, their filters and the kernel's side share: words with names, the state of threads, thresholds.
+//! Memory that processes, their filters and the kernel's side share: words with names, the state of threads,
+//! thresholds.
 
 use crate::support::event::named;
 use crate::support::kernel;
@@ -58,7 +59,7 @@ fn few_threads_have_all_a_slot() {
 }
 
 #[test]
-fn nonsense_in_the_memory_harms_nobody() {
+fn nonsense_in_the_memory_harms_no_process() {
     let filter = "$thread.own != 1 || $shared.words != 1 || seq >= 0";
     let trace = Record::scene(&["scribble-area", "500"])
         .with(&["-e", "e2e:*", "--filter", filter])
@@ -161,7 +162,7 @@ fn a_filter_says_what_is_slow_in_a_function() {
 }
 
 #[test]
-fn nonsense_in_the_memory_of_the_kernels_programs_harms_nobody() {
+fn nonsense_in_the_memory_of_the_kernels_programs_harms_no_process() {
     if !kernel::is_there() {
         return;
     }

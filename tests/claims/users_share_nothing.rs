@@ -1,4 +1,5 @@
-//! Processes of one user share rings; who is root, or could become somebody else, has rings of its own, and so have its children from their first event on.
+//! Processes of one user share rings; who is root, or could become somebody else, has rings of its own, and so have its
+//! children from their first event on.
 
 use crate::support::event::{assert_counts, by, named};
 use crate::support::{Record, Trace, is_root, programs};
@@ -36,7 +37,7 @@ fn workers_of_a_master_that_is_root_cannot_read_its_events() {
 }
 
 #[test]
-fn nor_without_rseq() {
+fn workers_without_rseq_cannot_read_events_of_their_master() {
     if !is_root() {
         return;
     }
@@ -45,7 +46,7 @@ fn nor_without_rseq() {
 }
 
 #[test]
-fn nor_what_a_flight_recorder_holds() {
+fn workers_cannot_read_what_a_flight_recorder_holds_of_their_master() {
     if !is_root() {
         return;
     }
@@ -53,7 +54,7 @@ fn nor_what_a_flight_recorder_holds() {
 }
 
 #[test]
-fn nor_what_filters_keep() {
+fn workers_cannot_read_what_filters_keep_of_their_master() {
     if !is_root() {
         return;
     }
@@ -76,7 +77,7 @@ fn nor_what_filters_keep() {
 }
 
 #[test]
-fn nor_in_two_recordings() {
+fn workers_in_two_recordings_cannot_read_events_of_their_master() {
     if !is_root() {
         return;
     }
@@ -97,7 +98,7 @@ fn many_workers_at_a_time_all_find_room() {
 }
 
 #[test]
-fn who_finds_no_room_is_told_of() {
+fn processes_without_room_for_buffers_are_reported() {
     if !is_root() {
         return;
     }
@@ -114,7 +115,7 @@ fn who_finds_no_room_is_told_of() {
 }
 
 #[test]
-fn who_becomes_another_user_and_another_program_is_recorded_on() {
+fn a_process_that_becomes_another_user_and_program_stays_recorded() {
     if !is_root() {
         return;
     }

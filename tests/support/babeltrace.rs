@@ -67,7 +67,8 @@ fn knows_format_of(path: &Path) -> bool {
     knows
 }
 
-/// `WARNING: Tracer discarded N events between [SECONDS.NANOS] and [SECONDS.NANOS] in trace ... within stream "PATH" (...).`
+/// `WARNING: Tracer discarded N events between [SECONDS.NANOS] and [SECONDS.NANOS] in trace ... within stream "PATH"
+/// (...).`
 fn warning(line: &str) -> Option<Discarded> {
     let (events, rest) = line.strip_prefix("WARNING: Tracer discarded ")?.split_once(" event")?;
     let mut times = rest.split(['[', ']']).filter_map(|word| {

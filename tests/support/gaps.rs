@@ -85,7 +85,8 @@ fn shared_rings() -> u64 {
     (last.expect("a number") + 1).min(16)
 }
 
-/// Asserts that each gap is where numbers are missing, and says how many are. Each of those who number has emitted `each`. Returns the gaps.
+/// Asserts that each gap is where numbers are missing, and says how many are. Each of those who number has emitted
+/// `each`. Returns the gaps.
 #[track_caller]
 pub(crate) fn assert_exact(trace: &Trace, numbered: &Numbered, each: u64) -> Vec<Gap> {
     let (streams, gaps) = read(trace, numbered);
@@ -99,8 +100,8 @@ pub(crate) fn assert_exact(trace: &Trace, numbered: &Numbered, each: u64) -> Vec
     gaps
 }
 
-/// Asserts that before each event of a stream as many were lost as the gaps before it say. Threads stay on their CPU, so what is missing of one is
-/// missing in this stream.
+/// Asserts that before each event of a stream as many were lost as the gaps before it say. Threads stay on their CPU,
+/// so what is missing of one is missing in this stream.
 #[track_caller]
 fn assert_stream(name: &str, seen: &[Seen], gaps: &[&Gap], each: &BTreeMap<u64, u64>) {
     let mine = |who: &u64| seen.iter().any(|(_, of, _)| of == who);

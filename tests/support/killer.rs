@@ -27,8 +27,8 @@ fn ptrace(request: u32, tid: i32, data: usize) {
     let _ = unsafe { libc::ptrace(request, tid, 0usize, data) };
 }
 
-/// Runs a recorder, and kills it when its threads of this name are about to make their call number `number`, from 0 on. When the first of them ends before, the recorder is asked to
-/// end by SIGINT. Returns whether it was killed.
+/// Runs a recorder, and kills it when its threads of this name are about to make their call number `number`, from 0 on.
+/// When the first of them ends before, the recorder is asked to end by SIGINT. Returns whether it was killed.
 pub(crate) fn killed_at_call(command: &mut Command, thread: &str, number: u64) -> bool {
     let trace_me = || {
         // What was started behind a shell ignores it.

@@ -49,7 +49,8 @@ impl Report {
         calls.iter().cloned().map(Call).collect()
     }
 
-    /// The worst call of this name, but for those that were kept from a CPU most of the time: anybody on a busy machine may be.
+    /// The worst call of this name, but for those that were kept from a CPU most of the time: anybody on a busy machine
+    /// may be.
     #[track_caller]
     pub(crate) fn worst_that_waited(&self, syscall: &str) -> Call {
         let waited = |call: &Call| call.text("syscall") == syscall && call.text("cause") != "runqueue";

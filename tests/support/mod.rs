@@ -63,7 +63,8 @@ pub(crate) fn output_of(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// How long something may take that is waited for: far longer than it takes on any machine, however busy, that comes to it at all.
+/// How long something may take that is waited for: far longer than it takes on any machine, however busy, that comes to
+/// it at all.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until `done` answers something, [`PATIENCE`] at most.
@@ -78,8 +79,9 @@ pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T 
     }
 }
 
-/// Makes what takes `ms`, and if it does not serve, what takes longer, three times at most: a machine may stand still for seconds at any moment, and then a
-/// time is over before anything has happened. Returns the last in any case, whose assertions say what is missing.
+/// Makes what takes `ms`, and if it does not serve, what takes longer, three times at most: a machine may stand still
+/// for seconds at any moment, and then a time is over before anything has happened. Returns the last in any case, whose
+/// assertions say what is missing.
 pub(crate) fn within<T>(ms: u64, make: impl Fn(u64) -> T, serves: impl Fn(&T) -> bool) -> T {
     [10, 50].iter().fold(make(ms), |made, longer| if serves(&made) { made } else { make(ms * longer) })
 }

@@ -80,7 +80,8 @@ impl Image {
         self.names().filter(|name| panics(name)).collect()
     }
 
-    /// Ways from functions whose names are `of` to ones that panic: one for each such function, from its end to its beginning.
+    /// Ways from functions whose names are `of` to ones that panic: one for each such function, from its end to its
+    /// beginning.
     pub(crate) fn ways_to_panic(&self, of: impl Fn(&str) -> bool) -> Vec<Vec<&str>> {
         let mut before: HashMap<u64, Option<u64>> = HashMap::new();
         let roots = self.functions.iter().filter(|(_, function)| of(&function.name));

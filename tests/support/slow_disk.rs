@@ -1,8 +1,8 @@
 //! A file system whose disk can be made to stand still for a moment, on any machine and for sure.
 //!
-//! Two ext4 file systems in files, one inside the other: the outer one is frozen (`fsfreeze`, as snapshots of virtual machines
-//! do it), and what is written to the inner one's device waits. Writers to the inner one still go into the page cache, so it is
-//! their `fsync` that waits.
+//! Two ext4 file systems in files, one inside the other: the outer one is frozen (`fsfreeze`, as snapshots of virtual
+//! machines do it), and what is written to the inner one's device waits. Writers to the inner one still go into the
+//! page cache, so it is their `fsync` that waits.
 //!
 //! They are mounted in a mount namespace of the calling thread: whatever becomes of it, nothing stays mounted.
 

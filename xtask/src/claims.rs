@@ -35,7 +35,7 @@ const SAME_FOR_ALL: [&str; 10] = [
 /// Claims that the quick run leaves out, because each takes 10 seconds or more.
 const LONG: [&str; 7] = [
     "a_killed_process_loses_nothing",
-    "a_process_that_nobody_records_joins",
+    "a_process_that_is_not_recorded_yet_joins",
     "calls_with",
     "code_that_never_ends",
     "no_signal_is_lost",

@@ -21,6 +21,7 @@ const USAGE: &str = "\
 cargo xtask test             everything that must pass before a change lands
 cargo xtask test --quick     under 5 minutes once it is built: format, lints, structure, and, in the build that checks,
                              all unit tests and the end-to-end tests that take less than 10 seconds
+cargo xtask test --only WORD of these the steps that have WORD in their names, which are printed as they begin
 cargo xtask tidy             the checks of the project's structure alone
 cargo xtask soak [--hours N] [--only PART]... [--write]
                              what is long for being long, for N hours (4) in all; --write: results to docs/FIGURES.md.
@@ -53,8 +54,9 @@ fn run() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["test"] => test::all(test::Depth::Full),
-        ["test", "--quick"] => test::all(test::Depth::Quick),
+        ["test"] => test::all(test::Depth::Full, None),
+        ["test", "--quick"] => test::all(test::Depth::Quick, None),
+        ["test", "--only", step] => test::all(test::Depth::Full, Some(step)),
         ["tidy"] => tidy::check(&root()),
         ["fuzz"] => {
             println!("{}", fuzz::targets(&root().join("fuzz"))?.join("\n"));

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: what is long for being long, at its full size. The test command runs a bounded form of each part.
+//! `cargo xtask soak`: what is long for being long, at its full size. The test command runs a bounded form of each
+//! part.
 //!
 //! The last result of each part stands in `docs/FIGURES.md`, where `--write` puts it as soon as the part has ended.
 

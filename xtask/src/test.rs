@@ -78,10 +78,14 @@ const ALL_UNIT_TESTS: &[&str] = &[
 /// The programs of the release that the tests start.
 const PROGRAMS: &[&str] = &["build", "--release", "--bins", "-p", "mote-cli", "-p", "mote-bench"];
 
-/// Runs all steps; goes on after one that fails, so that all that is wrong is seen at once.
-pub(crate) fn all(depth: Depth) -> anyhow::Result<()> {
+/// Runs all steps, or those that have `only` in their names; goes on after one that fails, so that all that is wrong is
+/// seen at once.
+///
+/// # Errors
+/// Names the steps that failed.
+pub(crate) fn all(depth: Depth, only: Option<&str>) -> anyhow::Result<()> {
     install::packages()?;
-    let mut steps = Steps::default();
+    let mut steps = Steps { only: only.map(str::to_owned), ..Steps::default() };
     steps.run("tidy", |_| tidy::check(&root()).map(|()| true));
     steps.run("models and their code", |_| models::check(&root()).map(|()| true));
     steps.cargo("format", &["fmt", "--all", "--check"], &[]);
@@ -155,6 +159,8 @@ fn release_tests() -> anyhow::Result<Vec<String>> {
 /// The steps that were run.
 #[derive(Default)]
 struct Steps {
+    /// Steps without this in their names are left out.
+    only: Option<String>,
     counts: Counts,
     failed: Vec<String>,
     seconds: Vec<(String, f64)>,
@@ -173,6 +179,9 @@ impl Steps {
 
     /// Does a step; says what went wrong, and how long it took.
     fn run(&mut self, name: &str, step: impl FnOnce(&mut Counts) -> anyhow::Result<bool>) {
+        if self.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+            return;
+        }
         let began = Instant::now();
         println!("== {name}");
         let passed = step(&mut self.counts).unwrap_or_else(|error| {
@@ -203,8 +212,11 @@ impl Steps {
         if !self.failed.is_empty() {
             bail!("failed: {}", self.failed.join(", "));
         }
-        if *passed == 0 {
+        if *passed == 0 && self.only.is_none() {
             bail!("no test was run");
+        }
+        if self.seconds.is_empty() {
+            bail!("no step has `{}` in its name", self.only.unwrap_or_default());
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
-//! Of `kernel`: thresholds, shared words, and the state of the thread, from code and from filters, each beside its floor.
+//! Of `kernel`: thresholds, shared words, and the state of the thread, from code and from filters, each beside its
+//! floor.
 //!
-//! The workload runs under a recorder with kernel events, so that all of it is there. What programs pay that are not traced is measured here.
+//! The workload runs under a recorder with kernel events, so that all of it is there. What programs pay that are not
+//! traced is measured here.
 
 use super::Effort;
 use super::figure::{Figure, Samples};
@@ -121,8 +123,8 @@ fn guard(turns: u64) {
     }
 }
 
-/// One load and an addition, of a word whose address is not known before. Nothing else: what is stored on the stack in each turn may happen to lie in the same place
-/// of its page as the word, which costs more than the load.
+/// One load and an addition, of a word whose address is not known before. Nothing else: what is stored on the stack in
+/// each turn may happen to lie in the same place of its page as the word, which costs more than the load.
 #[inline(never)]
 fn plain(turns: u64) {
     let word = AtomicU64::new(7);

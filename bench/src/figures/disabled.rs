@@ -102,8 +102,8 @@ pub(super) fn both(turns: u64) -> String {
 
 const SEED: u64 = 1;
 
-/// What the loops end with after so many turns. They end at a value and not by a count, so that the compiler cannot unroll
-/// one of them and not the other.
+/// What the loops end with after so many turns. They end at a value and not by a count, so that the compiler cannot
+/// unroll one of them and not the other.
 #[inline(never)]
 fn last(turns: u64) -> u64 {
     (0..turns.max(1)).fold(SEED, |state, _| work(state))

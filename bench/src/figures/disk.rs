@@ -1,7 +1,7 @@
 //! `disk`: ten million events at full speed from one thread, to disk with the default buffers.
 //!
-//! `slowdown` is the wall time of the emitting loop while the recorder writes everything to disk, divided by that with a
-//! flight recorder of the same buffers, which writes nothing meanwhile.
+//! `slowdown` is the wall time of the emitting loop while the recorder writes everything to disk, divided by that with
+//! a flight recorder of the same buffers, which writes nothing meanwhile.
 
 use super::Effort;
 use super::figure::{Figure, Samples};

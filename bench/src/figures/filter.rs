@@ -1,4 +1,5 @@
-//! `filter`: what a filter costs: at an event's site, alone, to be made; the paper's three experiments (Sharma & Dagenais 2016).
+//! `filter`: what a filter costs: at an event's site, alone, to be made; the paper's three experiments (Sharma &
+//! Dagenais 2016).
 //!
 //! With the variable `MOTE_BENCH_PLOTS` the experiments are drawn into that directory.
 

@@ -1,5 +1,5 @@
-//! A filter of fifty texts alone, without an event around it: machine code, interpreter, and what a person would write; what it takes to
-//! make one.
+//! A filter of fifty texts alone, without an event around it: machine code, interpreter, and what a person would write;
+//! what it takes to make one.
 
 use super::Effort;
 use super::figure::{Figure, Samples};
@@ -238,8 +238,8 @@ fn build(samples: &mut Samples) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// From here on the kernel lets this process, and the programs that it starts, make no machine code (prctl(2), `PR_SET_MDWE`, Linux 6.3):
-/// filters are interpreted. False when it cannot.
+/// From here on the kernel lets this process, and the programs that it starts, make no machine code (prctl(2),
+/// `PR_SET_MDWE`, Linux 6.3): filters are interpreted. False when it cannot.
 pub(super) fn refuse_machine_code() -> bool {
     const PR_SET_MDWE: i32 = 65;
     const REFUSE_EXEC_GAIN: u64 = 1;

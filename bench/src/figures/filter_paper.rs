@@ -1,5 +1,5 @@
-//! The paper's three experiments: (a) fifty tests that hold, evaluated ever more often; (b) one that fails, ever deeper; (c) one to
-//! nine tests at an event's site, beside LTTng's interpreter.
+//! The paper's three experiments: (a) fifty tests that hold, evaluated ever more often; (b) one that fails, ever
+//! deeper; (c) one to nine tests at an event's site, beside LTTng's interpreter.
 
 use super::Effort;
 use super::figure::Figure;

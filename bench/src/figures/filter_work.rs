@@ -6,7 +6,8 @@ use nix::sched::sched_getcpu;
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;
 
-/// As [`run`], in a program that may not make machine code: this one again. It writes nothing where the kernel cannot forbid it.
+/// As [`run`], in a program that may not make machine code: this one again. It writes nothing where the kernel cannot
+/// forbid it.
 pub(super) fn interpreted(numbers: &[u64], result: &str) -> anyhow::Result<String> {
     if !super::filter_fifty::refuse_machine_code() {
         return Ok(String::new());
@@ -48,7 +49,8 @@ fn empty(turns: u64) {
     }
 }
 
-/// A function that calls another through a pointer, with two words in memory: no filter outside of the program can be asked with less.
+/// A function that calls another through a pointer, with two words in memory: no filter outside of the program can be
+/// asked with less.
 #[inline(never)]
 fn calls(turns: u64) {
     for turn in 0..turns {

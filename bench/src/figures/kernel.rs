@@ -1,7 +1,9 @@
-//! `kernel`: what events of the kernel cost, beside ftrace, perf, bpftrace and strace; reading memory shared with the kernel; steering it.
+//! `kernel`: what events of the kernel cost, beside ftrace, perf, bpftrace and strace; reading memory shared with the
+//! kernel; steering it.
 //!
-//! What a tracer adds to a system call: `kernel_calls`. The whole program is a server on loopback under load, with all system
-//! calls and all of the scheduler recorded. `table2` is that of Sharma & Dagenais 2016: 1,000 reads of a value shared with the kernel.
+//! What a tracer adds to a system call: `kernel_calls`. The whole program is a server on loopback under load, with all
+//! system calls and all of the scheduler recorded. `table2` is that of Sharma & Dagenais 2016: 1,000 reads of a value
+//! shared with the kernel.
 
 use super::figure::{Figure, Samples};
 use super::kernel_peers::{Events, Tracer, leave_tracefs};

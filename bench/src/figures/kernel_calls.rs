@@ -1,8 +1,10 @@
 //! Of `kernel`: what each tracer adds to a system call that does nothing.
 //!
-//! The same loop of calls is run by itself, under programs that are the floor (`kernel_floor`), under mote, and under its peers, in turns. A figure of a tracer is what
-//! it adds; a ratio is that beside what another one adds in the same round. So they can be compared from machine to machine, where what is added cannot: it is above
-//! all what the kernel does to call a program (function returns, which are slow where the kernel works around flaws of the CPU) and to read its clock.
+//! The same loop of calls is run by itself, under programs that are the floor (`kernel_floor`), under mote, and under
+//! its peers, in turns. A figure of a tracer is what it adds; a ratio is that beside what another one adds in the same
+//! round. So they can be compared from machine to machine, where what is added cannot: it is above all what the kernel
+//! does to call a program (function returns, which are slow where the kernel works around flaws of the CPU) and to read
+//! its clock.
 
 use super::Effort;
 use super::figure::{Figure, Samples};
@@ -134,7 +136,8 @@ pub(super) fn run(lab: &mut Lab, effort: Effort) -> anyhow::Result<Vec<Figure>> 
     Ok(figures)
 }
 
-/// The lower half of what was measured of a case, in order: whoever else attaches programs to system calls meanwhile makes them slower, never quicker.
+/// The lower half of what was measured of a case, in order: whoever else attaches programs to system calls meanwhile
+/// makes them slower, never quicker.
 fn lower(samples: &Samples, case: &str) -> Vec<f64> {
     let mut values = samples.of(case).to_vec();
     values.sort_by(f64::total_cmp);

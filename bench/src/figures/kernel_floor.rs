@@ -28,8 +28,8 @@ pub(super) enum Floor {
     Clock,
     /// One that asks for the running task.
     WhoRuns,
-    /// The usual way: 16 bytes in eBPF's ring buffer, the time and a number. Nobody reads them, and when it is full nothing is written any more: there is
-    /// room for twice as many as a workload makes.
+    /// The usual way: 16 bytes in eBPF's ring buffer, the time and a number. Nobody reads them, and when it is full
+    /// nothing is written any more: there is room for twice as many as a workload makes.
     RingBuffer,
 }
 

@@ -4,7 +4,8 @@ use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Runs what follows, which looks for tracefs in one place only: where it is not mounted there, it is so for what follows alone.
+/// Runs what follows, which looks for tracefs in one place only: where it is not mounted there, it is so for what
+/// follows alone.
 pub(super) const WITH_TRACEFS: [&str; 6] = [
     "unshare",
     "-m",

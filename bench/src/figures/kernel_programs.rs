@@ -1,4 +1,5 @@
-//! `kernel_programs`: what each kind of program that mote makes for the kernel adds to a system call, without a recorder around it.
+//! `kernel_programs`: what each kind of program that mote makes for the kernel adds to a system call, without a
+//! recorder around it.
 
 use super::Effort;
 use super::figure::{Figure, Samples};

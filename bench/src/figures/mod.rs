@@ -1,8 +1,8 @@
 //! The figures: what mote costs, beside the floor and beside its peers.
 //!
-//! A benchmark runs *workloads* (this program again, `mote-bench work ...`, or small C programs) under the real recorder,
-//! called as a library, and prints the median of at least five repetitions with its spread. Cases take turns, because
-//! the machine may have other things to do.
+//! A benchmark runs *workloads* (this program again, `mote-bench work ...`, or small C programs) under the real
+//! recorder, called as a library, and prints the median of at least five repetitions with its spread. Cases take turns,
+//! because the machine may have other things to do.
 
 mod cooperate;
 mod disabled;

@@ -1,8 +1,8 @@
 //! `rcu`: reading, grace periods and updates, beside liburcu and beside other ways to share a value.
 //!
-//! The shapes of the thesis's figures 6.12 to 6.22: cost of a read, rates by number of readers (`scaling`), by length of the
-//! section (`section`), of readers against an updater of different speeds (`rates`), and of an updater by the size of its
-//! batches (`batch`). With `MOTE_BENCH_PLOTS=DIRECTORY` the series
+//! The shapes of the thesis's figures 6.12 to 6.22: cost of a read, rates by number of readers (`scaling`), by length
+//! of the section (`section`), of readers against an updater of different speeds (`rates`), and of an updater by the
+//! size of its batches (`batch`). With `MOTE_BENCH_PLOTS=DIRECTORY` the series
 //! are drawn there as SVG.
 
 use super::figure::{Figure, Samples};

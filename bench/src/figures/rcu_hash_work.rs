@@ -1,7 +1,8 @@
-//! The workload of `rcu`'s cases `hash/...`: lookups, and lookups among insertions and removals, in mote's hash table and in dashmap.
+//! The workload of `rcu`'s cases `hash/...`: lookups, and lookups among insertions and removals, in mote's hash table
+//! and in dashmap.
 //!
-//! Half of the keys below 2 KEYS are there. `lookup` looks for those; `mixed` takes any key, and does 90 % lookups, 5 % insertions and 5 %
-//! removals. All tables hash alike: a multiplication and a fold.
+//! Half of the keys below 2 KEYS are there. `lookup` looks for those; `mixed` takes any key, and does 90 % lookups, 5 %
+//! insertions and 5 % removals. All tables hash alike: a multiplication and a fold.
 
 use super::stopwatch::thread_ns;
 use mote_reclaim::{Expedited, Guard, HashMap, Thread, barrier};
@@ -22,7 +23,8 @@ pub(super) struct Load {
     pub(super) ms: u64,
 }
 
-/// Operations a second of the threads' own CPU time, which other work on the machine does not take from them: lines of `SIDE/CASE VALUE`.
+/// Operations a second of the threads' own CPU time, which other work on the machine does not take from them: lines of
+/// `SIDE/CASE VALUE`.
 pub(super) fn run(load: Load) -> String {
     let mut text = String::new();
     rates::<Ours>(&mut text, load);

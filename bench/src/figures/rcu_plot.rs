@@ -111,7 +111,8 @@ impl Plot {
         places
     }
 
-    /// The same of mote and of liburcu has one colour; mote's lines are whole, liburcu's dashed, what is neither beside them dotted.
+    /// The same of mote and of liburcu has one colour; mote's lines are whole, liburcu's dashed, what is neither beside
+    /// them dotted.
     fn look(&self, series: &Series) -> Look {
         let mut subjects: Vec<&str> = Vec::new();
         for series in &self.series {

@@ -43,8 +43,8 @@ impl Setting {
     }
 }
 
-/// `read/...` and `sync/...` in nanoseconds of one thread in a process of its own; `sync_beside/...` beside another reader that
-/// sleeps.
+/// `read/...` and `sync/...` in nanoseconds of one thread in a process of its own; `sync_beside/...` beside another
+/// reader that sleeps.
 pub(super) fn cost(reads: u64, syncs: u64) -> String {
     let mut text = String::new();
     rcu_costs::<Marked<Qsbr>>(&mut text, reads, syncs);

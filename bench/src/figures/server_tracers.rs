@@ -1,8 +1,8 @@
 //! Tracers that are attached to a running server, and let go again: mote's two verbs, and its peers.
 //!
-//! They do one of two things. *Slow calls*: look at every system call, and tell of those over 10 ms (`mote latency`, bpftrace; `strace -c`
-//! adds up times). *All events*: every system call and all of the scheduler (`mote record`, `perf record`, ftrace; `perf trace` has system
-//! calls only).
+//! They do one of two things. *Slow calls*: look at every system call, and tell of those over 10 ms (`mote latency`,
+//! bpftrace; `strace -c` adds up times). *All events*: every system call and all of the scheduler (`mote record`, `perf
+//! record`, ftrace; `perf trace` has system calls only).
 
 use super::kernel::mote;
 use super::kernel_peers::{Ftrace, WITH_TRACEFS};

@@ -1,9 +1,9 @@
 //! `servers`: what being watched costs redis, PostgreSQL and nginx, by mote and by its peers.
 //!
-//! Each server runs for all of its rounds, and returns requests that need no disk from its load generator on loopback: what
-//! limits it is the CPU, and a tracer has nothing to hide behind. In a round it is loaded by itself and then under each
-//! tracer in turns, attached to the running processes and let go again. The figure compares the best rounds of both, because others
-//! on the machine only take away. Loss is an error.
+//! Each server runs for all of its rounds, and returns requests that need no disk from its load generator on loopback:
+//! what limits it is the CPU, and a tracer has nothing to hide behind. In a round it is loaded by itself and then under
+//! each tracer in turns, attached to the running processes and let go again. The figure compares the best rounds of
+//! both, because others on the machine only take away. Loss is an error.
 
 use super::Effort;
 use super::figure::{Figure, Samples};

@@ -1,8 +1,9 @@
 //! `startup`: the time that mote adds before `main`.
 //!
-//! Programs say when their `main` begins: one that carries an event, one that is the same without mote, and both once more in C, where the first is linked
-//! with `libmote.so`. A workload inside a session starts them in turns, those with an event with and without the session in their environment. What is
-//! measured is from just before the start (spawn) to the first line of `main`, by one clock; the figures are differences to the program without mote.
+//! Programs say when their `main` begins: one that carries an event, one that is the same without mote, and both once
+//! more in C, where the first is linked with `libmote.so`. A workload inside a session starts them in turns, those with
+//! an event with and without the session in their environment. What is measured is from just before the start (spawn)
+//! to the first line of `main`, by one clock; the figures are differences to the program without mote.
 
 use super::Effort;
 use super::figure::{Figure, Samples};

@@ -46,8 +46,8 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
 type Body = fn(u64);
 type Case = (&'static str, Body);
 
-/// Time of one turn of each body, in `rounds` rounds; the first round only warms up. The thread stays on one CPU, because
-/// each CPU's ring is new memory, whose first use costs more.
+/// Time of one turn of each body, in `rounds` rounds; the first round only warms up. The thread stays on one CPU,
+/// because each CPU's ring is new memory, whose first use costs more.
 fn cost(events: u64, rounds: u64) -> anyhow::Result<String> {
     pin(sched_getcpu()?)?;
     let cases: [Case; 5] = [

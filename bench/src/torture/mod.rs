@@ -1,4 +1,5 @@
-//! `torture`: everything that can befall a writer, a reader or a patched site, at once and for long, and a count of what went wrong.
+//! `torture`: everything that can befall a writer, a reader or a patched site, at once and for long, and a count of
+//! what went wrong.
 //!
 //! The cores are those of the tests of `mote-rcu`, `mote-ring` and `mote-text`, which run them for a moment.
 

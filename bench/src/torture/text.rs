@@ -91,7 +91,8 @@ fn signals() -> Report {
     torture::run(Options { between, before_toggle, ..plain() })
 }
 
-/// Runs a scenario in a process of its own. Returns violations, checked passes, toggles and changed sites, or how it died.
+/// Runs a scenario in a process of its own. Returns violations, checked passes, toggles and changed sites, or how it
+/// died.
 fn in_child(scenario: fn() -> Report) -> Result<[u64; 4], End> {
     let (mut from, to) = std::io::pipe().map_err(|_| End::Exit(-1))?;
     let end = child::run(|| {

@@ -55,7 +55,8 @@ impl<F> World<F> {
 
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    // `LOOM_MAX_PREEMPTIONS` sets another bound.
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.check(model);
 }
 

@@ -11,7 +11,8 @@ use mote_vm::map::model::{ModelHash, ModelRing, hash_shape, memory, ring_words};
 
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    // `LOOM_MAX_PREEMPTIONS` sets another bound.
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.max_branches = 20_000;
     builder.check(model);
 }

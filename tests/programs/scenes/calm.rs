@@ -17,7 +17,8 @@ fn emit(events: u64) {
     }
 }
 
-/// `no-tsc-until EVENTS FILE`: forbids itself the time-stamp counter after its first events, and emits until the first word of a file is set, and then its last ones.
+/// `no-tsc-until EVENTS FILE`: forbids itself the time-stamp counter after its first events, and emits until the first
+/// word of a file is set, and then its last ones.
 pub(crate) fn no_tsc_until(words: &Words) {
     let events = words.number(0);
     let until = until_told();
@@ -30,7 +31,8 @@ pub(crate) fn no_tsc_until(words: &Words) {
     println!("emitted {}", 2 * events + more);
 }
 
-/// `no-tsc-child EVENTS`: a child of a program that has forbidden itself the time-stamp counter emits, and a thread of it.
+/// `no-tsc-child EVENTS`: a child of a program that has forbidden itself the time-stamp counter emits, and a thread of
+/// it.
 pub(crate) fn no_tsc_child(words: &Words) {
     let events = words.number(0);
     emit(events);
@@ -51,7 +53,8 @@ pub(crate) fn no_tsc_child(words: &Words) {
     println!("emitted {}", 3 * events);
 }
 
-/// `strict EVENTS`: emits, enters strict seccomp, in which only read, write, exit and sigreturn are allowed, and emits as many again.
+/// `strict EVENTS`: emits, enters strict seccomp, in which only read, write, exit and sigreturn are allowed, and emits
+/// as many again.
 pub(crate) fn strict(words: &Words) {
     let events = words.number(0);
     emit(events);
@@ -93,8 +96,9 @@ fn lock_in(allowed: &[i64], everybody: bool) {
 const CALM: [i64; 4] =
     [libc::SYS_write, libc::SYS_exit_group, libc::SYS_rt_sigreturn, libc::SYS_clock_gettime];
 
-/// `locked EVENTS [everybody] [read] [until]`: emits, enters a sandbox that kills, emits as many again, and exits in it. With `until` it emits until it has read a line
-/// or, where read(2) kills, for as long as the file of its first line is there.
+/// `locked EVENTS [everybody] [read] [until]`: emits, enters a sandbox that kills, emits as many again, and exits in
+/// it. With `until` it emits until it has read a line or, where read(2) kills, for as long as the file of its first
+/// line is there.
 pub(crate) fn locked(words: &Words) {
     let has = |word: &str| words.0.iter().any(|other| other == word);
     let events = words.number(0);

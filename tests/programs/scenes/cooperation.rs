@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-/// `shared-words N`: events 0 to N-1, each with its number modulo 3 in word 1 of `turn`, and modulo 4 in the thread's word `phase`.
+/// `shared-words N`: events 0 to N-1, each with its number modulo 3 in word 1 of `turn`, and modulo 4 in the thread's
+/// word `phase`.
 pub(crate) fn shared_words(words: &Words) {
     let turn = SharedMap::open("turn", 2).expect("words");
     let phase = ThreadMap::open("phase", 1).expect("words");
@@ -102,7 +103,8 @@ pub(crate) fn slots(words: &Words) {
     println!("again {}", u64::from(again));
 }
 
-/// `state N`: N times it sleeps a little, and tells what the kernel says of it. Thresholds are set around, and after fork.
+/// `state N`: N times it sleeps a little, and tells what the kernel says of it. Thresholds are set around, and after
+/// fork.
 pub(crate) fn state(words: &Words) {
     let looked = mote::set_threshold(Syscall::READ, Duration::from_millis(5));
     for seq in 0..words.number(0) {
@@ -141,8 +143,8 @@ pub(crate) fn state(words: &Words) {
     println!("open {}", u64::from(mote::open_kernel(Duration::from_millis(1), mote::Scope::Thread)));
 }
 
-/// `slow-calls N [code]`: N times it sleeps inside of a function, whose beginning and end are events, and outside. With `code` the function itself says what is
-/// slow.
+/// `slow-calls N [code]`: N times it sleeps inside of a function, whose beginning and end are events, and outside. With
+/// `code` the function itself says what is slow.
 pub(crate) fn slow_calls(words: &Words) {
     let pause = Duration::from_millis(3);
     let sleep = mote::syscall!(clock_nanosleep);

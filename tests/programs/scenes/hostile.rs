@@ -72,8 +72,8 @@ fn control_bytes(sub_buffers: usize) -> usize {
     (256 + 64 * sub_buffers).next_multiple_of(128)
 }
 
-/// `scribble-counts SUB_BUFFERS VALUE`: emits, writes a value into the counters of lost events of all rings of CPUs, which have so many sub-buffers, and
-/// emits again.
+/// `scribble-counts SUB_BUFFERS VALUE`: emits, writes a value into the counters of lost events of all rings of CPUs,
+/// which have so many sub-buffers, and emits again.
 pub(crate) fn scribble_counts(words: &Words) {
     let (from, _) = channel().expect("the channel is mapped");
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -270,8 +270,9 @@ pub(crate) fn silent() {
     println!("status {}", status.code().unwrap_or(-1));
 }
 
-/// `neighbours USER HOW`, in rings of eight sub-buffers: a program of a user, if that is another one, and a child of it that damages the rings that both share: punches a hole into them (`hole`), or sets their positions
-/// back (`back`). Meanwhile the program numbers its events; it stops with SIGTERM, and then emits a thousand others.
+/// `neighbours USER HOW`, in rings of eight sub-buffers: a program of a user, if that is another one, and a child of it
+/// that damages the rings that both share: punches a hole into them (`hole`), or sets their positions back (`back`).
+/// Meanwhile the program numbers its events; it stops with SIGTERM, and then emits a thousand others.
 pub(crate) fn neighbours(words: &Words) {
     crate::sessions::begin();
     if words.number(0) != 0 {

@@ -99,7 +99,8 @@ fn replace(how: &str, directory: &Path) {
     }
 }
 
-/// Loads a library, on a thread of its own, whose constructor waits: it reads from a descriptor that the environment names, until somebody writes there, or SIGTERM.
+/// Loads a library, on a thread of its own, whose constructor waits: it reads from a descriptor that the environment
+/// names, until somebody writes there, or SIGTERM.
 fn hold_linker(library: &str) {
     let mut ends = [0; 2];
     // SAFETY: the kernel writes two numbers.

@@ -139,8 +139,9 @@ pub(crate) fn opens(words: &Words) {
     let _ = std::fs::File::open("/no/such/file");
 }
 
-/// `sockets PATH NAME ADDRESS...`: connections over the internet's families, over a unix socket there, and to one with this name, of which the client has one, too; datagrams; then attempts to
-/// reach these IPv6 addresses, and one that is not in its memory. Says its ports.
+/// `sockets PATH NAME ADDRESS...`: connections over the internet's families, over a unix socket there, and to one with
+/// this name, of which the client has one, too; datagrams; then attempts to reach these IPv6 addresses, and one that is
+/// not in its memory. Says its ports.
 pub(crate) fn sockets(words: &Words) {
     println!("pid {}", std::process::id());
     internet("four", "127.0.0.1:0");

@@ -30,7 +30,8 @@ fn child(who: &str, calls: u64, stay: Option<&(OwnedFd, OwnedFd)>) -> Pid {
     }
 }
 
-/// `new-namespaces N`: children that make N calls each: `first` in a new pid namespace, `plain` in that of the scene, `joined` in the one of `first`.
+/// `new-namespaces N`: children that make N calls each: `first` in a new pid namespace, `plain` in that of the scene,
+/// `joined` in the one of `first`.
 pub(crate) fn new_namespaces(words: &Words) {
     let calls = words.number(0);
     println!("pid {}", std::process::id());

@@ -22,8 +22,9 @@ pub(crate) fn become_user(id: u32) {
     nix::sys::prctl::set_dumpable(true).expect("one's own");
 }
 
-/// `master WORKERS EVENTS USER`: as nginx: a master that stays root, and workers, its children, that become USER. All emit. Each worker then looks through
-/// all that it has mapped of mote for what it said itself and for what the master said.
+/// `master WORKERS EVENTS USER`: as nginx: a master that stays root, and workers, its children, that become USER. All
+/// emit. Each worker then looks through all that it has mapped of mote for what it said itself and for what the master
+/// said.
 pub(crate) fn master(words: &Words) {
     let (workers, events, user) = (words.number(0), words.number(1), words.number(2) as u32);
     emit(0, events, SECRET);

@@ -174,7 +174,8 @@ pub(crate) fn steal_number() {
     emit(0, 10);
 }
 
-/// `daemonise EVENTS FILE`: becomes a daemon, whose events come after the command has ended, when the file is taken away.
+/// `daemonise EVENTS FILE`: becomes a daemon, whose events come after the command has ended, when the file is taken
+/// away.
 pub(crate) fn daemonise(words: &Words) {
     emit(0, words.number(0));
     let between = in_child(|| {

@@ -54,8 +54,8 @@ pub(crate) fn steady(words: &Words) {
     counts.iter().enumerate().for_each(|(who, count)| println!("thread-{who} {count}"));
 }
 
-/// `family PROGRAM`: a child every few milliseconds, of which every second one becomes the program with `count 5`, until SIGTERM. Says
-/// when each has ended.
+/// `family PROGRAM`: a child every few milliseconds, of which every second one becomes the program with `count 5`,
+/// until SIGTERM. Says when each has ended.
 pub(crate) fn family(words: &Words) {
     begin();
     println!("started 1");

@@ -29,8 +29,8 @@ extern "C" fn emit_in_handler(_signal: i32) {
     mote::event!(e2e::in_handler, seq: u64 = seq, text: &str = "from the handler");
 }
 
-/// `handler TIMES`: a timer's signals interrupt a loop that does little but emit, small events and large ones, until they came so often
-/// and once inside of an event. Prints how often that was.
+/// `handler TIMES`: a timer's signals interrupt a loop that does little but emit, small events and large ones, until
+/// they came so often and once inside of an event. Prints how often that was.
 pub(crate) fn handler(words: &Words) {
     handle(Signal::SIGALRM, emit_in_handler);
     timer(250);
@@ -64,8 +64,8 @@ extern "C" fn fork_and_show(_signal: i32) {
     CHILD.store(unsafe { libc::fork() }, Ordering::Relaxed);
 }
 
-/// `fork-inside ROUNDS EVENTS`: each round a large event's bytes fault while they are copied into the ring, and the handler forks; parent and child both return
-/// into the event, and emit that many events of their own.
+/// `fork-inside ROUNDS EVENTS`: each round a large event's bytes fault while they are copied into the ring, and the
+/// handler forks; parent and child both return into the event, and emit that many events of their own.
 pub(crate) fn fork_inside(words: &Words) {
     let (rounds, events) = (words.number(0), words.number(1));
     handle(Signal::SIGSEGV, fork_and_show);
@@ -112,8 +112,8 @@ fn timer(micros: i64) {
     unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
 }
 
-/// `blocked THREADS`: threads that block all signals emit at full speed until most sites are switched off. Says how many are NOPs then,
-/// and how many are when the threads have gone.
+/// `blocked THREADS`: threads that block all signals emit at full speed until most sites are switched off. Says how
+/// many are NOPs then, and how many are when the threads have gone.
 pub(crate) fn blocked(words: &Words) {
     let (sites, _) = crate::sites::nops();
     let stop = AtomicBool::new(false);

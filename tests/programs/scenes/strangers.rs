@@ -1,4 +1,5 @@
-//! Users who try to get at recordings that are not theirs, by every way in. They run beside a recording, not in one, but for those that say so.
+//! Users who try to get at recordings that are not theirs, by every way in. They run beside a recording, not in one,
+//! but for those that say so.
 
 use crate::Words;
 use crate::hostile::{encode, hello, pair};
@@ -31,7 +32,8 @@ fn become_user(id: u32) {
     setresuid(user, user, user).expect("root");
 }
 
-/// `liar DIRECTORY`: plays a recorder: listens at `control` in a directory that it makes, says what it is sent, and that it has done what was asked.
+/// `liar DIRECTORY`: plays a recorder: listens at `control` in a directory that it makes, says what it is sent, and
+/// that it has done what was asked.
 pub(crate) fn liar(words: &Words) {
     let directory = Path::new(words.text(0));
     std::fs::create_dir(directory).expect("a directory");
@@ -68,7 +70,8 @@ fn piece(from: &impl AsRawFd) -> Option<(Vec<u8>, Vec<RawFd>)> {
     (len > 0).then(|| (bytes[..len].to_vec(), fds))
 }
 
-/// `pretend USER`, in a recording: a child that becomes another user says that it is its parent, and goes. Then the parent emits.
+/// `pretend USER`, in a recording: a child that becomes another user says that it is its parent, and goes. Then the
+/// parent emits.
 pub(crate) fn pretend(words: &Words) {
     let own = std::process::id();
     let child = in_child(|| {
@@ -165,8 +168,8 @@ pub(crate) fn trickle(words: &Words) {
     println!("sent-away 1");
 }
 
-/// `flood USER PROGRAMS`, in a recording: a child that becomes another user fills the mailbox, and its own connections, for as long as it lives; meanwhile programs start, one
-/// after the other.
+/// `flood USER PROGRAMS`, in a recording: a child that becomes another user fills the mailbox, and its own connections,
+/// for as long as it lives; meanwhile programs start, one after the other.
 pub(crate) fn flood(words: &Words) {
     let (user, programs) = (words.number(0) as u32, words.number(1));
     let flooders: Vec<_> = (0..2).map(|_| in_child(|| pour(user))).collect();
@@ -204,7 +207,8 @@ fn pour(user: u32) {
     }
 }
 
-/// `hoard USER CONNECTIONS PROGRAMS`, in a recording: a child that becomes another user says hello so many times and keeps all connections; then programs start.
+/// `hoard USER CONNECTIONS PROGRAMS`, in a recording: a child that becomes another user says hello so many times and
+/// keeps all connections; then programs start.
 pub(crate) fn hoard(words: &Words) {
     let (user, connections, programs) = (words.number(0) as u32, words.number(1), words.number(2));
     let (said, heard) = pair();
@@ -241,7 +245,8 @@ pub(crate) fn hush(words: &Words) {
     std::thread::sleep(Duration::from_secs(60));
 }
 
-/// `false-session DIRECTORY`: plays a session: listens at `session` in a directory that it makes, and says what it is sent.
+/// `false-session DIRECTORY`: plays a session: listens at `session` in a directory that it makes, and says what it is
+/// sent.
 pub(crate) fn false_session(words: &Words) {
     let directory = Path::new(words.text(0));
     std::fs::create_dir(directory).expect("a directory");
@@ -262,7 +267,8 @@ pub(crate) fn false_session(words: &Words) {
     }
 }
 
-/// `false-mailbox USER PROGRAM WORDS...`: becomes a program whose mailbox is another user's, who welcomes it and says what it answers.
+/// `false-mailbox USER PROGRAM WORDS...`: becomes a program whose mailbox is another user's, who welcomes it and says
+/// what it answers.
 pub(crate) fn false_mailbox(words: &Words) {
     let (ours, theirs) = pair();
     let child = in_child(|| {

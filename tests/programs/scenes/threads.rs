@@ -24,8 +24,8 @@ pub(crate) fn many(words: &Words) {
     println!("emitted {}", threads * events);
 }
 
-/// `bursts THREADS BURSTS EVENTS MILLISECONDS`: each thread stays on a CPU and writes so many events at a time, with a pause after each burst. All are
-/// numbered.
+/// `bursts THREADS BURSTS EVENTS MILLISECONDS`: each thread stays on a CPU and writes so many events at a time, with a
+/// pause after each burst. All are numbered.
 pub(crate) fn bursts(words: &Words) {
     let (threads, bursts, events) = (words.number(0), words.number(1), words.number(2));
     let pause = Duration::from_millis(words.number(3));
@@ -73,8 +73,8 @@ pub(crate) fn renamed() {
     mote::event!(e2e::named, step: u8 = 1);
 }
 
-/// `dlopen LIBRARY EVENTS THREADS`: loads a library that carries events while threads run with all signals blocked, calls
-/// it, and with a fourth word unloads it.
+/// `dlopen LIBRARY EVENTS THREADS`: loads a library that carries events while threads run with all signals blocked,
+/// calls it, and with a fourth word unloads it.
 pub(crate) fn dlopen(words: &Words) {
     mote::event!(e2e::before_load);
     let stop = std::sync::atomic::AtomicBool::new(false);

@@ -1,7 +1,7 @@
 //! A thread that waits in a system call, and notices when anything in it has changed meanwhile.
 //!
-//! The call is made with known values in all registers that a call keeps, in the flags, in the vector registers and their control word, and in the red zone, and looked
-//! at when it returns.
+//! The call is made with known values in all registers that a call keeps, in the flags, in the vector registers and
+//! their control word, and in the red zone, and looked at when it returns.
 
 use crate::Words;
 use core::arch::naked_asm;
@@ -320,7 +320,8 @@ fn handle(signal: i32, handler: extern "C" fn(i32)) {
     unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
 }
 
-/// `waits KIND`: waits in a system call until SIGTERM, and says how often it has returned, and how many values were others then.
+/// `waits KIND`: waits in a system call until SIGTERM, and says how often it has returned, and how many values were
+/// others then.
 ///
 /// Of kind `signals` it waits for SIGUSR1, which is blocked but while it waits, and says each time that it has come.
 pub(crate) fn waits(words: &Words) {

@@ -112,7 +112,8 @@ impl Home {
     }
 }
 
-/// A port that is free, and stays so until the server has it: below those that the kernel gives to clients, each asked for once.
+/// A port that is free, and stays so until the server has it: below those that the kernel gives to clients, each asked
+/// for once.
 fn free_port() -> io::Result<u16> {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     let first = std::process::id() * 64;

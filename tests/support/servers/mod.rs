@@ -1,8 +1,8 @@
-//! Real servers: Debian's redis, PostgreSQL and nginx, each in a directory of its own and on a port of loopback, with the
-//! load generator that comes with it. The claims watch them, and so do the figures (`mote-bench servers`).
+//! Real servers: Debian's redis, PostgreSQL and nginx, each in a directory of its own and on a port of loopback, with
+//! the load generator that comes with it. The claims watch them, and so do the figures (`mote-bench servers`).
 //!
-//! A [`Home`] is a server that is set up; a [`Server`] is one that runs. None is a service of the system. They end with the
-//! value, and with the thread that started them, however that ends.
+//! A [`Home`] is a server that is set up; a [`Server`] is one that runs. None is a service of the system. They end with
+//! the value, and with the thread that started them, however that ends.
 
 mod home;
 mod load;
@@ -113,8 +113,8 @@ impl Server {
         self.leader.id()
     }
 
-    /// The processes to be named to a tracer that follows what they start: PostgreSQL starts one for each client, nginx has
-    /// one already.
+    /// The processes to be named to a tracer that follows what they start: PostgreSQL starts one for each client, nginx
+    /// has one already.
     pub(crate) fn pids(&self) -> Vec<u32> {
         let leader = self.pid();
         let children = match self.home.kind {

@@ -1,5 +1,5 @@
-//! Checks of the house that a machine can make: the map and the crates say the same, nothing knows what it must not, and
-//! files read as `CONTRIBUTING.md` asks.
+//! Checks of the house that a machine can make: the map and the crates say the same, nothing knows what it must not,
+//! and files read as `CONTRIBUTING.md` asks.
 
 mod glossary;
 mod modules;

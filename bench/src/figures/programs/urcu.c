@@ -1,6 +1,7 @@
 // liburcu, measured as rcu_work.rs measures mote:
 // urcu cost READS SYNCS RESULT
-// urcu run READERS SPINS PAUSE MS BATCH RESULT     PAUSE 1000000000: nobody updates; BATCH 0: call_rcu, else the updater waits itself
+// urcu run READERS SPINS PAUSE MS BATCH RESULT     PAUSE 1000000000: nobody updates; BATCH 0: call_rcu, else the
+// updater waits itself
 #define _LGPL_SOURCE
 #define URCU_INLINE_SMALL_FUNCTIONS
 #include <pthread.h>

@@ -10,7 +10,8 @@ use mote_ring::Mode;
 
 fn explore(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    // `LOOM_MAX_PREEMPTIONS` sets another bound.
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.check(body);
 }
 
