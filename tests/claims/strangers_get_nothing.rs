@@ -3,7 +3,7 @@
 //! somebody else, nor by being slow, or loud.
 
 use crate::support::event::{assert_counts, named};
-use crate::support::{Record, Running, has_tool, is_root, output_of, programs, wait_for};
+use crate::support::{Record, Running, has_tool, is_root, output_of, programs, wait_for, wait_for_sleeps};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, File};
@@ -277,6 +277,8 @@ fn an_ordinary_user_records_as_before() {
         .env("XDG_RUNTIME_DIR", keep.path().join("own/run").to_str().expect("text"))
         .start();
     roots.wait_until_recorded();
+    // It emits between two sleeps.
+    wait_for_sleeps(pid, 10);
     kill(Pid::from_raw(pid as i32), Signal::SIGTERM).expect("it runs");
     for running in [joined, roots, running] {
         let trace = running.wait().ends_with(0);
