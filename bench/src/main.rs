@@ -29,7 +29,8 @@ Benchmarks:
   kernel_calls of these, only what is added to a system call; programs that do nothing beside it
   kernel_programs
                what each kind of program that mote makes adds to a system call, without a recorder
-  servers      redis, PostgreSQL, nginx: slowdown by looking for slow calls, and by recording all system calls and the scheduler
+  servers      redis, PostgreSQL, nginx: slowdown by looking for slow calls, and by recording all system calls and the
+               scheduler
                (x; bpftrace, strace, ftrace, perf beside it)
   rcu          reading, grace periods, updates (ns, 1/s; liburcu, locks, epochs beside it);
                MOTE_BENCH_PLOTS=DIRECTORY draws its series there as SVG

@@ -116,8 +116,10 @@ fn changed_tracefs(keep: &std::path::Path, changes: &[(&str, &str)]) -> [String;
         .map(|(event, edit)| format!(" && sed -i '{edit}' {}/events/task/{event}/format", made.display()))
         .collect();
     in_mounts(&format!(
-        "mkdir -p {made}/events/task {real} && mount -t tracefs nodev {real} && for e in task_newtask task_rename; do mkdir {made}/events/task/$e && \
-         for f in id format; do cat {real}/events/task/$e/$f > {made}/events/task/$e/$f; done; done{edits} && mount --bind {made} /sys/kernel/tracing",
+        "mkdir -p {made}/events/task {real} && mount -t tracefs nodev {real} && \
+         for e in task_newtask task_rename; do mkdir {made}/events/task/$e && \
+         for f in id format; do cat {real}/events/task/$e/$f > {made}/events/task/$e/$f; done; done{edits} && \
+         mount --bind {made} /sys/kernel/tracing",
         made = made.display(),
         real = keep.join("real").display(),
     ))
@@ -163,7 +165,8 @@ fn layouts_are_read_and_never_assumed() {
     let keep = tempfile::tempdir().expect("a directory");
     // As if a later kernel called the field otherwise, had dropped another one, and had moved its comm to where the
     // number was.
-    let edit = "s/field:pid_t pid;/field:pid_t newcomer;/;/clone_flags/d;s/field:short oom_score_adj;.*/field:unsigned char first;\\toffset:8;\\tsize:1;\\tsigned:0;/";
+    let edit = "s/field:pid_t pid;/field:pid_t newcomer;/;/clone_flags/d;\
+        s/field:short oom_score_adj;.*/field:unsigned char first;\\toffset:8;\\tsize:1;\\tsigned:0;/";
     let wrapper = changed_tracefs(keep.path(), &[("task_newtask", edit)]);
     let options = ["-k", "task:task_newtask", "-k", "sched:sched_process_fork"];
     let trace = Record::program(&["sh", "-c", "true & wait"]).under(&under(&wrapper)).with(&options).run();

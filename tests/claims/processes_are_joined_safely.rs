@@ -390,7 +390,8 @@ fn a_process_whose_dynamic_linker_is_held_goes_on_and_joins_later() {
     let keep = tempfile::tempdir().expect("a directory");
     let (source, library) = (keep.path().join("holds.c"), keep.path().join("holds.so"));
     let code = "#include <stdlib.h>\n#include <unistd.h>\n\
-        __attribute__((constructor)) static void hold(void) { char c; (void)!read(atoi(getenv(\"HELD_BY\")), &c, 1); }\n";
+        __attribute__((constructor)) static void hold(void) \
+        { char c; (void)!read(atoi(getenv(\"HELD_BY\")), &c, 1); }\n";
     fs::write(&source, code).expect("a file");
     let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
     assert!(compiled.expect("cc").success());

@@ -33,7 +33,8 @@ pub(super) fn run(length: Duration, report: impl Fn(&Finding)) -> Finding {
 
 fn finding(case: &str, tally: Tally) -> Finding {
     let details = format!(
-        "{} emitted in {} rounds, {} by handlers inside a record, {} processes killed, {} of their threads inside a record, {} torn",
+        "{} emitted in {} rounds, {} by handlers inside a record, {} processes killed, \
+         {} of their threads inside a record, {} torn",
         tally.emitted, tally.rounds, tally.nested, tally.kills, tally.killed_inside, tally.torn
     );
     Finding {

@@ -165,17 +165,17 @@ mod tests {
     }
 
     #[test]
-    fn hostile_metadata() {
+    fn hostile_metadata_does_not_panic() {
         fuzz(&[KERNEL.into(), EVERYTHING.into()], metadata);
     }
 
     #[test]
-    fn hostile_streams() {
+    fn hostile_streams_do_not_panic() {
         fuzz(&[sane_packet(0), sane_packet(1), random_data(2000)], stream);
     }
 
     #[test]
-    fn hostile_traces() {
+    fn hostile_traces_do_not_panic() {
         let join = |text: &str| [text.as_bytes(), &[0], &random_data(1000)].concat();
         fuzz(&[join(KERNEL), join(EVERYTHING)], trace);
     }

@@ -130,7 +130,7 @@ fn metadata_cut_anywhere() {
 }
 
 #[test]
-fn metadata_with_flipped_bits() {
+fn metadata_with_flipped_bits_does_not_panic() {
     for version in VERSIONS {
         let trace = sample(version);
         let mut random = Random(9);

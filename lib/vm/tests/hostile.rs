@@ -75,7 +75,7 @@ fn use_it(map: &Map, random: &mut Random) {
 }
 
 #[test]
-fn nonsense_in_a_map_hurts_nobody() {
+fn nonsense_in_a_map_leads_to_no_access_outside() {
     let mut random = Random(3);
     let shapes = [
         shape(MapKind::Hash, 4, 8, 32),

@@ -1,5 +1,5 @@
-/* `locked EVENTS [everybody]`: emits, enters a sandbox that kills for every system call but write, exit_group and sigreturn, emits as many again and
- * returns from main, so that its destructors run there. */
+/* `locked EVENTS [everybody]`: emits, enters a sandbox that kills for every system call but write, exit_group and
+ * sigreturn, emits as many again and returns from main, so that its destructors run there. */
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -15,7 +15,8 @@ pub(crate) fn many(words: &Words) {
                 .name(format!("worker-{who}"))
                 .spawn_scoped(scope, move || {
                     for seq in 0..events {
-                        mote::event!(e2e::threaded, who: u64 = who, seq: u64 = seq, check: u64 = (who * 1_000_003) ^ seq);
+                        let check = (who * 1_000_003) ^ seq;
+                        mote::event!(e2e::threaded, who: u64 = who, seq: u64 = seq, check: u64 = check);
                     }
                 })
                 .expect("a thread");
@@ -36,7 +37,8 @@ pub(crate) fn bursts(words: &Words) {
                 pin(&[who as usize % cpus]);
                 for burst in 0..bursts {
                     for seq in burst * events..(burst + 1) * events {
-                        mote::event!(e2e::threaded, who: u64 = who, seq: u64 = seq, check: u64 = (who * 1_000_003) ^ seq);
+                        let check = (who * 1_000_003) ^ seq;
+                        mote::event!(e2e::threaded, who: u64 = who, seq: u64 = seq, check: u64 = check);
                     }
                     std::thread::sleep(pause);
                 }
