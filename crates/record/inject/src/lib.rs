@@ -21,6 +21,7 @@
 //! - A thread that may be in the middle of its allocator is not chosen: one in a signal handler, one that waits for a lock.
 #![forbid(unsafe_code)]
 
+mod arch;
 mod door;
 mod error;
 mod stop;

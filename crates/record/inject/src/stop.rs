@@ -1,7 +1,7 @@
 //! A thread that is stopped for a moment. Whatever happens, it goes on: when this is dropped, and when its tracer ends, which the kernel sees to.
 
+use crate::arch::Registers;
 use crate::target::Patience;
-use crate::thread::Call;
 use mote_layout::join::{RESTART_BYTES, restart};
 use mote_sys::Errno;
 use mote_sys::ptrace::{self, State};
@@ -11,13 +11,11 @@ use std::time::{Duration, Instant};
 const STOPPING: Duration = Duration::from_secs(1);
 /// How often it is looked whether it has.
 const LOOK: Duration = Duration::from_micros(100);
-/// The segment of 64-bit code.
-const CODE_64: u64 = 0x33;
 
 /// A stopped thread.
 pub(crate) struct Stopped {
     tid: i32,
-    registers: libc::user_regs_struct,
+    registers: Registers,
     /// A signal that it was about to take.
     signal: i32,
 }
@@ -28,7 +26,7 @@ pub(crate) struct Waiting {
     pub(crate) kind: u64,
     /// Where its stack is.
     pub(crate) stack_pointer: u64,
-    /// Behind the instruction `syscall`.
+    /// Behind the instruction of the call.
     pub(crate) returns_to: u64,
 }
 
@@ -56,7 +54,7 @@ impl Stopped {
             }
         };
         let signal = if let State::Signal(signal) = state { signal } else { 0 };
-        let Ok(registers) = ptrace::registers(tid) else {
+        let Ok(registers) = Registers::of(tid) else {
             let _ = ptrace::detach(tid, signal);
             return Ok(None);
         };
@@ -67,11 +65,10 @@ impl Stopped {
     /// The call that it was in, if it can be called away from it.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         let now = &self.registers;
-        let arguments = [now.rdi, now.rsi, now.rdx, now.r10, now.r8, now.r9];
-        let call = Call { number: now.orig_rax as i64, arguments };
-        call.rank().filter(|_| now.cs == CODE_64)?;
-        let kind = call.interrupted(now.rax as i64)?;
-        Some(Waiting { kind, stack_pointer: now.rsp, returns_to: now.rip })
+        let call = now.call()?;
+        call.rank()?;
+        let kind = call.interrupted(now.answer())?;
+        Some(Waiting { kind, stack_pointer: now.stack_pointer(), returns_to: now.instruction() })
     }
 
     /// Sends it to `code`, and lets it go: the one change.
@@ -80,17 +77,17 @@ impl Stopped {
     /// As ptrace(2); it goes on as it was.
     pub(crate) fn send(self, code: u64, nonce: u64, waiting: &Waiting) -> Result<(), Errno> {
         let mut registers = self.registers;
-        (registers.rip, registers.rcx, registers.r11) = (code, waiting.returns_to, nonce);
+        registers.send(code, nonce);
         if waiting.kind == restart::NOHAND {
-            registers.rax = 0u64.wrapping_sub(restart::NOHAND);
+            registers.set_answer(restart::NOHAND);
         }
-        ptrace::set_registers(self.tid, &registers)
+        registers.give(self.tid)
     }
 
     /// Puts a thread that never got beyond the first instruction of `code`, where nothing was changed yet, back into the call that it was sent from.
     pub(crate) fn put_back(self, code: u64, sent: &Sent) {
-        if (code.saturating_sub(RESTART_BYTES)..=code).contains(&self.registers.rip) {
-            let _ = ptrace::set_registers(self.tid, &sent.registers);
+        if (code.saturating_sub(RESTART_BYTES)..=code).contains(&self.registers.instruction()) {
+            let _ = sent.registers.give(self.tid);
         }
     }
 
@@ -103,7 +100,7 @@ impl Stopped {
 /// A thread that was sent.
 pub(crate) struct Sent {
     pub(crate) tid: i32,
-    registers: libc::user_regs_struct,
+    registers: Registers,
 }
 
 impl Drop for Stopped {

@@ -1,5 +1,6 @@
 //! A process that is to join a recording.
 
+use crate::arch;
 use crate::door::{self, Door};
 use crate::error::{Busy, Error};
 use crate::stop::{Sent, Stopped, Waiting};
@@ -86,7 +87,7 @@ impl Target {
             other => Error::Forbidden(Errno(other)),
         })?;
         let doors = door::find(pid.unsigned_abs(), &memory, patience.until)?;
-        if !std::arch::is_x86_feature_detected!("xsave") {
+        if !arch::can_keep_registers() {
             return Err(Error::NoXsave);
         }
         let target = Target { pid, memory, doors };

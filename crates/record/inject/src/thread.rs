@@ -11,6 +11,7 @@
 //! Threads in a signal handler are never sent: the handler may have interrupted the allocator. A handler's frame has segments at a fixed place, which are looked
 //! for on the stack ([`has_signal_frame`]).
 
+use crate::arch::is_signal_frame;
 use mote_layout::join::restart;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -67,8 +68,6 @@ const CONTENDED: u64 = 2;
 
 /// How much of a stack is searched for a signal's frame.
 const STACK_MAX: usize = 256 << 10;
-/// `cs`, `gs`, `fs`, `ss` in a signal's frame (`struct sigcontext`): user space's segments.
-const SEGMENTS: u64 = 0x002b_0000_0000_0033;
 
 /// How well a thread suits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,7 +164,7 @@ pub(crate) fn has_signal_frame(memory: &File, stack_pointer: u64) -> bool {
         }
     }
     let words = stack.get(..len).unwrap_or(&[]).as_chunks::<8>().0;
-    words.iter().any(|word| u64::from_le_bytes(*word) == SEGMENTS)
+    words.iter().any(|word| is_signal_frame(u64::from_le_bytes(*word)))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ macro_rules! say {
     }};
 }
 
+mod arch;
 mod check;
 mod cmd;
 mod demo;

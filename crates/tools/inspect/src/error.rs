@@ -31,7 +31,7 @@ pub enum Error {
     #[error("{} is not an ELF file: give a program, a shared library or the id of a process", .0.display())]
     NotElf(PathBuf),
     /// An ELF file that mote cannot be in.
-    #[error("{} is an ELF file for {machine}, and mote is for x86-64 only", path.display())]
+    #[error("{} is an ELF file for {machine}, and mote is for {} only", path.display(), crate::arch::MACHINE_NAME)]
     Machine {
         /// The file.
         path: PathBuf,

@@ -4,12 +4,13 @@
 //! file leads to other addresses of the file. The file is not trusted: every offset is checked, and what is kept of it is
 //! bounded by [`TEXT_MAX`].
 
+use crate::arch;
 use crate::error::Error;
 use crate::event::{Carrier, Event, Site};
 use mote_layout::parse::{DESCRIPTION_MAX, parse};
 use mote_layout::site::{RECORD_BYTES, SECTION, SiteRecord};
 use mote_symbol::mapped::Bounded;
-use object::elf::{EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_LOAD, SHT_NOBITS};
+use object::elf::{ET_DYN, ET_EXEC, FileHeader64, PT_LOAD, SHT_NOBITS};
 use object::read::ReadRef;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use object::{Endianness, FileKind};
@@ -48,7 +49,7 @@ pub(crate) struct Segment {
 /// Reads the events of a file. One without events is a carrier of none.
 ///
 /// # Errors
-/// The file cannot be read, or is no x86-64 program or library, or its headers are damaged.
+/// The file cannot be read, or is no program or library of this processor, or its headers are damaged.
 ///
 /// # Cost
 /// Reads headers, the section and the descriptions; not the rest of the file.
@@ -69,7 +70,7 @@ pub(crate) fn image(path: &Path, file: &File) -> Result<Image, Error> {
     let damaged = |error: object::Error| Error::Damaged { path: path.to_owned(), what: error.to_string() };
     let header = FileHeader64::<Endianness>::parse(&cache).map_err(damaged)?;
     let endian = header.endian().map_err(damaged)?;
-    if header.e_machine(endian) != EM_X86_64 || endian != Endianness::Little {
+    if header.e_machine(endian) != arch::MACHINE || endian != Endianness::Little {
         let machine = format!("machine {}", header.e_machine(endian));
         return Err(Error::Machine { path: path.to_owned(), machine });
     }

@@ -12,6 +12,7 @@
 //! Nothing here changes a process that it looks at. World **O**.
 #![forbid(unsafe_code)]
 
+mod arch;
 pub mod doctor;
 pub mod error;
 pub mod event;

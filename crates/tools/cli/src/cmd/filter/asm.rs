@@ -1,13 +1,13 @@
 //! The machine code of a program, annotated with its instructions.
 
+use crate::arch;
 use anyhow::anyhow;
-use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 use mote_bpf::disassemble::line;
 use mote_bpf::environment::STEPS_MAX;
 use mote_bpf::verify::verify_traced;
 use mote_bpf::{Entry, Environment, Insn, helper};
 use mote_filter::Maps;
-use mote_jit::{Frame, Function, HelperPlace, Input, MapPlace, workspace_words, x86_64};
+use mote_jit::{Frame, Function, HelperPlace, Input, MapPlace, native, workspace_words};
 use mote_layout::context;
 use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;
@@ -47,10 +47,10 @@ pub(super) fn listing(insns: &[Insn], event: &Description<'_>, maps: &Maps) -> a
         env.helper(id).map(|_| HelperPlace { address: HELPERS + u64::from(id) * 16, faults: faults(id) })
     };
     let input = Input { insns, functions: &functions, maps: &places, helper: &place, base: HELPERS / 2 };
-    let mut code = vec![0; x86_64::bytes_max(insns.len(), functions.len())];
+    let mut code = vec![0; native::bytes_max(insns.len(), functions.len())];
     let mut workspace = vec![0; workspace_words(insns.len())];
     let mut frames = vec![Frame::default(); functions.len()];
-    let made = x86_64::compile(&input, &mut code, &mut workspace, &mut frames)
+    let made = native::compile(&input, &mut code, &mut workspace, &mut frames)
         .map_err(|why| anyhow!("there is no machine code: {why:?}"))?;
     let offsets = workspace.get(insns.len() + 1..).unwrap_or_default();
     Ok(annotated(insns, &env, &code[..made.bytes], offsets))
@@ -65,12 +65,10 @@ fn faults(id: u32) -> bool {
 fn annotated(insns: &[Insn], env: &Environment<'_>, code: &[u8], offsets: &[u32]) -> String {
     let mut out = String::new();
     let mut slot = 0;
-    let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
-    let mut formatter = IntelFormatter::new();
-    while decoder.can_decode() {
-        let at = decoder.position() as u32;
+    let mut at = 0;
+    while let Some((bytes, text)) = arch::disassemble(code, at) {
         // All instructions that begin here; several may have become one.
-        while slot < insns.len() && offsets.get(slot).is_some_and(|offset| *offset <= at) {
+        while slot < insns.len() && offsets.get(slot).is_some_and(|offset| *offset as usize <= at) {
             let (text, slots) = match line(&insns[slot..], Some(env)) {
                 Some(line) => (line.to_string(), line.slots()),
                 None => ("?".to_owned(), 1),
@@ -78,12 +76,9 @@ fn annotated(insns: &[Insn], env: &Environment<'_>, code: &[u8], offsets: &[u32]
             let _ = writeln!(out, "{slot:>4}: {text}");
             slot += slots.max(1);
         }
-        let machine = decoder.decode();
-        let mut text = String::new();
-        formatter.format(&machine, &mut text);
-        let bytes: String =
-            code.iter().skip(at as usize).take(machine.len()).map(|byte| format!("{byte:02x}")).collect();
-        let _ = writeln!(out, "          {at:>5x}  {bytes:<22} {text}");
+        let hex: String = code.iter().skip(at).take(bytes).map(|byte| format!("{byte:02x}")).collect();
+        let _ = writeln!(out, "          {at:>5x}  {hex:<22} {text}");
+        at += bytes.max(1);
     }
     let _ = writeln!(out, "{} bytes of machine code", code.len());
     out
