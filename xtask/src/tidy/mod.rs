@@ -4,6 +4,7 @@
 mod glossary;
 mod modules;
 mod paths;
+mod processor;
 
 use crate::plan::{self, Crate};
 use anyhow::{Context, bail};
@@ -173,6 +174,7 @@ fn source(name: &str, text: &str, wrong: &mut Vec<String>) {
     }
     long_functions(name, own, wrong);
     writes_by_path(name, own, wrong);
+    processor::check(name, text, wrong);
 }
 
 /// What writes by path, in the recorder, which may run as root in a directory of others: it writes through `folder.rs`.
