@@ -11,10 +11,10 @@
  * and sends nobody where no batch leads; a pass that starts while nothing is being patched acts as the last batch said
  * (B3), and meets no int3 of ours (the program may block SIGTRAP by then).
  *
- * @code crates/traced/text/src/batch.rs: write_among, close, open, finish, sync_core
- * @code crates/traced/text/src/trap.rs: serve
- * @code crates/traced/text/src/table.rs: publish, retract, look_up, search
- * @code crates/traced/text/src/write.rs: write, write_pair
+ * @code crates/traced/patch/src/batch.rs: write_among, close, open, finish, sync_core
+ * @code crates/traced/patch/src/trap.rs: serve
+ * @code crates/traced/patch/src/table.rs: publish, retract, look_up, search
+ * @code crates/traced/patch/src/write.rs: write, write_pair
  * @digest 383060657dd7cc66
  *
  * @pass short | trap, 2 CPUs | -DTRAP small

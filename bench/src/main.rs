@@ -3,7 +3,7 @@
 
 mod calls;
 mod figures;
-#[allow(unsafe_code, reason = "it shares the cores of the tests of `mote-rcu`, `mote-ring` and `mote-text`")]
+#[allow(unsafe_code, reason = "it shares the cores of the tests of `mote-rcu`, `mote-ring` and `mote-patch`")]
 mod torture;
 
 use clap::Parser;

@@ -39,7 +39,7 @@ fn a_library_that_is_loaded_later() {
 
 #[test]
 fn a_library_that_is_loaded_beside_threads_that_block_all_signals() {
-    // Their sites are changed in a way that not every vendor of processors promises (`mote_text::hop`).
+    // Their sites are changed in a way that not every vendor of processors promises (`mote_patch::hop`).
     let trace = dlopen("1000", "3", "").env("MOTE_HOP", "1").run().ends_with(0);
     assert_counts(&named(&trace.events(), "plugin:work"), "seq", 1000);
 }

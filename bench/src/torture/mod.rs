@@ -1,7 +1,7 @@
 //! `torture`: everything that can befall a writer, a reader or a patched site, at once and for long, and a count of
 //! what went wrong.
 //!
-//! The cores are those of the tests of `mote-rcu`, `mote-ring` and `mote-text`, which run them for a moment.
+//! The cores are those of the tests of `mote-rcu`, `mote-ring` and `mote-patch`, which run them for a moment.
 
 mod rcu;
 mod ring;

@@ -7,7 +7,7 @@ use support::child::{self, End};
 use support::sites;
 use support::torture::{self, Options, Report};
 
-#[path = "../../../crates/traced/text/tests/support/mod.rs"]
+#[path = "../../../crates/traced/patch/tests/support/mod.rs"]
 mod support;
 
 /// Calls of `apply` in one child.
@@ -24,7 +24,7 @@ const SCENARIOS: [Scenario; 4] = [
     ("sigtrap_blocked", || {
         let prepare = |number| {
             if number == 0 {
-                mote_text::set_hops(mote_text::Hops::Always);
+                mote_patch::set_hops(mote_patch::Hops::Always);
                 child::block(libc::SIGTRAP);
             }
         };

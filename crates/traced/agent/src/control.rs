@@ -16,7 +16,7 @@ use mote_sys::{Errno, process, signal, tsc};
 use mote_wire::{Message, SESSIONS_MAX};
 
 /// Sizes of the thread's stack to be tried: the C library takes a program's static thread-local storage from it, and
-/// `mote_text::apply` needs 16 KiB. Only what is touched costs memory.
+/// `mote_patch::apply` needs 16 KiB. Only what is touched costs memory.
 const STACK_BYTES: [usize; 3] = [256 << 10, 2 << 20, 32 << 20];
 /// How often the thread looks at what it has waited for in vain, in milliseconds.
 const LOOK_MS: i32 = 1000;
@@ -75,7 +75,7 @@ fn spawn_with(stack_bytes: usize, work: Work, argument: *mut c_void) -> bool {
     unsafe {
         libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
     }
-    // SIGTRAP stays open: a thread that blocks it keeps `text` from using breakpoints.
+    // SIGTRAP stays open: a thread that blocks it keeps `patch` from using breakpoints.
     let mask = signal::block(!(signal::bit(libc::SIGTRAP) | INTERNAL));
     let mut thread = 0;
     // SAFETY: the caller gives an argument for `work`; no memory of this frame goes there.

@@ -84,7 +84,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Set to 1, it allows two-byte stores over sites that are running on processors whose vendor does not promise that they work (`mote_text::Hops`).
+/// Set to 1, it allows two-byte stores over sites that are running on processors whose vendor does not promise that they work (`mote_patch::Hops`).
 const HOP: &str = "MOTE_HOP";
 
 /// Whether the environment sets a variable of ours to 1.

@@ -34,11 +34,11 @@ pub(crate) fn watch() {
 /// Nobody may be in the middle of a handshake or of patching when the address space is copied.
 unsafe extern "C" fn prepare() {
     hold::fork_prepare();
-    mote_text::fork_prepare();
+    mote_patch::fork_prepare();
 }
 
 unsafe extern "C" fn parent() {
-    mote_text::fork_done();
+    mote_patch::fork_done();
     hold::fork_done();
 }
 
@@ -47,7 +47,7 @@ unsafe extern "C" fn child() {
     unsafe { mote_rcu::library::after_fork() };
     // SAFETY: as above; signals are blocked until `hold::fork_done`.
     unsafe { channel::after_fork() };
-    mote_text::fork_done();
+    mote_patch::fork_done();
     hold::fork_done();
     let links = session::after_fork();
     if session::is_joined() || waiting::is_any() {

@@ -115,7 +115,7 @@ use mote_layout::site::SiteRecord;
 pub unsafe fn start(environment: *const *const c_char, first: *const SiteRecord, end: *const SiteRecord) {
     // Also for recorders that come later. SAFETY: the caller's promise.
     if unsafe { environment::allows_hops(environment) } {
-        mote_text::set_hops(mote_text::Hops::Always);
+        mote_patch::set_hops(mote_patch::Hops::Always);
     }
     // SAFETY: the caller's promise.
     if let Some(places) = unsafe { environment::find(environment) } {

@@ -8,9 +8,9 @@ use crate::registry::{self, Site};
 use crate::subscription::Subscription;
 use crate::told::Numbers;
 use core::ffi::CStr;
+use mote_patch::{Code, Edit, Refusal};
 use mote_sys::fd::Fd;
 use mote_sys::tsc;
-use mote_text::{Code, Edit, Refusal};
 use mote_wire::Ready;
 use mote_wire::bundle::Fate;
 
@@ -234,7 +234,7 @@ fn patch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) -> bool
     // 1. each code address is a 5-byte site of a mapped object;
     // 2. it is one instruction that nothing jumps into;
     // 3. its target is the label of the same `asm!` block.
-    let applied = unsafe { mote_text::apply(edits, |_, why| blocked |= why == Refusal::Blocked) };
+    let applied = unsafe { mote_patch::apply(edits, |_, why| blocked |= why == Refusal::Blocked) };
     match applied {
         Ok(applied) => {
             ready.armed += (applied.changed + applied.already) as u32 + tested;
@@ -244,9 +244,9 @@ fn patch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) -> bool
             ready.armed += tested;
             ready.failed += wanted - tested;
             ready.errno = match error {
-                mote_text::Error::NotWritable { errno, .. }
-                | mote_text::Error::NoBarrier(errno)
-                | mote_text::Error::Unfinished(errno) => errno.0 as u32,
+                mote_patch::Error::NotWritable { errno, .. }
+                | mote_patch::Error::NoBarrier(errno)
+                | mote_patch::Error::Unfinished(errno) => errno.0 as u32,
                 _ => libc::EIO as u32,
             };
         }

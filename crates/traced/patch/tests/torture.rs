@@ -62,7 +62,7 @@ fn a_thread_that_blocks_sigtrap_lives() {
     child::passes(|| {
         let prepare = |number| {
             if number == 0 {
-                mote_text::set_hops(mote_text::Hops::Always);
+                mote_patch::set_hops(mote_patch::Hops::Always);
                 child::block(libc::SIGTRAP);
             }
         };
@@ -97,7 +97,7 @@ fn the_programs_own_traps_reach_its_handler() {
                 RAISED.fetch_add(1, SeqCst);
                 child::int3();
             };
-            // It takes SIGTRAP over again now and then; not with a trap of ours on its way, see docs/soundness/text.md,
+            // It takes SIGTRAP over again now and then; not with a trap of ours on its way, see docs/soundness/patch.md,
             // residual races.
             let before_toggle = |toggle: u64| {
                 let every = usual_or("EVERY", 100);
@@ -188,14 +188,14 @@ fn children_of_a_fork_find_whole_text() {
             std::thread::scope(|scope| {
                 // On another thread than the one that patches; it takes the lock as the agent would.
                 scope.spawn(|| {
-                    mote_text::fork_prepare();
+                    mote_patch::fork_prepare();
                     let end = child::run(|| {
-                        mote_text::fork_done();
+                        mote_patch::fork_done();
                         assert!(pass_all() <= 2);
                         sites::apply_all(sites::all().iter().map(|site| site.arm()));
                         assert!(sites::all().iter().all(|site| site.pass() == 1));
                     });
-                    mote_text::fork_done();
+                    mote_patch::fork_done();
                     assert_eq!(end, End::Exit(0));
                 });
             });
@@ -216,11 +216,11 @@ fn children_of_an_unannounced_fork_can_go_on() {
                 assert!(pass_all() <= 2);
                 let foreign = |site: &&sites::Site| {
                     // SAFETY: a site.
-                    matches!(unsafe { mote_text::state(site.addr) }, mote_text::State::Foreign(_))
+                    matches!(unsafe { mote_patch::state(site.addr) }, mote_patch::State::Foreign(_))
                 };
                 let open = sites::all().iter().filter(foreign).count();
                 // SAFETY: a child with one thread, which holds no guard.
-                unsafe { mote_text::reset_after_fork() }.expect("reset");
+                unsafe { mote_patch::reset_after_fork() }.expect("reset");
                 assert_eq!(sites::all().iter().filter(foreign).count(), 0);
                 sites::apply_all(sites::all().iter().map(|site| site.arm_other()));
                 assert!(sites::all().iter().all(|site| site.pass() == 2));

@@ -1,11 +1,11 @@
 //! Sites at every place in a cache line, and across the end of pages, each in a function of its own.
 
-use mote_text::{Applied, Code, Edit, Error, Refusal};
+use mote_patch::{Applied, Code, Edit, Error, Refusal};
 use std::arch::global_asm;
 
 // Each function begins with its site, returns 0 behind the NOP, and 1 or 2 at the two targets.
 global_asm!(
-    ".pushsection .text.mote_text_test, \"ax\", @progbits",
+    ".pushsection .text.mote_patch_test, \"ax\", @progbits",
     ".macro mote_test_site",
     "770: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00",
     "xor eax, eax",
@@ -82,7 +82,7 @@ impl Site {
 pub fn apply(edits: impl IntoIterator<Item = Edit>) -> (Result<Applied, Error>, Vec<(Edit, Refusal)>) {
     let mut refused = Vec::new();
     // SAFETY: the edits are of the sites above and of their targets.
-    let applied = unsafe { mote_text::apply(edits, |edit, why| refused.push((edit, why))) };
+    let applied = unsafe { mote_patch::apply(edits, |edit, why| refused.push((edit, why))) };
     (applied, refused)
 }
 

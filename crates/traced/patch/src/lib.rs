@@ -153,7 +153,7 @@ impl core::error::Error for Error {}
 /// 3. Each target is code that a thread may enter from its site.
 ///
 /// # Cost
-/// Test `cost`, quoted in `docs/soundness/text.md`: alone 30 us for one site and 2 us for each of many; beside a thread
+/// Test `cost`, quoted in `docs/soundness/patch.md`: alone 30 us for one site and 2 us for each of many; beside a thread
 /// 0.1 ms and 6 us; 20 us more for each further thread. Stack: below 16 KiB.
 ///
 /// # Signal safety

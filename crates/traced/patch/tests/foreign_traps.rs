@@ -220,7 +220,7 @@ fn a_handler_that_calls_ours_as_the_one_before_ends() {
 #[test]
 fn more_handlers_than_levels_leave_us_without_traps() {
     child::passes(|| {
-        mote_text::set_hops(mote_text::Hops::Always);
+        mote_patch::set_hops(mote_patch::Hops::Always);
         install_ours();
         // Each is another action, by its mask.
         for bit in 0..20 {

@@ -24,5 +24,5 @@ pub(crate) use x86_64::*;
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(
-    "mote-trace-text does not know this processor: add src/arch/NAME with what src/arch/mod.rs lists"
+    "mote-trace-patch does not know this processor: add src/arch/NAME with what src/arch/mod.rs lists"
 );

@@ -2,7 +2,7 @@
 
 mod support;
 
-use mote_text::{Applied, Code, Edit, Error, Refusal, State};
+use mote_patch::{Applied, Code, Edit, Error, Refusal, State};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use support::child;
 use support::sites::{self, Site};
@@ -34,7 +34,7 @@ fn in_company(scenario: fn()) {
 
 fn now(site: &Site) -> State {
     // SAFETY: a site of the tests.
-    unsafe { mote_text::state(site.addr) }
+    unsafe { mote_patch::state(site.addr) }
 }
 
 fn protection(addr: usize) -> String {

@@ -1,4 +1,4 @@
-//! What patching costs: prints the figures that `docs/soundness/text.md` quotes. That all sites are what they were made is checked; how long it took depends
+//! What patching costs: prints the figures that `docs/soundness/patch.md` quotes. That all sites are what they were made is checked; how long it took depends
 //! on who else has the machine.
 
 mod support;
@@ -66,7 +66,7 @@ fn one_site_and_a_batch() {
             cost("beside 64 sleeping threads", 20, &all[..64]);
         });
         let block_and_doze = || {
-            mote_text::set_hops(mote_text::Hops::Always);
+            mote_patch::set_hops(mote_patch::Hops::Always);
             child::block(libc::SIGTRAP);
             doze();
         };

@@ -2,7 +2,7 @@
 
 mod support;
 
-use mote_text::{Applied, Hops, Refusal};
+use mote_patch::{Applied, Hops, Refusal};
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use support::child;
 use support::sites::{self, Site};
@@ -35,7 +35,7 @@ fn sleeps(tid: i32) -> bool {
 }
 
 fn some_are_refused() {
-    mote_text::set_hops(Hops::Always);
+    mote_patch::set_hops(Hops::Always);
     let (applied, refused) = sites::apply(sites::all().iter().map(Site::arm));
     let changed = sites::all().len() - CANNOT_HOP;
     assert_eq!(applied, Ok(Applied { changed, already: 0, refused: CANNOT_HOP }));
@@ -46,7 +46,7 @@ fn some_are_refused() {
 }
 
 fn all_are_refused() {
-    mote_text::set_hops(Hops::Never);
+    mote_patch::set_hops(Hops::Never);
     let (applied, refused) = sites::apply(sites::all().iter().map(Site::arm));
     assert_eq!(applied, Ok(Applied { changed: 0, already: 0, refused: sites::all().len() }));
     assert!(refused.iter().all(|(_, why)| *why == Refusal::Blocked));

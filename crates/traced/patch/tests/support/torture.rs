@@ -5,7 +5,7 @@
 //! same and not "changing", the whole pass lay between two changes, and there is only one right answer.
 
 use super::sites::{self, Site};
-use mote_text::{Code, Refusal};
+use mote_patch::{Code, Refusal};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -157,7 +157,7 @@ fn patch(sites: &[Site], options: Options) -> Report {
 }
 
 /// Chooses one site, some, or all, and what each should become.
-fn choose(sites: &[Site], random: &mut Random) -> Vec<(usize, u64, mote_text::Edit)> {
+fn choose(sites: &[Site], random: &mut Random) -> Vec<(usize, u64, mote_patch::Edit)> {
     let one_of = [1, 4, 68][random.below(3) as usize];
     sites
         .iter()
@@ -172,7 +172,7 @@ fn choose(sites: &[Site], random: &mut Random) -> Vec<(usize, u64, mote_text::Ed
                 1 => Code::Jump(site.target),
                 _ => Code::Jump(site.other_target),
             };
-            Some((n, way, mote_text::Edit { addr: site.addr, to }))
+            Some((n, way, mote_patch::Edit { addr: site.addr, to }))
         })
         .collect()
 }

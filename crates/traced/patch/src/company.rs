@@ -2,7 +2,7 @@
 //!
 //! The kernel kills a thread that meets an int3 while it blocks SIGTRAP (`force_sig`), and a debugger takes the
 //! trap away. So before a batch we look for both. What we look at changes under us; what remains is in
-//! `docs/soundness/text.md`, "Residual races".
+//! `docs/soundness/patch.md`, "Residual races".
 
 use crate::arch::SYS_IO_PGETEVENTS;
 use crate::maps::hex;
