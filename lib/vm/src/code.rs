@@ -72,7 +72,7 @@ impl From<Errno> for Refused {
 /// Machine code, ready to run; unmapped when dropped, which only happens when no thread is in it.
 ///
 /// # Invariants
-/// `vm-C1`: `start..start + bytes` is a mapping of ours, readable and executable, that begins with the entry and that nobody else unmaps.
+/// `code-mapped`: `start..start + bytes` is a mapping of ours, readable and executable, that begins with the entry and that nobody else unmaps.
 #[derive(Debug)]
 pub(crate) struct Code {
     start: *mut u8,
@@ -81,7 +81,7 @@ pub(crate) struct Code {
     image: ManuallyDrop<Image>,
 }
 
-// SAFETY: code is address space of the process, not of a thread, and does not change (vm-C1).
+// SAFETY: code is address space of the process, not of a thread, and does not change (`code-mapped`).
 unsafe impl Send for Code {}
 // SAFETY: as above.
 unsafe impl Sync for Code {}
@@ -127,7 +127,7 @@ impl Code {
     /// Where it is entered.
     #[inline(always)]
     pub(crate) fn entry(&self) -> Entry {
-        // SAFETY: the emitter made the code for this signature, and it begins here (vm-C1). Whether it is harmless is
+        // SAFETY: the emitter made the code for this signature, and it begins here (`code-mapped`). Whether it is harmless is
         // the promise of who calls it.
         unsafe { core::mem::transmute::<*mut u8, Entry>(self.start) }
     }
@@ -142,7 +142,7 @@ impl Drop for Code {
     fn drop(&mut self) {
         // SAFETY: dropped here and nowhere else.
         unsafe { ManuallyDrop::drop(&mut self.image) };
-        // SAFETY: vm-C1, and no thread is in it.
+        // SAFETY: `code-mapped`, and no thread is in it.
         let _ = unsafe { syscall(libc::SYS_munmap, [self.start as usize, self.bytes, 0, 0, 0, 0]) };
     }
 }

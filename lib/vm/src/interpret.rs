@@ -1,6 +1,6 @@
 //! The interpreter: one loop over [`Step`]s, registers in an array.
 //!
-//! Programs were checked when they became steps (`vm-D1`), so the loop checks nothing but how often it goes backwards. What
+//! Programs were checked when they became steps (`steps-lead-to-steps`), so the loop checks nothing but how often it goes backwards. What
 //! programs do to memory is the promise of who runs them: [`Verified`](mote_bpf::verify::Verified) programs only what they may.
 //!
 //! # Cost
@@ -53,7 +53,7 @@ impl Run {
 /// Runs a program; as [`Entry`](crate::code::Entry) says.
 ///
 /// # Safety
-/// `image` points to the image of a program whose steps hold `vm-D1`, and that does only what it may when it starts with `r1` and `r2`.
+/// `image` points to the image of a program whose steps hold `steps-lead-to-steps`, and that does only what it may when it starts with `r1` and `r2`.
 pub(crate) unsafe extern "C" fn enter(r1: u64, r2: u64, image: *const c_void, tail_calls: u64) -> Returned {
     let (mut image, mut r1, mut r2) = (image.cast::<Image>(), r1, r2);
     let mut run = Run { turns_left: 0, tail_calls, next: None };
@@ -145,7 +145,7 @@ macro_rules! jump {
     }};
 }
 
-/// Registers by number; the numbers are below 16 (`vm-D1`), and the mask makes that known.
+/// Registers by number; the numbers are below 16 (`steps-lead-to-steps`), and the mask makes that known.
 struct Regs(Table<u64, 16>);
 
 impl Regs {
@@ -180,7 +180,7 @@ unsafe fn function(run: &mut Run, mut pc: *const Step, regs: &mut Regs, frames: 
     let mut stack = MaybeUninit::<[u64; STACK_BYTES / 8]>::uninit();
     regs.0[10] = stack.as_mut_ptr() as u64 + STACK_BYTES as u64;
     loop {
-        // SAFETY: vm-D1: a step of the program, which its mapping holds.
+        // SAFETY: `steps-lead-to-steps`: a step of the program, which its mapping holds.
         let step = unsafe { &*pc };
         pc = pc.wrapping_add(1);
         dispatch! { regs, step, pc, run;
@@ -232,7 +232,7 @@ unsafe fn function(run: &mut Run, mut pc: *const Step, regs: &mut Regs, frames: 
             },
             // SAFETY: as above.
             Code::CallFaulting => regs.0[0] = unsafe { call_faulting(step.value(), regs.args()) }?,
-            // SAFETY: vm-D1.
+            // SAFETY: `steps-lead-to-steps`.
             Code::CallLocal => regs.0[0] = unsafe { call_local(run, pc, step, regs, frames) }?,
             Code::TailCall => {
                 // SAFETY: the program calls helpers as their signature says.
@@ -329,7 +329,7 @@ unsafe fn exchange(step: &Step, regs: &mut Regs, reg: u64) -> Result<(), Fault> 
         Code::Atomic32 => unsafe { atomic::on_32(step.low, at, reg, r0) }?,
         // SAFETY: as above.
         Code::Atomic64 => unsafe { atomic::on_64(step.low, at, reg, r0) }?,
-        // The second half of a 16-byte instruction is never reached (vm-D1).
+        // The second half of a 16-byte instruction is never reached (`steps-lead-to-steps`).
         _ => return Err(Fault::Memory),
     };
     match into {
@@ -374,7 +374,7 @@ unsafe fn call_local(
     run.turn()?;
     let frames = frames.checked_sub(1).filter(|left| *left > 0).ok_or(Fault::Steps)?;
     let mut inner = Regs(regs.0);
-    // SAFETY: vm-D1.
+    // SAFETY: `steps-lead-to-steps`.
     unsafe { function(run, pc.wrapping_offset(step.to as isize), &mut inner, frames) }
 }
 

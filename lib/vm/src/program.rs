@@ -119,7 +119,7 @@ impl core::error::Error for LoadError {}
 /// A program that is ready to run: with its maps, helpers and code.
 ///
 /// # Invariants
-/// `vm-P1`: `entry` is that of `code` if there is one, else the interpreter's, and `image` what it wants; both last as long as `self`.
+/// `program-holds-its-parts`: `entry` is that of `code` if there is one, else the interpreter's, and `image` what it wants; both last as long as `self`.
 #[derive(Debug)]
 pub struct Program {
     entry: Entry,
@@ -130,7 +130,7 @@ pub struct Program {
     refused: Option<Refused>,
 }
 
-// SAFETY: neither code nor image change after loading (vm-P1), and maps may be used by any thread.
+// SAFETY: neither code nor image change after loading (`program-holds-its-parts`), and maps may be used by any thread.
 unsafe impl Send for Program {}
 // SAFETY: as above.
 unsafe impl Sync for Program {}
@@ -193,7 +193,7 @@ impl Program {
     /// Callable from a handler, if the setup's helpers are.
     #[inline(always)]
     pub unsafe fn run(&self, r1: u64, r2: u64) -> Result<u64, Fault> {
-        // SAFETY: vm-P1; the caller's promises.
+        // SAFETY: `program-holds-its-parts`; the caller's promises.
         unsafe { (self.entry)(r1, r2, self.image, 0) }.into()
     }
 

@@ -8,7 +8,7 @@ use mote_sys::{Errno, Result};
 /// A verifier's workspace in a mapping of its own, which goes when this is dropped.
 ///
 /// # Invariants
-/// `vm-W1`: the mapping is private, ours alone, as large as a `Workspace`, and began as zeros.
+/// `workspace-private`: the mapping is private, ours alone, as large as a `Workspace`, and began as zeros.
 #[derive(Debug)]
 pub struct WorkspaceGuard(Mapping);
 
@@ -31,7 +31,7 @@ impl Deref for WorkspaceGuard {
     type Target = Workspace;
 
     fn deref(&self) -> &Workspace {
-        // SAFETY: vm-W1; all bits zero are a valid workspace, and after that only the verifier writes, through `deref_mut`.
+        // SAFETY: `workspace-private`; all bits zero are a valid workspace, and after that only the verifier writes, through `deref_mut`.
         unsafe { &*self.0.base().cast::<Workspace>() }
     }
 }

@@ -93,7 +93,7 @@ unsafe fn write(channel: &Rings, record: Record<'_>) -> Outcome {
 
 /// Reserves `total` bytes, entering the next sub-buffer where needed (algorithms 5.1 and 5.2). Counts the record as lost where that may not be.
 fn reserve(channel: &Rings, ring: Ring, total: u64) -> Result<Reserved, Cause> {
-    // SAFETY: `ring` is of the leaked mapping.
+    // SAFETY: `ring-never-unmapped`.
     let control = unsafe { ring.control() };
     let mut pos = control.pos.load(Ordering::Relaxed);
     loop {
@@ -131,7 +131,7 @@ fn reserve(channel: &Rings, ring: Ring, total: u64) -> Result<Reserved, Cause> {
 
 /// Whether the sub-buffer that begins at `at` may be entered. A refusal is true only if `pos` is still before `at`.
 fn may_enter(channel: &Rings, ring: Ring, at: u64) -> Result<(), Cause> {
-    // SAFETY: `ring` is of the leaked mapping.
+    // SAFETY: `ring-never-unmapped`.
     let control = unsafe { ring.control() };
     if !channel.overwrites() && is_full(channel, control, at) {
         return Err(Cause::RingFull);
@@ -163,7 +163,7 @@ fn is_full(channel: &Rings, control: &Control, at: u64) -> bool {
 /// Counts a record that finds no room behind `pos`. False when it may find some now, or a full ring had to be closed first.
 #[cold]
 fn refuse(channel: &Rings, ring: Ring, pos: u64, cause: Cause) -> bool {
-    // SAFETY: `ring` is of the leaked mapping.
+    // SAFETY: `ring-never-unmapped`.
     let control = unsafe { ring.control() };
     if cause != Cause::RingFull {
         // Else somebody has entered it meanwhile, or left it far behind.
@@ -261,7 +261,7 @@ fn leave(channel: &Rings, ring: Ring, pos: u64, time: u64) {
 
 fn slot_of(channel: &Rings, ring: Ring, pos: u64) -> &'static Slot {
     let index = (pos & channel.ring_mask) >> channel.sub_bits;
-    // SAFETY: `ring` is of the leaked mapping, and the index is masked.
+    // SAFETY: `ring-never-unmapped`, and `position-masked`.
     unsafe { ring.slot(index) }
 }
 

@@ -104,7 +104,7 @@ impl Channel {
 
     /// The table of threads' names.
     pub fn threads(&self) -> &ThreadTable {
-        // SAFETY: the table lies at the start of the mapping, which `self` holds, and is all atomics.
+        // SAFETY: `mapping-held`: the table lies at its start, and is all atomics.
         unsafe { &*self.memory.base().cast_const().cast() }
     }
 
@@ -228,7 +228,7 @@ impl Reader<'_> {
 
     /// Lost events by cause, as the writers have counted them.
     pub fn lost(&self) -> Lost {
-        // SAFETY: the ring is of the mapping that `_held` holds.
+        // SAFETY: `mapping-held`.
         let control = unsafe { self.ring.control() };
         let mut lost = control.lost.each_ref().map(|lost| lost.load(Ordering::Relaxed));
         for (cause, count) in lost.iter_mut().enumerate() {
@@ -265,7 +265,7 @@ impl Reader<'_> {
     }
 
     fn pos(&self) -> u64 {
-        // SAFETY: the ring is of the mapping that `_held` holds.
+        // SAFETY: `mapping-held`.
         let control = unsafe { self.ring.control() };
         // Acquire (A, B): what lies before `pos` is written.
         control.pos.load(Ordering::Acquire) & CREDIBLE
@@ -273,7 +273,7 @@ impl Reader<'_> {
 
     /// False when somebody has emptied the ring, or set its position, now `pos`, back: what is written before the next look cannot be told from what was.
     fn is_whole(&self, pos: u64) -> bool {
-        // SAFETY: the ring is of the mapping that `_held` holds.
+        // SAFETY: `mapping-held`.
         let control = unsafe { self.ring.control() };
         let is_back = pos < self.seen.get().max(self.read);
         self.seen.set(self.seen.get().max(pos));
@@ -281,7 +281,7 @@ impl Reader<'_> {
     }
 
     fn mark(&self) {
-        // SAFETY: the ring is of the mapping that `_held` holds.
+        // SAFETY: `mapping-held`.
         let control = unsafe { self.ring.control() };
         control.mark.store(MARK, Ordering::Relaxed);
     }
@@ -347,7 +347,7 @@ impl Reader<'_> {
     }
 
     fn slot(&self, sub: u64) -> &Slot {
-        // SAFETY: the ring is of the mapping that `_held` holds; the index is masked.
+        // SAFETY: `mapping-held`, and `position-masked`.
         unsafe { self.ring.slot(sub & (self.geometry().sub_count() - 1)) }
     }
 
@@ -486,7 +486,7 @@ impl Reader<'_> {
     }
 
     fn publish(&self) {
-        // SAFETY: the ring is of the mapping that `_held` holds.
+        // SAFETY: `mapping-held`.
         let control = unsafe { self.ring.control() };
         // Release (C): the copies happen before.
         control.consumed.store(self.read, Ordering::Release);

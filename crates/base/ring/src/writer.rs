@@ -105,6 +105,10 @@ pub struct Writer {
 
 /// The rings of a channel as they lie in this process: sizes, and behind them a table of `cpus` and then `shared` [`Ring`]s. Neither changes once a writer
 /// leads there, and neither is freed: a write goes by one of these from its beginning to its end. Field offsets are known to the sequences ([`crate::arch`]).
+///
+/// # Invariants
+/// `rings-never-change`: sizes and table do not change once a writer leads there, and are never freed.
+/// `ring-never-unmapped`: `threads`, and each ring of the table, lie in a mapping of the geometry that is leaked.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Rings {
@@ -131,8 +135,7 @@ pub(crate) struct Rings {
 /// Where the table begins, for the assembly.
 pub(crate) const TABLE_AT: usize = size_of::<Rings>();
 
-// SAFETY: the pointers lead to leaked mappings, which live as long as the process; what they point to
-// is accessed by atomics and restartable sequences only.
+// SAFETY: `ring-never-unmapped`; what the pointers lead to is accessed by atomics and restartable sequences only.
 unsafe impl Send for Writer {}
 // SAFETY: as above.
 unsafe impl Sync for Writer {}
@@ -213,7 +216,7 @@ impl Rings {
     /// Ring `index`; one of the first kind where there is none of that number.
     pub(crate) fn ring(&self, index: u32) -> Ring {
         let index = if index < self.cpus + self.shared { index } else { 0 };
-        // SAFETY: the table has `cpus + shared` entries, at least one, which never change.
+        // SAFETY: `rings-never-change`: the table has `cpus + shared` entries, at least one.
         unsafe { self.table.wrapping_add(index as usize).read() }
     }
 
@@ -253,7 +256,7 @@ impl Rings {
     #[cold]
     pub(crate) fn count_lost(&self, cause: Cause) -> Outcome {
         let ring = mote_sync::rseq::cpu_hint().filter(|cpu| *cpu < self.cpus).unwrap_or(self.cpus);
-        // SAFETY: `ring` is of the leaked mapping.
+        // SAFETY: `ring-never-unmapped`.
         let control = unsafe { self.ring(ring).control() };
         if let Some(lost) = control.lost.get(cause as usize) {
             lost.fetch_add(1, Ordering::Relaxed);
@@ -278,9 +281,9 @@ impl Former {
     /// # Safety
     /// Nobody expects that what is written there is read.
     pub unsafe fn forsake(&self) -> mote_sys::Result<()> {
-        // SAFETY: `Rings` are never freed.
+        // SAFETY: `rings-never-change`.
         let rings = unsafe { &*self.0 };
-        // SAFETY: the mapping was leaked, and is of this size; the caller's promise.
+        // SAFETY: `ring-never-unmapped`, of this size; the caller's promise.
         unsafe { Mapping::replace_by_zeros(rings.threads.cast_mut().cast(), rings.bytes) }
     }
 }
@@ -312,7 +315,7 @@ impl Writer {
     #[inline(always)]
     pub(crate) fn rings(&self) -> &Rings {
         // Acquire pairs with the release in `renew`.
-        // SAFETY: `Rings` are never freed, and do not change.
+        // SAFETY: `rings-never-change`.
         unsafe { &*self.rings.load(Ordering::Acquire) }
     }
 
@@ -336,7 +339,7 @@ impl Writer {
     pub fn introduce(&self, tid: u32, pid: u32, comm: [u8; 16]) {
         // Without a clock the name is from the beginning on.
         let name = ThreadName { tid, pid, time: self.rings().now().unwrap_or(0), comm };
-        // SAFETY: the table lies at the start of the leaked mapping and consists of atomics.
+        // SAFETY: `ring-never-unmapped`: the table lies at the start of the mapping, and consists of atomics.
         let table = unsafe { &*self.rings().threads };
         // When it is full the thread is counted as nameless there.
         table.push(&name);
@@ -370,10 +373,10 @@ impl Writer {
         }
         let before = Former(self.rings.load(Ordering::Acquire));
         let Rings { threads, bytes, geometry, .. } = *self.rings();
-        // SAFETY: `map` has leaked a mapping of this size.
+        // SAFETY: `ring-never-unmapped`, of this size.
         let memory = unsafe { Mapping::again(threads.cast_mut().cast(), bytes) }?;
         let rings = Rings::of(memory, geometry)?;
-        // SAFETY: who still has an address in it is an interrupted write, which nobody waits for.
+        // SAFETY: only a write that is interrupted still has an address in it, and no thread waits for that write.
         unsafe { before.forsake() }?;
         self.rings.store(rings, Ordering::Release);
         Ok(())

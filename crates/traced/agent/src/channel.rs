@@ -1,7 +1,7 @@
 //! A session's channel as probes meet it, and the channels of all sessions.
 //!
 //! # Invariants
-//! agent-I1: a [`Channel`] lives as long as the process, also when its session has ended: its memory is private then
+//! `channel-never-freed`: a [`Channel`] lives as long as the process, also when its session has ended: its memory is private then
 //! (`Writer::forsake`), and nobody reads what is written there.
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -122,7 +122,7 @@ pub(crate) unsafe fn after_fork() {
 /// The channel of a session, while the process is in it.
 pub(crate) fn of(session: usize) -> Option<&'static Channel> {
     let channel = CHANNELS.get(session)?.load(Ordering::Acquire).cast_const();
-    // SAFETY: null, or agent-I1.
+    // SAFETY: null, or `channel-never-freed`.
     unsafe { channel.as_ref() }
 }
 

@@ -57,7 +57,7 @@ static NOTHING: Nothing = Nothing([0; READABLE_BYTES]);
 fn page(base: *mut u8, word: u64) -> &'static Slot {
     // Upper bits are shifted out: an area has less than 4 GiB.
     let at = (word as u32).wrapping_mul(SLOT_BYTES as u32) as usize;
-    // SAFETY: agent-I6: the low 20 bits of a thread's word are 0, or 1 and the index of one of `SLOTS` slots; a page is aligned, and made of atomics.
+    // SAFETY: `area-never-unmapped`: the low 20 bits of a thread's word are 0, or 1 and the index of one of `SLOTS` slots; a page is aligned, and made of atomics.
     unsafe { &*base.wrapping_add(at).cast::<Slot>() }
 }
 
@@ -85,7 +85,7 @@ pub fn slot() -> Option<&'static Slot> {
 #[inline(always)]
 pub fn header() -> Option<&'static Header> {
     let base = AREA.load(Ordering::Acquire);
-    // SAFETY: agent-I6; a page of atomics.
+    // SAFETY: `area-never-unmapped`; a page of atomics.
     unsafe { base.cast::<Header>().as_ref() }
 }
 
@@ -208,7 +208,7 @@ pub(crate) fn take_area(file: &Fd, slots: u32) -> Result<()> {
         return Err(Errno(libc::EINVAL));
     }
     move_over(base, fresh.base(), slots);
-    // SAFETY: agent-I6: a leaked mapping of as many bytes, in which there are references to atomics only, and from which nobody trusts a word.
+    // SAFETY: `area-never-unmapped`: a leaked mapping of as many bytes, in which there are references to atomics only, and from which nobody trusts a word.
     unsafe { Mapping::replace(base, file, 0, len) }
 }
 
@@ -273,7 +273,7 @@ fn forsake(base: *mut u8) -> Result<()> {
     let slots = SLOTS.load(Ordering::Relaxed);
     let kept = Mapping::private(area_bytes(slots))?;
     move_over(base, kept.base(), slots);
-    // SAFETY: agent-I6: a leaked mapping of as many bytes, in which there are references to atomics only.
+    // SAFETY: `area-never-unmapped`: a leaked mapping of as many bytes, in which there are references to atomics only.
     unsafe { Mapping::replace_by_zeros(base, area_bytes(slots)) }?;
     if let Some(header) = header() {
         // A thread without a slot finds this where others have their id.
@@ -436,7 +436,7 @@ pub fn open_window(scope: Scope, ns: u64) -> bool {
     let has_windows = |header: &&Header| header.flags.load(Ordering::Relaxed) & layout::WINDOWS != 0;
     let Some(header) = header().filter(has_windows) else { return false };
     let shared = shared(COOPERATING.load(Ordering::Relaxed));
-    // SAFETY: agent-I7; a page of atomics.
+    // SAFETY: `shared-never-unmapped`; a page of atomics.
     let shared = shared.map(|base| unsafe { &*base.cast::<layout::SharedHeader>() });
     let word = match (scope, slot(), shared) {
         (Scope::Thread, Some(slot), _) => &slot.window_until,

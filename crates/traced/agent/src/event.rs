@@ -42,8 +42,8 @@ const FAN: usize = 1 << (usize::BITS - 1);
 /// State of one event, which its sites, its probe, and the agent share; within one line of the cache. `mote.h` has the same.
 ///
 /// # Invariants
-/// agent-I1: `destination` is 0 or holds the address of a [`Channel`] that lives as long as the process.
-/// agent-I2: `gate` is null, [`CLOSED`], points to a [`Filter`] that lives until a grace period after it was replaced, or leads to a [`Fan`] of which
+/// `channel-never-freed`: `destination` is 0 or holds the address of a [`Channel`] that lives as long as the process.
+/// `gate-outlives-section`: `gate` is null, [`CLOSED`], points to a [`Filter`] that lives until a grace period after it was replaced, or leads to a [`Fan`] of which
 /// the same holds, and whose filters do.
 #[repr(C, align(32))]
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Event {
         const ID_BITS: u32 = u64::BITS - ADDRESS_BITS;
         let channel: *const Channel =
             core::ptr::with_exposed_provenance((word << ID_BITS >> ID_BITS) as usize);
-        // SAFETY: agent-I1.
+        // SAFETY: `channel-never-freed`.
         Some((unsafe { &*channel }, (word >> ADDRESS_BITS) as u16))
     }
 
@@ -171,7 +171,7 @@ impl Event {
             // SAFETY: the caller's promise; we are in a read section.
             return unsafe { without_filter(gate, words) };
         }
-        // SAFETY: agent-I2; we are in a read section.
+        // SAFETY: `gate-outlives-section`; we are in a read section.
         let filter = unsafe { &*gate.cast_const() };
         // SAFETY: the caller's promise; the filter was verified for this event's description.
         if unsafe { filter.drops_at_once(words) } {
@@ -201,7 +201,7 @@ impl Event {
         let section = filter::read();
         // If another one has come meanwhile, it is for the same words.
         let verdict = self.own_filter().map_or(DROP, |Destination { channel, filter, id }| {
-            // SAFETY: agent-I2; we are in a read section.
+            // SAFETY: `gate-outlives-section`; we are in a read section.
             let filter = unsafe { filter.as_ref() };
             // SAFETY: the caller's promise.
             let keep = filter.is_some_and(|filter| unsafe { filter.can_keep(words) });
@@ -216,7 +216,7 @@ impl Event {
         let (channel, id) = self.one()?;
         let gate = self.gate.load(Ordering::Acquire);
         match fan_of(gate) {
-            // SAFETY: agent-I2; the caller is in a read section.
+            // SAFETY: `gate-outlives-section`; the caller is in a read section.
             Some(fan) => unsafe { &*fan }.to.of(channel).copied(),
             None => Some(Destination { channel, filter: filter_of(gate), id }),
         }
@@ -231,7 +231,7 @@ impl Event {
         let section = filter::read();
         let verdict = match fan_of(self.gate.load(Ordering::Acquire)) {
             Some(fan) => {
-                // SAFETY: agent-I2; we are in a read section.
+                // SAFETY: `gate-outlives-section`; we are in a read section.
                 let fan = unsafe { &*fan };
                 // SAFETY: as above.
                 unsafe { fan.fault() }
@@ -270,7 +270,7 @@ impl Event {
             }
         };
         match (Verdicts::of(verdict), fan_of(self.gate.load(Ordering::Acquire))) {
-            // SAFETY: agent-I2; we are in a read section.
+            // SAFETY: `gate-outlives-section`; we are in a read section.
             (Some(verdicts), Some(fan)) => unsafe { &*fan }
                 .to
                 .iter()
@@ -303,7 +303,7 @@ impl Event {
     pub(crate) fn destinations(&self) -> Destinations {
         let gate = self.gate.load(Ordering::Acquire);
         if let Some(fan) = fan_of(gate) {
-            // SAFETY: agent-I2: fans are retired with the control path held.
+            // SAFETY: `gate-outlives-section`: fans are retired with the control path held.
             return unsafe { (*fan).to };
         }
         let mut all = Destinations::NOWHERE;
@@ -411,7 +411,7 @@ fn filter_of(gate: *mut Filter) -> *const Filter {
 unsafe fn without_filter(gate: *mut Filter, words: *const u64) -> u64 {
     match fan_of(gate) {
         Some(fan) => {
-            // SAFETY: agent-I2, and the caller's read section.
+            // SAFETY: `gate-outlives-section`, and the caller's read section.
             let fan = unsafe { &*fan };
             // SAFETY: the caller's promise.
             unsafe { fan.judge(words) }

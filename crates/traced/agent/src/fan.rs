@@ -10,7 +10,7 @@
 //! joined later than that is not meant, even if it has got the number of one that has ended meanwhile.
 //!
 //! # Invariants
-//! agent-I8: the first `used` nodes are written; a fan that a gate leads to, or led to when a section began that is not over, is in neither list.
+//! `destinations-unlisted`: the first `used` nodes are written; a fan that a gate leads to, or led to when a section began that is not over, is in neither list.
 
 use crate::channel::Channel;
 use crate::filter::Filter;
@@ -144,7 +144,7 @@ impl Fan {
     pub(crate) unsafe fn judge(&self, words: *const u64) -> u64 {
         let mut verdicts = Verdicts { each: 0, era: self.era };
         for Destination { channel, filter, id } in self.to.iter() {
-            // SAFETY: agent-I2, and the caller's read section.
+            // SAFETY: `gate-outlives-section`, and the caller's read section.
             let verdict = match unsafe { filter.as_ref() } {
                 None => RECORD,
                 // SAFETY: the caller's promise; the filter was verified for this event's description.
@@ -168,7 +168,7 @@ impl Fan {
     pub(crate) unsafe fn fault(&self) -> u64 {
         let mut verdicts = Verdicts { each: 0, era: self.era };
         for Destination { channel, filter, id } in self.to.iter() {
-            // SAFETY: agent-I2, and the caller's read section.
+            // SAFETY: `gate-outlives-section`, and the caller's read section.
             let verdict = match unsafe { filter.as_ref() } {
                 None => RECORD,
                 Some(filter) => shared::faulted(channel, *id, filter.keeps_on_fault()),
@@ -224,7 +224,7 @@ impl Fans {
             NONE => return None,
             index => {
                 let at = self.at(index);
-                // SAFETY: agent-I8: the node is written, and nobody else's while it is free.
+                // SAFETY: `destinations-unlisted`: the node is written, and nobody else's while it is free.
                 self.free = unsafe { (*at).next };
                 at
             }
@@ -243,7 +243,7 @@ impl Fans {
             return;
         }
         let at = self.at(number);
-        // SAFETY: agent-I8; readers look at the fan only, and no part of the node has a reference.
+        // SAFETY: `destinations-unlisted`; readers look at the fan only, and no part of the node has a reference.
         unsafe { (*at).next = self.retired };
         // SAFETY: as above.
         unsafe { (*at).retired = Some(start_poll::<Library>()) };
@@ -256,7 +256,7 @@ impl Fans {
         let mut left = false;
         while rest != NONE {
             let (index, at) = (rest, self.at(rest));
-            // SAFETY: agent-I8: a node of the list is written; `next` and `retired` are ours, readers look at the fan only.
+            // SAFETY: `destinations-unlisted`: a node of the list is written; `next` and `retired` are ours, readers look at the fan only.
             rest = unsafe { (*at).next };
             // SAFETY: as above.
             let retired = unsafe { (*at).retired };

@@ -7,7 +7,7 @@ use mote_sys::{Errno, Result};
 /// At most `MAX` values, one behind the other. Memory is reserved with the first, and used as they come.
 ///
 /// # Invariants
-/// agent-I4: `memory` has room for `MAX` values, of which the first `count` are written.
+/// `growing-written`: `memory` has room for `MAX` values, of which the first `count` are written.
 #[derive(Debug)]
 pub(crate) struct Growing<T: Copy, const MAX: usize> {
     memory: Option<Mapping>,
@@ -46,7 +46,7 @@ impl<T: Copy, const MAX: usize> Growing<T, MAX> {
             return Err(Errno(libc::ENOMEM));
         }
         self.reserve()?;
-        // SAFETY: agent-I4, and `count` is below `MAX`.
+        // SAFETY: `growing-written`, and `count` is below `MAX`.
         unsafe { self.base().wrapping_add(self.count).write(value) };
         self.count += 1;
         Ok(())
@@ -64,7 +64,7 @@ impl<T: Copy, const MAX: usize> Growing<T, MAX> {
         if self.count == 0 {
             return &[];
         }
-        // SAFETY: agent-I4.
+        // SAFETY: `growing-written`.
         unsafe { core::slice::from_raw_parts(self.base(), self.count) }
     }
 
@@ -73,7 +73,7 @@ impl<T: Copy, const MAX: usize> Growing<T, MAX> {
         if self.count == 0 {
             return &mut [];
         }
-        // SAFETY: agent-I4; `self` is borrowed exclusively.
+        // SAFETY: `growing-written`; `self` is borrowed exclusively.
         unsafe { core::slice::from_raw_parts_mut(self.base(), self.count) }
     }
 

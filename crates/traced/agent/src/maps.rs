@@ -96,7 +96,7 @@ impl Maps {
         if Map::bytes(&place.shape) > SHARED_BYTES - SHARED_MAP_AT {
             return Err(Errno(libc::EINVAL));
         }
-        // SAFETY: agent-I7: so many bytes from there on are mapped for good, at a page.
+        // SAFETY: `shared-never-unmapped`: so many bytes from there on are mapped for good, at a page.
         let map = unsafe { Map::open(base, &place.shape) }.map_err(|_| Errno(libc::EINVAL))?;
         self.maps.reserve()?;
         self.shapes.reserve()?;

@@ -1,7 +1,7 @@
 //! What filters share with their session besides the channel: the board, and the pool of speculations.
 //!
 //! # Invariants
-//! agent-I3: a session's `board` is null or points to a shared mapping of at least `board::BYTES`; its `memory` and `pool` are set before that, and
+//! `board-mapped`: a session's `board` is null or points to a shared mapping of at least `board::BYTES`; its `memory` and `pool` are set before that, and
 //! dropped a grace period after it was set to null. Probes look at them inside of read sections.
 
 use crate::channel::Channel;
@@ -28,7 +28,7 @@ struct Rest {
     memory: Option<Mapping>,
 }
 
-// SAFETY: agent-I3.
+// SAFETY: `board-mapped`.
 unsafe impl Sync for Shared {}
 static ALL: [Shared; SESSIONS_MAX] = [const {
     Shared {
@@ -47,7 +47,7 @@ pub(crate) fn map(session: usize, memfd: &Fd, place: PoolPlace) -> Result<()> {
     let memory = Mapping::shared(memfd, end.max(board::BYTES))?;
     memory.keep_out_of_core_dumps();
     let board = memory.base();
-    // SAFETY: agent-I3: `board` is null, so nobody reads; the control path is the caller's.
+    // SAFETY: `board-mapped`: `board` is null, so nobody reads; the control path is the caller's.
     let rest = unsafe { &mut *shared.rest.get() };
     // Both stay where they are until `unmap`.
     let memory: *const Mapping = rest.memory.insert(memory);
@@ -74,7 +74,7 @@ pub(crate) fn hide(session: usize) {
 /// It has been hidden for a grace period.
 pub(crate) unsafe fn unmap(session: usize) {
     if let Some(shared) = ALL.get(session) {
-        // SAFETY: agent-I3: nobody reads any more; the control path is the caller's.
+        // SAFETY: `board-mapped`: nobody reads any more; the control path is the caller's.
         let rest = unsafe { &mut *shared.rest.get() };
         rest.pool = None;
         rest.memory = None;
@@ -103,7 +103,7 @@ pub(crate) fn go_over(session: usize, memfd: &Fd) -> Result<()> {
 /// write there is not believed.
 fn with_memory(session: usize, replace: impl FnOnce(*mut u8, usize) -> Result<()>) -> Result<()> {
     let shared = ALL.get(session).ok_or(Errno(libc::EINVAL))?;
-    // SAFETY: agent-I3: with the control path held nobody else changes it; probes read it, too.
+    // SAFETY: `board-mapped`: with the control path held nobody else changes it; probes read it, too.
     let rest = unsafe { &*shared.rest.get() };
     rest.memory.as_ref().map_or(Ok(()), |memory| replace(memory.base(), memory.len()))
 }
@@ -117,14 +117,14 @@ fn board(session: usize) -> Option<*mut u8> {
 /// The pool of speculations, if the session has one. In a read section, which the result must not outlive.
 pub(crate) fn pool(session: usize) -> Option<Pool<'static>> {
     board(session)?;
-    // SAFETY: agent-I3: it is not written any more while this section lasts.
+    // SAFETY: `board-mapped`: it is not written any more while this section lasts.
     unsafe { (*ALL.get(session)?.rest.get()).pool }
 }
 
 /// Adds one to a 64-bit word of the board, if there is one. Returns whether there is. In a read section.
 pub(crate) fn count(session: usize, offset: usize) -> bool {
     let Some(board) = board(session) else { return false };
-    // SAFETY: agent-I3; offsets are constants of `board`, multiples of 8 and inside of it.
+    // SAFETY: `board-mapped`; offsets are constants of `board`, multiples of 8 and inside of it.
     let word = unsafe { &*board.wrapping_add(offset).cast::<AtomicU64>() };
     word.fetch_add(1, Ordering::Relaxed);
     true
@@ -133,7 +133,7 @@ pub(crate) fn count(session: usize, offset: usize) -> bool {
 /// Adds one to a 32-bit word of the board, if there is one.
 fn count_fault(session: usize, offset: usize) {
     let Some(board) = board(session) else { return };
-    // SAFETY: agent-I3; `board::faults_of` gives multiples of 4 inside of the board.
+    // SAFETY: `board-mapped`; `board::faults_of` gives multiples of 4 inside of the board.
     let word = unsafe { &*board.wrapping_add(offset).cast::<AtomicU32>() };
     word.fetch_add(1, Ordering::Relaxed);
 }

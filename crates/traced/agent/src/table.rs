@@ -33,7 +33,7 @@ struct Note {
 /// The loaded filters.
 ///
 /// # Invariants
-/// agent-I5: `filters` has room for as many filters as there are notes; those whose note is not `Free` are written.
+/// `filters-noted`: `filters` has room for as many filters as there are notes; those whose note is not `Free` are written.
 #[derive(Debug)]
 pub(crate) struct Table {
     notes: Growing<Note, FILTERS_MAX>,
@@ -54,7 +54,7 @@ impl Table {
     /// The filter that was loaded of this program for such a context.
     pub(crate) fn find(&self, serial: u64, words: &[Word]) -> Option<*const Filter> {
         let fits = |(index, note): &(usize, &Note)| {
-            // SAFETY: agent-I5: it is not free.
+            // SAFETY: `filters-noted`: it is not free.
             let shape = || unsafe { &*self.at(*index) }.shape();
             matches!(note.state, State::Live) && note.serial == serial && shape() == Some(words)
         };
@@ -77,7 +77,7 @@ impl Table {
             Some(place) => *place = note,
             None => self.notes.push(note)?,
         }
-        // SAFETY: agent-I5: the place is free, so that nobody reads there.
+        // SAFETY: `filters-noted`: the place is free, so that nobody reads there.
         unsafe { self.at(index).write(filter) };
         Ok(self.at(index).cast_const())
     }
@@ -85,7 +85,7 @@ impl Table {
     /// What the filter at `at` runs on.
     pub(crate) fn engine(&self, at: *const Filter) -> Option<Engine> {
         let index = self.index(at)?;
-        // SAFETY: agent-I5; `index` gives places of live filters only.
+        // SAFETY: `filters-noted`; `index` gives places of live filters only.
         Some(unsafe { &*self.at(index) }.program().engine())
     }
 
@@ -131,7 +131,7 @@ impl Table {
                 continue;
             }
             note.state = State::Free;
-            // SAFETY: agent-I5; no event has led to it for a grace period (agent-I2).
+            // SAFETY: `filters-noted`; no event has led to it for a grace period (`gate-outlives-section`).
             unsafe { self.at(index).drop_in_place() };
         }
         left

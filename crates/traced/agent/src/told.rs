@@ -14,7 +14,7 @@ const TOLD: u32 = 1 << 30;
 /// The words of one session, by an event's number: the id, [`TOLD`], and `ID_ON` when the event is to be on.
 ///
 /// # Invariants
-/// agent-I9: `words` has room for [`EVENTS_MAX`] words.
+/// `words-for-all-numbers`: `words` has room for [`EVENTS_MAX`] words.
 #[derive(Debug)]
 pub(crate) struct Told {
     words: Option<Mapping>,
@@ -34,7 +34,7 @@ impl Told {
     /// The event's id, and whether it is wanted.
     pub(crate) fn of(&self, event: &Event) -> Option<(u16, bool)> {
         let at = self.at(event.number())?;
-        // SAFETY: agent-I9; the memory is ours.
+        // SAFETY: `words-for-all-numbers`; the memory is ours.
         let word = unsafe { at.read() };
         (word & TOLD != 0).then_some((word as u16, word & ID_ON != 0))
     }
@@ -45,7 +45,7 @@ impl Told {
             self.words = Some(Mapping::private(EVENTS_MAX * size_of::<u32>())?);
         }
         if let Some(at) = self.at(event.number()) {
-            // SAFETY: agent-I9; the memory is ours.
+            // SAFETY: `words-for-all-numbers`; the memory is ours.
             unsafe { at.write(word & (0xffff | ID_ON) | TOLD) };
         }
         Ok(())
@@ -54,7 +54,7 @@ impl Told {
     /// Forgets an event.
     pub(crate) fn forget(&mut self, event: &Event) {
         if let Some(at) = self.at(event.number()) {
-            // SAFETY: agent-I9; the memory is ours.
+            // SAFETY: `words-for-all-numbers`; the memory is ours.
             unsafe { at.write(0) };
         }
     }

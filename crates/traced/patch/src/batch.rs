@@ -130,17 +130,17 @@ pub(crate) enum Gate {
 /// [`Error::NotWritable`], with all sites as they were; [`Error::Unfinished`] when not even that could be had.
 ///
 /// # Safety
-/// The changes are of mapped sites and one thread exists.
+/// `site-mapped`, `site-whole`, `target-enterable`, `patch-locked`, `one-thread`.
 pub(crate) unsafe fn write_alone(changes: &[Change], memory: &mut Memory) -> Result<(), Error> {
     let mut writer = Writer::new(memory, changes.iter().map(|change| change.addr));
     for (n, change) in changes.iter().enumerate() {
-        // SAFETY: nobody runs the site; the bytes are one whole instruction.
+        // SAFETY: `one-thread`, and `site-whole`: the bytes are one instruction.
         if let Err(errno) = unsafe { writer.write(change.addr, &change.new) } {
             // With the one that failed, of which a part may lie on a page that can be written.
             for undone in changes.iter().take(n + 1) {
-                // SAFETY: as above, what was there.
+                // SAFETY: as above; the bytes are what was there.
                 let _ = unsafe { writer.write(undone.addr, &undone.old) };
-                // SAFETY: the site is readable.
+                // SAFETY: `site-mapped`.
                 if unsafe { read(undone.addr) } != undone.old {
                     return Err(Error::Unfinished(errno));
                 }
@@ -158,23 +158,23 @@ pub(crate) unsafe fn write_alone(changes: &[Change], memory: &mut Memory) -> Res
 /// [`Error::NoBarrier`] and [`Error::NotWritable`], with all sites as they were; [`Error::Unfinished`].
 ///
 /// # Safety
-/// The changes are of mapped sites, with `old` what is there. For [`Gate::Trap`] our handler is installed; for
-/// [`Gate::Hop`] every change [can hop](Change::can_hop).
+/// `site-mapped`, `site-whole`, `target-enterable`, `patch-locked`; `old` is what is there. For [`Gate::Trap`] our handler is installed; for
+/// [`Gate::Hop`] `hop-fits`.
 pub(crate) unsafe fn write_among(gate: Gate, changes: &[Change], memory: &mut Memory) -> Result<(), Error> {
     membarrier::register_sync_core().map_err(Error::NoBarrier)?;
     let mut writer = Writer::new(memory, changes.iter().map(|change| change.addr));
     TABLE.publish(changes.iter().map(|change| (change.addr, change.to.leads_to(change.addr))));
     for (n, change) in changes.iter().enumerate() {
-        // SAFETY: the caller's promises; the batch is published.
+        // SAFETY: the caller's promises, and `batch-published`.
         if let Err(errno) = unsafe { gate.close(change, &mut writer) } {
             let closed = changes.get(..n).unwrap_or_default();
-            // SAFETY: the tails are still the old ones.
+            // SAFETY: `gate-closed`; the tails are still the old ones.
             unsafe { gate.open(closed, |change| change.old, &mut writer) }.map_err(Error::Unfinished)?;
             TABLE.retract();
             return Err(Error::NotWritable { addr: change.addr, errno });
         }
     }
-    // SAFETY: the caller's promises, and all gates are closed.
+    // SAFETY: the caller's promises, and `gate-closed`.
     unsafe { gate.finish(changes, &mut writer) }.map_err(Error::Unfinished)?;
     TABLE.retract();
     serialise();
@@ -193,12 +193,12 @@ impl Gate {
     /// Transition 2 of one site.
     ///
     /// # Safety
-    /// As [`write_among`], with the batch published.
+    /// As [`write_among`], and `batch-published`.
     unsafe fn close(self, change: &Change, writer: &mut Writer) -> Result<(), Errno> {
         match self {
-            // SAFETY: a breakpoint, and the handler knows the site.
+            // SAFETY: `batch-published`: the handler knows the site.
             Gate::Trap => unsafe { writer.write(change.addr, &TRAP.to_le_bytes()) },
-            // SAFETY: the hop can be used here (`can_hop`).
+            // SAFETY: `hop-fits`.
             Gate::Hop => unsafe { writer.write_pair(change.addr, HOP) },
         }
     }
@@ -206,7 +206,7 @@ impl Gate {
     /// Transitions 6 and 7: the heads of `code` where the tails are already.
     ///
     /// # Safety
-    /// The gates are closed and every core has seen the tails of `code`.
+    /// `gate-closed`, and every core has seen the tails of `code`.
     unsafe fn open(
         self,
         changes: &[Change],
@@ -217,12 +217,12 @@ impl Gate {
             let code = code(change);
             match self {
                 Gate::Trap => match code.first_chunk::<{ size_of::<Head>() }>() {
-                    // SAFETY: the head completes the instruction.
+                    // SAFETY: `gate-closed`; the head completes the instruction.
                     Some(head) => unsafe { writer.write(change.addr, head) },
                     None => Ok(()),
                 },
                 Gate::Hop => match code.first_chunk::<{ HOP.len() }>() {
-                    // SAFETY: what takes the hop's place completes the instruction.
+                    // SAFETY: `gate-closed` and `hop-fits`; the pair completes the instruction.
                     Some(pair) => unsafe { writer.write_pair(change.addr, *pair) },
                     None => Ok(()),
                 },
@@ -234,16 +234,16 @@ impl Gate {
     /// Transitions 3 to 7.
     ///
     /// # Safety
-    /// The gates of all `changes` are closed.
+    /// `gate-closed`.
     unsafe fn finish(self, changes: &[Change], writer: &mut Writer) -> Result<(), Errno> {
         sync_core()?; // B1
         for change in changes {
             let tail = change.new.get(self.len()..).unwrap_or_default();
-            // SAFETY: nobody executes bytes behind a closed gate.
+            // SAFETY: `gate-closed`: no thread executes the bytes behind it.
             unsafe { writer.write(change.addr.wrapping_add(self.len()), tail) }?;
         }
         sync_core()?; // B2
-        // SAFETY: the gates are closed and B2 holds.
+        // SAFETY: `gate-closed`, and B2.
         unsafe { self.open(changes, |change| change.new, writer) } // B3
     }
 }
@@ -251,9 +251,9 @@ impl Gate {
 /// The bytes at `addr` now.
 ///
 /// # Safety
-/// Five bytes are readable there.
+/// `site-mapped`.
 pub(crate) unsafe fn read(addr: usize) -> [u8; SITE_BYTES] {
-    // SAFETY: the caller's promise. Volatile: other code than the compiler knows of writes it.
+    // SAFETY: `site-mapped`. Volatile: other code than the compiler knows of writes it.
     unsafe { (addr as *const [u8; SITE_BYTES]).read_volatile() }
 }
 

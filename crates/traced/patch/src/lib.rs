@@ -14,6 +14,20 @@
 //! | `company` | who else runs here, and whether a breakpoint would kill them |
 //! | `write`, `maps` | writing to text that is not writable |
 //! | `lock` | one patcher at a time, none across a fork |
+//!
+//! # Obligations
+//! SAFETY comments and `# Safety` sections of this crate cite these by name.
+//!
+//! | name | what has to hold | established by |
+//! |---|---|---|
+//! | `site-mapped` | the site's bytes are mapped and readable text, and stay that until the call returns (no dlclose) | the caller |
+//! | `site-whole` | a NOP or jump that is found there is a site: one instruction, which no code jumps into | the caller |
+//! | `target-enterable` | a thread may enter the target's code from its site | the caller |
+//! | `patch-locked` | this thread holds the lock, and its asynchronous signals are blocked | [`lock()`] |
+//! | `one-thread` | no other thread exists, so that nothing else executes a site | `company::is_alone`; the caller |
+//! | `batch-published` | the table has all sites of the batch, so that the handler knows their breakpoints | `Table::publish` |
+//! | `gate-closed` | each site of the batch has its gate, so that no thread executes the bytes behind it | `Gate::close`, B1 |
+//! | `hop-fits` | the bytes of a hop at this site show to other cores all at once | `Change::can_hop` |
 #![no_std]
 #![cfg_attr(
     not(test),
@@ -148,9 +162,7 @@ impl core::error::Error for Error {}
 /// See [`Error`]. Edits before the batch that failed stay made; those of the batch and after it are not.
 ///
 /// # Safety
-/// 1. Each address is of five mapped, readable bytes of text, and stays that until this returns (no dlclose).
-/// 2. Where a NOP or a `jmp rel32` is found there, it is a site: one instruction, of which no code jumps to bytes 1 to 4.
-/// 3. Each target is code that a thread may enter from its site.
+/// `site-mapped`, `site-whole` and `target-enterable`, for each edit.
 ///
 /// # Cost
 /// Test `cost`, quoted in `docs/soundness/patch.md`: alone 30 us for one site and 2 us for each of many; beside a thread
@@ -171,10 +183,10 @@ pub unsafe fn apply(
     let mut memory = Memory::open();
     for edit in edits {
         if batch.excludes(edit.addr) {
-            // SAFETY: the caller's promises, and `guard`.
+            // SAFETY: the caller's promises; `guard` is `patch-locked`.
             unsafe { flush(&mut batch, &mut memory, &mut applied, &mut refused) }?;
         }
-        // SAFETY: promise 1.
+        // SAFETY: `site-mapped`.
         match unsafe { plan(edit) } {
             Plan::Change(change) => batch.add(change),
             Plan::Nothing => applied.already += 1,
@@ -184,7 +196,7 @@ pub unsafe fn apply(
             }
         }
     }
-    // SAFETY: the caller's promises, and `guard`.
+    // SAFETY: the caller's promises; `guard` is `patch-locked`.
     unsafe { flush(&mut batch, &mut memory, &mut applied, &mut refused) }?;
     drop(guard);
     Ok(applied)
@@ -193,7 +205,7 @@ pub unsafe fn apply(
 /// What the site at `addr` holds now. [`State::Foreign`] also while another thread changes it.
 ///
 /// # Safety
-/// Five bytes are readable there.
+/// `site-mapped`.
 pub unsafe fn state(addr: usize) -> State {
     // SAFETY: the caller's promise.
     State::decode(unsafe { read(addr) }, addr)
@@ -206,7 +218,7 @@ pub unsafe fn state(addr: usize) -> State {
 /// [`Error::Unfinished`] when the text cannot be written. Its sites still work.
 ///
 /// # Safety
-/// In such a child, with one thread, with no [`PatchGuard`] of its own, before it patches; the sites are mapped still.
+/// In such a child, `one-thread`, with no [`PatchGuard`] of its own, before it patches; `site-mapped` holds still.
 pub unsafe fn reset_after_fork() -> Result<(), Error> {
     lock::free();
     let guard = lock();
@@ -220,7 +232,7 @@ pub unsafe fn reset_after_fork() -> Result<(), Error> {
         batch.add(Change { addr, to, old, new });
     }
     if TABLE.is_published() {
-        // SAFETY: sites of a batch, and one thread: the caller's promise.
+        // SAFETY: they are sites of a batch; `guard` is `patch-locked`; `one-thread` is the caller's promise.
         unsafe { batch::write_alone(batch.changes(), &mut memory) }.map_err(|error| match error {
             Error::NotWritable { errno, .. } => Error::Unfinished(errno),
             other => other,
@@ -239,7 +251,7 @@ enum Plan {
 }
 
 /// # Safety
-/// Five bytes are readable at the edit's address.
+/// `site-mapped`.
 unsafe fn plan(edit: Edit) -> Plan {
     let Edit { addr, to } = edit;
     // SAFETY: the caller's promise.
@@ -257,7 +269,7 @@ unsafe fn plan(edit: Edit) -> Plan {
 /// Makes the changes of the batch and empties it.
 ///
 /// # Safety
-/// As [`apply`], with the lock held.
+/// As [`apply`], and `patch-locked`.
 unsafe fn flush(
     batch: &mut Batch,
     memory: &mut Memory,
@@ -275,7 +287,7 @@ unsafe fn flush(
         None => {
             // For later: beside other threads the kernel waits for a grace period of its own first, which takes 10 ms and more.
             let _ = membarrier::register_sync_core();
-            // SAFETY: the caller's promises; one thread.
+            // SAFETY: the caller's promises; `gate` has seen `one-thread`.
             unsafe { batch::write_alone(batch.changes(), memory) }
         }
         // SAFETY: the caller's promises; `gate` installed the handler.
@@ -288,7 +300,7 @@ unsafe fn flush(
                 }
                 can_hop
             });
-            // SAFETY: the caller's promises; the others were thrown out.
+            // SAFETY: the caller's promises; `hop-fits`: the others were thrown out.
             match unsafe { batch::write_among(Gate::Hop, batch.changes(), memory) } {
                 Err(Error::NotWritable { .. }) => {
                     batch.changes().iter().for_each(&mut refuse);

@@ -153,7 +153,7 @@ fn restore(pages: &[Page]) {
 }
 
 fn protect(page: usize, protection: i32) -> Result<()> {
-    // SAFETY: only pages that hold a site of the batch, which are text by the contract of `apply`; reading
-    // and executing stay allowed, so whoever runs there goes on.
+    // SAFETY: `site-mapped`: only pages that hold a site of the batch; reading and executing stay allowed, so that threads
+    // that run there go on.
     unsafe { syscall(libc::SYS_mprotect, [page, PAGE, protection as usize, 0, 0, 0]) }.map(drop)
 }

@@ -70,7 +70,7 @@ impl Words {
         if at >= self.count {
             return None;
         }
-        // SAFETY: `vm-M1`: `at` lies inside the range, checked above.
+        // SAFETY: `map-access-checked`: `at` lies inside the range, checked above.
         let place = unsafe { self.base.add(at) };
         // SAFETY: aligned and mapped by the promise at `new`; others access it atomically.
         Some(unsafe { AtomicU64::from_ptr(place) })
