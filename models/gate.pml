@@ -2,19 +2,19 @@
  * The gate of an event: switching it on and off for several sessions, with and without filters, under a thread that passes.
  *
  * There are three sessions: A, and B0 and B1, of which the second has got the number of the first after that has been left. Each has
- * the event off, on, or on with a filter (which always says yes). An event that one session has goes there directly; else by a fan, made anew for
+ * the event off, on, or on with a filter (which always says yes). An event that one session has goes there directly; else by a multicast, made anew for
  * each change. A thread that passes has seen the site armed at any moment before; it looks at the gate, asks in a read section (where the
- * gate is read again), and then takes the destination, or goes by the fan that is there by then. Filters and fans that nothing leads to any more are
+ * gate is read again), and then takes the destination, or goes by the multicast that is there by then. Filters and multicasts that nothing leads to any more are
  * freed a grace period later (here: when the thread is outside of a section, which rcu.pml is about). After a destination was taken away, none takes
  * its place until the pass that was under way then is over (the two seconds of `Common::settles`). Memory is sequentially consistent (x86 keeps these
  * loads and stores in order).
  *
- * Checked: no filter and no fan is used after it was freed; a session gets an event unfiltered only if it had it unfiltered at some moment of
+ * Checked: no filter and no multicast is used after it was freed; a session gets an event unfiltered only if it had it unfiltered at some moment of
  * the pass, through a filter only if that was its own, and it had it at some moment of the pass; at most once; and exactly once if its setting did not
  * change during the pass.
  *
  * @code crates/traced/agent/src/event.rs: one, is_gated, ask_inside, without_filter, write_judged, send, send_to_one, off
- * @code crates/traced/agent/src/fan.rs: judge, for_session, make, retire, tidy
+ * @code crates/traced/agent/src/multicast.rs: judge, for_session, make, retire, tidy
  * @code crates/traced/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/traced/agent/src/table.rs: sweep, tidy
  * @digest f5b84cc143a482a5
@@ -24,11 +24,11 @@
  * @find short | off leaves the gate open | -DINJECT_OFF_OPENS
  * @find short | gate not read again inside of the section | -DINJECT_READ_OUTSIDE
  * @find short | filter freed at once | -DINJECT_FREE_AT_ONCE
- * @find short | fan freed at once | -DINJECT_FREE_FAN_AT_ONCE
+ * @find short | multicast freed at once | -DINJECT_FREE_FAN_AT_ONCE
  * @find short | one destination takes the place of another one at once | -DINJECT_NO_SETTLING
  * @find short | settling only when a session is left, not when its rules take an event from it (so it was, until this model) | -DINJECT_SETTLE_AT_LEAVE
  * @find short | a verdict is for whoever has the session's number | -DINJECT_NO_ERA
- * @find short | the fan is not read again when the event is written | -DINJECT_OLD_FAN
+ * @find short | the multicast is not read again when the event is written | -DINJECT_OLD_FAN
  * @reach short | coverage: a verdict of several sessions is written when the event goes to one again | -DREACH_BACK
  * @reach short | coverage: B1 has B0's number, and gets the event directly | -DREACH_REUSE
  */
@@ -50,11 +50,11 @@
 #define ON 1
 #define FILTERED 2
 
-/* Gates. A filter's gate is 1 and its channel, a fan's is FAN and its place. */
+/* Gates. A filter's gate is 1 and its channel, a multicast's is MULTICAST and its place. */
 #define OPEN 0
 #define CLOSED 1
 #define GATE_OF(ch) (1 + ch)
-#define FAN 5
+#define MULTICAST 5
 #define FANS 3
 
 byte gate = OPEN;
@@ -70,7 +70,7 @@ typedef fan_t {
 	byte era;
 	bool used;	/* made, and not freed */
 }
-fan_t fan[FANS];
+fan_t multicast[FANS];
 
 /* The pass that is under way. */
 bool passing;
@@ -114,19 +114,19 @@ end:	do
 			if
 			:: seen == CLOSED -> reading = false; goto out
 			:: seen == OPEN -> reading = false; goto record
-			:: seen > CLOSED && seen < FAN -> assert(!filter_freed[seen - 1])
-			:: seen >= FAN ->
-				assert(fan[seen - FAN].used);
+			:: seen > CLOSED && seen < MULTICAST -> assert(!filter_freed[seen - 1])
+			:: seen >= MULTICAST ->
+				assert(multicast[seen - MULTICAST].used);
 				n = 0;
 				do
 				:: n < 2 ->
-					by[n] = fan[seen - FAN].channel[n]; how[n] = fan[seen - FAN].how[n];
+					by[n] = multicast[seen - MULTICAST].channel[n]; how[n] = multicast[seen - MULTICAST].how[n];
 					assert(how[n] != FILTERED || !filter_freed[by[n]]);
 					n++
 				:: else -> break
 				od;
 				n = 0;
-				verdict_era = fan[seen - FAN].era;
+				verdict_era = multicast[seen - MULTICAST].era;
 #ifdef INJECT_OLD_FAN
 				old = seen;
 #endif
@@ -157,12 +157,12 @@ judged:		reading = true;
 #endif
 		atomic {
 			if
-			:: seen >= FAN ->
-				assert(fan[seen - FAN].used);
+			:: seen >= MULTICAST ->
+				assert(multicast[seen - MULTICAST].used);
 				n = 0;
 				do
 				:: n < 2 ->
-					to = fan[seen - FAN].channel[n];
+					to = multicast[seen - MULTICAST].channel[n];
 					if
 #ifdef INJECT_NO_ERA
 					:: to != 0 && by[n] != 0 -> deliver(to, how[n], to)
@@ -263,15 +263,15 @@ proctype control() {
 		:: else ->
 			atomic {
 				if
-				:: !fan[0].used -> at = 0
-				:: fan[0].used && !fan[1].used -> at = 1
-				:: fan[0].used && fan[1].used -> assert(!fan[2].used); at = 2
+				:: !multicast[0].used -> at = 0
+				:: multicast[0].used && !multicast[1].used -> at = 1
+				:: multicast[0].used && multicast[1].used -> assert(!multicast[2].used); at = 2
 				fi;
-				fan[at].used = true; fan[at].era = era;
-				fan[at].channel[0] = (next[A] != OFF -> A : 0); fan[at].how[0] = next[A];
-				fan[at].channel[1] = (next[B0] != OFF -> B0 : (next[B1] != OFF -> B1 : 0));
-				fan[at].how[1] = (next[B0] != OFF -> next[B0] : next[B1]) }
-			TURN(FAN + at);
+				multicast[at].used = true; multicast[at].era = era;
+				multicast[at].channel[0] = (next[A] != OFF -> A : 0); multicast[at].how[0] = next[A];
+				multicast[at].channel[1] = (next[B0] != OFF -> B0 : (next[B1] != OFF -> B1 : 0));
+				multicast[at].how[1] = (next[B0] != OFF -> next[B0] : next[B1]) }
+			TURN(MULTICAST + at);
 			if
 			:: destination != 0 && next[destination] == OFF -> TAKE_AWAY
 			:: else
@@ -280,11 +280,11 @@ proctype control() {
 		fi;
 		/* retire, sweep, tidy */
 		if
-		:: old_gate >= FAN && old_gate != gate ->
+		:: old_gate >= MULTICAST && old_gate != gate ->
 #ifndef INJECT_FREE_FAN_AT_ONCE
-			atomic { !reading -> fan[old_gate - FAN].used = false }
+			atomic { !reading -> multicast[old_gate - MULTICAST].used = false }
 #else
-			fan[old_gate - FAN].used = false
+			multicast[old_gate - MULTICAST].used = false
 #endif
 		:: else
 		fi;

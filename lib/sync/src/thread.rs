@@ -8,7 +8,7 @@ use crate::arch::{load_word_at, store_word_at};
 use crate::{define_word, load_word, store_word};
 
 define_word!("mote_thread_id", "8");
-define_word!("mote_thread_aside", "64");
+define_word!("mote_thread_speculation", "64");
 define_word!("mote_thread_slot", "8");
 define_word!("mote_thread_writes", "8");
 
@@ -30,28 +30,28 @@ pub fn set_id(id: u32) {
     store_word!("mote_thread_id", u64::from(id));
 }
 
-/// How many words [`aside`] has.
-pub const ASIDES: usize = 8;
+/// How many words [`speculation`] has.
+pub const SPECULATIONS: usize = 8;
 
-/// Where the calling thread keeps records aside for the session `session`, as noted by [`set_aside`]; 0 in a fresh thread. Of sessions
-/// from [`ASIDES`] on there is none.
+/// Where the calling thread keeps records aside for the session `session`, as noted by [`set_speculation`]; 0 in a fresh thread. Of sessions
+/// from [`SPECULATIONS`] on there is none.
 #[inline(always)]
-pub fn aside(session: usize) -> u64 {
-    if session >= ASIDES {
+pub fn speculation(session: usize) -> u64 {
+    if session >= SPECULATIONS {
         return 0;
     }
-    // SAFETY: the word is one of `ASIDES`.
+    // SAFETY: the word is one of `SPECULATIONS`.
     unsafe { load_word_at(session) }
 }
 
 /// Notes where the calling thread keeps records aside for the session `session`; what the number means is its caller's affair.
 #[inline]
-pub fn set_aside(session: usize, aside: u64) {
-    if session >= ASIDES {
+pub fn set_speculation(session: usize, word: u64) {
+    if session >= SPECULATIONS {
         return;
     }
-    // SAFETY: the word is one of `ASIDES`.
-    unsafe { store_word_at(session, aside) };
+    // SAFETY: the word is one of `SPECULATIONS`.
+    unsafe { store_word_at(session, word) };
 }
 
 /// What the calling thread knows of its slot in the memory that it shares with the kernel's programs, as noted by [`set_slot`]; 0 in a
@@ -94,13 +94,13 @@ mod tests {
         });
         assert_eq!(other.join().expect("thread ends"), (0, 9));
         assert_eq!(super::id(), 7);
-        super::set_aside(2, u64::MAX - 1);
-        super::set_aside(super::ASIDES, 5);
-        let all = || std::array::from_fn::<u64, 9, _>(super::aside);
+        super::set_speculation(2, u64::MAX - 1);
+        super::set_speculation(super::SPECULATIONS, 5);
+        let all = || std::array::from_fn::<u64, 9, _>(super::speculation);
         assert_eq!((all(), super::id()), ([0, 0, u64::MAX - 1, 0, 0, 0, 0, 0, 0], 7));
         assert_eq!(std::thread::spawn(all).join().expect("thread ends"), [0; 9]);
         super::set_slot(5);
-        assert_eq!((super::aside(2), super::slot()), (u64::MAX - 1, 5));
+        assert_eq!((super::speculation(2), super::slot()), (u64::MAX - 1, 5));
         assert_eq!(std::thread::spawn(super::slot).join().expect("thread ends"), 0);
         super::set_writes(3);
         assert_eq!((super::slot(), super::writes()), (5, 3));

@@ -13,7 +13,7 @@
 //! Both the probe, which fills the words, and the compiler of filters, which reads them, go by this.
 //!
 //! # What a filter answers
-//! [`DROP`], [`RECORD`] or [`ASIDE`] in `r0`; any other number is taken as [`RECORD`].
+//! [`DROP`], [`RECORD`] or [`SPECULATE`] in `r0`; any other number is taken as [`RECORD`].
 
 use crate::parse::{Description, FieldType};
 use crate::types::{Scalar, Type};
@@ -24,7 +24,7 @@ pub const DROP: u64 = 0;
 /// The event is recorded in the ring.
 pub const RECORD: u64 = 1;
 /// The event is kept aside with the others of its thread's speculation; recorded in the ring when none is open.
-pub const ASIDE: u64 = 2;
+pub const SPECULATE: u64 = 2;
 
 /// The words of a field; the second one is there for texts and sequences only.
 pub fn words_of(ty: &FieldType<'_>) -> (Word, Option<Word>) {

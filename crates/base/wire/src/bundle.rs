@@ -2,10 +2,10 @@
 //! a process copies it into memory of its own before it looks at it.
 //!
 //! ```text
-//! header    12 words: magic, maps, fates, programs, instructions, pool's slots, bytes of a slot, 0,
+//! header    12 words: magic, maps, dispositions, programs, instructions, pool's slots, bytes of a slot, 0,
 //!                     pool's offset (2 words), bytes of the maps' memfd that are used (2)
 //! maps      8 words each: kind, bytes of a key, of a value, entries, read-only, 0, offset (2)
-//! fates     1 word each, by event id: place of its program, or one of the words below
+//! dispositions     1 word each, by event id: place of its program, or one of the words below
 //! programs  6 words each: serial number (2), flags, first instruction, how many, 0
 //! instructions, 8 bytes each
 //! ```
@@ -33,7 +33,7 @@ pub const PAGE: u64 = 4096;
 const MAGIC: u32 = u32::from_le_bytes(*b"mtb1");
 const HEADER_BYTES: usize = 48;
 const MAP_BYTES: usize = 32;
-const FATE_BYTES: usize = 4;
+const DISPOSITION_BYTES: usize = 4;
 const PROGRAM_BYTES: usize = 24;
 
 const UNSAID: u32 = u32::MAX;
@@ -44,7 +44,7 @@ const KEEP: u32 = 1;
 
 /// What is to become of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Disposition {
     /// As `Ids` says: on without a filter, or off.
     Unsaid,
     /// It is off.
@@ -98,8 +98,8 @@ pub struct Bundle<'a> {
     pub pool: PoolPlace,
     /// All maps so far.
     pub maps: &'a [MapPlace],
-    /// By event id; [`Fate::Unsaid`] for those behind the last.
-    pub fates: &'a [Fate],
+    /// By event id; [`Disposition::Unsaid`] for those behind the last.
+    pub dispositions: &'a [Disposition],
     /// The programs.
     pub programs: &'a [Program<&'a [Insn]>],
 }
@@ -113,7 +113,7 @@ impl Bundle<'_> {
     pub fn bytes(&self) -> usize {
         HEADER_BYTES
             + MAP_BYTES * self.maps.len()
-            + FATE_BYTES * self.fates.len()
+            + DISPOSITION_BYTES * self.dispositions.len()
             + PROGRAM_BYTES * self.programs.len()
             + INSN_BYTES * self.insns()
     }
@@ -121,7 +121,7 @@ impl Bundle<'_> {
     /// Encodes it into `buffer`, which has [`Bundle::bytes`] bytes. `None` when it does not fit.
     pub fn encode<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let mut to = Writer::new(buffer);
-        let counts = [self.maps.len(), self.fates.len(), self.programs.len(), self.insns()];
+        let counts = [self.maps.len(), self.dispositions.len(), self.programs.len(), self.insns()];
         to.words(&[MAGIC]);
         to.words(&counts.map(|count| count as u32));
         to.words(&[self.pool.sizes.slots, self.pool.sizes.slot_bytes, 0]);
@@ -132,12 +132,12 @@ impl Bundle<'_> {
             to.words(&[u32::from(shape.read_only), 0]);
             to.long(*offset);
         }
-        for fate in self.fates {
-            to.words(&[match fate {
-                Fate::Unsaid => UNSAID,
-                Fate::Off => OFF,
-                Fate::Unfiltered => UNFILTERED,
-                Fate::Filtered(place) => *place,
+        for disposition in self.dispositions {
+            to.words(&[match disposition {
+                Disposition::Unsaid => UNSAID,
+                Disposition::Off => OFF,
+                Disposition::Unfiltered => UNFILTERED,
+                Disposition::Filtered(place) => *place,
             }]);
         }
         let mut first = 0;
@@ -162,13 +162,13 @@ pub struct Received<'a> {
     /// Where the pool is.
     pub pool: PoolPlace,
     maps: &'a [[u8; MAP_BYTES]],
-    fates: &'a [[u8; FATE_BYTES]],
+    dispositions: &'a [[u8; DISPOSITION_BYTES]],
     programs: &'a [[u8; PROGRAM_BYTES]],
     insns: &'a [[u8; INSN_BYTES]],
 }
 
 impl<'a> Received<'a> {
-    /// Decodes a bundle. Nothing in it is trusted: what is accepted has sound maps and pool in bounds of `maps_bytes`, and fates
+    /// Decodes a bundle. Nothing in it is trusted: what is accepted has sound maps and pool in bounds of `maps_bytes`, and dispositions
     /// and programs whose places exist. Whether maps lie over one another, and whether programs do no harm, is for others to check.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl<'a> Received<'a> {
             MAGIC => {}
             other => return Err(Error::Version(other)),
         }
-        let [maps, fates, programs, insns] = [from.word()?, from.word()?, from.word()?, from.word()?];
+        let [maps, dispositions, programs, insns] = [from.word()?, from.word()?, from.word()?, from.word()?];
         let sizes = Sizes { slots: from.word()?, slot_bytes: from.word()? };
         from.word()?;
         let pool = PoolPlace { offset: from.long()?, sizes };
@@ -190,7 +190,7 @@ impl<'a> Received<'a> {
             pool,
             maps_bytes: from.long()?,
             maps: from.chunks(maps)?,
-            fates: from.chunks(fates)?,
+            dispositions: from.chunks(dispositions)?,
             programs: from.chunks(programs)?,
             insns: from.chunks(insns)?,
         };
@@ -205,15 +205,15 @@ impl<'a> Received<'a> {
             || self.pool.sizes.are_sound() && self.holds(self.pool.offset, self.pool.sizes.bytes() as u64);
         pool && self.maps_bytes >= board::BYTES as u64
             && self.maps.len() <= MAPS_MAX
-            && self.fates.len() <= ID_MAX as usize
+            && self.dispositions.len() <= ID_MAX as usize
             && self.programs.len() <= PROGRAMS_MAX
             && self
                 .maps
                 .iter()
                 .all(|words| map(words).is_some_and(|map| map.offset == SHARED || self.holds(map.offset, 1)))
             && self.programs.iter().all(|words| self.insns_of(words).is_some())
-            && (0..self.fates.len()).all(|id| match self.fate(id as u32) {
-                Fate::Filtered(place) => (place as usize) < self.programs.len(),
+            && (0..self.dispositions.len()).all(|id| match self.disposition(id as u32) {
+                Disposition::Filtered(place) => (place as usize) < self.programs.len(),
                 _ => true,
             })
     }
@@ -242,18 +242,18 @@ impl<'a> Received<'a> {
         self.maps.iter().map(|words| map(words).unwrap_or(NOTHING))
     }
 
-    /// How many events have a fate.
+    /// How many events have a disposition.
     pub fn events(&self) -> u32 {
-        self.fates.len() as u32
+        self.dispositions.len() as u32
     }
 
     /// What is to become of an event.
-    pub fn fate(&self, id: u32) -> Fate {
-        match self.fates.get(id as usize).map_or(UNSAID, |word| u32::from_le_bytes(*word)) {
-            UNSAID => Fate::Unsaid,
-            OFF => Fate::Off,
-            UNFILTERED => Fate::Unfiltered,
-            place => Fate::Filtered(place),
+    pub fn disposition(&self, id: u32) -> Disposition {
+        match self.dispositions.get(id as usize).map_or(UNSAID, |word| u32::from_le_bytes(*word)) {
+            UNSAID => Disposition::Unsaid,
+            OFF => Disposition::Off,
+            UNFILTERED => Disposition::Unfiltered,
+            place => Disposition::Filtered(place),
         }
     }
 
@@ -312,7 +312,13 @@ mod tests {
             maps_bytes: AT + 3 * PAGE,
             pool: PoolPlace { offset: AT, sizes: Sizes { slots: 2, slot_bytes: 4096 } },
             maps: &[MapPlace { shape: hash(), offset: AT + 2 * PAGE }],
-            fates: &[Fate::Off, Fate::Filtered(1), Fate::Unsaid, Fate::Unfiltered, Fate::Filtered(0)],
+            dispositions: &[
+                Disposition::Off,
+                Disposition::Filtered(1),
+                Disposition::Unsaid,
+                Disposition::Unfiltered,
+                Disposition::Filtered(0),
+            ],
             programs: &[
                 Program { serial: 1 << 40, keeps_on_fault: false, insns: &short },
                 Program { serial: 2, keeps_on_fault: true, insns: &long },
@@ -330,9 +336,10 @@ mod tests {
             let received = Received::decode(&bytes).expect("well formed");
             assert_eq!((received.maps_bytes, received.pool), (bundle.maps_bytes, bundle.pool));
             assert_eq!(received.maps().collect::<Vec<_>>(), bundle.maps);
-            let fates: Vec<Fate> = (0..received.events()).map(|id| received.fate(id)).collect();
-            assert_eq!(fates, bundle.fates);
-            assert_eq!(received.fate(77), Fate::Unsaid);
+            let dispositions: Vec<Disposition> =
+                (0..received.events()).map(|id| received.disposition(id)).collect();
+            assert_eq!(dispositions, bundle.dispositions);
+            assert_eq!(received.disposition(77), Disposition::Unsaid);
             for (place, program) in bundle.programs.iter().enumerate() {
                 let got = received.program(place as u32).expect("it is there");
                 assert_eq!((got.serial, got.keeps_on_fault), (program.serial, program.keeps_on_fault));
@@ -354,7 +361,7 @@ mod tests {
                 bad[at..at + 4].fill(0xff);
                 let Ok(received) = Received::decode(&bad) else { continue };
                 for id in 0..received.events() {
-                    if let Fate::Filtered(place) = received.fate(id) {
+                    if let Disposition::Filtered(place) = received.disposition(id) {
                         assert!(received.program(place).is_some());
                     }
                 }
@@ -371,7 +378,7 @@ mod tests {
                 maps_bytes: AT + 4 * PAGE,
                 pool: PoolPlace::NONE,
                 maps: &maps,
-                fates: &[],
+                dispositions: &[],
                 programs: &[],
             };
             let mut bytes = vec![0; bundle.bytes()];

@@ -41,7 +41,7 @@ pub struct Compiled {
 ///
 /// Maps are added to `maps`, or shared with programs that were compiled before; nothing is added when it fails.
 ///
-/// The program's result is one of [`mote_layout::context::DROP`], `RECORD`, `ASIDE`; the last one only in sessions with a rule that
+/// The program's result is one of [`mote_layout::context::DROP`], `RECORD`, `SPECULATE`; the last one only in sessions with a rule that
 /// speculates.
 ///
 /// # Errors

@@ -115,7 +115,7 @@ impl Code<'_> {
 
     /// What `r0` is for an event that is recorded.
     fn recorded(&self) -> i32 {
-        if self.plan.aside { context::ASIDE as i32 } else { context::RECORD as i32 }
+        if self.plan.aside { context::SPECULATE as i32 } else { context::RECORD as i32 }
     }
 
     fn first_that_holds(&mut self) -> Result<(), Stop> {

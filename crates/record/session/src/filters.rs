@@ -14,7 +14,7 @@ use mote_filter::{Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, 
 use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;
 use mote_pattern::Pattern;
-use mote_wire::bundle::{Bundle, Fate, MapPlace, Program};
+use mote_wire::bundle::{Bundle, Disposition, MapPlace, Program};
 use std::collections::HashSet;
 use std::path::PathBuf;
 
@@ -32,12 +32,12 @@ pub struct Filters {
     keeps_on_fault: bool,
     /// The maps of all rules.
     pub maps: Maps,
-    fates: Vec<Fate>,
+    dispositions: Vec<Disposition>,
     programs: Vec<Loaded>,
     serial: u64,
     /// Number of the newest bundle; 0 while ids alone say everything.
     generation: u32,
-    /// The newest bundle is older than the fates.
+    /// The newest bundle is older than the dispositions.
     stale: bool,
     /// Problems that were reported, and how many remarks.
     reported: HashSet<String>,
@@ -96,7 +96,7 @@ impl Filters {
             exclude: settings.exclude.iter().map(|text| Pattern::new(text)).collect(),
             keeps_on_fault: settings.keeps_on_fault,
             maps: Maps::with_names(settings.names.clone()),
-            fates: Vec::new(),
+            dispositions: Vec::new(),
             programs: Vec::new(),
             serial: 0,
             generation: 0,
@@ -179,7 +179,7 @@ impl Filters {
 
     fn decide_all(&mut self, scope: &mut Scope<'_>) {
         self.programs.clear();
-        self.fates.clear();
+        self.dispositions.clear();
         (0..scope.events.len()).for_each(|id| self.decide(id, scope));
         // From now on the first answer is not the last word.
         self.stale = true;
@@ -189,19 +189,23 @@ impl Filters {
     pub(crate) fn decide(&mut self, id: u32, scope: &mut Scope<'_>) {
         let Some(text) = scope.events.text(id).map(<[u8]>::to_vec) else { return };
         let Ok(event) = mote_layout::parse::parse(&text) else { return };
-        let fate = if scope.events.is_emitted(id) { Fate::Unfiltered } else { self.fate(&event, scope) };
+        let disposition = if scope.events.is_emitted(id) {
+            Disposition::Unfiltered
+        } else {
+            self.disposition(&event, scope)
+        };
         let at = id as usize;
-        if self.fates.len() <= at {
-            self.fates.resize(at + 1, Fate::Unsaid);
+        if self.dispositions.len() <= at {
+            self.dispositions.resize(at + 1, Disposition::Unsaid);
         }
-        self.stale |= self.generation > 0 || matches!(fate, Fate::Filtered(_));
-        self.fates[at] = fate;
+        self.stale |= self.generation > 0 || matches!(disposition, Disposition::Filtered(_));
+        self.dispositions[at] = disposition;
     }
 
-    fn fate(&mut self, event: &Description<'_>, scope: &mut Scope<'_>) -> Fate {
+    fn disposition(&mut self, event: &Description<'_>, scope: &mut Scope<'_>) -> Disposition {
         let name = (event.provider, event.name);
         if self.exclude.iter().any(|pattern| pattern.matches(name.0, name.1)) {
-            return Fate::Off;
+            return Disposition::Off;
         }
         let object = self.objects.iter().find(|object| object.pattern.matches(name.0, name.1));
         if let Some(object) = object.filter(|_| !self.rules.was_taken_back(name.0, name.1)) {
@@ -209,13 +213,13 @@ impl Filters {
             if let Err(why) = self.verify(&insns, event) {
                 let (line, name) = (object.line(), format!("{}:{}", event.provider, event.name));
                 self.problem(format!("filter {line} is refused for {name}, which stays off: {why}"), scope);
-                return Fate::Off;
+                return Disposition::Off;
             }
             return self.load(insns, scope);
         }
         match self.compile(event, scope) {
-            None | Some(Decision::Off) => Fate::Off,
-            Some(Decision::Record) => Fate::Unfiltered,
+            None | Some(Decision::Off) => Disposition::Off,
+            Some(Decision::Record) => Disposition::Unfiltered,
             Some(Decision::Run(Compiled { insns, warnings, .. })) => {
                 warnings.iter().for_each(|warning| self.remark(warning, scope));
                 self.load(insns, scope)
@@ -289,13 +293,13 @@ impl Filters {
     }
 
     /// Keeps a program, with memory for its maps.
-    fn load(&mut self, insns: Vec<Insn>, scope: &mut Scope<'_>) -> Fate {
+    fn load(&mut self, insns: Vec<Insn>, scope: &mut Scope<'_>) -> Disposition {
         let speculates = self.speculates();
         if let Err(why) = scope.layout.extend(&self.maps, speculates, scope.words) {
             let text =
                 format!("no memory for the maps of filters: {why}; events with these filters stay off");
             self.problem(text, scope);
-            return Fate::Off;
+            return Disposition::Off;
         }
         let place = match self.programs.iter().position(|known| known.insns == insns) {
             Some(place) => place,
@@ -305,12 +309,12 @@ impl Filters {
                 self.programs.len() - 1
             }
         };
-        Fate::Filtered(place as u32)
+        Disposition::Filtered(place as u32)
     }
 
     /// Whether an event is on.
     pub fn is_on(&self, id: u32) -> bool {
-        matches!(self.fates.get(id as usize), Some(Fate::Unfiltered | Fate::Filtered(_)))
+        matches!(self.dispositions.get(id as usize), Some(Disposition::Unfiltered | Disposition::Filtered(_)))
     }
 
     /// Whether processes need a bundle: their ids alone do not say everything.
@@ -346,7 +350,7 @@ impl Filters {
             // The same in all bundles, whether a rule speculates by then or not: processes map it once.
             pool: layout.pool(),
             maps: &maps,
-            fates: &self.fates,
+            dispositions: &self.dispositions,
             programs: &programs,
         };
         let mut bytes = vec![0; bundle.bytes()];

@@ -7,28 +7,28 @@
 //! - null: nothing; there is one destination;
 //! - [`CLOSED`]: the event is off. What comes by is what has begun before it was switched off;
 //! - a [`Filter`]: it decides; there is one destination;
-//! - a [`Fan`], as a negative number: it has the destinations, and their filters.
+//! - a [`Multicast`], as a negative number: it has the destinations, and their filters.
 //!
-//! `destination` is the one destination, channel and id in one word; 0 when there is none. When a fan has come into its place, or the event is
+//! `destination` is the one destination, channel and id in one word; 0 when there is none. When a multicast has come into its place, or the event is
 //! off, what it was stays there as long as its session has the event on: for what has begun before.
 //!
 //! # Ordering
 //! A. `gate` is written with release after `destination`, read with acquire: what comes through an open gate, or is
 //!    let through by a filter, finds the destination of that time, or none, if its session has let go of the event.
 //! B. A filter is whole before `gate` points to it (same pairing), and freed a grace period after `gate` points elsewhere: it is
-//!    followed inside of a read section only. The same holds for fans, and for filters behind fans.
+//!    followed inside of a read section only. The same holds for multicasts, and for filters behind multicasts.
 //! C. One destination does not take the place of another one directly: it is 0 in between, and (`settled`) long enough for every thread that has begun
-//!    before to come to its end. So a session gets nothing that was meant for another one. Meanwhile the session has a fan.
+//!    before to come to its end. So a session gets nothing that was meant for another one. Meanwhile the session has a multicast.
 //!
 //! An event that has begun unfiltered is recorded unfiltered even if a filter comes before it is written. An event that was off
 //! is never let through unfiltered because its switching on was seen in parts: its gate was closed, or it was never on.
 
 use crate::channel::{ADDRESS_BITS, Channel};
-use crate::fan::{Destination, Destinations, Fan, Fans, Verdicts};
 use crate::filter::{self, Filter};
+use crate::multicast::{Destination, Destinations, Multicast, Multicasts, Verdicts};
 use crate::{channel, shared, speculation};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use mote_layout::context::{ASIDE, DROP, RECORD};
+use mote_layout::context::{DROP, RECORD, SPECULATE};
 use mote_layout::site::{SWITCH_OFFSET, Switch};
 use mote_ring::writer::Payload;
 use mote_ring::{Record, Writer};
@@ -36,14 +36,14 @@ use mote_vm::Engine;
 
 /// Address of no filter, in the gate of an event that is off.
 const CLOSED: *mut Filter = core::ptr::without_provenance_mut(1);
-/// Set in a gate that leads to a fan: no address of a process has it.
-const FAN: usize = 1 << (usize::BITS - 1);
+/// Set in a gate that leads to a multicast: no address of a process has it.
+const MULTICAST: usize = 1 << (usize::BITS - 1);
 
 /// State of one event, which its sites, its probe, and the agent share; within one line of the cache. `mote.h` has the same.
 ///
 /// # Invariants
 /// `channel-never-freed`: `destination` is 0 or holds the address of a [`Channel`] that lives as long as the process.
-/// `gate-outlives-section`: `gate` is null, [`CLOSED`], points to a [`Filter`] that lives until a grace period after it was replaced, or leads to a [`Fan`] of which
+/// `gate-outlives-section`: `gate` is null, [`CLOSED`], points to a [`Filter`] that lives until a grace period after it was replaced, or leads to a [`Multicast`] of which
 /// the same holds, and whose filters do.
 #[repr(C, align(32))]
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub struct Event {
     /// Address of a channel below, the id above [`ADDRESS_BITS`].
     destination: AtomicU64,
     gate: AtomicPtr<Filter>,
-    /// By which sessions know it (`told`); 0 when they do not.
+    /// By which sessions know it (`event_ids`); 0 when they do not.
     number: AtomicU32,
     switch: AtomicU32,
 }
@@ -109,7 +109,7 @@ impl Event {
         !self.gate.load(Ordering::Acquire).is_null()
     }
 
-    /// What is to become of this occurrence of the event, whose context is `words`: `DROP`, `RECORD` or `ASIDE`
+    /// What is to become of this occurrence of the event, whose context is `words`: `DROP`, `RECORD` or `SPECULATE`
     /// (`mote_layout::context`).
     ///
     /// # Safety
@@ -166,7 +166,7 @@ impl Event {
     unsafe fn ask_inside(&self, words: *const u64) -> u64 {
         // Ordering B.
         let gate = self.gate.load(Ordering::Acquire);
-        // One test for all that are no filters: fans are negative.
+        // One test for all that are no filters: multicasts are negative.
         if gate.addr() as isize <= CLOSED.addr() as isize {
             // SAFETY: the caller's promise; we are in a read section.
             return unsafe { without_filter(gate, words) };
@@ -211,13 +211,13 @@ impl Event {
         verdict
     }
 
-    /// The one destination with its filter as it is now, which may be behind a fan. In a read section.
+    /// The one destination with its filter as it is now, which may be behind a multicast. In a read section.
     fn own_filter(&self) -> Option<Destination> {
         let (channel, id) = self.one()?;
         let gate = self.gate.load(Ordering::Acquire);
-        match fan_of(gate) {
+        match multicast_of(gate) {
             // SAFETY: `gate-outlives-section`; the caller is in a read section.
-            Some(fan) => unsafe { &*fan }.to.of(channel).copied(),
+            Some(multicast) => unsafe { &*multicast }.to.of(channel).copied(),
             None => Some(Destination { channel, filter: filter_of(gate), id }),
         }
     }
@@ -229,12 +229,12 @@ impl Event {
     /// Callable from a handler.
     pub fn fault(&self) -> u64 {
         let section = filter::read();
-        let verdict = match fan_of(self.gate.load(Ordering::Acquire)) {
-            Some(fan) => {
+        let verdict = match multicast_of(self.gate.load(Ordering::Acquire)) {
+            Some(multicast) => {
                 // SAFETY: `gate-outlives-section`; we are in a read section.
-                let fan = unsafe { &*fan };
+                let multicast = unsafe { &*multicast };
                 // SAFETY: as above.
-                unsafe { fan.fault() }
+                unsafe { multicast.fault() }
             }
             None => self.own_filter().map_or(DROP, |Destination { channel, filter, id }| {
                 // SAFETY: as above.
@@ -256,7 +256,7 @@ impl Event {
     #[cold]
     #[inline(never)]
     pub unsafe fn write_judged(&self, payload: Payload<'_>, verdict: u64) {
-        // What is aside, and fans, stay for the section.
+        // What is aside, and multicasts, stay for the section.
         let section = filter::read();
         let thread = channel::this_thread();
         let deliver = |channel: &'static Channel, id, verdict| {
@@ -264,14 +264,14 @@ impl Event {
             match verdict {
                 DROP => {}
                 // SAFETY: the caller's promise.
-                ASIDE => unsafe { speculation::write_aside(channel, record) },
+                SPECULATE => unsafe { speculation::write(channel, record) },
                 // SAFETY: the caller's promise. What became of the record is counted in the ring.
                 _ => drop(unsafe { channel.writer.write(record) }),
             }
         };
-        match (Verdicts::of(verdict), fan_of(self.gate.load(Ordering::Acquire))) {
+        match (Verdicts::of(verdict), multicast_of(self.gate.load(Ordering::Acquire))) {
             // SAFETY: `gate-outlives-section`; we are in a read section.
-            (Some(verdicts), Some(fan)) => unsafe { &*fan }
+            (Some(verdicts), Some(multicast)) => unsafe { &*multicast }
                 .to
                 .iter()
                 .for_each(|to| deliver(to.channel, to.id, verdicts.for_session(to.channel))),
@@ -302,9 +302,9 @@ impl Event {
     /// Where the event goes. With the control path held, as all that follows.
     pub(crate) fn destinations(&self) -> Destinations {
         let gate = self.gate.load(Ordering::Acquire);
-        if let Some(fan) = fan_of(gate) {
-            // SAFETY: `gate-outlives-section`: fans are retired with the control path held.
-            return unsafe { (*fan).to };
+        if let Some(multicast) = multicast_of(gate) {
+            // SAFETY: `gate-outlives-section`: multicasts are retired with the control path held.
+            return unsafe { (*multicast).to };
         }
         let mut all = Destinations::NOWHERE;
         if gate != CLOSED
@@ -323,8 +323,14 @@ impl Event {
     /// Sends the event where `to` says. `settled`: no session has been left for so long that nobody is under way any more who began while the process
     /// was in it. False when there is no memory; all is as it was then.
     #[must_use]
-    pub(crate) fn send(&self, to: &Destinations, fans: &mut Fans, era: u32, settled: bool) -> bool {
-        let old = fan_of(self.gate.load(Ordering::Acquire));
+    pub(crate) fn send(
+        &self,
+        to: &Destinations,
+        multicasts: &mut Multicasts,
+        era: u32,
+        settled: bool,
+    ) -> bool {
+        let old = multicast_of(self.gate.load(Ordering::Acquire));
         let one = self.one().map(|(channel, _)| channel);
         let may_stand_alone =
             |only: &&Destination| one.map_or(settled, |one| core::ptr::eq(one, only.channel));
@@ -338,9 +344,10 @@ impl Event {
             }
             None if old.is_some() && to.equal(&self.destinations()) => return true,
             None => {
-                let Some(fan) = fans.make(to, era) else { return false };
+                let Some(multicast) = multicasts.make(to, era) else { return false };
                 // Ordering B.
-                self.gate.store(fan.map_addr(|addr| addr | FAN).cast_mut().cast(), Ordering::Release);
+                self.gate
+                    .store(multicast.map_addr(|addr| addr | MULTICAST).cast_mut().cast(), Ordering::Release);
                 if one.is_some_and(|one| to.of(one).is_none()) {
                     // Ordering C.
                     self.destination.store(0, Ordering::Release);
@@ -349,7 +356,7 @@ impl Event {
             }
         }
         if let Some(old) = old {
-            fans.retire(old);
+            multicasts.retire(old);
         }
         true
     }
@@ -391,9 +398,9 @@ fn switch(to: &Destinations) -> Switch {
     }
 }
 
-/// The fan that a gate leads to.
-fn fan_of(gate: *mut Filter) -> Option<*const Fan> {
-    (gate.addr() & FAN != 0).then(|| gate.map_addr(|addr| addr & !FAN).cast_const().cast())
+/// The multicast that a gate leads to.
+fn multicast_of(gate: *mut Filter) -> Option<*const Multicast> {
+    (gate.addr() & MULTICAST != 0).then(|| gate.map_addr(|addr| addr & !MULTICAST).cast_const().cast())
 }
 
 /// The filter in a gate, if it is one.
@@ -402,19 +409,19 @@ fn filter_of(gate: *mut Filter) -> *const Filter {
     if is_filter { gate } else { core::ptr::null() }
 }
 
-/// The verdict when there is no filter: the gate was changed meanwhile, or leads to a fan.
+/// The verdict when there is no filter: the gate was changed meanwhile, or leads to a multicast.
 ///
 /// # Safety
 /// As for `Event::ask`; the caller is in a read section.
 #[cold]
 #[inline(never)]
 unsafe fn without_filter(gate: *mut Filter, words: *const u64) -> u64 {
-    match fan_of(gate) {
-        Some(fan) => {
+    match multicast_of(gate) {
+        Some(multicast) => {
             // SAFETY: `gate-outlives-section`, and the caller's read section.
-            let fan = unsafe { &*fan };
+            let multicast = unsafe { &*multicast };
             // SAFETY: the caller's promise.
-            unsafe { fan.judge(words) }
+            unsafe { multicast.judge(words) }
         }
         None if gate.is_null() => RECORD,
         None => DROP,

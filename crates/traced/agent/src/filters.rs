@@ -19,7 +19,7 @@ use mote_sys::fd::{self, Fd};
 use mote_sys::mem::Mapping;
 use mote_sys::{Errno, Result};
 use mote_vm::{Engine, Program, Setup};
-use mote_wire::bundle::{BYTES_MAX, Fate, Received};
+use mote_wire::bundle::{BYTES_MAX, Disposition, Received};
 use mote_wire::{Installed, WHY_MAX};
 
 /// Most words of an event that can have a filter.
@@ -112,11 +112,11 @@ impl Filters {
     }
 
     /// What is to become of the event of this id. When a bundle was not understood nothing is to be on.
-    pub(crate) fn fate(&self, id: u16) -> Fate {
+    pub(crate) fn disposition(&self, id: u16) -> Disposition {
         match &self.bundle {
-            Some(copy) => copy.received.fate(u32::from(id)),
-            None if self.failed => Fate::Off,
-            None => Fate::Unsaid,
+            Some(copy) => copy.received.disposition(u32::from(id)),
+            None if self.failed => Disposition::Off,
+            None => Disposition::Unsaid,
         }
     }
 

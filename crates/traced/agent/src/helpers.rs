@@ -118,7 +118,7 @@ unsafe extern "C" fn emit<const SESSION: usize>(id: u64, data: u64, size: u64, _
     let payload = Payload::Words { from: words.as_ptr().cast(), len };
     let record = Record { tag: id as u16, thread: channel::this_thread(), payload };
     // SAFETY: `words` has whole words.
-    unsafe { speculation::write_aside(channel, record) };
+    unsafe { speculation::write(channel, record) };
     Ok(0).into()
 }
 

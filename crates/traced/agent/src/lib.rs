@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `event` | the state of one event, which sites and probes share with the agent |
 //! | `channel` | where a session's events go |
-//! | `fan` | events that go to several sessions |
+//! | `multicast` | events that go to several sessions |
 //! | `environment` | where sessions are |
 //! | `notes` | the program's objects, found before they announce themselves |
 //! | `registry` | the sites and events that this copy of the library knows |
@@ -21,7 +21,7 @@
 //! | `handshake` | the conversation that makes it part of one |
 //! | `subscription` | what a session wants of the events |
 //! | `waiting` | sessions that have not let the process in yet |
-//! | `told` | the ids that a session has told |
+//! | `event_ids` | the ids that a session has told |
 //! | `names` | threads' names for a session that comes later |
 //! | `switch` | switching events on and off, with or without filters |
 //! | `filters`, `table`, `maps` | from the session's bundle to filters that run, and their end |
@@ -62,7 +62,7 @@ pub mod cooperate;
 mod ending;
 mod environment;
 mod event;
-mod fan;
+mod event_ids;
 mod filter;
 mod filters;
 mod fork;
@@ -77,6 +77,7 @@ mod leaving;
 mod link;
 mod locked;
 mod maps;
+mod multicast;
 mod names;
 mod notes;
 mod quick;
@@ -87,7 +88,6 @@ mod speculation;
 mod subscription;
 mod switch;
 mod table;
-mod told;
 mod trust;
 mod waiting;
 mod words;

@@ -28,7 +28,7 @@ pub(crate) struct Watch {
     /// Nobody reads what is sent to it: it keeps descriptors.
     keeper: Option<(Fd, Fd)>,
     /// The links whose sessions know it.
-    told: [i32; SESSIONS_MAX],
+    informed: [i32; SESSIONS_MAX],
 }
 
 impl Watch {
@@ -40,7 +40,7 @@ impl Watch {
             before,
             nothing: fd::event().ok(),
             keeper: socket::pair().ok(),
-            told: [-1; SESSIONS_MAX],
+            informed: [-1; SESSIONS_MAX],
         }
     }
 
@@ -49,11 +49,11 @@ impl Watch {
         let mut buffer = [0; 8];
         let Some((_, theirs)) = &self.keeper else { return };
         let Some(message) = Message::Keeper.encode(&mut buffer) else { return };
-        for (told, link) in self.told.iter_mut().zip(links) {
-            if *told != link && link >= 0 {
+        for (informed, link) in self.informed.iter_mut().zip(links) {
+            if *informed != link && link >= 0 {
                 let _ = socket::send(link, message, &[theirs.raw()], Wait::No);
             }
-            *told = link;
+            *informed = link;
         }
     }
 

@@ -11,6 +11,7 @@
 use crate::channel::{self, Channel};
 
 use crate::environment::Place;
+use crate::event_ids::EventIds;
 use crate::filters::Filters;
 use crate::handshake::{self, Rings, Scratch};
 use crate::hold::Control;
@@ -18,7 +19,6 @@ use crate::link::{self, Link, Links};
 use crate::registry::{self, DynamicEvent};
 use crate::subscription::Subscription;
 use crate::switch::Common;
-use crate::told::Told;
 use crate::waiting::{Wait, Waiting};
 use crate::{cooperate, ending, hold, leaving, names, shared, speculation, switch, trust, waiting};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
@@ -205,7 +205,7 @@ impl Session {
                 unsafe { self.wants.filters.forget() };
                 // SAFETY: hidden for a grace period.
                 unsafe { shared::unmap(self.number) };
-                self.wants.told = Told::new();
+                self.wants.ids = EventIds::new();
                 channel.forsake();
                 self.leaving = None;
                 false
@@ -225,7 +225,7 @@ impl Sessions {
     fn tidy(&mut self) -> bool {
         // All of them, whatever the first ones say.
         let left = self.all.iter_mut().fold(false, |left, session| session.tidy() | left);
-        self.common.fans.tidy() | self.common.try_again() | self.common.is_settling() | left
+        self.common.multicasts.tidy() | self.common.try_again() | self.common.is_settling() | left
     }
 
     /// Joins the session of `wait`, unless the process is in it already; waits for it longer if it does not answer now.
@@ -440,7 +440,7 @@ pub(crate) fn remove_object(first: *const SiteRecord) {
     let mut guard = hold::control();
     let all = sessions(&mut guard);
     for site in registry::object(first).into_iter().flat_map(registry::Range::sites) {
-        all.all.iter_mut().for_each(|session| session.wants.told.forget(site.event()));
+        all.all.iter_mut().for_each(|session| session.wants.ids.forget(site.event()));
         all.common.numbers.take(site.event());
     }
     registry::remove_sites(first);

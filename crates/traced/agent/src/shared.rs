@@ -8,7 +8,7 @@ use crate::channel::Channel;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use mote_layout::Cause;
-use mote_layout::context::{ASIDE, DROP};
+use mote_layout::context::{DROP, SPECULATE};
 use mote_ring::speculation::Pool;
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
@@ -146,7 +146,7 @@ pub(crate) fn faulted(channel: &Channel, id: u16, keep: bool) -> u64 {
     count_fault(session, board::faults_of(id));
     if keep {
         count(session, board::FAULTS_KEPT);
-        return ASIDE;
+        return SPECULATE;
     }
     count(session, board::FAULTS_DROPPED);
     channel.writer.lose(Cause::FilterFault);

@@ -1,7 +1,7 @@
 //! What the calling thread keeps aside until a filter commits or discards it.
 //!
 //! # State
-//! The thread's word of the session (`mote_sync::thread::aside`): 0: it does not speculate there. Else which session that was, as far as [`STAMP_BITS`] bits of
+//! The thread's word of the session (`mote_sync::thread::speculation`): 0: it does not speculate there. Else which session that was, as far as [`STAMP_BITS`] bits of
 //! `Channel::joined` say (a word that a former session of this number has left means nothing), above: number of its slot of the pool, plus
 //! one; or, with [`NO_ROOM`], the time since which it speculates without a slot: its records are lost, and counted.
 //!
@@ -21,7 +21,7 @@ use mote_sync::thread;
 use mote_sys::tsc;
 use mote_wire::SESSIONS_MAX;
 
-const _: () = assert!(SESSIONS_MAX <= thread::ASIDES);
+const _: () = assert!(SESSIONS_MAX <= thread::SPECULATIONS);
 /// Set in a thread's word when it has no slot; the time, in units of [`UNIT_SHIFT`], is below.
 const NO_ROOM: u64 = 1 << 63;
 /// Bits of the session's stamp, and where they are.
@@ -37,7 +37,7 @@ struct Slot {
     tid: u32,
 }
 
-enum Aside {
+enum Kept {
     Nothing,
     Slot(Slot),
     NoRoom { since_ns: u64 },
@@ -47,20 +47,20 @@ fn stamp(channel: &Channel) -> u64 {
     u64::from(channel.joined) & ((1 << STAMP_BITS) - 1)
 }
 
-fn aside(channel: &Channel) -> Aside {
-    let word = thread::aside(channel.session);
+fn kept(channel: &Channel) -> Kept {
+    let word = thread::speculation(channel.session);
     let (stamped, rest) = (word >> STAMP_SHIFT & ((1 << STAMP_BITS) - 1), word & ((1 << STAMP_SHIFT) - 1));
     if word == 0 || stamped != stamp(channel) {
-        return Aside::Nothing;
+        return Kept::Nothing;
     }
     if word & NO_ROOM != 0 {
-        return Aside::NoRoom { since_ns: rest << UNIT_SHIFT };
+        return Kept::NoRoom { since_ns: rest << UNIT_SHIFT };
     }
     match (rest.checked_sub(1), shared::pool(channel.session)) {
         (Some(number), Some(pool)) => {
-            Aside::Slot(Slot { pool, number: number as u32, tid: channel::this_thread() })
+            Kept::Slot(Slot { pool, number: number as u32, tid: channel::this_thread() })
         }
-        _ => Aside::Nothing,
+        _ => Kept::Nothing,
     }
 }
 
@@ -71,12 +71,12 @@ fn aside(channel: &Channel) -> Aside {
 ///
 /// # Signal safety
 /// Callable from a handler.
-pub(crate) unsafe fn write_aside(channel: &Channel, record: Record<'_>) {
+pub(crate) unsafe fn write(channel: &Channel, record: Record<'_>) {
     let writer = &channel.writer;
-    match aside(channel) {
-        Aside::Nothing => {}
-        Aside::NoRoom { .. } => return writer.lose(Cause::NoSpeculation),
-        Aside::Slot(slot) => {
+    match kept(channel) {
+        Kept::Nothing => {}
+        Kept::NoRoom { .. } => return writer.lose(Cause::NoSpeculation),
+        Kept::Slot(slot) => {
             // SAFETY: the caller's promise.
             match unsafe { slot.pool.append(slot.number, writer, &record) } {
                 Ok(()) => return,
@@ -84,7 +84,7 @@ pub(crate) unsafe fn write_aside(channel: &Channel, record: Record<'_>) {
                 Err(Refused::NoClock) => return writer.lose(Cause::NoClock),
                 Err(Refused::Busy) => {}
                 // The consumer took the thread for dead.
-                Err(Refused::NotOpen) => thread::set_aside(channel.session, 0),
+                Err(Refused::NotOpen) => thread::set_speculation(channel.session, 0),
             }
         }
     }
@@ -95,7 +95,7 @@ pub(crate) unsafe fn write_aside(channel: &Channel, record: Record<'_>) {
 /// Begins to keep the thread's records aside; what it has kept before is forgotten. False when there is no room.
 pub(crate) fn begin(session: usize) -> bool {
     let Some(channel) = channel::of(session) else { return false };
-    if !discard(session) && !matches!(aside(channel), Aside::Nothing) {
+    if !discard(session) && !matches!(kept(channel), Kept::Nothing) {
         return false;
     }
     // A thread without a clock speculates from the beginning of time; its events are lost all the same.
@@ -105,7 +105,7 @@ pub(crate) fn begin(session: usize) -> bool {
     let slot = shared::pool(session).and_then(|pool| pool.begin(tid, pid, now));
     let time = now >> UNIT_SHIFT & ((1 << STAMP_SHIFT) - 1);
     let word = slot.map_or(NO_ROOM | time, |slot| u64::from(slot) + 1);
-    thread::set_aside(session, word | stamp(channel) << STAMP_SHIFT);
+    thread::set_speculation(session, word | stamp(channel) << STAMP_SHIFT);
     slot.is_some()
 }
 
@@ -121,32 +121,32 @@ pub(crate) fn discard(session: usize) -> bool {
 
 fn end(session: usize, how: impl FnOnce(&Slot) -> bool) -> bool {
     let Some(channel) = channel::of(session) else { return false };
-    match aside(channel) {
-        Aside::Nothing => return false,
+    match kept(channel) {
+        Kept::Nothing => return false,
         // A handler cannot end what it has interrupted.
-        Aside::Slot(slot) if slot.pool.is_busy(slot.number) => return false,
-        Aside::Slot(slot) => {
+        Kept::Slot(slot) if slot.pool.is_busy(slot.number) => return false,
+        Kept::Slot(slot) => {
             // In this order: a handler finds either an open slot or none.
-            thread::set_aside(session, 0);
+            thread::set_speculation(session, 0);
             // It is not ours any more if the consumer took the thread for dead.
             let _ = how(&slot);
         }
-        Aside::NoRoom { .. } => thread::set_aside(session, 0),
+        Kept::NoRoom { .. } => thread::set_speculation(session, 0),
     }
     true
 }
 
 /// Nanoseconds since the thread began to speculate; `None` when it does not.
 pub(crate) fn elapsed(session: usize) -> Option<u64> {
-    let since = match aside(channel::of(session)?) {
-        Aside::Nothing => return None,
-        Aside::NoRoom { since_ns } => since_ns,
-        Aside::Slot(slot) => slot.pool.began(slot.number, slot.tid)?,
+    let since = match kept(channel::of(session)?) {
+        Kept::Nothing => return None,
+        Kept::NoRoom { since_ns } => since_ns,
+        Kept::Slot(slot) => slot.pool.began(slot.number, slot.tid)?,
     };
     Some(tsc::monotonic()?.saturating_sub(since))
 }
 
 /// A child of fork begins without: what its parent has kept aside is its parent's.
 pub(crate) fn forget() {
-    (0..SESSIONS_MAX).for_each(|session| thread::set_aside(session, 0));
+    (0..SESSIONS_MAX).for_each(|session| thread::set_speculation(session, 0));
 }

@@ -1,8 +1,8 @@
 //! What a session wants of the process's events: where they go, which are on, and the filters before them. With the control path held.
 
 use crate::channel::Channel;
+use crate::event_ids::EventIds;
 use crate::filters::Filters;
-use crate::told::Told;
 
 /// One session's.
 pub(crate) struct Subscription {
@@ -10,12 +10,12 @@ pub(crate) struct Subscription {
     pub(crate) channel: Option<&'static Channel>,
     pub(crate) filters: Filters,
     /// The ids that it has told.
-    pub(crate) told: Told,
+    pub(crate) ids: EventIds,
 }
 
 impl Subscription {
     /// Nothing, of the session of this number. All of it are zeros for number 0.
     pub(crate) const fn new(session: usize) -> Subscription {
-        Subscription { channel: None, filters: Filters::new(session), told: Told::new() }
+        Subscription { channel: None, filters: Filters::new(session), ids: EventIds::new() }
     }
 }

@@ -2,17 +2,17 @@
 
 use crate::cooperate;
 use crate::event::Event;
-use crate::fan::{Destination, Destinations, Fans};
+use crate::event_ids::Numbers;
 use crate::filters::{Counts, Filters};
+use crate::multicast::{Destination, Destinations, Multicasts};
 use crate::registry::{self, Site};
 use crate::subscription::Subscription;
-use crate::told::Numbers;
 use core::ffi::CStr;
 use mote_patch::{Code, Edit, Refusal};
 use mote_sys::fd::Fd;
 use mote_sys::tsc;
 use mote_wire::Ready;
-use mote_wire::bundle::Fate;
+use mote_wire::bundle::Disposition;
 
 /// How long after an event was taken from a session nobody is under way any more who began before, in nanoseconds: far more than a thread sleeps between two
 /// instructions of a probe. An event that comes too late all the same goes to a session that it was not meant for; no more than that.
@@ -25,7 +25,7 @@ const TRIES: u32 = 11;
 /// What the sessions of a process have in common.
 #[derive(Debug)]
 pub(crate) struct Common {
-    pub(crate) fans: Fans,
+    pub(crate) multicasts: Multicasts,
     pub(crate) numbers: Numbers,
     /// How many sessions were joined; may wrap around.
     pub(crate) era: u32,
@@ -41,7 +41,7 @@ impl Common {
     /// Of no session.
     pub(crate) const fn new() -> Common {
         Common {
-            fans: Fans::new(),
+            multicasts: Multicasts::new(),
             numbers: Numbers::new(),
             era: 0,
             left_at: None,
@@ -97,7 +97,7 @@ impl Common {
     fn send(&mut self, event: &Event, to: &Destinations) -> bool {
         let settled = self.is_settled();
         let had_one = event.destination().is_some();
-        let sent = event.send(to, &mut self.fans, self.era, settled);
+        let sent = event.send(to, &mut self.multicasts, self.era, settled);
         if had_one && event.destination().is_none() {
             self.left_at = Some(tsc::monotonic_by_call());
         }
@@ -121,7 +121,7 @@ pub(crate) fn assign(
     word: u32,
 ) {
     common.numbers.give(event);
-    if event.number() == 0 || wants.told.note(event, word).is_err() {
+    if event.number() == 0 || wants.ids.note(event, word).is_err() {
         return wants.filters.no_room(description);
     }
     decide(wants, common, event, description);
@@ -130,13 +130,13 @@ pub(crate) fn assign(
 /// Switches an event as the session's newest bundle has it. One whose filter is refused is off.
 fn decide(wants: &mut Subscription, common: &mut Common, event: &Event, description: &CStr) {
     const UNFILTERED: *const crate::filter::Filter = core::ptr::null();
-    let (Some(channel), Some((id, wanted))) = (wants.channel, wants.told.of(event)) else { return };
+    let (Some(channel), Some((id, wanted))) = (wants.channel, wants.ids.of(event)) else { return };
     let filters = &mut wants.filters;
-    let filter = match filters.fate(id) {
-        Fate::Unsaid => wanted.then_some(UNFILTERED),
-        Fate::Off => None,
-        Fate::Unfiltered => Some(UNFILTERED),
-        Fate::Filtered(place) => filters.filter_for(place, description),
+    let filter = match filters.disposition(id) {
+        Disposition::Unsaid => wanted.then_some(UNFILTERED),
+        Disposition::Off => None,
+        Disposition::Unfiltered => Some(UNFILTERED),
+        Disposition::Filtered(place) => filters.filter_for(place, description),
     };
     let mut to = event.destinations();
     match filter {
@@ -158,7 +158,7 @@ pub(crate) fn decide_all(wants: &mut Subscription, common: &mut Common) {
     patch_all(common);
 }
 
-/// Gives events that go to one session by a fan that session for their own.
+/// Gives events that go to one session by a multicast that session for their own.
 pub(crate) fn settle(common: &mut Common) {
     for (event, _) in events() {
         // It only needs memory if it goes to several, and has it then.
@@ -170,11 +170,11 @@ pub(crate) fn settle(common: &mut Common) {
 pub(crate) fn leave(wants: &mut Subscription, common: &mut Common) {
     let Some(channel) = wants.channel else { return };
     for (event, description) in events() {
-        wants.told.forget(event);
+        wants.ids.forget(event);
         let mut to = event.destinations();
         to.take(channel);
         if !common.send(event, &to) {
-            // No memory for a fan to the others: better nobody has it than one who has left.
+            // No memory for a multicast to the others: better nobody has it than one who has left.
             let _ = common.send(event, &Destinations::NOWHERE);
             wants.filters.no_room(description);
         }
@@ -202,7 +202,7 @@ pub(crate) fn count(wants: &Subscription) -> Counts {
     // An event has many sites, and many events the same id.
     let mut seen = [0u64; (1 << 16) / 64];
     for (event, _) in events() {
-        let Some((id, _)) = wants.told.of(event) else { continue };
+        let Some((id, _)) = wants.ids.of(event) else { continue };
         let (word, bit) = (usize::from(id) / 64, 1 << (id % 64));
         let Some(word) = seen.get_mut(word).filter(|word| **word & bit == 0) else { continue };
         *word |= bit;
@@ -210,7 +210,7 @@ pub(crate) fn count(wants: &Subscription) -> Counts {
         if !filter.is_null() {
             counts.running += 1;
             counts.interpreted += u32::from(filters.is_interpreted(filter));
-        } else if matches!(filters.fate(id), Fate::Filtered(_)) {
+        } else if matches!(filters.disposition(id), Disposition::Filtered(_)) {
             counts.refused += 1;
         }
     }

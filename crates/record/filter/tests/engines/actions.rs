@@ -3,7 +3,7 @@
 use crate::machine::{Machine, emitted};
 use mote_filter::interpret::{Facts, Word};
 use mote_filter::{Aggregate, Compiled, Decision, Emitted, Maps, Missing, Rule, Session, Side, compile};
-use mote_layout::context::{ASIDE, DROP, RECORD};
+use mote_layout::context::{DROP, RECORD, SPECULATE};
 use mote_layout::parse::parse;
 use mote_vm::Choice;
 
@@ -220,7 +220,7 @@ fn what_is_discarded_goes_with_the_event_that_discards() {
         );
         let results: Vec<_> = [0, 1, 0, 2, 1, 3, 3].map(|len| world.event(len, "", 0, 0)).into();
         // After `commit` there is nothing to discard; the second 3 discards nothing either.
-        assert_eq!(results, [ASIDE, ASIDE, ASIDE, ASIDE, ASIDE, DROP, ASIDE]);
+        assert_eq!(results, [SPECULATE, SPECULATE, SPECULATE, SPECULATE, SPECULATE, DROP, SPECULATE]);
     });
 }
 

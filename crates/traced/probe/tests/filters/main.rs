@@ -1,7 +1,7 @@
-//! Filters in a traced process, of which this test is the session: this program again, playing a scene.
+//! Filters in a traced process, of which this test is the session: this program again, playing a scenario.
 
 mod programs;
-mod scenes;
+mod scenarios;
 mod session;
 
 use mote_bpf::{MapKind, MapShape};
@@ -12,29 +12,29 @@ use session::{Rings, Seen, Session, Wish, Wishes, filtered};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// What the traced processes run; passes at once when it is not told a scene.
+/// What the traced processes run; passes at once when it is not told a scenario.
 #[test]
-fn scene() {
-    if let Ok(scene) = std::env::var("MOTE_SCENE") {
+fn scenario() {
+    if let Ok(scenario) = std::env::var("MOTE_SCENE") {
         assert!(mote::is_traced(), "the session was not joined");
-        scenes::play(&scene);
+        scenarios::play(&scenario);
     }
 }
 
-/// Plays a scene to its end. What was recorded, and the session.
-fn run(scene: &str, wishes: &Wishes) -> (Session, session::Process, Rings) {
-    run_in(Session::new(), scene, wishes)
+/// Plays a scenario to its end. What was recorded, and the session.
+fn run(scenario: &str, wishes: &Wishes) -> (Session, session::Process, Rings) {
+    run_in(Session::new(), scenario, wishes)
 }
 
-fn run_in(mut session: Session, scene: &str, wishes: &Wishes) -> (Session, session::Process, Rings) {
+fn run_in(mut session: Session, scenario: &str, wishes: &Wishes) -> (Session, session::Process, Rings) {
     let rings = session.rings();
-    let (mut child, process) = session.start(scene, wishes);
+    let (mut child, process) = session.start(scenario, wishes);
     drop(child.stdin.take());
-    assert!(child.wait().expect("it was started").success(), "the scene '{scene}' has failed");
+    assert!(child.wait().expect("it was started").success(), "the scenario '{scenario}' has failed");
     (session, process, rings)
 }
 
-/// The id of an event of the scenes, the same in all processes.
+/// The id of an event of the scenarios, the same in all processes.
 fn id(name: &str) -> u16 {
     run("nothing", &Wishes::new()).1.id(name)
 }
@@ -45,17 +45,17 @@ fn numbers(records: &[Seen], id: u16) -> Vec<u64> {
 
 #[test]
 fn what_the_filter_refuses_is_not_in_the_ring() {
-    let wishes = [("scene:number", filtered(above(89))), ("scene:other", Wish::default())];
+    let wishes = [("scenario:number", filtered(above(89))), ("scenario:other", Wish::default())];
     let (_, process, mut rings) = run("numbers", &wishes.into());
     let records = rings.take();
-    assert_eq!(numbers(&records, process.id("scene:number")), (90..100).collect::<Vec<_>>());
-    assert_eq!(numbers(&records, process.id("scene:other")), (0..100).collect::<Vec<_>>());
+    assert_eq!(numbers(&records, process.id("scenario:number")), (90..100).collect::<Vec<_>>());
+    assert_eq!(numbers(&records, process.id("scenario:other")), (0..100).collect::<Vec<_>>());
     assert_eq!(process.installed, Some((1, 0, String::new())));
 }
 
 #[test]
 fn texts_are_compared_where_they_lie() {
-    let (_, process, mut rings) = run("texts", &[("scene:text", filtered(is_tcp()))].into());
+    let (_, process, mut rings) = run("texts", &[("scenario:text", filtered(is_tcp()))].into());
     let records = rings.take();
     assert_eq!(records.len(), 2, "{:?}", process.installed);
     assert!(records.iter().all(|record| record.fields.starts_with(b"tcp\0")));
@@ -63,22 +63,23 @@ fn texts_are_compared_where_they_lie() {
 
 #[test]
 fn every_type_of_field_has_its_words_and_filters_emit_events() {
-    let number = id("scene:number");
-    let (_, process, mut rings) = run("types", &[("scene:types", filtered(types_are_right(number)))].into());
+    let number = id("scenario:number");
+    let (_, process, mut rings) =
+        run("types", &[("scenario:types", filtered(types_are_right(number)))].into());
     assert_eq!(process.installed, Some((1, 0, String::new())));
     assert_eq!(numbers(&rings.take(), number), [4711]);
 }
 
 #[test]
 fn a_refused_program_leaves_its_event_off_and_says_why() {
-    let wishes = [("scene:number", filtered(reads_outside())), ("scene:other", Wish::default())];
+    let wishes = [("scenario:number", filtered(reads_outside())), ("scenario:other", Wish::default())];
     let (_, process, mut rings) = run("numbers", &wishes.into());
     let records = rings.take();
-    assert_eq!(numbers(&records, process.id("scene:number")), []);
-    assert_eq!(numbers(&records, process.id("scene:other")).len(), 100);
+    assert_eq!(numbers(&records, process.id("scenario:number")), []);
+    assert_eq!(numbers(&records, process.id("scenario:other")).len(), 100);
     let (running, refused, why) = process.installed.expect("it was said");
     assert_eq!((running, refused), (0, 1));
-    assert!(why.starts_with("scene:number: "), "{why}");
+    assert!(why.starts_with("scenario:number: "), "{why}");
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn filters_change_while_threads_run_through_them() {
     let mut session = Session::new();
     let mut rings = session.rings();
     let (mut child, mut process) =
-        session.start("hammer", &[("scene:number", filtered(above(99_990)))].into());
+        session.start("hammer", &[("scenario:number", filtered(above(99_990)))].into());
     for round in 0..24 {
         let least = 99_900 + round;
         let wish = match round % 4 {
@@ -95,7 +96,7 @@ fn filters_change_while_threads_run_through_them() {
             2 => filtered(above(99_995)),
             _ => filtered(above(least - 1)),
         };
-        session.change(&mut process, &[("scene:number", wish)].into());
+        session.change(&mut process, &[("scenario:number", wish)].into());
         assert_eq!(process.installed, Some((1, 0, String::new())));
         let records = rings.take();
         assert!(records.iter().all(|record| record.number() > 99_890), "a filter let something through");
@@ -112,7 +113,7 @@ fn filters_change_while_threads_run_through_them() {
         records.is_empty()
     });
     assert!(late <= 4, "an event that is off was recorded");
-    session.change(&mut process, &[("scene:number", Wish::default())].into());
+    session.change(&mut process, &[("scenario:number", Wish::default())].into());
     until(|| rings.take().iter().any(|record| record.number() < 10_000));
     drop(child.stdin.take());
     assert!(child.wait().expect("it was started").success());
@@ -130,26 +131,27 @@ fn until(mut done: impl FnMut() -> bool) {
 
 #[test]
 fn a_fault_is_counted_and_the_process_lives() {
-    let number = id("scene:number");
+    let number = id("scenario:number");
     for keeps_on_fault in [false, true] {
         let bytes = Wish { insns: Some(first_byte()), keeps_on_fault };
         let (session, process, mut rings) =
-            run("fault", &[("scene:bytes", bytes), ("scene:number", Wish::default())].into());
+            run("fault", &[("scenario:bytes", bytes), ("scenario:number", Wish::default())].into());
         let records = rings.take();
         assert_eq!(numbers(&records, number), [7]);
         // What cannot be read cannot be kept.
-        assert_eq!(numbers(&records, process.id("scene:bytes")).len(), 3);
+        assert_eq!(numbers(&records, process.id("scenario:bytes")).len(), 3);
         assert_eq!(rings.lost(Cause::FilterFault), 3);
         assert_eq!((session.board(board::FAULTS_DROPPED), session.board(board::FAULTS_KEPT)), (3, 0));
-        let by_event = session.board(board::faults_of(process.id("scene:bytes"))) as u32;
+        let by_event = session.board(board::faults_of(process.id("scenario:bytes"))) as u32;
         assert_eq!(by_event, 3);
     }
 }
 
 #[test]
 fn a_child_of_fork_has_its_parents_filters_and_its_own_identity() {
-    let other = id("scene:other");
-    let wishes = [("scene:number", filtered(above(5))), ("scene:other", filtered(emit_pid(other)))].into();
+    let other = id("scenario:other");
+    let wishes =
+        [("scenario:number", filtered(above(5))), ("scenario:other", filtered(emit_pid(other)))].into();
     let mut session = Session::new();
     let mut rings = session.rings();
     let (mut parent, process) = session.start("fork", &wishes);
@@ -159,9 +161,9 @@ fn a_child_of_fork_has_its_parents_filters_and_its_own_identity() {
     let mut records = Vec::new();
     until(|| {
         records.extend(rings.take());
-        numbers(&records, process.id("scene:number")).len() == 8
+        numbers(&records, process.id("scenario:number")).len() == 8
     });
-    session.change(&mut child, &[("scene:number", filtered(above(7)))].into());
+    session.change(&mut child, &[("scenario:number", filtered(above(7)))].into());
     assert_eq!(child.installed, Some((1, 0, String::new())));
     drop(parent.stdin.take());
     assert!(parent.wait().expect("it was started").success());
@@ -169,15 +171,15 @@ fn a_child_of_fork_has_its_parents_filters_and_its_own_identity() {
     let pids: BTreeSet<u32> = ours.iter().map(|pids| (pids >> 32) as u32).collect();
     assert_eq!(pids, BTreeSet::from([process.hello.pid, child.hello.pid]));
     assert!(records.iter().filter(|record| record.id == other).all(|one| one.number() as u32 == one.thread));
-    assert_eq!(numbers(&rings.take(), process.id("scene:number")), [8, 9]);
+    assert_eq!(numbers(&rings.take(), process.id("scenario:number")), [8, 9]);
 }
 
 #[test]
 fn what_is_kept_aside_is_recorded_when_it_is_committed() {
     let wishes = [
-        ("scene:begin", filtered(speculate())),
-        ("scene:step", filtered(aside())),
-        ("scene:end", filtered(decide())),
+        ("scenario:begin", filtered(speculate())),
+        ("scenario:step", filtered(keeps())),
+        ("scenario:end", filtered(decide())),
     ];
     let (session, process, mut rings) = run("speculation", &wishes.into());
     assert_eq!(process.installed, Some((3, 0, String::new())));
@@ -187,7 +189,7 @@ fn what_is_kept_aside_is_recorded_when_it_is_committed() {
         names.map(|record| process.names[usize::from(record.id)].as_str()).collect::<Vec<_>>()
     };
     for request in 0..6 {
-        let expected: &[&str] = if request % 3 == 0 { &["scene:begin", "scene:step"] } else { &[] };
+        let expected: &[&str] = if request % 3 == 0 { &["scenario:begin", "scenario:step"] } else { &[] };
         assert_eq!(of(request), expected, "request {request}");
     }
     assert_eq!(of(100).len(), (4096 - 64) / 20);
@@ -196,15 +198,15 @@ fn what_is_kept_aside_is_recorded_when_it_is_committed() {
     assert_eq!((of(200).len(), rings.lost(Cause::NoSpeculation)), (2, 1));
     let records = rings.take();
     // They come ring by ring.
-    let mut ends = numbers(&records, process.id("scene:end"));
+    let mut ends = numbers(&records, process.id("scenario:end"));
     ends.sort_unstable();
     assert_eq!(ends, [0, 3, 102, 201, 201, 201]);
 }
 
 #[test]
 fn filters_ask_for_snapshots() {
-    let other = id("scene:other");
-    let (session, _, mut rings) = run("numbers", &[("scene:number", filtered(snapshot(other)))].into());
+    let other = id("scenario:other");
+    let (session, _, mut rings) = run("numbers", &[("scenario:number", filtered(snapshot(other)))].into());
     assert_eq!(session.board(board::SNAPSHOTS), 100);
     assert_eq!(numbers(&rings.take(), other), [u64::MAX; 100]);
 }
@@ -216,7 +218,7 @@ fn filters_count_in_maps_that_the_session_reads() {
     let kind = MapKind::Hash;
     let shape = MapShape { kind, key_bytes: 8, value_bytes: 8, entries: 4, read_only: false };
     let map = session.add_map(shape);
-    let wishes = [("scene:number", filtered(count(7))), ("scene:other", filtered(count(2)))];
+    let wishes = [("scenario:number", filtered(count(7))), ("scenario:other", filtered(count(2)))];
     let (session, process, mut rings) = run_in(session, "numbers", &wishes.into());
     assert_eq!(process.installed, Some((2, 0, String::new())));
     assert_eq!(rings.take(), []);

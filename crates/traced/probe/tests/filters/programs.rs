@@ -59,7 +59,7 @@ fn compare_text(b: &mut Builder, word: i16, text: [u8; 3], out: mote_builder::La
     b.bind(same);
 }
 
-/// Looks at each field of `scene:types`; emits an event of its own when all are right. Never lets one through.
+/// Looks at each field of `scenario:types`; emits an event of its own when all are right. Never lets one through.
 pub(crate) fn types_are_right(emitted: u16) -> Vec<Insn> {
     let words: [u64; 12] = [
         -2i64 as u64,
@@ -183,7 +183,7 @@ pub(crate) fn speculate() -> Vec<Insn> {
 }
 
 /// Goes with the others.
-pub(crate) fn aside() -> Vec<Insn> {
+pub(crate) fn keeps() -> Vec<Insn> {
     program(|b| {
         b.mov(Reg::R0, 2);
         b.exit();

@@ -9,7 +9,7 @@ use mote_ring::{Clock, Geometry, Mode};
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{Mapping, sealed_memfd};
 use mote_sys::socket::{self, Wait};
-use mote_wire::bundle::{Bundle, Fate, MapPlace, PoolPlace, Program};
+use mote_wire::bundle::{Bundle, Disposition, MapPlace, PoolPlace, Program};
 use mote_wire::{ENVIRONMENT, Hello, ID_ON, Installed, MESSAGE_MAX, Message, VERSION, board};
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -99,12 +99,12 @@ impl Session {
         unsafe { mote_vm::Map::create(at, &shape) }.expect("a sound shape")
     }
 
-    /// Starts this program with `scene`, and talks to it until it is ready.
-    pub(crate) fn start(&mut self, scene: &str, wishes: &Wishes) -> (Child, Process) {
+    /// Starts this program with `scenario`, and talks to it until it is ready.
+    pub(crate) fn start(&mut self, scenario: &str, wishes: &Wishes) -> (Child, Process) {
         let inode = fd::identity(self.theirs.raw()).expect("it is open").inode;
         let child = Command::new(std::env::current_exe().expect("a path"))
-            .args(["scene", "--exact", "--nocapture"])
-            .env("MOTE_SCENE", scene)
+            .args(["scenario", "--exact", "--nocapture"])
+            .env("MOTE_SCENE", scenario)
             .env(ENVIRONMENT, format!("{VERSION},{},{inode},", self.theirs.raw()))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -180,17 +180,17 @@ impl Session {
                 self.serials.push(insns.clone());
             }
         }
-        let fates: Vec<Fate> = process
+        let dispositions: Vec<Disposition> = process
             .names
             .iter()
             .map(|name| match wishes.get(name.as_str()) {
-                None => Fate::Off,
-                Some(Wish { insns: None, .. }) => Fate::Unfiltered,
+                None => Disposition::Off,
+                Some(Wish { insns: None, .. }) => Disposition::Unfiltered,
                 Some(Wish { insns: Some(insns), keeps_on_fault }) => {
                     let serial = self.serials.iter().position(|known| known == insns).expect("noted");
                     let keeps_on_fault = *keeps_on_fault;
                     programs.push(Program { serial: serial as u64, keeps_on_fault, insns });
-                    Fate::Filtered(programs.len() as u32 - 1)
+                    Disposition::Filtered(programs.len() as u32 - 1)
                 }
             })
             .collect();
@@ -198,7 +198,7 @@ impl Session {
             maps_bytes: MAPS_BYTES,
             pool: PoolPlace { offset: board::BYTES as u64, sizes: SIZES },
             maps: &self.places,
-            fates: &fates,
+            dispositions: &dispositions,
             programs: &programs,
         };
         let mut bytes = vec![0; bundle.bytes()];
@@ -307,6 +307,6 @@ impl Process {
 
     /// The id of an event.
     pub(crate) fn id(&self, name: &str) -> u16 {
-        self.names.iter().position(|known| known == name).expect("an event of the scenes") as u16
+        self.names.iter().position(|known| known == name).expect("an event of the scenarios") as u16
     }
 }

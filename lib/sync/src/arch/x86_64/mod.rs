@@ -54,7 +54,7 @@ macro_rules! store_word {
     }};
 }
 
-/// Word `index` of `mote_thread_aside`.
+/// Word `index` of `mote_thread_speculation`.
 ///
 /// # Safety
 /// It has so many words.
@@ -64,7 +64,7 @@ pub(crate) unsafe fn load_word_at(index: usize) -> u64 {
     // SAFETY: as in `load_word`; the index is the caller's promise.
     unsafe {
         asm!(
-            "mov {offset}, qword ptr [rip + mote_thread_aside@gottpoff]",
+            "mov {offset}, qword ptr [rip + mote_thread_speculation@gottpoff]",
             "mov {word}, qword ptr fs:[{offset} + 8 * {index}]",
             offset = out(reg) _,
             index = in(reg) index,
@@ -75,7 +75,7 @@ pub(crate) unsafe fn load_word_at(index: usize) -> u64 {
     word
 }
 
-/// Writes word `index` of `mote_thread_aside`.
+/// Writes word `index` of `mote_thread_speculation`.
 ///
 /// # Safety
 /// It has so many words.
@@ -84,7 +84,7 @@ pub(crate) unsafe fn store_word_at(index: usize, word: u64) {
     // SAFETY: as in `store_word`; the index is the caller's promise.
     unsafe {
         asm!(
-            "mov {offset}, qword ptr [rip + mote_thread_aside@gottpoff]",
+            "mov {offset}, qword ptr [rip + mote_thread_speculation@gottpoff]",
             "mov qword ptr fs:[{offset} + 8 * {index}], {word}",
             offset = out(reg) _,
             index = in(reg) index,

@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Plays the scene of this name.
-pub(crate) fn play(scene: &str) {
-    match scene {
+/// Plays the scenario of this name.
+pub(crate) fn play(scenario: &str) {
+    match scenario {
         "numbers" => numbers(0..100),
         "texts" => ["udp", "tcp", "tc", "tcpx", "tcp"].into_iter().for_each(text),
         "types" => every_type(),
@@ -14,7 +14,7 @@ pub(crate) fn play(scene: &str) {
         "fault" => fault(),
         "speculation" => speculation(),
         "nothing" => wait(),
-        other => panic!("there is no scene '{other}'"),
+        other => panic!("there is no scenario '{other}'"),
     }
 }
 
@@ -25,26 +25,26 @@ fn wait() {
 }
 
 fn number(value: u64) {
-    mote::event!(scene::number, value: u64 = value);
+    mote::event!(scenario::number, value: u64 = value);
 }
 
 fn numbers(values: std::ops::Range<u64>) {
     for value in values {
         number(value);
-        mote::event!(scene::other, value: u64 = value);
+        mote::event!(scenario::other, value: u64 = value);
     }
 }
 
 fn text(text: &str) {
     // Eight bytes with the NUL.
     let padded = "x".repeat(7 - text.len());
-    mote::event!(scene::text, text: &str = text, rest: &[u8] = padded.as_bytes().get(2..).unwrap_or(b""));
+    mote::event!(scenario::text, text: &str = text, rest: &[u8] = padded.as_bytes().get(2..).unwrap_or(b""));
 }
 
 fn every_type() {
     let (array, sequence) = ([1u16, 2, 3], [-1i64, 5]);
     mote::event!(
-        scene::types,
+        scenario::types,
         a: i8 = -2, b: u8 = 200, c: i16 = -300, d: u16 = 60_000, e: i32 = -70_000, f: u32 = 4_000_000_000,
         g: i64 = -5, h: u64 = u64::MAX, i: f32 = 1.5, j: f64 = -2.25, k: bool = true, l: char = 'x',
         m: [u16; 3] = array, n: &[i64] = &sequence, o: &str = "text", p: *const u8 = 0x1234 as *const u8,
@@ -108,16 +108,16 @@ fn fault() {
         let bad = unsafe { std::slice::from_raw_parts(page.cast::<u8>(), 6) };
         let good = &round.to_le_bytes()[..6];
         for bytes in [good, bad] {
-            mote::event!(scene::bytes, bytes: &[u8] = std::hint::black_box(bytes));
+            mote::event!(scenario::bytes, bytes: &[u8] = std::hint::black_box(bytes));
         }
     }
     number(7);
 }
 
 mote::tracepoint! {
-    begin in scene { request: u64 }
-    step in scene { request: u64 }
-    end in scene { request: u64 }
+    begin in scenario { request: u64 }
+    step in scenario { request: u64 }
+    end in scenario { request: u64 }
 }
 
 fn speculation() {

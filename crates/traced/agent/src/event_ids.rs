@@ -9,21 +9,21 @@ use mote_wire::ID_ON;
 /// Most events that have a number.
 const EVENTS_MAX: usize = 1 << 20;
 /// Set in a word when the session has told the id.
-const TOLD: u32 = 1 << 30;
+const KNOWN: u32 = 1 << 30;
 
-/// The words of one session, by an event's number: the id, [`TOLD`], and `ID_ON` when the event is to be on.
+/// The words of one session, by an event's number: the id, [`KNOWN`], and `ID_ON` when the event is to be on.
 ///
 /// # Invariants
 /// `words-for-all-numbers`: `words` has room for [`EVENTS_MAX`] words.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct EventIds {
     words: Option<Mapping>,
 }
 
-impl Told {
+impl EventIds {
     /// Nothing.
-    pub(crate) const fn new() -> Told {
-        Told { words: None }
+    pub(crate) const fn new() -> EventIds {
+        EventIds { words: None }
     }
 
     fn at(&self, number: u32) -> Option<*mut u32> {
@@ -36,7 +36,7 @@ impl Told {
         let at = self.at(event.number())?;
         // SAFETY: `words-for-all-numbers`; the memory is ours.
         let word = unsafe { at.read() };
-        (word & TOLD != 0).then_some((word as u16, word & ID_ON != 0))
+        (word & KNOWN != 0).then_some((word as u16, word & ID_ON != 0))
     }
 
     /// Notes a word of `Ids`.
@@ -46,7 +46,7 @@ impl Told {
         }
         if let Some(at) = self.at(event.number()) {
             // SAFETY: `words-for-all-numbers`; the memory is ours.
-            unsafe { at.write(word & (0xffff | ID_ON) | TOLD) };
+            unsafe { at.write(word & (0xffff | ID_ON) | KNOWN) };
         }
         Ok(())
     }

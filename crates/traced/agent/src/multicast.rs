@@ -1,27 +1,27 @@
 //! Where an occurrence of an event goes when it goes to several sessions.
 //!
 //! An event that one session wants has its destination in its own state (`event`). One that several want, or whose only session has come
-//! after another one, has a [`Fan`]: a list of destinations, each with the filter of its session. A fan is made anew for every
+//! after another one, has a [`Multicast`]: a list of destinations, each with the filter of its session. A multicast is made anew for every
 //! change; the old one is freed a grace period after the event's gate has left it. Made and retired with the control path held only;
-//! probes follow gates to fans inside of read sections.
+//! probes follow gates to multicasts inside of read sections.
 //!
 //! # Verdicts
-//! What the filters of a fan say comes in one word ([`Verdicts`]): two bits for each session, and the era of the fan. A session that has
+//! What the filters of a multicast say comes in one word ([`Verdicts`]): two bits for each session, and the era of the multicast. A session that has
 //! joined later than that is not meant, even if it has got the number of one that has ended meanwhile.
 //!
 //! # Invariants
-//! `destinations-unlisted`: the first `used` nodes are written; a fan that a gate leads to, or led to when a section began that is not over, is in neither list.
+//! `destinations-unlisted`: the first `used` nodes are written; a multicast that a gate leads to, or led to when a section began that is not over, is in neither list.
 
 use crate::channel::Channel;
 use crate::filter::Filter;
 use crate::shared;
-use mote_layout::context::{ASIDE, DROP, RECORD};
+use mote_layout::context::{DROP, RECORD, SPECULATE};
 use mote_rcu::{Library, Token, start_poll};
 use mote_sys::mem::Mapping;
 use mote_wire::SESSIONS_MAX;
 
-/// Most fans, retired ones included.
-const FANS_MAX: u32 = 1 << 17;
+/// Most multicasts, retired ones included.
+const MULTICASTS_MAX: u32 = 1 << 17;
 /// No node; they are numbered from 1 on.
 const NONE: u32 = 0;
 
@@ -44,7 +44,7 @@ impl Destinations {
     /// Nowhere.
     pub(crate) const NOWHERE: Destinations = Destinations { all: [None; SESSIONS_MAX] };
 
-    /// Them.
+    /// All destinations, in the order of the sessions.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Destination> {
         self.all.iter().flatten()
     }
@@ -89,7 +89,7 @@ impl Destinations {
 
 /// Destinations that probes go by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fan {
+pub(crate) struct Multicast {
     pub(crate) to: Destinations,
     /// How many sessions the process had joined when it was made.
     era: u32,
@@ -121,7 +121,7 @@ impl Verdicts {
         are_many.then_some(Verdicts { each: word & ((1 << ERA_SHIFT) - 1), era: (word >> ERA_SHIFT) as u32 })
     }
 
-    /// What is to become of it in a session: `DROP`, `RECORD` or `ASIDE`.
+    /// What is to become of it in a session: `DROP`, `RECORD` or `SPECULATE`.
     pub(crate) fn for_session(self, channel: &Channel) -> u64 {
         let was_meant = self.era.wrapping_sub(channel.joined) as i32 >= 0;
         if was_meant { self.each >> (2 * channel.session) & 3 } else { DROP }
@@ -129,18 +129,18 @@ impl Verdicts {
 
     fn say(&mut self, channel: &Channel, verdict: u64) {
         let verdict = match verdict {
-            DROP | ASIDE => verdict,
+            DROP | SPECULATE => verdict,
             _ => RECORD,
         };
         self.each |= verdict << (2 * channel.session);
     }
 }
 
-impl Fan {
+impl Multicast {
     /// What the filters say of an occurrence.
     ///
     /// # Safety
-    /// `words` must point to the words of the event's description. The caller is in a read section that began before the event left this fan.
+    /// `words` must point to the words of the event's description. The caller is in a read section that began before the event left this multicast.
     pub(crate) unsafe fn judge(&self, words: *const u64) -> u64 {
         let mut verdicts = Verdicts { each: 0, era: self.era };
         for Destination { channel, filter, id } in self.to.iter() {
@@ -179,27 +179,27 @@ impl Fan {
     }
 }
 
-/// A fan, and where it stands in lists.
+/// A multicast, and where it stands in lists.
 struct Node {
-    fan: Fan,
+    multicast: Multicast,
     next: u32,
     /// When it was retired.
     retired: Option<Token<Library>>,
 }
 
-/// All fans.
+/// All multicasts.
 #[derive(Debug)]
-pub(crate) struct Fans {
+pub(crate) struct Multicasts {
     memory: Option<Mapping>,
     used: u32,
     free: u32,
     retired: u32,
 }
 
-impl Fans {
+impl Multicasts {
     /// None.
-    pub(crate) const fn new() -> Fans {
-        Fans { memory: None, used: 0, free: NONE, retired: NONE }
+    pub(crate) const fn new() -> Multicasts {
+        Multicasts { memory: None, used: 0, free: NONE, retired: NONE }
     }
 
     fn at(&self, number: u32) -> *mut Node {
@@ -207,17 +207,17 @@ impl Fans {
         base.cast::<Node>().wrapping_add(number as usize).wrapping_sub(1)
     }
 
-    /// A fan to these destinations; `None` when there are too many, or there is no memory.
-    pub(crate) fn make(&mut self, to: &Destinations, era: u32) -> Option<*const Fan> {
+    /// A multicast to these destinations; `None` when there are too many, or there is no memory.
+    pub(crate) fn make(&mut self, to: &Destinations, era: u32) -> Option<*const Multicast> {
         if self.memory.is_none() {
             mote_rcu::library::prepare();
-            self.memory = Some(Mapping::private(FANS_MAX as usize * size_of::<Node>()).ok()?);
+            self.memory = Some(Mapping::private(MULTICASTS_MAX as usize * size_of::<Node>()).ok()?);
         }
-        if self.free == NONE && self.used == FANS_MAX {
+        if self.free == NONE && self.used == MULTICASTS_MAX {
             self.tidy();
         }
         let at = match self.free {
-            NONE if self.used < FANS_MAX => {
+            NONE if self.used < MULTICASTS_MAX => {
                 self.used += 1;
                 self.at(self.used)
             }
@@ -230,33 +230,33 @@ impl Fans {
             }
         };
         // SAFETY: `at` is inside of the memory, and no gate leads there.
-        unsafe { at.write(Node { fan: Fan { to: *to, era }, next: NONE, retired: None }) };
+        unsafe { at.write(Node { multicast: Multicast { to: *to, era }, next: NONE, retired: None }) };
         // SAFETY: `at` points to a node.
-        Some(unsafe { &raw const (*at).fan })
+        Some(unsafe { &raw const (*at).multicast })
     }
 
-    /// Says that the event's gate has left the fan.
-    pub(crate) fn retire(&mut self, fan: *const Fan) {
-        let bytes = fan.addr().wrapping_sub(self.at(1).addr());
+    /// Says that the event's gate has left the multicast.
+    pub(crate) fn retire(&mut self, multicast: *const Multicast) {
+        let bytes = multicast.addr().wrapping_sub(self.at(1).addr());
         let number = (bytes / size_of::<Node>()) as u32 + 1;
         if number > self.used {
             return;
         }
         let at = self.at(number);
-        // SAFETY: `destinations-unlisted`; readers look at the fan only, and no part of the node has a reference.
+        // SAFETY: `destinations-unlisted`; readers look at the multicast only, and no part of the node has a reference.
         unsafe { (*at).next = self.retired };
         // SAFETY: as above.
         unsafe { (*at).retired = Some(start_poll::<Library>()) };
         self.retired = number;
     }
 
-    /// Frees retired fans that nobody goes by any more. Returns whether others are left.
+    /// Frees retired multicasts that nobody goes by any more. Returns whether others are left.
     pub(crate) fn tidy(&mut self) -> bool {
         let mut rest = core::mem::replace(&mut self.retired, NONE);
         let mut left = false;
         while rest != NONE {
             let (index, at) = (rest, self.at(rest));
-            // SAFETY: `destinations-unlisted`: a node of the list is written; `next` and `retired` are ours, readers look at the fan only.
+            // SAFETY: `destinations-unlisted`: a node of the list is written; `next` and `retired` are ours, readers look at the multicast only.
             rest = unsafe { (*at).next };
             // SAFETY: as above.
             let retired = unsafe { (*at).retired };
