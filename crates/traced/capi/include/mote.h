@@ -89,17 +89,18 @@ extern "C" {
 typedef _Bool mote_bool_;
 #endif
 
-/* State of one event, within one line of the cache; zero is off. The library writes it. */
-struct __attribute__((aligned(32))) mote_state {
-    void *channel;
+/* An event as its sites, the library and the sessions share it, within one line of the cache (in Rust: mote_agent::Event).
+ * All zeros: it is off. The library writes it; sites read the two words that have a comment. */
+struct __attribute__((aligned(32))) mote_event {
+    uint64_t destination;
     void *gate; /* not null: mote_judge is to be asked */
-    uint32_t id;
-    uint32_t on;
+    uint32_t number;
+    uint32_t switch_; /* not 0: it is on */
 };
 #ifdef __cplusplus
-static_assert(sizeof(struct mote_state) == 32, "the library has the same");
+static_assert(sizeof(struct mote_event) == 32, "the library has the same");
 #else
-_Static_assert(sizeof(struct mote_state) == 32, "the library has the same");
+_Static_assert(sizeof(struct mote_event) == 32, "the library has the same");
 #endif
 
 /* Bytes somewhere in the process. */
@@ -120,16 +121,16 @@ struct mote_fragment {
 MOTE_API_ int mote_is_traced(void);
 
 /* What the macros call. `fields` must be readable up to a multiple of 8 bytes. */
-MOTE_API_ void mote_record(const struct mote_state *event, const void *fields, size_t len);
-MOTE_API_ void mote_record_judged(const struct mote_state *event, const void *fields, size_t len,
+MOTE_API_ void mote_record(const struct mote_event *event, const void *fields, size_t len);
+MOTE_API_ void mote_record_judged(const struct mote_event *event, const void *fields, size_t len,
                                   uint64_t verdict);
-MOTE_API_ void mote_record_fragments(const struct mote_state *event, const struct mote_fragment *list,
+MOTE_API_ void mote_record_fragments(const struct mote_event *event, const struct mote_fragment *list,
                                      size_t count, size_t len, uint64_t verdict);
 /* Asks the event's filter, whose context is `words`: 0 is no. */
-MOTE_API_ uint64_t mote_judge(const struct mote_state *event, const uint64_t *words);
+MOTE_API_ uint64_t mote_judge(const struct mote_event *event, const uint64_t *words);
 /* As strlen; all ones when the text cannot be read. Then mote_fault counts it, and answers as mote_judge. */
 MOTE_API_ size_t mote_text_len(const char *text);
-MOTE_API_ uint64_t mote_fault(const struct mote_state *event);
+MOTE_API_ uint64_t mote_fault(const struct mote_event *event);
 MOTE_API_ void mote_add_object(const void *first, const void *end);
 MOTE_API_ void mote_remove_object(const void *first);
 
@@ -168,7 +169,7 @@ __attribute__((weak, visibility("hidden"), destructor(101))) void mote_object_le
 
 /* ---- The switch -------------------------------------------------------------------------------- */
 
-/* A record of a site: place of the NOP, where to jump, state, description, each relative to its own place. With
+/* A record of a site: place of the NOP, where to jump, event, description, each relative to its own place. With
  * `?` it belongs to the group of its function: the linker drops both together (inline functions, templates). */
 #define MOTE_SITE_(code, target)                                                                          \
     ".pushsection mote_sites,\"aR?\",@progbits\n"                                                        \
@@ -181,26 +182,26 @@ __attribute__((weak, visibility("hidden"), destructor(101))) void mote_object_le
 
 /* Does `action` while the event is on; goes past it while it is off. */
 #if defined(MOTE_TESTED_BYTE)
-#define MOTE_WHEN_ON_(state, text, action)                                                                \
+#define MOTE_WHEN_ON_(event, text, action)                                                                \
     {                                                                                                     \
-        __asm__ __volatile__(MOTE_SITE_("0", "0") : : "i"(&(state)), "i"(text));                          \
-        if (__builtin_expect(__atomic_load_n(&(state).on, __ATOMIC_RELAXED) != 0, 0)) {                   \
+        __asm__ __volatile__(MOTE_SITE_("0", "0") : : "i"(&(event)), "i"(text));                          \
+        if (__builtin_expect(__atomic_load_n(&(event).switch_, __ATOMIC_RELAXED) != 0, 0)) {              \
             action;                                                                                       \
         }                                                                                                 \
     }
 #else
-#define MOTE_JUMP_(state, text, label)                                                                    \
+#define MOTE_JUMP_(event, text, label)                                                                    \
     __asm__ __inline__ goto("2: " MOTE_NOP_ "\n" MOTE_SITE_("2b - .", "%l2 - .")                          \
                             :                                                                             \
-                            : "i"(&(state)), "i"(text)                                                    \
+                            : "i"(&(event)), "i"(text)                                                    \
                             :                                                                             \
                             : label)
 #if defined(__clang__) && defined(__cplusplus)
 /* clang before 18 takes every label of a function for a target of every jump in it, and finds C++ variables that are
  * jumped over: the jump has a function of its own. */
-#define MOTE_WHEN_ON_(state, text, action)                                                                \
+#define MOTE_WHEN_ON_(event, text, action)                                                                \
     if (__builtin_expect([]() __attribute__((always_inline)) {                                            \
-            MOTE_JUMP_(state, text, mote_on_);                                                            \
+            MOTE_JUMP_(event, text, mote_on_);                                                            \
             return false;                                                                                 \
         mote_on_:                                                                                         \
             return true;                                                                                  \
@@ -208,10 +209,10 @@ __attribute__((weak, visibility("hidden"), destructor(101))) void mote_object_le
         action;                                                                                           \
     }
 #else
-#define MOTE_WHEN_ON_(state, text, action)                                                                \
+#define MOTE_WHEN_ON_(event, text, action)                                                                \
     {                                                                                                     \
         __label__ mote_on_;                                                                               \
-        MOTE_JUMP_(state, text, mote_on_);                                                                \
+        MOTE_JUMP_(event, text, mote_on_);                                                                \
         if (0) {                                                                                          \
         mote_on_:                                                                                         \
             MOTE_COLD_ action;                                                                            \
@@ -555,7 +556,7 @@ template <class T, size_t SIZE> struct MOTE_HIDDEN_ mote_sequence_ {
 };
 
 template <class... F>
-MOTE_HIDDEN_ __attribute__((noinline)) void mote_write_large_(const mote_state *event, size_t len,
+MOTE_HIDDEN_ __attribute__((noinline)) void mote_write_large_(const mote_event *event, size_t len,
                                                               uint64_t verdict, const F... fields) {
     mote_fragment list[2 * sizeof...(F) + 1];
     mote_fragment *next = list;
@@ -564,7 +565,7 @@ MOTE_HIDDEN_ __attribute__((noinline)) void mote_write_large_(const mote_state *
 }
 
 template <class... F>
-MOTE_HIDDEN_ __attribute__((noinline)) uint64_t mote_ask_(const mote_state *event, const F &...fields) {
+MOTE_HIDDEN_ __attribute__((noinline)) uint64_t mote_ask_(const mote_event *event, const F &...fields) {
     uint64_t words[(size_t{1} + ... + F::word_count)];
     uint64_t *to = words;
     ((to = fields.words(to)), ...);
@@ -573,7 +574,7 @@ MOTE_HIDDEN_ __attribute__((noinline)) uint64_t mote_ask_(const mote_state *even
 }
 
 template <class... F>
-MOTE_METHOD_ inline void mote_write_ready_(const mote_state *event, int gated, const F... fields) {
+MOTE_METHOD_ inline void mote_write_ready_(const mote_event *event, int gated, const F... fields) {
     const uint64_t verdict = gated ? mote_ask_(event, fields...) : MOTE_RECORD_;
     if (verdict == 0) return;
     const size_t len = (size_t{0} + ... + fields.len());
@@ -595,13 +596,13 @@ MOTE_METHOD_ inline void mote_write_ready_(const mote_state *event, int gated, c
 /* One for all events with the same types of fields. Out of line, so that a function with an event needs no stack frame
  * for it. Its values may borrow from temporaries: mote_str(path, path.string().c_str()). */
 template <class, class... F>
-MOTE_HIDDEN_ __attribute__((noinline)) void mote_write_(typename F::given... values, const mote_state *event) {
+MOTE_HIDDEN_ __attribute__((noinline)) void mote_write_(typename F::given... values, const mote_event *event) {
     const int gated = MOTE_GATED_(event);
     mote_write_ready_(event, gated, F(values, gated)...);
 }
 
-#define MOTE_WRITE_(state, ...)                                                                           \
-    mote_write_<void MOTE_EACH_(MOTE_KIND_, __VA_ARGS__)>(MOTE_EACH_(MOTE_VALUE_, __VA_ARGS__) &state)
+#define MOTE_WRITE_(event, ...)                                                                           \
+    mote_write_<void MOTE_EACH_(MOTE_KIND_, __VA_ARGS__)>(MOTE_EACH_(MOTE_VALUE_, __VA_ARGS__) &event)
 #define MOTE_KIND_(i, field) MOTE_CALL_(MOTE_KIND_2_, (MOTE_OPEN_ field))
 #define MOTE_KIND_2_(line, kind, ...) , MOTE_KIND_##kind(__VA_ARGS__)
 #define MOTE_KIND_NUMBER(T, v) mote_number_<T>
@@ -619,24 +620,24 @@ MOTE_HIDDEN_ __attribute__((noinline)) void mote_write_(typename F::given... val
 /* A static variable of its own for each Tag: of one name in all files that have the same inline function or template,
  * and never visible outside of the object, which a static variable inside such a function would be. */
 template <class Tag> struct MOTE_HIDDEN_ mote_static_ {
-    static mote_state event;
+    static mote_event event;
 };
-template <class Tag> mote_state mote_static_<Tag>::event = {};
+template <class Tag> mote_event mote_static_<Tag>::event = {};
 
-#define MOTE_STATE_                                                                                       \
+#define MOTE_DEFINE_                                                                                      \
     struct mote_tag_ {};                                                                                  \
     using mote_here_ = mote_static_<mote_tag_>
-#define MOTE_STATE_NAME_ mote_here_::event
+#define MOTE_DEFINED_ mote_here_::event
 
 #define MOTE_DECLARE_(id, description)                                                                    \
     struct id##_tag_;                                                                                     \
     using id##_here_ = mote_static_<id##_tag_>;                                                           \
     MOTE_HIDDEN_ inline constexpr char id##_text_[] = description;
-#define MOTE_DECLARED_STATE_(id) id##_here_::event
+#define MOTE_DECLARED_EVENT_(id) id##_here_::event
 #define MOTE_DECLARED_TEXT_(id) id##_text_
-#define MOTE_WRITE_DECLARED_(state, ...)                                                                  \
-    const int mote_gated_ = MOTE_GATED_(&state);                                                          \
-    mote_write_ready_(&state, mote_gated_ MOTE_EACH_(MOTE_MADE_, __VA_ARGS__))
+#define MOTE_WRITE_DECLARED_(event, ...)                                                                  \
+    const int mote_gated_ = MOTE_GATED_(&event);                                                          \
+    mote_write_ready_(&event, mote_gated_ MOTE_EACH_(MOTE_MADE_, __VA_ARGS__))
 #define MOTE_MADE_(i, field) MOTE_CALL_(MOTE_MADE_2_, (MOTE_OPEN_ field))
 #define MOTE_MADE_2_(line, kind, ...)                                                                     \
     , MOTE_KIND_##kind(__VA_ARGS__)(MOTE_VALUE_##kind(__VA_ARGS__), mote_gated_)
@@ -650,26 +651,26 @@ template <class Tag> mote_state mote_static_<Tag>::event = {};
 #ifndef __clang__
 #define MOTE_PREPARE_(...)                                                                                \
     __attribute__((noinline)) void mote_write_(MOTE_EACH_(MOTE_PARAMETER_, __VA_ARGS__)                   \
-                                               const struct mote_state *mote_event_) {                    \
+                                               const struct mote_event *mote_event_) {                    \
         MOTE_PACK_(*mote_event_, __VA_ARGS__)                                                             \
     }
-#define MOTE_WRITE_(state, ...) mote_write_(MOTE_EACH_(MOTE_VALUE_, __VA_ARGS__) &state)
+#define MOTE_WRITE_(event, ...) mote_write_(MOTE_EACH_(MOTE_VALUE_, __VA_ARGS__) &event)
 #else
 #define MOTE_PREPARE_(...)
-#define MOTE_WRITE_(state, ...)                                                                           \
+#define MOTE_WRITE_(event, ...)                                                                           \
     MOTE_EACH_(MOTE_LOCAL_, __VA_ARGS__)                                                                  \
-    MOTE_PACK_(state, __VA_ARGS__)
+    MOTE_PACK_(event, __VA_ARGS__)
 #endif
 
 /* The fields are variables, numbered; then come passes over all of them. */
-#define MOTE_PACK_(state, ...)                                                                            \
-    const int mote_gated_ = MOTE_GATED_(&(state));                                                        \
+#define MOTE_PACK_(event, ...)                                                                            \
+    const int mote_gated_ = MOTE_GATED_(&(event));                                                        \
     MOTE_EACH_(MOTE_READY_, __VA_ARGS__)                                                                  \
     uint64_t mote_verdict_ = MOTE_RECORD_;                                                                \
     if (mote_gated_) {                                                                                    \
         const uint64_t mote_words_[] = {MOTE_EACH_(MOTE_WORD_, __VA_ARGS__) 0};                           \
-        mote_verdict_ = (0 MOTE_EACH_(MOTE_TORN_, __VA_ARGS__)) ? mote_fault(&(state))                    \
-                                                                : mote_judge(&(state), mote_words_);      \
+        mote_verdict_ = (0 MOTE_EACH_(MOTE_TORN_, __VA_ARGS__)) ? mote_fault(&(event))                    \
+                                                                : mote_judge(&(event), mote_words_);      \
     }                                                                                                     \
     const size_t mote_len_ = 0 MOTE_EACH_(MOTE_LEN_, __VA_ARGS__);                                        \
     if (mote_verdict_ == 0) {                                                                             \
@@ -677,11 +678,11 @@ template <class Tag> mote_state mote_static_<Tag>::event = {};
         uint64_t mote_small_[MOTE_SMALL_ / 8];                                                            \
         char *mote_to_ = (char *)mote_small_;                                                             \
         MOTE_EACH_(MOTE_PUT_, __VA_ARGS__)                                                                \
-        const void *mote_from_ = mote_to_ == (char *)mote_small_ ? (const void *)&(state) : mote_small_;  \
+        const void *mote_from_ = mote_to_ == (char *)mote_small_ ? (const void *)&(event) : mote_small_;  \
         if (mote_gated_) {                                                                                \
-            mote_record_judged(&(state), mote_from_, mote_len_, mote_verdict_);                           \
+            mote_record_judged(&(event), mote_from_, mote_len_, mote_verdict_);                           \
         } else {                                                                                          \
-            mote_record(&(state), mote_from_, mote_len_);                                                 \
+            mote_record(&(event), mote_from_, mote_len_);                                                 \
         }                                                                                                 \
     } else {                                                                                              \
         /* Numbers and counts are gathered beside. */                                                     \
@@ -689,7 +690,7 @@ template <class Tag> mote_state mote_static_<Tag>::event = {};
         struct mote_fragment mote_list_[1 MOTE_EACH_(MOTE_PIECES_, __VA_ARGS__)], *mote_next_ = mote_list_; \
         MOTE_EACH_(MOTE_LIST_, __VA_ARGS__)                                                               \
         (void)mote_to_;                                                                                   \
-        mote_record_fragments(&(state), mote_list_, (size_t)(mote_next_ - mote_list_), mote_len_,         \
+        mote_record_fragments(&(event), mote_list_, (size_t)(mote_next_ - mote_list_), mote_len_,         \
                               mote_verdict_);                                                             \
     }
 
@@ -784,17 +785,17 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
     mote_to_ = mote_put_(mote_to_, &mote_c##i, sizeof mote_c##i);                                         \
     MOTE_PIECE_(mote_v##i, size * mote_n##i)
 
-#define MOTE_STATE_ static struct mote_state mote_here_
-#define MOTE_STATE_NAME_ mote_here_
+#define MOTE_DEFINE_ static struct mote_event mote_here_
+#define MOTE_DEFINED_ mote_here_
 
 #define MOTE_DECLARE_(id, description)                                                                    \
-    __attribute__((weak, visibility("hidden"))) struct mote_state id##_state_;                            \
+    __attribute__((weak, visibility("hidden"))) struct mote_event id##_event_;                            \
     __attribute__((weak, visibility("hidden"))) const char id##_text_[] = description;
-#define MOTE_DECLARED_STATE_(id) id##_state_
+#define MOTE_DECLARED_EVENT_(id) id##_event_
 #define MOTE_DECLARED_TEXT_(id) id##_text_
-#define MOTE_WRITE_DECLARED_(state, ...)                                                                  \
+#define MOTE_WRITE_DECLARED_(event, ...)                                                                  \
     MOTE_EACH_(MOTE_LOCAL_, __VA_ARGS__)                                                                  \
-    MOTE_PACK_(state, __VA_ARGS__)
+    MOTE_PACK_(event, __VA_ARGS__)
 #define MOTE_OUTLINE_ static __attribute__((noinline, unused))
 
 #endif
@@ -807,9 +808,9 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
 
 #define MOTE_EVENT_(description, ...)                                                                     \
     __extension__({                                                                                       \
-        MOTE_STATE_;                                                                                      \
+        MOTE_DEFINE_;                                                                                     \
         MOTE_PREPARE_(__VA_ARGS__)                                                                        \
-        MOTE_WHEN_ON_(MOTE_STATE_NAME_, description, MOTE_WRITE_(MOTE_STATE_NAME_, __VA_ARGS__))          \
+        MOTE_WHEN_ON_(MOTE_DEFINED_, description, MOTE_WRITE_(MOTE_DEFINED_, __VA_ARGS__))                \
         (void)0;                                                                                          \
     })
 
@@ -819,7 +820,7 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
 
 #define MOTE_TRACEPOINT_(id, full_name, level, text, ...)                                                 \
     MOTE_DECLARE_(id, MOTE_DESCRIPTION_(full_name, level, text, __VA_ARGS__))                             \
-    MOTE_OUTLINE_ void id MOTE_FIRST_(__VA_ARGS__) { MOTE_WRITE_DECLARED_(MOTE_DECLARED_STATE_(id), __VA_ARGS__); }
+    MOTE_OUTLINE_ void id MOTE_FIRST_(__VA_ARGS__) { MOTE_WRITE_DECLARED_(MOTE_DECLARED_EVENT_(id), __VA_ARGS__); }
 
 /* Emits an event so declared: mote_emit(PROVIDER, NAME [, ARGUMENT]...); */
 #define mote_emit(provider, ...) MOTE_EMIT_(mote_tracepoint_##provider##_event_##__VA_ARGS__)
@@ -827,7 +828,7 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
 
 #define MOTE_EMIT_2_(id, arguments)                                                                       \
     __extension__({                                                                                       \
-        MOTE_WHEN_ON_(MOTE_DECLARED_STATE_(id), MOTE_DECLARED_TEXT_(id), id arguments)                    \
+        MOTE_WHEN_ON_(MOTE_DECLARED_EVENT_(id), MOTE_DECLARED_TEXT_(id), id arguments)                    \
         (void)0;                                                                                          \
     })
 
@@ -836,7 +837,7 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
 #define MOTE_IS_ON_(id)                                                                                   \
     __extension__({                                                                                       \
         mote_bool_ mote_answer_ = 0;                                                                      \
-        MOTE_WHEN_ON_(MOTE_DECLARED_STATE_(id), MOTE_DECLARED_TEXT_(id), mote_answer_ = 1)                \
+        MOTE_WHEN_ON_(MOTE_DECLARED_EVENT_(id), MOTE_DECLARED_TEXT_(id), mote_answer_ = 1)                \
         mote_answer_;                                                                                     \
     })
 
