@@ -1,7 +1,7 @@
 //! Instructions that become one: what the emitters are given instead of single operations.
 //!
-//! Only neighbours are looked at, and only if nothing jumps between them. A register that a fused step does not write must not be
-//! live after it: that is what the plan's liveness is for.
+//! Only neighbours are looked at, and only if nothing jumps between them. A register that a fused step does not write
+//! must not be live after it: that is what the plan's liveness is for.
 
 mod memory;
 

@@ -1,7 +1,8 @@
 //! The walk over the functions: where code lies, which jumps are short, and what the frames are.
 //!
-//! The first walk takes all jumps as long, so that every distance is an upper bound. The next ones make jumps short that surely reach;
-//! since that only brings code closer, what was short stays short. The last walk writes, with nothing left to decide.
+//! The first walk takes all jumps as long, so that every distance is an upper bound. The next ones make jumps short
+//! that surely reach; since that only brings code closer, what was short stays short. The last walk writes, with
+//! nothing left to decide.
 
 use crate::fuse::{self, Abilities, Step};
 use crate::plan::{Plan, Shape};

@@ -84,8 +84,8 @@ pub struct Input<'a> {
     pub functions: &'a [Function],
     /// Its maps, by their index.
     pub maps: &'a [MapPlace],
-    /// Finds helpers by number. That of [`mote_bpf::helper::TAIL_CALL`] takes the number of tail calls so far as a fourth
-    /// argument, and returns an entry (or 0) and the third argument for it.
+    /// Finds helpers by number. That of [`mote_bpf::helper::TAIL_CALL`] takes the number of tail calls so far as a
+    /// fourth argument, and returns an entry (or 0) and the third argument for it.
     pub helper: &'a dyn Fn(u32) -> Option<HelperPlace>,
     /// Address at which the code will run.
     pub base: u64,

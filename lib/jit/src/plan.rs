@@ -1,5 +1,5 @@
-//! What the machine code of an instruction depends on beyond the instruction: where jumps lead, where functions begin, and
-//! which registers are read again.
+//! What the machine code of an instruction depends on beyond the instruction: where jumps lead, where functions begin,
+//! and which registers are read again.
 
 mod live;
 
@@ -23,8 +23,8 @@ pub const fn workspace_words(slots: usize) -> usize {
     2 * (slots + 1)
 }
 
-/// Finds the functions of a program that was not verified: by the calls that lead to them. Whichever mentions `r10` gets a
-/// whole stack frame. Returns how many were found.
+/// Finds the functions of a program that was not verified: by the calls that lead to them. Whichever mentions `r10`
+/// gets a whole stack frame. Returns how many were found.
 ///
 /// # Errors
 /// [`Error::Functions`] when `found` is too small; a call that leads nowhere.

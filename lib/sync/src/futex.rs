@@ -28,8 +28,8 @@ mod place {
     }
 }
 
-/// The kernel's promise (futex(2)): for those who wake, comparing the word and going to sleep are one step. Nothing else is promised: the word is loaded
-/// relaxed.
+/// The kernel's promise (futex(2)): for those who wake, comparing the word and going to sleep are one step. Nothing
+/// else is promised: the word is loaded relaxed.
 #[cfg(any(loom, shuttle))]
 mod place {
     use crate::atomic::{AtomicU32, Ordering};

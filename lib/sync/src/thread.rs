@@ -33,8 +33,8 @@ pub fn set_id(id: u32) {
 /// How many words [`speculation`] has.
 pub const SPECULATIONS: usize = 8;
 
-/// Where the calling thread keeps records aside for the session `session`, as noted by [`set_speculation`]; 0 in a fresh thread. Of sessions
-/// from [`SPECULATIONS`] on there is none.
+/// Where the calling thread keeps records aside for the session `session`, as noted by [`set_speculation`]; 0 in a
+/// fresh thread. Of sessions from [`SPECULATIONS`] on there is none.
 #[inline(always)]
 pub fn speculation(session: usize) -> u64 {
     if session >= SPECULATIONS {
@@ -44,7 +44,8 @@ pub fn speculation(session: usize) -> u64 {
     unsafe { load_word_at(session) }
 }
 
-/// Notes where the calling thread keeps records aside for the session `session`; what the number means is its caller's affair.
+/// Notes where the calling thread keeps records aside for the session `session`; what the number means is its caller's
+/// affair.
 #[inline]
 pub fn set_speculation(session: usize, word: u64) {
     if session >= SPECULATIONS {
@@ -54,8 +55,8 @@ pub fn set_speculation(session: usize, word: u64) {
     unsafe { store_word_at(session, word) };
 }
 
-/// What the calling thread knows of its slot in the memory that it shares with the kernel's programs, as noted by [`set_slot`]; 0 in a
-/// fresh thread.
+/// What the calling thread knows of its slot in the memory that it shares with the kernel's programs, as noted by
+/// [`set_slot`]; 0 in a fresh thread.
 #[inline(always)]
 pub fn slot() -> u64 {
     load_word!("mote_thread_slot")
@@ -67,8 +68,8 @@ pub fn set_slot(slot: u64) {
     store_word!("mote_thread_slot", slot);
 }
 
-/// How many writes of the ring's atomic writer are under way in the calling thread, one interrupted by the next, as noted by [`set_writes`]; 0 in a
-/// fresh thread.
+/// How many writes of the ring's atomic writer are under way in the calling thread, one interrupted by the next, as
+/// noted by [`set_writes`]; 0 in a fresh thread.
 #[inline(always)]
 pub fn writes() -> u64 {
     load_word!("mote_thread_writes")

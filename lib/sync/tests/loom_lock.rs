@@ -1,5 +1,5 @@
-//! The futex lock in all interleavings and memory orders, by loom. What it protects is a cell that loom watches; a wake-up that is lost leaves a thread
-//! asleep for ever, which loom reports as a deadlock.
+//! The futex lock in all interleavings and memory orders, by loom. What it protects is a cell that loom watches; a
+//! wake-up that is lost leaves a thread asleep for ever, which loom reports as a deadlock.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p mote-trace-sync --test loom_lock`
 #![cfg(loom)]

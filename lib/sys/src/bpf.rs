@@ -1,6 +1,7 @@
 //! bpf(2): loading programs, running them once for a test, and the maps that such programs use.
 //!
-//! [`program`] loads programs of the kinds that are attached, [`link`](mod@link) attaches them, [`mapped`] is an array map in our memory.
+//! [`program`] loads programs of the kinds that are attached, [`link`](mod@link) attaches them, [`mapped`] is an array
+//! map in our memory.
 
 pub mod link;
 pub mod mapped;
@@ -89,8 +90,8 @@ struct LoadWithMaps {
 }
 const _: () = assert!(size_of::<LoadWithMaps>() == 128 && core::mem::offset_of!(LoadWithMaps, maps) == 120);
 
-/// Loads a program whose 16-byte loads of kind `BPF_PSEUDO_MAP_IDX` and `BPF_PSEUDO_MAP_IDX_VALUE` name `maps`. What the verifier says is
-/// written to `log`, as a text with a NUL behind, unless that is empty.
+/// Loads a program whose 16-byte loads of kind `BPF_PSEUDO_MAP_IDX` and `BPF_PSEUDO_MAP_IDX_VALUE` name `maps`. What
+/// the verifier says is written to `log`, as a text with a NUL behind, unless that is empty.
 ///
 /// # Errors
 /// As [`load`]; `ENOSPC` when the log was too small.
@@ -115,9 +116,10 @@ pub fn load_with_maps(
     let load =
         LoadWithMaps { plain, name: [0; 16], interface: 0, attach_type: 0, types: 0, records: [0; 11], maps };
     let attribute = &raw const load as usize;
-    // SAFETY: the kernel reads the attribute, the instructions, the licence, and of the maps those that instructions name;
-    // it writes to the log, which is exclusively borrowed, at most its length. A map's index beyond the slice makes it read an
-    // `int` behind it, as it does for any wrong address: it gets a number that is a map's or is refused.
+    // SAFETY: the kernel reads the attribute, the instructions, the licence, and of the maps those that instructions
+    // name; it writes to the log, which is exclusively borrowed, at most its length. A map's index beyond the slice
+    // makes it read an `int` behind it, as it does for any wrong address: it gets a number that is a map's or is
+    // refused.
     let raw =
         unsafe { syscall(libc::SYS_bpf, [BPF_PROG_LOAD, attribute, size_of::<LoadWithMaps>(), 0, 0, 0]) }?;
     Ok(Fd::from_raw(raw as i32))
@@ -163,8 +165,8 @@ pub fn test_run(program: &Fd, data: &[u8]) -> Result<u32> {
         padding: 0,
     };
     let attribute = &raw mut run as usize;
-    // SAFETY: the kernel reads the attribute and the data, which outlive the call, and writes to the attribute only: there is
-    // no place for data to come out.
+    // SAFETY: the kernel reads the attribute and the data, which outlive the call, and writes to the attribute only:
+    // there is no place for data to come out.
     unsafe { syscall(libc::SYS_bpf, [BPF_PROG_TEST_RUN, attribute, size_of::<TestRun>(), 0, 0, 0]) }?;
     Ok(run.answer)
 }
@@ -277,7 +279,8 @@ impl Map {
     /// Makes a map of any kind.
     ///
     /// # Errors
-    /// As [`Map::create`]; `ENOMEM` when the kernel has not as much memory, `EPERM` on kernels before 5.11 when RLIMIT_MEMLOCK is too low.
+    /// As [`Map::create`]; `ENOMEM` when the kernel has not as much memory, `EPERM` on kernels before 5.11 when
+    /// RLIMIT_MEMLOCK is too low.
     pub fn make(create: &Create<'_>) -> Result<Map> {
         let attribute = CreateAttribute {
             sizes: [
@@ -348,8 +351,8 @@ impl Map {
     fn element(&self, command: usize, key: u64, value: u64) -> Result<()> {
         let element = Element { map: self.raw() as u32, padding: 0, key, value, flags: 0 };
         let attribute = &raw const element as usize;
-        // SAFETY: the kernel reads the attribute and the key and writes the next key: as many bytes as the map's keys have, which
-        // the callers have compared, and exclusively borrow for that.
+        // SAFETY: the kernel reads the attribute and the key and writes the next key: as many bytes as the map's keys
+        // have, which the callers have compared, and exclusively borrow for that.
         unsafe { syscall(libc::SYS_bpf, [command, attribute, size_of::<Element>(), 0, 0, 0]) }.map(drop)
     }
 
@@ -377,8 +380,8 @@ impl Map {
         let element =
             Element { map: self.raw() as u32, padding: 0, key: key.as_ptr() as u64, value, flags: 0 };
         let attribute = &raw const element as usize;
-        // SAFETY: the kernel reads the attribute and the key, and reads or writes the value: as many bytes as the map's keys and
-        // values have, which was compared. Its caller borrows the value for that.
+        // SAFETY: the kernel reads the attribute and the key, and reads or writes the value: as many bytes as the map's
+        // keys and values have, which was compared. Its caller borrows the value for that.
         unsafe { syscall(libc::SYS_bpf, [command, attribute, size_of::<Element>(), 0, 0, 0]) }?;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Tables of instructions that may fail, and of where a thread goes on then. As the kernel's `_ASM_EXTABLE`.
 //!
-//! A table is a section of the object ([`exception_table!`](crate::exception_table)); assembly adds to it where it is written
-//! ([`exception!`](crate::exception)); a signal's handler looks an instruction up in it.
+//! A table is a section of the object ([`exception_table!`](crate::exception_table)); assembly adds to it where it is
+//! written ([`exception!`](crate::exception)); a signal's handler looks an instruction up in it.
 
 /// One entry: distances from its own words.
 #[repr(C)]

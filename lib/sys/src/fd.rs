@@ -58,8 +58,8 @@ struct OpenHow {
     resolve: u64,
 }
 
-/// Opens the file that has this path below `root`, as a process would whose root that is, without following links of any kind (openat2(2), Linux
-/// 5.6); `O_CLOEXEC` is added.
+/// Opens the file that has this path below `root`, as a process would whose root that is, without following links of
+/// any kind (openat2(2), Linux 5.6); `O_CLOEXEC` is added.
 ///
 /// # Errors
 /// As openat2(2): `ELOOP` where a link is on the way, `ENOSYS`.
@@ -104,8 +104,8 @@ pub fn dup_from(raw: i32, from: i32) -> Result<Fd> {
     Ok(Fd(new as i32))
 }
 
-/// Moves a descriptor to the lowest free number that is at least `from`, with close-on-exec; leaves it where it is when that
-/// cannot be.
+/// Moves a descriptor to the lowest free number that is at least `from`, with close-on-exec; leaves it where it is when
+/// that cannot be.
 pub fn move_above(fd: Fd, from: i32) -> Fd {
     // SAFETY: fcntl(F_DUPFD_CLOEXEC) touches no memory.
     let new = unsafe {
@@ -206,8 +206,8 @@ pub fn event() -> Result<Fd> {
     Ok(Fd::from_raw(raw as i32))
 }
 
-/// Gives the calling thread a descriptor table of its own and closes in it all but those in `keep`, of which negative ones are
-/// none. The numbers are sorted.
+/// Gives the calling thread a descriptor table of its own and closes in it all but those in `keep`, of which negative
+/// ones are none. The numbers are sorted.
 ///
 /// After this, `close` by other threads of the process does not reach those, and the thread keeps
 /// none of their descriptors open (close_range(2) with `CLOSE_RANGE_UNSHARE`, Linux 5.9).

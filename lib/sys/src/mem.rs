@@ -46,19 +46,21 @@ pub fn cannot_shrink(fd: &Fd) -> bool {
     seals.is_ok_and(|seals| seals & libc::F_SEAL_SHRINK as usize != 0)
 }
 
-/// True when what `fd` refers to keeps its size for good: a memfd that can no longer shrink, or an object of the kernel without a file, as a map of eBPF.
-/// Touching a mapping of it cannot fault for want of a page behind its end.
+/// True when what `fd` refers to keeps its size for good: a memfd that can no longer shrink, or an object of the kernel
+/// without a file, as a map of eBPF. Touching a mapping of it cannot fault for want of a page behind its end.
 pub fn keeps_its_size(fd: &Fd) -> bool {
     crate::fd::identity(fd.raw()).is_ok_and(|file| file.is_anonymous) || cannot_shrink(fd)
 }
 
 /// Copies `len` bytes from or to memory that other processes may write at the same time.
 ///
-/// They may do so against all agreements: a hostile one writes when it likes. For Rust's own copies that is a data race, whatever becomes of
-/// the bytes; this one is made of machine instructions, which have no such rule: each byte that arrives is one that was there at some moment.
+/// They may do so against all agreements: a hostile one writes when it likes. For Rust's own copies that is a data
+/// race, whatever becomes of the bytes; this one is made of machine instructions, which have no such rule: each byte
+/// that arrives is one that was there at some moment.
 ///
 /// # Safety
-/// `len` bytes must be readable at `from` and writable at `to`, and the two must not overlap. What of them is not shared belongs to the caller.
+/// `len` bytes must be readable at `from` and writable at `to`, and the two must not overlap. What of them is not
+/// shared belongs to the caller.
 ///
 /// # Cost
 /// As memcpy: `rep movsb` for large ones, 32 bytes at a time for others.
@@ -76,8 +78,8 @@ pub unsafe fn copy_shared(to: *mut u8, from: *const u8, len: usize) {
     };
 }
 
-/// Asks the kernel for huge pages, where they are allowed (transparent_hugepage), for `len` bytes of memory from the page `first` on. Only a
-/// hint: that there are none is no error.
+/// Asks the kernel for huge pages, where they are allowed (transparent_hugepage), for `len` bytes of memory from the
+/// page `first` on. Only a hint: that there are none is no error.
 pub fn want_huge_pages(first: *const u8, len: usize) {
     // SAFETY: MADV_HUGEPAGE changes no byte, whosever memory this is.
     let _ =
@@ -134,14 +136,15 @@ impl Mapping {
         Ok(Mapping { base, len })
     }
 
-    /// Maps `len` bytes of `fd` from `offset`, a multiple of the page size, on, shared, in place of what is mapped at `at`; left out of core dumps. Whoever
-    /// reads or writes there meanwhile does it in the old or the new memory.
+    /// Maps `len` bytes of `fd` from `offset`, a multiple of the page size, on, shared, in place of what is mapped at
+    /// `at`; left out of core dumps. Whoever reads or writes there meanwhile does it in the old or the new memory.
     ///
     /// # Errors
     /// As mmap(2); what was there stays.
     ///
     /// # Safety
-    /// `len` bytes at `at` are a mapping that was leaked, and nobody has references or slices there but of atomics, or counts on what is in it.
+    /// `len` bytes at `at` are a mapping that was leaked, and nobody has references or slices there but of atomics, or
+    /// counts on what is in it.
     pub unsafe fn replace(at: *mut u8, fd: &Fd, offset: u64, len: usize) -> Result<()> {
         // SAFETY: the caller's promise: the range is a mapping of ours, of which nothing is lost that anyone counts on.
         unsafe { Mapping::map_over(at, libc::MAP_SHARED, fd.raw(), offset, len) }
@@ -165,7 +168,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// Maps the pages of a leaked shared mapping a second time, somewhere else; with the same flags (mremap(2), an old size of 0).
+    /// Maps the pages of a leaked shared mapping a second time, somewhere else; with the same flags (mremap(2), an old
+    /// size of 0).
     ///
     /// # Errors
     /// `ENOMEM`; `EINVAL` where the mapping is not shared.
@@ -228,8 +232,8 @@ impl Mapping {
         Some(Mapping { base: NonNull::new(base)?, len })
     }
 
-    /// Puts fresh, zeroed, private memory in the place of a leaked mapping, for good: whoever still writes there does no harm, and
-    /// what was mapped is let go.
+    /// Puts fresh, zeroed, private memory in the place of a leaked mapping, for good: whoever still writes there does
+    /// no harm, and what was mapped is let go.
     ///
     /// # Errors
     /// `ENOMEM`; the mapping stays as it was then.

@@ -23,8 +23,8 @@ pub fn query() -> Result<usize> {
     membarrier(CMD_QUERY)
 }
 
-/// Returns once every thread of the system has been seen outside of the kernel's sections that cannot be preempted: programs that were running when it was
-/// called have ended (Linux 4.3).
+/// Returns once every thread of the system has been seen outside of the kernel's sections that cannot be preempted:
+/// programs that were running when it was called have ended (Linux 4.3).
 ///
 /// # Errors
 /// `EINVAL` on kernels with CPUs that have no tick (`nohz_full`).

@@ -9,8 +9,8 @@ const FSOPEN_CLOEXEC: usize = 1;
 const FSCONFIG_CMD_CREATE: usize = 6;
 const FSMOUNT_CLOEXEC: usize = 1;
 
-/// The root of a file system of this type, which nobody else sees and which is gone when the descriptor is closed (Linux 5.2). Files in it are opened
-/// with openat(2), or below `/proc/self/fd/N`.
+/// The root of a file system of this type, which nobody else sees and which is gone when the descriptor is closed
+/// (Linux 5.2). Files in it are opened with openat(2), or below `/proc/self/fd/N`.
 ///
 /// # Errors
 /// `ENODEV` when the kernel has no such file system, `EPERM` without `CAP_SYS_ADMIN`.

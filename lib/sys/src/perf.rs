@@ -37,7 +37,8 @@ struct Attribute {
 }
 const _: () = assert!(size_of::<Attribute>() == 112);
 
-/// Opens the trace event of this number (`id` in tracefs), so that a program can be attached to it. The program is run on all CPUs.
+/// Opens the trace event of this number (`id` in tracefs), so that a program can be attached to it. The program is run
+/// on all CPUs.
 ///
 /// # Errors
 /// `ENOENT` or `EINVAL` when there is no such event; `EACCES`, `EPERM` without `CAP_PERFMON`.
@@ -65,7 +66,8 @@ pub struct Uprobe<'a> {
 /// Opens a probe of a program's code, so that a program can be attached to it.
 ///
 /// # Errors
-/// `ENOENT` for the file, `EINVAL` for a place that is not an instruction, `ENOTSUPP` (524) for one that cannot be probed; `EPERM`.
+/// `ENOENT` for the file, `EINVAL` for a place that is not an instruction, `ENOTSUPP` (524) for one that cannot be
+/// probed; `EPERM`.
 pub fn uprobe(probe: &Uprobe<'_>) -> Result<Fd> {
     let attribute = Attribute {
         kind: probe.unit,
@@ -114,7 +116,8 @@ fn open(attribute: &Attribute, process: Option<u32>) -> Result<Fd> {
     let (pid, cpu) = process.map_or((-1, 0), |pid| (pid as isize, -1isize));
     let at = &raw const attribute as usize;
     let arguments = [at, pid as usize, cpu as usize, usize::MAX, PERF_FLAG_FD_CLOEXEC, 0];
-    // SAFETY: the kernel reads the attribute and, for a probe, the path or name, which outlive the call, and writes nothing.
+    // SAFETY: the kernel reads the attribute and, for a probe, the path or name, which outlive the call, and writes
+    // nothing.
     let raw = unsafe { syscall(libc::SYS_perf_event_open, arguments) }?;
     Ok(Fd::from_raw(raw as i32))
 }

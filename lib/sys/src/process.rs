@@ -66,16 +66,17 @@ pub fn pidfd_open(pid: i32) -> Result<crate::fd::Fd> {
     Ok(crate::fd::Fd::from_raw(fd as i32))
 }
 
-/// Leaves the last close of these descriptors, in rising order, to a child that is made for it: where the kernel waits when it closes something, the calling
-/// process does not have to. The caller closes its own ones.
+/// Leaves the last close of these descriptors, in rising order, to a child that is made for it: where the kernel waits
+/// when it closes something, the calling process does not have to. The caller closes its own ones.
 ///
-/// The child has a session of its own, keeps nothing else open, and ends at once; the kernel closes while it ends. Nobody waits for it: as long as
-/// the calling process lives it stays a zombie.
+/// The child has a session of its own, keeps nothing else open, and ends at once; the kernel closes while it ends.
+/// Nobody waits for it: as long as the calling process lives it stays a zombie.
 ///
 /// # Errors
 /// As fork(2).
 pub fn leave_to_child(descriptors: &[i32]) -> Result<()> {
-    // SAFETY: as fork(2): without flags and a stack, the child has a copy of everything, and nothing in common with the caller.
+    // SAFETY: as fork(2): without flags and a stack, the child has a copy of everything, and nothing in common with the
+    // caller.
     if unsafe { syscall(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]) }? > 0 {
         return Ok(());
     }

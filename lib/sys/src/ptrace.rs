@@ -1,6 +1,7 @@
 //! Stopping a thread of another process, looking at its registers, and letting it go (ptrace(2), by `PTRACE_SEIZE`).
 //!
-//! The thread that calls [`seize`] is the tracer: the other calls work on it only, and when it ends, however it ends, the kernel lets all its threads go.
+//! The thread that calls [`seize`] is the tracer: the other calls work on it only, and when it ends, however it ends,
+//! the kernel lets all its threads go.
 
 use crate::raw::syscall;
 use crate::{Errno, Result};
@@ -49,8 +50,8 @@ pub fn interrupt(tid: i32) -> Result<()> {
     unsafe { syscall(libc::SYS_ptrace, [INTERRUPT, tid as usize, 0, 0, 0, 0]) }.map(drop)
 }
 
-/// How a traced thread is. Does not wait, and leaves the stop to be told again (`WNOWAIT`): a signal that a thread is about to take is lost when its tracer
-/// has been told of it and dies before it gives it back.
+/// How a traced thread is. Does not wait, and leaves the stop to be told again (`WNOWAIT`): a signal that a thread is
+/// about to take is lost when its tracer has been told of it and dies before it gives it back.
 ///
 /// # Errors
 /// `ECHILD` when we do not trace it.

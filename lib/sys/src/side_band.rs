@@ -43,7 +43,8 @@ impl SideBand {
     /// Opens it for one CPU, with `pages` of 4 KiB for records, a power of two. Times are of `CLOCK_MONOTONIC`.
     ///
     /// # Errors
-    /// `EACCES`, `EPERM` without `CAP_PERFMON`; `ENODEV` for a CPU that is not there; `EINVAL` on a kernel before Linux 5.12.
+    /// `EACCES`, `EPERM` without `CAP_PERFMON`; `ENODEV` for a CPU that is not there; `EINVAL` on a kernel before Linux
+    /// 5.12.
     pub fn open(cpu: u32, pages: usize) -> Result<SideBand> {
         if !pages.is_power_of_two() || pages > 1 << 16 {
             return Err(Errno(libc::EINVAL));
@@ -61,8 +62,8 @@ impl SideBand {
         Ok(SideBand { _event: event, memory })
     }
 
-    /// Copies the next record (its header first) to `to`, and returns how many bytes it has; `None` when there is none. A record that is longer than `to`,
-    /// which none is than [`RECORD_MAX`], is cut.
+    /// Copies the next record (its header first) to `to`, and returns how many bytes it has; `None` when there is none.
+    /// A record that is longer than `to`, which none is than [`RECORD_MAX`], is cut.
     pub fn next(&mut self, to: &mut [u8]) -> Option<usize> {
         // Ordering: A.
         let head = self.word(HEAD).load(Ordering::Acquire);
@@ -87,7 +88,8 @@ impl SideBand {
 
     fn word(&self, offset: usize) -> &AtomicU64 {
         // SAFETY:
-        // 1. the first page is mapped while `self` lives, and `offset` is that of an aligned word in it (`HEAD`, `TAIL`);
+        // 1. the first page is mapped while `self` lives, and `offset` is that of an aligned word in it (`HEAD`,
+        //    `TAIL`);
         // 2. the kernel and this program access these words as atomics only.
         unsafe { AtomicU64::from_ptr(self.memory.base().wrapping_add(offset).cast()) }
     }
@@ -98,8 +100,8 @@ impl SideBand {
         for (at, byte) in (from..).zip(to) {
             // A power of two.
             let at = PAGE + (at as usize & (bytes - 1));
-            // SAFETY: `at` is below the mapping's length, and the kernel does not write there until `TAIL` is moved; were it otherwise, the bytes would be
-            // wrong and nothing else: a volatile read of a byte.
+            // SAFETY: `at` is below the mapping's length, and the kernel does not write there until `TAIL` is moved;
+            // were it otherwise, the bytes would be wrong and nothing else: a volatile read of a byte.
             *byte = unsafe { self.memory.base().wrapping_add(at).read_volatile() };
         }
     }

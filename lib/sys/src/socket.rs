@@ -53,8 +53,8 @@ fn socket(flags: i32) -> Result<Fd> {
     Ok(Fd::from_raw(raw as i32))
 }
 
-/// Connects to the socket at `path` (at most 107 bytes, no NUL), without waiting for a listener that is busy. Later calls
-/// on the socket do not block.
+/// Connects to the socket at `path` (at most 107 bytes, no NUL), without waiting for a listener that is busy. Later
+/// calls on the socket do not block.
 ///
 /// # Errors
 /// `EAGAIN` when too many wait there already, `ENOENT`, `ECONNREFUSED`, `EACCES`; `EINVAL` for an unusable path.
@@ -154,8 +154,8 @@ pub struct Received {
     pub len: usize,
     /// The message or what came beside it did not fit and was cut.
     pub truncated: bool,
-    /// Who has sent it, if [`pass_credentials`] was asked for: its *real* user and group at that time. Of a message that was sent before that was
-    /// asked for, process 0 of nobody.
+    /// Who has sent it, if [`pass_credentials`] was asked for: its *real* user and group at that time. Of a message
+    /// that was sent before that was asked for, process 0 of nobody.
     pub sender: Option<Credentials>,
     /// The descriptors, in order, then `None`s. Those that are not taken are closed when this is dropped.
     pub fds: [Option<Fd>; FDS_MAX],
@@ -184,8 +184,9 @@ pub fn receive(socket: i32, into: &mut [u8], wait: Wait) -> Result<Received> {
     Ok(received)
 }
 
-/// Room for all that may come beside a message: descriptors, credentials, and the descriptor of the sender's process, which who made the socket can have asked
-/// for (`SO_PASSPIDFD`, Linux 6.5). What is longer the kernel cuts, and closes.
+/// Room for all that may come beside a message: descriptors, credentials, and the descriptor of the sender's process,
+/// which who made the socket can have asked for (`SO_PASSPIDFD`, Linux 6.5). What is longer the kernel cuts, and
+/// closes.
 const ANCILLARY_BYTES: usize = 128;
 /// Header of each part: its length with this header, level, kind (cmsg(3)).
 const PART_HEADER: usize = 16;
@@ -196,7 +197,8 @@ const SCM_PIDFD: i32 = 4;
 struct Ancillary([u8; ANCILLARY_BYTES]);
 
 impl Received {
-    /// Takes in what came beside the message. Every descriptor that the kernel has given us gets an owner here, or is closed.
+    /// Takes in what came beside the message. Every descriptor that the kernel has given us gets an owner here, or is
+    /// closed.
     fn take_in(&mut self, mut parts: &[u8]) {
         while let Some((kind, body)) = next_part(&mut parts) {
             match kind {
@@ -243,8 +245,9 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word))
 }
 
-/// Has the kernel say with each message that is received here who has sent it ([`Received::sender`]); also with those that are sent from here, whatever the other
-/// end has asked for. A socket that listens passes this on to the connections.
+/// Has the kernel say with each message that is received here who has sent it ([`Received::sender`]); also with those
+/// that are sent from here, whatever the other end has asked for. A socket that listens passes this on to the
+/// connections.
 ///
 /// # Errors
 /// `ENOTSOCK`, `EBADF`; `EOPNOTSUPP` for what is no unix socket, on newer kernels.
@@ -277,7 +280,8 @@ impl Plain for [u32; 3] {}
 fn option<T: Plain>(socket: i32, name: i32) -> Result<T> {
     let mut value = T::default();
     let mut len = size_of::<T>() as u32;
-    // SAFETY: the kernel writes at most `len` bytes to `value`, of which any bytes are a value (`Plain`), and updates `len`.
+    // SAFETY: the kernel writes at most `len` bytes to `value`, of which any bytes are a value (`Plain`), and updates
+    // `len`.
     unsafe {
         syscall(
             libc::SYS_getsockopt,
@@ -310,8 +314,8 @@ pub fn wait_readable(socket: i32, millis: i32) -> Result<bool> {
     Ok(ready > 0)
 }
 
-/// Who has connected or listened at the other end, by its *effective* user and group at that time; of a socketpair: who has made the pair, which says nothing
-/// about who holds the end now.
+/// Who has connected or listened at the other end, by its *effective* user and group at that time; of a socketpair: who
+/// has made the pair, which says nothing about who holds the end now.
 ///
 /// # Errors
 /// `ENOTSOCK`, `EBADF`.

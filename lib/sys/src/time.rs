@@ -30,7 +30,8 @@ pub fn clock_gettime(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// How often the kernel counts time by itself, in nanoseconds: the resolution of `CLOCK_MONOTONIC_COARSE`, which is a tick (`jiffies`).
+/// How often the kernel counts time by itself, in nanoseconds: the resolution of `CLOCK_MONOTONIC_COARSE`, which is a
+/// tick (`jiffies`).
 pub fn tick_ns() -> u64 {
     let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 4_000_000 };
     // SAFETY: `tick` is a valid, writable timespec.

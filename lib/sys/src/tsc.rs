@@ -1,13 +1,15 @@
 //! Clocks in a process that may forbid itself the time-stamp counter.
 //!
-//! `prctl(PR_SET_TSC, PR_TSC_SIGSEGV)` does that to a thread, and so does strict seccomp (`disable_TSC` in the kernel): RDTSC and RDTSCP fail then, also
-//! those of the kernel's own code in the process (vDSO), which `clock_gettime` runs. A thread cannot see beforehand whether they would: asking is a system
-//! call, which a sandbox may kill for. So whoever reads the counter in somebody else's process says in the section `mote_clocks` where the instruction is
-//! and where to go on if it fails, and a handler of SIGSEGV asks [`resume`]. In a restartable sequence it is the abort handler that stands for the
-//! instruction: the kernel has sent the thread there before it runs the handler of a signal.
+//! `prctl(PR_SET_TSC, PR_TSC_SIGSEGV)` does that to a thread, and so does strict seccomp (`disable_TSC` in the kernel):
+//! RDTSC and RDTSCP fail then, also those of the kernel's own code in the process (vDSO), which `clock_gettime` runs. A
+//! thread cannot see beforehand whether they would: asking is a system call, which a sandbox may kill for. So whoever
+//! reads the counter in somebody else's process says in the section `mote_clocks` where the instruction is and where to
+//! go on if it fails, and a handler of SIGSEGV asks [`resume`]. In a restartable sequence it is the abort handler that
+//! stands for the instruction: the kernel has sent the thread there before it runs the handler of a signal.
 //!
 //! # What is left then
-//! System calls, when it is known that the process may make them ([`allow_calls`]): the kernel's clock, or the counter, allowed for a moment. Else no clock.
+//! System calls, when it is known that the process may make them ([`allow_calls`]): the kernel's clock, or the counter,
+//! allowed for a moment. Else no clock.
 
 use crate::raw::syscall;
 use crate::signal;
@@ -30,7 +32,8 @@ static CALLS: AtomicBool = AtomicBool::new(false);
 
 exception_table! {
     mote_clocks:
-    /// Where a thread goes on that failed at `ip` ([`signal::Registers::is_denied_counter`]), if that is where we read the counter.
+    /// Where a thread goes on that failed at `ip` ([`signal::Registers::is_denied_counter`]), if that is where we read
+    /// the counter.
     ///
     /// # Cost
     /// Linear in the places that read it, some tens.
@@ -54,7 +57,8 @@ pub fn enable() {
     set(PR_TSC_ENABLE);
 }
 
-/// Notes that threads without the counter may make system calls for a clock: it is not strict seccomp that has taken it from them.
+/// Notes that threads without the counter may make system calls for a clock: it is not strict seccomp that has taken it
+/// from them.
 pub fn allow_calls() {
     CALLS.store(true, Ordering::Relaxed);
 }
@@ -109,7 +113,8 @@ pub fn is_invariant() -> bool {
 /// `CLOCK_MONOTONIC` in nanoseconds; `None` where the calling thread has no clock.
 ///
 /// # Cost
-/// That of `clock_gettime` and of reading the counter: it is tried first, because the vDSO's own code cannot be helped when it fails.
+/// That of `clock_gettime` and of reading the counter: it is tried first, because the vDSO's own code cannot be helped
+/// when it fails.
 ///
 /// # Signal safety
 /// Callable from a handler.

@@ -1,7 +1,7 @@
 //! Users: who we are, and who is nobody.
 //!
-//! In a user namespace the kernel shows every user that has no number there as one and the same: the overflow user, by default 65534. Two that are shown so need not be the same, so
-//! this number equals nobody's, not even itself.
+//! In a user namespace the kernel shows every user that has no number there as one and the same: the overflow user, by
+//! default 65534. Two that are shown so need not be the same, so this number equals nobody's, not even itself.
 
 use crate::fd;
 use crate::raw::syscall;

@@ -1,4 +1,5 @@
-//! Who has sent a message, and that nothing that came beside one stays open. One test: it counts the process's descriptors.
+//! Who has sent a message, and that nothing that came beside one stays open. One test: it counts the process's
+//! descriptors.
 
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Credentials, FDS_MAX, Wait};

@@ -1,7 +1,7 @@
 //! Code memory: machine code of one program, with the frames of its functions.
 //!
-//! The code is written into fresh private memory that is readable and writable; then the surplus is given back, the rest becomes
-//! readable and executable, and stays so. It is never writable and executable at once.
+//! The code is written into fresh private memory that is readable and writable; then the surplus is given back, the
+//! rest becomes readable and executable, and stays so. It is never writable and executable at once.
 
 use crate::fault::{self, IMAGES_MAX, Image};
 use core::ffi::c_void;
@@ -72,7 +72,8 @@ impl From<Errno> for Refused {
 /// Machine code, ready to run; unmapped when dropped, which only happens when no thread is in it.
 ///
 /// # Invariants
-/// `code-mapped`: `start..start + bytes` is a mapping of ours, readable and executable, that begins with the entry and that nobody else unmaps.
+/// `code-mapped`: `start..start + bytes` is a mapping of ours, readable and executable, that begins with the entry and
+/// that nobody else unmaps.
 #[derive(Debug)]
 pub(crate) struct Code {
     start: *mut u8,
@@ -114,7 +115,8 @@ impl Code {
             helper: source.helper,
             base: draft.0.base() as u64,
         };
-        // SAFETY: nobody else knows of this mapping, which is gone at the end of this function; all its bits are numbers.
+        // SAFETY: nobody else knows of this mapping, which is gone at the end of this function; all its bits are
+        // numbers.
         let words = unsafe {
             core::slice::from_raw_parts_mut(workspace.0.base().cast::<u32>(), workspace.0.len() / 4)
         };
@@ -127,8 +129,8 @@ impl Code {
     /// Where it is entered.
     #[inline(always)]
     pub(crate) fn entry(&self) -> Entry {
-        // SAFETY: the emitter made the code for this signature, and it begins here (`code-mapped`). Whether it is harmless is
-        // the promise of who calls it.
+        // SAFETY: the emitter made the code for this signature, and it begins here (`code-mapped`). Whether it is
+        // harmless is the promise of who calls it.
         unsafe { core::mem::transmute::<*mut u8, Entry>(self.start) }
     }
 
@@ -168,7 +170,8 @@ impl Draft {
         let code = (libc::PROT_READ | libc::PROT_EXEC) as usize;
         // SAFETY: only the pages of this draft, to which nothing refers; on failure they are unmapped as they are.
         unsafe { syscall(libc::SYS_mprotect, [start as usize, bytes, code, 0, 0, 0]) }?;
-        // SAFETY: the code and the frames do not change any more and live as long as the image, which `Code` drops first.
+        // SAFETY: the code and the frames do not change any more and live as long as the image, which `Code` drops
+        // first.
         let image = unsafe { Image::register(start, code_bytes, frames.len()) }.ok_or(Refused::Images)?;
         let _unmapped_by_code = self.0.leak();
         if mapped > bytes {

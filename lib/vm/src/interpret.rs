@@ -1,11 +1,12 @@
 //! The interpreter: one loop over [`Step`]s, registers in an array.
 //!
-//! Programs were checked when they became steps (`steps-lead-to-steps`), so the loop checks nothing but how often it goes backwards. What
-//! programs do to memory is the promise of who runs them: [`Verified`](mote_bpf::verify::Verified) programs only what they may.
+//! Programs were checked when they became steps (`steps-lead-to-steps`), so the loop checks nothing but how often it
+//! goes backwards. What programs do to memory is the promise of who runs them: [`Verified`](mote_bpf::verify::Verified)
+//! programs only what they may.
 //!
 //! # Cost
-//! About 1 ns a step on a machine of 2020; a frame of 512 bytes of stack, and some 200 of its own, for each local function
-//! that is being run.
+//! About 1 ns a step on a machine of 2020; a frame of 512 bytes of stack, and some 200 of its own, for each local
+//! function that is being run.
 
 mod arithmetic;
 mod atomic;
@@ -53,7 +54,8 @@ impl Run {
 /// Runs a program; as [`Entry`](crate::code::Entry) says.
 ///
 /// # Safety
-/// `image` points to the image of a program whose steps hold `steps-lead-to-steps`, and that does only what it may when it starts with `r1` and `r2`.
+/// `image` points to the image of a program whose steps hold `steps-lead-to-steps`, and that does only what it may when
+/// it starts with `r1` and `r2`.
 pub(crate) unsafe extern "C" fn enter(r1: u64, r2: u64, image: *const c_void, tail_calls: u64) -> Returned {
     let (mut image, mut r1, mut r2) = (image.cast::<Image>(), r1, r2);
     let mut run = Run { turns_left: 0, tail_calls, next: None };

@@ -1,8 +1,8 @@
 //! Maps: values that programs and tools share, in memory that processes share.
 //!
-//! All of a map lies in one range of memory, without addresses in it, so that each process may have it elsewhere. The shape
-//! is the caller's own and never read from there; whatever the memory holds, nothing outside of the range is touched,
-//! nobody waits for anybody, and each operation ends. Fresh memory, all zeros, is an empty map.
+//! All of a map lies in one range of memory, without addresses in it, so that each process may have it elsewhere. The
+//! shape is the caller's own and never read from there; whatever the memory holds, nothing outside of the range is
+//! touched, nobody waits for anybody, and each operation ends. Fresh memory, all zeros, is an empty map.
 //!
 //! | module | job |
 //! |---|---|

@@ -119,7 +119,8 @@ impl core::error::Error for LoadError {}
 /// A program that is ready to run: with its maps, helpers and code.
 ///
 /// # Invariants
-/// `program-holds-its-parts`: `entry` is that of `code` if there is one, else the interpreter's, and `image` what it wants; both last as long as `self`.
+/// `program-holds-its-parts`: `entry` is that of `code` if there is one, else the interpreter's, and `image` what it
+/// wants; both last as long as `self`.
 #[derive(Debug)]
 pub struct Program {
     entry: Entry,
@@ -161,8 +162,8 @@ impl Program {
     /// [`LoadError`].
     ///
     /// # Safety
-    /// Run in `env`, the program must touch no memory but its own, call helpers only as their signatures say, and end (the
-    /// interpreter sees to that itself: [`Fault::Steps`]).
+    /// Run in `env`, the program must touch no memory but its own, call helpers only as their signatures say, and end
+    /// (the interpreter sees to that itself: [`Fault::Steps`]).
     pub unsafe fn load_unverified(
         insns: &[Insn],
         env: &Environment<'_>,
@@ -181,8 +182,8 @@ impl Program {
     /// [`Fault`]: it ended before its end.
     ///
     /// # Safety
-    /// 1. `r1` and `r2` are what the environment's entry says, and the memory that they lead to lasts until the program ends. (Where texts
-    ///    lie that `Start` words point to may be unreadable: that is a fault.)
+    /// 1. `r1` and `r2` are what the environment's entry says, and the memory that they lead to lasts until the program
+    ///    ends. (Where texts lie that `Start` words point to may be unreadable: that is a fault.)
     /// 2. The functions in the `Setup` do what their signatures in the environment say.
     /// 3. The maps' memory is still there.
     ///
@@ -287,7 +288,8 @@ const fn steps_at(maps: usize) -> usize {
     (image + size_of::<Image>()).next_multiple_of(align_of::<Step>().next_multiple_of(16))
 }
 
-/// Calls `then` with what programs know of their maps: in pieces of the stack, or of a mapping of its own if they are many.
+/// Calls `then` with what programs know of their maps: in pieces of the stack, or of a mapping of its own if they are
+/// many.
 fn with_places<R>(data: &Data<'_>, then: impl FnOnce(&[MapPlace]) -> R) -> Result<R, Errno> {
     const FEW: usize = 32;
     let mut few = [MapPlace::default(); FEW];

@@ -31,7 +31,8 @@ impl Deref for WorkspaceGuard {
     type Target = Workspace;
 
     fn deref(&self) -> &Workspace {
-        // SAFETY: `workspace-private`; all bits zero are a valid workspace, and after that only the verifier writes, through `deref_mut`.
+        // SAFETY: `workspace-private`; all bits zero are a valid workspace, and after that only the verifier writes,
+        // through `deref_mut`.
         unsafe { &*self.0.base().cast::<Workspace>() }
     }
 }

@@ -52,8 +52,8 @@ fn insertion_meets_deletion() {
     two(2, work, work, |hash| assert_eq!((hash.live(), hash.lost()), (0, 0)));
 }
 
-/// A node goes from key to key: who finds a key reads its value, or nothing. (The second node is for when the first is just
-/// being taken out by the other thread.)
+/// A node goes from key to key: who finds a key reads its value, or nothing. (The second node is for when the first is
+/// just being taken out by the other thread.)
 #[test]
 fn a_node_that_is_used_again_is_noticed() {
     let work = |hash: ModelHash<'_>| {
@@ -69,8 +69,8 @@ fn a_node_that_is_used_again_is_noticed() {
     two(2, work, look, |hash| assert_eq!((hash.lookup(9), hash.lost()), (Some(9), 0)));
 }
 
-/// Before an entry in its chain is another, which goes, and whose node comes back in another chain: the walk to the first one
-/// notices that it was led away.
+/// Before an entry in its chain is another, which goes, and whose node comes back in another chain: the walk to the
+/// first one notices that it was led away.
 #[test]
 fn an_entry_that_stays_is_always_found() {
     check(2, || {

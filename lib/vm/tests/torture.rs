@@ -1,5 +1,5 @@
-//! Threads and processes, some of them killed at any instruction, use the same maps: nothing hangs, no entry is there twice, no
-//! count is wrong by more than what the killed ones were at.
+//! Threads and processes, some of them killed at any instruction, use the same maps: nothing hangs, no entry is there
+//! twice, no count is wrong by more than what the killed ones were at.
 
 mod common;
 
@@ -146,8 +146,8 @@ fn killed_processes_leave_an_lru_that_works() {
     (0..1000u64).for_each(|key| map.add(&key.to_le_bytes(), 0, 1).expect("others give way"));
 }
 
-/// A program that writes a record of word 0 (its words: length in bytes, number, number...): by reserve (and `turns` of a
-/// loop before it is submitted) or by output.
+/// A program that writes a record of word 0 (its words: length in bytes, number, number...): by reserve (and `turns` of
+/// a loop before it is submitted) or by output.
 fn writer(ring: Map, turns: i32) -> Program {
     let program = insns(|b| {
         let (out, by_output) = (b.label(), b.label());

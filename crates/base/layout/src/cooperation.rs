@@ -1,4 +1,5 @@
-//! The memory that the kernel's programs and one traced process share: an array map of eBPF with one element, mapped by both.
+//! The memory that the kernel's programs and one traced process share: an array map of eBPF with one element, mapped by
+//! both.
 //!
 //! ```text
 //! 0            Header   thresholds of the whole process
@@ -6,16 +7,18 @@
 //! 2*SLOT_BYTES Slot     ...
 //! ```
 //! # Which slot a thread has
-//! The one that holds its id, which is what gettid(2) answers in the thread (its number in its own pid namespace): looked for at `id % slots` and the
-//! [`PROBES`]` - 1` slots behind it, cyclically. Either side claims an empty one (id 0) by compare-and-swap. The kernel gives a slot back when its thread ends:
-//! it stores 0 as the id, with all other bytes zero by then. Where nobody does so the process itself takes over the slots of threads that are no more.
+//! The one that holds its id, which is what gettid(2) answers in the thread (its number in its own pid namespace):
+//! looked for at `id % slots` and the [`PROBES`]` - 1` slots behind it, cyclically. Either side claims an empty one (id
+//! 0) by compare-and-swap. The kernel gives a slot back when its thread ends: it stores 0 as the id, with all other
+//! bytes zero by then. Where nobody does so the process itself takes over the slots of threads that are no more.
 //!
 //! # Who writes what
 //! Thresholds and words: threads of the process; a thread its own slot without synchronisation, anything else by atomic
-//! operations. The state: the kernel's programs, of which only the one on the thread's CPU writes at a time. Each value is a word that is read and written whole;
-//! values of different words may be of different moments. A process that writes nonsense here falsifies its own record
-//! only: the kernel's programs take each word as a number and bound it. The process takes the state as numbers, too, and nothing here as an address.
-//! (Sharma & Dagenais 2016, section 5.3.1: per-thread and per-CPU slots need no synchronisation.)
+//! operations. The state: the kernel's programs, of which only the one on the thread's CPU writes at a time. Each value
+//! is a word that is read and written whole; values of different words may be of different moments. A process that
+//! writes nonsense here falsifies its own record only: the kernel's programs take each word as a number and bound it.
+//! The process takes the state as numbers, too, and nothing here as an address. (Sharma & Dagenais 2016, section 5.3.1:
+//! per-thread and per-CPU slots need no synchronisation.)
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -66,12 +69,13 @@ pub struct Header {
     pub without_slot: AtomicU64,
     /// Threads for which the kernel's programs found none.
     pub unpublished: AtomicU64,
-    /// Not 0 from when a thread of the process first sets a threshold or asks for its state: until then the kernel's programs need not time each system call of it
-    /// exactly, nor publish what it took. The process's.
+    /// Not 0 from when a thread of the process first sets a threshold or asks for its state: until then the kernel's
+    /// programs need not time each system call of it exactly, nor publish what it took. The process's.
     pub asked: AtomicU32,
     _pad2: AtomicU32,
     _pad: [AtomicU64; 9],
-    /// For each system call: from which duration on it is recorded, in [`THRESHOLD_UNIT_NS`]; 0 leaves it to the session.
+    /// For each system call: from which duration on it is recorded, in [`THRESHOLD_UNIT_NS`]; 0 leaves it to the
+    /// session.
     pub thresholds: [AtomicU32; SYSCALLS],
 }
 
@@ -105,7 +109,8 @@ pub struct State {
     pub offcpu_ns: AtomicU64,
     /// Of the last time.
     pub last_offcpu_ns: AtomicU64,
-    /// The kernel's task state of the last time: 0 preempted, 1 interruptible, 2 uninterruptible (`__state` of task_struct).
+    /// The kernel's task state of the last time: 0 preempted, 1 interruptible, 2 uninterruptible (`__state` of
+    /// task_struct).
     pub last_wait: AtomicU64,
     /// System call in which it waited the last time, -1 for none.
     pub last_wait_syscall: AtomicU64,
@@ -193,8 +198,9 @@ pub const fn threshold_ns(word: u32) -> Option<u64> {
     }
 }
 
-/// The first page of the memory that all processes of a session share with one another, with their filters, and with the kernel's programs: another array
-/// map with one element. Words with names follow: `SharedMap`s. Who has which words the recorder knows.
+/// The first page of the memory that all processes of a session share with one another, with their filters, and with
+/// the kernel's programs: another array map with one element. Words with names follow: `SharedMap`s. Who has which
+/// words the recorder knows.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct SharedHeader {

@@ -1,6 +1,7 @@
 //! Names of the errors that system calls return, for filters and for the text of a trace.
 //!
-//! Source: `include/uapi/asm-generic/errno*.h` and `include/linux/errno.h`, Linux 6.18; the numbers are those of x86-64 and aarch64.
+//! Source: `include/uapi/asm-generic/errno*.h` and `include/linux/errno.h`, Linux 6.18; the numbers are those of x86-64
+//! and aarch64.
 
 /// All of them, by number. Those from 512 on stay in the kernel: the system call is called again.
 #[rustfmt::skip]

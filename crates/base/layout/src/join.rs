@@ -1,11 +1,13 @@
-//! How a process that runs already is asked to join a recording: what a recorder finds in a binary that carries mote, and the words that both sides share.
+//! How a process that runs already is asked to join a recording: what a recorder finds in a binary that carries mote,
+//! and the words that both sides share.
 //!
-//! Section `mote_join` says where the code is that a thread is sent to, and where its memory is (`probe/src/join.rs`, `inject`). Both
-//! are the binary's own; the memory is one for each copy of mote, and takes no page before it is used.
+//! Section `mote_join` says where the code is that a thread is sent to, and where its memory is (`probe/src/join.rs`,
+//! `inject`). Both are the binary's own; the memory is one for each copy of mote, and takes no page before it is used.
 //!
 //! # Who writes what
-//! The recorder writes the place, the kind, and then the nonce; a thread that comes with another nonce in `r11` does nothing. The process's side sets `BUSY`
-//! while a thread is on the stack that the memory's end is, and writes the answer, and then `ANSWERED`, if the nonce is still its own.
+//! The recorder writes the place, the kind, and then the nonce; a thread that comes with another nonce in `r11` does
+//! nothing. The process's side sets `BUSY` while a thread is on the stack that the memory's end is, and writes the
+//! answer, and then `ANSWERED`, if the nonce is still its own.
 
 /// Name of the section.
 pub const SECTION: &str = "mote_join";
@@ -36,11 +38,12 @@ pub const AREA_BYTES: usize = 64 << 10;
 /// The instruction that enters the kernel.
 pub const SYSCALL: [u8; RESTART_BYTES as usize] = crate::arch::SYSCALL_INSTRUCTION;
 
-/// Bytes of code before the instruction that a thread is sent to: the length of [`SYSCALL`], which the kernel goes back by when it
-/// begins an interrupted call again.
+/// Bytes of code before the instruction that a thread is sent to: the length of [`SYSCALL`], which the kernel goes back
+/// by when it begins an interrupted call again.
 pub const RESTART_BYTES: u64 = crate::arch::SYSCALL_INSTRUCTION.len() as u64;
 
-/// The kernel's answers for a call that was interrupted and is to be begun again (`linux/errno.h`), as they stand in `rax`, without the sign.
+/// The kernel's answers for a call that was interrupted and is to be begun again (`linux/errno.h`), as they stand in
+/// `rax`, without the sign.
 pub mod restart {
     /// `ERESTARTSYS`: again, but after a handler without `SA_RESTART`.
     pub const SYS: u64 = 512;

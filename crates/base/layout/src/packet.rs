@@ -34,18 +34,20 @@ pub struct PacketHeader {
 
 /// What a packet tells of lost events.
 ///
-/// Those of a full ring were lost between the end of the packet before and the end of this one, which are the times of the last event before
-/// and of the first one after: such a packet is empty. Of the others it is known only between which two looks of the recorder
-/// they were counted.
+/// Those of a full ring were lost between the end of the packet before and the end of this one, which are the times of
+/// the last event before and of the first one after: such a packet is empty. Of the others it is known only between
+/// which two looks of the recorder they were counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     /// By cause, since the recording began.
     pub events: Lost,
-    /// When the recorder had looked before it saw what this packet tells beside a full ring's losses, in ticks; 0 when it tells nothing else.
+    /// When the recorder had looked before it saw what this packet tells beside a full ring's losses, in ticks; 0 when
+    /// it tells nothing else.
     pub since: u64,
     /// When it saw it.
     pub until: u64,
-    /// How many times it is not known how many events were lost, because somebody has overwritten the counters; since the recording began.
+    /// How many times it is not known how many events were lost, because somebody has overwritten the counters; since
+    /// the recording began.
     pub unknown: u64,
 }
 

@@ -1,9 +1,9 @@
 //! The fallback writer: reserve and commit (Desnoyers 2009, sections 5.4.2 and 5.4.3).
 //!
 //! # Protocol
-//! A writer reserves by compare-and-swap on `pos` (the thesis's write count), with the time read between the load
-//! and the swap, in this order also for the CPU, so that times in a ring never decrease. It copies, then adds the bytes to the `commit` count of the
-//! sub-buffer. A writer that leaves a sub-buffer commits the padding up to its end too. So a
+//! A writer reserves by compare-and-swap on `pos` (the thesis's write count), with the time read between the load and
+//! the swap, in this order also for the CPU, so that times in a ring never decrease. It copies, then adds the bytes to
+//! the `commit` count of the sub-buffer. A writer that leaves a sub-buffer commits the padding up to its end too. So a
 //! sub-buffer is whole when its commit count has grown by its size (equation 5.2), whoever commits last.
 //!
 //! # Differences from the thesis
@@ -13,20 +13,22 @@
 //! 2. The reader does not swap sub-buffers with a spare one: it copies, and then looks whether a writer
 //!    has entered what it copied, as with the rseq writer.
 //! 3. Rings belong to no CPU; a thread takes the one that its id selects.
-//! 4. A full ring's sub-buffer is closed before anything is counted as lost, and the count is ended before the next one is entered.
+//! 4. A full ring's sub-buffer is closed before anything is counted as lost, and the count is ended before the next one
+//!    is entered.
 //!
 //! # Gaps
-//! A writer that finds the ring full closes the sub-buffer `n` (swaps `pos` to its last byte), and leaves it as one who enters the next one does. Then it
-//! counts: it swaps the counter, which also holds a sub-buffer's number, for one more and the number `n`. A writer that enters
-//! `n + 1` first swaps the number for `n + 1`, which ends the count, then notes the count in the slot of `n + 1`, then swaps `pos`. Each of the three
-//! may have been done by another writer that was stopped or killed; so a writer that finds the number of a later sub-buffer in the
-//! counter has to look at the ring again, and never waits. A slot is noted once a lap: `pos` goes there only when it was, and
-//! nothing is counted for `n + 1` before `pos` is there, so whoever notes it notes the same.
+//! A writer that finds the ring full closes the sub-buffer `n` (swaps `pos` to its last byte), and leaves it as one who
+//! enters the next one does. Then it counts: it swaps the counter, which also holds a sub-buffer's number, for one more
+//! and the number `n`. A writer that enters `n + 1` first swaps the number for `n + 1`, which ends the count, then
+//! notes the count in the slot of `n + 1`, then swaps `pos`. Each of the three may have been done by another writer
+//! that was stopped or killed; so a writer that finds the number of a later sub-buffer in the counter has to look at
+//! the ring again, and never waits. A slot is noted once a lap: `pos` goes there only when it was, and nothing is
+//! counted for `n + 1` before `pos` is there, so whoever notes it notes the same.
 //!
 //! # Fork
-//! A handler may interrupt a write and fork. The child returns into a copy of the write, and must not commit what its parent commits. So a thread
-//! notes that it writes, and a child that was made inside of a write has zeros in the place of the rings that the write knows, and the rings
-//! elsewhere ([`Writer::part_from_writes`]).
+//! A handler may interrupt a write and fork. The child returns into a copy of the write, and must not commit what its
+//! parent commits. So a thread notes that it writes, and a child that was made inside of a write has zeros in the place
+//! of the rings that the write knows, and the rings elsewhere ([`Writer::part_from_writes`]).
 //!
 //! # Progress
 //! Lock-free: a compare-and-swap fails only because another succeeded. A writer that stops between
@@ -91,7 +93,8 @@ unsafe fn write(channel: &Rings, record: Record<'_>) -> Outcome {
     Outcome::Written
 }
 
-/// Reserves `total` bytes, entering the next sub-buffer where needed (algorithms 5.1 and 5.2). Counts the record as lost where that may not be.
+/// Reserves `total` bytes, entering the next sub-buffer where needed (algorithms 5.1 and 5.2). Counts the record as
+/// lost where that may not be.
 fn reserve(channel: &Rings, ring: Ring, total: u64) -> Result<Reserved, Cause> {
     // SAFETY: `ring-never-unmapped`.
     let control = unsafe { ring.control() };
@@ -160,7 +163,8 @@ fn is_full(channel: &Rings, control: &Control, at: u64) -> bool {
     at.wrapping_add(channel.sub_bytes).wrapping_sub(consumed) > channel.ring_bytes
 }
 
-/// Counts a record that finds no room behind `pos`. False when it may find some now, or a full ring had to be closed first.
+/// Counts a record that finds no room behind `pos`. False when it may find some now, or a full ring had to be closed
+/// first.
 #[cold]
 fn refuse(channel: &Rings, ring: Ring, pos: u64, cause: Cause) -> bool {
     // SAFETY: `ring-never-unmapped`.
@@ -209,7 +213,8 @@ fn is_closed(channel: &Rings, pos: u64) -> bool {
     pos & channel.sub_mask == channel.sub_mask
 }
 
-/// Counts a record that a full ring has lost behind the closed sub-buffer `number`; false when the next one is being entered.
+/// Counts a record that a full ring has lost behind the closed sub-buffer `number`; false when the next one is being
+/// entered.
 fn count_full(control: &Control, number: u64) -> bool {
     let counter = control.full();
     // Acquire (E): who sees that the count has ended also sees `consumed` as the one who has ended it.

@@ -13,14 +13,15 @@
 //!
 //! # State
 //! `pos` counts bytes since the beginning of time; sub-buffer number `pos >> sub_bits` is being written. Records end
-//! before its last byte, so `pos` at the start of a sub-buffer always means that the writer was allowed to enter it, and
-//! `pos` at the last byte that the sub-buffer is closed.
+//! before its last byte, so `pos` at the start of a sub-buffer always means that the writer was allowed to enter it,
+//! and `pos` at the last byte that the sub-buffer is closed.
 //!
 //! # Gaps
 //! A writer that finds the ring full closes the sub-buffer: `pos` goes to its last byte, behind which nothing fits, and
 //! `end` says where its records end. Records are counted as `RingFull` only while the sub-buffer is closed. Whoever
-//! enters the next one notes in its slot how many were counted until then. So what a full ring has lost lies between the
-//! last record of one sub-buffer and the first of the next, and the slots say how much, however late a reader comes.
+//! enters the next one notes in its slot how many were counted until then. So what a full ring has lost lies between
+//! the last record of one sub-buffer and the first of the next, and the slots say how much, however late a reader
+//! comes.
 //!
 //! # Ordering
 //! A. Record bytes happen before the `pos` (rseq) or `commit` (atomic) that covers them: plain stores in
@@ -28,11 +29,11 @@
 //! B. A slot's `end` and `time_end` happen before the `pos` beyond their sub-buffer; same pairing.
 //! C. The reader's copies happen before its store of `consumed` (release); a writer that enters the
 //!    sub-buffer has loaded `consumed` (acquire).
-//! D. Overwrite mode: `pos` enters a sub-buffer before the first byte there changes (release fence in the atomic writer,
-//!    the order of stores in the rseq writer); the reader copies, fences (acquire) and looks at `pos` again.
-//! E. Atomic rings: whoever sees in the counter that the count before a sub-buffer has ended sees `consumed` at least as the one did who
-//!    has ended it (release, acquire): it does not find the ring full again. The note in the slot happens before the `pos` that
-//!    is in its sub-buffer.
+//! D. Overwrite mode: `pos` enters a sub-buffer before the first byte there changes (release fence in the atomic
+//!    writer, the order of stores in the rseq writer); the reader copies, fences (acquire) and looks at `pos` again.
+//! E. Atomic rings: whoever sees in the counter that the count before a sub-buffer has ended sees `consumed` at least
+//!    as the one did who has ended it (release, acquire): it does not find the ring full again. The note in the slot
+//!    happens before the `pos` that is in its sub-buffer.
 
 use mote_layout::Cause;
 use mote_sync::atomic::AtomicU64;
@@ -82,8 +83,8 @@ const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 
 /// What a full atomic ring has lost so far, and which sub-buffer has seen the last of it: its number, cut to 16 bits.
 ///
-/// Losses are counted for the sub-buffer that is closed. Before a writer enters the next one it writes that one's number here, and
-/// whoever still wants to count for the one before sees that and looks at the ring again.
+/// Losses are counted for the sub-buffer that is closed. Before a writer enters the next one it writes that one's
+/// number here, and whoever still wants to count for the one before sees that and looks at the ring again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count(pub u64);
 

@@ -1,7 +1,9 @@
-//! A ring for model checkers: small enough for `loom` to run through all that its threads can do, and for `shuttle` to run many of them at random.
+//! A ring for model checkers: small enough for `loom` to run through all that its threads can do, and for `shuttle` to
+//! run many of them at random.
 //!
-//! The control words are the checker's atomics, and each grain of the data has a cell beside it, with which the checker sees whether an access to
-//! the bytes is ordered with those of others: bytes that are read before they happened, or while they are overwritten, fail.
+//! The control words are the checker's atomics, and each grain of the data has a cell beside it, with which the checker
+//! sees whether an access to the bytes is ordered with those of others: bytes that are read before they happened, or
+//! while they are overwritten, fail.
 
 use crate::control::{Control, Ring, Slot};
 use crate::geometry::{Clock, Geometry, Mode};
@@ -114,8 +116,8 @@ pub struct Model {
 unsafe impl Sync for Model {}
 
 impl Model {
-    /// An empty ring; leaked, as a channel is. The reader's accesses to its data are checked in discard mode only, in which nobody may overwrite
-    /// what is read; those of writers always.
+    /// An empty ring; leaked, as a channel is. The reader's accesses to its data are checked in discard mode only, in
+    /// which nobody may overwrite what is read; those of writers always.
     pub fn new(mode: Mode) -> &'static Model {
         let slot = || Slot {
             end: zero(),

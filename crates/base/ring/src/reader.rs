@@ -76,8 +76,8 @@ impl Channel {
         self
     }
 
-    /// A channel over memory that somebody else has made, `geometry.total_bytes()` bytes at least, which `fd` maps: an array map of eBPF, to which programs
-    /// of the kernel write. It may have no shared rings.
+    /// A channel over memory that somebody else has made, `geometry.total_bytes()` bytes at least, which `fd` maps: an
+    /// array map of eBPF, to which programs of the kernel write. It may have no shared rings.
     ///
     /// # Errors
     /// [`MakeError`].
@@ -166,7 +166,8 @@ pub struct Chunk {
     pub to: u64,
     /// Set when the writers have left the sub-buffer: a time not before its last record, as they say.
     pub time_end: Option<u64>,
-    /// How many records a full ring had lost when the writers entered the sub-buffer, as they say. None is lost inside of one.
+    /// How many records a full ring had lost when the writers entered the sub-buffer, as they say. None is lost inside
+    /// of one.
     pub lost: u64,
 }
 
@@ -254,7 +255,8 @@ impl Reader<'_> {
             return pos;
         }
         let start = pos & !(self.geometry().sub_bytes() - 1);
-        // It does not change while the sub-buffer is not read to its end. A writer who has only just closed it may not have noted it.
+        // It does not change while the sub-buffer is not read to its end. A writer who has only just closed it may not
+        // have noted it.
         let end = self.slot(pos >> self.geometry().sub_bits).end.load(Ordering::Relaxed);
         if (start..pos).contains(&end) { end } else { pos }
     }
@@ -271,7 +273,8 @@ impl Reader<'_> {
         control.pos.load(Ordering::Acquire) & CREDIBLE
     }
 
-    /// False when somebody has emptied the ring, or set its position, now `pos`, back: what is written before the next look cannot be told from what was.
+    /// False when somebody has emptied the ring, or set its position, now `pos`, back: what is written before the next
+    /// look cannot be told from what was.
     fn is_whole(&self, pos: u64) -> bool {
         // SAFETY: `mapping-held`.
         let control = unsafe { self.ring.control() };

@@ -1,26 +1,27 @@
 //! The default writer: one record is one restartable sequence.
 //!
 //! # Protocol
-//! The sequence takes the channel's rings as they are now, reads the CPU's number, takes that CPU's ring, loads `pos`, checks that the record ends inside
-//! the sub-buffer, reads the time, writes prefix and payload behind `pos`, and stores the new `pos`. That last
-//! store is the commit. Preemption, migration or a signal before it sends the thread to the abort
-//! handler, which starts over; what was written is behind `pos`, where nobody reads.
+//! The sequence takes the channel's rings as they are now, reads the CPU's number, takes that CPU's ring, loads `pos`,
+//! checks that the record ends inside the sub-buffer, reads the time, writes prefix and payload behind `pos`, and
+//! stores the new `pos`. That last store is the commit. Preemption, migration or a signal before it sends the thread to
+//! the abort handler, which starts over; what was written is behind `pos`, where nobody reads.
 //!
 //! # What follows
 //! - The times in a ring never decrease: an interrupted sequence reads the time again.
 //! - A handler that writes a record inside an interrupted one simply goes first.
 //! - A thread that is killed anywhere leaves a whole ring: nothing is reserved that is not committed.
-//! - Where a full ring has lost something is exact: the sequence that counts a loss sees that the sub-buffer is closed, and
-//!   nobody can enter the next one while it lasts.
+//! - Where a full ring has lost something is exact: the sequence that counts a loss sees that the sub-buffer is closed,
+//!   and nobody can enter the next one while it lasts.
 //!
 //! # What the sequences ask of the clock
-//! The records of a ring are in the program order of one logical processor, whichever threads they are of: whoever writes to a ring
-//! runs on its CPU, and migration ends the sequence. So only this has to hold: of two readings of the counter by one processor the
-//! later one is not less. Why it does without a fence stands with each processor's sequences ([`crate::arch`]).
+//! The records of a ring are in the program order of one logical processor, whichever threads they are of: whoever
+//! writes to a ring runs on its CPU, and migration ends the sequence. So only this has to hold: of two readings of the
+//! counter by one processor the later one is not less. Why it does without a fence stands with each processor's
+//! sequences ([`crate::arch`]).
 //!
 //! Should a time go back all the same (a host that breaks this, a counter that was written to), it is not believed: the
-//! consumer's walk stops at that record, and says that the rest of those bytes is damaged. `mote-bench torture ring` looks for
-//! it, with signals and migration.
+//! consumer's walk stops at that record, and says that the rest of those bytes is damaged. `mote-bench torture ring`
+//! looks for it, with signals and migration.
 //!
 //! # Progress
 //! A sequence restarts only when its own thread was interrupted. It waits for nobody.

@@ -1,17 +1,17 @@
 //! Records that are kept aside until it is known whether anybody wants them.
 //!
-//! A thread that speculates takes a slot of a pool in shared memory and appends its records there instead of to a ring. When it
-//! commits, the consumer takes them out; when it discards, the slot is free again. As DTrace's speculations, which live in
-//! buffers beside the principal ones.
+//! A thread that speculates takes a slot of a pool in shared memory and appends its records there instead of to a ring.
+//! When it commits, the consumer takes them out; when it discards, the slot is free again. As DTrace's speculations,
+//! which live in buffers beside the principal ones.
 //!
 //! # Parties
 //! Threads of all the traced processes of a session, each of which has at most one slot open; the consumer. Neither
 //! side trusts the other's bytes. A thread may be killed at any instruction.
 //!
 //! # State of a slot
-//! `FREE` → `OPEN` by compare-and-swap of a thread; → `FREE` (discard) or `COMMITTED` (commit) by that thread; from there → `FREE` by the
-//! consumer. The word holds the thread's id too. A slot of a thread that is no more is freed by the consumer
-//! ([`Reader::reap`]).
+//! `FREE` → `OPEN` by compare-and-swap of a thread; → `FREE` (discard) or `COMMITTED` (commit) by that thread; from
+//! there → `FREE` by the consumer. The word holds the thread's id too. A slot of a thread that is no more is freed by
+//! the consumer ([`Reader::reap`]).
 //!
 //! # Who may touch what
 //! 1. While `OPEN`, everything but the state belongs to the slot's thread.
@@ -115,8 +115,8 @@ unsafe impl Send for Pool<'_> {}
 unsafe impl Sync for Pool<'_> {}
 
 impl<'m> Pool<'m> {
-    /// The pool that begins `offset` bytes, a multiple of 64, into shared memory; `None` when the sizes are not sound or it does not
-    /// fit. Nothing else may be kept in those bytes.
+    /// The pool that begins `offset` bytes, a multiple of 64, into shared memory; `None` when the sizes are not sound
+    /// or it does not fit. Nothing else may be kept in those bytes.
     pub fn of(memory: &'m Mapping, offset: usize, sizes: Sizes) -> Option<Pool<'m>> {
         let end = offset.checked_add(sizes.bytes())?;
         let fits = sizes.are_sound() && offset.is_multiple_of(HEAD_BYTES) && end <= memory.len();
@@ -215,8 +215,8 @@ impl<'m> Pool<'m> {
         appended
     }
 
-    /// Whether a record is being appended to the slot: true only in a handler that has interrupted its thread in that. The slot
-    /// must not be ended then.
+    /// Whether a record is being appended to the slot: true only in a handler that has interrupted its thread in that.
+    /// The slot must not be ended then.
     pub fn is_busy(&self, slot: u32) -> bool {
         self.slot(slot).is_some_and(|head| head.busy.load(Ordering::Relaxed) != 0)
     }
@@ -259,8 +259,8 @@ impl<'m> Reader<'m> {
         Reader { pool }
     }
 
-    /// Takes the records of one slot that was committed, into `records`, and frees it; `None` when there is none. The bytes are
-    /// as untrusted as those of a ring.
+    /// Takes the records of one slot that was committed, into `records`, and frees it; `None` when there is none. The
+    /// bytes are as untrusted as those of a ring.
     pub fn take(&self, records: &mut [u8]) -> Option<(Committed, usize)> {
         (0..self.pool.sizes.slots).find_map(|slot| {
             let head = self.pool.slot(slot)?;

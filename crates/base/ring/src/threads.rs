@@ -110,7 +110,8 @@ impl ThreadTable {
     }
 
     /// Passes over the oldest entry if a thread has taken it and not left its name: it was killed in between, or is
-    /// stopped there. Returns whether it did. For the consumer, when [`ThreadTable::pop`] has found nothing for long though the table was not empty.
+    /// stopped there. Returns whether it did. For the consumer, when [`ThreadTable::pop`] has found nothing for long
+    /// though the table was not empty.
     ///
     /// A thread that was only stopped stays nameless; should the table come around meanwhile, the name of
     /// another thread may be mixed with its own.

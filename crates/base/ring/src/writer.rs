@@ -103,8 +103,9 @@ pub struct Writer {
     clock: u32,
 }
 
-/// The rings of a channel as they lie in this process: sizes, and behind them a table of `cpus` and then `shared` [`Ring`]s. Neither changes once a writer
-/// leads there, and neither is freed: a write goes by one of these from its beginning to its end. Field offsets are known to the sequences ([`crate::arch`]).
+/// The rings of a channel as they lie in this process: sizes, and behind them a table of `cpus` and then `shared`
+/// [`Ring`]s. Neither changes once a writer leads there, and neither is freed: a write goes by one of these from its
+/// beginning to its end. Field offsets are known to the sequences ([`crate::arch`]).
 ///
 /// # Invariants
 /// `rings-never-change`: sizes and table do not change once a writer leads there, and are never freed.
@@ -162,7 +163,8 @@ impl From<BadGeometry> for MapError {
 }
 
 impl Rings {
-    /// Lays out the sizes and the table of the rings in a mapping of `bytes` bytes that begins with `threads`; for the life of the process.
+    /// Lays out the sizes and the table of the rings in a mapping of `bytes` bytes that begins with `threads`; for the
+    /// life of the process.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -273,7 +275,8 @@ pub struct Former(*const Rings);
 unsafe impl Send for Former {}
 
 impl Former {
-    /// Lets it go: fresh private memory is in its place from now on. A writer that still is under way there writes to nobody.
+    /// Lets it go: fresh private memory is in its place from now on. A writer that still is under way there writes to
+    /// nobody.
     ///
     /// # Errors
     /// `ENOMEM`; it stays as it was then.
@@ -319,8 +322,8 @@ impl Writer {
         unsafe { &*self.rings.load(Ordering::Acquire) }
     }
 
-    /// Goes over to another channel's memory, of any sizes but with the same clock: writes that begin from now on go there. Those that are under way end
-    /// where they have begun, in the memory that is answered.
+    /// Goes over to another channel's memory, of any sizes but with the same clock: writes that begin from now on go
+    /// there. Those that are under way end where they have begun, in the memory that is answered.
     ///
     /// # Errors
     /// [`MapError`]; all stays as it was then.
@@ -345,8 +348,8 @@ impl Writer {
         table.push(&name);
     }
 
-    /// Lets the channel's memory go, for a session that has ended, or in a child of fork that is to have other rings: fresh private memory is in its place
-    /// from now on. A writer that still is under way writes there, to nobody.
+    /// Lets the channel's memory go, for a session that has ended, or in a child of fork that is to have other rings:
+    /// fresh private memory is in its place from now on. A writer that still is under way writes there, to nobody.
     ///
     /// # Errors
     /// `ENOMEM`; all stays as it was then.
@@ -358,9 +361,10 @@ impl Writer {
         unsafe { Former(self.rings.load(Ordering::Acquire)).forsake() }
     }
 
-    /// In a child of fork: parts it from the writes that a handler has interrupted and forked in, of which the child has a copy. Those end in private
-    /// memory, to nobody: they are their parent's, who commits what was reserved. What begins from now on goes to the channel. Nothing is done
-    /// when the thread is in no write of the atomic writer; a sequence (rseq) starts over by itself.
+    /// In a child of fork: parts it from the writes that a handler has interrupted and forked in, of which the child
+    /// has a copy. Those end in private memory, to nobody: they are their parent's, who commits what was reserved. What
+    /// begins from now on goes to the channel. Nothing is done when the thread is in no write of the atomic writer; a
+    /// sequence (rseq) starts over by itself.
     ///
     /// # Errors
     /// `ENOMEM`; all stays as it was then, and what was reserved is committed twice.

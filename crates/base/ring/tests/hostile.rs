@@ -1,4 +1,5 @@
-//! Another process writes anything it likes into the channel: readers and writers go on, end, and stay inside their mapping.
+//! Another process writes anything it likes into the channel: readers and writers go on, end, and stay inside their
+//! mapping.
 //!
 //! Each mapping has pages without access before and behind it, so that a step outside is a SIGSEGV.
 
@@ -50,8 +51,9 @@ fn range(line: &str) -> std::ops::Range<usize> {
     address(from)..address(until)
 }
 
-/// Makes something whose shared memory is `len` bytes, until it has guards on both sides: at most `slack` bytes of its own lie
-/// between that memory and the guard behind. What is made in vain stays, and fills the holes that older mappings left.
+/// Makes something whose shared memory is `len` bytes, until it has guards on both sides: at most `slack` bytes of its
+/// own lie between that memory and the guard behind. What is made in vain stays, and fills the holes that older
+/// mappings left.
 fn guarded<T>(len: usize, slack: usize, make: impl Fn() -> (T, usize)) -> T {
     for _ in 0..500 {
         guard(0, GUARD);
@@ -265,8 +267,8 @@ fn a_writer_survives_words_that_change_under_its_hands() {
     });
 }
 
-/// The writer's own table of rings may lie between the channel and the guard behind it: who writes over it ends outside at
-/// the next record.
+/// The writer's own table of rings may lie between the channel and the guard behind it: who writes over it ends outside
+/// at the next record.
 fn guarded_writer(geometry: Geometry, map: impl Fn() -> Writer) -> Writer {
     guarded(geometry.total_bytes() as usize, PAGE, || {
         let before = mappings();

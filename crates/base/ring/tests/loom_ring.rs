@@ -34,7 +34,8 @@ fn a_full_ring_loses_exactly_what_it_counts() {
     });
 }
 
-/// A full ring that is read meanwhile: sub-buffers are closed and entered, and what each says of the losses before it is what was lost.
+/// A full ring that is read meanwhile: sub-buffers are closed and entered, and what each says of the losses before it
+/// is what was lost.
 #[test]
 fn a_gap_has_what_was_lost_in_it() {
     explore(2, || {

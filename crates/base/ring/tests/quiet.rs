@@ -117,7 +117,8 @@ fn no_record_allocates_or_touches_errno() {
     });
 }
 
-/// Kills this process at its next system call, if it is not exit(2). (The strict mode of seccomp will not do: it forbids RDTSC.)
+/// Kills this process at its next system call, if it is not exit(2). (The strict mode of seccomp will not do: it
+/// forbids RDTSC.)
 fn forbid_system_calls() -> bool {
     let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut steps = [

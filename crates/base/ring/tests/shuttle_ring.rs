@@ -1,6 +1,7 @@
 //! The atomic writer and the reader under random schedules, with more threads and records than `loom` can run through.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mote-trace-ring --test shuttle_ring`; `SCHEDULES=N` sets how many.
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mote-trace-ring --test shuttle_ring`; `SCHEDULES=N` sets how
+//! many.
 #![cfg(shuttle)]
 
 mod model;
@@ -8,8 +9,8 @@ mod model;
 use model::run;
 use mote_ring::Mode;
 
-/// Runs `body` under schedules that are random, and under some that change threads at few moments (Burckhardt et al. 2010), which finds what needs a
-/// long delay of one thread.
+/// Runs `body` under schedules that are random, and under some that change threads at few moments (Burckhardt et al.
+/// 2010), which finds what needs a long delay of one thread.
 fn explore(body: impl Fn() + Sync + Send + Clone + 'static) {
     let schedules = std::env::var("SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(10_000);
     shuttle::check_random(body.clone(), schedules);

@@ -175,8 +175,8 @@ fn threads_lose_together_what_the_gaps_say() {
     }
 }
 
-/// What was lost before a chunk is not less than what is missing before the last records in front of it, and not more than what is
-/// missing before the first records behind it.
+/// What was lost before a chunk is not less than what is missing before the last records in front of it, and not more
+/// than what is missing before the first records behind it.
 fn check_bounds(kind: Kind, chunks: &[(Vec<u32>, u64)]) {
     let split = |number: &u32| (*number as usize >> 24, u64::from(*number & 0xff_ffff));
     let mut behind = [0; 2];

@@ -69,8 +69,8 @@ fn many_leave_names_and_one_takes_them() {
     assert_eq!(table.pop(), None);
 }
 
-/// Processes that are killed while they leave names: those behind get through, once the consumer has passed over what was
-/// never finished.
+/// Processes that are killed while they leave names: those behind get through, once the consumer has passed over what
+/// was never finished.
 #[test]
 fn a_killed_process_holds_up_nobody_for_long() {
     child::passes(|| {

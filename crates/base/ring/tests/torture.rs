@@ -1,6 +1,7 @@
 //! Writers that are interrupted, moved, stopped and killed lose nothing that is not counted, and tear nothing.
 //!
-//! The short form of `mote-bench torture ring`: every scenario for a moment. `TORTURE_MS` sets the milliseconds for each.
+//! The short form of `mote-bench torture ring`: every scenario for a moment. `TORTURE_MS` sets the milliseconds for
+//! each.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! The bundle: all filters of a session, its maps, and what is to become of each event. The session encodes it into a memfd;
-//! a process copies it into memory of its own before it looks at it.
+//! The bundle: all filters of a session, its maps, and what is to become of each event. The session encodes it into a
+//! memfd; a process copies it into memory of its own before it looks at it.
 //!
 //! ```text
 //! header    12 words: magic, maps, dispositions, programs, instructions, pool's slots, bytes of a slot, 0,
@@ -9,8 +9,8 @@
 //! programs  6 words each: serial number (2), flags, first instruction, how many, 0
 //! instructions, 8 bytes each
 //! ```
-//! Words are little-endian and have 32 bits. A program names maps by their place in the bundle; the session only ever adds maps
-//! behind the others, and never moves one.
+//! Words are little-endian and have 32 bits. A program names maps by their place in the bundle; the session only ever
+//! adds maps behind the others, and never moves one.
 
 use crate::words::{Reader, Writer};
 use crate::{Error, board};
@@ -25,7 +25,8 @@ pub const BYTES_MAX: u64 = 64 << 20;
 pub const MAPS_MAX: usize = 1024;
 /// Most programs.
 pub const PROGRAMS_MAX: usize = ID_MAX as usize;
-/// In place of a map's offset: it is the words that the session shares (`mote_layout::cooperation`), which come with `Cooperate`.
+/// In place of a map's offset: it is the words that the session shares (`mote_layout::cooperation`), which come with
+/// `Cooperate`.
 pub const SHARED: u64 = u64::MAX;
 /// Maps and the pool begin at multiples of this.
 pub const PAGE: u64 = 4096;
@@ -168,8 +169,9 @@ pub struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    /// Decodes a bundle. Nothing in it is trusted: what is accepted has sound maps and pool in bounds of `maps_bytes`, and dispositions
-    /// and programs whose places exist. Whether maps lie over one another, and whether programs do no harm, is for others to check.
+    /// Decodes a bundle. Nothing in it is trusted: what is accepted has sound maps and pool in bounds of `maps_bytes`,
+    /// and dispositions and programs whose places exist. Whether maps lie over one another, and whether programs do no
+    /// harm, is for others to check.
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Version`], [`Error::Value`].

@@ -24,14 +24,16 @@
 //! Renewed                                   ->            nothing goes to the former ones any more
 //!                                           <-  Stop                         at any time after
 //! ```
-//! A forked child says `Hello {how: Fork}` and waits for nothing: it has all it needs. Not so a child of a process that has rings of its own
-//! ([`Whose::Own`]): it says `Hello {how: Apart}` and waits for its `Welcome`. A process that is in [`SESSIONS_MAX`] sessions already
-//! says `Hello` and `Declined`, and nothing more; so does one that does not believe who has answered. Each message says who has sent it (`SCM_CREDENTIALS`): both ends look at that
+//! A forked child says `Hello {how: Fork}` and waits for nothing: it has all it needs. Not so a child of a process that
+//! has rings of its own ([`Whose::Own`]): it says `Hello {how: Apart}` and waits for its `Welcome`. A process that is
+//! in [`SESSIONS_MAX`] sessions already says `Hello` and `Declined`, and nothing more; so does one that does not
+//! believe who has answered. Each message says who has sent it (`SCM_CREDENTIALS`): both ends look at that
 //! (`docs/security.md`).
 //!
-//! `Filters` comes before the `Ids` of the events that it is for, so that no event is ever on without its filter. [`bundle`] says
-//! what the second memfd holds, [`board`] what the first begins with. The maps' memfd is shared by those who share rings. So one that has mapped
-//! something of it is sent another with other rings (a child that has said `Apart` with its welcome, others with `Renew`), in which all lies where it lay.
+//! `Filters` comes before the `Ids` of the events that it is for, so that no event is ever on without its filter.
+//! [`bundle`] says what the second memfd holds, [`board`] what the first begins with. The maps' memfd is shared by
+//! those who share rings. So one that has mapped something of it is sent another with other rings (a child that has
+//! said `Apart` with its welcome, others with `Renew`), in which all lies where it lay.
 #![no_std]
 #![cfg_attr(
     not(test),
@@ -60,7 +62,8 @@ pub use words::{Reader, Writer};
 /// Version of this protocol and of the ring's layout.
 pub const VERSION: u32 = 3;
 
-/// Environment variable by which a process finds its sessions: `VERSION,FD,INODE,PATH`, and the same of further sessions behind semicolons.
+/// Environment variable by which a process finds its sessions: `VERSION,FD,INODE,PATH`, and the same of further
+/// sessions behind semicolons.
 pub const ENVIRONMENT: &str = "MOTE_SESSION";
 
 /// Most sessions that a process is in at the same time.
@@ -137,7 +140,8 @@ pub struct Ready {
     pub failed: u32,
     /// Why the first of those failed, an error number, or 0.
     pub errno: u32,
-    /// How long after it had wanted to join it did, in milliseconds: events of that time are missing. 0 when it was in time.
+    /// How long after it had wanted to join it did, in milliseconds: events of that time are missing. 0 when it was in
+    /// time.
     pub late_ms: u32,
 }
 
@@ -206,7 +210,8 @@ pub enum Message<'a> {
     Ids(&'a [u8]),
     /// See [`Ready`].
     Ready(Ready),
-    /// Filters, and what else is to become of events; the maps' memfd and the bundle's come beside the message, in this order.
+    /// Filters, and what else is to become of events; the maps' memfd and the bundle's come beside the message, in this
+    /// order.
     Filters {
         /// Grows with each bundle of the session; an older one than the process has is ignored.
         generation: u32,
@@ -220,8 +225,8 @@ pub enum Message<'a> {
         /// How many agents the process has.
         agents: u32,
     },
-    /// A socket comes beside the message that keeps what is sent to it for as long as the process lives: when the process has locked itself in, the session sends
-    /// its end of the link there, so that its own end wakes nobody up.
+    /// A socket comes beside the message that keeps what is sent to it for as long as the process lives: when the
+    /// process has locked itself in, the session sends its end of the link there, so that its own end wakes nobody up.
     Keeper,
     /// Threads that have no time-stamp counter may make system calls for the time: none is in strict seccomp.
     MayCall,
@@ -236,8 +241,8 @@ pub enum Message<'a> {
     Failed(u32),
     /// The program goes on without its welcome; it is taken when it comes, but events are missing from now on.
     GoesOn,
-    /// The process shares an area with the kernel's programs (`mote_layout::cooperation`): the area and the session's shared memory come beside the
-    /// message, in this order.
+    /// The process shares an area with the kernel's programs (`mote_layout::cooperation`): the area and the session's
+    /// shared memory come beside the message, in this order.
     Cooperate {
         /// Threads that have a place in the area.
         slots: u32,

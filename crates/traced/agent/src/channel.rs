@@ -1,8 +1,8 @@
 //! A session's channel as probes meet it, and the channels of all sessions.
 //!
 //! # Invariants
-//! `channel-never-freed`: a [`Channel`] lives as long as the process, also when its session has ended: its memory is private then
-//! (`Writer::forsake`), and nobody reads what is written there.
+//! `channel-never-freed`: a [`Channel`] lives as long as the process, also when its session has ended: its memory is
+//! private then (`Writer::forsake`), and nobody reads what is written there.
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use mote_ring::writer::{Former, MapError};
@@ -104,7 +104,8 @@ fn errno(error: MapError) -> Errno {
     }
 }
 
-/// In a child of fork: what a handler has interrupted and forked in is its parent's to finish; rings that are its parent's alone it has no more.
+/// In a child of fork: what a handler has interrupted and forked in is its parent's to finish; rings that are its
+/// parent's alone it has no more.
 ///
 /// # Safety
 /// The calling thread is the only one, and takes no signal.

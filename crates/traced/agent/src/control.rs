@@ -1,9 +1,10 @@
 //! The thread that listens to the sessions.
 //!
-//! It has all signals blocked, a descriptor table of its own with nothing in it but the sessions' sockets,
-//! and makes no system call until a session speaks or dies, unless something is left to be done: filters to be freed, sites that could not be
-//! patched before, a session that did not listen. So a program may close every descriptor that it did not open,
-//! and the thread holds none of the program's open; and it may lock itself in (`locked`). The thread ends when the last session does.
+//! It has all signals blocked, a descriptor table of its own with nothing in it but the sessions' sockets, and makes no
+//! system call until a session speaks or dies, unless something is left to be done: filters to be freed, sites that
+//! could not be patched before, a session that did not listen. So a program may close every descriptor that it did not
+//! open, and the thread holds none of the program's open; and it may lock itself in (`locked`). The thread ends when
+//! the last session does.
 
 use crate::hold::INTERNAL;
 use crate::link::Links;
@@ -22,7 +23,8 @@ const STACK_BYTES: [usize; 3] = [256 << 10, 2 << 20, 32 << 20];
 const LOOK_MS: i32 = 1000;
 /// No time limit.
 const FOREVER: i32 = -1;
-/// How soon after a change it looks whether the filters that were replaced can be freed, and sites patched that could not be, in milliseconds.
+/// How soon after a change it looks whether the filters that were replaced can be freed, and sites patched that could
+/// not be, in milliseconds.
 const TIDY_MS: i32 = 1;
 
 /// What the thread has to say about its sockets: nothing yet, taken, or not to be had.

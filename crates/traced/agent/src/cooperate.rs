@@ -1,20 +1,25 @@
-//! Memory that the process shares with the kernel's programs, and with the other processes of its session (`mote_layout::cooperation`).
+//! Memory that the process shares with the kernel's programs, and with the other processes of its session
+//! (`mote_layout::cooperation`).
 //!
 //! # Parties
-//! Threads of the process and their signal handlers; the kernel's programs; other processes of the session (shared words only); the control path (`hold`),
-//! which alone maps.
+//! Threads of the process and their signal handlers; the kernel's programs; other processes of the session (shared
+//! words only); the control path (`hold`), which alone maps.
 //! # State
-//! `AREA` is null, or the address of an area of `SLOTS` slots; it is set once. What is mapped there may change: a child of fork has its parent's area until it gets
-//! its own, which then takes its place. A thread's word (`mote_sync::thread::slot`): number of its slot's page in bits 0 to 19, 0 for none; its id in the upper half.
+//! `AREA` is null, or the address of an area of `SLOTS` slots; it is set once. What is mapped there may change: a child
+//! of fork has its parent's area until it gets its own, which then takes its place. A thread's word
+//! (`mote_sync::thread::slot`): number of its slot's page in bits 0 to 19, 0 for none; its id in the upper half.
 //! [`NO_SLOT`] is the id of a thread that found no slot; bits 20 to 31 then count down to its next try.
 //! # Who may touch what
-//! A thread its own slot; before it does, it looks whether the slot still has its id: so nothing need be told to threads when areas or slots change hands. One
-//! store may go astray when that happens between look and store; it stays within the area.
+//! A thread its own slot; before it does, it looks whether the slot still has its id: so nothing need be told to
+//! threads when areas or slots change hands. One store may go astray when that happens between look and store; it stays
+//! within the area.
 //! # Ordering
 //! A. `SLOTS`, and the mapping, before `AREA` (release; acquire wherever it is loaded).
-//! B. A slot is claimed by compare-and-swap of its id; all else in it is relaxed: words of one thread, or read as numbers of any age.
+//! B. A slot is claimed by compare-and-swap of its id; all else in it is relaxed: words of one thread, or read as
+//!    numbers of any age.
 //! # Progress
-//! Wait-free but for what maps. Nothing here waits for the kernel or for another process, and whatever these write, nothing outside of the area is touched.
+//! Wait-free but for what maps. Nothing here waits for the kernel or for another process, and whatever these write,
+//! nothing outside of the area is touched.
 //! # Signal safety
 //! All but [`share`].
 
@@ -57,7 +62,8 @@ static NOTHING: Nothing = Nothing([0; READABLE_BYTES]);
 fn page(base: *mut u8, word: u64) -> &'static Slot {
     // Upper bits are shifted out: an area has less than 4 GiB.
     let at = (word as u32).wrapping_mul(SLOT_BYTES as u32) as usize;
-    // SAFETY: `area-never-unmapped`: the low 20 bits of a thread's word are 0, or 1 and the index of one of `SLOTS` slots; a page is aligned, and made of atomics.
+    // SAFETY: `area-never-unmapped`: the low 20 bits of a thread's word are 0, or 1 and the index of one of `SLOTS`
+    // slots; a page is aligned, and made of atomics.
     unsafe { &*base.wrapping_add(at).cast::<Slot>() }
 }
 
@@ -89,7 +95,8 @@ pub fn header() -> Option<&'static Header> {
     unsafe { base.cast::<Header>().as_ref() }
 }
 
-/// Address of `READABLE_BYTES` for a filter: the state of the calling thread, and what lies behind it in its slot; or zeros.
+/// Address of `READABLE_BYTES` for a filter: the state of the calling thread, and what lies behind it in its slot; or
+/// zeros.
 #[inline(always)]
 pub(crate) fn state() -> u64 {
     match slot() {
@@ -125,7 +132,8 @@ fn find(base: *mut u8, word: u64) -> Option<&'static Slot> {
     }
 }
 
-/// Has the kernel's programs time each system call of the process: what they publish is looked at, or they are to compare it with thresholds.
+/// Has the kernel's programs time each system call of the process: what they publish is looked at, or they are to
+/// compare it with thresholds.
 #[inline(always)]
 fn ask() {
     if let Some(header) = header().filter(|header| header.asked.load(Ordering::Relaxed) == 0) {
@@ -208,7 +216,8 @@ pub(crate) fn take_area(file: &Fd, slots: u32) -> Result<()> {
         return Err(Errno(libc::EINVAL));
     }
     move_over(base, fresh.base(), slots);
-    // SAFETY: `area-never-unmapped`: a leaked mapping of as many bytes, in which there are references to atomics only, and from which nobody trusts a word.
+    // SAFETY: `area-never-unmapped`: a leaked mapping of as many bytes, in which there are references to atomics only,
+    // and from which nobody trusts a word.
     unsafe { Mapping::replace(base, file, 0, len) }
 }
 
@@ -246,8 +255,8 @@ fn copy(from: &[AtomicU32], to: &[AtomicU32]) {
     }
 }
 
-/// In a child of fork, which has its parent's area yet: its one thread gets a slot of its own there, with what was set in its parent's. If the area
-/// `is_parents` alone, private memory takes its place. With the control path held.
+/// In a child of fork, which has its parent's area yet: its one thread gets a slot of its own there, with what was set
+/// in its parent's. If the area `is_parents` alone, private memory takes its place. With the control path held.
 pub(crate) fn after_fork(is_parents: bool) {
     let base = AREA.load(Ordering::Acquire);
     let word = thread::slot();
@@ -267,8 +276,8 @@ pub(crate) fn after_fork(is_parents: bool) {
     }
 }
 
-/// Puts private memory in the place of an area, with the thresholds and words of this process's threads. Only where there is no other thread, with signals
-/// blocked.
+/// Puts private memory in the place of an area, with the thresholds and words of this process's threads. Only where
+/// there is no other thread, with signals blocked.
 fn forsake(base: *mut u8) -> Result<()> {
     let slots = SLOTS.load(Ordering::Relaxed);
     let kept = Mapping::private(area_bytes(slots))?;
@@ -290,7 +299,8 @@ pub(crate) fn end() {
     }
 }
 
-/// Maps the memory that all processes of a session share, if it is not mapped yet. To be called with the control path held.
+/// Maps the memory that all processes of a session share, if it is not mapped yet. To be called with the control path
+/// held.
 ///
 /// # Errors
 /// `EINVAL` when it is none, or may shrink; as mmap(2).
@@ -315,8 +325,8 @@ pub(crate) fn take_shared(session: usize, file: &Fd) -> Result<()> {
     Ok(())
 }
 
-/// Takes in what comes with `Cooperate`; the area only if it is to be this session's (`is_first`). To be called with the control path held. Without it
-/// the program goes on as it is.
+/// Takes in what comes with `Cooperate`; the area only if it is to be this session's (`is_first`). To be called with
+/// the control path held. Without it the program goes on as it is.
 pub(crate) fn take_in(session: usize, is_first: bool, slots: u32, fds: &[Option<Fd>]) {
     let mut fds = fds.iter().flatten();
     let area = if slots > 0 { fds.next() } else { None };
@@ -347,7 +357,8 @@ pub(crate) fn shared_map(session: usize) -> Option<*mut u8> {
     shared(session).map(|base| base.wrapping_add(layout::SHARED_MAP_AT))
 }
 
-/// From which duration on a system call of the calling thread is recorded, as a word of the layout. False when nobody will know.
+/// From which duration on a system call of the calling thread is recorded, as a word of the layout. False when nobody
+/// will know.
 ///
 /// # Signal safety
 /// Callable from a handler.
@@ -471,8 +482,8 @@ pub struct Words {
 /// Words of a leaked mapping of `SHARED_BYTES`.
 pub(crate) fn words_at(base: *mut u8, at: u32, count: u32) -> &'static [AtomicU64] {
     let first = base.wrapping_add(layout::SHARED_WORDS_AT + at as usize * 8).cast::<AtomicU64>();
-    // SAFETY: the callers: `at + count` is at most `SHARED_WORDS`, which lie in the mapping, aligned; it is never unmapped, and whoever else writes there
-    // writes whole words.
+    // SAFETY: the callers: `at + count` is at most `SHARED_WORDS`, which lie in the mapping, aligned; it is never
+    // unmapped, and whoever else writes there writes whole words.
     unsafe { core::slice::from_raw_parts(first, count as usize) }
 }
 

@@ -1,4 +1,5 @@
-//! Notices that the process is ending: then destructors of its objects run, perhaps in a sandbox, and nothing is unloaded.
+//! Notices that the process is ending: then destructors of its objects run, perhaps in a sandbox, and nothing is
+//! unloaded.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -8,11 +9,13 @@ static BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// Asks the C library to tell when `exit` begins.
 ///
-/// For constructors of objects, of which each asks: so that it tells us after what the program itself does then, and before their destructors run. What a library asks
-/// for before the program begins comes behind those (glibc has its own handler for them put in place between the libraries and the program).
+/// For constructors of objects, of which each asks: so that it tells us after what the program itself does then, and
+/// before their destructors run. What a library asks for before the program begins comes behind those (glibc has its
+/// own handler for them put in place between the libraries and the program).
 pub(crate) fn watch(object: usize) {
     if WATCHED.swap(object, Ordering::Relaxed) != object {
-        // SAFETY: the function stays mapped for as long as the C library calls it: with this object it forgets what it was asked.
+        // SAFETY: the function stays mapped for as long as the C library calls it: with this object it forgets what it
+        // was asked.
         unsafe { libc::atexit(begin) };
     }
 }

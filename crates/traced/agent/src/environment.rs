@@ -1,4 +1,5 @@
-//! Where sessions are: the variable `MOTE_SESSION=VERSION,FD,INODE,PATH`, with further ones behind semicolons (a recording in a recording).
+//! Where sessions are: the variable `MOTE_SESSION=VERSION,FD,INODE,PATH`, with further ones behind semicolons (a
+//! recording in a recording).
 //!
 //! FD is the mailbox, an inherited socket; INODE tells whether the descriptor still is that socket, because programs
 //! close what they did not open and the number is used again. PATH is the session's socket in the file
@@ -24,7 +25,8 @@ impl Place {
         self.path.get(..self.path_len).unwrap_or(&[])
     }
 
-    /// That path, and the directory that the socket is in, as calls of the kernel take them; `None` where a path cannot be a socket's.
+    /// That path, and the directory that the socket is in, as calls of the kernel take them; `None` where a path cannot
+    /// be a socket's.
     pub(crate) fn files(&self) -> Option<Files> {
         let path = self.path();
         let slash = path.iter().rposition(|byte| *byte == b'/')?;
@@ -84,7 +86,8 @@ fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Set to 1, it allows two-byte stores over sites that are running on processors whose vendor does not promise that they work (`mote_patch::Hops`).
+/// Set to 1, it allows two-byte stores over sites that are running on processors whose vendor does not promise that
+/// they work (`mote_patch::Hops`).
 const HOP: &str = "MOTE_HOP";
 
 /// Whether the environment sets a variable of ours to 1.
@@ -117,11 +120,12 @@ unsafe fn variables(environment: *const *const c_char) -> impl Iterator<Item = *
     })
 }
 
-/// The places of the sessions that the environment names; none that is not well formed. None at all in a program that runs with raised
-/// privileges: there the environment is not to be trusted.
+/// The places of the sessions that the environment names; none that is not well formed. None at all in a program that
+/// runs with raised privileges: there the environment is not to be trusted.
 ///
 /// # Safety
-/// `environment` must be null or a NULL-terminated array of NUL-terminated strings, which nobody changes while the result is used.
+/// `environment` must be null or a NULL-terminated array of NUL-terminated strings, which nobody changes while the
+/// result is used.
 pub(crate) unsafe fn find(environment: *const *const c_char) -> Option<impl Iterator<Item = Place> + Clone> {
     // SAFETY: the caller's promise.
     let mut variables = unsafe { variables(environment) };

@@ -9,19 +9,23 @@
 //! - a [`Filter`]: it decides; there is one destination;
 //! - a [`Multicast`], as a negative number: it has the destinations, and their filters.
 //!
-//! `destination` is the one destination, channel and id in one word; 0 when there is none. When a multicast has come into its place, or the event is
-//! off, what it was stays there as long as its session has the event on: for what has begun before.
+//! `destination` is the one destination, channel and id in one word; 0 when there is none. When a multicast has come
+//! into its place, or the event is off, what it was stays there as long as its session has the event on: for what has
+//! begun before.
 //!
 //! # Ordering
 //! A. `gate` is written with release after `destination`, read with acquire: what comes through an open gate, or is
 //!    let through by a filter, finds the destination of that time, or none, if its session has let go of the event.
-//! B. A filter is whole before `gate` points to it (same pairing), and freed a grace period after `gate` points elsewhere: it is
-//!    followed inside of a read section only. The same holds for multicasts, and for filters behind multicasts.
-//! C. One destination does not take the place of another one directly: it is 0 in between, and (`settled`) long enough for every thread that has begun
-//!    before to come to its end. So a session gets nothing that was meant for another one. Meanwhile the session has a multicast.
+//! B. A filter is whole before `gate` points to it (same pairing), and freed a grace period after `gate` points
+//!    elsewhere: it is followed inside of a read section only. The same holds for multicasts, and for filters behind
+//!    multicasts.
+//! C. One destination does not take the place of another one directly: it is 0 in between, and (`settled`) long enough
+//!    for every thread that has begun before to come to its end. So a session gets nothing that was meant for another
+//!    one. Meanwhile the session has a multicast.
 //!
-//! An event that has begun unfiltered is recorded unfiltered even if a filter comes before it is written. An event that was off
-//! is never let through unfiltered because its switching on was seen in parts: its gate was closed, or it was never on.
+//! An event that has begun unfiltered is recorded unfiltered even if a filter comes before it is written. An event that
+//! was off is never let through unfiltered because its switching on was seen in parts: its gate was closed, or it was
+//! never on.
 
 use crate::channel::{ADDRESS_BITS, Channel};
 use crate::filter::{self, Filter};
@@ -39,12 +43,13 @@ const CLOSED: *mut Filter = core::ptr::without_provenance_mut(1);
 /// Set in a gate that leads to a multicast: no address of a process has it.
 const MULTICAST: usize = 1 << (usize::BITS - 1);
 
-/// State of one event, which its sites, its probe, and the agent share; within one line of the cache. `mote.h` has the same.
+/// State of one event, which its sites, its probe, and the agent share; within one line of the cache. `mote.h` has the
+/// same.
 ///
 /// # Invariants
 /// `channel-never-freed`: `destination` is 0 or holds the address of a [`Channel`] that lives as long as the process.
-/// `gate-outlives-section`: `gate` is null, [`CLOSED`], points to a [`Filter`] that lives until a grace period after it was replaced, or leads to a [`Multicast`] of which
-/// the same holds, and whose filters do.
+/// `gate-outlives-section`: `gate` is null, [`CLOSED`], points to a [`Filter`] that lives until a grace period after it
+/// was replaced, or leads to a [`Multicast`] of which the same holds, and whose filters do.
 #[repr(C, align(32))]
 #[derive(Debug)]
 pub struct Event {
@@ -126,8 +131,8 @@ impl Event {
         }
     }
 
-    /// As [`Event::judge`], but for faults, of which it answers [`FAULTED`]: [`Event::judge_fault`] is to be asked then. It needs
-    /// nothing of what its caller holds in registers, which makes it quick to say no.
+    /// As [`Event::judge`], but for faults, of which it answers [`FAULTED`]: [`Event::judge_fault`] is to be asked
+    /// then. It needs nothing of what its caller holds in registers, which makes it quick to say no.
     ///
     /// # Safety
     /// `words` must point to the words of this event's description.
@@ -222,8 +227,8 @@ impl Event {
         }
     }
 
-    /// Counts an occurrence that cannot be judged because what it points to cannot be read. Returns as [`Event::judge`]; the
-    /// caller has put something else in its place.
+    /// Counts an occurrence that cannot be judged because what it points to cannot be read. Returns as
+    /// [`Event::judge`]; the caller has put something else in its place.
     ///
     /// # Signal safety
     /// Callable from a handler.
@@ -320,8 +325,8 @@ impl Event {
         self.destinations().of(channel).map_or(core::ptr::null(), |destination| destination.filter)
     }
 
-    /// Sends the event where `to` says. `settled`: no session has been left for so long that nobody is under way any more who began while the process
-    /// was in it. False when there is no memory; all is as it was then.
+    /// Sends the event where `to` says. `settled`: no session has been left for so long that nobody is under way any
+    /// more who began while the process was in it. False when there is no memory; all is as it was then.
     #[must_use]
     pub(crate) fn send(
         &self,

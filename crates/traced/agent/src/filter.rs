@@ -93,7 +93,8 @@ impl Filter {
         unsafe { self.program.run(words.expose_provenance() as u64, 0) }
     }
 
-    /// As `run`, of a program that reads the state of its thread. Out of line, so that others need not save what the search for it changes.
+    /// As `run`, of a program that reads the state of its thread. Out of line, so that others need not save what the
+    /// search for it changes.
     ///
     /// # Safety
     /// As for `run`.
@@ -103,7 +104,8 @@ impl Filter {
         unsafe { self.program.run(words.expose_provenance() as u64, cooperate::state()) }
     }
 
-    /// Whether an event at which there was a fault is to be kept, and can be: to record it is to read what it points to.
+    /// Whether an event at which there was a fault is to be kept, and can be: to record it is to read what it points
+    /// to.
     ///
     /// # Safety
     /// As for `run`.

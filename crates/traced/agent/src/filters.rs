@@ -1,7 +1,7 @@
 //! From a bundle to filters that run: what the session wants is checked here, and nothing of it believed.
 //!
-//! A program is verified for the description of the event that it is for, with the maps of the session and the helpers of this
-//! process. What is refused leaves its event off.
+//! A program is verified for the description of the event that it is for, with the maps of the session and the helpers
+//! of this process. What is refused leaves its event off.
 
 use crate::filter::{Filter, How};
 use crate::growing::Growing;
@@ -80,8 +80,8 @@ impl Filters {
         }
     }
 
-    /// Takes in a bundle that came with `generation`, unless it is no newer than the one that is here. Events do not change by that
-    /// alone.
+    /// Takes in a bundle that came with `generation`, unless it is no newer than the one that is here. Events do not
+    /// change by that alone.
     pub(crate) fn take_in(&mut self, generation: u32, fds: &[Option<Fd>]) {
         // The numbers may wrap around.
         if self.bundle.is_some() && generation.wrapping_sub(self.generation) as i32 <= 0 {
@@ -189,7 +189,8 @@ impl Filters {
         self.why.say(format_args!("{name}: no memory to record it for another session"));
     }
 
-    /// Lets the memory go that filters share with others: what they keep there is kept for nobody from now on. For a child of fork whose parent's it is.
+    /// Lets the memory go that filters share with others: what they keep there is kept for nobody from now on. For a
+    /// child of fork whose parent's it is.
     ///
     /// # Errors
     /// As [`Maps::forsake`].
@@ -286,7 +287,8 @@ impl Copy {
                 more => read += more,
             }
         }
-        // SAFETY: as above; it is not written any more, and lives as long as `Copy`, which gives it out for that time only.
+        // SAFETY: as above; it is not written any more, and lives as long as `Copy`, which gives it out for that time
+        // only.
         let bytes: &'static [u8] = unsafe { core::slice::from_raw_parts(memory.base(), size as usize) };
         let received = Received::decode(bytes).map_err(|_| Errno(libc::EINVAL))?;
         Ok(Copy { received, _memory: memory })

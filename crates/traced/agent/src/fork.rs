@@ -1,21 +1,24 @@
 //! What happens around fork.
 //!
-//! The child shares the rings, whose mappings it inherits, and all its sites are armed as its parent's were: its
-//! events go on at once. It has lost the listening thread and the sockets, so it says hello by itself, to each of its sessions, and starts
-//! a thread of its own. A session that is not there any more it leaves. No preload is needed: `pthread_atfork` is the C library's own hook.
+//! The child shares the rings, whose mappings it inherits, and all its sites are armed as its parent's were: its events
+//! go on at once. It has lost the listening thread and the sockets, so it says hello by itself, to each of its
+//! sessions, and starts a thread of its own. A session that is not there any more it leaves. No preload is needed:
+//! `pthread_atfork` is the C library's own hook.
 //!
 //! # The thread that a child makes
-//! `pthread_create` is not async-signal-safe, and POSIX asks for no more in the child of a process that had several threads. C libraries give more, and
-//! run the handlers of a child when they have put themselves in order:
-//! - glibc has by then made new the locks that other threads may have held: of malloc, which fork itself takes, of stacks (`__reclaim_stacks`), of
-//!   attributes, and of thread-local storage (`dl_load_tls_lock`, glibc 2.35 and where bug 28357 was mended). Stacks of threads that are no more are
-//!   there to be used again: ours of the parent, too, so that making the child's allocates nothing.
+//! `pthread_create` is not async-signal-safe, and POSIX asks for no more in the child of a process that had several
+//! threads. C libraries give more, and run the handlers of a child when they have put themselves in order:
+//! - glibc has by then made new the locks that other threads may have held: of malloc, which fork itself takes, of
+//!   stacks (`__reclaim_stacks`), of attributes, and of thread-local storage (`dl_load_tls_lock`, glibc 2.35 and where
+//!   bug 28357 was mended). Stacks of threads that are no more are there to be used again: ours of the parent, too, so
+//!   that making the child's allocates nothing.
 //! - musl (1.2.2 on) holds all of its locks across fork, and lets them go before the handlers run.
 //!
-//! What remains: an allocator in the C library's place that registers handlers after ours still has its locks held when ours runs, since children run them in
-//! the order in which they were registered. It would wait for itself only if it were asked for memory there, which it is not while the parent's stack
-//! can be used again. Later is no better: no moment of a child is known to be safe that this one is not, a probe must not make threads, and a child
-//! without the thread would not notice that its session has died.
+//! What remains: an allocator in the C library's place that registers handlers after ours still has its locks held when
+//! ours runs, since children run them in the order in which they were registered. It would wait for itself only if it
+//! were asked for memory there, which it is not while the parent's stack can be used again. Later is no better: no
+//! moment of a child is known to be safe that this one is not, a probe must not make threads, and a child without the
+//! thread would not notice that its session has died.
 
 use crate::{channel, control, hold, session, waiting};
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! The conversation that makes a process part of a session: welcome, events and their ids, filters before them. With the control path held.
+//! The conversation that makes a process part of a session: welcome, events and their ids, filters before them. With
+//! the control path held.
 
 use crate::channel::Channel;
 use crate::filters::Filters;
@@ -44,7 +45,8 @@ impl Rings {
     }
 }
 
-/// In a child of a process that has rings of its own: waits for other ones, and goes over to them and to the maps that go with them.
+/// In a child of a process that has rings of its own: waits for other ones, and goes over to them and to the maps that
+/// go with them.
 pub(crate) fn fresh_rings(link: &Link, channel: &Channel, filters: &Filters) -> Result<()> {
     let mut scratch = Scratch::new()?;
     let Rings { memfd, whose, geometry, maps } = rings(link, &mut scratch)?;
@@ -157,7 +159,8 @@ fn ids<'s>(
     }
 }
 
-/// After events were announced, or a bundle has come: filters that have come are for all events, and the session wants to know.
+/// After events were announced, or a bundle has come: filters that have come are for all events, and the session wants
+/// to know.
 pub(crate) fn settle(
     wants: &mut Subscription,
     common: &mut Common,

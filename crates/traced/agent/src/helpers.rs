@@ -1,8 +1,8 @@
 //! What a traced process gives to filters beside the helpers of every environment (`mote_bpf::helper::TRACER`).
 //!
-//! They run on probes: no allocation, no waiting, and no system call but for a thread's first event. What they are given
-//! the verifier has checked: pointers are to so many bytes. Programs run inside of read sections. Helpers that are about the program's session
-//! exist once for each.
+//! They run on probes: no allocation, no waiting, and no system call but for a thread's first event. What they are
+//! given the verifier has checked: pointers are to so many bytes. Programs run inside of read sections. Helpers that
+//! are about the program's session exist once for each.
 
 use crate::{channel, cooperate, shared, speculation};
 use core::cell::UnsafeCell;

@@ -1,7 +1,7 @@
 //! The lock of the control path, held with signals blocked.
 //!
-//! A signal handler may fork or load a library; it must not find its own thread in the middle of a handshake. Probes never
-//! take this lock.
+//! A signal handler may fork or load a library; it must not find its own thread in the middle of a handshake. Probes
+//! never take this lock.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use mote_sync::Lock;

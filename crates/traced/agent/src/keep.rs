@@ -1,8 +1,8 @@
 //! Keeps this object loaded once it is traced.
 //!
-//! After that a thread of ours waits in its code, its SIGTRAP handler is installed and rings know its addresses: `dlclose`
-//! must not unmap it. The dynamic linker is asked to never unload it (`RTLD_NODELETE`). Its functions are weak, so
-//! that fully static programs link without it; nothing is unloaded there.
+//! After that a thread of ours waits in its code, its SIGTRAP handler is installed and rings know its addresses:
+//! `dlclose` must not unmap it. The dynamic linker is asked to never unload it (`RTLD_NODELETE`). Its functions are
+//! weak, so that fully static programs link without it; nothing is unloaded there.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;

@@ -1,11 +1,13 @@
-//! The way in for a process that runs already: what a thread does that a recorder has sent here (`probe/src/join.rs`, `inject`).
+//! The way in for a process that runs already: what a thread does that a recorder has sent here (`probe/src/join.rs`,
+//! `inject`).
 //!
-//! The thread was taken out of a system call that it waits in. It may hold locks of the program, and other threads may hold locks and wait for it: so it waits
-//! for nobody. It makes a thread with `pthread_create` and goes back. That thread does the rest; it may wait for the dynamic linker, an allocator or another
-//! thread in our control path as any thread of the program may, and the program goes on meanwhile.
+//! The thread was taken out of a system call that it waits in. It may hold locks of the program, and other threads may
+//! hold locks and wait for it: so it waits for nobody. It makes a thread with `pthread_create` and goes back. That
+//! thread does the rest; it may wait for the dynamic linker, an allocator or another thread in our control path as any
+//! thread of the program may, and the program goes on meanwhile.
 //!
-//! `pthread_create` itself takes the allocator's lock and those of the C library's list of threads, each for a moment. A recorder does not choose threads that
-//! may hold one (`inject/src/thread.rs`).
+//! `pthread_create` itself takes the allocator's lock and those of the C library's list of threads, each for a moment.
+//! A recorder does not choose threads that may hold one (`inject/src/thread.rs`).
 
 pub use crate::arch::Interrupted;
 use crate::hold::INTERNAL;
@@ -84,7 +86,8 @@ extern "C" fn run(errand: *mut c_void) -> *mut c_void {
     let Errand { area, nonce, sites: (first, end), place } = unsafe { errand.read() };
     // SAFETY: as above; it was copied.
     drop(unsafe { Mapping::adopt(errand.cast(), size_of::<Errand>()) });
-    // In `pthread_create` the other thread blocks all signals for a moment, and sites cannot be patched while a thread blocks SIGTRAP.
+    // In `pthread_create` the other thread blocks all signals for a moment, and sites cannot be patched while a thread
+    // blocks SIGTRAP.
     // SAFETY: inside of the memory, aligned, and reached as an atomic and by other processes only.
     let busy = unsafe { AtomicU32::from_ptr(area.wrapping_add(join::BUSY).cast()) };
     for _ in 0..LEAVING_TRIES {
@@ -119,8 +122,9 @@ unsafe fn answer(area: *mut u8, nonce: u64, answer: i64) {
     }
 }
 
-/// Whether a call that was interrupted so ends with `EINTR` when the thread takes these signals, as it would have without us: they came while it was here, and
-/// their handlers run when it leaves (signal(7), "Interruption of system calls").
+/// Whether a call that was interrupted so ends with `EINTR` when the thread takes these signals, as it would have
+/// without us: they came while it was here, and their handlers run when it leaves (signal(7), "Interruption of system
+/// calls").
 fn ends_call(kind: u64, signals: u64) -> bool {
     let ends = |number: &i32| {
         let Ok(action) = signal::action(*number) else { return false };

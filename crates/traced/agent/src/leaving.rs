@@ -1,7 +1,9 @@
-//! Notices when all threads of a program have ended but ours: the main thread by `pthread_exit`, or by exit(2) in a sandbox, others later.
+//! Notices when all threads of a program have ended but ours: the main thread by `pthread_exit`, or by exit(2) in a
+//! sandbox, others later.
 //!
-//! The kernel ends such a process with its last thread. Ours would be that thread, and it never ends by itself. It does not look either, because it makes no
-//! system call while nothing happens: the session does, from outside, and asks it to look.
+//! The kernel ends such a process with its last thread. Ours would be that thread, and it never ends by itself. It does
+//! not look either, because it makes no system call while nothing happens: the session does, from outside, and asks it
+//! to look.
 
 use mote_sys::fd;
 

@@ -8,8 +8,8 @@ use mote_sys::socket::{self, Received, Wait};
 use mote_sys::{Errno, Result, process, time};
 use mote_wire::{Hello, How, Message, Reason, SESSIONS_MAX};
 
-/// How long a session may take to answer before the program goes on without it, in milliseconds: waited for in slices, so that a machine that stood still
-/// takes one of them away and not all.
+/// How long a session may take to answer before the program goes on without it, in milliseconds: waited for in slices,
+/// so that a machine that stood still takes one of them away and not all.
 const PATIENCE_MS: i32 = 2000;
 const SLICE_MS: i32 = 10;
 /// The same when it was slow before, and for a child that needs no answer.
@@ -46,7 +46,8 @@ impl Link {
     /// Says hello through the mailbox if it still is there, else at the session's path.
     ///
     /// # Errors
-    /// `ETIMEDOUT` when the session does not listen now; `EMFILE` when the process has no descriptors free; others when it is not there.
+    /// `ETIMEDOUT` when the session does not listen now; `EMFILE` when the process has no descriptors free; others when
+    /// it is not there.
     pub(crate) fn open(place: &Place, how: How, session: usize) -> Result<Link> {
         let hello = Message::Hello(Hello {
             how,
@@ -63,7 +64,8 @@ impl Link {
                 note_slow(session, true);
                 Err(Errno(libc::ETIMEDOUT))
             }
-            // A socket at the path would leave no number for the rings: the agent's thread has numbers of its own, later.
+            // A socket at the path would leave no number for the rings: the agent's thread has numbers of its own,
+            // later.
             Err(Errno(libc::EMFILE)) => Err(Errno(libc::EMFILE)),
             Err(_) => at_path(place, hello),
             done => done,

@@ -1,11 +1,15 @@
-//! Whether the program has locked itself in, and our thread with it: a seccomp filter that all threads of a process get (`SECCOMP_FILTER_FLAG_TSYNC`).
+//! Whether the program has locked itself in, and our thread with it: a seccomp filter that all threads of a process get
+//! (`SECCOMP_FILTER_FLAG_TSYNC`).
 //!
-//! Such a filter may kill for any system call. While our thread sleeps it makes none; the session, which sees the filter from outside, does not speak to it then. When it
-//! wakes up all the same, because the session has died, or something is still to be done, it reads one file that it has opened before: read(2) is what
-//! nearly every sandbox allows. (A session that has seen the filter in time leaves it asleep also when it dies: its end of the link is kept open by
-//! a socket of the process itself, whose queue it is in.) When that says that it is locked in, it sleeps for ever, in another read. A filter that kills for read(2), too, ends the process.
+//! Such a filter may kill for any system call. While our thread sleeps it makes none; the session, which sees the
+//! filter from outside, does not speak to it then. When it wakes up all the same, because the session has died, or
+//! something is still to be done, it reads one file that it has opened before: read(2) is what nearly every sandbox
+//! allows. (A session that has seen the filter in time leaves it asleep also when it dies: its end of the link is kept
+//! open by a socket of the process itself, whose queue it is in.) When that says that it is locked in, it sleeps for
+//! ever, in another read. A filter that kills for read(2), too, ends the process.
 //!
-//! What counts is a change since the thread was started: many programs run in a sandbox from the beginning, in which we come to be all the same.
+//! What counts is a change since the thread was started: many programs run in a sandbox from the beginning, in which we
+//! come to be all the same.
 
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Wait};

@@ -1,6 +1,7 @@
 //! The maps of the session, as this process has them mapped.
 //!
-//! A map that was mapped stays, where it is, as long as the session: programs have its address. So does its place in the bundle.
+//! A map that was mapped stays, where it is, as long as the session: programs have its address. So does its place in
+//! the bundle.
 
 use crate::growing::Growing;
 use mote_bpf::MapShape;
@@ -62,8 +63,8 @@ impl Maps {
     /// Maps what is new in `bundle`: the board and the pool the first time, then the maps behind those that are known.
     ///
     /// # Errors
-    /// `EINVAL` when the memfd may shrink or is too small, when a known map or the pool has moved, when maps lie over one another;
-    /// as mmap(2). What was mapped before stays.
+    /// `EINVAL` when the memfd may shrink or is too small, when a known map or the pool has moved, when maps lie over
+    /// one another; as mmap(2). What was mapped before stays.
     pub(crate) fn extend(&mut self, session: usize, bundle: &Received<'_>, memfd: &Fd) -> Result<()> {
         check(memfd, bundle.maps_bytes)?;
         match self.pool {
@@ -130,7 +131,8 @@ impl Maps {
         Ok(())
     }
 
-    /// Puts zeros in the place of all that is mapped: what was there is another process's. Programs have their addresses still.
+    /// Puts zeros in the place of all that is mapped: what was there is another process's. Programs have their
+    /// addresses still.
     ///
     /// # Errors
     /// `ENOMEM`; some may be as they were then.

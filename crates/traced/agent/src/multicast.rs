@@ -1,16 +1,19 @@
 //! Where an occurrence of an event goes when it goes to several sessions.
 //!
-//! An event that one session wants has its destination in its own state (`event`). One that several want, or whose only session has come
-//! after another one, has a [`Multicast`]: a list of destinations, each with the filter of its session. A multicast is made anew for every
-//! change; the old one is freed a grace period after the event's gate has left it. Made and retired with the control path held only;
-//! probes follow gates to multicasts inside of read sections.
+//! An event that one session wants has its destination in its own state (`event`). One that several want, or whose only
+//! session has come after another one, has a [`Multicast`]: a list of destinations, each with the filter of its
+//! session. A multicast is made anew for every change; the old one is freed a grace period after the event's gate has
+//! left it. Made and retired with the control path held only; probes follow gates to multicasts inside of read
+//! sections.
 //!
 //! # Verdicts
-//! What the filters of a multicast say comes in one word ([`Verdicts`]): two bits for each session, and the era of the multicast. A session that has
-//! joined later than that is not meant, even if it has got the number of one that has ended meanwhile.
+//! What the filters of a multicast say comes in one word ([`Verdicts`]): two bits for each session, and the era of the
+//! multicast. A session that has joined later than that is not meant, even if it has got the number of one that has
+//! ended meanwhile.
 //!
 //! # Invariants
-//! `destinations-unlisted`: the first `used` nodes are written; a multicast that a gate leads to, or led to when a section began that is not over, is in neither list.
+//! `destinations-unlisted`: the first `used` nodes are written; a multicast that a gate leads to, or led to when a
+//! section began that is not over, is in neither list.
 
 use crate::channel::Channel;
 use crate::filter::Filter;
@@ -140,7 +143,8 @@ impl Multicast {
     /// What the filters say of an occurrence.
     ///
     /// # Safety
-    /// `words` must point to the words of the event's description. The caller is in a read section that began before the event left this multicast.
+    /// `words` must point to the words of the event's description. The caller is in a read section that began before
+    /// the event left this multicast.
     pub(crate) unsafe fn judge(&self, words: *const u64) -> u64 {
         let mut verdicts = Verdicts { each: 0, era: self.era };
         for Destination { channel, filter, id } in self.to.iter() {
@@ -161,7 +165,8 @@ impl Multicast {
         verdicts.word()
     }
 
-    /// What becomes of an occurrence that cannot be judged because what it points to cannot be read; something else is in its place.
+    /// What becomes of an occurrence that cannot be judged because what it points to cannot be read; something else is
+    /// in its place.
     ///
     /// # Safety
     /// As for `judge`.
@@ -256,7 +261,8 @@ impl Multicasts {
         let mut left = false;
         while rest != NONE {
             let (index, at) = (rest, self.at(rest));
-            // SAFETY: `destinations-unlisted`: a node of the list is written; `next` and `retired` are ours, readers look at the multicast only.
+            // SAFETY: `destinations-unlisted`: a node of the list is written; `next` and `retired` are ours, readers
+            // look at the multicast only.
             rest = unsafe { (*at).next };
             // SAFETY: as above.
             let retired = unsafe { (*at).retired };

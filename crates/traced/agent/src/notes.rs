@@ -1,8 +1,9 @@
 //! Finds the objects of the program that carry events by `mote.h`, before they announce themselves.
 //!
-//! The loader calls constructors in the order of dependencies: that of `libmote.so` comes before the program's, which tells of the program's events. So
-//! that one conversation with a session is about the whole program, each object has an ELF note that leads to that constructor, and it is called
-//! here, before the sessions are joined: all objects are in place by then, and relocated. It does nothing the second time.
+//! The loader calls constructors in the order of dependencies: that of `libmote.so` comes before the program's, which
+//! tells of the program's events. So that one conversation with a session is about the whole program, each object has
+//! an ELF note that leads to that constructor, and it is called here, before the sessions are joined: all objects are
+//! in place by then, and relocated. It does nothing the second time.
 
 use crate::ending;
 use core::ffi::{c_int, c_void};
@@ -38,8 +39,8 @@ unsafe extern "C" fn enter(object: *mut libc::dl_phdr_info, _: usize, _: *mut c_
             // SAFETY: the loader has mapped the segment, which is not written to.
             let notes = unsafe { core::slice::from_raw_parts(notes, header.p_memsz as usize) };
             constructors(notes).for_each(|constructor| {
-                // SAFETY: the note of this name and type is `mote.h`'s, which leads to `mote_object_enter_` of the same object: a function that may
-                // be called at any time, and any number of times.
+                // SAFETY: the note of this name and type is `mote.h`'s, which leads to `mote_object_enter_` of the same
+                // object: a function that may be called at any time, and any number of times.
                 let constructor = unsafe { core::mem::transmute::<*const c_void, Enter>(constructor) };
                 constructor();
             });

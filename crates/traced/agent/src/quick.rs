@@ -1,14 +1,15 @@
 //! The first test of a filter, made without calling it.
 //!
-//! A filter often begins with `if FIELD is not in a range, drop`. That test is done in place, so that an event which fails it costs no call:
-//! calls and returns are what a short filter costs most. The filter itself stays as it is, and makes the test again.
+//! A filter often begins with `if FIELD is not in a range, drop`. That test is done in place, so that an event which
+//! fails it costs no call: calls and returns are what a short filter costs most. The filter itself stays as it is, and
+//! makes the test again.
 
 use mote_bpf::Insn;
 use mote_bpf::Reg;
 use mote_bpf::op::{AluOp, Cond, Op, Operand, Size, Width, decode};
 
-/// A word of the context, and which of its values the filter does not drop at once: `span + 1` of them from `first` on, around the
-/// end of the numbers if need be.
+/// A word of the context, and which of its values the filter does not drop at once: `span + 1` of them from `first` on,
+/// around the end of the numbers if need be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quick {
     word: u32,
@@ -65,8 +66,8 @@ fn drops(insns: &[Insn], set: bool) -> bool {
     }
 }
 
-/// The first and the last of the numbers for which a branch is not taken; around the end of the numbers if need be. `None` when there are
-/// none, or when they are not in a row.
+/// The first and the last of the numbers for which a branch is not taken; around the end of the numbers if need be.
+/// `None` when there are none, or when they are not in a row.
 fn passing(cond: Cond, imm: i64) -> Option<(u64, u64)> {
     let word = imm as u64;
     let (after, before) = (word.wrapping_add(1), word.wrapping_sub(1));

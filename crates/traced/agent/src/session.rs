@@ -1,12 +1,13 @@
 //! The sessions that the process is in: the handshake, what a session says after it, and how it is left.
 //!
 //! # Who may do what
-//! Everything here is changed with the control path held (`hold`); probes never hold it. What probes see of a session is its channel (`channel`),
-//! its shared memory (`shared`) and what events lead to.
+//! Everything here is changed with the control path held (`hold`); probes never hold it. What probes see of a session
+//! is its channel (`channel`), its shared memory (`shared`) and what events lead to.
 //!
 //! # A session's life
-//! Free, joined ([`Session::is_in`]), leaving: no event leads to it any more, but some thread may still look at what belonged to it, for a grace period
-//! of the RCU's library flavour. Then it is free again, and its channel private memory.
+//! Free, joined ([`Session::is_in`]), leaving: no event leads to it any more, but some thread may still look at what
+//! belonged to it, for a grace period of the RCU's library flavour. Then it is free again, and its channel private
+//! memory.
 
 use crate::channel::{self, Channel};
 
@@ -37,7 +38,8 @@ static JOINED: AtomicU32 = AtomicU32::new(0);
 /// A child of fork has no descriptor left to say hello with.
 static CRAMPED: AtomicBool = AtomicBool::new(false);
 
-/// For how long the last session's filters and sites are waited for: the first pause in nanoseconds, and how many there are, each twice as long as the one before.
+/// For how long the last session's filters and sites are waited for: the first pause in nanoseconds, and how many there
+/// are, each twice as long as the one before.
 const FAREWELL: (u64, u32) = (1_000_000, 11);
 
 /// What the process knows of one session.
@@ -149,7 +151,8 @@ impl Session {
         self.wants.channel = Some(channel);
         channel.publish();
         if has_begun {
-            // Before its first event: all threads that have introduced themselves elsewhere have done so by now, or find the channel.
+            // Before its first event: all threads that have introduced themselves elsewhere have done so by now, or
+            // find the channel.
             names::introduce_all(channel);
         }
         match handshake::announce_all(&link, &mut scratch, &mut self.wants, common, late_ms) {
@@ -180,7 +183,8 @@ impl Session {
         Ok(())
     }
 
-    /// Lets rings go that were exchanged so long ago that nobody writes there any more. Returns whether there still are some.
+    /// Lets rings go that were exchanged so long ago that nobody writes there any more. Returns whether there still are
+    /// some.
     fn forget_former(&mut self, after_ns: u64) -> bool {
         let now = tsc::monotonic_by_call();
         if let Some((former, _)) = self.former.take_if(|(_, at)| now.saturating_sub(*at) >= after_ns) {
@@ -352,7 +356,8 @@ pub(crate) fn join_another(place: &[u8], mailbox: Option<Fd>, links: &mut Links)
     drop(guard);
 }
 
-/// Asks sessions again that could not be asked before, on our thread, which has a descriptor table of its own. `is_late` when the program has gone on.
+/// Asks sessions again that could not be asked before, on our thread, which has a descriptor table of its own.
+/// `is_late` when the program has gone on.
 pub(crate) fn ask_again(links: &mut Links, is_late: bool) {
     let mut guard = hold::control();
     let all = sessions(&mut guard);
@@ -369,7 +374,8 @@ pub(crate) fn ask_again(links: &mut Links, is_late: bool) {
     drop(guard);
 }
 
-/// Whether what comes on this session's link is the answer to a process that waits for its welcome: takes it in then, or gives the session up.
+/// Whether what comes on this session's link is the answer to a process that waits for its welcome: takes it in then,
+/// or gives the session up.
 pub(crate) fn let_in(number: usize, links: &mut Links) -> bool {
     if !waiting::is_any() {
         return false;
@@ -391,7 +397,8 @@ pub(crate) fn let_in(number: usize, links: &mut Links) -> bool {
     true
 }
 
-/// Gets ready for threads that may not read the time-stamp counter: one that may not now is not in strict seccomp, which would not let it come here.
+/// Gets ready for threads that may not read the time-stamp counter: one that may not now is not in strict seccomp,
+/// which would not let it come here.
 fn watch_clock() {
     mote_vm::watch_clock();
     if !tsc::is_allowed() {
@@ -427,11 +434,13 @@ pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord
 /// Forgets an object's sites; nobody patches them when this has returned.
 ///
 /// # Cost
-/// While the process ends, which it may do in a sandbox, no system call, unless the sites are being patched at this very moment.
+/// While the process ends, which it may do in a sandbox, no system call, unless the sites are being patched at this
+/// very moment.
 pub(crate) fn remove_object(first: *const SiteRecord) {
     if ending::has_begun() {
         registry::remove_sites(first);
-        // One of both sees the other: whoever takes the control path from now on finds no site, and for whoever has it we wait.
+        // One of both sees the other: whoever takes the control path from now on finds no site, and for whoever has it
+        // we wait.
         fence(Ordering::SeqCst);
         if !hold::is_held() {
             return;
@@ -514,7 +523,8 @@ pub(crate) fn cooperate(number: usize, slots: u32, fds: &[Option<Fd>]) {
     drop(guard);
 }
 
-/// Frees what nobody uses any more, lets events go to one session directly again, and patches what could not be patched before. Returns whether something is still to be waited for.
+/// Frees what nobody uses any more, lets events go to one session directly again, and patches what could not be patched
+/// before. Returns whether something is still to be waited for.
 pub(crate) fn tidy() -> bool {
     let mut guard = hold::control();
     let all = sessions(&mut guard);
@@ -534,8 +544,8 @@ pub(crate) fn leave(number: usize) -> bool {
     is_joined()
 }
 
-/// When the last session was left: frees what can be freed, and switches off what could not be before. A process that is in a session again goes on with both
-/// there.
+/// When the last session was left: frees what can be freed, and switches off what could not be before. A process that
+/// is in a session again goes on with both there.
 pub(crate) fn farewell() {
     let (first_pause, pauses) = FAREWELL;
     for doublings in 0..pauses {
@@ -546,7 +556,8 @@ pub(crate) fn farewell() {
     }
 }
 
-/// In a child of fork, which is in all its parent's sessions: says hello to them, and leaves those that are there no more.
+/// In a child of fork, which is in all its parent's sessions: says hello to them, and leaves those that are there no
+/// more.
 pub(crate) fn after_fork() -> Links {
     note_process();
     // Its name it gets when there are rings for it; until then it is not to be taken for its parent's thread.
@@ -562,7 +573,8 @@ pub(crate) fn after_fork() -> Links {
     links
 }
 
-/// In a child of fork: memory that is its parent's alone it has no more. What it had there itself it gets again with what is its own.
+/// In a child of fork: memory that is its parent's alone it has no more. What it had there itself it gets again with
+/// what is its own.
 fn part_from_parent() {
     let mut guard = hold::control();
     let is_parents = |session: &Session| session.wants.channel.is_some_and(Channel::is_own);

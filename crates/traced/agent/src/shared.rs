@@ -1,8 +1,9 @@
 //! What filters share with their session besides the channel: the board, and the pool of speculations.
 //!
 //! # Invariants
-//! `board-mapped`: a session's `board` is null or points to a shared mapping of at least `board::BYTES`; its `memory` and `pool` are set before that, and
-//! dropped a grace period after it was set to null. Probes look at them inside of read sections.
+//! `board-mapped`: a session's `board` is null or points to a shared mapping of at least `board::BYTES`; its `memory`
+//! and `pool` are set before that, and dropped a grace period after it was set to null. Probes look at them inside of
+//! read sections.
 
 use crate::channel::Channel;
 use core::cell::UnsafeCell;
@@ -99,8 +100,8 @@ pub(crate) fn go_over(session: usize, memfd: &Fd) -> Result<()> {
     with_memory(session, |base, len| unsafe { Mapping::replace(base, memfd, 0, len) })
 }
 
-/// Puts something else in the place of a session's memory, if it has some: of board and pool there are references to atomics only, and what others
-/// write there is not believed.
+/// Puts something else in the place of a session's memory, if it has some: of board and pool there are references to
+/// atomics only, and what others write there is not believed.
 fn with_memory(session: usize, replace: impl FnOnce(*mut u8, usize) -> Result<()>) -> Result<()> {
     let shared = ALL.get(session).ok_or(Errno(libc::EINVAL))?;
     // SAFETY: `board-mapped`: with the control path held nobody else changes it; probes read it, too.

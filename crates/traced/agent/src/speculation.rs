@@ -1,15 +1,16 @@
 //! What the calling thread keeps aside until a filter commits or discards it.
 //!
 //! # State
-//! The thread's word of the session (`mote_sync::thread::speculation`): 0: it does not speculate there. Else which session that was, as far as [`STAMP_BITS`] bits of
-//! `Channel::joined` say (a word that a former session of this number has left means nothing), above: number of its slot of the pool, plus
-//! one; or, with [`NO_ROOM`], the time since which it speculates without a slot: its records are lost, and counted.
+//! The thread's word of the session (`mote_sync::thread::speculation`): 0: it does not speculate there. Else which
+//! session that was, as far as [`STAMP_BITS`] bits of `Channel::joined` say (a word that a former session of this
+//! number has left means nothing), above: number of its slot of the pool, plus one; or, with [`NO_ROOM`], the time
+//! since which it speculates without a slot: its records are lost, and counted.
 //!
 //! All but the words is looked at inside of read sections.
 //!
 //! # Signal safety
-//! A handler speculates for the thread that it interrupts. A record that it makes in the middle of another one that is being kept
-//! aside goes to the ring.
+//! A handler speculates for the thread that it interrupts. A record that it makes in the middle of another one that is
+//! being kept aside goes to the ring.
 
 use crate::channel::{self, Channel};
 use crate::shared;

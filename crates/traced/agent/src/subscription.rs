@@ -1,4 +1,5 @@
-//! What a session wants of the process's events: where they go, which are on, and the filters before them. With the control path held.
+//! What a session wants of the process's events: where they go, which are on, and the filters before them. With the
+//! control path held.
 
 use crate::channel::Channel;
 use crate::event_ids::EventIds;

@@ -14,12 +14,14 @@ use mote_sys::tsc;
 use mote_wire::Ready;
 use mote_wire::bundle::Disposition;
 
-/// How long after an event was taken from a session nobody is under way any more who began before, in nanoseconds: far more than a thread sleeps between two
-/// instructions of a probe. An event that comes too late all the same goes to a session that it was not meant for; no more than that.
+/// How long after an event was taken from a session nobody is under way any more who began before, in nanoseconds: far
+/// more than a thread sleeps between two instructions of a probe. An event that comes too late all the same goes to a
+/// session that it was not meant for; no more than that.
 pub(crate) const SETTLE_NS: u64 = 2_000_000_000;
 
-/// How often sites that could not be patched for now are tried again: with pauses that double from a millisecond to a second, for two seconds. Most threads block
-/// their signals for a moment only, when they make another thread or are in a handler; for the others each try is in vain, and a look at all threads.
+/// How often sites that could not be patched for now are tried again: with pauses that double from a millisecond to a
+/// second, for two seconds. Most threads block their signals for a moment only, when they make another thread or are in
+/// a handler; for the others each try is in vain, and a look at all threads.
 const TRIES: u32 = 11;
 
 /// What the sessions of a process have in common.
@@ -70,7 +72,8 @@ impl Common {
         settles
     }
 
-    /// Takes in memory to be shared with the kernel's programs. The first session that has such has it for as long as it stays.
+    /// Takes in memory to be shared with the kernel's programs. The first session that has such has it for as long as
+    /// it stays.
     pub(crate) fn take_area(&mut self, session: usize, slots: u32, fds: &[Option<Fd>]) {
         let is_first = slots > 0 && *self.cooperating.get_or_insert(session) == session;
         cooperate::take_in(session, is_first, slots, fds);
@@ -217,7 +220,8 @@ pub(crate) fn count(wants: &Subscription) -> Counts {
     counts
 }
 
-/// Patches sites on or off and notes how that went. Returns whether some were left as they were that may be patched later.
+/// Patches sites on or off and notes how that went. Returns whether some were left as they were that may be patched
+/// later.
 fn patch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) -> bool {
     let mut blocked = false;
     let mut tested = 0;

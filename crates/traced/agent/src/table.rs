@@ -1,7 +1,8 @@
 //! The filters that are loaded, and the freeing of those that nobody asks any more.
 //!
-//! Who is asked is found by looking: [`Table::unmark`], [`Table::mark`] for each event's filter, then [`Table::sweep`]. What was not marked is
-//! retired, and freed when a grace period is over ([`Table::tidy`]). Changed with the control path held only.
+//! Who is asked is found by looking: [`Table::unmark`], [`Table::mark`] for each event's filter, then [`Table::sweep`].
+//! What was not marked is retired, and freed when a grace period is over ([`Table::tidy`]). Changed with the control
+//! path held only.
 
 use crate::filter::Filter;
 use crate::growing::Growing;
@@ -33,7 +34,8 @@ struct Note {
 /// The loaded filters.
 ///
 /// # Invariants
-/// `filters-noted`: `filters` has room for as many filters as there are notes; those whose note is not `Free` are written.
+/// `filters-noted`: `filters` has room for as many filters as there are notes; those whose note is not `Free` are
+/// written.
 #[derive(Debug)]
 pub(crate) struct Table {
     notes: Growing<Note, FILTERS_MAX>,

@@ -1,7 +1,9 @@
-//! Whom a process believes: a session that is of its own user, or root's; a process of root's only root's (`docs/security.md`).
+//! Whom a process believes: a session that is of its own user, or root's; a process of root's only root's
+//! (`docs/security.md`).
 //!
-//! Who a session is the kernel says: with each message that it sends ([`Received::sender`]), of who listens at a path, of who owns a file. The user that stands for all who
-//! have no number in the process's user namespace is never believed.
+//! Who a session is the kernel says: with each message that it sends ([`Received::sender`]), of who listens at a path,
+//! of who owns a file. The user that stands for all who have no number in the process's user namespace is never
+//! believed.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -14,8 +16,9 @@ const ROOT: u32 = 0;
 /// Others may not put anything in the place of a session's socket.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// The process that speaks for the session of this number, once it was believed; 0 when that is not known here (it is of another pid namespace). What it says later is
-/// believed without another look: also when this process has gone into a user namespace, where its user has no number, meanwhile.
+/// The process that speaks for the session of this number, once it was believed; 0 when that is not known here (it is
+/// of another pid namespace). What it says later is believed without another look: also when this process has gone into
+/// a user namespace, where its user has no number, meanwhile.
 static SPEAKER: [AtomicI32; SESSIONS_MAX] = [const { AtomicI32::new(0) }; SESSIONS_MAX];
 
 /// Nobody speaks for the session yet.
@@ -46,7 +49,8 @@ pub(crate) fn is_from(session: usize, received: &Received) -> bool {
     is_believed
 }
 
-/// Whether this user's sessions are believed: root's, and, where all user ids of the process are this one's, the user's own.
+/// Whether this user's sessions are believed: root's, and, where all user ids of the process are this one's, the user's
+/// own.
 pub(crate) fn believes(uid: u32) -> bool {
     uid == ROOT || is_own(user::own(), uid, user::are_same)
 }
@@ -55,7 +59,8 @@ fn is_own(own: [u32; 3], uid: u32, are_same: impl Fn(u32, u32) -> bool) -> bool 
     own == [uid; 3] && are_same(uid, uid)
 }
 
-/// Whether what is at these paths can be a session's: a socket, and the directory that it is in, of a user who is believed, to which nobody else can write.
+/// Whether what is at these paths can be a session's: a socket, and the directory that it is in, of a user who is
+/// believed, to which nobody else can write.
 pub(crate) fn is_place(directory: &CStr, socket: &CStr) -> bool {
     let is_theirs = |file: &Identity| believes(file.owner);
     let is_closed = |file: &Identity| file.is_directory && file.mode & WRITABLE_BY_OTHERS == 0;

@@ -1,7 +1,8 @@
-//! Sessions that the process has asked, and that have not let it in yet: the recorder stands still, or the process has no descriptor left.
+//! Sessions that the process has asked, and that have not let it in yet: the recorder stands still, or the process has
+//! no descriptor left.
 //!
-//! The program goes on meanwhile. Our thread waits for the answer, or asks again from its own descriptor table, for as long as the recorder lives. How long
-//! that took the session is told with `Ready`: events of that time are missing.
+//! The program goes on meanwhile. Our thread waits for the answer, or asks again from its own descriptor table, for as
+//! long as the recorder lives. How long that took the session is told with `Ready`: events of that time are missing.
 
 use crate::environment::Place;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -64,7 +65,8 @@ impl Waiting {
         Waiting { all: [None; SESSIONS_MAX] }
     }
 
-    /// Waits for one more, whose answer comes on the link of the session `number`, if it was asked. False when there are too many.
+    /// Waits for one more, whose answer comes on the link of the session `number`, if it was asked. False when there
+    /// are too many.
     pub(crate) fn add(&mut self, wait: &Wait, number: Option<usize>) -> bool {
         let Some(place) = self.all.iter_mut().find(|wait| wait.is_none()) else { return false };
         *place = Some(Wait { asked: number.map_or(0, |number| number + 1), ..*wait });

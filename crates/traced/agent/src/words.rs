@@ -38,10 +38,12 @@ static NAMES: Shelf = Shelf(UnsafeCell::new(Names {
     used_of_threads: 0,
 }));
 
-/// Words of this name: those of the session, if there is one, else memory of this process. The same name gives the same words.
+/// Words of this name: those of the session, if there is one, else memory of this process. The same name gives the same
+/// words.
 ///
 /// # Errors
-/// `EINVAL` for a name that is empty or too long, or no words; `ENOSPC` when there are no more words to be had, or fewer of this name; `ENOMEM`.
+/// `EINVAL` for a name that is empty or too long, or no words; `ENOSPC` when there are no more words to be had, or
+/// fewer of this name; `ENOMEM`.
 ///
 /// # Signal safety
 /// Not for handlers.

@@ -88,8 +88,8 @@ pub unsafe extern "C" fn mote_judge(event: *const Event, words: *const u64) -> u
     unsafe { event.judge(words) }
 }
 
-/// Bytes of a text before its NUL; `usize::MAX` when it cannot be read up to there. For events that have a filter: others trust
-/// the program.
+/// Bytes of a text before its NUL; `usize::MAX` when it cannot be read up to there. For events that have a filter:
+/// others trust the program.
 ///
 /// # Safety
 /// No other thread changes the text meanwhile. While no filter was ever loaded, `text` must be readable.
@@ -102,8 +102,8 @@ pub unsafe extern "C" fn mote_text_len(text: *const u8) -> usize {
     unsafe { private::text_len(text) }.unwrap_or(usize::MAX)
 }
 
-/// Counts an event that cannot be judged because a text cannot be read. Returns as [`mote_judge`]: 0, and it is lost, or it is kept, with
-/// something else in place of the text.
+/// Counts an event that cannot be judged because a text cannot be read. Returns as [`mote_judge`]: 0, and it is lost,
+/// or it is kept, with something else in place of the text.
 ///
 /// # Safety
 /// `event` must be an event of the header.
@@ -117,8 +117,8 @@ pub unsafe extern "C" fn mote_fault(event: *const Event) -> u64 {
     event.fault()
 }
 
-/// Records an event whose packed fields, `len` bytes together, lie in `count` fragments, if it is on, where `verdict` says
-/// (1: in the ring).
+/// Records an event whose packed fields, `len` bytes together, lie in `count` fragments, if it is on, where `verdict`
+/// says (1: in the ring).
 ///
 /// # Safety
 /// `event` must be an event of the header; `count` fragments at `list` must be readable, and what they point to.

@@ -25,13 +25,13 @@
 //! A runner cannot be *inside* a site: old code, gate and new code are one instruction each, at its first byte.
 //!
 //! # Why the gates may be written under running threads
-//! `Trap` is one byte. Replacing the first byte of an instruction by int3 unsynchronised is what kernels and
-//! debuggers rest on; Intel confirmed it to them, outside of the manuals (R. J. Moore, linux-kernel, 2006-09-20).
-//! `Hop` is what LLVM XRay does to its sleds: a two-byte `jmp` stored at once over and by other instructions of
-//! running code. AMD allows it (APM vol. 2, 7.6.1: a store that lies in a naturally aligned quadword shows as
-//! old or new bytes to instruction fetch); Intel promises nothing (SDM vol. 3, "Handling Self- and Cross-Modifying
-//! Code", and the erratum "Unsynchronized Cross-Modifying Code"). So it is used only where a trap would kill, and only on AMD's processors unless
-//! somebody asks for it (`crate::hop`).
+//! `Trap` is one byte. Replacing the first byte of an instruction by int3 unsynchronised is what kernels and debuggers
+//! rest on; Intel confirmed it to them, outside of the manuals (R. J. Moore, linux-kernel, 2006-09-20). `Hop` is what
+//! LLVM XRay does to its sleds: a two-byte `jmp` stored at once over and by other instructions of running code. AMD
+//! allows it (APM vol. 2, 7.6.1: a store that lies in a naturally aligned quadword shows as old or new bytes to
+//! instruction fetch); Intel promises nothing (SDM vol. 3, "Handling Self- and Cross-Modifying Code", and the erratum
+//! "Unsynchronized Cross-Modifying Code"). So it is used only where a trap would kill, and only on AMD's processors
+//! unless somebody asks for it (`crate::hop`).
 //!
 //! # Progress
 //! The patcher does a bounded number of steps. Runners are never stopped, a trap costs them a signal delivery.
@@ -158,8 +158,8 @@ pub(crate) unsafe fn write_alone(changes: &[Change], memory: &mut Memory) -> Res
 /// [`Error::NoBarrier`] and [`Error::NotWritable`], with all sites as they were; [`Error::Unfinished`].
 ///
 /// # Safety
-/// `site-mapped`, `site-whole`, `target-enterable`, `patch-locked`; `old` is what is there. For [`Gate::Trap`] our handler is installed; for
-/// [`Gate::Hop`] `hop-fits`.
+/// `site-mapped`, `site-whole`, `target-enterable`, `patch-locked`; `old` is what is there. For [`Gate::Trap`] our
+/// handler is installed; for [`Gate::Hop`] `hop-fits`.
 pub(crate) unsafe fn write_among(gate: Gate, changes: &[Change], memory: &mut Memory) -> Result<(), Error> {
     membarrier::register_sync_core().map_err(Error::NoBarrier)?;
     let mut writer = Writer::new(memory, changes.iter().map(|change| change.addr));

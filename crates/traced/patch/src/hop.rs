@@ -1,7 +1,7 @@
 //! Whether the gate `Hop` may be used: two bytes of code that others execute are stored at once.
 //!
-//! Where the processor's vendor promises that others fetch the old or the new ones, it may ([`arch::is_hop_promised`]). Elsewhere the
-//! user has to ask for it.
+//! Where the processor's vendor promises that others fetch the old or the new ones, it may ([`arch::is_hop_promised`]).
+//! Elsewhere the user has to ask for it.
 
 use crate::arch;
 use core::sync::atomic::{AtomicU8, Ordering};

@@ -84,8 +84,8 @@ pub enum Refusal {
     /// The jump cannot reach: the target is more than 2 GiB away.
     OutOfReach,
     /// A breakpoint could kill (a thread or a handler blocks SIGTRAP, a debugger is attached), and the other way does
-    /// not work here: the processor's vendor does not promise it ([`Hops`]), the address is 7 modulo 8, or pages cannot be made writable. Later it may
-    /// work.
+    /// not work here: the processor's vendor does not promise it ([`Hops`]), the address is 7 modulo 8, or pages cannot
+    /// be made writable. Later it may work.
     Blocked,
 }
 
@@ -126,8 +126,8 @@ pub enum Error {
     },
     /// Other threads run, and the kernel cannot make them serialise (Linux before 4.16, or a sandbox).
     NoBarrier(Errno),
-    /// A batch could not be finished, because the kernel refused in the middle what it had allowed before. Threads go on
-    /// running through its sites, which act as what they should become, but nothing can be patched any more.
+    /// A batch could not be finished, because the kernel refused in the middle what it had allowed before. Threads go
+    /// on running through its sites, which act as what they should become, but nothing can be patched any more.
     Unfinished(Errno),
 }
 
@@ -152,9 +152,9 @@ impl core::error::Error for Error {}
 
 /// Makes the edits, and calls `refused` for each site that was left as it was.
 ///
-/// When it returns `Ok`, every pass through a changed site that starts afterwards, on any thread, goes the new way. While
-/// it runs, passes go the old way, the new way, or (sites of a process where a breakpoint could kill) like a
-/// NOP. Edits of one address are made in their order.
+/// When it returns `Ok`, every pass through a changed site that starts afterwards, on any thread, goes the new way.
+/// While it runs, passes go the old way, the new way, or (sites of a process where a breakpoint could kill) like a NOP.
+/// Edits of one address are made in their order.
 ///
 /// `edits` and `refused` are called with the lock held and signals blocked: they must not fork, patch or wait.
 ///
@@ -165,8 +165,8 @@ impl core::error::Error for Error {}
 /// `site-mapped`, `site-whole` and `target-enterable`, for each edit.
 ///
 /// # Cost
-/// Test `cost`, quoted in `docs/soundness/patch.md`: alone 30 us for one site and 2 us for each of many; beside a thread
-/// 0.1 ms and 6 us; 20 us more for each further thread. Stack: below 16 KiB.
+/// Test `cost`, quoted in `docs/soundness/patch.md`: alone 30 us for one site and 2 us for each of many; beside a
+/// thread 0.1 ms and 6 us; 20 us more for each further thread. Stack: below 16 KiB.
 ///
 /// # Signal safety
 /// Not for handlers.
@@ -285,7 +285,8 @@ unsafe fn flush(
     };
     let done = match gate(batch) {
         None => {
-            // For later: beside other threads the kernel waits for a grace period of its own first, which takes 10 ms and more.
+            // For later: beside other threads the kernel waits for a grace period of its own first, which takes 10 ms
+            // and more.
             let _ = membarrier::register_sync_core();
             // SAFETY: the caller's promises; `gate` has seen `one-thread`.
             unsafe { batch::write_alone(batch.changes(), memory) }
@@ -319,8 +320,8 @@ unsafe fn flush(
 
 /// How the batch can be written: through which gate, or through none because nobody else is there.
 ///
-/// Our handler is installed before we look, and after we gave threads time that had the program's before them: else one that is
-/// seen with SIGTRAP open enters that handler, with SIGTRAP blocked, after the look.
+/// Our handler is installed before we look, and after we gave threads time that had the program's before them: else one
+/// that is seen with SIGTRAP open enters that handler, with SIGTRAP blocked, after the look.
 ///
 /// A thread blocks all signals for a moment when it makes another one (glibc): where [`Gate::Hop`] would leave
 /// sites out, we wait for such moments to pass.
@@ -347,8 +348,8 @@ fn gate(batch: &Batch) -> Option<Gate> {
     Some(Gate::Hop)
 }
 
-/// How long the kernel may take from choosing a signal's handler to blocking what that blocks: a microsecond, if the thread is
-/// not preempted in it. Then it gets the processor back within this time if few others want it.
+/// How long the kernel may take from choosing a signal's handler to blocking what that blocks: a microsecond, if the
+/// thread is not preempted in it. Then it gets the processor back within this time if few others want it.
 const DELIVERY_NS: u64 = 20_000_000;
 
 /// Sleeps for a while, or until a signal comes.

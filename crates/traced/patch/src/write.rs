@@ -153,7 +153,7 @@ fn restore(pages: &[Page]) {
 }
 
 fn protect(page: usize, protection: i32) -> Result<()> {
-    // SAFETY: `site-mapped`: only pages that hold a site of the batch; reading and executing stay allowed, so that threads
-    // that run there go on.
+    // SAFETY: `site-mapped`: only pages that hold a site of the batch; reading and executing stay allowed, so that
+    // threads that run there go on.
     unsafe { syscall(libc::SYS_mprotect, [page, PAGE, protection as usize, 0, 0, 0]) }.map(drop)
 }

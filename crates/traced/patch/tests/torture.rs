@@ -1,6 +1,6 @@
-//! Arming and disarming under running threads: no pass goes a wrong way, nothing crashes. Each scenario runs in a process
-//! of its own. `TOGGLES` sets the calls of `apply` in each; the default is 20,000 for the plain one and less for the others. `EVERY`
-//! sets after how many of them a program takes SIGTRAP over again.
+//! Arming and disarming under running threads: no pass goes a wrong way, nothing crashes. Each scenario runs in a
+//! process of its own. `TOGGLES` sets the calls of `apply` in each; the default is 20,000 for the plain one and less
+//! for the others. `EVERY` sets after how many of them a program takes SIGTRAP over again.
 
 mod support;
 
@@ -97,8 +97,8 @@ fn the_programs_own_traps_reach_its_handler() {
                 RAISED.fetch_add(1, SeqCst);
                 child::int3();
             };
-            // It takes SIGTRAP over again now and then; not with a trap of ours on its way, see docs/soundness/patch.md,
-            // residual races.
+            // It takes SIGTRAP over again now and then; not with a trap of ours on its way, see
+            // docs/soundness/patch.md, residual races.
             let before_toggle = |toggle: u64| {
                 let every = usual_or("EVERY", 100);
                 if toggle % every == every - 1 {

@@ -1,7 +1,8 @@
-//! What a program tells the kernel's side of its session, and what it is told: thresholds, the state of threads, words with names.
+//! What a program tells the kernel's side of its session, and what it is told: thresholds, the state of threads, words
+//! with names.
 //!
-//! All of it works on memory that both sides map (Sharma & Dagenais 2016, section 5.3): no system call but for the first use in a thread. A program that is not
-//! traced pays a load and a branch.
+//! All of it works on memory that both sides map (Sharma & Dagenais 2016, section 5.3): no system call but for the
+//! first use in a thread. A program that is not traced pays a load and a branch.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -82,10 +83,12 @@ fn word(duration: Option<Duration>) -> u32 {
     threshold_word(if ns >= UNSET_NS { u64::MAX } else { ns })
 }
 
-/// From which duration on this system call of the calling thread is worth recording, for `mote latency` and rules of the session. `None`: what the process says, or
-/// else the session. Durations are rounded up to 64 ns; from 274 s on they are never reached.
+/// From which duration on this system call of the calling thread is worth recording, for `mote latency` and rules of
+/// the session. `None`: what the process says, or else the session. Durations are rounded up to 64 ns; from 274 s on
+/// they are never reached.
 ///
-/// False when nobody will know: no session looks at thresholds, or the thread has no place in its memory (a process has 256), so that the process's threshold rules.
+/// False when nobody will know: no session looks at thresholds, or the thread has no place in its memory (a process has
+/// 256), so that the process's threshold rules.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -158,7 +161,8 @@ impl Drop for ThresholdGuard {
     }
 }
 
-/// Wants the kernel's events from now on, for so long: opens the window that rules on kernel events ask for by `$window`. False when no session has kernel events.
+/// Wants the kernel's events from now on, for so long: opens the window that rules on kernel events ask for by
+/// `$window`. False when no session has kernel events.
 ///
 /// # Signal safety
 /// Callable from a handler.
@@ -204,9 +208,11 @@ pub struct ThreadState {
     pub running_since_ns: u64,
 }
 
-/// The calling thread as the kernel sees it now; `None` while nobody publishes that: it takes a session with kernel events or `mote latency`.
+/// The calling thread as the kernel sees it now; `None` while nobody publishes that: it takes a session with kernel
+/// events or `mote latency`.
 ///
-/// Each value is whole; those that change together may be of different moments, if the thread is switched while they are read.
+/// Each value is whole; those that change together may be of different moments, if the thread is switched while they
+/// are read.
 ///
 /// # Signal safety
 /// Callable from a handler.
@@ -277,11 +283,13 @@ fn share(name: &str, words: usize, each_thread: bool) -> Result<Words, ShareErro
 
 const ENOMEM: i32 = 12;
 
-/// Words that all processes of a session share with one another, with their filters (`$shared.NAME[i]`), and with the kernel's programs. They begin as 0.
+/// Words that all processes of a session share with one another, with their filters (`$shared.NAME[i]`), and with the
+/// kernel's programs. They begin as 0.
 ///
 /// # Concurrency
-/// A word is read and written whole, and seen by all at once. What is added up by many goes by [`SharedMap::fetch_add`], or, better, by [`ThreadMap`], where nobody
-/// writes to another's line. Words order nothing beside them, unless they are used by [`SharedMap::words`] with an ordering of one's own.
+/// A word is read and written whole, and seen by all at once. What is added up by many goes by
+/// [`SharedMap::fetch_add`], or, better, by [`ThreadMap`], where nobody writes to another's line. Words order nothing
+/// beside them, unless they are used by [`SharedMap::words`] with an ordering of one's own.
 ///
 /// Without a session, or when it cannot be reached, they are memory of this process: the same program works, alone.
 ///
@@ -298,7 +306,8 @@ pub struct SharedMap {
 }
 
 impl SharedMap {
-    /// So many words by this name. The same name gives the same words, wherever it is opened; they stay for the rest of the process's life.
+    /// So many words by this name. The same name gives the same words, wherever it is opened; they stay for the rest of
+    /// the process's life.
     ///
     /// # Errors
     /// [`ShareError`].
@@ -366,8 +375,9 @@ impl SharedMap {
 /// Words of which each thread has its own, beside its state: filters read them as `$thread.NAME[i]`. They begin as 0.
 ///
 /// # Concurrency
-/// A thread (and its signal handlers) alone writes its words: nothing needs to be synchronised. Others may read them at any time, each word whole
-/// ([`ThreadMap::sum`]; Sharma & Dagenais 2016, section 5.3.1). A thread's words are lost when it ends. At most 256 threads of a process have words at a time.
+/// A thread (and its signal handlers) alone writes its words: nothing needs to be synchronised. Others may read them at
+/// any time, each word whole ([`ThreadMap::sum`]; Sharma & Dagenais 2016, section 5.3.1). A thread's words are lost
+/// when it ends. At most 256 threads of a process have words at a time.
 ///
 /// ```
 /// let depth = mote::ThreadMap::open("depth", 1)?;

@@ -18,18 +18,19 @@ type Small = MaybeUninit<[u64; SMALL_BYTES / 8 + 2]>;
 
 /// Records an event with these fields, if it is on, and its filter lets it through.
 ///
-/// Never inlined, and cold: a function with an event in it needs neither the stack nor the registers of this one while the
-/// event is off, and events with the same types of fields share its code.
+/// Never inlined, and cold: a function with an event in it needs neither the stack nor the registers of this one while
+/// the event is off, and events with the same types of fields share its code.
 ///
-/// A filter is asked here, straight on: it must be quick to say no. So there is no frame for packing, and nothing that has to survive
-/// the filter in registers, which would be saved and restored for that. An event without a filter takes a jump more, which
-/// vanishes behind the reading of the time.
+/// A filter is asked here, straight on: it must be quick to say no. So there is no frame for packing, and nothing that
+/// has to survive the filter in registers, which would be saved and restored for that. An event without a filter takes
+/// a jump more, which vanishes behind the reading of the time.
 ///
 /// # Signal safety
 /// Callable from a handler.
 ///
 /// # Cost
-/// Benches `event_cost` and `filter`. No allocation, no system call but for a thread's first event and those of a filter's helpers.
+/// Benches `event_cost` and `filter`. No allocation, no system call but for a thread's first event and those of a
+/// filter's helpers.
 #[cold]
 #[inline(never)]
 pub fn emit<F: Fields>(event: &Event, fields: F) {
@@ -37,8 +38,8 @@ pub fn emit<F: Fields>(event: &Event, fields: F) {
         core::hint::cold_path();
         return emit_now(event, fields);
     }
-    // Copies are made here, behind the test: what is copied from a parameter would be in memory from the beginning. Fields that are in
-    // memory already stay there.
+    // Copies are made here, behind the test: what is copied from a parameter would be in memory from the beginning.
+    // Fields that are in memory already stay there.
     if size_of::<F>() <= 2 * size_of::<usize>() {
         emit_gated(event, &{ fields });
     } else {

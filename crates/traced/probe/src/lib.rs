@@ -15,8 +15,8 @@
 //! While an event is off its fields are not evaluated: the site is a 5-byte NOP. `mote record -- ./program` switches
 //! it on. A program that is not recorded opens no socket, starts no thread and maps nothing.
 //!
-//! Fields are `u8`–`u64`, `i8`–`i64`, `usize`, `isize`, `bool`, `f32`, `f64`, `&str`, `&[u8]`, raw pointers, arrays `[T; N]`
-//! and slices `&[T]` of numbers, and enums given labels by [`enumeration!`].
+//! Fields are `u8`–`u64`, `i8`–`i64`, `usize`, `isize`, `bool`, `f32`, `f64`, `&str`, `&[u8]`, raw pointers, arrays
+//! `[T; N]` and slices `&[T]` of numbers, and enums given labels by [`enumeration!`].
 #![no_std]
 #![cfg_attr(
     not(test),

@@ -1,8 +1,8 @@
 //! Puts the fields of a small event behind one another, without gaps, in whole 8-byte words.
 //!
-//! The bytes are gathered in a register and stored a word at a time, because the writer's copy into the ring loads words: a
-//! load of bytes that several narrower stores have left waits until all of them are in the cache (bench `event_cost`,
-//! case `nine_strings`).
+//! The bytes are gathered in a register and stored a word at a time, because the writer's copy into the ring loads
+//! words: a load of bytes that several narrower stores have left waits until all of them are in the cache (bench
+//! `event_cost`, case `nine_strings`).
 
 use mote_layout::record::FIELDS_MAX;
 

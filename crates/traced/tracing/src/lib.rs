@@ -20,12 +20,12 @@
 //! | `i64`, `u64`, `f64`, `bool`, text, bytes | fields of these types |
 //! | `%display`, `?debug`, errors, the message, 128-bit integers | text |
 //!
-//! An event's first field is `span`, the span that it is in (0: none); a new span's are `span` and `parent`. Values that a
-//! span does not have yet are not in `handle_new`, but come with `handle_record`.
+//! An event's first field is `span`, the span that it is in (0: none); a new span's are `span` and `parent`. Values
+//! that a span does not have yet are not in `handle_new`, but come with `handle_record`.
 //!
 //! # Cost
-//! Not recorded by `mote record`: that of a program without a subscriber; nothing is installed that looks at events. Recorded:
-//! example `cost`. An event of a new kind of fields costs a conversation with the session once, some 100 us.
+//! Not recorded by `mote record`: that of a program without a subscriber; nothing is installed that looks at events.
+//! Recorded: example `cost`. An event of a new kind of fields costs a conversation with the session once, some 100 us.
 #![cfg_attr(
     not(test),
     deny(
@@ -58,9 +58,9 @@ use tracing_subscriber::layer::SubscriberExt;
 
 /// Makes all events and spans of this program mote events, from now on. Call it first in `main`.
 ///
-/// Returns false when the program has a global subscriber already: then nothing has changed, use [`layer`]. It installs a
-/// subscriber also when the program is not recorded (one that refuses everything), so that a program that sets a second
-/// one notices it always.
+/// Returns false when the program has a global subscriber already: then nothing has changed, use [`layer`]. It installs
+/// a subscriber also when the program is not recorded (one that refuses everything), so that a program that sets a
+/// second one notices it always.
 pub fn init() -> bool {
     let dispatch = match layer() {
         Some(layer) => Dispatch::new(tracing_subscriber::registry().with(layer)),

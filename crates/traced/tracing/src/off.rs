@@ -4,8 +4,8 @@ use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::subscriber::Interest;
 use tracing_core::{Event, LevelFilter, Metadata, Subscriber};
 
-/// Refuses everything, once per callsite, and says beforehand that it will: a disabled event is a load and a compare, as
-/// without a subscriber.
+/// Refuses everything, once per callsite, and says beforehand that it will: a disabled event is a load and a compare,
+/// as without a subscriber.
 pub(crate) struct Off;
 
 impl Subscriber for Off {

@@ -83,8 +83,8 @@ impl Values {
         &self.shape
     }
 
-    /// The context of a filter (`mote_layout::context`): `ids` numbers that are not of the callsite, then the values. It is made of
-    /// the packed values, because tracing gives each once; valid until the next value is added.
+    /// The context of a filter (`mote_layout::context`): `ids` numbers that are not of the callsite, then the values.
+    /// It is made of the packed values, because tracing gives each once; valid until the next value is added.
     pub(crate) fn words(&mut self, ids: usize) -> &[u64] {
         self.words.clear();
         let mut rest = self.bytes.as_slice();

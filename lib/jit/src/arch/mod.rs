@@ -1,5 +1,5 @@
-//! The seam for the processor: an emitter for each, by the same names. All of them are there on every machine, so that each is tested
-//! everywhere; [`native`] is the one whose code this machine runs.
+//! The seam for the processor: an emitter for each, by the same names. All of them are there on every machine, so that
+//! each is tested everywhere; [`native`] is the one whose code this machine runs.
 //!
 //! | item | what a processor's folder gives |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Which registers are read again: one walk backwards.
 //!
-//! Every slot begins with all registers live, and that is what a jump backwards finds at its target: a loop makes no second walk
-//! necessary, only the answer less sharp.
+//! Every slot begins with all registers live, and that is what a jump backwards finds at its target: a loop makes no
+//! second walk necessary, only the answer less sharp.
 
 use super::{HALF, LIVE, Plan, jump_of};
 use mote_bpf::op::{AluOp, AtomicOp, Operand};

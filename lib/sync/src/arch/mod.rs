@@ -7,8 +7,8 @@
 //! | `load_word!`, `store_word!` | access to a thread-local word of [`define_word!`](crate::define_word) |
 //! | `load_word_at`, `store_word_at` | the same of one word of `mote_thread_speculation`, by its index |
 //!
-//! A second processor is a second folder, and its line in the list below. [`sections`] holds assembly of directives only, which
-//! is the same for all of them.
+//! A second processor is a second folder, and its line in the list below. [`sections`] holds assembly of directives
+//! only, which is the same for all of them.
 
 mod sections;
 

@@ -1,7 +1,7 @@
 //! Thread-local words in the object: directives only, which are the same for every processor.
 
-/// Makes the thread-local word `$name` of `$bytes` bytes (both are texts), 0 in a fresh thread. Weak, because several objects of one
-/// program may hold the crate that makes it; hidden, so that each object has its own.
+/// Makes the thread-local word `$name` of `$bytes` bytes (both are texts), 0 in a fresh thread. Weak, because several
+/// objects of one program may hold the crate that makes it; hidden, so that each object has its own.
 #[macro_export]
 macro_rules! define_word {
     ($name:expr, $bytes:literal) => {

@@ -16,8 +16,8 @@
 //! | `Registers` | the registers of interrupted code: `ip`, `set_ip`, `breakpoint`, `is_denied_counter` |
 //! | `weak_symbol!` | the address of a weak symbol, from the global offset table |
 //!
-//! A second processor is a second folder, and its line in the list below. [`sections`] holds assembly of directives only, which
-//! is the same for all of them.
+//! A second processor is a second folder, and its line in the list below. [`sections`] holds assembly of directives
+//! only, which is the same for all of them.
 
 mod sections;
 

@@ -2,7 +2,8 @@
 //!
 //! The two macros make and fill a table of [`crate::extable`].
 
-/// Makes a table in the section of this name, and a function `(ip: u64) -> Option<u64>` that is [`resume`](crate::extable::resume) for it.
+/// Makes a table in the section of this name, and a function `(ip: u64) -> Option<u64>` that is
+/// [`resume`](crate::extable::resume) for it.
 #[macro_export]
 macro_rules! exception_table {
     ($section:ident: $(#[$about:meta])* $reach:vis fn $look_up:ident) => {

@@ -10,7 +10,8 @@ const BPF_LINK_CREATE: usize = 28;
 const BPF_ITER_CREATE: usize = 33;
 /// `BPF_TRACE_RAW_TP`: how programs of type `Tracing` are attached to tracepoints.
 pub const TRACE_RAW_TP: u32 = 23;
-/// `BPF_TRACE_FENTRY`: how programs of type `Tracing` are attached to the entries of the kernel's functions (Linux 5.5).
+/// `BPF_TRACE_FENTRY`: how programs of type `Tracing` are attached to the entries of the kernel's functions (Linux
+/// 5.5).
 pub const TRACE_FENTRY: u32 = 24;
 /// `BPF_TRACE_FEXIT`: and to their returns.
 pub const TRACE_FEXIT: u32 = 25;
@@ -70,11 +71,12 @@ pub struct Place {
     pub cookie: u64,
 }
 
-/// Attaches a program of type `Kprobe`, loaded with [`TRACE_UPROBE_MULTI`], to many places of a file, of which `PLACES` at most are taken (Linux 6.6).
-/// Returns also how many were taken. In one process only, if its id is given.
+/// Attaches a program of type `Kprobe`, loaded with [`TRACE_UPROBE_MULTI`], to many places of a file, of which `PLACES`
+/// at most are taken (Linux 6.6). Returns also how many were taken. In one process only, if its id is given.
 ///
 /// # Errors
-/// `EINVAL` on an older kernel, `ENOENT` for the file, `ESRCH` for the process; as [`crate::perf::uprobe`] for any of the places, and none is probed then.
+/// `EINVAL` on an older kernel, `ENOENT` for the file, `ESRCH` for the process; as [`crate::perf::uprobe`] for any of
+/// the places, and none is probed then.
 pub fn uprobes<const PLACES: usize>(
     program: &Fd,
     path: &CStr,
@@ -104,19 +106,19 @@ pub fn uprobes<const PLACES: usize>(
         padding: 0,
     };
     let attribute = &raw const create as usize;
-    // SAFETY: the kernel reads the attribute, the path, and `count` words of each array, which have `PLACES` of them; all outlive the call. It writes
-    // nothing.
+    // SAFETY: the kernel reads the attribute, the path, and `count` words of each array, which have `PLACES` of them;
+    // all outlive the call. It writes nothing.
     let raw =
         unsafe { syscall(libc::SYS_bpf, [BPF_LINK_CREATE, attribute, size_of::<CreateMany>(), 0, 0, 0]) }?;
     Ok((Fd::from_raw(raw as i32), count))
 }
 
-/// Attaches a program to a tracepoint: one of type `RawTracepoint` by the tracepoint's name, one of type `Tracing` to what its BTF id says, which may be a
-/// function, too. (`BPF_LINK_CREATE` does the same for those, from Linux 5.19 on.)
+/// Attaches a program to a tracepoint: one of type `RawTracepoint` by the tracepoint's name, one of type `Tracing` to
+/// what its BTF id says, which may be a function, too. (`BPF_LINK_CREATE` does the same for those, from Linux 5.19 on.)
 ///
 /// # Errors
-/// `ENOENT` when there is no such tracepoint; `EPERM`; for functions `EBUSY` where nothing can be put, `ENOTSUPP` (524) where the kernel has no such
-/// attachments at all or not for as many arguments, `E2BIG` where too many programs are.
+/// `ENOENT` when there is no such tracepoint; `EPERM`; for functions `EBUSY` where nothing can be put, `ENOTSUPP` (524)
+/// where the kernel has no such attachments at all or not for as many arguments, `E2BIG` where too many programs are.
 pub fn raw_tracepoint(program: &Fd, name: Option<&CStr>) -> Result<Fd> {
     let open =
         Open { name: name.map_or(0, |name| name.as_ptr() as u64), program: program.raw() as u32, padding: 0 };
@@ -127,7 +129,8 @@ pub fn raw_tracepoint(program: &Fd, name: Option<&CStr>) -> Result<Fd> {
     Ok(Fd::from_raw(raw as i32))
 }
 
-/// Attaches a program of type `Tracepoint` or `Kprobe` to an event of perf_event_open(2) (Linux 5.15). It can ask for `cookie`.
+/// Attaches a program of type `Tracepoint` or `Kprobe` to an event of perf_event_open(2) (Linux 5.15). It can ask for
+/// `cookie`.
 ///
 /// # Errors
 /// `EINVAL` when program and event do not fit; `EPERM`.
@@ -152,8 +155,8 @@ struct CreateIterator {
     flags: u32,
 }
 
-/// Runs a program of type `Tracing`, loaded with [`TRACE_ITER`], for each object of the kernel that the iterator is about, which its BTF id says (Linux 5.8).
-/// It is to print nothing.
+/// Runs a program of type `Tracing`, loaded with [`TRACE_ITER`], for each object of the kernel that the iterator is
+/// about, which its BTF id says (Linux 5.8). It is to print nothing.
 ///
 /// # Errors
 /// `EINVAL` when the program is for something else, or on an older kernel; `EPERM`.

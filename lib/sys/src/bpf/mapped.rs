@@ -6,9 +6,11 @@ use crate::mem::Mapping;
 use crate::{Errno, Result};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// An array map with one element, mapped. Programs and other processes may write to it at any moment: all access is by atomics.
+/// An array map with one element, mapped. Programs and other processes may write to it at any moment: all access is by
+/// atomics.
 ///
-/// Offsets are in bytes. One outside of the element, or not a multiple of the word's size, reads as 0 and is not written to.
+/// Offsets are in bytes. One outside of the element, or not a multiple of the word's size, reads as 0 and is not
+/// written to.
 #[derive(Debug)]
 pub struct Mapped {
     map: Map,

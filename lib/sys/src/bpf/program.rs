@@ -53,13 +53,14 @@ pub fn load(loading: &Loading<'_>, log: &mut [u8]) -> Result<Fd> {
         maps: loading.maps.as_ptr() as u64,
     };
     let (at, bytes) = (&raw const attribute as usize, size_of::<LoadWithMaps>());
-    // SAFETY: as in `load_with_maps`: the kernel reads the attribute and what it points to, and writes to the log only, which is exclusively
-    // borrowed.
+    // SAFETY: as in `load_with_maps`: the kernel reads the attribute and what it points to, and writes to the log only,
+    // which is exclusively borrowed.
     let raw = unsafe { syscall(libc::SYS_bpf, [BPF_PROG_LOAD, at, bytes, 0, 0, 0]) }?;
     Ok(Fd::from_raw(raw as i32))
 }
 
-/// Runs a program of type `RawTracepoint` once, here and in the calling thread, with these arguments. Returns the low 32 bits of its result.
+/// Runs a program of type `RawTracepoint` once, here and in the calling thread, with these arguments. Returns the low
+/// 32 bits of its result.
 ///
 /// # Errors
 /// `EINVAL` for more arguments than the program may read, `ENOTSUPP` (524) on kernels before 5.10.
@@ -81,7 +82,8 @@ pub fn run_here(program: &Fd, arguments: &[u64]) -> Result<u32> {
         padding: 0,
     };
     let attribute = &raw mut run as usize;
-    // SAFETY: the kernel reads the attribute and the arguments, which outlive the call, and writes to the attribute only.
+    // SAFETY: the kernel reads the attribute and the arguments, which outlive the call, and writes to the attribute
+    // only.
     unsafe { syscall(libc::SYS_bpf, [BPF_PROG_TEST_RUN, attribute, size_of::<TestRun>(), 0, 0, 0]) }?;
     Ok(run.answer)
 }
@@ -112,8 +114,8 @@ pub fn missed_runs(program: &Fd) -> Result<u64> {
     let bytes = size_of::<Info>() as u32;
     let attribute = InfoAttribute { object: program.raw() as u32, bytes, info: &raw mut info as u64 };
     let (at, len) = (&raw const attribute as usize, size_of::<InfoAttribute>());
-    // SAFETY: the kernel reads and writes at most `bytes` bytes of `info` and the attribute itself; the pointers and counts in `info` are 0, so
-    // that it writes nowhere else.
+    // SAFETY: the kernel reads and writes at most `bytes` bytes of `info` and the attribute itself; the pointers and
+    // counts in `info` are 0, so that it writes nowhere else.
     unsafe { syscall(libc::SYS_bpf, [BPF_OBJ_GET_INFO_BY_FD, at, len, 0, 0, 0]) }?;
     Ok(info.words[MISSES])
 }

@@ -1,22 +1,24 @@
 //! Handlers of ours that lie over those of the program, and hand on to them what is not for us.
 //!
 //! # Parties
-//! Installers, one at a time. Handlers: any thread, any moment, nested. The program: may set its own action at any moment, before
-//! or after ours, and may call ours from its own.
+//! Installers, one at a time. Handlers: any thread, any moment, nested. The program: may set its own action at any
+//! moment, before or after ours, and may call ours from its own.
 //!
 //! # State
-//! For each level the action that was there when our handler of that level was put over it. Each level has a handler of its own, so a
-//! program's handler that was put over ours, and calls ours as the one before it, comes down to the lower level and not back to
-//! itself.
+//! For each level the action that was there when our handler of that level was put over it. Each level has a handler of
+//! its own, so a program's handler that was put over ours, and calls ours as the one before it, comes down to the lower
+//! level and not back to itself.
 //!
 //! # Who may touch what
-//! 1. A level is written before its handler is installed for the first time; nobody reads it before. (If the action changed
-//!    at that very moment, it is corrected right after; a foreign signal in between reaches the one before last.)
+//! 1. A level is written before its handler is installed for the first time; nobody reads it before. (If the action
+//!    changed at that very moment, it is corrected right after; a foreign signal in between reaches the one before
+//!    last.)
 //! 2. After that only `spent` changes.
 //!
 //! # Flags and mask
-//! `SA_ONSTACK`: threads may have small stacks, or have come to the end of theirs; but if the program has a handler, then as it had
-//! it, because its handler will run on the same stack. `SA_NODEFER`: what the program's handler runs into may be for us.
+//! `SA_ONSTACK`: threads may have small stacks, or have come to the end of theirs; but if the program has a handler,
+//! then as it had it, because its handler will run on the same stack. `SA_NODEFER`: what the program's handler runs
+//! into may be for us.
 //!
 //! # Signal safety
 //! Raw system calls; no lock, no allocation, `errno` untouched.
@@ -131,8 +133,8 @@ impl Chain {
         Installed::Over { handler: replaced.handler > libc::SIG_IGN }
     }
 
-    /// Does what the action below `level` would have done without us. The program's handler runs with the mask that it asked
-    /// for, but for the signals of `open`.
+    /// Does what the action below `level` would have done without us. The program's handler runs with the mask that it
+    /// asked for, but for the signals of `open`.
     ///
     /// # Safety
     /// The arguments are those of a handler of this signal with SA_SIGINFO.
@@ -190,9 +192,9 @@ unsafe fn mask_of(context: *const c_void) -> u64 {
 
 /// Ends the process by this very signal, as it would have ended without us.
 ///
-/// With the default action in place, an instruction that failed fails again when we return. A breakpoint lies behind us, and a signal
-/// that was sent comes once: these are sent again, blocked, and strike when the mask of the interrupted code comes back.
-/// Either way a core dump shows that code, not us.
+/// With the default action in place, an instruction that failed fails again when we return. A breakpoint lies behind
+/// us, and a signal that was sent comes once: these are sent again, blocked, and strike when the mask of the
+/// interrupted code comes back. Either way a core dump shows that code, not us.
 ///
 /// # Safety
 /// `info` points to a whole `siginfo_t` of the signal `number`.

@@ -1,5 +1,5 @@
-//! The seam for the processor: all that this crate knows of one lies in its folder, by the same names for each. What machine code is
-//! made of is `mote_jit`'s affair ([`mote_jit::native`]).
+//! The seam for the processor: all that this crate knows of one lies in its folder, by the same names for each. What
+//! machine code is made of is `mote_jit`'s affair ([`mote_jit::native`]).
 //!
 //! | item | what a processor's folder gives |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Loads and stores of memory that may not be there.
 //!
-//! Each is one instruction, written where it is used, with an entry in a section of the object: where the instruction is, and
-//! where to go on if it fails. The handler then sets a register that is 0 otherwise. See [`mote_sys::extable`].
+//! Each is one instruction, written where it is used, with an entry in a section of the object: where the instruction
+//! is, and where to go on if it fails. The handler then sets a register that is 0 otherwise. See [`mote_sys::extable`].
 
 use super::Fault;
 pub(crate) use crate::arch::{

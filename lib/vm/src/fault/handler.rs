@@ -1,8 +1,8 @@
 //! The handler of SIGSEGV and SIGBUS.
 //!
 //! # Signal safety
-//! Own code, no system call unless a signal is handed on; no lock, no allocation, `errno` untouched. It needs a few hundred bytes of
-//! stack beside the kernel's frame, and so fits wherever that does.
+//! Own code, no system call unless a signal is handed on; no lock, no allocation, `errno` untouched. It needs a few
+//! hundred bytes of stack beside the kernel's frame, and so fits wherever that does.
 
 use super::{access, chain, image};
 use crate::arch;
@@ -45,8 +45,8 @@ pub(super) extern "C" fn on_fault<const LEVEL: usize>(
     unsafe { chain::hand_on(LEVEL, number, info, context) };
 }
 
-/// Sends the thread on if it may not read the time-stamp counter, and tried to in code of ours. Makes no system call: that may be
-/// forbidden, too.
+/// Sends the thread on if it may not read the time-stamp counter, and tried to in code of ours. Makes no system call:
+/// that may be forbidden, too.
 fn serve_clock(registers: &mut Registers) -> bool {
     if !registers.is_denied_counter() {
         return false;

@@ -1,21 +1,22 @@
 //! Which addresses are machine code of programs: a table that the handler reads.
 //!
 //! # Parties
-//! Owners: each writes one slot, from registration until it drops its [`Image`]. Handlers: read all slots, on a thread that is
-//! inside an image.
+//! Owners: each writes one slot, from registration until it drops its [`Image`]. Handlers: read all slots, on a thread
+//! that is inside an image.
 //!
 //! # State
-//! `start`: 0 when the slot is free; else the address of the code. `sizes`: bytes of code, and number of frames << 32; the frames lie
-//! behind the code. A slot with `sizes` 0 covers nothing.
+//! `start`: 0 when the slot is free; else the address of the code. `sizes`: bytes of code, and number of frames << 32;
+//! the frames lie behind the code. A slot with `sizes` 0 covers nothing.
 //!
 //! # Who may touch what
 //! 1. A free slot is taken by a compare-and-swap of `start`; then only its owner writes it: `sizes` after `start`.
 //! 2. An owner clears `sizes`, then `start`.
 //!
 //! # Why a handler finds the right image
-//! The image that it interrupted was registered before it ran, and its owner promises not to drop it meanwhile: that slot does not
-//! change. Of another slot, a handler might read the `start` of one image and the `sizes` of the next. It looks at `start` again
-//! after: if that has not changed, both images began there, and neither overlaps the one that is being executed.
+//! The image that it interrupted was registered before it ran, and its owner promises not to drop it meanwhile: that
+//! slot does not change. Of another slot, a handler might read the `start` of one image and the `sizes` of the next. It
+//! looks at `start` again after: if that has not changed, both images began there, and neither overlaps the one that is
+//! being executed.
 //!
 //! # Progress, signal safety
 //! Lookups are wait-free. Registering is lock-free.
@@ -51,7 +52,8 @@ impl Image {
     /// Registers code at `start`, with its frames behind. `None` when the table is full.
     ///
     /// # Safety
-    /// The code and the frames stay readable and unchanged until the image is dropped, and no thread is in the code then.
+    /// The code and the frames stay readable and unchanged until the image is dropped, and no thread is in the code
+    /// then.
     pub(crate) unsafe fn register(start: *const u8, code_bytes: usize, frames: usize) -> Option<Image> {
         let (bytes, frames) = (u32::try_from(code_bytes).ok()?, u32::try_from(frames).ok()?);
         for (index, slot) in TABLE.iter().enumerate() {
@@ -96,8 +98,8 @@ fn find(ip: u64) -> Option<(u64, u32, u32)> {
     })
 }
 
-/// The registers with which the caller of the program goes on, of a thread that failed in the body of one of the program's
-/// functions. `None` when it did not.
+/// The registers with which the caller of the program goes on, of a thread that failed in the body of one of the
+/// program's functions. `None` when it did not.
 ///
 /// # Safety
 /// The registers are those of an interrupted thread that is not running on.

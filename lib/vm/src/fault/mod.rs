@@ -8,15 +8,15 @@
 //! | `chain` | hands all other signals on to whoever was there before |
 //!
 //! # Parties
-//! Loaders of programs, which install the handler and register images. Threads that run programs. The handler, on such a
-//! thread, at the instruction that failed. The traced program, with handlers and masks of its own.
+//! Loaders of programs, which install the handler and register images. Threads that run programs. The handler, on such
+//! a thread, at the instruction that failed. The traced program, with handlers and masks of its own.
 //!
 //! # What a fault costs
 //! Nothing, when there is none: no check, no state. Else one signal, about 1.5 us.
 //!
 //! # Limit
-//! The kernel kills a thread that faults while it blocks the signal. So a thread that blocks SIGSEGV, and passes a bad pointer to
-//! an event with a filter that looks at it, dies there, as it would in its own code.
+//! The kernel kills a thread that faults while it blocks the signal. So a thread that blocks SIGSEGV, and passes a bad
+//! pointer to an event with a filter that looks at it, dies there, as it would in its own code.
 
 mod access;
 mod chain;

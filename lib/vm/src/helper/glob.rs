@@ -1,8 +1,8 @@
 //! Matching a text with a pattern: `*` any bytes, `?` any one, `\` before one that is meant literally.
 //!
-//! What is before the first `*` must begin the text, what is behind the last must end it; the pieces between are looked for one
-//! after the other, each at the first place where it is: if there is any match, there is that one. No recursion, no
-//! way back: linear time for pieces of up to 64 bytes.
+//! What is before the first `*` must begin the text, what is behind the last must end it; the pieces between are looked
+//! for one after the other, each at the first place where it is: if there is any match, there is that one. No
+//! recursion, no way back: linear time for pieces of up to 64 bytes.
 
 use super::search::{PIECE_MAX, Piece, Text};
 use super::text::span;
@@ -45,8 +45,8 @@ impl Pattern {
         Ok((token, at + 1))
     }
 
-    /// Compares the elements from `at` on with the text from `from` on. Where the next star, or the end, of both is; `None` when
-    /// they differ.
+    /// Compares the elements from `at` on with the text from `from` on. Where the next star, or the end, of both is;
+    /// `None` when they differ.
     ///
     /// # Safety
     /// Both are as the verifier says.

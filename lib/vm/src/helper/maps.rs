@@ -29,7 +29,8 @@ fn number(missed: Missed) -> u64 {
     }
 }
 
-/// Calls `then` with a key of exactly so many words, which is copied before it is hashed and compared: it may change meanwhile.
+/// Calls `then` with a key of exactly so many words, which is copied before it is hashed and compared: it may change
+/// meanwhile.
 ///
 /// # Safety
 /// `at` points to `bytes` bytes, or to what a word of the context says is readable.

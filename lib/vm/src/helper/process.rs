@@ -9,8 +9,8 @@ use mote_sys::{process, tsc};
 /// The process's id; 0 when nobody noted it.
 static PID: AtomicU32 = AtomicU32::new(0);
 
-/// Notes the process's id, which `get_current_pid_tgid` answers from then on, so that it need not ask the kernel; 0 makes it
-/// unknown again. To be called again after fork.
+/// Notes the process's id, which `get_current_pid_tgid` answers from then on, so that it need not ask the kernel; 0
+/// makes it unknown again. To be called again after fork.
 ///
 /// The thread's id is that of [`mote_sync::thread::id`], when that is known.
 pub fn note_process(pid: u32) {

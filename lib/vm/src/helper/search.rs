@@ -1,8 +1,9 @@
 //! Finding a piece of up to 64 bytes in a text, in linear time whatever the bytes are.
 //!
-//! Shift-And (Baeza-Yates and Gonnet 1992, "A new approach to text searching"): bit `i` of the state says that the last `i + 1`
-//! bytes of the text are the first `i + 1` of the piece. While the state is empty, whole words without the piece's first
-//! byte are skipped. Which places of the piece hold a byte is compared in words, so that nothing must be prepared.
+//! Shift-And (Baeza-Yates and Gonnet 1992, "A new approach to text searching"): bit `i` of the state says that the last
+//! `i + 1` bytes of the text are the first `i + 1` of the piece. While the state is empty, whole words without the
+//! piece's first byte are skipped. Which places of the piece hold a byte is compared in words, so that nothing must be
+//! prepared.
 //!
 //! A piece that is longer is found by its first 64 bytes; at each of these places the rest is compared.
 

@@ -1,7 +1,8 @@
 //! From instructions to steps, with the checks that the interpreter relies on.
 //!
-//! What holds of steps that this makes (`steps-lead-to-steps`): each jump and local call leads to a step of the program that is not the second
-//! half of a 16-byte instruction; the last step does not go on to one behind it; register numbers are below 16.
+//! What holds of steps that this makes (`steps-lead-to-steps`): each jump and local call leads to a step of the program
+//! that is not the second half of a 16-byte instruction; the last step does not go on to one behind it; register
+//! numbers are below 16.
 
 use super::atomic;
 use super::form::{self, Code, Step};

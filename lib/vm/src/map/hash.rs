@@ -1,47 +1,52 @@
 //! The hash: chains of nodes, found by key, without locks.
 //!
 //! # Parties
-//! Threads of any number of processes that run programs, and tools that read and change the map from outside. Any of them
-//! may be killed at any instruction, or write nonsense.
+//! Threads of any number of processes that run programs, and tools that read and change the map from outside. Any of
+//! them may be killed at any instruction, or write nonsense.
 //!
 //! # Memory
-//! Heads of chains, one [`Link`] each, a power of two of them; then nodes of a fixed size: a link, the hash of the key (bit 0:
-//! used of late, for [`lru`](super::lru)), the key, the value, each filled up with zeros to words. In the header: the head of
-//! the free list, and how many nodes were ever taken, so that fresh memory, all zeros, is an empty map.
+//! Heads of chains, one [`Link`] each, a power of two of them; then nodes of a fixed size: a link, the hash of the key
+//! (bit 0: used of late, for [`lru`](super::lru)), the key, the value, each filled up with zeros to words. In the
+//! header: the head of the free list, and how many nodes were ever taken, so that fresh memory, all zeros, is an empty
+//! map.
 //!
 //! # State word
 //! The node's link ([`State`]), with a version that each change makes larger.
 //!
 //! # Who may touch what
-//! 1. A `Free` node is nobody's; who takes it off the free list (or past the mark of used ones) makes it `Claimed` and its own.
+//! 1. A `Free` node is nobody's; who takes it off the free list (or past the mark of used ones) makes it `Claimed` and
+//!    its own.
 //! 2. Hash and key are written by the owner of a `Claimed` node, and never while it is `Live`.
 //! 3. The value of a `Live` node may be written by anyone, word by word.
-//! 4. A link in a chain changes by exchange only. The link of a `Deleted` node never changes until it is out of its chain; who took
-//!    it out owns it, and frees it.
+//! 4. A link in a chain changes by exchange only. The link of a `Deleted` node never changes until it is out of its
+//!    chain; who took it out owns it, and frees it.
 //!
 //! # Transitions
-//! `Free` → `Claimed` (`take`) → `Live` (`insert`: the head of the chain is exchanged, the link of the node set before) → `Deleted`
-//! (`delete`) → `Free` (`pass`, by anyone who finds it). `Claimed` → `Free` when somebody else inserted the same key.
+//! `Free` → `Claimed` (`take`) → `Live` (`insert`: the head of the chain is exchanged, the link of the node set before)
+//! → `Deleted` (`delete`) → `Free` (`pass`, by anyone who finds it). `Claimed` → `Free` when somebody else inserted the
+//! same key.
 //!
 //! # One entry a key
-//! Nodes come into a chain at its head only. Who inserts has seen the whole chain without the key, beginning with the head's
-//! word, and exchanges that very word.
+//! Nodes come into a chain at its head only. Who inserts has seen the whole chain without the key, beginning with the
+//! head's word, and exchanges that very word.
 //!
 //! # Ordering
-//! A. Contents of a node happen before its place in the chain (release in the exchange of the head, acquire in the walk).
-//! B. `Claimed` happens before new contents (`before_contents`); a reader of contents looks at the link again after them
-//!    (`after_contents`): if it is the same, the contents were those of that entry.
-//! C. A walk reads a node's link, and then again the link that led there: if that is the same, the node was in the chain when its
-//!    own link was read (Michael 2002, "High performance dynamic lock-free hash tables and list-based sets").
+//! A. Contents of a node happen before its place in the chain (release in the exchange of the head, acquire in the
+//!    walk).
+//! B. `Claimed` happens before new contents (`before_contents`); a reader of contents looks at the link again after
+//!    them (`after_contents`): if it is the same, the contents were those of that entry.
+//! C. A walk reads a node's link, and then again the link that led there: if that is the same, the node was in the
+//!    chain when its own link was read (Michael 2002, "High performance dynamic lock-free hash tables and list-based
+//!    sets").
 //!
 //! # Progress
-//! Lock-free while all is well; and each operation ends after at most [`STEPS_MAX`] nodes, and [`TRIES_MAX`] lost exchanges, whatever
-//! others write (`Missed::Busy`). A killed process leaves at most one node that nobody can use (`Claimed`, or `Deleted` and
-//! out of its chain).
+//! Lock-free while all is well; and each operation ends after at most [`STEPS_MAX`] nodes, and [`TRIES_MAX`] lost
+//! exchanges, whatever others write (`Missed::Busy`). A killed process leaves at most one node that nobody can use
+//! (`Claimed`, or `Deleted` and out of its chain).
 //!
 //! # What it does not promise
-//! A program that holds a value's address while another deletes the entry writes to the node's next entry, as in the kernel's
-//! preallocated hashes. Values are whole word by word only.
+//! A program that holds a value's address while another deletes the entry writes to the node's next entry, as in the
+//! kernel's preallocated hashes. Values are whole word by word only.
 //!
 //! # Signals, fork
 //! Like any other thread: a handler that interrupts an operation may do one of its own.
@@ -211,8 +216,8 @@ impl<M: Memory> Hash<M> {
         key.words().iter().enumerate().all(|(i, word)| self.memory.peek(at + i) == *word)
     }
 
-    /// Makes an entry, if there is none: `fill` writes the value's words from the given index on. It may be called though
-    /// the entry is not made in the end; when it returns false, that is so.
+    /// Makes an entry, if there is none: `fill` writes the value's words from the given index on. It may be called
+    /// though the entry is not made in the end; when it returns false, that is so.
     pub(crate) fn insert(
         &self,
         key: &Key<'_>,
@@ -330,7 +335,8 @@ impl<M: Memory> Hash<M> {
         Err(Missed::Busy)
     }
 
-    /// Puts a node that is the caller's alone into the free list; after too many lost exchanges it is left out for good.
+    /// Puts a node that is the caller's alone into the free list; after too many lost exchanges it is left out for
+    /// good.
     fn give_back(&self, node: usize, link: Link) {
         for _ in 0..TRIES_MAX {
             let top = Link(self.memory.load(FREE));
@@ -347,9 +353,11 @@ impl<M: Memory> Hash<M> {
         self.memory.peek(self.place.node(found.node)) == found.link.0
     }
 
-    /// What looks like an entry in a node: `copy` copies it. False when there is none, or when it changed in between each time.
+    /// What looks like an entry in a node: `copy` copies it. False when there is none, or when it changed in between
+    /// each time.
     ///
-    /// It is an entry if [`Hash::find`] finds this node by its key; else somebody is just making it, or was killed then.
+    /// It is an entry if [`Hash::find`] finds this node by its key; else somebody is just making it, or was killed
+    /// then.
     pub(crate) fn visit(&self, node: usize, mut copy: impl FnMut(&M, usize, usize)) -> bool {
         for _ in 0..TRIES_MAX {
             let link = self.memory.load(self.place.node(node));
@@ -370,7 +378,8 @@ impl<M: Memory> Hash<M> {
         self.place.entries.min(self.memory.load(FRESH) as usize)
     }
 
-    /// Nodes that are neither entries nor free: on their way, or left behind by a killed process. Exact when nobody is at work.
+    /// Nodes that are neither entries nor free: on their way, or left behind by a killed process. Exact when nobody is
+    /// at work.
     pub(crate) fn lost(&self) -> u64 {
         let mut kept = self.length(FREE);
         for head in 0..self.place.heads {

@@ -33,8 +33,8 @@ impl<'a> Key<'a> {
         self.hash
     }
 
-    /// What a node keeps of the hash; bit 0 is for the LRU, for which a new entry was not used yet: so those that come and
-    /// are never used again go first.
+    /// What a node keeps of the hash; bit 0 is for the LRU, for which a new entry was not used yet: so those that come
+    /// and are never used again go first.
     pub(crate) fn mark(&self) -> u64 {
         self.hash & !USED
     }

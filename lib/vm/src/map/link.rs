@@ -1,4 +1,5 @@
-//! The word that links nodes of a hash: which node comes next, what the node that holds the word is, and how often it changed.
+//! The word that links nodes of a hash: which node comes next, what the node that holds the word is, and how often it
+//! changed.
 
 /// What a node is. Heads of chains and of the free list have `Free` in their words, without a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub(crate) enum State {
 
 /// A link: bits 0..32 are 1 + the next node's index (0: none), bits 32..34 the state, bits 34..64 the version.
 ///
-/// Each change of a word makes the version larger by one. Who exchanges a word that it read some time ago fails if there was
-/// any change since, but for exactly a multiple of 2^30 changes.
+/// Each change of a word makes the version larger by one. Who exchanges a word that it read some time ago fails if
+/// there was any change since, but for exactly a multiple of 2^30 changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link(pub(crate) u64);
 

@@ -1,7 +1,7 @@
 //! Which entry of an LRU hash gives way: a clock (second chance).
 //!
-//! Use sets a bit in the entry's mark. The hand goes round the nodes: where the bit is set it clears it, where it is not, the entry
-//! is deleted. So an entry that was used since the hand's last visit stays for one more round.
+//! Use sets a bit in the entry's mark. The hand goes round the nodes: where the bit is set it clears it, where it is
+//! not, the entry is deleted. So an entry that was used since the hand's last visit stays for one more round.
 //!
 //! # Progress
 //! The hand moves at most [`LOOKS_MAX`] nodes for one insertion; then the next entry goes whether it was used or not.

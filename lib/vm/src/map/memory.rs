@@ -1,16 +1,16 @@
 //! The memory of a map, as words that anyone may change at any moment.
 //!
-//! All that maps do to their memory goes through [`Memory`]: the map's logic has no pointers, and a model checker can put its own
-//! atomics below it. [`Words`] is the real one: a range of bytes, of which no word outside is ever touched, whatever
-//! the words inside say.
+//! All that maps do to their memory goes through [`Memory`]: the map's logic has no pointers, and a model checker can
+//! put its own atomics below it. [`Words`] is the real one: a range of bytes, of which no word outside is ever touched,
+//! whatever the words inside say.
 
 use mote_sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Words of 8 bytes by index. Outside of its bounds reads give 0 and writes are forgotten.
 ///
 /// # Ordering
-/// `load` acquires, `swap_if` and `add` acquire and release. `peek` and `put` order nothing: they are for contents, between
-/// [`before_contents`] and [`after_contents`] or an exchange.
+/// `load` acquires, `swap_if` and `add` acquire and release. `peek` and `put` order nothing: they are for contents,
+/// between [`before_contents`] and [`after_contents`] or an exchange.
 pub(crate) trait Memory: Copy {
     /// Reads, acquiring.
     fn load(self, at: usize) -> u64;
@@ -59,8 +59,8 @@ impl Words {
     /// The words from `base` on.
     ///
     /// # Safety
-    /// `base` is aligned to 8, and `count` words from it are mapped, readable and writable, as long as this value or a copy of it
-    /// is used. Whoever else accesses them does it by atomic operations, or in machine code.
+    /// `base` is aligned to 8, and `count` words from it are mapped, readable and writable, as long as this value or a
+    /// copy of it is used. Whoever else accesses them does it by atomic operations, or in machine code.
     pub(crate) unsafe fn new(base: *mut u8, count: usize) -> Words {
         Words { base: base.cast(), count }
     }
@@ -124,9 +124,9 @@ impl Memory for Words {
 
 /// The words of a model: loom's atomics.
 ///
-/// Each access is followed by one of word 0 that changes nothing and orders nothing. Loom looks for another order of two accesses
-/// only if one was the last of its word before the other, so a thread that reads a word before it writes it would hide
-/// that others read it, too; with the common word no order is left out.
+/// Each access is followed by one of word 0 that changes nothing and orders nothing. Loom looks for another order of
+/// two accesses only if one was the last of its word before the other, so a thread that reads a word before it writes
+/// it would hide that others read it, too; with the common word no order is left out.
 #[cfg(loom)]
 impl Memory for &[AtomicU64] {
     fn load(self, at: usize) -> u64 {

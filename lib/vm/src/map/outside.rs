@@ -112,8 +112,9 @@ impl Map {
     /// [`MapError::Shape`], [`MapError::Address`], [`MapError::Header`] when a map of another shape was made there.
     ///
     /// # Safety
-    /// [`Map::bytes`] bytes from `at` on are mapped, readable and writable as long as this value or a copy of it is used, also by a
-    /// program that was loaded with it. Nobody has a reference to them. Other processes may write there what they like.
+    /// [`Map::bytes`] bytes from `at` on are mapped, readable and writable as long as this value or a copy of it is
+    /// used, also by a program that was loaded with it. Nobody has a reference to them. Other processes may write there
+    /// what they like.
     pub unsafe fn open(at: *mut u8, shape: &MapShape) -> Result<Map, MapError> {
         // SAFETY: the caller's promise.
         let map = unsafe { Map::at(at, shape) }?;
@@ -136,7 +137,8 @@ impl Map {
         Ok(Map { memory, place, shape: *shape, slots: &[] })
     }
 
-    /// The same map, of kind `Programs`, with this process's programs: a value of the map is 1 + the index of a slot, or 0.
+    /// The same map, of kind `Programs`, with this process's programs: a value of the map is 1 + the index of a slot,
+    /// or 0.
     pub fn with_programs(self, slots: &'static [ProgramSlot]) -> Map {
         Map { slots, ..self }
     }
@@ -262,8 +264,9 @@ impl Map {
         }
     }
 
-    /// Copies the entry behind the cursor, and moves that; false at the end. Entries that are made or deleted meanwhile may be
-    /// there or not; no entry is there twice. Per-CPU arrays give copy 0 of each value; [`Map::lookup_copy`] has the others.
+    /// Copies the entry behind the cursor, and moves that; false at the end. Entries that are made or deleted meanwhile
+    /// may be there or not; no entry is there twice. Per-CPU arrays give copy 0 of each value; [`Map::lookup_copy`] has
+    /// the others.
     ///
     /// Buffers that are shorter than key or value get their first bytes.
     pub fn next(&self, cursor: &mut Cursor, key: &mut [u8], value: &mut [u8]) -> bool {

@@ -1,4 +1,5 @@
-//! Where things lie in a map's memory, in words of 8 bytes. All of it follows from the shape, which is the caller's own.
+//! Where things lie in a map's memory, in words of 8 bytes. All of it follows from the shape, which is the caller's
+//! own.
 //!
 //! | words | what |
 //! |---|---|

@@ -1,7 +1,8 @@
 //! Programs by index: where tail calls go.
 //!
-//! The map itself, which processes share, holds numbers. What a number means is each process's own affair: a table of slots, into
-//! which it put programs that it verified and loaded itself. So another process can choose among them and nothing else.
+//! The map itself, which processes share, holds numbers. What a number means is each process's own affair: a table of
+//! slots, into which it put programs that it verified and loaded itself. So another process can choose among them and
+//! nothing else.
 
 use crate::Program;
 use core::ptr;
@@ -20,7 +21,8 @@ impl ProgramSlot {
     /// Puts a program in, or empties the slot.
     ///
     /// # Safety
-    /// 1. `program` was verified in the environment of all programs that have a map with this slot (or is as harmless there).
+    /// 1. `program` was verified in the environment of all programs that have a map with this slot (or is as harmless
+    ///    there).
     /// 2. It is dropped, after it was replaced here, only when no run is under way that began before (a grace period).
     pub unsafe fn set(&self, program: Option<&Program>) {
         let program = program.map_or(ptr::null_mut(), |program| ptr::from_ref(program).cast_mut());

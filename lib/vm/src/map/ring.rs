@@ -1,31 +1,32 @@
 //! The ring buffer: records of any length, many writers, one reader.
 //!
 //! # Parties
-//! Writers: threads of any number of processes. Reader: one, elsewhere. Any of them may be killed at any instruction or write
-//! nonsense; nobody believes a length or a position that does not fit.
+//! Writers: threads of any number of processes. Reader: one, elsewhere. Any of them may be killed at any instruction or
+//! write nonsense; nobody believes a length or a position that does not fit.
 //!
 //! # Memory
-//! `PRODUCED` and `CONSUMED` in the header count bytes, ever. A record begins at a multiple of 8 with a header word; it never
-//! goes round the end: what is left there becomes a record that is discarded.
+//! `PRODUCED` and `CONSUMED` in the header count bytes, ever. A record begins at a multiple of 8 with a header word; it
+//! never goes round the end: what is left there becomes a record that is discarded.
 //!
 //! # State word
 //! The record's header. Bits 0..32: its bytes. Bit 63 `BUSY`: its writer, the thread of bits 32..62, is at it. Bit 62
-//! `DISCARDED`: it is skipped. Before it is claimed, the header of position `p` is [`untouched`]`(p)`: another one in each round, so that
-//! a writer that slept for a round claims nothing.
+//! `DISCARDED`: it is skipped. Before it is claimed, the header of position `p` is [`untouched`]`(p)`: another one in
+//! each round, so that a writer that slept for a round claims nothing.
 //!
 //! # Transitions
-//! untouched → `BUSY` (`claim`, by exchange; only then `PRODUCED` moves over the record, and anyone who finds it claimed moves it)
-//! → finished or `DISCARDED` (its writer; or the reader, when it knows that the writer is gone) → untouched of the next round (reader,
-//! all words of the record, before it moves `CONSUMED`).
+//! untouched → `BUSY` (`claim`, by exchange; only then `PRODUCED` moves over the record, and anyone who finds it
+//! claimed moves it) → finished or `DISCARDED` (its writer; or the reader, when it knows that the writer is gone) →
+//! untouched of the next round (reader, all words of the record, before it moves `CONSUMED`).
 //!
 //! # Ordering
-//! A. A record's bytes happen before its header is finished (release), and that before the reader copies them (acquire).
+//! A. A record's bytes happen before its header is finished (release), and that before the reader copies them
+//!    (acquire).
 //! B. Words are untouched before `CONSUMED` moves over them (release); a writer looks at a header after that (acquire).
 //!
 //! # Progress
 //! Writers are lock-free: a killed one leaves a claimed header, over which the others move `PRODUCED`. They give up
-//! after [`TRIES_MAX`] lost exchanges. The reader waits for a record that is `BUSY`, until its user says that nobody will finish it.
-//! Room that a dead writer holds is lost until then.
+//! after [`TRIES_MAX`] lost exchanges. The reader waits for a record that is `BUSY`, until its user says that nobody
+//! will finish it. Room that a dead writer holds is lost until then.
 
 use super::hash::TRIES_MAX;
 use super::memory::Memory;

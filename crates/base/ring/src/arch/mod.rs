@@ -8,7 +8,8 @@
 //! | `switch` | enters the next sub-buffer, or closes this one |
 //! | `count_ring_full` | counts an event that a full ring could not take |
 //!
-//! Each returns one of the ends of [`crate::sequence`]. A second processor is a second folder, and its line in the list below.
+//! Each returns one of the ends of [`crate::sequence`]. A second processor is a second folder, and its line in the list
+//! below.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -75,8 +75,8 @@ fn write_all(model: &Model, tags: &[u16]) -> Vec<u16> {
     tags.iter().copied().filter(|tag| write(model, *tag) != Outcome::Written).collect()
 }
 
-/// Before each chunk as many were lost as it says: not less than what its threads had lost before they wrote what is in front of it, and not more than
-/// what they had not lost only after they wrote what is behind.
+/// Before each chunk as many were lost as it says: not less than what its threads had lost before they wrote what is in
+/// front of it, and not more than what they had not lost only after they wrote what is behind.
 fn check_gaps(chunks: &[(Vec<u16>, u64)], lists: &[&[u16]], lost: &[u16]) {
     let place = |tag: u16| {
         let of = |list: &&[u16]| list.iter().position(|other| *other == tag);
@@ -94,7 +94,8 @@ fn check_gaps(chunks: &[(Vec<u16>, u64)], lists: &[&[u16]], lost: &[u16]) {
     }
 }
 
-/// Writes each list of tags from a thread of its own beside a reader; then reads the rest. Returns the reader's findings and the writers' losses.
+/// Writes each list of tags from a thread of its own beside a reader; then reads the rest. Returns the reader's
+/// findings and the writers' losses.
 pub(crate) fn run<const N: usize>(
     mode: Mode,
     before: &'static [u16],

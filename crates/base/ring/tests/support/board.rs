@@ -1,7 +1,7 @@
 //! What the writers say of themselves: for each stream, how many records it has begun, written and been told are lost.
 //!
-//! It lies in shared memory, so that it outlives a killed writer. One thread writes to a stream's counts, with plain stores: a
-//! writer that is killed anywhere has begun at most one record more than it has ended.
+//! It lies in shared memory, so that it outlives a killed writer. One thread writes to a stream's counts, with plain
+//! stores: a writer that is killed anywhere has begun at most one record more than it has ended.
 
 use super::record::STREAMS;
 use mote_layout::Cause;

@@ -1,9 +1,9 @@
 //! The proof, from the reader's side.
 //!
-//! Each stream's records are kept as runs: consecutive sequence numbers found in one ring one after the other. At the end, the runs
-//! of a stream must not overlap (nothing doubled), their times must be in the order of their numbers (nothing out of
-//! order), and what is missing between them must have been counted as lost, or lie where the reader was told
-//! that something was overwritten.
+//! Each stream's records are kept as runs: consecutive sequence numbers found in one ring one after the other. At the
+//! end, the runs of a stream must not overlap (nothing doubled), their times must be in the order of their numbers
+//! (nothing out of order), and what is missing between them must have been counted as lost, or lie where the reader was
+//! told that something was overwritten.
 
 use super::board::Told;
 use super::record::{self, Found, STREAMS};
@@ -13,9 +13,10 @@ use mote_ring::Mode;
 
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
-/// In rings that several CPUs write, a record may be so much older than the one before: what the counters of two virtual CPUs may differ by beyond the time that a
-/// word takes from one to the other. (Seen once: 6 ticks, three records of one round beside a build. Of 80 M words handed over, with the counter read by RDTSCP, most
-/// take more than 150 ticks, but for some seconds the fastest took 0 to 9, then 40 or 130 again: the host moves virtual CPUs.)
+/// In rings that several CPUs write, a record may be so much older than the one before: what the counters of two
+/// virtual CPUs may differ by beyond the time that a word takes from one to the other. (Seen once: 6 ticks, three
+/// records of one round beside a build. Of 80 M words handed over, with the counter read by RDTSCP, most take more than
+/// 150 ticks, but for some seconds the fastest took 0 to 9, then 40 or 130 again: the host moves virtual CPUs.)
 const SKEW_TICKS_MAX: u64 = 32;
 
 /// Consecutive records of one stream in one ring.

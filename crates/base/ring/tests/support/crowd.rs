@@ -173,7 +173,8 @@ fn bind(tid: i32, random: &mut Random) {
     let cpus = mote_sys::process::possible_cpus().unwrap_or(1).min(64);
     let one = 1u64 << random.below(cpus.into());
     let mask = if random.once_in(4) { u64::MAX } else { one };
-    // SAFETY: the mask is 8 readable bytes; a thread that has ended or a CPU that is off is an error that does not matter.
+    // SAFETY: the mask is 8 readable bytes; a thread that has ended or a CPU that is off is an error that does not
+    // matter.
     unsafe { libc::sched_setaffinity(tid, 8, (&raw const mask).cast()) };
 }
 

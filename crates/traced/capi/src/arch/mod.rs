@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `rust_eh_personality` | a symbol: the function that returns `_URC_CONTINUE_UNWIND` |
 //!
-//! A second processor is a second folder, its line in the list below, and its part of `include/mote.h`. `sections` holds what is the
-//! same for all of them.
+//! A second processor is a second folder, its line in the list below, and its part of `include/mote.h`. `sections`
+//! holds what is the same for all of them.
 
 mod sections;
 

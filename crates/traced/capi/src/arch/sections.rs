@@ -1,4 +1,5 @@
-//! Assembly that is the same for every processor: a relocation that changes nothing, but makes the linker keep what it names.
+//! Assembly that is the same for every processor: a relocation that changes nothing, but makes the linker keep what it
+//! names.
 
 use core::arch::asm;
 use probe::__private as private;

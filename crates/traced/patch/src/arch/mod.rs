@@ -1,5 +1,5 @@
-//! The seam for the processor: what a site may hold, and how it is written, by the same names for each. The protocol is that of
-//! [`crate::batch`].
+//! The seam for the processor: what a site may hold, and how it is written, by the same names for each. The protocol is
+//! that of [`crate::batch`].
 //!
 //! | item | what a processor's folder gives |
 //! |---|---|

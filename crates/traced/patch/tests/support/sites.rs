@@ -94,8 +94,8 @@ pub fn apply_all(edits: impl IntoIterator<Item = Edit>) -> Applied {
     applied.expect("applied")
 }
 
-/// Applies edits that must all succeed in the end: a thread that is being made, or ends, blocks all signals, for long if the processor is
-/// busy with others.
+/// Applies edits that must all succeed in the end: a thread that is being made, or ends, blocks all signals, for long
+/// if the processor is busy with others.
 #[allow(dead_code, reason = "not every test has threads that come and go")]
 pub fn apply_in_time(edits: impl Iterator<Item = Edit> + Clone) {
     loop {

@@ -5,7 +5,8 @@
 //! | `__switch!` | the instruction that an event's site is while the event is off, and its record (`mote_layout::site`) |
 //! | section `mote_join` | the code that a recorder sends a thread to, and its record (`mote_layout::join`) |
 //!
-//! A second processor is a second folder, and its line in the list below. `sections` holds what is the same for all of them.
+//! A second processor is a second folder, and its line in the list below. `sections` holds what is the same for all of
+//! them.
 
 mod sections;
 

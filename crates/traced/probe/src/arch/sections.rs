@@ -1,6 +1,7 @@
 //! Assembly that is the same for every processor: directives for sections, and none at all.
 //!
-//! `BFD_RELOC_NONE` is the assembler's name for a relocation that changes nothing, but makes the linker keep what it names.
+//! `BFD_RELOC_NONE` is the assembler's name for a relocation that changes nothing, but makes the linker keep what it
+//! names.
 
 use core::arch::{asm, global_asm};
 

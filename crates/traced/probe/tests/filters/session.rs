@@ -238,7 +238,8 @@ impl Session {
 pub(crate) struct Rings(Vec<Reader<'static>>);
 
 impl Rings {
-    /// The records that are new, ring by ring: what a full ring holds and no more, since who writes all the time may be faster than this.
+    /// The records that are new, ring by ring: what a full ring holds and no more, since who writes all the time may be
+    /// faster than this.
     pub(crate) fn take(&mut self) -> Vec<Seen> {
         let mut all = Vec::new();
         for reader in &mut self.0 {

@@ -1,6 +1,7 @@
 //! Arithmetic, moves, shifts, byte order, constants.
 //!
-//! Division is what eBPF wants: by 0 it gives 0, and the smallest number by -1 gives itself. So the remainder comes out right, too.
+//! Division is what eBPF wants: by 0 it gives 0, and the smallest number by -1 gives itself. So the remainder comes out
+//! right, too.
 
 use super::asm::{Asm, Gpr, Three, Twelve};
 use super::gpr;

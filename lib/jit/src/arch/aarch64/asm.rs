@@ -94,8 +94,8 @@ impl Asm<'_> {
         self.word_dn(op as u32 | wide(width) | (imm & 0xfff) << 10, rd, rn);
     }
 
-    /// Moves the bits from `first` to `last` of `rn` to the bottom (or, when `last` is less than `first`, the low ones upwards:
-    /// the Arm ARM's `immr` and `imms`), and extends them by zeros or their sign.
+    /// Moves the bits from `first` to `last` of `rn` to the bottom (or, when `last` is less than `first`, the low ones
+    /// upwards: the Arm ARM's `immr` and `imms`), and extends them by zeros or their sign.
     pub(crate) fn bitfield(&mut self, signed: bool, width: Width, rd: Gpr, rn: Gpr, first: u32, last: u32) {
         let base = if signed { 0x1300_0000 } else { 0x5300_0000 };
         let n = if width == Width::W64 { 1 << 22 } else { 0 };

@@ -19,7 +19,8 @@ const TAIL_BYTES: u32 = 16;
 /// Most registers that are saved.
 const SAVED_MAX: usize = 6;
 
-/// The registers that the function saves, upwards from `sp`; [`crate::Frame::saved`] has a bit for each of the three kinds.
+/// The registers that the function saves, upwards from `sp`; [`crate::Frame::saved`] has a bit for each of the three
+/// kinds.
 fn saved(shape: &Shape) -> ([Gpr; SAVED_MAX], usize) {
     let mut all = [Gpr::ZERO; SAVED_MAX];
     let mut count = 0;

@@ -8,11 +8,12 @@
 //! | `r10` | `x25` | end of the stack frame |
 //! | | `x9` to `x12`, `x16` | scratch inside one instruction |
 //!
-//! The map is that of Linux (`arch/arm64/net/bpf_jit_comp.c`); the encodings are of the Arm ARM, section C6. Only instructions of
-//! ARMv8.0 are used.
+//! The map is that of Linux (`arch/arm64/net/bpf_jit_comp.c`); the encodings are of the Arm ARM, section C6. Only
+//! instructions of ARMv8.0 are used.
 //!
 //! # Calling convention
-//! A program is entered as `extern "C" fn(r1, r2, program, tail_calls) -> (x0: r0, x1: fault)`, and so are its functions.
+//! A program is entered as `extern "C" fn(r1, r2, program, tail_calls) -> (x0: r0, x1: fault)`, and so are its
+//! functions.
 
 mod alu;
 mod asm;
@@ -37,9 +38,9 @@ pub const fn bytes_max(slots: usize, functions: usize) -> usize {
     96 * slots + 128 * functions + 64
 }
 
-/// Compiles a program into `out`; the frames of its functions go into `frames`, in their order. `saved` of a frame has bit 0 for
-/// `x30`, bit 1 for `x25`, and those above for `x19` to `x22`; they lie upwards from `sp` in that order, and above
-/// them is the gap.
+/// Compiles a program into `out`; the frames of its functions go into `frames`, in their order. `saved` of a frame has
+/// bit 0 for `x30`, bit 1 for `x25`, and those above for `x19` to `x22`; they lie upwards from `sp` in that order, and
+/// above them is the gap.
 ///
 /// The workspace is of [`crate::workspace_words`] of the slots, with any content.
 ///

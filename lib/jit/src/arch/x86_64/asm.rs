@@ -128,8 +128,8 @@ impl Asm<'_> {
         self.sink.bytes(&imm.to_le_bytes());
     }
 
-    /// One instruction with ModRM. `reg` is a register or the digit of an opcode group. Of registers of 8 bits, `sil` and its
-    /// like are only to be had with REX: `is_byte` says which of the two is such a register, if it is one.
+    /// One instruction with ModRM. `reg` is a register or the digit of an opcode group. Of registers of 8 bits, `sil`
+    /// and its like are only to be had with REX: `is_byte` says which of the two is such a register, if it is one.
     fn modrm(&mut self, bits: Bits, opcode: &[u8], reg: Gpr, rm: Rm, is_byte: [bool; 2]) {
         if bits == Bits::B16 {
             self.byte(0x66);

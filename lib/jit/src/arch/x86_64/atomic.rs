@@ -1,5 +1,5 @@
-//! Atomic operations. Every locked instruction is a full barrier; plain loads acquire and plain stores release (SDM vol. 3,
-//! "Memory Ordering").
+//! Atomic operations. Every locked instruction is a full barrier; plain loads acquire and plain stores release (SDM
+//! vol. 3, "Memory Ordering").
 
 use super::asm::{Asm, Bits, Gpr, Group1, Memory};
 use super::{alu, divide, memory};

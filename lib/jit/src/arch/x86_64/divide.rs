@@ -11,8 +11,8 @@ const JMP: u8 = 0xeb;
 
 /// `dst = dst / src`, or the remainder.
 ///
-/// Division by 0 gives 0, and leaves `dst` for the remainder. The smallest number by -1 would trap; any number by -1 is its
-/// negation, without a remainder.
+/// Division by 0 gives 0, and leaves `dst` for the remainder. The smallest number by -1 would trap; any number by -1 is
+/// its negation, without a remainder.
 pub(super) fn divide(
     asm: &mut Asm<'_>,
     op: AluOp,

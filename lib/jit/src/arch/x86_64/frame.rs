@@ -7,7 +7,8 @@
 //! rbx r13 r14 r15     those of them that it names
 //!                     <- rsp, all through the body
 //! ```
-//! A function that needs none of these has no frame at all. One that calls nothing and saves nothing leaves its stack below
+//! A function that needs none of these has no frame at all. One that calls nothing and saves nothing leaves its stack
+//! below
 //! `rsp`: 128 bytes there are safe from signal handlers (System V ABI, "red zone").
 
 use super::asm::{Asm, Bits, Gpr, Group1, Memory};
@@ -127,8 +128,8 @@ impl Registers {
         self.rip
     }
 
-    /// What they are in the caller, once the function of this frame has returned, of a thread that is in its body. `read` reads a
-    /// word of its stack.
+    /// What they are in the caller, once the function of this frame has returned, of a thread that is in its body.
+    /// `read` reads a word of its stack.
     pub fn caller(mut self, frame: &Frame, read: impl Fn(u64) -> u64) -> Registers {
         let pop = |registers: &mut Registers| {
             let word = read(registers.rsp);

@@ -11,8 +11,8 @@
 //! Source of the map: Sharma & Dagenais 2016, table 1; of the encodings: Intel SDM vol. 2.
 //!
 //! # Calling convention
-//! A program is entered as `extern "C" fn(r1, r2, program, tail_calls) -> (rax: r0, rdx: fault)`. A local function is called as the
-//! program is, and its `rdx` counts only when a helper of the program may fault.
+//! A program is entered as `extern "C" fn(r1, r2, program, tail_calls) -> (rax: r0, rdx: fault)`. A local function is
+//! called as the program is, and its `rdx` counts only when a helper of the program may fault.
 
 mod alu;
 mod asm;

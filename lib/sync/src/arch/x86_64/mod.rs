@@ -17,8 +17,8 @@ pub(crate) fn thread_pointer() -> *mut u8 {
     pointer
 }
 
-/// The calling thread's copy of a word of [`define_word!`](crate::define_word), which is in the same object. Never cached: a signal's handler may write
-/// it.
+/// The calling thread's copy of a word of [`define_word!`](crate::define_word), which is in the same object. Never
+/// cached: a signal's handler may write it.
 #[macro_export]
 macro_rules! load_word {
     ($name:expr) => {{
@@ -36,7 +36,8 @@ macro_rules! load_word {
     }};
 }
 
-/// Writes the calling thread's copy of a word of [`define_word!`](crate::define_word), which is in the same object. No access to memory moves across it.
+/// Writes the calling thread's copy of a word of [`define_word!`](crate::define_word), which is in the same object. No
+/// access to memory moves across it.
 #[macro_export]
 macro_rules! store_word {
     ($name:expr, $word:expr) => {{

@@ -8,8 +8,8 @@ use core::arch::asm;
 /// `len` bytes are readable at `from` and writable at `to`, and the two do not overlap.
 #[inline(always)]
 pub(crate) unsafe fn copy_shared(to: *mut u8, from: *const u8, len: usize) {
-    // SAFETY: reads `len` bytes at `from` and writes as many at `to`, the caller's promise; the direction flag is clear by the calling
-    // convention. Without `nomem`: the compiler takes it for a function that it does not know.
+    // SAFETY: reads `len` bytes at `from` and writes as many at `to`, the caller's promise; the direction flag is clear
+    // by the calling convention. Without `nomem`: the compiler takes it for a function that it does not know.
     unsafe {
         asm!(
             "cmp rcx, 768",

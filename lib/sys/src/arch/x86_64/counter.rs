@@ -18,7 +18,8 @@ pub(crate) fn count() -> u64 {
 macro_rules! guarded {
     ($instruction:literal $(, $clobber:tt)*) => {{
         let (low, high, done): (u64, u64, u64);
-        // SAFETY: reads a register of the processor; where that fails, the handler goes on behind it, with `done` as it was.
+        // SAFETY: reads a register of the processor; where that fails, the handler goes on behind it, with `done` as it
+        // was.
         unsafe {
             asm!(
                 "2:",
@@ -49,8 +50,9 @@ pub(crate) fn can_count_after_loads() -> bool {
     __cpuid(0x8000_0000).eax >= EXTENDED && __cpuid(EXTENDED).edx & (1 << 27) != 0
 }
 
-/// The counter, when the loads before it are done (SDM vol. 2 and APM vol. 3, RDTSCP). An LFENCE before RDTSC does that on
-/// Intel's processors; on AMD's it must have been switched on (APM vol. 3, LFENCE), which a guest can neither do nor always see.
+/// The counter, when the loads before it are done (SDM vol. 2 and APM vol. 3, RDTSCP). An LFENCE before RDTSC does that
+/// on Intel's processors; on AMD's it must have been switched on (APM vol. 3, LFENCE), which a guest can neither do nor
+/// always see.
 ///
 /// # Safety
 /// [`can_count_after_loads`].

@@ -47,8 +47,8 @@ impl Registers {
 
     /// Address of the breakpoint that has raised a SIGTRAP of the processor's; `None` when something else has.
     ///
-    /// The trap leaves `ip` behind the instruction, so what lies at the address has just been executed. An `int 3` of two bytes
-    /// cannot be told from this by the registers.
+    /// The trap leaves `ip` behind the instruction, so what lies at the address has just been executed. An `int 3` of
+    /// two bytes cannot be told from this by the registers.
     #[inline(always)]
     pub fn breakpoint(&self) -> Option<usize> {
         let is_breakpoint = self.trap() == TRAP_BREAKPOINT;

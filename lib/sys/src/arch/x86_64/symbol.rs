@@ -1,7 +1,7 @@
 //! Symbols that may not be there.
 
-/// The address of a symbol that need not be defined, from the global offset table; null when it is not. The symbol is weak in this
-/// object from then on, so that a program without it links and starts.
+/// The address of a symbol that need not be defined, from the global offset table; null when it is not. The symbol is
+/// weak in this object from then on, so that a program without it links and starts.
 #[macro_export]
 macro_rules! weak_symbol {
     ($name:literal) => {{

@@ -1,5 +1,5 @@
-//! Steps that are made of several instructions, and instructions that need registers of the machine for themselves, against
-//! plain arithmetic.
+//! Steps that are made of several instructions, and instructions that need registers of the machine for themselves,
+//! against plain arithmetic.
 
 use super::{code, run, value};
 use std::format;

@@ -8,15 +8,17 @@ use crate::writer::{Rings, Writer};
 use core::mem::offset_of;
 use mote_sync::rseq;
 
-/// Enters the next sub-buffer, if a record of `len` bytes really does not fit and the mode allows it. Closes this one if not.
+/// Enters the next sub-buffer, if a record of `len` bytes really does not fit and the mode allows it. Closes this one
+/// if not.
 ///
-/// Returns `DONE` when the record may be tried again, `NO_ROOM` when the ring is full and the sub-buffer was closed before.
+/// Returns `DONE` when the record may be tried again, `NO_ROOM` when the ring is full and the sub-buffer was closed
+/// before.
 pub(crate) fn switch(channel: &Writer, len: usize) -> u32 {
     let end: u32;
-    // SAFETY: as in `write_words`. The stores to the slots of the sub-buffer that ends and of the one that `pos` goes to are
-    // repeated by whoever comes so far in the end, so an abort between them and the commit does no harm: nobody reads
-    // the second before `pos` is there, and while one is open nothing is lost, so that closing it changes no count. The
-    // room that is asked for (`len + 19`) is the most that either kind of record asks for.
+    // SAFETY: as in `write_words`. The stores to the slots of the sub-buffer that ends and of the one that `pos` goes
+    // to are repeated by whoever comes so far in the end, so an abort between them and the commit does no harm: nobody
+    // reads the second before `pos` is there, and while one is open nothing is lost, so that closing it changes no
+    // count. The room that is asked for (`len + 19`) is the most that either kind of record asks for.
     unsafe {
         sequence!(
             "mov {p}, [{c}]",

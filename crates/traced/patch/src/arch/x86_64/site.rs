@@ -47,7 +47,8 @@ pub(crate) unsafe fn read_head(addr: usize) -> Head {
     byte.load(Ordering::Relaxed)
 }
 
-/// True when `head` can begin a site that no batch holds open: a NOP or a jump, or the short jump of a batch that is just ending.
+/// True when `head` can begin a site that no batch holds open: a NOP or a jump, or the short jump of a batch that is
+/// just ending.
 pub(crate) fn begins_site(head: Head) -> bool {
     head == NOP[0] || head == JUMP || head == HOP[0]
 }
@@ -59,8 +60,8 @@ pub(crate) fn can_hop(addr: usize) -> bool {
 
 /// Whether the vendor promises that a store of two bytes shows to instruction fetch as both or neither.
 ///
-/// AMD does (APM vol. 2, 7.6.1), and Hygon's cores are AMD's. Intel promises nothing (SDM vol. 3, "Handling Self- and Cross-Modifying
-/// Code").
+/// AMD does (APM vol. 2, 7.6.1), and Hygon's cores are AMD's. Intel promises nothing (SDM vol. 3, "Handling Self- and
+/// Cross-Modifying Code").
 pub(crate) fn is_hop_promised() -> bool {
     is_promised_by(vendor())
 }

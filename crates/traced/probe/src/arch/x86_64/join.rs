@@ -1,16 +1,17 @@
 //! The code that a recorder sends a thread to.
 //!
-//! The thread waits in a system call, which the recorder has interrupted. One change of its registers leads it here: `rip` is the second instruction, `rcx` where
-//! the call returns to, `r11` which join it is (the nonce of `mote_layout::join`); all other registers are the program's, `rax` and `orig_rax` too. Before the
-//! thread runs, the kernel therefore does with the call what it does with any that was interrupted (`arch_do_signal_or_restart`):
+//! The thread waits in a system call, which the recorder has interrupted. One change of its registers leads it here:
+//! `rip` is the second instruction, `rcx` where the call returns to, `r11` which join it is (the nonce of
+//! `mote_layout::join`); all other registers are the program's, `rax` and `orig_rax` too. Before the thread runs, the
+//! kernel therefore does with the call what it does with any that was interrupted (`arch_do_signal_or_restart`):
 //!
 //! | what it does | arrives at | `rax` |
 //! |---|---|---|
 //! | begins it again: no handler has run | the first instruction, two bytes before | the call's number, or restart_syscall(2) |
 //! | ends it: a handler has run, or will at once | the second instruction | `-EINTR` |
 //!
-//! So nothing of the call is decided here. The code puts everything back by itself, and goes to the `syscall` instruction, or behind it. It needs no tracer, so
-//! a recorder may be killed at any moment.
+//! So nothing of the call is decided here. The code puts everything back by itself, and goes to the `syscall`
+//! instruction, or behind it. It needs no tracer, so a recorder may be killed at any moment.
 //!
 //! | step | on which stack |
 //! |---|---|

@@ -55,8 +55,8 @@ impl Image {
         at
     }
 
-    /// Helper 7 returns `r1 + r5`, and leaves nonsense in all registers that it may. Helper 8 returns `r1 + r2`, with a fault when they are
-    /// equal. The tail call goes to the address in `next`, as long as there were less than 33.
+    /// Helper 7 returns `r1 + r5`, and leaves nonsense in all registers that it may. Helper 8 returns `r1 + r2`, with a
+    /// fault when they are equal. The tail call goes to the address in `next`, as long as there were less than 33.
     fn place_helpers(&mut self, next: u64) -> [(u32, HelperPlace); 3] {
         let weigh = assembled(|asm| {
             asm.three(Three::Add, Width::W64, Gpr::X0, Gpr::X0, Gpr(4));
