@@ -91,7 +91,7 @@ pub struct Input<'a> {
     pub base: u64,
 }
 
-/// How a function's frame is undone, for who finds a thread in the middle of it.
+/// How a function's frame is undone, for a handler that finds a thread in the middle of it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {

@@ -1,8 +1,8 @@
 //! A futex lock for the control path of the traced process.
 //!
-//! One word: free, held, or held and somebody may sleep. Who has slept does not know whether others still do, so it
-//! takes the lock as `CONTENDED` (Drepper, *Futexes are tricky*, 2011, mutex 2). `tests/loom_lock.rs` runs it through
-//! all interleavings.
+//! One word: free, held, or held and a thread may sleep. A thread that has slept does not know whether others still do,
+//! so it takes the lock as `CONTENDED` (Drepper, *Futexes are tricky*, 2011, mutex 2). `tests/loom_lock.rs` runs it
+//! through all interleavings.
 //!
 //! Never taken on a probe. Its only reason to exist beside `std::sync::Mutex` is that it is
 //! `no_std`, has no poisoning, and can be released in the child of a fork by the thread that
@@ -58,12 +58,13 @@ impl Lock {
     }
 
     /// As [`Lock::hold`], but goes without the lock once `needless` says so, which is asked whenever it has to wait.
-    /// The lock is not fair: for who waits for something that each holder may do, others need not leave it a turn.
+    /// The lock is not fair: for a thread that waits for something that each holder may do, others need not leave it a
+    /// turn.
     pub fn hold_unless(&self, needless: impl Fn() -> bool) -> Option<Guard<'_>> {
         // Acquire pairs with the release in `release`.
         if self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
             while self.state.swap(CONTENDED, Ordering::Acquire) != FREE {
-                // Who goes leaves `CONTENDED`, so the holder wakes the next one, as it was to wake us.
+                // A thread that goes leaves `CONTENDED`, so the holder wakes the next one, as it was to wake us.
                 if needless() {
                     return None;
                 }
@@ -82,7 +83,7 @@ impl Lock {
         taken.is_ok().then(|| Guard(self))
     }
 
-    /// Whether somebody holds it.
+    /// Whether a thread holds it.
     pub fn is_held(&self) -> bool {
         self.state.load(Ordering::SeqCst) != FREE
     }

@@ -37,7 +37,7 @@ static OFFSET: AtomicIsize = AtomicIsize::new(UNAVAILABLE);
 static NOWHERE: Nowhere =
     Nowhere(core::cell::UnsafeCell::new(Area { cpu_id_start: 0, cpu_id: u32::MAX, rseq_cs: 0, flags: 0 }));
 struct Nowhere(core::cell::UnsafeCell<Area>);
-// SAFETY: only assembly writes to it, one word that nobody reads.
+// SAFETY: only assembly writes to it, one word that no thread reads.
 unsafe impl Sync for Nowhere {}
 
 /// Finds the C library's registration. Returns true when sequences can be used.

@@ -9,7 +9,7 @@ use core::ffi::CStr;
 pub struct Fd(i32);
 
 impl Fd {
-    /// Takes over the raw descriptor `raw`; nobody else may close it from now on.
+    /// Takes over the raw descriptor `raw`; no other code may close it from now on.
     pub const fn from_raw(raw: i32) -> Fd {
         Fd(raw)
     }
@@ -29,7 +29,7 @@ impl Fd {
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        // SAFETY: `self` owns the descriptor (`from_raw`), so nobody else uses the number.
+        // SAFETY: `self` owns the descriptor (`from_raw`), so no other code uses the number.
         let _ = unsafe { syscall(libc::SYS_close, [self.0 as usize, 0, 0, 0, 0, 0]) };
     }
 }
@@ -127,7 +127,7 @@ pub struct Identity {
     pub is_regular: bool,
     /// True when it is a directory.
     pub is_directory: bool,
-    /// The user who owns it; that of nobody when that one has no number here.
+    /// The user that owns it; that of nobody when that one has no number here.
     pub owner: u32,
     /// Who may do what with it: the permission bits.
     pub mode: u32,
@@ -196,7 +196,7 @@ pub fn write_at(fd: &Fd, bytes: &[u8], offset: u64) -> Result<()> {
     if done == bytes.len() { Ok(()) } else { Err(crate::Errno(libc::EIO)) }
 }
 
-/// A descriptor that can be read when somebody has written to it (eventfd(2)), which never happens if nobody does.
+/// A descriptor that can be read once it has been written to (eventfd(2)), which may never happen.
 ///
 /// # Errors
 /// `EMFILE`, `ENFILE`, `ENOMEM`.

@@ -1,7 +1,7 @@
 //! The one funnel for system calls and mappings.
 //!
 //! Raw system calls in own assembly: nothing here touches `errno`, allocates, or needs the C
-//! library to be initialised, so all of it may run inside somebody else's process, in a signal
+//! library to be initialised, so all of it may run inside of any process, in a signal
 //! handler, and before `main`. Every call returns `Result<_, Errno>`.
 #![no_std]
 #![cfg_attr(

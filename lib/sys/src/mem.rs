@@ -137,14 +137,15 @@ impl Mapping {
     }
 
     /// Maps `len` bytes of `fd` from `offset`, a multiple of the page size, on, shared, in place of what is mapped at
-    /// `at`; left out of core dumps. Whoever reads or writes there meanwhile does it in the old or the new memory.
+    /// `at`; left out of core dumps. A thread that reads or writes there meanwhile does it in the old or the new
+    /// memory.
     ///
     /// # Errors
     /// As mmap(2); what was there stays.
     ///
     /// # Safety
-    /// `len` bytes at `at` are a mapping that was leaked, and nobody has references or slices there but of atomics, or
-    /// counts on what is in it.
+    /// `len` bytes at `at` are a mapping that was leaked, and no thread has references or slices there but of atomics,
+    /// or counts on what is in it.
     pub unsafe fn replace(at: *mut u8, fd: &Fd, offset: u64, len: usize) -> Result<()> {
         // SAFETY: the caller's promise: the range is a mapping of ours, of which nothing is lost that anyone counts on.
         unsafe { Mapping::map_over(at, libc::MAP_SHARED, fd.raw(), offset, len) }
@@ -153,7 +154,7 @@ impl Mapping {
     /// Maps something in place of what is mapped at `at`.
     ///
     /// # Safety
-    /// `len` bytes at `at` are a mapping that was leaked, and nobody counts on what is in it.
+    /// `len` bytes at `at` are a mapping that was leaked, and no thread counts on what is in it.
     unsafe fn map_over(at: *mut u8, flags: i32, fd: i32, offset: u64, len: usize) -> Result<()> {
         let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let flags = (flags | libc::MAP_FIXED) as usize;
@@ -227,19 +228,19 @@ impl Mapping {
     /// Takes over a mapping that was given up by [`Mapping::leak`].
     ///
     /// # Safety
-    /// `base` and `len` must be those of a leaked mapping, which nobody uses any more once this is dropped.
+    /// `base` and `len` must be those of a leaked mapping, which no thread uses any more once this is dropped.
     pub unsafe fn adopt(base: *mut u8, len: usize) -> Option<Mapping> {
         Some(Mapping { base: NonNull::new(base)?, len })
     }
 
-    /// Puts fresh, zeroed, private memory in the place of a leaked mapping, for good: whoever still writes there does
-    /// no harm, and what was mapped is let go.
+    /// Puts fresh, zeroed, private memory in the place of a leaked mapping, for good: a thread that still writes there
+    /// does no harm, and what was mapped is let go.
     ///
     /// # Errors
     /// `ENOMEM`; the mapping stays as it was then.
     ///
     /// # Safety
-    /// `base` and `len` must be those of a leaked mapping of which nobody expects what was written to be there.
+    /// `base` and `len` must be those of a leaked mapping of which no thread expects what was written to be there.
     pub unsafe fn replace_by_zeros(base: *mut u8, len: usize) -> Result<()> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: the caller's promise.

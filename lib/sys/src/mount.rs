@@ -9,7 +9,7 @@ const FSOPEN_CLOEXEC: usize = 1;
 const FSCONFIG_CMD_CREATE: usize = 6;
 const FSMOUNT_CLOEXEC: usize = 1;
 
-/// The root of a file system of this type, which nobody else sees and which is gone when the descriptor is closed
+/// The root of a file system of this type, which no other code sees and which is gone when the descriptor is closed
 /// (Linux 5.2). Files in it are opened with openat(2), or below `/proc/self/fd/N`.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Who we are: process, thread, name.
+//! The calling process and thread: ids, name.
 
 use crate::raw::syscall;
 use crate::{Errno, Result};
@@ -70,7 +70,7 @@ pub fn pidfd_open(pid: i32) -> Result<crate::fd::Fd> {
 /// when it closes something, the calling process does not have to. The caller closes its own ones.
 ///
 /// The child has a session of its own, keeps nothing else open, and ends at once; the kernel closes while it ends.
-/// Nobody waits for it: as long as the calling process lives it stays a zombie.
+/// No thread waits for it: as long as the calling process lives it stays a zombie.
 ///
 /// # Errors
 /// As fork(2).

@@ -1,4 +1,5 @@
-//! What the kernel tells about all processes beside any samples: what they map, what they run, whom they fork.
+//! What the kernel tells about all processes beside any samples: what they map, what they run, which children they
+//! fork.
 //!
 //! A dummy event of perf_event_open(2) for each CPU, whose records come through memory that is shared with the kernel
 //! (linux/perf_event.h, `struct perf_event_mmap_page`).

@@ -1,4 +1,5 @@
-//! Unix sockets of whole messages (`SOCK_SEQPACKET`) that carry descriptors, and say who has sent each message.
+//! Unix sockets of whole messages (`SOCK_SEQPACKET`) that carry descriptors, and say which process has sent each
+//! message.
 
 use crate::arch;
 use crate::fd::Fd;
@@ -147,7 +148,7 @@ pub struct Credentials {
     pub gid: u32,
 }
 
-/// A received message: how many bytes, who has sent it, and the descriptors that came with it.
+/// A received message: how many bytes, which process has sent it, and the descriptors that came with it.
 #[derive(Debug)]
 pub struct Received {
     /// Bytes of the message; 0 when the peer has closed.
@@ -245,9 +246,9 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word))
 }
 
-/// Has the kernel say with each message that is received here who has sent it ([`Received::sender`]); also with those
-/// that are sent from here, whatever the other end has asked for. A socket that listens passes this on to the
-/// connections.
+/// Has the kernel say with each message that is received here which process has sent it ([`Received::sender`]); also
+/// with those that are sent from here, whatever the other end has asked for. A socket that listens passes this on to
+/// the connections.
 ///
 /// # Errors
 /// `ENOTSOCK`, `EBADF`; `EOPNOTSUPP` for what is no unix socket, on newer kernels.

@@ -26,7 +26,7 @@ pub fn make_text_writable() -> Result<()> {
     let page = make_text_writable as *const () as usize & !(PAGE_BYTES - 1);
     let code = (libc::PROT_READ | libc::PROT_EXEC) as usize;
     // SAFETY: the page is code of this crate and stays executable and as it is; it only may be written for a moment,
-    // which nobody does through this.
+    // which no thread does through this.
     unsafe { syscall(libc::SYS_mprotect, [page, PAGE_BYTES, code | libc::PROT_WRITE as usize, 0, 0, 0]) }?;
     // SAFETY: gives the page back the protection that code has.
     unsafe { syscall(libc::SYS_mprotect, [page, PAGE_BYTES, code, 0, 0, 0]) }.map(drop)

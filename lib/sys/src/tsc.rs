@@ -2,9 +2,9 @@
 //!
 //! `prctl(PR_SET_TSC, PR_TSC_SIGSEGV)` does that to a thread, and so does strict seccomp (`disable_TSC` in the kernel):
 //! RDTSC and RDTSCP fail then, also those of the kernel's own code in the process (vDSO), which `clock_gettime` runs. A
-//! thread cannot see beforehand whether they would: asking is a system call, which a sandbox may kill for. So whoever
-//! reads the counter in somebody else's process says in the section `mote_clocks` where the instruction is and where to
-//! go on if it fails, and a handler of SIGSEGV asks [`resume`]. In a restartable sequence it is the abort handler that
+//! thread cannot see beforehand whether they would: asking is a system call, which a sandbox may kill for. So code that
+//! reads the counter in a process of others says in the section `mote_clocks` where the instruction is and where to go
+//! on if it fails, and a handler of SIGSEGV asks [`resume`]. In a restartable sequence it is the abort handler that
 //! stands for the instruction: the kernel has sent the thread there before it runs the handler of a signal.
 //!
 //! # What is left then

@@ -73,7 +73,7 @@ impl From<Errno> for Refused {
 ///
 /// # Invariants
 /// `code-mapped`: `start..start + bytes` is a mapping of ours, readable and executable, that begins with the entry and
-/// that nobody else unmaps.
+/// that no other code unmaps.
 #[derive(Debug)]
 pub(crate) struct Code {
     start: *mut u8,
@@ -115,12 +115,12 @@ impl Code {
             helper: source.helper,
             base: draft.0.base() as u64,
         };
-        // SAFETY: nobody else knows of this mapping, which is gone at the end of this function; all its bits are
+        // SAFETY: no other code knows of this mapping, which is gone at the end of this function; all its bits are
         // numbers.
         let words = unsafe {
             core::slice::from_raw_parts_mut(workspace.0.base().cast::<u32>(), workspace.0.len() / 4)
         };
-        // SAFETY: nobody else knows of this mapping, and it is not executable yet.
+        // SAFETY: no other code knows of this mapping, and it is not executable yet.
         let out = unsafe { core::slice::from_raw_parts_mut(draft.0.base(), code_max) };
         let made = native::compile(&input, out, words, &mut frames).map_err(Refused::Jit)?;
         draft.finish(made.bytes, frames.get(..made.frames).unwrap_or_default())
@@ -130,7 +130,7 @@ impl Code {
     #[inline(always)]
     pub(crate) fn entry(&self) -> Entry {
         // SAFETY: the emitter made the code for this signature, and it begins here (`code-mapped`). Whether it is
-        // harmless is the promise of who calls it.
+        // harmless is the caller's promise.
         unsafe { core::mem::transmute::<*mut u8, Entry>(self.start) }
     }
 
@@ -149,7 +149,7 @@ impl Drop for Code {
     }
 }
 
-/// Memory that is written to, and nobody knows of.
+/// Memory that is written to, and that no other code knows of.
 struct Draft(Mapping);
 
 impl Draft {

@@ -6,7 +6,7 @@
 //! | [`records`] | ring buffers |
 //! | [`text`] | texts of the context: compare, copy, hash |
 //! | [`search`], [`glob`] | texts of the context: find, match |
-//! | [`process`] | who and where we are, what time it is |
+//! | [`process`] | which thread this is, where it runs, what time it is |
 //!
 //! What they are given is as the verifier says. Texts, keys, and other readable bytes may lie where the context's words
 //! say, which may be nowhere: so all of that is read by [`touch`](crate::touch), and such helpers can end the program

@@ -1,8 +1,8 @@
 //! The interpreter: one loop over [`Step`]s, registers in an array.
 //!
 //! Programs were checked when they became steps (`steps-lead-to-steps`), so the loop checks nothing but how often it
-//! goes backwards. What programs do to memory is the promise of who runs them: [`Verified`](mote_bpf::verify::Verified)
-//! programs only what they may.
+//! goes backwards. What programs do to memory is the promise of the code that runs them:
+//! [`Verified`](mote_bpf::verify::Verified) programs only what they may.
 //!
 //! # Cost
 //! About 1 ns a step on a machine of 2020; a frame of 512 bytes of stack, and some 200 of its own, for each local

@@ -1,4 +1,4 @@
-//! Runs verified eBPF in somebody else's process.
+//! Runs verified eBPF inside of any process.
 //!
 //! | module | job |
 //! |---|---|

@@ -2,7 +2,7 @@
 //!
 //! All of a map lies in one range of memory, without addresses in it, so that each process may have it elsewhere. The
 //! shape is the caller's own and never read from there; whatever the memory holds, nothing outside of the range is
-//! touched, nobody waits for anybody, and each operation ends. Fresh memory, all zeros, is an empty map.
+//! touched, no thread waits for another, and each operation ends. Fresh memory, all zeros, is an empty map.
 //!
 //! | module | job |
 //! |---|---|

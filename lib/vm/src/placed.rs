@@ -37,7 +37,7 @@ impl PlacedMap {
     /// Makes an empty map in `file` at `offset`, a multiple of the page size.
     ///
     /// # Errors
-    /// [`PlaceError`]. The file must have [`Map::bytes`] there, allocated: who touches a page that
+    /// [`PlaceError`]. The file must have [`Map::bytes`] there, allocated: a thread that touches a page that
     /// cannot be had dies of SIGBUS.
     pub fn create(file: &Fd, offset: u64, shape: &MapShape) -> Result<PlacedMap, PlaceError> {
         if !shape.is_sound() {

@@ -156,7 +156,7 @@ impl Program {
         build(verified.insns(), functions, verified.steps(), setup)
     }
 
-    /// Makes a program ready that nobody verified. It may have any instructions; malformed ones are refused.
+    /// Makes a program ready that was not verified. It may have any instructions; malformed ones are refused.
     ///
     /// # Errors
     /// [`LoadError`].

@@ -10,7 +10,7 @@
 //! The one that holds its id, which is what gettid(2) answers in the thread (its number in its own pid namespace):
 //! looked for at `id % slots` and the [`PROBES`]` - 1` slots behind it, cyclically. Either side claims an empty one (id
 //! 0) by compare-and-swap. The kernel gives a slot back when its thread ends: it stores 0 as the id, with all other
-//! bytes zero by then. Where nobody does so the process itself takes over the slots of threads that are no more.
+//! bytes zero by then. Where the kernel does not the process itself takes over the slots of threads that are no more.
 //!
 //! # Who writes what
 //! Thresholds and words: threads of the process; a thread its own slot without synchronisation, anything else by atomic
@@ -83,7 +83,7 @@ pub struct Header {
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct Slot {
-    /// Thread id; 0 while nobody has the slot.
+    /// Thread id; 0 while no thread has the slot.
     pub thread: AtomicU32,
     _pad: AtomicU32,
     /// Until when (CLOCK_MONOTONIC, ns) kernel events of this thread are wanted.
@@ -215,7 +215,7 @@ pub struct SharedHeader {
     pub target: AtomicU64,
     /// How many snapshots rules on kernel events have asked for.
     pub snapshots: AtomicU64,
-    /// Who asked for the last one: process id << 32 | thread id.
+    /// Which thread asked for the last one: process id << 32 | thread id.
     pub snapshot_thread: AtomicU64,
     _pad2: [AtomicU64; 506],
 }

@@ -4,7 +4,7 @@
 //! A writer reserves by compare-and-swap on `pos` (the thesis's write count), with the time read between the load and
 //! the swap, in this order also for the CPU, so that times in a ring never decrease. It copies, then adds the bytes to
 //! the `commit` count of the sub-buffer. A writer that leaves a sub-buffer commits the padding up to its end too. So a
-//! sub-buffer is whole when its commit count has grown by its size (equation 5.2), whoever commits last.
+//! sub-buffer is whole when its commit count has grown by its size (equation 5.2), whichever thread commits last.
 //!
 //! # Differences from the thesis
 //! 1. The commit count carries, above its low 40 bits of bytes, the number of records. When a writer is
@@ -23,7 +23,7 @@
 //! notes the count in the slot of `n + 1`, then swaps `pos`. Each of the three may have been done by another writer
 //! that was stopped or killed; so a writer that finds the number of a later sub-buffer in the counter has to look at
 //! the ring again, and never waits. A slot is noted once a lap: `pos` goes there only when it was, and nothing is
-//! counted for `n + 1` before `pos` is there, so whoever notes it notes the same.
+//! counted for `n + 1` before `pos` is there, so a thread that notes it notes the same.
 //!
 //! # Fork
 //! A handler may interrupt a write and fork. The child returns into a copy of the write, and must not commit what its
@@ -181,7 +181,7 @@ fn refuse(channel: &Rings, ring: Ring, pos: u64, cause: Cause) -> bool {
         if count_full(control, pos >> channel.sub_bits) {
             return true;
         }
-        // Only in a ring that somebody else writes nonsense to is it full all the same.
+        // Only in a ring that another process writes nonsense to is it full all the same.
         let stands =
             control.pos.load(Ordering::Relaxed) == pos && is_full(channel, control, pos.wrapping_add(1));
         if stands {
@@ -234,7 +234,7 @@ fn count_full(control: &Control, number: u64) -> bool {
 #[cold]
 fn note_lost(control: &Control, slot: &Slot, number: u64) {
     let counter = control.full();
-    // Acquire (E): before the counter. When nobody has noted it since, `pos` is still before the sub-buffer.
+    // Acquire (E): before the counter. When no thread has noted it since, `pos` is still before the sub-buffer.
     let noted = Count(slot.lost.load(Ordering::Acquire));
     if noted.ahead_of(number) == 0 {
         return;

@@ -18,10 +18,10 @@
 //!
 //! # Gaps
 //! A writer that finds the ring full closes the sub-buffer: `pos` goes to its last byte, behind which nothing fits, and
-//! `end` says where its records end. Records are counted as `RingFull` only while the sub-buffer is closed. Whoever
-//! enters the next one notes in its slot how many were counted until then. So what a full ring has lost lies between
-//! the last record of one sub-buffer and the first of the next, and the slots say how much, however late a reader
-//! comes.
+//! `end` says where its records end. Records are counted as `RingFull` only while the sub-buffer is closed. A thread
+//! that enters the next one notes in its slot how many were counted until then. So what a full ring has lost lies
+//! between the last record of one sub-buffer and the first of the next, and the slots say how much, however late a
+//! reader comes.
 //!
 //! # Ordering
 //! A. Record bytes happen before the `pos` (rseq) or `commit` (atomic) that covers them: plain stores in
@@ -31,9 +31,9 @@
 //!    sub-buffer has loaded `consumed` (acquire).
 //! D. Overwrite mode: `pos` enters a sub-buffer before the first byte there changes (release fence in the atomic
 //!    writer, the order of stores in the rseq writer); the reader copies, fences (acquire) and looks at `pos` again.
-//! E. Atomic rings: whoever sees in the counter that the count before a sub-buffer has ended sees `consumed` at least
-//!    as the one did who has ended it (release, acquire): it does not find the ring full again. The note in the slot
-//!    happens before the `pos` that is in its sub-buffer.
+//! E. Atomic rings: a thread that sees in the counter that the count before a sub-buffer has ended sees `consumed` at
+//!    least as the one did that has ended it (release, acquire): it does not find the ring full again. The note in the
+//!    slot happens before the `pos` that is in its sub-buffer.
 
 use mote_layout::Cause;
 use mote_sync::atomic::AtomicU64;
@@ -57,7 +57,7 @@ pub struct Control {
     _line3: [u64; 15],
 }
 
-/// What a ring has in [`Control::mark`] while nobody has emptied it: "a mote.\n".
+/// What a ring has in [`Control::mark`] while no thread has emptied it: "a mote.\n".
 pub const MARK: u64 = u64::from_le_bytes(*b"a mote.\n");
 
 /// State of one sub-buffer.
@@ -84,7 +84,7 @@ const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 /// What a full atomic ring has lost so far, and which sub-buffer has seen the last of it: its number, cut to 16 bits.
 ///
 /// Losses are counted for the sub-buffer that is closed. Before a writer enters the next one it writes that one's
-/// number here, and whoever still wants to count for the one before sees that and looks at the ring again.
+/// number here, and a thread that still wants to count for the one before sees that and looks at the ring again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count(pub u64);
 
@@ -137,7 +137,7 @@ impl Control {
 
 #[cfg(any(loom, shuttle))]
 impl Control {
-    /// Of a ring that nobody has written to.
+    /// Of a ring that no thread has written to.
     pub(crate) fn empty() -> Control {
         Control {
             pos: AtomicU64::new(0),

@@ -6,7 +6,7 @@
 //! data_offset    data of ring 0, ring 1, ...             ring_bytes each
 //! ```
 //! Rings `0..cpus` belong to the CPU of their number (rseq writer); the `shared` rings after them belong to
-//! no CPU (atomic writer). The file is sparse: a ring that nobody writes to costs no memory.
+//! no CPU (atomic writer). The file is sparse: a ring that no thread writes to costs no memory.
 
 use crate::control::{CONTROL_BYTES, SLOT_BYTES};
 use crate::threads::TABLE_BYTES;

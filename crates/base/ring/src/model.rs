@@ -72,7 +72,7 @@ mod cell {
 #[derive(Debug)]
 struct Data {
     cells: [Cell; RING_BYTES / GRAIN],
-    /// Nobody overwrites what the reader reads: not in overwrite mode.
+    /// No thread overwrites what the reader reads: not in overwrite mode.
     reader_alone: bool,
     bytes: [u64; RING_BYTES / 8],
 }
@@ -117,7 +117,7 @@ unsafe impl Sync for Model {}
 
 impl Model {
     /// An empty ring; leaked, as a channel is. The reader's accesses to its data are checked in discard mode only, in
-    /// which nobody may overwrite what is read; those of writers always.
+    /// which no thread may overwrite what is read; those of writers always.
     pub fn new(mode: Mode) -> &'static Model {
         let slot = || Slot {
             end: zero(),

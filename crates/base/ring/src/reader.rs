@@ -76,8 +76,8 @@ impl Channel {
         self
     }
 
-    /// A channel over memory that somebody else has made, `geometry.total_bytes()` bytes at least, which `fd` maps: an
-    /// array map of eBPF, to which programs of the kernel write. It may have no shared rings.
+    /// A channel over memory that another process has made, `geometry.total_bytes()` bytes at least, which `fd` maps:
+    /// an array map of eBPF, to which programs of the kernel write. It may have no shared rings.
     ///
     /// # Errors
     /// [`MakeError`].
@@ -92,7 +92,7 @@ impl Channel {
         self.geometry
     }
 
-    /// When it was made, in ticks of its clock: nobody has written to it before.
+    /// When it was made, in ticks of its clock: no thread has written to it before.
     pub fn made(&self) -> u64 {
         self.made
     }
@@ -150,7 +150,7 @@ pub struct Reader<'a> {
 /// What keeps the mapping that a reader's ring lies in.
 #[derive(Debug)]
 enum Held<'a> {
-    /// Somebody else, for as long as the reader.
+    /// A channel of the caller, for as long as the reader.
     Borrowed(PhantomData<&'a Channel>),
     /// The reader.
     #[cfg(feature = "shared")]
@@ -344,7 +344,7 @@ impl Reader<'_> {
 
     /// What was not read of sub-buffer `sub`, up to `to`.
     fn chunk(&self, sub: u64, to: u64, time_end: Option<u64>) -> Chunk {
-        // Whoever has moved `pos` into it has noted that before (B).
+        // A thread that has moved `pos` into it has noted that before (B).
         let lost = self.count(self.slot(sub).lost.load(Ordering::Relaxed));
         Chunk { from: self.read, to, time_end, lost }
     }
@@ -387,7 +387,7 @@ impl Reader<'_> {
         if sub != pos >> geometry.sub_bits {
             return if bytes == geometry.sub_bytes() { self.whole(sub, pos) } else { Some(Look::Empty) };
         }
-        // All that is reserved is committed, and nobody has reserved since `pos` was loaded.
+        // All that is reserved is committed, and no thread has reserved since `pos` was loaded.
         let done = if self.is_closed(pos) { geometry.sub_bytes() } else { pos - start };
         if bytes == done && self.pos() == pos { Some(self.part(sub, pos)) } else { Some(Look::Empty) }
     }
@@ -441,7 +441,7 @@ impl Reader<'_> {
         self.ring.data.wrapping_add(offset as usize)
     }
 
-    /// Bytes of a chunk, whoever made it, up to the end of its sub-buffer.
+    /// Bytes of a chunk, whichever it is, up to the end of its sub-buffer.
     fn len_inside(&self, chunk: Chunk) -> usize {
         let sub_bytes = self.geometry().sub_bytes();
         chunk.len().min((sub_bytes - (chunk.from & (sub_bytes - 1))) as usize)

@@ -4,19 +4,19 @@
 //! The sequence takes the channel's rings as they are now, reads the CPU's number, takes that CPU's ring, loads `pos`,
 //! checks that the record ends inside the sub-buffer, reads the time, writes prefix and payload behind `pos`, and
 //! stores the new `pos`. That last store is the commit. Preemption, migration or a signal before it sends the thread to
-//! the abort handler, which starts over; what was written is behind `pos`, where nobody reads.
+//! the abort handler, which starts over; what was written is behind `pos`, where no thread reads.
 //!
 //! # What follows
 //! - The times in a ring never decrease: an interrupted sequence reads the time again.
 //! - A handler that writes a record inside an interrupted one simply goes first.
 //! - A thread that is killed anywhere leaves a whole ring: nothing is reserved that is not committed.
 //! - Where a full ring has lost something is exact: the sequence that counts a loss sees that the sub-buffer is closed,
-//!   and nobody can enter the next one while it lasts.
+//!   and no thread can enter the next one while it lasts.
 //!
 //! # What the sequences ask of the clock
-//! The records of a ring are in the program order of one logical processor, whichever threads they are of: whoever
-//! writes to a ring runs on its CPU, and migration ends the sequence. So only this has to hold: of two readings of the
-//! counter by one processor the later one is not less. Why it does without a fence stands with each processor's
+//! The records of a ring are in the program order of one logical processor, whichever threads they are of: a thread
+//! that writes to a ring runs on its CPU, and migration ends the sequence. So only this has to hold: of two readings of
+//! the counter by one processor the later one is not less. Why it does without a fence stands with each processor's
 //! sequences ([`crate::arch`]).
 //!
 //! Should a time go back all the same (a host that breaks this, a counter that was written to), it is not believed: the
@@ -24,7 +24,7 @@
 //! looks for it, with signals and migration.
 //!
 //! # Progress
-//! A sequence restarts only when its own thread was interrupted. It waits for nobody.
+//! A sequence restarts only when its own thread was interrupted. It waits for no other thread.
 
 use crate::arch::{count_ring_full, switch, write_fragments, write_words};
 use crate::geometry::Clock;
@@ -92,7 +92,7 @@ unsafe fn write_slow(channel: &Writer, record: Record<'_>) -> Outcome {
         let ended = match unsafe { write_any(channel, record) } {
             NO_ROOM => match switch(channel, len) {
                 DONE => continue,
-                // Closed. Should somebody enter the next one before this is counted, there may be room now.
+                // Closed. Should another thread enter the next one before this is counted, there may be room now.
                 NO_ROOM => match count_ring_full(channel) {
                     DONE => return Outcome::Lost(Cause::RingFull),
                     NO_ROOM => continue,

@@ -72,7 +72,7 @@ impl ThreadTable {
                 self.tail.load(Ordering::Relaxed)
             };
             if moved == ticket {
-                // Filled, and yet nobody's: another process has written nonsense here.
+                // Filled, and yet no thread's: another process has written nonsense here.
                 return self.count_nameless();
             }
             ticket = moved;

@@ -178,7 +178,7 @@ impl Rings {
         let place = Mapping::private(TABLE_AT + table_bytes)?.leak();
         let table = place.wrapping_add(TABLE_AT).cast::<Ring>();
         for index in 0..geometry.rings() {
-            // SAFETY: there is room for `rings()` entries behind the sizes, and nobody else has the address yet.
+            // SAFETY: there is room for `rings()` entries behind the sizes, and no other code has the address yet.
             unsafe { table.wrapping_add(index as usize).write(ring(index)) };
         }
         let rings = Rings {
@@ -275,14 +275,14 @@ pub struct Former(*const Rings);
 unsafe impl Send for Former {}
 
 impl Former {
-    /// Lets it go: fresh private memory is in its place from now on. A writer that still is under way there writes to
-    /// nobody.
+    /// Lets it go: fresh private memory is in its place from now on. A writer that still is under way there writes for no
+    /// reader.
     ///
     /// # Errors
     /// `ENOMEM`; it stays as it was then.
     ///
     /// # Safety
-    /// Nobody expects that what is written there is read.
+    /// No thread expects that what is written there is read.
     pub unsafe fn forsake(&self) -> mote_sys::Result<()> {
         // SAFETY: `rings-never-change`.
         let rings = unsafe { &*self.0 };
@@ -349,22 +349,22 @@ impl Writer {
     }
 
     /// Lets the channel's memory go, for a session that has ended, or in a child of fork that is to have other rings:
-    /// fresh private memory is in its place from now on. A writer that still is under way writes there, to nobody.
+    /// fresh private memory is in its place from now on. A writer that still is under way writes there, for no reader.
     ///
     /// # Errors
     /// `ENOMEM`; all stays as it was then.
     ///
     /// # Safety
-    /// Nobody expects that what is written is read.
+    /// No thread expects that what is written is read.
     pub unsafe fn forsake(&self) -> mote_sys::Result<()> {
         // SAFETY: the caller's promise.
         unsafe { Former(self.rings.load(Ordering::Acquire)).forsake() }
     }
 
     /// In a child of fork: parts it from the writes that a handler has interrupted and forked in, of which the child
-    /// has a copy. Those end in private memory, to nobody: they are their parent's, who commits what was reserved. What
-    /// begins from now on goes to the channel. Nothing is done when the thread is in no write of the atomic writer; a
-    /// sequence (rseq) starts over by itself.
+    /// has a copy. Those end in private memory, which no reader sees: they are their parent's, which commits what was
+    /// reserved. What begins from now on goes to the channel. Nothing is done when the thread is in no write of the
+    /// atomic writer; a sequence (rseq) starts over by itself.
     ///
     /// # Errors
     /// `ENOMEM`; all stays as it was then, and what was reserved is committed twice.

@@ -106,13 +106,13 @@ impl How {
     }
 }
 
-/// Who else writes to the rings that a process gets.
+/// Which other processes write to the rings that a process gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Whose {
     /// Processes of the same user; a forked child goes on with them.
     Shared = 0,
-    /// Nobody: the process could become another user. Its forked children ask for rings of theirs.
+    /// No other process: this one could become another user. Its forked children ask for rings of theirs.
     Own = 1,
 }
 
@@ -191,7 +191,7 @@ pub enum Reason {
 pub enum Message<'a> {
     /// See [`Hello`].
     Hello(Hello),
-    /// The channel's sizes, and who else has it; the memfd comes beside the message.
+    /// The channel's sizes, and which others have it; the memfd comes beside the message.
     Welcome(Whose, Geometry),
     /// Sizes of another channel that takes the place of the process's; the memfd comes beside the message.
     Renew(Geometry),
@@ -220,13 +220,14 @@ pub enum Message<'a> {
     Installed(Installed<'a>),
     /// Switch everything off; the session is ending.
     Stop,
-    /// The main thread has left, and nobody seems to be there but agents' threads: they are to look, and to end then.
+    /// The main thread has left, and nothing seems to be there but agents' threads: they are to look, and to end then.
     Look {
         /// How many agents the process has.
         agents: u32,
     },
     /// A socket comes beside the message that keeps what is sent to it for as long as the process lives: when the
-    /// process has locked itself in, the session sends its end of the link there, so that its own end wakes nobody up.
+    /// process has locked itself in, the session sends its end of the link there, so that its own end wakes no thread
+    /// up.
     Keeper,
     /// Threads that have no time-stamp counter may make system calls for the time: none is in strict seccomp.
     MayCall,
@@ -273,7 +274,7 @@ pub enum Message<'a> {
 pub enum Error {
     /// It is cut, or longer than its kind.
     Length,
-    /// Nobody knows this kind.
+    /// There is no such kind.
     Kind(u32),
     /// The peer speaks another version.
     Version(u32),

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! `channel-never-freed`: a [`Channel`] lives as long as the process, also when its session has ended: its memory is
-//! private then (`Writer::forsake`), and nobody reads what is written there.
+//! private then (`Writer::forsake`), and no thread reads what is written there.
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use mote_ring::writer::{Former, MapError};
@@ -92,7 +92,7 @@ impl Channel {
 
     /// Lets the shared memory go, when the session has ended or the rings are another process's.
     pub(crate) fn forsake(&self) {
-        // SAFETY: nobody is to read what is written from now on. When it cannot be done the memory stays shared.
+        // SAFETY: no thread is to read what is written from now on. When it cannot be done the memory stays shared.
         let _ = unsafe { self.writer.forsake() };
     }
 }

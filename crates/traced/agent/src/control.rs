@@ -36,7 +36,7 @@ static THREAD: AtomicU32 = AtomicU32::new(0);
 /// The sockets for the thread that starts, by the session's number.
 static HANDED: [AtomicI32; SESSIONS_MAX] = [const { AtomicI32::new(-1) }; SESSIONS_MAX];
 
-/// Starts the thread, which takes over the links' sockets. Without the thread nobody disarms when a
+/// Starts the thread, which takes over the links' sockets. Without it no thread disarms when a
 /// session dies: events are then counted as lost in full rings until the process ends.
 pub(crate) fn listen(links: Links) {
     TAKEN.store(0, Ordering::Relaxed);
@@ -154,7 +154,7 @@ fn serve(number: usize, links: &mut Links) -> Next {
     let Some(socket) = links.0.get(number).and_then(Option::as_ref) else { return Next::Listen };
     let mut buffer = [0; 512];
     match socket::receive(socket.raw(), &mut buffer, Wait::No) {
-        // Nobody else is listened to; what came with it is closed.
+        // No other sender is listened to; what came with it is closed.
         Ok(received) if received.len > 0 && !trust::is_from(number, &received) => return Next::Listen,
         Ok(mut received) if received.len > 0 => {
             match Message::decode(buffer.get(..received.len).unwrap_or(&[])) {

@@ -153,7 +153,7 @@ fn claim(base: *mut u8, id: u32) -> Option<u32> {
         let free = places().find(|index| holder(*index).load(Ordering::Relaxed) == 0);
         match free.or_else(|| places().find(|index| is_dead(holder(*index).load(Ordering::Relaxed)))) {
             Some(index) if take(page(base, u64::from(index) + 1), free.is_none(), id) => return Some(index),
-            // Somebody was quicker: perhaps the kernel, for this very thread.
+            // Another thread was quicker, or the kernel, for this very thread.
             Some(_) => {}
             None => return None,
         }
@@ -217,7 +217,7 @@ pub(crate) fn take_area(file: &Fd, slots: u32) -> Result<()> {
     }
     move_over(base, fresh.base(), slots);
     // SAFETY: `area-never-unmapped`: a leaked mapping of as many bytes, in which there are references to atomics only,
-    // and from which nobody trusts a word.
+    // and of which no word is trusted.
     unsafe { Mapping::replace(base, file, 0, len) }
 }
 
@@ -292,7 +292,7 @@ fn forsake(base: *mut u8) -> Result<()> {
     Ok(())
 }
 
-/// The session has ended: nobody publishes any more.
+/// The session has ended: no program of the kernel publishes any more.
 pub(crate) fn end() {
     if let Some(header) = header() {
         header.flags.store(0, Ordering::Relaxed);
@@ -357,8 +357,8 @@ pub(crate) fn shared_map(session: usize) -> Option<*mut u8> {
     shared(session).map(|base| base.wrapping_add(layout::SHARED_MAP_AT))
 }
 
-/// From which duration on a system call of the calling thread is recorded, as a word of the layout. False when nobody
-/// will know.
+/// From which duration on a system call of the calling thread is recorded, as a word of the layout. False when no
+/// session will know.
 ///
 /// # Signal safety
 /// Callable from a handler.
@@ -438,7 +438,7 @@ pub enum Scope {
     Process = 2,
 }
 
-/// Wants the kernel's events from now on, for `ns` nanoseconds. False when there is nobody to want them from.
+/// Wants the kernel's events from now on, for `ns` nanoseconds. False when there is no session to want them from.
 ///
 /// # Signal safety
 /// Callable from a handler.
@@ -483,17 +483,17 @@ pub struct Words {
 pub(crate) fn words_at(base: *mut u8, at: u32, count: u32) -> &'static [AtomicU64] {
     let first = base.wrapping_add(layout::SHARED_WORDS_AT + at as usize * 8).cast::<AtomicU64>();
     // SAFETY: the callers: `at + count` is at most `SHARED_WORDS`, which lie in the mapping, aligned; it is never
-    // unmapped, and whoever else writes there writes whole words.
+    // unmapped, and other threads that write there write whole words.
     unsafe { core::slice::from_raw_parts(first, count as usize) }
 }
 
-/// An area of this process alone, if there is none. Nobody publishes there.
+/// An area of this process alone, if there is none. No program of the kernel publishes there.
 pub(crate) fn own_area() -> Result<()> {
     if header().is_some() {
         return Ok(());
     }
     let memory = Mapping::private(area_bytes(layout::SLOTS))?;
-    // SAFETY: fresh zeros; a page of atomics, and nobody else has the address.
+    // SAFETY: fresh zeros; a page of atomics, and no other code has the address.
     let head = unsafe { &*memory.base().cast::<Header>() };
     head.magic.store(layout::MAGIC, Ordering::Relaxed);
     head.version.store(layout::VERSION, Ordering::Relaxed);

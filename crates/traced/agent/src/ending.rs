@@ -29,7 +29,7 @@ extern "C" fn begin() {
     BEGUN.store(true, Ordering::Release);
 }
 
-/// Whether the process is ending. (Or this object is being unloaded, which nobody is in then.)
+/// Whether the process is ending. (Or this object is being unloaded, which no thread is in then.)
 pub(crate) fn has_begun() -> bool {
     BEGUN.load(Ordering::Acquire)
 }

@@ -124,7 +124,7 @@ unsafe fn variables(environment: *const *const c_char) -> impl Iterator<Item = *
 /// runs with raised privileges: there the environment is not to be trusted.
 ///
 /// # Safety
-/// `environment` must be null or a NULL-terminated array of NUL-terminated strings, which nobody changes while the
+/// `environment` must be null or a NULL-terminated array of NUL-terminated strings, which no thread changes while the
 /// result is used.
 pub(crate) unsafe fn find(environment: *const *const c_char) -> Option<impl Iterator<Item = Place> + Clone> {
     // SAFETY: the caller's promise.
@@ -150,7 +150,7 @@ unsafe fn value_of<'a>(variable: *const c_char, name: &str) -> Option<&'a [u8]> 
         }
         at = at.wrapping_add(1);
     }
-    // SAFETY: `at` is inside the caller's string, which nobody changes before `main`.
+    // SAFETY: `at` is inside the caller's string, which no thread changes before `main`.
     Some(unsafe { CStr::from_ptr(at.cast()) }.to_bytes())
 }
 

@@ -325,7 +325,7 @@ impl Event {
         self.destinations().of(channel).map_or(core::ptr::null(), |destination| destination.filter)
     }
 
-    /// Sends the event where `to` says. `settled`: no session has been left for so long that nobody is under way any
+    /// Sends the event where `to` says. `settled`: no session has been left for so long that no thread is under way any
     /// more who began while the process was in it. False when there is no memory; all is as it was then.
     #[must_use]
     pub(crate) fn send(
@@ -393,7 +393,7 @@ impl Default for Event {
 /// How an event is on that goes to these.
 fn switch(to: &Destinations) -> Switch {
     let engine = |to: &Destination| {
-        // SAFETY: null, or a filter that was made just now or is in force: nobody has freed it.
+        // SAFETY: null, or a filter that was made just now or is in force: no thread has freed it.
         unsafe { to.filter.as_ref() }.map(|filter| filter.program().engine())
     };
     match to.iter().filter_map(engine).min_by_key(|engine| *engine == Engine::Jit) {

@@ -189,7 +189,7 @@ impl Filters {
         self.why.say(format_args!("{name}: no memory to record it for another session"));
     }
 
-    /// Lets the memory go that filters share with others: what they keep there is kept for nobody from now on. For a
+    /// Lets the memory go that filters share with others: what they keep there is kept for no reader from now on. For a
     /// child of fork whose parent's it is.
     ///
     /// # Errors
@@ -278,7 +278,7 @@ impl Copy {
             return Err(Errno(libc::EFBIG));
         }
         let memory = Mapping::private(size as usize)?;
-        // SAFETY: fresh private memory of that size, which nobody else has the address of.
+        // SAFETY: fresh private memory of that size, which no other code has the address of.
         let bytes = unsafe { core::slice::from_raw_parts_mut(memory.base(), size as usize) };
         let mut read = 0;
         while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {

@@ -34,7 +34,7 @@ pub(crate) fn watch() {
     }
 }
 
-/// Nobody may be in the middle of a handshake or of patching when the address space is copied.
+/// No thread may be in the middle of a handshake or of patching when the address space is copied.
 unsafe extern "C" fn prepare() {
     hold::fork_prepare();
     mote_patch::fork_prepare();
@@ -46,7 +46,7 @@ unsafe extern "C" fn parent() {
 }
 
 unsafe extern "C" fn child() {
-    // SAFETY: this is the child, which has one thread, and it is in no filter: nobody has read since fork.
+    // SAFETY: this is the child, which has one thread, and it is in no filter: no thread has read since fork.
     unsafe { mote_rcu::library::after_fork() };
     // SAFETY: as above; signals are blocked until `hold::fork_done`.
     unsafe { channel::after_fork() };

@@ -78,7 +78,7 @@ pub(crate) fn note_executable() {
     let link = c"/proc/self/exe";
     let into = PATH.0.get().cast::<u8>();
     let arguments = [libc::AT_FDCWD as usize, link.as_ptr() as usize, into as usize, PATH_MAX - 1, 0, 0];
-    // SAFETY: readlinkat writes at most `PATH_MAX - 1` bytes to the array, which nobody reads yet.
+    // SAFETY: readlinkat writes at most `PATH_MAX - 1` bytes to the array, which no thread reads yet.
     let read = unsafe { syscall(libc::SYS_readlinkat, arguments) };
     LEN.store(read.unwrap_or(0) as u32, Ordering::Release);
 }

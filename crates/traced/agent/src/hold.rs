@@ -41,7 +41,7 @@ impl Drop for Control {
     }
 }
 
-/// Whether somebody has the control path.
+/// Whether a thread has the control path.
 pub(crate) fn is_held() -> bool {
     LOCK.is_held()
 }

@@ -2,9 +2,9 @@
 //! `inject`).
 //!
 //! The thread was taken out of a system call that it waits in. It may hold locks of the program, and other threads may
-//! hold locks and wait for it: so it waits for nobody. It makes a thread with `pthread_create` and goes back. That
-//! thread does the rest; it may wait for the dynamic linker, an allocator or another thread in our control path as any
-//! thread of the program may, and the program goes on meanwhile.
+//! hold locks and wait for it: so it waits for no other thread. It makes a thread with `pthread_create` and goes back.
+//! That thread does the rest; it may wait for the dynamic linker, an allocator or another thread in our control path as
+//! any thread of the program may, and the program goes on meanwhile.
 //!
 //! `pthread_create` itself takes the allocator's lock and those of the C library's list of threads, each for a moment.
 //! A recorder does not choose threads that may hold one (`inject/src/thread.rs`).
@@ -35,7 +35,7 @@ struct Errand {
 ///
 /// # Safety
 /// 1. `area` is the memory that `mote_layout::join` describes, taken by the calling thread, with all signals blocked.
-/// 2. `frame` is the calling thread's, and nobody else's.
+/// 2. `frame` is the calling thread's, and no other thread's.
 /// 3. `sites` are the bounds of the object's section of site records.
 pub unsafe fn enter(area: *mut u8, frame: *mut Interrupted, sites: (*const SiteRecord, *const SiteRecord)) {
     // SAFETY: 2.
@@ -72,7 +72,7 @@ unsafe fn send(area: *mut u8, nonce: u64, sites: (*const SiteRecord, *const Site
     if control::spawn(run, errand.cast()) {
         return true;
     }
-    // SAFETY: leaked above, and nobody else has it.
+    // SAFETY: leaked above, and no other code has it.
     drop(unsafe { Mapping::adopt(errand.cast(), size_of::<Errand>()) });
     false
 }

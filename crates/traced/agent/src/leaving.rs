@@ -7,7 +7,7 @@
 
 use mote_sys::fd;
 
-/// Whether the main thread has left, and nobody is there but as many threads of agents, the calling one among them.
+/// Whether the main thread has left, and no threads are there but as many of agents, the calling one among them.
 pub(crate) fn is_last(agents: u32) -> bool {
     // Field 3, the state, and field 20, the number of threads, the dead leader among them (proc_pid_stat(5)).
     let mut text = [0; 512];

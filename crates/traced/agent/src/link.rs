@@ -116,7 +116,7 @@ fn through_mailbox(place: &Place, hello: &[u8], patience_ms: i32) -> Result<Fd> 
             Err(Errno(libc::EAGAIN)) => drop(time::sleep(1_000_000)),
             sent => return sent.map(|()| ours),
         }
-        // Or somebody else fills the mailbox, who cannot come to the path.
+        // Or another process fills the mailbox, which cannot come to the path.
         if tried % CROWDED_MS == 0
             && let Ok(socket) = at_path(place, hello)
         {

@@ -29,14 +29,14 @@ pub(crate) struct Watch {
     before: Option<State>,
     /// Never readable.
     nothing: Option<Fd>,
-    /// Nobody reads what is sent to it: it keeps descriptors.
+    /// No thread reads what is sent to it: it keeps descriptors.
     keeper: Option<(Fd, Fd)>,
     /// The links whose sessions know it.
     informed: [i32; SESSIONS_MAX],
 }
 
 impl Watch {
-    /// The calling thread as it is now. Nobody else may close its descriptors.
+    /// The calling thread as it is now. No other code may close its descriptors.
     pub(crate) fn new() -> Watch {
         let before = open().and_then(|status| read(&status).ok());
         Watch {

@@ -15,7 +15,7 @@ use mote_wire::bundle::{MAPS_MAX, MapPlace, PoolPlace, Received, SHARED};
 
 /// The maps so far.
 ///
-/// The addresses are of mappings that belong to nobody else.
+/// The addresses are of mappings that belong to no other code.
 #[derive(Debug)]
 pub(crate) struct Maps {
     places: Growing<MapPlace, MAPS_MAX>,

@@ -229,7 +229,7 @@ impl Multicasts {
             NONE => return None,
             index => {
                 let at = self.at(index);
-                // SAFETY: `destinations-unlisted`: the node is written, and nobody else's while it is free.
+                // SAFETY: `destinations-unlisted`: the node is written, and no other thread's while it is free.
                 self.free = unsafe { (*at).next };
                 at
             }
@@ -255,7 +255,7 @@ impl Multicasts {
         self.retired = number;
     }
 
-    /// Frees retired multicasts that nobody goes by any more. Returns whether others are left.
+    /// Frees retired multicasts that no thread goes by any more. Returns whether others are left.
     pub(crate) fn tidy(&mut self) -> bool {
         let mut rest = core::mem::replace(&mut self.retired, NONE);
         let mut left = false;

@@ -1,7 +1,7 @@
 //! Gives the threads that a process has their names in the trace of a session that comes later.
 //!
 //! A thread leaves its name where sessions are at its first event (`channel::introduce_thread`). For a session that
-//! comes after that somebody else has to: the control path, which looks the threads up in `/proc/self/task`. Where
+//! comes after that the control path does it, which looks the threads up in `/proc/self/task`. Where
 //! there is no `/proc` they have no names.
 
 use crate::channel::Channel;

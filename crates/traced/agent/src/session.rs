@@ -122,7 +122,7 @@ impl Session {
 
     /// Says hello, and waits for the welcome.
     fn ask(&mut self, place: &Place, how: How, is_late: bool) -> core::result::Result<(Link, Rings), NotIn> {
-        // Whoever forks meanwhile waits for this.
+        // A thread that forks meanwhile waits for this.
         link::note_slow(self.number, is_late);
         trust::forget(self.number);
         let link = Link::open(place, how, self.number).map_err(NotIn::unasked)?;
@@ -183,8 +183,8 @@ impl Session {
         Ok(())
     }
 
-    /// Lets rings go that were exchanged so long ago that nobody writes there any more. Returns whether there still are
-    /// some.
+    /// Lets rings go that were exchanged so long ago that no thread writes there any more. Returns whether there still
+    /// are some.
     fn forget_former(&mut self, after_ns: u64) -> bool {
         let now = tsc::monotonic_by_call();
         if let Some((former, _)) = self.former.take_if(|(_, at)| now.saturating_sub(*at) >= after_ns) {
@@ -194,7 +194,7 @@ impl Session {
         self.former.is_some()
     }
 
-    /// Frees what nobody looks at any more. Returns whether something is left.
+    /// Frees what no thread looks at any more. Returns whether something is left.
     fn tidy(&mut self) -> bool {
         let rings_left = self.forget_former(switch::SETTLE_NS);
         let filters_left = self.wants.filters.table().tidy();
@@ -225,7 +225,7 @@ impl Sessions {
         (self.all.iter_mut().filter(|session| session.is_in()), &mut self.common)
     }
 
-    /// Frees what nobody looks at any more. Returns whether something is left.
+    /// Frees what no thread looks at any more. Returns whether something is left.
     fn tidy(&mut self) -> bool {
         // All of them, whatever the first ones say.
         let left = self.all.iter_mut().fold(false, |left, session| session.tidy() | left);
@@ -275,7 +275,7 @@ impl Sessions {
         };
         let waits = waiting::may_come(why) && self.waiting.add(wait, asked.as_ref().map(|_| number));
         if asked.is_none() || !waits {
-            // What was armed before it failed would have nobody to disarm it.
+            // What was armed before it failed would have no thread to disarm it.
             if let Some(session) = self.all.get_mut(number) {
                 session.place = None;
                 session.leave(&mut self.common);
@@ -431,7 +431,7 @@ pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord
     drop(guard);
 }
 
-/// Forgets an object's sites; nobody patches them when this has returned.
+/// Forgets an object's sites; no thread patches them when this has returned.
 ///
 /// # Cost
 /// While the process ends, which it may do in a sandbox, no system call, unless the sites are being patched at this
@@ -439,8 +439,8 @@ pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord
 pub(crate) fn remove_object(first: *const SiteRecord) {
     if ending::has_begun() {
         registry::remove_sites(first);
-        // One of both sees the other: whoever takes the control path from now on finds no site, and for whoever has it
-        // we wait.
+        // One of both sees the other: a thread that takes the control path from now on finds no site, and for a thread
+        // that has it we wait.
         fence(Ordering::SeqCst);
         if !hold::is_held() {
             return;
@@ -523,8 +523,8 @@ pub(crate) fn cooperate(number: usize, slots: u32, fds: &[Option<Fd>]) {
     drop(guard);
 }
 
-/// Frees what nobody uses any more, lets events go to one session directly again, and patches what could not be patched
-/// before. Returns whether something is still to be waited for.
+/// Frees what no thread uses any more, lets events go to one session directly again, and patches what could not be
+/// patched before. Returns whether something is still to be waited for.
 pub(crate) fn tidy() -> bool {
     let mut guard = hold::control();
     let all = sessions(&mut guard);
@@ -632,7 +632,7 @@ fn say_hello_again(number: usize, links: &mut Links) {
         Some(Err(Errno(libc::ETIMEDOUT))) | None => {}
         // Its own descriptors are all taken; those of our thread are not.
         Some(Err(Errno(libc::EMFILE))) => CRAMPED.store(true, Ordering::Relaxed),
-        // Nobody will ever switch the events off.
+        // No thread will ever switch the events off.
         Some(Err(_)) => all.leave(number),
     }
     drop(guard);

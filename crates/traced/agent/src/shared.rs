@@ -48,7 +48,7 @@ pub(crate) fn map(session: usize, memfd: &Fd, place: PoolPlace) -> Result<()> {
     let memory = Mapping::shared(memfd, end.max(board::BYTES))?;
     memory.keep_out_of_core_dumps();
     let board = memory.base();
-    // SAFETY: `board-mapped`: `board` is null, so nobody reads; the control path is the caller's.
+    // SAFETY: `board-mapped`: `board` is null, so no thread reads; the control path is the caller's.
     let rest = unsafe { &mut *shared.rest.get() };
     // Both stay where they are until `unmap`.
     let memory: *const Mapping = rest.memory.insert(memory);
@@ -75,7 +75,7 @@ pub(crate) fn hide(session: usize) {
 /// It has been hidden for a grace period.
 pub(crate) unsafe fn unmap(session: usize) {
     if let Some(shared) = ALL.get(session) {
-        // SAFETY: `board-mapped`: nobody reads any more; the control path is the caller's.
+        // SAFETY: `board-mapped`: no thread reads any more; the control path is the caller's.
         let rest = unsafe { &mut *shared.rest.get() };
         rest.pool = None;
         rest.memory = None;
@@ -104,7 +104,7 @@ pub(crate) fn go_over(session: usize, memfd: &Fd) -> Result<()> {
 /// atomics only, and what others write there is not believed.
 fn with_memory(session: usize, replace: impl FnOnce(*mut u8, usize) -> Result<()>) -> Result<()> {
     let shared = ALL.get(session).ok_or(Errno(libc::EINVAL))?;
-    // SAFETY: `board-mapped`: with the control path held nobody else changes it; probes read it, too.
+    // SAFETY: `board-mapped`: with the control path held no other code changes it; probes read it, too.
     let rest = unsafe { &*shared.rest.get() };
     rest.memory.as_ref().map_or(Ok(()), |memory| replace(memory.base(), memory.len()))
 }

@@ -14,9 +14,9 @@ use mote_sys::tsc;
 use mote_wire::Ready;
 use mote_wire::bundle::Disposition;
 
-/// How long after an event was taken from a session nobody is under way any more who began before, in nanoseconds: far
-/// more than a thread sleeps between two instructions of a probe. An event that comes too late all the same goes to a
-/// session that it was not meant for; no more than that.
+/// How long after an event was taken from a session no thread is under way any more who began before, in nanoseconds:
+/// far more than a thread sleeps between two instructions of a probe. An event that comes too late all the same goes to
+/// a session that it was not meant for; no more than that.
 pub(crate) const SETTLE_NS: u64 = 2_000_000_000;
 
 /// How often sites that could not be patched for now are tried again: with pauses that double from a millisecond to a
@@ -35,7 +35,7 @@ pub(crate) struct Common {
     left_at: Option<u64>,
     /// The session that shares memory with the kernel's programs.
     pub(crate) cooperating: Option<usize>,
-    /// How often sites that a breakpoint would have killed somebody in are still to be tried again.
+    /// How often sites that a breakpoint would have killed a thread in are still to be tried again.
     tries: u32,
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn leave(wants: &mut Subscription, common: &mut Common) {
         let mut to = event.destinations();
         to.take(channel);
         if !common.send(event, &to) {
-            // No memory for a multicast to the others: better nobody has it than one who has left.
+            // No memory for a multicast to the others: better that no session has it than one that has left.
             let _ = common.send(event, &Destinations::NOWHERE);
             wants.filters.no_room(description);
         }

@@ -1,8 +1,8 @@
-//! The filters that are loaded, and the freeing of those that nobody asks any more.
+//! The filters that are loaded, and the freeing of those that no thread asks any more.
 //!
-//! Who is asked is found by looking: [`Table::unmark`], [`Table::mark`] for each event's filter, then [`Table::sweep`].
-//! What was not marked is retired, and freed when a grace period is over ([`Table::tidy`]). Changed with the control
-//! path held only.
+//! Which filters are asked is found by looking: [`Table::unmark`], [`Table::mark`] for each event's filter, then
+//! [`Table::sweep`]. What was not marked is retired, and freed when a grace period is over ([`Table::tidy`]). Changed
+//! with the control path held only.
 
 use crate::filter::Filter;
 use crate::growing::Growing;
@@ -79,7 +79,7 @@ impl Table {
             Some(place) => *place = note,
             None => self.notes.push(note)?,
         }
-        // SAFETY: `filters-noted`: the place is free, so that nobody reads there.
+        // SAFETY: `filters-noted`: the place is free, so that no thread reads there.
         unsafe { self.at(index).write(filter) };
         Ok(self.at(index).cast_const())
     }

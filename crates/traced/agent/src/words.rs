@@ -78,30 +78,30 @@ pub fn share(name: &[u8], count: u32, each_thread: bool) -> Result<Words> {
 
 /// Asks the session for words. `ENOTCONN` when it does not answer.
 fn request(control: &mut hold::Control, name: &[u8], words: u32, each_thread: bool) -> Result<Words> {
-    const NOBODY: Errno = Errno(libc::ENOTCONN);
-    let (link, mut scratch, number) = session::reconnect(control).ok_or(NOBODY)?;
+    const NO_SESSION: Errno = Errno(libc::ENOTCONN);
+    let (link, mut scratch, number) = session::reconnect(control).ok_or(NO_SESSION)?;
     let (to, from) = scratch.buffers();
-    link.send(&Message::Share { words, each_thread, name }, to).map_err(|_| NOBODY)?;
-    let received = link.answer(from).map_err(|_| NOBODY)?;
+    link.send(&Message::Share { words, each_thread, name }, to).map_err(|_| NO_SESSION)?;
+    let received = link.answer(from).map_err(|_| NO_SESSION)?;
     let Ok(Message::Shared { at, words: count, slots }) =
         Message::decode(from.get(..received.len).unwrap_or(&[]))
     else {
-        return Err(NOBODY);
+        return Err(NO_SESSION);
     };
     let most = if each_thread { WORDS as u32 } else { layout::SHARED_WORDS };
     if count < words || at.checked_add(count).is_none_or(|end| end > most) {
         return Err(Errno(libc::ENOSPC));
     }
     let mut fds = received.fds.iter().flatten();
-    take_shared(number, fds.next().ok_or(NOBODY)?)?;
+    take_shared(number, fds.next().ok_or(NO_SESSION)?)?;
     if each_thread {
         if let Some(area) = fds.next().filter(|_| header().is_none()) {
             take_area(area, slots)?;
         }
-        header().ok_or(NOBODY)?;
+        header().ok_or(NO_SESSION)?;
         return Ok(Words { at, of_all: &[], count, is_shared: true });
     }
-    let of_all = words_at(shared(number).ok_or(NOBODY)?, at, count);
+    let of_all = words_at(shared(number).ok_or(NO_SESSION)?, at, count);
     Ok(Words { at: 0, of_all, count, is_shared: true })
 }
 

@@ -855,8 +855,8 @@ extern "C" {
 #define MOTE_NEVER UINT64_MAX
 #define MOTE_DEFAULT (UINT64_MAX - 1)
 
-/* From which duration on a system call (SYS_write of <sys/syscall.h>) of this thread is worth recording. 1; or 0: nobody will
- * know, because no session looks at thresholds, or the thread has no place in its memory. */
+/* From which duration on a system call (SYS_write of <sys/syscall.h>) of this thread is worth recording. 1; or 0: no session will
+ * know, because none looks at thresholds, or the thread has no place in its memory. */
 int mote_set_threshold(unsigned syscall, uint64_t ns);
 /* What this thread has set last; MOTE_DEFAULT when nothing. */
 uint64_t mote_threshold(unsigned syscall);
@@ -888,7 +888,7 @@ struct mote_thread_state {
     uint64_t cpu;               /* CPU on which it last began to run, and when (CLOCK_MONOTONIC) */
     uint64_t running_since_ns;
 };
-/* 1; or 0 (and zeros) while nobody publishes it. */
+/* 1; or 0 (and zeros) while no session publishes it. */
 int mote_thread_state(struct mote_thread_state *into);
 
 /* Words that all processes of a session share with one another, with their filters ($shared.NAME[i]) and with the kernel's

@@ -8,7 +8,7 @@ use probe::Scope;
 
 const EINVAL: c_int = 22;
 
-/// From which duration on a system call of the calling thread is worth recording. 1 when somebody will know, else 0.
+/// From which duration on a system call of the calling thread is worth recording. 1 when a session will know, else 0.
 ///
 /// # Signal safety
 /// Callable from a handler.
@@ -50,7 +50,7 @@ pub extern "C" fn mote_open_kernel(ns: u64, scope: c_int) -> c_int {
 pub struct ThreadState([u64; STATE_BYTES / 8]);
 const _: () = assert!(READABLE_BYTES > STATE_BYTES);
 
-/// Copies the state of the calling thread. 1, or 0 (and zeros) while nobody publishes it.
+/// Copies the state of the calling thread. 1, or 0 (and zeros) while no session publishes it.
 ///
 /// # Safety
 /// `into` must be writable.

@@ -167,7 +167,7 @@ pub extern "C" fn mote_is_traced() -> c_int {
     c_int::from(probe::is_traced())
 }
 
-/// A bug of ours must not end somebody else's process: the thread that met it sleeps.
+/// A bug of ours must not end the program: the thread that met it sleeps.
 #[cfg(not(test))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

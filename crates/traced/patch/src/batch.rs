@@ -31,7 +31,7 @@
 //! allows it (APM vol. 2, 7.6.1: a store that lies in a naturally aligned quadword shows as old or new bytes to
 //! instruction fetch); Intel promises nothing (SDM vol. 3, "Handling Self- and Cross-Modifying Code", and the erratum
 //! "Unsynchronized Cross-Modifying Code"). So it is used only where a trap would kill, and only on AMD's processors
-//! unless somebody asks for it (`crate::hop`).
+//! unless the user asks for it (`crate::hop`).
 //!
 //! # Progress
 //! The patcher does a bounded number of steps. Runners are never stopped, a trap costs them a signal delivery.

@@ -1,4 +1,4 @@
-//! Who else runs in this process, and whether a breakpoint would kill them.
+//! Which other threads run in this process, and whether a breakpoint would kill them.
 //!
 //! The kernel kills a thread that meets an int3 while it blocks SIGTRAP (`force_sig`), and a debugger takes the
 //! trap away. So before a batch we look for both. What we look at changes under us; what remains is in

@@ -1,6 +1,6 @@
 //! Live patching of event sites in running text.
 //!
-//! A site is a 5-byte NOP in somebody's code. [`apply`] writes a jump over it (armed) or the NOP back (disarmed)
+//! A site is a NOP in a program's code. [`apply`] writes a jump over it (armed) or the NOP back (disarmed)
 //! while other threads run through it at full speed; once it returned, every pass that starts goes the new way.
 //! Nothing here allocates, prints, panics or touches `errno`, and no foreign byte is ever changed.
 //!
@@ -11,7 +11,7 @@
 //! | `table` | the batch, published to trap handlers |
 //! | `trap` | the SIGTRAP handler, and handing on what is not ours |
 //! | `hop` | whether the gate that needs no handler may be used here |
-//! | `company` | who else runs here, and whether a breakpoint would kill them |
+//! | `company` | which other threads run here, and whether a breakpoint would kill them |
 //! | `write`, `maps` | writing to text that is not writable |
 //! | `lock` | one patcher at a time, none across a fork |
 //!
@@ -318,7 +318,7 @@ unsafe fn flush(
     Ok(())
 }
 
-/// How the batch can be written: through which gate, or through none because nobody else is there.
+/// How the batch can be written: through which gate, or through none because no other thread is there.
 ///
 /// Our handler is installed before we look, and after we gave threads time that had the program's before them: else one
 /// that is seen with SIGTRAP open enters that handler, with SIGTRAP blocked, after the look.

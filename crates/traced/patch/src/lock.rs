@@ -4,7 +4,7 @@
 //! Threads that patch, or that fork.
 //!
 //! # State
-//! `LOCK`: 0 free, 1 held, 2 held and somebody may sleep on it (futex).
+//! `LOCK`: 0 free, 1 held, 2 held and a thread may sleep on it (futex).
 //! `FORK_MASK`, `FORKING`: belong to the holder that is forking.
 //!
 //! # Ordering
@@ -40,7 +40,7 @@ pub struct PatchGuard {
     thread: PhantomData<*mut ()>,
 }
 
-/// Waits until nobody else patches, and keeps others from it while the guard lives.
+/// Waits until no other thread patches, and keeps others from it while the guard lives.
 ///
 /// [`crate::apply`] takes the lock itself: calling it while the guard lives waits forever.
 ///
@@ -85,7 +85,7 @@ pub fn fork_done() {
     }
 }
 
-/// Frees the lock, whoever held it. For [`crate::reset_after_fork`].
+/// Frees the lock, whichever thread held it. For [`crate::reset_after_fork`].
 pub(crate) fn free() {
     FORKING.store(false, Ordering::Relaxed);
     LOCK.store(FREE, Ordering::Release);

@@ -28,10 +28,10 @@
 //!     and for the compiler the acquire load before it and the acquire fence behind it say so.
 //!
 //! # Why the handler is always right
-//! `look_up` answers only when `turn` did not change in between. Then either the site is in the batch of that
-//! turn (`Resume`); or it is in none, so by rule 3 no int3 of ours was there meanwhile: what was read
-//! is an int3, then it is somebody else's (`Foreign`); or it is the start of a site again, then the thread
-//! trapped on an int3 of ours which has gone since, and runs what is there now (`Retry`).
+//! `look_up` answers only when `turn` did not change in between. Then either the site is in the batch of that turn
+//! (`Resume`); or it is in none, so by rule 3 no int3 of ours was there meanwhile: what was read is an int3, then it is
+//! the program's or a debugger's (`Foreign`); or it is the start of a site again, then the thread trapped on an int3 of
+//! ours which has gone since, and runs what is there now (`Retry`).
 //!
 //! # Progress
 //! `publish`, `retract`: wait-free. `look_up`: lock-free, starts again only when a batch began or

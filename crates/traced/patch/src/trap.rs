@@ -1,4 +1,4 @@
-//! The SIGTRAP handler: serves our breakpoints, hands all other traps on to whoever was there before.
+//! The SIGTRAP handler: serves our breakpoints, hands all other traps on to the handler that was there before.
 //!
 //! # Parties
 //! Installer: the patcher, before each batch. Handlers: any thread, any moment, nested.
@@ -52,7 +52,7 @@ pub(crate) fn install() -> Installed {
 
 /// The handler of level `LEVEL`.
 extern "C" fn on_trap<const LEVEL: usize>(_number: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: SA_SIGINFO: the kernel, or who calls us as the handler before its own, passes a whole siginfo.
+    // SAFETY: SA_SIGINFO: the kernel, or a handler that calls us as the one before it, passes a whole siginfo.
     let code = unsafe { (*info).si_code };
     // SAFETY: and the frame of the interrupted code, which is ours to change until we return.
     let registers = unsafe { Registers::of(context) };

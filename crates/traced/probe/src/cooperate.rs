@@ -87,8 +87,8 @@ fn word(duration: Option<Duration>) -> u32 {
 /// the session. `None`: what the process says, or else the session. Durations are rounded up to 64 ns; from 274 s on
 /// they are never reached.
 ///
-/// False when nobody will know: no session looks at thresholds, or the thread has no place in its memory (a process has
-/// 256), so that the process's threshold rules.
+/// False when no session will know: no session looks at thresholds, or the thread has no place in its memory (a process
+/// has 256), so that the process's threshold rules.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -208,7 +208,7 @@ pub struct ThreadState {
     pub running_since_ns: u64,
 }
 
-/// The calling thread as the kernel sees it now; `None` while nobody publishes that: it takes a session with kernel
+/// The calling thread as the kernel sees it now; `None` while no session publishes that: it takes a session with kernel
 /// events or `mote latency`.
 ///
 /// Each value is whole; those that change together may be of different moments, if the thread is switched while they
@@ -288,8 +288,8 @@ const ENOMEM: i32 = 12;
 ///
 /// # Concurrency
 /// A word is read and written whole, and seen by all at once. What is added up by many goes by
-/// [`SharedMap::fetch_add`], or, better, by [`ThreadMap`], where nobody writes to another's line. Words order nothing
-/// beside them, unless they are used by [`SharedMap::words`] with an ordering of one's own.
+/// [`SharedMap::fetch_add`], or, better, by [`ThreadMap`], where no thread writes to another's line. Words order
+/// nothing beside them, unless they are used by [`SharedMap::words`] with an ordering of one's own.
 ///
 /// Without a session, or when it cannot be reached, they are memory of this process: the same program works, alone.
 ///

@@ -10,7 +10,7 @@
 //! level and not back to itself.
 //!
 //! # Who may touch what
-//! 1. A level is written before its handler is installed for the first time; nobody reads it before. (If the action
+//! 1. A level is written before its handler is installed for the first time; no thread reads it before. (If the action
 //!    changed at that very moment, it is corrected right after; a foreign signal in between reaches the one before
 //!    last.)
 //! 2. After that only `spent` changes.
@@ -38,12 +38,12 @@ pub const SYNCHRONOUS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGTRAP)
     | bit(libc::SIGSYS);
 
-/// Who gets the signal after [`Chain::install`].
+/// Which handler gets the signal after [`Chain::install`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installed {
     /// We, as before.
     Already,
-    /// We, instead of a handler of the program, or of nobody (`SIG_DFL`, `SIG_IGN`).
+    /// We, instead of a handler of the program, or instead of none (`SIG_DFL`, `SIG_IGN`).
     Over {
         /// There was a handler: threads may have it before them yet, or be in it.
         handler: bool,

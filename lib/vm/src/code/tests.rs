@@ -14,7 +14,7 @@ use std::vec::Vec;
 /// A helper as the emitter wants it.
 pub(crate) type Found = (u32, HelperPlace);
 
-/// Compiles instructions that nobody verified.
+/// Compiles instructions that were not verified.
 pub(crate) fn compile(insns: &[Insn], helpers: &[Found], maps: &[MapPlace]) -> Result<Code, Refused> {
     let mut functions = [Function::default(); FUNCTIONS_MAX];
     let count = mote_jit::functions(insns, &mut functions).map_err(Refused::Jit)?;

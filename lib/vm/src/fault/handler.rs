@@ -33,11 +33,11 @@ pub(super) extern "C" fn on_fault<const LEVEL: usize>(
     info: *mut siginfo_t,
     context: *mut c_void,
 ) {
-    // SAFETY: SA_SIGINFO: the kernel, or who calls us as the handler before its own, passes a whole siginfo.
+    // SAFETY: SA_SIGINFO: the kernel, or a handler that calls us as the one before it, passes a whole siginfo.
     let code = unsafe { (*info).si_code };
     // SAFETY: and the frame of the interrupted code, which is ours to change until we return.
     let registers = unsafe { Registers::of(context) };
-    // Codes above 0 are the kernel's: an instruction failed. Others were sent by somebody.
+    // Codes above 0 are the kernel's: an instruction failed. Others were sent by a process.
     if code > 0 && (serve_clock(registers) || serve(registers)) {
         return;
     }

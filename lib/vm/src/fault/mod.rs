@@ -5,7 +5,7 @@
 //! | `access` | loads, stores and a copy that answer a fault: for the interpreter and for helpers |
 //! | `image` | which addresses are machine code of programs, and how their frames are undone |
 //! | `handler` | SIGSEGV and SIGBUS: sends the thread on when it was in one of the two |
-//! | `chain` | hands all other signals on to whoever was there before |
+//! | `chain` | hands all other signals on to the handler that was there before |
 //!
 //! # Parties
 //! Loaders of programs, which install the handler and register images. Threads that run programs. The handler, on such

@@ -57,7 +57,7 @@ fn copies_stop_at_the_end_of_a_page() {
     let pages = mote_sys::mem::Mapping::private(2 * 4096).unwrap();
     let end = pages.base() as usize + 4096;
     // Not unmapped: another test could be given its place.
-    // SAFETY: the second page is ours, and nobody uses it.
+    // SAFETY: the second page is ours, and no thread uses it.
     unsafe { mote_sys::raw::syscall(libc::SYS_mprotect, [end, 4096, libc::PROT_NONE as usize, 0, 0, 0]) }
         .unwrap();
     for bytes in 0..40usize {

@@ -1,4 +1,4 @@
-//! Helpers about who and where we are, and what time it is. None of them can fault.
+//! Helpers that say which thread this is, where it runs, and what time it is. None of them can fault.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use mote_bpf::helper::bucket;
@@ -6,7 +6,7 @@ use mote_sync::{rseq, thread as word};
 use mote_sys::raw::syscall;
 use mote_sys::{process, tsc};
 
-/// The process's id; 0 when nobody noted it.
+/// The process's id; 0 when it was not noted.
 static PID: AtomicU32 = AtomicU32::new(0);
 
 /// Notes the process's id, which `get_current_pid_tgid` answers from then on, so that it need not ask the kernel; 0
@@ -68,7 +68,7 @@ pub(super) unsafe extern "C" fn get_current_comm(buffer: u64, size: u64, _: u64,
     let name = process::comm();
     let (buffer, size) = (buffer as *mut u8, size as usize);
     let len = name.len().min(size);
-    // SAFETY: the verifier: so many writable bytes, of which nobody has a reference.
+    // SAFETY: the verifier: so many writable bytes, of which no thread has a reference.
     unsafe { buffer.write_bytes(0, size) };
     // SAFETY: as above, and `name` is on our stack.
     unsafe { buffer.copy_from_nonoverlapping(name.as_ptr(), len) };

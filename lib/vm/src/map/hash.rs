@@ -14,21 +14,21 @@
 //! The node's link ([`State`]), with a version that each change makes larger.
 //!
 //! # Who may touch what
-//! 1. A `Free` node is nobody's; who takes it off the free list (or past the mark of used ones) makes it `Claimed` and
-//!    its own.
+//! 1. A `Free` node is no thread's; the one that takes it off the free list (or past the mark of used ones) makes it
+//!    `Claimed` and its own.
 //! 2. Hash and key are written by the owner of a `Claimed` node, and never while it is `Live`.
 //! 3. The value of a `Live` node may be written by anyone, word by word.
 //! 4. A link in a chain changes by exchange only. The link of a `Deleted` node never changes until it is out of its
-//!    chain; who took it out owns it, and frees it.
+//!    chain; the thread that took it out owns it, and frees it.
 //!
 //! # Transitions
 //! `Free` → `Claimed` (`take`) → `Live` (`insert`: the head of the chain is exchanged, the link of the node set before)
-//! → `Deleted` (`delete`) → `Free` (`pass`, by anyone who finds it). `Claimed` → `Free` when somebody else inserted the
-//! same key.
+//! → `Deleted` (`delete`) → `Free` (`pass`, by any thread that finds it). `Claimed` → `Free` when another thread
+//! inserted the same key.
 //!
 //! # One entry a key
-//! Nodes come into a chain at its head only. Who inserts has seen the whole chain without the key, beginning with the
-//! head's word, and exchanges that very word.
+//! Nodes come into a chain at its head only. A thread that inserts has seen the whole chain without the key, beginning
+//! with the head's word, and exchanges that very word.
 //!
 //! # Ordering
 //! A. Contents of a node happen before its place in the chain (release in the exchange of the head, acquire in the
@@ -41,7 +41,7 @@
 //!
 //! # Progress
 //! Lock-free while all is well; and each operation ends after at most [`STEPS_MAX`] nodes, and [`TRIES_MAX`] lost
-//! exchanges, whatever others write (`Missed::Busy`). A killed process leaves at most one node that nobody can use
+//! exchanges, whatever others write (`Missed::Busy`). A killed process leaves at most one node that no thread can use
 //! (`Claimed`, or `Deleted` and out of its chain).
 //!
 //! # What it does not promise
@@ -378,8 +378,8 @@ impl<M: Memory> Hash<M> {
         self.place.entries.min(self.memory.load(FRESH) as usize)
     }
 
-    /// Nodes that are neither entries nor free: on their way, or left behind by a killed process. Exact when nobody is
-    /// at work.
+    /// Nodes that are neither entries nor free: on their way, or left behind by a killed process. Exact when no thread
+    /// is at work.
     pub(crate) fn lost(&self) -> u64 {
         let mut kept = self.length(FREE);
         for head in 0..self.place.heads {

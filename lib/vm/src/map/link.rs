@@ -10,14 +10,14 @@ pub(crate) enum State {
     Claimed,
     /// An entry.
     Live,
-    /// Was an entry; whoever passes takes it out of its chain.
+    /// Was an entry; a thread that passes takes it out of its chain.
     Deleted,
 }
 
 /// A link: bits 0..32 are 1 + the next node's index (0: none), bits 32..34 the state, bits 34..64 the version.
 ///
-/// Each change of a word makes the version larger by one. Who exchanges a word that it read some time ago fails if
-/// there was any change since, but for exactly a multiple of 2^30 changes.
+/// Each change of a word makes the version larger by one. A thread that exchanges a word that it read some time ago
+/// fails if there was any change since, but for exactly a multiple of 2^30 changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link(pub(crate) u64);
 

@@ -27,7 +27,7 @@ pub(crate) trait Memory: Copy {
     fn add(self, at: usize, delta: u64) -> u64;
 }
 
-/// What was written before is seen by whoever sees any content that is written after.
+/// What was written before is seen by each thread that sees any content that is written after.
 ///
 /// Pairs with [`after_contents`]: a reader that met a new content meets the state before it, too.
 pub(crate) fn before_contents() {
@@ -60,7 +60,7 @@ impl Words {
     ///
     /// # Safety
     /// `base` is aligned to 8, and `count` words from it are mapped, readable and writable, as long as this value or a
-    /// copy of it is used. Whoever else accesses them does it by atomic operations, or in machine code.
+    /// copy of it is used. Other code accesses them by atomic operations, or in machine code.
     pub(crate) unsafe fn new(base: *mut u8, count: usize) -> Words {
         Words { base: base.cast(), count }
     }

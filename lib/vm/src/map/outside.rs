@@ -113,8 +113,8 @@ impl Map {
     ///
     /// # Safety
     /// [`Map::bytes`] bytes from `at` on are mapped, readable and writable as long as this value or a copy of it is
-    /// used, also by a program that was loaded with it. Nobody has a reference to them. Other processes may write there
-    /// what they like.
+    /// used, also by a program that was loaded with it. No thread has a reference to them. Other processes may write
+    /// there what they like.
     pub unsafe fn open(at: *mut u8, shape: &MapShape) -> Result<Map, MapError> {
         // SAFETY: the caller's promise.
         let map = unsafe { Map::at(at, shape) }?;
@@ -399,8 +399,8 @@ impl Map {
         self.memory.load(DROPPED)
     }
 
-    /// Entries of a hash that nobody can use any more, because a process was killed while it made or deleted them.
-    /// Exact when nobody is at work on the map.
+    /// Entries of a hash that no thread can use any more, because a process was killed while it made or deleted them.
+    /// Exact when no thread is at work on the map.
     ///
     /// # Cost
     /// Goes through the whole map.

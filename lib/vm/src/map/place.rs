@@ -3,7 +3,7 @@
 //!
 //! | words | what |
 //! |---|---|
-//! | 0 to 2 | the shape, as [`shape_words`] says; for whoever looks at the memory |
+//! | 0 to 2 | the shape, as [`shape_words`] says; for tools that look at the memory |
 //! | [`DROPPED`] | what did not fit |
 //! | [`FREE`], [`FRESH`] | of hashes: head of the free list; nodes that were ever taken |
 //! | [`HAND`] | of LRU hashes: where the clock's hand stands |

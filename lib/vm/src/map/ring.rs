@@ -2,7 +2,7 @@
 //!
 //! # Parties
 //! Writers: threads of any number of processes. Reader: one, elsewhere. Any of them may be killed at any instruction or
-//! write nonsense; nobody believes a length or a position that does not fit.
+//! write nonsense; no thread believes a length or a position that does not fit.
 //!
 //! # Memory
 //! `PRODUCED` and `CONSUMED` in the header count bytes, ever. A record begins at a multiple of 8 with a header word; it
@@ -25,7 +25,7 @@
 //!
 //! # Progress
 //! Writers are lock-free: a killed one leaves a claimed header, over which the others move `PRODUCED`. They give up
-//! after [`TRIES_MAX`] lost exchanges. The reader waits for a record that is `BUSY`, until its user says that nobody
+//! after [`TRIES_MAX`] lost exchanges. The reader waits for a record that is `BUSY`, until its user says that no thread
 //! will finish it. Room that a dead writer holds is lost until then.
 
 use super::hash::TRIES_MAX;
@@ -107,7 +107,7 @@ impl<M: Memory> Ring<M> {
         None
     }
 
-    /// Moves `PRODUCED` over the claimed record at `position`; nothing, if somebody did.
+    /// Moves `PRODUCED` over the claimed record at `position`; nothing, if another thread did.
     fn advance(&self, position: u64, header: u64) {
         let size = HEAD + (header & LEN).next_multiple_of(8);
         let _ = self.memory.swap_if(PRODUCED, position, position.wrapping_add(size));

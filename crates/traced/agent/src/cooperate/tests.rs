@@ -47,14 +47,14 @@ fn areas_come_and_go() {
     assert!(header().is_none());
     assert_eq!(take_area(&good(), SLOTS), Ok(()));
     bad_ones_are_refused();
-    // Nobody looks, but what is set is there.
+    // No session looks, but what is set is there.
     assert!(!set_threshold(1, threshold_word(200_000)) && threshold(1) == 3125);
     assert!(!set_threshold(512, 1) && threshold(512) == 0);
     let ours = slot().expect("there is room");
     let id = process::tid() as u32;
     assert_eq!(ours.thread.load(Ordering::Relaxed), id);
     assert_eq!(state(), (&raw const ours.state) as u64);
-    // Whoever takes the slot away: another one is found.
+    // When the slot is taken away another one is found.
     ours.thread.store(id + 1, Ordering::Relaxed);
     let other = slot().expect("there is room");
     assert!(!core::ptr::eq(ours, other) && threshold(1) == 0);
@@ -72,7 +72,7 @@ fn areas_come_and_go() {
     the_slots_of_the_dead_are_taken_over();
 }
 
-/// As in a child: what was set is there still, and in nobody else's memory.
+/// As in a child: what was set is there still, and in no other process's memory.
 fn what_is_a_parents_is_let_go() {
     let parents = good();
     let read = || {

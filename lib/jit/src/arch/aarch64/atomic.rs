@@ -60,7 +60,7 @@ fn compare(asm: &mut Asm<'_>, width: Width, size: u32, at: Gpr, reg: Gpr) {
     asm.mov(width, Gpr::X7, Gpr::X10);
 }
 
-/// Stores, and goes back to the load if somebody else was there meanwhile.
+/// Stores, and goes back to the load if another thread was there meanwhile.
 fn store(asm: &mut Asm<'_>, size: u32, op: u32, reg: Gpr, at: Gpr, again: usize) {
     asm.word_dn(size | op | u32::from(Gpr::X12.0) << 16, reg, at);
     let back = (again as i64 - asm.sink.len() as i64) / 4;

@@ -200,7 +200,7 @@ fn small_things() {
     check("r0 = r1\nr0 <<= 32\nr0 >>= 32\nexit", "mov eax,edi\nxor edx,edx\nret");
     check("r0 = r1\nr0 /= 8\nr0 %= 4\nexit", "mov rax,rdi\nshr rax,3\nand eax,3\nxor edx,edx\nret");
     check("r0 = r1\nr0 += 128\nexit", "lea rax,[rdi+80h]\nxor edx,edx\nret");
-    // A register that nobody reads again need not be kept.
+    // A register that no thread reads again need not be kept.
     check("r0 = r1\nr0 <<= r2\nexit", "mov rax,rdi\nmov ecx,esi\nshl rax,cl\nxor edx,edx\nret");
     // Jumps to jumps, branches over jumps, jumps to an end.
     check(

@@ -1,10 +1,11 @@
 //! What all sequences begin and end with.
 
 /// Opens a sequence: descriptor, then `2:` where it can be restarted, then the CPU's ring in {c} and {d}. The abort
-/// handler `4:` lies in the function, not in a section of its own: a signal's handler returns there, and who unwinds
-/// the stack from it (`pthread_exit`, cancellation) must find the frame described. `5:` is where the sequence ends,
-/// behind its commit; `7:` leaves as `NO_RING`, `8:` as `NO_ROOM`, `17:` as `LATE`, `18:` as `NO_CLOCK`: the handler of
-/// SIGSEGV goes there (`mote_sys::tsc`), because RDTSC is the only instruction that raises a general protection fault.
+/// handler `4:` lies in the function, not in a section of its own: a signal's handler returns there, and code that
+/// unwinds the stack from it (`pthread_exit`, cancellation) must find the frame described. `5:` is where the sequence
+/// ends, behind its commit; `7:` leaves as `NO_RING`, `8:` as `NO_ROOM`, `17:` as `LATE`, `18:` as `NO_CLOCK`: the
+/// handler of SIGSEGV goes there (`mote_sys::tsc`), because RDTSC is the only instruction that raises a general
+/// protection fault.
 macro_rules! sequence {
     ($($line:literal),* ; commit $commit:literal ; $($operand:tt)*) => {
         ::core::arch::asm!(

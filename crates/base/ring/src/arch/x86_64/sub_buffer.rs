@@ -16,9 +16,9 @@ use mote_sync::rseq;
 pub(crate) fn switch(channel: &Writer, len: usize) -> u32 {
     let end: u32;
     // SAFETY: as in `write_words`. The stores to the slots of the sub-buffer that ends and of the one that `pos` goes
-    // to are repeated by whoever comes so far in the end, so an abort between them and the commit does no harm: nobody
-    // reads the second before `pos` is there, and while one is open nothing is lost, so that closing it changes no
-    // count. The room that is asked for (`len + 19`) is the most that either kind of record asks for.
+    // to are repeated by the thread that comes so far in the end, so an abort between them and the commit does no harm:
+    // no thread reads the second before `pos` is there, and while one is open nothing is lost, so that closing it
+    // changes no count. The room that is asked for (`len + 19`) is the most that either kind of record asks for.
     unsafe {
         sequence!(
             "mov {p}, [{c}]",
@@ -110,7 +110,7 @@ pub(crate) fn switch(channel: &Writer, len: usize) -> u32 {
 pub(crate) fn count_ring_full(channel: &Writer) -> u32 {
     let end: u32;
     // SAFETY: as in `write_words`: one read-modify-write instruction on the counter is the commit, and
-    // nobody on another CPU touches the counter of this CPU's ring.
+    // no thread on another CPU touches the counter of this CPU's ring.
     unsafe {
         sequence!(
             "mov {x}, [{c}]",
