@@ -58,7 +58,7 @@ impl Told {
     }
 }
 
-/// Names, in order, of the fields of the packet context after the magic, uuid, stream class and stream.
+/// Names, in order, of the fields of the packet context, with their bits.
 pub const CONTEXT_FIELDS: [(&str, u32); 7] = [
     ("timestamp_begin", 64),
     ("timestamp_end", 64),
@@ -69,17 +69,28 @@ pub const CONTEXT_FIELDS: [(&str, u32); 7] = [
     ("cpu_id", 32),
 ];
 
-/// Names, in order, of the fields behind `discarded_<cause>`, 64 bits each.
-pub const LOSS_FIELDS: [&str; 3] = ["discarded_since", "discarded_until", "discarded_unknown"];
+/// Names, in order, of the counters behind those of the causes, 64 bits each.
+pub const LOSS_FIELDS: [&str; 3] = ["since", "until", "unknown"];
 
+/// Byte offset of the counters of loss in the encoded header: behind magic, uuid, stream class and stream.
+///
+/// They lie in what is padding to CTF: viewers print all that the metadata call a field of the packet context
+/// with each event, and warn of what they call one of the packet header.
+pub const LOSS_AT: usize = 4 + 16 + 4 + 4;
+/// Byte offset of the packet context in the encoded header, and its alignment in bytes.
+pub const CONTEXT_AT: usize = (LOSS_AT + 8 * (Cause::ALL.len() + LOSS_FIELDS.len())).next_power_of_two();
 /// Byte offset of `timestamp_end` in the encoded header.
-pub const TIMESTAMP_END_AT: usize = 4 + 16 + 4 + 4 + 8;
+pub const TIMESTAMP_END_AT: usize = CONTEXT_AT + 8;
 /// Byte offset of `content_size` in the encoded header.
-pub const CONTENT_SIZE_AT: usize = 4 + 16 + 4 + 4 + 2 * 8;
-
-const FIXED: usize = 4 + 16 + 4 + 4 + 6 * 8 + 4;
+pub const CONTENT_SIZE_AT: usize = CONTEXT_AT + 2 * 8;
 /// Bytes of the encoded header.
-pub const HEADER_BYTES: usize = FIXED + 8 * (Cause::ALL.len() + LOSS_FIELDS.len());
+pub const HEADER_BYTES: usize = CONTEXT_AT + 6 * 8 + 4;
+
+/// Name of the entry in the trace's environment that says [`LOSS_AT`].
+pub const LOSS_AT_ENTRY: &str = "loss_counters_at";
+/// Name of the entry in the trace's environment that names the counters there, in order, with blanks between:
+/// causes ([`Cause::name`]), then [`LOSS_FIELDS`].
+pub const LOSS_NAMES_ENTRY: &str = "loss_counters";
 
 impl PacketHeader {
     /// Encodes it, little-endian and packed.
@@ -92,6 +103,11 @@ impl PacketHeader {
         put(&self.uuid);
         put(&self.stream_class.to_le_bytes());
         put(&self.stream.to_le_bytes());
+        let Told { events, since, until, unknown } = self.lost;
+        for word in events.into_iter().chain([since, until, unknown]) {
+            put(&word.to_le_bytes());
+        }
+        put(&[0; CONTEXT_AT - LOSS_AT - 8 * (Cause::ALL.len() + LOSS_FIELDS.len())]);
         put(&self.begin.to_le_bytes());
         put(&self.end.to_le_bytes());
         put(&bits.to_le_bytes());
@@ -99,10 +115,6 @@ impl PacketHeader {
         put(&self.sequence.to_le_bytes());
         put(&self.lost.discarded().to_le_bytes());
         put(&self.cpu.to_le_bytes());
-        let Told { events, since, until, unknown } = self.lost;
-        for word in events.into_iter().chain([since, until, unknown]) {
-            put(&word.to_le_bytes());
-        }
         out
     }
 }

@@ -86,8 +86,9 @@ impl Analysis for Losses<'_> {
         // Unknown if one of them is.
         let events = causes.iter().map(|cause| cause.events).sum();
         let texts = summaries.iter().map(|summary| summary.empty_texts).sum();
+        let flight_recorder = self.trace.is_of_flight_recorder();
         let Losses { packets, gaps, more_gaps, .. } = self;
-        Lost { events, packets, texts, causes, gaps, more_gaps }
+        Lost { events, packets, flight_recorder, texts, causes, gaps, more_gaps }
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Lost {
     pub events: Option<u64>,
     /// Packets that are missing: overwritten by a flight recorder, as intended, or lost with the file.
     pub packets: u64,
+    /// Whether a flight recorder of mote made the recording.
+    pub flight_recorder: bool,
     /// Texts of kernel events that could not be read, and are empty; their events are there.
     pub texts: u64,
     /// By cause; `unspecified` where the tracer does not tell.
@@ -71,7 +73,15 @@ pub struct Lost {
 
 impl Default for Lost {
     fn default() -> Lost {
-        Lost { events: Some(0), packets: 0, texts: 0, causes: Vec::new(), gaps: Vec::new(), more_gaps: 0 }
+        Lost {
+            events: Some(0),
+            packets: 0,
+            flight_recorder: false,
+            texts: 0,
+            causes: Vec::new(),
+            gaps: Vec::new(),
+            more_gaps: 0,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::facts::Facts;
+use crate::loss::CounterPlaces;
 use crate::storage::Storage;
 use mote_ctf::Schema;
 use mote_ctf::model::{FieldClass, IntCoding, Roles, StreamClass};
@@ -20,6 +21,7 @@ pub struct Origin {
     /// Index of the first trace of the same recording: a recording of mote can have one of processes and one of the kernel.
     pub(crate) session: usize,
     pub(crate) contexts: Vec<Context>,
+    pub(crate) counters: CounterPlaces,
     /// Of each stream class, the [`ClassId`] of its first event class.
     pub(crate) first_class: Vec<u32>,
     /// Of each stream class: whether the headers of its packets say when they begin, independent of the packets before.

@@ -292,7 +292,9 @@ impl<'t> Reader<'t> {
         // A begin behind the end says nothing.
         self.begun = begin.filter(|begin| end.is_none_or(|end| *begin <= end)).unwrap_or(self.begun);
         self.latest = self.latest.max(end.unwrap_or(i64::MIN));
-        let context = self.cursor.packet_context(&self.origin.schema, self.window.bytes());
+        let prefix = self.window.bytes();
+        let context = self.cursor.packet_context(&self.origin.schema, prefix);
+        let counters = || self.origin.counters.read(&header, prefix, context);
         let until = end.or(begin).unwrap_or(self.time);
         let is_beyond = ordered && begin.is_some_and(|begin| begin > self.range.to);
         self.beyond = if is_beyond { self.beyond + 1 } else { 0 };
@@ -300,7 +302,7 @@ impl<'t> Reader<'t> {
             self.next = self.window.size();
             return Ok(Begun::End);
         }
-        let loss = self.counters.note(&header, context, until, |ticks| self.clock.ns(ticks));
+        let loss = self.counters.note(&header, counters, until, |ticks| self.clock.ns(ticks));
         let is_before = ordered && end.is_some_and(|end| end < self.range.from);
         if is_beyond || is_before && self.begins_whole(&header) {
             return Ok(Begun::Skipped);

@@ -4,6 +4,7 @@ use crate::Range;
 use crate::context::Context;
 use crate::discover::{self, METADATA};
 use crate::facts::Facts;
+use crate::loss::CounterPlaces;
 use crate::merge::Events;
 use crate::origin::{ClassId, Origin, Stream, begins_whole};
 use crate::problem::{Fault, OpenError, Problem, Problems};
@@ -110,7 +111,17 @@ impl Trace {
         let same =
             |other: &Origin| facts.is_some() && other.facts.is_some() && dir.parent() == other.dir.parent();
         let session = self.origins.iter().position(same).unwrap_or(origin);
-        self.origins.push(Origin { dir, schema, facts, session, contexts, first_class, whole_begins });
+        let counters = CounterPlaces::of(schema.trace());
+        self.origins.push(Origin {
+            dir,
+            schema,
+            facts,
+            session,
+            contexts,
+            counters,
+            first_class,
+            whole_begins,
+        });
     }
 
     /// Its CTF traces, by path.
@@ -181,6 +192,13 @@ impl Trace {
     pub fn lost_unknown(&self) -> bool {
         let mut summaries = self.origins.iter().filter_map(|origin| origin.facts.as_ref()?.summary.as_ref());
         summaries.any(|summary| summary.lost_unknown > 0)
+    }
+
+    /// Whether a flight recorder of mote made it, as its journal says: then packets are missing as intended.
+    #[must_use]
+    pub fn is_of_flight_recorder(&self) -> bool {
+        let mut sessions = self.origins.iter().filter_map(|origin| origin.facts.as_ref()?.session.as_ref());
+        sessions.any(|session| session.mode == "overwrite")
     }
 
     /// Time of the first event, in nanoseconds since 1970; `None` if there is none.

@@ -4,7 +4,7 @@
 mod build;
 
 use build::Plan;
-use mote_layout::packet::HEADER_BYTES;
+use mote_layout::packet::{CONTENT_SIZE_AT, HEADER_BYTES};
 use mote_timeline::{Entry, Fault, Range, Trace};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,8 +106,8 @@ fn a_lost_header_is_told_and_passed_over() {
 #[test]
 fn a_packet_that_lies_about_its_size_does_not_hide_the_next() {
     let (dir, stream, bytes) = recording();
-    // `packet_size` is the fourth 64-bit field behind magic, UUID and two 32-bit ids.
-    let field = 2 * packet_bytes() + 4 + 16 + 8 + 24;
+    // `packet_size` follows the 64 bits of `content_size`.
+    let field = 2 * packet_bytes() + CONTENT_SIZE_AT + 8;
     for size in [packet_bytes() as u64 + 17, 1 << 40, (packet_bytes() * 3) as u64] {
         let mut damaged = bytes.clone();
         damaged[field..field + 8].copy_from_slice(&(size * 8).to_le_bytes());

@@ -4,9 +4,13 @@
 mod build;
 
 use build::{EPOCH, Plan};
+use mote_layout::packet::CONTENT_SIZE_AT;
 use mote_timeline::{Entry, Events, Loss, Place, Range, Trace};
 use std::path::Path;
 use tempfile::TempDir;
+
+/// Byte offset of `packet_size` in a packet: it follows the 64 bits of `content_size`.
+const PACKET_SIZE_AT: usize = CONTENT_SIZE_AT + 8;
 
 fn recording(plan: &Plan) -> TempDir {
     let dir = TempDir::new().expect("a directory");
@@ -126,7 +130,7 @@ fn last_sequence(dir: &Path, stream: u32) -> u64 {
     let bytes = std::fs::read(dir.join(format!("stream_{stream}"))).expect("readable");
     let (mut at, mut packets) = (0, 0);
     while at < bytes.len() {
-        let field = at + 4 + 16 + 8 + 24;
+        let field = at + PACKET_SIZE_AT;
         let bits = u64::from_le_bytes(bytes[field..field + 8].try_into().expect("8 bytes"));
         at += bits as usize / 8;
         packets += 1;
@@ -140,7 +144,7 @@ fn a_missing_packet_is_a_loss_of_packets() {
     let dir = recording(&plan);
     let path = dir.path().join("stream_0");
     let bytes = std::fs::read(&path).expect("readable");
-    let field = 4 + 16 + 8 + 24;
+    let field = PACKET_SIZE_AT;
     let first = u64::from_le_bytes(bytes[field..field + 8].try_into().expect("8 bytes")) as usize / 8;
     // Without the second packet; all but the last are of the same size.
     std::fs::write(&path, [&bytes[..first], &bytes[2 * first..]].concat()).expect("written");

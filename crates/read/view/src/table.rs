@@ -69,11 +69,12 @@ fn head(out: &mut String, name: &str, report: &Report) -> std::fmt::Result {
         writeln!(out, "  EMPTY {} {}", grouped(report.lost.texts), mote_journal::EMPTY_TEXTS)?;
     }
     if report.lost.packets > 0 {
-        writeln!(
-            out,
-            "  {} packets are missing: a flight recorder overwrites old ones",
-            grouped(report.lost.packets)
-        )?;
+        let why = if report.lost.flight_recorder {
+            "the flight recorder overwrote them"
+        } else {
+            "the tracer did not write them, or their files are not complete"
+        };
+        writeln!(out, "  {} packets are missing: {why}", grouped(report.lost.packets))?;
     }
     Ok(())
 }

@@ -7,7 +7,10 @@ use mote_ctf::model::{
     TraceClass,
 };
 use mote_layout::Cause;
-use mote_layout::packet::{CONTEXT_FIELDS, LOSS_FIELDS, STREAM_PER_CPU, STREAM_SHARED};
+use mote_layout::packet::{
+    CONTEXT_AT, CONTEXT_FIELDS, LOSS_AT, LOSS_AT_ENTRY, LOSS_FIELDS, LOSS_NAMES_ENTRY, STREAM_PER_CPU,
+    STREAM_SHARED,
+};
 use mote_layout::parse::{Description, FieldType, Labels};
 use mote_layout::record::{ID_BITS, TIME_BITS};
 use mote_layout::types::{Integer, Scalar};
@@ -109,7 +112,17 @@ fn environment(frame: &Frame) -> Vec<(String, EnvValue)> {
         ("trace_creation_time_s".to_owned(), EnvValue::Int(frame.created as i64)),
     ];
     all.extend(domain);
+    all.extend(loss_entries());
     all
+}
+
+/// Where the counters of loss by cause lie in each packet, and what they are.
+fn loss_entries() -> [(String, EnvValue); 2] {
+    let names: Vec<&str> = Cause::ALL.iter().map(|cause| cause.name()).chain(LOSS_FIELDS).collect();
+    [
+        (LOSS_AT_ENTRY.to_owned(), EnvValue::Int(LOSS_AT as i64)),
+        (LOSS_NAMES_ENTRY.to_owned(), EnvValue::Str(names.join(" "))),
+    ]
 }
 
 fn clock_class(frame: &Frame, conversion: &Conversion) -> ClockClass {
@@ -161,14 +174,10 @@ fn stream_class(id: u32, domain: &Domain, events: Vec<EventClass>) -> StreamClas
     });
     // As the process sees it, or as the kernel does.
     let thread = if *domain == Domain::Processes { "vtid" } else { "tid" };
-    let lost = Cause::ALL.map(|cause| format!("discarded_{}", cause.name()));
-    let lost = lost.into_iter().chain(LOSS_FIELDS.map(str::to_owned));
-    let lost = lost.map(|name| (name, uint(64, Roles::NONE)));
-    let context = context.into_iter().map(|(name, class)| (name.to_owned(), class)).chain(lost);
     StreamClass {
         id: u64::from(id),
         clock: Some(0),
-        packet_context: Some(StructClass::new(context)),
+        packet_context: Some(StructClass { min_align: CONTEXT_AT as u32 * 8, ..StructClass::new(context) }),
         event_header: Some(StructClass::new([
             ("id", uint(ID_BITS, Roles::EVENT_CLASS_ID)),
             ("timestamp", time(TIME_BITS, Roles::TIMESTAMP)),

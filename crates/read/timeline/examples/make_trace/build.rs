@@ -5,7 +5,10 @@ use mote_ctf::model::{
     TraceClass,
 };
 use mote_journal::{ClockSample, Fact, Journal, Session, Summary};
-use mote_layout::packet::{CONTEXT_FIELDS, HEADER_BYTES, LOSS_FIELDS, PacketHeader, STREAM_PER_CPU};
+use mote_layout::packet::{
+    CONTEXT_AT, CONTEXT_FIELDS, HEADER_BYTES, LOSS_AT, LOSS_AT_ENTRY, LOSS_FIELDS, LOSS_NAMES_ENTRY,
+    PacketHeader, STREAM_PER_CPU,
+};
 use mote_layout::{Cause, record};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -79,8 +82,7 @@ fn trace_class() -> TraceClass {
         };
         context.push((name.to_owned(), FieldClass::Int(int)));
     }
-    context.extend(Cause::ALL.map(|cause| (format!("discarded_{}", cause.name()), FieldClass::uint(64))));
-    context.extend(LOSS_FIELDS.map(|name| (name.to_owned(), FieldClass::uint(64))));
+    let counters: Vec<&str> = Cause::ALL.iter().map(|cause| cause.name()).chain(LOSS_FIELDS).collect();
     let uint = |bits: u32, roles: Roles| FieldClass::Int(IntClass::new(bits, false).with_roles(roles));
     let uuid = match FieldClass::array(Length::Static(16), FieldClass::uint(8)) {
         FieldClass::Array(class) => {
@@ -92,7 +94,11 @@ fn trace_class() -> TraceClass {
     time.align = 1;
     TraceClass {
         uuid: Some(UUID),
-        environment: vec![("tracer_name".to_owned(), EnvValue::Str("mote".to_owned()))],
+        environment: vec![
+            ("tracer_name".to_owned(), EnvValue::Str("mote".to_owned())),
+            (LOSS_AT_ENTRY.to_owned(), EnvValue::Int(LOSS_AT as i64)),
+            (LOSS_NAMES_ENTRY.to_owned(), EnvValue::Str(counters.join(" "))),
+        ],
         packet_header: Some(StructClass::new([
             ("magic", uint(32, Roles::PACKET_MAGIC)),
             ("uuid", uuid),
@@ -107,7 +113,10 @@ fn trace_class() -> TraceClass {
         streams: vec![StreamClass {
             id: u64::from(STREAM_PER_CPU),
             clock: Some(0),
-            packet_context: Some(StructClass::new(context)),
+            packet_context: Some(StructClass {
+                min_align: CONTEXT_AT as u32 * 8,
+                ..StructClass::new(context)
+            }),
             event_header: Some(StructClass::new([
                 ("id", uint(record::ID_BITS, Roles::EVENT_CLASS_ID)),
                 ("timestamp", FieldClass::Int(time)),

@@ -28,8 +28,9 @@ JSON: one object. Its keys are stable; times are nanoseconds, rates events in a 
   start_ns, end_ns   first and last event, since 1970     duration_ns, events, rate, traces, streams
   command            the recorded command                 complete   false: the recording was cut short
   incomplete         why it is not complete, in words
-  lost               {events, packets, texts, causes: [{cause, events, advice}], gaps: [{stream, since_ns, until_ns, exact,
-                     events, causes}], more_gaps}   events: null where the number is unknown; texts: empty in events
+  lost               {events, packets, flight_recorder, texts, causes: [{cause, events, advice}], gaps: [{stream,
+                     since_ns, until_ns, exact, events, causes}], more_gaps}   events: null where the number is
+                     unknown; packets: missing ones; flight_recorder: true: it overwrote them; texts: empty in events
                      that are there; exact: since_ns and until_ns are the times of the events before and after
   providers          [{name, events}]
   kinds              [{name, events, rate, interval_ns: {samples, min, mean, p50, p90, p99, max} or null}]

@@ -226,7 +226,12 @@ fn tell_loss(outcome: &Outcome, trace: &Trace) {
     }
     if outcome.lost_packets > 0 {
         let packets = cmd::counted(outcome.lost_packets, "packet is", "packets are");
-        say!("{packets} missing: a flight recorder overwrites old ones");
+        let why = if trace.is_of_flight_recorder() {
+            "the flight recorder overwrote them"
+        } else {
+            "the tracer did not write them, or their files are not complete"
+        };
+        say!("{packets} missing: {why}");
     }
 }
 
