@@ -1,6 +1,7 @@
 //! Prints a trace folder as `babeltrace2 --clock-cycles --no-delta` does, to compare the two by hand.
 //!
-//! `cargo run --release -p mote-trace-ctf --example ctf_text FOLDER | diff - <(babeltrace2 --clock-cycles --no-delta FOLDER)`:
+//! `cargo run --release -p mote-trace-ctf --example ctf_text FOLDER |
+//! diff - <(babeltrace2 --clock-cycles --no-delta FOLDER)`:
 //! FOLDER is the one that holds `metadata`. Reads all of it into memory; `mote view` is the tool that does
 //! not.
 

@@ -1,6 +1,7 @@
 //! Measures decoding: a synthetic trace in memory of 24-byte events, as the recorder writes them.
 //!
-//! `cargo run --release -p mote-trace-ctf --example decode_speed [PACKETS]`: median of 7 passes over 256 packets of 256 KiB, or
+//! `cargo run --release -p mote-trace-ctf --example decode_speed [PACKETS]`:
+//! median of 7 passes over 256 packets of 256 KiB, or
 //! over PACKETS; millions of events a second.
 
 use mote_ctf::model::{

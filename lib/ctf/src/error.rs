@@ -1,18 +1,90 @@
-//! Errors of metadata and of packets: small, copyable, with the place of the fault.
+//! Errors and warnings about metadata, errors of packets: small, copyable, with their place.
+//!
+//! Metadata that could change how a byte is read is refused ([`MetadataError`]); what else breaks the
+//! specification is read, with a [`MetadataWarning`].
 
+use std::fmt;
 use thiserror::Error;
 
-/// What is wrong with metadata, and where.
+/// What is wrong with metadata, and where. Such metadata is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("metadata line {line}, column {column}: {kind}")]
 pub struct MetadataError {
     /// The fault.
     pub kind: MetadataFault,
-    /// Line, from 1; 0 where the model was built by hand or the fault has no place.
+    /// Line in the metadata's text, from 1; 0 where a model was built by hand.
+    pub line: u32,
+    /// Column in bytes, from 1; 0 where a model was built by hand.
+    pub column: u32,
+}
+
+impl fmt::Display for MetadataError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt_placed(f, self.line, self.column, &self.kind)
+    }
+}
+
+/// What is odd about metadata, and where. Such metadata is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetadataWarning {
+    /// What is odd, and how it is read.
+    pub kind: Oddity,
+    /// Line in the metadata's text, from 1.
     pub line: u32,
     /// Column in bytes, from 1.
     pub column: u32,
 }
+
+impl fmt::Display for MetadataWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt_placed(f, self.line, self.column, &self.kind)
+    }
+}
+
+fn fmt_placed(f: &mut fmt::Formatter<'_>, line: u32, column: u32, kind: &dyn fmt::Display) -> fmt::Result {
+    match line {
+        0 => write!(f, "metadata: {kind}"),
+        _ => write!(f, "metadata line {line}, column {column}: {kind}"),
+    }
+}
+
+/// Kinds of oddities that do not change how a byte is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Oddity {
+    /// A named type is declared, and no `;` follows.
+    #[error("`;` is missing behind the declaration; read as if it were there")]
+    MissingSemicolon,
+    /// An attribute of a block that CTF 1.8 does not know.
+    #[error("unknown attribute of {0}; it is not used")]
+    UnknownAttribute(&'static str),
+    /// A timestamp that is mapped to no clock, in a trace with one clock.
+    #[error("a timestamp is mapped to no clock; read as a value of the trace's only clock")]
+    UnmappedTime,
+    /// A timestamp that is mapped to no clock, in a trace without clocks.
+    #[error("a timestamp is mapped to no clock, and there is none; read as nanoseconds")]
+    TimeWithoutClock,
+    /// A timestamp that is mapped to no clock, in a trace with several clocks.
+    #[error("a timestamp is mapped to none of the trace's clocks; events of this stream have no time")]
+    AmbiguousTime,
+    /// A value of an enumeration has several labels.
+    #[error("ranges of the enumeration overlap; a value in both has both labels")]
+    Overlap,
+    /// A label of an enumeration for values that its integer cannot have.
+    #[error("the enumeration's integer cannot have this value; the label is never shown")]
+    UnreachableLabel,
+    /// CTF 2: a UUID as text.
+    #[error("the UUID is text and not 16 integers; read as the usual form of a UUID")]
+    TextUuid,
+    /// CTF 2: the cycles of a clock's offset are as many as its frequency, or more.
+    #[error("the clock's offset has a second or more in cycles; both are added")]
+    LargeCycles,
+    /// The metadata's packets have the byte order that the trace has not.
+    #[error("metadata packets are of another byte order than the trace; the trace's is used for events")]
+    PacketByteOrder,
+}
+
+/// Most warnings that are kept of one trace's metadata.
+pub const MAX_WARNINGS: usize = 100;
 
 /// Kinds of faults of metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -36,6 +108,9 @@ pub enum MetadataFault {
     /// A name that nothing defines.
     #[error("unknown {0}")]
     Unknown(&'static str),
+    /// A property of an object, or attribute of a type, that the specification does not know.
+    #[error("unknown property of {0}; check its spelling")]
+    UnknownProperty(&'static str),
     /// A name that is defined twice.
     #[error("{0} defined twice")]
     Duplicate(&'static str),
@@ -45,6 +120,12 @@ pub enum MetadataFault {
     /// A property with a value that it cannot have.
     #[error("bad value of {0}")]
     BadValue(&'static str),
+    /// A role, or a reserved name, of a field that cannot have it.
+    #[error("{0}")]
+    BadRole(&'static str),
+    /// Ranges of two options of a variant overlap: a selector would choose both.
+    #[error("two options of a variant have a selector's value in common")]
+    AmbiguousOption,
     /// Something beyond this reader.
     #[error("unsupported: {0}")]
     Unsupported(&'static str),
@@ -60,7 +141,7 @@ pub enum MetadataFault {
 pub const MAX_DEPTH: u32 = 48;
 
 impl MetadataError {
-    /// A fault without a place.
+    /// A fault of a model that was built by hand: it has no line.
     #[must_use]
     pub fn nowhere(kind: MetadataFault) -> MetadataError {
         MetadataError { kind, line: 0, column: 0 }
@@ -90,9 +171,6 @@ pub enum DecodeFault {
     /// Not the magic number of a packet.
     #[error("bad magic number {0:#x}")]
     BadMagic(u32),
-    /// The packet is of another trace.
-    #[error("packet carries another trace's UUID")]
-    ForeignUuid,
     /// No such stream class.
     #[error("unknown stream class {0}")]
     UnknownStream(u64),

@@ -3,7 +3,8 @@
 //!
 //! # Reading
 //! 1. [`Schema::parse`] turns the bytes of a `metadata` file (CTF 1.8 text or packets, CTF 2 JSON
-//!    fragments) into a [`model::TraceClass`] and compiles it for decoding.
+//!    fragments) into a [`model::TraceClass`] and compiles it for decoding. What could change how a byte is
+//!    read is refused, with its line and column; what else is odd is one of [`Schema::warnings`].
 //! 2. A [`Cursor`] (one per data stream file) reads packets that the caller holds in memory:
 //!    [`Cursor::begin`] on a prefix tells the packet's size, [`Cursor::advance`] steps to the next event,
 //!    [`Cursor::event`] shows it. Buffers and cursor carry no lifetime, so a merger can keep them side by
@@ -19,6 +20,7 @@
 //! (`examples/decode_speed.rs`, on the project's 2-core x86-64 machine).
 #![forbid(unsafe_code)]
 
+mod check;
 pub mod decode;
 mod error;
 #[cfg(any(test, fuzzing))]
@@ -31,6 +33,8 @@ mod value;
 pub mod write;
 
 pub use decode::{Cursor, Event, Packet, PacketHeader};
-pub use error::{DecodeError, DecodeFault, MAX_DEPTH, MetadataError, MetadataFault};
+pub use error::{
+    DecodeError, DecodeFault, MAX_DEPTH, MAX_WARNINGS, MetadataError, MetadataFault, MetadataWarning, Oddity,
+};
 pub use schema::Schema;
 pub use value::{Children, Field, Fields, Members, Value};

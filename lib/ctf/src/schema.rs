@@ -1,11 +1,13 @@
 //! A checked trace class with the programs that decode it.
 
+use crate::check::{self, Scopes};
 use crate::decode::compile::{Compiler, Registers, fault, static_values};
 use crate::decode::program::{Body, Program};
-use crate::error::{MetadataError, MetadataFault};
+use crate::error::{MetadataError, MetadataFault, MetadataWarning};
 use crate::model::{
-    EventClass, FieldClass, FieldRef, Length, Roles, Scope, StreamClass, StructClass, TraceClass,
+    ClockClass, EventClass, FieldClass, FieldRef, Roles, Scope, StreamClass, StructClass, TraceClass,
 };
+use crate::read::{Part, compiled};
 use std::collections::HashMap;
 
 /// Event ids below this are looked up in a table.
@@ -15,6 +17,7 @@ const DENSE: u64 = 1 << 16;
 #[derive(Debug)]
 pub struct Schema {
     trace: TraceClass,
+    warnings: Vec<MetadataWarning>,
     pub(crate) packet_header: Program,
     pub(crate) streams: Vec<StreamPlan>,
     by_id: HashMap<u64, usize>,
@@ -48,41 +51,68 @@ pub(crate) struct EventPlan {
     pub(crate) static_ends: Option<[u32; 2]>,
 }
 
-type Checked<T> = Result<T, MetadataError>;
+type Checked<T> = Result<T, MetadataFault>;
+/// A fault has the part of the trace class that it is in.
+type Built<T> = Result<T, (MetadataFault, Part)>;
 
 impl Schema {
     /// Parses and compiles metadata of either version.
     ///
+    /// Oddities that do not change how a byte is read are [`Schema::warnings`].
+    ///
     /// # Errors
-    /// Metadata that breaks its grammar, refers to unknown things, or nests too deep.
+    /// Metadata that breaks its grammar, refers to unknown things, or nests too deep: the first fault, with its
+    /// line and column.
     pub fn parse(metadata: &[u8]) -> Result<Schema, MetadataError> {
-        Schema::new(crate::read::metadata(metadata)?)
+        let (schema, warnings) = compiled(metadata, Schema::build)?;
+        Ok(Schema { warnings, ..schema })
     }
 
     /// Compiles a trace class.
     ///
     /// # Errors
-    /// Sizes, alignments or references that cannot be.
+    /// Sizes, alignments or references that cannot be. They have no line.
     pub fn new(trace: TraceClass) -> Result<Schema, MetadataError> {
-        if trace.clocks.iter().any(|clock| clock.frequency == 0) {
-            return fault(MetadataFault::BadValue("clock frequency: it must not be 0"));
+        Schema::build(trace).map_err(|(kind, _)| MetadataError::nowhere(kind))
+    }
+
+    fn build(trace: TraceClass) -> Built<Schema> {
+        for (index, clock) in trace.clocks.iter().enumerate() {
+            check_clock(clock).map_err(|kind| (kind, Part::Clock(index)))?;
         }
         let registers = collect_registers(&trace)?;
         let mut header = Compiler::new(&registers, false);
-        header.scope(Scope::PacketHeader, trace.packet_header.as_ref())?;
+        let scope = header.scope(Scope::PacketHeader, trace.packet_header.as_ref());
+        scope.map_err(|kind| (kind, Part::Trace))?;
         let packet_header = header.finish();
         let mut by_id = HashMap::new();
         let mut streams = Vec::with_capacity(trace.streams.len());
         for (index, stream) in trace.streams.iter().enumerate() {
             if by_id.insert(stream.id, index).is_some() {
-                return fault(MetadataFault::Duplicate("stream class"));
+                return Err((MetadataFault::Duplicate("stream class"), Part::Stream(index)));
             }
-            streams.push(StreamPlan::new(&trace, stream, &registers)?);
+            streams.push(StreamPlan::new(&trace, stream, index, &registers)?);
         }
         let default_stream = if let [only] = &trace.streams[..] { only.id } else { 0 };
         let packet_registers = registers.keys().filter(|r| r.scope <= Scope::PacketContext).count();
         let registers = registers.len();
-        Ok(Schema { trace, packet_header, streams, by_id, default_stream, registers, packet_registers })
+        Ok(Schema {
+            trace,
+            warnings: Vec::new(),
+            packet_header,
+            streams,
+            by_id,
+            default_stream,
+            registers,
+            packet_registers,
+        })
+    }
+
+    /// What is odd about the metadata that it was parsed from, and how it is read: at most
+    /// [`crate::MAX_WARNINGS`], in the order in which they were found. None of a model that was built by hand.
+    #[must_use]
+    pub fn warnings(&self) -> &[MetadataWarning] {
+        &self.warnings
     }
 
     /// The trace class.
@@ -97,7 +127,24 @@ impl Schema {
 }
 
 impl StreamPlan {
-    fn new(trace: &TraceClass, stream: &StreamClass, registers: &Registers) -> Checked<StreamPlan> {
+    fn new(
+        trace: &TraceClass,
+        stream: &StreamClass,
+        index: usize,
+        registers: &Registers,
+    ) -> Built<StreamPlan> {
+        let of_stream = |kind| (kind, Part::Stream(index));
+        let mut plan = StreamPlan::of_packets(trace, stream, registers).map_err(of_stream)?;
+        for (number, event) in stream.events.iter().enumerate() {
+            let of_event = |kind| (kind, Part::Event(index, number));
+            plan.add_id(event.id, number).map_err(of_event)?;
+            plan.events.push(EventPlan::new(stream, event, registers).map_err(of_event)?);
+        }
+        Ok(plan)
+    }
+
+    /// The plan without its events.
+    fn of_packets(trace: &TraceClass, stream: &StreamClass, registers: &Registers) -> Checked<StreamPlan> {
         if stream.clock.is_some_and(|clock| clock >= trace.clocks.len()) {
             return fault(MetadataFault::Unknown("clock class"));
         }
@@ -106,7 +153,7 @@ impl StreamPlan {
         context.scope(Scope::PacketContext, stream.packet_context.as_ref())?;
         let mut header = Compiler::new(registers, has_clock);
         header.scope(Scope::EventHeader, stream.event_header.as_ref())?;
-        let mut plan = StreamPlan {
+        Ok(StreamPlan {
             packet_context: context.finish(),
             event_header: header.finish().into(),
             events: Vec::with_capacity(stream.events.len()),
@@ -114,12 +161,7 @@ impl StreamPlan {
             default_event: if let [only] = &stream.events[..] { only.id } else { 0 },
             dense: Vec::new(),
             sparse: HashMap::new(),
-        };
-        for (index, event) in stream.events.iter().enumerate() {
-            plan.add_id(event.id, index)?;
-            plan.events.push(EventPlan::new(stream, event, registers)?);
-        }
-        Ok(plan)
+        })
     }
 
     fn add_id(&mut self, id: u64, index: usize) -> Checked<()> {
@@ -167,6 +209,17 @@ impl EventPlan {
     }
 }
 
+/// A clock must run, and its zero must be a time that nanoseconds since its origin can tell.
+fn check_clock(clock: &ClockClass) -> Checked<()> {
+    if clock.frequency == 0 {
+        return fault(MetadataFault::BadValue("clock frequency: it must not be 0"));
+    }
+    if i64::try_from(clock.to_nanos(0)).is_err() {
+        return fault(MetadataFault::Unsupported("clock offset of more than 2^63 nanoseconds (292 years)"));
+    }
+    Ok(())
+}
+
 /// Whether a direct member has the role.
 fn has_role(class: Option<&StructClass>, role: Roles) -> bool {
     class.is_some_and(|class| {
@@ -178,99 +231,39 @@ fn has_role(class: Option<&StructClass>, role: Roles) -> bool {
     })
 }
 
-/// The structures that a reference may point into, by scope.
-type Context<'a> = [Option<&'a StructClass>; 6];
-
 /// Gives every target of a reference a register; sorted by scope, so those of packets come first.
-fn collect_registers(trace: &TraceClass) -> Checked<Registers> {
+fn collect_registers(trace: &TraceClass) -> Built<Registers> {
     let mut registers = Registers::new();
-    let mut context: Context<'_> = [trace.packet_header.as_ref(), None, None, None, None, None];
-    collect(&context, Scope::PacketHeader, &mut registers)?;
-    for stream in &trace.streams {
-        context[1] = stream.packet_context.as_ref();
-        context[2] = stream.event_header.as_ref();
-        context[3] = stream.common_context.as_ref();
-        context[4] = None;
-        context[5] = None;
-        for scope in [Scope::PacketContext, Scope::EventHeader, Scope::CommonContext] {
-            collect(&context, scope, &mut registers)?;
-        }
-        for event in &stream.events {
-            context[4] = event.specific_context.as_ref();
-            context[5] = event.payload.as_ref();
-            collect(&context, Scope::SpecificContext, &mut registers)?;
-            collect(&context, Scope::Payload, &mut registers)?;
+    let mut scopes: Scopes<'_> = [trace.packet_header.as_ref(), None, None, None, None, None];
+    collect(&scopes, Part::Trace, &[Scope::PacketHeader], &mut registers)?;
+    for (index, stream) in trace.streams.iter().enumerate() {
+        scopes[1] = stream.packet_context.as_ref();
+        scopes[2] = stream.event_header.as_ref();
+        scopes[3] = stream.common_context.as_ref();
+        scopes[4] = None;
+        scopes[5] = None;
+        let of_stream = [Scope::PacketContext, Scope::EventHeader, Scope::CommonContext];
+        collect(&scopes, Part::Stream(index), &of_stream, &mut registers)?;
+        for (number, event) in stream.events.iter().enumerate() {
+            scopes[4] = event.specific_context.as_ref();
+            scopes[5] = event.payload.as_ref();
+            let of_event = [Scope::SpecificContext, Scope::Payload];
+            collect(&scopes, Part::Event(index, number), &of_event, &mut registers)?;
         }
     }
     for (number, register) in registers.values_mut().enumerate() {
-        *register = u16::try_from(number).map_err(|_| MetadataError::nowhere(MetadataFault::TooBig))?;
+        *register = u16::try_from(number).map_err(|_| (MetadataFault::TooBig, Part::Trace))?;
     }
     Ok(registers)
 }
 
-fn collect(context: &Context<'_>, scope: Scope, registers: &mut Registers) -> Checked<()> {
-    let Some(class) = context[scope as usize] else { return Ok(()) };
-    let mut targets = Vec::new();
-    for member in &class.members {
-        references(&member.class, 0, &mut targets)?;
-    }
-    for target in targets {
-        if registers.contains_key(target) {
-            continue;
-        }
-        let root = context[target.scope as usize];
-        if !root.is_some_and(|root| names_integer(root, &target.path)) {
-            return fault(MetadataFault::Unknown("length or selector field"));
-        }
-        registers.insert(target.clone(), 0);
-    }
-    Ok(())
-}
-
-/// All references inside a field class.
-fn references<'a>(class: &'a FieldClass, depth: u32, found: &mut Vec<&'a FieldRef>) -> Checked<()> {
-    if depth > crate::error::MAX_DEPTH {
-        return fault(MetadataFault::TooDeep);
-    }
-    let mut length = |length: &'a Length| {
-        if let Length::Dynamic(target) = length {
-            found.push(target);
-        }
-    };
-    match class {
-        FieldClass::Text(c) => length(&c.length),
-        FieldClass::Blob(c) => length(&c.length),
-        FieldClass::Array(c) => {
-            length(&c.length);
-            references(&c.element, depth + 1, found)?;
-        }
-        FieldClass::Struct(c) => c.members.iter().try_for_each(|m| references(&m.class, depth + 1, found))?,
-        FieldClass::Variant(c) => {
-            found.push(&c.selector);
-            c.options.iter().try_for_each(|o| references(&o.class, depth + 1, found))?;
-        }
-        FieldClass::Optional(c) => {
-            found.push(&c.selector);
-            references(&c.class, depth + 1, found)?;
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-/// Whether `path` leads to an integer, enumeration or truth value.
-pub(crate) fn names_integer(class: &StructClass, path: &[String]) -> bool {
-    let Some((name, rest)) = path.split_first() else { return false };
-    class.member(name).is_some_and(|class| leads_to_integer(class, rest))
-}
-
-fn leads_to_integer(class: &FieldClass, path: &[String]) -> bool {
-    match class {
-        FieldClass::Int(_) | FieldClass::Enum(_) | FieldClass::Bool(_) => path.is_empty(),
-        FieldClass::Struct(c) => names_integer(c, path),
-        FieldClass::Array(c) if !path.is_empty() => leads_to_integer(&c.element, path),
-        FieldClass::Optional(c) => leads_to_integer(&c.class, path),
-        FieldClass::Variant(c) => c.options.iter().any(|o| leads_to_integer(&o.class, path)),
-        _ => false,
-    }
+fn collect(scopes: &Scopes<'_>, part: Part, of: &[Scope], registers: &mut Registers) -> Built<()> {
+    of.iter().try_for_each(|scope| {
+        let found = |target: &FieldRef| {
+            if !registers.contains_key(target) {
+                registers.insert(target.clone(), 0);
+            }
+        };
+        check::scope(scopes, *scope, found).map_err(|wrong| (wrong.kind, part))
+    })
 }

@@ -202,7 +202,8 @@ fn integers_in_all_bases() {
 /// Bytes of one event of `fields`.
 fn exact(fields: &str) -> usize {
     let metadata = format!(
-        "/* CTF 1.8 */ trace {{ major = 1; minor = 8; byte_order = le; }}; event {{ name = e; fields := struct {{ {fields} }}; }};"
+        "/* CTF 1.8 */ trace {{ major = 1; minor = 8; byte_order = le; }};
+        event {{ name = e; fields := struct {{ {fields} }}; }};"
     );
     let schema = Schema::parse(metadata.as_bytes()).unwrap();
     let zeros = vec![0; 1 << 16];

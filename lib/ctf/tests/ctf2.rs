@@ -23,7 +23,8 @@ fn packet(trace: &TraceClass) -> Vec<u8> {
         &[F64(-1.5), F64(0.1_f32.into()), F64(1e300), U64(300), U64(5)],
         &[Str(b"text"), Str(&utf16), Str(&utf32), Str(b"12345"), Bytes(&[0xde, 0xad, 0, 1, 2])],
         &[U64(2), Count(2), U64(7), U64(8), Count(5)],
-        &[U64(0), Count(0), U64(1), Count(1), Str(b"a"), U64(101), Count(0), U64(0), Count(0), U64(9), Count(1), Str(b"")],
+        &[U64(0), Count(0), U64(1), Count(1), Str(b"a"), U64(101), Count(0), U64(0), Count(0)],
+        &[U64(9), Count(1), Str(b"")],
         &(0..32).map(|i| Bool(i % 5 == 0)).collect::<Vec<_>>(),
         &[Count(1), U64(u64::MAX), Selected(1), Str(b"chosen"), Count(3), I64(-1), I64(3), I64(-4)],
     ].concat();

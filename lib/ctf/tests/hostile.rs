@@ -13,14 +13,16 @@ fn fault(metadata: &str) -> MetadataFault {
 /// CTF 1.8 metadata with one event of `fields`, after `types`.
 fn tsdl(types: &str, fields: &str) -> String {
     format!(
-        "/* CTF 1.8 */ trace {{ major = 1; minor = 8; byte_order = le; }}; {types} event {{ name = e; fields := struct {{ {fields} }}; }};"
+        "/* CTF 1.8 */ trace {{ major = 1; minor = 8; byte_order = le; }}; {types}
+        event {{ name = e; fields := struct {{ {fields} }}; }};"
     )
 }
 
 fn json(field: &str) -> String {
     format!(
         r#"{{"type":"preamble","version":2}}{{"type":"data-stream-class"}}
-        {{"type":"event-record-class","name":"e","payload-field-class":{{"type":"structure","member-classes":[{{"name":"f","field-class":{field}}}]}}}}"#
+        {{"type":"event-record-class","name":"e","payload-field-class":{{"type":"structure","member-classes":[
+        {{"name":"f","field-class":{field}}}]}}}}"#
     )
 }
 
@@ -90,10 +92,11 @@ fn unknown_and_cyclic_names() {
     assert!(matches!(fault(&json("\"nothing\"")), MetadataFault::Unknown(_)));
     let cyclic = json("\"a\"").replacen(
         "{\"type\":\"data-stream-class\"}",
-        r#"{"type":"field-class-alias","name":"a","field-class":"b"}{"type":"field-class-alias","name":"b","field-class":"a"}{"type":"data-stream-class"}"#,
+        r#"{"type":"field-class-alias","name":"a","field-class":"b"}
+        {"type":"field-class-alias","name":"b","field-class":"a"}{"type":"data-stream-class"}"#,
         1,
     );
-    assert_eq!(fault(&cyclic), MetadataFault::TooDeep);
+    assert_eq!(fault(&cyclic), MetadataFault::Unknown("field class alias before this use"));
     assert!(matches!(
         fault(&tsdl("", "integer { size = 8; map = clock.nope.value; } a;")),
         MetadataFault::Unknown(_)
@@ -219,8 +222,15 @@ fn lengths_beyond_everything() {
 fn signed_length_below_zero() {
     let class =
         FieldClass::array(Length::Dynamic(FieldRef::member(Scope::Payload, "n")), FieldClass::uint(8));
-    let schema = sized(StructClass::new([("n", FieldClass::int(8)), ("a", class)]));
-    assert!(matches!(outcome(&schema, [136, 192], &[0xff]), Err(DecodeFault::BadLength(_))));
+    let payload = StructClass::new([("n", FieldClass::int(8)), ("a", class)]);
+    let events = vec![EventClass { payload: Some(payload), ..EventClass::default() }];
+    let streams = vec![StreamClass { events, ..StreamClass::default() }];
+    let error = Schema::new(TraceClass { streams, ..TraceClass::default() }).expect_err("a signed length");
+    assert_eq!(
+        error.to_string(),
+        "metadata: bad value of length field: it must be an unsigned integer",
+        "a model that was built by hand has no lines"
+    );
 }
 
 #[test]

@@ -19,6 +19,14 @@ pub(crate) enum Clock<'t> {
 }
 
 impl Clock<'_> {
+    /// The last tick that has a time of its own: later ones saturate.
+    pub(crate) fn last_tick(&self) -> u64 {
+        match self {
+            Clock::Ctf(scale) => scale.last_cycle(),
+            Clock::None | Clock::Samples { .. } => u64::MAX,
+        }
+    }
+
     /// Nanoseconds since 1970 at `ticks`; never decreases where the ticks do not.
     #[inline]
     pub(crate) fn ns(&mut self, ticks: u64) -> i64 {

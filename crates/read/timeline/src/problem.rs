@@ -1,7 +1,7 @@
 //! What can be wrong with a recording.
 
 use mote_clock::Disorder;
-use mote_ctf::{DecodeError, MetadataError};
+use mote_ctf::{DecodeError, MetadataError, MetadataWarning};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -82,15 +82,30 @@ pub enum Fault {
         /// Bytes that are not there.
         missing: u64,
     },
+    /// The file ends inside an event, in a stream whose packets do not tell their size.
+    #[error("the file ends inside an event, which is cut")]
+    CutEvent,
+    /// Times that do not fit into 64 bits of nanoseconds since 1970.
+    #[error("times in this packet are beyond the year 2262, which is shown in their place")]
+    TimeTooLate,
     /// A packet that would take too much memory.
     #[error("a packet of {bytes} bytes is larger than the limit of {}", crate::window::MAX_PACKET_BYTES)]
     TooLarge {
         /// Its size.
         bytes: u64,
     },
-    /// An event is later than the end of its packet, so its time or the packet's is wrong.
+    /// An event is later than the end of its packet: LTTng before 2.12 wrote such.
     #[error("an event is later than the end of its packet; times in this packet may be wrong")]
     LateEvent,
+    /// A packet whose end was never written: it was taken from the memory of a program that crashed.
+    #[error("a packet does not tell its end, as `lttng-crash` leaves it; what it has is shown")]
+    NoEnd,
+    /// A packet with the UUID of another trace.
+    #[error("packets have the UUID of another trace; they are read as if they were of this one")]
+    ForeignUuid,
+    /// Metadata that are odd, and read.
+    #[error("{0}")]
+    OddMetadata(MetadataWarning),
     /// A packet begins before the one before it, or ends before it begins.
     #[error("the packets are not in the order of time; events around here may come too late")]
     Disorder,
@@ -114,12 +129,21 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// Whether all is read in spite of it: a person should know, but nothing is missing.
+    #[must_use]
+    pub fn is_warning(&self) -> bool {
+        matches!(self, Fault::LateEvent | Fault::NoEnd | Fault::ForeignUuid | Fault::OddMetadata(_))
+    }
+}
+
 impl Problem {
-    /// Whether it is the same problem at the same place.
+    /// Whether it is the same problem at the same place; of warnings about packets, the same in the same stream.
     fn is(&self, other: &Problem) -> bool {
         let kind = |problem: &Problem| std::mem::discriminant(&problem.fault);
+        let everywhere = self.fault.is_warning();
         self.offset.is_some()
-            && self.offset == other.offset
+            && (everywhere || self.offset == other.offset)
             && kind(self) == kind(other)
             && self.path == other.path
     }
@@ -127,7 +151,8 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())?;
+        let warning = if self.fault.is_warning() { "warning: " } else { "" };
+        write!(f, "{warning}{}", self.path.display())?;
         if let Some(offset) = self.offset {
             write!(f, ", byte {offset}")?;
         }
@@ -144,6 +169,7 @@ impl fmt::Display for Problem {
 pub struct Problems {
     list: Vec<Problem>,
     more: u64,
+    is_broken: bool,
 }
 
 impl Problems {
@@ -154,6 +180,7 @@ impl Problems {
         if self.list.iter().any(|known| known.is(&problem)) {
             return;
         }
+        self.is_broken |= !problem.fault.is_warning();
         if self.list.len() < Problems::KEPT {
             self.list.push(problem);
         } else {
@@ -171,6 +198,12 @@ impl Problems {
     #[must_use]
     pub fn more(&self) -> u64 {
         self.more
+    }
+
+    /// Whether something could not be read; if not, all problems are warnings ([`Fault::is_warning`]).
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     /// Nothing is wrong.

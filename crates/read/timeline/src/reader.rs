@@ -67,6 +67,10 @@ pub(crate) struct Reader<'t> {
     sound: u64,
     /// Last moment of the packet, raw.
     end: u64,
+    /// Last moment that the clock can tell, raw.
+    last: u64,
+    /// Packets have had the UUID of another trace.
+    is_foreign: bool,
     /// When the packet began, of those that say so the last.
     begun: i64,
     /// Latest time of all packets so far; `i64::MAX` when it is not known.
@@ -106,6 +110,8 @@ impl<'t> Reader<'t> {
             next: 0,
             sound: 0,
             end: u64::MAX,
+            last: u64::MAX,
+            is_foreign: false,
             begun: i64::MIN,
             latest: i64::MIN,
             beyond: 0,
@@ -177,6 +183,9 @@ impl<'t> Reader<'t> {
         self.inside = false;
         self.latest = self.latest.max(self.time);
         self.sound = self.packet + self.cursor.bit().div_ceil(8);
+        if self.cursor.timestamp() > self.last {
+            self.note(problems, self.packet, Fault::TimeTooLate, 0);
+        }
         self.check_end(problems);
     }
 
@@ -186,8 +195,12 @@ impl<'t> Reader<'t> {
         self.latest = self.latest.max(self.time);
         let at = self.packet + error.bit / 8;
         self.sound = at.max(self.packet + 1);
-        if error.kind == DecodeFault::Truncated {
+        if error.kind == DecodeFault::Truncated && self.next > self.window.size() {
             self.check_end(problems);
+        } else if error.kind == DecodeFault::Truncated {
+            // The packet does not tell its size: it ends with the file, and should end with an event.
+            let at = at.min(self.window.size());
+            self.note(problems, at, Fault::CutEvent, self.window.size() - at);
         } else {
             let end = self.next.min(self.window.size());
             self.note(problems, at, Fault::Packet(error), end.saturating_sub(at));
@@ -251,6 +264,7 @@ impl<'t> Reader<'t> {
             let left = self.window.size() - at;
             if let Ok(header) = self.header(at)?
                 && header.packet_bytes().is_some_and(|bytes| bytes <= left)
+                && (self.is_foreign || !header.foreign_uuid)
             {
                 return Ok(Some(at));
             }
@@ -278,13 +292,14 @@ impl<'t> Reader<'t> {
     }
 
     /// Makes the packet with `header`, at `next`, the current one.
-    fn enter(&mut self, header: PacketHeader, problems: &mut Problems) -> io::Result<Begun> {
+    fn enter(&mut self, mut header: PacketHeader, problems: &mut Problems) -> io::Result<Begun> {
         let left = self.window.size() - self.next;
         let bytes = header.packet_bytes().unwrap_or(left);
         self.packet = self.next;
         self.next = self.packet.saturating_add(bytes);
         self.sound = self.packet + header.header_bits.div_ceil(8);
         self.set_class(&header);
+        self.check_quirks(&mut header, problems);
         let begin = header.timestamp_begin.map(|ticks| self.clock.ns(ticks));
         let end = header.timestamp_end.map(|ticks| self.clock.ns(ticks));
         let ordered = self.check_order(begin, end, problems);
@@ -324,6 +339,18 @@ impl<'t> Reader<'t> {
         Ok(Begun::Packet)
     }
 
+    /// Warns of what tracers are known to write, and corrects it.
+    fn check_quirks(&mut self, header: &mut PacketHeader, problems: &mut Problems) {
+        if header.foreign_uuid {
+            self.is_foreign = true;
+            self.note(problems, self.packet, Fault::ForeignUuid, 0);
+        }
+        if header.timestamp_end == Some(0) && header.timestamp_begin.is_some_and(|begin| begin > 0) {
+            header.timestamp_end = None;
+            self.note(problems, self.packet, Fault::NoEnd, 0);
+        }
+    }
+
     /// Whether the times of a packet fit to each other and to the packet before, so that it can be passed over because of
     /// them. If not, it is read, whatever they say.
     fn check_order(&mut self, begin: Option<i64>, end: Option<i64>, problems: &mut Problems) -> bool {
@@ -359,6 +386,7 @@ impl<'t> Reader<'t> {
             self.class = Some(header.stream);
             self.first_class = self.origin.first_class.get(header.stream).copied().unwrap_or(0);
             self.clock = class.map_or(Clock::None, |class| self.origin.clock(class));
+            self.last = self.clock.last_tick();
             self.epoch = class.map_or(0, |class| self.origin.epoch(class));
         }
         // The number of a ring that threads of all CPUs share is not that of a CPU.

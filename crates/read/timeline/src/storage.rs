@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// A data stream that can be read more than once, from several places at the same time.
 ///
@@ -38,15 +38,45 @@ impl Storage for PathBuf {
     fn open(&self) -> io::Result<Box<dyn Bytes>> {
         let file = File::open(self)?;
         let size = file.metadata()?.len();
-        Ok(Box::new(OpenFile { file, size }))
+        let share = Arc::clone(&KEPT);
+        // Of the shares, one is that of the static itself.
+        if Arc::strong_count(&share) <= KEPT_MAX + 1 {
+            return Ok(Box::new(OpenFile { file, size, _share: share }));
+        }
+        Ok(Box::new(ClosedFile { path: self.clone(), size }))
     }
 }
+
+/// Files that readers keep open at the same time; the others are opened for each read. A recording can have more
+/// streams than a process may have descriptors, of which a shell gives 1,024.
+const KEPT_MAX: usize = 256;
+
+/// Counts the files that are kept open: each has a share of it.
+static KEPT: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
 
 /// A file and its size when it was opened: what is appended later belongs to a later reading.
 #[derive(Debug)]
 struct OpenFile {
     file: File,
     size: u64,
+    _share: Arc<()>,
+}
+
+/// The same of a file that is opened for each read.
+#[derive(Debug)]
+struct ClosedFile {
+    path: PathBuf,
+    size: u64,
+}
+
+impl Bytes for ClosedFile {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        File::open(&self.path)?.read_at(buffer, at)
+    }
 }
 
 impl Bytes for OpenFile {

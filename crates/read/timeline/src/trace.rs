@@ -57,6 +57,7 @@ impl Trace {
         for found in discover::traces(dir)? {
             match read_schema(&found.dir) {
                 Ok(schema) => {
+                    trace.warn(&found.dir.join(METADATA), &schema);
                     let facts = Facts::find(&found.dir, dir, schema.trace().uuid, &mut trace.problems);
                     trace.add(dir, Part { schema, facts, streams: files(found.streams), dir: found.dir });
                 }
@@ -80,6 +81,14 @@ impl Trace {
         parts.into_iter().for_each(|part| trace.add(Path::new(""), part));
         trace.share_names();
         trace
+    }
+
+    /// Notes what is odd about the metadata in the file `path`.
+    fn warn(&mut self, path: &Path, schema: &Schema) {
+        for warning in schema.warnings() {
+            let fault = Fault::OddMetadata(*warning);
+            self.problems.note(Problem { path: path.to_owned(), offset: None, fault, skipped: 0 });
+        }
     }
 
     /// Traces of one recording know different threads.

@@ -60,6 +60,18 @@ fn small_float(bits: u64, single: bool) -> f64 {
 /// The field of `size` bits (1 to 64) at bit `at`, whose bytes are all there.
 #[inline]
 pub(crate) fn read(bytes: &[u8], at: u64, size: u32, big: bool, kind: Kind) -> Slot {
+    value(top(bytes, at, size, big), size, kind)
+}
+
+/// The same with its bits the other way round (CTF2-SPEC-2.0 section 5.3.4, `bit-order`).
+#[inline(never)]
+pub(crate) fn read_reversed(bytes: &[u8], at: u64, size: u32, big: bool, kind: Kind) -> Slot {
+    value(top(bytes, at, size, big).reverse_bits() << (64 - size), size, kind)
+}
+
+/// The field's bits at the top of the word, zeros below.
+#[inline]
+fn top(bytes: &[u8], at: u64, size: u32, big: bool) -> u64 {
     let rest = usize::try_from(at / 8).ok().and_then(|byte| bytes.get(byte..)).unwrap_or(&[]);
     let inside = (at % 8) as u32;
     let top = match rest.first_chunk::<8>() {
@@ -72,6 +84,12 @@ pub(crate) fn read(bytes: &[u8], at: u64, size: u32, big: bool, kind: Kind) -> S
         }
         _ => wide(rest, inside, size, big),
     };
+    top >> (64 - size) << (64 - size)
+}
+
+/// The value whose `size` bits are at the top of the word.
+#[inline]
+fn value(top: u64, size: u32, kind: Kind) -> Slot {
     let right = 64 - size;
     let bits = match kind {
         Kind::Signed => (top.cast_signed() >> right).cast_unsigned(),
@@ -130,6 +148,12 @@ mod tests {
                     assert_eq!(
                         read(&bytes, at, size, big, Kind::Unsigned),
                         Slot::new(Tag::U64, expected),
+                        "{at} {size} {big}"
+                    );
+                    let reversed = (0..size).fold(0, |v, i| v << 1 | expected >> i & 1);
+                    assert_eq!(
+                        read_reversed(&bytes, at, size, big, Kind::Unsigned),
+                        Slot::new(Tag::U64, reversed),
                         "{at} {size} {big}"
                     );
                     let signed = ((expected << (64 - size)) as i64) >> (64 - size);

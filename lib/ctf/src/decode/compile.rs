@@ -1,7 +1,7 @@
 //! Compiles the field classes of a scope to a [`Program`], and checks them on the way.
 
 use super::program::{Bits, Choice, Count, Effect, Kind, Op, Program, Run, Scalar};
-use crate::error::{MAX_DEPTH, MetadataError, MetadataFault};
+use crate::error::{MAX_DEPTH, MetadataFault};
 use crate::model::{
     ArrayClass, ByteOrder, FieldClass, FieldRef, IntClass, IntCoding, Length, Range, Roles, Scope,
     StructClass,
@@ -17,12 +17,12 @@ const UNROLL: u64 = 32;
 /// Most operations and run fields in one program.
 const MAX_OPS: usize = 1 << 18;
 /// Largest alignment in bits.
-const MAX_ALIGN: u32 = 1 << 16;
+pub(crate) const MAX_ALIGN: u32 = 1 << 16;
 
-type Checked<T> = Result<T, MetadataError>;
+type Checked<T> = Result<T, MetadataFault>;
 
 pub(crate) fn fault<T>(kind: MetadataFault) -> Checked<T> {
-    Err(MetadataError::nowhere(kind))
+    Err(kind)
 }
 
 /// Compiles scopes one after the other into one program.
@@ -210,7 +210,9 @@ impl<'a> Compiler<'a> {
         if field.align >= 8 && self.run.as_ref().is_none_or(|run| run.align < align) {
             self.open(align);
         }
-        if let Some(run) = self.run.as_mut().filter(|run| run.align >= align) {
+        // Reversed bits are rare: no run has them.
+        let run = self.run.as_mut().filter(|run| run.align >= align && !field.order.is_reversed());
+        if let Some(run) = run {
             let at = run.bits.next_multiple_of(align);
             if let Some(scalar) = place(field, at) {
                 let index = u32::try_from(run.fields.len()).unwrap_or(u32::MAX);
@@ -221,8 +223,8 @@ impl<'a> Compiler<'a> {
                 return Ok(());
             }
         }
-        let big = field.order == ByteOrder::Big;
-        let bits = Bits { align, size: field.size, big, kind: field.kind, effects: effects.into() };
+        let (big, reversed) = (field.order.is_big(), field.order.is_reversed());
+        let bits = Bits { align, size: field.size, big, reversed, kind: field.kind, effects: effects.into() };
         self.simple(Op::Bits(bits));
         Ok(())
     }
@@ -375,7 +377,7 @@ fn check_align(align: u32) -> Checked<()> {
     if align.is_power_of_two() && align <= MAX_ALIGN {
         return Ok(());
     }
-    fault(MetadataFault::BadValue("alignment: it must be a power of two"))
+    fault(MetadataFault::BadValue("alignment: it must be a power of two up to 65536"))
 }
 
 fn float_kind(size: u32) -> Checked<Kind> {
@@ -391,7 +393,7 @@ fn float_kind(size: u32) -> Checked<Kind> {
 fn place(field: Fixed, at: u64) -> Option<Scalar> {
     let inside = u32::try_from(at % 8).ok()?;
     let spare = 64_u32.checked_sub(inside + field.size)?;
-    let big = field.order == ByteOrder::Big;
+    let big = field.order.is_big();
     let left = if big { inside } else { spare };
     Some(Scalar {
         byte: u32::try_from(at / 8).ok()?,
@@ -411,10 +413,15 @@ fn plain_scalar(class: &FieldClass) -> Checked<Option<Fixed>> {
     let kind = |int: &IntClass| if int.signed { Kind::Signed } else { Kind::Unsigned };
     Ok(match class {
         FieldClass::Int(int) | FieldClass::Enum(crate::model::EnumClass { int, .. }) => {
-            (int.coding == IntCoding::Fixed && (1..=64).contains(&int.size) && int.align.is_power_of_two())
-                .then(|| Fixed { size: int.size, align: int.align, order: int.byte_order, kind: kind(int) })
+            let plain = int.coding == IntCoding::Fixed && !int.byte_order.is_reversed();
+            (plain && (1..=64).contains(&int.size) && int.align.is_power_of_two()).then(|| Fixed {
+                size: int.size,
+                align: int.align,
+                order: int.byte_order,
+                kind: kind(int),
+            })
         }
-        FieldClass::Float(c) if c.align.is_power_of_two() => {
+        FieldClass::Float(c) if c.align.is_power_of_two() && !c.byte_order.is_reversed() => {
             Some(Fixed { size: c.size, align: c.align, order: c.byte_order, kind: float_kind(c.size)? })
         }
         _ => None,

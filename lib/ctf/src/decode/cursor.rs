@@ -72,11 +72,8 @@ impl Cursor {
         let input = Input { bytes: prefix, end: readable(prefix)?, cut: true };
         self.machine.start_packet(schema.registers);
         let at = self.machine.run(&schema.packet_header, input, 0)?;
-        if let (Some(own), Some(theirs)) = (schema.trace().uuid, self.machine.uuid)
-            && own != theirs
-        {
-            return Err(DecodeError { kind: DecodeFault::ForeignUuid, bit: 0 });
-        }
+        let uuids = schema.trace().uuid.zip(self.machine.uuid);
+        self.machine.header.foreign_uuid = uuids.is_some_and(|(own, theirs)| own != theirs);
         self.context_begin = self.machine.slots.len();
         let id = self.machine.stream_class.unwrap_or(schema.default_stream);
         let stream =

@@ -215,7 +215,11 @@ impl Machine {
     fn bits(&mut self, field: &Bits, input: Input<'_>, at: u64) -> Position {
         let base = input.align(at, field.align)?;
         let next = input.advance(base, u64::from(field.size))?;
-        let slot = bits::read(input.bytes, base, field.size, field.big, field.kind);
+        let slot = if field.reversed {
+            bits::read_reversed(input.bytes, base, field.size, field.big, field.kind)
+        } else {
+            bits::read(input.bytes, base, field.size, field.big, field.kind)
+        };
         self.slots.push(slot);
         for effect in &field.effects {
             self.effect(*effect, slot, base)?;
@@ -249,7 +253,13 @@ impl Machine {
         };
         self.slots.push(slot);
         for effect in effects {
-            self.effect(*effect, slot, begin)?;
+            // The bits that are there are the clock's low ones (section 6.3).
+            let effect = match *effect {
+                Effect::Clock { .. } => Effect::Clock { bits: shift },
+                Effect::EndClock { .. } => Effect::EndClock { bits: shift },
+                other => other,
+            };
+            self.effect(effect, slot, begin)?;
         }
         Ok(at)
     }

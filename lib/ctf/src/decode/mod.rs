@@ -44,6 +44,8 @@ pub struct PacketHeader {
     pub events_discarded: Option<u64>,
     /// The CPU (`cpu_id`).
     pub cpu_id: Option<u32>,
+    /// The packet has the UUID of another trace. It is read all the same: a reader should say so.
+    pub foreign_uuid: bool,
     /// Bits that header and context take: where the first event begins.
     pub header_bits: u64,
 }

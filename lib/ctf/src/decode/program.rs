@@ -112,6 +112,8 @@ pub(crate) struct Bits {
     pub(crate) align: u64,
     pub(crate) size: u32,
     pub(crate) big: bool,
+    /// The first bit in the stream is the last one of the field.
+    pub(crate) reversed: bool,
     pub(crate) kind: Kind,
     pub(crate) effects: Box<[Effect]>,
 }

@@ -113,6 +113,16 @@ impl ClockScale {
         }
     }
 
+    /// The last cycle that [`ClockScale::to_nanos`] can tell: later ones saturate.
+    #[must_use]
+    pub fn last_cycle(&self) -> u64 {
+        let ns = i128::from(i64::MAX) - self.base_ns;
+        // Rounded down, so that the last cycle is surely told.
+        let cycles = (ns.max(0) / i128::from(NANOS)).saturating_mul(self.frequency.into())
+            + (ns.max(0) % i128::from(NANOS)).saturating_mul(self.frequency.into()) / i128::from(NANOS);
+        u64::try_from((cycles - i128::from(self.extra_cycles)).max(0)).unwrap_or(u64::MAX)
+    }
+
     /// Nanoseconds from the clock's origin to `cycles`, rounded down; saturates at the ends of `i64` (the
     /// year 2262).
     ///
@@ -151,6 +161,31 @@ impl ClockScale {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_cycle_is_told_and_the_one_behind_is_not() {
+        for (frequency, seconds, cycles) in [
+            (NANOS, 0, 0),
+            (1, 0, 0),
+            (NANOS, 9_223_372_036, 7),
+            (2_400_000_123, 1_700_000_000, 5),
+            (3, -5, 2),
+        ] {
+            let clock = ClockClass {
+                frequency,
+                offset_seconds: seconds,
+                offset_cycles: cycles,
+                ..ClockClass::default()
+            };
+            let last = clock.scale().last_cycle();
+            let exact = clock.to_nanos(last);
+            assert!(exact <= i64::MAX.into(), "{frequency} {seconds}");
+            assert_eq!(i128::from(clock.scale().to_nanos(last)), exact);
+            if let Some(next) = last.checked_add(frequency / NANOS + 2) {
+                assert!(clock.to_nanos(next) > i64::MAX.into(), "{frequency} {seconds}");
+            }
+        }
+    }
 
     #[test]
     fn both_conversions_agree_for_all_kinds_of_frequencies() {

@@ -11,6 +11,26 @@ pub enum ByteOrder {
     Little,
     /// Most significant byte first.
     Big,
+    /// As [`ByteOrder::Little`], then the bits of the whole field the other way round (CTF 2: `bit-order` is
+    /// `last-to-first`).
+    LittleReversed,
+    /// As [`ByteOrder::Big`], then the bits of the whole field the other way round (CTF 2: `bit-order` is
+    /// `first-to-last`).
+    BigReversed,
+}
+
+impl ByteOrder {
+    /// Fills a byte from its most significant bit.
+    #[must_use]
+    pub fn is_big(self) -> bool {
+        matches!(self, ByteOrder::Big | ByteOrder::BigReversed)
+    }
+
+    /// The first bit in the stream is not the one that the order of bytes makes the first.
+    #[must_use]
+    pub fn is_reversed(self) -> bool {
+        matches!(self, ByteOrder::LittleReversed | ByteOrder::BigReversed)
+    }
 }
 
 /// Preferred base for display.
@@ -228,15 +248,18 @@ impl EnumClass {
         self.mappings.iter().filter(named).map(|m| m.label.as_str())
     }
 
-    /// Whether the two lowest bits are how a file is opened, with 0 for reading: then a value is a set of bits even if one label names it.
+    /// Whether the two lowest bits are how a file is opened, with 0 for reading: then a value is a set of bits
+    /// even if one label names it.
     #[must_use]
     pub fn has_access_mode(&self) -> bool {
         self.mappings.first().is_some_and(|first| first.label.ends_with("RDONLY"))
     }
 
-    /// `value` as a set of bits: the labels of what is in it, in the order of the metadata, and the bits that have none.
+    /// `value` as a set of bits: the labels of what is in it, in the order of the metadata, and the bits that
+    /// have none.
     ///
-    /// `None` when the labels do not name bits: all of them name one value, which is 0, one bit, or has a bit that is no label's alone.
+    /// `None` when the labels do not name bits: all of them name one value, which is 0, one bit, or has a bit
+    /// that is no label's alone.
     #[must_use]
     pub fn flags(&self, value: i128) -> Option<(Vec<&str>, u64)> {
         let value = u64::try_from(value).ok()?;
@@ -581,6 +604,16 @@ impl StructClass {
     #[must_use]
     pub fn align(&self) -> u32 {
         self.members.iter().map(|m| m.class.align()).fold(self.min_align, u32::max)
+    }
+}
+
+/// The values that an integer can have.
+pub(crate) fn int_limits(int: &IntClass) -> Range {
+    let bits = int.size.clamp(1, 64);
+    if int.signed {
+        Range { lower: -(1 << (bits - 1)), upper: (1 << (bits - 1)) - 1 }
+    } else {
+        Range { lower: 0, upper: (1 << bits) - 1 }
     }
 }
 

@@ -12,6 +12,7 @@ mod clock;
 mod field;
 
 pub use clock::{ClockClass, ClockScale, Origin};
+pub(crate) use field::int_limits;
 pub use field::{
     ArrayClass, Base, BitMapClass, BlobClass, BoolClass, ByteOrder, Encoding, EnumClass, FieldClass,
     FieldRef, FloatClass, IntClass, IntCoding, Length, Mapping, Member, OptionClass, OptionalClass, Range,

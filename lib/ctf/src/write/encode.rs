@@ -70,11 +70,11 @@ impl BitWriter {
     pub fn put(&mut self, value: u64, size: u32, order: ByteOrder) {
         for index in 0..size.min(64) {
             let bit = match order {
-                ByteOrder::Little => value >> index & 1,
-                ByteOrder::Big => value >> (size - 1 - index) & 1,
+                ByteOrder::Little | ByteOrder::BigReversed => value >> index & 1,
+                ByteOrder::Big | ByteOrder::LittleReversed => value >> (size - 1 - index) & 1,
             };
             let inside = self.bit % 8;
-            let place = if order == ByteOrder::Little { inside } else { 7 - inside };
+            let place = if order.is_big() { 7 - inside } else { inside };
             self.bit += 1;
             self.grow();
             if let Some(last) = self.bytes.last_mut() {

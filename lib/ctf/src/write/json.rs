@@ -5,7 +5,8 @@ use crate::model::{
     IntClass, IntCoding, Length, Mapping, Origin, Range, Roles, StreamClass, StructClass, TraceClass,
 };
 use crate::read::json::RECORD_SEPARATOR;
-use crate::read::json::classes::{ORIGINS, ROLES};
+use crate::read::json::classes::ORIGINS;
+use crate::read::roles::ROLES;
 use serde_json::{Map, Value, json};
 
 type Object = Map<String, Value>;
@@ -233,8 +234,13 @@ fn field(class: &FieldClass) -> Value {
 fn fixed(kind: &str, size: u32, align: u32, order: ByteOrder) -> Object {
     let mut value = object(kind);
     value.insert("length".into(), json!(size));
-    let order = if order == ByteOrder::Big { "big-endian" } else { "little-endian" };
-    value.insert("byte-order".into(), json!(order));
+    value.insert("byte-order".into(), json!(if order.is_big() { "big-endian" } else { "little-endian" }));
+    if order.is_reversed() {
+        value.insert(
+            "bit-order".into(),
+            json!(if order.is_big() { "first-to-last" } else { "last-to-first" }),
+        );
+    }
     if align > 1 {
         value.insert("alignment".into(), json!(align));
     }
@@ -265,7 +271,7 @@ fn integer(int: &IntClass, names: &[Mapping]) -> Object {
 
 fn put_roles(value: &mut Object, roles: Roles) {
     let names: Vec<&str> =
-        ROLES.iter().filter(|(_, role)| roles.contains(*role)).map(|(name, _)| *name).collect();
+        ROLES.iter().filter(|known| roles.contains(known.role)).map(|known| known.name).collect();
     if !names.is_empty() {
         value.insert("roles".into(), json!(names));
     }

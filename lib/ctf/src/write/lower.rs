@@ -1,9 +1,10 @@
 //! Makes a trace class one that CTF 1.8 can express, for the same data.
 
 use super::WriteError;
+use crate::model::int_limits;
 use crate::model::{
-    ArrayClass, Base, Encoding, EnumClass, FieldClass, FieldRef, IntClass, IntCoding, Length, Mapping,
-    OptionClass, Range, Roles, Scope, StreamClass, StructClass, TraceClass, VariantClass,
+    ArrayClass, Base, ByteOrder, Encoding, EnumClass, FieldClass, FieldRef, IntClass, IntCoding, Length,
+    Mapping, OptionClass, Range, Roles, Scope, StreamClass, StructClass, TraceClass, VariantClass,
 };
 
 type Lowered<T> = Result<T, WriteError>;
@@ -155,7 +156,9 @@ fn simplify(class: &mut FieldClass) -> Lowered<()> {
         FieldClass::Int(int) => check_int(int)?,
         FieldClass::Enum(class) => check_int(&class.int)?,
         FieldClass::Bool(c) => {
-            let int = IntClass { align: c.align, byte_order: c.byte_order, ..IntClass::new(c.size, false) };
+            // Whether all bits are 0 does not depend on their order.
+            let byte_order = if c.byte_order.is_big() { ByteOrder::Big } else { ByteOrder::Little };
+            let int = IntClass { align: c.align, byte_order, ..IntClass::new(c.size, false) };
             let most = int_limits(&int).upper;
             let mapping = |label: &str, lower, upper| Mapping {
                 label: label.into(),
@@ -165,6 +168,7 @@ fn simplify(class: &mut FieldClass) -> Lowered<()> {
             *class = FieldClass::Enum(EnumClass { int, mappings });
         }
         FieldClass::BitMap(c) => {
+            check_order(c.byte_order)?;
             let int = IntClass::new(c.size, false).with_base(Base::Hexadecimal);
             *class = FieldClass::Int(IntClass { align: c.align, byte_order: c.byte_order, ..int });
         }
@@ -198,14 +202,18 @@ fn simplify(class: &mut FieldClass) -> Lowered<()> {
             ];
             *class = FieldClass::Variant(VariantClass { selector: c.selector.clone(), options });
         }
-        FieldClass::Float(_) => {}
+        FieldClass::Float(c) => check_order(c.byte_order)?,
     }
     Ok(())
 }
 
+fn check_order(order: ByteOrder) -> Lowered<()> {
+    if order.is_reversed() { Err(WriteError::NotInCtf1("fields with reversed bits")) } else { Ok(()) }
+}
+
 fn check_int(int: &IntClass) -> Lowered<()> {
     match int.coding {
-        IntCoding::Fixed => Ok(()),
+        IntCoding::Fixed => check_order(int.byte_order),
         IntCoding::Leb128 => Err(WriteError::NotInCtf1("variable-length integers")),
     }
 }
@@ -214,16 +222,6 @@ fn check_encoding(encoding: Encoding) -> Lowered<()> {
     match encoding {
         Encoding::Utf8 => Ok(()),
         _ => Err(WriteError::NotInCtf1("texts in UTF-16 or UTF-32")),
-    }
-}
-
-/// The values that an integer can have.
-fn int_limits(int: &IntClass) -> Range {
-    let bits = int.size.clamp(1, 64);
-    if int.signed {
-        Range { lower: -(1 << (bits - 1)), upper: (1 << (bits - 1)) - 1 }
-    } else {
-        Range { lower: 0, upper: (1 << bits) - 1 }
     }
 }
 

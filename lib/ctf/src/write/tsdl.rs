@@ -303,11 +303,7 @@ impl<'a> Printer<'a> {
 
     fn byte_order(&mut self, order: ByteOrder) {
         if order != self.trace.byte_order {
-            self.out.push_str(if order == ByteOrder::Big {
-                " byte_order = be;"
-            } else {
-                " byte_order = le;"
-            });
+            self.out.push_str(if order.is_big() { " byte_order = be;" } else { " byte_order = le;" });
         }
     }
 

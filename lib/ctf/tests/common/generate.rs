@@ -19,6 +19,8 @@ pub struct Generator {
     /// Only what CTF 1.8 can express without a change of the text.
     pub ctf1: bool,
     order: ByteOrder,
+    /// Some fields have their bits reversed.
+    reverses: bool,
     choices: HashMap<FieldRef, Choice>,
     names: usize,
 }
@@ -39,7 +41,8 @@ impl Generator {
             random.next();
         }
         let order = if random.below(2) == 0 { ByteOrder::Little } else { ByteOrder::Big };
-        Generator { random, ctf1, order, choices: HashMap::new(), names: 0 }
+        let reverses = !ctf1 && random.below(2) == 0;
+        Generator { random, ctf1, order, reverses, choices: HashMap::new(), names: 0 }
     }
 
     fn int(&mut self) -> IntClass {
@@ -57,11 +60,21 @@ impl Generator {
             [self.random.below(5)];
         let coding =
             if !self.ctf1 && self.random.below(6) == 0 { IntCoding::Leb128 } else { IntCoding::Fixed };
-        let mut int = IntClass { align, base, coding, byte_order: self.order, ..IntClass::new(size, signed) };
+        let byte_order = self.bit_order();
+        let mut int = IntClass { align, base, coding, byte_order, ..IntClass::new(size, signed) };
         if coding == IntCoding::Leb128 {
             (int.size, int.align, int.byte_order) = (64, 8, ByteOrder::Little);
         }
         int
+    }
+
+    /// The order of bytes, in CTF 2 sometimes with the bits reversed.
+    fn bit_order(&mut self) -> ByteOrder {
+        match self.order {
+            order if !self.reverses || self.random.below(4) > 0 => order,
+            ByteOrder::Big => ByteOrder::BigReversed,
+            _ => ByteOrder::LittleReversed,
+        }
     }
 
     fn name(&mut self) -> String {
@@ -85,7 +98,7 @@ impl Generator {
             4 => FieldClass::Float(FloatClass {
                 size: [32, 64][self.random.below(2)],
                 align: 8,
-                byte_order: self.order,
+                byte_order: self.bit_order(),
             }),
             5 if !self.ctf1 => match self.random.below(3) {
                 0 => FieldClass::bool(),
@@ -93,7 +106,7 @@ impl Generator {
                 _ => FieldClass::BitMap(BitMapClass {
                     size: 7,
                     align: 1,
-                    byte_order: self.order,
+                    byte_order: self.bit_order(),
                     flags: vec![],
                 }),
             },

@@ -51,7 +51,7 @@ pub(crate) fn stacks(trace: &Trace, dir: &Path, root: Option<&Path>) -> anyhow::
         .with_context(|| format!("cannot read the symbols kept in {}", dir.display()))
 }
 
-/// Says on stderr what was wrong with a recording; returns whether anything was.
+/// Says on stderr what was wrong or odd about a recording; returns whether something could not be read.
 pub(crate) fn tell(problems: &[&Problems]) -> bool {
     for problem in problems.iter().flat_map(|problems| problems.list()) {
         say!("{problem}");
@@ -60,5 +60,5 @@ pub(crate) fn tell(problems: &[&Problems]) -> bool {
     if more > 0 {
         say!("and {}", counted(more, "more problem", "more problems"));
     }
-    problems.iter().any(|problems| !problems.is_empty())
+    problems.iter().any(|problems| problems.is_broken())
 }

@@ -61,7 +61,9 @@ fn skip_blank(text: &str, mut at: usize) -> Result<usize, MetadataError> {
     loop {
         let rest = bytes.get(at..).unwrap_or(&[]);
         let comment_end = match rest {
-            [b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c | 0, ..] => Some(1),
+            [b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c, ..] => Some(1),
+            // Zeros may fill up the end of a file.
+            [0, ..] if rest.iter().all(|byte| matches!(byte, 0 | b'\n')) => Some(rest.len()),
             [b'/', b'/', ..] => Some(memchr::memchr(b'\n', rest).map_or(rest.len(), |i| i + 1)),
             [b'/', b'*', comment @ ..] => match memchr::memmem::find(comment, b"*/") {
                 Some(end) => Some(end + 4),
@@ -85,6 +87,10 @@ fn ident(rest: &str) -> (Token<'_>, usize) {
 fn integer(rest: &str) -> Option<(Token<'_>, usize)> {
     let len = rest.bytes().take_while(u8::is_ascii_alphanumeric).count();
     let digits = rest[..len].trim_end_matches(['u', 'U', 'l', 'L']);
+    let suffix = rest[digits.len()..len].to_ascii_lowercase();
+    if !matches!(suffix.as_str(), "" | "u" | "l" | "ll" | "ul" | "ull" | "lu" | "llu") {
+        return None;
+    }
     let parse = |digits, base| u64::from_str_radix(digits, base).ok();
     let value = if let Some(hex) = digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
         parse(hex, 16)

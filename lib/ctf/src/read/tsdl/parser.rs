@@ -3,7 +3,7 @@
 use super::lexer::{Token, tokens};
 use crate::error::{MAX_DEPTH, MetadataError, MetadataFault};
 use crate::model::{ByteOrder, EnumClass, FieldClass, StructClass, VariantClass};
-use crate::read::{MAX_CLASSES, place};
+use crate::read::{MAX_CLASSES, Oddities, place};
 use std::collections::HashMap;
 
 pub(super) type Parsed<T> = Result<T, MetadataError>;
@@ -19,14 +19,17 @@ pub(super) struct TypeScope {
 
 /// A parser in the middle of its text.
 pub(super) struct Parser<'t> {
-    text: &'t str,
+    pub(super) text: &'t str,
     tokens: Vec<(Token<'t>, usize)>,
     at: usize,
     pub(super) scopes: Vec<TypeScope>,
     /// What `native` means.
     pub(super) order: ByteOrder,
-    /// Names of clocks in the order in which they were first seen; a clock's index is its place here.
-    pub(super) clocks: Vec<String>,
+    /// Clocks by name; the indices are in the order in which the names were first seen.
+    pub(super) clocks: HashMap<String, usize>,
+    /// Where each clock was first seen.
+    pub(super) clock_places: Vec<usize>,
+    pub(super) oddities: Oddities,
     depth: u32,
     classes: usize,
 }
@@ -43,19 +46,43 @@ impl<'t> Parser<'t> {
         let tokens = tokens(text)?;
         let order = native_order(&tokens);
         let scopes = vec![TypeScope::default()];
-        Ok(Parser { text, tokens, at: 0, scopes, order, clocks: Vec::new(), depth: 0, classes: 0 })
+        Ok(Parser {
+            text,
+            tokens,
+            at: 0,
+            scopes,
+            order,
+            clocks: HashMap::new(),
+            clock_places: Vec::new(),
+            oddities: Oddities::default(),
+            depth: 0,
+            classes: 0,
+        })
+    }
+
+    /// Where the current token is.
+    pub(super) fn here(&self) -> usize {
+        self.tokens.get(self.at).map_or(self.text.len(), |(_, at)| *at)
+    }
+
+    /// Where the token is that was just read.
+    pub(super) fn before(&self) -> usize {
+        self.tokens.get(self.at.saturating_sub(1)).map_or(0, |(_, at)| *at)
+    }
+
+    /// A fault at byte `at`.
+    pub(super) fn fault_at<T>(&self, at: usize, kind: MetadataFault) -> Parsed<T> {
+        Err(place(self.text, at, kind))
     }
 
     /// A fault at the current token.
     pub(super) fn fault<T>(&self, kind: MetadataFault) -> Parsed<T> {
-        let at = self.tokens.get(self.at).map_or(self.text.len(), |(_, at)| *at);
-        Err(place(self.text, at, kind))
+        self.fault_at(self.here(), kind)
     }
 
     /// A fault of what was just read.
     pub(super) fn fault_before<T>(&self, kind: MetadataFault) -> Parsed<T> {
-        let at = self.tokens.get(self.at.saturating_sub(1)).map_or(0, |(_, at)| *at);
-        Err(place(self.text, at, kind))
+        self.fault_at(self.before(), kind)
     }
 
     pub(super) fn peek(&self) -> &Token<'t> {
@@ -160,7 +187,7 @@ impl<'t> Parser<'t> {
         result
     }
 
-    /// The innermost definition that `find` answers.
+    /// The innermost definition that `find` returns.
     pub(super) fn find<T: Clone>(&self, find: impl Fn(&TypeScope) -> Option<&T>) -> Option<T> {
         self.scopes.iter().rev().find_map(find).cloned()
     }

@@ -4,16 +4,19 @@
 //! among the members before it in its own structure, then in the structures around, then in the scopes
 //! decoded before. A first walk finds all targets, a second one writes them down in the same order.
 
-use super::types::shown_name;
-use crate::error::{MetadataError, MetadataFault};
+use super::types::{shown_name, written};
+use crate::check::{self, Scopes};
+use crate::error::MetadataFault;
 use crate::model::{
-    EnumClass, FieldClass, FieldRef, Length, OptionClass, Range, Scope, StructClass, TraceClass, VariantClass,
+    EnumClass, EnvValue, FieldClass, FieldRef, Length, OptionClass, Range, Scope, StructClass, TraceClass,
+    VariantClass,
 };
+use crate::read::{ClassPlaces, Part};
 
-type Resolved<T> = Result<T, MetadataError>;
+/// A fault has its place in bytes.
+type Resolved<T> = Result<T, (MetadataFault, usize)>;
 
-/// The scopes by their order; those not there or not decoded yet are `None`.
-type Context<'a> = [Option<&'a StructClass>; 6];
+type Environment = Vec<(String, EnvValue)>;
 
 const SCOPES: [(Scope, &[&str]); 6] = [
     (Scope::PacketHeader, &["trace", "packet", "header"]),
@@ -25,44 +28,74 @@ const SCOPES: [(Scope, &[&str]); 6] = [
 ];
 
 /// Resolves all references of `trace`.
-pub(super) fn resolve(trace: &mut TraceClass) -> Resolved<()> {
-    resolve_scope(&mut trace.packet_header, Scope::PacketHeader, [None; 6])?;
-    for stream in &mut trace.streams {
-        let mut context: Context<'_> = [trace.packet_header.as_ref(), None, None, None, None, None];
-        resolve_scope(&mut stream.packet_context, Scope::PacketContext, context)?;
+pub(super) fn resolve(trace: &mut TraceClass, places: &ClassPlaces) -> Resolved<()> {
+    let TraceClass { packet_header, streams, environment, .. } = trace;
+    let resolver = |part| Resolver { environment, place: places.of(part) };
+    resolver(Part::Trace).scope(packet_header, Scope::PacketHeader, [None; 6])?;
+    for (index, stream) in streams.iter_mut().enumerate() {
+        let mut context: Scopes<'_> = [packet_header.as_ref(), None, None, None, None, None];
+        let resolver_of_stream = resolver(Part::Stream(index));
+        resolver_of_stream.scope(&mut stream.packet_context, Scope::PacketContext, context)?;
         context[1] = stream.packet_context.as_ref();
-        resolve_scope(&mut stream.event_header, Scope::EventHeader, context)?;
+        resolver_of_stream.scope(&mut stream.event_header, Scope::EventHeader, context)?;
         context[2] = stream.event_header.as_ref();
-        resolve_scope(&mut stream.common_context, Scope::CommonContext, context)?;
+        resolver_of_stream.scope(&mut stream.common_context, Scope::CommonContext, context)?;
         context[3] = stream.common_context.as_ref();
-        for event in &mut stream.events {
-            resolve_scope(&mut event.specific_context, Scope::SpecificContext, context)?;
+        for (number, event) in stream.events.iter_mut().enumerate() {
+            let resolver = resolver(Part::Event(index, number));
+            resolver.scope(&mut event.specific_context, Scope::SpecificContext, context)?;
             let mut context = context;
             context[4] = event.specific_context.as_ref();
-            resolve_scope(&mut event.payload, Scope::Payload, context)?;
+            resolver.scope(&mut event.payload, Scope::Payload, context)?;
         }
     }
     Ok(())
 }
 
-fn resolve_scope(class: &mut Option<StructClass>, scope: Scope, before: Context<'_>) -> Resolved<()> {
-    let Some(class) = class else { return Ok(()) };
-    let found = {
-        let mut context: Context<'_> = before;
-        context[scope as usize] = Some(class);
-        let mut finder = Finder { scope, context, around: Vec::new(), path: Vec::new(), found: Vec::new() };
-        finder.structure(class)?;
-        finder.found
-    };
-    apply_struct(class, &mut found.into_iter());
-    Ok(())
+/// Resolves scopes of one block, which is at byte `place`.
+struct Resolver<'a> {
+    environment: &'a Environment,
+    place: usize,
+}
+
+impl Resolver<'_> {
+    fn scope(&self, class: &mut Option<StructClass>, scope: Scope, before: Scopes<'_>) -> Resolved<()> {
+        let Some(class) = class else { return Ok(()) };
+        let found = {
+            let mut context: Scopes<'_> = before;
+            context[scope as usize] = Some(class);
+            let (around, path, found) = (Vec::new(), Vec::new(), Vec::new());
+            let environment = self.environment;
+            let mut finder = Finder { scope, context, environment, around, path, found };
+            finder.structure(class)?;
+            finder.found
+        };
+        let is_field = |found: &&Found| !matches!(found.target, Target::Count(_));
+        let places: Vec<usize> = found.iter().filter(is_field).map(|found| found.at).collect();
+        apply_struct(class, &mut found.into_iter());
+        let mut scopes: Scopes<'_> = before;
+        scopes[scope as usize] = Some(class);
+        check::scope(&scopes, scope, |_| {}).map_err(|wrong| {
+            let at = wrong.reference.and_then(|index| places.get(index).copied());
+            (wrong.kind, at.unwrap_or(self.place))
+        })
+    }
 }
 
 /// What a reference means.
 struct Found {
-    target: FieldRef,
+    /// Where it is written.
+    at: usize,
+    target: Target,
     /// Of a variant: the values that choose each option.
     ranges: Vec<Vec<Range>>,
+}
+
+/// What a length or selector is.
+enum Target {
+    Field(FieldRef),
+    /// An integer of the environment.
+    Count(u64),
 }
 
 /// A structure around the current field.
@@ -76,7 +109,8 @@ struct Around<'a> {
 
 struct Finder<'a> {
     scope: Scope,
-    context: Context<'a>,
+    context: Scopes<'a>,
+    environment: &'a Environment,
     around: Vec<Around<'a>>,
     path: Vec<&'a str>,
     found: Vec<Found>,
@@ -116,33 +150,45 @@ impl<'a> Finder<'a> {
     }
 
     fn length(&mut self, length: &Length) -> Resolved<()> {
-        if let Length::Dynamic(written) = length {
-            let target = self.target(&written.path)?;
-            self.found.push(Found { target, ranges: Vec::new() });
-        }
+        let Length::Dynamic(reference) = length else { return Ok(()) };
+        let (at, names) = written(reference);
+        let target = match names {
+            [env, name @ ..] if env == "env" => Target::Count(self.count(&name.join("."), at)?),
+            names => Target::Field(self.target(names, at)?),
+        };
+        self.found.push(Found { at, target, ranges: Vec::new() });
         Ok(())
+    }
+
+    /// The integer `name` of the environment.
+    fn count(&self, name: &str, at: usize) -> Resolved<u64> {
+        match self.environment.iter().find(|(known, _)| known == name) {
+            Some((_, EnvValue::Int(count))) => u64::try_from(*count)
+                .map_err(|_| (MetadataFault::BadValue("length in the environment: it is negative"), at)),
+            Some(_) => Err((MetadataFault::BadValue("length in the environment: it is no integer"), at)),
+            None => Err((MetadataFault::Unknown("environment entry"), at)),
+        }
     }
 
     fn selector(&mut self, class: &VariantClass) -> Resolved<()> {
-        if class.selector.path.is_empty() {
-            return Err(MetadataError::nowhere(MetadataFault::Missing("selector of a variant")));
+        let (at, names) = written(&class.selector);
+        if names.is_empty() {
+            return Err((MetadataFault::Expected("a selector of the variant"), at));
         }
-        let target = self.target(&class.selector.path)?;
+        let target = self.target(names, at)?;
         let root = self.context[target.scope as usize];
         let Some(selector) = root.and_then(|root| struct_enum(root, &target.path)) else {
-            return Err(MetadataError::nowhere(MetadataFault::Expected(
-                "an enumeration as a variant's selector",
-            )));
+            return Err((MetadataFault::Expected("an enumeration as a variant's selector"), at));
         };
         let ranges = class.options.iter().map(|option| label_ranges(selector, option)).collect();
-        self.found.push(Found { target, ranges });
+        self.found.push(Found { at, target: Target::Field(target), ranges });
         Ok(())
     }
 
-    fn target(&self, written: &[String]) -> Resolved<FieldRef> {
+    fn target(&self, written: &[String], at: usize) -> Resolved<FieldRef> {
         let found =
             self.absolute(written).or_else(|| self.lexical(written)).or_else(|| self.dynamic(written));
-        found.ok_or(MetadataError::nowhere(MetadataFault::Unknown("length or selector field")))
+        found.ok_or((MetadataFault::Unknown("length or selector field before this one"), at))
     }
 
     fn absolute(&self, written: &[String]) -> Option<FieldRef> {
@@ -224,10 +270,13 @@ fn apply_struct(class: &mut StructClass, found: &mut impl Iterator<Item = Found>
 
 fn apply(class: &mut FieldClass, found: &mut impl Iterator<Item = Found>) {
     let mut length = |length: &mut Length| {
-        if let Length::Dynamic(target) = length
+        if matches!(length, Length::Dynamic(_))
             && let Some(next) = found.next()
         {
-            *target = next.target;
+            *length = match next.target {
+                Target::Field(target) => Length::Dynamic(target),
+                Target::Count(count) => Length::Static(count),
+            };
         }
     };
     match class {
@@ -240,7 +289,9 @@ fn apply(class: &mut FieldClass, found: &mut impl Iterator<Item = Found>) {
         FieldClass::Struct(c) => apply_struct(c, found),
         FieldClass::Variant(c) => {
             if let Some(next) = found.next() {
-                c.selector = next.target;
+                if let Target::Field(target) = next.target {
+                    c.selector = target;
+                }
                 for (option, ranges) in c.options.iter_mut().zip(next.ranges) {
                     option.ranges = ranges;
                 }

@@ -1,14 +1,19 @@
 //! Type specifiers, declarators, and named types (CTF 1.8 section 4).
 //!
-//! References are kept as written, in [`FieldRef::path`]; [`super::resolve`] finds what they mean.
+//! References are kept as written, with their place before ([`unresolved`]); [`super::resolve`] finds what
+//! they mean.
 
 use super::lexer::Token;
-use super::parser::{Parsed, Parser, Value};
-use crate::error::MetadataFault;
+use super::parser::{Parsed, Parser, TypeScope, Value};
+use crate::check;
+use crate::decode::compile::MAX_ALIGN;
+use crate::error::{MetadataFault, Oddity};
+use crate::model::int_limits;
 use crate::model::{
-    Base, ByteOrder, Encoding, EnumClass, FieldClass, FieldRef, FloatClass, IntClass, IntCoding, Length,
-    Mapping, Member, OptionClass, Range, Roles, Scope, StringClass, StructClass, TextClass, VariantClass,
+    EnumClass, FieldClass, FieldRef, FloatClass, IntClass, IntCoding, Length, Mapping, Member, OptionClass,
+    Range, Roles, Scope, StringClass, StructClass, TextClass, VariantClass,
 };
+use std::collections::{HashMap, HashSet};
 
 /// A member before its class is complete: what a declarator says.
 struct Declarator {
@@ -28,18 +33,47 @@ impl Parser<'_> {
         if self.take_word("typealias") {
             let class = if self.at_specifier() { self.specifier()? } else { self.words_type(":=")? };
             self.expect(":=")?;
+            let at = self.here();
             let name = self.words()?;
             self.expect(";")?;
-            self.types().aliases.insert(name, class);
-            return Ok(());
+            return self.add_alias(at, name, class);
         }
-        let is_typedef = self.take_word("typedef");
-        for Member { name, class } in self.fields()? {
-            if is_typedef {
-                self.types().aliases.insert(name, class);
-            }
+        if self.take_word("typedef") {
+            let at = self.here();
+            let members = self.fields()?;
+            return members.into_iter().try_for_each(|m| self.add_alias(at, m.name, m.class));
+        }
+        self.specifier()?;
+        let declares =
+            self.peek_ident().is_some() && matches!(self.peek_at(1), Token::Punct(";" | "," | "["));
+        if declares {
+            self.declarators(&FieldClass::string())?;
+        } else if !self.take(";") {
+            self.oddities.note(self.here(), Oddity::MissingSemicolon);
         }
         Ok(())
+    }
+
+    /// Gives `class` a name, which is at byte `at`.
+    fn add_alias(&mut self, at: usize, name: String, class: FieldClass) -> Parsed<()> {
+        if name.split(' ').any(|word| SPECIFIERS.contains(&word) || BLOCKS.contains(&word)) {
+            return self.fault_at(at, MetadataFault::Expected("the name of a type, found a keyword"));
+        }
+        self.name_type(at, name, class, |scope| &mut scope.aliases)
+    }
+
+    /// Adds a named type to the current scope, where the name must be new.
+    fn name_type<T>(
+        &mut self,
+        at: usize,
+        name: String,
+        class: T,
+        table: impl FnOnce(&mut TypeScope) -> &mut HashMap<String, T>,
+    ) -> Parsed<()> {
+        match table(self.types()).insert(name, class) {
+            None => Ok(()),
+            Some(_) => self.fault_at(at, MetadataFault::Duplicate("type")),
+        }
     }
 
     /// `TYPE declarator, declarator;` with no, one or several declarators.
@@ -55,13 +89,18 @@ impl Parser<'_> {
             self.skip_words(words.len());
             class
         };
+        self.declarators(&class)
+    }
+
+    /// `declarator, declarator;`
+    fn declarators(&mut self, class: &FieldClass) -> Parsed<Vec<Member>> {
         let mut members = Vec::new();
         while !self.take(";") {
             if !members.is_empty() {
                 self.expect(",")?;
             }
             let declarator = self.declarator()?;
-            members.push(self.member(declarator, &class)?);
+            members.push(self.member(declarator, class)?);
         }
         Ok(members)
     }
@@ -69,6 +108,9 @@ impl Parser<'_> {
     /// `name[length][length]`
     fn declarator(&mut self) -> Parsed<Declarator> {
         let name = self.ident()?.to_owned();
+        if KEYWORDS.contains(&&name[..]) {
+            return self.fault_before(MetadataFault::Expected("a name, found a keyword"));
+        }
         let mut lengths = Vec::new();
         while self.take("[") {
             lengths.push(match *self.peek() {
@@ -76,7 +118,7 @@ impl Parser<'_> {
                     self.skip();
                     Length::Static(n)
                 }
-                _ => Length::Dynamic(unresolved(self.path()?)),
+                _ => Length::Dynamic(unresolved(self.here(), self.path()?)),
             });
             self.expect("]")?;
         }
@@ -92,10 +134,7 @@ impl Parser<'_> {
     }
 
     fn at_specifier(&self) -> bool {
-        matches!(
-            self.peek_ident(),
-            Some("integer" | "floating_point" | "string" | "enum" | "struct" | "variant")
-        )
+        self.peek_ident().is_some_and(|word| SPECIFIERS.contains(&word))
     }
 
     /// A type for `:=` of a scope.
@@ -172,13 +211,13 @@ impl Parser<'_> {
                 "signed" => int.signed = p.truth(value)?,
                 "byte_order" => int.byte_order = p.byte_order(value)?,
                 "size" => int.size = p.number(value)?,
-                "align" => int.align = p.number(value)?,
+                "align" => int.align = p.alignment(value)?,
                 "base" => int.base = p.base(value)?,
                 "encoding" => int.encoding = p.encoding(value)?,
                 "map" => int.clock = Some(p.clock_of(value)?),
-                _ => {}
+                _ => return Ok(false),
             }
-            Ok(())
+            Ok(true)
         })?;
         if int.size == 0 || int.size > 64 {
             return self.fault_before(MetadataFault::BadValue("integer size: it must be 1 to 64 bits"));
@@ -198,10 +237,10 @@ impl Parser<'_> {
                 "exp_dig" => exponent = p.number(value)?,
                 "mant_dig" => mantissa = p.number(value)?,
                 "byte_order" => float.byte_order = p.byte_order(value)?,
-                "align" => float.align = p.number(value)?,
-                _ => {}
+                "align" => float.align = p.alignment(value)?,
+                _ => return Ok(false),
             }
-            Ok(())
+            Ok(true)
         })?;
         float.size = match (exponent, mantissa) {
             (5, 11) => 16,
@@ -223,23 +262,40 @@ impl Parser<'_> {
                 if name == "encoding" {
                     class.encoding = p.encoding(value)?.unwrap_or_default();
                 }
-                Ok(())
+                Ok(name == "encoding")
             })?;
         }
         Ok(FieldClass::String(class))
     }
 
-    /// `{ name = value; ... }`
-    fn attributes(&mut self, mut each: impl FnMut(&mut Self, &str, Value) -> Parsed<()>) -> Parsed<()> {
+    /// `{ name = value; ... }`; `each` tells whether it knows the name.
+    fn attributes(&mut self, mut each: impl FnMut(&mut Self, &str, Value) -> Parsed<bool>) -> Parsed<()> {
         self.expect("{")?;
+        let mut names = Vec::new();
         while !self.take("}") {
+            let at = self.here();
             let name = self.ident()?;
             self.expect("=")?;
             let value = self.value()?;
-            each(self, name, value)?;
+            if !each(self, name, value)? {
+                return self.fault_at(at, MetadataFault::UnknownProperty("this type"));
+            }
+            if names.contains(&name) {
+                return self.fault_at(at, MetadataFault::Duplicate("attribute"));
+            }
+            names.push(name);
             self.expect(";")?;
         }
         Ok(())
+    }
+
+    /// A value that is an alignment in bits.
+    fn alignment(&self, value: Value) -> Parsed<u32> {
+        let align: u32 = self.number(value)?;
+        if align.is_power_of_two() && align <= MAX_ALIGN {
+            return Ok(align);
+        }
+        self.fault_before(MetadataFault::BadValue("alignment: it must be a power of two up to 65536"))
     }
 
     fn enum_type(&mut self) -> Parsed<EnumClass> {
@@ -260,20 +316,28 @@ impl Parser<'_> {
         let FieldClass::Int(int) = container else {
             return self.fault(MetadataFault::Expected("an integer as the enumeration's container"));
         };
-        let class = EnumClass { mappings: self.enumerators()?, int };
+        let at = self.here();
+        let class = EnumClass { mappings: self.enumerators(&int)?, int };
+        if overlaps(&class) {
+            self.oddities.note(at, Oddity::Overlap);
+        }
         if let Some(name) = name {
-            self.types().enums.insert(name.to_owned(), class.clone());
+            self.name_type(at, name.to_owned(), class.clone(), |scope| &mut scope.enums)?;
         }
         Ok(class)
     }
 
     /// `{ label = value, label = lower ... upper, label, ... }`
-    fn enumerators(&mut self) -> Parsed<Vec<Mapping>> {
+    fn enumerators(&mut self, int: &IntClass) -> Parsed<Vec<Mapping>> {
         self.expect("{")?;
+        if matches!(self.peek(), Token::Punct("}")) {
+            return self.fault(MetadataFault::Expected("a label"));
+        }
         let mut mappings: Vec<Mapping> = Vec::new();
         let mut places = std::collections::HashMap::new();
         let mut next = 0_i128;
         while !self.take("}") {
+            let at = self.here();
             let label = match self.value()? {
                 Value::Str(label) => label,
                 Value::Path(path) if path.len() == 1 => path.concat(),
@@ -285,6 +349,13 @@ impl Parser<'_> {
                 if self.take("...") {
                     range.upper = self.integer()?;
                 }
+            }
+            if range.upper < range.lower {
+                return self.fault_before(MetadataFault::BadValue("range: its end is before its begin"));
+            }
+            let limits = int_limits(int);
+            if range.lower < limits.lower || range.upper > limits.upper {
+                self.oddities.note(at, Oddity::UnreachableLabel);
             }
             next = range.upper + 1;
             let place = *places.entry(label.clone()).or_insert(mappings.len());
@@ -301,41 +372,52 @@ impl Parser<'_> {
     }
 
     fn struct_type(&mut self) -> Parsed<StructClass> {
+        let at = self.here();
         let name = self.peek_ident().filter(|word| *word != "align");
         if name.is_some() {
             self.skip();
         }
         let mut class = if self.take("{") {
-            let class = self.scoped(|p| {
-                let mut class = StructClass::default();
-                while !p.take("}") {
-                    if p.at_alias_declaration() {
-                        p.declaration()?;
-                    } else {
-                        class.members.extend(p.fields()?.into_iter().map(shown));
-                    }
-                }
-                Ok(class)
-            })?;
-            Some(class)
+            Some(StructClass { members: self.scoped(Parser::members)?, min_align: 1 })
         } else {
             None
         };
         let mut align = 1;
         if self.take_word("align") {
             self.expect("(")?;
-            let value = self.integer()?;
-            align = self.narrow(value)?;
+            let value = self.value()?;
+            align = self.alignment(value)?;
             self.expect(")")?;
         }
         if let Some(class) = &mut class {
             class.min_align = align;
             if let Some(name) = name {
-                self.types().structs.insert(name.to_owned(), class.clone());
+                self.name_type(at, name.to_owned(), class.clone(), |scope| &mut scope.structs)?;
             }
         }
         let class = class.or_else(|| self.find(|scope| scope.structs.get(name?)));
         class.map_or_else(|| self.fault_before(MetadataFault::Unknown("structure")), Ok)
+    }
+
+    /// Members of a structure or options of a variant, up to the `}`.
+    fn members(&mut self) -> Parsed<Vec<Member>> {
+        let mut members: Vec<Member> = Vec::new();
+        let mut names = HashSet::new();
+        while !self.take("}") {
+            if self.at_alias_declaration() {
+                self.declaration()?;
+                continue;
+            }
+            let at = self.here();
+            for member in self.fields()? {
+                let name = shown_name(&member.name).to_owned();
+                if !names.insert(name.clone()) {
+                    return self.fault_at(at, MetadataFault::Duplicate("member of a structure or variant"));
+                }
+                members.push(Member { name, class: member.class });
+            }
+        }
+        Ok(members)
     }
 
     fn at_alias_declaration(&self) -> bool {
@@ -347,6 +429,7 @@ impl Parser<'_> {
         if name.is_some() {
             self.skip();
         }
+        let at = self.here();
         let mut selector = Vec::new();
         if self.take("<") {
             selector = self.path()?;
@@ -358,129 +441,81 @@ impl Parser<'_> {
                 return self.fault_before(MetadataFault::Unknown("variant"));
             };
             if !selector.is_empty() {
-                class.selector = unresolved(selector);
+                class.selector = unresolved(at, selector);
             }
             return Ok(class);
         }
-        let options = self.scoped(|p| {
-            let mut options = Vec::new();
-            while !p.take("}") {
-                if p.at_alias_declaration() {
-                    p.declaration()?;
-                } else {
-                    let option = |m: Member| OptionClass {
-                        name: shown_name(&m.name).to_owned(),
-                        ranges: Vec::new(),
-                        class: m.class,
-                    };
-                    options.extend(p.fields()?.into_iter().map(option));
-                }
-            }
-            Ok(options)
-        })?;
-        let class = VariantClass { selector: unresolved(selector), options };
+        let option = |m: Member| OptionClass { name: m.name, ranges: Vec::new(), class: m.class };
+        let options: Vec<OptionClass> = self.scoped(Parser::members)?.into_iter().map(option).collect();
+        if options.is_empty() {
+            return self.fault_before(MetadataFault::Expected("an option of the variant"));
+        }
+        let class = VariantClass { selector: unresolved(at, selector), options };
         if let Some(name) = name {
-            self.types().variants.insert(name.to_owned(), class.clone());
+            self.name_type(at, name.to_owned(), class.clone(), |scope| &mut scope.variants)?;
         }
         Ok(class)
     }
 }
 
-/// Values of attributes.
-impl Parser<'_> {
-    pub(super) fn narrow<T: TryFrom<i128>>(&self, value: i128) -> Parsed<T> {
-        T::try_from(value).or_else(|_| self.fault_before(MetadataFault::BadValue("number")))
-    }
+/// Words that begin a type.
+const SPECIFIERS: [&str; 6] = ["integer", "floating_point", "string", "enum", "struct", "variant"];
+/// Words that begin a block or a declaration.
+const BLOCKS: [&str; 9] =
+    ["trace", "stream", "event", "clock", "env", "callsite", "typealias", "typedef", "align"];
+/// Words that cannot be the name of a field (CTF 1.8 appendix C).
+const KEYWORDS: [&str; 20] = [
+    "integer",
+    "floating_point",
+    "string",
+    "enum",
+    "struct",
+    "variant",
+    "typealias",
+    "typedef",
+    "const",
+    "char",
+    "double",
+    "float",
+    "int",
+    "long",
+    "short",
+    "signed",
+    "unsigned",
+    "void",
+    "_Bool",
+    "_Complex",
+];
 
-    pub(super) fn number<T: TryFrom<i128>>(&self, value: Value) -> Parsed<T> {
-        match value {
-            Value::Int(value) => self.narrow(value),
-            _ => self.fault_before(MetadataFault::Expected("an integer")),
-        }
-    }
+/// A reference as written, but for the underscores, until [`super::resolve`] knows its target: its place in
+/// bytes, then its names; no names where a variant has no selector.
+fn unresolved(at: usize, path: Vec<String>) -> FieldRef {
+    let names = path.iter().map(|name| shown_name(name).to_owned());
+    FieldRef { scope: Scope::Payload, path: std::iter::once(at.to_string()).chain(names).collect() }
+}
 
-    pub(super) fn word(&self, value: Value) -> Parsed<String> {
-        match value {
-            Value::Str(text) => Ok(text),
-            Value::Path(path) => Ok(path.join(".")),
-            Value::Int(_) => self.fault_before(MetadataFault::Expected("a word")),
-        }
-    }
-
-    pub(super) fn truth(&self, value: Value) -> Parsed<bool> {
-        match value {
-            Value::Int(value) => Ok(value != 0),
-            value => match self.word(value)?.as_str() {
-                "true" | "TRUE" => Ok(true),
-                "false" | "FALSE" => Ok(false),
-                _ => self.fault_before(MetadataFault::BadValue("truth value")),
-            },
-        }
-    }
-
-    pub(super) fn byte_order(&self, value: Value) -> Parsed<ByteOrder> {
-        match self.word(value)?.as_str() {
-            "native" => Ok(self.order),
-            "le" => Ok(ByteOrder::Little),
-            "be" | "network" => Ok(ByteOrder::Big),
-            _ => self.fault_before(MetadataFault::BadValue("byte_order")),
-        }
-    }
-
-    fn base(&self, value: Value) -> Parsed<Base> {
-        let name = match value {
-            Value::Int(base) => base.to_string(),
-            value => self.word(value)?,
-        };
-        match name.as_str() {
-            "10" | "decimal" | "dec" | "d" | "i" | "u" => Ok(Base::Decimal),
-            "16" | "hexadecimal" | "hex" | "x" | "X" | "p" => Ok(Base::Hexadecimal),
-            "8" | "octal" | "oct" | "o" => Ok(Base::Octal),
-            "2" | "binary" | "b" => Ok(Base::Binary),
-            _ => self.fault_before(MetadataFault::BadValue("base")),
-        }
-    }
-
-    fn encoding(&self, value: Value) -> Parsed<Option<Encoding>> {
-        match self.word(value)?.as_str() {
-            "none" => Ok(None),
-            "UTF8" | "UTF-8" | "utf8" | "utf-8" | "ASCII" | "ascii" => Ok(Some(Encoding::Utf8)),
-            _ => self.fault_before(MetadataFault::BadValue("encoding")),
-        }
-    }
-
-    /// The index of the clock that `clock.NAME.value` names.
-    fn clock_of(&mut self, value: Value) -> Parsed<usize> {
-        match value {
-            Value::Path(path) => match &path[..] {
-                [clock, name, value] if clock == "clock" && value == "value" => Ok(self.clock_index(name)),
-                _ => self.fault_before(MetadataFault::Expected("clock.NAME.value")),
-            },
-            _ => self.fault_before(MetadataFault::Expected("clock.NAME.value")),
-        }
-    }
-
-    pub(super) fn clock_index(&mut self, name: &str) -> usize {
-        if let Some(index) = self.clocks.iter().position(|clock| clock == name) {
-            return index;
-        }
-        self.clocks.push(name.to_owned());
-        self.clocks.len() - 1
+/// Place and names of a reference that [`unresolved`] made.
+pub(super) fn written(reference: &FieldRef) -> (usize, &[String]) {
+    match reference.path.split_first() {
+        Some((at, names)) => (at.parse().unwrap_or(0), names),
+        None => (0, &[]),
     }
 }
 
-/// A reference as written, but for the underscores.
-fn unresolved(path: Vec<String>) -> FieldRef {
-    FieldRef { scope: Scope::Payload, path: path.iter().map(|name| shown_name(name).to_owned()).collect() }
+/// Whether ranges of two labels overlap; two names for one value, as in C, do not.
+fn overlaps(class: &EnumClass) -> bool {
+    let mut values = HashSet::new();
+    let mut is_first = |range: &Range| range.lower < range.upper || values.insert(range.lower);
+    let ranges = class.mappings.iter().map(|mapping| {
+        mapping.ranges.iter().copied().filter(|range| is_first(range)).collect::<Vec<Range>>()
+    });
+    let ranges: Vec<Vec<Range>> = ranges.collect();
+    check::overlap(ranges.iter().map(Vec::as_slice))
 }
 
 /// The name that a person sees: producers put an underscore before names, lest they be keywords.
 pub(super) fn shown_name(name: &str) -> &str {
     name.strip_prefix('_').unwrap_or(name)
-}
-
-fn shown(member: Member) -> Member {
-    Member { name: shown_name(&member.name).to_owned(), class: member.class }
 }
 
 /// An array of `element`, or a text if the element is a character in a byte.
