@@ -41,6 +41,8 @@ struct Packets {
     fd: Fd,
     /// Where it lies while it has no packet, where it goes then, and its name.
     hidden: Option<(Folder, Folder, String)>,
+    /// It ended without a packet, so there is no file.
+    is_discarded: bool,
     /// Bytes of the file.
     len: u64,
     /// Offset of the last packet.
@@ -57,7 +59,7 @@ impl Packets {
     fn make(directory: &Folder, hidden: &Folder, name: &str) -> Result<Packets> {
         let fd = Fd::from_raw(hidden.create(name).map_err(errno)?.into_raw_fd());
         let hidden = Some((hidden.clone(), directory.clone(), name.to_owned()));
-        Ok(Packets { fd, hidden, len: 0, last: 0, end: 0 })
+        Ok(Packets { fd, hidden, is_discarded: false, len: 0, last: 0, end: 0 })
     }
 
     fn grow(&mut self, len: u64) -> Result<()> {
@@ -92,14 +94,16 @@ impl StreamSink for Packets {
         Ok(at + HEADER_BYTES as u64)
     }
 
-    /// Whether no directory has the file any more.
+    /// Whether no directory has the file any more, which ought to be in one.
     fn is_removed(&self) -> bool {
-        fd::identity(self.fd.raw()).is_ok_and(|file| file.links == 0)
+        !self.is_discarded && fd::identity(self.fd.raw()).is_ok_and(|file| file.links == 0)
     }
 
     fn finish(&mut self) {
         let done = match self.hidden.take() {
             Some((hidden, _, name)) => {
+                // Somebody else may have removed it before.
+                self.is_discarded = !self.is_removed();
                 hidden.remove(name);
                 Ok(())
             }
@@ -224,6 +228,23 @@ mod tests {
         assert_eq!(sizes(&path).len(), 7);
         packets.finish();
         assert_eq!(sizes(&path), [(HEADER_BYTES + content.len()) as u64; 7]);
+        fs::remove_dir_all(&directory).expect("removed");
+    }
+
+    #[test]
+    fn a_stream_that_ends_without_a_packet_was_not_removed() {
+        let directory = std::env::temp_dir().join(format!("mote-no-packets-{}", std::process::id()));
+        let folder = crate::output::make(&directory).expect("a directory").folder;
+        let hidden = folder.make("hidden").expect("made");
+        let mut packets = Packets::make(&folder, &hidden, "stream").expect("made");
+        assert_eq!(packets.add(header(), &Short(&[1; 200])), Err(Errno(libc::ENOSPC)));
+        packets.finish();
+        assert!(!packets.is_removed());
+        let mut packets = Packets::make(&folder, &hidden, "stream").expect("made");
+        fs::remove_file(directory.join("hidden/stream")).expect("removed");
+        assert!(packets.is_removed());
+        packets.finish();
+        assert!(packets.is_removed());
         fs::remove_dir_all(&directory).expect("removed");
     }
 }
