@@ -353,7 +353,7 @@ fn a_user_who_takes_all_descriptors_leaves_room_for_others() {
     let trace = scene.under(&["prlimit", "--nofile=128:"]).run().ends_with(3);
     assert_eq!(named(&trace.view(), "e2e:count").len(), 10 * 100, "{}", trace.err);
     let problems = trace.problems().join("\n");
-    assert!(problems.contains("more open files are not for them"), "{problems}");
+    assert!(problems.contains("they may not use more open files"), "{problems}");
 }
 
 #[test]

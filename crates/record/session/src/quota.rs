@@ -58,8 +58,8 @@ impl Quota {
         let is_full = of_user >= self.descriptors / 2 || of_others >= self.descriptors / 4 * 3;
         if uid != self.own && is_full {
             return Err(format!(
-                "user {uid} has {of_user} processes here, and others than the recorder's have {of_others}: \
-                 the other open files are not for them; raise `ulimit -n`"
+                "user {uid} has {of_user} processes here, and all users but the recorder's own have {of_others}: \
+                 they may not use more open files; raise `ulimit -n`"
             ));
         }
         Ok(())
