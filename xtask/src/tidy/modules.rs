@@ -71,13 +71,18 @@ fn modules(src: &Path) -> anyhow::Result<Modules> {
         let inner = file.strip_prefix(src).unwrap_or(&file).with_extension("");
         let mut path: Vec<String> =
             inner.iter().filter_map(|part| part.to_str()).map(str::to_owned).collect();
-        if path.iter().any(|part| part.contains("tests")) || (has_library && path == ["main"]) {
+        if has_library && path == ["main"] {
             continue;
         }
         path.pop_if(|last| ["lib", "main", "mod"].contains(&last.as_str()));
         let named = paths::named(&fs::read_to_string(&file)?, &path);
         modules.insert(path, named);
     }
+    let tests = modules.iter().flat_map(|(parent, named)| {
+        named.tests.iter().map(move |test| [parent.as_slice(), std::slice::from_ref(test)].concat())
+    });
+    let tests: Vec<Vec<String>> = tests.collect();
+    modules.retain(|path, _| !tests.iter().any(|test| path.starts_with(test)));
     Ok(modules)
 }
 

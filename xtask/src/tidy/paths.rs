@@ -10,6 +10,8 @@ pub(super) struct Named {
     pub(super) imports: Vec<(String, Vec<String>)>,
     /// Words outside of `use` and `mod` items: what they may mean depends on the imports.
     pub(super) words: Vec<String>,
+    /// Modules that are files, and that only tests are built with.
+    pub(super) tests: Vec<String>,
 }
 
 /// Reads a file that is the module `module` (its path from the root, empty for the root itself).
@@ -152,6 +154,7 @@ impl Reader<'_> {
     fn skip_item(&mut self) {
         let mut depth = 0;
         self.at += 7;
+        self.test_module();
         while let Some(token) = self.tokens.get(self.at) {
             self.at += 1;
             match token.as_str() {
@@ -161,6 +164,18 @@ impl Reader<'_> {
                 ";" if depth == 0 => return,
                 _ => {}
             }
+        }
+    }
+
+    /// Notes a module that is a file: `mod a;`, `pub(crate) mod a;`.
+    fn test_module(&mut self) {
+        let visibility = match (self.token(0), self.token(1)) {
+            ("pub", "(") => 4,
+            ("pub", _) => 1,
+            _ => 0,
+        };
+        if self.token(visibility) == "mod" && self.token(visibility + 2) == ";" {
+            self.named.tests.push(self.token(visibility + 1).to_owned());
         }
     }
 
@@ -293,6 +308,12 @@ mod tests {
             "#[cfg(test)]\nmod tests { use crate::a; }\n#[cfg(test)]\nuse crate::b;\nuse crate::c;",
             &["c"],
         );
+    }
+
+    #[test]
+    fn files_of_tests_are_known() {
+        let text = "#[cfg(test)]\nmod a;\n#[cfg(test)] pub(crate) mod b;\n#[cfg(test)]\nmod c {}\nmod d;";
+        assert_eq!(named(text, &[]).tests, ["a", "b"]);
     }
 
     #[test]
