@@ -3,27 +3,14 @@
 //! The code is written into fresh private memory that is readable and writable; then the surplus is given back, the
 //! rest becomes readable and executable, and stays so. It is never writable and executable at once.
 
+use crate::entry::Entry;
 use crate::fault::{self, IMAGES_MAX, Image};
-use core::ffi::c_void;
 use core::mem::ManuallyDrop;
 use mote_bpf::Insn;
 use mote_jit::{FUNCTIONS_MAX, Frame, Function, HelperPlace, Input, MapPlace, native};
 use mote_sys::Errno;
 use mote_sys::mem::Mapping;
 use mote_sys::raw::syscall;
-
-/// What an engine returns, in the two registers that a function returns words in.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Returned {
-    /// The program's result.
-    pub r0: u64,
-    /// Not 0: it ended with this fault ([`fault::Fault::from_code`]), and `r0` means nothing.
-    pub fault: u64,
-}
-
-/// How every engine is entered: `r1`, `r2`, the program, and how many tail calls led here.
-pub type Entry = unsafe extern "C" fn(u64, u64, *const c_void, u64) -> Returned;
 
 /// What a program is compiled from.
 pub(crate) struct Source<'a> {

@@ -22,34 +22,14 @@ mod text;
 pub use process::note_process;
 pub(crate) use text::until_nul;
 
-use crate::code::{Entry, Returned};
-use crate::fault::Fault;
+use crate::entry::{Returned, Target};
 use crate::map::Map;
-use crate::program::{Engine, Setup};
-use core::ffi::c_void;
 use mote_bpf::helper as id;
 
 /// A helper: arguments from `r1` to `r5`, its answer to `r0`.
 pub type HelperFn = unsafe extern "C" fn(u64, u64, u64, u64, u64) -> u64;
 /// A helper that may end the program with a fault.
 pub type FaultingFn = unsafe extern "C" fn(u64, u64, u64, u64, u64) -> Returned;
-
-impl From<Result<u64, Fault>> for Returned {
-    #[inline(always)]
-    fn from(result: Result<u64, Fault>) -> Returned {
-        match result {
-            Ok(r0) => Returned { r0, fault: 0 },
-            Err(fault) => Returned { r0: 0, fault: fault as u64 },
-        }
-    }
-}
-
-impl From<Returned> for Result<u64, Fault> {
-    #[inline(always)]
-    fn from(returned: Returned) -> Result<u64, Fault> {
-        if returned.fault == 0 { Ok(returned.r0) } else { Err(Fault::from_code(returned.fault)) }
-    }
-}
 
 /// How a helper is called.
 #[derive(Clone, Copy, Debug)]
@@ -62,18 +42,8 @@ pub(crate) enum Function {
     TailCall,
 }
 
-/// The helper of this number: the setup's before the built-in one.
-pub(crate) fn find(id: u32, setup: &Setup<'_>) -> Option<Function> {
-    let plain = setup.helpers.iter().find(|(number, _)| *number == id);
-    let faulting = setup.faulting.iter().find(|(number, _)| *number == id);
-    match (faulting, plain) {
-        (Some((_, function)), _) => Some(Function::Faulting(*function)),
-        (None, Some((_, function))) => Some(Function::Plain(*function)),
-        (None, None) => builtin(id),
-    }
-}
-
-fn builtin(id: u32) -> Option<Function> {
+/// The built-in helper of this number.
+pub(crate) fn builtin(id: u32) -> Option<Function> {
     use Function::{Faulting, Plain};
     Some(match id {
         id::MAP_LOOKUP => Faulting(maps::lookup),
@@ -112,21 +82,6 @@ pub(crate) const fn errno(number: i64) -> u64 {
     -number as u64
 }
 
-/// Where a tail call leads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
-    pub(crate) entry: Entry,
-    pub(crate) program: *const c_void,
-    engine: Engine,
-}
-
-impl Target {
-    /// Whether `program` is an image of the interpreter.
-    pub(crate) fn is_interpreted(&self) -> bool {
-        self.engine == Engine::Interpreter
-    }
-}
-
 /// The program at an index, unless that many tail calls were enough.
 ///
 /// # Safety
@@ -141,9 +96,7 @@ pub(crate) unsafe fn tail_target(map: u64, index: u64, tail_calls: u64) -> Optio
     let at = place.value(u32::try_from(index).ok()?, 0)?;
     let number = crate::map::memory::Memory::load(map.memory, at) as u32;
     // SAFETY: a program with this map is being run, and the reference ends with this function.
-    let program = unsafe { map.slot(number)?.get() }?;
-    let (entry, image, engine) = program.target();
-    Some(Target { entry, program: image, engine })
+    unsafe { map.slot(number)?.get() }.copied()
 }
 
 /// Where machine code goes on: an entry (0: nowhere), and the program for it.
@@ -160,7 +113,7 @@ pub(crate) struct Jump {
 pub(crate) unsafe extern "C" fn tail_call(_: u64, map: u64, index: u64, tail_calls: u64, _: u64) -> Jump {
     // SAFETY: the caller's promise.
     match unsafe { tail_target(map, index, tail_calls) } {
-        Some(target) => Jump { entry: target.entry as usize as u64, program: target.program as u64 },
+        Some(target) => Jump { entry: target.entry as usize as u64, program: target.image as u64 },
         None => Jump { entry: 0, program: 0 },
     }
 }

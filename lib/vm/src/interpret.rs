@@ -13,7 +13,7 @@ mod atomic;
 pub(crate) mod decode;
 pub(crate) mod form;
 
-use crate::code::Returned;
+use crate::entry::{Returned, Target};
 use crate::fault::{self, Fault};
 use crate::helper::{self, FaultingFn, HelperFn};
 use arithmetic::{w32, w64};
@@ -39,7 +39,7 @@ struct Run {
     turns_left: u32,
     tail_calls: u64,
     /// The program to go on with, and its `r1`.
-    next: Option<(helper::Target, u64)>,
+    next: Option<(Target, u64)>,
 }
 
 impl Run {
@@ -51,7 +51,7 @@ impl Run {
     }
 }
 
-/// Runs a program; as [`Entry`](crate::code::Entry) says.
+/// Runs a program; as [`Entry`](crate::entry::Entry) says.
 ///
 /// # Safety
 /// `image` points to the image of a program whose steps hold `steps-lead-to-steps`, and that does only what it may when
@@ -72,9 +72,9 @@ pub(crate) unsafe extern "C" fn enter(r1: u64, r2: u64, image: *const c_void, ta
         (r1, r2) = (context, 0);
         if !target.is_interpreted() {
             // SAFETY: the slot's promise: as harmless as this program.
-            return unsafe { (target.entry)(r1, r2, target.program, run.tail_calls) };
+            return unsafe { (target.entry)(r1, r2, target.image, run.tail_calls) };
         }
-        image = target.program.cast();
+        image = target.image.cast();
     }
 }
 
@@ -395,5 +395,5 @@ unsafe fn tail_call(run: &mut Run, regs: &Regs, frames: usize) -> Option<Result<
     }
     // From a local function, as the kernel: the other program's end is that of the function.
     // SAFETY: the slot's promise: as harmless as this program.
-    Some(unsafe { (target.entry)(context, 0, target.program, run.tail_calls + 1) }.into())
+    Some(unsafe { (target.entry)(context, 0, target.image, run.tail_calls + 1) }.into())
 }

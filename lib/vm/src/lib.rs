@@ -2,7 +2,9 @@
 //!
 //! | module | job |
 //! |---|---|
+//! | [`setup`] | what a program is loaded with |
 //! | [`program`] | a program, ready to run |
+//! | [`entry`] | how the engines are entered, by callers and by tail calls |
 //! | [`interpret`] | the interpreter |
 //! | [`code`] | machine code of the crate `jit`, and its memory |
 //! | [`fault`] | memory that cannot be read ends the program, not the process |
@@ -36,6 +38,8 @@ mod arch;
 #[cfg(not(loom))]
 pub mod code;
 #[cfg(not(loom))]
+pub mod entry;
+#[cfg(not(loom))]
 pub mod fault;
 #[cfg(not(loom))]
 pub mod helper;
@@ -47,17 +51,20 @@ pub mod placed;
 #[cfg(not(loom))]
 pub mod program;
 #[cfg(not(loom))]
+pub mod setup;
+#[cfg(not(loom))]
 mod touch;
 #[cfg(not(loom))]
 pub mod workspace;
 
 #[cfg(not(loom))]
 pub use {
-    code::Returned,
+    entry::{Engine, Returned},
     fault::{Fault, watch_clock},
     helper::{FaultingFn, HelperFn, note_process},
     map::{Consumer, Cursor, Map, MapError, Next, ProgramSlot, Update},
-    program::{Choice, Engine, LoadError, Program, Setup},
+    program::Program,
+    setup::{Choice, LoadError, Setup},
     workspace::{WorkspaceGuard, workspace},
 };
 

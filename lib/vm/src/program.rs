@@ -1,130 +1,30 @@
 //! A program, ready to run.
 
-use crate::code::{Code, Entry, Refused, Source};
+use crate::code::{Code, Refused, Source};
+use crate::entry::{Engine, Target};
 use crate::fault::{self, Fault};
-use crate::helper::{FaultingFn, Function, HelperFn, find};
+use crate::helper::Function;
 use crate::interpret::decode::{self, Linked};
 use crate::interpret::form::Step;
 use crate::interpret::{self, Image};
-use crate::map::Map;
-use core::ffi::c_void;
+use crate::map::{Map, ProgramSlot};
+use crate::setup::{Choice, LoadError, Setup};
 use core::ptr;
 use mote_bpf::environment::{FRAMES_MAX, INSNS_MAX};
-use mote_bpf::op::DecodeError;
 use mote_bpf::verify::Verified;
 use mote_bpf::{Environment, Insn, MapShape};
 use mote_jit::{HelperPlace, MapPlace};
 use mote_sys::Errno;
 use mote_sys::mem::Mapping;
 
-/// What a program is loaded with.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Setup<'a> {
-    /// The maps, in the order and of the shapes of the environment.
-    pub maps: &'a [Map],
-    /// Helpers by number: others than the built-in ones, or instead of them.
-    pub helpers: &'a [(u32, HelperFn)],
-    /// The same, of those that can end the program with a fault.
-    pub faulting: &'a [(u32, FaultingFn)],
-    /// How the program is run.
-    pub engine: Choice,
-}
-
-/// How a program may be run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
-    /// As machine code, or else by the interpreter.
-    #[default]
-    Auto,
-    /// As machine code only.
-    Jit,
-    /// By the interpreter only.
-    Interpreter,
-}
-
-/// How a program is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    /// As machine code.
-    Jit,
-    /// By the interpreter.
-    Interpreter,
-}
-
-/// Why a program cannot be loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LoadError {
-    /// The instruction at this slot means nothing.
-    Decode {
-        /// Slot.
-        at: usize,
-        /// Why.
-        error: DecodeError,
-    },
-    /// The instruction at this slot jumps outside, or into the middle of another.
-    Target {
-        /// Slot.
-        at: usize,
-    },
-    /// The last instruction is neither `exit` nor a jump; or there is none, or more than [`INSNS_MAX`].
-    End,
-    /// There is no helper of this number.
-    Helper {
-        /// Slot.
-        at: usize,
-        /// Number.
-        helper: u32,
-    },
-    /// There is no map of this index.
-    NoMap {
-        /// Slot.
-        at: usize,
-        /// Index.
-        index: u32,
-    },
-    /// The map of this index has another shape in the environment, or is missing.
-    Map(usize),
-    /// No memory.
-    Memory(Errno),
-    /// It cannot become machine code, as was asked.
-    Jit(Refused),
-}
-
-impl core::fmt::Display for LoadError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            LoadError::Decode { at, error } => write!(f, "instruction {at}: {error}"),
-            LoadError::Target { at } => {
-                write!(f, "instruction {at} jumps outside the program, or into the middle of an instruction")
-            }
-            LoadError::End => {
-                write!(f, "the program is empty, too long, or does not end with exit or a jump")
-            }
-            LoadError::Helper { at, helper } => {
-                write!(f, "instruction {at}: no helper has the number {helper}")
-            }
-            LoadError::NoMap { at, index } => write!(f, "instruction {at}: there is no map {index}"),
-            LoadError::Map(index) => {
-                write!(f, "map {index} is not the one that the program was verified with")
-            }
-            LoadError::Memory(errno) => write!(f, "no memory for the program: {errno}"),
-            LoadError::Jit(refused) => write!(f, "cannot be compiled: {refused}"),
-        }
-    }
-}
-
-impl core::error::Error for LoadError {}
-
 /// A program that is ready to run: with its maps, helpers and code.
 ///
 /// # Invariants
-/// `program-holds-its-parts`: `entry` is that of `code` if there is one, else the interpreter's, and `image` what it
-/// wants; both last as long as `self`.
+/// `program-holds-its-parts`: `target` is that of `code` if there is one, else the interpreter's entry and the image
+/// that it wants; both last as long as `self`.
 #[derive(Debug)]
 pub struct Program {
-    entry: Entry,
-    image: *const c_void,
+    target: Target,
     /// The maps' descriptors; steps of the interpreter. `None` when there is nothing to keep.
     data: Option<Mapping>,
     code: Option<Code>,
@@ -195,12 +95,12 @@ impl Program {
     #[inline(always)]
     pub unsafe fn run(&self, r1: u64, r2: u64) -> Result<u64, Fault> {
         // SAFETY: `program-holds-its-parts`; the caller's promises.
-        unsafe { (self.entry)(r1, r2, self.image, 0) }.into()
+        unsafe { (self.target.entry)(r1, r2, self.target.image, 0) }.into()
     }
 
     /// How it is run.
     pub fn engine(&self) -> Engine {
-        if self.code.is_some() { Engine::Jit } else { Engine::Interpreter }
+        self.target.engine
     }
 
     /// Why it is not machine code, though it was to be if possible.
@@ -213,10 +113,17 @@ impl Program {
         let data = self.data.as_ref().map_or(0, |data| data.len().next_multiple_of(PAGE_BYTES));
         data + self.code.as_ref().map_or(0, Code::memory_bytes)
     }
+}
 
-    /// Where a tail call enters it, and with what.
-    pub(crate) fn target(&self) -> (Entry, *const c_void, Engine) {
-        (self.entry, self.image, self.engine())
+impl ProgramSlot {
+    /// Puts a program in, or empties the slot.
+    ///
+    /// # Safety
+    /// 1. `program` was verified in the environment of all programs that have a map with this slot (or is as harmless
+    ///    there).
+    /// 2. It is dropped, after it was replaced here, only when no run is under way that began before (a grace period).
+    pub unsafe fn set(&self, program: Option<&Program>) {
+        self.store(program.map(|program| &program.target));
     }
 }
 
@@ -309,7 +216,7 @@ fn with_places<R>(data: &Data<'_>, then: impl FnOnce(&[MapPlace]) -> R) -> Resul
 fn compile(insns: &[Insn], functions: &[mote_jit::Function], setup: &Setup<'_>) -> Result<Program, Refused> {
     let data = Data::new(setup.maps, 0)?;
     let helper = |id| {
-        find(id, setup).map(|function| match function {
+        setup.helper(id).map(|function| match function {
             Function::Plain(function) => HelperPlace { address: function as usize as u64, faults: false },
             Function::Faulting(function) => HelperPlace { address: function as usize as u64, faults: true },
             Function::TailCall => {
@@ -319,13 +226,8 @@ fn compile(insns: &[Insn], functions: &[mote_jit::Function], setup: &Setup<'_>) 
     };
     let code =
         with_places(&data, |maps| Code::compile(&Source { insns, functions, maps, helper: &helper }))??;
-    Ok(Program {
-        entry: code.entry(),
-        image: ptr::null(),
-        data: data.mapping,
-        code: Some(code),
-        refused: None,
-    })
+    let target = Target { entry: code.entry(), image: ptr::null(), engine: Engine::Jit };
+    Ok(Program { target, data: data.mapping, code: Some(code), refused: None })
 }
 
 /// Makes steps.
@@ -338,7 +240,7 @@ fn interpret(
     fault::watch();
     let data = Data::new(setup.maps, insns.len()).map_err(LoadError::Memory)?;
     let steps = data.at(steps_at(setup.maps.len())).cast::<Step>();
-    let helper = |id| find(id, setup);
+    let helper = |id| setup.helper(id);
     with_places(&data, |maps| {
         let linked = Linked { maps, helper: &helper };
         (0..insns.len()).try_for_each(|at| {
@@ -352,7 +254,8 @@ fn interpret(
     let image = steps.cast::<u8>().wrapping_sub(size_of::<Image>()).cast::<Image>();
     // SAFETY: `steps_at` left room for it before the steps; aligned as they are.
     unsafe { image.write(Image { first: steps, turns_max }) };
-    Ok(Program { entry: interpret::enter, image: image.cast(), data: data.mapping, code: None, refused })
+    let target = Target { entry: interpret::enter, image: image.cast(), engine: Engine::Interpreter };
+    Ok(Program { target, data: data.mapping, code: None, refused })
 }
 
 const _: () = assert!(size_of::<Image>().is_multiple_of(8) && FRAMES_MAX > 1);

@@ -2,8 +2,9 @@
 
 mod fused;
 
-use super::{Code, Refused, Returned, Source};
+use super::{Code, Refused, Source};
 use crate::arch::{self, scramble};
+use crate::entry::Returned;
 use mote_assembler::text::assemble;
 use mote_bpf::Insn;
 use mote_jit::{FUNCTIONS_MAX, Function, HelperPlace, MapPlace};

@@ -6,7 +6,7 @@
 
 use super::search::{PIECE_MAX, Piece, Text};
 use super::text::span;
-use crate::code::Returned;
+use crate::entry::Returned;
 use crate::fault::Fault;
 
 /// One element of a pattern.

@@ -1,7 +1,7 @@
 //! Helpers for maps: look up, update, delete, add, keep the last.
 
 use super::{errno, map_of, process};
-use crate::code::Returned;
+use crate::entry::Returned;
 use crate::fault::{Fault, load_u64};
 use crate::map::Map;
 use crate::map::array;

@@ -2,7 +2,7 @@
 
 use super::maps::write;
 use super::{errno, map_of, process};
-use crate::code::Returned;
+use crate::entry::Returned;
 use crate::map::ring::finished;
 use mote_sync::atomic::{AtomicU64, Ordering};
 

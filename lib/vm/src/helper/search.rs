@@ -8,7 +8,7 @@
 //! A piece that is longer is found by its first 64 bytes; at each of these places the rest is compared.
 
 use super::text::{first_zero, length, span, splat};
-use crate::code::Returned;
+use crate::entry::Returned;
 use crate::fault::{Fault, load_u8};
 use crate::touch::word;
 

@@ -4,7 +4,7 @@
 //! range is read. Another thread may change the text meanwhile; then the answer is that of some mixture.
 
 use super::process::mix;
-use crate::code::Returned;
+use crate::entry::Returned;
 use crate::fault::{Fault, load_u8, store_u8, store_u64};
 use crate::touch::word;
 

@@ -7,7 +7,7 @@
 use super::atomic;
 use super::form::{self, Code, Step};
 use crate::helper::Function;
-use crate::program::LoadError;
+use crate::setup::LoadError;
 use mote_bpf::environment::INSNS_MAX;
 use mote_bpf::op::{AluOp, AtomicOp, Cond, Operand, Order, Size, Wide, Width, decode};
 use mote_bpf::{Insn, Op, Reg};

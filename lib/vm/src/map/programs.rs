@@ -4,13 +4,13 @@
 //! slots, into which it put programs that it verified and loaded itself. So another process can choose among them and
 //! nothing else.
 
-use crate::Program;
+use crate::entry::Target;
 use core::ptr;
 use mote_sync::atomic::{AtomicPtr, Ordering};
 
 /// A place for a program that others may go on with.
 #[derive(Debug, Default)]
-pub struct ProgramSlot(AtomicPtr<Program>);
+pub struct ProgramSlot(AtomicPtr<Target>);
 
 impl ProgramSlot {
     /// An empty one.
@@ -18,24 +18,19 @@ impl ProgramSlot {
         ProgramSlot(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Puts a program in, or empties the slot.
-    ///
-    /// # Safety
-    /// 1. `program` was verified in the environment of all programs that have a map with this slot (or is as harmless
-    ///    there).
-    /// 2. It is dropped, after it was replaced here, only when no run is under way that began before (a grace period).
-    pub unsafe fn set(&self, program: Option<&Program>) {
-        let program = program.map_or(ptr::null_mut(), |program| ptr::from_ref(program).cast_mut());
-        self.0.store(program, Ordering::Release);
+    /// Replaces what the slot leads to; [`ProgramSlot::set`] is for users.
+    pub(crate) fn store(&self, target: Option<&Target>) {
+        let target = target.map_or(ptr::null_mut(), |target| ptr::from_ref(target).cast_mut());
+        self.0.store(target, Ordering::Release);
     }
 
-    /// The program.
+    /// Where the program of this slot is entered.
     ///
     /// # Safety
     /// The caller runs a program of a map with this slot; the reference is not kept beyond that run.
-    pub(crate) unsafe fn get(&self) -> Option<&Program> {
-        let program = self.0.load(Ordering::Acquire);
+    pub(crate) unsafe fn get(&self) -> Option<&Target> {
+        let target = self.0.load(Ordering::Acquire);
         // SAFETY: null, or alive while the run lasts by promise 2 at `set`.
-        unsafe { program.as_ref() }
+        unsafe { target.as_ref() }
     }
 }
