@@ -1,52 +1,16 @@
-//! Full-width time stamps out of stored ones that kept only their low bits.
-//!
-//! Two policies: [`Extender`] knows the time stamp before (CTF's rule, for a stream read in order);
-//! [`near`] knows a moment that is close (the consumer, which knows "now").
+//! Full-width time stamps out of stored ones that kept only their low bits, by a moment that is known to be close: the
+//! consumer knows "now". (CTF's rule for readers, by the time stamp before, is in the crate `ctf`.)
 
 /// The low `bits` of a word; all of it for 64 and more.
 const fn mask(bits: u32) -> u64 {
     if bits >= u64::BITS { u64::MAX } else { (1 << bits) - 1 }
 }
 
-/// Extends time stamps that never decrease.
-///
-/// CTF 1.8, section 8: an integer that is mapped to a clock and narrower than it replaces the low
-/// bits of the clock's last value; if the low bits were greater before, they have wrapped once.
-/// Two neighbours must therefore be less than `2^bits` ticks apart: 26 hours for 48 bits at
-/// 3 GHz. A writer that may be silent for longer writes a full time stamp first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extender {
-    last: u64,
-}
-
-impl Extender {
-    /// Starts after the full time stamp `last`: that of the packet, say.
-    pub const fn new(last: u64) -> Extender {
-        Extender { last }
-    }
-
-    /// The last full time stamp.
-    pub const fn last(&self) -> u64 {
-        self.last
-    }
-
-    /// The first time stamp from the last one on whose low `bits` are those of `stored`.
-    ///
-    /// Bits of `stored` above `bits` are ignored. Widths differ from call to call if they like
-    /// (LTTng's compact and extended headers). Past 64 bits the result wraps around.
-    #[inline]
-    pub fn extend(&mut self, stored: u64, bits: u32) -> u64 {
-        let ahead = stored.wrapping_sub(self.last) & mask(bits);
-        self.last = self.last.wrapping_add(ahead);
-        self.last
-    }
-}
-
 /// The time stamp closest to `reference` whose low `bits` are those of `stored`.
 ///
 /// Right when the two are less than `2^(bits-1)` ticks apart, whichever is first: 13 hours for 48
 /// bits at 3 GHz. Of two that are equally close, the earlier. Never wraps around: at the ends of
-/// the 64-bit range it answers with the one that exists.
+/// the 64-bit range it returns the one that exists.
 #[inline]
 pub const fn near(reference: u64, stored: u64, bits: u32) -> u64 {
     let ahead = stored.wrapping_sub(reference) & mask(bits);
@@ -81,29 +45,6 @@ mod tests {
             z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             z ^ (z >> 31)
         }
-    }
-
-    #[test]
-    fn forward_follows_any_clock_that_advances_less_than_a_wrap() {
-        let mut random = Random(1);
-        for bits in 1..=64 {
-            let mut now = random.next() >> 20;
-            let mut extender = Extender::new(now);
-            for _ in 0..1_000 {
-                now = now.wrapping_add(random.next() & mask(bits).min(1 << 40));
-                let junk = if bits < 64 { random.next() << bits } else { 0 };
-                assert_eq!(extender.extend((now & mask(bits)) | junk, bits), now, "{bits} bits");
-            }
-        }
-    }
-
-    #[test]
-    fn forward_takes_equal_bits_for_the_same_moment() {
-        let mut extender = Extender::new(0x1_0000);
-        assert_eq!(extender.extend(0, 16), 0x1_0000);
-        assert_eq!(extender.extend(0xffff, 16), 0x1_ffff);
-        assert_eq!(extender.extend(0xfffe, 16), 0x2_fffe);
-        assert_eq!(extender.last(), 0x2_fffe);
     }
 
     #[test]

@@ -33,8 +33,7 @@
 //! vDSO's data page, whose layout is no interface and changes from version to version.
 //!
 //! # Counters narrower than 64 bits
-//! [`extend`] reads time stamps that were *stored* with fewer bits (48 in an event header);
-//! [`synthetic`] makes a 64-bit clock of a narrow *running* counter, readable in any context.
+//! [`extend`] reads time stamps that were *stored* with fewer bits (48 in an event header).
 #![no_std]
 #![cfg_attr(
     not(test),
@@ -56,13 +55,11 @@
 #[cfg(test)]
 extern crate std;
 
-mod atomic;
 mod convert;
 pub mod extend;
 mod sample;
 mod segment;
 mod source;
-pub mod synthetic;
 pub mod timeline;
 
 pub use convert::{Conversion, frequency_error_ppb, frequency_hz};

@@ -3,7 +3,6 @@
 //!
 //! Nothing here depends on how fast the machine is: each reading is judged against the width of
 //! its own bracket, and a reading that was preempted has a wide one.
-#![cfg(not(loom))]
 
 use mote_clock::{
     Conversion, SAMPLE_INTERVAL_NS, Sample, Source, Timeline, frequency_error_ppb, frequency_hz, quick_pair,

@@ -1,5 +1,4 @@
 //! A simulated kernel slews its clock; the time line through samples of it must stay close.
-#![cfg(not(loom))]
 
 use mote_clock::{Conversion, Cursor, Disorder, Sample, Timeline};
 
