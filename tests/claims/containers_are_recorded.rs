@@ -18,7 +18,7 @@ fn are_there() -> bool {
 
 /// Events as `mote view` shows them, with all that it says of their threads.
 fn view(trace: &Trace) -> Vec<Value> {
-    let output = trace.mote(&["view", "--format", "json"]);
+    let output = trace.mote(&["view", "--format", "json", "--state"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
     let events = text.lines().map(|line| serde_json::from_str(line).expect("a JSON object"));

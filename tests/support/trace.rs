@@ -54,7 +54,7 @@ impl Trace {
     /// The events as `mote view` shows them; panics if it finds anything wrong.
     #[track_caller]
     pub(crate) fn view(&self) -> Vec<Event> {
-        let output = self.mote(&["view", "--format", "json"]);
+        let output = self.mote(&["view", "--format", "json", "--state"]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(matches!(output.status.code(), Some(0 | 1)), "mote view: {}: {said}", output.status);
         event::of_json(&String::from_utf8(output.stdout).expect("JSON is UTF-8"))

@@ -24,6 +24,8 @@ pub struct Counts {
     last: FxHashMap<(usize, usize), i64>,
     cpus: FxHashMap<Option<u32>, u64>,
     events: u64,
+    /// Records of the system's state at the start.
+    state: u64,
     start: Option<i64>,
     end: Option<i64>,
 }
@@ -33,6 +35,8 @@ struct Kind {
     name: String,
     provider: String,
     events: u64,
+    /// Its records tell the system's state at the start.
+    is_state: bool,
     interval: Histogram,
 }
 
@@ -59,7 +63,8 @@ impl Counts {
             let provider = trace.provider(id);
             kind_of.push(*by_name.entry((provider, name)).or_insert_with(|| {
                 let (name, provider) = (name.to_owned(), provider.to_owned());
-                kinds.push(Kind { name, provider, ..Kind::default() });
+                let is_state = provider == mote_journal::STATE;
+                kinds.push(Kind { name, provider, is_state, ..Kind::default() });
                 kinds.len() - 1
             }));
         }
@@ -71,9 +76,16 @@ impl Counts {
             last: FxHashMap::default(),
             cpus: FxHashMap::default(),
             events: 0,
+            state: 0,
             start: None,
             end: None,
         }
+    }
+
+    /// Records of the system's state when the recording began; they are in no other count.
+    #[must_use]
+    pub fn state(&self) -> u64 {
+        self.state
     }
 
     /// Counts the event for its thread; returns the thread's index.
@@ -191,12 +203,16 @@ impl Analysis for Counts {
 
     fn event(&mut self, record: &Record<'_>) {
         let time = record.time();
+        let kind = self.kind_of.get(record.class().0 as usize).copied().unwrap_or(usize::MAX);
+        if self.kinds.get(kind).is_some_and(|kind| kind.is_state) {
+            self.state += 1;
+            return;
+        }
         self.events += 1;
         self.start = Some(self.start.unwrap_or(time));
         self.end = Some(self.end.map_or(time, |end| end.max(time)));
         *self.cpus.entry(record.cpu()).or_insert(0) += 1;
         let thread = self.thread(record);
-        let kind = self.kind_of.get(record.class().0 as usize).copied().unwrap_or(usize::MAX);
         let before = self.last.insert((thread, kind), time);
         if let Some(kind) = self.kinds.get_mut(kind) {
             kind.events += 1;

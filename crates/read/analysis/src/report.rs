@@ -26,6 +26,8 @@ pub struct Report {
     pub events: u64,
     /// Events in a second of `duration_ns`.
     pub rate: f64,
+    /// Records of the system's state at the start, which are in no other count.
+    pub state: u64,
     /// What was lost.
     pub lost: Lost,
     /// Events by provider, most first.

@@ -53,6 +53,7 @@ impl Analysis for Summary<'_> {
             streams: self.trace.streams().len(),
             events: counts.events(),
             rate: counts.rate(counts.events()),
+            state: counts.state(),
             lost,
             providers: providers(&kinds),
             kinds,

@@ -240,10 +240,19 @@ pub fn kernel_loss_advice(cause: &str) -> Option<&'static str> {
 /// Why texts are empty, and what to do about it.
 pub const EMPTY_TEXTS: &str = "texts of kernel events could not be read and are empty: bad addresses, or pages that the program had not touched yet";
 
+/// Provider of the records that tell the system's state when a recording of kernel events begins.
+pub const STATE: &str = "statedump";
+
 impl Summary {
     /// Events in the trace.
     pub fn total(&self) -> u64 {
         self.events.values().sum()
+    }
+
+    /// Those of them that tell the system's state at the start.
+    pub fn state(&self) -> u64 {
+        let of_state = |name: &str| name.split_once(':').is_some_and(|(provider, _)| provider == STATE);
+        self.events.iter().filter(|(name, _)| of_state(name)).map(|(_, count)| count).sum()
     }
 
     /// Lost events, all causes.

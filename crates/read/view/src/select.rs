@@ -36,6 +36,19 @@ impl Selection {
         Selection { classes, tids: tids.to_vec() }
     }
 
+    /// The same without the records of the system's state at the start, which mote writes with kernel events.
+    #[must_use]
+    pub fn without_state(self, trace: &Trace) -> Selection {
+        let is_event = |id: usize| {
+            let id = ClassId(u32::try_from(id).unwrap_or(u32::MAX));
+            trace.provider(id) != mote_journal::STATE
+        };
+        let chosen = |id: usize| self.classes.is_empty() || self.classes.get(id) == Some(&true);
+        let classes: Vec<bool> = (0..trace.classes()).map(|id| chosen(id) && is_event(id)).collect();
+        let all = classes.iter().all(|chosen| *chosen);
+        Selection { classes: if all { Vec::new() } else { classes }, ..self }
+    }
+
     /// Whether no event class of the trace is chosen, so that there is no need to look.
     #[must_use]
     pub fn is_hopeless(&self) -> bool {

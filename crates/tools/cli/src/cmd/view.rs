@@ -81,6 +81,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "PATTERN")]
     event: Vec<String>,
 
+    /// Show the state of the system at the start, too, which is recorded with kernel events (statedump:*)
+    #[arg(long)]
+    state: bool,
+
     /// Only events of these threads
     #[arg(long, value_name = "ID,...", value_delimiter = ',')]
     tid: Vec<u32>,
@@ -125,6 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let range = Range { from: moment(args.from, i64::MIN), to: moment(args.to, i64::MAX) };
     let globs = |patterns: &[String]| patterns.iter().map(|p| Glob::new(p)).collect::<Vec<_>>();
     let selection = Selection::new(&trace, &globs(&args.provider), &globs(&args.event), &args.tid);
+    let selection = if asks_for_state(args) { selection } else { selection.without_state(&trace) };
     let style = style(args, start);
     let out = io::stdout();
     match args.format {
@@ -151,6 +156,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         OutputFormat::Csv => print(args, &trace, range, &selection, &mut Csv::new(&trace, style)),
         OutputFormat::Null => print(args, &trace, range, &selection, &mut Null),
     }
+}
+
+/// Whether the state of the system at the start is to be shown: by the flag, or because a pattern names it.
+fn asks_for_state(args: &Args) -> bool {
+    args.state || args.provider.iter().chain(&args.event).any(|pattern| pattern.contains(mote_journal::STATE))
 }
 
 /// Runs `shown` with the recording's stacks if they are asked for, and says afterwards which addresses had no names.
@@ -246,7 +256,9 @@ fn tell_nothing(args: &Args, trace: &Trace, selection: &Selection) {
         ("--tid", !args.tid.is_empty()),
     ];
     let given: Vec<&str> = given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();
-    if selection.is_hopeless() {
+    if !asks_for_state(args) && args.event.is_empty() && args.provider.is_empty() && selection.is_hopeless() {
+        say!("there are no events in {dir} but the state of the system at the start; --state shows it");
+    } else if selection.is_hopeless() {
         say!("no event in {dir} has such a name; `mote report {dir}` lists the names that it has");
     } else if trace.streams().is_empty() {
         say!("{dir} has metadata, but no stream files: nothing was recorded, or the files are missing");
