@@ -73,12 +73,28 @@ fn functions_and_static_probes_of_a_program_are_recorded_with_their_arguments() 
 }
 
 #[test]
+fn arguments_of_static_probes_have_the_names_and_types_that_were_given() {
+    let Some((_dir, path)) = program(&["-O1"]) else { return };
+    let trace = recorded(&path, &["usdt:APP:app:tick(number: i32, square: i16)"], &[]);
+    let events = trace.view();
+    let ticks = named(&events, "usdt_app_tick");
+    assert_eq!(ticks.len(), CALLS);
+    for (number, tick) in ticks.iter().enumerate() {
+        assert_eq!(tick.number("number"), number as u64);
+        assert_eq!(tick.fields["square"].as_i64(), Some(i64::from((number * number) as i16)));
+        assert_eq!(tick.number("arg3"), 5, "without a name it keeps its number");
+    }
+}
+
+#[test]
 fn a_probe_that_cannot_be_says_why() {
     let Some((_dir, path)) = program(&[]) else { return };
     for (pattern, says) in [
         ("uprobe:APP:wrok", "near names: work"),
         ("usdt:APP:app:tok", "app:tick"),
         ("uprobe:/no/such/file:f", "/no/such/file"),
+        ("usdt:APP:app:tick(number: i64)", "`number` of static probe `tick` has 4 bytes"),
+        ("usdt:APP:tock(a: i32, b: i32)", "has 1 argument, but 2 are named"),
     ] {
         let pattern = pattern.replace("APP", &path.display().to_string());
         let failed = Record::program(&["true"]).with(&["-k", &pattern]).run();

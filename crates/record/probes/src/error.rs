@@ -110,6 +110,30 @@ pub enum Wrong {
         /// Names that look like it, in words.
         near: String,
     },
+    /// It has fewer arguments than were named.
+    #[error("static probe `{name}` has {has} argument{s}, but {given} are named", s = if *has == 1 { "" } else { "s" })]
+    TooManyArguments {
+        /// The probe.
+        name: String,
+        /// How many it has.
+        has: usize,
+        /// How many were named.
+        given: usize,
+    },
+    /// An argument has fewer bytes than the type that was given.
+    #[error(
+        "argument `{name}` of static probe `{probe}` has {has} bytes, the given type {given}; give a type of {has} bytes, or leave the types out"
+    )]
+    TooWide {
+        /// The probe.
+        probe: String,
+        /// The argument.
+        name: String,
+        /// Bytes that it has.
+        has: usize,
+        /// Bytes of the type.
+        given: usize,
+    },
     /// The kernel has no kprobes.
     #[error(
         "this kernel has no kprobes (built without CONFIG_KPROBE_EVENTS); \

@@ -7,6 +7,7 @@
 //! | `uprobe:BIN:FUNCTION(id: i32, path: str)` | names and types of the first arguments, for a binary without debug information |
 //! | `uretprobe:BIN:FUNCTION` | return of a function |
 //! | `usdt:BIN:PROVIDER:NAME`, `usdt:BIN:NAME` | a static probe |
+//! | `usdt:BIN:NAME(file: str, line: i32)` | names and types of its first arguments |
 //! | `kprobe:FUNCTION`, `kretprobe:FUNCTION` | a function of the kernel, where it was built with kprobes |
 //! | `fentry:FUNCTION`, `fexit:FUNCTION` | the same without a trap, where the kernel can put a jump there; `fexit` has the arguments as well |
 //! | `fentry:FUNCTION(buf: ptr)` | another type for an argument of this name |

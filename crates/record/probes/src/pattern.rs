@@ -94,8 +94,17 @@ impl Spec {
             arguments: None,
         };
         let mut spec = match kind {
-            Kind::Usdt => static_probe(rest, plain(""))
-                .ok_or_else(|| syntax("a static probe is `usdt:BIN:PROVIDER:NAME`"))?,
+            Kind::Usdt => {
+                // The colons of its arguments are none of the pattern's.
+                let (rest, list) = match rest.strip_suffix(')').and_then(|rest| rest.rsplit_once('(')) {
+                    Some((rest, list)) => (rest, Some(list)),
+                    None => (rest, None),
+                };
+                let mut spec = static_probe(rest, plain(""))
+                    .ok_or_else(|| syntax("a static probe is `usdt:BIN:PROVIDER:NAME`"))?;
+                spec.arguments = list.map(arguments).transpose()?;
+                spec
+            }
             Kind::Uprobe | Kind::Uretprobe => {
                 let (binary, name) =
                     rest.split_once(':').ok_or_else(|| syntax("a function is `uprobe:BIN:FUNCTION`"))?;
@@ -129,8 +138,7 @@ impl Spec {
         if !list.contains(':') || list.contains("::") {
             return Ok(());
         }
-        let arguments: Result<Vec<_>, Wrong> = list.split(',').map(argument).collect();
-        self.arguments = Some(arguments?);
+        self.arguments = Some(arguments(list)?);
         self.name = name.to_owned();
         Ok(())
     }
@@ -156,6 +164,11 @@ fn static_probe(rest: &str, plain: Spec) -> Option<Spec> {
         None => (None, rest),
     };
     Some(Spec { binary: binary.to_owned(), provider, name: name.to_owned(), ..plain })
+}
+
+/// `id: i32, path: str`
+fn arguments(list: &str) -> Result<Vec<(String, Given)>, Wrong> {
+    list.split(',').map(argument).collect()
 }
 
 /// `path: str`
@@ -216,6 +229,17 @@ mod tests {
             arguments,
             [("path".to_owned(), Given::Text), ("flags".to_owned(), Given::Scalar(Scalar::hex(32)))]
         );
+        let spec = Spec::parse("usdt:/lib/libpython.so:python:function__entry(file: str, line: i32)")
+            .expect("right");
+        assert_eq!((spec.binary.as_str(), spec.provider.as_deref()), ("/lib/libpython.so", Some("python")));
+        let arguments = spec.arguments.expect("given");
+        assert_eq!(spec.name, "function__entry");
+        assert_eq!(
+            arguments,
+            [("file".to_owned(), Given::Text), ("line".to_owned(), Given::Scalar(Scalar::signed(32)))]
+        );
+        let spec = Spec::parse("usdt:postgres:query__start(sql: str)").expect("right");
+        assert_eq!((spec.provider, spec.arguments), (None, Some(vec![("sql".to_owned(), Given::Text)])));
         let spec = Spec::parse("usdt:libc:setjmp").expect("right");
         assert_eq!((spec.provider, spec.name.as_str()), (None, "setjmp"));
         let spec = Spec::parse("usdt:libc:libc:set*").expect("right");
@@ -230,6 +254,8 @@ mod tests {
             ("uprobe:app:", "empty"),
             ("uprobe::f", "empty"),
             ("usdt:app", "usdt:BIN:PROVIDER:NAME"),
+            ("usdt:app:tick(a: text)", "no type of an argument"),
+            ("usdt:app:tick(a)", "NAME: TYPE"),
             ("uretprobe:app:f+4", "as a whole"),
             ("fexit:f+4", "as a whole"),
             ("fentry:f+4", "`kprobe:` takes"),

@@ -6,7 +6,8 @@
 //! <https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation>.
 
 use crate::error::{Wrong, near};
-use crate::pattern::Spec;
+use crate::function::{apart, given_type};
+use crate::pattern::{Given, Spec};
 use crate::{MATCHES_MAX, Selection, arch, argument, event_name, pinned};
 use mote_catalog::event::{Event, Field, Hook, Operand, Origin, Type};
 use mote_layout::types::Scalar;
@@ -66,12 +67,19 @@ pub(crate) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Resu
         return Err(Wrong::TooMany { path: path(), count: chosen.len() });
     }
     for probe in chosen {
-        selection.events.push(event(probe, image, &mut selection.notes)?);
+        let given = spec.arguments.as_deref().unwrap_or_default();
+        selection.events.push(event(probe, image, given, &mut selection.notes)?);
     }
     Ok(())
 }
 
-fn event(probe: &Probe, image: &Image, notes: &mut Vec<String>) -> Result<Event, Wrong> {
+/// The event of a probe; `given` are names and types of its first arguments, as a person wrote them.
+fn event(
+    probe: &Probe,
+    image: &Image,
+    given: &[(String, Given)],
+    notes: &mut Vec<String>,
+) -> Result<Event, Wrong> {
     let in_file = |address| {
         let wrong = || Wrong::NoAddress { path: image.path.clone(), address };
         image.offset_of(address).ok_or_else(wrong)
@@ -80,20 +88,46 @@ fn event(probe: &Probe, image: &Image, notes: &mut Vec<String>) -> Result<Event,
     let offset = in_file(probe.address)?;
     let ip = Origin::Operand(Operand::Register(arch::IP));
     let mut fields = vec![Field { name: "ip".to_owned(), ty: Type::Scalar(Scalar::hex(64)), from: ip }];
-    for (number, argument) in (1..).zip(argument::arguments(&probe.arguments)) {
+    let arguments = argument::arguments(&probe.arguments);
+    if given.len() > arguments.len() {
+        return Err(Wrong::TooManyArguments {
+            name: probe.name.clone(),
+            has: arguments.len(),
+            given: given.len(),
+        });
+    }
+    for (number, argument) in (1..).zip(arguments) {
         match argument {
-            Ok((ty, operand)) => {
-                fields.push(Field { name: format!("arg{number}"), ty, from: Origin::Operand(operand) });
-            }
+            Ok((ty, operand)) => fields.push(match given.get(number - 1) {
+                Some((name, given)) => typed(probe, name, *given, &ty, operand)?,
+                None => Field { name: format!("arg{number}"), ty, from: Origin::Operand(operand) },
+            }),
             Err(text) => notes.push(format!(
                 "argument {number} of static probe {}:{} is left out: `{text}` cannot be read by the kernel's programs",
                 probe.provider, probe.name
             )),
         }
     }
+    apart(&mut fields);
     let name = event_name(&["usdt", &probe.provider, &probe.name]);
     let hook = Hook::Uprobe { path: image.path.clone(), offset, semaphore, returns: false };
     Ok(Event { provider: "usdt".to_owned(), name, fields, hook })
+}
+
+/// The field of an argument that a person has named; `stated` is the type that the probe itself has for it.
+fn typed(probe: &Probe, name: &str, given: Given, stated: &Type, operand: Operand) -> Result<Field, Wrong> {
+    let bytes = |ty: &Type| if let Type::Scalar(scalar) = ty { scalar.bytes() } else { size_of::<u64>() };
+    let ty = given_type(given);
+    if bytes(&ty) > bytes(stated) {
+        return Err(Wrong::TooWide {
+            probe: probe.name.clone(),
+            name: name.to_owned(),
+            has: bytes(stated),
+            given: bytes(&ty),
+        });
+    }
+    let from = if ty == Type::Text { Origin::OperandText(operand) } else { Origin::Operand(operand) };
+    Ok(Field { name: name.to_owned(), ty, from })
 }
 
 /// The static probes of a file.
