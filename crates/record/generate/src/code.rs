@@ -49,6 +49,10 @@ pub(crate) struct Code<'a> {
     pub(crate) words: Option<u32>,
     /// Whether texts are looked at before they are recorded.
     pub(crate) scratch: bool,
+    /// The event is something that the running thread does, not something that happens while it runs.
+    pub(crate) is_own_doing: bool,
+    /// The running thread may be another one than that for which the event was chosen.
+    pub(crate) may_be_foreign: bool,
     /// Of each field of the event, the part of the scratch area that holds it already.
     pub(crate) kept: Vec<Option<u32>>,
 }
@@ -83,6 +87,8 @@ impl<'a> Code<'a> {
             filters: Vec::new(),
             words: None,
             scratch: false,
+            is_own_doing: false,
+            may_be_foreign: false,
             kept: Vec::new(),
         }
     }

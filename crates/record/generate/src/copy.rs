@@ -221,7 +221,8 @@ impl Code<'_> {
 
     /// A stack: how many addresses, and they.
     pub(crate) fn stack(&mut self, user: bool, most: u32) {
-        let some = self.b.label();
+        let (some, none) = (self.b.label(), self.b.label());
+        self.if_foreign(none);
         let bytes = 8 * most;
         if matches!(self.access, Access::TypedCall | Access::RawCall) {
             self.b.load(Size::DW, Reg::R1, Reg::R10, slot::CONTEXT);
@@ -234,6 +235,7 @@ impl Code<'_> {
         self.b.mov(Reg::R4, if user { USER_STACK } else { 0 });
         self.b.call(helper::GET_STACK);
         self.b.branch(Cond::Le, Reg::R0, bytes as i32, some);
+        self.b.bind(none);
         self.b.mov(Reg::R0, 0);
         self.b.bind(some);
         self.b.mov(Reg::R1, Reg::R0);

@@ -9,7 +9,7 @@ use crate::record::Id;
 use crate::{select, slot};
 use mote_bpf::op::Size;
 use mote_bpf::{Reg, helper};
-use mote_catalog::event::Event;
+use mote_catalog::event::{Event, Hook};
 
 /// The program of events like `event`, which have no filter.
 ///
@@ -17,6 +17,7 @@ use mote_catalog::event::Event;
 /// [`Error::Event`].
 pub fn program(plan: &Plan, event: &Event) -> Result<Generated, Error> {
     let mut code = Code::new(plan, Access::Probe);
+    code.is_own_doing = matches!(event.hook, Hook::Uprobe { .. });
     code.begin();
     code.thread_id();
     code.select(&select::about(event), false);

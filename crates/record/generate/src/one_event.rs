@@ -10,6 +10,9 @@ use crate::record::Id;
 use crate::{filter, select};
 use mote_catalog::event::Hook;
 
+/// Events of page faults.
+const FAULTS: &str = "exceptions";
+
 /// The program of an event, for this kind of context.
 ///
 /// # Errors
@@ -18,6 +21,7 @@ pub fn program(plan: &Plan, chosen: &Chosen, access: Access) -> Result<Generated
     let event = &chosen.event;
     let mut code = Code::new(plan, access);
     code.scratch = chosen.filter.as_ref().is_some_and(|it| filter::looks_at_bytes(event, it));
+    code.is_own_doing = matches!(event.hook, Hook::Uprobe { .. }) || event.provider == FAULTS;
     code.begin();
     code.thread_id();
     code.select(&select::about(event), chosen.filter.is_some());

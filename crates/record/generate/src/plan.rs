@@ -11,6 +11,12 @@ use mote_ring::Geometry;
 pub enum Selection {
     /// Those of all threads.
     All,
+    /// The same, without what this process does itself: its system calls, its faults, the probes that it runs into. Its switches, and
+    /// what interrupts do while it runs, are events of others as well.
+    Others {
+        /// Its id, as the kernel counts.
+        process: u32,
+    },
     /// Those of threads in the table.
     Threads,
     /// Those in and below the control group with this id, at this depth.

@@ -23,11 +23,33 @@ pub(crate) fn about(event: &Event) -> Vec<Field> {
 }
 
 impl Code<'_> {
+    /// The process whose events are left out, where these events are of its own doing.
+    fn left_out(&self) -> Option<u32> {
+        match self.plan.selection {
+            Selection::Others { process } if self.is_own_doing => Some(process),
+            _ => None,
+        }
+    }
+
+    /// Goes to `not` when the event was chosen for a thread that its fields name, and not for the running one, whose stack and state
+    /// are not asked for then.
+    pub(crate) fn if_foreign(&mut self, not: Label) {
+        if self.may_be_foreign {
+            self.b.load(Size::W, Reg::R1, Reg::R9, threads::TID);
+            self.b.load(Size::W, Reg::R2, Reg::R10, slot::TID);
+            self.b.branch(Cond::Ne, Reg::R1, Reg::R2, not);
+        }
+    }
+
     /// The running thread's id to its slot and `r0`. In programs of system calls of typed contexts, `r8` becomes the word of the ABI.
     pub(crate) fn thread_id(&mut self) {
         match (self.access, self.plan.facts) {
             (Access::Typed | Access::Function | Access::TypedCall, Some(facts)) => {
                 self.b.call(helper::GET_CURRENT_TASK_BTF);
+                if let Some(process) = self.left_out() {
+                    self.b.load(Size::W, Reg::R1, Reg::R0, facts.tgid.offset() as i16);
+                    self.b.branch(Cond::Eq, Reg::R1, process as i32, self.out);
+                }
                 if let (Access::TypedCall, Some(word)) = (self.access, facts.abi_word) {
                     self.b.load(Size::W, Reg::R8, Reg::R0, word.offset() as i16);
                 }
@@ -35,6 +57,11 @@ impl Code<'_> {
             }
             _ => {
                 self.b.call(helper::GET_CURRENT_PID_TGID);
+                if let Some(process) = self.left_out() {
+                    self.b.mov(Reg::R1, Reg::R0);
+                    self.b.rsh(Reg::R1, 32);
+                    self.b.branch(Cond::Eq, Reg::R1, process as i32, self.out);
+                }
                 self.b.mov32(Reg::R0, Reg::R0);
             }
         }
@@ -44,8 +71,9 @@ impl Code<'_> {
     /// Goes on when the running thread, or one that the fields name, is traced; else leaves. `r9` becomes the entry of the thread that was found so; where
     /// threads are not looked up that of the running one, if `entry` is wanted and there is one, else 0.
     pub(crate) fn select(&mut self, about: &[Field], entry: bool) {
+        self.may_be_foreign = self.plan.selection == Selection::Threads && !about.is_empty();
         match self.plan.selection {
-            Selection::All => self.known(entry),
+            Selection::All | Selection::Others { .. } => self.known(entry),
             Selection::Cgroup { id, level } => {
                 self.b.mov(Reg::R1, level as i32);
                 self.b.call(helper::GET_CURRENT_ANCESTOR_CGROUP_ID);

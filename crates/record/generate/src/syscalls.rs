@@ -138,6 +138,7 @@ pub fn program(
     code.words = has_address.then_some(map_number::FILTERS + filter_maps);
     let looks = |one: &&Chosen| one.filter.as_ref().is_some_and(|it| filter::looks_at_bytes(&one.event, it));
     code.scratch = chosen.iter().any(looks);
+    code.is_own_doing = true;
     let times = times(side, chosen, noted);
     let claims = Claims::of(chosen, shared, times);
     prologue(&mut code, side, map_number::FILTERS + filter_maps, times, claims);

@@ -89,7 +89,7 @@ pub(crate) fn make(
     };
     // Slow calls are looked for in the table of threads, which has everybody then.
     let targets = match options.command.is_empty() {
-        _ if wanted.all && wanted.latency.is_none() => Targets::All,
+        _ if wanted.all && wanted.latency.is_none() => Targets::Others,
         true if !wanted.all => {
             Targets::ProbedIn(options.attach.iter().map(|pid| pid.unsigned_abs()).collect())
         }

@@ -45,6 +45,10 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
     let rings = map::rings(&geometry)?;
     let channel = Channel::over(mote_sys::fd::duplicate(rings.fd()).map_err(Error::Map)?, geometry)?;
     let (test_run, namespace) = test_run_program(&state, facts)?;
+    let selection = match (&request.targets, own_process(&test_run)) {
+        (Targets::Others, Some(process)) => Selection::Others { process },
+        _ => selection,
+    };
     let generation = FIRST;
     let plan = Plan { geometry, layout, selection, generation, facts, namespace };
     let attached = Mutex::new(Attached::default());
@@ -83,6 +87,12 @@ fn test_run_program(state: &State, facts: Option<Facts>) -> Result<(Program, Opt
     let level = state.memory().load64(state::LEVEL as usize) as u32;
     let namespace = offsets.filter(|_| level > 0).map(|offsets| Namespace { level, offsets });
     Ok((own, namespace))
+}
+
+/// This process's id as the kernel counts, if the calling thread is its first one, which has the same id.
+fn own_process(test_run: &Program) -> Option<u32> {
+    let is_first = mote_sys::process::tid().unsigned_abs() == std::process::id();
+    test_run.run().ok().filter(|_| is_first)
 }
 
 /// Attaches the programs that keep the thread table, once.

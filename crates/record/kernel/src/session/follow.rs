@@ -170,7 +170,7 @@ fn threads(pid: u32) -> Result<Vec<u32>, Error> {
 /// What programs look at.
 pub(super) fn selection(targets: &Targets) -> Result<Selection, Error> {
     match targets {
-        Targets::All => Ok(Selection::All),
+        Targets::All | Targets::Others => Ok(Selection::All),
         Targets::Launch | Targets::ProbedIn(_) | Targets::Pids(_) => Ok(Selection::Threads),
         Targets::Cgroup(path) => cgroup(path),
     }
