@@ -41,10 +41,10 @@ fn events_are_counted_on_both_sides_in_one_table() {
     ];
     let trace = Record::scene(&["calls", "1000"]).with(&options).run().ends_with(0);
     for line in ["e2e:before", "e2e:after", "syscalls:syscall_entry_getsid", "syscalls:syscall_exit_getsid"] {
-        let rows = trace.out.lines().filter(|row| row.split_whitespace().next() == Some(line));
-        assert!(rows.clone().any(|row| row.contains(" 1000")), "{line}: {}", trace.out);
+        let rows = trace.err.lines().filter(|row| row.split_whitespace().next() == Some(line));
+        assert!(rows.clone().any(|row| row.contains(" 1000")), "{line}: {}", trace.err);
     }
-    assert!(trace.out.contains("duration_ns: 1000 values"), "{}", trace.out);
+    assert!(trace.err.contains("duration_ns: 1000 values"), "{}", trace.out);
     let calls = aggregates(&trace)
         .into_iter()
         .find(|one| one["name"].as_str().is_some_and(|name| name.contains("$comm")));
@@ -165,7 +165,7 @@ fn a_flag_of_a_program_opens_the_kernel() {
     assert_eq!(of_thread(&events, EXIT, pid).len(), 400);
     let opened = named(&events, "e2e:before")[600].time;
     assert!(of_thread(&events, ENTRY, pid).iter().all(|event| event.time >= opened));
-    assert!(trace.out.contains("late"), "{}", trace.out);
+    assert!(trace.err.contains("late"), "{}", trace.err);
 }
 
 #[test]
@@ -392,9 +392,9 @@ fn rules_change_and_no_event_is_lost_or_recorded_twice() {
     assert_eq!(counts.get(ENTRY), Some(&trace.printed("calls")), "{}", trace.err);
     assert!(counts[EXIT] > 0 && counts[EXIT] < counts[ENTRY], "{counts:?}");
     assert!(
-        !counts.contains_key("sched_switch") && trace.out.contains("count by prev_comm"),
+        !counts.contains_key("sched_switch") && trace.err.contains("count by prev_comm"),
         "{}",
-        trace.out
+        trace.err
     );
     kernel::assert_babeltrace_counts(
         &trace.path.join("kernel"),

@@ -35,6 +35,7 @@ mod processes_are_joined_safely;
 mod real_servers_are_understood;
 mod recordings_are_private;
 mod recordings_have_an_owner;
+mod recordings_say_what_they_do;
 mod rules_act;
 mod sandboxes_are_survived;
 mod sessions_share_a_process;

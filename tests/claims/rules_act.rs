@@ -143,6 +143,6 @@ fn what_is_changed_later_takes_nothing_away() {
     let trace = running.wait().ends_with(128 + 15);
     let ids: Vec<u64> = named(&trace.events(), "net:packet").iter().map(|event| event.number("id")).collect();
     assert!(ids.len() > 50 && ids.iter().all(|id| id % 10 == 0), "{ids:?}");
-    assert!(trace.out.contains("tcp4"), "the first rule with another action is still there: {}", trace.out);
+    assert!(trace.err.contains("tcp4"), "the first rule with another action is still there: {}", trace.err);
     assert_eq!(trace.problems(), [""; 0]);
 }

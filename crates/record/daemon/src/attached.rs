@@ -33,6 +33,8 @@ pub(crate) struct Attached {
     pub(crate) coming: Vec<Coming>,
     /// Those that have come.
     came: HashSet<i32>,
+    /// Those that were asked to come, until they are in the session, or it is plain that they will not be.
+    pub(crate) expected: Vec<i32>,
     /// Set when the recording ends.
     over: Arc<AtomicBool>,
 }

@@ -47,6 +47,26 @@ pub struct Options {
     pub command: Vec<OsString>,
 }
 
+impl Options {
+    /// Whether anything would be in the recording: without rules for programs, what the kernel's side has; rules that only say what to do
+    /// when an event occurs (set a flag, take a snapshot) record nothing by themselves.
+    pub(crate) fn yields(&self) -> bool {
+        let kernel = self.kernel.as_ref();
+        let has_rules = !self.rules.is_empty() || kernel.is_some_and(|kernel| !kernel.rules.is_empty());
+        let mut rules = self.rules.iter().chain(kernel.iter().flat_map(|kernel| &kernel.rules));
+        let is_latency = kernel.is_some_and(|kernel| kernel.latency.is_some());
+        is_latency || !has_rules || !self.objects.is_empty() || rules.any(Rule::yields)
+    }
+
+    /// Whether filters count, and nothing is recorded.
+    pub fn only_counts(&self) -> bool {
+        let kernel = self.kernel.as_ref();
+        let mut rules = self.rules.iter().chain(kernel.iter().flat_map(|kernel| &kernel.rules));
+        let is_latency = kernel.is_some_and(|kernel| kernel.latency.is_some());
+        !is_latency && self.objects.is_empty() && rules.clone().any(Rule::yields) && !rules.any(Rule::writes)
+    }
+}
+
 /// What to record of the kernel.
 #[derive(Clone, Debug)]
 pub struct KernelOptions {

@@ -35,7 +35,7 @@ use mote_journal::Fact;
 use mote_ring::Geometry;
 use mote_session::ending;
 use mote_session::layout::Layout;
-use mote_session::{NEEDS_KERNEL, NO_SNAPSHOTS, Outlook, PeerId, Session, Settings};
+use mote_session::{NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Outlook, PeerId, Session, Settings};
 use mote_symbol::collect::BuildIds;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -76,6 +76,8 @@ pub struct Recording<'w> {
     door: Door,
     recorder: Recorder<'w>,
     command: Option<Command>,
+    /// It was told that the recording has begun.
+    told: bool,
 }
 
 impl<'w> Recording<'w> {
@@ -103,7 +105,17 @@ impl<'w> Recording<'w> {
         recorder.kernel.iter_mut().for_each(|kernel| kernel.trace.directory.keep());
         door.hand_over();
         recorder.began = Instant::now();
-        Ok(Recording { desk, door, recorder, command })
+        let mut recording = Recording { desk, door, recorder, command, told: false };
+        recording.tell_begun();
+        Ok(recording)
+    }
+
+    /// Says that the recording has begun, once all processes that are expected are in it.
+    fn tell_begun(&mut self) {
+        if !self.told && self.recorder.has_all_expected() {
+            self.told = true;
+            self.recorder.watch.begun(self.recorder.trace.directory.path());
+        }
     }
 
     /// What to wait for.
@@ -128,6 +140,7 @@ impl<'w> Recording<'w> {
     /// Serves what has arrived. Of the connections of processes only those are read whose descriptors are `ready`.
     pub fn serve(&mut self, ready: &HashSet<i32>) {
         self.recorder.serve(&self.door, &mut self.desk, ready);
+        self.tell_begun();
     }
 
     /// A signal has arrived: one that asks for the end goes to the command first; SIGUSR2 asks for a snapshot.
@@ -178,7 +191,7 @@ impl<'w> Recording<'w> {
     /// # Errors
     /// [`Error::Loop`] when the thread that empties the rings has failed.
     pub fn finish(self, signals: &Signals) -> Result<Recorded, Error> {
-        let Recording { desk, door, mut recorder, command } = self;
+        let Recording { desk, door, mut recorder, command, .. } = self;
         let duration_ns = recorder.began.elapsed().as_nanos() as u64;
         recorder.look_at_owners(usize::MAX);
         recorder.look_for_awaited(true);
@@ -299,6 +312,9 @@ fn check(options: &Options, session: &Session) -> Result<(), Error> {
     }
     if filters.asks_kernel() && options.kernel.is_none() {
         return Err(Error::Rule(NEEDS_KERNEL));
+    }
+    if !options.yields() {
+        return Err(Error::Rule(NO_EVENT));
     }
     Ok(())
 }

@@ -2,10 +2,13 @@
 
 use crate::kernel::KernelRecorded;
 use mote_journal::Summary;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a recording tells while it runs.
 pub trait Watch {
+    /// From now on nothing is missed: the command has been started with its events on, and the running processes that were asked for
+    /// have switched theirs on. Called once.
+    fn begun(&mut self, _directory: &Path) {}
     /// How far it is; called about ten times a second.
     fn progress(&mut self, progress: &Progress);
     /// Counts and histograms so far, as text; called as often as was asked for.

@@ -205,6 +205,19 @@ impl Rule {
         self.has(|kind| matches!(kind, ActionKind::Record))
     }
 
+    /// Whether it puts events into the recording: those that it is about, or others.
+    pub fn writes(&self) -> bool {
+        self.has(|kind| matches!(kind, ActionKind::Record | ActionKind::Emit { .. } | ActionKind::Commit))
+    }
+
+    /// Whether it leaves something behind: events, counts, histograms, the last ones.
+    pub fn yields(&self) -> bool {
+        let counts = |kind: &ActionKind| {
+            matches!(kind, ActionKind::Count { .. } | ActionKind::Histogram { .. } | ActionKind::Last { .. })
+        };
+        self.writes() || self.has(counts)
+    }
+
     /// Whether it records events and does nothing else.
     pub fn only_records(&self) -> bool {
         self.actions.iter().all(|action| matches!(action.kind, ActionKind::Record))

@@ -53,4 +53,4 @@ pub use input::{Input, MailboxId, Receipt, Request, SendError, Ticket};
 pub use peer::{Peer, PeerId, Seen, Way};
 pub use problems::{Kind, Problems};
 pub use session::{Now, Outlook, Session};
-pub use settings::{NEEDS_KERNEL, NO_SNAPSHOTS, Settings};
+pub use settings::{NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Settings};

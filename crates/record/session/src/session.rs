@@ -299,6 +299,11 @@ impl Session {
         self.peers.values().filter(|peer| peer.is_process()).count()
     }
 
+    /// Whether a process is in the session, with the events on that it has to have on.
+    pub fn is_recorded(&self, pid: i32) -> bool {
+        self.peers.values().any(|peer| peer.pid == pid && peer.is_ready)
+    }
+
     /// Processes and threads that were seen so far.
     pub fn seen(&self) -> (usize, usize) {
         (self.maps.len(), self.threads.len())

@@ -29,6 +29,9 @@ impl Recorder<'_> {
             if invited.is_err() {
                 self.awaited.came(*pid);
             }
+            if invited.is_ok() && !(options.rules.is_empty() && options.objects.is_empty()) {
+                self.attached.expected.push(*pid);
+            }
             match invited {
                 // Who asks for none of its own events misses nothing.
                 Err(_) if options.rules.is_empty() => {}
@@ -46,6 +49,7 @@ impl Recorder<'_> {
         }
         for (pid, why) in self.attached.failed() {
             self.awaited.came(pid);
+            self.attached.expected.retain(|known| *known != pid);
             self.problem(format!("the events of process {pid} are not recorded: {why}"));
             // What the kernel sees of it goes on.
             self.attached.alive.retain(|(known, _)| *known != pid || self.options.kernel.is_some());
@@ -57,9 +61,18 @@ impl Recorder<'_> {
         Some(self.attached.alive.is_empty() && self.attached.coming.is_empty())
     }
 
+    /// Whether all running processes that were asked to come are in the session, are gone, or will not come.
+    pub(crate) fn has_all_expected(&mut self) -> bool {
+        let (session, attached) = (&self.session, &mut self.attached);
+        let is_alive = |pid: i32| attached.alive.iter().any(|(known, _)| *known == pid);
+        attached.expected.retain(|pid| is_alive(*pid) && !session.is_recorded(*pid));
+        attached.expected.is_empty()
+    }
+
     /// Tells of processes that have not come: in time after a promise, or, at the end, at all, if they still run.
     pub(crate) fn look_for_awaited(&mut self, at_all: bool) {
         let missing = self.awaited.take_missing(at_all);
+        self.attached.expected.retain(|known| !missing.contains(known));
         // Who asks for none of its own events misses nothing.
         let asks = !self.options.rules.is_empty();
         for pid in missing.into_iter().filter(|pid| asks && process::runs(*pid)) {

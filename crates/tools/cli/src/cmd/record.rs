@@ -1,5 +1,6 @@
 //! `mote record`: runs a command and records the events of it and of all its children.
 
+mod ready;
 mod summary;
 
 use crate::rules::Rules;
@@ -9,9 +10,10 @@ use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, Progres
 use mote_daemon::options::{Stacks, User};
 use mote_daemon::{Buffers, Ctf, KernelOptions, Options, Progress, Recorded, Watch};
 use mote_filter::Rule;
+use ready::Ready;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -103,10 +105,13 @@ pub(crate) struct Args {
     /// Trace clock; the machine's best is chosen when not given
     #[arg(long, value_enum)]
     clock: Option<Clock>,
-    /// Say nothing but errors
+    /// Print only errors, and the counts and histograms that were asked for
     #[arg(short, long)]
     quiet: bool,
-    /// The command and its arguments; with -p it says how long: the recording ends with it
+    /// Write the recording's directory and a newline to this descriptor when recording has begun, then close it
+    #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(3..))]
+    ready_fd: Option<i32>,
+    /// The command and its arguments; with -p, recording stops when this command ends
     #[arg(last = true, required_unless_present_any = ["all", "pid"], value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -236,17 +241,28 @@ pub(super) fn default_output(command: &[OsString]) -> anyhow::Result<PathBuf> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let command = args.command.first().map(OsString::as_os_str).unwrap_or_default();
     crate::check::rules(&args.rules.rules, command).map_err(anyhow::Error::msg)?;
-    let mut screen = Screen::new(args.quiet);
-    let recorded = mote_daemon::record(&args.options()?, &mut screen);
+    let options = args.options()?;
+    let only_counts = options.only_counts();
+    let mut screen = Screen::new(args)?;
+    let recorded = mote_daemon::record(&options, &mut screen);
     screen.bar.finish_and_clear();
     let recorded = recorded?;
     if !recorded.aggregates.is_empty() {
-        let _ = std::io::stdout().write_all(recorded.aggregates.as_bytes());
+        tables(args, &recorded.aggregates);
     }
     if !args.quiet {
-        let _ = std::io::stderr().write_all(summary::summary(&recorded).as_bytes());
+        let summary = summary::summary(&recorded, only_counts);
+        let _ = std::io::stderr().write_all(summary.as_bytes());
     }
     Ok(status(&recorded))
+}
+
+/// Prints counts and histograms. Standard output is the command's where there is one, and else the recorder's own.
+fn tables(args: &Args, text: &str) {
+    let _ = match args.command.is_empty() {
+        true => std::io::stdout().write_all(text.as_bytes()),
+        false => std::io::stderr().write_all(text.as_bytes()),
+    };
 }
 
 fn status(recorded: &Recorded) -> ExitCode {
@@ -263,15 +279,19 @@ fn is_lossy(recorded: &Recorded) -> bool {
 }
 
 /// The progress line and the messages, on stderr.
-struct Screen {
+struct Screen<'a> {
+    args: &'a Args,
     bar: ProgressBar,
-    quiet: bool,
+    ready: Option<Ready>,
     began: Instant,
 }
 
-impl Screen {
-    fn new(quiet: bool) -> Screen {
-        let target = if quiet || !std::io::stderr().is_terminal() {
+impl Screen<'_> {
+    /// # Errors
+    /// For a person: `--ready-fd` cannot be written to.
+    fn new(args: &Args) -> anyhow::Result<Screen<'_>> {
+        let ready = args.ready_fd.map(Ready::open).transpose()?;
+        let target = if args.quiet || !std::io::stderr().is_terminal() {
             ProgressDrawTarget::hidden()
         } else {
             ProgressDrawTarget::stderr_with_hz(5)
@@ -280,11 +300,25 @@ impl Screen {
         if let Ok(style) = ProgressStyle::with_template("recording {elapsed}  {msg}") {
             bar.set_style(style);
         }
-        Screen { bar, quiet, began: Instant::now() }
+        Ok(Screen { args, bar, ready, began: Instant::now() })
     }
 }
 
-impl Watch for Screen {
+impl Watch for Screen<'_> {
+    fn begun(&mut self, directory: &Path) {
+        if let Some(why) = self.ready.take().and_then(|ready| ready.tell(directory).err()) {
+            self.problem(&format!("cannot tell --ready-fd that the recording has begun: {why}"));
+        }
+        self.began = Instant::now();
+        let what = match (self.args.command.first(), self.args.pid.as_slice()) {
+            (Some(command), _) => command.to_string_lossy().into_owned(),
+            (None, []) => "the whole system".to_owned(),
+            (None, [pid]) => format!("process {pid}"),
+            (None, several) => format!("{} processes", several.len()),
+        };
+        self.say(&format!("recording {what} into {}", directory.display()));
+    }
+
     fn progress(&mut self, now: &Progress) {
         if self.bar.is_hidden() {
             return;
@@ -306,9 +340,7 @@ impl Watch for Screen {
 
     fn aggregates(&mut self, text: &str) {
         let seconds = self.began.elapsed().as_secs_f64();
-        self.bar.suspend(|| {
-            let _ = writeln!(std::io::stdout(), "after {seconds:.1} s\n{text}");
-        });
+        self.bar.suspend(|| tables(self.args, &format!("after {seconds:.1} s\n{text}\n")));
     }
 
     fn problem(&mut self, text: &str) {
@@ -316,7 +348,7 @@ impl Watch for Screen {
     }
 
     fn say(&mut self, text: &str) {
-        if !self.quiet {
+        if !self.args.quiet {
             self.bar.suspend(|| say!("{text}"));
         }
     }

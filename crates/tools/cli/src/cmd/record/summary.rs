@@ -8,23 +8,32 @@ use mote_journal::Summary;
 const PROVIDERS_MAX: usize = 12;
 
 /// One screen that says what the recording came to.
-pub(super) fn summary(recorded: &Recorded) -> String {
+pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
     let sum = &recorded.summary;
+    // A rule may have been added while it ran.
+    let is_empty = |kernel: &KernelRecorded| kernel.summary.total() == kernel.summary.state();
+    let is_empty = sum.total() == 0 && recorded.kernel.as_ref().is_none_or(is_empty);
+    let only_counts = only_counts && is_empty;
     let mut page = Page(format!(
-        "\nrecorded {} in {:.3} s\n",
+        "\n{} {} in {:.3} s\n",
+        if only_counts { "counted into" } else { "recorded" },
         recorded.directory.display(),
         sum.duration_ns as f64 / 1e9
     ));
     // Without a command there are no processes of ours.
     let kernel_only = recorded.kernel.is_some() && sum.processes == 0 && sum.total() == 0;
-    if !kernel_only {
+    if only_counts {
+        if sum.processes > 0 {
+            page.row("processes", format!("{} with mote events", sum.processes));
+        }
+    } else if !kernel_only {
         page.events("events", sum);
         page.row(
             "processes",
             format!("{}, with {} that recorded", sum.processes, several(sum.threads.into(), "thread", "s")),
         );
     }
-    if let Some(kernel) = &recorded.kernel {
+    if let Some(kernel) = recorded.kernel.as_ref().filter(|_| !only_counts) {
         page.kernel(kernel);
     }
     if !super::is_lossy(recorded) {
@@ -51,7 +60,10 @@ pub(super) fn summary(recorded: &Recorded) -> String {
         let directory = recorded.directory.display();
         page.row(
             "look",
-            format!("mote view {directory}   mote report {directory}   babeltrace2 {directory}"),
+            match only_counts {
+                true => format!("mote report {directory}"),
+                false => format!("mote view {directory}   mote report {directory}   babeltrace2 {directory}"),
+            },
         );
     }
     page.0
@@ -72,9 +84,11 @@ impl Page {
 
     /// Events, by provider, and their size.
     fn events(&mut self, title: &str, sum: &Summary) {
-        let rate = HumanCount((sum.total() as f64 / (sum.duration_ns as f64 / 1e9).max(1e-9)) as u64);
-        self.row(title, format!("{}  ({rate}/s)", HumanCount(sum.total())));
-        for (provider, count, names) in providers(sum).into_iter().take(PROVIDERS_MAX) {
+        let events = sum.total() - sum.state();
+        let rate = HumanCount((events as f64 / (sum.duration_ns as f64 / 1e9).max(1e-9)) as u64);
+        self.row(title, format!("{}  ({rate}/s)", HumanCount(events)));
+        let providers = providers(sum).into_iter().filter(|(provider, ..)| *provider != mote_journal::STATE);
+        for (provider, count, names) in providers.take(PROVIDERS_MAX) {
             self.row(
                 "",
                 format!(
@@ -95,6 +109,10 @@ impl Page {
 
     fn kernel(&mut self, kernel: &KernelRecorded) {
         self.events("kernel", &kernel.summary);
+        if kernel.summary.state() > 0 {
+            let records = several(kernel.summary.state(), "record", "s");
+            self.row("state", format!("{records} of the system's state at the start (mote view --state)"));
+        }
         self.row(
             "threads",
             format!(
