@@ -19,6 +19,9 @@ pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
         let cost = workload("cost", &[events, repetitions])?;
         lab.fly_into(&mut samples, cost.clone(), |case| Some(of_rseq(case)))?;
         lab.fly_into(&mut samples, without_rseq(cost), of_atomic)?;
+        lab.fly_into(&mut samples, workload("recorded_pair", &[events, repetitions])?, |case| {
+            Some(of_rseq(case))
+        })?;
         lab.fly_into(&mut samples, workload("threads", &[events, repetitions])?, |case| {
             Some(case.to_owned())
         })?;
@@ -44,7 +47,11 @@ fn ours(samples: &Samples, c: Option<anyhow::Error>) -> Vec<Figure> {
         ns("empty", "empty"),
         ns("rdtsc", "rdtsc"),
         ns("rdtsc_stores", "rdtsc_stores"),
+        ns("floor", "floor"),
+        ns("floor/none", "floor/none"),
         ns("two_ints/rseq", "two_ints/rseq"),
+        ns("none/rseq", "none/rseq"),
+        ns("two_sessions/rseq", "two_sessions/rseq"),
         ns("two_ints/atomic", "two_ints/atomic"),
     ];
     figures.push(match c {
@@ -79,7 +86,7 @@ fn of_atomic(case: &str) -> Option<String> {
 }
 
 fn is_event(case: &str) -> bool {
-    matches!(case, "two_ints" | "nine_strings")
+    matches!(case, "two_ints" | "none" | "nine_strings" | "two_sessions")
 }
 
 /// The same command in a C library that registers no restartable sequences.

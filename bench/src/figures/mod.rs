@@ -14,6 +14,8 @@ mod filter;
 mod filter_fifty;
 mod filter_paper;
 mod filter_work;
+#[allow(unsafe_code, reason = "it is a restartable sequence of its own")]
+mod floor;
 mod kernel;
 mod kernel_calls;
 mod kernel_floor;

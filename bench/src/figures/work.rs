@@ -3,8 +3,9 @@
 //! A workload writes lines of `CASE VALUE` to the file RESULT. Its cases take turns, so that what disturbs the machine
 //! disturbs all of them, and each has its floor in the same process.
 
+use super::session::{Lab, workload};
 use super::stopwatch::{thread_ns, wall_ns};
-use super::{cooperate, disabled, filter_work, kernel_work, rcu_hash_work, rcu_work, startup};
+use super::{cooperate, disabled, filter_work, floor, kernel_work, rcu_hash_work, rcu_work, startup};
 use anyhow::Context;
 use mote_sys::tsc;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
@@ -24,6 +25,8 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let numbers: Vec<u64> = numbers.iter().map(|number| number.parse()).collect::<Result<_, _>>()?;
     let text = match (kind.as_str(), numbers.as_slice()) {
         ("cost", [events, rounds]) => cost(*events, *rounds)?,
+        ("pair", [events, rounds]) => pair(*events, *rounds)?,
+        ("recorded_pair", [events, rounds]) => Lab::new()?.fly(workload("pair", &[*events, *rounds])?)?,
         ("threads", [events, rounds]) => threads(*events, *rounds)?,
         ("filtered", [events, rounds]) => filter_work::run(*events, *rounds)?,
         ("interpreted", numbers) => filter_work::interpreted(numbers, result)?,
@@ -43,24 +46,38 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     std::fs::write(result, text).with_context(|| format!("cannot write {result}"))
 }
 
-type Body = fn(u64);
+pub(super) type Body = fn(u64);
 type Case = (&'static str, Body);
 
 /// Time of one turn of each body, in `rounds` rounds; the first round only warms up. The thread stays on one CPU,
 /// because each CPU's ring is new memory, whose first use costs more.
 fn cost(events: u64, rounds: u64) -> anyhow::Result<String> {
-    pin(sched_getcpu()?)?;
-    let cases: [Case; 5] = [
+    let cpu = sched_getcpu()?;
+    pin(cpu)?;
+    let mut cases: Vec<Case> = vec![
         ("empty", empty),
         ("rdtsc", rdtsc_alone),
         ("rdtsc_stores", rdtsc_stores),
         ("two_ints", two_ints),
+        ("none", none),
         ("nine_strings", nine_strings),
     ];
+    // Without restartable sequences there is no floor.
+    cases.extend(floor::bodies(cpu).into_iter().flatten());
+    in_turns(&cases, events, rounds)
+}
+
+/// The event that two sessions record, which share the process: for a recording in a recording.
+fn pair(events: u64, rounds: u64) -> anyhow::Result<String> {
+    pin(sched_getcpu()?)?;
+    in_turns(&[("two_sessions", two_ints)], events, rounds)
+}
+
+fn in_turns(cases: &[Case], events: u64, rounds: u64) -> anyhow::Result<String> {
     let mut text = String::new();
     for round in 0..=rounds {
         for (case, body) in cases {
-            let ns = per_event(body, events);
+            let ns = per_event(*body, events);
             if round > 0 {
                 line(&mut text, case, ns);
             }
@@ -159,6 +176,13 @@ fn rdtsc_stores(turns: u64) {
 pub(super) fn two_ints(events: u64) {
     for i in 0..events {
         mote::event!(bench::two_ints, i: i32 = i as i32, v: u64 = i * 3);
+    }
+}
+
+#[inline(never)]
+fn none(events: u64) {
+    for _ in 0..events {
+        mote::event!(bench::none);
     }
 }
 
