@@ -1,82 +1,76 @@
-//! The memory that a group of processes shares with the session besides its rings: the board, the pool of speculations, the maps of
-//! filters. One sparse file that processes get with the first filters; pages are taken when they are needed.
+//! Areas: memory that processes share with the recorder besides their rings. There are three kinds.
+//!
+//! | area | shared by | what is in it |
+//! |---|---|---|
+//! | [`session`] | all processes of a session, and the kernel's programs | words with names, flags of rules |
+//! | [`group`] | the processes of a group, which share rings | counters, records that threads keep aside, maps of filters |
+//! | of a process ([`crate::cooperation`]) | its threads and the kernel's programs | thresholds, what the kernel publishes of threads |
 
-use mote_layout::record::ID_BITS;
-use mote_ring::speculation::{Pool, Sizes};
-use mote_sys::Result;
+pub(crate) mod group;
+pub(crate) mod session;
+
+use mote_sys::bpf::mapped::Mapped;
 use mote_sys::fd::{self, Fd};
-use mote_sys::mem::{self, Mapping};
-use mote_wire::board;
-use mote_wire::bundle::PoolPlace;
+use mote_sys::mem;
+use std::ffi::CStr;
 
-/// Bytes of the file, of which only what is used is memory.
-const BYTES: u64 = 1 << 30;
-/// What it is when files may not be that long (`ulimit -f`).
-const BYTES_SMALL: u64 = 32 << 20;
-/// Speculations that can be open at a time, and what each can hold.
-const POOL: Sizes = Sizes { slots: 64, slot_bytes: 64 << 10 };
-
-/// The file.
-pub(crate) struct Area {
-    memfd: Fd,
-    bytes: u64,
-    /// Board and pool.
-    front: Mapping,
+/// Some memory, by offsets. Processes write there: what is read is a number and nothing else.
+pub(crate) enum Memory {
+    /// An array map of the kernel's with one element.
+    Map(Mapped),
+    /// A file that only processes share.
+    File(Fd),
 }
 
-impl Area {
-    /// Makes it; it takes no memory yet.
+impl Memory {
+    /// Zeros.
     ///
     /// # Errors
-    /// `EMFILE`, `ENOMEM`, `EFBIG`.
-    pub(crate) fn make() -> Result<Area> {
-        let make = |bytes| mem::sealed_memfd(c"mote-filters", bytes).map(|memfd| (memfd, bytes));
-        let (memfd, bytes) = make(BYTES).or_else(|_| make(BYTES_SMALL))?;
-        let front = Mapping::shared(&memfd, board::BYTES + POOL.bytes())?;
-        Ok(Area { memfd, bytes, front })
+    /// `EPERM` for a map without the right; `ENOMEM`, `ENOSPC`, `EMFILE`.
+    pub(crate) fn make(name: &'static CStr, bytes: usize, in_kernel: bool) -> mote_sys::Result<Memory> {
+        if in_kernel {
+            return Mapped::create(name.to_str().unwrap_or("mote"), bytes as u32).map(Memory::Map);
+        }
+        let file = mem::sealed_memfd(name, bytes as u64)?;
+        // Who touches a page that cannot be had dies.
+        mem::allocate(&file, 0, bytes as u64)?;
+        Ok(Memory::File(file))
     }
 
-    /// The file.
-    pub(crate) fn memfd(&self) -> &Fd {
-        &self.memfd
+    /// What processes map.
+    pub(crate) fn fd(&self) -> &Fd {
+        match self {
+            Memory::Map(map) => map.fd(),
+            Memory::File(file) => file,
+        }
     }
 
-    /// How long it is.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+    /// Writes a word; nothing where there is none.
+    pub(crate) fn put64(&self, offset: usize, value: u64) {
+        match self {
+            Memory::Map(map) => map.store64(offset, value),
+            // It cannot shrink.
+            Memory::File(file) => drop(fd::write_at(file, &value.to_le_bytes(), offset as u64)),
+        }
     }
 
-    /// The pool of speculations.
-    pub(crate) fn pool(&self) -> Option<Pool<'_>> {
-        Pool::of(&self.front, board::BYTES, POOL)
+    /// Writes a word of 32 bits.
+    pub(crate) fn put32(&self, offset: usize, value: u32) {
+        match self {
+            Memory::Map(map) => map.store32(offset, value),
+            Memory::File(file) => drop(fd::write_at(file, &value.to_le_bytes(), offset as u64)),
+        }
     }
 
-    /// Where the pool is.
-    pub(crate) fn pool_place() -> PoolPlace {
-        PoolPlace { offset: board::BYTES as u64, sizes: POOL }
-    }
-
-    /// Takes memory for these bytes: a process that writes there does not fault.
-    ///
-    /// # Errors
-    /// `ENOMEM`, `ENOSPC`.
-    pub(crate) fn allocate(&self, offset: u64, bytes: u64) -> Result<()> {
-        mem::allocate(&self.memfd, offset, bytes)
-    }
-
-    /// How many faults the filter of each event had; those that had one.
-    pub(crate) fn faults(&self) -> impl Iterator<Item = (u32, u64)> {
-        let mut bytes = vec![0; 4 << ID_BITS];
-        // What cannot be read is 0.
-        let _ = fd::read_at(&self.memfd, &mut bytes, board::FAULTS_BY_EVENT as u64);
-        let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        (0..).zip(words).filter(|(_, faults)| *faults > 0).map(|(id, faults)| (id, u64::from(faults)))
-    }
-
-    /// A word of the board; 0 when it cannot be read.
-    pub(crate) fn word(&self, offset: usize) -> u64 {
-        let mut word = [0; 8];
-        let read = fd::read_at(&self.memfd, &mut word, offset as u64);
-        if read == Ok(word.len()) { u64::from_le_bytes(word) } else { 0 }
+    /// A word; 0 when it cannot be read.
+    pub(crate) fn get64(&self, offset: usize) -> u64 {
+        match self {
+            Memory::Map(map) => map.load64(offset),
+            Memory::File(file) => {
+                let mut word = [0; 8];
+                let read = fd::read_at(file, &mut word, offset as u64);
+                if read == Ok(word.len()) { u64::from_le_bytes(word) } else { 0 }
+            }
+        }
     }
 }

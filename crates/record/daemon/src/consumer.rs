@@ -2,13 +2,31 @@
 //!
 //! It polls: probes never wake anyone. The pause between two looks adapts to the load, from none while a ring
 //! has whole sub-buffers waiting to [`PAUSE_MAX`] when nothing happens.
+//!
+//! ```text
+//! trace ─> channel ─> ring ─> data stream ─> sink (crate::output)
+//!   └──> speculated ────────────────────────^
+//! ```
 
-use crate::area::Area;
-use crate::asked::Asked;
-use crate::commons::Commons;
-use crate::snapshot::{Beside, Snapshot};
-use crate::speculated::Speculated;
-use crate::tap::{Consumed, Pipe, Tap};
+pub(crate) mod asked;
+mod channel;
+mod data_streams;
+pub(crate) mod losses;
+mod ring;
+pub(crate) mod seen;
+pub(crate) mod snapshot;
+mod speculated;
+pub(crate) mod state;
+pub(crate) mod totals;
+pub(crate) mod trace;
+pub mod walk;
+
+use crate::area::group::GroupArea;
+use crate::area::session::SessionArea;
+use crate::consumer::asked::Asked;
+use crate::consumer::snapshot::{Beside, Snapshot};
+use crate::consumer::speculated::Speculated;
+use crate::consumer::trace::{Consumed, Destination, TraceConsumer};
 use mote_ring::reader::Channel;
 use mote_ring::threads::ThreadName;
 use mote_wire::board;
@@ -64,7 +82,7 @@ pub(crate) enum Change {
     /// It is to be read.
     Come(u64, Arc<Channel>),
     /// Its processes share this, too.
-    Area(u64, Arc<Area>),
+    GroupArea(u64, Arc<GroupArea>),
     /// None of its processes is left, as far as is known.
     Left(u64),
     /// Its memory is wanted.
@@ -169,34 +187,34 @@ pub(crate) struct Task {
     /// Where snapshots go.
     pub(crate) beside: Beside,
     /// The trace of the processes.
-    pub(crate) processes: Pipe,
+    pub(crate) processes: Destination,
     /// The trace of the kernel, and its rings.
-    pub(crate) kernel: Option<(Pipe, Arc<Channel>)>,
+    pub(crate) kernel: Option<(Destination, Arc<Channel>)>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) commons: Commons,
+    pub(crate) session_area: SessionArea,
 }
 
 /// Empties the channels of processes, and that of the kernel, until told to stop, then to the end. Returns what each trace has
 /// come to.
 fn consume(task: Task, tell: &dyn Fn(Notice)) -> Vec<Consumed> {
-    let Task { beside, processes, kernel, shared, commons } = task;
-    let mut taps = vec![Tap::new(processes)];
-    if let Some((pipe, channel)) = kernel {
-        let mut tap = Tap::new(pipe);
-        tap.add(0, channel);
-        taps.push(tap);
+    let Task { beside, processes, kernel, shared, session_area } = task;
+    let mut traces = vec![TraceConsumer::new(processes)];
+    if let Some((destination, channel)) = kernel {
+        let mut trace = TraceConsumer::new(destination);
+        trace.add(0, channel);
+        traces.push(trace);
     }
     // It is set once.
     let _ = shared.consumer.set(std::thread::current());
     let mut consumer = Consumer {
         beside,
         shared: shared.clone(),
-        taps,
+        traces,
         speculated: Speculated::default(),
-        areas: Areas::default(),
+        areas: GroupAreas::default(),
         reaped: Instant::now(),
         names: NAMES_MAX,
-        commons,
+        session_area,
         snapshots: 0,
         taken: 0,
         figures: 0,
@@ -214,7 +232,7 @@ fn consume(task: Task, tell: &dyn Fn(Notice)) -> Vec<Consumed> {
         let taken = consumer.speculations() | consumer.pass(flush, stop);
         if flush {
             flushed = Instant::now();
-            consumer.taps.iter_mut().for_each(Tap::look);
+            consumer.traces.iter_mut().for_each(TraceConsumer::look);
         }
         consumer.publish(tell);
         if std::mem::replace(&mut consumer.figures, figures) != figures {
@@ -229,7 +247,7 @@ fn consume(task: Task, tell: &dyn Fn(Notice)) -> Vec<Consumed> {
         } else {
             pause = PAUSE_MIN;
         }
-        if !taken || !consumer.taps.iter().any(Tap::is_behind) {
+        if !taken || !consumer.traces.iter().any(TraceConsumer::is_behind) {
             std::thread::park_timeout(pause);
         }
     }
@@ -241,15 +259,15 @@ struct Consumer {
     beside: Beside,
     shared: Arc<Shared>,
     /// The traces: that of the processes, and that of the kernel.
-    taps: Vec<Tap>,
+    traces: Vec<TraceConsumer>,
     /// What threads keep aside.
     speculated: Speculated,
     /// What groups of processes share beside their rings.
-    areas: Areas,
+    areas: GroupAreas,
     reaped: Instant,
     /// Names of threads that are still taken.
     names: usize,
-    commons: Commons,
+    session_area: SessionArea,
     /// Requests for snapshots that were seen.
     snapshots: u64,
     /// Snapshots that were taken, or could not be.
@@ -260,24 +278,24 @@ struct Consumer {
 
 /// The areas of all groups.
 #[derive(Default)]
-struct Areas {
+struct GroupAreas {
     /// With the number of its group.
-    all: Vec<(u64, Arc<Area>)>,
+    all: Vec<(u64, Arc<GroupArea>)>,
     /// Snapshots that filters have asked for in those that are no more.
     past: u64,
 }
 
-impl Areas {
+impl GroupAreas {
     /// Lets the areas of these groups go.
     fn end(&mut self, groups: &[u64]) {
         let (gone, stay) =
             std::mem::take(&mut self.all).into_iter().partition(|(group, _)| groups.contains(group));
-        self.past = Areas { all: gone, past: self.past }.snapshots();
+        self.past = GroupAreas { all: gone, past: self.past }.snapshots();
         self.all = stay;
     }
 
     /// Each area.
-    fn each(&self) -> impl Iterator<Item = &Area> {
+    fn each(&self) -> impl Iterator<Item = &GroupArea> {
         self.all.iter().map(|(_, area)| &**area)
     }
 
@@ -292,23 +310,23 @@ impl Consumer {
     fn change(&mut self, tell: &dyn Fn(Notice)) -> bool {
         let changes =
             std::mem::take(&mut *self.shared.changes.lock().unwrap_or_else(PoisonError::into_inner));
-        let Consumer { taps, names, speculated, areas, .. } = self;
-        let Some(tap) = taps.first_mut() else { return false };
+        let Consumer { traces, names, speculated, areas, .. } = self;
+        let Some(trace) = traces.first_mut() else { return false };
         let has_come = changes.iter().any(|change| matches!(change, Change::Come(..)));
         let mut name = |name| tell_name(names, name, tell);
         let mut ended = Vec::new();
         for change in changes {
             match change {
-                Change::Come(number, channel) => tap.add(number, channel),
-                Change::Area(number, area) => {
+                Change::Come(number, channel) => trace.add(number, channel),
+                Change::GroupArea(number, area) => {
                     speculated.make_room(&area);
                     areas.all.push((number, area));
                 }
-                Change::Left(number) => tap.leave(number),
-                Change::Evict(number) => ended.extend(tap.evict(number, &mut name)),
+                Change::Left(number) => trace.leave(number),
+                Change::Evict(number) => ended.extend(trace.evict(number, &mut name)),
             }
         }
-        ended.extend(tap.rest(&mut name));
+        ended.extend(trace.end_quiet(&mut name));
         if !ended.is_empty() {
             self.speculations();
             self.areas.end(&ended);
@@ -319,15 +337,15 @@ impl Consumer {
 
     /// Takes the names that threads have left.
     fn threads(&mut self, tell: &dyn Fn(Notice)) {
-        let Consumer { taps, names, .. } = self;
-        if let Some(tap) = taps.first_mut() {
-            tap.names(&mut |name| tell_name(names, name, tell));
+        let Consumer { traces, names, .. } = self;
+        if let Some(trace) = traces.first_mut() {
+            trace.names(&mut |name| tell_name(names, name, tell));
         }
     }
 
     /// Takes what threads have committed.
     fn speculations(&mut self) -> bool {
-        let Some(tap) = self.taps.first_mut() else { return false };
+        let Some(trace) = self.traces.first_mut() else { return false };
         if !self.shared.speculates.load(Ordering::Acquire) {
             return false;
         }
@@ -338,28 +356,33 @@ impl Consumer {
                 now.saturating_sub(began) < REAP_AFTER_NS || self.shared.is_alive(pid, tid)
             });
         }
-        self.speculated.drain(self.areas.each(), &tap.pipe.context, &tap.pipe.flow.steps(), &mut tap.totals)
+        self.speculated.drain(
+            self.areas.each(),
+            &trace.destination.context,
+            &trace.destination.state.steps(),
+            &mut trace.totals,
+        )
     }
 
     /// Takes what is in each ring once. A flight recorder is read at the end only.
     fn pass(&mut self, flush: bool, stop: bool) -> bool {
-        let taps = self.taps.iter_mut().filter(|tap| stop || !tap.overwrites());
-        taps.fold(false, |taken, tap| tap.pass(flush) | taken)
+        let traces = self.traces.iter_mut().filter(|trace| stop || !trace.overwrites());
+        traces.fold(false, |taken, trace| trace.pass(flush) | taken)
     }
 
     /// Counts one packet that was written in a hurry.
     fn count_some(&mut self) -> bool {
-        self.taps.iter_mut().any(Tap::count_some)
+        self.traces.iter_mut().any(TraceConsumer::count_some)
     }
 
     /// Writes down what the rings of a flight recorder hold, if somebody has asked for it. Requests that come while that is being
     /// done are answered by one more.
     fn snapshot(&mut self, tell: &dyn Fn(Notice)) {
-        if !self.taps.first().is_some_and(Tap::overwrites) {
+        if !self.traces.first().is_some_and(TraceConsumer::overwrites) {
             return;
         }
         let persons = self.shared.snapshots.count();
-        let others = self.areas.snapshots().wrapping_add(self.commons.snapshots());
+        let others = self.areas.snapshots().wrapping_add(self.session_area.snapshots());
         let asked = others.wrapping_add(persons);
         if asked == self.snapshots {
             return;
@@ -390,22 +413,22 @@ impl Consumer {
     fn take_snapshot(&self, persons: u64) -> io::Result<(Snapshot, Vec<Consumed>)> {
         let snapshot = self.beside.make(self.taken, persons)?;
         let parts: io::Result<Vec<Consumed>> =
-            self.taps.iter().map(|tap| tap.snapshot(&snapshot.folder)).collect();
+            self.traces.iter().map(|trace| trace.snapshot(&snapshot.folder)).collect();
         Ok((snapshot, parts?))
     }
 
     fn publish(&mut self, tell: &dyn Fn(Notice)) {
-        self.taps.iter().for_each(Tap::publish);
-        let damaged = self.taps.first_mut().map(Tap::damaged).unwrap_or_default();
+        self.traces.iter().for_each(TraceConsumer::publish);
+        let damaged = self.traces.first_mut().map(TraceConsumer::damaged).unwrap_or_default();
         if !damaged.is_empty() {
             tell(Notice::Damaged(damaged));
         }
-        if let Some(why) = self.taps.iter().find_map(Tap::failure).or(self.speculated.failure()) {
+        if let Some(why) = self.traces.iter().find_map(TraceConsumer::failure).or(self.speculated.failure()) {
             self.shared.fail(why);
         }
-        let seen = self.taps.iter_mut().map(Tap::threads);
+        let seen = self.traces.iter_mut().map(TraceConsumer::threads);
         seen.filter(|ids| !ids.is_empty()).for_each(|ids| tell(Notice::Threads(ids)));
-        for Tap { totals, .. } in &mut self.taps {
+        for TraceConsumer { totals, .. } in &mut self.traces {
             totals.problems.drain(..).for_each(|problem| tell(Notice::Problem(problem)));
             totals.damaged.drain(..).for_each(|damage| tell(Notice::Damage(damage)));
         }
@@ -413,14 +436,14 @@ impl Consumer {
 
     fn finish(mut self, tell: &dyn Fn(Notice)) -> Vec<Consumed> {
         self.change(tell);
-        self.taps.iter_mut().for_each(Tap::close);
+        self.traces.iter_mut().for_each(TraceConsumer::close);
         self.speculations();
-        if let Some(tap) = self.taps.first_mut() {
-            self.speculated.close(&mut tap.totals);
+        if let Some(trace) = self.traces.first_mut() {
+            self.speculated.close(&mut trace.totals);
         }
         self.threads(tell);
         self.publish(tell);
-        self.taps.into_iter().map(Tap::end).collect()
+        self.traces.into_iter().map(TraceConsumer::end).collect()
     }
 }
 

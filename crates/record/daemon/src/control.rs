@@ -3,8 +3,11 @@
 //! A recording's directory has a link, `mote/control`, to a socket in the recorder's own directory. One connection is one request
 //! and one answer, each a line of JSON (`desk`). Recorders ask one another, too. Who is asked is known before anything is sent: the link leads wherever who made it likes.
 
-use crate::principal;
-use crate::sockets;
+pub(crate) mod join;
+pub(crate) mod server;
+
+use crate::registration::principal;
+use crate::registration::sockets;
 use mote_filter::{Form, Rule};
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Wait};

@@ -50,7 +50,7 @@ pub enum Error {
     #[error("{0}")]
     Rule(&'static str),
     /// A running process that is to be recorded is not there.
-    #[error("cannot record process {pid}: {why}{hint}", hint = crate::attached::hint(*why))]
+    #[error("cannot record process {pid}: {why}{hint}", hint = crate::registration::attached::hint(*why))]
     Process {
         /// Its id.
         pid: i32,

@@ -27,9 +27,9 @@ mod processes;
 pub use end::KernelRecorded;
 pub(crate) use make::{Made, make};
 
+use crate::consumer::totals::{Context, Totals};
 use crate::options::KernelOptions;
 use crate::recorder::Recorder;
-use crate::stream::{Context, Totals};
 use crate::trace::Trace;
 use choose::Wanting;
 use mapped::Listening;
@@ -108,7 +108,7 @@ impl Kernel {
 
     /// How it is, for a person: a line, and one for each rule.
     pub(crate) fn status(&self) -> String {
-        let (now, kinds, lines) = (self.trace.flow.figures(), self.wanting.on.len(), self.lines());
+        let (now, kinds, lines) = (self.trace.state.figures(), self.wanting.on.len(), self.lines());
         format!("\nkernel: {now}, {kinds} kinds of events on{lines}")
     }
 

@@ -1,6 +1,6 @@
 //! What to record, and where to.
 
-pub use crate::owner::User;
+pub use crate::output::owner::User;
 pub use mote_catalog::stack::Stacks;
 pub use mote_clock::Source;
 use mote_filter::Rule;

@@ -23,29 +23,32 @@ mod arrivals;
 mod attach;
 mod facts;
 mod finish;
+pub(crate) mod group_areas;
 mod notices;
 mod ownership;
 mod perform;
 mod post;
 mod requests;
+pub(crate) mod rings;
 mod round;
 mod snapshots;
+mod spare;
 
-use crate::areas::Areas;
-use crate::attached::Attached;
-use crate::awaited::Awaited;
 use crate::consumer::{ConsumerThread, Notice, Shared};
 use crate::control::Answer;
-use crate::cooperate::Cooperation;
-use crate::hall::Hall;
+use crate::cooperation::Cooperation;
 use crate::kernel::Kernel;
-use crate::link::Link;
 use crate::options::Options;
-use crate::owner::Owner;
-use crate::rings::Rings;
+use crate::output::owner::Owner;
+use crate::recorder::group_areas::GroupAreas;
+use crate::recorder::rings::Rings;
+use crate::registration::attached::Attached;
+use crate::registration::awaited::Awaited;
+use crate::registration::backlog::Backlog;
+use crate::registration::connection::Connection;
+use crate::registration::turns::Turns;
 use crate::samples::Samples;
 use crate::trace::Trace;
-use crate::turns::Turns;
 use crate::watch::Watch;
 use mote_clock::Source;
 use mote_session::{Kind, MailboxId, PeerId, Session, Ticket};
@@ -69,19 +72,19 @@ pub(crate) struct Recorder<'w> {
     pub(crate) session: Session,
     /// Actions are being done.
     pub(crate) performs: bool,
-    pub(crate) links: BTreeMap<PeerId, Link>,
+    pub(crate) connections: BTreeMap<PeerId, Connection>,
     /// Connections so far.
-    pub(crate) connections: u64,
+    pub(crate) accepted: u64,
     /// Whose turn is the first.
     pub(crate) first: PeerId,
     /// A connection has more to say than there was time for.
     pub(crate) pressed: bool,
     /// Hellos that came through a mailbox and wait for their turn.
-    pub(crate) hall: Hall,
+    pub(crate) backlog: Backlog,
     pub(crate) turns: Turns,
     pub(crate) rings: Rings,
     /// What groups of processes share beside their rings.
-    pub(crate) areas: Areas,
+    pub(crate) areas: GroupAreas,
     /// The newest filters.
     pub(crate) bundle: Option<Fd>,
     /// Mailboxes of other recorders.

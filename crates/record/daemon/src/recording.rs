@@ -3,32 +3,33 @@
 //! A loop polls [`Recording::polled`] for at most [`Recording::patience`], gives signals to [`Recording::signal`], then calls
 //! [`Recording::serve`], until [`Recording::is_over`]. [`record()`] is that loop for one recording.
 
-use crate::areas::Areas;
-use crate::attached::Attached;
-use crate::awaited::Awaited;
+use crate::area::session::SessionArea;
 use crate::command::{Arrived, Command, Signals};
-use crate::commons::Commons;
+use crate::consumer::snapshot::Beside;
+use crate::consumer::state::TraceState;
+use crate::consumer::totals::Context;
+use crate::consumer::trace::Destination;
 use crate::consumer::{ConsumerThread, Shared, Task};
-use crate::cooperate::{self, Cooperation};
-use crate::desk::Desk;
-use crate::directory::Directory;
-use crate::door::Door;
+use crate::control::server::Server;
+use crate::cooperation::{self, Cooperation};
 use crate::error::Error;
-use crate::flow::Flow;
-use crate::hall::Hall;
 use crate::kernel::{self, Kernel};
 use crate::options::{self, Mode, Options};
-use crate::owner::Owner;
+use crate::output::directory::Directory;
+use crate::output::owner::Owner;
+use crate::recorder::group_areas::GroupAreas;
+use crate::recorder::rings::Rings;
 use crate::recorder::{Recorder, TICK, TICK_SOON};
-use crate::rings::Rings;
+use crate::registration::attached::Attached;
+use crate::registration::awaited::Awaited;
+use crate::registration::backlog::Backlog;
+use crate::registration::listeners::Listeners;
+use crate::registration::principal;
+use crate::registration::turns::Turns;
 use crate::samples::Samples;
-use crate::snapshot::Beside;
-use crate::stream::Context;
-use crate::tap::Pipe;
 use crate::trace::Trace;
-use crate::turns::Turns;
 use crate::watch::{Recorded, Watch};
-use crate::{objects, principal, setup};
+use crate::{objects, setup};
 use mote_clock::Source;
 use mote_filter::Rule;
 use mote_journal::Fact;
@@ -72,12 +73,12 @@ pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Erro
 
 /// A recording that runs.
 pub struct Recording<'w> {
-    desk: Desk,
-    door: Door,
+    server: Server,
+    listeners: Listeners,
     recorder: Recorder<'w>,
     command: Option<Command>,
     /// It was told that the recording has begun.
-    told: bool,
+    is_announced: bool,
 }
 
 impl<'w> Recording<'w> {
@@ -91,44 +92,47 @@ impl<'w> Recording<'w> {
         watch: &'w mut dyn Watch,
     ) -> Result<Recording<'w>, Error> {
         let mut recorder = make(options, watch)?;
-        let mut door = Door::open()?;
-        let desk = Desk::open(door.sockets(), door.trust(), recorder.trace.directory.inner())?;
+        let mut listeners = Listeners::open()?;
+        let server = Server::open(listeners.sockets(), listeners.trust(), recorder.trace.directory.inner())?;
         recorder.note_samples();
         recorder.write_metadata()?;
-        recorder.attach(&mut door)?;
+        recorder.attach(&mut listeners)?;
         recorder.begin_latency();
         recorder.begin_cooperation();
         recorder.begin_kernel();
         recorder.follow_all();
-        let command = start(&recorder, &door, signals)?;
+        let command = start(&recorder, &listeners, signals)?;
         recorder.trace.directory.keep();
         recorder.kernel.iter_mut().for_each(|kernel| kernel.trace.directory.keep());
-        door.hand_over();
+        listeners.hand_over();
         recorder.began = Instant::now();
-        let mut recording = Recording { desk, door, recorder, command, told: false };
-        recording.tell_begun();
+        let mut recording = Recording { server, listeners, recorder, command, is_announced: false };
+        recording.announce();
         Ok(recording)
     }
 
     /// Says that the recording has begun, once all processes that are expected are in it.
-    fn tell_begun(&mut self) {
-        if !self.told && self.recorder.has_all_expected() {
-            self.told = true;
+    fn announce(&mut self) {
+        if !self.is_announced && self.recorder.has_all_expected() {
+            self.is_announced = true;
             self.recorder.watch.begun(self.recorder.trace.directory.path());
         }
     }
 
     /// What to wait for.
     pub fn polled(&self) -> Vec<libc::pollfd> {
-        let readable = self.door.polled().chain(self.recorder.links.values().map(crate::link::Link::raw));
+        let readable = self
+            .listeners
+            .polled()
+            .chain(self.recorder.connections.values().map(crate::registration::connection::Connection::raw));
         let readable = readable.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-        readable.chain(self.desk.polled()).collect()
+        readable.chain(self.server.polled()).collect()
     }
 
     /// How long to wait for it.
     pub fn patience(&self) -> Duration {
         let recorder = &self.recorder;
-        if recorder.session.is_last_round() || !recorder.hall.is_empty() {
+        if recorder.session.is_last_round() || !recorder.backlog.is_empty() {
             return Duration::ZERO;
         }
         let soon = recorder.kernel.as_ref().is_some_and(Kernel::snapshots_slow);
@@ -139,8 +143,8 @@ impl<'w> Recording<'w> {
 
     /// Serves what has arrived. Of the connections of processes only those are read whose descriptors are `ready`.
     pub fn serve(&mut self, ready: &HashSet<i32>) {
-        self.recorder.serve(&self.door, &mut self.desk, ready);
-        self.tell_begun();
+        self.recorder.serve(&self.listeners, &mut self.server, ready);
+        self.announce();
     }
 
     /// A signal has arrived: one that asks for the end goes to the command first; SIGUSR2 asks for a snapshot.
@@ -177,7 +181,7 @@ impl<'w> Recording<'w> {
         let timed_out =
             recorder.options.duration.is_some_and(|duration| recorder.began.elapsed() >= duration);
         let is_cut = timed_out || recorder.shared.failure().is_some();
-        let is_deserted = self.door.is_deserted() && recorder.hall.is_empty() && !recorder.pressed;
+        let is_deserted = self.listeners.is_deserted() && recorder.backlog.is_empty() && !recorder.pressed;
         let threads = recorder.kernel.as_ref().map_or(0, Kernel::left);
         let now = recorder.now();
         let outlook = Outlook { command, is_cut, is_deserted, threads, attached };
@@ -191,14 +195,14 @@ impl<'w> Recording<'w> {
     /// # Errors
     /// [`Error::Loop`] when the thread that empties the rings has failed.
     pub fn finish(self, signals: &Signals) -> Result<Recorded, Error> {
-        let Recording { desk, door, mut recorder, command, .. } = self;
+        let Recording { server, listeners, mut recorder, command, .. } = self;
         let duration_ns = recorder.began.elapsed().as_nanos() as u64;
         recorder.look_at_owners(usize::MAX);
         recorder.look_for_awaited(true);
         recorder.end_kernel();
         recorder.end_latency();
-        recorder.say_goodbye(&door);
-        drop((desk, door));
+        recorder.say_goodbye(&listeners);
+        drop((server, listeners));
         let consumed = recorder.consumer.finish().ok_or_else(|| Error::Loop {
             what: "empty the rings",
             why: std::io::Error::other("the consumer has failed"),
@@ -216,30 +220,30 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
     let source = Source::choose(options.clock).source;
     let shared = Arc::new(Shared::default());
     let (sizes, online) = setup::rings(options, source)?;
-    let commons = Commons::new(options.kernel.is_some());
-    let (areas, layout) = Areas::new(shared.clone())?;
-    let settings = settings(options, sizes, layout, &commons)?;
+    let session_area = SessionArea::new(options.kernel.is_some());
+    let (areas, layout) = GroupAreas::new(shared.clone())?;
+    let settings = settings(options, sizes, layout, &session_area)?;
     let session = Session::new(settings).map_err(|(path, why)| Error::Object(path, why))?;
     let rings = Rings::new(session.first_rings().unwrap_or(sizes), online, shared.clone())?;
     let samples = Samples::begin(source);
     let frame = setup::frame(options, source, &samples.first());
-    let cooperation = Cooperation::new(commons.clone(), options.kernel.is_some());
+    let cooperation = Cooperation::new(session_area.clone(), options.kernel.is_some());
     check(options, &session)?;
-    let options = cooperate::with_slow_calls(options.clone(), session.filters());
+    let options = cooperation::with_slow_calls(options.clone(), session.filters());
     directory.note(&Fact::Session(setup::session(&options, &frame, sizes, samples.frequency())));
     let made = match &options.kernel {
-        Some(wanted) => Some(kernel::make(wanted, &options, (&directory, &frame), &commons, watch)?),
+        Some(wanted) => Some(kernel::make(wanted, &options, (&directory, &frame), &session_area, watch)?),
         None => None,
     };
     let beside = Beside { recording: directory.path().to_owned(), parent: directory.parent().clone() };
-    let flow = Arc::new(Flow::default());
+    let state = Arc::new(TraceState::default());
     let context = Context { sink: directory.sink(), uuid: frame.uuid, clock: source };
     let (cpus, mode) = (options::cpus(), options.mode);
-    let processes = Pipe { flow: flow.clone(), context, home: "", inside, cpus, mode };
-    let of_kernel = made.as_ref().map(|made| (made.pipe(cpus, mode), made.tracer.channel().clone()));
-    let trace = Trace::new(directory, frame, options.ctf, flow);
+    let processes = Destination { state: state.clone(), context, home: "", inside, cpus, mode };
+    let of_kernel = made.as_ref().map(|made| (made.destination(cpus, mode), made.tracer.channel().clone()));
+    let trace = Trace::new(directory, frame, options.ctf, state);
     let (tell, hear) = channel();
-    let task = Task { beside, processes, kernel: of_kernel, shared: shared.clone(), commons };
+    let task = Task { beside, processes, kernel: of_kernel, shared: shared.clone(), session_area };
     let consumer = ConsumerThread::start(task, tell);
     let consumer = consumer.map_err(|why| Error::Loop { what: "start the consumer", why })?;
     let kernel = options.kernel.clone().zip(made).map(|(wanted, made)| Kernel::new(wanted, made));
@@ -252,11 +256,11 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
         watch,
         session,
         performs: false,
-        links: BTreeMap::new(),
-        connections: 0,
+        connections: BTreeMap::new(),
+        accepted: 0,
         first: PeerId(0),
         pressed: false,
-        hall: Hall::default(),
+        backlog: Backlog::default(),
         turns: Turns::default(),
         rings,
         areas,
@@ -281,9 +285,9 @@ fn settings(
     options: &Options,
     rings: Geometry,
     layout: Layout,
-    commons: &Commons,
+    session_area: &SessionArea,
 ) -> Result<Settings, Error> {
-    let words = commons.clone();
+    let words = session_area.clone();
     Ok(Settings {
         rules: options.rules.clone(),
         objects: objects::read(&options.objects)?,
@@ -296,7 +300,7 @@ fn settings(
         rings,
         many_groups: principal::may_record_others(),
         layout,
-        names: commons.names().clone(),
+        names: session_area.names().clone(),
         make_words: Box::new(move || words.fd().map(drop).map_err(|why| why.to_string())),
     })
 }
@@ -320,16 +324,20 @@ fn check(options: &Options, session: &Session) -> Result<(), Error> {
 }
 
 /// Starts the command. What is recorded of the kernel is on by then.
-fn start(recorder: &Recorder<'_>, door: &Door, signals: &Signals) -> Result<Option<Command>, Error> {
-    let (commons, options) = (&recorder.cooperation.commons, &recorder.options);
+fn start(
+    recorder: &Recorder<'_>,
+    listeners: &Listeners,
+    signals: &Signals,
+) -> Result<Option<Command>, Error> {
+    let (session_area, options) = (&recorder.cooperation.session_area, &recorder.options);
     if options.command.is_empty() {
-        options.attach.first().into_iter().for_each(|pid| commons.set_target(pid.unsigned_abs()));
+        options.attach.first().into_iter().for_each(|pid| session_area.set_target(pid.unsigned_abs()));
         return Ok(None);
     }
-    let variable = door.variable()?;
+    let variable = listeners.variable()?;
     let launching = recorder.kernel.as_ref().map(|kernel| kernel.tracer.launching()).transpose();
     let _launching = launching.map_err(|why| Error::Kernel(why.to_string()))?;
     let command = Command::start(&options.command, (variable.0, &variable.1), signals)?;
-    commons.set_target(command.id());
+    session_area.set_target(command.id());
     Ok(Some(command))
 }

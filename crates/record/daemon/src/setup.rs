@@ -1,8 +1,8 @@
 //! What is known before a recording begins: sizes of rings, and what the session is.
 
-use crate::describe::{Domain, Frame};
 use crate::error::Error;
 use crate::options::{self, KernelOptions, Options};
+use crate::output::describe::{Domain, Frame};
 use mote_clock::{Sample, Source};
 use mote_journal::Session;
 use mote_ring::{Clock, Geometry, Mode};

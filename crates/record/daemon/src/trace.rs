@@ -2,14 +2,14 @@
 //!
 //! A recording has one of the processes; and below it one of the kernel, if that was asked for.
 
-use crate::describe::{self, Frame};
-use crate::directory::Directory;
 use crate::error::Error;
+use crate::output::describe::{self, Frame};
+use crate::output::directory::Directory;
 
-use crate::flow::Flow;
+use crate::consumer::state::TraceState;
+use crate::consumer::trace::Consumed;
+use crate::consumer::walk::Steps;
 use crate::options::Ctf;
-use crate::tap::Consumed;
-use crate::walk::Steps;
 use mote_clock::{Conversion, Sample};
 use mote_journal::{ClockSample, EventSource, Fact, Summary};
 use mote_layout::Cause;
@@ -19,15 +19,15 @@ use std::sync::Arc;
 /// A trace.
 pub(crate) struct Trace {
     pub(crate) directory: Directory,
-    pub(crate) flow: Arc<Flow>,
+    pub(crate) state: Arc<TraceState>,
     frame: Frame,
     ctf: Ctf,
 }
 
 impl Trace {
     /// A trace that begins.
-    pub(crate) fn new(directory: Directory, frame: Frame, ctf: Ctf, flow: Arc<Flow>) -> Trace {
-        Trace { directory, flow, frame, ctf }
+    pub(crate) fn new(directory: Directory, frame: Frame, ctf: Ctf, state: Arc<TraceState>) -> Trace {
+        Trace { directory, state, frame, ctf }
     }
 
     /// What its metadata say besides the events.
@@ -44,7 +44,7 @@ impl Trace {
     pub(crate) fn announce(&self, events: &mut Events, text: &[u8]) -> Announced {
         let announced = events.announce(text);
         if let Announced::New(id) = announced {
-            self.flow.add_event(events.description(id).map(|event| Steps::of(&event)).unwrap_or_default());
+            self.state.add_event(events.description(id).map(|event| Steps::of(&event)).unwrap_or_default());
         }
         announced
     }

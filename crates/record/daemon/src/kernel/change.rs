@@ -6,7 +6,7 @@
 use super::Kernel;
 use super::choose::Choice;
 use super::make::announce;
-use crate::cooperate::Cooperation;
+use crate::cooperation::Cooperation;
 use crate::error::Error;
 use crate::options::Options;
 use crate::recorder::Recorder;
@@ -87,7 +87,7 @@ impl Kernel {
         cooperation: &Cooperation,
         new: &mut Vec<u32>,
     ) -> Result<(Vec<Chosen>, Choice), Error> {
-        let mut choice = self.wanting.choose(&self.wanted, options, &cooperation.commons)?;
+        let mut choice = self.wanting.choose(&self.wanted, options, &cooperation.session_area)?;
         // Filters that are new may look at windows of processes.
         cooperation.register_all(self);
         let mut chosen = Vec::new();

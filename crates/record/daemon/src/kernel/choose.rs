@@ -1,6 +1,6 @@
 //! Which events of the kernel, and what is decided about each before it is recorded.
 
-use crate::commons::Commons;
+use crate::area::session::SessionArea;
 use crate::error::Error;
 use crate::options::{KernelOptions, Options};
 use mote_catalog::event::Event;
@@ -56,12 +56,12 @@ impl Wanting {
     pub(super) fn new(
         wanted: &KernelOptions,
         options: &Options,
-        commons: &Commons,
+        session_area: &SessionArea,
     ) -> Result<Wanting, Error> {
         if let Some(missing) = privilege::check() {
             return Err(Error::Kernel(missing.to_string()));
         }
-        let mut rules = Rules::new(commons.names().clone());
+        let mut rules = Rules::new(session_area.names().clone());
         let mut objects = Vec::new();
         for (path, bytes) in crate::objects::read(&options.objects)? {
             let read = objects::read(&path.display().to_string(), &bytes, rules.maps_mut());
@@ -79,7 +79,7 @@ impl Wanting {
         &mut self,
         wanted: &KernelOptions,
         options: &Options,
-        commons: &Commons,
+        session_area: &SessionArea,
     ) -> Result<Choice, Error> {
         let mut found = Found::of(&self.standing, options)?;
         let excluded: Vec<Pattern> = options.exclude.iter().map(|text| Pattern::new(text)).collect();
@@ -97,7 +97,7 @@ impl Wanting {
         let mut remarks = found.remarks;
         warnings.dedup();
         remarks.extend(warnings.into_iter().take(REMARKS_MAX));
-        let maps = self.rules.create(commons.kernel()?).map_err(|why| Error::Kernel(why.to_string()))?;
+        let maps = self.rules.create(session_area.kernel()?).map_err(|why| Error::Kernel(why.to_string()))?;
         self.patterns = found.patterns;
         self.on = events.iter().map(|(event, _)| event.full_name()).collect();
         Ok(Choice { events, maps, remarks, facts: found.facts })

@@ -1,8 +1,8 @@
 //! The state of the system at the start, as a stream of the kernel's trace.
 
 use super::{DIRECTORY, Kernel};
-use crate::sink::{Bytes, StreamSink};
-use crate::stream::{Context, Totals};
+use crate::consumer::totals::{Context, Totals};
+use crate::output::sink::{Bytes, StreamSink};
 use mote_journal::Fact;
 use mote_kernel::births::Born;
 use mote_kernel::dump::{Dump, Scope, namespace};
@@ -88,7 +88,7 @@ impl Kernel {
         match written {
             Ok(totals) => {
                 self.dumped.counts.resize(self.dumped.counts.len().max(totals.counts.len()), 0);
-                crate::stream::add(&mut self.dumped.counts, &totals.counts);
+                crate::consumer::totals::add(&mut self.dumped.counts, &totals.counts);
                 self.dumped.bytes += totals.bytes;
                 self.dumped.packets += totals.packets;
                 let lost = std::mem::take(&mut self.born_lost);

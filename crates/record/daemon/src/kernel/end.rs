@@ -1,8 +1,8 @@
 //! The end of the kernel's side: what its trace came to, and what there was nothing of.
 
 use super::Kernel;
+use crate::consumer::trace::Consumed;
 use crate::recorder::Recorder;
-use crate::tap::Consumed;
 use mote_journal::{Fact, KERNEL_LOSSES, Summary};
 
 /// What the kernel takes to detach a trace event, about.
@@ -27,7 +27,7 @@ impl Kernel {
         let mut whole = consumed.clone();
         let totals = &mut whole.totals;
         totals.counts.resize(totals.counts.len().max(self.dumped.counts.len()), 0);
-        crate::stream::add(&mut totals.counts, &self.dumped.counts);
+        crate::consumer::totals::add(&mut totals.counts, &self.dumped.counts);
         totals.bytes += self.dumped.bytes;
         totals.packets += self.dumped.packets;
         let mut summary = self.trace.summary(&self.events, &whole, duration_ns);

@@ -2,12 +2,12 @@
 
 use super::Kernel;
 use super::make::announce;
-use crate::folder::Folder;
+use crate::consumer::totals::{Context, Totals};
 use crate::options::LatencyOptions;
-use crate::packets::Files;
+use crate::output::folder::Folder;
+use crate::output::packets::Files;
+use crate::output::sink::{Bytes, StreamSink, TraceSink};
 use crate::recorder::Recorder;
-use crate::sink::{Bytes, StreamSink, TraceSink};
-use crate::stream::{Context, Totals};
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
 use mote_layout::record;
 use mote_slow::{Collector, Latencies, Latency, event};
@@ -294,7 +294,7 @@ impl Recorder<'_> {
             watching.rows.file.iter_mut().for_each(|file| file.finish());
             let (from, to) = (&watching.rows.totals, &mut kernel.dumped);
             to.counts.resize(to.counts.len().max(from.counts.len()), 0);
-            crate::stream::add(&mut to.counts, &from.counts);
+            crate::consumer::totals::add(&mut to.counts, &from.counts);
             to.bytes += from.bytes;
             to.packets += from.packets;
         }

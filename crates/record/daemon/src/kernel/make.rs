@@ -2,15 +2,15 @@
 
 use super::DIRECTORY;
 use super::choose::{Choice, Wanting};
-use crate::commons::Commons;
-use crate::describe::Frame;
-use crate::directory::Directory;
+use crate::area::session::SessionArea;
+use crate::consumer::state::TraceState;
+use crate::consumer::totals::Context;
+use crate::consumer::trace::Destination;
 use crate::error::Error;
-use crate::flow::Flow;
 use crate::options::{KernelOptions, Options};
+use crate::output::describe::Frame;
+use crate::output::directory::Directory;
 use crate::setup;
-use crate::stream::Context;
-use crate::tap::Pipe;
 use crate::trace::Trace;
 use crate::watch::Watch;
 use mote_clock::Source;
@@ -37,10 +37,10 @@ pub(crate) struct Made {
 
 impl Made {
     /// Where its streams go.
-    pub(crate) fn pipe(&self, cpus: u32, mode: Mode) -> Pipe {
+    pub(crate) fn destination(&self, cpus: u32, mode: Mode) -> Destination {
         let sink = self.trace.directory.sink();
         let context = Context { sink, uuid: self.trace.uuid(), clock: Source::Monotonic };
-        Pipe { flow: self.trace.flow.clone(), context, home: DIRECTORY, inside: "", cpus, mode }
+        Destination { state: self.trace.state.clone(), context, home: DIRECTORY, inside: "", cpus, mode }
     }
 }
 
@@ -52,18 +52,18 @@ pub(crate) fn make(
     wanted: &KernelOptions,
     options: &Options,
     (directory, frame): (&Directory, &Frame),
-    commons: &Commons,
+    session_area: &SessionArea,
     watch: &mut dyn Watch,
 ) -> Result<Made, Error> {
     let directory = directory.make_inside(DIRECTORY)?;
     let frame = setup::kernel_frame(frame);
-    let mut wanting = Wanting::new(wanted, options, commons)?;
-    let Choice { events, maps, remarks, facts } = wanting.choose(wanted, options, commons)?;
+    let mut wanting = Wanting::new(wanted, options, session_area)?;
+    let Choice { events, maps, remarks, facts } = wanting.choose(wanted, options, session_area)?;
     if events.is_empty() && wanted.latency.is_none() {
         return Err(Error::Kernel(NOTHING_LEFT.to_owned()));
     }
     remarks.iter().for_each(|remark| watch.say(remark));
-    let mut trace = Trace::new(directory, frame, options.ctf, Arc::new(Flow::default()));
+    let mut trace = Trace::new(directory, frame, options.ctf, Arc::new(TraceState::default()));
     let (mut events_of_trace, mut chosen) = (Events::default(), Vec::new());
     for (event, filter) in events {
         let id = announce(&trace, &mut events_of_trace, &event.description())?;

@@ -1,8 +1,8 @@
 //! Processes that have locked themselves in (seccomp), and those of which only the agent's thread is left.
 
 use super::Recorder;
-use crate::link::Link;
-use crate::locked::{LOOK_EVERY, LOOKS, threads_without_main};
+use crate::registration::connection::Connection;
+use crate::registration::sandbox::{LOOK_EVERY, LOOKS, threads_without_main};
 use mote_wire::Message;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -11,27 +11,28 @@ impl Recorder<'_> {
     /// Looks at some processes: whether they have locked themselves in, and whether only their agents are left.
     pub(crate) fn look_at_agents(&mut self) {
         let mut agents: HashMap<i32, u32> = HashMap::new();
-        for link in self.links.values().filter(|link| link.is_process) {
-            *agents.entry(link.pid).or_default() += 1;
+        for connection in self.connections.values().filter(|connection| connection.is_process) {
+            *agents.entry(connection.pid).or_default() += 1;
         }
-        let without_clock = self.trace.flow.is_without_clock();
+        let without_clock = self.trace.state.is_without_clock();
         let mut locked = Vec::new();
-        let due = |link: &&mut Link| {
-            link.is_process && link.lock.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY)
+        let due = |connection: &&mut Connection| {
+            connection.is_process
+                && connection.sandbox.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY)
         };
-        for link in self.links.values_mut().filter(due).take(LOOKS) {
-            link.lock.looked = Some(Instant::now());
-            let (pid, own) = (link.pid, agents.get(&link.pid).copied().unwrap_or(1));
-            if link.lock.is_locked(pid) && !std::mem::replace(&mut link.lock.told, true) {
-                link.let_be();
+        for connection in self.connections.values_mut().filter(due).take(LOOKS) {
+            connection.sandbox.looked = Some(Instant::now());
+            let (pid, own) = (connection.pid, agents.get(&connection.pid).copied().unwrap_or(1));
+            if connection.sandbox.is_locked(pid) && !std::mem::replace(&mut connection.sandbox.told, true) {
+                connection.let_be();
                 locked.push(pid);
             }
             // Of one that we cannot see, only it can know.
             if pid == 0 || threads_without_main(pid) == Some(own + 1) {
-                let _ = link.send(&Message::Look { agents: own }, &[]);
+                let _ = connection.send(&Message::Look { agents: own }, &[]);
             }
-            if without_clock && !link.lock.may_call && link.lock.is_free(pid) {
-                link.lock.may_call = link.send(&Message::MayCall, &[]).is_ok();
+            if without_clock && !connection.sandbox.may_call && connection.sandbox.is_free(pid) {
+                connection.sandbox.may_call = connection.send(&Message::MayCall, &[]).is_ok();
             }
         }
         for pid in locked {

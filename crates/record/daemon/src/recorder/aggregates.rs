@@ -14,7 +14,7 @@ impl Recorder<'_> {
     pub(crate) fn aggregates(&self) -> Vec<Aggregate> {
         let read = self.areas.aggregates(&self.session.filters().maps, self.session.layout());
         let flags =
-            self.cooperation.commons.flags().into_iter().map(|(name, set)| Aggregate::flag(name, set));
+            self.cooperation.session_area.flags().into_iter().map(|(name, set)| Aggregate::flag(name, set));
         let kernel = self.kernel.iter().flat_map(|kernel| kernel.wanting.rules.aggregates());
         read.into_iter().chain(kernel).chain(flags).collect()
     }

@@ -1,11 +1,11 @@
 //! Processes that connect, and what they say: read from the sockets, each user in its turn, and given to the session.
 
 use super::Recorder;
-use crate::door::Door;
-use crate::entrance::Letter;
-use crate::hall::Caller;
-use crate::link::{Link, Received};
 use crate::process;
+use crate::registration::backlog::Waiting;
+use crate::registration::connection::{Connection, Received};
+use crate::registration::listener::Letter;
+use crate::registration::listeners::Listeners;
 use mote_session::trust::Guard;
 use mote_session::{Input, Kind, PeerId, Way};
 use mote_sys::fd::Fd;
@@ -19,35 +19,35 @@ const ROUND: usize = 64;
 
 impl Recorder<'_> {
     /// Takes in the processes that have connected, or have put a hello into a mailbox.
-    pub(super) fn admit(&mut self, door: &Door) {
+    pub(super) fn admit(&mut self, listeners: &Listeners) {
         self.turns.begin_round();
-        for entrance in door.entrances() {
-            for uid in self.hall.take(entrance) {
+        for listener in listeners.all() {
+            for uid in self.backlog.take(listener) {
                 let text = format!("processes of user {uid} were not let in: too many came at once");
                 self.problem_of(Kind::Admission, 0, text);
             }
             for _ in 0..ROUND {
-                let Some((socket, sender)) = entrance.accept() else { break };
-                self.connect(Way::Listener, socket, sender, entrance.guard_of_path());
+                let Some((socket, sender)) = listener.accept() else { break };
+                self.connect(Way::Listener, socket, sender, listener.guard_of_path());
             }
         }
-        for uid in self.hall.users() {
+        for uid in self.backlog.users() {
             while self.turns.has_time(uid) {
                 let began = Instant::now();
-                let Some(caller) = self.hall.next(uid) else { break };
-                self.let_in(caller);
+                let Some(waiting) = self.backlog.next(uid) else { break };
+                self.let_in(waiting);
                 self.turns.spend(uid, began);
             }
         }
     }
 
     /// Takes in a process that has put a hello into a mailbox.
-    fn let_in(&mut self, Caller { guard, bytes, letter }: Caller) {
+    fn let_in(&mut self, Waiting { guard, bytes, letter }: Waiting) {
         let Letter { sender, socket, .. } = letter;
         let Some(socket) = socket else {
             let pid = sender.pid;
             let text = format!(
-                "a process was not let in: process {pid} said nonsense at the door: it has sent no socket"
+                "a process was not let in: process {pid} said nonsense at the listeners: it has sent no socket"
             );
             return self.problem_of(Kind::Admission, pid, text);
         };
@@ -58,13 +58,13 @@ impl Recorder<'_> {
 
     /// Takes in a connection. Returns its number if it stays.
     fn connect(&mut self, way: Way, socket: Fd, sender: Credentials, guard: Guard) -> Option<PeerId> {
-        match Link::new(socket, sender) {
-            Ok(link) => {
-                self.connections += 1;
-                let peer = PeerId(self.connections);
-                self.links.insert(peer, link);
+        match Connection::new(socket, sender) {
+            Ok(connection) => {
+                self.accepted += 1;
+                let peer = PeerId(self.accepted);
+                self.connections.insert(peer, connection);
                 self.take(Input::Connected { peer, way, sender, guard });
-                self.links.contains_key(&peer).then_some(peer)
+                self.connections.contains_key(&peer).then_some(peer)
             }
             Err(why) => {
                 let text = format!("a process was not let in: {why}");
@@ -78,16 +78,20 @@ impl Recorder<'_> {
     pub(super) fn talk(&mut self, ready: Option<&HashSet<i32>>) {
         let mut passed_over = None;
         // The one that was passed over is the first this time.
-        let ids: Vec<PeerId> =
-            self.links.range(self.first..).chain(self.links.range(..self.first)).map(|(id, _)| *id).collect();
+        let ids: Vec<PeerId> = self
+            .connections
+            .range(self.first..)
+            .chain(self.connections.range(..self.first))
+            .map(|(id, _)| *id)
+            .collect();
         for id in ids {
-            let Some(link) = self.links.get(&id) else { continue };
-            let may_speak = ready.is_none_or(|ready| ready.contains(&link.raw()))
+            let Some(connection) = self.connections.get(&id) else { continue };
+            let may_speak = ready.is_none_or(|ready| ready.contains(&connection.raw()))
                 || self.session.peer(id).is_some_and(|peer| !peer.has_said_hello());
             if !may_speak {
                 continue;
             }
-            if self.turns.has_time(link.uid) {
+            if self.turns.has_time(connection.uid) {
                 self.talk_to(id);
             } else {
                 passed_over.get_or_insert(id);
@@ -103,12 +107,12 @@ impl Recorder<'_> {
         let mut buffer = vec![0; MESSAGE_MAX + 1];
         for _ in 0..ROUND {
             let began = Instant::now();
-            let Some(link) = self.links.get_mut(&id) else { return };
-            let (uid, pid) = (link.uid, link.pid);
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            let (uid, pid) = (connection.uid, connection.pid);
             if !self.turns.has_time(uid) {
                 return;
             }
-            match link.receive(&mut buffer) {
+            match connection.receive(&mut buffer) {
                 Received::Nothing => return,
                 Received::Closed => self.take(Input::HungUp { peer: id, runs: process::runs(pid) }),
                 Received::Message(len, sender) => {

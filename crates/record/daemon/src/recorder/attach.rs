@@ -2,10 +2,10 @@
 
 use super::Recorder;
 use crate::control::Request;
-use crate::door::Door;
+use crate::control::join::{ask_all, recorders};
 use crate::error::Error;
-use crate::join::{ask_all, recorders};
 use crate::process;
+use crate::registration::listeners::Listeners;
 use mote_sys::fd::Fd;
 
 impl Recorder<'_> {
@@ -14,7 +14,7 @@ impl Recorder<'_> {
     /// # Errors
     /// [`Error::Process`] when one of them is not there; [`Error::NotReached`] when it cannot be asked, which is only told when there are
     /// kernel events to be recorded of it.
-    pub(crate) fn attach(&mut self, door: &mut Door) -> Result<(), Error> {
+    pub(crate) fn attach(&mut self, listeners: &mut Listeners) -> Result<(), Error> {
         let options = self.options.clone();
         // What the kernel sees of a process needs nothing of the process.
         let latency = options.kernel.as_ref().is_some_and(|kernel| kernel.latency.is_some());
@@ -25,7 +25,7 @@ impl Recorder<'_> {
             if !asks {
                 continue;
             }
-            let invited = self.invite(door, *pid);
+            let invited = self.invite(listeners, *pid);
             if invited.is_err() {
                 self.awaited.came(*pid);
             }
@@ -86,10 +86,10 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// [`Error::NotReached`], with what the others have said, or when there is none.
-    pub(crate) fn invite(&mut self, door: &mut Door, pid: i32) -> Result<(), Error> {
-        let (trust, own) = (door.trust(), door.sockets().path().to_owned());
+    pub(crate) fn invite(&mut self, listeners: &mut Listeners, pid: i32) -> Result<(), Error> {
+        let (trust, own) = (listeners.trust(), listeners.sockets().path().to_owned());
         let uid = process::users(pid.unsigned_abs()).map_or(trust.own(), |[real, ..]| real);
-        let Some((place, mailbox)) = door.place_for(uid)? else { return Ok(()) };
+        let Some((place, mailbox)) = listeners.place_for(uid)? else { return Ok(()) };
         let request = Request::Join { pid, place: place.clone() };
         let mailbox = mote_sys::fd::duplicate(mailbox)
             .map_err(|why| Error::Session { what: "hand the mailbox over", why })?;

@@ -1,8 +1,8 @@
 //! What the recorder writes down besides events: metadata and journal, and whether they are still there.
 
 use super::Recorder;
-use crate::directory::Directory;
 use crate::error::Error;
+use crate::output::directory::Directory;
 use crate::samples;
 use mote_journal::Fact;
 

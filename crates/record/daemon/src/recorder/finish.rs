@@ -1,8 +1,8 @@
 //! The end of a recording: what is written when everything has been read.
 
 use super::Recorder;
-use crate::areas::Faults;
-use crate::tap::Consumed;
+use crate::consumer::trace::Consumed;
+use crate::recorder::group_areas::Faults;
 use crate::watch::{Recorded, Watch};
 use mote_journal::{Fact, Summary};
 

@@ -1,7 +1,7 @@
 //! Whose the recording is to be: who runs the processes in it, and that it is given away at the end.
 
 use super::Recorder;
-use crate::owner::{Fate, LOOKS};
+use crate::output::owner::{Fate, LOOKS};
 use crate::process;
 use mote_session::PeerId;
 
@@ -41,10 +41,10 @@ impl Recorder<'_> {
             return;
         }
         let next = PeerId(self.owner.next + 1);
-        let links = self.links.range(next..).chain(self.links.range(..next));
-        for (id, link) in links.take(most) {
+        let connections = self.connections.range(next..).chain(self.connections.range(..next));
+        for (id, connection) in connections.take(most) {
             self.owner.next = id.0;
-            self.owner.saw(link.pid.unsigned_abs(), &users_of(link.pid, link.uid));
+            self.owner.saw(connection.pid.unsigned_abs(), &users_of(connection.pid, connection.uid));
         }
     }
 

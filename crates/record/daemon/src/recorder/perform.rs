@@ -2,10 +2,11 @@
 
 use super::Recorder;
 use crate::consumer::Change as ForConsumer;
+use crate::consumer::walk::Steps;
 use crate::control::Answer;
-use crate::link::Link;
-use crate::walk::Steps;
-use crate::{principal, process};
+use crate::process;
+use crate::registration::connection::Connection;
+use crate::registration::principal;
 use mote_journal::{Fact, Process};
 use mote_session::{Action, Change, Input, KernelChange, Now, PeerId, Seen};
 use mote_symbol::collect;
@@ -57,18 +58,21 @@ impl Recorder<'_> {
                 self.areas.end(group, self.session.layout());
             }
             Action::Send(peer, letter) => self.post(peer, &letter),
-            Action::Close(peer) => drop(self.links.remove(&peer)),
+            Action::Close(peer) => drop(self.connections.remove(&peer)),
             Action::Admitted { peer, pid, is_process } => self.admitted(peer, pid, is_process),
             Action::Left { peer, pid } => {
-                let area = self.links.get_mut(&peer).and_then(|link| link.area.take());
+                let area = self.connections.get_mut(&peer).and_then(|connection| connection.area.take());
                 area.into_iter().for_each(|area| self.cooperation.leave(area));
                 self.shared.left(pid);
             }
             Action::Cooperate(peer) => self.cooperate(peer),
             Action::Share { peer, name, words, each_thread } => self.share(peer, &name, words, each_thread),
-            Action::Keep(peer) => self.links.get_mut(&peer).into_iter().for_each(Link::keep),
+            Action::Keep(peer) => self.connections.get_mut(&peer).into_iter().for_each(Connection::keep),
             Action::Listens(peer) => {
-                self.links.get_mut(&peer).into_iter().for_each(|link| link.lock.listens());
+                self.connections
+                    .get_mut(&peer)
+                    .into_iter()
+                    .for_each(|connection| connection.sandbox.listens());
             }
             Action::KnowEvent(id) => self.know_event(id),
             Action::PublishEvents(new) => self.publish_events(&new),
@@ -109,9 +113,9 @@ impl Recorder<'_> {
 
     /// Finds out what the kernel says of a process that has said hello.
     fn look_at(&mut self, peer: PeerId, (pid, uid): (i32, u32), how: How, said: u32) {
-        let Some(link) = self.links.get_mut(&peer) else { return };
-        (link.pid, link.uid) = (pid, uid);
-        link.lock.begin(pid, how);
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        (connection.pid, connection.uid) = (pid, uid);
+        connection.sandbox.begin(pid, how);
         let ask = || process::proc_is_ours().then(|| process::own_id(pid.unsigned_abs())).flatten();
         let seen = Seen {
             own_id: if said as i32 == pid { Some(said) } else { ask() },
@@ -124,9 +128,9 @@ impl Recorder<'_> {
     }
 
     fn admitted(&mut self, peer: PeerId, said: u32, is_process: bool) {
-        let Some(link) = self.links.get_mut(&peer) else { return };
-        link.is_process = is_process;
-        let (pid, uid) = (link.pid, link.uid);
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        connection.is_process = is_process;
+        let (pid, uid) = (connection.pid, connection.uid);
         self.note_owner(pid, uid);
         self.awaited.came(pid);
         self.attached.came(pid);
@@ -137,7 +141,7 @@ impl Recorder<'_> {
 
     fn know_event(&mut self, id: u32) {
         let steps = self.session.events().description(id).map(|event| Steps::of(&event));
-        self.trace.flow.add_event(steps.unwrap_or_default());
+        self.trace.state.add_event(steps.unwrap_or_default());
     }
 
     /// Puts new events into journal and metadata, before any process can record them.

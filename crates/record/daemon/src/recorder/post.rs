@@ -27,10 +27,10 @@ impl Recorder<'_> {
                 self.send_rings(peer, &message, (*group, channel.memfd().raw()), *with_maps)
             }
             Letter::Refused(why) => {
-                let link = self.links.get(&peer).ok_or(SendError::Gone)?;
+                let connection = self.connections.get(&peer).ok_or(SendError::Gone)?;
                 // It may have ended meanwhile: then nothing of it is missing.
                 self.send(peer, &Message::Refused(*why), &[])?;
-                if link.has_hung_up() { Err(SendError::Gone) } else { Ok(()) }
+                if connection.has_hung_up() { Err(SendError::Gone) } else { Ok(()) }
             }
             Letter::Filters { group, generation } => self.send_filters(peer, *group, *generation),
             Letter::Ids(words) => {
@@ -46,8 +46,8 @@ impl Recorder<'_> {
     }
 
     fn send(&self, peer: PeerId, message: &Message<'_>, fds: &[i32]) -> Result<(), SendError> {
-        let link = self.links.get(&peer).ok_or(SendError::Gone)?;
-        link.send(message, fds).map_err(|why| match why {
+        let connection = self.connections.get(&peer).ok_or(SendError::Gone)?;
+        connection.send(message, fds).map_err(|why| match why {
             Errno(libc::EPIPE | libc::ECONNRESET) => SendError::Gone,
             Errno(libc::EACCES) => SendError::Locked,
             why => SendError::System(why),

@@ -1,27 +1,27 @@
 //! What persons and other recorders ask of the recording.
 
 use super::Recorder;
+use crate::consumer::state::Figures;
+use crate::control::server::Server;
 use crate::control::{Answer, Given, Request};
-use crate::desk::Desk;
-use crate::flow::Figures;
 use mote_filter::Rule;
 use mote_session::{Input, MailboxId, Ticket};
 use mote_sys::fd::Fd;
 
 impl Recorder<'_> {
     /// Takes in the requests that have come, and gives the answers that are ready.
-    pub(super) fn serve_requests(&mut self, desk: &mut Desk) {
-        for (ticket, request, beside) in desk.serve() {
+    pub(super) fn serve_requests(&mut self, server: &mut Server) {
+        for (ticket, request, beside) in server.serve() {
             match self.understand(ticket, request, beside) {
                 Ok(request) => self.take(Input::Request { ticket, request }),
                 Err(text) => self.answers.push((ticket, Answer { done: false, text })),
             }
         }
-        self.give_answers(desk);
+        self.give_answers(server);
     }
 
-    pub(super) fn give_answers(&mut self, desk: &mut Desk) {
-        self.answers.drain(..).for_each(|(ticket, answer)| desk.answer(ticket, &answer));
+    pub(super) fn give_answers(&mut self, server: &mut Server) {
+        self.answers.drain(..).for_each(|(ticket, answer)| server.answer(ticket, &answer));
     }
 
     /// A request as the session knows it.
@@ -60,13 +60,13 @@ impl Recorder<'_> {
 
     /// What has come of both traces so far.
     pub(super) fn figures(&self) -> Figures {
-        let kernel = self.kernel.as_ref().map(|kernel| kernel.trace.flow.figures());
+        let kernel = self.kernel.as_ref().map(|kernel| kernel.trace.state.figures());
         self.figures_of_processes() + kernel.unwrap_or_default()
     }
 
     /// What has come of the processes' trace so far.
     fn figures_of_processes(&self) -> Figures {
-        self.trace.flow.figures() + Figures { unknown: self.session.missed(), ..Figures::default() }
+        self.trace.state.figures() + Figures { unknown: self.session.missed(), ..Figures::default() }
     }
 
     /// How it is, for a person.

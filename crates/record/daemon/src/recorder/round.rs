@@ -1,9 +1,9 @@
 //! One round of the event loop.
 
 use super::Recorder;
-use crate::desk::Desk;
-use crate::door::Door;
-use crate::link::Link;
+use crate::control::server::Server;
+use crate::registration::connection::Connection;
+use crate::registration::listeners::Listeners;
 use crate::watch::Progress;
 use mote_session::Input;
 use mote_wire::{Message, Refusal};
@@ -20,12 +20,12 @@ const GOODBYE: u32 = 500;
 
 impl Recorder<'_> {
     /// Serves what has arrived: connections and messages of processes, requests, what the consumer has noticed, the clock.
-    pub(crate) fn serve(&mut self, door: &Door, desk: &mut Desk, ready: &HashSet<i32>) {
-        self.admit(door);
+    pub(crate) fn serve(&mut self, listeners: &Listeners, server: &mut Server, ready: &HashSet<i32>) {
+        self.admit(listeners);
         self.talk(Some(ready));
-        self.serve_requests(desk);
+        self.serve_requests(server);
         self.look_around();
-        self.give_answers(desk);
+        self.give_answers(server);
     }
 
     /// What is done in every round: clock, news from the consumer, progress.
@@ -55,15 +55,15 @@ impl Recorder<'_> {
     }
 
     /// Asks all processes to switch off, and waits a little until they have.
-    pub(crate) fn say_goodbye(&mut self, door: &Door) {
+    pub(crate) fn say_goodbye(&mut self, listeners: &Listeners) {
         self.session.say_goodbye();
         self.perform();
-        self.links.values_mut().for_each(Link::let_be);
+        self.connections.values_mut().for_each(Connection::let_be);
         for _ in 0..GOODBYE {
             self.turns.begin_round();
-            self.send_away(door);
+            self.send_away(listeners);
             self.talk(None);
-            if !self.links.values().any(Link::can_leave) {
+            if !self.connections.values().any(Connection::can_leave) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -71,15 +71,15 @@ impl Recorder<'_> {
     }
 
     /// Sends those away who have put a hello into a mailbox when the recording ends.
-    fn send_away(&mut self, door: &Door) {
-        door.entrances().for_each(|entrance| drop(self.hall.take(entrance)));
-        for uid in self.hall.users() {
-            while let Some(caller) = self.hall.next(uid) {
-                let (sender, socket) = (caller.letter.sender, caller.letter.socket);
-                if caller.guard.admit(sender).is_ok()
-                    && let Some(Ok(link)) = socket.map(|socket| Link::new(socket, sender))
+    fn send_away(&mut self, listeners: &Listeners) {
+        listeners.all().for_each(|listener| drop(self.backlog.take(listener)));
+        for uid in self.backlog.users() {
+            while let Some(waiting) = self.backlog.next(uid) {
+                let (sender, socket) = (waiting.letter.sender, waiting.letter.socket);
+                if waiting.guard.admit(sender).is_ok()
+                    && let Some(Ok(connection)) = socket.map(|socket| Connection::new(socket, sender))
                 {
-                    let _ = link.send(&Message::Refused(Refusal::Ending), &[]);
+                    let _ = connection.send(&Message::Refused(Refusal::Ending), &[]);
                 }
             }
         }

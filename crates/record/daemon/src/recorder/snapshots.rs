@@ -1,9 +1,9 @@
 //! Snapshots of a flight recorder: given what makes them recordings, and told to those who have asked.
 
 use super::Recorder;
+use crate::consumer::snapshot::Snapshot;
+use crate::consumer::trace::Consumed;
 use crate::kernel;
-use crate::snapshot::Snapshot;
-use crate::tap::Consumed;
 use mote_journal::Fact;
 use mote_session::{Input, Kind};
 

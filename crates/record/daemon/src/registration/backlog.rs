@@ -2,7 +2,7 @@
 //!
 //! All users' processes share the mailbox that a command has inherited. It is emptied as fast as it can be, and the rows take turns: one that is long makes nobody in another one wait.
 
-use crate::entrance::{Entrance, Letter};
+use crate::registration::listener::{Letter, Listener};
 use mote_session::trust::Guard;
 use std::collections::VecDeque;
 
@@ -15,29 +15,29 @@ const ROW_MAX: usize = 256;
 
 /// All rows.
 #[derive(Default)]
-pub(crate) struct Hall {
-    rows: Vec<(u32, VecDeque<Caller>)>,
+pub(crate) struct Backlog {
+    rows: Vec<(u32, VecDeque<Waiting>)>,
 }
 
 /// Somebody who waits.
-pub(crate) struct Caller {
+pub(crate) struct Waiting {
     pub(crate) guard: Guard,
     pub(crate) bytes: Vec<u8>,
     pub(crate) letter: Letter,
 }
 
-impl Hall {
+impl Backlog {
     /// Empties a mailbox; those for whom there is no room are sent away, and their users told.
-    pub(crate) fn take(&mut self, entrance: &Entrance) -> Vec<u32> {
+    pub(crate) fn take(&mut self, listener: &Listener) -> Vec<u32> {
         let mut sent_away = Vec::new();
         let mut buffer = [0; LETTER_MAX];
         for _ in 0..TAKEN {
-            let Some(letter) = entrance.receive(&mut buffer) else { break };
+            let Some(letter) = listener.receive(&mut buffer) else { break };
             let bytes = buffer.get(..letter.len).unwrap_or(&[]).to_vec();
             let uid = letter.sender.uid;
             let row = self.row(uid);
             if row.len() < ROW_MAX {
-                row.push_back(Caller { guard: entrance.guard(), bytes, letter });
+                row.push_back(Waiting { guard: listener.guard(), bytes, letter });
             } else if !sent_away.contains(&uid) {
                 sent_away.push(uid);
             }
@@ -45,7 +45,7 @@ impl Hall {
         sent_away
     }
 
-    fn row(&mut self, uid: u32) -> &mut VecDeque<Caller> {
+    fn row(&mut self, uid: u32) -> &mut VecDeque<Waiting> {
         let at = self.rows.iter().position(|(known, _)| *known == uid).unwrap_or_else(|| {
             self.rows.push((uid, VecDeque::new()));
             self.rows.len() - 1
@@ -59,7 +59,7 @@ impl Hall {
     }
 
     /// The next one of a user's row.
-    pub(crate) fn next(&mut self, uid: u32) -> Option<Caller> {
+    pub(crate) fn next(&mut self, uid: u32) -> Option<Waiting> {
         let next = self.row(uid).pop_front();
         self.rows.retain(|(_, row)| !row.is_empty());
         next

@@ -1,7 +1,7 @@
 //! One way into a session: a mailbox that processes inherit or are sent, and a socket in the file system.
 
 use crate::error::Error;
-use crate::sockets::{self, Sockets};
+use crate::registration::sockets::{self, Sockets};
 use mote_session::trust::{Guard, Trust};
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Credentials, Received, Wait};
@@ -19,17 +19,17 @@ const MAILBOX_NUMBER: i32 = 900;
 const REST: Duration = Duration::from_millis(20);
 
 /// Both, and who may come.
-pub(crate) struct Entrance {
+pub(crate) struct Listener {
     guard: Guard,
     /// Our end of the mailbox.
     mailbox: Fd,
-    /// A process has shut the mailbox for everybody; there still is the listener.
+    /// A process has shut the mailbox for everybody; there still is the socket.
     shut: Cell<bool>,
     /// The other end, until it has been handed over.
     theirs: Option<Fd>,
     /// The socket in the file system.
-    listener: Fd,
-    /// The listener is not asked before.
+    socket: Fd,
+    /// The socket is not asked before.
     rests_until: Cell<Option<Instant>>,
     sockets: Sockets,
 }
@@ -43,34 +43,34 @@ pub(crate) struct Letter {
     pub(crate) socket: Option<Fd>,
 }
 
-impl Entrance {
+impl Listener {
     /// Opens one for the recorder's own processes, and, where it is root's, for those that inherit its mailbox.
-    pub(crate) fn open(trust: Trust) -> Result<Entrance, Error> {
-        Entrance::open_in(Sockets::make(trust)?, Guard { trust, only: None })
+    pub(crate) fn open(trust: Trust) -> Result<Listener, Error> {
+        Listener::open_in(Sockets::make(trust)?, Guard { trust, only: None })
     }
 
     /// Opens one for another user's processes only. Root does this.
-    pub(crate) fn open_for(trust: Trust, uid: u32) -> Result<Entrance, Error> {
-        let opened = Entrance::open_in(Sockets::make_for_others(trust)?, Guard { trust, only: Some(uid) })?;
+    pub(crate) fn open_for(trust: Trust, uid: u32) -> Result<Listener, Error> {
+        let opened = Listener::open_in(Sockets::make_for_others(trust)?, Guard { trust, only: Some(uid) })?;
         let given = opened.sockets.give(sockets::SESSION, uid);
         given.map_err(|why| Error::Loop { what: "let another user come to a socket", why })?;
         Ok(opened)
     }
 
-    fn open_in(sockets: Sockets, guard: Guard) -> Result<Entrance, Error> {
+    fn open_in(sockets: Sockets, guard: Guard) -> Result<Listener, Error> {
         let session = |what| move |why| Error::Session { what, why };
         let (mailbox, theirs) = socket::pair().map_err(session("make a mailbox"))?;
         let theirs = fd::dup_from(theirs.raw(), MAILBOX_NUMBER)
             .or_else(|_| fd::dup_from(theirs.raw(), 64))
             .map_err(session("make a mailbox that the command inherits"))?;
         let listen = |path: &Path| socket::listen(path.as_os_str().as_bytes()).map_err(of_errno);
-        let listener = sockets.listen(sockets::SESSION, listen);
-        let listener = listener.map_err(|why| Error::Loop { what: "listen on a socket", why })?;
-        for socket in [&mailbox, &listener] {
+        let socket = sockets.listen(sockets::SESSION, listen);
+        let socket = socket.map_err(|why| Error::Loop { what: "listen on a socket", why })?;
+        for socket in [&mailbox, &socket] {
             socket::pass_credentials(socket.raw()).map_err(session("ask who comes"))?;
         }
         let (shut, rests_until) = (Cell::new(false), Cell::new(None));
-        Ok(Entrance { guard, mailbox, shut, theirs: Some(theirs), listener, rests_until, sockets })
+        Ok(Listener { guard, mailbox, shut, theirs: Some(theirs), socket, rests_until, sockets })
     }
 
     /// Who may come in through the mailbox.
@@ -78,7 +78,7 @@ impl Entrance {
         self.guard
     }
 
-    /// Who may come to the listener: only the user whose way in it is. Others inherit the mailbox or do not come.
+    /// Who may come to the socket: only the user whose way in it is. Others inherit the mailbox or do not come.
     pub(crate) fn guard_of_path(&self) -> Guard {
         Guard { only: self.guard.only.or(Some(self.guard.trust.own())), ..self.guard }
     }
@@ -112,13 +112,13 @@ impl Entrance {
         self.shut.get() || self.has_hung_up()
     }
 
-    /// The descriptors to poll; -1, which poll(2) passes over, for a mailbox that is shut, and for a listener that rests.
+    /// The descriptors to poll; -1, which poll(2) passes over, for a mailbox that is shut, and for a socket that rests.
     pub(crate) fn polled(&self) -> [i32; 2] {
         if self.rests_until.get().is_some_and(|until| until <= Instant::now()) {
             self.rests_until.set(None);
         }
         let mailbox = if self.shut.get() { -1 } else { self.mailbox.raw() };
-        [mailbox, if self.rests_until.get().is_some() { -1 } else { self.listener.raw() }]
+        [mailbox, if self.rests_until.get().is_some() { -1 } else { self.socket.raw() }]
     }
 
     /// Takes one letter out of the mailbox, its bytes into `into`.
@@ -143,12 +143,12 @@ impl Entrance {
         answered && polled[0].revents & (libc::POLLRDHUP | libc::POLLHUP) != 0
     }
 
-    /// Takes one connection from the listener, and who has made it.
+    /// Takes one connection from the socket, and who has made it.
     pub(crate) fn accept(&self) -> Option<(Fd, Credentials)> {
-        if self.rests_until.get().is_some() || socket::wait_readable(self.listener.raw(), 0) != Ok(true) {
+        if self.rests_until.get().is_some() || socket::wait_readable(self.socket.raw(), 0) != Ok(true) {
             return None;
         }
-        let Ok(socket) = socket::accept(&self.listener) else {
+        let Ok(socket) = socket::accept(&self.socket) else {
             // Most likely out of descriptors: a later try may do better.
             self.rests_until.set(Some(Instant::now() + REST));
             return None;

@@ -6,7 +6,7 @@
 //! asked by itself: a thread of it is sent to where it joins (`inject`).
 
 use crate::control::{self, Answer, Request};
-use crate::sockets;
+use crate::registration::sockets;
 use mote_sys::fd::Fd;
 use std::collections::HashSet;
 use std::fs;

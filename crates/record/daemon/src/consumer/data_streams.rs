@@ -4,9 +4,9 @@
 //! follow one another in time: so a ring whose first packet begins after all that a free file of its CPU holds goes on in that file. There are as many files as
 //! rings of a CPU that were written to at the same time.
 
-use crate::sink::{Bytes, StreamSink};
-use crate::stream::{Context, Totals, add, low};
-use crate::walk::{Steps, walk_noting};
+use crate::consumer::totals::{Context, Totals, add, low};
+use crate::consumer::walk::{Steps, walk_noting};
+use crate::output::sink::{Bytes, StreamSink};
 use mote_clock::extend::near;
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU, STREAM_SHARED, Told};
 use mote_layout::record::TIME_BITS;
@@ -57,7 +57,7 @@ pub(crate) struct Uncounted {
 
 /// One stream.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct DataStream {
     ring: Place,
     place: Place,
     pub(crate) sink: Box<dyn StreamSink>,
@@ -72,7 +72,7 @@ pub(crate) struct Lane {
     written: Vec<u64>,
 }
 
-impl Lane {
+impl DataStream {
     /// Name of the file.
     pub(crate) fn name(&self) -> String {
         self.place.name()
@@ -201,20 +201,20 @@ impl Lane {
 
 /// The streams of a trace that no ring goes to now, and how many there are.
 #[derive(Debug, Default)]
-pub(crate) struct Lanes {
-    idle: Vec<Lane>,
+pub(crate) struct DataStreams {
+    idle: Vec<DataStream>,
     /// Every stream that was made, by the ring that it was made for.
     made: Vec<Place>,
 }
 
-impl Lanes {
+impl DataStreams {
     /// A stream for a ring whose next packet begins at `begin`: the free one that ends last before that, or a new one.
     ///
     /// # Errors
     /// As making a file.
-    pub(crate) fn take(&mut self, context: &Context, ring: Place, begin: u64) -> Result<Lane> {
-        let fits = |(_, lane): &(usize, &Lane)| lane.ring == ring && lane.last_time <= begin;
-        let found = self.idle.iter().enumerate().filter(fits).max_by_key(|(_, lane)| lane.last_time);
+    pub(crate) fn take(&mut self, context: &Context, ring: Place, begin: u64) -> Result<DataStream> {
+        let fits = |(_, stream): &(usize, &DataStream)| stream.ring == ring && stream.last_time <= begin;
+        let found = self.idle.iter().enumerate().filter(fits).max_by_key(|(_, stream)| stream.last_time);
         if let Some((at, _)) = found {
             return Ok(self.idle.swap_remove(at));
         }
@@ -226,7 +226,7 @@ impl Lanes {
         };
         let sink = context.sink.stream(&place.name())?;
         self.made.push(ring);
-        Ok(Lane {
+        Ok(DataStream {
             ring,
             place,
             sink,
@@ -241,19 +241,19 @@ impl Lanes {
     }
 
     /// Takes back the stream of a ring that is no more, of which this was told in it.
-    pub(crate) fn give_back(&mut self, mut lane: Lane, told: Told) {
-        lane.damage_told = false;
-        lane.before = sum(lane.before, told);
-        self.idle.push(lane);
+    pub(crate) fn give_back(&mut self, mut stream: DataStream, told: Told) {
+        stream.damage_told = false;
+        stream.before = sum(stream.before, told);
+        self.idle.push(stream);
     }
 
     /// Why nothing can be written any more to one of those that no ring goes to.
     pub(crate) fn failure(&self) -> Option<String> {
-        self.idle.iter().find_map(Lane::failure)
+        self.idle.iter().find_map(DataStream::failure)
     }
 
     /// The streams that no ring goes to.
-    pub(crate) fn idle(&mut self) -> impl Iterator<Item = &mut Lane> {
+    pub(crate) fn idle(&mut self) -> impl Iterator<Item = &mut DataStream> {
         self.idle.iter_mut()
     }
 }

@@ -1,84 +1,20 @@
-//! Memory that is shared with processes beside rings and filters: as maps of the kernel's, so that its programs reach them, or as plain files where there are no such
-//! programs.
+//! The area of a session: words with names and flags of rules, which all its processes and the kernel's programs share.
 
+use super::Memory;
 use crate::error::Error;
 use mote_filter::SharedNames;
 use mote_kernel::rules::shared::Shared;
 use mote_layout::cooperation::{SHARED_BYTES, SHARED_MAGIC, SHARED_MAP_AT, SharedHeader, VERSION};
 use mote_session::memory::SHAPE;
 use mote_sys::Errno;
-use mote_sys::bpf::mapped::Mapped;
-use mote_sys::fd::{self, Fd};
-use mote_sys::mem;
+use mote_sys::fd::Fd;
 use mote_vm::placed::{PlaceError, PlacedMap};
-use std::ffi::CStr;
 use std::mem::offset_of;
 use std::sync::{Arc, OnceLock};
 
-/// Some memory, by offsets. Processes write there: what is read is a number and nothing else.
-pub(crate) enum Memory {
-    /// An array map of the kernel's with one element.
-    Map(Mapped),
-    /// A file that only processes share.
-    File(Fd),
-}
-
-impl Memory {
-    /// Zeros.
-    ///
-    /// # Errors
-    /// `EPERM` for a map without the right; `ENOMEM`, `ENOSPC`, `EMFILE`.
-    pub(crate) fn make(name: &'static CStr, bytes: usize, in_kernel: bool) -> mote_sys::Result<Memory> {
-        if in_kernel {
-            return Mapped::create(name.to_str().unwrap_or("mote"), bytes as u32).map(Memory::Map);
-        }
-        let file = mem::sealed_memfd(name, bytes as u64)?;
-        // Who touches a page that cannot be had dies.
-        mem::allocate(&file, 0, bytes as u64)?;
-        Ok(Memory::File(file))
-    }
-
-    /// What processes map.
-    pub(crate) fn fd(&self) -> &Fd {
-        match self {
-            Memory::Map(map) => map.fd(),
-            Memory::File(file) => file,
-        }
-    }
-
-    /// Writes a word; nothing where there is none.
-    pub(crate) fn put64(&self, offset: usize, value: u64) {
-        match self {
-            Memory::Map(map) => map.store64(offset, value),
-            // It cannot shrink.
-            Memory::File(file) => drop(fd::write_at(file, &value.to_le_bytes(), offset as u64)),
-        }
-    }
-
-    /// Writes a word of 32 bits.
-    pub(crate) fn put32(&self, offset: usize, value: u32) {
-        match self {
-            Memory::Map(map) => map.store32(offset, value),
-            Memory::File(file) => drop(fd::write_at(file, &value.to_le_bytes(), offset as u64)),
-        }
-    }
-
-    /// A word; 0 when it cannot be read.
-    pub(crate) fn get64(&self, offset: usize) -> u64 {
-        match self {
-            Memory::Map(map) => map.load64(offset),
-            Memory::File(file) => {
-                let mut word = [0; 8];
-                let read = fd::read_at(file, &mut word, offset as u64);
-                if read == Ok(word.len()) { u64::from_le_bytes(word) } else { 0 }
-            }
-        }
-    }
-}
-
 /// The words that a session shares, made when the first one wants them. Copies are the same.
 #[derive(Clone)]
-pub(crate) struct Commons(Arc<Inner>);
+pub(crate) struct SessionArea(Arc<Inner>);
 
 struct Inner {
     names: SharedNames,
@@ -91,10 +27,10 @@ enum Made {
     Processes(Memory),
 }
 
-impl Commons {
+impl SessionArea {
     /// Not made yet; as a map of the kernel's if that is to be.
-    pub(crate) fn new(in_kernel: bool) -> Commons {
-        Commons(Arc::new(Inner { names: SharedNames::default(), in_kernel, made: OnceLock::new() }))
+    pub(crate) fn new(in_kernel: bool) -> SessionArea {
+        SessionArea(Arc::new(Inner { names: SharedNames::default(), in_kernel, made: OnceLock::new() }))
     }
 
     /// Who has which words.
@@ -187,9 +123,9 @@ mod tests {
     #[test]
     fn words_are_made_once_and_for_both_sides() {
         for in_kernel in [false, true] {
-            let commons = Commons::new(in_kernel);
-            assert!(!commons.is_made());
-            match commons.fd() {
+            let session_area = SessionArea::new(in_kernel);
+            assert!(!session_area.is_made());
+            match session_area.fd() {
                 Ok(_) => {}
                 Err(Errno(libc::EPERM)) if in_kernel => {
                     println!("SKIP: maps of the kernel's need CAP_BPF");
@@ -197,14 +133,14 @@ mod tests {
                 }
                 Err(errno) => panic!("{errno}"),
             }
-            let placed = || PlacedMap::create(commons.fd().expect("made"), SHARED_MAP_AT as u64, &SHAPE);
+            let placed = || PlacedMap::create(session_area.fd().expect("made"), SHARED_MAP_AT as u64, &SHAPE);
             let first = placed().expect("it fits");
             let mut value = vec![0; SHAPE.value_bytes as usize];
             value[8] = 7;
             first.update(&[0; 4], &value, mote_vm::map::Update::Any).expect("there");
             let mut read = vec![0; value.len()];
             placed().expect("again").lookup(&[0; 4], &mut read).expect("there");
-            assert!(commons.is_made() && read == value && commons.kernel().is_ok() == in_kernel);
+            assert!(session_area.is_made() && read == value && session_area.kernel().is_ok() == in_kernel);
         }
     }
 }

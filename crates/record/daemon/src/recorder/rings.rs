@@ -2,7 +2,7 @@
 
 use crate::consumer::{Change, Shared};
 use crate::error::Error;
-use crate::spare::Spare;
+use crate::recorder::spare::Spare;
 use mote_ring::Geometry;
 use mote_ring::reader::{Channel, MakeError};
 use mote_session::{GroupId, Make};

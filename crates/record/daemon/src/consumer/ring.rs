@@ -1,10 +1,10 @@
 //! One ring's data stream: from chunks of the ring to packets in a file.
 
-use crate::gaps::{Gaps, Losses};
-use crate::lanes::{Lane, Lanes, Place, Uncounted, damage};
-use crate::seen::Seen;
-use crate::sink::{InRing, TraceSink};
-use crate::walk::{self, Steps};
+use crate::consumer::data_streams::{DataStream, DataStreams, Place, Uncounted, damage};
+use crate::consumer::losses::{Gaps, Losses};
+use crate::consumer::totals::{Context, Totals, add, low};
+use crate::consumer::walk::{self, Steps};
+use crate::output::sink::InRing;
 use mote_clock::extend::near;
 use mote_layout::Cause;
 use mote_layout::loss::Lost;
@@ -13,78 +13,25 @@ use mote_layout::record::{TIME_BITS, split};
 use mote_ring::Geometry;
 use mote_ring::reader::{Chunk, Look, Reader};
 use mote_sys::{Errno, Result};
-use std::sync::Arc;
-
-/// What the streams of a trace share.
-#[derive(Clone)]
-pub(crate) struct Context {
-    /// Where the packets go.
-    pub(crate) sink: Arc<dyn TraceSink>,
-    /// The trace's id.
-    pub(crate) uuid: [u8; 16],
-    /// The trace clock.
-    pub(crate) clock: mote_clock::Source,
-}
-
-/// What came out of the streams together.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Totals {
-    /// Records by event id.
-    pub(crate) counts: Vec<u64>,
-    /// Bytes written.
-    pub(crate) bytes: u64,
-    /// Packets written.
-    pub(crate) packets: u64,
-    /// Records that were read but could not be written.
-    pub(crate) unwritten: u64,
-    /// Bytes that the flight recorder overwrote.
-    pub(crate) overwritten: u64,
-    /// How often a ring was found damaged: as often an unknown number of events is missing.
-    pub(crate) damages: u64,
-    /// What was wrong, in words.
-    pub(crate) problems: Vec<String>,
-    /// The same of what processes have done to their rings: they can do it as often as they like.
-    pub(crate) damaged: Vec<String>,
-    /// Threads that records are of.
-    pub(crate) seen: Seen,
-}
-
-impl Totals {
-    /// Counts records of an event.
-    pub(crate) fn count(&mut self, id: usize, records: u64) {
-        self.counts.resize(self.counts.len().max(id + 1), 0);
-        if let Some(count) = self.counts.get_mut(id) {
-            *count += records;
-        }
-    }
-
-    /// Records that were counted are lost after all.
-    pub(crate) fn lose(&mut self, counts: &[u64]) {
-        for (count, lost) in self.counts.iter_mut().zip(counts) {
-            *count = count.saturating_sub(*lost);
-        }
-        self.unwritten = self.unwritten.saturating_add(counts.iter().sum());
-    }
-}
 
 /// How far ahead of the consumer's a traced CPU's clock may be, in ticks; a record of a later time is a lie.
 pub(crate) const SKEW_TICKS: u64 = 1 << 20;
 
 /// Where what streams read goes to.
-pub(crate) struct Sink<'s> {
+pub(crate) struct Output<'s> {
     pub(crate) context: &'s Context,
     /// How to walk the records of each event.
     pub(crate) events: &'s [Steps],
-    pub(crate) lanes: &'s mut Lanes,
+    pub(crate) streams: &'s mut DataStreams,
     pub(crate) totals: &'s mut Totals,
 }
 
 /// One ring, on its way into a stream.
-pub(crate) struct Stream {
+pub(crate) struct RingConsumer {
     reader: Reader<'static>,
     place: Place,
     /// Where its packets go, from the first one on.
-    lane: Option<Lane>,
+    stream: Option<DataStream>,
     last_time: u64,
     torn: u64,
     /// What was lost, and what of it is told.
@@ -96,13 +43,13 @@ pub(crate) struct Stream {
     failed: Option<Errno>,
 }
 
-impl Stream {
+impl RingConsumer {
     /// Of a ring that is there since `start`, in ticks, and is read from its beginning.
-    pub(crate) fn new(reader: Reader<'static>, place: Place, start: u64) -> Stream {
-        Stream {
+    pub(crate) fn new(reader: Reader<'static>, place: Place, start: u64) -> RingConsumer {
+        RingConsumer {
             reader,
             place,
-            lane: None,
+            stream: None,
             last_time: 0,
             torn: 0,
             gaps: Gaps::new(start),
@@ -147,25 +94,25 @@ impl Stream {
 
     /// Why nothing can be written any more.
     fn failed(&self) -> Option<Errno> {
-        self.failed.or(self.lane.as_ref().and_then(Lane::failed))
+        self.failed.or(self.stream.as_ref().and_then(DataStream::failed))
     }
 
     /// The same in words.
     pub(crate) fn failure(&self) -> Option<String> {
-        let lane = self.lane.as_ref().and_then(Lane::failure);
-        lane.or_else(|| Some(format!("cannot write {}: {}", self.name(), self.failed?)))
+        let stream = self.stream.as_ref().and_then(DataStream::failure);
+        stream.or_else(|| Some(format!("cannot write {}: {}", self.name(), self.failed?)))
     }
 
     /// Where its packets go by now.
-    pub(crate) fn lane(&mut self) -> Option<&mut Lane> {
-        self.lane.as_mut()
+    pub(crate) fn stream(&mut self) -> Option<&mut DataStream> {
+        self.stream.as_mut()
     }
 
     /// Takes what is in the ring, at most one ring's worth. Sub-buffers that the writers have left are taken
     /// always, the one being written only when `flush`. Under `pressure` packets go to the file
     /// uncounted, straight from the ring. Returns true when anything was taken.
-    pub(crate) fn drain(&mut self, sink: &mut Sink<'_>, take: Take) -> bool {
-        self.look_at_losses(sink.context);
+    pub(crate) fn drain(&mut self, output: &mut Output<'_>, take: Take) -> bool {
+        self.look_at_losses(output.context);
         let goal = self.reader.written();
         let mut taken = false;
         while self.reader.position() < goal || self.reader.is_damaged() {
@@ -174,11 +121,11 @@ impl Stream {
                 Look::Ready(chunk) => {
                     taken = true;
                     self.reaches_look = chunk.to >= goal;
-                    self.take(sink, chunk, take);
+                    self.take(output, chunk, take);
                 }
-                Look::Overwritten(bytes) => sink.totals.overwritten += bytes,
+                Look::Overwritten(bytes) => output.totals.overwritten += bytes,
                 Look::Damaged => {
-                    self.report_damage(sink.totals);
+                    self.report_damage(output.totals);
                     break;
                 }
                 Look::Empty => break,
@@ -187,24 +134,24 @@ impl Stream {
         taken
     }
 
-    fn take(&mut self, sink: &mut Sink<'_>, chunk: Chunk, take: Take) {
+    fn take(&mut self, output: &mut Output<'_>, chunk: Chunk, take: Take) {
         let direct = take.pressure && chunk.time_end.is_some();
         let done = if direct && self.failed().is_none() {
-            self.write_direct(sink, chunk)
+            self.write_direct(output, chunk)
         } else {
-            self.write_counted(sink, chunk)
+            self.write_counted(output, chunk)
         };
         if let Err(errno) = done {
-            self.fail(errno, sink.totals);
+            self.fail(errno, output.totals);
             // What could not be written is still counted.
-            let _ = self.write_counted(sink, chunk);
+            let _ = self.write_counted(output, chunk);
         }
         self.reader.release(chunk);
     }
 
     /// Straight from the ring to the file.
-    fn write_direct(&mut self, sink: &mut Sink<'_>, chunk: Chunk) -> Result<()> {
-        let latest = sink.context.clock.ticks() + SKEW_TICKS;
+    fn write_direct(&mut self, output: &mut Output<'_>, chunk: Chunk) -> Result<()> {
+        let latest = output.context.clock.ticks() + SKEW_TICKS;
         let mut first = [0; 8];
         let head = Chunk { to: chunk.from + 8, ..chunk };
         if chunk.len() < 8 || !self.reader.copy(head, &mut first) {
@@ -212,52 +159,53 @@ impl Stream {
         }
         let begin = near(latest, split(u64::from_le_bytes(first)).1, TIME_BITS).max(self.last_time);
         if begin > latest {
-            self.report_damage(sink.totals);
+            self.report_damage(output.totals);
             return Ok(());
         }
         let end = chunk.time_end.unwrap_or(begin).clamp(begin, latest);
-        let told = self.tell(sink, chunk.lost, begin)?;
-        let mut lane = self.open(sink, begin)?;
-        let header = lane.header(sink.context, (begin, end), chunk.len(), told);
-        let added = lane.sink.add(header, &InRing { reader: &self.reader, chunk });
+        let told = self.tell(output, chunk.lost, begin)?;
+        let mut stream = self.open(output, begin)?;
+        let header = stream.header(output.context, (begin, end), chunk.len(), told);
+        let added = stream.sink.add(header, &InRing { reader: &self.reader, chunk });
         if let Ok(offset) = added {
-            lane.uncounted.push(Uncounted { offset, len: chunk.len(), begin, end });
+            stream.uncounted.push(Uncounted { offset, len: chunk.len(), begin, end });
         }
-        self.lane = Some(lane);
+        self.stream = Some(stream);
         added?;
-        self.wrote(chunk.len(), end, sink.totals);
+        self.wrote(chunk.len(), end, output.totals);
         Ok(())
     }
 
     /// By a copy, which is checked and counted.
-    fn write_counted(&mut self, sink: &mut Sink<'_>, chunk: Chunk) -> Result<()> {
+    fn write_counted(&mut self, output: &mut Output<'_>, chunk: Chunk) -> Result<()> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(chunk.len(), 0);
         let done = if self.reader.copy(chunk, &mut buffer) {
-            self.write_copy(sink, &buffer, chunk)
+            self.write_copy(output, &buffer, chunk)
         } else {
-            sink.totals.overwritten += chunk.len() as u64;
+            output.totals.overwritten += chunk.len() as u64;
             Ok(())
         };
         self.buffer = buffer;
         done
     }
 
-    fn write_copy(&mut self, sink: &mut Sink<'_>, bytes: &[u8], chunk: Chunk) -> Result<()> {
-        let now = sink.context.clock.ticks() + SKEW_TICKS;
+    fn write_copy(&mut self, output: &mut Output<'_>, bytes: &[u8], chunk: Chunk) -> Result<()> {
+        let now = output.context.clock.ticks() + SKEW_TICKS;
         // What a flight recorder kept may be older than the bits in a record reach.
         let latest = chunk.time_end.filter(|end| (self.last_time..now).contains(end)).unwrap_or(now);
         let Some(first) = bytes.first_chunk::<8>() else { return Ok(()) };
         let begin = near(latest, split(u64::from_le_bytes(*first)).1, TIME_BITS).max(self.last_time);
-        let events = sink.events;
-        sink.totals.counts.resize(events.len(), 0);
+        let events = output.events;
+        output.totals.counts.resize(events.len(), 0);
         let mut counts = vec![0; events.len()];
-        let walked = walk::walk_noting(bytes, low(begin, latest), events, &mut counts, &mut sink.totals.seen);
+        let walked =
+            walk::walk_noting(bytes, low(begin, latest), events, &mut counts, &mut output.totals.seen);
         if walked.good < bytes.len() {
-            self.report_damage(sink.totals);
+            self.report_damage(output.totals);
         }
         if self.failed().is_some() {
-            sink.totals.unwritten += walked.records;
+            output.totals.unwritten += walked.records;
             return Ok(());
         }
         if walked.good == 0 {
@@ -265,35 +213,35 @@ impl Stream {
         }
         let end = near(latest, walked.last_time, TIME_BITS).max(begin);
         let good = bytes.get(..walked.good).unwrap_or(bytes);
-        let told = self.tell(sink, chunk.lost, begin)?;
-        self.add(sink, (begin, end), told, good)?;
-        add(&mut sink.totals.counts, &counts);
-        if let Some(lane) = &mut self.lane {
-            lane.note_written(&counts);
+        let told = self.tell(output, chunk.lost, begin)?;
+        self.add(output, (begin, end), told, good)?;
+        add(&mut output.totals.counts, &counts);
+        if let Some(stream) = &mut self.stream {
+            stream.note_written(&counts);
         }
-        self.wrote(good.len(), end, sink.totals);
+        self.wrote(good.len(), end, output.totals);
         Ok(())
     }
 
     /// Adds a packet with this content.
     fn add(
         &mut self,
-        sink: &mut Sink<'_>,
+        output: &mut Output<'_>,
         (begin, end): (u64, u64),
         told: Told,
         content: &[u8],
     ) -> Result<()> {
-        let mut lane = self.open(sink, begin)?;
-        let header = lane.header(sink.context, (begin, end), content.len(), told);
-        let added = lane.add(header, content);
-        self.lane = Some(lane);
+        let mut stream = self.open(output, begin)?;
+        let header = stream.header(output.context, (begin, end), content.len(), told);
+        let added = stream.add(header, content);
+        self.stream = Some(stream);
         added
     }
 
     fn wrote(&mut self, content: usize, end: u64, totals: &mut Totals) {
         self.last_time = end;
-        if let Some(lane) = &mut self.lane {
-            lane.added(end);
+        if let Some(stream) = &mut self.stream {
+            stream.added(end);
         }
         totals.bytes += (HEADER_BYTES + content) as u64;
         totals.packets += 1;
@@ -301,43 +249,43 @@ impl Stream {
 
     /// Tells, by an empty packet, what a full ring has lost before the event at `first`, of `full` in all. Returns what the packet with that event is to
     /// tell.
-    fn tell(&mut self, sink: &mut Sink<'_>, full: u64, first: u64) -> Result<Told> {
+    fn tell(&mut self, output: &mut Output<'_>, full: u64, first: u64) -> Result<Told> {
         if let Some(told) = self.gaps.before_event(full, (self.last_time, first)) {
-            self.add_empty(sink, first, told)?;
+            self.add_empty(output, first, told)?;
         }
         if !self.reaches_look || !self.gaps.is_owing() {
             return Ok(self.gaps.told());
         }
-        self.begin_with_nothing_lost(sink, first)?;
+        self.begin_with_nothing_lost(output, first)?;
         Ok(self.gaps.at_look())
     }
 
     /// Adds a packet without events that ends at `end` and begins where the last one has ended.
-    fn add_empty(&mut self, sink: &mut Sink<'_>, end: u64, told: Told) -> Result<()> {
-        self.begin_with_nothing_lost(sink, end)?;
+    fn add_empty(&mut self, output: &mut Output<'_>, end: u64, told: Told) -> Result<()> {
+        self.begin_with_nothing_lost(output, end)?;
         let end = end.max(self.last_time);
-        self.add(sink, (self.last_time, end), told, &[])?;
-        self.wrote(0, end, sink.totals);
+        self.add(output, (self.last_time, end), told, &[])?;
+        self.wrote(0, end, output.totals);
         Ok(())
     }
 
     /// A loss has happened between the end of the packet before and the end of the one that tells of it: before a ring's first packet that tells of one
     /// comes one that does not.
-    fn begin_with_nothing_lost(&mut self, sink: &mut Sink<'_>, first: u64) -> Result<()> {
+    fn begin_with_nothing_lost(&mut self, output: &mut Output<'_>, first: u64) -> Result<()> {
         if self.last_time > 0 {
             return Ok(());
         }
-        let lane = self.open(sink, first)?;
-        let begin = self.gaps.since().min(first).max(lane.last_time());
-        self.lane = Some(lane);
-        self.add(sink, (begin, begin), Told::default(), &[])?;
-        self.wrote(0, begin, sink.totals);
+        let stream = self.open(output, first)?;
+        let begin = self.gaps.since().min(first).max(stream.last_time());
+        self.stream = Some(stream);
+        self.add(output, (begin, begin), Told::default(), &[])?;
+        self.wrote(0, begin, output.totals);
         Ok(())
     }
 
     fn fail(&mut self, errno: Errno, totals: &mut Totals) {
-        if let Some(lane) = &mut self.lane {
-            lane.fail(errno);
+        if let Some(stream) = &mut self.stream {
+            stream.fail(errno);
         }
         totals.problems.push(format!(
             "cannot write {}: {errno}; recording stops, what was written before is whole",
@@ -348,20 +296,20 @@ impl Stream {
 
     /// Name of its file.
     fn name(&self) -> String {
-        self.lane.as_ref().map_or_else(|| self.place.name(), Lane::name)
+        self.stream.as_ref().map_or_else(|| self.place.name(), DataStream::name)
     }
 
-    /// Takes its lane, or a new one if this is the first packet, which begins at `begin`.
-    fn open(&mut self, sink: &mut Sink<'_>, begin: u64) -> Result<Lane> {
-        match self.lane.take() {
-            Some(lane) => Ok(lane),
-            None => sink.lanes.take(sink.context, self.place, begin),
+    /// Takes its stream, or a new one if this is the first packet, which begins at `begin`.
+    fn open(&mut self, output: &mut Output<'_>, begin: u64) -> Result<DataStream> {
+        match self.stream.take() {
+            Some(stream) => Ok(stream),
+            None => output.streams.take(output.context, self.place, begin),
         }
     }
 
     /// Whether something was found in the ring that cannot be.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.damage_told || self.lane.as_ref().is_some_and(Lane::is_damaged)
+        self.damage_told || self.stream.as_ref().is_some_and(DataStream::is_damaged)
     }
 
     fn report_damage(&mut self, totals: &mut Totals) {
@@ -372,42 +320,42 @@ impl Stream {
         }
     }
 
-    /// Ends it: gives up what writers that are no more have left unfinished, and its lane. To be called when nobody writes any
+    /// Ends it: gives up what writers that are no more have left unfinished, and its stream. To be called when nobody writes any
     /// more.
-    pub(crate) fn close(&mut self, sink: &mut Sink<'_>) {
+    pub(crate) fn close(&mut self, output: &mut Output<'_>) {
         let goal = self.reader.written();
         while self.reader.position() < goal
             && let Some(torn) = self.reader.give_up()
         {
             self.torn += torn;
-            self.drain(sink, Take { flush: true, pressure: false });
+            self.drain(output, Take { flush: true, pressure: false });
         }
-        self.end(sink);
+        self.end(output);
     }
 
-    /// Leaves last packets if events were lost after the one before, and gives its lane up.
-    pub(crate) fn end(&mut self, sink: &mut Sink<'_>) {
-        let counters = self.look_at_losses(sink.context);
+    /// Leaves last packets if events were lost after the one before, and gives its stream up.
+    pub(crate) fn end(&mut self, output: &mut Output<'_>) {
+        let counters = self.look_at_losses(output.context);
         if self.failed().is_none()
-            && let Err(errno) = self.tell_last(sink, &counters)
+            && let Err(errno) = self.tell_last(output, &counters)
         {
-            self.fail(errno, sink.totals);
+            self.fail(errno, output.totals);
         }
-        if let Some(lane) = self.lane.take() {
-            sink.lanes.give_back(lane, self.gaps.told());
+        if let Some(stream) = self.stream.take() {
+            output.streams.give_back(stream, self.gaps.told());
         }
     }
 
     /// What was lost behind the last event was lost before now.
-    fn tell_last(&mut self, sink: &mut Sink<'_>, counters: &Lost) -> Result<()> {
-        let now = sink.context.clock.ticks().max(self.last_time);
+    fn tell_last(&mut self, output: &mut Output<'_>, counters: &Lost) -> Result<()> {
+        let now = output.context.clock.ticks().max(self.last_time);
         let full = counters[Cause::RingFull as usize];
         if let Some(told) = self.gaps.before_event(full, (self.last_time, now)) {
-            self.add_empty(sink, now, told)?;
+            self.add_empty(output, now, told)?;
         }
         if self.gaps.is_owing() {
             let told = self.gaps.at_look();
-            self.add_empty(sink, now, told)?;
+            self.add_empty(output, now, told)?;
         }
         Ok(())
     }
@@ -420,16 +368,4 @@ pub(crate) struct Take {
     pub(crate) flush: bool,
     /// The ring fills faster than it is emptied.
     pub(crate) pressure: bool,
-}
-
-/// The bits of two times that records have.
-pub(crate) fn low(begin: u64, end: u64) -> (u64, u64) {
-    const MASK: u64 = (1 << TIME_BITS) - 1;
-    (begin & MASK, end & MASK)
-}
-
-pub(crate) fn add(sums: &mut [u64], more: &[u64]) {
-    for (sum, more) in sums.iter_mut().zip(more) {
-        *sum = sum.wrapping_add(*more);
-    }
 }

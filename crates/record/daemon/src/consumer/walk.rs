@@ -2,7 +2,7 @@
 //!
 //! This is the check of everything that a traced process has put into a ring: nothing of it is trusted.
 
-use crate::seen::Seen;
+use crate::consumer::seen::Seen;
 use mote_layout::parse::{Description, FieldType};
 use mote_layout::record::{self, FIELDS_MAX, PREFIX_BYTES};
 

@@ -7,12 +7,12 @@
 //! ```
 
 use crate::error::Error;
-use crate::folder::Folder;
 use crate::options::Ctf;
-use crate::output::{self, Output};
-use crate::owner::User;
-use crate::packets::Files;
-use crate::sink::TraceSink;
+use crate::output::folder::Folder;
+use crate::output::owner::User;
+use crate::output::packets::Files;
+use crate::output::path::{self, Output};
+use crate::output::sink::TraceSink;
 use mote_ctf::model::TraceClass;
 use mote_journal::{DIRECTORY, FILE, Fact, Journal};
 use std::ffi::OsString;
@@ -48,7 +48,7 @@ pub(crate) struct Directory {
 impl Directory {
     /// Makes the directory with its journal, and the one for the trace. An empty directory of our own may be there already.
     pub(crate) fn make(path: &Path, inside: &'static str) -> Result<Directory, Error> {
-        Directory::furnish(path.to_owned(), output::make(path)?, inside)
+        Directory::furnish(path.to_owned(), path::make(path)?, inside)
     }
 
     /// Makes a directory for another trace of the same recording in this one.

@@ -3,11 +3,11 @@
 //! Every name is one component, looked up in the directory that is open, so that nobody else decides where a file lies: not by renaming a
 //! directory above it, and not by a symbolic link that was there first. Files are made new (`O_EXCL`) and never opened through a link
 //! (`O_NOFOLLOW`). A directory has mode 0700 and a file 0600, whatever the umask, as far as the file system knows modes; both
-//! belong to the recorder's user. How `-o` is followed to the first of them is in [`crate::output`].
+//! belong to the recorder's user. How `-o` is followed to the first of them is in [`crate::output::path`].
 //!
 //! `cargo xtask tidy` refuses other ways of writing by path in this crate.
 
-use crate::owner::User;
+use crate::output::owner::User;
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat, renameat};
@@ -272,7 +272,7 @@ mod tests {
     impl Scene {
         fn new(name: &str) -> Scene {
             let path = std::env::temp_dir().join(format!("mote-folder-{name}-{}", std::process::id()));
-            let folder = crate::output::make(&path).expect("a directory").folder;
+            let folder = crate::output::path::make(&path).expect("a directory").folder;
             Scene { path, folder }
         }
     }
@@ -323,12 +323,12 @@ mod tests {
     fn an_empty_directory_of_ours_is_taken_and_given_back() {
         let scene = Scene::new("taken");
         fs::set_permissions(&scene.path, fs::Permissions::from_mode(0o777)).expect("ours");
-        let output = crate::output::make(&scene.path).expect("empty and ours");
+        let output = crate::output::path::make(&scene.path).expect("empty and ours");
         assert_eq!(output.folder.stat().expect("open").st_mode, 0o40700);
         output.folder.restore_mode(output.found.expect("it was there"));
         assert_eq!(fs::metadata(&scene.path).expect("there").mode(), 0o40777);
         fs::write(scene.path.join("precious"), "data").expect("a file");
-        let refused = crate::output::make(&scene.path).expect_err("not empty");
+        let refused = crate::output::path::make(&scene.path).expect_err("not empty");
         assert!(refused.to_string().contains("not empty"), "{refused}");
         assert_eq!(fs::metadata(&scene.path).expect("there").mode(), 0o40777, "left as it was");
     }

@@ -1,4 +1,4 @@
-//! Processes that lock themselves in: a seccomp filter that all threads of a process get, the agent's among them (`SECCOMP_FILTER_FLAG_TSYNC`).
+//! Processes that sandbox themselves in: a seccomp filter that all threads of a process get, the agent's among them (`SECCOMP_FILTER_FLAG_TSYNC`).
 //!
 //! Such a filter may kill the process for whatever its agent would do if we spoke to it. The agent makes no system call while nobody speaks to it; so before
 //! each message that would wake it up we look, from outside, whether its thread is in another filter than it was when the process came. Then we are silent
@@ -25,7 +25,7 @@ type State = (u32, u32);
 
 /// What is known of a process's agent.
 #[derive(Debug, Default)]
-pub(crate) struct Lock {
+pub(crate) struct Sandbox {
     /// As it was when the process came.
     before: Option<State>,
     /// The agent's thread.
@@ -41,7 +41,7 @@ pub(crate) struct Lock {
     keeper: Option<Fd>,
 }
 
-impl Lock {
+impl Sandbox {
     /// A process has come: its first thread makes the agent's, which is in the same filters.
     pub(crate) fn begin(&mut self, pid: i32, how: How) {
         let thread = if how == How::Attach { find_agent(pid) } else { Some(pid) };

@@ -278,7 +278,7 @@ fn random() -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::principal;
+    use crate::registration::principal;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use std::os::unix::net::UnixListener;
 

@@ -1,7 +1,7 @@
 //! The areas of all groups of processes ([`mote_session::groups`]): each has what it has of the session to itself. All are laid out the same, so that all processes
 //! get the same filters; what they hold is added up when it is looked at, with what was in those that are no more.
 
-use crate::area::Area;
+use crate::area::group::GroupArea;
 use crate::consumer::{Change, Shared};
 use crate::error::Error;
 use mote_bpf::MapKind;
@@ -21,18 +21,18 @@ use std::sync::Arc;
 const BYTES_MAX: u64 = 256 << 20;
 
 /// All areas.
-pub(crate) struct Areas {
+pub(crate) struct GroupAreas {
     shared: Arc<Shared>,
     /// By the number of their group.
     groups: BTreeMap<GroupId, Held>,
     /// The first group's, until it comes.
-    spare: Option<Area>,
+    spare: Option<GroupArea>,
     past: Past,
 }
 
 /// A group's area.
 struct Held {
-    area: Arc<Area>,
+    area: Arc<GroupArea>,
     /// Those of the layout that are there; `None` for what all groups share.
     maps: Vec<Option<PlacedMap>>,
     pool_has_memory: bool,
@@ -55,31 +55,32 @@ pub(crate) struct Faults {
     pub(crate) by_event: BTreeMap<u32, u64>,
 }
 
-impl Areas {
+impl GroupAreas {
     /// No group's yet, and how they are laid out. They are told to `shared`.
     ///
     /// # Errors
     /// [`Error::Session`].
-    pub(crate) fn new(shared: Arc<Shared>) -> Result<(Areas, Layout), Error> {
-        let area = Area::make().map_err(|why| Error::Session { what: "make memory for filters", why })?;
-        let layout = Layout::new(area.bytes(), Area::pool_place());
+    pub(crate) fn new(shared: Arc<Shared>) -> Result<(GroupAreas, Layout), Error> {
+        let area =
+            GroupArea::make().map_err(|why| Error::Session { what: "make memory for filters", why })?;
+        let layout = Layout::new(area.bytes(), GroupArea::pool_place());
         let (groups, past) = (BTreeMap::new(), Past::default());
-        Ok((Areas { shared, groups, spare: Some(area), past }, layout))
+        Ok((GroupAreas { shared, groups, spare: Some(area), past }, layout))
     }
 
     /// The area of a group, made if need be.
     ///
     /// # Errors
     /// Why it cannot be had, for a person.
-    pub(crate) fn of(&mut self, group: GroupId, layout: &Layout) -> Result<&Area, String> {
+    pub(crate) fn of(&mut self, group: GroupId, layout: &Layout) -> Result<&GroupArea, String> {
         if !self.groups.contains_key(&group) {
             let all = (self.groups.len() as u64 + 1) * layout.memory();
             if !self.groups.is_empty() && all > BYTES_MAX {
                 return Err(format!("all together would take {} MiB", all >> 20));
             }
-            let area = self.spare.take().map_or_else(Area::make, Ok).map_err(|why| why.to_string())?;
+            let area = self.spare.take().map_or_else(GroupArea::make, Ok).map_err(|why| why.to_string())?;
             let held = Held { area: Arc::new(area), maps: Vec::new(), pool_has_memory: false };
-            self.shared.change(Change::Area(group, held.area.clone()));
+            self.shared.change(Change::GroupArea(group, held.area.clone()));
             self.groups.insert(group, held);
         }
         let held = self.groups.get_mut(&group).ok_or("it is no more")?;
@@ -116,7 +117,7 @@ impl Areas {
 
 impl Faults {
     /// Adds those of an area.
-    fn add(&mut self, area: &Area) {
+    fn add(&mut self, area: &GroupArea) {
         let (dropped, kept) = (area.word(board::FAULTS_DROPPED), area.word(board::FAULTS_KEPT));
         self.dropped = self.dropped.saturating_add(dropped);
         self.kept = self.kept.saturating_add(kept);
@@ -134,7 +135,7 @@ impl Held {
     /// Why that cannot be, for a person.
     fn fill(&mut self, layout: &Layout) -> Result<(), String> {
         if layout.speculates() && !self.pool_has_memory {
-            let place = Area::pool_place();
+            let place = GroupArea::pool_place();
             let taken = self.area.allocate(place.offset, place.sizes.bytes() as u64);
             taken.map_err(|why| why.to_string())?;
             self.pool_has_memory = true;

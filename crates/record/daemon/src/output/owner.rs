@@ -7,8 +7,8 @@
 //! The recording is given when it has ended, by descriptor, from the files up to its directory: until that last one is given,
 //! nobody but root can enter.
 
-use crate::folder::Folder;
 use crate::options::Options;
+use crate::output::folder::Folder;
 use nix::unistd::{Uid, geteuid};
 
 /// Processes that are looked at again in each round of the loop: they may have become another user's since they came.

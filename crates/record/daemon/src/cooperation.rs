@@ -3,11 +3,12 @@
 //! A process gets its area with its welcome, when the kernel's side is on: its threads set thresholds there, and find there what the kernel publishes of them. Without
 //! the kernel's side it gets one when a thread's own words are asked for. Nothing that a process writes there is believed to be more than a number.
 
-use crate::commons::{Commons, Memory};
+use crate::area::Memory;
+use crate::area::session::SessionArea;
 use crate::kernel::Kernel;
-use crate::link::Link;
 use crate::options::{LatencyOptions, Options};
 use crate::recorder::Recorder;
+use crate::registration::connection::Connection;
 use mote_catalog::btf::Btf;
 use mote_kernel::session::Kernel as Tracer;
 use mote_layout::cooperation::{Header, MAGIC, PUBLISHED, SLOTS, THRESHOLDS, VERSION, WINDOWS, area_bytes};
@@ -46,9 +47,9 @@ fn never() -> LatencyOptions {
 
 /// The cooperation of a session.
 pub(crate) struct Cooperation {
-    pub(crate) commons: Commons,
+    pub(crate) session_area: SessionArea,
     /// By their numbers, which the kernel's programs know them by.
-    areas: BTreeMap<u32, Area>,
+    areas: BTreeMap<u32, ProcessArea>,
     /// What publishes and looks at thresholds.
     pub(crate) latency: Option<Latency>,
     /// The kernel has programs of ours.
@@ -61,7 +62,7 @@ pub(crate) struct Cooperation {
     refused: bool,
 }
 
-struct Area {
+struct ProcessArea {
     memory: Memory,
     pid: i32,
     /// Connections of its process.
@@ -70,9 +71,17 @@ struct Area {
 
 impl Cooperation {
     /// None yet.
-    pub(crate) fn new(commons: Commons, in_kernel: bool) -> Cooperation {
+    pub(crate) fn new(session_area: SessionArea, in_kernel: bool) -> Cooperation {
         let (areas, latency) = (BTreeMap::new(), None);
-        Cooperation { commons, areas, latency, in_kernel, without_slot: 0, without_area: 0, refused: false }
+        Cooperation {
+            session_area,
+            areas,
+            latency,
+            in_kernel,
+            without_slot: 0,
+            without_area: 0,
+            refused: false,
+        }
     }
 
     /// Attaches what publishes the state of threads and looks at thresholds; nothing is recorded by that.
@@ -92,7 +101,7 @@ impl Cooperation {
 
     /// Tells the kernel's programs of an area, and its process of them.
     fn register(&self, number: u32, kernel: &Kernel) {
-        let Some(Area { memory: Memory::Map(map), pid, .. }) = self.areas.get(&number) else { return };
+        let Some(ProcessArea { memory: Memory::Map(map), pid, .. }) = self.areas.get(&number) else { return };
         let windows = kernel.wanting.rules.set_area(number, map.map()).is_ok();
         let published =
             self.latency.as_ref().is_some_and(|latency| latency.set_area(number, map.map()).is_ok());
@@ -124,7 +133,7 @@ impl Cooperation {
         memory.put32(offset_of!(Header, flags), flags);
         // Last: what has this is whole.
         memory.put64(offset_of!(Header, magic), MAGIC);
-        self.areas.insert(number, Area { memory, pid, users: 0 });
+        self.areas.insert(number, ProcessArea { memory, pid, users: 0 });
         kernel.into_iter().for_each(|kernel| self.register(number, kernel));
         Some(number)
     }
@@ -210,63 +219,63 @@ impl Recorder<'_> {
 
     /// Gives a process that has said hello its area, and the words that all share, if there is anything to share.
     pub(crate) fn cooperate(&mut self, peer: PeerId) {
-        let Some(link) = self.links.get_mut(&peer) else { return };
-        if link.cooperates || !self.cooperation.in_kernel && !self.cooperation.commons.is_made() {
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        if connection.cooperates || !self.cooperation.in_kernel && !self.cooperation.session_area.is_made() {
             return;
         }
-        link.cooperates = true;
-        let is_process = link.is_process;
+        connection.cooperates = true;
+        let is_process = connection.is_process;
         let area = if self.cooperation.in_kernel && is_process { self.area_of(peer) } else { None };
-        let shared = self.cooperation.commons.fd();
+        let shared = self.cooperation.session_area.fd();
         let memory = area.and_then(|number| self.cooperation.areas.get(&number)).map(|area| area.memory.fd());
         let fds: Vec<i32> = memory.into_iter().chain(shared).map(Fd::raw).collect();
         let slots = if memory.is_some() { SLOTS } else { 0 };
-        if let Some(link) = self.links.get(&peer).filter(|_| !fds.is_empty()) {
-            let _ = link.send(&Message::Cooperate { slots }, &fds);
+        if let Some(connection) = self.connections.get(&peer).filter(|_| !fds.is_empty()) {
+            let _ = connection.send(&Message::Cooperate { slots }, &fds);
         }
     }
 
     /// The area of a connection's process: one that another connection of it has, or a new one.
     fn area_of(&mut self, peer: PeerId) -> Option<u32> {
-        let (pid, area) = self.links.get(&peer).map(|link| (link.pid, link.area))?;
+        let (pid, area) = self.connections.get(&peer).map(|connection| (connection.pid, connection.area))?;
         if area.is_some() {
             return area;
         }
-        let same = |other: &&Link| other.pid == pid && other.pid != 0 && !other.has_hung_up();
+        let same = |other: &&Connection| other.pid == pid && other.pid != 0 && !other.has_hung_up();
         // After exec the old connection has been closed.
-        let known = self.links.values().filter(same).find_map(|other| other.area);
+        let known = self.connections.values().filter(same).find_map(|other| other.area);
         let area = known.or_else(|| self.cooperation.make(pid, self.kernel.as_ref()));
         match area.and_then(|number| self.cooperation.areas.get_mut(&number)) {
             Some(area) => area.users += 1,
             None => self.cooperation.without_area += 1,
         }
-        self.links.get_mut(&peer)?.area = area;
+        self.connections.get_mut(&peer)?.area = area;
         area
     }
 
     /// Gives a process words of the shared memory by their name.
     pub(crate) fn share(&mut self, peer: PeerId, name: &str, words: u32, each_thread: bool) {
-        let place = self.cooperation.commons.names().place(name, each_thread, words);
-        let shared = self.cooperation.commons.fd().map(Fd::raw).ok();
+        let place = self.cooperation.session_area.names().place(name, each_thread, words);
+        let shared = self.cooperation.session_area.fd().map(Fd::raw).ok();
         let area = place.filter(|_| each_thread).and_then(|_| self.area_for_words(peer));
         let area =
             area.and_then(|number| self.cooperation.areas.get(&number)).map(|area| area.memory.fd().raw());
-        let Some(link) = self.links.get(&peer) else { return };
+        let Some(connection) = self.connections.get(&peer) else { return };
         // A process that cannot be answered has ended.
         let _ = match (place, shared) {
             (Some(place), Some(shared)) => {
                 let slots = if area.is_some() { SLOTS } else { 0 };
                 let fds: Vec<i32> = [Some(shared), area].into_iter().flatten().collect();
-                link.send(&Message::Shared { at: place.at, words: place.count, slots }, &fds)
+                connection.send(&Message::Shared { at: place.at, words: place.count, slots }, &fds)
             }
-            _ => link.send(&Message::Shared { at: 0, words: 0, slots: 0 }, &[]),
+            _ => connection.send(&Message::Shared { at: 0, words: 0, slots: 0 }, &[]),
         };
     }
 
     /// The area in which a process has words of its threads: connections that only ask have none of their own.
     fn area_for_words(&mut self, peer: PeerId) -> Option<u32> {
-        let pid = self.links.get(&peer)?.pid;
-        let main = self.links.iter().find(|(_, other)| other.pid == pid && other.is_process);
+        let pid = self.connections.get(&peer)?.pid;
+        let main = self.connections.iter().find(|(_, other)| other.pid == pid && other.is_process);
         let main = main.map_or(peer, |(id, _)| *id);
         self.area_of(main)
     }

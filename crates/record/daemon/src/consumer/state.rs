@@ -1,13 +1,13 @@
 //! What both threads of the recorder look at of one trace: how to walk its records, and what has come of it so far.
 
-use crate::walk::Steps;
+use crate::consumer::walk::Steps;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// One trace between the loop, which learns events, and the consumer, which counts records.
 #[derive(Debug, Default)]
-pub(crate) struct Flow {
+pub(crate) struct TraceState {
     /// How to walk the records of each event; grows.
     steps: RwLock<Arc<Vec<Steps>>>,
     bytes: AtomicU64,
@@ -46,7 +46,7 @@ impl fmt::Display for Figures {
     }
 }
 
-impl Flow {
+impl TraceState {
     /// Takes in the event with the next id.
     pub(crate) fn add_event(&self, steps: Steps) {
         let mut all = self.steps.write().unwrap_or_else(PoisonError::into_inner);

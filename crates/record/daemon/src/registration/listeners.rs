@@ -3,27 +3,27 @@
 //! Who inherits the mailbox of the first may be of any user by now (su(1), servers that give up their rights): who it is comes with each letter. Nobody but its user comes through
 //! one of the others.
 
-use crate::entrance::Entrance;
 use crate::error::Error;
-use crate::principal;
-use crate::sockets::Sockets;
+use crate::registration::listener::Listener;
+use crate::registration::principal;
+use crate::registration::sockets::Sockets;
 use mote_session::trust::Trust;
 use mote_sys::fd::Fd;
 use mote_wire::{ENVIRONMENT, PLACES_APART};
 use std::env;
 
 /// All ways in.
-pub(crate) struct Door {
+pub(crate) struct Listeners {
     trust: Trust,
-    own: Entrance,
-    others: Vec<(u32, Entrance)>,
+    own: Listener,
+    others: Vec<(u32, Listener)>,
 }
 
-impl Door {
+impl Listeners {
     /// Opens the first.
-    pub(crate) fn open() -> Result<Door, Error> {
+    pub(crate) fn open() -> Result<Listeners, Error> {
         let trust = principal::trust();
-        Ok(Door { trust, own: Entrance::open(trust)?, others: Vec::new() })
+        Ok(Listeners { trust, own: Listener::open(trust)?, others: Vec::new() })
     }
 
     /// Who may do what.
@@ -31,7 +31,7 @@ impl Door {
         self.trust
     }
 
-    /// The environment variable by which processes find the door, and those of the recordings that we run inside of.
+    /// The environment variable by which processes find the listeners, and those of the recordings that we run inside of.
     pub(crate) fn variable(&self) -> Result<(&'static str, String), Error> {
         let number = self.own.theirs().map_or(-1, Fd::raw);
         let own = self.own.place(number)?;
@@ -44,16 +44,16 @@ impl Door {
 
     /// The place for a user's process that runs already, and the mailbox that goes with it; `None` when that was handed over. Another user gets a way in of its own.
     pub(crate) fn place_for(&mut self, uid: u32) -> Result<Option<(String, &Fd)>, Error> {
-        let entrance = if uid == self.trust.own() {
+        let listener = if uid == self.trust.own() {
             &self.own
         } else {
             if !self.others.iter().any(|(known, _)| *known == uid) {
-                self.others.push((uid, Entrance::open_for(self.trust, uid)?));
+                self.others.push((uid, Listener::open_for(self.trust, uid)?));
             }
             let found = self.others.iter().find(|(known, _)| *known == uid);
-            found.map_or(&self.own, |(_, entrance)| entrance)
+            found.map_or(&self.own, |(_, listener)| listener)
         };
-        entrance.theirs().map(|theirs| Ok((entrance.place(-1)?, theirs))).transpose()
+        listener.theirs().map(|theirs| Ok((listener.place(-1)?, theirs))).transpose()
     }
 
     /// The recorder's own sockets.
@@ -62,14 +62,14 @@ impl Door {
     }
 
     /// All ways in.
-    pub(crate) fn entrances(&self) -> impl Iterator<Item = &Entrance> {
-        std::iter::once(&self.own).chain(self.others.iter().map(|(_, entrance)| entrance))
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Listener> {
+        std::iter::once(&self.own).chain(self.others.iter().map(|(_, listener)| listener))
     }
 
     /// Closes our copies of what processes have inherited or were sent, so that we see when nobody holds it any more.
     pub(crate) fn hand_over(&mut self) {
         self.own.hand_over();
-        self.others.iter_mut().for_each(|(_, entrance)| entrance.hand_over());
+        self.others.iter_mut().for_each(|(_, listener)| listener.hand_over());
     }
 
     /// Nobody holds the other end of the mailbox that the command has inherited.
@@ -79,6 +79,6 @@ impl Door {
 
     /// The descriptors to poll, negative ones among them.
     pub(crate) fn polled(&self) -> impl Iterator<Item = i32> {
-        self.entrances().flat_map(Entrance::polled)
+        self.all().flat_map(Listener::polled)
     }
 }

@@ -8,8 +8,8 @@
 //! Only where the file grows, once in [`STEP`] bytes, and at its end, the file's length and the last packet's size
 //! change one after the other: a kill between these two calls leaves zeros behind the last packet.
 
-use crate::folder::Folder;
-use crate::sink::{Content, StreamSink, TraceSink};
+use crate::output::folder::Folder;
+use crate::output::sink::{Content, StreamSink, TraceSink};
 use mote_layout::packet::{CONTENT_SIZE_AT, HEADER_BYTES, TIMESTAMP_END_AT};
 use mote_sys::fd::{self, Fd};
 use mote_sys::{Errno, Result};
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn the_packets_cover_the_file_at_any_moment() {
         let directory = std::env::temp_dir().join(format!("mote-packets-{}", std::process::id()));
-        let folder = crate::output::make(&directory).expect("a directory").folder;
+        let folder = crate::output::path::make(&directory).expect("a directory").folder;
         let path = directory.join("cpu_0");
         let mut packets =
             Packets::make(&folder, &folder.make("inner").expect("made"), "cpu_0").expect("made");
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn a_stream_that_ends_without_a_packet_was_not_removed() {
         let directory = std::env::temp_dir().join(format!("mote-no-packets-{}", std::process::id()));
-        let folder = crate::output::make(&directory).expect("a directory").folder;
+        let folder = crate::output::path::make(&directory).expect("a directory").folder;
         let hidden = folder.make("hidden").expect("made");
         let mut packets = Packets::make(&folder, &hidden, "stream").expect("made");
         assert_eq!(packets.add(header(), &Short(&[1; 200])), Err(Errno(libc::ENOSPC)));

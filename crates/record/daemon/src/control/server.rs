@@ -1,12 +1,12 @@
-//! The desk where requests come in: one connection is one request and one answer, each a line of JSON.
+//! The server where requests come in: one connection is one request and one answer, each a line of JSON.
 //!
 //! Nobody is waited for. Each visitor has a state of its own: its request is read as it comes, and its answer written as it is taken, however slowly. It has so many bytes
-//! and so much time, and each user so many visitors. What cannot be answered at once is answered later, under the [`Ticket`] of its request ([`Desk::answer`]).
+//! and so much time, and each user so many visitors. What cannot be answered at once is answered later, under the [`Ticket`] of its request ([`Server::answer`]).
 
 use crate::control::{self, Answer, NAME, REQUEST_MAX, Request, line_of};
 use crate::error::Error;
-use crate::folder::Folder;
-use crate::sockets::Sockets;
+use crate::output::folder::Folder;
+use crate::registration::sockets::Sockets;
 use mote_session::Ticket;
 use mote_session::trust::Trust;
 use mote_sys::fd::Fd;
@@ -28,7 +28,7 @@ const PIECE: usize = 8 << 10;
 const PIECES: usize = 8;
 
 /// Where requests come in.
-pub(crate) struct Desk {
+pub(crate) struct Server {
     trust: Trust,
     listener: UnixListener,
     /// Where the link is.
@@ -62,15 +62,15 @@ enum Turn {
     Goes,
 }
 
-impl Desk {
+impl Server {
     /// Listens in the recorder's own directory, and links to that from the recording's.
-    pub(crate) fn open(sockets: &Sockets, trust: Trust, inner: &Folder) -> Result<Desk, Error> {
+    pub(crate) fn open(sockets: &Sockets, trust: Trust, inner: &Folder) -> Result<Server, Error> {
         let failed = |why| Error::Loop { what: "listen for requests", why };
         let listener = sockets.listen(NAME, |path| UnixListener::bind(path)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         socket::pass_credentials(listener.as_raw_fd()).map_err(|why| failed(of_errno(why)))?;
         inner.link(NAME, &sockets.path().join(NAME)).map_err(failed)?;
-        Ok(Desk { trust, listener, inner: inner.clone(), visitors: Vec::new(), tickets: 0 })
+        Ok(Server { trust, listener, inner: inner.clone(), visitors: Vec::new(), tickets: 0 })
     }
 
     /// What to wait for.
@@ -94,7 +94,7 @@ impl Desk {
         })
     }
 
-    /// Lets visitors in, and gives each a turn. Returns the requests that are whole; each waits for its answer ([`Desk::answer`]).
+    /// Lets visitors in, and gives each a turn. Returns the requests that are whole; each waits for its answer ([`Server::answer`]).
     pub(crate) fn serve(&mut self) -> Vec<(Ticket, Request, Option<Fd>)> {
         self.let_in();
         let trust = self.trust;
@@ -146,7 +146,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for Server {
     fn drop(&mut self) {
         let over = Answer { done: false, text: "the recording has ended meanwhile".to_owned() };
         let waiting = self.visitors.iter_mut().filter(|visitor| matches!(visitor.stage, Stage::Waiting));

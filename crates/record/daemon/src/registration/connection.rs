@@ -1,14 +1,14 @@
 //! The socket of one connection, and what the recorder holds for the process behind it. What the process says is the session's
 //! (`mote_session`).
 
-use crate::locked::Lock;
+use crate::registration::sandbox::Sandbox;
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Credentials, Wait};
 use mote_wire::{MESSAGE_MAX, Message};
 
 /// One connection.
-pub(crate) struct Link {
+pub(crate) struct Connection {
     socket: Fd,
     /// Process id in our namespace, 0 when it has none here. This and the user are what the kernel says of the sender of its hello;
     /// before that, of the process that has connected.
@@ -22,7 +22,7 @@ pub(crate) struct Link {
     /// Number of its process's area.
     pub(crate) area: Option<u32>,
     /// Whether it may be spoken to.
-    pub(crate) lock: Lock,
+    pub(crate) sandbox: Sandbox,
     /// The descriptor that came with the last message.
     pub(crate) beside: Option<Fd>,
 }
@@ -37,24 +37,24 @@ pub(crate) enum Received {
     Closed,
 }
 
-impl Link {
+impl Connection {
     /// A connection over a socket that a process has sent us, or has made.
     ///
     /// # Errors
     /// What is wrong with the socket, for a person.
-    pub(crate) fn new(socket: Fd, sender: Credentials) -> Result<Link, String> {
+    pub(crate) fn new(socket: Fd, sender: Credentials) -> Result<Connection, String> {
         // A socket of another kind would not tell who has sent what.
         if !socket::is_messages(socket.raw()) || socket::pass_credentials(socket.raw()).is_err() {
             return Err(format!("process {} said nonsense at the door: it has sent no socket", sender.pid));
         }
-        Ok(Link {
+        Ok(Connection {
             socket,
             pid: sender.pid,
             uid: sender.uid,
             is_process: false,
             cooperates: false,
             area: None,
-            lock: Lock::default(),
+            sandbox: Sandbox::default(),
             beside: None,
         })
     }
@@ -89,7 +89,7 @@ impl Link {
     /// # Errors
     /// As send(2); `EACCES` when the process has locked itself in, and would be killed for listening.
     pub(crate) fn send(&self, message: &Message<'_>, fds: &[i32]) -> Result<(), Errno> {
-        if self.lock.is_locked(self.pid) {
+        if self.sandbox.is_locked(self.pid) {
             return Err(Errno(libc::EACCES));
         }
         let mut buffer = vec![0; MESSAGE_MAX];
@@ -99,19 +99,19 @@ impl Link {
 
     /// Keeps the socket that came with the last message: what is sent there stays open as long as the process lives.
     pub(crate) fn keep(&mut self) {
-        self.lock.keep_by(self.beside.take());
+        self.sandbox.keep_by(self.beside.take());
     }
 
     /// Whether the process leaves when it is asked to.
     pub(crate) fn can_leave(&self) -> bool {
-        self.is_process && !self.lock.is_locked(self.pid)
+        self.is_process && !self.sandbox.is_locked(self.pid)
     }
 
     /// Sees to it that a process that has locked itself in sleeps on when we are gone.
     pub(crate) fn let_be(&mut self) {
-        let link = self.raw();
-        if self.lock.is_locked(self.pid) {
-            self.lock.leave_behind(link);
+        let connection = self.raw();
+        if self.sandbox.is_locked(self.pid) {
+            self.sandbox.leave_behind(connection);
         }
     }
 }

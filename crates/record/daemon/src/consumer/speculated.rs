@@ -3,10 +3,10 @@
 //! They are older than what the rings hold by then, so they get streams of their own. A stream takes what begins after all that
 //! it has; so there are about as many streams as threads that speculate at the same time.
 
-use crate::area::Area;
-use crate::sink::{Bytes, StreamSink};
-use crate::stream::{Context, Totals};
-use crate::walk::{self, Steps};
+use crate::area::group::GroupArea;
+use crate::consumer::totals::{Context, Totals};
+use crate::consumer::walk::{self, Steps};
+use crate::output::sink::{Bytes, StreamSink};
 use mote_clock::extend::near;
 use mote_layout::packet::{PacketHeader, STREAM_SHARED};
 use mote_layout::record::{TIME_BITS, split};
@@ -37,14 +37,17 @@ pub(crate) struct Speculated {
 
 impl Speculated {
     /// Takes memory for what is committed in an area.
-    pub(crate) fn make_room(&mut self, area: &Area) {
+    pub(crate) fn make_room(&mut self, area: &GroupArea) {
         let room = area.pool().map_or(0, |pool| Reader::new(pool).room());
         self.records.resize(room.max(self.records.len()), 0);
     }
 
     /// Frees what threads have open that are no more, as `is_alive(pid, tid, began)` says.
-    pub(crate) fn reap<'a>(areas: impl Iterator<Item = &'a Area>, is_alive: impl Fn(u32, u32, u64) -> bool) {
-        for pool in areas.filter_map(Area::pool) {
+    pub(crate) fn reap<'a>(
+        areas: impl Iterator<Item = &'a GroupArea>,
+        is_alive: impl Fn(u32, u32, u64) -> bool,
+    ) {
+        for pool in areas.filter_map(GroupArea::pool) {
             Reader::new(pool).reap(&is_alive);
         }
     }
@@ -57,14 +60,14 @@ impl Speculated {
     /// Writes everything that is committed. Returns true when there was something.
     pub(crate) fn drain<'a>(
         &mut self,
-        areas: impl Iterator<Item = &'a Area>,
+        areas: impl Iterator<Item = &'a GroupArea>,
         context: &Context,
         events: &[Steps],
         totals: &mut Totals,
     ) -> bool {
         let mut records = std::mem::take(&mut self.records);
         let mut any = false;
-        for reader in areas.filter_map(Area::pool).map(Reader::new) {
+        for reader in areas.filter_map(GroupArea::pool).map(Reader::new) {
             while let Some((who, len)) = reader.take(&mut records) {
                 any = true;
                 if let Err(why) = self.write(context, events, &records[..len], totals) {
@@ -86,11 +89,11 @@ impl Speculated {
         totals: &mut Totals,
     ) -> Result<()> {
         let Some(first) = records.first_chunk::<8>() else { return Ok(()) };
-        let now = context.clock.ticks() + crate::stream::SKEW_TICKS;
+        let now = context.clock.ticks() + crate::consumer::ring::SKEW_TICKS;
         let begin = near(now, split(u64::from_le_bytes(*first)).1, TIME_BITS);
         totals.counts.resize(events.len(), 0);
         let mut counts = vec![0; events.len()];
-        let walked = walk::walk(records, crate::stream::low(begin, now), events, &mut counts);
+        let walked = walk::walk(records, crate::consumer::totals::low(begin, now), events, &mut counts);
         if walked.good < records.len() && !self.damage_told {
             self.damage_told = true;
             totals.problems.push(
@@ -110,8 +113,8 @@ impl Speculated {
         let kept = self.stream(context, begin)?;
         let bytes = kept.add(context, (begin, end), good)?;
         kept.counts.resize(counts.len().max(kept.counts.len()), 0);
-        crate::stream::add(&mut kept.counts, &counts);
-        crate::stream::add(&mut totals.counts, &counts);
+        crate::consumer::totals::add(&mut kept.counts, &counts);
+        crate::consumer::totals::add(&mut totals.counts, &counts);
         totals.bytes += bytes;
         totals.packets += 1;
         Ok(())
