@@ -7,16 +7,12 @@ use crate::area::Memory;
 use crate::area::session::SessionArea;
 use crate::kernel::Kernel;
 use crate::options::{LatencyOptions, Options};
-use crate::recorder::Recorder;
-use crate::registration::connection::Connection;
 use mote_catalog::btf::Btf;
 use mote_kernel::session::Kernel as Tracer;
 use mote_layout::cooperation::{Header, MAGIC, PUBLISHED, SLOTS, THRESHOLDS, VERSION, WINDOWS, area_bytes};
-use mote_session::PeerId;
 use mote_session::filters::Filters;
 use mote_slow::{Latency, Settings};
 use mote_sys::fd::Fd;
-use mote_wire::Message;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::time::Duration;
@@ -35,7 +31,7 @@ pub(crate) fn with_slow_calls(mut options: Options, filters: &Filters) -> Option
 }
 
 /// Nothing is slow but what processes call so.
-fn never() -> LatencyOptions {
+pub(crate) fn never() -> LatencyOptions {
     LatencyOptions {
         thresholds: Vec::new(),
         others: u64::MAX,
@@ -59,7 +55,7 @@ pub(crate) struct Cooperation {
     /// Processes without an area.
     without_area: u64,
     /// The kernel has refused to publish what a process asked for.
-    refused: bool,
+    is_refused: bool,
 }
 
 struct ProcessArea {
@@ -80,7 +76,7 @@ impl Cooperation {
             in_kernel,
             without_slot: 0,
             without_area: 0,
-            refused: false,
+            is_refused: false,
         }
     }
 
@@ -88,7 +84,7 @@ impl Cooperation {
     ///
     /// # Errors
     /// Why it cannot be, in words.
-    fn publish(&mut self, kernel: &Kernel) -> Result<(), String> {
+    pub(crate) fn publish(&mut self, kernel: &Kernel) -> Result<(), String> {
         self.watch(&kernel.tracer, &Settings { thresholds: Vec::new(), others: u64::MAX })?;
         self.register_all(kernel);
         Ok(())
@@ -138,6 +134,42 @@ impl Cooperation {
         Some(number)
     }
 
+    /// Takes a connection of a process in, which has the area `known`, or gets one. Returns its number; `None` when there
+    /// are too many, or no memory.
+    pub(crate) fn join(&mut self, known: Option<u32>, pid: i32, kernel: Option<&Kernel>) -> Option<u32> {
+        let number = known.or_else(|| self.make(pid, kernel));
+        match number.and_then(|number| self.areas.get_mut(&number)) {
+            Some(area) => area.users += 1,
+            None => self.without_area += 1,
+        }
+        number
+    }
+
+    /// The memory of a process's area.
+    pub(crate) fn area(&self, number: u32) -> Option<&Fd> {
+        self.areas.get(&number).map(|area| area.memory.fd())
+    }
+
+    /// The kernel's programs share areas with processes: each gets one when it comes.
+    pub(crate) fn is_in_kernel(&self) -> bool {
+        self.in_kernel
+    }
+
+    /// Whether there is anything to share so far.
+    pub(crate) fn is_used(&self) -> bool {
+        self.in_kernel || self.session_area.is_made()
+    }
+
+    /// Whether a process asks for what the kernel does not publish yet, and has not refused to.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.latency.is_none() && !self.is_refused && self.is_asked()
+    }
+
+    /// The kernel has refused to publish: it is not asked again.
+    pub(crate) fn note_refused(&mut self) {
+        self.is_refused = true;
+    }
+
     /// A connection of a process with this area is closed.
     pub(crate) fn leave(&mut self, number: u32) {
         let Some(area) = self.areas.get_mut(&number) else { return };
@@ -160,7 +192,7 @@ impl Cooperation {
     }
 
     /// What a person should know at the end.
-    fn remarks(&mut self) -> Vec<String> {
+    pub(crate) fn remarks(&mut self) -> Vec<String> {
         let numbers: Vec<u32> = self.areas.keys().copied().collect();
         for number in numbers {
             if let Some(area) = self.areas.get_mut(&number) {
@@ -185,105 +217,5 @@ impl Cooperation {
             ));
         }
         remarks
-    }
-}
-
-impl Recorder<'_> {
-    /// Attaches what publishes the state of threads, if rules ask for it and it is not there yet.
-    pub(crate) fn begin_cooperation(&mut self) {
-        let asks = self.session.filters().asks_kernel() && self.cooperation.latency.is_none();
-        let wanted = self.kernel.as_ref().filter(|_| asks);
-        if let Some(why) = wanted.and_then(|kernel| self.cooperation.publish(kernel).err()) {
-            self.problem(format!(
-                "the kernel does not publish the state of threads, which rules ask for: {why}"
-            ));
-        }
-    }
-
-    /// Attaches it when a process asks, by a call of `mote::thread_state` or a threshold: until one does, it costs nobody anything.
-    pub(crate) fn publish_if_asked(&mut self) {
-        if self.cooperation.latency.is_some() || self.cooperation.refused || !self.cooperation.is_asked() {
-            return;
-        }
-        if self.kernel.as_ref().is_some_and(|kernel| kernel.latency.is_none()) {
-            self.watch_slow(never());
-        }
-        let Some(kernel) = self.kernel.as_ref() else { return };
-        if let Err(why) = self.cooperation.publish(kernel) {
-            self.cooperation.refused = true;
-            self.problem(format!(
-                "the kernel does not publish the state of threads, which a process asks for: {why}"
-            ));
-        }
-    }
-
-    /// Gives a process that has said hello its area, and the words that all share, if there is anything to share.
-    pub(crate) fn cooperate(&mut self, peer: PeerId) {
-        let Some(connection) = self.connections.get_mut(&peer) else { return };
-        if connection.cooperates || !self.cooperation.in_kernel && !self.cooperation.session_area.is_made() {
-            return;
-        }
-        connection.cooperates = true;
-        let is_process = connection.is_process;
-        let area = if self.cooperation.in_kernel && is_process { self.area_of(peer) } else { None };
-        let shared = self.cooperation.session_area.fd();
-        let memory = area.and_then(|number| self.cooperation.areas.get(&number)).map(|area| area.memory.fd());
-        let fds: Vec<i32> = memory.into_iter().chain(shared).map(Fd::raw).collect();
-        let slots = if memory.is_some() { SLOTS } else { 0 };
-        if let Some(connection) = self.connections.get(&peer).filter(|_| !fds.is_empty()) {
-            let _ = connection.send(&Message::Cooperate { slots }, &fds);
-        }
-    }
-
-    /// The area of a connection's process: one that another connection of it has, or a new one.
-    fn area_of(&mut self, peer: PeerId) -> Option<u32> {
-        let (pid, area) = self.connections.get(&peer).map(|connection| (connection.pid, connection.area))?;
-        if area.is_some() {
-            return area;
-        }
-        let same = |other: &&Connection| other.pid == pid && other.pid != 0 && !other.has_hung_up();
-        // After exec the old connection has been closed.
-        let known = self.connections.values().filter(same).find_map(|other| other.area);
-        let area = known.or_else(|| self.cooperation.make(pid, self.kernel.as_ref()));
-        match area.and_then(|number| self.cooperation.areas.get_mut(&number)) {
-            Some(area) => area.users += 1,
-            None => self.cooperation.without_area += 1,
-        }
-        self.connections.get_mut(&peer)?.area = area;
-        area
-    }
-
-    /// Gives a process words of the shared memory by their name.
-    pub(crate) fn share(&mut self, peer: PeerId, name: &str, words: u32, each_thread: bool) {
-        let place = self.cooperation.session_area.names().place(name, each_thread, words);
-        let shared = self.cooperation.session_area.fd().map(Fd::raw).ok();
-        let area = place.filter(|_| each_thread).and_then(|_| self.area_for_words(peer));
-        let area =
-            area.and_then(|number| self.cooperation.areas.get(&number)).map(|area| area.memory.fd().raw());
-        let Some(connection) = self.connections.get(&peer) else { return };
-        // A process that cannot be answered has ended.
-        let _ = match (place, shared) {
-            (Some(place), Some(shared)) => {
-                let slots = if area.is_some() { SLOTS } else { 0 };
-                let fds: Vec<i32> = [Some(shared), area].into_iter().flatten().collect();
-                connection.send(&Message::Shared { at: place.at, words: place.count, slots }, &fds)
-            }
-            _ => connection.send(&Message::Shared { at: 0, words: 0, slots: 0 }, &[]),
-        };
-    }
-
-    /// The area in which a process has words of its threads: connections that only ask have none of their own.
-    fn area_for_words(&mut self, peer: PeerId) -> Option<u32> {
-        let pid = self.connections.get(&peer)?.pid;
-        let main = self.connections.iter().find(|(_, other)| other.pid == pid && other.is_process);
-        let main = main.map_or(peer, |(id, _)| *id);
-        self.area_of(main)
-    }
-
-    /// Tells what there was too little of.
-    pub(crate) fn end_cooperation(&mut self) {
-        for remark in self.cooperation.remarks() {
-            self.problem(remark);
-        }
     }
 }

@@ -7,7 +7,7 @@
 //! | `make` | their programs, the directory |
 //! | `dumped` | the state of the system at the start, as a stream |
 //! | `mapped` | what processes map, and the names of threads, as the kernel tells them |
-//! | `latency` | slow system calls, as a stream |
+//! | `slow_calls` | slow system calls, as a stream |
 //! | `names` | the names of threads that events are of |
 //! | `processes` | their processes, and what names of addresses need |
 //! | `offset` | how far both traces' clocks are apart, measured |
@@ -17,19 +17,19 @@ mod change;
 mod choose;
 mod dumped;
 mod end;
-mod latency;
 mod make;
 mod mapped;
 mod names;
 mod offset;
 mod processes;
+mod slow_calls;
 
 pub use end::KernelRecorded;
 pub(crate) use make::{Made, make};
 
 use crate::consumer::totals::{Context, Totals};
 use crate::options::KernelOptions;
-use crate::recorder::Recorder;
+use crate::samples::Samples;
 use crate::trace::Trace;
 use choose::Wanting;
 use mapped::Listening;
@@ -41,6 +41,7 @@ use mote_session::events::Events;
 use mote_sys::time::{ClockId, clock_gettime};
 use names::Names;
 use processes::Processes;
+use slow_calls::SlowCalls;
 
 /// The trace's directory in that of the recording.
 pub(crate) const DIRECTORY: &str = "kernel";
@@ -58,7 +59,7 @@ pub(crate) struct Kernel {
     pub(crate) wanting: Wanting,
     /// What the state dump has come to.
     dumped: Totals,
-    pub(crate) latency: Option<latency::Watching>,
+    slow_calls: Option<SlowCalls>,
     names: Names,
     processes: Processes,
     /// What processes map.
@@ -82,8 +83,8 @@ impl Kernel {
     pub(crate) fn new(wanted: KernelOptions, made: Made) -> Kernel {
         let Made { tracer, trace, events, dump, slow, wanting } = made;
         let stream = tracer.channel().geometry().rings() + 1;
-        let latency = wanted.latency.as_ref().zip(slow);
-        let latency = latency.map(|(wanted, ids)| latency::Watching::new(wanted, ids, stream));
+        let slow_calls = wanted.latency.as_ref().zip(slow);
+        let slow_calls = slow_calls.map(|(wanted, ids)| SlowCalls::new(wanted, ids, stream));
         Kernel {
             trace,
             tracer,
@@ -92,7 +93,7 @@ impl Kernel {
             dump,
             wanting,
             dumped: Totals::default(),
-            latency,
+            slow_calls,
             names: Names::default(),
             processes: Processes::default(),
             mappings: None,
@@ -127,60 +128,62 @@ impl Kernel {
     }
 }
 
-impl Recorder<'_> {
-    /// Switches the kernel's programs on. From here on nothing is missed of those that are followed.
-    pub(crate) fn begin_kernel(&mut self) {
-        let Some(kernel) = &mut self.kernel else { return };
-        let mut problems = Vec::new();
-        let attached: Vec<u32> = self.options.attach.iter().map(|pid| pid.unsigned_abs()).collect();
-        let ids = kernel.tracer.ids();
+/// What a person should know of the kernel's side.
+#[derive(Debug, Default)]
+pub(crate) struct Remarks {
+    /// What is as it should be.
+    pub(crate) said: Vec<String>,
+    /// What is missing.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Kernel {
+    /// Switches the kernel's programs on. From here on nothing is missed of those that are followed: processes that run
+    /// already, and what is started from now on.
+    pub(crate) fn begin(&mut self, attached: &[i32], source: Source, samples: &Samples) -> Remarks {
+        let mut remarks = Remarks::default();
+        let pids: Vec<u32> = attached.iter().map(|pid| pid.unsigned_abs()).collect();
+        let ids = self.tracer.ids();
         let blind = match ids {
             Ids::Unknown => Some(UNKNOWN_IDS),
             _ if !crate::process::proc_is_ours() => Some(FOREIGN_PROC),
             _ => None,
         };
-        kernel.is_blind = blind.is_some();
+        self.is_blind = blind.is_some();
         match blind {
-            Some(why) => self.watch.say(why),
-            None => problems.extend(kernel.listen(&attached)),
+            Some(why) => remarks.said.push(why.to_owned()),
+            None => remarks.problems.extend(self.listen(&pids)),
         }
-        if ids == Ids::Namespace && kernel.wanted.all {
-            self.watch.say(OTHERS_IDS);
+        if ids == Ids::Namespace && self.wanted.all {
+            remarks.said.push(OTHERS_IDS.to_owned());
         }
-        for pid in &self.options.attach {
-            if let Err(why) = kernel.tracer.follow(pid.unsigned_abs()) {
-                problems.push(format!("kernel events of process {pid} are not recorded: {why}"));
+        for pid in pids {
+            if let Err(why) = self.tracer.follow(pid) {
+                remarks.problems.push(format!("kernel events of process {pid} are not recorded: {why}"));
             }
         }
-        problems.extend(kernel.keep_symbols());
-        kernel.note_offset(self.source, &self.samples);
-        kernel.tracer.enable();
-        problems.extend(kernel.dump(&self.options.attach));
-        problems.into_iter().for_each(|text| self.problem(text));
-        match blind {
-            Some(_) => self.note_unknown_owners(),
-            None => self.note_owners(&attached),
-        }
+        remarks.problems.extend(self.keep_symbols());
+        self.note_offset(source, samples);
+        self.tracer.enable();
+        remarks.problems.extend(self.dump(attached));
+        remarks
     }
 
-    /// Notes names of threads that kernel events are of.
-    pub(crate) fn name_threads(&mut self, ids: &[u32]) {
-        self.note_owners(ids);
-        let Some(kernel) = self.kernel.as_mut().filter(|kernel| !kernel.is_blind) else { return };
+    /// `/proc` has other ids than the kernel's records: names and mappings cannot be told whose they are.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.is_blind
+    }
+
+    /// Notes names of threads that kernel events are of. Returns whether the journal has them.
+    pub(crate) fn name_threads(&mut self, ids: &[u32]) -> bool {
+        if self.is_blind {
+            return true;
+        }
         let at = Kernel::now();
         let mut noted = true;
-        for (tid, pid, name) in kernel.names.look(ids) {
-            noted &= kernel.trace.directory.note(&Fact::Thread { tid, pid, at, name });
+        for (tid, pid, name) in self.names.look(ids) {
+            noted &= self.trace.directory.note(&Fact::Thread { tid, pid, at, name });
         }
-        noted &= kernel.note_processes(ids);
-        self.check_journal(noted);
-    }
-
-    /// Switches the kernel's programs off; what they have written is in the rings.
-    pub(crate) fn end_kernel(&mut self) {
-        if let Some(kernel) = &self.kernel {
-            kernel.tracer.disable();
-        }
-        self.end_mapped();
+        noted & self.note_processes(ids)
     }
 }

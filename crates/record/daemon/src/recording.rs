@@ -97,7 +97,7 @@ impl<'w> Recording<'w> {
         recorder.note_samples();
         recorder.write_metadata()?;
         recorder.attach(&mut listeners)?;
-        recorder.begin_latency();
+        recorder.begin_slow_calls();
         recorder.begin_cooperation();
         recorder.begin_kernel();
         recorder.follow_all();
@@ -200,7 +200,7 @@ impl<'w> Recording<'w> {
         recorder.look_at_owners(usize::MAX);
         recorder.look_for_awaited(true);
         recorder.end_kernel();
-        recorder.end_latency();
+        recorder.end_slow_calls();
         recorder.say_goodbye(&listeners);
         drop((server, listeners));
         let consumed = recorder.consumer.finish().ok_or_else(|| Error::Loop {

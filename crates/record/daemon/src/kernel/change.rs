@@ -4,82 +4,71 @@
 //! ([`mote_kernel::session::Kernel::replace`]). What is refused changes nothing.
 
 use super::Kernel;
-use super::choose::Choice;
+use super::choose::{Choice, Wanting};
 use super::make::announce;
 use crate::cooperation::Cooperation;
 use crate::error::Error;
 use crate::options::Options;
-use crate::recorder::Recorder;
-use mote_filter::Rule;
 use mote_generate::Chosen;
 use mote_session::rules::RuleList;
+use std::collections::BTreeSet;
 
-/// What is said of a recording that has no kernel events.
-const NO_KERNEL: &str =
-    "no kernel events are recorded here: begin the recording with -k, for example -k sched";
+/// A change that was chosen, and is not made yet.
+pub(crate) struct Change {
+    before: (RuleList, Vec<(String, Vec<String>)>, BTreeSet<String>),
+    chosen: Result<(Vec<Chosen>, Choice), Error>,
+    new: Vec<u32>,
+    /// The journal has its new events.
+    pub(crate) is_noted: bool,
+}
 
-impl Recorder<'_> {
-    /// Records kernel events by these rules, too.
-    ///
-    /// # Errors
-    /// Why not, for a person; then nothing has changed.
-    pub(crate) fn enable_kernel(&mut self, rules: Vec<Rule>) -> Result<(), String> {
-        if rules.is_empty() {
-            return Ok(());
-        }
-        self.change_kernel(|standing| standing.add(rules))
-    }
-
-    /// Takes rules on kernel events away, or what they do about some. Returns how many patterns meant something.
-    ///
-    /// # Errors
-    /// Why not, for a person; then nothing has changed.
-    pub(crate) fn disable_kernel(&mut self, patterns: &[String]) -> Result<usize, String> {
-        let kernel = self.kernel.as_ref().ok_or(NO_KERNEL)?;
-        let mut standing = kernel.wanting.standing.clone();
-        let meant = standing.take_back(patterns, |pattern| kernel.wanting.is_on(pattern, &self.options));
-        if meant == 0 {
-            return Err(format!(
-                "no kernel event that is recorded has this pattern; there are{}",
-                kernel.lines()
-            ));
-        }
-        self.change_kernel(|old| *old = standing)?;
-        Ok(meant)
-    }
-
-    fn change_kernel(&mut self, work: impl FnOnce(&mut RuleList)) -> Result<(), String> {
-        let kernel = self.kernel.as_mut().ok_or(NO_KERNEL)?;
-        let before =
-            (kernel.wanting.standing.clone(), kernel.wanting.patterns.clone(), kernel.wanting.on.clone());
-        work(&mut kernel.wanting.standing);
-        let mut new = Vec::new();
-        let chosen = kernel.choose(&self.options, &self.cooperation, &mut new);
-        // Before a program can write them: an event that is known and does not happen does no harm.
-        let noted = kernel.trace.note_events(&kernel.events, &new);
-        self.check_journal(noted);
-        if !new.is_empty() {
-            self.renew_metadata();
-        }
-        let kernel = self.kernel.as_mut().ok_or(NO_KERNEL)?;
-        let replaced = chosen.and_then(|(chosen, choice)| {
-            let done = kernel.tracer.replace(&chosen, choice.maps);
-            done.map(|()| choice.remarks).map_err(|why| Error::Kernel(why.to_string()))
-        });
-        match replaced {
-            Ok(remarks) => {
-                remarks.iter().for_each(|remark| self.watch.say(remark));
-                Ok(())
-            }
-            Err(why) => {
-                (kernel.wanting.standing, kernel.wanting.patterns, kernel.wanting.on) = before;
-                Err(why.to_string())
-            }
-        }
+impl Change {
+    /// Whether the trace gets events that it did not know.
+    pub(crate) fn has_new_events(&self) -> bool {
+        !self.new.is_empty()
     }
 }
 
 impl Kernel {
+    /// The rules without these patterns, and how many of the patterns meant something.
+    pub(crate) fn rules_without(&self, patterns: &[String], options: &Options) -> (RuleList, usize) {
+        let mut rules = self.wanting.rule_list.clone();
+        let meant = rules.take_back(patterns, |pattern| self.wanting.is_on(pattern, options));
+        (rules, meant)
+    }
+
+    /// Chooses events by other rules. An event that is known and does not happen does no harm: so new ones are noted
+    /// here, before a program can write them.
+    pub(crate) fn choose_by(
+        &mut self,
+        work: impl FnOnce(&mut RuleList),
+        options: &Options,
+        cooperation: &Cooperation,
+    ) -> Change {
+        let Wanting { rule_list, patterns, on, .. } = &self.wanting;
+        let before = (rule_list.clone(), patterns.clone(), on.clone());
+        work(&mut self.wanting.rule_list);
+        let mut new = Vec::new();
+        let chosen = self.choose(options, cooperation, &mut new);
+        let is_noted = self.trace.note_events(&self.events, &new);
+        Change { before, chosen, new, is_noted }
+    }
+
+    /// Makes a change. Returns remarks on the rules.
+    ///
+    /// # Errors
+    /// Why not, for a person; then nothing has changed.
+    pub(crate) fn replace(&mut self, change: Change) -> Result<Vec<String>, String> {
+        let replaced = change.chosen.and_then(|(chosen, choice)| {
+            let done = self.tracer.replace(&chosen, choice.maps);
+            done.map(|()| choice.remarks).map_err(|why| Error::Kernel(why.to_string()))
+        });
+        replaced.map_err(|why| {
+            (self.wanting.rule_list, self.wanting.patterns, self.wanting.on) = change.before;
+            why.to_string()
+        })
+    }
+
     /// Chooses events anew. Those that the trace did not know are added to `new`.
     fn choose(
         &mut self,
@@ -102,6 +91,6 @@ impl Kernel {
 
     /// The rules that stand, a line each.
     pub(crate) fn lines(&self) -> String {
-        self.wanting.standing.lines().map(|line| format!("\n  {line}")).collect()
+        self.wanting.rule_list.lines().map(|line| format!("\n  {line}")).collect()
     }
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// What is asked of the kernel's events while a recording runs, and what has become of it.
 pub(crate) struct Wanting {
     /// The rules.
-    pub(super) standing: RuleList,
+    pub(super) rule_list: RuleList,
     /// Programs of somebody else's making, as filters.
     objects: Vec<ObjectFilter>,
     /// What rules keep in the kernel.
@@ -67,8 +67,8 @@ impl Wanting {
             let read = objects::read(&path.display().to_string(), &bytes, rules.maps_mut());
             objects.extend(read.map_err(|why| Error::Object(path, why))?);
         }
-        let standing = RuleList::new(&wanted.rules);
-        Ok(Wanting { standing, objects, rules, patterns: Vec::new(), on: BTreeSet::new() })
+        let rule_list = RuleList::new(&wanted.rules);
+        Ok(Wanting { rule_list, objects, rules, patterns: Vec::new(), on: BTreeSet::new() })
     }
 
     /// Chooses by the rules that stand. There may be no events.
@@ -81,7 +81,7 @@ impl Wanting {
         options: &Options,
         session_area: &SessionArea,
     ) -> Result<Choice, Error> {
-        let mut found = Found::of(&self.standing, options)?;
+        let mut found = Found::of(&self.rule_list, options)?;
         let excluded: Vec<Pattern> = options.exclude.iter().map(|text| Pattern::new(text)).collect();
         found.events.retain(|_, (event, _)| {
             !excluded.iter().any(|pattern| pattern.matches(&event.provider, &event.name))
@@ -158,14 +158,14 @@ fn select(catalog: &Catalog, place: &Where, pattern: &str) -> Result<(Vec<Event>
 }
 
 impl Found {
-    fn of(standing: &RuleList, options: &Options) -> Result<Found, Error> {
+    fn of(rule_list: &RuleList, options: &Options) -> Result<Found, Error> {
         let catalog = Catalog::open().with_durations();
         let remarks = catalog.notes().to_vec();
         // Who needs them says what is missing.
         let facts = catalog.btf().and_then(|btf| Facts::of(btf).ok());
         let mut found = Found { events: BTreeMap::new(), patterns: Vec::new(), remarks, facts };
         let place = place(options);
-        for entry in standing.entries() {
+        for entry in rule_list.entries() {
             match entry {
                 Entry::Rule(rule) => {
                     let (events, notes) = select(&catalog, &place, rule.pattern())?;

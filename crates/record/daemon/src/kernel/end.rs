@@ -1,9 +1,8 @@
 //! The end of the kernel's side: what its trace came to, and what there was nothing of.
 
-use super::Kernel;
+use super::{Kernel, Remarks};
 use crate::consumer::trace::Consumed;
-use crate::recorder::Recorder;
-use mote_journal::{Fact, KERNEL_LOSSES, Summary};
+use mote_journal::{KERNEL_LOSSES, Summary};
 
 /// What the kernel takes to detach a trace event, about.
 const DETACHING_MS: u64 = 60;
@@ -45,7 +44,7 @@ impl Kernel {
     /// The patterns of whose events there were none in the trace. Those that are only counted are not meant.
     fn silent(&self, summary: &Summary) -> Vec<String> {
         let counts = |pattern: &str| {
-            let mut rules = self.wanting.standing.rules();
+            let mut rules = self.wanting.rule_list.rules();
             rules.any(|rule| rule.pattern() == pattern && rule.only_records())
         };
         let happened = |names: &[String]| names.iter().any(|name| summary.events.contains_key(name));
@@ -56,28 +55,25 @@ impl Kernel {
     }
 }
 
-impl Recorder<'_> {
-    /// Ends the kernel's trace.
-    pub(crate) fn finish_kernel(
+impl Kernel {
+    /// Ends the trace. `stopped` says why the recording was ended, if it was.
+    pub(crate) fn finish(
         &mut self,
-        consumed: Option<&Consumed>,
+        consumed: &Consumed,
         duration_ns: u64,
-    ) -> Option<KernelRecorded> {
-        let (kernel, consumed) = (self.kernel.as_mut()?, consumed?);
-        kernel.keep_tables();
-        let problem = kernel.write_born();
-        problem.into_iter().for_each(|why| self.problem(why));
-        let kernel = self.kernel.as_mut()?;
-        let stopped = self.shared.failure().cloned();
-        let summary = Summary { stopped, ..kernel.summary(consumed, duration_ns) };
-        let done = KernelRecorded { silent: kernel.silent(&summary), summary, latency: kernel.latencies() };
-        let left = kernel.tracer.left_behind();
+        stopped: Option<String>,
+    ) -> (KernelRecorded, Remarks) {
+        self.keep_tables();
+        let mut remarks = Remarks { problems: self.write_born().into_iter().collect(), ..Remarks::default() };
+        let summary = Summary { stopped, ..self.summary(consumed, duration_ns) };
+        let done = KernelRecorded { silent: self.silent(&summary), summary, latency: self.latencies() };
+        let left = self.tracer.left_behind();
         let time = (left as u64 * DETACHING_MS).div_ceil(1000);
         if time >= DETACHING_TOLD_S {
-            self.watch.say(&format!("{left} kernel events are being detached, which goes on in the background for some {time} s; they record nothing any more"));
+            remarks.said.push(format!(
+                "the kernel still detaches {left} events, which takes it some {time} s; they record nothing any more"
+            ));
         }
-        let noted = kernel.trace.directory.note(&Fact::End(done.summary.clone()));
-        self.check_journal(noted);
-        Some(done)
+        (done, remarks)
     }
 }

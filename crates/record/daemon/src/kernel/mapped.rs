@@ -1,8 +1,7 @@
 //! Mappings and names as the kernel tells them (`mote_kernel::mappings::Mappings`): also those of processes that were gone before anybody looked.
 
-use super::Kernel;
+use super::{Kernel, Remarks};
 use crate::options;
-use crate::recorder::Recorder;
 use mote_journal::{Fact, Map, Process};
 use mote_kernel::mappings::{How, Mapped, Mappings, News};
 use mote_symbol::collect::{self, BuildIds};
@@ -134,45 +133,36 @@ impl Kernel {
     }
 }
 
-impl Recorder<'_> {
-    /// Notes what processes have mapped.
-    pub(crate) fn note_mapped(&mut self) {
-        if let Some(kernel) = &mut self.kernel {
-            let noted = kernel.note_born() & kernel.hear();
-            self.check_journal(noted);
-        }
+impl Kernel {
+    /// Notes what processes have mapped. Returns whether the journal has it.
+    pub(crate) fn note_mapped(&mut self) -> bool {
+        self.note_born() & self.hear()
     }
 
-    /// Notes the last of it, and what was lost.
-    pub(crate) fn end_mapped(&mut self) {
-        self.note_mapped();
-        self.tell_late();
-        let listening = self.kernel.as_ref().and_then(|kernel| kernel.mappings.as_ref());
-        let lost = listening.map_or(0, |listening| listening.mappings.lost());
-        let text = format!(
-            "{lost} tellings of the kernel about mappings and names were lost: some addresses and threads have no names"
-        );
-        // Without stacks it is only names, most of which are found otherwise.
-        match self.kernel.as_ref().is_some_and(|kernel| kernel.wanted.stacks.user) {
-            _ if lost == 0 => {}
-            true => self.problem(text),
-            false => self.watch.say(&text),
-        }
-    }
-
-    /// Tells of which processes the first calls of probed functions may be missing.
-    fn tell_late(&mut self) {
-        let listening = self.kernel.as_ref().and_then(|kernel| kernel.mappings.as_ref());
-        let Late { processes, failed, ns_max } =
-            listening.map(|listening| listening.late).unwrap_or_default();
+    /// What is missing of mappings and names, at the end.
+    pub(crate) fn mapped_remarks(&self) -> Remarks {
+        let mut remarks = Remarks::default();
+        let Some(Listening { mappings, late, .. }) = &self.mappings else { return remarks };
+        let Late { processes, failed, ns_max } = *late;
         if processes > 0 {
             let ms = ns_max.div_ceil(1_000_000);
-            self.watch.say(&format!(
-                "{processes} processes were forked, and probed up to {ms} ms after their fork: what they did before is not recorded"
+            remarks.said.push(format!(
+                "{processes} processes were forked, and probed up to {ms} ms after their fork: what they did before is \
+                 not recorded"
             ));
         }
         if failed > 0 {
-            self.problem(format!("{failed} forked processes could not be probed"));
+            remarks.problems.push(format!("{failed} forked processes could not be probed"));
         }
+        let lost = mappings.lost();
+        if lost > 0 {
+            let text = format!(
+                "the kernel dropped {lost} of its messages about mappings and names: some addresses and threads have \
+                 no names"
+            );
+            // Without stacks it is only names, most of which are found otherwise.
+            if self.wanted.stacks.user { &mut remarks.problems } else { &mut remarks.said }.push(text);
+        }
+        remarks
     }
 }

@@ -41,7 +41,7 @@ impl Recorder<'_> {
         }
         self.note_mapped();
         self.publish_if_asked();
-        self.look_at_latency();
+        self.look_at_slow_calls();
         self.hear_consumer();
         self.show_aggregates();
         let now = self.figures();

@@ -2,15 +2,14 @@
 
 use super::Kernel;
 use super::make::announce;
-use crate::consumer::totals::{Context, Totals};
+use crate::consumer::totals::{Context, Totals, add};
 use crate::options::LatencyOptions;
 use crate::output::folder::Folder;
 use crate::output::packets::Files;
 use crate::output::sink::{Bytes, StreamSink, TraceSink};
-use crate::recorder::Recorder;
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
 use mote_layout::record;
-use mote_slow::{Collector, Latencies, Latency, event};
+use mote_slow::{Collector, Latencies, Latency, Settings, event};
 use mote_sys::{Errno, Result};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -27,22 +26,22 @@ const FLUSH: Duration = Duration::from_secs(1);
 
 /// Slow calls on their way into the trace.
 #[derive(Debug)]
-pub(crate) struct Watching {
+pub(crate) struct SlowCalls {
     wanted: LatencyOptions,
     /// Ids of the events of `mote_slow::event`.
     ids: [u32; 2],
     collector: Collector,
     rows: Rows,
-    pub(super) last: Latencies,
+    last: Latencies,
     /// The newest slow calls: time and record.
     newest: VecDeque<(u64, Vec<u8>)>,
     /// Snapshots that slow calls may still ask for.
     snapshots: u32,
 }
 
-impl Watching {
-    pub(super) fn new(wanted: &LatencyOptions, ids: [u32; 2], stream: u32) -> Watching {
-        Watching {
+impl SlowCalls {
+    pub(super) fn new(wanted: &LatencyOptions, ids: [u32; 2], stream: u32) -> SlowCalls {
+        SlowCalls {
             wanted: wanted.clone(),
             ids,
             collector: Collector::new(wanted),
@@ -55,7 +54,7 @@ impl Watching {
 
     /// Takes in slow calls; returns the threads that they are of.
     fn take(&mut self, latency: &mut Latency) -> Vec<u32> {
-        let Watching { collector, rows, newest, ids, wanted, .. } = self;
+        let SlowCalls { collector, rows, newest, ids, wanted, .. } = self;
         let mut threads = BTreeSet::new();
         collector.read(latency, |slow, file| {
             threads.insert(slow.tid);
@@ -167,137 +166,118 @@ impl Part {
 impl Kernel {
     /// Writes the newest slow calls into a snapshot of this trace. Returns how many.
     pub(crate) fn add_slow(&self, directory: &Folder) -> io::Result<u64> {
-        let Some(watching) = &self.latency else { return Ok(0) };
-        let ends = watching.newest.front().zip(watching.newest.back());
+        let Some(calls) = &self.slow_calls else { return Ok(0) };
+        let ends = calls.newest.front().zip(calls.newest.back());
         let Some(((first, _), (last, _))) = ends else { return Ok(0) };
-        let records: Vec<u8> = watching.newest.iter().flat_map(|(_, record)| record).copied().collect();
+        let records: Vec<u8> = calls.newest.iter().flat_map(|(_, record)| record).copied().collect();
         let sink = Files { directory: directory.clone(), hidden: directory.open(mote_journal::DIRECTORY)? };
-        let part = Part { stream: watching.rows.stream, sequence: 0, times: (*first, *last) };
+        let part = Part { stream: calls.rows.stream, sequence: 0, times: (*first, *last) };
         let written = self.with_context(|context| {
             let mut file = sink.stream(FILE)?;
             part.write(&mut *file, context, &records)?;
             file.finish();
-            Ok(watching.newest.len() as u64)
+            Ok(calls.newest.len() as u64)
         });
         written.map_err(|why: Errno| io::Error::from_raw_os_error(why.0))
     }
 
     /// The id of the event of slow calls.
     pub(crate) fn slow_id(&self) -> Option<usize> {
-        self.latency.as_ref().map(|watching| watching.ids[0] as usize)
+        self.slow_calls.as_ref().map(|calls| calls.ids[0] as usize)
     }
 
     /// Whether slow calls ask for snapshots: then they are looked for more often.
     pub(crate) fn snapshots_slow(&self) -> bool {
-        self.latency.as_ref().is_some_and(|watching| watching.snapshots > 0)
+        self.slow_calls.as_ref().is_some_and(|calls| calls.snapshots > 0)
     }
 
     /// What the system calls came to, at the end.
     pub(super) fn latencies(&self) -> Option<Latencies> {
-        self.latency.as_ref().map(|watching| watching.last.clone())
+        self.slow_calls.as_ref().map(|calls| calls.last.clone())
     }
 
     /// Writes the slow calls that wait. Returns what went wrong.
     fn write_slow(&mut self) -> Option<String> {
-        let mut watching = self.latency.take()?;
-        let written = self.with_context(|context| watching.rows.write(context));
-        self.latency = Some(watching);
+        let mut calls = self.slow_calls.take()?;
+        let written = self.with_context(|context| calls.rows.write(context));
+        self.slow_calls = Some(calls);
         written.err().map(|why| format!("cannot write kernel/{FILE}: {why}; slow system calls are missing"))
     }
 }
 
-impl Recorder<'_> {
-    /// Attaches what looks for slow calls, if they are wanted. Before the command starts.
-    pub(crate) fn begin_latency(&mut self) {
-        let Some(kernel) = &self.kernel else { return };
-        let Some(watching) = &kernel.latency else { return };
-        let settings = watching.wanted.settings();
-        if let Err(why) = self.cooperation.watch(&kernel.tracer, &settings) {
-            self.problem(format!("slow system calls are not recorded: {why}"));
-        }
+/// What has come of a look at slow calls.
+#[derive(Default)]
+pub(crate) struct Looked {
+    /// Threads that slow calls are of.
+    pub(crate) threads: Vec<u32>,
+    /// A snapshot is wanted; how many more may be, of how many.
+    pub(crate) snapshot: Option<(u32, u32)>,
+    /// Why they could not be written.
+    pub(crate) problem: Option<String>,
+}
+
+impl Kernel {
+    /// What to look for, if slow calls are wanted.
+    pub(crate) fn slow_settings(&self) -> Option<Settings> {
+        self.slow_calls.as_ref().map(|calls| calls.wanted.settings())
     }
 
-    /// Takes slow calls in from now on, which the recording was not begun for.
-    pub(crate) fn watch_slow(&mut self, wanted: LatencyOptions) {
-        let Some(kernel) = &mut self.kernel else { return };
+    /// Takes slow calls in from now on, which the recording was not begun for. Returns whether the journal has their
+    /// events; `None` when the trace is full, and has no slow calls.
+    pub(crate) fn watch_slow(&mut self, wanted: &LatencyOptions) -> Option<bool> {
         let [slow, open] = event::descriptions();
-        // A trace that is full has no slow calls.
-        let (Ok(slow), Ok(open)) = (
-            announce(&kernel.trace, &mut kernel.events, &slow),
-            announce(&kernel.trace, &mut kernel.events, &open),
-        ) else {
-            return;
-        };
-        let stream = kernel.tracer.channel().geometry().rings() + 1;
-        kernel.latency = Some(Watching::new(&wanted, [slow, open], stream));
-        let noted = kernel.trace.note_events(&kernel.events, &[slow, open]);
-        self.check_journal(noted);
-        self.renew_metadata();
+        let slow = announce(&self.trace, &mut self.events, &slow).ok()?;
+        let open = announce(&self.trace, &mut self.events, &open).ok()?;
+        let stream = self.tracer.channel().geometry().rings() + 1;
+        self.slow_calls = Some(SlowCalls::new(wanted, [slow, open], stream));
+        Some(self.trace.note_events(&self.events, &[slow, open]))
     }
 
-    /// Follows everybody, for `-a`.
-    pub(crate) fn follow_all(&mut self) {
-        let Some(kernel) =
-            self.kernel.as_ref().filter(|kernel| kernel.latency.is_some() && kernel.wanted.all)
-        else {
-            return;
-        };
+    /// Follows all processes that run, for `-a`. Returns how many cannot be followed.
+    pub(crate) fn follow_all(&self) -> u64 {
+        if self.slow_calls.is_none() || !self.wanted.all {
+            return 0;
+        }
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_string_lossy().parse::<u32>().ok());
         let mut refused = 0;
         for pid in pids.filter(|pid| *pid != std::process::id()) {
-            // One that has just ended is missed by nobody.
+            // One that has just ended is not missed.
             let gone = || !std::path::Path::new(&format!("/proc/{pid}")).exists();
-            refused += u64::from(kernel.tracer.follow(pid).is_err() && !gone());
+            refused += u64::from(self.tracer.follow(pid).is_err() && !gone());
         }
-        if refused > 0 {
-            self.problem(format!(
-                "{refused} processes cannot be followed: their slow system calls are not recorded"
-            ));
-        }
+        refused
     }
 
-    /// What is done at every tick: slow calls taken in, thresholds moved, figures shown.
-    pub(crate) fn look_at_latency(&mut self) {
-        let (Some(kernel), Some(latency)) = (&mut self.kernel, &mut self.cooperation.latency) else { return };
-        let Some(watching) = &mut kernel.latency else { return };
-        let threads = watching.take(latency);
-        let asks = !threads.is_empty() && watching.snapshots > 0;
-        watching.snapshots -= u32::from(asks);
-        watching.collector.step(latency).iter().for_each(|now| self.watch.latency(now));
-        let due = watching.rows.is_due();
-        let (last, most) = (watching.snapshots == 0, watching.wanted.snapshots);
-        let problem = if due { kernel.write_slow() } else { None };
-        problem.into_iter().for_each(|why| self.problem(why));
-        self.name_threads(&threads);
-        if asks && self.ask_for_snapshot().is_ok() && last {
-            self.watch
-                .say(&format!("slow calls have asked for {most} snapshots; there will be no more for them"));
-        }
+    /// Takes slow calls in, moves thresholds, and shows figures by `show`.
+    pub(crate) fn look_at_slow(&mut self, latency: &mut Latency, mut show: impl FnMut(&Latencies)) -> Looked {
+        let Some(calls) = &mut self.slow_calls else { return Looked::default() };
+        let threads = calls.take(latency);
+        let asks = !threads.is_empty() && calls.snapshots > 0;
+        calls.snapshots -= u32::from(asks);
+        calls.collector.step(latency).iter().for_each(&mut show);
+        let snapshot = asks.then_some((calls.snapshots, calls.wanted.snapshots));
+        let problem = if calls.rows.is_due() { self.write_slow() } else { None };
+        Looked { threads, snapshot, problem }
     }
 
-    /// The last slow calls, and those that have not returned.
-    pub(crate) fn end_latency(&mut self) {
-        self.look_at_latency();
-        let (Some(kernel), Some(mut latency)) = (&mut self.kernel, self.cooperation.latency.take()) else {
-            return;
-        };
-        let Some(watching) = &mut kernel.latency else { return };
-        let (now, own) = (Kernel::now(), kernel.tracer.own_thread().ok());
-        let figures = watching.collector.end(&mut latency, kernel.tracer.state(), own, now);
+    /// Writes those that have not returned. Returns what went wrong.
+    pub(crate) fn end_slow(&mut self, mut latency: Latency) -> Option<String> {
+        let (now, own) = (Kernel::now(), self.tracer.own_thread().ok());
+        let calls = self.slow_calls.as_mut()?;
+        let figures = calls.collector.end(&mut latency, self.tracer.state(), own, now);
         for open in &figures.open {
-            watching.rows.add(watching.ids[1], now, open.tid, &event::open_fields(open.number, open.age_ns));
+            calls.rows.add(calls.ids[1], now, open.tid, &event::open_fields(open.number, open.age_ns));
         }
-        watching.last = figures;
-        let problem = kernel.write_slow();
-        if let Some(watching) = &mut kernel.latency {
-            watching.rows.file.iter_mut().for_each(|file| file.finish());
-            let (from, to) = (&watching.rows.totals, &mut kernel.dumped);
-            to.counts.resize(to.counts.len().max(from.counts.len()), 0);
-            crate::consumer::totals::add(&mut to.counts, &from.counts);
-            to.bytes += from.bytes;
-            to.packets += from.packets;
-        }
-        problem.into_iter().for_each(|why| self.problem(why));
+        calls.last = figures;
+        let problem = self.write_slow();
+        let calls = self.slow_calls.as_mut()?;
+        calls.rows.file.iter_mut().for_each(|file| file.finish());
+        let (from, to) = (&calls.rows.totals, &mut self.dumped);
+        to.counts.resize(to.counts.len().max(from.counts.len()), 0);
+        add(&mut to.counts, &from.counts);
+        to.bytes += from.bytes;
+        to.packets += from.packets;
+        problem
     }
 }
