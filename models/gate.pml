@@ -17,7 +17,7 @@
  * @code crates/traced/agent/src/multicast.rs: judge, for_session, make, retire, tidy
  * @code crates/traced/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/traced/agent/src/table.rs: sweep, tidy
- * @digest f5b84cc143a482a5
+ * @digest 8763758b7d25eb7a
  *
  * @pass short | 3 changes | -DCHANGES=3 small
  * @pass long | 5 changes | -DCHANGES=5

@@ -36,8 +36,8 @@
  * @code crates/record/daemon/src/recorder/round.rs: serve, say_goodbye
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
- * @code crates/record/daemon/src/hall.rs: take, next
- * @digest 2c4df985a650c173
+ * @code crates/record/daemon/src/registration/backlog.rs: take, next
+ * @digest 21f643b25a0cc603
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

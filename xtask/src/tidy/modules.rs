@@ -14,12 +14,8 @@ use std::path::Path;
 const CIRCLE_MAX: usize = 3;
 
 /// Circles that are still to be broken, and how many modules each has at most: none may grow, and none may come.
-const TO_BE_BROKEN: [(&str, usize); 4] = [
-    ("crates/record/daemon", 4),
-    ("crates/record/kernel/session", 5),
-    ("crates/record/probes", 7),
-    ("lib/builder", 6),
-];
+const TO_BE_BROKEN: [(&str, usize); 3] =
+    [("crates/record/kernel/session", 5), ("crates/record/probes", 7), ("lib/builder", 6)];
 
 /// The name of the crate's root file.
 const ROOT: &str = "lib";

@@ -22,8 +22,8 @@
 #![forbid(unsafe_code)]
 
 mod arch;
-mod door;
 mod error;
+mod join_point;
 mod stop;
 mod target;
 mod thread;

@@ -1,8 +1,8 @@
 //! A process that is to join a recording.
 
 use crate::arch;
-use crate::door::{self, Door};
 use crate::error::{Busy, Error};
+use crate::join_point::{self, JoinPoint};
 use crate::stop::{Sent, Stopped, Waiting};
 use crate::thread::{self, Call, Rank};
 use mote_layout::join;
@@ -67,7 +67,7 @@ pub struct Target {
     pid: i32,
     /// `/proc/PID/mem`: of the program that it runs now. After an exec it leads nowhere.
     memory: File,
-    doors: Vec<Door>,
+    points: Vec<JoinPoint>,
 }
 
 impl Target {
@@ -86,11 +86,11 @@ impl Target {
             libc::EACCES | libc::EPERM => Error::NoEvents,
             other => Error::Forbidden(Errno(other)),
         })?;
-        let doors = door::find(pid.unsigned_abs(), &memory, patience.until)?;
+        let points = join_point::find(pid.unsigned_abs(), &memory, patience.until)?;
         if !arch::can_keep_registers() {
             return Err(Error::NoXsave);
         }
-        let target = Target { pid, memory, doors };
+        let target = Target { pid, memory, points };
         target.check()?;
         Ok(target)
     }
@@ -101,7 +101,7 @@ impl Target {
     /// [`Error`]; the process goes on as before. [`Error::InAnother`] when it is in a recording already, which could have been asked.
     pub fn join(&self, place: &str, patience: Patience<'_>) -> Result<(), Error> {
         self.lock(patience)?;
-        let joined = self.doors.iter().map(|door| self.join_at(door, place, patience)).collect::<Vec<_>>();
+        let joined = self.points.iter().map(|point| self.join_at(point, place, patience)).collect::<Vec<_>>();
         let _ = self.memory.unlock();
         // One copy that has joined is what was asked for.
         if joined.iter().any(Result::is_ok) {
@@ -121,14 +121,14 @@ impl Target {
         }
     }
 
-    fn join_at(&self, door: &Door, place: &str, patience: Patience<'_>) -> Result<(), Error> {
+    fn join_at(&self, point: &JoinPoint, place: &str, patience: Patience<'_>) -> Result<(), Error> {
         self.check()?;
-        let nonce = self.claim(door, patience)?;
-        self.write_place(door, place)?;
-        let sent = self.send(door, nonce, patience.at_most(LOOKING))?;
-        let answer = self.answer(door, nonce, patience.at_most(ANSWER));
+        let nonce = self.claim(point, patience)?;
+        self.write_place(point, place)?;
+        let sent = self.send(point, nonce, patience.at_most(LOOKING))?;
+        let answer = self.answer(point, nonce, patience.at_most(ANSWER));
         if matches!(answer, Err(Error::Silent(_) | Error::Over)) {
-            take_back(door, &sent);
+            take_back(point, &sent);
         }
         match answer? {
             0 => Ok(()),
@@ -155,16 +155,16 @@ impl Target {
     /// Waits until no thread uses the memory. Returns a number for this join.
     ///
     /// Who has not answered yet was asked by a recorder that is gone: nobody misses its answer.
-    fn claim(&self, door: &Door, patience: Patience<'_>) -> Result<u64, Error> {
+    fn claim(&self, point: &JoinPoint, patience: Patience<'_>) -> Result<u64, Error> {
         let patience = patience.at_most(OTHERS);
         loop {
-            let busy = self.read(door, join::BUSY, &mut [0; 4]).map(u32::from_le_bytes)?;
+            let busy = self.read(point, join::BUSY, &mut [0; 4]).map(u32::from_le_bytes)?;
             if busy == 0 {
                 break;
             }
             if self.own_pid().is_some_and(|own| own != busy) {
                 // A child of fork has a copy of its parent's memory.
-                self.write(door, join::BUSY, &[0; 4])?;
+                self.write(point, join::BUSY, &[0; 4])?;
                 break;
             }
             patience.wait(Error::Occupied)?;
@@ -172,13 +172,13 @@ impl Target {
         fresh_number().map_err(|why| Error::Forbidden(errno(&why)))
     }
 
-    fn write_place(&self, door: &Door, place: &str) -> Result<(), Error> {
+    fn write_place(&self, point: &JoinPoint, place: &str) -> Result<(), Error> {
         let text = place.as_bytes().get(..join::PLACE_BYTES - 1).unwrap_or(place.as_bytes());
-        self.write(door, join::PLACE, &[text, &[0]].concat())
+        self.write(point, join::PLACE, &[text, &[0]].concat())
     }
 
     /// Finds a thread that suits, and sends it.
-    fn send(&self, door: &Door, nonce: u64, patience: Patience<'_>) -> Result<Sent, Error> {
+    fn send(&self, point: &JoinPoint, nonce: u64, patience: Patience<'_>) -> Result<Sent, Error> {
         let since = Instant::now();
         let mut busy = Busy::default();
         loop {
@@ -193,7 +193,7 @@ impl Target {
             // The process's first thread has the largest stack, and goes in front of others of its rank.
             candidates.sort_unstable_by_key(|(rank, tid)| (*rank, *tid != self.pid, *tid));
             for (_, tid) in candidates {
-                let mut send = || self.try_send(tid, door, nonce, &mut busy, patience);
+                let mut send = || self.try_send(tid, point, nonce, &mut busy, patience);
                 // On a thread of its own: with its end the kernel lets go of what it traces, also of what has not stopped.
                 let sent = std::thread::scope(|scope| {
                     let work = std::thread::Builder::new().name(TRACER.to_owned());
@@ -214,7 +214,7 @@ impl Target {
     fn try_send(
         &self,
         tid: i32,
-        door: &Door,
+        point: &JoinPoint,
         nonce: u64,
         busy: &mut Busy,
         patience: Patience<'_>,
@@ -237,10 +237,10 @@ impl Target {
             busy.in_handlers = true;
             return Ok(None);
         }
-        self.write(door, join::KIND, &waiting.kind.to_le_bytes())?;
-        self.write(door, join::NONCE, &nonce.to_le_bytes())?;
+        self.write(point, join::KIND, &waiting.kind.to_le_bytes())?;
+        self.write(point, join::NONCE, &nonce.to_le_bytes())?;
         let sent = stopped.note();
-        match stopped.send(door.code, nonce, &waiting) {
+        match stopped.send(point.code, nonce, &waiting) {
             Ok(()) => Ok(Some(sent)),
             // It was killed meanwhile.
             Err(Errno(libc::ESRCH)) => Ok(None),
@@ -256,10 +256,10 @@ impl Target {
     }
 
     /// Waits for the answer.
-    fn answer(&self, door: &Door, nonce: u64, patience: Patience<'_>) -> Result<i64, Error> {
+    fn answer(&self, point: &JoinPoint, nonce: u64, patience: Patience<'_>) -> Result<i64, Error> {
         loop {
-            if self.word(door, join::ANSWERED)? == nonce {
-                return self.word(door, join::ANSWER).map(|answer| answer as i64);
+            if self.word(point, join::ANSWERED)? == nonce {
+                return self.word(point, join::ANSWER).map(|answer| answer as i64);
             }
             patience.wait(Error::Silent(ANSWER.as_secs()))?;
         }
@@ -283,17 +283,22 @@ impl Target {
         ids.split_ascii_whitespace().next_back()?.parse().ok()
     }
 
-    fn word(&self, door: &Door, at: usize) -> Result<u64, Error> {
-        self.read(door, at, &mut [0; 8]).map(u64::from_le_bytes)
+    fn word(&self, point: &JoinPoint, at: usize) -> Result<u64, Error> {
+        self.read(point, at, &mut [0; 8]).map(u64::from_le_bytes)
     }
 
-    fn read<const N: usize>(&self, door: &Door, at: usize, into: &mut [u8; N]) -> Result<[u8; N], Error> {
-        let read = self.memory.read_exact_at(into, door.area.wrapping_add(at as u64));
+    fn read<const N: usize>(
+        &self,
+        point: &JoinPoint,
+        at: usize,
+        into: &mut [u8; N],
+    ) -> Result<[u8; N], Error> {
+        let read = self.memory.read_exact_at(into, point.area.wrapping_add(at as u64));
         read.map(|()| *into).map_err(|_| self.why_not())
     }
 
-    fn write(&self, door: &Door, at: usize, bytes: &[u8]) -> Result<(), Error> {
-        let written = self.memory.write_all_at(bytes, door.area.wrapping_add(at as u64));
+    fn write(&self, point: &JoinPoint, at: usize, bytes: &[u8]) -> Result<(), Error> {
+        let written = self.memory.write_all_at(bytes, point.area.wrapping_add(at as u64));
         written.map_err(|_| self.why_not())
     }
 
@@ -311,10 +316,10 @@ impl Target {
 }
 
 /// A thread that has not come beyond the first instruction that it was sent to, which then is not ours, is put back.
-fn take_back(door: &Door, sent: &Sent) {
+fn take_back(point: &JoinPoint, sent: &Sent) {
     let moment = Patience { until: Instant::now() + LOOKING, over: &AtomicBool::new(false) };
     if let Ok(Some(stopped)) = Stopped::stop(sent.tid, &moment) {
-        stopped.put_back(door.code, sent);
+        stopped.put_back(point.code, sent);
     }
 }
 

@@ -4,7 +4,7 @@
 //! ([`mote_kernel::session::Kernel::replace`]). What is refused changes nothing.
 
 use super::Kernel;
-use super::choose::{Choice, Wanting};
+use super::choose::{Choice, Patterns, Wanting};
 use super::make::announce;
 use crate::cooperation::Cooperation;
 use crate::error::Error;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// A change that was chosen, and is not made yet.
 pub(crate) struct Change {
-    before: (RuleList, Vec<(String, Vec<String>)>, BTreeSet<String>),
+    before: (RuleList, Patterns, BTreeSet<String>),
     chosen: Result<(Vec<Chosen>, Choice), Error>,
     new: Vec<u32>,
     /// The journal has its new events.

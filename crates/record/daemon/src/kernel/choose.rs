@@ -18,6 +18,9 @@ use mote_session::rules::{Entry, RuleList};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Patterns of rules as they were given, and the names of the events that each has chosen.
+pub(super) type Patterns = Vec<(String, Vec<String>)>;
+
 /// What is asked of the kernel's events while a recording runs, and what has become of it.
 pub(crate) struct Wanting {
     /// The rules.
@@ -27,7 +30,7 @@ pub(crate) struct Wanting {
     /// What rules keep in the kernel.
     pub(crate) rules: Rules,
     /// Full names of the events that each pattern means.
-    pub(super) patterns: Vec<(String, Vec<String>)>,
+    pub(super) patterns: Patterns,
     /// Full names of the events that are recorded, or looked at.
     pub(super) on: BTreeSet<String>,
 }
@@ -137,7 +140,7 @@ impl Wanting {
 /// Events by their full names, each with the rules that are about it.
 struct Found {
     events: BTreeMap<String, (Event, Vec<Rule>)>,
-    patterns: Vec<(String, Vec<String>)>,
+    patterns: Patterns,
     remarks: Vec<String>,
     facts: Option<Facts>,
 }

@@ -16,12 +16,12 @@ const READ_MAX: u64 = 8 << 20;
 /// Most files that are looked into.
 const FILES_MAX: usize = 4096;
 /// Most copies of mote in a process that are asked.
-const DOORS_MAX: usize = 64;
+const POINTS_MAX: usize = 64;
 const PAGE_BYTES: u64 = 4096;
 
 /// Code and memory of one copy of mote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Door {
+pub(crate) struct JoinPoint {
     /// Where a thread is sent to.
     pub(crate) code: u64,
     /// The words that are shared.
@@ -29,28 +29,28 @@ pub(crate) struct Door {
 }
 
 /// All of a process.
-pub(crate) fn find(pid: u32, memory: &File, until: Instant) -> Result<Vec<Door>, Error> {
-    let mut doors = Vec::new();
+pub(crate) fn find(pid: u32, memory: &File, until: Instant) -> Result<Vec<JoinPoint>, Error> {
+    let mut points = Vec::new();
     let mut other_version = false;
     for mapped in mapped::code(pid).iter().take(FILES_MAX) {
-        if Instant::now() > until || doors.len() >= DOORS_MAX {
+        if Instant::now() > until || points.len() >= POINTS_MAX {
             break;
         }
         let Some(record) = record_of(pid, mapped, memory) else { continue };
         match record {
             (at, record) if record.version == VERSION => {
                 let (code, area) = record.resolve(at);
-                doors.push(Door { code, area });
+                points.push(JoinPoint { code, area });
             }
             _ => other_version = true,
         }
     }
-    doors.sort_unstable();
-    doors.dedup();
-    match doors.is_empty() {
+    points.sort_unstable();
+    points.dedup();
+    match points.is_empty() {
         true if other_version => Err(Error::OtherVersion),
         true => Err(Error::NoEvents),
-        false => Ok(doors),
+        false => Ok(points),
     }
 }
 
