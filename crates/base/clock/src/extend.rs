@@ -12,7 +12,7 @@ const fn mask(bits: u32) -> u64 {
 /// bits at 3 GHz. Of two that are equally close, the earlier. Never wraps around: at the ends of
 /// the 64-bit range it returns the one that exists.
 #[inline]
-pub const fn near(reference: u64, stored: u64, bits: u32) -> u64 {
+pub const fn nearest(reference: u64, stored: u64, bits: u32) -> u64 {
     let ahead = stored.wrapping_sub(reference) & mask(bits);
     // The distance backwards is 2^bits - ahead: `behind + 1`, which fits 64 bits for any width.
     let behind = mask(bits) - ahead;
@@ -55,21 +55,21 @@ mod tests {
                 let truth = random.next() >> 1;
                 let half = mask(bits - 1);
                 let reference = truth.wrapping_add(random.next() & half.min(truth) & (half - 1));
-                assert_eq!(near(reference, truth & mask(bits), bits), truth, "{bits} bits");
-                assert_eq!(near(truth, reference & mask(bits), bits), reference, "{bits} bits");
+                assert_eq!(nearest(reference, truth & mask(bits), bits), truth, "{bits} bits");
+                assert_eq!(nearest(truth, reference & mask(bits), bits), reference, "{bits} bits");
             }
         }
     }
 
     #[test]
     fn near_stays_in_range_at_both_ends() {
-        assert_eq!(near(5, 0xfff0, 16), 0xfff0);
-        assert_eq!(near(u64::MAX - 3, 1, 16), 0xffff_ffff_ffff_0001);
+        assert_eq!(nearest(5, 0xfff0, 16), 0xfff0);
+        assert_eq!(nearest(u64::MAX - 3, 1, 16), 0xffff_ffff_ffff_0001);
         for stored in [0, 1, 77, u64::MAX] {
             for reference in [0, 1, 1 << 63, u64::MAX] {
-                assert_eq!(near(reference, stored, 64), stored);
+                assert_eq!(nearest(reference, stored, 64), stored);
             }
         }
-        assert_eq!(near(0x1_8000, 0, 16), 0x1_0000, "a tie goes to the earlier");
+        assert_eq!(nearest(0x1_8000, 0, 16), 0x1_0000, "a tie goes to the earlier");
     }
 }

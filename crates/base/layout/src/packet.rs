@@ -29,7 +29,7 @@ pub struct PacketHeader {
     /// CPU of the ring; for shared rings the ring's number.
     pub cpu: u32,
     /// Events of this stream lost since the recording began.
-    pub lost: Told,
+    pub lost: ReportedLoss,
 }
 
 /// What a packet tells of lost events.
@@ -38,7 +38,7 @@ pub struct PacketHeader {
 /// the last event before and of the first one after: such a packet is empty. Of the others it is known only between
 /// which two looks of the recorder they were counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ReportedLoss {
     /// By cause, since the recording began.
     pub events: Lost,
     /// When the recorder had looked before it saw what this packet tells beside a full ring's losses, in ticks; 0 when
@@ -51,7 +51,7 @@ pub struct Told {
     pub unknown: u64,
 }
 
-impl Told {
+impl ReportedLoss {
     /// What CTF's counter says: all losses, and one for each of unknown size.
     pub fn discarded(&self) -> u64 {
         self.events.iter().fold(self.unknown, |sum, lost| sum.wrapping_add(*lost))
@@ -103,7 +103,7 @@ impl PacketHeader {
         put(&self.uuid);
         put(&self.stream_class.to_le_bytes());
         put(&self.stream.to_le_bytes());
-        let Told { events, since, until, unknown } = self.lost;
+        let ReportedLoss { events, since, until, unknown } = self.lost;
         for word in events.into_iter().chain([since, until, unknown]) {
             put(&word.to_le_bytes());
         }

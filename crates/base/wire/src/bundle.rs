@@ -13,7 +13,7 @@
 //! adds maps behind the others, and never moves one.
 
 use crate::words::{Reader, Writer};
-use crate::{Error, board};
+use crate::{Error, counters};
 use mote_bpf::insn::{INSN_BYTES, Insn};
 use mote_bpf::{MapKind, MapShape};
 use mote_layout::record::ID_MAX;
@@ -93,7 +93,7 @@ pub struct Program<I> {
 /// A bundle as the session has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Bundle<'a> {
-    /// Bytes of the maps' memfd that are used: of board, pool and maps.
+    /// Bytes of the maps' memfd that are used: of counters, pool and maps.
     pub maps_bytes: u64,
     /// Where the pool is.
     pub pool: PoolPlace,
@@ -205,7 +205,7 @@ impl<'a> Received<'a> {
     fn is_sound(&self) -> bool {
         let pool = self.pool.sizes.slots == 0
             || self.pool.sizes.are_sound() && self.holds(self.pool.offset, self.pool.sizes.bytes() as u64);
-        pool && self.maps_bytes >= board::BYTES as u64
+        pool && self.maps_bytes >= counters::BYTES as u64
             && self.maps.len() <= MAPS_MAX
             && self.dispositions.len() <= ID_MAX as usize
             && self.programs.len() <= PROGRAMS_MAX
@@ -223,7 +223,7 @@ impl<'a> Received<'a> {
     /// Whether something may begin there and have so many bytes.
     fn holds(&self, offset: u64, bytes: u64) -> bool {
         let end = offset.checked_add(bytes);
-        offset >= board::BYTES as u64
+        offset >= counters::BYTES as u64
             && offset.is_multiple_of(PAGE)
             && end.is_some_and(|end| end <= self.maps_bytes)
     }
@@ -301,7 +301,7 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    const AT: u64 = board::BYTES as u64;
+    const AT: u64 = counters::BYTES as u64;
 
     fn hash() -> MapShape {
         MapShape { kind: MapKind::Hash, key_bytes: 16, value_bytes: 8, entries: 1000, read_only: false }
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_stay_off_the_board() {
+    fn maps_stay_off_the_counters() {
         for offset in [0, AT - PAGE, AT + 1, AT + 4 * PAGE, !(PAGE - 1)] {
             let maps = [MapPlace { shape: hash(), offset }];
             let bundle = Bundle {

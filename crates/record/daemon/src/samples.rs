@@ -15,15 +15,15 @@ pub(crate) struct Samples {
     source: Source,
     kept: Vec<Sample>,
     recent: Sample,
-    /// How many of the kept ones were told.
-    told: usize,
+    /// How many of the kept ones were reported.
+    reported: usize,
 }
 
 impl Samples {
     /// Takes the first two.
     pub(crate) fn begin(source: Source) -> Samples {
         let first = mote_clock::quick_pair(source, 5_000_000);
-        Samples { source, kept: first.to_vec(), recent: first[1], told: 0 }
+        Samples { source, kept: first.to_vec(), recent: first[1], reported: 0 }
     }
 
     /// The first sample.
@@ -85,10 +85,10 @@ impl Samples {
         Conversion::through(&of_monotonic(&self.first()), 1_000_000_000)
     }
 
-    /// The kept samples that were not told yet.
+    /// The kept samples that were not reported yet.
     pub(crate) fn news(&mut self) -> Vec<Sample> {
-        let news = self.kept.get(self.told..).unwrap_or(&[]).to_vec();
-        self.told = self.kept.len();
+        let news = self.kept.get(self.reported..).unwrap_or(&[]).to_vec();
+        self.reported = self.kept.len();
         news
     }
 }

@@ -10,8 +10,8 @@ use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{self, Mapping};
 use mote_sys::{Errno, Result};
 use mote_vm::Map;
-use mote_wire::board;
 use mote_wire::bundle::{MAPS_MAX, MapPlace, PoolPlace, Received, SHARED};
+use mote_wire::counters;
 
 /// The maps so far.
 ///
@@ -60,7 +60,7 @@ impl Maps {
         self.maps.all()
     }
 
-    /// Maps what is new in `bundle`: the board and the pool the first time, then the maps behind those that are known.
+    /// Maps what is new in `bundle`: the counters and the pool the first time, then the maps behind those that are known.
     ///
     /// # Errors
     /// `EINVAL` when the memfd may shrink or is too small, when a known map or the pool has moved, when maps lie over
@@ -72,7 +72,7 @@ impl Maps {
                 crate::shared::map(session, memfd, bundle.pool)?;
                 self.pool = Some(bundle.pool);
                 let pool_end = bundle.pool.offset + bundle.pool.sizes.bytes() as u64;
-                self.end = pool_end.max(board::BYTES as u64);
+                self.end = pool_end.max(counters::BYTES as u64);
             }
             Some(known) if known == bundle.pool => {}
             Some(_) => return Err(Errno(libc::EINVAL)),

@@ -1,7 +1,7 @@
-//! What filters share with their session besides the channel: the board, and the pool of speculations.
+//! What filters share with their session besides the channel: the counters, and the pool of speculations.
 //!
 //! # Invariants
-//! `board-mapped`: a session's `board` is null or points to a shared mapping of at least `board::BYTES`; its `memory`
+//! `counters-mapped`: a session's `counters` is null or points to a shared mapping of at least `counters::BYTES`; its `memory`
 //! and `pool` are set before that, and dropped a grace period after it was set to null. Probes look at them inside of
 //! read sections.
 
@@ -15,11 +15,11 @@ use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
 use mote_sys::{Errno, Result};
 use mote_wire::bundle::PoolPlace;
-use mote_wire::{SESSIONS_MAX, board};
+use mote_wire::{SESSIONS_MAX, counters};
 
 /// The shared memory of one session.
 struct Shared {
-    board: AtomicPtr<u8>,
+    counters: AtomicPtr<u8>,
     rest: UnsafeCell<Rest>,
 }
 
@@ -29,26 +29,26 @@ struct Rest {
     memory: Option<Mapping>,
 }
 
-// SAFETY: `board-mapped`.
+// SAFETY: `counters-mapped`.
 unsafe impl Sync for Shared {}
 static ALL: [Shared; SESSIONS_MAX] = [const {
     Shared {
-        board: AtomicPtr::new(core::ptr::null_mut()),
+        counters: AtomicPtr::new(core::ptr::null_mut()),
         rest: UnsafeCell::new(Rest { pool: None, memory: None }),
     }
 }; SESSIONS_MAX];
 
-/// Maps board and pool of a session. To be called once for it, with the control path held.
+/// Maps counters and pool of a session. To be called once for it, with the control path held.
 ///
 /// # Errors
 /// `EINVAL` when the pool is not sound; as mmap(2).
 pub(crate) fn map(session: usize, memfd: &Fd, place: PoolPlace) -> Result<()> {
     let shared = ALL.get(session).ok_or(Errno(libc::EINVAL))?;
     let end = if place.sizes.slots == 0 { 0 } else { place.offset as usize + place.sizes.bytes() };
-    let memory = Mapping::shared(memfd, end.max(board::BYTES))?;
+    let memory = Mapping::shared(memfd, end.max(counters::BYTES))?;
     memory.keep_out_of_core_dumps();
-    let board = memory.base();
-    // SAFETY: `board-mapped`: `board` is null, so no thread reads; the control path is the caller's.
+    let counters = memory.base();
+    // SAFETY: `counters-mapped`: `counters` is null, so no thread reads; the control path is the caller's.
     let rest = unsafe { &mut *shared.rest.get() };
     // Both stay where they are until `unmap`.
     let memory: *const Mapping = rest.memory.insert(memory);
@@ -57,15 +57,15 @@ pub(crate) fn map(session: usize, memfd: &Fd, place: PoolPlace) -> Result<()> {
         let memory: &'static Mapping = unsafe { &*memory };
         rest.pool = Some(Pool::of(memory, place.offset as usize, place.sizes).ok_or(Errno(libc::EINVAL))?);
     }
-    // Release pairs with the acquire in `board`.
-    shared.board.store(board, Ordering::Release);
+    // Release pairs with the acquire in `counters`.
+    shared.counters.store(counters, Ordering::Release);
     Ok(())
 }
 
 /// Hides a session's memory. [`unmap`] comes a grace period later.
 pub(crate) fn hide(session: usize) {
     if let Some(shared) = ALL.get(session) {
-        shared.board.store(core::ptr::null_mut(), Ordering::Release);
+        shared.counters.store(core::ptr::null_mut(), Ordering::Release);
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn hide(session: usize) {
 /// It has been hidden for a grace period.
 pub(crate) unsafe fn unmap(session: usize) {
     if let Some(shared) = ALL.get(session) {
-        // SAFETY: `board-mapped`: no thread reads any more; the control path is the caller's.
+        // SAFETY: `counters-mapped`: no thread reads any more; the control path is the caller's.
         let rest = unsafe { &mut *shared.rest.get() };
         rest.pool = None;
         rest.memory = None;
@@ -100,42 +100,42 @@ pub(crate) fn go_over(session: usize, memfd: &Fd) -> Result<()> {
     with_memory(session, |base, len| unsafe { Mapping::replace(base, memfd, 0, len) })
 }
 
-/// Puts something else in the place of a session's memory, if it has some: of board and pool there are references to
+/// Puts something else in the place of a session's memory, if it has some: of counters and pool there are references to
 /// atomics only, and what others write there is not believed.
 fn with_memory(session: usize, replace: impl FnOnce(*mut u8, usize) -> Result<()>) -> Result<()> {
     let shared = ALL.get(session).ok_or(Errno(libc::EINVAL))?;
-    // SAFETY: `board-mapped`: with the control path held no other code changes it; probes read it, too.
+    // SAFETY: `counters-mapped`: with the control path held no other code changes it; probes read it, too.
     let rest = unsafe { &*shared.rest.get() };
     rest.memory.as_ref().map_or(Ok(()), |memory| replace(memory.base(), memory.len()))
 }
 
-/// The session's board, once it is mapped.
-fn board(session: usize) -> Option<*mut u8> {
-    let board = ALL.get(session)?.board.load(Ordering::Acquire);
-    (!board.is_null()).then_some(board)
+/// The session's counters, once it is mapped.
+fn counters(session: usize) -> Option<*mut u8> {
+    let counters = ALL.get(session)?.counters.load(Ordering::Acquire);
+    (!counters.is_null()).then_some(counters)
 }
 
 /// The pool of speculations, if the session has one. In a read section, which the result must not outlive.
 pub(crate) fn pool(session: usize) -> Option<Pool<'static>> {
-    board(session)?;
-    // SAFETY: `board-mapped`: it is not written any more while this section lasts.
+    counters(session)?;
+    // SAFETY: `counters-mapped`: it is not written any more while this section lasts.
     unsafe { (*ALL.get(session)?.rest.get()).pool }
 }
 
-/// Adds one to a 64-bit word of the board, if there is one. Returns whether there is. In a read section.
+/// Adds one to a 64-bit word of the counters, if there is one. Returns whether there is. In a read section.
 pub(crate) fn count(session: usize, offset: usize) -> bool {
-    let Some(board) = board(session) else { return false };
-    // SAFETY: `board-mapped`; offsets are constants of `board`, multiples of 8 and inside of it.
-    let word = unsafe { &*board.wrapping_add(offset).cast::<AtomicU64>() };
+    let Some(counters) = counters(session) else { return false };
+    // SAFETY: `counters-mapped`; offsets are constants of `counters`, multiples of 8 and inside of it.
+    let word = unsafe { &*counters.wrapping_add(offset).cast::<AtomicU64>() };
     word.fetch_add(1, Ordering::Relaxed);
     true
 }
 
-/// Adds one to a 32-bit word of the board, if there is one.
+/// Adds one to a 32-bit word of the counters, if there is one.
 fn count_fault(session: usize, offset: usize) {
-    let Some(board) = board(session) else { return };
-    // SAFETY: `board-mapped`; `board::faults_of` gives multiples of 4 inside of the board.
-    let word = unsafe { &*board.wrapping_add(offset).cast::<AtomicU32>() };
+    let Some(counters) = counters(session) else { return };
+    // SAFETY: `counters-mapped`; `counters::faults_of` gives multiples of 4 inside of the counters.
+    let word = unsafe { &*counters.wrapping_add(offset).cast::<AtomicU32>() };
     word.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -144,12 +144,12 @@ fn count_fault(session: usize, offset: usize) {
 #[inline(never)]
 pub(crate) fn faulted(channel: &Channel, id: u16, keep: bool) -> u64 {
     let session = channel.session;
-    count_fault(session, board::faults_of(id));
+    count_fault(session, counters::faults_of(id));
     if keep {
-        count(session, board::FAULTS_KEPT);
+        count(session, counters::FAULTS_KEPT);
         return SPECULATE;
     }
-    count(session, board::FAULTS_DROPPED);
+    count(session, counters::FAULTS_DROPPED);
     channel.writer.lose(Cause::FilterFault);
     DROP
 }

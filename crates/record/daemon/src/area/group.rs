@@ -1,4 +1,4 @@
-//! The memory that a group of processes shares with the session besides its rings: the board, the pool of speculations, the maps of
+//! The memory that a group of processes shares with the session besides its rings: the counters, the pool of speculations, the maps of
 //! filters. One sparse file that processes get with the first filters; pages are taken when they are needed.
 
 use mote_layout::record::ID_BITS;
@@ -6,8 +6,8 @@ use mote_ring::speculation::{Pool, Sizes};
 use mote_sys::Result;
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{self, Mapping};
-use mote_wire::board;
 use mote_wire::bundle::PoolPlace;
+use mote_wire::counters;
 
 /// Bytes of the file, of which only what is used is memory.
 const BYTES: u64 = 1 << 30;
@@ -20,7 +20,7 @@ const POOL: Sizes = Sizes { slots: 64, slot_bytes: 64 << 10 };
 pub(crate) struct GroupArea {
     memfd: Fd,
     bytes: u64,
-    /// Board and pool.
+    /// Counters and pool.
     front: Mapping,
 }
 
@@ -32,7 +32,7 @@ impl GroupArea {
     pub(crate) fn make() -> Result<GroupArea> {
         let make = |bytes| mem::sealed_memfd(c"mote-filters", bytes).map(|memfd| (memfd, bytes));
         let (memfd, bytes) = make(BYTES).or_else(|_| make(BYTES_SMALL))?;
-        let front = Mapping::shared(&memfd, board::BYTES + POOL.bytes())?;
+        let front = Mapping::shared(&memfd, counters::BYTES + POOL.bytes())?;
         Ok(GroupArea { memfd, bytes, front })
     }
 
@@ -48,12 +48,12 @@ impl GroupArea {
 
     /// The pool of speculations.
     pub(crate) fn pool(&self) -> Option<Pool<'_>> {
-        Pool::of(&self.front, board::BYTES, POOL)
+        Pool::of(&self.front, counters::BYTES, POOL)
     }
 
     /// Where the pool is.
     pub(crate) fn pool_place() -> PoolPlace {
-        PoolPlace { offset: board::BYTES as u64, sizes: POOL }
+        PoolPlace { offset: counters::BYTES as u64, sizes: POOL }
     }
 
     /// Takes memory for these bytes: a process that writes there does not fault.
@@ -68,12 +68,12 @@ impl GroupArea {
     pub(crate) fn faults(&self) -> impl Iterator<Item = (u32, u64)> {
         let mut bytes = vec![0; 4 << ID_BITS];
         // What cannot be read is 0.
-        let _ = fd::read_at(&self.memfd, &mut bytes, board::FAULTS_BY_EVENT as u64);
+        let _ = fd::read_at(&self.memfd, &mut bytes, counters::FAULTS_BY_EVENT as u64);
         let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
         (0..).zip(words).filter(|(_, faults)| *faults > 0).map(|(id, faults)| (id, u64::from(faults)))
     }
 
-    /// A word of the board; 0 when it cannot be read.
+    /// A word of the counters; 0 when it cannot be read.
     pub(crate) fn word(&self, offset: usize) -> u64 {
         let mut word = [0; 8];
         let read = fd::read_at(&self.memfd, &mut word, offset as u64);

@@ -7,8 +7,8 @@
 use crate::consumer::totals::{Context, Totals, add, low};
 use crate::consumer::walk::{Steps, walk_noting};
 use crate::output::sink::{Bytes, StreamSink};
-use mote_clock::extend::near;
-use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU, STREAM_SHARED, Told};
+use mote_clock::extend::nearest;
+use mote_layout::packet::{HEADER_BYTES, PacketHeader, ReportedLoss, STREAM_PER_CPU, STREAM_SHARED};
 use mote_layout::record::TIME_BITS;
 use mote_sys::{Errno, Result};
 
@@ -63,8 +63,8 @@ pub(crate) struct DataStream {
     pub(crate) sink: Box<dyn StreamSink>,
     sequence: u64,
     last_time: u64,
-    /// What the rings that were here before have told of lost events.
-    before: Told,
+    /// What the rings that were here before have reported of lost events.
+    before: ReportedLoss,
     pub(crate) uncounted: Vec<Uncounted>,
     damage_told: bool,
     failed: Option<Errno>,
@@ -83,13 +83,13 @@ impl DataStream {
         self.last_time
     }
 
-    /// The header of the next packet; `told` is of the ring that is here now.
+    /// The header of the next packet; `reported` is of the ring that is here now.
     pub(crate) fn header(
         &self,
         context: &Context,
         (begin, end): (u64, u64),
         content: usize,
-        told: Told,
+        reported: ReportedLoss,
     ) -> [u8; HEADER_BYTES] {
         let header = PacketHeader {
             uuid: context.uuid,
@@ -100,7 +100,7 @@ impl DataStream {
             content: content as u64,
             sequence: self.sequence,
             cpu: self.place.number,
-            lost: sum(self.before, told),
+            lost: sum(self.before, reported),
         };
         header.encode()
     }
@@ -184,7 +184,7 @@ impl DataStream {
         add(&mut totals.counts, &counts);
         self.note_written(&counts);
         // When this cannot be written, the packet says what it has said: not before its last record.
-        let end = near(packet.end, walked.last_time, TIME_BITS);
+        let end = nearest(packet.end, walked.last_time, TIME_BITS);
         if walked.good > 0 && (packet.begin..packet.end).contains(&end) {
             let _ = self.sink.end_at(packet.offset, end);
         }
@@ -221,7 +221,7 @@ impl DataStreams {
         let level = self.made.iter().filter(|made| **made == ring).count() as u32;
         let place = match level {
             0 => ring,
-            // Numbers of streams need not be without gaps; those of rings are below this.
+            // Numbers of streams need not be without losses; those of rings are below this.
             _ => Place { stream: level << STREAM_BITS | ring.stream, level: ring.level + level, ..ring },
         };
         let sink = context.sink.stream(&place.name())?;
@@ -232,7 +232,7 @@ impl DataStreams {
             sink,
             sequence: 0,
             last_time: 0,
-            before: Told::default(),
+            before: ReportedLoss::default(),
             uncounted: Vec::new(),
             damage_told: false,
             failed: None,
@@ -240,10 +240,10 @@ impl DataStreams {
         })
     }
 
-    /// Takes back the stream of a ring that is no more, of which this was told in it.
-    pub(crate) fn give_back(&mut self, mut stream: DataStream, told: Told) {
+    /// Takes back the stream of a ring that is no more, of which this was reported in it.
+    pub(crate) fn give_back(&mut self, mut stream: DataStream, reported: ReportedLoss) {
         stream.damage_told = false;
-        stream.before = sum(stream.before, told);
+        stream.before = sum(stream.before, reported);
         self.idle.push(stream);
     }
 
@@ -258,14 +258,14 @@ impl DataStreams {
     }
 }
 
-/// What two rings have told, one after the other; when it was seen is that of the second.
-fn sum(before: Told, now: Told) -> Told {
+/// What two rings have reported, one after the other; when it was seen is that of the second.
+fn sum(before: ReportedLoss, now: ReportedLoss) -> ReportedLoss {
     let mut events = before.events;
     add(&mut events, &now.events);
-    Told { events, unknown: before.unknown.wrapping_add(now.unknown), ..now }
+    ReportedLoss { events, unknown: before.unknown.wrapping_add(now.unknown), ..now }
 }
 
-/// What is told of a ring in which something is that cannot be.
+/// What is reported of a ring in which something is that cannot be.
 pub(crate) fn damage(name: &str, time: u64) -> String {
     format!(
         "ring {name} holds bytes that are no events: a traced process has overwritten its buffers; \

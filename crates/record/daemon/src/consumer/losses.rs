@@ -1,4 +1,4 @@
-//! What one stream has lost: how many, when, and what its packets have told of it so far.
+//! What one stream has lost: how many, when, and what its packets have reported of it so far.
 //!
 //! # A full ring
 //! Its losses lie between the last event of one sub-buffer and the first of the next one, and the ring says with each sub-buffer how many there were
@@ -17,7 +17,7 @@
 
 use mote_layout::Cause;
 use mote_layout::loss::Lost;
-use mote_layout::packet::Told;
+use mote_layout::packet::ReportedLoss;
 use std::ops::AddAssign;
 
 /// What may be counted beyond one event a tick: clocks of CPUs are not quite the same.
@@ -54,10 +54,10 @@ impl Losses {
 
 /// The accounts of a stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Gaps {
-    /// What its packets have told.
-    told: Losses,
-    /// What was counted and is still to be told; nothing of a full ring, unless that ring is there no more.
+pub(crate) struct RingLosses {
+    /// What its packets have reported.
+    reported: Losses,
+    /// What was counted and is still to be reported; nothing of a full ring, unless that ring is there no more.
     owed: Losses,
     /// The ring's counters as they were believed last.
     seen: Lost,
@@ -74,11 +74,11 @@ fn more(before: u64, now: u64, since: u64, until: u64) -> Option<u64> {
     (more <= until.saturating_sub(since).saturating_add(SLACK)).then_some(more)
 }
 
-impl Gaps {
+impl RingLosses {
     /// Of a stream whose ring has been written to since `start`, in ticks.
-    pub(crate) fn new(start: u64) -> Gaps {
-        let (told, owed) = (Losses::default(), Losses::default());
-        Gaps { told, owed, seen: Lost::default(), looked: start, since: start, start }
+    pub(crate) fn new(start: u64) -> RingLosses {
+        let (reported, owed) = (Losses::default(), Losses::default());
+        RingLosses { reported, owed, seen: Lost::default(), looked: start, since: start, start }
     }
 
     /// Looks at the ring's counters, which were loaded between these two moments.
@@ -101,55 +101,55 @@ impl Gaps {
 
     /// A full ring has lost so many in all before an event at `first`; the last one before was at `last`. What an empty packet between them is to
     /// tell, if that is new.
-    pub(crate) fn before_event(&mut self, full: u64, (last, first): (u64, u64)) -> Option<Told> {
+    pub(crate) fn before_event(&mut self, full: u64, (last, first): (u64, u64)) -> Option<ReportedLoss> {
         const FULL: usize = Cause::RingFull as usize;
-        let before = self.told;
+        let before = self.reported;
         if full != self.seen[FULL] {
             match more(self.seen[FULL], full, last.max(self.start), first) {
-                Some(more) => self.told.events[FULL] += more,
-                None => self.told.unknown += 1,
+                Some(more) => self.reported.events[FULL] += more,
+                None => self.reported.unknown += 1,
             }
             self.seen[FULL] = full;
         }
-        self.told.events[FULL] += std::mem::take(&mut self.owed.events[FULL]);
-        (self.told != before).then(|| self.told())
+        self.reported.events[FULL] += std::mem::take(&mut self.owed.events[FULL]);
+        (self.reported != before).then(|| self.reported())
     }
 
     /// What a packet tells that tells nothing new.
-    pub(crate) fn told(&self) -> Told {
-        Told { events: self.told.events, unknown: self.told.unknown, since: 0, until: 0 }
+    pub(crate) fn reported(&self) -> ReportedLoss {
+        ReportedLoss { events: self.reported.events, unknown: self.reported.unknown, since: 0, until: 0 }
     }
 
     /// What a packet is to tell that has all that was written before the last look; of a full ring nothing.
-    pub(crate) fn at_look(&mut self) -> Told {
+    pub(crate) fn at_look(&mut self) -> ReportedLoss {
         let mut owed = std::mem::take(&mut self.owed);
         // That is for an empty packet.
         self.owed.events[Cause::RingFull as usize] =
             std::mem::take(&mut owed.events[Cause::RingFull as usize]);
         if owed.is_none() {
-            return self.told();
+            return self.reported();
         }
-        self.told += owed;
+        self.reported += owed;
         let since = std::mem::replace(&mut self.since, self.looked);
-        Told { since, until: self.looked, ..self.told() }
+        ReportedLoss { since, until: self.looked, ..self.reported() }
     }
 
-    /// Whether [`Gaps::at_look`] has something to tell.
+    /// Whether [`RingLosses::at_look`] has something to tell.
     pub(crate) fn is_owing(&self) -> bool {
         !self.owed.is_none()
     }
 
-    /// When the stream began, or nothing was lost yet that is still to be told.
+    /// When the stream began, or nothing was lost yet that is still to be reported.
     pub(crate) fn since(&self) -> u64 {
         self.since
     }
 
-    /// All that was lost until now, told or not. The last event was at `last`.
+    /// All that was lost until now, reported or not. The last event was at `last`.
     pub(crate) fn all(&self, counters: &Lost, (last, now): (u64, u64)) -> Losses {
         let mut looked = self.clone();
         looked.look(counters, (now, now));
         let _ = looked.before_event(counters[Cause::RingFull as usize], (last, now));
-        let mut all = looked.told;
+        let mut all = looked.reported;
         all += looked.owed;
         all
     }
@@ -170,35 +170,42 @@ mod tests {
 
     #[test]
     fn a_full_ring_is_told_once_and_other_causes_with_the_looks_between_which_they_were_counted() {
-        let mut gaps = Gaps::new(1_000);
-        gaps.look(&lost(0, 0), (2_000, 2_010));
-        assert_eq!((gaps.before_event(0, (2_500, 2_500)), gaps.is_owing()), (None, false));
-        gaps.look(&lost(70, 3), (3_000, 3_010));
-        let told = gaps.before_event(70, (2_500, 2_600)).expect("new");
-        assert_eq!((told.events, told.since, told.until, told.discarded()), (lost(70, 0), 0, 0, 70));
-        assert_eq!(gaps.before_event(70, (2_700, 2_800)), None);
-        let told = gaps.at_look();
-        assert_eq!((told.events, told.since, told.until), (lost(70, 3), 2_000, 3_010));
-        assert_eq!(gaps.at_look(), Told { events: lost(70, 3), ..Told::default() });
+        let mut losses = RingLosses::new(1_000);
+        losses.look(&lost(0, 0), (2_000, 2_010));
+        assert_eq!((losses.before_event(0, (2_500, 2_500)), losses.is_owing()), (None, false));
+        losses.look(&lost(70, 3), (3_000, 3_010));
+        let reported = losses.before_event(70, (2_500, 2_600)).expect("new");
+        assert_eq!(
+            (reported.events, reported.since, reported.until, reported.discarded()),
+            (lost(70, 0), 0, 0, 70)
+        );
+        assert_eq!(losses.before_event(70, (2_700, 2_800)), None);
+        let reported = losses.at_look();
+        assert_eq!((reported.events, reported.since, reported.until), (lost(70, 3), 2_000, 3_010));
+        assert_eq!(losses.at_look(), ReportedLoss { events: lost(70, 3), ..ReportedLoss::default() });
         let all = Losses { events: lost(90, 4), unknown: 0 };
-        assert_eq!(gaps.all(&lost(90, 4), (4_000, 5_000)), all);
-        assert_eq!(gaps.told().events, lost(70, 3), "asking changes nothing");
+        assert_eq!(losses.all(&lost(90, 4), (4_000, 5_000)), all);
+        assert_eq!(losses.reported().events, lost(70, 3), "asking changes nothing");
     }
 
     #[test]
     fn what_cannot_be_is_unknown_and_the_counter_counts_on_from_there() {
-        let mut gaps = Gaps::new(1_000);
-        gaps.look(&lost(0, 5), (2_000, 2_000));
+        let mut losses = RingLosses::new(1_000);
+        losses.look(&lost(0, 5), (2_000, 2_000));
         for impossible in [1 << 55, 3, 10_000] {
-            let before = gaps.told();
-            let told = gaps.before_event(impossible, (5_000, 5_100)).expect("something is told");
-            assert_eq!((told.events, told.unknown), (before.events, before.unknown + 1), "{impossible}");
+            let before = losses.reported();
+            let reported = losses.before_event(impossible, (5_000, 5_100)).expect("something is reported");
+            assert_eq!(
+                (reported.events, reported.unknown),
+                (before.events, before.unknown + 1),
+                "{impossible}"
+            );
         }
-        let told = gaps.before_event(10_007, (5_200, 5_300)).expect("seven");
-        assert_eq!((told.events[FULL], told.unknown, told.discarded()), (7, 3, 10));
-        gaps.look(&lost(10_007, 4), (6_000, 6_000));
-        assert_eq!((gaps.at_look().events[BIG], gaps.told().unknown), (5, 4), "it went backwards");
-        let all = gaps.all(&lost(u64::MAX >> 8, u64::MAX >> 8), (6_000, 7_000));
+        let reported = losses.before_event(10_007, (5_200, 5_300)).expect("seven");
+        assert_eq!((reported.events[FULL], reported.unknown, reported.discarded()), (7, 3, 10));
+        losses.look(&lost(10_007, 4), (6_000, 6_000));
+        assert_eq!((losses.at_look().events[BIG], losses.reported().unknown), (5, 4), "it went backwards");
+        let all = losses.all(&lost(u64::MAX >> 8, u64::MAX >> 8), (6_000, 7_000));
         assert_eq!((all.total(), all.unknown), (12, 6));
     }
 }

@@ -1,14 +1,14 @@
 //! One ring's data stream: from chunks of the ring to packets in a file.
 
 use crate::consumer::data_streams::{DataStream, DataStreams, Place, Uncounted, damage};
-use crate::consumer::losses::{Gaps, Losses};
+use crate::consumer::losses::{Losses, RingLosses};
 use crate::consumer::totals::{Context, Totals, add, low};
 use crate::consumer::walk::{self, Steps};
 use crate::output::sink::InRing;
-use mote_clock::extend::near;
+use mote_clock::extend::nearest;
 use mote_layout::Cause;
 use mote_layout::loss::Lost;
-use mote_layout::packet::{HEADER_BYTES, Told};
+use mote_layout::packet::{HEADER_BYTES, ReportedLoss};
 use mote_layout::record::{TIME_BITS, split};
 use mote_ring::Geometry;
 use mote_ring::reader::{Chunk, Look, Reader};
@@ -34,8 +34,8 @@ pub(crate) struct RingConsumer {
     stream: Option<DataStream>,
     last_time: u64,
     torn: u64,
-    /// What was lost, and what of it is told.
-    gaps: Gaps,
+    /// What was lost, and what of it is reported.
+    losses: RingLosses,
     /// The packet that is being written has all that was written before the counters were looked at.
     reaches_look: bool,
     buffer: Vec<u8>,
@@ -52,7 +52,7 @@ impl RingConsumer {
             stream: None,
             last_time: 0,
             torn: 0,
-            gaps: Gaps::new(start),
+            losses: RingLosses::new(start),
             reaches_look: false,
             buffer: Vec::new(),
             damage_told: false,
@@ -73,14 +73,14 @@ impl RingConsumer {
     /// Lost events so far.
     pub(crate) fn lost(&self, context: &Context) -> Losses {
         let counters = self.counters();
-        self.gaps.all(&counters, (self.last_time, context.clock.ticks()))
+        self.losses.all(&counters, (self.last_time, context.clock.ticks()))
     }
 
     /// Looks at what was lost so far, for who does not drain the ring.
     pub(crate) fn look_at_losses(&mut self, context: &Context) -> Lost {
         let before = context.clock.ticks();
         let counters = self.counters();
-        self.gaps.look(&counters, (before, context.clock.ticks()));
+        self.losses.look(&counters, (before, context.clock.ticks()));
         counters
     }
 
@@ -157,15 +157,15 @@ impl RingConsumer {
         if chunk.len() < 8 || !self.reader.copy(head, &mut first) {
             return Ok(());
         }
-        let begin = near(latest, split(u64::from_le_bytes(first)).1, TIME_BITS).max(self.last_time);
+        let begin = nearest(latest, split(u64::from_le_bytes(first)).1, TIME_BITS).max(self.last_time);
         if begin > latest {
             self.report_damage(output.totals);
             return Ok(());
         }
         let end = chunk.time_end.unwrap_or(begin).clamp(begin, latest);
-        let told = self.tell(output, chunk.lost, begin)?;
+        let reported = self.report_loss(output, chunk.lost, begin)?;
         let mut stream = self.open(output, begin)?;
-        let header = stream.header(output.context, (begin, end), chunk.len(), told);
+        let header = stream.header(output.context, (begin, end), chunk.len(), reported);
         let added = stream.sink.add(header, &InRing { reader: &self.reader, chunk });
         if let Ok(offset) = added {
             stream.uncounted.push(Uncounted { offset, len: chunk.len(), begin, end });
@@ -195,7 +195,7 @@ impl RingConsumer {
         // What a flight recorder kept may be older than the bits in a record reach.
         let latest = chunk.time_end.filter(|end| (self.last_time..now).contains(end)).unwrap_or(now);
         let Some(first) = bytes.first_chunk::<8>() else { return Ok(()) };
-        let begin = near(latest, split(u64::from_le_bytes(*first)).1, TIME_BITS).max(self.last_time);
+        let begin = nearest(latest, split(u64::from_le_bytes(*first)).1, TIME_BITS).max(self.last_time);
         let events = output.events;
         output.totals.counts.resize(events.len(), 0);
         let mut counts = vec![0; events.len()];
@@ -211,10 +211,10 @@ impl RingConsumer {
         if walked.good == 0 {
             return Ok(());
         }
-        let end = near(latest, walked.last_time, TIME_BITS).max(begin);
+        let end = nearest(latest, walked.last_time, TIME_BITS).max(begin);
         let good = bytes.get(..walked.good).unwrap_or(bytes);
-        let told = self.tell(output, chunk.lost, begin)?;
-        self.add(output, (begin, end), told, good)?;
+        let reported = self.report_loss(output, chunk.lost, begin)?;
+        self.add(output, (begin, end), reported, good)?;
         add(&mut output.totals.counts, &counts);
         if let Some(stream) = &mut self.stream {
             stream.note_written(&counts);
@@ -228,11 +228,11 @@ impl RingConsumer {
         &mut self,
         output: &mut Output<'_>,
         (begin, end): (u64, u64),
-        told: Told,
+        reported: ReportedLoss,
         content: &[u8],
     ) -> Result<()> {
         let mut stream = self.open(output, begin)?;
-        let header = stream.header(output.context, (begin, end), content.len(), told);
+        let header = stream.header(output.context, (begin, end), content.len(), reported);
         let added = stream.add(header, content);
         self.stream = Some(stream);
         added
@@ -247,24 +247,24 @@ impl RingConsumer {
         totals.packets += 1;
     }
 
-    /// Tells, by an empty packet, what a full ring has lost before the event at `first`, of `full` in all. Returns what the packet with that event is to
+    /// Reports, by an empty packet, what a full ring has lost before the event at `first`, of `full` in all. Returns what the packet with that event is to
     /// tell.
-    fn tell(&mut self, output: &mut Output<'_>, full: u64, first: u64) -> Result<Told> {
-        if let Some(told) = self.gaps.before_event(full, (self.last_time, first)) {
-            self.add_empty(output, first, told)?;
+    fn report_loss(&mut self, output: &mut Output<'_>, full: u64, first: u64) -> Result<ReportedLoss> {
+        if let Some(reported) = self.losses.before_event(full, (self.last_time, first)) {
+            self.add_empty(output, first, reported)?;
         }
-        if !self.reaches_look || !self.gaps.is_owing() {
-            return Ok(self.gaps.told());
+        if !self.reaches_look || !self.losses.is_owing() {
+            return Ok(self.losses.reported());
         }
         self.begin_with_nothing_lost(output, first)?;
-        Ok(self.gaps.at_look())
+        Ok(self.losses.at_look())
     }
 
     /// Adds a packet without events that ends at `end` and begins where the last one has ended.
-    fn add_empty(&mut self, output: &mut Output<'_>, end: u64, told: Told) -> Result<()> {
+    fn add_empty(&mut self, output: &mut Output<'_>, end: u64, reported: ReportedLoss) -> Result<()> {
         self.begin_with_nothing_lost(output, end)?;
         let end = end.max(self.last_time);
-        self.add(output, (self.last_time, end), told, &[])?;
+        self.add(output, (self.last_time, end), reported, &[])?;
         self.wrote(0, end, output.totals);
         Ok(())
     }
@@ -276,9 +276,9 @@ impl RingConsumer {
             return Ok(());
         }
         let stream = self.open(output, first)?;
-        let begin = self.gaps.since().min(first).max(stream.last_time());
+        let begin = self.losses.since().min(first).max(stream.last_time());
         self.stream = Some(stream);
-        self.add(output, (begin, begin), Told::default(), &[])?;
+        self.add(output, (begin, begin), ReportedLoss::default(), &[])?;
         self.wrote(0, begin, output.totals);
         Ok(())
     }
@@ -337,25 +337,25 @@ impl RingConsumer {
     pub(crate) fn end(&mut self, output: &mut Output<'_>) {
         let counters = self.look_at_losses(output.context);
         if self.failed().is_none()
-            && let Err(errno) = self.tell_last(output, &counters)
+            && let Err(errno) = self.report_last_loss(output, &counters)
         {
             self.fail(errno, output.totals);
         }
         if let Some(stream) = self.stream.take() {
-            output.streams.give_back(stream, self.gaps.told());
+            output.streams.give_back(stream, self.losses.reported());
         }
     }
 
     /// What was lost behind the last event was lost before now.
-    fn tell_last(&mut self, output: &mut Output<'_>, counters: &Lost) -> Result<()> {
+    fn report_last_loss(&mut self, output: &mut Output<'_>, counters: &Lost) -> Result<()> {
         let now = output.context.clock.ticks().max(self.last_time);
         let full = counters[Cause::RingFull as usize];
-        if let Some(told) = self.gaps.before_event(full, (self.last_time, now)) {
-            self.add_empty(output, now, told)?;
+        if let Some(reported) = self.losses.before_event(full, (self.last_time, now)) {
+            self.add_empty(output, now, reported)?;
         }
-        if self.gaps.is_owing() {
-            let told = self.gaps.at_look();
-            self.add_empty(output, now, told)?;
+        if self.losses.is_owing() {
+            let reported = self.losses.at_look();
+            self.add_empty(output, now, reported)?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::area::group::GroupArea;
 use crate::consumer::totals::{Context, Totals};
 use crate::consumer::walk::{self, Steps};
 use crate::output::sink::{Bytes, StreamSink};
-use mote_clock::extend::near;
+use mote_clock::extend::nearest;
 use mote_layout::packet::{PacketHeader, STREAM_SHARED};
 use mote_layout::record::{TIME_BITS, split};
 use mote_ring::speculation::Reader;
@@ -90,7 +90,7 @@ impl Speculated {
     ) -> Result<()> {
         let Some(first) = records.first_chunk::<8>() else { return Ok(()) };
         let now = context.clock.ticks() + crate::consumer::ring::SKEW_TICKS;
-        let begin = near(now, split(u64::from_le_bytes(*first)).1, TIME_BITS);
+        let begin = nearest(now, split(u64::from_le_bytes(*first)).1, TIME_BITS);
         totals.counts.resize(events.len(), 0);
         let mut counts = vec![0; events.len()];
         let walked = walk::walk(records, crate::consumer::totals::low(begin, now), events, &mut counts);
@@ -108,7 +108,7 @@ impl Speculated {
         if walked.good == 0 {
             return Ok(());
         }
-        let end = near(now, walked.last_time, TIME_BITS).max(begin);
+        let end = nearest(now, walked.last_time, TIME_BITS).max(begin);
         let good = records.get(..walked.good).unwrap_or(records);
         let kept = self.stream(context, begin)?;
         let bytes = kept.add(context, (begin, end), good)?;

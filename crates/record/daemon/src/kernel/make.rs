@@ -115,17 +115,17 @@ pub(crate) fn make(
     Ok(Made { tracer, trace, events: events_of_trace, dump, slow, wanting })
 }
 
-/// Refused events that are told one by one. The journal has all of them.
+/// Refused events that are named one by one. The journal has all of them.
 const REFUSED_MAX: usize = 5;
 
 /// Tells which events are not recorded, because the kernel did not take their programs. The others are.
 fn note_refused((trace, events): (&mut Trace, &Events), tracer: &Tracer, watch: &mut dyn Watch) {
     let refused = tracer.refused();
     let more = refused.len().saturating_sub(REFUSED_MAX);
-    for (told, (id, why)) in refused.into_iter().enumerate() {
+    for (count, (id, why)) in refused.into_iter().enumerate() {
         let Some(event) = events.description(u32::from(id)) else { continue };
         let (provider, name) = (event.provider.to_owned(), event.name.to_owned());
-        if told < REFUSED_MAX {
+        if count < REFUSED_MAX {
             watch.say(&format!("{provider}:{name} is not recorded: {why}"));
         }
         trace.directory.note(&Fact::Refused { provider, name, why });

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 pub(super) struct Listening {
     mappings: Mappings,
     /// Processes whose mappings are in the journal, and whose they were when they were heard of.
-    told: HashMap<u32, Option<u32>>,
+    noted_processes: HashMap<u32, Option<u32>>,
     /// When it began.
     since: SystemTime,
     late: Late,
@@ -60,7 +60,7 @@ impl Kernel {
         }
         self.mappings = Some(Listening {
             mappings,
-            told: HashMap::new(),
+            noted_processes: HashMap::new(),
             since: SystemTime::now(),
             late: Late::default(),
         });
@@ -69,7 +69,9 @@ impl Kernel {
 
     /// Processes that were heard of, also those that are gone, and whose they were.
     pub(super) fn heard(&self) -> impl Iterator<Item = (u32, Option<u32>)> {
-        self.mappings.iter().flat_map(|listening| listening.told.iter().map(|(pid, owner)| (*pid, *owner)))
+        self.mappings
+            .iter()
+            .flat_map(|listening| listening.noted_processes.iter().map(|(pid, owner)| (*pid, *owner)))
     }
 
     /// When this began to listen.
@@ -77,9 +79,9 @@ impl Kernel {
         self.mappings.as_ref().map_or(SystemTime::UNIX_EPOCH, |listening| listening.since)
     }
 
-    /// Notes what has been told since.
+    /// Notes what the kernel has said since.
     fn hear(&mut self) -> bool {
-        let Some(Listening { mappings, told, late, .. }) = &mut self.mappings else { return true };
+        let Some(Listening { mappings, noted_processes, late, .. }) = &mut self.mappings else { return true };
         let News { processes, threads } = mappings.news();
         for fork in processes.iter().filter(|change| change.how == How::Fork) {
             match self.tracer.probe_process(fork.pid) {
@@ -102,10 +104,10 @@ impl Kernel {
                 How::Mapped => "seen",
             };
             // Those after a fork are its parent's, which are in the journal but for those of this process.
-            let known = change.how == How::Fork && told.contains_key(&change.parent);
+            let known = change.how == How::Fork && noted_processes.contains_key(&change.parent);
             let maps: Vec<Map> = if known { Vec::new() } else { change.maps.into_iter().map(map).collect() };
             let owner = mote_symbol::mapped::user(change.pid);
-            let known = told.entry(change.pid).or_default();
+            let known = noted_processes.entry(change.pid).or_default();
             *known = owner.or(*known);
             // The program is what an exec maps first.
             let exe = maps

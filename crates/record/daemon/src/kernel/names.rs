@@ -73,10 +73,10 @@ mod tests {
     fn this_process_has_a_name_and_is_told_once() {
         let mut names = Names::default();
         let own = std::process::id();
-        let told = names.look(&[own, own, 0, u32::MAX]);
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert_eq!((told[0].0, told[0].1), (own, own));
-        assert!(!told[0].2.is_empty());
+        let named = names.look(&[own, own, 0, u32::MAX]);
+        assert_eq!(named.len(), 2, "{named:?}");
+        assert_eq!((named[0].0, named[0].1), (own, own));
+        assert!(!named[0].2.is_empty());
         assert!(names.look(&[own]).is_empty());
     }
 }

@@ -264,20 +264,20 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     /// A directory, open and by its path, for the life of the value.
-    struct Scene {
+    struct TestFolder {
         path: PathBuf,
         folder: Folder,
     }
 
-    impl Scene {
-        fn new(name: &str) -> Scene {
+    impl TestFolder {
+        fn new(name: &str) -> TestFolder {
             let path = std::env::temp_dir().join(format!("mote-folder-{name}-{}", std::process::id()));
             let folder = crate::output::path::make(&path).expect("a directory").folder;
-            Scene { path, folder }
+            TestFolder { path, folder }
         }
     }
 
-    impl Drop for Scene {
+    impl Drop for TestFolder {
         fn drop(&mut self) {
             fs::remove_dir_all(&self.path).expect("removed");
         }
@@ -285,51 +285,51 @@ mod tests {
 
     #[test]
     fn nothing_is_written_through_a_link_that_was_there_first() {
-        let scene = Scene::new("links");
-        let victim = scene.path.join("victim");
+        let test = TestFolder::new("links");
+        let victim = test.path.join("victim");
         fs::write(&victim, "data").expect("a file");
         for name in ["metadata", "metadata.new", "journal.jsonl"] {
-            symlink(&victim, scene.path.join(name)).expect("a link");
+            symlink(&victim, test.path.join(name)).expect("a link");
         }
-        let why = scene.folder.create("journal.jsonl").expect_err("something has this name");
+        let why = test.folder.create("journal.jsonl").expect_err("something has this name");
         assert_eq!(why.kind(), io::ErrorKind::AlreadyExists);
-        let why = scene.folder.replace(&scene.folder, "metadata", b"new").expect_err("in the way");
+        let why = test.folder.replace(&test.folder, "metadata", b"new").expect_err("in the way");
         assert_eq!(why.kind(), io::ErrorKind::AlreadyExists);
-        scene.folder.replace(&scene.folder, "metadata", b"new").expect("nothing was left in the way");
+        test.folder.replace(&test.folder, "metadata", b"new").expect("nothing was left in the way");
         assert_eq!(fs::read_to_string(&victim).expect("it"), "data");
-        assert_eq!(fs::read_to_string(scene.path.join("metadata")).expect("it"), "new");
-        symlink(&scene.path, scene.path.join("inner")).expect("a link");
-        assert!(scene.folder.open("inner").is_err() && scene.folder.make("inner").is_err());
+        assert_eq!(fs::read_to_string(test.path.join("metadata")).expect("it"), "new");
+        symlink(&test.path, test.path.join("inner")).expect("a link");
+        assert!(test.folder.open("inner").is_err() && test.folder.make("inner").is_err());
     }
 
     #[test]
     fn what_is_made_is_ours_alone_and_goes_where_the_directory_goes() {
-        let scene = Scene::new("moved");
-        let inner = scene.folder.make("inner").expect("made");
+        let test = TestFolder::new("moved");
+        let inner = test.folder.make("inner").expect("made");
         inner.create("first").expect("made");
-        fs::rename(scene.path.join("inner"), scene.path.join("other")).expect("renamed");
-        symlink("/", scene.path.join("inner")).expect("a link");
+        fs::rename(test.path.join("inner"), test.path.join("other")).expect("renamed");
+        symlink("/", test.path.join("inner")).expect("a link");
         inner.create("second").expect("made");
         for (name, mode) in [("other", 0o40700), ("other/first", 0o100600), ("other/second", 0o100600)] {
-            let found = fs::metadata(scene.path.join(name)).expect("there");
+            let found = fs::metadata(test.path.join(name)).expect("there");
             assert_eq!(found.mode(), mode, "{name}");
         }
-        scene.folder.clear();
-        assert!(scene.folder.is_empty().expect("readable"));
+        test.folder.clear();
+        assert!(test.folder.is_empty().expect("readable"));
         assert!(fs::metadata("/").is_ok_and(|root| root.is_dir()), "the link is gone, and nothing behind it");
     }
 
     #[test]
     fn an_empty_directory_of_ours_is_taken_and_given_back() {
-        let scene = Scene::new("taken");
-        fs::set_permissions(&scene.path, fs::Permissions::from_mode(0o777)).expect("ours");
-        let output = crate::output::path::make(&scene.path).expect("empty and ours");
+        let test = TestFolder::new("taken");
+        fs::set_permissions(&test.path, fs::Permissions::from_mode(0o777)).expect("ours");
+        let output = crate::output::path::make(&test.path).expect("empty and ours");
         assert_eq!(output.folder.stat().expect("open").st_mode, 0o40700);
         output.folder.restore_mode(output.found.expect("it was there"));
-        assert_eq!(fs::metadata(&scene.path).expect("there").mode(), 0o40777);
-        fs::write(scene.path.join("precious"), "data").expect("a file");
-        let refused = crate::output::path::make(&scene.path).expect_err("not empty");
+        assert_eq!(fs::metadata(&test.path).expect("there").mode(), 0o40777);
+        fs::write(test.path.join("precious"), "data").expect("a file");
+        let refused = crate::output::path::make(&test.path).expect_err("not empty");
         assert!(refused.to_string().contains("not empty"), "{refused}");
-        assert_eq!(fs::metadata(&scene.path).expect("there").mode(), 0o40777, "left as it was");
+        assert_eq!(fs::metadata(&test.path).expect("there").mode(), 0o40777, "left as it was");
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn sudo_user() -> Option<User> {
 
 /// What becomes of the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Ownership {
     /// It stays with the user who records.
     Stays,
     /// It is given to this user, whatever is in it.
@@ -80,7 +80,7 @@ pub(crate) enum Fate {
 /// Who is to have the recording.
 #[derive(Debug)]
 pub(crate) struct Owner {
-    pub(crate) fate: Fate,
+    pub(crate) ownership: Ownership,
     /// The command was started for the user, and all that is recorded comes from it.
     is_launched: bool,
     /// Where to go on looking.
@@ -92,38 +92,38 @@ pub(crate) struct Owner {
 impl Owner {
     /// As the options and sudo say.
     pub(crate) fn of(options: &Options) -> Owner {
-        let mut fate = match (options.owner, sudo_user()) {
-            (Some(user), _) if user.uid == geteuid().as_raw() => Fate::Stays,
-            (Some(user), _) => Fate::Given(user),
-            (None, Some(user)) => Fate::Theirs(user),
-            (None, None) => Fate::Stays,
+        let mut ownership = match (options.owner, sudo_user()) {
+            (Some(user), _) if user.uid == geteuid().as_raw() => Ownership::Stays,
+            (Some(user), _) => Ownership::Given(user),
+            (None, Some(user)) => Ownership::Theirs(user),
+            (None, None) => Ownership::Stays,
         };
-        if let Fate::Theirs(user) = fate
+        if let Ownership::Theirs(user) = ownership
             && options.kernel.as_ref().is_some_and(|kernel| kernel.all)
         {
-            fate = Fate::Kept(user, "it has kernel events of all processes".to_owned());
+            ownership = Ownership::Kept(user, "it has kernel events of all processes".to_owned());
         }
-        Owner { fate, is_launched: options.attach.is_empty(), next: 0, snapshots: Vec::new() }
+        Owner { ownership, is_launched: options.attach.is_empty(), next: 0, snapshots: Vec::new() }
     }
 
     /// Whether it matters whose the recorded processes are.
     pub(crate) fn asks(&self) -> bool {
-        matches!(self.fate, Fate::Theirs(_))
+        matches!(self.ownership, Ownership::Theirs(_))
     }
 
     /// A process or thread is recorded, which runs as these users.
     pub(crate) fn saw(&mut self, id: u32, uids: &[u32]) {
-        let Fate::Theirs(user) = self.fate else { return };
+        let Ownership::Theirs(user) = self.ownership else { return };
         let is_theirs = |uid: u32| uid == user.uid || (uid == 0 && self.is_launched);
         if let Some(other) = uids.iter().copied().find(|uid| !is_theirs(*uid)) {
             let other = User { uid: other, gid: None }.told();
-            self.fate = Fate::Kept(user, format!("process {id} in it is of another user, {other}"));
+            self.ownership = Ownership::Kept(user, format!("process {id} in it is of another user, {other}"));
         }
     }
 
     /// A snapshot was made.
     pub(crate) fn keep(&mut self, snapshot: &Folder) {
-        if self.fate != Fate::Stays {
+        if self.ownership != Ownership::Stays {
             self.snapshots.push(snapshot.clone());
         }
     }
@@ -136,14 +136,14 @@ mod tests {
     const ALICE: User = User { uid: 1000, gid: None };
 
     fn owner(is_launched: bool) -> Owner {
-        Owner { fate: Fate::Theirs(ALICE), is_launched, next: 0, snapshots: Vec::new() }
+        Owner { ownership: Ownership::Theirs(ALICE), is_launched, next: 0, snapshots: Vec::new() }
     }
 
     fn is_theirs(is_launched: bool, uids: &[u32]) -> bool {
         let mut owner = owner(is_launched);
         owner.saw(7, uids);
         owner.saw(8, &[ALICE.uid]);
-        owner.fate == Fate::Theirs(ALICE)
+        owner.ownership == Ownership::Theirs(ALICE)
     }
 
     #[test]

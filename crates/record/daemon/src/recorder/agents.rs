@@ -23,7 +23,9 @@ impl Recorder<'_> {
         for connection in self.connections.values_mut().filter(due).take(LOOKS) {
             connection.sandbox.looked = Some(Instant::now());
             let (pid, own) = (connection.pid, agents.get(&connection.pid).copied().unwrap_or(1));
-            if connection.sandbox.is_locked(pid) && !std::mem::replace(&mut connection.sandbox.told, true) {
+            if connection.sandbox.is_locked(pid)
+                && !std::mem::replace(&mut connection.sandbox.is_reported, true)
+            {
                 connection.let_be();
                 locked.push(pid);
             }

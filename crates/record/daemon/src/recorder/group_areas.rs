@@ -12,8 +12,8 @@ use mote_session::GroupId;
 use mote_session::layout::{Layout, map_bytes};
 use mote_vm::map::{Cursor, Update};
 use mote_vm::placed::PlacedMap;
-use mote_wire::board;
 use mote_wire::bundle::{MapPlace, SHARED};
+use mote_wire::counters;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ impl GroupAreas {
 impl Faults {
     /// Adds those of an area.
     fn add(&mut self, area: &GroupArea) {
-        let (dropped, kept) = (area.word(board::FAULTS_DROPPED), area.word(board::FAULTS_KEPT));
+        let (dropped, kept) = (area.word(counters::FAULTS_DROPPED), area.word(counters::FAULTS_KEPT));
         self.dropped = self.dropped.saturating_add(dropped);
         self.kept = self.kept.saturating_add(kept);
         if dropped == 0 && kept == 0 {

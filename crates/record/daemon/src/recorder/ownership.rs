@@ -1,7 +1,7 @@
 //! Whose the recording is to be: who runs the processes in it, and that it is given away at the end.
 
 use super::Recorder;
-use crate::output::owner::{Fate, LOOKS};
+use crate::output::owner::{LOOKS, Ownership};
 use crate::process;
 use mote_session::PeerId;
 
@@ -29,9 +29,9 @@ impl Recorder<'_> {
 
     /// It cannot be known whose processes these are.
     pub(crate) fn note_unknown_owners(&mut self) {
-        if let Fate::Theirs(user) = self.owner.fate {
+        if let Ownership::Theirs(user) = self.owner.ownership {
             let why = "it has kernel events of processes that cannot be looked at here";
-            self.owner.fate = Fate::Kept(user, why.to_owned());
+            self.owner.ownership = Ownership::Kept(user, why.to_owned());
         }
     }
 
@@ -55,11 +55,11 @@ impl Recorder<'_> {
 
     /// Gives the recording, which has ended, to whoever is to have it.
     pub(crate) fn hand_over(&mut self) {
-        let (user, reason) = match self.owner.fate.clone() {
-            Fate::Stays => return,
-            Fate::Given(user) => (user, ""),
-            Fate::Theirs(user) => (user, ", who has called sudo"),
-            Fate::Kept(user, why) => {
+        let (user, reason) = match self.owner.ownership.clone() {
+            Ownership::Stays => return,
+            Ownership::Given(user) => (user, ""),
+            Ownership::Theirs(user) => (user, ", who has called sudo"),
+            Ownership::Kept(user, why) => {
                 let told = user.told();
                 self.watch.say(&format!(
                     "the recording stays root's, because {why}; --owner {} gives it to {told} all the same",

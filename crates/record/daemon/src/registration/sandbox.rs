@@ -33,7 +33,7 @@ pub(crate) struct Sandbox {
     /// It listens: no thread of the program waits for our answer.
     listens: bool,
     locked: Cell<bool>,
-    pub(crate) told: bool,
+    pub(crate) is_reported: bool,
     /// It was told that it may make system calls for the time.
     pub(crate) may_call: bool,
     pub(crate) looked: Option<Instant>,

@@ -1,4 +1,4 @@
-//! The board: what the memfd of the maps begins with. Processes count on it, the session reads.
+//! The counters: what the memfd of the maps begins with. Processes count on it, the session reads.
 //!
 //! ```text
 //! byte 0      u64   snapshots that filters have asked for
@@ -16,7 +16,7 @@ pub const FAULTS_DROPPED: usize = 8;
 pub const FAULTS_KEPT: usize = 16;
 /// Where the faults by event begin.
 pub const FAULTS_BY_EVENT: usize = 4096;
-/// Bytes of the board, whole pages. The pool of speculations and the maps lie behind it.
+/// Bytes of the counters, whole pages. The pool of speculations and the maps lie behind it.
 pub const BYTES: usize = FAULTS_BY_EVENT + 4 * (1 << mote_layout::record::ID_BITS);
 
 /// Where the faults of an event's filter are counted.
