@@ -10,6 +10,7 @@
 //! | `slow_calls` | slow system calls, as a stream |
 //! | `names` | the names of threads that events are of |
 //! | `processes` | their processes, and what names of addresses need |
+//! | `records` | a stream of records that the recorder makes itself |
 //! | `offset` | how far both traces' clocks are apart, measured |
 //! | `end` | which events there were none of, what the trace came to |
 
@@ -22,6 +23,7 @@ mod mapped;
 mod names;
 mod offset;
 mod processes;
+mod records;
 mod slow_calls;
 
 pub use end::KernelRecorded;

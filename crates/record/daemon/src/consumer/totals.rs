@@ -48,6 +48,14 @@ impl Totals {
         }
     }
 
+    /// Adds records, bytes and packets of another stream.
+    pub(crate) fn add(&mut self, other: &Totals) {
+        self.counts.resize(self.counts.len().max(other.counts.len()), 0);
+        add(&mut self.counts, &other.counts);
+        self.bytes += other.bytes;
+        self.packets += other.packets;
+    }
+
     /// Records that were counted are lost after all.
     pub(crate) fn lose(&mut self, counts: &[u64]) {
         for (count, lost) in self.counts.iter_mut().zip(counts) {

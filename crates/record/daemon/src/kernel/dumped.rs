@@ -1,13 +1,11 @@
 //! The state of the system at the start, as a stream of the kernel's trace.
 
+use super::records::RecordStream;
 use super::{DIRECTORY, Kernel};
 use crate::consumer::totals::{Context, Totals};
-use crate::output::sink::{Bytes, StreamSink};
 use mote_journal::Fact;
 use mote_kernel::births::Born;
 use mote_kernel::dump::{Dump, Scope, namespace};
-use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
-use mote_layout::record;
 use mote_sys::Result;
 
 /// Name of its file.
@@ -29,24 +27,20 @@ impl Kernel {
         };
         let first = self.tracer.channel().geometry().rings();
         let ids = self.dump.clone();
-        let written = self.with_context(|context| {
-            let mut stream = Stream::new(context, first, FILE);
+        let (totals, written) = self.with_context(|context| {
+            let mut records = Filling { context, stream: RecordStream::new(FILE, first), written: Ok(()) };
             Dump::of(scope).for_each(|record| {
                 if let Some(id) = ids.get(record.event) {
-                    stream.add(Kernel::now(), *id as u16, record.tid, &record.fields);
+                    records.add(*id, Kernel::now(), record.tid, &record.fields);
                 }
             });
-            stream.end()
+            records.end()
         });
-        match written {
-            Ok(totals) => {
-                self.dumped = totals;
-                None
-            }
-            Err(why) => {
-                Some(format!("cannot write {DIRECTORY}/{FILE}: {why}; the state at the start is missing"))
-            }
-        }
+        self.dumped.add(&totals);
+        let failed = written.err()?;
+        Some(format!(
+            "cannot write all of {DIRECTORY}/{FILE}: {failed}; some of the state at the start is missing"
+        ))
     }
 }
 
@@ -75,112 +69,47 @@ impl Kernel {
         let mut born = std::mem::take(&mut self.born);
         born.sort_by_key(|born| born.time_ns);
         let (number, ids) = (self.tracer.channel().geometry().rings() + 2, self.dump.clone());
-        let written = self.with_context(|context| {
-            let mut stream = Stream::new(context, number, BORN_FILE);
+        let (totals, written) = self.with_context(|context| {
+            let mut records =
+                Filling { context, stream: RecordStream::new(BORN_FILE, number), written: Ok(()) };
             for born in &born {
                 let record = namespace(born);
                 if let Some(id) = ids.get(record.event) {
-                    stream.add(born.time_ns, *id as u16, record.tid, &record.fields);
+                    records.add(*id, born.time_ns, record.tid, &record.fields);
                 }
             }
-            stream.end()
+            records.end()
         });
-        match written {
-            Ok(totals) => {
-                self.dumped.counts.resize(self.dumped.counts.len().max(totals.counts.len()), 0);
-                crate::consumer::totals::add(&mut self.dumped.counts, &totals.counts);
-                self.dumped.bytes += totals.bytes;
-                self.dumped.packets += totals.packets;
-                let lost = std::mem::take(&mut self.born_lost);
-                (lost > 0).then(|| format!("of {lost} threads in pid namespaces it is not known which ids they have for themselves"))
-            }
-            Err(why) => Some(format!("cannot write {DIRECTORY}/{BORN_FILE}: {why}")),
+        self.dumped.add(&totals);
+        if let Err(why) = written {
+            return Some(format!("cannot write all of {DIRECTORY}/{BORN_FILE}: {why}"));
         }
+        let lost = std::mem::take(&mut self.born_lost);
+        (lost > 0).then(|| {
+            format!("of {lost} threads in pid namespaces it is not known which ids they have for themselves")
+        })
     }
 }
 
-/// The stream. It belongs to no CPU; its records are in the order in which they were found.
-struct Stream<'c> {
+/// A stream that is written as it is filled.
+struct Filling<'c> {
     context: &'c Context,
-    name: &'static str,
-    file: Option<Box<dyn StreamSink>>,
-    number: u32,
-    sequence: u64,
-    records: Vec<u8>,
-    /// Times of the first and last of `records`.
-    times: (u64, u64),
-    totals: Totals,
-    failed: Result<()>,
+    stream: RecordStream,
+    written: Result<()>,
 }
 
-impl<'c> Stream<'c> {
-    fn new(context: &'c Context, number: u32, name: &'static str) -> Stream<'c> {
-        let (records, totals) = (Vec::new(), Totals::default());
-        Stream {
-            context,
-            name,
-            file: None,
-            number,
-            sequence: 0,
-            records,
-            times: (0, 0),
-            totals,
-            failed: Ok(()),
+impl Filling<'_> {
+    fn add(&mut self, id: u32, time: u64, tid: u32, fields: &[u8]) {
+        if self.written.is_ok() {
+            self.stream.add(id, time, tid, fields);
+            if self.stream.waiting() >= PACKET {
+                self.written = self.stream.write(self.context);
+            }
         }
     }
 
-    fn add(&mut self, now: u64, id: u16, tid: u32, fields: &[u8]) {
-        if self.records.is_empty() {
-            self.times.0 = now;
-        }
-        self.times.1 = now;
-        self.records.extend_from_slice(&record::header(now, id).to_le_bytes());
-        self.records.extend_from_slice(&tid.to_le_bytes());
-        self.records.extend_from_slice(fields);
-        let counts = &mut self.totals.counts;
-        counts.resize(counts.len().max(usize::from(id) + 1), 0);
-        counts[usize::from(id)] += 1;
-        if self.records.len() >= PACKET {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        if self.failed.is_ok() && !self.records.is_empty() {
-            self.failed = self.write();
-        }
-        self.records.clear();
-    }
-
-    fn write(&mut self) -> Result<()> {
-        let header = PacketHeader {
-            uuid: self.context.uuid,
-            stream_class: STREAM_PER_CPU,
-            stream: self.number,
-            begin: self.times.0,
-            end: self.times.1,
-            content: self.records.len() as u64,
-            sequence: self.sequence,
-            cpu: 0,
-            lost: Default::default(),
-        };
-        let mut file = match self.file.take() {
-            Some(file) => file,
-            None => self.context.sink.stream(self.name)?,
-        };
-        let records = self.records.as_slice();
-        let added = file.add(header.encode(), &Bytes(records));
-        self.file = Some(file);
-        added?;
-        self.sequence += 1;
-        self.totals.packets += 1;
-        self.totals.bytes += (HEADER_BYTES + records.len()) as u64;
-        Ok(())
-    }
-
-    fn end(mut self) -> Result<Totals> {
-        self.flush();
-        self.file.iter_mut().for_each(|file| file.finish());
-        self.failed.map(|()| self.totals)
+    fn end(mut self) -> (Totals, Result<()>) {
+        let (totals, ended) = self.stream.end(self.context);
+        (totals, self.written.and(ended))
     }
 }

@@ -24,11 +24,7 @@ impl Kernel {
     /// What the trace came to. The state dump counts, too.
     pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
         let mut whole = consumed.clone();
-        let totals = &mut whole.totals;
-        totals.counts.resize(totals.counts.len().max(self.dumped.counts.len()), 0);
-        crate::consumer::totals::add(&mut totals.counts, &self.dumped.counts);
-        totals.bytes += self.dumped.bytes;
-        totals.packets += self.dumped.packets;
+        whole.totals.add(&self.dumped);
         let mut summary = self.trace.summary(&self.events, &whole, duration_ns);
         summary.processes = self.names.processes() as u32;
         summary.threads = self.names.threads() as u32;

@@ -2,17 +2,16 @@
 
 use super::Kernel;
 use super::make::announce;
-use crate::consumer::totals::{Context, Totals, add};
+use super::records::RecordStream;
+use crate::consumer::totals::Context;
 use crate::options::LatencyOptions;
 use crate::output::folder::Folder;
 use crate::output::packets::Files;
-use crate::output::sink::{Bytes, StreamSink, TraceSink};
-use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
-use mote_layout::record;
 use mote_slow::{Collector, Latencies, Latency, Settings, event};
-use mote_sys::{Errno, Result};
+use mote_sys::Errno;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Name of the stream's file.
@@ -31,7 +30,9 @@ pub(crate) struct SlowCalls {
     /// Ids of the events of `mote_slow::event`.
     ids: [u32; 2],
     collector: Collector,
-    rows: Rows,
+    stream: RecordStream,
+    /// When the stream was written last.
+    written: Instant,
     last: Latencies,
     /// The newest slow calls: time and record.
     newest: VecDeque<(u64, Vec<u8>)>,
@@ -45,7 +46,8 @@ impl SlowCalls {
             wanted: wanted.clone(),
             ids,
             collector: Collector::new(wanted),
-            rows: Rows { stream, written: Instant::now(), ..Rows::default() },
+            stream: RecordStream::new(FILE, stream),
+            written: Instant::now(),
             last: Latencies::default(),
             newest: VecDeque::new(),
             snapshots: wanted.snapshots,
@@ -54,112 +56,22 @@ impl SlowCalls {
 
     /// Takes in slow calls; returns the threads that they are of.
     fn take(&mut self, latency: &mut Latency) -> Vec<u32> {
-        let SlowCalls { collector, rows, newest, ids, wanted, .. } = self;
+        let SlowCalls { collector, stream, newest, ids, wanted, .. } = self;
         let mut threads = BTreeSet::new();
         collector.read(latency, |slow, file| {
             threads.insert(slow.tid);
-            let record = rows.add(ids[0], slow.time_ns, slow.tid, &event::slow_fields(slow, file));
+            let record = stream.add(ids[0], slow.time_ns, slow.tid, &event::slow_fields(slow, file));
             newest.extend((wanted.snapshots > 0).then_some(record));
             let old = newest.len().saturating_sub(NEWEST);
             newest.drain(..old);
         });
         threads.into_iter().collect()
     }
-}
 
-/// The stream: records that wait, and the file with the others.
-#[derive(Debug)]
-struct Rows {
-    stream: u32,
-    file: Option<Box<dyn StreamSink>>,
-    sequence: u64,
-    records: Vec<u8>,
-    first: u64,
-    last: u64,
-    written: Instant,
-    totals: Totals,
-}
-
-impl Default for Rows {
-    fn default() -> Rows {
-        let (records, totals) = (Vec::new(), Totals::default());
-        Rows {
-            stream: 0,
-            file: None,
-            sequence: 0,
-            records,
-            first: 0,
-            last: 0,
-            written: Instant::now(),
-            totals,
-        }
-    }
-}
-
-impl Rows {
-    /// Adds a record. Calls that returned on several CPUs at once may come in another order: none is before the one in front of it.
-    /// Returns its time and its bytes.
-    fn add(&mut self, id: u32, time: u64, tid: u32, fields: &[u8]) -> (u64, Vec<u8>) {
-        let time = time.max(self.last);
-        if self.records.is_empty() {
-            self.first = time;
-        }
-        self.last = time;
-        let record =
-            [&record::header(time, id as u16).to_le_bytes()[..], &tid.to_le_bytes(), fields].concat();
-        self.records.extend_from_slice(&record);
-        self.totals.count(id as usize, 1);
-        (time, record)
-    }
-
+    /// Whether the stream is to be written.
     fn is_due(&self) -> bool {
-        self.records.len() >= PACKET || (!self.records.is_empty() && self.written.elapsed() >= FLUSH)
-    }
-
-    fn write(&mut self, context: &Context) -> Result<()> {
-        // A packet without records would begin when the one before it did: readers take that for disorder.
-        if self.records.is_empty() {
-            return Ok(());
-        }
-        let mut file = match self.file.take() {
-            Some(file) => file,
-            None => context.sink.stream(FILE)?,
-        };
-        let records = std::mem::take(&mut self.records);
-        let part = Part { stream: self.stream, sequence: self.sequence, times: (self.first, self.last) };
-        let added = part.write(&mut *file, context, &records);
-        self.file = Some(file);
-        self.written = Instant::now();
-        added?;
-        self.sequence += 1;
-        self.totals.packets += 1;
-        self.totals.bytes += (HEADER_BYTES + records.len()) as u64;
-        Ok(())
-    }
-}
-
-/// A packet of the stream.
-struct Part {
-    stream: u32,
-    sequence: u64,
-    /// Of its first and its last record.
-    times: (u64, u64),
-}
-
-impl Part {
-    fn write(&self, file: &mut dyn StreamSink, context: &Context, records: &[u8]) -> Result<()> {
-        let header = PacketHeader {
-            uuid: context.uuid,
-            stream_class: STREAM_PER_CPU,
-            stream: self.stream,
-            begin: self.times.0,
-            end: self.times.1,
-            content: records.len() as u64,
-            sequence: self.sequence,
-            cpu: 0,
-            lost: Default::default(),
-        };
-        file.add(header.encode(), &Bytes(records)).map(drop)
+        let waiting = self.stream.waiting();
+        waiting >= PACKET || waiting > 0 && self.written.elapsed() >= FLUSH
     }
 }
 
@@ -167,16 +79,15 @@ impl Kernel {
     /// Writes the newest slow calls into a snapshot of this trace. Returns how many.
     pub(crate) fn add_slow(&self, directory: &Folder) -> io::Result<u64> {
         let Some(calls) = &self.slow_calls else { return Ok(0) };
-        let ends = calls.newest.front().zip(calls.newest.back());
-        let Some(((first, _), (last, _))) = ends else { return Ok(0) };
-        let records: Vec<u8> = calls.newest.iter().flat_map(|(_, record)| record).copied().collect();
+        if calls.newest.is_empty() {
+            return Ok(0);
+        }
         let sink = Files { directory: directory.clone(), hidden: directory.open(mote_journal::DIRECTORY)? };
-        let part = Part { stream: calls.rows.stream, sequence: 0, times: (*first, *last) };
+        let mut stream = RecordStream::new(FILE, calls.stream.number());
+        calls.newest.iter().for_each(|(time, record)| stream.add_record(*time, record));
         let written = self.with_context(|context| {
-            let mut file = sink.stream(FILE)?;
-            part.write(&mut *file, context, &records)?;
-            file.finish();
-            Ok(calls.newest.len() as u64)
+            let (_, ended) = stream.end(&Context { sink: Arc::new(sink), ..context.clone() });
+            ended.map(|()| calls.newest.len() as u64)
         });
         written.map_err(|why: Errno| io::Error::from_raw_os_error(why.0))
     }
@@ -199,9 +110,10 @@ impl Kernel {
     /// Writes the slow calls that wait. Returns what went wrong.
     fn write_slow(&mut self) -> Option<String> {
         let mut calls = self.slow_calls.take()?;
-        let written = self.with_context(|context| calls.rows.write(context));
+        calls.written = Instant::now();
+        let written = self.with_context(|context| calls.stream.write(context));
         self.slow_calls = Some(calls);
-        written.err().map(|why| format!("cannot write kernel/{FILE}: {why}; slow system calls are missing"))
+        written.err().map(not_written)
     }
 }
 
@@ -257,7 +169,7 @@ impl Kernel {
         calls.snapshots -= u32::from(asks);
         calls.collector.step(latency).iter().for_each(&mut show);
         let snapshot = asks.then_some((calls.snapshots, calls.wanted.snapshots));
-        let problem = if calls.rows.is_due() { self.write_slow() } else { None };
+        let problem = if calls.is_due() { self.write_slow() } else { None };
         Looked { threads, snapshot, problem }
     }
 
@@ -267,17 +179,17 @@ impl Kernel {
         let calls = self.slow_calls.as_mut()?;
         let figures = calls.collector.end(&mut latency, self.tracer.state(), own, now);
         for open in &figures.open {
-            calls.rows.add(calls.ids[1], now, open.tid, &event::open_fields(open.number, open.age_ns));
+            calls.stream.add(calls.ids[1], now, open.tid, &event::open_fields(open.number, open.age_ns));
         }
         calls.last = figures;
-        let problem = self.write_slow();
-        let calls = self.slow_calls.as_mut()?;
-        calls.rows.file.iter_mut().for_each(|file| file.finish());
-        let (from, to) = (&calls.rows.totals, &mut self.dumped);
-        to.counts.resize(to.counts.len().max(from.counts.len()), 0);
-        add(&mut to.counts, &from.counts);
-        to.bytes += from.bytes;
-        to.packets += from.packets;
-        problem
+        let mut calls = self.slow_calls.take()?;
+        let (totals, ended) = self.with_context(|context| calls.stream.end(context));
+        self.slow_calls = Some(calls);
+        self.dumped.add(&totals);
+        ended.err().map(not_written)
     }
+}
+
+fn not_written(why: Errno) -> String {
+    format!("cannot write kernel/{FILE}: {why}; slow system calls are missing")
 }

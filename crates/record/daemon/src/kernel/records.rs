@@ -1,0 +1,102 @@
+//! A data stream of records that the recorder makes itself: no ring is behind it.
+
+use crate::consumer::totals::{Context, Totals};
+use crate::output::sink::{Bytes, StreamSink};
+use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
+use mote_layout::record;
+use mote_sys::Result;
+
+/// The stream, and the records that wait for a packet. It belongs to no CPU; nothing of it is lost.
+#[derive(Debug)]
+pub(super) struct RecordStream {
+    name: &'static str,
+    number: u32,
+    /// From the first packet on.
+    sink: Option<Box<dyn StreamSink>>,
+    sequence: u64,
+    records: Vec<u8>,
+    /// Of `records`: how many there are of each event, and the times of the first and the last.
+    counts: Vec<u64>,
+    times: (u64, u64),
+    /// What was written.
+    totals: Totals,
+}
+
+impl RecordStream {
+    /// A stream with this name and number, and no record.
+    pub(super) fn new(name: &'static str, number: u32) -> RecordStream {
+        let (records, counts, totals) = (Vec::new(), Vec::new(), Totals::default());
+        RecordStream { name, number, sink: None, sequence: 0, records, counts, times: (0, 0), totals }
+    }
+
+    /// Its number among the streams of the trace.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Adds a record. Its time is `time`, or that of the record before, if that is later. Returns its time and bytes.
+    pub(super) fn add(&mut self, id: u32, time: u64, tid: u32, fields: &[u8]) -> (u64, Vec<u8>) {
+        let time = time.max(self.times.1);
+        let header = record::header(time, id as u16).to_le_bytes();
+        let record = [&header[..], &tid.to_le_bytes(), fields].concat();
+        self.add_record(time, &record);
+        self.counts.resize(self.counts.len().max(id as usize + 1), 0);
+        self.counts[id as usize] += 1;
+        (time, record)
+    }
+
+    /// Adds a record that is encoded already, with its time; it is not counted.
+    pub(super) fn add_record(&mut self, time: u64, record: &[u8]) {
+        if self.records.is_empty() {
+            self.times.0 = time;
+        }
+        self.times.1 = time;
+        self.records.extend_from_slice(record);
+    }
+
+    /// Bytes of the records that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Writes the records that wait as one packet. A packet without records would begin when the one before it did, which
+    /// readers take for disorder: there is none.
+    ///
+    /// # Errors
+    /// As making a file, and writing there; the records are dropped then.
+    pub(super) fn write(&mut self, context: &Context) -> Result<()> {
+        let (records, counts) = (std::mem::take(&mut self.records), std::mem::take(&mut self.counts));
+        if records.is_empty() {
+            return Ok(());
+        }
+        let header = PacketHeader {
+            uuid: context.uuid,
+            stream_class: STREAM_PER_CPU,
+            stream: self.number,
+            begin: self.times.0,
+            end: self.times.1,
+            content: records.len() as u64,
+            sequence: self.sequence,
+            cpu: 0,
+            lost: Default::default(),
+        };
+        let mut sink = match self.sink.take() {
+            Some(sink) => sink,
+            None => context.sink.stream(self.name)?,
+        };
+        let added = sink.add(header.encode(), &Bytes(&records));
+        self.sink = Some(sink);
+        added?;
+        self.sequence += 1;
+        let bytes = (HEADER_BYTES + records.len()) as u64;
+        self.totals.add(&Totals { counts, bytes, packets: 1, ..Totals::default() });
+        Ok(())
+    }
+
+    /// Writes what waits, and ends the stream. Returns what was written, and whether that is all.
+    pub(super) fn end(&mut self, context: &Context) -> (Totals, Result<()>) {
+        let written = self.write(context);
+        self.sink.iter_mut().for_each(|sink| sink.finish());
+        (std::mem::take(&mut self.totals), written)
+    }
+}
