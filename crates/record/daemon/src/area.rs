@@ -3,8 +3,8 @@
 //! | area | shared by | what is in it |
 //! |---|---|---|
 //! | [`session`] | all processes of a session, and the kernel's programs | words with names, flags of rules |
-//! | [`group`] | the processes of a group, which share rings | counters, records that threads keep aside, maps of filters |
-//! | of a process ([`crate::cooperation`]) | its threads and the kernel's programs | thresholds, what the kernel publishes of threads |
+//! | [`group`] | the processes of a group, which share rings | counters, speculations, maps of filters |
+//! | of a process ([`crate::cooperation`]) | its threads, the kernel's programs | thresholds, state of threads |
 
 pub(crate) mod group;
 pub(crate) mod session;

@@ -100,7 +100,8 @@ impl Shared {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
     }
 
-    /// Something becomes of a channel. The consumer looks at once: who has just come may have much to say, and small rings.
+    /// Something becomes of a channel. The consumer looks at once: who has just come may have much to say, and small
+    /// rings.
     pub(crate) fn change(&self, change: Change) {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner).push(change);
         self.consumer.get().into_iter().for_each(Thread::unpark);
@@ -194,8 +195,8 @@ pub(crate) struct Task {
     pub(crate) session_area: SessionArea,
 }
 
-/// Empties the channels of processes, and that of the kernel, until told to stop, then to the end. Returns what each trace has
-/// come to.
+/// Empties the channels of processes, and that of the kernel, until told to stop, then to the end. Returns what each
+/// trace has come to.
 fn consume(task: Task, tell: &dyn Fn(Notice)) -> Vec<Consumed> {
     let Task { beside, processes, kernel, shared, session_area } = task;
     let mut traces = vec![TraceConsumer::new(processes)];
@@ -375,8 +376,8 @@ impl Consumer {
         self.traces.iter_mut().any(TraceConsumer::count_some)
     }
 
-    /// Writes down what the rings of a flight recorder hold, if somebody has asked for it. Requests that come while that is being
-    /// done are answered by one more.
+    /// Writes down what the rings of a flight recorder hold, if somebody has asked for it. Requests that come while
+    /// that is being done are answered by one more.
     fn snapshot(&mut self, tell: &dyn Fn(Notice)) {
         if !self.traces.first().is_some_and(TraceConsumer::overwrites) {
             return;

@@ -1,7 +1,8 @@
 //! What a person can ask of a recording that runs: other rules, a snapshot, how it is; and how it is asked.
 //!
-//! A recording's directory has a link, `mote/control`, to a socket in the recorder's own directory. One connection is one request
-//! and one answer, each a line of JSON (`desk`). Recorders ask one another, too. Who is asked is known before anything is sent: the link leads wherever who made it likes.
+//! A recording's directory has a link, `mote/control`, to a socket in the recorder's own directory. One connection is
+//! one request and one answer, each a line of JSON (`desk`). Recorders ask one another, too. Who is asked is known
+//! before anything is sent: the link leads wherever who made it likes.
 
 pub(crate) mod join;
 pub(crate) mod server;
@@ -144,8 +145,8 @@ pub struct Answer {
 /// Asks the recorder of a recording: one of ours, of root's, or, when we are root, of the recording's owner.
 ///
 /// # Errors
-/// [`io::ErrorKind::NotFound`] and [`io::ErrorKind::ConnectionRefused`] when nobody records there (any more); [`io::ErrorKind::PermissionDenied`] when it is somebody
-/// else's; others as they come.
+/// [`io::ErrorKind::NotFound`] and [`io::ErrorKind::ConnectionRefused`] when nobody records there (any more);
+/// [`io::ErrorKind::PermissionDenied`] when it is somebody else's; others as they come.
 pub fn ask(recording: &Path, request: &Request) -> io::Result<Answer> {
     // The socket's own path is short; that of the link may be longer than an address.
     let socket = std::fs::read_link(recording.join(mote_journal::DIRECTORY).join(NAME))?;

@@ -1,7 +1,8 @@
 //! Areas that processes share with the kernel's programs, and words with names that all share: who gets what.
 //!
-//! A process gets its area with its welcome, when the kernel's side is on: its threads set thresholds there, and find there what the kernel publishes of them. Without
-//! the kernel's side it gets one when a thread's own words are asked for. Nothing that a process writes there is believed to be more than a number.
+//! A process gets its area with its welcome, when the kernel's side is on: its threads set thresholds there, and find
+//! there what the kernel publishes of them. Without the kernel's side it gets one when a thread's own words are asked
+//! for. Nothing that a process writes there is believed to be more than a number.
 
 use crate::area::Memory;
 use crate::area::session::SessionArea;
@@ -22,7 +23,8 @@ const AREAS_MAX: u32 = 512;
 /// Threads that there can be (the kernel's `PID_MAX_LIMIT`).
 const THREADS_MAX: u64 = 1 << 22;
 
-/// The options of a recording whose rules set thresholds: what reaches them is recorded, and nothing else for being slow.
+/// The options of a recording whose rules set thresholds: what reaches them is recorded, and nothing else for being
+/// slow.
 pub(crate) fn with_slow_calls(mut options: Options, filters: &Filters) -> Options {
     if let Some(kernel) = options.kernel.as_mut().filter(|_| filters.asks_kernel()) {
         kernel.latency.get_or_insert_with(never);
@@ -134,8 +136,8 @@ impl Cooperation {
         Some(number)
     }
 
-    /// Takes a connection of a process in, which has the area `known`, or gets one. Returns its number; `None` when there
-    /// are too many, or no memory.
+    /// Takes a connection of a process in, which has the area `known`, or gets one. Returns its number; `None` when
+    /// there are too many, or no memory.
     pub(crate) fn join(&mut self, known: Option<u32>, pid: i32, kernel: Option<&Kernel>) -> Option<u32> {
         let number = known.or_else(|| self.make(pid, kernel));
         match number.and_then(|number| self.areas.get_mut(&number)) {
@@ -205,14 +207,16 @@ impl Cooperation {
         let mut remarks = Vec::new();
         if self.without_slot > 0 {
             remarks.push(format!(
-                "{} threads found no place in the memory shared with the kernel ({SLOTS} a process): their thresholds were their process's, \
+                "{} threads found no place in the memory shared with the kernel ({SLOTS} a process): their \
+                 thresholds were their process's, \
                  and `$kernel` and `$thread` were 0 in them",
                 self.without_slot
             ));
         }
         if self.without_area > 0 {
             remarks.push(format!(
-                "{} processes got no memory shared with the kernel: their thresholds were the session's, and `$kernel` was 0 in them",
+                "{} processes got no memory shared with the kernel: their thresholds were the session's, and \
+                 `$kernel` was 0 in them",
                 self.without_area
             ));
         }

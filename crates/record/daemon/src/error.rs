@@ -8,7 +8,8 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// The output directory is there already, with something in it.
-    #[error("cannot record to {path}: it exists and is not empty; give another directory with -o, or remove it", path = .0.display())]
+    #[error("cannot record to {path}: it exists and is not empty; give another directory with -o, or remove \
+        it", path = .0.display())]
     Exists(PathBuf),
     /// The output directory cannot be made or written.
     #[error("cannot write {path}: {why}; give another directory with -o", path = .0.display(), why = .1)]
@@ -59,7 +60,8 @@ pub enum Error {
     },
     /// A running process cannot be asked to be recorded.
     #[error(
-        "cannot record the events of process {pid}: {why}; start it with `mote record -- CMD`, or record what the kernel sees of it with -k"
+        "cannot record the events of process {pid}: {why}; start it with `mote record -- CMD`, or record what \
+         the kernel sees of it with -k"
     )]
     NotReached {
         /// Its id.

@@ -1,8 +1,8 @@
 //! The recorder: starts a command, lets it and its children into a session, and writes what they record.
 //!
-//! The only event loop of mote, and the only crate that writes recordings. What a recording *is* stands in `mote_session`,
-//! a state machine without a file or a socket; this crate is its servant. Two threads: one serves sockets, signals and
-//! the command ([`Recording`]); one empties the rings (`consumer`) and never waits for the other.
+//! The only event loop of mote, and the only crate that writes recordings. What a recording *is* stands in
+//! `mote_session`, a state machine without a file or a socket; this crate is its servant. Two threads: one serves
+//! sockets, signals and the command ([`Recording`]); one empties the rings (`consumer`) and never waits for the other.
 //!
 //! | module | job |
 //! |---|---|

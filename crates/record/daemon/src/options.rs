@@ -39,7 +39,8 @@ pub struct Options {
     pub clock: Option<Source>,
     /// What to record of the kernel; `None` for nothing.
     pub kernel: Option<KernelOptions>,
-    /// Who is to have the recording; `None` for whoever has called sudo, if all of it is theirs, or else for who records.
+    /// Who is to have the recording; `None` for whoever has called sudo, if all of it is theirs, or else for who
+    /// records.
     pub owner: Option<User>,
     /// Running processes to record.
     pub attach: Vec<i32>,

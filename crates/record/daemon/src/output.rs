@@ -1,4 +1,5 @@
-//! What a recording is on disk: directories and files, made in one place ([`folder`]), and the sinks that streams write to.
+//! What a recording is on disk: directories and files, made in one place ([`folder`]), and the sinks that streams write
+//! to.
 
 pub mod describe;
 pub(crate) mod directory;

@@ -1,5 +1,5 @@
-//! The recorder around a session (`mote_session`): what has happened goes in there, and what comes out is done here, with sockets, rings,
-//! files and the kernel.
+//! The recorder around a session (`mote_session`): what has happened goes in there, and what comes out is done here,
+//! with sockets, rings, files and the kernel.
 //!
 //! | module | job |
 //! |---|---|
@@ -118,7 +118,8 @@ impl Recorder<'_> {
         self.problem_of(Kind::Recorder, 0, text);
     }
 
-    /// Reports a problem that a process has caused, or has; of a process that causes too many, no more of that kind are reported.
+    /// Reports a problem that a process has caused, or has; of a process that causes too many, no more of that kind are
+    /// reported.
     pub(crate) fn problem_of(&mut self, kind: Kind, pid: i32, text: String) {
         self.take(mote_session::Input::Problem { kind, pid, text });
     }

@@ -1,7 +1,7 @@
 //! One recording, from start to end, in an event loop that may serve others beside it.
 //!
-//! A loop polls [`Recording::polled`] for at most [`Recording::patience`], gives signals to [`Recording::signal`], then calls
-//! [`Recording::serve`], until [`Recording::is_over`]. [`record()`] is that loop for one recording.
+//! A loop polls [`Recording::polled`] for at most [`Recording::patience`], gives signals to [`Recording::signal`], then
+//! calls [`Recording::serve`], until [`Recording::is_over`]. [`record()`] is that loop for one recording.
 
 use crate::area::session::SessionArea;
 use crate::command::{Arrived, Command, Signals};

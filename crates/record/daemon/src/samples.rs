@@ -93,7 +93,8 @@ impl Samples {
     }
 }
 
-/// The same moment for a trace whose clock is `CLOCK_MONOTONIC` itself. Both traces of a recording have so the same distance from 1970.
+/// The same moment for a trace whose clock is `CLOCK_MONOTONIC` itself. Both traces of a recording have so the same
+/// distance from 1970.
 pub(crate) fn of_monotonic(sample: &Sample) -> Sample {
     Sample { ticks: sample.monotonic_ns, error_ns: 0, ..*sample }
 }

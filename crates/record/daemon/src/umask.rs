@@ -1,4 +1,5 @@
-//! The mask of modes of the files that this process makes: ours while it records, so that we can open what we have just made, and as before for the command.
+//! The mask of modes of the files that this process makes: ours while it records, so that we can open what we have just
+//! made, and as before for the command.
 
 use nix::sys::stat::{Mode, umask};
 

@@ -43,7 +43,8 @@ pub enum Error {
     Occupied,
     /// The thread has been sent, and nothing was heard.
     #[error(
-        "it does not answer within {0} s: its own code, a lock of its dynamic linker or of its allocator holds up the thread that was made in it"
+        "it does not answer within {0} s: its own code, a lock of its dynamic linker or of its allocator \
+         holds up the thread that was made in it"
     )]
     Silent(u64),
     /// It is in another recording.

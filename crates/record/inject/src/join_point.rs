@@ -1,5 +1,5 @@
-//! Where our code and memory are in a process: what the section `mote_join` of its binaries says. Nothing of a binary is trusted, and of each no more than
-//! [`READ_MAX`] is read.
+//! Where our code and memory are in a process: what the section `mote_join` of its binaries says. Nothing of a binary
+//! is trusted, and of each no more than [`READ_MAX`] is read.
 
 use crate::error::Error;
 use mote_layout::join::{JoinRecord, RECORD_BYTES, SECTION, VERSION};

@@ -1,7 +1,8 @@
-//! The one way into a process that runs already: a thread of it is sent to where it joins a recording, and comes back by itself.
+//! The one way into a process that runs already: a thread of it is sent to where it joins a recording, and comes back
+//! by itself.
 //!
-//! A program that carries mote has the code for it (`probe/src/join.rs`), and memory that it shares with the recorder (`mote_layout::join`). [`Target::open`]
-//! finds both, [`Target::join`] sends a thread there:
+//! A program that carries mote has the code for it (`probe/src/join.rs`), and memory that it shares with the recorder
+//! (`mote_layout::join`). [`Target::open`] finds both, [`Target::join`] sends a thread there:
 //!
 //! ```text
 //! recorder                                             process
@@ -14,11 +15,13 @@
 //! looks for the answer in the memory                   that thread joins, and answers
 //! ```
 //! # What holds
-//! - A recorder that is killed at any of these steps leaves the process running: before the change the kernel puts the thread back into its call when its tracer
-//!   ends; after it the thread does so itself.
-//! - The interrupted call goes on as after any stop: it is begun again with the time that was left, or ends with `EINTR` where a handler has run.
+//! - A recorder that is killed at any of these steps leaves the process running: before the change the kernel puts the
+//!   thread back into its call when its tracer ends; after it the thread does so itself.
+//! - The interrupted call goes on as after any stop: it is begun again with the time that was left, or ends with
+//!   `EINTR` where a handler has run.
 //! - Nothing that the process says is believed, every wait has an end ([`Patience`]), and so has what is read of it.
-//! - A thread that may be in the middle of its allocator is not chosen: one in a signal handler, one that waits for a lock.
+//! - A thread that may be in the middle of its allocator is not chosen: one in a signal handler, one that waits for a
+//!   lock.
 #![forbid(unsafe_code)]
 
 mod arch;

@@ -1,4 +1,5 @@
-//! A thread that is stopped for a moment. Whatever happens, it goes on: when this is dropped, and when its tracer ends, which the kernel sees to.
+//! A thread that is stopped for a moment. Whatever happens, it goes on: when this is dropped, and when its tracer ends,
+//! which the kernel sees to.
 
 use crate::arch::Registers;
 use crate::target::Patience;
@@ -34,7 +35,8 @@ impl Stopped {
     /// Stops a thread. `None` when it is about to take a signal, or has gone: it goes on.
     ///
     /// # Errors
-    /// `ETIMEDOUT` when it does not stop; it is let go when the calling thread ends. `EPERM` when it is traced or may not be.
+    /// `ETIMEDOUT` when it does not stop; it is let go when the calling thread ends. `EPERM` when it is traced or may
+    /// not be.
     pub(crate) fn stop(tid: i32, patience: &Patience<'_>) -> Result<Option<Stopped>, Errno> {
         match ptrace::seize(tid) {
             Err(Errno(libc::ESRCH)) => return Ok(None),
@@ -84,7 +86,8 @@ impl Stopped {
         registers.give(self.tid)
     }
 
-    /// Puts a thread that never got beyond the first instruction of `code`, where nothing was changed yet, back into the call that it was sent from.
+    /// Puts a thread that never got beyond the first instruction of `code`, where nothing was changed yet, back into
+    /// the call that it was sent from.
     pub(crate) fn put_back(self, code: u64, sent: &Sent) {
         if (code.saturating_sub(RESTART_BYTES)..=code).contains(&self.registers.instruction()) {
             let _ = sent.registers.give(self.tid);

@@ -98,7 +98,8 @@ impl Target {
     /// Sends a thread to each copy of mote in turn, which then joins the session at `place`.
     ///
     /// # Errors
-    /// [`Error`]; the process goes on as before. [`Error::InAnother`] when it is in a recording already, which could have been asked.
+    /// [`Error`]; the process goes on as before. [`Error::InAnother`] when it is in a recording already, which could
+    /// have been asked.
     pub fn join(&self, place: &str, patience: Patience<'_>) -> Result<(), Error> {
         self.lock(patience)?;
         let joined = self.points.iter().map(|point| self.join_at(point, place, patience)).collect::<Vec<_>>();
@@ -194,7 +195,8 @@ impl Target {
             candidates.sort_unstable_by_key(|(rank, tid)| (*rank, *tid != self.pid, *tid));
             for (_, tid) in candidates {
                 let mut send = || self.try_send(tid, point, nonce, &mut busy, patience);
-                // On a thread of its own: with its end the kernel lets go of what it traces, also of what has not stopped.
+                // On a thread of its own: with its end the kernel lets go of what it traces, also of what has not
+                // stopped.
                 let sent = std::thread::scope(|scope| {
                     let work = std::thread::Builder::new().name(TRACER.to_owned());
                     let work = work.spawn_scoped(scope, &mut send);

@@ -1,22 +1,24 @@
 //! Which thread of a process is sent: one that waits in a system call, and certainly is not in the middle of something.
 //!
-//! What the thread runs takes, for moments, the allocator's lock and those of the C library's list of threads (`agent/src/late.rs`). The thread must not hold one
-//! of them itself. A thread that waits in `poll`, `read` and the like holds none: allocators and C libraries wait in futexes only. Of those that wait in a futex:
+//! What the thread runs takes, for moments, the allocator's lock and those of the C library's list of threads
+//! (`agent/src/late.rs`). The thread must not hold one of them itself. A thread that waits in `poll`, `read` and the
+//! like holds none: allocators and C libraries wait in futexes only. Of those that wait in a futex:
 //!
 //! | waits | holds |
 //! |---|---|
 //! | for a condition, a semaphore, a thread's end (glibc, Rust: `FUTEX_WAIT_BITSET`) | no lock of a C library |
 //! | for a lock of glibc's own (`FUTEX_WAIT` for the value 2) | perhaps another one: never sent; it soon goes on |
 //!
-//! Threads in a signal handler are never sent: the handler may have interrupted the allocator. A handler's frame has segments at a fixed place, which are looked
-//! for on the stack ([`has_signal_frame`]).
+//! Threads in a signal handler are never sent: the handler may have interrupted the allocator. A handler's frame has
+//! segments at a fixed place, which are looked for on the stack ([`has_signal_frame`]).
 
 use crate::arch::is_signal_frame;
 use mote_layout::join::restart;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// System calls in which programs wait, and which the kernel begins again by itself when the thread was stopped, if need be with the time that was left.
+/// System calls in which programs wait, and which the kernel begins again by itself when the thread was stopped, if
+/// need be with the time that was left.
 const WAITS: [i64; 28] = [
     libc::SYS_read,
     libc::SYS_readv,
@@ -49,7 +51,8 @@ const WAITS: [i64; 28] = [
     libc::SYS_restart_syscall,
 ];
 
-/// Those that end with `EINTR` when the thread was stopped, and where the argument with this index is the time limit: a null pointer or -1 is none.
+/// Those that end with `EINTR` when the thread was stopped, and where the argument with this index is the time limit: a
+/// null pointer or -1 is none.
 const ENDED: [(i64, usize); 8] = [
     (libc::SYS_epoll_wait, 3),
     (libc::SYS_epoll_pwait, 3),
@@ -80,7 +83,8 @@ pub(crate) enum Rank {
     Ends,
 }
 
-/// What a line of `/proc/PID/task/TID/syscall` says: number, arguments, stack pointer, instruction (proc_pid_syscall(5)).
+/// What a line of `/proc/PID/task/TID/syscall` says: number, arguments, stack pointer, instruction
+/// (proc_pid_syscall(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) number: i64,
@@ -134,9 +138,11 @@ impl Call {
         }
     }
 
-    /// What the kernel is to make of the call of a stopped thread, whose `rax` this is: with which error it was interrupted, above 0. `None` when it was not, or is over.
+    /// What the kernel is to make of the call of a stopped thread, whose `rax` this is: with which error it was
+    /// interrupted, above 0. `None` when it was not, or is over.
     ///
-    /// Of a call without a limit that has ended because of the stop alone the kernel is told that it is to be begun again unless a handler runs.
+    /// Of a call without a limit that has ended because of the stop alone the kernel is told that it is to be begun
+    /// again unless a handler runs.
     pub(crate) fn interrupted(&self, answer: i64) -> Option<u64> {
         match answer.checked_neg()? as u64 {
             kind @ (restart::SYS | restart::NOINTR | restart::NOHAND | restart::RESTARTBLOCK) => Some(kind),

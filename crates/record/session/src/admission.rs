@@ -82,9 +82,9 @@ impl Session {
         self.admit(id, now);
     }
 
-    /// Whether a process may be known by the id that it gives for itself: its id in its own pid namespace, which is not ours if it runs
-    /// in a container. Events, names and mappings go by it, so a process must not give another user's. Of one that has ended meanwhile
-    /// the kernel does not say any more; then it must not be known as another user's.
+    /// Whether a process may be known by the id that it gives for itself: its id in its own pid namespace, which is not
+    /// ours if it runs in a container. Events, names and mappings go by it, so a process must not give another user's.
+    /// Of one that has ended meanwhile the kernel does not say any more; then it must not be known as another user's.
     fn check_id(&mut self, (pid, uid): (i32, u32), hello: Hello, seen: &Seen) -> Result<(), String> {
         let said = hello.pid;
         let own = if said as i32 == pid { Some(said) } else { seen.own_id };
@@ -178,8 +178,8 @@ impl Session {
         }
     }
 
-    /// A process that there is no memory for was told so. Of one that has ended meanwhile it cannot be said any more whose it was, and
-    /// nothing of it is missing.
+    /// A process that there is no memory for was told so. Of one that has ended meanwhile it cannot be said any more
+    /// whose it was, and nothing of it is missing.
     fn refused(&mut self, id: PeerId, is_there: bool) {
         let Some(pid) = self.peers.get(&id).filter(|_| is_there).map(|peer| peer.pid) else { return };
         self.missing += 1;
@@ -222,7 +222,8 @@ impl Session {
         }
     }
 
-    /// A process has damaged the rings of this group: the processes get rings of their own, those that listen; the others when they do.
+    /// A process has damaged the rings of this group: the processes get rings of their own, those that listen; the
+    /// others when they do.
     pub(crate) fn damaged(&mut self, group: GroupId) {
         if !self.groups.retire(group) {
             return;

@@ -155,7 +155,8 @@ impl Session {
     fn declined(&mut self, pid: i32, why: Reason) {
         self.problem(Kind::Declined, pid, match why {
             Reason::Full => format!(
-                "process {pid} is not recorded: it is in {} other recordings, and more are not possible; end one of them",
+                "process {pid} is not recorded: it is in {} other recordings, and more are not possible; end \
+                 one of them",
                 mote_wire::SESSIONS_MAX
             ),
             Reason::Stranger => format!(

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a process that nobody knows may keep the recording open after the last known one has ended; and how many rounds: when the whole machine
-/// stood still, it has had no more time than we.
+/// How long a process that nobody knows may keep the recording open after the last known one has ended; and how many
+/// rounds: when the whole machine stood still, it has had no more time than we.
 const LATE: (Duration, u32) = (Duration::from_secs(1), 5);
 
 /// How long processes may be left after the command before it is told: the last ones are mostly just ending.
@@ -36,12 +36,12 @@ impl End {
         tell
     }
 
-    /// A round in which neither the command nor a process is left; `deserted` when nobody holds the mailbox. True when the
-    /// recording is over.
+    /// A round in which neither the command nor a process is left; `deserted` when nobody holds the mailbox. True when
+    /// the recording is over.
     ///
-    /// What the last processes have sent is still to be read, so there is one more round when they are gone. And a child whose
-    /// parent has ended may not have come to its first word: it holds the mailbox. Its word is read in a round that
-    /// begins after nobody holds it any more, not in one that has begun before (`models/session.pml`).
+    /// What the last processes have sent is still to be read, so there is one more round when they are gone. And a
+    /// child whose parent has ended may not have come to its first word: it holds the mailbox. Its word is read in a
+    /// round that begins after nobody holds it any more, not in one that has begun before (`models/session.pml`).
     pub fn alone(&mut self, now: Instant, deserted: bool) -> bool {
         self.rounds_alone += 1;
         let alone_for = now.saturating_duration_since(*self.alone_since.get_or_insert(now));
@@ -58,8 +58,8 @@ impl End {
 
     /// A request by signal to end. Returns whether to pass the signal on to the command.
     ///
-    /// The command gets the signal, and ends if it wants to. When it has ended already, or with the second request that is no Ctrl-C,
-    /// the recording ends. Without a command, the first request ends the recording.
+    /// The command gets the signal, and ends if it wants to. When it has ended already, or with the second request that
+    /// is no Ctrl-C, the recording ends. Without a command, the first request ends the recording.
     #[must_use]
     pub fn signal(&mut self, request: Request, command: Command) -> bool {
         match command {
@@ -96,8 +96,8 @@ pub struct Request {
 mod tests {
     use super::*;
 
-    /// Found by `models/session.pml`: a child said hello, wrote and ended between the look at the door and the look whether
-    /// anybody holds it; the recording ended without its hello.
+    /// Found by `models/session.pml`: a child said hello, wrote and ended between the look at the door and the look
+    /// whether anybody holds it; the recording ended without its hello.
     #[test]
     fn a_hello_right_before_the_mailbox_is_deserted_is_read() {
         let (mut end, now) = (End::default(), Instant::now());

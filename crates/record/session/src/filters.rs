@@ -1,7 +1,8 @@
-//! What becomes of each event by the rules: a verdict, the filter programs, their maps, and the bundle that processes get.
+//! What becomes of each event by the rules: a verdict, the filter programs, their maps, and the bundle that processes
+//! get.
 //!
-//! Every event is decided once, before any process is told its id, and again when a person changes the rules. Processes always get the
-//! whole state, so that it does not matter which one they had before.
+//! Every event is decided once, before any process is told its id, and again when a person changes the rules. Processes
+//! always get the whole state, so that it does not matter which one they had before.
 
 use crate::Settings;
 use crate::events::Events;

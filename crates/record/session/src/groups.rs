@@ -1,8 +1,9 @@
 //! Which processes share rings, and how much memory each group of them gets.
 //!
-//! Processes of one user share; a process that could become another user has rings of its own ([`Principal`]). All groups together
-//! take no more memory than the recording was given. Where there can be but one group it gets all of that. Else the first gets half,
-//! and each later one a third of what is left then, at most [`LATER_MAX`] a CPU. What a group gives back when it ends is free again.
+//! Processes of one user share; a process that could become another user has rings of its own ([`Principal`]). All
+//! groups together take no more memory than the recording was given. Where there can be but one group it gets all of
+//! that. Else the first gets half, and each later one a third of what is left then, at most [`LATER_MAX`] a CPU. What a
+//! group gives back when it ends is free again.
 //!
 //! Nothing is allocated here: [`Groups`] says which rings to make, and is told whether that could be done.
 
@@ -10,7 +11,8 @@ use mote_ring::geometry::{Geometry, Mode, SUB_BITS_MAX, SUB_BITS_MIN};
 use mote_wire::Whose;
 use std::time::Instant;
 
-/// Most bytes of a CPU's ring for a group that is not the first: they are taken while its process waits, or just before that.
+/// Most bytes of a CPU's ring for a group that is not the first: they are taken while its process waits, or just before
+/// that.
 const LATER_MAX: u64 = 8 << 20;
 /// Least: two sub-buffers of the smallest size.
 const LEAST: u64 = 2 << SUB_BITS_MIN;
@@ -20,8 +22,9 @@ pub type GroupId = u64;
 
 /// The owner of a process's memory: the processes that may share memory with it.
 ///
-/// Processes of one user, in one user namespace, can reach each other's memory anyway (ptrace(2), `/proc/PID/mem`). A process that
-/// can become another user without an execve(2) takes with it what it has mapped; so it shares with no other process.
+/// Processes of one user, in one user namespace, can reach each other's memory anyway (ptrace(2), `/proc/PID/mem`). A
+/// process that can become another user without an execve(2) takes with it what it has mapped; so it shares with no
+/// other process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Principal {
     /// The processes of this user in the user namespace of this inode.
@@ -140,8 +143,8 @@ impl Groups {
         self.spare
     }
 
-    /// Rings for one more connection of the process `pid`, which is `principal`'s: those of its group, or of a new one. `None` when
-    /// there is no memory left for a new one. `alone` is the principal of the process alone.
+    /// Rings for one more connection of the process `pid`, which is `principal`'s: those of its group, or of a new one.
+    /// `None` when there is no memory left for a new one. `alone` is the principal of the process alone.
     pub(crate) fn join(
         &mut self,
         (principal, alone): (Principal, Principal),
@@ -180,7 +183,8 @@ impl Groups {
         self.all.iter_mut().filter(|group| group.id == id).for_each(|group| group.memory = Memory::Made);
     }
 
-    /// Rings could not be made. Returns which to make instead, if they were those that were made ahead; else the group is no more.
+    /// Rings could not be made. Returns which to make instead, if they were those that were made ahead; else the group
+    /// is no more.
     pub(crate) fn not_made(&mut self, id: GroupId) -> Option<Make> {
         let at = self.all.iter().position(|group| group.id == id)?;
         let was_ahead = self.all[at].memory == Memory::AskedAhead;
@@ -194,8 +198,8 @@ impl Groups {
         Some(Make { group: id, sizes, is_ahead: false })
     }
 
-    /// A process has damaged these rings; which one is unknown. From now on each of its user's processes has rings of its own. False
-    /// when they were a process's own anyway, or this was done before.
+    /// A process has damaged these rings; which one is unknown. From now on each of its user's processes has rings of
+    /// its own. False when they were a process's own anyway, or this was done before.
     pub(crate) fn retire(&mut self, id: GroupId) -> bool {
         let group = self.all.iter_mut().find(|group| group.id == id);
         let Some(group) = group.filter(|group| group.principal.is_shared() && !group.retired) else {
@@ -241,8 +245,8 @@ impl Groups {
         if others == principal { None } else { self.join((others, alone), pid, changes) }
     }
 
-    /// The group that processes of this principal join. A process's own group that was left ends; processes without an id here cannot
-    /// be told from one another.
+    /// The group that processes of this principal join. A process's own group that was left ends; processes without an
+    /// id here cannot be told from one another.
     fn of(&self, principal: Principal) -> Option<usize> {
         let is_own = matches!(principal, Principal::Process { pid: 1.., .. });
         let takes =
@@ -280,8 +284,8 @@ impl Groups {
         }
     }
 
-    /// Takes memory for the next group, if there may be one that does not come from a user's process: sizes of the rings to make ahead.
-    /// To be called when no process waits.
+    /// Takes memory for the next group, if there may be one that does not come from a user's process: sizes of the
+    /// rings to make ahead. To be called when no process waits.
     pub(crate) fn prepare(&mut self, changes: &mut Vec<Change>) -> Option<Geometry> {
         let alone = self.all.iter().all(|group| group.principal.is_shared());
         if self.spare.is_some() || alone {
@@ -301,8 +305,8 @@ impl Groups {
         }
     }
 
-    /// Ends groups without a process for as long as the next one's rings would be small for it. Those of a flight recorder, which hold
-    /// what a person may ask for, only when there is no other memory.
+    /// Ends groups without a process for as long as the next one's rings would be small for it. Those of a flight
+    /// recorder, which hold what a person may ask for, only when there is no other memory.
     fn make_room(&mut self, changes: &mut Vec<Change>) {
         let enough = if self.wanted.mode == Mode::Overwrite {
             LEAST
@@ -355,7 +359,8 @@ impl Groups {
         (self.free >= LEAST).then(|| self.sizes((self.free / 3).min(LATER_MAX)))
     }
 
-    /// Rings of `bytes` a CPU, rounded down to a power of two, with sub-buffers as large as was asked for where two of them fit.
+    /// Rings of `bytes` a CPU, rounded down to a power of two, with sub-buffers as large as was asked for where two of
+    /// them fit.
     fn sizes(&self, bytes: u64) -> Geometry {
         let bits = bytes.max(LEAST).ilog2();
         let sub_bits = self.wanted.sub_bits.min(bits - 1).clamp(SUB_BITS_MIN, SUB_BITS_MAX);

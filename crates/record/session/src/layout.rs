@@ -1,7 +1,7 @@
 //! Where the maps of filters lie in the memory that a group of processes shares with the session.
 //!
-//! Each group has memory of its own, and all are laid out the same, so that all processes get the same filters. A layout only grows:
-//! what has a place keeps it.
+//! Each group has memory of its own, and all are laid out the same, so that all processes get the same filters. A
+//! layout only grows: what has a place keeps it.
 
 use crate::memory::SharedWords;
 use mote_bpf::MapShape;

@@ -8,8 +8,9 @@
 //!                                what came of an action is an input again
 //! ```
 //!
-//! The session opens nothing, reads no clock and waits for nothing: `mote-daemon`'s event loop does that for it. So all of its behaviour
-//! can be tested by sequences of inputs (`tests/model.rs`), and several sessions can live in one event loop.
+//! The session opens nothing, reads no clock and waits for nothing: `mote-daemon`'s event loop does that for it. So all
+//! of its behaviour can be tested by sequences of inputs (`tests/model.rs`), and several sessions can live in one event
+//! loop.
 //!
 //! | module | job |
 //! |---|---|

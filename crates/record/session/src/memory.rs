@@ -1,4 +1,5 @@
-//! The words that all processes of a session share by name (`$shared`, `mote::SharedMap`), as the session knows of them.
+//! The words that all processes of a session share by name (`$shared`, `mote::SharedMap`), as the session knows of
+//! them.
 
 use mote_bpf::{MapKind, MapShape};
 use mote_layout::cooperation::SHARED_WORDS;
@@ -15,7 +16,8 @@ pub const SHAPE: MapShape = MapShape {
 /// Makes the memory of the words; the error is for a person.
 pub type MakeWords = Box<dyn FnMut() -> Result<(), String>>;
 
-/// The words, made when a rule first names some. The only answer that the session cannot wait for: a rule fits or is refused at once.
+/// The words, made when a rule first names some. The only answer that the session cannot wait for: a rule fits or is
+/// refused at once.
 pub struct SharedWords {
     make: MakeWords,
     made: Option<Result<(), String>>,

@@ -24,8 +24,8 @@ pub enum Way {
 pub struct Peer {
     pub(crate) guard: Guard,
     pub(crate) way: Way,
-    /// Process id in our namespace, 0 when it has none here. This, the user and the group are what the kernel says of the sender of
-    /// its hello; before that, of the process that has connected.
+    /// Process id in our namespace, 0 when it has none here. This, the user and the group are what the kernel says of
+    /// the sender of its hello; before that, of the process that has connected.
     pub(crate) pid: i32,
     /// Its real user.
     pub(crate) uid: u32,
@@ -103,8 +103,8 @@ impl Peer {
         self.hello.is_some_and(|hello| hello.how != How::Apart && hello.how.wants_rings()) && !self.is_ready
     }
 
-    /// Whether its thread listens by now. Before, it expects answers only, and a message out of turn would end its handshake. A child
-    /// of fork listens from its hello on.
+    /// Whether its thread listens by now. Before, it expects answers only, and a message out of turn would end its
+    /// handshake. A child of fork listens from its hello on.
     pub fn listens(&self) -> bool {
         self.is_process() && (self.is_ready || self.hello.is_some_and(|hello| hello.how.is_child()))
     }

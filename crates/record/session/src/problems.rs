@@ -1,8 +1,8 @@
 //! Problems of a recording, and which of them are reported: each kind of problem of each process has a budget.
 //!
-//! A hostile process can cause any number of problems, and start any number of processes. It uses up its own budget, and all processes
-//! together use up that of one kind of problem. Reports of other kinds, and of the recorder itself, are not affected. What is over a
-//! budget is counted, and the count is reported at the end.
+//! A hostile process can cause any number of problems, and start any number of processes. It uses up its own budget,
+//! and all processes together use up that of one kind of problem. Reports of other kinds, and of the recorder itself,
+//! are not affected. What is over a budget is counted, and the count is reported at the end.
 
 /// Reports of one kind about one process.
 const OF_PROCESS: usize = 5;

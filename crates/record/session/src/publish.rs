@@ -1,5 +1,5 @@
-//! New events: decided by the rules, written into journal and metadata, then their ids are told. A recording that is cut anywhere can
-//! be read up to there.
+//! New events: decided by the rules, written into journal and metadata, then their ids are told. A recording that is
+//! cut anywhere can be read up to there.
 
 use crate::action::{Action, Letter};
 use crate::filters::{Filters, Scope, Weight};
@@ -71,8 +71,8 @@ impl Session {
         }
     }
 
-    /// Sends a process the newest filters. Returns true when it has them, or needs none; else it is known later whether it has got
-    /// them ([`Session::filters_sent`]). Without them no event of it may be recorded.
+    /// Sends a process the newest filters. Returns true when it has them, or needs none; else it is known later whether
+    /// it has got them ([`Session::filters_sent`]). Without them no event of it may be recorded.
     pub(crate) fn send_filters(&mut self, id: PeerId) -> bool {
         // Filters may name the words that are shared.
         self.act(Action::Cooperate(id));

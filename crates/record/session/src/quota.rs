@@ -39,8 +39,8 @@ impl Quota {
         *self.events.entry(uid).or_default() += count;
     }
 
-    /// Whether there is room for one more connection of a user. Other users than the recorder's have half of all descriptors each, and
-    /// three quarters together.
+    /// Whether there is room for one more connection of a user. Other users than the recorder's have half of all
+    /// descriptors each, and three quarters together.
     ///
     /// # Errors
     /// What there are too many of, for a person.

@@ -1,4 +1,5 @@
-//! What persons and other recorders ask of a session. Each request is answered once, when everything that it takes is done.
+//! What persons and other recorders ask of a session. Each request is answered once, when everything that it takes is
+//! done.
 
 use crate::action::{Action, KernelChange, Letter};
 use crate::filters::Filters;
@@ -158,10 +159,11 @@ impl Session {
         }
     }
 
-    /// Passes another recording's invitation on to a process of this one. The answer has no text when the process is not ours.
+    /// Passes another recording's invitation on to a process of this one. The answer has no text when the process is
+    /// not ours.
     fn join(&mut self, ticket: Ticket, forward: Forward) {
-        // One that is still joining us can be asked in a moment. A process has several connections when several of its libraries have a
-        // copy of mote each.
+        // One that is still joining us can be asked in a moment. A process has several connections when several of its
+        // libraries have a copy of mote each.
         let is_it =
             |(_, peer): &(&PeerId, &crate::peer::Peer)| forward.pids.contains(&peer.pid) && peer.listens();
         let peers: Vec<PeerId> = self.peers.iter().filter(is_it).map(|(id, _)| *id).collect();
@@ -199,7 +201,8 @@ impl Session {
         self.answer(ticket, true, String::new());
     }
 
-    /// A process is ready to be spoken to: it is told of the recordings that its parent, or the program before it, has joined.
+    /// A process is ready to be spoken to: it is told of the recordings that its parent, or the program before it, has
+    /// joined.
     pub(crate) fn forward(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get(&id).filter(|peer| peer.is_process()) else { return };
         let Some(hello) = peer.hello else { return };

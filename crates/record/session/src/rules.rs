@@ -1,4 +1,5 @@
-//! The rules of one side of a session (processes or kernel), in the order in which they were given. Later entries override earlier ones.
+//! The rules of one side of a session (processes or kernel), in the order in which they were given. Later entries
+//! override earlier ones.
 
 use mote_filter::Rule;
 use mote_pattern::Pattern;
@@ -50,8 +51,8 @@ impl RuleList {
         self.forget_idle();
     }
 
-    /// Takes the rules with a pattern away, or, where there is none, what the others do about its events, if `are_on` says that there are some.
-    /// Returns how many patterns meant something.
+    /// Takes the rules with a pattern away, or, where there is none, what the others do about its events, if `are_on`
+    /// says that there are some. Returns how many patterns meant something.
     pub fn take_back(&mut self, patterns: &[String], are_on: impl Fn(&str) -> bool) -> usize {
         let mut meant = 0;
         for pattern in patterns {

@@ -73,7 +73,8 @@ pub(crate) struct Forward {
 pub(crate) struct Requests {
     /// Rules on events of processes that go into force when the kernel's side has taken its own.
     pub(crate) changes: BTreeMap<Ticket, Changing>,
-    /// Changes that are made, with the number of problems before: what comes of them is known when all actions are done.
+    /// Changes that are made, with the number of problems before: what comes of them is known when all actions are
+    /// done.
     pub(crate) concluding: Vec<(Ticket, u64, String)>,
     /// Snapshots that are waited for, by the consumer's numbers.
     pub(crate) snapshots: Vec<(u64, Ticket)>,

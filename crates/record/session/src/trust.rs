@@ -1,7 +1,7 @@
 //! Access rights: the one place where users are compared (`docs/security.md`).
 //!
-//! Root may record processes of all users, other users only their own. The overflow user, which stands for all users without a
-//! number in this user namespace (`mote_sys::user::overflow`), equals no user, not even itself.
+//! Root may record processes of all users, other users only their own. The overflow user, which stands for all users
+//! without a number in this user namespace (`mote_sys::user::overflow`), equals no user, not even itself.
 
 use mote_sys::socket::Credentials;
 
@@ -35,8 +35,8 @@ impl Trust {
         one == other && one != self.overflow
     }
 
-    /// Whether the sender is unknown: the kernel was not asked yet when the message was sent, or neither the process nor its user has
-    /// a number in our namespaces.
+    /// Whether the sender is unknown: the kernel was not asked yet when the message was sent, or neither the process
+    /// nor its user has a number in our namespaces.
     pub fn is_stranger(self, who: Credentials) -> bool {
         who.pid == 0 && who.uid == self.overflow
     }
@@ -56,7 +56,8 @@ impl Trust {
         uid == ROOT || self.are_same(uid, self.own) || (self.is_root() && self.are_same(uid, owner))
     }
 
-    /// Whether a recorder of user `uid` is asked for a process of `owner`, and sent the way in for such processes: nobody else can have it in a recording that we can see.
+    /// Whether a recorder of user `uid` is asked for a process of `owner`, and sent the way in for such processes:
+    /// nobody else can have it in a recording that we can see.
     pub fn invites(self, uid: u32, owner: u32) -> bool {
         self.are_same(uid, self.own) || (self.is_root() && self.are_same(uid, owner))
     }

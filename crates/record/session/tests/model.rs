@@ -1,7 +1,8 @@
 //! Random sequences of everything that can happen to a session, against a small model of what has to come out.
 //!
-//! The world around the session here does what the event loop does: it performs each action at once and tells what came of it, and some
-//! of that fails. What holds is checked at each action ([`World::perform`]) and at the end of a sequence ([`World::end`]).
+//! The world around the session here does what the event loop does: it performs each action at once and tells what came
+//! of it, and some of that fails. What holds is checked at each action ([`World::perform`]) and at the end of a
+//! sequence ([`World::end`]).
 
 use mote_filter::{Rule, SharedNames};
 use mote_ring::{Clock, Geometry, Mode};
@@ -104,7 +105,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let peer = || 0..6_usize;
     let how = prop_oneof![
-        4 => Just(How::Start), 2 => Just(How::Fork), 1 => Just(How::Library), 1 => Just(How::Attach), 2 => Just(How::Apart)
+        4 => Just(How::Start), 2 => Just(How::Fork), 1 => Just(How::Library), 1 => Just(How::Attach),
+        2 => Just(How::Apart)
     ];
     let way = prop_oneof![Just(Way::Mailbox), Just(Way::Listener)];
     prop_oneof![
@@ -617,7 +619,9 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, max_shrink_iters: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 20_000, max_shrink_iters: 20_000, failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     #[test]
     fn what_comes_out_is_right_whatever_happens(steps in vec(step(), 1..120)) {

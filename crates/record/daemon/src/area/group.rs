@@ -1,5 +1,6 @@
-//! The memory that a group of processes shares with the session besides its rings: the counters, the pool of speculations, the maps of
-//! filters. One sparse file that processes get with the first filters; pages are taken when they are needed.
+//! The memory that a group of processes shares with the session besides its rings: the counters, the pool of
+//! speculations, the maps of filters. One sparse file that processes get with the first filters; pages are taken when
+//! they are needed.
 
 use mote_layout::record::ID_BITS;
 use mote_ring::speculation::{Pool, Sizes};

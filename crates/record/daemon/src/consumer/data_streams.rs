@@ -1,8 +1,10 @@
-//! The data streams of a trace as files: each takes the packets of one ring at a time, and of another one when that one is no more.
+//! The data streams of a trace as files: each takes the packets of one ring at a time, and of another one when that one
+//! is no more.
 //!
-//! Groups of processes have rings of their own (`groups`), and there may be many of them one after the other. A CTF stream asks only that its packets
-//! follow one another in time: so a ring whose first packet begins after all that a free file of its CPU holds goes on in that file. There are as many files as
-//! rings of a CPU that were written to at the same time.
+//! Groups of processes have rings of their own (`groups`), and there may be many of them one after the other. A CTF
+//! stream asks only that its packets follow one another in time: so a ring whose first packet begins after all that a
+//! free file of its CPU holds goes on in that file. There are as many files as rings of a CPU that were written to at
+//! the same time.
 
 use crate::consumer::totals::{Context, Totals, add, low};
 use crate::consumer::walk::{Steps, walk_noting};
@@ -25,7 +27,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A ring of a CPU, which is the channel's `ring`; those of level 1 have what came while another event was being written there.
+    /// A ring of a CPU, which is the channel's `ring`; those of level 1 have what came while another event was being
+    /// written there.
     pub(crate) fn of_cpu(ring: u32, cpu: u32, level: u32) -> Place {
         Place { stream: ring, class: STREAM_PER_CPU, number: cpu, level }
     }
@@ -145,7 +148,8 @@ impl DataStream {
         Some(if removed { format!("{name} was removed") } else { format!("cannot write {name}: {errno}") })
     }
 
-    /// Looks whether the file is still there. If it was removed nothing fails: what is written goes where nobody finds it.
+    /// Looks whether the file is still there. If it was removed nothing fails: what is written goes where nobody finds
+    /// it.
     pub(crate) fn look(&mut self, totals: &mut Totals) {
         if self.failed.is_none() && self.sink.is_removed() {
             let name = self.name();

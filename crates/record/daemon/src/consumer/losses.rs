@@ -1,19 +1,21 @@
 //! What one stream has lost: how many, when, and what its packets have reported of it so far.
 //!
 //! # A full ring
-//! Its losses lie between the last event of one sub-buffer and the first of the next one, and the ring says with each sub-buffer how many there were
-//! until then ([`mote_ring::reader::Chunk::lost`]). An empty packet between the packets of the two tells them: count and both times are
-//! exact, however late the ring is read. (A packet that was written in a hurry ends when its sub-buffer was left, which is not before its last event and not
-//! behind a loss; when its events are counted it is given the time of the last one. So these times are a little wider in the recording of a
-//! recorder that was killed.)
+//! Its losses lie between the last event of one sub-buffer and the first of the next one, and the ring says with each
+//! sub-buffer how many there were until then ([`mote_ring::reader::Chunk::lost`]). An empty packet between the packets
+//! of the two tells them: count and both times are exact, however late the ring is read. (A packet that was written in
+//! a hurry ends when its sub-buffer was left, which is not before its last event and not behind a loss; when its events
+//! are counted it is given the time of the last one. So these times are a little wider in the recording of a recorder
+//! that was killed.)
 //!
 //! # Other causes
-//! They are counted somewhere in a ring while others write to it. When the counters are looked at again, it is known between which two looks; the
-//! packet that reaches what was written by then tells them, with both times.
+//! They are counted somewhere in a ring while others write to it. When the counters are looked at again, it is known
+//! between which two looks; the packet that reaches what was written by then tells them, with both times.
 //!
 //! # What cannot be
-//! Traced processes can write anything into the counters. A counter that goes backwards, or says more than one event for each tick of the clock
-//! (which has one in a nanosecond at most), is not believed: how many were lost is unknown then, and the counter counts from there on.
+//! Traced processes can write anything into the counters. A counter that goes backwards, or says more than one event
+//! for each tick of the clock (which has one in a nanosecond at most), is not believed: how many were lost is unknown
+//! then, and the counter counts from there on.
 
 use mote_layout::Cause;
 use mote_layout::loss::Lost;
@@ -99,8 +101,8 @@ impl RingLosses {
         self.looked = after;
     }
 
-    /// A full ring has lost so many in all before an event at `first`; the last one before was at `last`. What an empty packet between them is to
-    /// tell, if that is new.
+    /// A full ring has lost so many in all before an event at `first`; the last one before was at `last`. What an empty
+    /// packet between them is to tell, if that is new.
     pub(crate) fn before_event(&mut self, full: u64, (last, first): (u64, u64)) -> Option<ReportedLoss> {
         const FULL: usize = Cause::RingFull as usize;
         let before = self.reported;

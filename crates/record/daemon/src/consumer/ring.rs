@@ -247,8 +247,8 @@ impl RingConsumer {
         totals.packets += 1;
     }
 
-    /// Reports, by an empty packet, what a full ring has lost before the event at `first`, of `full` in all. Returns what the packet with that event is to
-    /// tell.
+    /// Reports, by an empty packet, what a full ring has lost before the event at `first`, of `full` in all. Returns
+    /// what the packet with that event is to tell.
     fn report_loss(&mut self, output: &mut Output<'_>, full: u64, first: u64) -> Result<ReportedLoss> {
         if let Some(reported) = self.losses.before_event(full, (self.last_time, first)) {
             self.add_empty(output, first, reported)?;
@@ -269,8 +269,8 @@ impl RingConsumer {
         Ok(())
     }
 
-    /// A loss has happened between the end of the packet before and the end of the one that tells of it: before a ring's first packet that tells of one
-    /// comes one that does not.
+    /// A loss has happened between the end of the packet before and the end of the one that tells of it: before a
+    /// ring's first packet that tells of one comes one that does not.
     fn begin_with_nothing_lost(&mut self, output: &mut Output<'_>, first: u64) -> Result<()> {
         if self.last_time > 0 {
             return Ok(());
@@ -320,8 +320,8 @@ impl RingConsumer {
         }
     }
 
-    /// Ends it: gives up what writers that are no more have left unfinished, and its stream. To be called when nobody writes any
-    /// more.
+    /// Ends it: gives up what writers that are no more have left unfinished, and its stream. To be called when nobody
+    /// writes any more.
     pub(crate) fn close(&mut self, output: &mut Output<'_>) {
         let goal = self.reader.written();
         while self.reader.position() < goal

@@ -1,6 +1,7 @@
 //! A snapshot of a flight recorder: what its rings hold now, as a recording beside the recording.
 //!
-//! The consumer copies the rings first ([`crate::consumer::trace::Destination::snapshot`]); the loop then gives the directories their metadata and journals.
+//! The consumer copies the rings first ([`crate::consumer::trace::Destination::snapshot`]); the loop then gives the
+//! directories their metadata and journals.
 
 use crate::output::folder::Folder;
 use std::io;

@@ -1,7 +1,7 @@
 //! Records that threads kept aside and then committed, on their way from the groups' pools to packets in files.
 //!
-//! They are older than what the rings hold by then, so they get streams of their own. A stream takes what begins after all that
-//! it has; so there are about as many streams as threads that speculate at the same time.
+//! They are older than what the rings hold by then, so they get streams of their own. A stream takes what begins after
+//! all that it has; so there are about as many streams as threads that speculate at the same time.
 
 use crate::area::group::GroupArea;
 use crate::consumer::totals::{Context, Totals};

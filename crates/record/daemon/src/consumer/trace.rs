@@ -79,7 +79,8 @@ impl TraceConsumer {
         self.channels.push(ChannelConsumer::new(number, channel, self.destination.cpus));
     }
 
-    /// No process of this channel is left. It is read until nothing more comes; a flight recorder keeps what it holds until its memory is wanted.
+    /// No process of this channel is left. It is read until nothing more comes; a flight recorder keeps what it holds
+    /// until its memory is wanted.
     pub(crate) fn leave(&mut self, number: u64) {
         self.channels.iter_mut().filter(|channel| channel.number == number).for_each(ChannelConsumer::leave);
     }
@@ -134,8 +135,8 @@ impl TraceConsumer {
         self.channels.iter_mut().filter(is_new).map(tell).collect()
     }
 
-    /// Threads that records are of and that were not told, or not for a while. Only for a trace in which threads do not introduce
-    /// themselves.
+    /// Threads that records are of and that were not told, or not for a while. Only for a trace in which threads do not
+    /// introduce themselves.
     pub(crate) fn threads(&mut self) -> Vec<u32> {
         let new = self.totals.seen.take();
         if self.renewed.elapsed() >= NAME_HOLDS {
@@ -247,8 +248,8 @@ impl TraceConsumer {
         streams.idle().for_each(|stream| stream.finish(totals));
     }
 
-    /// Writes what the rings hold to the directory that belongs to this trace in `root`, which is made. Writers go on meanwhile; what
-    /// they overwrite is left out.
+    /// Writes what the rings hold to the directory that belongs to this trace in `root`, which is made. Writers go on
+    /// meanwhile; what they overwrite is left out.
     ///
     /// # Errors
     /// Why the directory cannot be made. What goes wrong later is in the totals' problems.

@@ -1,9 +1,11 @@
-//! How a recording gets a process that runs already: another recording that the process is in asks it to join ours, too.
+//! How a recording gets a process that runs already: another recording that the process is in asks it to join ours,
+//! too.
 //!
-//! We find that recorder by its socket, and send it our place and our mailbox; it passes both on to the process, whose agent's thread then says
-//! hello to us as any process does. From then on nothing of ours depends on the other recording. It only keeps in mind that the
-//! process's children, and programs that take its place, are to join us, too (`Forward`). A process that is in no recording is
-//! asked by itself: a thread of it is sent to where it joins (`inject`).
+//! We find that recorder by its socket, and send it our place and our mailbox; it passes both on to the process, whose
+//! agent's thread then says hello to us as any process does. From then on nothing of ours depends on the other
+//! recording. It only keeps in mind that the process's children, and programs that take its place, are to join us, too
+//! (`Forward`). A process that is in no recording is asked by itself: a thread of it is sent to where it joins
+//! (`inject`).
 
 use crate::control::{self, Answer, Request};
 use crate::registration::sockets;
@@ -17,8 +19,9 @@ use std::time::{Duration, Instant};
 /// How long other recorders have to answer an invitation, all together.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks recorders at the same time whether one of them passes our invitation on: `None` when one does, else what they have said. One that says nothing in
-/// [`PATIENCE`] is asked no more: it may be about to end, or ask us. Only `wanted` users' recorders are asked, and given the mailbox: nobody else has a process of this user.
+/// Asks recorders at the same time whether one of them passes our invitation on: `None` when one does, else what they
+/// have said. One that says nothing in [`PATIENCE`] is asked no more: it may be about to end, or ask us. Only `wanted`
+/// users' recorders are asked, and given the mailbox: nobody else has a process of this user.
 pub(crate) fn ask_all(
     sockets: Vec<PathBuf>,
     request: &Request,
@@ -47,7 +50,8 @@ pub(crate) fn ask_all(
     Some(said)
 }
 
-/// The sockets of recorders that may have the process: those that its environment names, then all others that we can see.
+/// The sockets of recorders that may have the process: those that its environment names, then all others that we can
+/// see.
 pub(crate) fn recorders(pid: i32) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = named_in_environment(pid).collect();
     found.extend(sockets::bases().flat_map(|base| sockets::all_below(&base)));

@@ -1,7 +1,8 @@
 //! The server where requests come in: one connection is one request and one answer, each a line of JSON.
 //!
-//! Nobody is waited for. Each visitor has a state of its own: its request is read as it comes, and its answer written as it is taken, however slowly. It has so many bytes
-//! and so much time, and each user so many visitors. What cannot be answered at once is answered later, under the [`Ticket`] of its request ([`Server::answer`]).
+//! Nobody is waited for. Each visitor has a state of its own: its request is read as it comes, and its answer written
+//! as it is taken, however slowly. It has so many bytes and so much time, and each user so many visitors. What cannot
+//! be answered at once is answered later, under the [`Ticket`] of its request ([`Server::answer`]).
 
 use crate::control::{self, Answer, NAME, REQUEST_MAX, Request, line_of};
 use crate::error::Error;
@@ -19,7 +20,8 @@ use std::time::{Duration, Instant};
 /// Visitors at the same time, and of one user.
 const VISITORS_MAX: usize = 32;
 const VISITORS_OF_USER: usize = 16;
-/// How long a visitor may take for its request, and to take its answer; on a busy machine a program may have no CPU for long.
+/// How long a visitor may take for its request, and to take its answer; on a busy machine a program may have no CPU for
+/// long.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long an answer may be in the making.
 const MAKING: Duration = Duration::from_secs(600);
@@ -94,7 +96,8 @@ impl Server {
         })
     }
 
-    /// Lets visitors in, and gives each a turn. Returns the requests that are whole; each waits for its answer ([`Server::answer`]).
+    /// Lets visitors in, and gives each a turn. Returns the requests that are whole; each waits for its answer
+    /// ([`Server::answer`]).
     pub(crate) fn serve(&mut self) -> Vec<(Ticket, Request, Option<Fd>)> {
         self.let_in();
         let trust = self.trust;

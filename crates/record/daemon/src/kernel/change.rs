@@ -1,7 +1,7 @@
 //! Other events, and other rules, while a recording runs.
 //!
-//! Everything is chosen anew by the rules that stand then; the tracer puts the new programs in the place of the old ones in one step
-//! ([`mote_kernel::session::Kernel::replace`]). What is refused changes nothing.
+//! Everything is chosen anew by the rules that stand then; the tracer puts the new programs in the place of the old
+//! ones in one step ([`mote_kernel::session::Kernel::replace`]). What is refused changes nothing.
 
 use super::Kernel;
 use super::choose::{Choice, Patterns, Wanting};

@@ -212,7 +212,8 @@ impl Found {
 }
 
 impl Found {
-    /// Numbers an event that has the name of another one: functions of two programs may be called alike. Returns whether it did.
+    /// Numbers an event that has the name of another one: functions of two programs may be called alike. Returns
+    /// whether it did.
     fn tell_apart(&self, event: &mut Event) -> bool {
         let base = event.name.clone();
         for number in 2.. {

@@ -45,8 +45,8 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Notes which threads have other ids for themselves than here: in the journal at once, in the trace at the end. Returns whether the journal could be
-    /// written.
+    /// Notes which threads have other ids for themselves than here: in the journal at once, in the trace at the end.
+    /// Returns whether the journal could be written.
     pub(super) fn note_born(&mut self) -> bool {
         let (born, lost) = self.tracer.born();
         self.born_lost += lost;

@@ -44,7 +44,8 @@ impl Made {
     }
 }
 
-/// Chooses the events, attaches their programs, and makes the directory. Nothing is recorded before the tracer is switched on.
+/// Chooses the events, attaches their programs, and makes the directory. Nothing is recorded before the tracer is
+/// switched on.
 ///
 /// # Errors
 /// [`Error::Kernel`] when nothing could be recorded.
@@ -131,7 +132,10 @@ fn note_refused((trace, events): (&mut Trace, &Events), tracer: &Tracer, watch: 
         trace.directory.note(&Fact::Refused { provider, name, why });
     }
     if more > 0 {
-        watch.say(&format!("{more} more are not recorded for reasons of this kind, which are in {DIRECTORY}/mote/journal.jsonl"));
+        watch.say(&format!(
+            "{more} more are not recorded for reasons of this kind, which are in \
+            {DIRECTORY}/mote/journal.jsonl"
+        ));
     }
 }
 

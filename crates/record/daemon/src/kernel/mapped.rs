@@ -1,4 +1,5 @@
-//! Mappings and names as the kernel tells them (`mote_kernel::mappings::Mappings`): also those of processes that were gone before anybody looked.
+//! Mappings and names as the kernel tells them (`mote_kernel::mappings::Mappings`): also those of processes that were
+//! gone before anybody looked.
 
 use super::{Kernel, Remarks};
 use crate::options;
@@ -39,8 +40,8 @@ fn mapped(map: Map) -> Mapped {
 }
 
 impl Kernel {
-    /// Listens to what those map that are recorded: this process, whose child the command will be, the attached ones, or all. Returns what is
-    /// missing if that cannot be.
+    /// Listens to what those map that are recorded: this process, whose child the command will be, the attached ones,
+    /// or all. Returns what is missing if that cannot be.
     pub(super) fn listen(&mut self, attached: &[u32]) -> Option<String> {
         let mut mappings = match Mappings::open(options::cpus(), !self.wanted.all) {
             Ok(mappings) => mappings,

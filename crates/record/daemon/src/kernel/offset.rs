@@ -1,8 +1,9 @@
 //! How far the clocks of both traces are apart: measured at the start, and noted in the journal.
 //!
-//! The kernel's events have `CLOCK_MONOTONIC` as a program in the kernel reads it; those of processes mostly the time-stamp counter, which
-//! is converted through samples of both. A program of the kernel is run between two readings of the processes' clock; the distance of
-//! its answer from their middle is the offset, and half their distance is how far off that may be.
+//! The kernel's events have `CLOCK_MONOTONIC` as a program in the kernel reads it; those of processes mostly the
+//! time-stamp counter, which is converted through samples of both. A program of the kernel is run between two readings
+//! of the processes' clock; the distance of its answer from their middle is the offset, and half their distance is how
+//! far off that may be.
 
 use super::Kernel;
 use crate::samples::Samples;

@@ -59,8 +59,8 @@ impl RecordStream {
         self.records.len()
     }
 
-    /// Writes the records that wait as one packet. A packet without records would begin when the one before it did, which
-    /// readers take for disorder: there is none.
+    /// Writes the records that wait as one packet. A packet without records would begin when the one before it did,
+    /// which readers take for disorder: there is none.
     ///
     /// # Errors
     /// As making a file, and writing there; the records are dropped then.

@@ -1,4 +1,5 @@
-//! Slow system calls: read from the kernel's programs, written as a stream of the kernel's trace, and summed up for whoever looks.
+//! Slow system calls: read from the kernel's programs, written as a stream of the kernel's trace, and summed up for
+//! whoever looks.
 
 use super::Kernel;
 use super::make::announce;

@@ -1,10 +1,12 @@
 //! The directory of a recording.
 //!
 //! ```text
-//! DIR/metadata, cpu_0, ...   the trace                DIR/ust/metadata, ...      when there is one of the kernel, too: as LTTng has them,
-//! DIR/mote/journal.jsonl     what CTF has no          DIR/mote/journal.jsonl     so that babeltrace2 and Trace Compass find both in DIR
-//!                            place for                DIR/kernel/metadata, ...   with a journal of its own
+//! one trace                  with the kernel's
+//! DIR/metadata, cpu_0, ...   DIR/ust/metadata, ...      metadata and streams
+//! DIR/mote/journal.jsonl     DIR/mote/journal.jsonl     what CTF has no place for
+//!                            DIR/kernel/metadata, ...   with a journal of its own
 //! ```
+//! Two traces lie as LTTng's do, so that babeltrace2 and Trace Compass find both in DIR.
 
 use crate::error::Error;
 use crate::options::Ctf;
@@ -46,7 +48,8 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Makes the directory with its journal, and the one for the trace. An empty directory of our own may be there already.
+    /// Makes the directory with its journal, and the one for the trace. An empty directory of our own may be there
+    /// already.
     pub(crate) fn make(path: &Path, inside: &'static str) -> Result<Directory, Error> {
         Directory::furnish(path.to_owned(), path::make(path)?, inside)
     }
@@ -149,7 +152,8 @@ impl Directory {
         !first
     }
 
-    /// Gives another directory, which holds streams of the same trace, the metadata and the journal so far, and ends it.
+    /// Gives another directory, which holds streams of the same trace, the metadata and the journal so far, and ends
+    /// it.
     pub(crate) fn complete(&self, other: &Folder, end: &Fact) -> io::Result<()> {
         let trace = inside(other, self.inside)?;
         io::copy(&mut self.trace.read(METADATA)?, &mut trace.create(METADATA)?)?;

@@ -1,9 +1,10 @@
 //! An open directory of a recording, and the only way by which the recorder makes, replaces and removes files.
 //!
-//! Every name is one component, looked up in the directory that is open, so that nobody else decides where a file lies: not by renaming a
-//! directory above it, and not by a symbolic link that was there first. Files are made new (`O_EXCL`) and never opened through a link
-//! (`O_NOFOLLOW`). A directory has mode 0700 and a file 0600, whatever the umask, as far as the file system knows modes; both
-//! belong to the recorder's user. How `-o` is followed to the first of them is in [`crate::output::path`].
+//! Every name is one component, looked up in the directory that is open, so that nobody else decides where a file lies:
+//! not by renaming a directory above it, and not by a symbolic link that was there first. Files are made new (`O_EXCL`)
+//! and never opened through a link (`O_NOFOLLOW`). A directory has mode 0700 and a file 0600, whatever the umask, as
+//! far as the file system knows modes; both belong to the recorder's user. How `-o` is followed to the first of them is
+//! in [`crate::output::path`].
 //!
 //! `cargo xtask tidy` refuses other ways of writing by path in this crate.
 
@@ -40,11 +41,12 @@ impl Folder {
         Folder(Arc::new(fd))
     }
 
-    /// Makes a directory, which must not be there yet. Whoever owns this one may give the name to another directory meanwhile: it is taken
-    /// only if it is empty and our own, which is as good as new.
+    /// Makes a directory, which must not be there yet. Whoever owns this one may give the name to another directory
+    /// meanwhile: it is taken only if it is empty and our own, which is as good as new.
     ///
     /// # Errors
-    /// As mkdir(2) and open(2); `EPERM` when it is another user's by the time it is open, `EEXIST` when it is not empty.
+    /// As mkdir(2) and open(2); `EPERM` when it is another user's by the time it is open, `EEXIST` when it is not
+    /// empty.
     pub(crate) fn make(&self, name: impl AsRef<OsStr>) -> io::Result<Folder> {
         mkdirat(self.fd(), name.as_ref(), DIRECTORY_MODE)?;
         let made = self.open(name)?;
@@ -60,7 +62,8 @@ impl Folder {
         Folder::of(found).own()
     }
 
-    /// The same directory for reading and writing, which only we may enter from here on. `self` may have been opened with `O_PATH`.
+    /// The same directory for reading and writing, which only we may enter from here on. `self` may have been opened
+    /// with `O_PATH`.
     ///
     /// # Errors
     /// `EPERM` when another user owns it, and as open(2).
@@ -121,7 +124,8 @@ impl Folder {
         Ok(renameat(self.fd(), name.as_ref(), to.fd(), as_name.as_ref())?)
     }
 
-    /// Writes a file of `to` in one step: whoever reads it finds the old or the new. Until it is whole it lies here, as `NAME.new`.
+    /// Writes a file of `to` in one step: whoever reads it finds the old or the new. Until it is whole it lies here, as
+    /// `NAME.new`.
     ///
     /// # Errors
     /// As open(2), write(2) and rename(2); nothing is left behind then.

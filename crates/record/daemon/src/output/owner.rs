@@ -1,11 +1,12 @@
 //! Whose a recording is: root's, or that of whoever had root make it.
 //!
-//! `sudo mote record` is to leave a recording that its caller can read, unless it holds what that user could not have seen. The rule is about
-//! processes: each one that was recorded runs as that user, or as root as a part of the command that the user has had started.
-//! Kernel events of everybody, and processes that were chosen by number and are others', are not theirs. `--owner` decides otherwise.
+//! `sudo mote record` is to leave a recording that its caller can read, unless it holds what that user could not have
+//! seen. The rule is about processes: each one that was recorded runs as that user, or as root as a part of the command
+//! that the user has had started. Kernel events of everybody, and processes that were chosen by number and are others',
+//! are not theirs. `--owner` decides otherwise.
 //!
-//! The recording is given when it has ended, by descriptor, from the files up to its directory: until that last one is given,
-//! nobody but root can enter.
+//! The recording is given when it has ended, by descriptor, from the files up to its directory: until that last one is
+//! given, nobody but root can enter.
 
 use crate::options::Options;
 use crate::output::folder::Folder;

@@ -1,9 +1,10 @@
 //! The way to the directory of a recording: from what `-o` says to a directory that is open and our own.
 //!
-//! Others may own directories on this way: a person's home, below which root records, or `/tmp`. They cannot lead the recorder
-//! elsewhere: a symbolic link is followed only if root, we, or whoever has called sudo has made it, and directories are walked through
-//! as they are open. The last one is made by us, or was empty and ours; from there on no path is used any more. So what the owner of a
-//! directory above can do is to give the recording another name, or its name to something else.
+//! Others may own directories on this way: a person's home, below which root records, or `/tmp`. They cannot lead the
+//! recorder elsewhere: a symbolic link is followed only if root, we, or whoever has called sudo has made it, and
+//! directories are walked through as they are open. The last one is made by us, or was empty and ours; from there on no
+//! path is used any more. So what the owner of a directory above can do is to give the recording another name, or its
+//! name to something else.
 
 use crate::error::Error;
 use crate::output::folder::{Folder, is};

@@ -1,4 +1,5 @@
-//! Where the packets of a trace go. Streams know nothing of files: a sink may be a directory ([`crate::output::packets`]), memory, a connection.
+//! Where the packets of a trace go. Streams know nothing of files: a sink may be a directory
+//! ([`crate::output::packets`]), memory, a connection.
 
 use mote_layout::packet::HEADER_BYTES;
 use mote_ring::reader::{Chunk, Reader};

@@ -12,8 +12,8 @@ impl Recorder<'_> {
     /// Finds the processes that are to be recorded, and asks them to come.
     ///
     /// # Errors
-    /// [`Error::Process`] when one of them is not there; [`Error::NotReached`] when it cannot be asked, which is only told when there are
-    /// kernel events to be recorded of it.
+    /// [`Error::Process`] when one of them is not there; [`Error::NotReached`] when it cannot be asked, which is only
+    /// told when there are kernel events to be recorded of it.
     pub(crate) fn attach(&mut self, listeners: &mut Listeners) -> Result<(), Error> {
         let options = self.options.clone();
         // What the kernel sees of a process needs nothing of the process.

@@ -65,7 +65,8 @@ impl Recorder<'_> {
         };
         let names: Vec<String> = by_event.iter().filter_map(name).take(10).collect();
         self.problem(format!(
-            "filters could not read the memory that events gave them, {dropped} times dropping and {kept} times keeping the \
+            "filters could not read the memory that events gave them, {dropped} times dropping and {kept} \
+             times keeping the \
              event: {}; a pointer among the event's fields is bad",
             names.join(", ")
         ));

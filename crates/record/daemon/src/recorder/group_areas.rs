@@ -1,5 +1,6 @@
-//! The areas of all groups of processes ([`mote_session::groups`]): each has what it has of the session to itself. All are laid out the same, so that all processes
-//! get the same filters; what they hold is added up when it is looked at, with what was in those that are no more.
+//! The areas of all groups of processes ([`mote_session::groups`]): each has what it has of the session to itself. All
+//! are laid out the same, so that all processes get the same filters; what they hold is added up when it is looked at,
+//! with what was in those that are no more.
 
 use crate::area::group::GroupArea;
 use crate::consumer::{Change, Shared};

@@ -28,7 +28,8 @@ impl Recorder<'_> {
         self.perform();
     }
 
-    /// Does what the session wants done. What comes of an action is taken in before the next one is done: within an action, new ones wait.
+    /// Does what the session wants done. What comes of an action is taken in before the next one is done: within an
+    /// action, new ones wait.
     pub(crate) fn perform(&mut self) {
         if std::mem::replace(&mut self.performs, true) {
             return;

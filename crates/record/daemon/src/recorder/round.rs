@@ -14,12 +14,13 @@ use std::time::Duration;
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// The same when what happened is to be written down before it is overwritten.
 pub(crate) const TICK_SOON: Duration = Duration::from_millis(10);
-/// How long processes have to switch off at the end: looks, a millisecond apart. When the whole machine stood still, they have had no
-/// more time than we.
+/// How long processes have to switch off at the end: looks, a millisecond apart. When the whole machine stood still,
+/// they have had no more time than we.
 const GOODBYE: u32 = 500;
 
 impl Recorder<'_> {
-    /// Serves what has arrived: connections and messages of processes, requests, what the consumer has noticed, the clock.
+    /// Serves what has arrived: connections and messages of processes, requests, what the consumer has noticed, the
+    /// clock.
     pub(crate) fn serve(&mut self, listeners: &Listeners, server: &mut Server, ready: &HashSet<i32>) {
         self.admit(listeners);
         self.talk(Some(ready));

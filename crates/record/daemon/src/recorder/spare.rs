@@ -1,5 +1,5 @@
-//! Rings that are made ahead, for who comes next: their memory is taken while nobody waits for it, on a thread of its own, because to take it keeps a
-//! processor busy for 0.1 ms a megabyte.
+//! Rings that are made ahead, for who comes next: their memory is taken while nobody waits for it, on a thread of its
+//! own, because to take it keeps a processor busy for 0.1 ms a megabyte.
 
 use mote_ring::Geometry;
 use mote_ring::reader::{Channel, MakeError};
@@ -12,7 +12,8 @@ pub(crate) enum Spare {
 }
 
 impl Spare {
-    /// Begins to make one of these sizes, with memory for the rings of the first `online` CPUs. `None` when there is no thread to be had.
+    /// Begins to make one of these sizes, with memory for the rings of the first `online` CPUs. `None` when there is no
+    /// thread to be had.
     pub(crate) fn begin(sizes: Geometry, online: u32) -> Option<Spare> {
         let thread = Builder::new().name("mote-rings".to_owned());
         thread.spawn(move || Channel::make(sizes, 0..online)).ok().map(Spare::Begun)

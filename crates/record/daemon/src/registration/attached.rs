@@ -1,7 +1,8 @@
 //! Running processes that are recorded: how they are brought, and when they are gone.
 //!
-//! A process is asked by other recordings that it is in, or else joins by itself (`mote_inject`). Both wait for our own event loop, and for others that may never
-//! answer: so this runs on a thread of its own for each process. Nobody waits for that thread without an end: it leaves the process running wherever it is.
+//! A process is asked by other recordings that it is in, or else joins by itself (`mote_inject`). Both wait for our own
+//! event loop, and for others that may never answer: so this runs on a thread of its own for each process. Nobody waits
+//! for that thread without an end: it leaves the process running wherever it is.
 
 use crate::error::Error;
 use mote_inject::{Patience, Target};
@@ -48,8 +49,8 @@ pub(crate) struct Coming {
 }
 
 impl Attached {
-    /// Has a process join us, while the event loop talks to it. `ask` asks other recordings for it: `None` when one of them has it and has passed our invitation on, else what
-    /// they have said.
+    /// Has a process join us, while the event loop talks to it. `ask` asks other recordings for it: `None` when one of
+    /// them has it and has passed our invitation on, else what they have said.
     ///
     /// # Errors
     /// [`Error::NotReached`] when it is plain at once that it cannot.

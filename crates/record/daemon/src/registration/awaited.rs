@@ -1,9 +1,11 @@
-//! Running processes that other recordings have promised to send to us. A promise is no proof: what counts is that the process itself says hello, and the kernel says that it does.
+//! Running processes that other recordings have promised to send to us. A promise is no proof: what counts is that the
+//! process itself says hello, and the kernel says that it does.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a process may take from the promise to its hello: on a busy machine its agent's thread may have no CPU for long.
+/// How long a process may take from the promise to its hello: on a busy machine its agent's thread may have no CPU for
+/// long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The processes, by their ids. Copies are the same.

@@ -1,6 +1,7 @@
 //! Where those wait who have said hello through a mailbox, each user's in a row of their own.
 //!
-//! All users' processes share the mailbox that a command has inherited. It is emptied as fast as it can be, and the rows take turns: one that is long makes nobody in another one wait.
+//! All users' processes share the mailbox that a command has inherited. It is emptied as fast as it can be, and the
+//! rows take turns: one that is long makes nobody in another one wait.
 
 use crate::registration::listener::{Letter, Listener};
 use mote_session::trust::Guard;

@@ -1,5 +1,5 @@
-//! The socket of one connection, and what the recorder holds for the process behind it. What the process says is the session's
-//! (`mote_session`).
+//! The socket of one connection, and what the recorder holds for the process behind it. What the process says is the
+//! session's (`mote_session`).
 
 use crate::registration::sandbox::Sandbox;
 use mote_sys::Errno;
@@ -10,8 +10,8 @@ use mote_wire::{MESSAGE_MAX, Message};
 /// One connection.
 pub(crate) struct Connection {
     socket: Fd,
-    /// Process id in our namespace, 0 when it has none here. This and the user are what the kernel says of the sender of its hello;
-    /// before that, of the process that has connected.
+    /// Process id in our namespace, 0 when it has none here. This and the user are what the kernel says of the sender
+    /// of its hello; before that, of the process that has connected.
     pub(crate) pid: i32,
     /// Its real user.
     pub(crate) uid: u32,

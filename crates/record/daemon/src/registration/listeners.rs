@@ -1,7 +1,8 @@
-//! Where processes say hello: a way in for the command and the recorder's own processes, and one more for each other user whose processes root records.
+//! Where processes say hello: a way in for the command and the recorder's own processes, and one more for each other
+//! user whose processes root records.
 //!
-//! Who inherits the mailbox of the first may be of any user by now (su(1), servers that give up their rights): who it is comes with each letter. Nobody but its user comes through
-//! one of the others.
+//! Who inherits the mailbox of the first may be of any user by now (su(1), servers that give up their rights): who it
+//! is comes with each letter. Nobody but its user comes through one of the others.
 
 use crate::error::Error;
 use crate::registration::listener::Listener;
@@ -31,7 +32,8 @@ impl Listeners {
         self.trust
     }
 
-    /// The environment variable by which processes find the listeners, and those of the recordings that we run inside of.
+    /// The environment variable by which processes find the listeners, and those of the recordings that we run inside
+    /// of.
     pub(crate) fn variable(&self) -> Result<(&'static str, String), Error> {
         let number = self.own.theirs().map_or(-1, Fd::raw);
         let own = self.own.place(number)?;
@@ -42,7 +44,8 @@ impl Listeners {
         Ok((ENVIRONMENT, value))
     }
 
-    /// The place for a user's process that runs already, and the mailbox that goes with it; `None` when that was handed over. Another user gets a way in of its own.
+    /// The place for a user's process that runs already, and the mailbox that goes with it; `None` when that was handed
+    /// over. Another user gets a way in of its own.
     pub(crate) fn place_for(&mut self, uid: u32) -> Result<Option<(String, &Fd)>, Error> {
         let listener = if uid == self.trust.own() {
             &self.own

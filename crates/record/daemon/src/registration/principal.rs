@@ -1,4 +1,5 @@
-//! Whose a process is, as the kernel says: which processes may share memory with it ([`Principal`]), and the recorder's own rights.
+//! Whose a process is, as the kernel says: which processes may share memory with it ([`Principal`]), and the recorder's
+//! own rights.
 
 use mote_session::Principal;
 use mote_session::trust::Trust;
@@ -14,9 +15,9 @@ pub(crate) fn trust() -> Trust {
     Trust::new(effective, user::overflow())
 }
 
-/// Whose the process `pid` is, by what the kernel says of it (proc(5)) and of the sender of its hello: `uid`. One that may not be looked
-/// at shares with no other process; nor does one that is another user's by now: then the id may be another process's. Two processes
-/// whose users have no number here need not be the same user's.
+/// Whose the process `pid` is, by what the kernel says of it (proc(5)) and of the sender of its hello: `uid`. One that
+/// may not be looked at shares with no other process; nor does one that is another user's by now: then the id may be
+/// another process's. Two processes whose users have no number here need not be the same user's.
 pub(crate) fn of(pid: i32, uid: u32) -> Principal {
     let alone = alone(pid);
     let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return alone };
@@ -49,7 +50,8 @@ fn user_in(status: &str) -> Option<u32> {
     ids.all(|id| id == first).then_some(first)?
 }
 
-/// Whether a process of this status is root, or may change its user: permitted capabilities can be made effective at any time.
+/// Whether a process of this status is root, or may change its user: permitted capabilities can be made effective at
+/// any time.
 fn can_change(status: &str) -> bool {
     let holds = |set| {
         let bits = field(status, set).and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());

@@ -1,11 +1,13 @@
-//! Processes that sandbox themselves in: a seccomp filter that all threads of a process get, the agent's among them (`SECCOMP_FILTER_FLAG_TSYNC`).
+//! Processes that sandbox themselves in: a seccomp filter that all threads of a process get, the agent's among them
+//! (`SECCOMP_FILTER_FLAG_TSYNC`).
 //!
-//! Such a filter may kill the process for whatever its agent would do if we spoke to it. The agent makes no system call while nobody speaks to it; so before
-//! each message that would wake it up we look, from outside, whether its thread is in another filter than it was when the process came. Then we are silent
-//! from that on: the process goes on to record by the rules that it has, until it ends.
+//! Such a filter may kill the process for whatever its agent would do if we spoke to it. The agent makes no system call
+//! while nobody speaks to it; so before each message that would wake it up we look, from outside, whether its thread is
+//! in another filter than it was when the process came. Then we are silent from that on: the process goes on to record
+//! by the rules that it has, until it ends.
 //!
-//! Here is also what an agent that sleeps cannot see by itself: that it is the only one left of its process, and that threads whose events have no clock are not in strict
-//! seccomp, so that they may ask the kernel for the time.
+//! Here is also what an agent that sleeps cannot see by itself: that it is the only one left of its process, and that
+//! threads whose events have no clock are not in strict seccomp, so that they may ask the kernel for the time.
 
 use mote_sys::fd::Fd;
 use mote_sys::socket::{self, Wait};
@@ -103,7 +105,8 @@ fn find_agent(pid: i32) -> Option<i32> {
     tasks.flatten().find(is_agent).and_then(|task| task.file_name().to_str()?.parse().ok())
 }
 
-/// Threads of a process whose main thread has ended, which counts as one; `None` for others, and those that cannot be seen.
+/// Threads of a process whose main thread has ended, which counts as one; `None` for others, and those that cannot be
+/// seen.
 pub(crate) fn threads_without_main(pid: i32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The state is the first field behind the name, the number of threads the 18th (proc_pid_stat(5)).

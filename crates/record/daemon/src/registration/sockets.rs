@@ -1,7 +1,8 @@
 //! The private directory of a recorder's sockets: made, found by others, and removed.
 //!
-//! Where anybody can make files, a name proves nothing. So a directory is opened once, without following a link, and is what the open descriptor says: it counts when its owner is
-//! right and nobody else can write there. What is in it is looked at and removed relative to that descriptor.
+//! Where anybody can make files, a name proves nothing. So a directory is opened once, without following a link, and is
+//! what the open descriptor says: it counts when its owner is right and nobody else can write there. What is in it is
+//! looked at and removed relative to that descriptor.
 
 use crate::error::Error;
 use mote_session::trust::Trust;
@@ -41,12 +42,14 @@ pub(crate) struct Sockets {
     base: OwnedFd,
     name: String,
     path: PathBuf,
-    /// Open, and locked for as long as we live: that is how another recorder of ours knows that the directory is not left behind.
+    /// Open, and locked for as long as we live: that is how another recorder of ours knows that the directory is not
+    /// left behind.
     directory: File,
 }
 
 impl Sockets {
-    /// Makes one for our own processes: where the user's sockets belong, or else in `/tmp`. What recorders of ours have left behind in either is removed.
+    /// Makes one for our own processes: where the user's sockets belong, or else in `/tmp`. What recorders of ours have
+    /// left behind in either is removed.
     ///
     /// # Errors
     /// [`Error::Loop`].
@@ -61,7 +64,8 @@ impl Sockets {
         make_in_one(bases, Mode::S_IRWXU)
     }
 
-    /// Makes one that processes of others can come to. They can see nothing in it but what they know the name of, and change nothing.
+    /// Makes one that processes of others can come to. They can see nothing in it but what they know the name of, and
+    /// change nothing.
     ///
     /// # Errors
     /// [`Error::Loop`].
@@ -91,7 +95,8 @@ impl Sockets {
         &self.path
     }
 
-    /// Has somebody bind and listen at a path, and makes sure that the socket is in this directory: the path's way here may lead elsewhere by now.
+    /// Has somebody bind and listen at a path, and makes sure that the socket is in this directory: the path's way here
+    /// may lead elsewhere by now.
     ///
     /// # Errors
     /// As `bind`; `NotFound` when it is not here.
@@ -126,11 +131,13 @@ pub(crate) fn all_below(base: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     entries.filter(is_ours).map(|entry| entry.path().join(CONTROL))
 }
 
-/// Connects to a control socket of a user who is `wanted`, and says whose it is: the directory must be that user's, nobody else may be able to write there, the socket in it must be that
-/// user's, and such a user must have begun to listen.
+/// Connects to a control socket of a user who is `wanted`, and says whose it is: the directory must be that user's,
+/// nobody else may be able to write there, the socket in it must be that user's, and such a user must have begun to
+/// listen.
 ///
 /// # Errors
-/// `PermissionDenied` when it is somebody else's; `WouldBlock` when too many wait there already; as openat(2) and connect(2).
+/// `PermissionDenied` when it is somebody else's; `WouldBlock` when too many wait there already; as openat(2) and
+/// connect(2).
 pub(crate) fn call(path: &Path, wanted: impl Fn(u32) -> bool) -> io::Result<(UnixStream, u32)> {
     let (parent, name) = (path.parent().unwrap_or(Path::new("/")), path.file_name().unwrap_or_default());
     let directory = look_at(parent)?;
@@ -155,8 +162,8 @@ pub(crate) fn call(path: &Path, wanted: impl Fn(u32) -> bool) -> io::Result<(Uni
     Err(io::ErrorKind::PermissionDenied.into())
 }
 
-/// Removes what recorders of this user's that were killed have left behind: directories that are the user's own, and in them sockets. A link is not followed; what
-/// others have made under such a name stays.
+/// Removes what recorders of this user's that were killed have left behind: directories that are the user's own, and in
+/// them sockets. A link is not followed; what others have made under such a name stays.
 fn sweep(base: &OwnedFd, path: &Path, trust: Trust) {
     let Ok(entries) = fs::read_dir(path) else { return };
     for entry in entries.flatten() {
@@ -347,7 +354,8 @@ mod tests {
             return;
         }
         let place = Place::make();
-        // Somebody else's directory with a socket of root's; root's with somebody else's; and somebody else's, at which root listens.
+        // Somebody else's directory with a socket of root's; root's with somebody else's; and somebody else's, at which
+        // root listens.
         for (directory, socket) in [(12345, 0), (0, 12345), (12345, 12345)] {
             let (path, _listener) = place.recorder(&format!("{directory}-{socket}"));
             chown(path.join(CONTROL), Some(socket), None).expect("root");
