@@ -1,7 +1,9 @@
 //! `mote record -p` of a process that was not started by a recorder: the thread that is sent into joining comes back
 //! with everything as it was, its call goes on, and no moment at which the recorder is killed harms the process.
 
-use crate::support::{Record, Running, Trace, has_tool, is_root, killer, programs, record, wait_for};
+use crate::support::{
+    Record, Running, Trace, copy_program, has_tool, is_root, killer, programs, record, wait_for,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, File};
@@ -343,8 +345,8 @@ fn build_id(path: &std::path::Path) -> String {
 fn ids_of_replaced(how: &str) -> (Vec<String>, String, String) {
     let keep = tempfile::tempdir().expect("a directory");
     let (mapped, other) = (keep.path().join("mapped"), keep.path().join("other"));
-    fs::copy("/bin/ls", &mapped).expect("a program");
-    fs::copy("/bin/cat", &other).expect("another one");
+    copy_program("/bin/ls", &mapped);
+    copy_program("/bin/cat", &other);
     let (first, second) = (build_id(&mapped), build_id(&other));
     let scene = Scene::start(&["hostile-join", how, keep.path().to_str().expect("text")]);
     scene.wait_until_it_waits();

@@ -2,7 +2,9 @@
 //! ones.
 
 use crate::support::event::named;
-use crate::support::{Record, Trace, babeltrace, has_tool, kernel, skip, wait_for, wait_for_sleeps};
+use crate::support::{
+    Record, Trace, babeltrace, copy_program, has_tool, kernel, skip, wait_for, wait_for_sleeps,
+};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -348,7 +350,7 @@ fn functions_of_two_programs_with_one_name_are_told_apart() {
     let other = dir.path().join("other");
     std::fs::create_dir(&other).expect("a directory");
     let second = other.join("app");
-    std::fs::copy(&path, &second).expect("a file");
+    copy_program(&path, &second);
     let patterns = [&path, &second].map(|path| format!("uprobe:{}:work", path.display()));
     let script = format!("{} 3; {} 5", path.display(), second.display());
     let options = ["-k", patterns[0].as_str(), "-k", patterns[1].as_str()];

@@ -3,7 +3,9 @@
 //! somebody else, nor by being slow, or loud.
 
 use crate::support::event::{assert_counts, named};
-use crate::support::{Record, Running, has_tool, is_root, output_of, programs, wait_for, wait_for_sleeps};
+use crate::support::{
+    Record, Running, copy_program, has_tool, is_root, output_of, programs, wait_for, wait_for_sleeps,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, File};
@@ -440,7 +442,7 @@ fn root_does_not_go_to_a_strangers_socket() {
     // Who runs with more rights than the one who has started it looks at no environment.
     let keep = self::place();
     let raised = keep.path().join("scenes");
-    fs::copy(programs::scenes(), &raised).expect("a copy");
+    copy_program(programs::scenes(), &raised);
     fs::set_permissions(&raised, PermissionsExt::from_mode(0o4755)).expect("ours");
     count(USER, &raised);
     assert_eq!(session.said("visited"), None);

@@ -20,6 +20,7 @@ pub(crate) use record::{DEFAULT_SIGNALS, Record, Running};
 pub(crate) use trace::Trace;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -61,6 +62,12 @@ pub(crate) fn output_of(command: &mut Command) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Copies a program that is to be started. Another process does it: while a file is open for writing in this one, a test
+/// beside us may fork, and its child keeps the file busy (`ETXTBSY`) until it has called execve(2).
+pub(crate) fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    output_of(Command::new("cp").arg(from.as_ref()).arg(to.as_ref()));
 }
 
 /// How long something may take that is waited for: far longer than it takes on any machine, however busy, that comes to
