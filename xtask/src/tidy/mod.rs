@@ -51,24 +51,24 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     bail!("tidy found {} things:\n  {}", wrong.len(), wrong.join("\n  "))
 }
 
-/// The rows `| crate | [U] | role |` of the map, by folder: whether the crate may hold `unsafe`.
+/// The rows `| crate | [U] | role |` of the folders' README.md, by folder: whether the crate may hold `unsafe`.
 fn map(root: &Path) -> anyhow::Result<BTreeMap<String, bool>> {
-    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).context("cannot read ARCHITECTURE.md")?;
     let mut rows = BTreeMap::new();
-    let mut group = "";
-    for line in text.lines() {
-        if let Some(heading) = line.strip_prefix("### `").and_then(|rest| rest.strip_suffix('`')) {
-            group = heading;
+    for (group, _) in plan::GROUPS {
+        let file = root.join(group).join("README.md");
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let known = rows.len();
+        for line in text.lines() {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            if let [_, name, mark, _, _] = cells.as_slice()
+                && let Some(name) = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'))
+            {
+                rows.insert(format!("{group}/{name}"), *mark == "[U]");
+            }
         }
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        if let [_, name, mark, _, _] = cells.as_slice()
-            && let Some(name) = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'))
-        {
-            rows.insert(format!("{group}/{name}"), *mark == "[U]");
+        if rows.len() == known {
+            bail!("{group}/README.md has no table of crates");
         }
-    }
-    if rows.is_empty() {
-        bail!("ARCHITECTURE.md has no map of crates");
     }
     Ok(rows)
 }
@@ -89,7 +89,7 @@ fn crates_match_the_map(root: &Path, crates: &[Crate], wrong: &mut Vec<String>) 
     for one in crates {
         let folder = one.folder();
         let Some(&may_hold_unsafe) = map.get(&folder) else {
-            wrong.push(format!("{folder} has no row in ARCHITECTURE.md"));
+            wrong.push(format!("{folder} has no row in {}/README.md", one.group));
             continue;
         };
         let main = ["src/lib.rs", "src/main.rs"].map(|file| root.join(&folder).join(file));
@@ -110,7 +110,7 @@ fn crates_match_the_map(root: &Path, crates: &[Crate], wrong: &mut Vec<String>) 
     }
     let there: BTreeSet<String> = crates.iter().map(Crate::folder).collect();
     for folder in map.keys().filter(|folder| !there.contains(*folder)) {
-        wrong.push(format!("ARCHITECTURE.md has a row for {folder}, and there is no such crate"));
+        wrong.push(format!("its group's README.md has a row for {folder}, and there is no such crate"));
     }
     Ok(())
 }
