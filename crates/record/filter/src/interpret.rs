@@ -180,7 +180,7 @@ impl Moment<'_> {
             Cond::Member(num, set) => set.contains(num.value_of(self.num(num)?)),
             Cond::Compare(order, a, b) => {
                 let (left, right) = (self.num(a)?, self.num(b)?);
-                holds(*order, a.value_of(left).cmp(&b.value_of(right)))
+                order.holds(a.value_of(left).cmp(&b.value_of(right)))
             }
             Cond::FloatMember(float, set) => {
                 let bits = self.float(float)?;
@@ -192,16 +192,14 @@ impl Moment<'_> {
                 let value = |bits: u64| {
                     if single { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) }
                 };
-                value(left)
-                    .partial_cmp(&value(right))
-                    .map_or(*order == Order::Ne, |found| holds(*order, found))
+                value(left).partial_cmp(&value(right)).map_or(*order == Order::Ne, |found| order.holds(found))
             }
             Cond::StringMatch(string, patterns) => {
                 patterns.iter().any(|pattern| pattern.matches(self.string(*string)))
             }
-            Cond::StringOrder(order, string, bytes) => holds(*order, self.string(*string).cmp(bytes)),
-            Cond::StringCompare(order, a, b) => holds(*order, self.bytes(*a).cmp(self.bytes(*b))),
-            Cond::StringKept(word, kept) => hash(self.bytes(*word)) == self.last(*kept),
+            Cond::StringOrder(order, string, bytes) => order.holds(self.string(*string).cmp(bytes)),
+            Cond::StringCompare(order, a, b) => order.holds(self.bytes(*a).cmp(self.bytes(*b))),
+            Cond::StringKept(word, kept) => hash(self.bytes(*word)) == self.last(*kept)?,
             Cond::HasLast => self.last.is_some(),
             Cond::Every(n, counter) => self.count(*counter).is_multiple_of(*n),
             Cond::First(n, counter) => self.count(*counter) < *n,
@@ -228,8 +226,8 @@ impl Moment<'_> {
         *counter - span <= u64::from(n)
     }
 
-    fn last(&self, kept: u16) -> u64 {
-        self.last.as_ref().and_then(|last| last.get(usize::from(kept))).copied().unwrap_or(0)
+    fn last(&self, kept: u16) -> Result<u64, Fails> {
+        self.last.as_ref().and_then(|last| last.get(usize::from(kept))).copied().ok_or(Fails)
     }
 
     fn num(&mut self, num: &Num) -> Result<u64, Fails> {
@@ -238,13 +236,13 @@ impl Moment<'_> {
             NumKind::Word(word) => self.word(*word),
             NumKind::Element(element) => self.element(element)?,
             NumKind::Length(word, bytes) => self.bytes(*word).len() as u64 / u64::from(*bytes),
-            NumKind::Context(context) => self.context(*context),
+            NumKind::Context(context) => self.context(*context)?,
             NumKind::Flag(_) => 0,
-            NumKind::Last(kept) => self.last(*kept),
+            NumKind::Last(kept) => self.last(*kept)?,
             NumKind::Published(offset) => self.published(*offset),
             NumKind::Since(kept) => match self.plan.thread.get(usize::from(*kept)) {
                 Some(Kept::Published(offset)) => {
-                    let (now, last) = (self.published(*offset), self.last(*kept));
+                    let (now, last) = (self.published(*offset), self.last(*kept).unwrap_or(0));
                     now - if last > now { 0 } else { last }
                 }
                 _ => 0,
@@ -260,20 +258,18 @@ impl Moment<'_> {
         })
     }
 
-    fn context(&self, context: Context) -> u64 {
-        match context {
+    fn context(&self, context: Context) -> Result<u64, Fails> {
+        Ok(match context {
             Context::Tid => self.facts.tid.into(),
             Context::Pid => self.facts.pid.into(),
             Context::Cpu => self.facts.cpu.into(),
-            Context::Elapsed => self.facts.elapsed,
+            Context::Elapsed => Some(self.facts.elapsed).filter(|ns| *ns != u64::MAX).ok_or(Fails)?,
             Context::Target => self.facts.target,
             Context::Delta => {
-                match (&self.last, self.plan.thread.iter().position(|kept| *kept == Kept::Time)) {
-                    (Some(last), Some(at)) => self.facts.now.wrapping_sub(last[at]),
-                    _ => u64::MAX,
-                }
+                let at = self.plan.thread.iter().position(|kept| *kept == Kept::Time).ok_or(Fails)?;
+                self.facts.now.wrapping_sub(self.last(at as u16)?)
             }
-        }
+        })
     }
 
     fn float(&mut self, float: &Float) -> Result<u64, Fails> {
@@ -281,7 +277,7 @@ impl Moment<'_> {
             Float::Constant(value) => value.to_bits(),
             Float::Word(word) => self.word(*word),
             Float::Element(element) => self.element(element)?,
-            Float::Last(kept) => self.last(*kept),
+            Float::Last(kept) => self.last(*kept)?,
         })
     }
 
@@ -293,17 +289,6 @@ impl Moment<'_> {
         let value = bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
         let unused = 64 - 8 * size as u32;
         Ok(if element.signed { ((value << unused) as i64 >> unused) as u64 } else { value })
-    }
-}
-
-fn holds(order: Order, found: std::cmp::Ordering) -> bool {
-    match order {
-        Order::Eq => found.is_eq(),
-        Order::Ne => found.is_ne(),
-        Order::Lt => found.is_lt(),
-        Order::Le => found.is_le(),
-        Order::Gt => found.is_gt(),
-        Order::Ge => found.is_ge(),
     }
 }
 

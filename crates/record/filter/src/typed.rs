@@ -14,6 +14,7 @@ use crate::session::Emitted;
 use crate::string_pattern::StringPattern;
 use crate::syntax::{BinaryOp, Scope};
 use crate::target::Side;
+use std::cmp::Ordering;
 
 pub(crate) mod float;
 pub(crate) mod number;
@@ -256,6 +257,18 @@ impl Order {
             BinaryOp::Ge => Order::Ge,
             _ => return None,
         })
+    }
+
+    /// Whether two values in this order satisfy the comparison.
+    pub(crate) fn holds(self, found: Ordering) -> bool {
+        match self {
+            Order::Eq => found.is_eq(),
+            Order::Ne => found.is_ne(),
+            Order::Lt => found.is_lt(),
+            Order::Le => found.is_le(),
+            Order::Gt => found.is_gt(),
+            Order::Ge => found.is_ge(),
+        }
     }
 
     /// With the sides changed.

@@ -151,8 +151,17 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// Something that was kept, 0 at the thread's first event.
+    /// A value that was kept; fails at the thread's first event, of which there is none.
     pub(in crate::emit) fn kept(&mut self, kept: u16) -> Result<Held, Stop> {
+        let held = self.alloc()?;
+        self.b.load(Size::DW, held.reg, Reg::R10, self.thread.pointer);
+        self.branch(Cond::Eq, held.reg, 0, self.fail);
+        self.b.load(Size::DW, held.reg, held.reg, kept as i16 * 8);
+        Ok(held)
+    }
+
+    /// A value that was kept, or 0 at the thread's first event: what a counter of the kernel's has grown from.
+    pub(in crate::emit) fn kept_or_zero(&mut self, kept: u16) -> Result<Held, Stop> {
         let held = self.alloc()?;
         self.b.load(Size::DW, held.reg, Reg::R10, self.thread.pointer);
         let none = self.label();
@@ -162,18 +171,15 @@ impl Code<'_> {
         Ok(held)
     }
 
-    /// ns since the thread's last event of this kind.
+    /// ns since the thread's last event of this kind; fails at the first.
     pub(in crate::emit) fn delta(&mut self) -> Result<Held, Stop> {
         let at = self.plan.thread.iter().position(|kept| *kept == Kept::Time).unwrap_or(0);
         let (held, last) = (self.alloc()?, self.alloc()?);
-        self.b.mov(held.reg, -1);
         self.b.load(Size::DW, last.reg, Reg::R10, self.thread.pointer);
-        let none = self.label();
-        self.branch(Cond::Eq, last.reg, 0, none);
+        self.branch(Cond::Eq, last.reg, 0, self.fail);
         self.b.load(Size::DW, last.reg, last.reg, at as i16 * 8);
         self.b.load(Size::DW, held.reg, Reg::R10, self.thread.now);
         self.b.sub(held.reg, last.reg);
-        self.bind(none);
         self.release(last);
         Ok(held)
     }

@@ -10,6 +10,9 @@ use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::{self, AluOp, Operand, Size, Width};
 
+/// What [`helper::SPECULATED`] returns for a thread that does not speculate: all ones.
+const NOT_SPECULATING: i32 = -1;
+
 impl Code<'_> {
     /// A number in some register.
     pub(in crate::emit) fn number(&mut self, num: &Num) -> Result<Held, Stop> {
@@ -257,7 +260,9 @@ impl Code<'_> {
                 self.helper_value(Cached::Context(context), Slot::Cpu, helper::GET_SMP_PROCESSOR_ID)
             }
             Context::Elapsed => {
-                self.helper_value(Cached::Context(context), Slot::Elapsed, helper::SPECULATED)
+                let held = self.helper_value(Cached::Context(context), Slot::Elapsed, helper::SPECULATED)?;
+                self.branch(op::Cond::Eq, held.reg, NOT_SPECULATING, self.fail);
+                Ok(held)
             }
             Context::Delta => self.delta(),
             Context::Target => {

@@ -67,7 +67,7 @@ impl Code<'_> {
             return self.kept(kept);
         };
         let now = self.published(offset)?;
-        let last = self.kept(kept)?;
+        let last = self.kept_or_zero(kept)?;
         // What was kept is another thread's of the same number, or from before the state began anew.
         let grown = self.label();
         self.branch(Cond::Ge, now.reg, last.reg, grown);

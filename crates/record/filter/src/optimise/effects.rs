@@ -1,7 +1,7 @@
 //! What can be seen of an operand beside its value.
 
 use crate::syntax::BinaryOp;
-use crate::typed::{Cond, Element, Float, Num, NumKind, StringSource};
+use crate::typed::{Cond, Context, Element, Float, Num, NumKind, StringSource};
 
 /// What an operand does beside having a value, and what it costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,12 @@ impl Effects {
 
     fn add(&mut self, cost: u32) {
         self.cost = self.cost.saturating_add(cost);
+    }
+
+    /// A value that not every event has.
+    fn absent(&mut self, cost: u32) {
+        self.fails = true;
+        self.add(cost);
     }
 
     fn cond(&mut self, cond: &Cond) {
@@ -72,8 +78,13 @@ impl Effects {
                 self.string(*string);
                 self.add(CALL);
             }
-            Cond::StringCompare(..) | Cond::StringKept(..) => {
+            Cond::StringCompare(..) => {
                 self.faults = true;
+                self.add(CALL);
+            }
+            Cond::StringKept(..) => {
+                self.faults = true;
+                self.fails = true;
                 self.add(CALL);
             }
             Cond::Every(..) | Cond::First(..) | Cond::Limit(..) | Cond::Sample(_) => {
@@ -97,7 +108,8 @@ impl Effects {
     fn float(&mut self, float: &Float) {
         match float {
             Float::Element(element) => self.element(element),
-            _ => self.add(1),
+            Float::Last(_) => self.absent(3),
+            Float::Constant(_) | Float::Word(_) => self.add(1),
         }
     }
 
@@ -116,7 +128,8 @@ impl Effects {
         match &num.kind {
             NumKind::Constant(_) => {}
             NumKind::Word(_) => self.add(1),
-            NumKind::Length(..) | NumKind::Last(_) | NumKind::Flag(_) => self.add(3),
+            NumKind::Length(..) | NumKind::Flag(_) => self.add(3),
+            NumKind::Last(_) => self.absent(3),
             NumKind::Published(_) => self.add(2),
             NumKind::Since(_) => self.add(6),
             NumKind::SharedWord(word) => {
@@ -124,6 +137,7 @@ impl Effects {
                 self.add(3);
                 self.num(&word.index);
             }
+            NumKind::Context(Context::Delta | Context::Elapsed) => self.absent(CALL),
             NumKind::Context(_) => self.add(CALL),
             NumKind::Element(element) => self.element(element),
             NumKind::Neg(inner) | NumKind::BitNot(inner) => {

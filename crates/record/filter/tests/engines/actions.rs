@@ -52,8 +52,15 @@ impl World {
             Word::Number(1.5f64.to_bits()),
             Word::Number(skew as u64),
         ];
-        let facts =
-            Facts { pid: 7, tid: 42, cpu: 1, now: 5_000, comm: b"worker".to_vec(), ..Facts::default() };
+        let facts = Facts {
+            pid: 7,
+            tid: 42,
+            cpu: 1,
+            now: 5_000,
+            elapsed: u64::MAX,
+            comm: b"worker".to_vec(),
+            ..Facts::default()
+        };
         self.machine.run(&words, &facts).unwrap()
     }
 
@@ -221,6 +228,43 @@ fn what_is_discarded_goes_with_the_event_that_discards() {
         let results: Vec<_> = [0, 1, 0, 2, 1, 3, 3].map(|len| world.event(len, "", 0, 0)).into();
         // After `commit` there is nothing to discard; the second 3 discards nothing either.
         assert_eq!(results, [SPECULATE, SPECULATE, SPECULATE, SPECULATE, SPECULATE, DROP, SPECULATE]);
+    });
+}
+
+#[test]
+fn what_a_first_event_lacks_is_absent() {
+    on_both(|engine| {
+        let world = World::of(&["net:* do hist $delta, hist $last.len, count by $elapsed"], engine);
+        assert_eq!([3, 5, 9].map(|len| world.event(len, "tcp", 0, 0)), [DROP; 3]);
+        let text = world.text();
+        assert!(text.contains("$delta: 2 values, median 0"), "{text}");
+        assert!(text.contains("$last.len: 2 values, median 3"), "{text}");
+        assert!(!text.contains("18446744073709551615"), "{text}");
+    });
+    let conditions = [
+        "$delta < 5",
+        "$delta >= 0",
+        "!($delta > 5)",
+        "$delta == $delta",
+        "$last.len == 0",
+        "$last.len != len",
+        "$last.load < 100.0",
+        "$last.proto != proto || true",
+        "!($last.proto == proto)",
+        "len + $last.len > 0",
+    ];
+    for condition in conditions {
+        on_both(|engine| {
+            let world = World::of(&[&format!("net:* if {condition} do record")], engine);
+            assert_eq!(world.event(1, "tcp", 0, 0), DROP, "{condition}");
+        });
+    }
+    on_both(|engine| {
+        let world = World::of(&["net:* if len > 3 || !($elapsed > 10ms) do record"], engine);
+        // Nothing fails that is not asked for.
+        assert_eq!([4, 1].map(|len| world.event(len, "", 0, 0)), [RECORD, DROP]);
+        let world = World::of(&["net:* if changed(len) || $delta > 1h do record"], engine);
+        assert_eq!([4, 4, 5].map(|len| world.event(len, "", 0, 0)), [RECORD, DROP, RECORD]);
     });
 }
 
