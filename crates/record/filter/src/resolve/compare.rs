@@ -218,12 +218,33 @@ fn strings(order: Order, a: Value<'_>, a_span: Span, b: Value<'_>, b_span: Span)
                 }
             },
         },
-        (_, _, Value::Pattern(left), Value::Pattern(right)) => match (order, left.as_exact()) {
-            (Order::Eq, Some(bytes)) => Ok(Cond::Constant(right.matches(bytes))),
-            (Order::Ne, Some(bytes)) => Ok(Cond::Constant(!right.matches(bytes))),
-            _ => Err(Diagnostic::mismatch(a_span.to(b_span), "two constants")),
-        },
+        (_, _, Value::Pattern(left), Value::Pattern(right)) => {
+            constant_strings(order, left, right, a_span.to(b_span))
+        }
         _ => Err(mismatch(&a, &b)),
+    }
+}
+
+/// Two constants: the pattern may stand on either side.
+fn constant_strings(
+    order: Order,
+    left: &StringPattern,
+    right: &StringPattern,
+    span: Span,
+) -> Result<Cond, Diagnostic> {
+    let is_same = match (left.as_exact(), right.as_exact()) {
+        (Some(left), Some(right)) => return Ok(Cond::Constant(order.holds(left.cmp(right)))),
+        (Some(left), None) => right.matches(left),
+        (None, Some(right)) => left.matches(right),
+        (None, None) => {
+            let problem = Diagnostic::mismatch(span, "two patterns cannot be compared");
+            return Err(problem.help("write `\\*` for a `*` that is part of a string"));
+        }
+    };
+    match order {
+        Order::Eq => Ok(Cond::Constant(is_same)),
+        Order::Ne => Ok(Cond::Constant(!is_same)),
+        _ => Err(Diagnostic::mismatch(span, "a pattern has no order").help("write `\\*` for a `*`")),
     }
 }
 

@@ -81,6 +81,12 @@ impl<'a> Resolver<'a> {
         let num = value.number(inner.span)?;
         Ok(Value::Num(
             if let UnaryOp::Minus = op {
+                if let ExprKind::Integer(value) = inner.kind
+                    && value > i64::MIN.unsigned_abs()
+                {
+                    let problem = Diagnostic::mismatch(inner.span, format!("-{value} does not fit 64 bits"));
+                    return Err(problem.help("the smallest number is -9223372036854775808"));
+                }
                 Num::neg(num)
             } else if let UnaryOp::BitNot = op {
                 Num::bit_not(num)

@@ -72,6 +72,10 @@ fn types_are_checked() {
         ("len in (proto)", "expected a number"),
         ("len in (5..2)", "this range is empty"),
         ("proto < \"a*\"", "a pattern has no order"),
+        ("\"a*\" > \"abc\"", "a pattern has no order"),
+        ("\"a*\" == \"*c\"", "two patterns cannot be compared"),
+        ("len > -9223372036854775809", "-9223372036854775809 does not fit 64 bits"),
+        ("len > -18446744073709551615", "-18446744073709551615 does not fit 64 bits"),
         ("$last.proto == \"x\"", "of the last string only a hash is kept"),
         ("$last.path == 1", "of `path` nothing is kept"),
         ("changed(len + 1)", "`changed` takes the name of a field"),
@@ -91,6 +95,34 @@ fn types_are_checked() {
         ("* do count by prefix(proto, 200), proto, proto", "the keys have 264 bytes; 256 are the most"),
     ] {
         assert_eq!(compiled(FIELDS, Rule::parse(rule)).unwrap_err().message(), message, "{rule}");
+    }
+}
+
+#[test]
+fn constants_are_compared() {
+    let decided = |expr: &str| {
+        let event = parse(b"mote1\nnet:in\n6 f:1\n\nlen u32\n").unwrap();
+        let mut session = Session { side: Side::User, missing: Missing::Refuse, declare: &mut |_| Ok(1) };
+        let rule = Rule::filter("*", expr).unwrap();
+        match compile(&[rule], &event, &mut session, &mut Maps::new()) {
+            Ok(Decision::Record) => true,
+            Ok(Decision::Run(compiled)) => compiled.records && panic!("{expr} is not decided"),
+            Ok(Decision::Off) => panic!("{expr}"),
+            Err(problem) => panic!("{}", problem.render()),
+        }
+    };
+    for (expr, holds) in [
+        ("\"salut*\" == \"salut vous\"", true),
+        ("\"salut vous\" == \"salut*\"", true),
+        ("\"salut*\" != \"salut vous\"", false),
+        ("\"salut*\" == \"bonjour\"", false),
+        ("\"abc\" < \"abd\" && \"b\" >= \"b\"", true),
+        ("-9223372036854775808 < 0", true),
+        // A shift of a positive number is one; LTTng's is negative.
+        ("(1 << 63) > 0", true),
+        ("(1 << 63) < 0", false),
+    ] {
+        assert_eq!(decided(expr), holds, "{expr}");
     }
 }
 

@@ -33,7 +33,7 @@ u8[6] (an array), or enum u8 IDLE=0 BUSY=1..3.
 Exit status: 0 it compiles, 2 it does not.")]
 pub(crate) struct Args {
     /// The expression, as of record --filter; or an object with filters, FILE.o
-    #[arg(value_name = "EXPR")]
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
     expression: String,
 
     /// What carries the event: a command, the id of a process, a file, or the directory of a recording; without it, it is one of the kernel
