@@ -33,7 +33,7 @@ impl fmt::Display for Error {
             Error::Insn(slot, why) => write!(f, "instruction {slot}: {why}"),
             Error::Target(slot) => write!(f, "instruction {slot} leads to no instruction of its function"),
             Error::Flow(slot) => write!(f, "instruction {slot} runs out of its function"),
-            Error::Functions => write!(f, "the functions of the program are not in order"),
+            Error::Functions => write!(f, "the program has too many functions, or they are not in order"),
             Error::Helper(slot) => write!(f, "instruction {slot} calls an unknown helper"),
             Error::Map(slot) => write!(f, "instruction {slot} names an unknown map"),
             Error::TailCall(slot) => write!(f, "instruction {slot} is a tail call in a local function"),

@@ -52,7 +52,7 @@ impl Program {
             *function =
                 mote_jit::Function { start: known.start() as u32, stack_bytes: known.stack_bytes() as u32 };
         }
-        let functions = functions.get(..known.len());
+        let functions = functions.get(..known.len()).ok_or(mote_jit::Error::Functions);
         build(verified.insns(), functions, verified.steps(), setup)
     }
 
@@ -71,8 +71,8 @@ impl Program {
     ) -> Result<Program, LoadError> {
         same_maps(env.maps, setup.maps)?;
         let mut functions = [mote_jit::Function::default(); mote_jit::FUNCTIONS_MAX];
-        let found = mote_jit::functions(insns, &mut functions).ok();
-        let functions = found.and_then(|count| functions.get(..count));
+        let found = mote_jit::functions(insns, &mut functions);
+        let functions = found.map(|count| functions.get(..count).unwrap_or_default());
         build(insns, functions, env.steps_max, setup)
     }
 
@@ -137,7 +137,7 @@ fn same_maps(shapes: &[MapShape], maps: &[Map]) -> Result<(), LoadError> {
 /// Makes a program of instructions, compiled if that is to be.
 fn build(
     insns: &[Insn],
-    functions: Option<&[mote_jit::Function]>,
+    functions: Result<&[mote_jit::Function], mote_jit::Error>,
     turns_max: u32,
     setup: &Setup<'_>,
 ) -> Result<Program, LoadError> {
@@ -146,8 +146,8 @@ fn build(
     }
     let refused = match (setup.engine, functions) {
         (Choice::Interpreter, _) => None,
-        (_, None) => Some(Refused::Jit(mote_jit::Error::Functions)),
-        (_, Some(functions)) => match compile(insns, functions, setup) {
+        (_, Err(why)) => Some(Refused::Jit(why)),
+        (_, Ok(functions)) => match compile(insns, functions, setup) {
             Ok(program) => return Ok(program),
             Err(refused) => Some(refused),
         },
