@@ -8,16 +8,16 @@
 //! | `link` | a program with the functions that it calls, and with its relocations resolved |
 //!
 //! # What becomes a program
-//! Each function of a section other than `.text`, as for libbpf; when there is none, each global function of `.text`. Those
-//! of `.text`, and those that programs call, are put behind the programs that call them.
+//! Each function of a section other than `.text`, as for libbpf; when there is none, each global function of `.text`.
+//! Those of `.text`, and those that programs call, are put behind the programs that call them.
 //!
 //! # What is resolved
-//! `R_BPF_64_64` (a map, or a place in `.rodata`, `.data` or `.bss`, which are array maps of one value) and `R_BPF_64_32` (a call of a
-//! function of the object, or of an undefined one with the name of a helper). Relocations by types (CO-RE) are not applied: an
-//! object sees its structures as it was compiled.
+//! `R_BPF_64_64` (a map, or a place in `.rodata`, `.data` or `.bss`, which are array maps of one value) and
+//! `R_BPF_64_32` (a call of a function of the object, or of an undefined one with the name of a helper). Relocations by
+//! types (CO-RE) are not applied: an object sees its structures as it was compiled.
 //!
-//! The input is not trusted: whatever it holds, the answer is an object or an [`ObjectError`]. What comes out is instructions,
-//! not verified ones.
+//! The input is not trusted: whatever it holds, the result is an object or an [`ObjectError`]. What comes out is
+//! instructions, not verified ones.
 
 mod btf;
 mod file;

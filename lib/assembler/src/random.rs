@@ -1,10 +1,11 @@
 //! Random programs for comparing engines: the same seed gives the same program.
 //!
-//! A program takes `r1`, which points to [`Shape::memory`] bytes, and `r2`, their number (`Entry::Memory`). It is made so that
-//! verifiers, ours and the kernel's, have no reason to refuse it: all registers but `r6` (the memory) and `r10` hold numbers
-//! at any time, all of the stack that is used is written first, addresses stay inside by a mask, loops count down. Within that it does what it
-//! can: every operation, width and size, values at the edges, branches both ways, nested loops, local functions, atomics, and
-//! (with a map) lookups and updates. At the end each register is mixed into `r0`, so that nothing it computed goes unseen.
+//! A program takes `r1`, which points to [`Shape::memory`] bytes, and `r2`, their number (`Entry::Memory`). It is made
+//! so that verifiers, ours and the kernel's, have no reason to refuse it: all registers but `r6` (the memory) and `r10`
+//! hold numbers at any time, all of the stack that is used is written first, addresses stay inside by a mask, loops
+//! count down. Within that it does what it can: every operation, width and size, values at the edges, branches both
+//! ways, nested loops, local functions, atomics, and (with a map) lookups and updates. At the end each register is
+//! mixed into `r0`, so that nothing it computed goes unseen.
 
 mod body;
 mod source;
@@ -31,8 +32,8 @@ pub struct Shape {
     pub map: bool,
     /// Entries of map 0.
     pub entries: u32,
-    /// True for atomic operations that answer something on the stack too. Kernels before commit 179ee84a8911 (CVE-2026-43009)
-    /// lose precision there, and remove branches that are taken.
+    /// True for atomic operations that return something on the stack too. Kernels before commit 179ee84a8911
+    /// (CVE-2026-43009) lose precision there, and remove branches that are taken.
     pub stack_fetch: bool,
 }
 
@@ -56,7 +57,7 @@ pub fn program(seed: u64, shape: &Shape) -> Vec<Insn> {
     let mut called = HashSet::new();
     function(&mut b, &mut source, shape, Calls { functions: &functions, called: &mut called }, true);
     for at in 0..count {
-        // What nobody calls is unreachable, which verifiers refuse.
+        // What is never called is unreachable, which verifiers refuse.
         if called.contains(&functions[at]) {
             b.bind(functions[at]);
             // Only those behind are called from here: there is no recursion.
@@ -87,7 +88,7 @@ fn function(b: &mut Builder, source: &mut Source, shape: &Shape, calls: Calls<'_
             }
         }
     } else {
-        // Arguments are r2 to r5; the others are the caller's, or nobody's.
+        // Arguments are r2 to r5; the others are the caller's, or have no value.
         for reg in [Reg::R0, Reg::R1, Reg::R7, Reg::R8, Reg::R9] {
             b.constant(reg, source.value());
         }
@@ -136,8 +137,8 @@ mod tests {
                 kinds.insert((insns[at - op.slots()].code, alu_variant(&op)));
             }
         }
-        // 56 of arithmetic, 5 moves with sign, 2 negations, 9 of byte order, 7 loads, 8 stores, 28 atomics, 44 branches, and
-        // the constant, the jump, the call and the exit.
+        // 56 of arithmetic, 5 moves with sign, 2 negations, 9 of byte order, 7 loads, 8 stores, 28 atomics, 44
+        // branches, and the constant, the jump, the call and the exit.
         assert_eq!(kinds.len(), 163);
     }
 

@@ -1,8 +1,9 @@
 //! Programs from text: one instruction a line.
 //!
-//! Two syntaxes are read, and may be mixed: that of the kernel and LLVM, which [`mote_bpf::disassemble`] writes, and that of
-//! ubpf and of the public conformance suite (`mov32 r0, 5`, `ldxw r0, [r1+4]`, `jeq r1, r2, +3`). What stands in the text is
-//! what comes out: nothing is made longer or shorter, so that a program's text assembles to the same bytes.
+//! Two syntaxes are read, and may be mixed: that of the kernel and LLVM, which [`mote_bpf::disassemble`] writes, and
+//! that of ubpf and of the public conformance suite (`mov32 r0, 5`, `ldxw r0, [r1+4]`, `jeq r1, r2, +3`). What stands
+//! in the text is what comes out: nothing is made longer or shorter, so that a program's text assembles to the same
+//! bytes.
 //!
 //! ```
 //! let insns = mote_assembler::text::assemble(
@@ -16,8 +17,8 @@
 //! assert_eq!(insns.unwrap().len(), 5);
 //! ```
 //!
-//! A name before a colon is a label; a number before one, as listings have it, is ignored. Where no label `exit` is, it is the
-//! first `exit` of the program (as in the conformance suite).
+//! A name before a colon is a label; a number before one, as listings have it, is ignored. Where no label `exit` is, it
+//! is the first `exit` of the program (as in the conformance suite).
 
 mod cursor;
 mod kernel;

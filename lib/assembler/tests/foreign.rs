@@ -19,7 +19,8 @@ fn known(op: &Op) -> bool {
         Op::End { order, .. } => *order != Order::Swap,
         Op::Load { signed, .. } => !signed,
         Op::Atomic { op, .. } => !matches!(op, AtomicOp::LoadAcquire | AtomicOp::StoreRelease),
-        // Constants became storable with the fourth version; LLVM's `call 7` may be of a helper or local; its maps have no name.
+        // Constants became storable with the fourth version; LLVM's `call 7` may be of a helper or local; its maps have
+        // no name.
         Op::Store { src, .. } => matches!(src, mote_bpf::op::Operand::Reg(_)),
         Op::CallLocal { .. } | Op::Wide { value: mote_bpf::op::Wide::Map(_), .. } => false,
         _ => true,

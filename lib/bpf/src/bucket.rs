@@ -1,8 +1,9 @@
-//! Buckets of log-linear histograms: one for each small value, and for each power of two above as many of the same width.
+//! Buckets of log-linear histograms: one for each small value, and for each power of two above as many of the same
+//! width.
 //!
-//! With `BITS` bits, values below `2^BITS` have a bucket each, and each power of two above has `2^BITS`: no bucket is wider
-//! than `1 / 2^BITS` of its values. The bucket of a value is a few instructions and a shift, without a table, so that code
-//! in the kernel can do the same.
+//! With `BITS` bits, values below `2^BITS` have a bucket each, and each power of two above has `2^BITS`: no bucket is
+//! wider than `1 / 2^BITS` of its values. The bucket of a value is a few instructions and a shift, without a table, so
+//! that code in the kernel can do the same.
 
 /// Buckets for all values of 64 bits.
 pub const fn buckets<const BITS: u32>() -> u32 {

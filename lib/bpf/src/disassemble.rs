@@ -33,8 +33,8 @@ impl Line<'_> {
     }
 }
 
-/// The first instruction of `insns` as text, or nothing when there is none. Helpers have their names from the environment, or
-/// else from the tables of [`crate::helper`].
+/// The first instruction of `insns` as text, or nothing when there is none. Helpers have their names from the
+/// environment, or else from the tables of [`crate::helper`].
 pub fn line<'a>(insns: &[Insn], environment: Option<&'a Environment<'a>>) -> Option<Line<'a>> {
     let first = *insns.first()?;
     Some(Line { what: decode(insns), first, environment })

@@ -1,9 +1,9 @@
 //! What a program finds when it starts: its context, the maps, the helpers, its bounds.
 //!
 //! # The context of a filter
-//! `r1` points to an array of 8-byte words, which describe the arguments of an event where they lie. A number is one word. A
-//! text, or a sequence, is two: where it begins, and where it ends. A program may read the memory between those two, after
-//! it has compared them, as programs of the kernel do with a packet's `data` and `data_end`.
+//! `r1` points to an array of 8-byte words, which describe the arguments of an event where they lie. A number is one
+//! word. A text, or a sequence, is two: where it begins, and where it ends. A program may read the memory between those
+//! two, after it has compared them, as programs of the kernel do with a packet's `data` and `data_end`.
 
 use crate::helper::Helper;
 use crate::map::MapShape;
@@ -31,15 +31,16 @@ pub enum Word {
 pub enum Entry<'a> {
     /// `r1` points to words, read-only.
     Context(&'a [Word]),
-    /// As `Context`; and `r2` points to `state` bytes, read-only, which others change at any time: what the kernel publishes of the thread
-    /// (`mote_layout::cooperation`). There are no tail calls: what they lead to has no `r2`.
+    /// As `Context`; and `r2` points to `state` bytes, read-only, which others change at any time: what the kernel
+    /// publishes of the thread (`mote_layout::cooperation`). There are no tail calls: what they lead to has no `r2`.
     Traced {
         /// What `r1` points to.
         words: &'a [Word],
         /// Bytes at `r2`.
         state: u32,
     },
-    /// `r1` points to `len` bytes, which the program may read and write; `r2` is `len`. As `bpf_conformance` calls programs.
+    /// `r1` points to `len` bytes, which the program may read and write; `r2` is `len`. As `bpf_conformance` calls
+    /// programs.
     Memory {
         /// How many bytes.
         len: u32,

@@ -1,7 +1,7 @@
 //! Functions that programs may call, and what the verifier knows of them.
 //!
-//! Numbers below 1000 are the kernel's (`enum bpf_func_id` of `include/uapi/linux/bpf.h`, Linux 6.18) and mean what they mean there, so that a program that uses
-//! only those runs on either side. Those from 1000 on are mote's.
+//! Numbers below 1000 are the kernel's (`enum bpf_func_id` of `include/uapi/linux/bpf.h`, Linux 6.18) and mean what
+//! they mean there, so that a program that uses only those runs on either side. Those from 1000 on are mote's.
 
 /// What a helper takes for one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,8 @@ pub enum Arg {
     Size,
     /// As `Size`; 0 is allowed, and then the pointer before it may be null.
     SizeOrZero,
-    /// Points into a text or sequence of the context, or to its end (see [`crate::environment`]); at any place between them.
+    /// Points into a text or sequence of the context, or to its end (see [`crate::environment`]); at any place between
+    /// them.
     Start,
     /// The `End` of what the argument before it starts.
     End,
@@ -38,7 +39,7 @@ pub enum Arg {
     Record,
 }
 
-/// What a helper answers.
+/// What a helper returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returns {
     /// Any number.
@@ -143,13 +144,14 @@ pub const GET_ATTACH_COOKIE: u32 = 174;
 
 // mote's own.
 
-/// `memory_compare(a, a_size, b, b_size)`: less than, equal to or greater than 0, as `memcmp` and then the shorter first.
+/// `memory_compare(a, a_size, b, b_size)`: less than, equal to or greater than 0, as `memcmp` and then the shorter
+/// first.
 pub const MEMORY_COMPARE: u32 = 1000;
-/// `text_compare(start, end, constant, size)`: a text of the context against `size` bytes, as `memory_compare`; both end at
-/// their first NUL. The paper's `bpf_strcmp`.
+/// `text_compare(start, end, constant, size)`: a text of the context against `size` bytes, as `memory_compare`; both
+/// end at their first NUL. The paper's `bpf_strcmp`.
 pub const TEXT_COMPARE: u32 = 1001;
-/// `text_glob(start, end, pattern, size)`: 1 when a text of the context matches a pattern in which `*` stands for any bytes,
-/// `?` for any one, and `\` makes the next literal; else 0.
+/// `text_glob(start, end, pattern, size)`: 1 when a text of the context matches a pattern in which `*` stands for any
+/// bytes, `?` for any one, and `\` makes the next literal; else 0.
 pub const TEXT_GLOB: u32 = 1002;
 /// `text_find(start, end, needle, size)`: place of the first occurrence, or `u64::MAX`.
 pub const TEXT_FIND: u32 = 1003;
@@ -157,8 +159,8 @@ pub const TEXT_FIND: u32 = 1003;
 pub const TEXT_COPY: u32 = 1004;
 /// `text_hash(start, end)`: 64 bits, FNV-1a with a final mix, the same in all processes.
 pub const TEXT_HASH: u32 = 1005;
-/// `map_add(map, key, delta)`: adds to the first 8 bytes of the value, atomically; makes an entry of zeros when there is
-/// none. 0, or negative when the map is full, which the map counts.
+/// `map_add(map, key, delta)`: adds to the first 8 bytes of the value, atomically; makes an entry of zeros when there
+/// is none. 0, or negative when the map is full, which the map counts.
 pub const MAP_ADD: u32 = 1006;
 /// `log_linear(value)`: bucket of a log-linear histogram ([`bucket`]).
 pub const LOG_LINEAR: u32 = 1007;
@@ -213,11 +215,12 @@ pub const SPECULATED: u32 = 1105;
 /// `snapshot()`: asks the session to write down what its flight recorder holds.
 pub const SNAPSHOT: u32 = 1106;
 
-/// `set_threshold(syscall, ns)`: from which duration on this system call of this thread is recorded ([`u64::MAX`]: never). 0; or negative: there is no such system
-/// call, or nobody to look at it, or the thread has no slot. The paper's `bpf_set_threshold` (Sharma & Dagenais 2016, 5.3).
+/// `set_threshold(syscall, ns)`: from which duration on this system call of this thread is recorded ([`u64::MAX`]:
+/// never). 0; or negative: there is no such system call, or no program to look at it, or the thread has no slot. The
+/// paper's `bpf_set_threshold` (Sharma & Dagenais 2016, 5.3).
 pub const SET_THRESHOLD: u32 = 1107;
-/// `open_kernel(ns, scope)`: the kernel's events of this thread (scope 0), of the system (1), of the process (2) are wanted from now on, for so long. 0, or negative
-/// when there is nobody to want them from.
+/// `open_kernel(ns, scope)`: the kernel's events of this thread (scope 0), of the system (1), of the process (2) are
+/// wanted from now on, for so long. 0, or negative when there is no recorder to ask.
 pub const OPEN_KERNEL: u32 = 1108;
 
 /// The helpers that a traced process gives to filters beside those of every environment.
@@ -240,7 +243,8 @@ pub const SUB_BUCKETS: u32 = 1 << SUB_BITS;
 /// Buckets of a log-linear histogram of 64-bit values.
 pub const BUCKETS: u32 = crate::bucket::buckets::<SUB_BITS>();
 
-/// The bucket of a value, of [`crate::bucket`]: values below 8 have one each; above, each power of two has 8, equally wide.
+/// The bucket of a value, of [`crate::bucket`]: values below 8 have one each; above, each power of two has 8, equally
+/// wide.
 #[inline(always)]
 pub const fn bucket(value: u64) -> u32 {
     crate::bucket::bucket::<SUB_BITS>(value)

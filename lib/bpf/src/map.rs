@@ -14,8 +14,8 @@ pub enum MapKind {
     LruHash = 3,
     /// Records in the order in which they were written; `entries` is its bytes, a power of two. No keys.
     RingBuffer = 4,
-    /// Programs by index, for `tail_call`; filled from outside only, and all verified in the same environment. The key is a `u32`,
-    /// the value too.
+    /// Programs by index, for `tail_call`; filled from outside only, and all verified in the same environment. The key
+    /// is a `u32`, the value too.
     Programs = 5,
 }
 

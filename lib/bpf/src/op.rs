@@ -1,7 +1,7 @@
 //! An instruction as it is meant; decoding and encoding.
 //!
-//! Whoever reads programs (verifier, interpreter, JIT, disassembler) reads them through [`decode`], so that they agree on what an
-//! instruction is.
+//! Whoever reads programs (verifier, interpreter, JIT, disassembler) reads them through [`decode`], so that they agree
+//! on what an instruction is.
 
 use crate::insn::Reg;
 
@@ -339,7 +339,7 @@ impl Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// Nobody knows this code.
+    /// The code means no instruction.
     Code(u8),
     /// There is no such register.
     Register(u8),

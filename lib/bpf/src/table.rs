@@ -1,14 +1,15 @@
-//! Arrays that no index can miss: what runs in somebody else's process has no panic to reach.
+//! Arrays that no index can miss: what runs in a traced process has no panic to reach.
 //!
-//! A check of an index that cannot fail is left out by the compiler. That it is left out is shown for the linked library by
-//! `tests/claims/nothing_aborts.rs`.
+//! A check of an index that cannot fail is left out by the compiler. That it is left out is shown for the linked
+//! library by `tests/claims/nothing_aborts.rs`.
 
 use crate::insn::Reg;
 use core::ops::{Index, IndexMut};
 
 /// An array whose indexes are taken modulo its length, a power of two.
 ///
-/// Built with `--cfg mote_checked`, as a step of `cargo xtask test` builds the tests, it panics where an index is larger.
+/// Built with `--cfg mote_checked`, as a step of `cargo xtask test` builds the tests, it panics where an index is
+/// larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Table<T, const N: usize>(pub [T; N]);

@@ -1,7 +1,8 @@
-//! Our verdicts beside those of the running kernel's verifier, on random programs with a few instructions changed. What the kernel
-//! accepts we accept too, but for rules of our own; what we accept and the kernel refuses is counted by its reasons.
+//! Our verdicts beside those of the running kernel's verifier, on random programs with a few instructions changed. What
+//! the kernel accepts we accept too, but for rules of our own; what we accept and the kernel refuses is counted by its
+//! reasons.
 //!
-//! The kernel takes programs of root, who may let pointers become numbers; filters may not.
+//! The kernel takes programs of root, which may let pointers become numbers; filters may not.
 
 mod support;
 
@@ -74,8 +75,9 @@ fn reason(log: &[u8]) -> String {
     last.unwrap_or("").chars().filter(|c| !c.is_ascii_digit() && *c != '-').collect()
 }
 
-/// Rules of ours that the kernel does not have for root: no pointer becomes a number, nothing is read that was not written, fields
-/// that are not used are 0, and a lookup may fail (the kernel knows that an array's entry at a constant index is there).
+/// Rules of ours that the kernel does not have for root: no pointer becomes a number, nothing is read that was not
+/// written, fields that are not used are 0, and a lookup may fail (the kernel knows that an array's entry at a constant
+/// index is there).
 fn is_ours(reason: Reason) -> bool {
     matches!(
         reason,

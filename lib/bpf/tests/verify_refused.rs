@@ -1,5 +1,5 @@
-//! Programs that the verifier must refuse (`refused.txt`), and what it says: instruction, register, what was known of it, why.
-//! `BLESS=1` writes down what it says.
+//! Programs that the verifier must refuse (`refused.txt`), and what it says: instruction, register, what was known of
+//! it, why. `BLESS=1` writes down what it says.
 
 mod support;
 
@@ -91,7 +91,8 @@ impl Watch for Branches<'_> {
     }
 }
 
-/// At each branch the verifier goes through all that is known: every slot of every frame. That is bounded, too, not only the steps.
+/// At each branch the verifier goes through all that is known: every slot of every frame. That is bounded, too, not
+/// only the steps.
 #[test]
 fn work_at_branches_is_bounded() {
     for frames in [1, 2, 8] {
@@ -105,8 +106,8 @@ fn work_at_branches_is_bounded() {
                 workspace.work()
             });
             assert!(work <= WORK_MAX + (1 << 20), "{frames} {name}: {work}");
-            // In all but the last program one at least of a turn's three branches is followed both ways: what is counted is what was
-            // done.
+            // In all but the last program one at least of a turn's three branches is followed both ways: what is
+            // counted is what was done.
             let known = if body == heavy::BODIES[4].1 { 0 } else { (frames * heavy::SLOTS) as u64 };
             assert!(branches.met / 4 * known <= work, "{frames} {name}: {} branches, {work}", branches.met);
         }

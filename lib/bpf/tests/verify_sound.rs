@@ -1,5 +1,6 @@
-//! Whatever the verifier accepts is run by a machine that stops at any misdeed, and looks whether what the verifier claimed
-//! holds. The programs are random ones, and those of `programs.txt`, changed at random: many are refused, of the others many are close to it.
+//! Whatever the verifier accepts is run by a machine that stops at any misdeed, and looks whether what the verifier
+//! claimed holds. The programs are random ones, and those of `programs.txt`, changed at random: many are refused, of
+//! the others many are close to it.
 
 mod support;
 

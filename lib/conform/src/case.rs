@@ -1,7 +1,7 @@
 //! Cases: a program, what it is run with, and what must come of it.
 //!
-//! Two kinds of files are read: tables of byte code (`NAME VERSION MEM CODE R0`, separated by tabs), and texts of instructions, whose
-//! form is told at the head of `tests/cases.txt`.
+//! Two kinds of files are read: tables of byte code (`NAME VERSION MEM CODE R0`, separated by tabs), and texts of
+//! instructions, whose form is told at the head of `tests/cases.txt`.
 
 use crate::{Input, hex};
 use mote_assembler::text;

@@ -1,9 +1,9 @@
 //! Runs a program in the kernel, by `BPF_PROG_TEST_RUN`.
 //!
-//! A program that the kernel runs has a packet as its context and a result of 32 bits. So the program is called as a function by
-//! a small one before it, which gives it the value of an array map as its memory (at which the kernel's verifier looks as ours does at
-//! `Entry::Memory`), and keeps its 64-bit result in another. Maps are named by their index, as in our own environment: the kernel knows that
-//! form too.
+//! A program that the kernel runs has a packet as its context and a result of 32 bits. So the program is called as a
+//! function by a small one before it, which gives it the value of an array map as its memory (at which the kernel's
+//! verifier looks as ours does at `Entry::Memory`), and keeps its 64-bit result in another. Maps are named by their
+//! index, as in our own environment: the kernel knows that form too.
 
 use crate::{Answer, Input, Outcome};
 use mote_bpf::op::Size;

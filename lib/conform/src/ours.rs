@@ -16,7 +16,7 @@ pub enum Trust {
     Unverified,
 }
 
-/// The number that the public conformance suite calls: it answers its first argument.
+/// The number that the public conformance suite calls: it returns its first argument.
 const SUITE: u32 = 5;
 
 /// The helper of that number.
@@ -62,8 +62,8 @@ pub unsafe fn run(input: &Input, engine: Engine, trust: Trust) -> Answer {
         Ok(program) => program,
         Err(error) => return Answer::Missing(format!("{engine:?}: {error}")),
     };
-    // SAFETY: r1 points to as many readable and writable bytes as the environment says, aligned to 8, and r2 is their number;
-    // the maps have the environment's shapes. An unverified program is the caller's.
+    // SAFETY: r1 points to as many readable and writable bytes as the environment says, aligned to 8, and r2 is their
+    // number; the maps have the environment's shapes. An unverified program is the caller's.
     let ran = unsafe { program.run(memory.address(), input.memory.len() as u64) };
     match (ran, memory.take()) {
         (Err(fault), _) => Answer::Faulted(fault.to_string()),

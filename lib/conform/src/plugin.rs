@@ -1,8 +1,9 @@
 //! The protocol of the public conformance suite (github.com/Alan-Jowett/bpf_conformance, `README.md`, `libbpf_plugin`).
 //!
-//! The suite starts a plugin for each case: byte code as hexadecimal digits on standard input, the memory likewise as the first
-//! argument that is no option (it may be missing or empty), `r0` in hexadecimal without `0x` on standard output. `--program HEX` gives
-//! the byte code as an argument instead, `--elf` says that it is an object of which the first program is meant.
+//! The suite starts a plugin for each case: byte code as hexadecimal digits on standard input, the memory likewise as
+//! the first argument that is no option (it may be missing or empty), `r0` in hexadecimal without `0x` on standard
+//! output. `--program HEX` gives the byte code as an argument instead, `--elf` says that it is an object of which the
+//! first program is meant.
 
 use crate::case::insns;
 use crate::ours::{self, Trust};

@@ -70,7 +70,7 @@ fn failures_are_told_with_a_status() {
     assert!(wrong.contains("unknown option --frob"), "{wrong}");
     let cut = said(&[], "95").expect_err("no whole instruction");
     assert_eq!(cut, "bpf-run: byte code: 1 bytes are not whole instructions of 8");
-    // `r0 = *(u64 *)(0); exit`: nobody refused it, the engine ends it.
+    // `r0 = *(u64 *)(0); exit`: no verifier refused it; the engine ends it.
     for options in [&[][..], &["", "--jit"]] {
         let fault =
             said(options, "b701000000000000 7910000000000000 9500000000000000").expect_err("address 0");

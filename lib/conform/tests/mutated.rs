@@ -1,5 +1,5 @@
-//! Random programs with a few instructions changed: most are refused, and those that are not must run without harm, alike
-//! everywhere. This looks for what the verifier should have refused.
+//! Random programs with a few instructions changed: most are refused, and those that are not must run without harm,
+//! alike everywhere. This looks for what the verifier should have refused.
 
 use mote_assembler::random::{Shape, Source, program};
 use mote_bpf::disassemble::Listing;
@@ -52,8 +52,8 @@ fn asks_outside(insns: &[Insn]) -> bool {
     insns.iter().any(|insn| insn.code == 0x85 && insn.src() == 0 && OUTSIDE.contains(&insn.imm))
 }
 
-/// What a program leaves in the interpreter. Run again with memory and stack elsewhere it leaves the same: addresses are no
-/// numbers for programs.
+/// What a program leaves in the interpreter. Run again with memory and stack elsewhere it leaves the same: addresses
+/// are no numbers for programs.
 fn everywhere_the_same(seed: u64, input: &Input) -> Answer {
     let first = ours::run_verified(input, Engine::Interpreter);
     // These take the place of what was freed.

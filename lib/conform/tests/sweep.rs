@@ -1,5 +1,5 @@
-//! Every operation of arithmetic and every condition, on all pairs of values at the edges: our engines and the kernel against a
-//! model in plain Rust.
+//! Every operation of arithmetic and every condition, on all pairs of values at the edges: our engines and the kernel
+//! against a model in plain Rust.
 
 use mote_bpf::Reg;
 use mote_bpf::op::{AluOp, Cond, Operand, Size, Width};

@@ -1,14 +1,14 @@
 //! How much memory there is.
 //!
-//! A memfd has no limit of its own: taking more than there is ends in the kernel killing some process, perhaps not the one that
-//! took it. So a program that wants much asks first.
+//! A memfd has no limit of its own: taking more than there is ends in the kernel killing some process, perhaps not the
+//! one that took it. So a program that wants much asks first.
 #![forbid(unsafe_code)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes that can be taken now: what the machine has free (`MemAvailable`), or less where a control group leaves less; `None` if
-/// neither is known.
+/// Bytes that can be taken now: what the machine has free (`MemAvailable`), or less where a control group leaves less;
+/// `None` if neither is known.
 ///
 /// # Cost
 /// Reads some files of /proc and two for each control group above this process.
@@ -22,7 +22,8 @@ pub fn available() -> Option<u64> {
     machine.into_iter().chain(groups).min()
 }
 
-/// The smallest memory limit in bytes of the control groups that this process is in, and the group's directory; `None`: no limit.
+/// The smallest memory limit in bytes of the control groups that this process is in, and the group's directory; `None`:
+/// no limit.
 pub fn group_limit() -> Option<(u64, PathBuf)> {
     groups().into_iter().map(|group| (group.limit, group.directory)).min()
 }

@@ -3,8 +3,9 @@
 //! # Parties
 //! Any number of threads and handlers that enqueue; one that takes all, under the queue's lock.
 //! # State
-//! A list from `first` over `Head::next` to `last`; empty when `last` is null. Who enqueues swaps `last`, then links: to the one
-//! before, or to `first` when there was none. Between the two the list has a gap that the taker waits for.
+//! A list from `first` over `Head::next` to `last`; empty when `last` is null. A thread that enqueues swaps `last`,
+//! then links: to the one before, or to `first` when there was none. Between the two the list has a gap that the taker
+//! waits for.
 //! # Who may touch what
 //! 1. `first` is written by the one that has found `last` null, and cleared by the taker before it clears `last`.
 //! 2. A `Head` belongs to the queue from `enqueue` until it is run.
@@ -84,8 +85,8 @@ impl<F: Flavor> Callbacks<F> {
     /// Not inside a read section, as [`synchronize`](crate::synchronize).
     ///
     /// # Panics
-    /// In debug builds when the calling thread is in a read section; and when a callback does. What has not run then is in the queue
-    /// again.
+    /// In debug builds when the calling thread is in a read section; and when a callback does. What has not run then is
+    /// in the queue again.
     pub fn run(&self) -> usize {
         let batch = AtomicPtr::new(null_mut());
         self.queue.take(&batch);
@@ -125,7 +126,7 @@ impl Drop for Batch<'_> {
         while let Some(at) = self.take() {
             // SAFETY: taken from the queue and not run.
             let run = unsafe { run_of(at) };
-            // SAFETY: as who enqueued it has promised.
+            // SAFETY: as the caller that enqueued it has promised.
             unsafe { self.queue.enqueue(at, run) };
         }
         self.queue.done(self.taken);
@@ -203,15 +204,16 @@ impl Queue {
         let last = self.last.swap(null_mut(), Ordering::AcqRel);
         let mut head = first;
         while head != last {
-            // SAFETY: in the queue, so valid by 2; nobody else runs what we have taken.
+            // SAFETY: in the queue, so valid by 2; no other thread runs what we have taken.
             head = wait_for(unsafe { &(*head).next });
         }
     }
 
-    /// Before a fork: keeps everybody from taking, and waits until all that is queued is linked.
+    /// Before a fork: keeps all threads from taking, and waits until all that is queued is linked.
     ///
     /// # Safety
-    /// [`after_fork`](Queue::after_fork) or [`after_fork_in_child`](Queue::after_fork_in_child) follows, by the same thread.
+    /// [`after_fork`](Queue::after_fork) or [`after_fork_in_child`](Queue::after_fork_in_child) follows, by the same
+    /// thread.
     pub unsafe fn before_fork(&self) {
         core::mem::forget(self.taker.hold());
         let last = self.last.load(Ordering::Acquire);
@@ -220,7 +222,7 @@ impl Queue {
         }
         let mut head = wait_for(&self.first);
         while head != last {
-            // SAFETY: in the queue, and nobody takes.
+            // SAFETY: in the queue, and no thread takes.
             head = wait_for(unsafe { &(*head).next });
         }
     }
@@ -233,8 +235,8 @@ impl Queue {
         self.taker.release();
     }
 
-    /// After a fork, in the child: what other threads were enqueueing at that moment is lost (its memory is kept). `taken`
-    /// callbacks of this queue are taken and not run.
+    /// After a fork, in the child: what other threads were enqueueing at that moment is lost (its memory is kept).
+    /// `taken` callbacks of this queue are taken and not run.
     ///
     /// # Safety
     /// [`before_fork`](Queue::before_fork) went before, and no other thread is there.
@@ -287,7 +289,7 @@ pub unsafe fn next(at: NonNull<Head>) -> *mut Head {
 pub unsafe fn run(at: NonNull<Head>) {
     // SAFETY: the caller's promise.
     let run = unsafe { run_of(at) };
-    // SAFETY: what the one who enqueued has promised.
+    // SAFETY: what the caller that enqueued it has promised.
     unsafe { run(at) };
 }
 
@@ -300,7 +302,7 @@ unsafe fn run_of(at: NonNull<Head>) -> Run {
     unsafe { core::mem::transmute::<*mut (), Run>(run) }
 }
 
-/// Waits for the link that somebody is about to store.
+/// Waits for the link that another thread is about to store.
 fn wait_for(link: &AtomicPtr<Head>) -> *mut Head {
     let mut patience = Patience::default();
     loop {

@@ -1,8 +1,8 @@
 //! Grace periods.
 //!
 //! # Parties
-//! Readers ([`crate::phases`], [`crate::qsbr`]) and updaters. One updater at a time, under the lock, moves a grace period
-//! on; the others wait for the lock and mostly find that theirs is over when they get it (shared grace periods).
+//! Readers ([`crate::phases`], [`crate::qsbr`]) and updaters. One updater at a time, under the lock, moves a grace
+//! period on; the others wait for the lock and mostly find that theirs is over when they get it (shared grace periods).
 //! # State
 //! `seq`: bits 2..64 count the grace periods that are over; bits 0..2 are 0 between them, 1 or 2 in the first or second
 //! phase. `gp`: what readers copy into their word when they begin.
@@ -18,14 +18,16 @@
 //! A. Mutations M before `synchronize`, and the fence of step 2, against a reader's store of its word, the fence
 //!    behind it, and its section S: if any S runs before any M, the word is seen in step 4.
 //! B. Each store of a word releases, step 4 acquires: all S of a section that was waited for run before what follows.
-//! C. `seq` is stored with release and read with acquire: B holds for who shares the grace period. In all steps, not only in
-//!    6: who sees that the next one has begun must have the one before behind it (found by loom: a store that is not a
-//!    release ends what a release before it has published). A caller's fence lies between its M and its look at `seq`; a grace period that it may use begins after that look.
+//! C. `seq` is stored with release and read with acquire: B holds for all that share the grace period. In all steps,
+//!    not only in 6: a thread that sees that the next one has begun must have the one before behind it (found by loom:
+//!    a store that is not a release ends what a release before it has published). A caller's fence lies between its M
+//!    and its look at `seq`; a grace period that it may use begins after that look.
 //! # Progress
-//! `synchronize` blocks on readers and on other updaters. `ticket` is wait-free, `poll` is lock-free: it waits for nobody.
+//! `synchronize` blocks on readers and on other updaters. `ticket` is wait-free, `poll` is lock-free: it waits for no
+//! thread.
 //! # Signals, fork
-//! `ticket` and `poll` may be called in handlers, `synchronize` may not: the interrupted code may be a reader, or hold the lock.
-//! The child of a fork abandons the grace period that was going on ([`Domain::after_fork`]).
+//! `ticket` and `poll` may be called in handlers, `synchronize` may not: the interrupted code may be a reader, or hold
+//! the lock. The child of a fork abandons the grace period that was going on ([`Domain::after_fork`]).
 
 use crate::lock::Lock;
 use crate::registry::{Entry, Registry};
@@ -45,8 +47,8 @@ pub trait Protocol: Sized + 'static {
     fn advance(gp: &AtomicUsize) -> usize;
     /// True for the word of a reader that began before `gp` got its value.
     fn is_old(word: usize, gp: usize) -> bool;
-    /// Makes the caller, whose slot is `own`, and all other readers pass a full memory barrier. A flavour whose readers have
-    /// a fence of their own needs only the caller's.
+    /// Makes the caller, whose slot is `own`, and all other readers pass a full memory barrier. A flavour whose readers
+    /// have a fence of their own needs only the caller's.
     fn fence_all(domain: &Domain<Self>, own: Option<&Slot>);
 }
 
@@ -191,8 +193,8 @@ impl<P: Protocol> Domain<P> {
         let _ = entry;
     }
 
-    /// In the child of a fork, by the thread that lives on and whose slot is `own`: all other readers are gone, and so is
-    /// whoever held the lock.
+    /// In the child of a fork, by the thread that lives on and whose slot is `own`: all other readers are gone, and so
+    /// is whoever held the lock.
     #[cfg(not(loom))]
     pub(crate) fn after_fork(&self, own: Option<&Slot>) {
         self.registry.keep_only(own, mote_sys::process::pid(), mote_sys::process::tid());

@@ -1,4 +1,4 @@
-//! The five flavours: who pays for the order between a reader and an updater.
+//! The five flavours: which side pays for the order between a reader and an updater.
 //!
 //! | flavour | a reader pays | an updater pays | asks of the program |
 //! |---|---|---|---|
@@ -63,7 +63,8 @@ pub trait Flavor: sealed::Sealed + Sized + 'static {
     fn prepare() -> Result<(), RegisterError> {
         Ok(())
     }
-    /// True when a grace period cannot end before the calling thread has done something: it is in a read section, or online.
+    /// True when a grace period cannot end before the calling thread has done something: it is in a read section, or
+    /// online.
     #[doc(hidden)]
     fn is_reading() -> bool {
         Self::slot().is_some_and(Slot::is_reading)

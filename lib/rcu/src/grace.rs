@@ -7,11 +7,13 @@ use core::marker::PhantomData;
 
 /// Waits until all read sections of flavour `F` that have begun are over.
 ///
-/// The grace-period guarantee (equation 6.1): if any part of a section runs before anything that the caller did before this
-/// call, all of that section runs before anything that the caller does after it. Callers at the same time share the work.
+/// The grace-period guarantee (equation 6.1): if any part of a section runs before anything that the caller did before
+/// this call, all of that section runs before anything that the caller does after it. Callers at the same time share
+/// the work.
 ///
-/// Never call it inside a read section, or from a QSBR thread that is online (use [`Thread::synchronize`](crate::Thread::synchronize)):
-/// it would wait for its own caller for ever. Not for signal handlers either.
+/// Never call it inside a read section, or from a QSBR thread that is online (use
+/// [`Thread::synchronize`](crate::Thread::synchronize)): it would wait for its own caller for ever. Not for signal
+/// handlers either.
 ///
 /// # Panics
 /// In debug builds when the calling thread is in a read section, or online.
@@ -41,8 +43,8 @@ pub struct Token<F> {
 }
 
 impl<F: Flavor> Token<F> {
-    /// True once all read sections that had begun at [`start_poll`] are over; then [`synchronize`]'s guarantee holds for what was
-    /// done before `start_poll` and what is done after this.
+    /// True once all read sections that had begun at [`start_poll`] are over; then [`synchronize`]'s guarantee holds
+    /// for what was done before `start_poll` and what is done after this.
     ///
     /// Each call moves the grace period on as far as it goes without waiting, so that polling alone gets it done.
     ///

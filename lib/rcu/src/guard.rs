@@ -19,7 +19,7 @@ pub struct Guard<'t, F: Flavor> {
 }
 
 impl<F: Flavor> Guard<'_, F> {
-    /// The guard of a section that the calling thread has begun and that nobody else ends.
+    /// The guard of a section that the calling thread has begun and that no other thread ends.
     #[inline(always)]
     pub(crate) fn of(section: F::Section) -> Self {
         Guard { section, scope: PhantomData }

@@ -1,19 +1,20 @@
 //! Userspace RCU: readers never wait, updaters wait for readers (Desnoyers 2009, chapter 6).
 //!
-//! Readers follow pointers inside *read sections*. An updater publishes a new version of what a pointer leads to, waits for
-//! a *grace period*, in which all sections that had begun come to their end, and then frees the old version.
+//! Readers follow pointers inside *read sections*. An updater publishes a new version of what a pointer leads to, waits
+//! for a *grace period*, in which all sections that had begun come to their end, and then frees the old version.
 //!
-//! This crate needs neither an allocator nor threads of its own, so that it runs inside foreign programs. Owning cells, freeing by a
-//! thread and data structures are in `mote_reclaim`, which re-exports all of this.
+//! This crate needs neither an allocator nor threads of its own, so that it runs inside foreign programs. Owning cells,
+//! freeing by a thread and data structures are in `mote_reclaim`, which re-exports all of this.
 //!
 //! # The contract
-//! **Publication** (equation 6.2). `A -> D => for all i, j: I_i -> R_j`. When a `dereference` D reads what an `assign` A has
-//! published, everything that was done to the object before A (`I_i`) is seen by whatever follows D's pointer (`R_j`).
+//! **Publication** (equation 6.2). `A -> D => for all i, j: I_i -> R_j`. When a `dereference` D reads what an `assign`
+//! A has published, everything that was done to the object before A (`I_i`) is seen by whatever follows D's pointer
+//! (`R_j`).
 //!
-//! **Grace period** (equation 6.1). `exists a, b: S_a -> M_b => for all i, j: S_i -> D_j`. For a section of statements `S`, and
-//! an updater that does `M`, then [`synchronize`], then `D`: if any part of the section runs before any of `M`, all of it
-//! runs before all of `D`. The same holds for what is done before [`start_poll`] and after [`Token::is_done`] has said true, and for
-//! what is done before [`Callbacks::call`] and in the callback.
+//! **Grace period** (equation 6.1). `exists a, b: S_a -> M_b => for all i, j: S_i -> D_j`. For a section of statements
+//! `S`, and an updater that does `M`, then [`synchronize`], then `D`: if any part of the section runs before any of
+//! `M`, all of it runs before all of `D`. The same holds for what is done before [`start_poll`] and after
+//! [`Token::is_done`] has said true, and for what is done before [`Callbacks::call`] and in the callback.
 //!
 //! Updaters among themselves use what they like: a lock, or [`Pointer::compare_exchange`].
 //!
@@ -43,7 +44,7 @@
 //!     scope.spawn(|| {
 //!         LIMIT.assign(std::ptr::null_mut());
 //!         synchronize::<Expedited>();
-//!         // Here nobody looks at `first` any more.
+//!         // Here no thread looks at `first` any more.
 //!     });
 //! });
 //! ```
@@ -60,14 +61,15 @@
 //! | [`synchronize`], [`Callbacks::run`] | block |
 //!
 //! # What types cannot stop
-//! [`synchronize`] inside a section of the same flavour waits for itself: a panic in debug builds, a hang
-//! in release builds. A guard that is forgotten holds grace periods up for ever, also when its thread is dead by then. Neither is unsound.
+//! [`synchronize`] inside a section of the same flavour waits for itself: a panic in debug builds, a hang in release
+//! builds. A guard that is forgotten holds grace periods up for ever, also when its thread is dead by then. Neither is
+//! unsound.
 //!
 //! # Signals, fork, threads
-//! Sections may begin and end in handlers, wherever they interrupt the thread, also in the middle of `read` or of an update.
-//! Threads may end without unregistering; in a section, or online (QSBR), only if the program says that it leaks no guards
-//! ([`end_guards_of_the_dead`]). The child of a fork works with the one thread that it has, once
-//! it has been told: by [`library::after_fork`], or for all flavours by `mote_reclaim`.
+//! Sections may begin and end in handlers, wherever they interrupt the thread, also in the middle of `read` or of an
+//! update. Threads may end without unregistering; in a section, or online (QSBR), only if the program says that it
+//! leaks no guards ([`end_guards_of_the_dead`]). The child of a fork works with the one thread that it has, once it has
+//! been told: by [`library::after_fork`], or for all flavours by `mote_reclaim`.
 #![no_std]
 #![cfg_attr(
     not(test),

@@ -1,8 +1,8 @@
 //! The library flavour's readers, at their lowest: for a probe inside a foreign program.
 //!
-//! A thread enters the registry at its first section, from whatever code that is, a signal handler too; nothing is allocated
-//! from the heap (after 64 threads, pages come from the kernel). When there is no slot to be had, sections are counted
-//! in two shared words instead: as right, only slower.
+//! A thread enters the registry at its first section, from whatever code that is, a signal handler too; nothing is
+//! allocated from the heap (after 64 threads, pages come from the kernel). When there is no slot to be had, sections
+//! are counted in two shared words instead: as right, only slower.
 //!
 //! # Signal safety
 //! All of it is callable from handlers.
@@ -25,8 +25,8 @@ const GUEST_SECOND_PHASE: usize = 3;
 /// Begins a read section without a guard. It ends by [`exit`], or when its thread dies.
 ///
 /// # Cost
-/// Five loads and stores; bench `rcu`, case `read/library`. Wait-free, but for a thread's first section (two system calls
-/// for its number, two for its signal mask).
+/// Five loads and stores; bench `rcu`, case `read/library`. Wait-free, but for a thread's first section (two system
+/// calls for its number, two for its signal mask).
 #[inline(always)]
 pub fn enter() -> Section {
     begin::<BARE>()
@@ -53,8 +53,8 @@ pub fn read() -> Guard<'static, Library> {
 
 /// A section of a thread that has read before; it ends when this is dropped, or when its thread dies.
 ///
-/// It holds nothing: a register that lives as long as the section would be saved and restored by whoever has to keep it, which
-/// costs more than finding the slot again.
+/// It holds nothing: a register that lives as long as the section would be saved and restored by whoever has to keep
+/// it, which costs more than finding the slot again.
 #[must_use = "the section ends when this is dropped"]
 #[derive(Debug)]
 pub struct Again {

@@ -72,7 +72,7 @@ fn state() -> u32 {
         return state;
     }
     let found = if membarrier::register_fence_all().is_ok() { WORKS } else { ABSENT };
-    // All must go by the same answer.
+    // All must go by the same result.
     match STATE.compare_exchange(UNKNOWN, found, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => found,
         Err(state) => state,

@@ -5,7 +5,7 @@ use crate::phases::{self, ByReader, FenceInReader};
 use crate::qsbr::{self, QuiescentStates};
 use crate::slot::{GUARDED, Slot};
 
-/// The general flavour. The others differ from it in who fences, which loom cannot express.
+/// The general flavour. The others differ from it in which side fences, which loom cannot express.
 #[derive(Debug)]
 pub struct General(Domain<FenceInReader>);
 

@@ -1,20 +1,21 @@
 //! Readers that mark their sections: general, expedited, signal, library (thesis, figures 6.6 and 6.8).
 //!
 //! # Ordering (letters of [`crate::domain`])
-//! A. The outermost `enter` stores the word, then fences: the general flavour always, the others only when `gp` says so (`FENCE`);
-//!    otherwise the compiler keeps the order, and the updater makes the processor keep it.
+//! A. The outermost `enter` stores the word, then fences: the general flavour always, the others only when `gp` says so
+//!    (`FENCE`); otherwise the compiler keeps the order, and the updater makes the processor keep it.
 //! B. `enter` and `exit` store with release, which costs nothing on x86.
 //!
 //! # Signals
-//! A handler that reads between the load and the store of `enter` leaves the nesting as it was, and a phase that the store
-//! replaces. Between the load and the store of `exit` it leaves the word as it was. One that comes between the store and the fence of the
-//! outermost `enter` (general flavour) takes the nested way, without a fence: the kernel's delivery of the signal is one.
+//! A handler that reads between the load and the store of `enter` leaves the nesting as it was, and a phase that the
+//! store replaces. Between the load and the store of `exit` it leaves the word as it was. One that comes between the
+//! store and the fence of the outermost `enter` (general flavour) takes the nested way, without a fence: the kernel's
+//! delivery of the signal is one.
 
 use crate::domain::{Domain, Protocol};
 use crate::slot::{BARE, FENCE, GUARDED, PHASE, Slot};
 use mote_sync::atomic::{AtomicUsize, Ordering, fence};
 
-/// Who orders a reader's store of its word before its section.
+/// Which side orders a reader's store of its word before its section.
 pub(crate) trait Order {
     /// Runs behind the store; `gp` is what was stored.
     fn order(gp: usize);
@@ -62,7 +63,7 @@ pub(crate) fn enter<O: Order, const KIND: usize>(slot: &Slot, gp: &AtomicUsize) 
         O::order(gp);
     } else {
         core::hint::cold_path();
-        // Inside a section already: nobody looks at more than that.
+        // Inside a section already: no thread looks at more than that.
         slot.word.store(word.wrapping_add(KIND), Ordering::Release);
     }
 }

@@ -9,8 +9,8 @@ use mote_sync::atomic::{AtomicPtr, Ordering};
 /// It owns nothing. [`Rcu`](crate::Rcu) is the one that does, with a safe interface.
 ///
 /// # Ordering
-/// The publication guarantee (equation 6.2): whatever was done to the pointee before [`assign`](Pointer::assign) is seen by who
-/// gets the pointer from [`dereference`](Pointer::dereference).
+/// The publication guarantee (equation 6.2): whatever was done to the pointee before [`assign`](Pointer::assign) is
+/// seen by a thread that gets the pointer from [`dereference`](Pointer::dereference).
 ///
 /// # Progress
 /// All operations are wait-free.
@@ -31,15 +31,15 @@ impl<T> Pointer<T> {
     /// What it points to now, for as long as the section lasts.
     ///
     /// # Safety
-    /// Whatever is published here is a valid, initialised `T` that is only shared, until a grace period of `F` that began
-    /// after it was replaced is over.
+    /// Whatever is published here is a valid, initialised `T` that is only shared, until a grace period of `F` that
+    /// began after it was replaced is over.
     #[inline(always)]
     pub unsafe fn dereference<'g, F: Flavor>(&self, _guard: &'g Guard<'_, F>) -> Option<&'g T> {
         // SAFETY: the caller's promise: valid until the section is over.
         unsafe { self.load().as_ref() }
     }
 
-    /// The pointer, to be looked at by updaters, or to be followed by who knows that it is good.
+    /// The pointer, to be looked at by updaters, or to be followed by callers that know that it is good.
     #[inline(always)]
     pub fn load(&self) -> *mut T {
         // Acquire for the publication guarantee; it costs nothing on x86, and Rust has no weaker "consume".

@@ -1,14 +1,14 @@
 //! Readers that say when they are in no section: quiescent states (thesis, figures 6.4 and 6.5).
 //!
-//! A thread's word is the grace period that it has noticed last, 0 when it is offline. The counter has 64 bits, so one phase
-//! is enough: a thread that stores a value read long ago only looks older than it is.
+//! A thread's word is the grace period that it has noticed last, 0 when it is offline. The counter has 64 bits, so one
+//! phase is enough: a thread that stores a value read long ago only looks older than it is.
 //!
 //! # Ordering (letters of [`crate::domain`])
 //! A. `online` stores the word, then fences: as long as it is offline for an updater, the section must not have begun.
 //!    `quiescent` needs no fence: while its store is on the way, the thread only looks older than it is.
 //! B. Each store releases the sections before it.
-//! D. `gp` is stored behind the updater's fence and read with acquire: what was done before a grace period is seen by sections that begin
-//!    after the thread has noticed that grace period.
+//! D. `gp` is stored behind the updater's fence and read with acquire: what was done before a grace period is seen by
+//!    sections that begin after the thread has noticed that grace period.
 
 use crate::domain::{Domain, Protocol};
 use crate::slot::{GUARDED, Slot};

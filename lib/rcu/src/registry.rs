@@ -7,17 +7,17 @@
 //! Chunks of 64 slots with a word of bits: a bit is set while its slot is taken. The first chunk is static, more
 //! come from the kernel and stay for the life of the process, so that a slot's address is always good.
 //! # Ordering
-//! A. A slot's bit is set before its owner's first section: the fence of a section's beginning orders the bit as it orders
-//!    the slot's word. It is cleared after the last (release), so that an updater that sees it cleared (acquire) has all
-//!    sections of the owner behind it.
+//! A. A slot's bit is set before its owner's first section: the fence of a section's beginning orders the bit as it
+//!    orders the slot's word. It is cleared after the last (release), so that an updater that sees it cleared (acquire)
+//!    has all sections of the owner behind it.
 //! B. A chunk is published with release and found with acquire.
-//! C. A fence lies between taking a slot and the first section there. So an updater that has fenced and finds nobody
+//! C. A fence lies between taking a slot and the first section there. So an updater that has fenced and finds no thread
 //!    registered but itself needs no fence of all: whoever comes later sees what it has done before.
 //! # Progress
 //! Taking a slot is lock-free and looks at one word for 64 threads; giving it back is wait-free. A dead thread's slot
-//! is taken back by who needs it, at one system call a slot: who finds no free slot looks at one chunk, each time at the next one, and
-//! adds a chunk when nobody is dead there. So registering costs at most 64 system calls more, however many threads there are (but for those
-//! beyond the last chunk, which look at all).
+//! is taken back by a thread that needs it, at one system call a slot: a thread that finds no free slot looks at one
+//! chunk, each time at the next one, and adds a chunk when none of its owners is dead. So registering costs at most 64
+//! system calls more, however many threads there are (but for those beyond the last chunk, which look at all).
 //! # Signals, fork
 //! Everything is callable from handlers. In the child of a fork [`Registry::keep_only`] forgets all other threads.
 
@@ -47,7 +47,7 @@ pub(crate) struct Registry {
     first: Chunk,
     #[cfg(not(loom))]
     more: growth::More,
-    /// The process whose threads these are; 0 before anybody has registered.
+    /// The process whose threads these are; 0 before any thread has registered.
     process: AtomicU32,
     /// Number, modulo chunks, of the one where the dead are looked for next.
     turn: AtomicUsize,
@@ -67,7 +67,7 @@ pub(crate) struct Entry<'a> {
 
 impl Registry {
     crate::const_unless_loom! {
-        /// Nobody.
+        /// No thread.
         pub(crate) fn new() -> Registry {
             Registry {
                 first: Chunk::new(),
@@ -148,8 +148,8 @@ impl Registry {
         Some(slot)
     }
 
-    /// True when nobody but the caller, whose slot is `own`, is registered. The caller has fenced since it looked at what it
-    /// protects.
+    /// True when no thread but the caller, whose slot is `own`, is registered. The caller has fenced since it looked at
+    /// what it protects.
     pub(crate) fn is_alone(&self, own: Option<&Slot>) -> bool {
         // C.
         self.entries().all(|entry| own.is_some_and(|own| core::ptr::eq(own, entry.slot)))
@@ -169,7 +169,8 @@ impl Registry {
         self.chunks().flat_map(Chunk::entries)
     }
 
-    /// Takes the slot back if its owner is dead and has left no guard behind, of which somebody else may have a reference.
+    /// Takes the slot back if its owner is dead and has left no guard behind, of which another thread may have a
+    /// reference.
     pub(crate) fn reap_entry(&self, pid: i32, entry: Entry<'_>) {
         let Some(owner) = self.dead_owner(pid, entry) else { return };
         // Looked at behind the death: from there on it does not change.
@@ -182,7 +183,7 @@ impl Registry {
     /// The owner of a slot, if it is dead.
     pub(crate) fn dead_owner(&self, pid: i32, entry: Entry<'_>) -> Option<Owner> {
         let owner = entry.slot.owner();
-        // Between vfork and exec everybody of the parent looks dead.
+        // Between vfork and exec every thread of the parent looks dead.
         (owner.tid() != 0 && self.belongs_to(pid) && !exists(pid, owner.tid())).then_some(owner)
     }
 
@@ -290,7 +291,7 @@ mod growth {
             })
         }
 
-        /// Adds a chunk, unless somebody else just has.
+        /// Adds a chunk, unless another thread just has.
         pub(super) fn grow(&self) -> Option<()> {
             let place = self.0.iter().find(|place| place.load(Ordering::Acquire).is_null())?;
             // Zeroed pages are a chunk without owners. They are aligned to pages, a chunk to 128 bytes.

@@ -1,7 +1,7 @@
 //! The updater's fence for all threads by signals (thesis, figure 6.9).
 //!
-//! The updater sets `need_fence` in each slot and sends each thread a signal; the handler fences, clears the word and fences.
-//! A thread that blocks the signal holds grace periods up; registration unblocks it.
+//! The updater sets `need_fence` in each slot and sends each thread a signal; the handler fences, clears the word and
+//! fences. A thread that blocks the signal holds grace periods up; registration unblocks it.
 
 use crate::domain::{Domain, Protocol};
 use crate::error::RegisterError;
@@ -18,8 +18,8 @@ const DEFAULT: i32 = libc::SIGURG;
 /// The signal, negative once a thread has registered: then its handler is there, and updaters may send it.
 static NUMBER: AtomicI32 = AtomicI32::new(DEFAULT);
 
-/// Chooses the signal that this flavour uses, instead of SIGURG. False, and nothing is changed, when a thread has registered already:
-/// another signal might end the program.
+/// Chooses the signal that this flavour uses, instead of SIGURG. False, and nothing is changed, when a thread has
+/// registered already: another signal might end the program.
 pub fn choose(signal: i32) -> bool {
     // What is no signal is refused when a thread registers.
     let unless_final = |number| (number >= 0).then_some(signal.max(0));
@@ -40,7 +40,7 @@ pub(crate) fn prepare() -> Result<(), RegisterError> {
         install(number)?;
         signal::unblock(signal::bit(number));
         let made_final = NUMBER.compare_exchange(number, -number, Ordering::Relaxed, Ordering::Relaxed);
-        // Else somebody has just chosen another.
+        // Else another thread has just chosen another.
         if made_final.map_or_else(|now| now == -number, |_| true) {
             return Ok(());
         }

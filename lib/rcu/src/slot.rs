@@ -1,16 +1,17 @@
-//! What one registered thread shows to updaters: one word, and who it is.
+//! What one registered thread shows to updaters: one word, and which one it is.
 //!
 //! # State
 //! `word`, of the flavours whose readers mark their sections ([`crate::phases`]):
 //! - bit 0 (`PHASE`): the grace-period phase in which the outermost section began.
 //! - bit 1 (`FENCE`): readers must fence by themselves, because updaters cannot do it for them.
 //! - bits 2..10: sections that were begun without a guard ([`crate::library::enter`]): they end with their thread.
-//! - bits 10..64: sections with a guard. Who has leaked one may have given what it protects to other threads, for ever.
+//! - bits 10..64: sections with a guard. A thread that has leaked one may have given what it protects to other threads,
+//!   for ever.
 //!
-//! `word` of QSBR ([`crate::qsbr`]): 0 when offline, else the last grace period that the thread has noticed, counted from `GUARDED`
-//! on: an online thread may have a guard.
+//! `word` of QSBR ([`crate::qsbr`]): 0 when offline, else the last grace period that the thread has noticed, counted
+//! from `GUARDED` on: an online thread may have a guard.
 //!
-//! `owner`: bits 0..32 the thread's id, 0 when nobody's; bits 32..64 count the owners.
+//! `owner`: bits 0..32 the thread's id, 0 when it is no thread's; bits 32..64 count the owners.
 //! # Who may touch what
 //! 1. `word` belongs to the owner and its signal handlers; a reaper may clear it once the owner is dead.
 //! 2. `owner` leaves 0 only by the thread that has taken the slot's bit in its chunk.
@@ -49,12 +50,12 @@ impl Owner {
         self.0 as u32 as i32
     }
 
-    fn nobody(self) -> Owner {
+    fn unowned(self) -> Owner {
         Owner(self.0 & !0xffff_ffff)
     }
 
     fn next(self, tid: i32) -> Owner {
-        Owner((self.nobody().0).wrapping_add(1 << 32) | u64::from(tid as u32))
+        Owner((self.unowned().0).wrapping_add(1 << 32) | u64::from(tid as u32))
     }
 }
 
@@ -73,14 +74,14 @@ impl Slot {
         Owner(self.owner.load(Ordering::Acquire))
     }
 
-    /// Makes `tid` the owner; only for who has taken the slot's bit.
+    /// Makes `tid` the owner; only for the thread that has taken the slot's bit.
     pub(crate) fn take(&self, tid: i32) {
         self.owner.store(self.owner().next(tid).0, Ordering::Release);
     }
 
     /// Clears the slot if `owner` still is its owner. The slot's bit is to be given back after that.
     pub(crate) fn clear(&self, owner: Owner) -> bool {
-        let (from, to) = (owner.0, owner.nobody().0);
+        let (from, to) = (owner.0, owner.unowned().0);
         if self.owner.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
@@ -97,7 +98,7 @@ impl Slot {
 
     /// True while the owner has a guard, or may have leaked one.
     pub(crate) fn is_guarded(&self) -> bool {
-        // Acquire, as an updater: who is dead has done all that it did.
+        // Acquire, as an updater: a thread that is dead has done all that it did.
         self.word.load(Ordering::Acquire) >= GUARDED
     }
 }

@@ -10,8 +10,9 @@ use mote_sys::{process, signal};
 
 /// The calling thread, registered as a reader of flavour `F` for as long as this lives.
 ///
-/// A thread that ends outside of sections (QSBR: offline) without dropping it is noticed by the next updater that waits for it, and its
-/// slot is used again. One that ends inside of a section holds grace periods up: see [`end_guards_of_the_dead`].
+/// A thread that ends outside of sections (QSBR: offline) without dropping it is noticed by the next updater that waits
+/// for it, and its slot is used again. One that ends inside of a section holds grace periods up: see
+/// [`end_guards_of_the_dead`].
 #[derive(Debug)]
 pub struct Thread<F: Registered> {
     slot: &'static Slot,
@@ -20,8 +21,8 @@ pub struct Thread<F: Registered> {
     here: PhantomData<*mut ()>,
 }
 
-/// The time in which a QSBR thread reads nothing; ends when it is dropped. Nobody else is given one: forgotten, it would leave a
-/// thread offline that has its handle back.
+/// The time in which a QSBR thread reads nothing; ends when it is dropped. No other thread is given one: forgotten, it
+/// would leave a thread offline that has its handle back.
 struct Offline<'t>(&'t mut Thread<Qsbr>);
 
 /// Takes a slot for the calling thread and notes it in its thread-local word.
@@ -48,7 +49,8 @@ impl<F: Registered> Thread<F> {
     /// It is registered already; there is no room; the signal flavour's signal is in use.
     ///
     /// # Cost
-    /// A few system calls, and a look at one word for each 64 threads; sometimes 64 system calls more, to find the slots of the dead.
+    /// A few system calls, and a look at one word for each 64 threads; sometimes 64 system calls more, to find the
+    /// slots of the dead.
     pub fn register() -> Result<Thread<F>, RegisterError> {
         if F::slot().is_some() {
             return Err(RegisterError::Already);
@@ -95,13 +97,13 @@ impl Thread<Qsbr> {
         qsbr::quiescent(self.slot, &Qsbr::domain().gp);
     }
 
-    /// Does `work` offline: grace periods do not wait for the thread while it sleeps or blocks. Online again afterwards, also
-    /// when `work` panics.
+    /// Does `work` offline: grace periods do not wait for the thread while it sleeps or blocks. Online again
+    /// afterwards, also when `work` panics.
     ///
     /// ```
     /// use mote_rcu::{Qsbr, Thread};
     /// let mut thread = Thread::<Qsbr>::register()?;
-    /// let line = thread.offline(|| "a line that somebody has typed");
+    /// let line = thread.offline(|| "a line that a person has typed");
     /// # Ok::<_, mote_rcu::RegisterError>(())
     /// ```
     ///
@@ -135,15 +137,16 @@ impl Drop for Offline<'_> {
     }
 }
 
-/// From here on grace periods of `F` do not wait for threads that died in a section, or online ([`Qsbr`]) without unregistering.
+/// From here on grace periods of `F` do not wait for threads that died in a section, or online ([`Qsbr`]) without
+/// unregistering.
 ///
 /// By default they do, for ever, as for any guard that is forgotten: a guard that is leaked in safe code may have given
-/// other threads references without end (`Box::leak`). Threads that die outside of sections hold nothing up in any case,
-/// nor do sections that were begun without a guard ([`library::enter`](crate::library::enter)).
+/// other threads references without end (`Box::leak`). Threads that die outside of sections hold nothing up in any
+/// case, nor do sections that were begun without a guard ([`library::enter`](crate::library::enter)).
 ///
 /// ```
 /// use mote_rcu::{Qsbr, Thread, end_guards_of_the_dead, synchronize};
-/// // SAFETY: nothing here leaks a guard that somebody has dereferenced with.
+/// // SAFETY: nothing here leaks a guard with which a pointer was dereferenced.
 /// unsafe { end_guards_of_the_dead::<Qsbr>() };
 /// let died_online = || std::mem::forget(Thread::<Qsbr>::register());
 /// std::thread::spawn(died_online).join().expect("an end without a word");
@@ -178,8 +181,8 @@ impl Qsbr {
     /// Begins a read section of the calling thread; `None` when it is not registered, or offline.
     ///
     /// # Safety
-    /// The guard is dropped before the thread says that it is quiescent, goes offline or unregisters: in a handler, before
-    /// it returns.
+    /// The guard is dropped before the thread says that it is quiescent, goes offline or unregisters: in a handler,
+    /// before it returns.
     #[inline(always)]
     pub unsafe fn try_read() -> Option<Guard<'static, Qsbr>> {
         Self::is_reading().then(|| Guard::of(()))

@@ -1,6 +1,6 @@
 //! Waiting for readers: first spinning, then giving way, then sleeping ever longer.
 //!
-//! Readers wake nobody, so that their exit stays one store. A waiter sleeps at most a millisecond too long.
+//! Readers wake no thread, so that their exit stays one store. A waiter sleeps at most a millisecond too long.
 
 /// Rounds that only spin.
 const SPINS: u32 = 1000;
@@ -9,7 +9,7 @@ const YIELDS: u32 = 4;
 /// First and longest sleep.
 const SLEEP_NS: (u64, u64) = (10_000, 1_000_000);
 
-/// How long somebody has waited, and what to do next.
+/// How long a thread has waited, and what it does next.
 #[derive(Debug, Default)]
 pub struct Patience {
     rounds: u32,

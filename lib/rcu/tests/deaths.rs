@@ -1,10 +1,10 @@
-//! Threads that die inside of a section hold nothing up in a program that says that it leaks no guards. A file of its own: it says so
-//! for the process.
+//! Threads that die inside of a section hold nothing up in a program that says that it leaks no guards. A file of its
+//! own: it says so for the process.
 
 use mote_reclaim::*;
 use std::mem::forget;
 
-/// Says that nobody uses what was dereferenced with a guard of a dead thread.
+/// Says that no thread uses what was dereferenced with a guard of a dead thread.
 fn no_leaks<F: Flavor>() {
     // SAFETY: nothing is dereferenced here.
     unsafe { end_guards_of_the_dead::<F>() };

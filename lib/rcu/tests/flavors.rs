@@ -112,7 +112,7 @@ fn exchange_needs_the_very_object() {
     let cell: Rcu<u32> = Rcu::new(1);
     let guard = library::read();
     let one = cell.dereference(&guard);
-    drop(cell.compare_exchange(one, 2, &guard).expect("nobody else"));
+    drop(cell.compare_exchange(one, 2, &guard).expect("no other thread"));
     assert_eq!(cell.compare_exchange(one, 3, &guard).err(), Some(3));
     drop(cell.update(&guard, |two| two + 1));
     assert_eq!((*one, *cell.dereference(&guard)), (1, 3));

@@ -68,7 +68,7 @@ fn a_child_forgets_the_readers_that_it_does_not_have() {
         })
         .collect();
     inside.wait();
-    // Somebody is in the middle of a grace period when we fork, and work is waiting.
+    // A thread is in the middle of a grace period when we fork, and work is waiting.
     let updater = std::thread::spawn(synchronize::<Library>);
     defer::<Library>(|| {});
     std::thread::sleep(Duration::from_millis(20));
@@ -86,7 +86,7 @@ fn a_section_goes_on_in_the_child() {
     in_child(|| {
         let token = start_poll::<Library>();
         assert!(!token.is_done());
-        // The child's own ids belong to the slot: nobody takes it for a dead thread's.
+        // The child's own ids belong to the slot: no thread takes it for a dead thread's.
         beside(move || (0..50).for_each(|_| assert!(!token.is_done())));
         let again = start_poll::<Library>();
         drop(guard);

@@ -25,10 +25,10 @@ fn replaced_value_stays<F: Flavor>(cell: &Rcu<Live, F>, value: &Live) {
     cell.assign(Live(&ANOTHER));
     let token = start_poll::<F>();
     for _ in 0..1000 {
-        assert!(!token.is_done(), "a grace period is over while somebody has a reference");
+        assert!(!token.is_done(), "a grace period is over while a thread has a reference");
         std::thread::yield_now();
     }
-    assert!(value.0.load(SeqCst), "dropped while somebody has a reference");
+    assert!(value.0.load(SeqCst), "dropped while a thread has a reference");
 }
 
 /// A registered thread leaks all it has, and dies.

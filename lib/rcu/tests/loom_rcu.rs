@@ -36,7 +36,7 @@ impl<F> World<F> {
     /// The body of a section.
     fn look(&self) -> u32 {
         let at = self.published.load(Ordering::Acquire);
-        // SAFETY: loom says when somebody writes meanwhile.
+        // SAFETY: loom says when another thread writes meanwhile.
         let seen = self.objects[at].with(|object| unsafe { *object });
         assert_ne!(seen, GONE, "the object was reclaimed");
         seen
@@ -48,7 +48,7 @@ impl<F> World<F> {
         self.objects[by].with_mut(|object| unsafe { *object = by as u32 + 1 });
         let old = self.published.swap(by, Ordering::AcqRel);
         wait(&self.flavor);
-        // SAFETY: the claim under test: nobody reads it any more.
+        // SAFETY: the claim under test: no thread reads it any more.
         self.objects[old].with_mut(|object| unsafe { *object = GONE });
     }
 }

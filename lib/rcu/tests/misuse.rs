@@ -53,7 +53,8 @@ fn waiting_for_oneself_panics_in_debug_builds() {
     synchronize::<Qsbr>();
 }
 
-/// A barrier in a callback would wait for that callback. It panics in the worker, which goes on; without debug assertions it returns.
+/// A barrier in a callback would wait for that callback. It panics in the worker, which goes on; without debug
+/// assertions it returns.
 #[test]
 fn a_barrier_in_a_callback_hangs_nobody() {
     let (tell, told) = std::sync::mpsc::channel();

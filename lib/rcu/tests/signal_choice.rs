@@ -1,4 +1,5 @@
-//! A signal of the program's is refused by its number, another one then works. A file of its own: the choice is the process's.
+//! A signal of the program's is refused by its number, another one then works. A file of its own: the choice is the
+//! process's.
 
 use mote_reclaim::*;
 
@@ -13,9 +14,9 @@ fn the_signal_flavour_takes_no_signal_of_the_programs() {
     assert!(choose_signal(0));
     assert!(Thread::<Signal>::register().is_err(), "no signal");
     assert!(choose_signal(libc::SIGWINCH));
-    let reader = Thread::<Signal>::register().expect("a signal that nobody else handles");
+    let reader = Thread::<Signal>::register().expect("a signal that has no other handler");
     drop(reader.read());
-    // Too late: SIGTERM, which nobody handles, would end the program.
+    // Too late: SIGTERM, which has no handler, would end the program.
     assert!(!choose_signal(libc::SIGTERM));
     std::thread::spawn(synchronize::<Signal>).join().expect("a grace period");
 }

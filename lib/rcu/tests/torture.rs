@@ -9,7 +9,7 @@ use std::time::Duration;
 use support::round::{self, Verdict, Weather};
 use support::subject::Subject;
 
-/// A flavour and its torture, which answers the violations.
+/// A flavour and its torture, which returns the violations.
 type Case = (&'static str, fn(Duration) -> u64);
 
 fn torture<S: Subject>(length: Duration) -> u64 {

@@ -64,7 +64,7 @@ impl<T, F: Flavor> Rcu<T, F> {
         unsafe { &(*node).value }
     }
 
-    /// The value, for who has the only access.
+    /// The value, for a caller that has the only access.
     pub fn get_mut(&mut self) -> &mut T {
         let node = self.pointer.load();
         // SAFETY: never null; `&mut self` means no readers and no updaters.
@@ -73,7 +73,8 @@ impl<T, F: Flavor> Rcu<T, F> {
 }
 
 impl<T: Send + Sync + 'static, F: Flavor> Rcu<T, F> {
-    /// Publishes `value`; the one before is freed after a grace period. See [`defer`](crate::defer) for what that may cost.
+    /// Publishes `value`; the one before is freed after a grace period. See [`defer`](crate::defer) for what that may
+    /// cost.
     pub fn assign(&self, value: T) {
         drop(self.swap(value));
     }
@@ -88,8 +89,8 @@ impl<T: Send + Sync + 'static, F: Flavor> Rcu<T, F> {
         Retired { node, flavor: PhantomData }
     }
 
-    /// Publishes `value` if the value now is the very object `expected`, which the guard keeps from being another at the same
-    /// address.
+    /// Publishes `value` if the value now is the very object `expected`, which the guard keeps from being another at
+    /// the same address.
     ///
     /// # Errors
     /// Gives `value` back when it is not.
@@ -114,7 +115,7 @@ impl<T: Send + Sync + 'static, F: Flavor> Rcu<T, F> {
         }
     }
 
-    /// Replaces the value by what `change` makes of it, again if somebody else was faster. Lock-free.
+    /// Replaces the value by what `change` makes of it, again if another thread was faster. Lock-free.
     pub fn update(&self, guard: &Guard<'_, F>, mut change: impl FnMut(&T) -> T) -> Retired<T, F> {
         loop {
             let now = self.dereference(guard);
@@ -133,14 +134,15 @@ impl<T, F: Flavor> Drop for Rcu<T, F> {
 }
 
 impl<T: Send + Sync + 'static, F: Flavor> Retired<T, F> {
-    /// Waits for a grace period and gives the value. As [`synchronize`](mote_rcu::synchronize), not inside a read section.
+    /// Waits for a grace period and gives the value. As [`synchronize`](mote_rcu::synchronize), not inside a read
+    /// section.
     pub fn synchronize(self) -> T {
         mote_rcu::synchronize::<F>();
         self.take()
     }
 
-    /// Waits for one grace period for all of them, and gives the values; those that are not taken are freed as by dropping `Retired`.
-    /// As [`synchronize`](mote_rcu::synchronize), not inside a read section.
+    /// Waits for one grace period for all of them, and gives the values; those that are not taken are freed as by
+    /// dropping `Retired`. As [`synchronize`](mote_rcu::synchronize), not inside a read section.
     ///
     /// ```
     /// use mote_reclaim::{Rcu, Retired};
@@ -192,7 +194,7 @@ fn boxed<T>(value: T) -> NonNull<Node<T>> {
 /// Frees a node.
 ///
 /// # Safety
-/// `head` is the first field of a boxed `Node<T>` that nobody uses any more.
+/// `head` is the first field of a boxed `Node<T>` that no thread uses any more.
 unsafe fn free<T>(head: NonNull<Head>) {
     // SAFETY: the caller's promise.
     drop(unsafe { Box::from_raw(head.cast::<Node<T>>().as_ptr()) });

@@ -4,9 +4,9 @@
 //! - [`defer`], [`call`]: work after a grace period, by a thread of this crate; [`barrier`] waits for it.
 //! - [`Queue`], [`Stack`], [`List`], [`HashMap`]: the data structures that people take liburcu for, with owned values.
 //!
-//! Everything of [`mote_rcu`] is here as well, with its contract, its flavours and its progress classes. This is a crate of its own
-//! because `mote_rcu` runs inside foreign programs, without an allocator, and cargo builds a crate with all features that
-//! anybody in the workspace asks for.
+//! Everything of [`mote_rcu`] is here as well, with its contract, its flavours and its progress classes. This is a
+//! crate of its own because `mote_rcu` runs inside foreign programs, without an allocator, and cargo builds a crate
+//! with all features that any crate of the workspace asks for.
 //!
 //! ```
 //! use mote_reclaim::{Expedited, Rcu, Thread};
@@ -39,8 +39,9 @@
 //! | [`HashMap`] | lookup wait-free, updates lock-free |
 //!
 //! # Fork
-//! The child of fork(3) works, with the one thread that it has: handlers of pthread_atfork(3), registered before `main`, make all
-//! flavours and all queues of callbacks right again. A raw clone(2) without the C library does not work.
+//! The child of fork(3) works, with the one thread that it has: handlers of pthread_atfork(3), registered before
+//! `main`, make all flavours and all queues of callbacks right again. A raw clone(2) without the C library does not
+//! work.
 //!
 //! `unsafe` allowed: see `docs/soundness/reclaim.md`.
 #![cfg(not(loom))]

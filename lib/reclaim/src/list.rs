@@ -7,16 +7,16 @@
 //! # Who may touch what
 //! 1. A node is its maker's alone until its neighbours lead to it. Then its value never changes.
 //! 2. Only the updater writes links. The links of a removed node stay as they were: a reader on it finds its way back.
-//! 3. A node is retired when neither neighbour leads to it; those that a removed node leads to were in the list after it was
-//!    unlinked, so they are kept at least as long. A removed node has no `owner`.
+//! 3. A node is retired when neither neighbour leads to it; those that a removed node leads to were in the list after
+//!    it was unlinked, so they are kept at least as long. A removed node has no `owner`.
 //! # Ordering
-//! A. What was done to a value before it was inserted is seen by who comes to it, from either side: links are published by a
-//!    release and followed by an acquire.
+//! A. What was done to a value before it was inserted is seen by a thread that comes to it, from either side: links are
+//!    published by a release and followed by an acquire.
 //! # Progress
 //! Readers are wait-free: each step is a load. Updaters block each other.
 //! # Signal, fork
-//! Readers may run in a handler, wherever it interrupts. Updaters may not: they lock. As with any lock, the child of a fork cannot
-//! update a list that another thread was updating.
+//! Readers may run in a handler, wherever it interrupts. Updaters may not: they lock. As with any lock, the child of a
+//! fork cannot update a list that another thread was updating.
 
 use crate::{Flavor, Guard, Head, Library, call};
 use core::fmt;
@@ -43,7 +43,8 @@ struct Node<T> {
 /// A doubly linked list of `T`, for readers of flavour `F`.
 ///
 /// # Progress
-/// Readers are wait-free: a step of [`iter`](List::iter) is a load. Updaters block each other ([`update`](List::update)), and no reader.
+/// Readers are wait-free: a step of [`iter`](List::iter) is a load. Updaters block each other
+/// ([`update`](List::update)), and no reader.
 ///
 /// ```
 /// use mote_reclaim::{List, library};
@@ -77,8 +78,8 @@ pub struct Element<'g, T> {
 
 /// The elements from one end to the other, while they may change.
 ///
-/// Those that are there all the time are given exactly once, in their order. From the back, too; but an insertion or a removal may be
-/// seen from one side a moment earlier than from the other.
+/// Those that are there all the time are given exactly once, in their order. From the back, too; but an insertion or a
+/// removal may be seen from one side a moment earlier than from the other.
 pub struct Iter<'g, T> {
     at: NonNull<Node<T>>,
     anchor: NonNull<Node<T>>,
@@ -92,7 +93,7 @@ enum Towards {
     Front,
 }
 
-/// The one who may change the list now.
+/// The thread that may change the list now.
 #[must_use = "others wait until this is dropped"]
 pub struct Updater<'l, T, F: Flavor> {
     list: &'l List<T, F>,
@@ -127,7 +128,7 @@ impl<T, F: Flavor> List<T, F> {
         first == self.anchor.as_ptr()
     }
 
-    /// Waits until nobody else updates the list.
+    /// Waits until no other thread updates the list.
     pub fn update(&self) -> Updater<'_, T, F> {
         // A panic of another updater left a whole list: nothing that may panic happens between two stores.
         let updating = self.updating.lock().unwrap_or_else(PoisonError::into_inner);
@@ -260,10 +261,10 @@ impl<T: Send + Sync + 'static, F: Flavor> Updater<'_, T, F> {
         node.next.store(behind, Ordering::Relaxed);
         node.previous.store(before, Ordering::Relaxed);
         node.owner.store(self.list.anchor.as_ptr(), Ordering::Relaxed);
-        // A, for those who come from the front.
+        // A, for readers that come from the front.
         // SAFETY: in the list, so valid.
         unsafe { &(*before).next }.store(new.as_ptr(), Ordering::Release);
-        // A, for those who come from the back.
+        // A, for readers that come from the back.
         // SAFETY: as above.
         unsafe { &(*behind).previous }.store(new.as_ptr(), Ordering::Release);
     }
@@ -344,7 +345,7 @@ impl<T> Copy for Element<'_, T> {}
 
 impl<T, F: Flavor> Drop for List<T, F> {
     fn drop(&mut self) {
-        // SAFETY: `&mut self`: nobody else.
+        // SAFETY: `&mut self`: no other thread.
         let mut at = unsafe { next(self.anchor) };
         while at != self.anchor.as_ptr() {
             // SAFETY: came from a box, and is left behind.
@@ -384,7 +385,7 @@ unsafe fn value<'g, T>(node: NonNull<Node<T>>) -> &'g T {
 /// Frees a node with its value.
 ///
 /// # Safety
-/// `head` is the first field of a boxed `Node<T>`, not the anchor, that nobody uses any more.
+/// `head` is the first field of a boxed `Node<T>`, not the anchor, that no thread uses any more.
 unsafe fn free<T>(head: NonNull<Head>) {
     // SAFETY: the caller's promise.
     let mut node = unsafe { Box::from_raw(head.cast::<Node<T>>().as_ptr()) };

@@ -3,23 +3,25 @@
 //! # Parties
 //! Any number of threads that enqueue and dequeue.
 //! # State
-//! A list from `first`, whose value has been taken (at the beginning it never had one), over `next` to `last`. Who enqueues swaps
-//! `last`, then links the one before to its node: between the two the list has a *gap*, behind which nothing can be reached.
+//! A list from `first`, whose value has been taken (at the beginning it never had one), over `next` to `last`. A thread
+//! that enqueues swaps `last`, then links the one before to its node: between the two the list has a *gap*, behind
+//! which nothing can be reached.
 //! # Who may touch what
 //! 1. A node is its enqueuer's alone until the one before leads to it. `next` is written once.
-//! 2. Who has moved `first` from a node to the next owns the *next* one's value, and retires the node it has moved `first` from;
-//!    others may still read that one's `next`, until a grace period is over.
-//! 3. A node is not left by `first` before its `next` is written: so the enqueuer behind it writes to what is still there, and
-//!    needs no read section.
+//! 2. A thread that has moved `first` from a node to the next owns the *next* one's value, and retires the node it has
+//!    moved `first` from; others may still read that one's `next`, until a grace period is over.
+//! 3. A node is not left by `first` before its `next` is written: so the enqueuer behind it writes to what is still
+//!    there, and needs no read section.
 //! # Ordering
-//! A. What was done before `enqueue` is seen by who dequeues the value: `next` is written by a release, read by an acquire.
+//! A. What was done before `enqueue` is seen by a thread that dequeues the value: `next` is written by a release, read
+//!    by an acquire.
 //! # Progress
-//! `enqueue` is wait-free. `dequeue` is lock-free among those that dequeue, and waits for nobody; when the oldest value is behind a gap,
-//! it says so ([`Dequeued::Gap`]) and leaves it to the caller to wait or to do something else.
+//! `enqueue` is wait-free. `dequeue` is lock-free among those that dequeue, and waits for no thread; when the oldest
+//! value is behind a gap, it says so ([`Dequeued::Gap`]) and leaves it to the caller to wait or to do something else.
 //! # Signal, fork
 //! `enqueue` allocates: not in handlers. `dequeue` may run in a handler, wherever it interrupts, once
-//! [`start_reclaimer`](crate::start_reclaimer) has been called: it must not wait for a gap there, which may be the interrupted thread's
-//! own. A gap of another thread stays for ever in the child of a fork.
+//! [`start_reclaimer`](crate::start_reclaimer) has been called: it must not wait for a gap there, which may be the
+//! interrupted thread's own. A gap of another thread stays for ever in the child of a fork.
 
 use crate::{Flavor, Guard, Head, Library, call};
 use core::cell::UnsafeCell;
@@ -65,7 +67,8 @@ impl<T> Dequeued<T> {
 ///
 /// # Progress
 /// [`enqueue`](Queue::enqueue) is wait-free, [`dequeue`](Queue::dequeue) lock-free; both but for the allocator and
-/// [`call`]'s bound. Neither waits for another thread: a value behind one that is just being enqueued is told of as [`Dequeued::Gap`].
+/// [`call`]'s bound. Neither waits for another thread: a value behind one that is just being enqueued is told of as
+/// [`Dequeued::Gap`].
 ///
 /// ```
 /// use mote_reclaim::{Dequeued, Queue, library};
@@ -84,7 +87,7 @@ pub struct Queue<T, F: Flavor = Library> {
     flavor: PhantomData<fn() -> F>,
 }
 
-// SAFETY: values go in and come out by move; nobody has a reference to one that is inside.
+// SAFETY: values go in and come out by move; no thread has a reference to one that is inside.
 unsafe impl<T: Send, F: Flavor> Send for Queue<T, F> {}
 // SAFETY: as above; all changes are atomic.
 unsafe impl<T: Send, F: Flavor> Sync for Queue<T, F> {}
@@ -107,7 +110,8 @@ impl<T, F: Flavor> Queue<T, F> {
     /// An allocation, an exchange and a store; wait-free.
     pub fn enqueue(&self, value: T) {
         let node = boxed(MaybeUninit::new(value));
-        // Releases the node to the enqueuer behind us, which writes its `next`; acquires the one before for our own write.
+        // Releases the node to the enqueuer behind us, which writes its `next`; acquires the one before for our own
+        // write.
         let before = self.last.swap(node, Ordering::AcqRel);
         // A, and the end of the gap.
         // SAFETY: 3: `first` cannot leave the one before until this is written.
@@ -140,7 +144,7 @@ impl<T, F: Flavor> Queue<T, F> {
 
     /// What it means that `first` had no next; `None` when it has one by now.
     fn without_next(&self, first: *mut Node<T>) -> Option<Dequeued<T>> {
-        // Nobody had swapped `last`: empty, at this moment.
+        // No thread had swapped `last`: empty, at this moment.
         if self.last.load(Ordering::Acquire) == first {
             return Some(Dequeued::Empty);
         }
@@ -155,7 +159,7 @@ impl<T, F: Flavor> Drop for Queue<T, F> {
         let mut at = self.first.load(Ordering::Acquire);
         let mut has_value = false;
         while !at.is_null() {
-            // SAFETY: `&mut self`: nobody else; each came from a box and is left behind.
+            // SAFETY: `&mut self`: no other thread; each came from a box and is left behind.
             let node = unsafe { Box::from_raw(at) };
             at = node.next.load(Ordering::Acquire);
             if has_value {
@@ -179,9 +183,9 @@ fn boxed<T>(value: MaybeUninit<T>) -> *mut Node<T> {
 unsafe fn take<T, F: Flavor>(from: *mut Node<T>, to: NonNull<Node<T>>) -> T {
     // SAFETY: kept by the section.
     let place = unsafe { &(*to.as_ptr()).value }.get();
-    // SAFETY: nobody writes it any more.
+    // SAFETY: no thread writes it any more.
     let value = unsafe { place.read() };
-    // SAFETY: initialised, and read once: by who owns it (2).
+    // SAFETY: initialised, and read once: by its owner (2).
     let value = unsafe { value.assume_init() };
     // SAFETY: never null.
     let from = unsafe { NonNull::new_unchecked(from) };
@@ -193,7 +197,7 @@ unsafe fn take<T, F: Flavor>(from: *mut Node<T>, to: NonNull<Node<T>>) -> T {
 /// Frees a node whose value has been moved out.
 ///
 /// # Safety
-/// `head` is the first field of a boxed `Node<T>` that nobody uses any more.
+/// `head` is the first field of a boxed `Node<T>` that no thread uses any more.
 unsafe fn free<T>(head: NonNull<Head>) {
     // SAFETY: the caller's promise.
     drop(unsafe { Box::from_raw(head.cast::<Node<T>>().as_ptr()) });

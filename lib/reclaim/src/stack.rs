@@ -6,14 +6,15 @@
 //! `top` leads to the youngest node, each node to the one `below` it; null ends.
 //! # Who may touch what
 //! 1. A node is its pusher's alone until `top` leads to it. From then on `below` never changes.
-//! 2. Who has moved `top` past a node owns its value, and retires the node; others may still read its `below`, until a
-//!    grace period is over.
+//! 2. A thread that has moved `top` past a node owns its value, and retires the node; others may still read its
+//!    `below`, until a grace period is over.
 //! # Why there is no ABA
-//! A popper that has read `top` and `below` in a read section may find `top` as it was, with other nodes under it, only if the
-//! node was pushed a second time. Nodes are never pushed twice, and the memory of one is not another before the section is over.
+//! A popper that has read `top` and `below` in a read section may find `top` as it was, with other nodes under it, only
+//! if the node was pushed a second time. Nodes are never pushed twice, and the memory of one is not another before the
+//! section is over.
 //! # Ordering
-//! A. What was done before `push` is seen by who pops the value: `top` is published by a release and read by an acquire; in
-//!    between there are only read-modify-writes, which continue the release sequence.
+//! A. What was done before `push` is seen by a thread that pops the value: `top` is published by a release and read by
+//!    an acquire; in between there are only read-modify-writes, which continue the release sequence.
 //! # Progress
 //! `push` and `pop` are lock-free; `take` and `is_empty` are wait-free.
 //! # Signal, fork
@@ -39,8 +40,8 @@ struct Node<T> {
 /// A lock-free stack of `T`, for readers of flavour `F`.
 ///
 /// # Progress
-/// [`push`](Stack::push) and [`pop`](Stack::pop) are lock-free, [`take`](Stack::take) and [`is_empty`](Stack::is_empty) wait-free; all but for
-/// the allocator and [`call`]'s bound.
+/// [`push`](Stack::push) and [`pop`](Stack::pop) are lock-free, [`take`](Stack::take) and [`is_empty`](Stack::is_empty)
+/// wait-free; all but for the allocator and [`call`]'s bound.
 ///
 /// ```
 /// use mote_reclaim::{Stack, library};
@@ -56,7 +57,7 @@ pub struct Stack<T, F: Flavor = Library> {
     flavor: PhantomData<fn() -> F>,
 }
 
-// SAFETY: values go in and come out by move; nobody has a reference to one that is inside.
+// SAFETY: values go in and come out by move; no thread has a reference to one that is inside.
 unsafe impl<T: Send, F: Flavor> Send for Stack<T, F> {}
 // SAFETY: as above; all changes are atomic.
 unsafe impl<T: Send, F: Flavor> Sync for Stack<T, F> {}
@@ -134,7 +135,7 @@ impl<T, F: Flavor> Iterator for Taken<T, F> {
         let top = NonNull::new(self.top)?;
         // SAFETY: 2: ours, initialised (A), not retired yet.
         self.top = unsafe { (*top.as_ptr()).below };
-        // SAFETY: 2: nobody else has moved `top` past it, and we leave it behind.
+        // SAFETY: 2: no other thread has moved `top` past it, and we leave it behind.
         Some(unsafe { take::<T, F>(top) })
     }
 }
@@ -174,7 +175,7 @@ unsafe fn take<T, F: Flavor>(node: NonNull<Node<T>>) -> T {
 /// Frees a node whose value has been moved out.
 ///
 /// # Safety
-/// `head` is the first field of a boxed `Node<T>` that nobody uses any more.
+/// `head` is the first field of a boxed `Node<T>` that no thread uses any more.
 unsafe fn free<T>(head: NonNull<Head>) {
     // SAFETY: the caller's promise; the value is not dropped.
     drop(unsafe { Box::from_raw(head.cast::<Node<T>>().as_ptr()) });

@@ -1,5 +1,6 @@
-//! Threads past the standard library: its own take one of its locks as they start and as they end (the list of their stacks, for messages about overflows; Rust 1.95).
-//! A fork that comes in such a moment copies the lock held, and no such thread gets beyond its start in the child.
+//! Threads past the standard library: its own take one of its locks as they start and as they end (the list of their
+//! stacks, for messages about overflows; Rust 1.95). A fork that comes in such a moment copies the lock held, and no
+//! such thread gets beyond its start in the child.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -11,7 +12,8 @@ const STACK_BYTES: usize = 2 << 20;
 /// A thread's start; what it is given is what [`spawn`] was.
 pub(crate) type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// Starts a thread that nobody waits for; false when none is to be had. The C library's fork leaves its locks free in the child.
+/// Starts a detached thread; returns false when the system gives none. The C library's fork leaves its locks free in
+/// the child.
 pub(crate) fn spawn<T: Sync>(start: Start, given: &'static T) -> bool {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: initialises the attributes.

@@ -1,19 +1,19 @@
 //! Deferred reclamation: callbacks after a grace period, by a thread of ours.
 //!
 //! # Parties
-//! Threads and handlers that enqueue ([`call`], [`defer`], a dropped [`Retired`](crate::Retired)); workers, one for each lane. A
-//! flavour has one lane, or one for each CPU ([`reclaim_per_cpu`]).
+//! Threads and handlers that enqueue ([`call`], [`defer`], a dropped [`Retired`](crate::Retired)); workers, one for
+//! each lane. A flavour has one lane, or one for each CPU ([`reclaim_per_cpu`]).
 //! # Protocol
-//! A worker takes all that is queued, waits for one grace period, runs it, and starts over; while there is little it lets more
-//! come for up to a millisecond, so that a grace period serves many. With an empty queue it sleeps on `asleep`, which it sets before its
-//! last look at the queue; who enqueues looks at `asleep` behind the queue's exchange (both in one order, SeqCst): one of them sees
-//! the other.
+//! A worker takes all that is queued, waits for one grace period, runs it, and starts over; while there is little it
+//! lets more come for up to a millisecond, so that a grace period serves many. With an empty queue it sleeps on
+//! `asleep`, which it sets before its last look at the queue; a thread that enqueues looks at `asleep` behind the
+//! queue's exchange (both in one order, SeqCst): one of them sees the other.
 //! # Bound
-//! A thread that finds more than the bound (65,536 callbacks a lane) waits, unless it is in a read section: its own section might
-//! be what the worker waits for.
+//! A thread that finds more than the bound (65,536 callbacks a lane) waits, unless it is in a read section: its own
+//! section might be what the worker waits for.
 //! # Fork
-//! The queues are held while the process forks. The child has no workers: the next [`call`] starts one, which first does what
-//! was left of the parent's batch, after a grace period of its own.
+//! The queues are held while the process forks. The child has no workers: the next [`call`] starts one, which first
+//! does what was left of the parent's batch, after a grace period of its own.
 //! # Progress
 //! `call` is wait-free below the bound, but for the first of a process, which starts the thread. `barrier` blocks.
 
@@ -75,7 +75,7 @@ struct Work {
     batch: AtomicPtr<Head>,
     /// Callbacks that have run, or run just now, and that the queue still counts.
     uncounted: AtomicUsize,
-    /// Held by who reclaims.
+    /// Held by the thread that reclaims.
     reclaiming: Lock,
 }
 
@@ -85,8 +85,8 @@ struct Work {
 /// `head` stays valid and untouched until `run` gets it; `run` may be called with it on any thread.
 ///
 /// # Cost
-/// Two atomic exchanges; wait-free below the bound (see [`set_bound`]), above it the caller waits unless it is in a read
-/// section. The first call of a process starts a thread.
+/// Two atomic exchanges; wait-free below the bound (see [`set_bound`]), above it the caller waits unless it is in a
+/// read section. The first call of a process starts a thread.
 ///
 /// # Signal safety
 /// Callable from a handler once [`start_reclaimer`] has been called, and below the bound.
@@ -117,7 +117,8 @@ pub fn defer<F: Flavor>(work: impl FnOnce() + Send + 'static) {
 /// Frees what is in a box, after a grace period of flavour `F`. Costs as [`defer`].
 ///
 /// # Safety
-/// `object` is from a box, and the caller's to free; others only have references to it that they got in a section of `F`.
+/// `object` is from a box, and the caller's to free; others only have references to it that they got in a section of
+/// `F`.
 pub(crate) unsafe fn free_later<F: Flavor, T: Send + 'static>(object: NonNull<T>) {
     let owned = Owned(object);
     defer::<F>(move || drop(owned));
@@ -178,7 +179,8 @@ pub fn reclaim_per_cpu<F: Flavor>() {
     reclaimer::<F>().used.store(cpus.clamp(1, LANES), Ordering::Relaxed);
 }
 
-/// Sets the number of waiting callbacks of flavour `F` (in each lane) above which callers of [`call`] wait: 65,536 at first.
+/// Sets the number of waiting callbacks of flavour `F` (in each lane) above which callers of [`call`] wait: 65,536 at
+/// first.
 pub fn set_bound<F: Flavor>(callbacks: usize) {
     reclaimer::<F>().bound.store(callbacks, Ordering::Relaxed);
 }
@@ -239,7 +241,8 @@ impl Lane {
         }
     }
 
-    /// Starts the worker unless somebody else has. Where no thread is to be had, callers reclaim by themselves ([`Lane::press`]).
+    /// Starts the worker unless another thread has. Where no thread is to be had, callers reclaim by themselves
+    /// ([`Lane::press`]).
     #[cold]
     fn start<F: Flavor>(&'static self) {
         if self.has_worker.swap(1, Ordering::Relaxed) != 0 {
@@ -292,7 +295,7 @@ impl Lane {
         RECLAIMS.set(others);
     }
 
-    /// Only for who reclaims.
+    /// Only for the thread that reclaims.
     fn run_all<F: Flavor>(&self) {
         // What a fork has left over comes first.
         if self.work.batch.load(Ordering::Relaxed).is_null() {
@@ -323,7 +326,7 @@ impl Lane {
         self.queue.done(self.work.uncounted.swap(0, Ordering::Relaxed));
     }
 
-    /// There is too much: waits, or does the work when nobody else does. Not inside a read section.
+    /// There is too much: waits, or does the work when no other thread does. Not inside a read section.
     #[cold]
     fn press<F: Flavor>(&self, bound: usize) {
         if F::is_reading() || !RECLAIMS.get().is_null() {
@@ -397,7 +400,8 @@ extern "C" fn work<F: Flavor>(lane: *mut c_void) -> *mut c_void {
     unsafe { &*lane.cast::<Lane>() }.work::<F>()
 }
 
-/// Runs a callback. One that panics has said so; the others still run, also when what it has thrown panics once more as it is dropped.
+/// Runs a callback. One that panics has said so; the others still run, also when what it has thrown panics once more as
+/// it is dropped.
 fn run_whatever_comes(run: impl FnOnce()) {
     if let Err(thrown) = catch_unwind(AssertUnwindSafe(run))
         && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(thrown)))
@@ -422,7 +426,7 @@ fn boxed<W: FnOnce()>(work: W) -> (NonNull<Head>, Run) {
 /// Calls the closure of a boxed [`Deferred`] and frees it.
 ///
 /// # Safety
-/// `head` is the first field of a boxed `Deferred<W>` that nobody else uses.
+/// `head` is the first field of a boxed `Deferred<W>` that no other thread uses.
 unsafe fn finish<W: FnOnce()>(head: NonNull<Head>) {
     // SAFETY: the caller's promise.
     let deferred = unsafe { Box::from_raw(head.cast::<Deferred<W>>().as_ptr()) };

@@ -1,4 +1,5 @@
-//! Where no thread is to be had, who defers above the bound, and who waits, runs callbacks. A file of its own: the limit is the process's.
+//! Where no thread is to be had, a thread that defers above the bound, or that waits, runs callbacks. A file of its
+//! own: the limit is the process's.
 
 use mote_reclaim::*;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

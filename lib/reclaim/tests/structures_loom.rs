@@ -1,8 +1,9 @@
 //! The stack, the queue and the hash table under every interleaving and every stale value that the memory model allows.
 //!
-//! Run: `RUSTFLAGS="--cfg loom" cargo test -p mote-trace-reclaim --release --test structures_loom`.
-//! The very sources are compiled into this test, beside a `call` that keeps what is retired until the model is over. Values are cells that
-//! loom watches: one that is not ordered behind its initialisation is a race, also where the values happen to be right.
+//! Run: `RUSTFLAGS="--cfg loom" cargo test -p mote-trace-reclaim --release --test structures_loom`. The very sources
+//! are compiled into this test, beside a `call` that keeps what is retired until the model is over. Values are cells
+//! that loom watches: one that is not ordered behind its initialisation is a race, also where the values happen to be
+//! right.
 #![cfg(loom)]
 #![allow(unreachable_pub, dead_code, reason = "the sources are part of a library")]
 
@@ -134,7 +135,7 @@ impl Watched {
         cell
     }
     fn get(&self) -> u32 {
-        // SAFETY: loom says when somebody writes meanwhile.
+        // SAFETY: loom says when another thread writes meanwhile.
         self.0.with(|place| unsafe { *place })
     }
 }

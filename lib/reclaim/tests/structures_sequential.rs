@@ -1,4 +1,4 @@
-//! Each structure beside the standard library's: random operations of one thread, same answers.
+//! Each structure beside the standard library's: random operations of one thread, the same results.
 
 use mote_reclaim::{Dequeued, Expedited, HashMap, Library, List, Queue, Stack, Thread, barrier, library};
 use std::collections::{HashMap as StdMap, VecDeque};
@@ -218,7 +218,7 @@ fn a_table_grows_and_shrinks() {
     panic!("it stays at {} buckets", map.buckets());
 }
 
-/// Somebody may still start from the buckets that are to go.
+/// A thread may still start from the buckets that are to go.
 #[test]
 fn a_table_does_not_shrink_further_under_a_reader() {
     let map = HashMap::<u32, u32, Expedited>::new();

@@ -1,5 +1,5 @@
-//! Each structure under threads that insert, remove and read at once: nothing is lost, nothing comes twice, nobody sees a value
-//! that was freed.
+//! Each structure under threads that insert, remove and read at once: nothing is lost, nothing comes twice, no thread
+//! sees a value that was freed.
 
 use mote_reclaim::{
     Dequeued, Expedited, Flavor, General, Guard, HashMap, Library, List, Qsbr, Queue, Registered, Stack,
@@ -165,7 +165,7 @@ fn queue_keeps_order<F: Reads>() {
                         }
                         Dequeued::Empty if is_over => return,
                         Dequeued::Empty => yield_now(),
-                        Dequeued::Gap => assert!(!is_over, "a gap that nobody makes"),
+                        Dequeued::Gap => assert!(!is_over, "a gap that no thread makes"),
                     }
                 }
             });
@@ -271,7 +271,7 @@ fn table_adds_up<F: Reads, S: BuildHasher + Default + Send + Sync>(own: u64) {
                 let mut handle = F::handle();
                 while !over.load(Ordering::Relaxed) {
                     let guard = F::read(&handle);
-                    let found = map.get(&steady, &guard).expect("a key that nobody removes");
+                    let found = map.get(&steady, &guard).expect("a key that no thread removes");
                     assert_eq!(found.number(), steady);
                     if reader == 0 {
                         let steadies = map.iter(&guard).filter(|(key, value)| {
@@ -396,7 +396,8 @@ fn chains_add_up() {
     }
 }
 
-/// Signal handlers are not to be had here; a reader in the middle of an update of the same thread is the same thing for a lookup.
+/// Signal handlers are not to be had here; a reader in the middle of an update of the same thread is the same thing for
+/// a lookup.
 #[test]
 fn a_section_may_span_updates() {
     let map = HashMap::<u64, Box<u64>>::new();

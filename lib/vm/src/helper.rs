@@ -26,7 +26,7 @@ use crate::entry::{Returned, Target};
 use crate::map::Map;
 use mote_bpf::helper as id;
 
-/// A helper: arguments from `r1` to `r5`, its answer to `r0`.
+/// A helper: arguments from `r1` to `r5`, its result in `r0`.
 pub type HelperFn = unsafe extern "C" fn(u64, u64, u64, u64, u64) -> u64;
 /// A helper that may end the program with a fault.
 pub type FaultingFn = unsafe extern "C" fn(u64, u64, u64, u64, u64) -> Returned;
@@ -74,7 +74,7 @@ pub(crate) fn builtin(id: u32) -> Option<Function> {
     })
 }
 
-/// What `tail_call` answers when there is no program: as the kernel's, `-ENOENT`.
+/// What `tail_call` returns when there is no program: as the kernel's, `-ENOENT`.
 pub(crate) const NO_PROGRAM: u64 = errno(2);
 
 /// An error number as a program sees it.

@@ -60,7 +60,8 @@ pub enum LoadError {
         /// Slot.
         at: usize,
     },
-    /// The last instruction is neither `exit` nor a jump; or there is none, or more than [`INSNS_MAX`](mote_bpf::environment::INSNS_MAX).
+    /// The last instruction is neither `exit` nor a jump; or there is none, or more than
+    /// [`INSNS_MAX`](mote_bpf::environment::INSNS_MAX).
     End,
     /// There is no helper of this number.
     Helper {

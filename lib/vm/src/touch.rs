@@ -1,6 +1,6 @@
 //! Reads of memory that may not be there, in pieces that text helpers and maps want.
 //!
-//! Built on the loads of [`fault`](crate::fault), which answer a fault where other code would be killed.
+//! Built on the loads of [`fault`](crate::fault), which return a fault where other code would be killed.
 
 use crate::Fault;
 use crate::fault::{load_u8, load_u16, load_u32, load_u64};

@@ -20,7 +20,7 @@ fn call(helper: u32) -> Vec<Insn> {
     })
 }
 
-fn answer(helper: u32, args: &[u64]) -> Result<u64, Fault> {
+fn result(helper: u32, args: &[u64]) -> Result<u64, Fault> {
     let mut context = [0; 5];
     context[..args.len()].copy_from_slice(args);
     run(&call(helper), &[], &context)
@@ -29,7 +29,7 @@ fn answer(helper: u32, args: &[u64]) -> Result<u64, Fault> {
 fn on_text(helper: u32, text: &[u8], other: &[u8]) -> u64 {
     let range = text.as_ptr_range();
     let args = [range.start as u64, range.end as u64, other.as_ptr() as u64, other.len() as u64];
-    answer(helper, &args).expect("no fault")
+    result(helper, &args).expect("no fault")
 }
 
 /// A text as helpers see it: up to its NUL.
@@ -61,15 +61,15 @@ fn texts_are_compared_like_slices() {
             assert_eq!(on_text(TEXT_COMPARE, a, b), order, "{a:?} {b:?}");
             let (a_range, b_range) = (a.as_ptr_range(), b.as_ptr_range());
             let args = [a_range.start, a_range.end, b_range.start, b_range.end].map(|at| at as u64);
-            assert_eq!(answer(TEXT_TEXT_COMPARE, &args), Ok(order));
+            assert_eq!(result(TEXT_TEXT_COMPARE, &args), Ok(order));
             let args = [a_range.start as u64, a.len() as u64, b_range.start as u64, b.len() as u64];
-            assert_eq!(answer(MEMORY_COMPARE, &args), Ok(a.as_slice().cmp(b.as_slice()) as i64 as u64));
+            assert_eq!(result(MEMORY_COMPARE, &args), Ok(a.as_slice().cmp(b.as_slice()) as i64 as u64));
             let ended = [b, &b"\0"[..]].concat();
             let most = a.len().min(7);
             let args = [a_range.start as u64, most as u64, ended.as_ptr() as u64];
             let (left, right) = (cut(&a[..most]), cut(&ended));
             let order = left.cmp(&right[..right.len().min(most)]) as i64 as u64;
-            assert_eq!(answer(STRNCMP, &args), Ok(order), "{a:?} {ended:?}");
+            assert_eq!(result(STRNCMP, &args), Ok(order), "{a:?} {ended:?}");
         }
     }
 }
@@ -146,13 +146,13 @@ fn texts_that_are_not_there_are_faults() {
     let constant = b"constant";
     let (at, len) = (constant.as_ptr() as u64, constant.len() as u64);
     for helper in [TEXT_COMPARE, TEXT_GLOB, TEXT_FIND, TEXT_COPY, TEXT_HASH] {
-        assert_eq!(answer(helper, &[16, 32, at, len]), Err(Fault::Memory), "helper {helper}");
+        assert_eq!(result(helper, &[16, 32, at, len]), Err(Fault::Memory), "helper {helper}");
     }
-    assert_eq!(answer(TEXT_TEXT_COMPARE, &[at, at + len, 16, 32]), Err(Fault::Memory));
-    assert_eq!(answer(MEMORY_COMPARE, &[at, len, 16, 8]), Err(Fault::Memory));
-    assert_eq!(answer(STRNCMP, &[16, 8, at]), Err(Fault::Memory));
+    assert_eq!(result(TEXT_TEXT_COMPARE, &[at, at + len, 16, 32]), Err(Fault::Memory));
+    assert_eq!(result(MEMORY_COMPARE, &[at, len, 16, 8]), Err(Fault::Memory));
+    assert_eq!(result(STRNCMP, &[16, 8, at]), Err(Fault::Memory));
     // A kernel address.
-    assert_eq!(answer(TEXT_HASH, &[u64::MAX << 47, u64::MAX]), Err(Fault::Memory));
+    assert_eq!(result(TEXT_HASH, &[u64::MAX << 47, u64::MAX]), Err(Fault::Memory));
     // SAFETY: the helper reads up to a NUL.
     assert_eq!(unsafe { mote_vm::text_len(c"four".as_ptr().cast()) }, Ok(4));
     // SAFETY: nothing is there, which is a fault.
@@ -161,7 +161,7 @@ fn texts_that_are_not_there_are_faults() {
 
 #[test]
 fn who_and_where_we_are() {
-    let ids = answer(GET_CURRENT_PID_TGID, &[]).expect("no fault");
+    let ids = result(GET_CURRENT_PID_TGID, &[]).expect("no fault");
     assert_eq!(ids >> 32, u64::from(std::process::id()));
     // SAFETY: a system call without memory.
     assert_eq!(ids as u32, unsafe { libc::gettid() } as u32);
@@ -174,9 +174,9 @@ fn who_and_where_we_are() {
     let draw = || unsafe { program.run([0u64; 5].as_ptr() as u64, 0) }.expect("no fault");
     let low = (0..10_000).filter(|_| draw() < 1 << 31).count();
     assert!((4500..5500).contains(&low), "{low} of 10000 below the half");
-    assert_eq!(answer(LOG_LINEAR, &[1 << 40]), Ok(u64::from(bucket(1 << 40))));
+    assert_eq!(result(LOG_LINEAR, &[1 << 40]), Ok(u64::from(bucket(1 << 40))));
     let mut name = [0xee_u8; 6];
-    assert_eq!(answer(GET_CURRENT_COMM, &[name.as_mut_ptr() as u64, 5]), Ok(0));
+    assert_eq!(result(GET_CURRENT_COMM, &[name.as_mut_ptr() as u64, 5]), Ok(0));
     let name = std::hint::black_box(name);
     assert_eq!((name[4], name[5]), (0, 0xee), "cut, ended, and nothing behind");
 }

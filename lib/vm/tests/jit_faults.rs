@@ -87,7 +87,7 @@ static BELOW: AtomicUsize = AtomicUsize::new(0);
 
 /// A handler that a program put over ours: hands everything on to it.
 extern "C" fn hand_down(number: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: what sigaction answered, which was a handler with SA_SIGINFO.
+    // SAFETY: what sigaction returned, which was a handler with SA_SIGINFO.
     let below = unsafe { std::mem::transmute::<usize, Handler>(BELOW.load(Ordering::SeqCst)) };
     below(number, info, context);
 }
@@ -98,7 +98,7 @@ fn handlers_of_the_program_get_what_is_theirs() {
     let first = install(open_page, 0);
     programs_fault();
     own_fault();
-    // A signal that somebody sent.
+    // A signal that a process sent.
     let before = CALLS.load(Ordering::SeqCst);
     // SAFETY: a handled signal.
     assert_eq!(unsafe { libc::raise(libc::SIGSEGV) }, 0);

@@ -52,8 +52,8 @@ fn insertion_meets_deletion() {
     two(2, work, work, |hash| assert_eq!((hash.live(), hash.lost()), (0, 0)));
 }
 
-/// A node goes from key to key: who finds a key reads its value, or nothing. (The second node is for when the first is
-/// just being taken out by the other thread.)
+/// A node goes from key to key: a thread that finds a key reads its value, or nothing. (The second node is for when the
+/// first is just being taken out by the other thread.)
 #[test]
 fn a_node_that_is_used_again_is_noticed() {
     let work = |hash: ModelHash<'_>| {

@@ -221,7 +221,7 @@ fn atomic_operations() {
 
 #[test]
 fn tail_calls_go_from_engine_to_engine() {
-    // Adds 1 to the context's word, and goes on with program 0; at the end answers how often.
+    // Adds 1 to the context's word, and goes on with program 0; at the end returns how often.
     let again = insns(|b| {
         b.load(Size::DW, Reg::R6, Reg::R1, 0);
         b.add(Reg::R6, 1);

@@ -92,7 +92,7 @@ impl Conversion {
     }
 
     /// How far the line is from the kernel's monotonic clock at worst among `samples`, in
-    /// nanoseconds: what a reader who knows only the clock class is wrong by.
+    /// nanoseconds: what a reader that knows only the clock class is wrong by.
     pub fn worst_deviation_ns(&self, samples: &[Sample]) -> u64 {
         let Some(first) = samples.first() else { return 0 };
         let deviation = |sample: &Sample| {

@@ -20,7 +20,7 @@
 //!   [`Conversion::worst_deviation_ns`] says by how much it strays between them.
 //!
 //! Both show time as LTTng does: monotonic time plus an offset to the Unix epoch that is taken
-//! once, at the first sample. When somebody sets the wall clock during a trace, the time line does
+//! once, at the first sample. When the wall clock is set during a trace, the time line does
 //! not bend.
 //!
 //! # Why not the conversion that perf publishes

@@ -15,7 +15,8 @@ use std::io::{self, BufRead, Write};
 pub const DIRECTORY: &str = "mote";
 /// The journal's file in [`DIRECTORY`].
 pub const FILE: &str = "journal.jsonl";
-/// What filters have counted, as text and as JSON (`{duration_ns, aggregates: [...]}`), in [`DIRECTORY`]; not there when nothing was asked for.
+/// What filters have counted, as text and as JSON (`{duration_ns, aggregates: [...]}`), in [`DIRECTORY`]; not there
+/// when nothing was asked for.
 pub const AGGREGATES: [&str; 2] = ["aggregates.txt", "aggregates.json"];
 
 /// One line of the journal.
@@ -47,7 +48,8 @@ pub enum Fact {
         /// Its name then.
         name: String,
     },
-    /// A thread of kernel events has another id for itself (`vtid`, as processes' events have it) than `mote record` has for it.
+    /// A thread of kernel events has another id for itself (`vtid`, as processes' events have it) than `mote record`
+    /// has for it.
     Namespace {
         /// Thread id, as in the kernel's events.
         tid: u32,

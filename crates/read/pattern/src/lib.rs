@@ -7,8 +7,8 @@ mod glob;
 
 pub use glob::Glob;
 
-/// A choice of events: a pattern with a colon is compared with `provider:name`, one without with the provider and with the
-/// name alone.
+/// A choice of events: a pattern with a colon is compared with `provider:name`, one without with the provider and with
+/// the name alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     glob: Glob,
@@ -33,7 +33,8 @@ impl Pattern {
     }
 }
 
-/// The patterns in a list with commas between them; those inside of parentheses and of `<>` belong to a pattern: parameters of functions.
+/// The patterns in a list with commas between them; those inside of parentheses and of `<>` belong to a pattern:
+/// parameters of functions.
 pub fn listed(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
     let apart = move |c: char| {

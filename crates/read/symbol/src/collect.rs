@@ -1,7 +1,8 @@
-//! What the recorder keeps, so that addresses have names later: the kernel's symbols, the vdso, tables of run-time compilers,
-//! mappings of processes with build ids.
+//! What the recorder keeps, so that addresses have names later: the kernel's symbols, the vdso, tables of run-time
+//! compilers, mappings of processes with build ids.
 //!
-//! The recorder writes the bytes into the recording, under the names given here; [`crate::Symbols::read_kept`] reads them.
+//! The recorder writes the bytes into the recording, under the names given here; [`crate::Symbols::read_kept`] reads
+//! them.
 
 use crate::kernel::{KernelError, code_symbol};
 use crate::mapped::{self, Bounded, FileId, Mapped};
@@ -26,7 +27,8 @@ pub const VDSO: &str = "vdso.so";
 const PERF_MAP_MAX: u64 = 256 << 20;
 /// Most bytes that are read of a file to find its build id.
 const ID_READ_MAX: u64 = 4 << 20;
-/// How long the build ids of one process may take: it waits meanwhile, and so do others. A hundred files take some milliseconds.
+/// How long the build ids of one process may take: it waits meanwhile, and so do others. A hundred files take some
+/// milliseconds.
 const FILLING: Duration = Duration::from_secs(1);
 
 /// The kernel's symbols of code.
@@ -75,9 +77,10 @@ pub(crate) fn pid_of_perf_map(name: &OsStr) -> Option<u32> {
     name.to_str()?.strip_prefix("perf-")?.strip_suffix(".map")?.parse().ok()
 }
 
-/// The table that a run-time compiler in process `pid` has written by now, also in a container; `None` when there is none. Of a process that is gone it counts
-/// if it was written after `since`: process ids are used again, and nobody removes these files. It has to be the process's own user's: `owner` is who that was
-/// when the process was seen; without it, of a process that is gone, our own.
+/// The table that a run-time compiler in process `pid` has written by now, also in a container; `None` when there is
+/// none. Of a process that is gone it counts if it was written after `since`: process ids are used again, and these
+/// files are not removed. It has to be the process's own user's: `owner` is the user that had it when the process was
+/// seen; without it, of a process that is gone, our own.
 ///
 /// # Cost
 /// Reads the file: ask when the process leaves, or the recording ends.
@@ -118,8 +121,9 @@ pub fn maps(pid: u32) -> Vec<Map> {
 pub struct BuildIds(HashMap<(FileId, String), String>);
 
 impl BuildIds {
-    /// Puts the build ids into mappings of process `pid`: of the very files that are mapped, also when they were removed or
-    /// lie in a container, if the recorder may look. A process that has mapped more than can be read in a second keeps the others without.
+    /// Puts the build ids into mappings of process `pid`: of the very files that are mapped, also when they were
+    /// removed or lie in a container, if the recorder may look. A process that has mapped more than can be read in a
+    /// second keeps the others without.
     pub fn fill(&mut self, pid: u32, maps: &mut [Map]) {
         if !maps.iter().any(|map| map.path.starts_with('/')) {
             return;

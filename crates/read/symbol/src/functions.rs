@@ -74,7 +74,8 @@ impl Functions {
         addr2line::Context::from_dwarf(dwarf).ok().map(|context| Functions { context })
     }
 
-    /// The function that begins at `address` of the file's own address space; `None` when the debug information does not have it.
+    /// The function that begins at `address` of the file's own address space; `None` when the debug information does
+    /// not have it.
     ///
     /// # Cost
     /// Reads the entries of its compilation unit.
@@ -121,7 +122,7 @@ fn signature(unit: UnitRef<'_, Reader>, function: UnitOffset) -> gimli::Result<S
     Ok(Signature { parameters, result, is_c_like: is_c_like(unit)? })
 }
 
-/// Rust passes arguments as it likes; assembly has no parameters that anybody wrote down.
+/// Rust passes arguments as it likes; assembly has no declared parameters.
 fn is_c_like(unit: UnitRef<'_, Reader>) -> gimli::Result<bool> {
     let root = unit.entry(unit.header.root_offset())?;
     let language = root.attr_value(dw::DW_AT_language);

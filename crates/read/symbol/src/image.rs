@@ -141,7 +141,7 @@ pub(crate) fn with_elf<V: Visit>(path: &Path, visit: V) -> Result<V::Answer, Ima
     parse(path, whole.as_slice(), &visit, modified)
 }
 
-/// Opens a regular file only: its name is some process's choice, and may be a pipe that nobody writes to.
+/// Opens a regular file only: its name is some process's choice, and may be a pipe without a writer.
 fn open(path: &Path) -> io::Result<(File, u64, Option<SystemTime>)> {
     let careful = object_open_flags();
     let file = OpenOptions::new().read(true).custom_flags(careful).open(path)?;

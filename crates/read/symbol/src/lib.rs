@@ -1,14 +1,15 @@
 //! Addresses to names: of the kernel, of binaries and libraries, of code that was made at run time.
 //!
 //! ```text
-//! (process, time, address) ─ Spaces ─▶ mapping ─ Image (build id compared) ─▶ function, offset, file:line, inlined functions
+//! (process, time, address) ─ Spaces ─▶ mapping ─ Image (build id compared) ─▶ function, offset, file:line, inlined
 //!                        kernel address ─ Kernel ─▶ function, offset, module
 //! ```
-//! [`Symbols`] answers for a whole recording; it is asked when a recording is shown, perhaps long after it was made, and on a machine
-//! on which the binaries have changed. Then it says so ([`Doubt`]): a wrong name is worse than an address. [`collect`] is what the
-//! recorder keeps for that, besides the processes' mappings: the kernel's symbols, the vdso, the tables that run-time compilers write.
+//! [`Symbols`] answers for a whole recording; it is asked when a recording is shown, perhaps long after it was made,
+//! and on a machine on which the binaries have changed. Then it says so ([`Doubt`]): a wrong name is worse than an
+//! address. [`collect`] is what the recorder keeps for that, besides the processes' mappings: the kernel's symbols, the
+//! vdso, the tables that run-time compilers write.
 //!
-//! [`Image`] and [`functions`] serve those who look for places to probe.
+//! [`Image`] and [`functions`] are for the search for places to probe.
 //!
 //! # Limits
 //! Split DWARF (`.dwo` files) is not followed: functions have their names then, but no lines.

@@ -8,11 +8,13 @@ use std::sync::Arc;
 pub struct Location {
     /// The address.
     pub address: u64,
-    /// What it belongs to: `kernel`, the name of a kernel module, the path of a file, `[vdso]`, `[anon]`; empty when nothing was mapped there.
+    /// What it belongs to: `kernel`, the name of a kernel module, the path of a file, `[vdso]`, `[anon]`; empty when
+    /// nothing was mapped there.
     pub module: Arc<str>,
     /// How far behind the begin of the file, or of the mapping when it has no file; 0 in the kernel.
     pub module_offset: u64,
-    /// The functions, the innermost first: inlined ones, then the one that they were inlined into. Empty when no name is known.
+    /// The functions, the innermost first: inlined ones, then the one that they were inlined into. Empty when no name
+    /// is known.
     pub functions: Vec<Function>,
     /// Why there is no name, or how far it can be trusted.
     pub doubt: Option<Doubt>,
@@ -119,7 +121,8 @@ impl Location {
         base(&self.module).trim_matches(['[', ']'])
     }
 
-    /// The place without a function: `0x7f..10 [libfoo.so+0x1310]`, or the bare address; `[cut short]` for the rest of a stack.
+    /// The place without a function: `0x7f..10 [libfoo.so+0x1310]`, or the bare address; `[cut short]` for the rest of
+    /// a stack.
     #[must_use]
     pub fn place(&self) -> String {
         let Location { address, module_offset, .. } = self;
@@ -141,7 +144,8 @@ impl Location {
         self.functions.iter().map(|function| format!("{function} [{module}]")).collect()
     }
 
-    /// Names for a folded stack, the outermost first: `main`, `price`; kernel functions with `_[k]` behind, as flame graphs colour them.
+    /// Names for a folded stack, the outermost first: `main`, `price`; kernel functions with `_[k]` behind, as flame
+    /// graphs colour them.
     #[must_use]
     pub fn folded(&self) -> Vec<String> {
         if self.functions.is_empty() {
@@ -169,7 +173,8 @@ impl Location {
     }
 }
 
-/// A name for a folded stack, in which `;` and the end of the line have a meaning; nothing in it reaches a terminal but as text.
+/// A name for a folded stack, in which `;` and the end of the line have a meaning; nothing in it reaches a terminal but
+/// as text.
 #[must_use]
 pub fn folded(name: &str) -> String {
     name.chars()

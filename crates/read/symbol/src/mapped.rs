@@ -1,11 +1,13 @@
 //! The files that a process has mapped: which they are, and how to open them.
 //!
-//! A process decides what it maps, under which name, and in which mount namespace: the name means nothing here, or another file. So a file is never opened by
-//! its name in our namespace, but through `/proc/PID/map_files`, which leads to what is mapped (for root, proc_pid_map_files(5)), or else below the process's
-//! own root, without following links, and then it has to be the file that is mapped (device and inode). Only regular files are opened: they are looked at
+//! A process decides what it maps, under which name, and in which mount namespace: the name means nothing here, or
+//! another file. So a file is never opened by its name in our namespace, but through `/proc/PID/map_files`, which leads
+//! to what is mapped (for root, proc_pid_map_files(5)), or else below the process's own root, without following links,
+//! and then it has to be the file that is mapped (device and inode). Only regular files are opened: they are looked at
 //! before, by a descriptor that opens nothing (`O_PATH`). [`Bounded`] reads no more of one than it was told.
 //!
-//! A file system that a program serves (FUSE) can let a reader wait for ever: where the process is not our own user's, its files are not opened.
+//! A file system that a program serves (FUSE) can let a reader wait for ever: where the process is not our own user's,
+//! its files are not opened.
 
 use mote_journal::Map;
 use mote_sys::Errno;
@@ -48,7 +50,8 @@ pub fn user(pid: u32) -> Option<u32> {
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// A table of `/proc`, up to a bound: of one that is longer its beginning, in whole lines. Empty when it cannot be read.
+/// A table of `/proc`, up to a bound: of one that is longer its beginning, in whole lines. Empty when it cannot be
+/// read.
 #[must_use]
 pub fn table(path: &str) -> String {
     read_table(Path::new(path)).unwrap_or_default()
@@ -89,14 +92,15 @@ impl FileId {
     /// Opens the file that process `pid` has mapped at `start..end` under the name `path`, for reading.
     ///
     /// # Errors
-    /// As open(2); `ENXIO` when it is not a regular file, `ESTALE` when what is at its place is another file, `EOPNOTSUPP` when its file system may
-    /// let us wait for ever.
+    /// As open(2); `ENXIO` when it is not a regular file, `ESTALE` when what is at its place is another file,
+    /// `EOPNOTSUPP` when its file system may let us wait for ever.
     pub fn open(&self, pid: u32, (start, end): (u64, u64), path: &str) -> io::Result<File> {
         let found = self.pin(pid, (start, end), path)?;
         open_pinned(&found)
     }
 
-    /// A descriptor of the file by which nothing can be read (`O_PATH`), but which names it for good: `/proc/self/fd/N`.
+    /// A descriptor of the file by which nothing can be read (`O_PATH`), but which names it for good:
+    /// `/proc/self/fd/N`.
     ///
     /// # Errors
     /// As [`FileId::open`].
@@ -148,7 +152,8 @@ fn open_pinned(found: &Fd) -> io::Result<File> {
 /// Opens a regular file of user `owner` in the directory `/tmp` that `root` has, which is `/proc/PID/root` or `/`.
 ///
 /// # Errors
-/// As open(2); `EACCES` when it is another user's, `ENXIO` when it is not a regular file, `EOPNOTSUPP` when its file system may let us wait for ever.
+/// As open(2); `EACCES` when it is another user's, `ENXIO` when it is not a regular file, `EOPNOTSUPP` when its file
+/// system may let us wait for ever.
 pub(crate) fn open_temporary(root: &str, mounts: &str, name: &str, owner: u32) -> io::Result<File> {
     let served = |mount: &Mount<'_>| ["/", "/tmp"].contains(&mount.point) && mount.kind.starts_with("fuse");
     if table(mounts).lines().filter_map(Mount::parse).any(|mount| served(&mount)) {
@@ -197,7 +202,8 @@ fn failed(why: Errno) -> io::Error {
     io::Error::from_raw_os_error(why.0)
 }
 
-/// A file that is read in parts, of which so many bytes are read at most; then reading fails. Memory is only taken for what may be read.
+/// A file that is read in parts, of which so many bytes are read at most; then reading fails. Memory is only taken for
+/// what may be read.
 #[derive(Debug)]
 pub struct Bounded {
     cache: ReadCache<File>,
@@ -289,7 +295,7 @@ mod tests {
         assert_eq!(error("file"), Ok(()));
         assert_eq!(error("other"), Err(Some(libc::ESTALE)));
         assert_eq!(error("link"), Err(Some(libc::ELOOP)));
-        // Nobody writes to it: opening it would wait for ever.
+        // It has no writer: opening it would wait for ever.
         assert_eq!(error("pipe"), Err(Some(libc::ENXIO)));
         assert_eq!(error("none"), Err(Some(libc::ENOENT)));
     }

@@ -60,8 +60,9 @@ impl Spaces {
         self.processes.contains_key(&pid)
     }
 
-    /// What lay at `address` of `pid` at `time`: as it was seen last before, else as it was seen next, for what is mapped between
-    /// two looks; the program that ran before an exec, or runs after the next one, is not asked. A process that was forked has what its parent had then.
+    /// What lay at `address` of `pid` at `time`: as it was seen last before, else as it was seen next, for what is
+    /// mapped between two looks; the program that ran before an exec, or runs after the next one, is not asked. A
+    /// process that was forked has what its parent had then.
     pub(crate) fn find(&self, pid: u32, time: i64, address: u64) -> Option<MapRef> {
         let (mut pid, mut time) = (pid, time);
         for _ in 0..FORKS_MAX {
@@ -75,7 +76,7 @@ impl Spaces {
 
     fn find_own(&self, pid: u32, time: i64, address: u64) -> Option<Found> {
         let seen = self.processes.get(&pid)?;
-        // Who is seen for the first time when it traces was there before.
+        // A process that is first seen when it traces existed before.
         let now = seen.partition_point(|seen| seen.from <= time).max(1);
         let (before, after) = seen.split_at_checked(now)?;
         let within =

@@ -29,7 +29,8 @@ pub struct Options {
 /// Names for addresses: of the kernel, and of processes at some time.
 ///
 /// # Cost
-/// The first address of a file reads its symbols and opens its debug information; an address that was asked for before is two lookups in hash tables.
+/// The first address of a file reads its symbols and opens its debug information; an address that was asked for before
+/// is two lookups in hash tables.
 pub struct Symbols {
     options: Options,
     kernel: Result<Kernel, Doubt>,
@@ -146,8 +147,8 @@ impl Symbols {
         stack
     }
 
-    /// A stack of process `pid` at `time`, the innermost frame first. Where it leads to an address that is no code, as it does behind a function
-    /// without frame pointers, it ends, with a [`Location`] whose doubt is [`Doubt::Cut`].
+    /// A stack of process `pid` at `time`, the innermost frame first. Where it leads to an address that is no code, as
+    /// it does behind a function without frame pointers, it ends, with a [`Location`] whose doubt is [`Doubt::Cut`].
     pub fn user_stack(
         &mut self,
         pid: u32,
@@ -167,7 +168,8 @@ impl Symbols {
         stack
     }
 
-    /// Whether the process had nothing executable at an address that a call is said to return to. False when its mappings are not known.
+    /// Whether the process had nothing executable at an address that a call is said to return to. False when its
+    /// mappings are not known.
     fn is_no_code(&self, pid: u32, time: i64, address: u64) -> bool {
         let mapped = |address| self.spaces.find(pid, time, address).is_some();
         // A call may be the last instruction of a mapping.

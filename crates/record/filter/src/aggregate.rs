@@ -46,7 +46,8 @@ pub enum Content {
 }
 
 impl Aggregate {
-    /// Whether a map of this meaning is shown to people: its pairs are worth a copy, and [`Aggregate::read`] makes something of them.
+    /// Whether a map of this meaning is shown to people: its pairs are worth a copy, and [`Aggregate::read`] makes
+    /// something of them.
     pub fn is_of(meaning: &Meaning) -> bool {
         match meaning {
             Meaning::Count { .. } | Meaning::Histogram { .. } | Meaning::Last { .. } | Meaning::Flag => true,
@@ -56,8 +57,9 @@ impl Aggregate {
         }
     }
 
-    /// Reads a map's content: all its pairs of key and value, copied, in any order, and how many keys did not fit. `None` for maps
-    /// that are not shown ([`Aggregate::is_of`]). Pairs of other sizes than the map's are passed over: other processes write there.
+    /// Reads a map's content: all its pairs of key and value, copied, in any order, and how many keys did not fit.
+    /// `None` for maps that are not shown ([`Aggregate::is_of`]). Pairs of other sizes than the map's are passed over:
+    /// other processes write there.
     ///
     /// # Cost
     /// Sorts the pairs.

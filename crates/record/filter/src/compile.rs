@@ -26,7 +26,8 @@ pub enum Decision {
 pub struct Compiled {
     /// Its instructions. Maps are named by their places in [`Maps`], context words as [`ContextWord`] says.
     pub insns: Vec<Insn>,
-    /// The words that it reads, by their slots. On the user's side they are in the slots of their numbers, and this is empty.
+    /// The words that it reads, by their slots. On the user's side they are in the slots of their numbers, and this is
+    /// empty.
     pub words: Vec<ContextWord>,
     /// Bytes of the stack that its frame takes; on the kernel's side at most
     /// [`crate::KERNEL_STACK_BYTES`].
@@ -41,8 +42,8 @@ pub struct Compiled {
 ///
 /// Maps are added to `maps`, or shared with programs that were compiled before; nothing is added when it fails.
 ///
-/// The program's result is one of [`mote_layout::context::DROP`], `RECORD`, `SPECULATE`; the last one only in sessions with a rule that
-/// speculates.
+/// The program's result is one of [`mote_layout::context::DROP`], `RECORD`, `SPECULATE`; the last one only in sessions
+/// with a rule that speculates.
 ///
 /// # Errors
 /// The first problem, pointing into the rule's source.

@@ -1,9 +1,9 @@
 //! From trees to instructions.
 //!
-//! Conditions become jumps: each is worked out with two labels, one for each outcome, of which one is the next instruction. There is a third
-//! for what fails. Values stay in registers as long as nothing else needs these: [`registers`] knows at each place what is
-//! where, also behind jumps. A program without calls keeps the context in `r1` and touches no register that it would have to
-//! save; one with calls keeps it in `r6`.
+//! Conditions become jumps: each is worked out with two labels, one for each outcome, of which one is the next
+//! instruction. There is a third for what fails. Values stay in registers as long as nothing else needs these:
+//! [`registers`] knows at each place what is where, also behind jumps. A program without calls keeps the context in
+//! `r1` and touches no register that it would have to save; one with calls keeps it in `r6`.
 
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::maps::Maps;
@@ -29,7 +29,7 @@ mod string_plan;
 
 use needs::Needs;
 
-/// A program, and what it asks of those who run it.
+/// A program, and what it needs where it runs.
 pub(crate) struct Program {
     pub(crate) insns: Vec<Insn>,
     /// What its context has to hold, on the kernel's side.

@@ -1,7 +1,8 @@
-//! What rules mean, worked out directly from the typed tree: slowly, and with nothing in common with the generated code.
+//! What rules mean, worked out directly from the typed tree: slowly, and with nothing in common with the generated
+//! code.
 //!
-//! For tests: engines are compared with this. It knows conditions and whether the event is recorded; the other actions it passes
-//! over.
+//! For tests: engines are compared with this. It knows conditions and whether the event is recorded; the other actions
+//! it passes over.
 
 use crate::diagnostic::Diagnostic;
 use crate::rule::Rule;

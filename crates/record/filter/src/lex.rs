@@ -1,7 +1,7 @@
 //! From a rule's text to tokens.
 //!
-//! Numbers, names and operators are those of LTTng's filters (`filter-lexer.l` of lttng-tools 2.13), and with them units (`250us`,
-//! `4k`), `..`, `;`, and names in back quotes.
+//! Numbers, names and operators are those of LTTng's filters (`filter-lexer.l` of lttng-tools 2.13), and with them
+//! units (`250us`, `4k`), `..`, `;`, and names in back quotes.
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::string_pattern::StringPattern;
@@ -114,7 +114,8 @@ fn starts_name(c: char) -> bool {
     c.is_alphabetic() || c == '_'
 }
 
-/// Behind the name at `at`; its parts may have dots between them. A colon is a part of the names that LTTng's contexts have.
+/// Behind the name at `at`; its parts may have dots between them. A colon is a part of the names that LTTng's contexts
+/// have.
 fn name_end(text: &str, at: usize, colons: bool) -> usize {
     let mut end = at;
     let mut rest = text[at..].chars().peekable();

@@ -1,7 +1,7 @@
 //! Filter expressions and actions, compiled to eBPF.
 //!
 //! ```text
-//! rule ─ lex, parse ─▶ syntax ─ resolve ─▶ typed ─ optimise ─▶ typed ─ emit ─▶ instructions and maps ─ aggregate ─▶ results
+//! rule ─ lex, parse ─▶ syntax ─ resolve ─▶ typed ─ optimise, emit ─▶ instructions, maps ─ aggregate ─▶ results
 //! ```
 //! | a rule's way | |
 //! |---|---|
@@ -14,9 +14,9 @@
 //! | [`maps`] | what programs keep between events |
 //! | [`aggregate`] | what maps hold, read back for people and programs |
 //!
-//! Beside the way: `session` and `target` say what a program is made for, `string_pattern` and `shared_names` are values that
-//! several steps know, `diagnostic` shows problems in the rule's text, and [`interpret`] works rules out without any program,
-//! for tests. The language is described in `docs/filters.md`.
+//! Beside the way: `session` and `target` say what a program is made for, `string_pattern` and `shared_names` are
+//! values that several steps know, `diagnostic` shows problems in the rule's text, and [`interpret`] works rules out
+//! without any program, for tests. The language is described in `docs/filters.md`.
 #![forbid(unsafe_code)]
 
 pub mod aggregate;

@@ -45,8 +45,8 @@ pub enum Meaning {
         /// What the key is made of, before the bucket.
         keys: Vec<Key>,
     },
-    /// The last events: an array that the helper `keep_last` fills. A value is a sequence number and then the fields, of which
-    /// the first two are the time (ns, `CLOCK_MONOTONIC`) and the thread.
+    /// The last events: an array that the helper `keep_last` fills. A value is a sequence number and then the fields,
+    /// of which the first two are the time (ns, `CLOCK_MONOTONIC`) and the thread.
     Last {
         /// Fields; offsets count from behind the sequence number.
         fields: Vec<Key>,
@@ -57,11 +57,11 @@ pub enum Meaning {
     State,
     /// Strings that programs compare with; read-only.
     Constants,
-    /// The memory that a session shares with its processes ([`mote_layout::cooperation::SharedHeader`]): it is there, and not made for
-    /// these programs.
+    /// The memory that a session shares with its processes ([`mote_layout::cooperation::SharedHeader`]): it is there,
+    /// and not made for these programs.
     Shared,
-    /// The areas of processes, by their index: an array of maps of which each has one value of [`mote_layout::cooperation::area_bytes`] of
-    /// [`mote_layout::cooperation::SLOTS`] bytes.
+    /// The areas of processes, by their index: an array of maps of which each has one value of
+    /// [`mote_layout::cooperation::area_bytes`] of [`mote_layout::cooperation::SLOTS`] bytes.
     Areas,
     /// Of each map, by its place, how many keys did not fit: on the kernel's side, where maps do not count that.
     Dropped,
@@ -141,14 +141,17 @@ pub(crate) const THREADS_MAX: u32 = 4 << 10;
 
 /// Areas of processes that programs of the kernel's side find, at most.
 pub const AREAS_MAX: u32 = 4096;
-/// Where the index of a process's area is in a thread's entry, to which `r2` points on the kernel's side; a `u32`, 0 for none.
+/// Where the index of a process's area is in a thread's entry, to which `r2` points on the kernel's side; a `u32`, 0
+/// for none.
 pub const AREA_INDEX_AT: i16 = 12;
-/// Where the id is there that the thread knows itself by, which its slot in the area has; a `u32`, 0 when it is not known.
+/// Where the id is there that the thread knows itself by, which its slot in the area has; a `u32`, 0 when it is not
+/// known.
 pub const OWN_ID_AT: i16 = 36;
 /// Bytes of the counters of what did not fit.
 const DROPPED_BYTES: u32 = 8 << 10;
 
-/// Where the keys that did not fit into a map are counted, in the map of [`Meaning::Dropped`]. What lies beyond is the last one's.
+/// Where the keys that did not fit into a map are counted, in the map of [`Meaning::Dropped`]. What lies beyond is the
+/// last one's.
 pub fn dropped_offset(map: u32) -> u32 {
     (map * 8).min(DROPPED_BYTES - 8)
 }
@@ -177,7 +180,7 @@ impl Maps {
         Maps { names, ..Maps::default() }
     }
 
-    /// Who has which of the session's shared words.
+    /// Which name has which of the session's shared words.
     pub fn names(&self) -> &SharedNames {
         &self.names
     }
@@ -206,7 +209,8 @@ impl Maps {
         }) as u64
     }
 
-    /// Flags are words of the memory that the session shares with its processes from now on, as they are on the kernel's side.
+    /// Flags are words of the memory that the session shares with its processes from now on, as they are on the
+    /// kernel's side.
     pub fn share_flags(&mut self) {
         self.flags_are_shared = true;
     }
@@ -216,7 +220,7 @@ impl Maps {
         self.flags_are_shared
     }
 
-    /// Adds a map of somebody else's program, which is shown to nobody.
+    /// Adds a map of a program that clang compiled; it is not shown.
     pub fn add_state(&mut self, name: &str, shape: MapShape, initial: Vec<u8>) {
         self.entries.push(Entry { name: name.to_owned(), shape, initial, meaning: Meaning::State });
     }

@@ -7,8 +7,8 @@
 //! | comparisons of one number become one set, of one string one list | [`merge`] |
 //! | cheap operands first | [`order`] |
 //!
-//! What is visible stays: an operand that has state (`every(..)`) or may fail is not moved over another, nor dropped; one that may
-//! fault (it reads memory of the traced program) only comes later, never earlier, than it was written.
+//! What is visible stays: an operand that has state (`every(..)`) or may fail is not moved over another, nor dropped;
+//! one that may fault (it reads memory of the traced program) only comes later, never earlier, than it was written.
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::syntax::BinaryOp;

@@ -1,7 +1,8 @@
 //! From tokens to syntax: operator precedence after Pratt.
 //!
-//! The order is LTTng's (lttng-event-rule(7) of 2.13), with `*` and `+` above the shifts as in C. From tight to loose: unary,
-//! `* / %`, `+ -`, `<< >>`, `&`, `^`, `|`, `< <= > >= in`, `== !=`, `&&`, `||`. Unlike C's, bit operations bind tighter than comparisons.
+//! The order is LTTng's (lttng-event-rule(7) of 2.13), with `*` and `+` above the shifts as in C. From tight to loose:
+//! unary, `* / %`, `+ -`, `<< >>`, `&`, `^`, `|`, `< <= > >= in`, `== !=`, `&&`, `||`. Unlike C's, bit operations bind
+//! tighter than comparisons.
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::lex::{Kind, Token, tokens};

@@ -8,7 +8,8 @@ pub struct Session<'a> {
     pub side: Side,
     /// What is to be done about a field that an event does not have.
     pub missing: Missing,
-    /// Gives an event that `emit` makes its id, declaring it when that is the first time; an error is shown to the user.
+    /// Gives an event that `emit` makes its id, declaring it when that is the first time; an error is shown to the
+    /// user.
     pub declare: Declare<'a>,
 }
 

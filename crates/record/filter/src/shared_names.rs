@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Most names of a session: a process could ask for any number.
 const NAMES_MAX: usize = 1024;
 
-/// Who has which words. Copies are of the same session: whatever hands out words there has one.
+/// Which name has which words. Copies are of the same session: whatever hands out words there has one.
 #[derive(Clone, Debug, Default)]
 pub struct SharedNames(Arc<Mutex<Directory>>);
 
@@ -37,8 +37,9 @@ pub struct SharedPlace {
 }
 
 impl SharedNames {
-    /// At least `count` words of this name: those that all share, or those that each thread has of its own. Names that are new get some more, because
-    /// rules name words before the program says how many it wants. `None` when there are no more, or the name has fewer.
+    /// At least `count` words of this name: those that all share, or those that each thread has of its own. Names that
+    /// are new get some more, because rules name words before the program says how many it wants. `None` when there are
+    /// no more, or the name has fewer.
     pub fn place(&self, name: &str, each_thread: bool, count: u32) -> Option<SharedPlace> {
         let mut directory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Directory { of_all, of_threads, .. } = &mut *directory;

@@ -5,12 +5,13 @@
 pub enum Side {
     /// In the traced process, on the arguments of its event.
     User,
-    /// In the kernel, called by the program that records the event: see [`ContextWord`] and [`crate::Compiled::stack_bytes`].
+    /// In the kernel, called by the program that records the event: see [`ContextWord`] and
+    /// [`crate::Compiled::stack_bytes`].
     Kernel,
 }
 
-/// What a word of the context is. On the user's side, the words are those of [`mote_layout::context`], all of them in order. On the
-/// kernel's, they are only those that the program reads, in 8-byte slots on the caller's stack.
+/// What a word of the context is. On the user's side, the words are those of [`mote_layout::context`], all of them in
+/// order. On the kernel's, they are only those that the program reads, in 8-byte slots on the caller's stack.
 ///
 /// # What fields are on the kernel's side
 /// | field | words |

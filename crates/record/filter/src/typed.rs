@@ -1,12 +1,12 @@
 //! Typed trees: what rules mean for one event.
 //!
 //! # Meaning
-//! A condition holds, does not hold, or **fails**: an element that is not there, a division by zero, a shift by more than 63. A
-//! condition that fails does not hold as a whole, whatever else is in it (LTTng: "EXPR is false"). Operands of `&&` and `||` are
-//! worked out from left to right, as far as needed.
+//! A condition holds, does not hold, or **fails**: an element that is not there, a division by zero, a shift by more
+//! than 63. A condition that fails does not hold as a whole, whatever else is in it (LTTng: "EXPR is false"). Operands
+//! of `&&` and `||` are worked out from left to right, as far as needed.
 //!
-//! Numbers are 64-bit patterns, together with the range in which their value lies: signed, unless that range goes above `i64::MAX`.
-//! Arithmetic wraps. Comparisons are of values: a negative number is less than any unsigned one.
+//! Numbers are 64-bit patterns, together with the range in which their value lies: signed, unless that range goes above
+//! `i64::MAX`. Arithmetic wraps. Comparisons are of values: a negative number is less than any unsigned one.
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::maps::KeyType;

@@ -1,5 +1,6 @@
-//! Rules, stage by stage: one file of `tests/golden` is one case. It begins with the event's fields and the rules; what comes out follows.
-//! `BLESS=1` writes what comes out into the files. Those whose names begin with `kernel_` are for the kernel's side.
+//! Rules, stage by stage: one file of `tests/golden` is one case. It begins with the event's fields and the rules; what
+//! comes out follows. `BLESS=1` writes what comes out into the files. Those whose names begin with `kernel_` are for
+//! the kernel's side.
 
 use mote_bpf::disassemble::Listing;
 use mote_filter::{Decision, Maps, Missing, Rule, Session, Side, compile, explain};

@@ -1,4 +1,4 @@
-//! Rules that somebody mistyped: whatever the text, there is an answer, and what compiles is accepted by the verifier.
+//! Mistyped rules: whatever the text, there is a result, and what compiles is accepted by the verifier.
 
 use mote_bpf::environment::STEPS_MAX;
 use mote_bpf::verify::verify_traced;

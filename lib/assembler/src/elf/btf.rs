@@ -1,5 +1,5 @@
-//! BTF (`Documentation/bpf/btf.rst`, Linux 6.18), as far as definitions of maps need it: variables of a section, members of
-//! structures, sizes.
+//! BTF (`Documentation/bpf/btf.rst`, Linux 6.18), as far as definitions of maps need it: variables of a section,
+//! members of structures, sizes.
 
 use super::ObjectError;
 

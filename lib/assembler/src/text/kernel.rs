@@ -219,7 +219,7 @@ fn store_release(line: &mut Cursor<'_>) -> Result<Op> {
     Ok(Op::Atomic { op: AtomicOp::StoreRelease, base, off, size, reg })
 }
 
-/// `r0 = be16 r0`, `r1 = map[idx:0] ll`, and the atomic operations that answer something.
+/// `r0 = be16 r0`, `r1 = map[idx:0] ll`, and the atomic operations that return something.
 fn named(line: &mut Cursor<'_>, width: Width, dst: Reg, word: &str, column: usize) -> Result<Op> {
     if let Some((order, bits)) = byte_order(word) {
         if width == Width::W32 {

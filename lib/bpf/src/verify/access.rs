@@ -120,7 +120,7 @@ impl Walk<'_, '_> {
                 Value::number(number_word(bits, extended, inside, size, signed))
             }
             Word::Start if whole => Value::pointer(Kind::Start, index),
-            // The end of what does not start is of nobody.
+            // An end without a start belongs to no range.
             Word::End if whole && starts_before(words, index) => Value::pointer(Kind::End, index - 1),
             Word::Bytes(_) if whole => Value::pointer(Kind::Bytes, index),
             _ => return Err(self.refuse_reg(src, Reason::ContextWord)),

@@ -35,7 +35,8 @@ pub(super) struct Branch {
 }
 
 impl Walk<'_, '_> {
-    /// Follows a branch. When both ways are possible the state is put aside for the jump, and the next instruction is next.
+    /// Follows a branch. When both ways are possible the state is put aside for the jump, and the next instruction is
+    /// next.
     pub(super) fn branch(&mut self, branch: &Branch) -> Checked<usize> {
         let (next, target) = (self.pc + 1, self.target(branch.offset));
         let jumps = self.way(branch, true)?;

@@ -1,12 +1,12 @@
 //! The second pass: which registers may still be read, from each slot on, and which of their numbers matter.
 //!
-//! A register that is not live is not compared when two states are, so that what is left over in it keeps no path from ending. Nor is
-//! the number in a register compared that is not *exact*: one that can reach neither a branch nor an address nor the
-//! stack nor the size of something, however many operations later. So a loop that counts matches is walked once per turn, not
-//! once per turn and count.
+//! A register that is not live is not compared when two states are, so that what is left over in it keeps no path from
+//! ending. Nor is the number in a register compared that is not *exact*: one that can reach neither a branch nor an
+//! address nor the stack nor the size of something, however many operations later. So a loop that counts matches is
+//! walked once per turn, not once per turn and count.
 //!
-//! Both are the greatest sets that flow backwards through the program; functions are taken together, an `exit` reading what
-//! any caller may read, which is `r0`.
+//! Both are the greatest sets that flow backwards through the program; functions are taken together, an `exit` reading
+//! what any caller may read, which is `r0`.
 
 use super::structure::{Functions, Slots, jump_target};
 use crate::environment::Environment;

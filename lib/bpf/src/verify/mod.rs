@@ -1,9 +1,9 @@
 //! The verifier: shows that a program cannot harm the process that runs it, or says why it might.
 //!
-//! It is of the kernel's kind. Every path through a program is walked with what is known of each register and of each stack
-//! slot: numbers by their ranges (signed and unsigned, 64 and 32 bits) and their known bits, pointers by what they point
-//! into and how far from its beginning. A path ends at `exit`, or where a walk that is already over began with no
-//! more knowledge than this one has ([`prune`]). Loops are walked turn by turn.
+//! It is of the kernel's kind. Every path through a program is walked with what is known of each register and of each
+//! stack slot: numbers by their ranges (signed and unsigned, 64 and 32 bits) and their known bits, pointers by what
+//! they point into and how far from its beginning. A path ends at `exit`, or where a walk that is already over began
+//! with no more knowledge than this one has ([`prune`]). Loops are walked turn by turn.
 //!
 //! | module | job |
 //! |---|---|
@@ -21,15 +21,17 @@
 //! - Pointers are kept in registers and on the stack only, and no pointer becomes a number, whoever loads the program.
 //! - What was not written is not read; the kernel lets root read it.
 //! - Offsets into values, memory and the stack may wrap round, as long as they end inside; the kernel bounds each.
-//! - Shifts by the width or more are taken modulo the width, and divisions by a constant 0 give 0, as RFC 9669 says; the kernel refuses them.
+//! - Shifts by the width or more are taken modulo the width, and divisions by a constant 0 give 0, as RFC 9669 says;
+//!   the kernel refuses them.
 //! - Each frame has its own 512 bytes; the kernel's frames share them.
-//! - The length of a text (`end - start`) is a number that stays bound to it: compared with a constant it says how many bytes there are.
+//! - The length of a text (`end - start`) is a number that stays bound to it: compared with a constant it says how many
+//!   bytes there are.
 //! - Numbers that can reach no branch, address or size are not compared (the kernel finds those by walking back).
 //! - An array's entry may be null at any index; the kernel knows better for constant ones.
 //! - Tail calls come from the main function only.
 //!
-//! Source: `kernel/bpf/verifier.c`, Linux 6.18; Vishwanathan et al., "Sound, Precise, and Fast Abstract Interpretation with Tristate
-//! Numbers" (2022).
+//! Source: `kernel/bpf/verifier.c`, Linux 6.18; Vishwanathan et al., "Sound, Precise, and Fast Abstract Interpretation
+//! with Tristate Numbers" (2022).
 
 use crate::environment::{Entry, Environment, INSNS_MAX};
 use crate::insn::{Insn, Reg};
@@ -89,7 +91,8 @@ impl Function {
         self.end as usize
     }
 
-    /// Bytes below `r10` that it (or what it calls, through pointers) touches: a multiple of 8, 0 when it has no use for a stack.
+    /// Bytes below `r10` that it (or what it calls, through pointers) touches: a multiple of 8, 0 when it has no use
+    /// for a stack.
     pub const fn stack_bytes(&self) -> usize {
         self.stack as usize
     }
@@ -107,16 +110,16 @@ impl Function {
 
 /// A program that was verified, for the environment that it was verified in.
 ///
-/// Whoever holds one may rely on this: run in such an environment, the program ends after at most
-/// [`Verified::steps`] instructions (each program of a chain of tail calls for itself), reads and writes only memory that it may,
-/// and calls helpers only with arguments of their signature. The exception are reads
-/// through `Start`, `End` and `Bytes` words: they stay within what the words say, but if the words lie
-/// they hit memory that cannot be read. No such read happens while a record of a ring buffer is held.
+/// Whoever holds one may rely on this: run in such an environment, the program ends after at most [`Verified::steps`]
+/// instructions (each program of a chain of tail calls for itself), reads and writes only memory that it may, and calls
+/// helpers only with arguments of their signature. The exception are reads through `Start`, `End` and `Bytes` words:
+/// they stay within what the words say, but if the words lie they hit memory that cannot be read. No such read happens
+/// while a record of a ring buffer is held.
 ///
 /// # What engines provide
 /// - `r10` is the end of [`Function::stack_bytes`] bytes, aligned to 8. Nothing in them needs to be set.
-/// - `Memory` of the entry, values of maps and records begin at multiples of 8. So atomic operations are naturally aligned; other
-///   accesses need not be.
+/// - `Memory` of the entry, values of maps and records begin at multiples of 8. So atomic operations are naturally
+///   aligned; other accesses need not be.
 /// - An `End` is not before its `Start`, and at most `isize::MAX` behind it.
 /// - Behind the value (the last one) of a read-only array lies at least one zero byte. So text in it ends.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +170,8 @@ impl<'a> Verified<'a> {
         self.tail_calls
     }
 
-    /// Whether it reads, itself or through a helper, what `Start`, `End` and `Bytes` words point to: such reads can fault.
+    /// Whether it reads, itself or through a helper, what `Start`, `End` and `Bytes` words point to: such reads can
+    /// fault.
     pub const fn reads_outside(&self) -> bool {
         self.reads_outside
     }
@@ -176,8 +180,8 @@ impl<'a> Verified<'a> {
 /// What the verifier works in. Bytes that are all zero are a valid one, and so is one that was used before.
 ///
 /// It is large (see [`Workspace::BYTES`]) and holds no pointers: place it in fresh memory of the kernel, of which only
-/// what is touched counts (a filter of 1000 instructions touches about 100 KiB), or in a `static`, which costs no bytes in the
-/// file. `Box::new(Workspace::new())` would bring it through the stack.
+/// what is touched counts (a filter of 1000 instructions touches about 100 KiB), or in a `static`, which costs no bytes
+/// in the file. `Box::new(Workspace::new())` would bring it through the stack.
 pub struct Workspace {
     slots: Slots,
     state: State,
@@ -186,8 +190,8 @@ pub struct Workspace {
 const _: () = assert!(Workspace::BYTES <= 8 << 20);
 
 impl Workspace {
-    /// What the last verification has taken beside its steps: values and words of states that were looked at, written or
-    /// changed. At most [`WORK_MAX`], and what one step takes.
+    /// What the last verification has taken beside its steps: values and words of states that were looked at, written
+    /// or changed. At most [`WORK_MAX`], and what one step takes.
     pub fn work(&self) -> u64 {
         self.state.work + self.visited.effort
     }
@@ -219,9 +223,10 @@ pub const WORK_MAX: u64 = walk::WORK_MAX + visited::EFFORT_MAX;
 /// The first thing that is wrong with it, or that cannot be shown to be right.
 ///
 /// # Cost
-/// About 0.1 µs for each instruction of each path: 0.14 ms for 50 predicates in 1100 instructions. `env.steps_max` bounds the
-/// instructions of all paths together, and [`WORK_MAX`] what is done at all branches for what is known there: with a million
-/// instructions the worst that is known takes 0.5 s (`cargo run --release -p mote-trace-bpf --example heavy`). Nothing recurses.
+/// About 0.1 µs for each instruction of each path: 0.14 ms for 50 predicates in 1100 instructions. `env.steps_max`
+/// bounds the instructions of all paths together, and [`WORK_MAX`] what is done at all branches for what is known
+/// there: with a million instructions the worst that is known takes 0.5 s (`cargo run --release -p mote-trace-bpf
+/// --example heavy`). Nothing recurses.
 pub fn verify<'a>(
     insns: &'a [Insn],
     env: &Environment<'a>,
@@ -230,8 +235,8 @@ pub fn verify<'a>(
     verify_watched(insns, env, workspace, &mut ())
 }
 
-/// Verifies a filter of a traced process: `env` has its context. Returns also whether it reads the state of its thread, `state` bytes to which `r2` has to point
-/// then ([`Entry::Traced`]).
+/// Verifies a filter of a traced process: `env` has its context. Returns also whether it reads the state of its thread,
+/// `state` bytes to which `r2` has to point then ([`Entry::Traced`]).
 ///
 /// # Errors
 /// As [`verify`].
@@ -288,7 +293,7 @@ fn attempt<'a>(
     })
 }
 
-/// Who is shown what is known.
+/// What is shown the state before each instruction.
 pub trait Watch {
     /// What is known before the instruction at this slot, on one of the paths that lead there.
     fn at(&mut self, insn: usize, view: &View<'_>);
@@ -312,7 +317,8 @@ impl View<'_> {
         self.state.top + 1
     }
 
-    /// What is known of a register of the running frame. Of one that is not [`View::is_live`] what is said may be out of date.
+    /// What is known of a register of the running frame. Of one that is not [`View::is_live`] what is said may be out
+    /// of date.
     pub fn register(&self, reg: Reg) -> &Value {
         self.state.register(reg)
     }

@@ -1,7 +1,8 @@
 //! Ranges of a number, signed and unsigned at once, and what operations make of them.
 //!
-//! The same code serves both widths: ranges of 32-bit numbers are kept as the 64-bit numbers that they are extended to, by zeros or
-//! by the sign. Results are counted in 128 bits, where nothing wraps, and are given up when they do not fit.
+//! The same code serves both widths: ranges of 32-bit numbers are kept as the 64-bit numbers that they are extended to,
+//! by zeros or by the sign. Results are counted in 128 bits, where nothing wraps, and are given up when they do not
+//! fit.
 
 use crate::op::Width;
 

@@ -1,7 +1,7 @@
 //! States as words: what is kept of one for later, in a tenth of its size.
 //!
-//! Only registers that are live are kept, and only slots that hold something. A number is kept as one word when it is a constant,
-//! and as none when nothing is known of it but its bytes.
+//! Only registers that are live are kept, and only slots that hold something. A number is kept as one word when it is a
+//! constant, and as none when nothing is known of it but its bytes.
 //!
 //! | words | what |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! What is known of a number: its bits, its ranges, and those of its low 32 bits; each kept as narrow as the others allow.
+//! What is known of a number: its bits, its ranges, and those of its low 32 bits; each kept as narrow as the others
+//! allow.
 //!
 //! Source: `reg_bounds_sync` and what it calls, `kernel/bpf/verifier.c`, Linux 6.18.
 

@@ -1,5 +1,6 @@
-//! The first pass: what can be seen without following values. Each instruction can be decoded, jumps stay in their function and hit
-//! the beginnings of instructions, every instruction can be reached, no function runs into the next one.
+//! The first pass: what can be seen without following values. Each instruction can be decoded, jumps stay in their
+//! function and hit the beginnings of instructions, every instruction can be reached, no function runs into the next
+//! one.
 
 use super::rejection::{Reason, Rejection};
 use super::visited::Room;

@@ -52,10 +52,10 @@ impl Kind {
 /// What is known of a register.
 ///
 /// # Texts and sequences
-/// A `Start` pointer is `base + since`: the base is the start itself while `id` is 0, else a place at a distance that is not
-/// known exactly, which all pointers of this `id` share. From the base on, `range` bytes are known to be
-/// there (-1: not even that the base is not behind the end). `number` is the distance from the start.
-/// An `End` pointer is `number` (a constant) behind the end; `range` bytes are known to lie before the end.
+/// A `Start` pointer is `base + since`: the base is the start itself while `id` is 0, else a place at a distance that
+/// is not known exactly, which all pointers of this `id` share. From the base on, `range` bytes are known to be there
+/// (-1: not even that the base is not behind the end). `number` is the distance from the start. An `End` pointer is
+/// `number` (a constant) behind the end; `range` bytes are known to lie before the end.
 ///
 /// A number with an `object` is the length of the text or sequence of word `object - 1`, less `since`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,8 @@ pub struct Value {
     pub or_null: bool,
     /// Index of the map, number of the frame, index of the word, or bytes of the record.
     pub object: u32,
-    /// Values of the same id, when it is not 0, are the same (numbers), have the same base (`Start`), come from the same call (others).
+    /// Values of the same id, when it is not 0, are the same (numbers), have the same base (`Start`), come from the
+    /// same call (others).
     pub id: u32,
     /// Distance from the base.
     pub since: i32,

@@ -1,17 +1,19 @@
 //! The states that were visited where ways meet, and those that wait to be walked.
 //!
 //! # Paths and their ends
-//! Each kept state knows the one before it on its path, and how many paths that went through it have not ended. When none is
-//! left, the program is known to be harmless from that state on, and from every state that it covers: a path ends where it meets
-//! such a state. A path that meets a state just as it was before, of which a path has not ended, is in a loop that makes no progress.
+//! Each kept state knows the one before it on its path, and how many paths that went through it have not ended. When
+//! none is left, the program is known to be harmless from that state on, and from every state that it covers: a path
+//! ends where it meets such a state. A path that meets a state just as it was before, of which a path has not ended, is
+//! in a loop that makes no progress.
 //!
 //! # Slots that are read
-//! When a stack slot is read, all kept states back to its last writing are told. Slots that no path from a kept state reads are
-//! not compared with it.
+//! When a stack slot is read, all kept states back to its last writing are told. Slots that no path from a kept state
+//! reads are not compared with it.
 //!
 //! # Steps
-//! A path goes on only where the state is not covered by one whose paths have all ended. So the walked instructions form a graph
-//! without circles, a run of the program takes each of them at most once, and their count bounds the steps of a run.
+//! A path goes on only where the state is not covered by one whose paths have all ended. So the walked instructions
+//! form a graph without circles, a run of the program takes each of them at most once, and their count bounds the steps
+//! of a run.
 
 use super::compare::{Looked, Question, compare};
 use super::saved::{Reader, Writer};
@@ -31,7 +33,8 @@ const WAITING: usize = 1 << 13;
 pub(crate) type Room = Table<u64, WAITING_WORDS>;
 /// Most kept states that a state is compared with, from the place where the last one was found, and from the newest.
 const LOOKS: usize = 48;
-/// Most words of kept states that are looked at in all, which takes about a quarter of a second. After that no path ends early.
+/// Most words of kept states that are looked at in all, which takes about a quarter of a second. After that no path
+/// ends early.
 pub(crate) const EFFORT_MAX: u64 = 1 << 25;
 /// What it takes to look at a kept state at all, in words.
 const LOOK: u64 = 4;
@@ -39,8 +42,8 @@ const LOOK: u64 = 4;
 /// A kept state.
 #[derive(Clone, Copy)]
 struct Kept {
-    /// Its words in `words`: for each frame the slots that were read later, and those that were written on the way to it; then
-    /// the state.
+    /// Its words in `words`: for each frame the slots that were read later, and those that were written on the way to
+    /// it; then the state.
     at: u32,
     words: u32,
     frames: u32,

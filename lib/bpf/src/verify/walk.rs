@@ -23,8 +23,8 @@ pub(super) enum Flow {
     End,
 }
 
-/// Most values and words of states that are written or changed at branches, calls and accesses of the stack. What is looked at to
-/// compare states has a bound of its own (`visited`).
+/// Most values and words of states that are written or changed at branches, calls and accesses of the stack. What is
+/// looked at to compare states has a bound of its own (`visited`).
 pub(super) const WORK_MAX: u64 = 1 << 24;
 
 /// A walk through a program.

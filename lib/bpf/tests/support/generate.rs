@@ -1,5 +1,5 @@
-//! Random programs that are nearly right: what each register holds is followed roughly, so that most instructions make sense,
-//! and bounds are chosen to be sometimes just enough and sometimes not.
+//! Random programs that are nearly right: what each register holds is followed roughly, so that most instructions make
+//! sense, and bounds are chosen to be sometimes just enough and sometimes not.
 
 use super::machine::Random;
 use mote_bpf::op::{AluOp, AtomicOp, Cond, Op, Operand, Size, Wide, Width, encode};

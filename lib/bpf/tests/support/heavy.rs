@@ -1,4 +1,5 @@
-//! Programs that ask for as much of the verifier's work as they can: much is on the stacks of many frames, where many branches are.
+//! Programs that ask for as much of the verifier's work as they can: much is on the stacks of many frames, where many
+//! branches are.
 
 /// Slots of a stack.
 pub(crate) const SLOTS: usize = 64;

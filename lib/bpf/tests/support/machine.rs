@@ -1,6 +1,6 @@
-//! A slow machine that trusts nobody: it runs a program on values that know whether they are numbers or pointers, and into
-//! what, and stops at whatever a verified program must not do. Before each instruction it looks whether what the
-//! verifier claimed there holds.
+//! A slow machine that trusts no program: it runs a program on values that know whether they are numbers or pointers,
+//! and into what, and stops at whatever a verified program must not do. Before each instruction it looks whether what
+//! the verifier claimed there holds.
 
 mod claims;
 mod helpers;

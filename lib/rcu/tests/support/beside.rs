@@ -4,13 +4,13 @@ use std::ffi::c_void;
 
 /// Runs `work` on a thread of its own and returns what it did; panics if there is no thread.
 ///
-/// Not by the standard library, whose threads take one of its locks as they start and end: a child that was forked in such a moment has that lock
-/// held for ever (`std::sys::pal::unix::stack_overflow`, Rust 1.95).
+/// Not by the standard library, whose threads take one of its locks as they start and end: a child that was forked in
+/// such a moment has that lock held for ever (`std::sys::pal::unix::stack_overflow`, Rust 1.95).
 pub fn beside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let mut job = (Some(work), None);
     let mut thread = 0;
     let start = start_of(&job);
-    // SAFETY: `job` lives until the thread has ended, and nobody else uses it meanwhile.
+    // SAFETY: `job` lives until the thread has ended, and no other thread uses it meanwhile.
     let failed = unsafe { libc::pthread_create(&mut thread, std::ptr::null(), start, (&raw mut job).cast()) };
     assert_eq!(failed, 0, "a thread");
     // SAFETY: joined once.

@@ -10,9 +10,10 @@
 //! beside    threads in the child of a fork
 //! ```
 //!
-//! After liburcu's and the kernel's rcutorture: an updater publishes an element, waits for a grace period, counts the update,
-//! and starts over. The age of an element is the number of updates counted since it was published, and one more. A reader
-//! may see 0 (its update is not counted yet) and 1, and never 2: then a grace period has not waited for it.
+//! After liburcu's and the kernel's rcutorture: an updater publishes an element, waits for a grace period, counts the
+//! update, and starts over. The age of an element is the number of updates counted since it was published, and one
+//! more. A reader may see 0 (its update is not counted yet) and 1, and never 2: then a grace period has not waited for
+//! it.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 pub mod beside;

@@ -22,8 +22,8 @@ pub fn keep_reading<S: Subject>(world: &'static World, seed: u64) {
 
 /// One reader for all of the round, in sections that last about as long as a grace period.
 ///
-/// Before each it writes lines that the updater also writes. The store that begins the section has to wait behind those, and
-/// the loads of the section do not, unless something keeps them in order.
+/// Before each it writes lines that the updater also writes. The store that begins the section has to wait behind
+/// those, and the loads of the section do not, unless something keeps them in order.
 pub fn race<S: Subject>(world: &'static World, seed: u64) {
     let mut random = Random::new(seed);
     let mut reader = S::register();

@@ -5,9 +5,9 @@ use mote_reclaim::{Flavor, Guard, Head, Pointer};
 use mote_sync::Padded;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed};
 
-/// How old an element was when a section had ended with it: 0 when it was published by an update whose grace period was not
-/// over, 1 while it was still the newest of those, more when a grace period was over that should have waited. [`AGES`]
-/// when it had another version than at the section's beginning.
+/// How old an element was when a section had ended with it: 0 when it was published by an update whose grace period was
+/// not over, 1 while it was still the newest of those, more when a grace period was over that should have waited.
+/// [`AGES`] when it had another version than at the section's beginning.
 #[derive(Clone, Copy)]
 pub struct Age(pub usize);
 
@@ -65,8 +65,8 @@ impl Track {
         Track { published, elements, updates: AtomicU64::new(0) }
     }
 
-    /// Publishes the oldest element, lets `wait` wait for a grace period with the one before, and counts. Nothing comes between
-    /// the publication and the wait that would give a reader time.
+    /// Publishes the oldest element, lets `wait` wait for a grace period with the one before, and counts. Nothing comes
+    /// between the publication and the wait that would give a reader time.
     pub fn update(&self, wait: impl FnOnce(&Element)) {
         let update = self.updates.load(Relaxed) as usize;
         let count = self.elements.len();

@@ -1,17 +1,20 @@
 //! The places where walks start: tables of buckets, one for each order of size.
 //!
 //! # State
-//! With order *k* there are 2^k buckets, each for the hashes with the same k leading bits. A bucket is known by the first of them, its *start*.
-//! Table 0 has the bucket of start 0; table k those that order k adds, whose starts have bit 64 - k as their lowest: so nothing ever
-//! moves, and a bucket's *parent*, the one it splits, is found by clearing that bit. The start of a bucket is told by its place in its table.
-//! (rculfhash takes the low bits of a hash and sorts by its bits reversed. Leading bits need no reversal.)
-//! `state` has the order, and whether the table is *changing*: from before the first bucket of another order is linked, or the order goes down, until the last
-//! bucket is linked or unlinked.
+//! With order *k* there are 2^k buckets, each for the hashes with the same k leading bits. A bucket is known by the
+//! first of them, its *start*. Table 0 has the bucket of start 0; table k those that order k adds, whose starts have
+//! bit 64 - k as their lowest: so nothing ever moves, and a bucket's *parent*, the one it splits, is found by clearing
+//! that bit. The start of a bucket is told by its place in its table. (rculfhash takes the low bits of a hash and sorts
+//! by its bits reversed. Leading bits need no reversal.) `state` has the order, and whether the table is *changing*:
+//! from before the first bucket of another order is linked, or the order goes down, until the last bucket is linked or
+//! unlinked.
 //! # Ordering
-//! A. A table is written, and all its buckets are linked, before `state` has its order: release in `set`, acquire in `state`. Who has come to a
-//!    bucket finds its table in `tables`, or, when it has been taken from there, that the bucket is removed: release in `take` and `allocate`, acquire in `start_of`.
-//! B. Who has come to a bucket of a higher order than `state` had, finds that `state` is another by now: it was changing before that bucket was linked; and
-//!    it does not come back to what it was before a grace period, for which the finder's section is waited for.
+//! A. A table is written, and all its buckets are linked, before `state` has its order: release in `set`, acquire in
+//!    `state`. A thread that has come to a bucket finds its table in `tables`, or, when it has been taken from there,
+//!    that the bucket is removed: release in `take` and `allocate`, acquire in `start_of`.
+//! B. A thread that has come to a bucket of a higher order than `state` had, finds that `state` is another by now: it
+//!    was changing before that bucket was linked; and it does not come back to what it was before a grace period, for
+//!    which the finder's section is waited for.
 
 use super::chain::{Link, Node, seek};
 use core::ptr::{NonNull, null_mut};
@@ -22,7 +25,8 @@ use std::boxed::Box;
 
 /// Tables, one for each number of trailing zeros of a start.
 const TABLES: usize = 65;
-/// Of tables this large pages of this size are asked for: a walk that starts anywhere needs fewer entries of the TLB then.
+/// Of tables this large pages of this size are asked for: a walk that starts anywhere needs fewer entries of the TLB
+/// then.
 const HUGE_PAGE: usize = 2 << 20;
 /// The greatest order; far more than memory has room for.
 pub(super) const MOST_ORDER: usize = 40;
@@ -67,7 +71,7 @@ impl State {
     }
 }
 
-/// A table that nobody uses any more.
+/// A table that no thread uses any more.
 #[derive(Debug)]
 pub(super) struct Table {
     first: NonNull<Node>,
@@ -89,7 +93,7 @@ impl Buckets {
                 break;
             }
             for index in 0..len(order) {
-                // SAFETY: nobody else knows these buckets.
+                // SAFETY: no other thread knows these buckets.
                 unsafe { buckets.populate(order, index) };
             }
             buckets.set(State::resting(order));
@@ -110,15 +114,15 @@ impl Buckets {
     /// The bucket from which to look for `hash`, in a state that was read in the same section.
     ///
     /// # Safety
-    /// The reference is used within this one read section of the list's flavour, or nobody else uses the list.
+    /// The reference is used within this one read section of the list's flavour, or no other thread uses the list.
     #[inline(always)]
     pub(super) unsafe fn of(&self, hash: u64, state: State) -> &Node {
         // SAFETY: a table that `state` has told of in a section is kept until that is over; its buckets are linked (A).
         unsafe { self.at(state.start(hash)).as_ref() }
     }
 
-    /// True when all buckets that a walk comes to, which has started from the bucket of its hash in `state`, are behind that hash: nothing has to be
-    /// read there. Ask behind the link that leads to the bucket.
+    /// True when all buckets that a walk comes to, which has started from the bucket of its hash in `state`, are behind
+    /// that hash: nothing has to be read there. Ask behind the link that leads to the bucket.
     #[inline(always)]
     pub(super) fn rested_in(&self, state: State) -> bool {
         let now = self.state();
@@ -126,14 +130,15 @@ impl Buckets {
         now == state && !now.is_changing()
     }
 
-    /// True when a bucket that was come to is behind `hash`. False when it is not, or is removed by now and its table is gone.
+    /// True when a bucket that was come to is behind `hash`. False when it is not, or is removed by now and its table
+    /// is gone.
     #[cold]
     pub(super) fn is_behind(&self, bucket: NonNull<Node>, hash: u64) -> bool {
         self.start_of(bucket).is_some_and(|start| start > hash)
     }
 
-    /// The start of a bucket that was come to, or `None` when it is removed by now and its table is gone. Greatest tables first: most
-    /// buckets are there.
+    /// The start of a bucket that was come to, or `None` when it is removed by now and its table is gone. Greatest
+    /// tables first: most buckets are there.
     fn start_of(&self, bucket: NonNull<Node>) -> Option<u64> {
         (1..=MOST_ORDER).rev().find_map(|order| {
             let first = self.tables[slot(order)].load(Ordering::Acquire);
@@ -170,8 +175,8 @@ impl Buckets {
     /// Links bucket `index` of table `order`.
     ///
     /// # Safety
-    /// The table is allocated, all smaller ones are linked; the bucket is not, and nobody else does this. Within a read section of the list's
-    /// flavour, or nobody else uses the list.
+    /// The table is allocated, all smaller ones are linked; the bucket is not, and no other thread does this. Within a
+    /// read section of the list's flavour, or no other thread uses the list.
     pub(super) unsafe fn populate(&self, order: usize, index: usize) {
         let start = start(order, index);
         let bucket = self.at(start);
@@ -194,7 +199,8 @@ impl Buckets {
     /// Unlinks bucket `index` of table `order`.
     ///
     /// # Safety
-    /// The bucket is linked; no section that may still start from it lasts. Within a read section of the list's flavour.
+    /// The bucket is linked; no section that may still start from it lasts. Within a read section of the list's
+    /// flavour.
     pub(super) unsafe fn unlink(&self, order: usize, index: usize) {
         let start = start(order, index);
         // SAFETY: linked, by the caller's promise.
@@ -256,7 +262,7 @@ mod tests {
     fn hashes_find_the_bucket_of_their_leading_bits() {
         let buckets = Buckets::new(5);
         for hash in [1 << 59, 1 << 60, (1 << 60) - 1, 0x1234_5678_9abc_def0, u64::MAX] {
-            // SAFETY: nobody else uses it.
+            // SAFETY: no other thread uses it.
             let bucket = unsafe { buckets.of(hash, buckets.state()) };
             assert_eq!(buckets.start_of(NonNull::from(bucket)), Some(hash & !(u64::MAX >> 5)));
         }
@@ -268,7 +274,7 @@ mod tests {
     #[test]
     fn buckets_are_linked_in_order() {
         let buckets = Buckets::new(6);
-        // SAFETY: nobody else uses it.
+        // SAFETY: no other thread uses it.
         let mut at = unsafe { buckets.of(0, buckets.state()) }.next();
         for number in 1..64u64 {
             let Target::Bucket(bucket) = at.target() else { panic!("no bucket: {at:?}") };

@@ -1,24 +1,26 @@
 //! The list that all buckets share: sorted by hash, lock-free (Harris 2001, Michael 2002, Shalev and Shavit 2006).
 //!
 //! # State
-//! Nodes in ascending order of their hashes: *items*, which have theirs in them, and *buckets*, which are places to start from, and whose hash their address
-//! tells (see `buckets`): a bucket is a link and nothing else, so that eight of them are in a cache line. A bucket comes before the items of the same hash;
-//! items of the same hash stand in the order in which they came.
-//! A *link* is the address of the next node with two bits in it:
-//! `REMOVED`: the node that *holds* the link is removed; its link never changes again.
-//! `BUCKET`: the node that the link *leads to* is a bucket, or there is none (null).
+//! Nodes in ascending order of their hashes: *items*, which have theirs in them, and *buckets*, which are places to
+//! start from, and whose hash their address tells (see `buckets`): a bucket is a link and nothing else, so that eight
+//! of them are in a cache line. A bucket comes before the items of the same hash; items of the same hash stand in the
+//! order in which they came. A *link* is the address of the next node with two bits in it: `REMOVED`: the node that
+//! *holds* the link is removed; its link never changes again. `BUCKET`: the node that the link *leads to* is a bucket,
+//! or there is none (null).
 //! # Who may touch what
 //! 1. A node is its maker's alone until a link leads to it. Then hash, key and value never change.
-//! 2. A link changes by compare-and-exchange from one without `REMOVED`: to insert behind its node, to unlink the removed node
-//!    that it leads to, or to remove its own node, which may at once put another in its place. Who has set `REMOVED` retires the node.
-//! 3. A node is retired after it was unlinked. As one is unlinked from a node that is not removed, of two removed neighbours the
-//!    front one goes first: links that are frozen lead only to nodes that were unlinked later, or not at all. So who starts in
-//!    a section, from a bucket, gets nowhere that was retired before the section.
+//! 2. A link changes by compare-and-exchange from one without `REMOVED`: to insert behind its node, to unlink the
+//!    removed node that it leads to, or to remove its own node, which may at once put another in its place. A thread
+//!    that has set `REMOVED` retires the node.
+//! 3. A node is retired after it was unlinked. As one is unlinked from a node that is not removed, of two removed
+//!    neighbours the front one goes first: links that are frozen lead only to nodes that were unlinked later, or not at
+//!    all. So a thread that starts in a section, from a bucket, gets nowhere that was retired before the section.
 //! # Ordering
-//! A. What was done to a node before it was linked is seen by who follows the link: release in `exchange`, acquire in `next`.
+//! A. What was done to a node before it was linked is seen by a thread that follows the link: release in `exchange`,
+//!    acquire in `next`.
 //! # Progress
-//! Following links is wait-free: every step leads to a node of no smaller hash, or a later one, and a walk ends behind its hash. `seek`, and what
-//! is built on it, is lock-free.
+//! Following links is wait-free: every step leads to a node of no smaller hash, or a later one, and a walk ends behind
+//! its hash. `seek`, and what is built on it, is lock-free.
 
 use core::borrow::Borrow;
 use core::ptr::{NonNull, null_mut};
@@ -43,8 +45,8 @@ struct Hashed {
     hash: u64,
 }
 
-/// A node with a key and a value. What queues it when it is retired is not in it ([`free_later`](crate::free_later)): most entries stay, and the smaller
-/// they are, the more of them are in the cache.
+/// A node with a key and a value. What queues it when it is retired is not in it ([`free_later`](crate::free_later)):
+/// most entries stay, and the smaller they are, the more of them are in the cache.
 #[repr(C)]
 pub(super) struct Item<K, V> {
     hashed: Hashed,
@@ -149,7 +151,8 @@ impl Node {
         }
     }
 
-    /// Removes the node and puts `new` in its place, in one step. False when it was removed before, or the next is another by now.
+    /// Removes the node and puts `new` in its place, in one step. False when it was removed before, or the next is
+    /// another by now.
     ///
     /// # Safety
     /// `new` leads to an item that is not linked and the caller's.
@@ -172,19 +175,21 @@ impl Place<'_> {
         self.before.exchange(self.at, new)
     }
 
-    /// Unlinks what was found, which has been removed and had the link `next`. False when somebody else has to see to it.
+    /// Unlinks what was found, which has been removed and had the link `next`. False when another thread has to see to
+    /// it.
     pub(super) fn unlink(&self, next: Link) -> bool {
         self.before.exchange(self.at, next.kept())
     }
 }
 
-/// Goes from `start` to behind all nodes up to `hash`, or to the item of this hash that `matches`. Unlinks the removed nodes on the way:
-/// all that were removed before, up to there. It ends in front of a bucket that `is_behind` the hash, which need not be looked at.
+/// Goes from `start` to behind all nodes up to `hash`, or to the item of this hash that `matches`. Unlinks the removed
+/// nodes on the way: all that were removed before, up to there. It ends in front of a bucket that `is_behind` the hash,
+/// which need not be looked at.
 ///
 /// # Safety
-/// `start` is in the list, of a smaller hash (or a bucket of the same); it is not removed before 'g ends. 'g is within one read section
-/// of the list's flavour, or nobody else uses the list. `is_behind` is true of buckets behind `hash` only, and false of one of those only if it is
-/// removed by then.
+/// `start` is in the list, of a smaller hash (or a bucket of the same); it is not removed before 'g ends. 'g is within
+/// one read section of the list's flavour, or no other thread uses the list. `is_behind` is true of buckets behind
+/// `hash` only, and false of one of those only if it is removed by then.
 pub(super) unsafe fn seek<'g>(
     start: &'g Node,
     hash: u64,
@@ -278,11 +283,12 @@ impl<K, V> Item<K, V> {
         unsafe { node.cast().as_ref() }
     }
 
-    /// The item of `key`, from a link on that is among those of its hash; or, without one, the link at which it has stopped: to a bucket, which may be
-    /// behind `hash` or not, or to nothing.
+    /// The item of `key`, from a link on that is among those of its hash; or, without one, the link at which it has
+    /// stopped: to a bucket, which may be behind `hash` or not, or to nothing.
     ///
     /// # Safety
-    /// The link leads to a node of a list of `Item<K, V>`, and was read within a read section of the list's flavour, which lasts for 'g.
+    /// The link leads to a node of a list of `Item<K, V>`, and was read within a read section of the list's flavour,
+    /// which lasts for 'g.
     #[inline(always)]
     pub(super) unsafe fn find<'g, Q: Eq + ?Sized>(mut at: Link, hash: u64, key: &Q) -> Result<&'g Self, Link>
     where

@@ -1,4 +1,4 @@
-//! The number of items, counted on several cache lines, so that those who insert on different CPUs do not share one.
+//! The number of items, counted on several cache lines, so that threads that insert on different CPUs do not share one.
 
 use core::fmt;
 use mote_sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +47,7 @@ impl Count {
         Some(not_below_zero(sum))
     }
 
-    /// The sum; exact when nobody counts meanwhile.
+    /// The sum; exact when no thread counts meanwhile.
     pub(super) fn sum(&self) -> usize {
         let stripes = self.stripes.iter().map(|stripe| stripe.load(Ordering::Relaxed));
         not_below_zero(stripes.fold(self.sum.load(Ordering::Relaxed), usize::wrapping_add))

@@ -1,22 +1,25 @@
-//! A resizable lock-free hash table: a split-ordered list (Shalev and Shavit 2006) with RCU readers, as liburcu's rculfhash.
+//! A resizable lock-free hash table: a split-ordered list (Shalev and Shavit 2006) with RCU readers, as liburcu's
+//! rculfhash.
 //!
-//! All entries are in one list, sorted by hash; buckets are nodes in it. Twice as many buckets split each range in two, and no entry
-//! moves: so readers and updaters go on while the table grows and shrinks. See `chain` (the list's protocol), `buckets`
-//! (tables by order of size) and `resize`.
+//! All entries are in one list, sorted by hash; buckets are nodes in it. Twice as many buckets split each range in two,
+//! and no entry moves: so readers and updaters go on while the table grows and shrinks. See `chain` (the list's
+//! protocol), `buckets` (tables by order of size) and `resize`.
 //!
 //! # Progress
 //! | operation | class |
 //! |---|---|
 //! | `get`, `contains_key`, `len`, a step of `iter` | wait-free: bounded by what is in the bucket (`iter`: by what was removed since) |
 //! | `insert`, `insert_unique`, `replace`, `remove` | lock-free, but for the allocator and [`call`](crate::call)'s bound |
-//! | growing, shrinking | in steps of 16 buckets, one updater at a time; nobody waits for it |
+//! | growing, shrinking | in steps of 16 buckets, one updater at a time; no thread waits for it |
 //! # Ordering
-//! What was done before a value was inserted is seen by who gets a reference to it. Operations on one key are linearisable: an insertion at the
-//! exchange that links its entry, a removal or replacement at the one that marks the old entry, `get` where it reads the mark of
-//! what it has found, or the link by which it has gone past the key's place.
+//! What was done before a value was inserted is seen by a thread that gets a reference to it. Operations on one key are
+//! linearisable: an insertion at the exchange that links its entry, a removal or replacement at the one that marks the
+//! old entry, `get` where it reads the mark of what it has found, or the link by which it has gone past the key's
+//! place.
 //! # Signal, fork
-//! `get`, `contains_key` and `iter` may run in a handler, wherever it interrupts. Updates may not: they allocate. The child of a fork has the
-//! whole table, but when another thread was resizing at that moment, the child's table keeps its size.
+//! `get`, `contains_key` and `iter` may run in a handler, wherever it interrupts. Updates may not: they allocate. The
+//! child of a fork has the whole table, but when another thread was resizing at that moment, the child's table keeps
+//! its size.
 
 mod buckets;
 mod chain;
@@ -43,8 +46,8 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A hash table from `K` to `V`, for readers of flavour `F`, with hasher `S`.
 ///
-/// References to entries last as long as the read section in which they were got; entries that are removed or replaced are freed
-/// after a grace period.
+/// References to entries last as long as the read section in which they were got; entries that are removed or replaced
+/// are freed after a grace period.
 ///
 /// ```
 /// use mote_reclaim::{HashMap, library};
@@ -59,7 +62,8 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct HashMap<K, V, F: Flavor = Library, S = RandomState> {
     table: Resized,
     hasher: S,
-    /// A pointer, because who shares a table may insert: it is no table of values that could stand where these do.
+    /// A pointer, because a thread that shares a table may insert: it is no table of values that could stand where
+    /// these do.
     ///
     /// ```compile_fail,E0308
     /// use mote_reclaim::HashMap;
@@ -92,7 +96,7 @@ impl<K, V, F: Flavor, S> HashMap<K, V, F, S> {
         HashMap { table: Resized::new(items), hasher, owns: PhantomData, flavor: PhantomData }
     }
 
-    /// Number of entries; exact when nobody inserts or removes meanwhile.
+    /// Number of entries; exact when no thread inserts or removes meanwhile.
     pub fn len(&self) -> usize {
         self.table.items()
     }
@@ -151,7 +155,8 @@ impl<K: Hash + Eq, V, F: Flavor, S: BuildHasher> HashMap<K, V, F, S> {
         Some((&item.key, &item.value))
     }
 
-    /// The item of `key`, from a link on that may lead to a bucket among the items of its hash, because the table changes.
+    /// The item of `key`, from a link on that may lead to a bucket among the items of its hash, because the table
+    /// changes.
     ///
     /// # Safety
     /// As [`Item::find`].
@@ -215,11 +220,12 @@ where
     F: Flavor,
     S: BuildHasher,
 {
-    /// Sets the value of `key`. Returns the one before, if it had one; its entry is replaced, key included, in one step: readers see the one or
-    /// the other.
+    /// Sets the value of `key`. Returns the one before, if it had one; its entry is replaced, key included, in one
+    /// step: readers see the one or the other.
     ///
     /// # Cost
-    /// An allocation and a compare-and-exchange; and, for an entry that is replaced, another of each and a [`call`](crate::call).
+    /// An allocation and a compare-and-exchange; and, for an entry that is replaced, another of each and a
+    /// [`call`](crate::call).
     pub fn insert<'g>(&'g self, key: K, value: V, guard: &'g Guard<'_, F>) -> Option<&'g V> {
         let hash = self.hash(&key);
         let new = Fresh::new(hash, key, value);
@@ -297,7 +303,7 @@ where
         }
     }
 
-    /// Removes `key`. Returns its value, if this is who has removed it.
+    /// Removes `key`. Returns its value, if this call has removed it.
     ///
     /// # Cost
     /// Two compare-and-exchanges, and [`defer`](crate::defer): an allocation and a [`call`](crate::call).
@@ -309,7 +315,7 @@ where
         self.remove_if(key, |_, _| true, guard)
     }
 
-    /// Removes `key` if `condition` says so of its entry. Returns its value, if this is who has removed it.
+    /// Removes `key` if `condition` says so of its entry. Returns its value, if this call has removed it.
     pub fn remove_if<'g, Q>(
         &'g self,
         key: &Q,
@@ -331,7 +337,7 @@ where
             }
             // SAFETY: its first field.
             let removed = unsafe { old.as_ref() }.remove();
-            // Else somebody was faster; by now there may be another.
+            // Else another thread was faster; by now there may be another.
             if let Some(next) = removed {
                 if !place.unlink(next) {
                     self.sweep(hash, guard);
@@ -380,13 +386,14 @@ where
 
 impl<K, V, F: Flavor, S> Drop for HashMap<K, V, F, S> {
     fn drop(&mut self) {
-        // SAFETY: `&mut self`: nobody else uses it.
+        // SAFETY: `&mut self`: no other thread uses it.
         let mut at = unsafe { self.table.buckets.of(0, self.table.buckets.state()) }.next();
         loop {
             at = match at.target() {
                 Target::Item(node) => {
                     let item = node.cast::<Item<K, V>>();
-                    // SAFETY: an item from a box, which nobody uses any more. Whoever has removed one has unlinked it, so none is freed twice.
+                    // SAFETY: an item from a box, which no thread uses any more. Whoever has removed one has unlinked
+                    // it, so none is freed twice.
                     unsafe { Box::from_raw(item.as_ptr()) }.next().kept()
                 }
                 // SAFETY: linked; tables are freed later.

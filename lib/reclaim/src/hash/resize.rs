@@ -1,13 +1,14 @@
-//! Growing and shrinking, in small steps, by those who insert and remove.
+//! Growing and shrinking, in small steps, by threads that insert and remove.
 //!
 //! # Parties
 //! Updaters. One at a time is the *helper*: it holds `job` and does a step; the others go on without waiting.
 //! # States
-//! *Resting*. *Growing*: the next table is being linked; when all its buckets are, the order goes up. *Leaving*: the order went down, and
-//! a grace period passes, after which nobody starts from the last table. *Unlinking*: its buckets are being unlinked; then it is
-//! freed after another grace period.
+//! *Resting*. *Growing*: the next table is being linked; when all its buckets are, the order goes up. *Leaving*: the
+//! order went down, and a grace period passes, after which no thread starts from the last table. *Unlinking*: its
+//! buckets are being unlinked; then it is freed after another grace period.
 //! # Progress
-//! No operation waits for a resize. A helper that stops in the middle (or died with a fork) holds up resizing and nothing else.
+//! No operation waits for a resize. A helper that stops in the middle (or died with a fork) holds up resizing and
+//! nothing else.
 
 use super::buckets::{self, Buckets, MOST_ORDER, State};
 use super::count::Count;
@@ -21,8 +22,8 @@ use std::sync::Mutex;
 
 /// Buckets that a helper links or unlinks in a step.
 const STEP: usize = 16;
-/// An order that has fewer buckets for each item than this grows: then nine of ten items are the first in their buckets. A bucket is
-/// eight bytes, so that these are 32 to 64 bytes for each item.
+/// An order that has fewer buckets for each item than this grows: then nine of ten items are the first in their
+/// buckets. A bucket is eight bytes, so that these are 32 to 64 bytes for each item.
 const FEWEST: usize = 4;
 /// An order that has more buckets for each item than this shrinks.
 const MOST: usize = 16;
@@ -122,14 +123,15 @@ impl Resized {
         };
     }
 
-    /// Does a step of what is going on, if anything is and nobody else does.
+    /// Does a step of what is going on, if anything is and no other thread does.
     #[cold]
     fn help<F: Flavor>(&self, _guard: &Guard<'_, F>) {
         let Ok(mut job) = self.job.try_lock() else { return };
         match &mut *job {
             Job::Resting => {}
             Job::Growing { order, next } => {
-                // SAFETY: `grow` has allocated the table; the holder of `job` links it, each bucket once, in the guard's section.
+                // SAFETY: `grow` has allocated the table; the holder of `job` links it, each bucket once, in the
+                // guard's section.
                 let link = |index| unsafe { self.buckets.populate(*order, index) };
                 if is_last_step(*order, next, link) {
                     self.buckets.set(State::changing(*order));
@@ -142,7 +144,8 @@ impl Resized {
                 }
             }
             Job::Unlinking { order, next } => {
-                // SAFETY: the order is lower, and a grace period has passed since; the holder of `job` unlinks, in the guard's section.
+                // SAFETY: the order is lower, and a grace period has passed since; the holder of `job` unlinks, in the
+                // guard's section.
                 let unlink = |index| unsafe { self.buckets.unlink(*order, index) };
                 if is_last_step(*order, next, unlink) {
                     let table = self.buckets.take(*order);

@@ -2,7 +2,7 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | `access` | loads, stores and a copy that answer a fault: for the interpreter and for helpers |
+//! | `access` | loads, stores and a copy that return a fault: for the interpreter and for helpers |
 //! | `image` | which addresses are machine code of programs, and how their frames are undone |
 //! | `handler` | SIGSEGV and SIGBUS: sends the thread on when it was in one of the two |
 //! | `chain` | hands all other signals on to the handler that was there before |
@@ -41,7 +41,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The fault that an engine answered, by its code, which is not 0.
+    /// The fault that an engine returned, by its code, which is not 0.
     pub const fn from_code(code: u64) -> Fault {
         if code == Fault::Steps as u64 { Fault::Steps } else { Fault::Memory }
     }

@@ -11,7 +11,7 @@ use std::vec::Vec;
 /// Addresses of which nothing is mapped: null, the first page, a hole, not canonical, the kernel's, the very end.
 const BAD: [u64; 6] = [0, 8, 0x1000_0000_0000, 0x8000_0000_0000_0000, 0xffff_8000_0000_0000, u64::MAX];
 
-/// What loads of 1, 2, 4 and 8 bytes answer.
+/// What loads of 1, 2, 4 and 8 bytes return.
 fn loads(at: u64) -> [Result<u64, Fault>; 4] {
     // SAFETY: nothing else writes what the tests read.
     let byte = unsafe { load_u8(at) };
@@ -24,7 +24,7 @@ fn loads(at: u64) -> [Result<u64, Fault>; 4] {
     [byte.map(u64::from), half.map(u64::from), word.map(u64::from), double]
 }
 
-/// What stores of 1, 2, 4 and 8 bytes answer.
+/// What stores of 1, 2, 4 and 8 bytes return.
 fn stores(at: u64, value: u64) -> [Result<(), Fault>; 4] {
     // SAFETY: what the tests write is theirs, or not there.
     let double = unsafe { store_u64(at, value) };

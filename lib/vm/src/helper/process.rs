@@ -9,7 +9,7 @@ use mote_sys::{process, tsc};
 /// The process's id; 0 when it was not noted.
 static PID: AtomicU32 = AtomicU32::new(0);
 
-/// Notes the process's id, which `get_current_pid_tgid` answers from then on, so that it need not ask the kernel; 0
+/// Notes the process's id, which `get_current_pid_tgid` returns from then on, so that it need not ask the kernel; 0
 /// makes it unknown again. To be called again after fork.
 ///
 /// The thread's id is that of [`mote_sync::thread::id`], when that is known.

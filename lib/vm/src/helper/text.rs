@@ -1,7 +1,7 @@
 //! Helpers for texts of the context: compare, copy, hash. Eight bytes at a time.
 //!
 //! A text begins at its `Start` and ends at its `End` or its first NUL, whichever comes first. Nothing outside of that
-//! range is read. Another thread may change the text meanwhile; then the answer is that of some mixture.
+//! range is read. Another thread may change the text meanwhile; then the result is that of some mixture.
 
 use super::process::mix;
 use crate::entry::Returned;

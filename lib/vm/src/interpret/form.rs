@@ -1,7 +1,7 @@
 //! The interpreter's own form of a program: 16 bytes for each slot, decoded and checked once.
 //!
 //! Each slot has its step, so that jumps need no translation. A step whose work takes in that of the next slot jumps
-//! over it; the next slot keeps its own step, for those who jump there.
+//! over it; the next slot keeps its own step, for jumps that lead there.
 
 use mote_bpf::op::{AluOp, Cond, Operand, Width};
 

@@ -24,7 +24,7 @@ pub enum Next {
     Busy(u32),
     /// The next record has this many bytes, more than the buffer.
     TooSmall(usize),
-    /// Somebody wrote nonsense into the ring buffer. It stays so.
+    /// The ring buffer holds nonsense, which another process wrote. It stays so.
     Damaged,
 }
 

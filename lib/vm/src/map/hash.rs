@@ -356,8 +356,8 @@ impl<M: Memory> Hash<M> {
     /// What looks like an entry in a node: `copy` copies it. False when there is none, or when it changed in between
     /// each time.
     ///
-    /// It is an entry if [`Hash::find`] finds this node by its key; else somebody is just making it, or was killed
-    /// then.
+    /// It is an entry if [`Hash::find`] finds this node by its key; else another thread is just making it, or was
+    /// killed then.
     pub(crate) fn visit(&self, node: usize, mut copy: impl FnMut(&M, usize, usize)) -> bool {
         for _ in 0..TRIES_MAX {
             let link = self.memory.load(self.place.node(node));

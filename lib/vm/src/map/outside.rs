@@ -10,7 +10,7 @@ use super::programs::ProgramSlot;
 use super::ring::Ring;
 use mote_bpf::{MapKind, MapShape};
 
-/// A map in somebody's memory: address and shape. It is small; copies mean the same map.
+/// A map in memory that its caller provides: address and shape. It is small; copies mean the same map.
 #[derive(Clone, Copy, Debug)]
 pub struct Map {
     pub(crate) memory: Words,
@@ -106,7 +106,7 @@ impl Map {
         Ok(map)
     }
 
-    /// The map of this shape that somebody made in this memory.
+    /// The map of this shape that was made in this memory before.
     ///
     /// # Errors
     /// [`MapError::Shape`], [`MapError::Address`], [`MapError::Header`] when a map of another shape was made there.

@@ -14,7 +14,7 @@
 //! each round, so that a writer that slept for a round claims nothing.
 //!
 //! # Transitions
-//! untouched → `BUSY` (`claim`, by exchange; only then `PRODUCED` moves over the record, and anyone who finds it
+//! untouched → `BUSY` (`claim`, by exchange; only then `PRODUCED` moves over the record, and any thread that finds it
 //! claimed moves it) → finished or `DISCARDED` (its writer; or the reader, when it knows that the writer is gone) →
 //! untouched of the next round (reader, all words of the record, before it moves `CONSUMED`).
 //!

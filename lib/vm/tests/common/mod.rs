@@ -15,7 +15,7 @@ pub(crate) fn shape(kind: MapKind, key_bytes: u32, value_bytes: u32, entries: u3
 /// A map in fresh memory, which stays.
 pub(crate) fn map(shape: &MapShape) -> Map {
     let memory = Mapping::private(Map::bytes(shape)).expect("there is memory");
-    // SAFETY: leaked, so it lasts; nobody else knows of it.
+    // SAFETY: leaked, so it lasts; no other code knows of it.
     unsafe { Map::create(memory.leak(), shape) }.expect("a sound shape")
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn load(insns: &[Insn], setup: Setup<'_>) -> Program {
     unsafe { Program::load_unverified(insns, &env, &setup) }.expect("it loads")
 }
 
-/// What a program answers, which both engines do alike.
+/// What a program returns, which both engines do alike.
 pub(crate) fn run(insns: &[Insn], maps: &[Map], context: &[u64]) -> Result<u64, Fault> {
     let [first, second] = ENGINES.map(|engine| {
         let program = load(insns, Setup { maps, engine, ..Setup::default() });

@@ -54,7 +54,8 @@ impl Histogram {
         self.buckets.iter().fold(0, |sum, (.., count)| sum.saturating_add(*count))
     }
 
-    /// The last value of the bucket in which the value at this part (0 to 1) of the order is: at most an eighth too large.
+    /// The last value of the bucket in which the value at this part (0 to 1) of the order is: at most an eighth too
+    /// large.
     pub fn quantile(&self, part: f64) -> Option<i128> {
         let rank = (self.count() as f64 * part).ceil().max(1.0) as u64;
         let mut before = 0u64;

@@ -4,8 +4,9 @@ use super::{Aggregate, Content, Histogram, Table, Value};
 use serde_json::{Map, Value as Json, json};
 
 impl Aggregate {
-    /// One object: `name`, `kind` (`counts`, `histograms`, `last`, `flag`), `dropped`, and by kind:
-    /// `rows` (keys by name, and `count`, or `number` of the event), `histograms` (keys, `count`, `buckets` of first, last, count), or `set`.
+    /// One object: `name`, `kind` (`counts`, `histograms`, `last`, `flag`), `dropped`, and by kind: `rows` (keys by
+    /// name, and `count`, or `number` of the event), `histograms` (keys, `count`, `buckets` of first, last, count), or
+    /// `set`.
     pub fn json(&self) -> Json {
         let (kind, field, content) = match &self.content {
             Content::Counts(table) => ("counts", "rows", rows(table, "count")),

@@ -11,8 +11,8 @@ const CELL_MAX: usize = 64;
 const LINES_MAX: usize = 32;
 
 impl Aggregate {
-    /// For a terminal of `width` characters: the name, a table or histograms with bars, what did not fit. At most `rows` rows of
-    /// a table, or histograms; what is left out is said. Ends with a line feed.
+    /// For a terminal of `width` characters: the name, a table or histograms with bars, what did not fit. At most
+    /// `rows` rows of a table, or histograms; what is left out is said. Ends with a line feed.
     pub fn text(&self, width: usize, rows: usize) -> String {
         let mut out = format!("{}\n", self.name);
         let left_out = match &self.content {

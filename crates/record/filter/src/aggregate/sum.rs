@@ -16,7 +16,8 @@ pub struct Sum {
 pub type Pair = (Vec<u8>, Vec<u8>);
 
 impl Sum {
-    /// Adds another map of `entry`'s kind: all its pairs, and how many keys did not fit there. Those that do not fit here did not, either.
+    /// Adds another map of `entry`'s kind: all its pairs, and how many keys did not fit there. Those that do not fit
+    /// here did not, either.
     ///
     /// # Cost
     /// A search for each pair.

@@ -298,7 +298,7 @@ impl EmittedField {
     }
 }
 
-/// The parts of a key as those who read it know them.
+/// The parts of a key as readers of the map know them.
 fn parts(keys: &[KeyPlan]) -> Vec<Key> {
     let mut offset = 0;
     let part = |key: &KeyPlan| {

@@ -35,7 +35,7 @@ pub(in crate::emit) struct Label {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::emit) struct Held {
     pub(in crate::emit) reg: Reg,
-    /// Nobody else reads the register: it may be changed.
+    /// The register has no other reader: it may be changed.
     owned: bool,
 }
 
@@ -187,7 +187,7 @@ impl<'a> Code<'a> {
         self.arrive(label);
         self.known = self.labels.get(label.at).copied().flatten();
         match &mut self.program {
-            // A label that nobody jumps to: still nowhere.
+            // A label without a jump to it: still not reachable.
             Some(program) if self.known.is_none() => program.bind(label.inner),
             Some(program) => {
                 self.b = std::mem::take(program);
@@ -354,7 +354,7 @@ impl<'a> Code<'a> {
         self.uses.get(&value).copied().unwrap_or(0)
     }
 
-    /// Keeps what a call answered from being overwritten.
+    /// Keeps what a call returned from being overwritten.
     pub(in crate::emit) fn hold_result(&mut self) -> Result<(), Stop> {
         self.held[0] += 1;
         if self.held[0] == 1 { Ok(()) } else { Err(Stop::NoRegister) }

@@ -23,8 +23,8 @@ use mote_layout::cooperation::{SHARED_WORDS_AT, SharedHeader};
 use std::mem::offset_of;
 
 impl Code<'_> {
-    /// Has the kernel's verifier keep what it knows here, so that a way that comes here and knows no more is not followed again: before
-    /// each loop, else each of the ways that lead there would have all its rounds looked at.
+    /// Has the kernel's verifier keep what it knows here, so that a way that comes here and knows no more is not
+    /// followed again: before each loop, else each of the ways that lead there would have all its rounds looked at.
     ///
     /// It keeps its knowledge at places that are jumped to, if there were 2 jumps and 8 instructions since it did last
     /// (`is_state_visited` in kernel/bpf/verifier.c). Jumps to what is next it takes out of the program in the end.

@@ -56,7 +56,7 @@ impl Code<'_> {
     pub(in crate::emit) fn first(&mut self, n: u64, counter: u16, ways: Ways) -> Result<(), Stop> {
         let (pointer, old) = (self.alloc()?, self.alloc()?);
         self.counter(pointer.reg, old.reg, counter);
-        // Once they are over, nobody writes any more.
+        // Once they are over, no thread writes any more.
         self.b.load(Size::DW, old.reg, pointer.reg, 0);
         let on = self.label();
         self.against(Cond::Ge, old.reg, n, (ways.1, on, Next::False))?;
@@ -68,8 +68,8 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// The counter's upper half is the number of the span, the lower one how many were let through in it. The first in a new span puts
-    /// its number there; who loses that race is one of those that come after.
+    /// The counter's upper half is the number of the span, the lower one how many were let through in it. The first in
+    /// a new span puts its number there; a thread that loses that race is one of those that come after.
     pub(in crate::emit) fn limit(&mut self, n: u32, ns: u64, counter: u16, ways: Ways) -> Result<(), Stop> {
         let (holds, not, _) = ways;
         self.call(helper::KTIME_GET_NS)?;

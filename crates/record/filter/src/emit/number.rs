@@ -273,7 +273,7 @@ impl Code<'_> {
         }
     }
 
-    /// What a helper answers, asked once: after that from a saved register, or from the stack.
+    /// What a helper returns, called once: after that from a saved register, or from the stack.
     pub(in crate::emit) fn helper_value(&mut self, value: Cached, slot: Slot, id: u32) -> Result<Held, Stop> {
         if let Some(held) = self.recall(value) {
             return Ok(held);

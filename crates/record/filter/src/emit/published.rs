@@ -9,7 +9,8 @@ use mote_bpf::op::{Cond, Size};
 use mote_layout::cooperation::{SHARED_WORDS_AT, STATE_AT, WORDS_AT};
 
 impl Code<'_> {
-    /// At the program's beginning: puts the pointer where it is not lost, and reads what is compared with the next event's.
+    /// At the program's beginning: puts the pointer where it is not lost, and reads what is compared with the next
+    /// event's.
     pub(in crate::emit) fn save_state(&mut self) -> Result<(), Stop> {
         if !self.needs.state {
             return Ok(());

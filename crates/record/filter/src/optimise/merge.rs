@@ -28,7 +28,7 @@ fn partner(before: &[Cond], operand: &Cond, deciding: bool) -> Option<(usize, Co
         if let Some(merged) = together(other, operand, deciding) {
             return Some((at, merged));
         }
-        // It may only come earlier than what stands between when nobody sees that.
+        // It may only come earlier than what stands between when that is not seen.
         if !effects.is_pure() || effects.faults || !Effects::of(other).is_pure() {
             return None;
         }

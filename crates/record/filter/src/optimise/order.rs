@@ -6,8 +6,9 @@ use crate::typed::Cond;
 /// How far an operand moves forward at most.
 const FORWARD_MAX: usize = 256;
 
-/// Puts operands of `&&` or `||` before dearer ones, where that is not seen. One that neither fails nor counts nor faults may go before
-/// another that does not count: then fewer of the others are worked out, never more, and none that would not have been.
+/// Puts operands of `&&` or `||` before dearer ones, where that is not seen. One that neither fails nor counts nor
+/// faults may go before another that does not count: then fewer of the others are worked out, never more, and none that
+/// would not have been.
 pub(super) fn cheap_first(list: &mut Vec<Cond>) {
     let mut sorted: Vec<(Effects, Cond)> = Vec::with_capacity(list.len());
     for cond in list.drain(..) {

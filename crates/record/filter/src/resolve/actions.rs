@@ -14,8 +14,8 @@ use crate::typed::{Action, EmittedField, KeyPlan, KeyValue, Num, StringSource};
 use mote_layout::parse::FieldType;
 use std::fmt::Write;
 
-/// Bytes that a string has in a key, unless the rule says otherwise: what a map hashes and compares has its price, 18 ns an event with
-/// these, 35 with 64.
+/// Bytes that a string has in a key, unless the rule says otherwise: what a map hashes and compares has its price, 18
+/// ns an event with these, 35 with 64.
 const TEXT_BYTES: u32 = 32;
 /// Bytes of a string in an event that is emitted.
 const EMITTED_TEXT_BYTES: u32 = 128;
@@ -161,7 +161,7 @@ impl<'a> Resolver<'a> {
     /// The fields that are kept.
     fn last_fields(&mut self, fields: &[Expr], source: &str, span: Span) -> Result<Vec<KeyPlan>, Diagnostic> {
         let mut keys = if fields.is_empty() { self.all_fields() } else { self.keys(fields, source, span)? };
-        // Those that have no room are left out when nobody asked for them.
+        // Those that have no room are left out when they were not asked for.
         while fields.is_empty() && fits(&keys, span).is_err() {
             keys.pop();
         }

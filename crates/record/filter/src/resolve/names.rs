@@ -30,7 +30,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// What to say of a name that nobody knows.
+    /// The error for an unknown name.
     pub(super) fn unknown(&self, name: &str, span: Span) -> Diagnostic {
         let names: Vec<&str> = self.fields.iter().map(|place| place.field.name).collect();
         let event = format!("{}:{}", self.event.provider, self.event.name);

@@ -1,7 +1,7 @@
 //! Comparisons of floats without a float unit: bits of floats in an order of integers.
 //!
-//! The key of a float is its bits, with all but the sign turned round when the sign is set: then keys are ordered as signed integers
-//! are, -0 just below 0, and what is no number (NaN) beyond the infinities on either side.
+//! The key of a float is its bits, with all but the sign turned round when the sign is set: then keys are ordered as
+//! signed integers are, -0 just below 0, and what is no number (NaN) beyond the infinities on either side.
 
 use super::Order;
 

@@ -59,8 +59,8 @@ impl Num {
         }
     }
 
-    /// `left OP right`, which is no comparison. Constants are worked out here and not by the optimiser: the ranges of what they are
-    /// parts of, and so the meaning of these, depend on it.
+    /// `left OP right`, which is no comparison. Constants are worked out here and not by the optimiser: the ranges of
+    /// what they are parts of, and so the meaning of these, depend on it.
     pub(crate) fn binary(op: BinaryOp, left: Num, right: Num) -> Num {
         let (min, max) = range(op, &left, &right);
         if let (Some(a), Some(b)) = (left.as_constant(), right.as_constant())
@@ -126,8 +126,8 @@ fn all_ones(max: i128) -> i128 {
     if max == 0 { 0 } else { (1 << (128 - max.leading_zeros())) - 1 }
 }
 
-/// What an operation gives on 64-bit patterns; `None` when it fails. The one definition: the optimiser and the tests go by it, and the
-/// generated code is compared with it.
+/// What an operation gives on 64-bit patterns; `None` when it fails. The one definition: the optimiser and the tests go
+/// by it, and the generated code is compared with it.
 pub(crate) fn compute(op: BinaryOp, a: &Num, b: &Num, left: u64, right: u64) -> Option<u64> {
     let signed = divides_signed(a, b);
     Some(match op {

@@ -194,8 +194,8 @@ impl Machine {
                 Word::End => end,
             });
         }
-        // SAFETY: 1. the words are those of the event's description, and what they point to lives in `words`; 2. `HELPERS` have the signatures
-        // of `helper::TRACER` and of the built-in ones; 3. `self` holds the maps' memory.
+        // SAFETY: 1. the words are those of the event's description, and what they point to lives in `words`; 2.
+        // `HELPERS` have the signatures of `helper::TRACER` and of the built-in ones; 3. `self` holds the maps' memory.
         unsafe { self.program.run(raw.as_ptr() as u64, state.as_ptr() as u64) }
             .map_err(|fault| format!("{fault:?}"))
     }

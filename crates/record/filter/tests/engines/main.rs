@@ -1,5 +1,5 @@
-//! Random rules on random events: the program of each is verified, run by the interpreter and as machine code, and compared with what the
-//! rule means ([`mote_filter::interpret`]).
+//! Random rules on random events: the program of each is verified, run by the interpreter and as machine code, and
+//! compared with what the rule means ([`mote_filter::interpret`]).
 
 mod actions;
 mod cooperation;

@@ -1,7 +1,7 @@
 //! A program of the kernel's side, loaded into the kernel behind a small one that fills its context and calls it.
 //!
-//! What the program asks the kernel for (time, thread, ..) is answered by functions behind it that read what the test wants them to say.
-//! The program as it is, with the kernel's own helpers, is loaded too, to see that it is accepted.
+//! What the program asks the kernel for (time, thread, ..) is answered by functions behind it that read what the test
+//! wants them to say. The program as it is, with the kernel's own helpers, is loaded too, to see that it is accepted.
 
 use mote_bpf::disassemble::Listing;
 use mote_bpf::op::Size;
@@ -103,7 +103,8 @@ impl Machine {
                 shared: maps.entries().iter().position(|entry| entry.name == "shared"),
                 entries: maps.entries().to_vec(),
             }),
-            // To its verifier, a function may use all the registers in which arguments are passed; a helper of the kernel's does not.
+            // To its verifier, a function may use all the registers in which arguments are passed; a helper of the
+            // kernel's does not.
             Err(why) if why.contains("BPF program is too large") => Made::OnlyAccepted,
             Err(why) => Made::Refused(why),
         }
@@ -176,7 +177,7 @@ impl Machine {
 /// The one area that there is.
 static AREA: OnceLock<Map> = OnceLock::new();
 
-/// The area of the process, for those who write there.
+/// The area of the process, for programs that write there.
 pub(crate) fn area() -> Option<&'static Map> {
     AREA.get()
 }

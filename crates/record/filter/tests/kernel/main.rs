@@ -1,5 +1,5 @@
-//! Random rules on random events, on the kernel's side: whatever compiles the kernel's verifier accepts, and when it runs there (by
-//! `BPF_PROG_TEST_RUN`), it does what the rule means ([`mote_filter::interpret`]).
+//! Random rules on random events, on the kernel's side: whatever compiles the kernel's verifier accepts, and when it
+//! runs there (by `BPF_PROG_TEST_RUN`), it does what the rule means ([`mote_filter::interpret`]).
 
 #[path = "../engines/event.rs"]
 mod event;

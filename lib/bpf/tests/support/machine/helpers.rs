@@ -1,4 +1,4 @@
-//! Calls of helpers: every argument must be what the signature says, and the answer may be anything that it says.
+//! Calls of helpers: every argument must be what the signature says, and the result may be anything that it says.
 
 use super::world::Record;
 use super::{Held, Machine, Ran, Region};

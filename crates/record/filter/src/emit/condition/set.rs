@@ -1,4 +1,5 @@
-//! Whether a number is in a set: one branch for an end, two instructions for a range, bits for what lies close, else a search.
+//! Whether a number is in a set: one branch for an end, two instructions for a range, bits for what lies close, else a
+//! search.
 
 use crate::emit::code::{Code, Next, Stop, Ways};
 use crate::typed::{Num, Set};

@@ -51,9 +51,10 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// A register with the string's beginning and so many bytes more; goes to `not` when that is not as `cond` says against its end.
-    /// The content is then read backwards from there: one register less, and the fastest shape of those that were tried.
-    /// The end comes with it: what the verifier has learned is true of these registers, not of what is loaded anew.
+    /// A register with the string's beginning and so many bytes more; goes to `not` when that is not as `cond` says
+    /// against its end. The content is then read backwards from there: one register less, and the fastest shape of
+    /// those that were tried. The end comes with it: what the verifier has learned is true of these registers, not of
+    /// what is loaded anew.
     fn reach(&mut self, word: u16, len: usize, cond: Cond, not: Label) -> Result<(Held, Held), Stop> {
         let start = self.word(word)?;
         let reach = self.own(start)?;

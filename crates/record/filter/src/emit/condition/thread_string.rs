@@ -1,7 +1,7 @@
 //! The thread's name and the program's path: strings on the stack, zeros behind, compared in place.
 //!
-//! Patterns become a machine of states, each of which is a part of the pattern and the place from which on it is looked for;
-//! all of it forward jumps.
+//! Patterns become a machine of states, each of which is a part of the pattern and the place from which on it is looked
+//! for; all of it forward jumps.
 
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::emit::code::{Code, Label, Next, Stop, Ways};

@@ -57,7 +57,8 @@ impl Code<'_> {
         self.call(helper::MAP_LOOKUP)
     }
 
-    /// `r0 =` bucket of the value in `r1` ([`helper::bucket`]). Without branches but one: the kernel's verifier follows all ways.
+    /// `r0 =` bucket of the value in `r1` ([`helper::bucket`]). Without branches but one: the kernel's verifier follows
+    /// all ways.
     pub(in crate::emit) fn kernel_log_linear(&mut self) -> Result<(), Stop> {
         self.needs_all_registers()?;
         let (bits, other, mask) = (Reg::R0, Reg::R2, Reg::R3);

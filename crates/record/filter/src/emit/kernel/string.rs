@@ -1,8 +1,9 @@
 //! Strings by pointer and length.
 //!
-//! The kernel's verifier follows a loop over a string's places one by one: what counts them is a constant in each round, and what bounds
-//! them is at most [`STRING_LEN_MAX`]. What it has seen it does not look at again, if it knows no more and no less then. So a length is
-//! read anew each time, and cut to its bits: what a way through the program tells of that number is forgotten behind it.
+//! The kernel's verifier follows a loop over a string's places one by one: what counts them is a constant in each
+//! round, and what bounds them is at most [`STRING_LEN_MAX`]. What it has seen it does not look at again, if it knows
+//! no more and no less then. So a length is read anew each time, and cut to its bits: what a way through the program
+//! tells of that number is forgotten behind it.
 
 use crate::emit::code::{Code, Held, Label, Next, Stop, Ways};
 use crate::emit::string_plan::word_of;
@@ -140,8 +141,8 @@ impl Code<'_> {
             self.checkpoint();
             let (head, found, next) = (self.label(), self.label(), self.label());
             self.bind(head);
-            // Each round begins with the same knowledge of the limit. What is compared with a constant stands on the left: Linux 6.1's
-            // verifier does not see otherwise that a loop ends.
+            // Each round begins with the same knowledge of the limit. What is compared with a constant stands on the
+            // left: Linux 6.1's verifier does not see otherwise that a loop ends.
             let most = self.alloc()?;
             self.b.mov(most.reg, limit.reg);
             self.b.and(most.reg, LEN_MAX);

@@ -1,8 +1,8 @@
-//! `$window`: whether kernel events are wanted now, of everybody, of this process, or of this thread.
+//! `$window`: whether kernel events are wanted now, of all threads, of this process, or of this thread.
 //!
-//! Who opens a window writes until when it is open: in the memory of the session, in the header of the process's area, or in the thread's slot there
-//! ([`mote_layout::cooperation`]). `r2` points to the thread's entry in the thread table when the program starts, or is 0; the entry
-//! says which area is that of the process.
+//! The program that opens a window writes until when it is open: in the memory of the session, in the header of the
+//! process's area, or in the thread's slot there ([`mote_layout::cooperation`]). `r2` points to the thread's entry in
+//! the thread table when the program starts, or is 0; the entry says which area is that of the process.
 
 use crate::emit::code::{Code, Label, Stop, Ways};
 use crate::maps::{AREA_INDEX_AT, Entry, OWN_ID_AT};
@@ -74,7 +74,7 @@ impl Code<'_> {
         self.b.load(Size::DW, Reg::R1, Reg::R10, self.entry);
         self.branch(Cond::Eq, Reg::R1, 0, none);
         self.b.load(Size::W, Reg::R1, Reg::R1, OWN_ID_AT);
-        // Slots that nobody has have this id.
+        // Slots without a thread have this id.
         self.branch(Cond::Eq, Reg::R1, 0, none);
         self.b.mov(Reg::R4, Reg::R0);
         for probe in 0..PROBES as i32 {
