@@ -48,8 +48,8 @@ pub fn listed(list: &str) -> impl Iterator<Item = &str> {
     list.split(apart).map(str::trim).filter(|one| !one.is_empty())
 }
 
-/// Up to three of `names` that look like `pattern`, nearest first.
-pub fn near<'n>(pattern: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+/// Up to three of `names` that are spelt like `pattern` (Jaro-Winkler above 0.6), the most similar first.
+pub fn similar<'n>(pattern: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let bare = pattern.replace('*', "");
     let mut scored: Vec<(f64, &str)> = names
         .map(|name| (strsim::jaro_winkler(&bare, name), name))
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn near_names() {
         let names = ["net:packet_in", "net:packet_out", "disk:read"];
-        assert_eq!(near("net:paket_in", names.into_iter())[0], "net:packet_in");
-        assert!(near("zzzz", names.into_iter()).is_empty());
+        assert_eq!(similar("net:paket_in", names.into_iter())[0], "net:packet_in");
+        assert!(similar("zzzz", names.into_iter()).is_empty());
     }
 }

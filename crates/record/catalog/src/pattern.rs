@@ -115,5 +115,5 @@ fn near(entries: &[Entry], pattern: &str) -> Vec<String> {
     }
     names.sort_unstable();
     names.dedup();
-    mote_pattern::near(pattern, names.iter().map(String::as_str)).into_iter().map(str::to_owned).collect()
+    mote_pattern::similar(pattern, names.iter().map(String::as_str)).into_iter().map(str::to_owned).collect()
 }

@@ -91,11 +91,11 @@ impl Diagnostic {
     }
 
     /// Names that are there and look like what was written; nothing is said when there are none.
-    pub(crate) fn near(self, written: &str, names: &[&str]) -> Diagnostic {
-        let near = mote_pattern::near(written, names.iter().copied());
-        match near.first() {
-            Some(first) if near.len() == 1 => self.help(format!("`{first}` looks like it")),
-            Some(_) => self.help(format!("similar: {}", quoted(&near))),
+    pub(crate) fn similar(self, written: &str, names: &[&str]) -> Diagnostic {
+        let similar = mote_pattern::similar(written, names.iter().copied());
+        match similar.first() {
+            Some(first) if similar.len() == 1 => self.help(format!("`{first}` looks like it")),
+            Some(_) => self.help(format!("similar: {}", quoted(&similar))),
             None if names.is_empty() => self,
             None if names.len() <= 12 => self.help(format!("there are {}", quoted(names))),
             None => self,
@@ -232,7 +232,7 @@ mod tests {
     fn it_points_and_helps() {
         let problem = Diagnostic::new(Kind::UnknownField, Span::new(0, 5), "no field `proot`")
             .label("not a field")
-            .near("proot", &["len", "proto"])
+            .similar("proot", &["len", "proto"])
             .of("proot > 3")
             .for_event("net:in");
         let text = problem.render();

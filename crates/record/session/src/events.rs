@@ -2,7 +2,7 @@
 
 use mote_layout::parse::{self, Description};
 use mote_layout::record::ID_MAX;
-use mote_pattern::{Pattern, near};
+use mote_pattern::{Pattern, similar};
 use std::collections::{HashMap, HashSet};
 
 /// Bytes of descriptions that a session takes; a hostile process must not fill our memory.
@@ -98,7 +98,7 @@ impl Events {
             !self.iter().any(|(_, event)| pattern.matches(event.provider, event.name))
         });
         let near =
-            |text| near(text, names.iter().map(String::as_str)).into_iter().map(str::to_owned).collect();
+            |text| similar(text, names.iter().map(String::as_str)).into_iter().map(str::to_owned).collect();
         misses.map(|text| (text, near(text))).collect()
     }
 }

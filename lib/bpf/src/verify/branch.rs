@@ -50,7 +50,7 @@ impl Walk<'_, '_> {
             }
             (Way::Impossible, _) => {}
             _ => {
-                if !self.visited.put_aside(self.pc, self.state, self.slots) {
+                if !self.visited.postpone(self.pc, self.state, self.slots) {
                     return Err(self.refuse(Reason::Branches));
                 }
             }

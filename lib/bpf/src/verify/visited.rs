@@ -233,8 +233,8 @@ impl Visited {
         }
     }
 
-    /// Puts a state aside that goes on at `pc`. Whether there was space.
-    pub(crate) fn put_aside(&mut self, pc: usize, state: &mut State, slots: &Slots) -> bool {
+    /// Keeps the state of a branch that is followed later, from `pc` on. Returns false when there is no room.
+    pub(crate) fn postpone(&mut self, pc: usize, state: &mut State, slots: &Slots) -> bool {
         let at = match self.waiting_count.checked_sub(1) {
             Some(last) => (self.waiting[last].at + self.waiting[last].words) as usize,
             None => 0,

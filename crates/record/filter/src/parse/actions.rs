@@ -55,7 +55,7 @@ impl Parser {
             "discard" => ActionKind::Discard,
             _ => {
                 let problem = Diagnostic::syntax(start, format!("there is no action `{name}`"));
-                return Err(problem.near(&name, &ACTIONS));
+                return Err(problem.similar(&name, &ACTIONS));
             }
         };
         Ok(Action { kind, span: start.to(self.before()) })
@@ -149,7 +149,7 @@ impl Parser {
         let Some(syscall) = syscall else {
             let problem = Diagnostic::syntax(span, "there is no such system call");
             let names: Vec<&str> = syscalls::names().collect();
-            return Err(if let Kind::Name(name) = &token { problem.near(name, &names) } else { problem });
+            return Err(if let Kind::Name(name) = &token { problem.similar(name, &names) } else { problem });
         };
         self.bump();
         let ns = match self.peek().kind.clone() {

@@ -35,7 +35,7 @@ impl<'a> Resolver<'a> {
         let Some((_, example)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
             let names = FUNCTIONS.map(|(known, _)| known);
             return Err(
-                Diagnostic::mismatch(span, format!("there is no function `{name}`")).near(name, &names)
+                Diagnostic::mismatch(span, format!("there is no function `{name}`")).similar(name, &names)
             );
         };
         let wrong = |span| {

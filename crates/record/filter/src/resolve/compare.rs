@@ -335,7 +335,7 @@ fn labelled(
         let names: Vec<&str> = labels.iter().map(|(label, ..)| label).collect();
         let wanted = pattern.to_string();
         let problem = Diagnostic::mismatch(span, format!("the enumeration has no label {wanted}"));
-        return Err(problem.near(wanted.trim_matches('"'), &names));
+        return Err(problem.similar(wanted.trim_matches('"'), &names));
     };
     Ok(match order {
         Order::Eq => set,

@@ -36,7 +36,7 @@ impl<'a> Resolver<'a> {
         let event = format!("{}:{}", self.event.provider, self.event.name);
         let problem =
             Diagnostic::new(Kind::UnknownField, span, format!("event {event} has no field `{name}`"));
-        if names.is_empty() { problem.help("it has no fields") } else { problem.near(name, &names) }
+        if names.is_empty() { problem.help("it has no fields") } else { problem.similar(name, &names) }
     }
 
     /// `$name`
@@ -76,7 +76,7 @@ impl<'a> Resolver<'a> {
             _ => {
                 let problem =
                     Diagnostic::new(Kind::UnknownField, span, format!("there is no context `${written}`"));
-                Err(problem.near(name, &CONTEXTS))
+                Err(problem.similar(name, &CONTEXTS))
             }
         }
     }

@@ -76,7 +76,7 @@ impl<'a> Resolver<'a> {
         let Some(known) = PUBLISHED.iter().find(|known| known.name == plain) else {
             let names: Vec<&str> = PUBLISHED.iter().map(|known| known.name).collect();
             let message = format!("the kernel publishes no `{plain}`");
-            return Err(Diagnostic::mismatch(span, message).near(plain, &names));
+            return Err(Diagnostic::mismatch(span, message).similar(plain, &names));
         };
         let offset = known.offset as u16;
         if since && !matches!(known.how, How::Count | How::Total) {

@@ -7,7 +7,7 @@ use mote_filter::Side;
 use mote_inspect::target::Target;
 use mote_inspect::{file, process};
 use mote_layout::describe::VERSION;
-use mote_pattern::near;
+use mote_pattern::similar;
 use mote_timeline::Trace;
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -34,7 +34,7 @@ pub(super) fn description(
         None => {
             let target = target.to_string_lossy();
             let all = || carried.iter().map(|(full, _)| full.as_str());
-            let hint = match near(name, all()) {
+            let hint = match similar(name, all()) {
                 names if !names.is_empty() => format!("similar: {}", names.join(", ")),
                 _ => format!("there are {}", all().take(NAMES_MAX).collect::<Vec<_>>().join(", ")),
             };

@@ -32,7 +32,7 @@ impl Threshold {
 }
 
 fn unknown(name: &str) -> String {
-    let near = mote_pattern::near(name, syscalls::names());
+    let near = mote_pattern::similar(name, syscalls::names());
     match &near[..] {
         [] => format!("there is no system call `{name}`; `mote list -k syscalls` shows all"),
         near => format!("there is no system call `{name}`; near: {}", near.join(", ")),
