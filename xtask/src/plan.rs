@@ -63,8 +63,8 @@ fn of_package(root: &Path, package: &Value) -> Option<Crate> {
     let group = folder.parent()?.to_str()?.to_owned();
     let is_ours = GROUPS.iter().any(|(known, _)| *known == group);
     let dependencies = package["dependencies"].as_array()?.iter();
-    // Those of tests have a kind; ours have a path.
-    let ours = dependencies.filter(|one| one["kind"].is_null() && one["path"].is_string());
+    // Those of tests are of the kind "dev"; ours have a path.
+    let ours = dependencies.filter(|one| one["kind"] != "dev" && one["path"].is_string());
     is_ours.then_some(Crate {
         group,
         name: folder.file_name()?.to_str()?.to_owned(),

@@ -1,7 +1,7 @@
 //! The modules of each crate, by what they name: circles of modules that can only be read together.
 //!
-//! Modules below one another are looked at level by level: those at the crate's top, and those of each folder. A name that
-//! a parent re-exports counts as one of the module that it comes from, so that a re-export hides no circle.
+//! Modules below one another are looked at level by level: those at the crate's top, and those of each folder. A name
+//! that a parent re-exports counts as one of the module that it comes from, so that a re-export hides no circle.
 
 use super::paths::{self, Named};
 use super::source_files;
@@ -19,6 +19,21 @@ const TO_BE_BROKEN: [(&str, usize); 3] =
 
 /// The name of the crate's root file.
 const ROOT: &str = "lib";
+
+/// What a parent has by itself: the names in its file, and those of all children that it imports with `*`.
+struct Own<'m> {
+    named: &'m Named,
+    globs: Vec<(String, BTreeSet<String>)>,
+}
+
+/// A parent without a file.
+static NOTHING: Named = Named {
+    paths: Vec::new(),
+    imports: Vec::new(),
+    words: Vec::new(),
+    declared: BTreeSet::new(),
+    tests: Vec::new(),
+};
 
 /// The modules of a crate by their paths from its root, and what they name.
 type Modules = BTreeMap<Vec<String>, Named>;
@@ -58,7 +73,8 @@ fn level(place: &str, graph: &Graph, wrong: &mut Vec<String>) {
     }
 }
 
-/// All modules that are files; tests are none, nor is the binary of a crate that has a library, which names that from outside.
+/// All modules that are files; tests are none, nor is the binary of a crate that has a library, which names that from
+/// outside.
 fn modules(src: &Path) -> anyhow::Result<Modules> {
     let has_library = src.join("lib.rs").is_file();
     let mut modules = Modules::new();
@@ -81,13 +97,14 @@ fn modules(src: &Path) -> anyhow::Result<Modules> {
     Ok(modules)
 }
 
-/// The modules below `parent`, by what they and the modules below them name. The crate's root is one of those at the top, for
-/// names that are its own; a folder's own file and those below it may name each other.
+/// The modules below `parent`, by what they and the modules below them name. The crate's root is one of those at the
+/// top, for names that are its own; a folder's own file and those below it may name each other.
 fn graph(modules: &Modules, parent: &[String]) -> Graph {
     let child_of = |path: &[String]| path.strip_prefix(parent).and_then(|rest| rest.first()).cloned();
     let children: BTreeSet<String> = modules.keys().filter_map(|path| child_of(path)).collect();
-    let empty = Named::default();
-    let own = modules.get(parent).unwrap_or(&empty);
+    let globs = globs(modules, parent, &children);
+    let own = modules.get(parent).unwrap_or(&NOTHING);
+    let own = &Own { named: own, globs };
     let mut graph: Graph = children.iter().map(|child| (child.clone(), BTreeSet::new())).collect();
     for (path, named) in modules {
         let Some(child) = child_of(path) else { continue };
@@ -96,16 +113,17 @@ fn graph(modules: &Modules, parent: &[String]) -> Graph {
         graph.entry(child.clone()).or_default().extend(others.filter(|other| *other != child));
     }
     if parent.is_empty() {
-        let words = own.words.iter().flat_map(|word| meaning(word, own, &children, &child_of));
+        let words = own.named.words.iter().flat_map(|word| meaning(word, own, &children, &child_of));
         graph.insert(ROOT.to_owned(), words.filter(|other| other != ROOT).collect());
     }
     graph
 }
 
-/// The modules that a name of the parent's stands for: itself, or where the parent has it from; the parent, when it is its own.
+/// The modules that a name of the parent's stands for: itself, or where the parent has it from; the parent, when it is
+/// its own.
 fn meaning(
     name: &str,
-    own: &Named,
+    own: &Own<'_>,
     children: &BTreeSet<String>,
     child_of: &dyn Fn(&[String]) -> Option<String>,
 ) -> BTreeSet<String> {
@@ -113,11 +131,32 @@ fn meaning(
         return BTreeSet::from([name.to_owned()]);
     }
     let of = |wanted: &str| -> BTreeSet<String> {
-        let imports = own.imports.iter().filter(|(import, _)| import == wanted);
+        let imports = own.named.imports.iter().filter(|(import, _)| import == wanted);
         imports.filter_map(|(_, path)| child_of(path)).filter(|child| children.contains(child)).collect()
     };
     let found = of(name);
-    if !found.is_empty() { found } else { BTreeSet::from([ROOT.to_owned()]) }
+    if !found.is_empty() {
+        return found;
+    }
+    let glob = own.globs.iter().find(|(_, names)| names.contains(name));
+    BTreeSet::from([glob.map_or(ROOT, |(child, _)| child).to_owned()])
+}
+
+/// The children of which the parent imports all names (`pub use child::*`), and these names.
+fn globs(
+    modules: &Modules,
+    parent: &[String],
+    children: &BTreeSet<String>,
+) -> Vec<(String, BTreeSet<String>)> {
+    let imports = modules.get(parent).into_iter().flat_map(|named| &named.imports);
+    let all = imports.filter(|(name, path)| name == "*" && path.starts_with(parent));
+    let of = |path: &Vec<String>| {
+        let child = path.get(parent.len()).filter(|child| children.contains(*child))?;
+        let named = modules.get(path)?;
+        let imported = named.imports.iter().map(|(name, _)| name);
+        Some((child.clone(), named.declared.iter().chain(imported).cloned().collect()))
+    };
+    all.filter_map(|(_, path)| of(path)).collect()
 }
 
 /// Modules that lead to one another: those that each reaches, and that reach it.
@@ -177,6 +216,49 @@ mod tests {
         assert_eq!(names(&graph, "b"), ["a"]);
         assert_eq!(names(&graph, "d"), ["lib"]);
         assert_eq!(names(&graph, "lib"), ["c"]);
+    }
+
+    #[test]
+    fn imports_of_all_names_lead_there_too() {
+        let modules = read(&[
+            ("", "mod a; mod b; pub use a::*;"),
+            ("a", "pub struct Type; pub use deep::Deep; mod deep;"),
+            ("a::deep", "pub struct Deep;"),
+            ("b", "use crate::{Type, Deep, Own};"),
+        ]);
+        assert_eq!(names(&graph(&modules, &[]), "b"), ["a", "lib"]);
+    }
+
+    /// Whatever the way in which modules name one another, four of them in a circle are found, and three are not.
+    #[test]
+    fn a_circle_is_seeded_in_each_way() {
+        let by_use = "use crate::b::{self, B};";
+        let by_path = "fn f() { crate::b::f(); }";
+        let by_super = "fn f() { let _: Vec<super::b::B> = super::b::all(); }";
+        let by_name = "use crate::B;";
+        let by_alias = "use crate::Renamed;";
+        let by_glob = "fn f(_: crate::OfB) {}";
+        let root = "mod a; mod b; mod c; mod d; pub use b::{B, C as Renamed}; pub use b::*;";
+        for to_b in [by_use, by_path, by_super, by_name, by_alias, by_glob] {
+            let found = |first: &str| {
+                let modules = read(&[
+                    ("", root),
+                    ("a", to_b),
+                    ("b", "pub struct B; pub struct OfB; use crate::c::C;"),
+                    ("c", "pub struct C; use super::d;"),
+                    ("d", first),
+                ]);
+                let mut wrong = Vec::new();
+                level("lib/seeded", &graph(&modules, &[]), &mut wrong);
+                wrong
+            };
+            assert_eq!(
+                found("fn f() { crate::a::f() }"),
+                ["lib/seeded: 4 modules are a circle: a, b, c, d"],
+                "{to_b}"
+            );
+            assert_eq!(found("use crate::b::B;").len(), 0, "three are no circle: {to_b}");
+        }
     }
 
     #[test]

@@ -1,15 +1,23 @@
 //! The paths that a Rust file names: `crate::a::b`, `super::c`, `self::d`, in `use` trees and in line, as whole paths
 //! from the crate's root. Tests, comments and strings do not count.
 
+use std::collections::BTreeSet;
+
+/// What stands before the name of an item.
+const ITEMS: [&str; 9] = ["struct", "enum", "union", "trait", "type", "fn", "const", "static", "macro_rules"];
+
 /// What a file names, and what it gives other names by `use`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
     /// Each path from the crate's root, once or several times.
     pub(super) paths: Vec<Vec<String>>,
-    /// Of each `use`: the name that it brings into the file's own module (`*` for all names), and the path that it is of.
+    /// Of each `use`: the name that it brings into the file's own module (`*` for all names), and the path that it is
+    /// of.
     pub(super) imports: Vec<(String, Vec<String>)>,
     /// Words outside of `use` and `mod` items: what they may mean depends on the imports.
     pub(super) words: Vec<String>,
+    /// Names of the types, functions and other items that the file declares.
+    pub(super) declared: BTreeSet<String>,
     /// Modules that are files, and that only tests are built with.
     pub(super) tests: Vec<String>,
 }
@@ -68,6 +76,10 @@ impl Reader<'_> {
                 word => {
                     if is_word(word) {
                         self.named.words.push(word.to_owned());
+                    }
+                    if ITEMS.contains(&word) {
+                        let ahead = if self.token(1) == "!" { 2 } else { 1 };
+                        self.named.declared.insert(self.token(ahead).to_owned());
                     }
                     self.at += 1;
                 }
@@ -201,7 +213,7 @@ fn tokens(text: &str) -> Vec<String> {
             _ if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
             _ if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
             '"' => string(rest),
-            'r' if rest.starts_with("r\"") || rest.starts_with("r#\"") => raw_string(rest),
+            'r' if rest.starts_with("r\"") || rest.starts_with("r#") => raw_string(rest),
             '\'' => character(rest),
             _ if c.is_alphanumeric() || c == '_' => {
                 let word = |c: char| c.is_alphanumeric() || c == '_';
@@ -226,7 +238,7 @@ fn tokens(text: &str) -> Vec<String> {
 }
 
 /// How long the string is that `text` begins with.
-fn string(text: &str) -> usize {
+pub(super) fn string(text: &str) -> usize {
     let mut escaped = false;
     let end = text.char_indices().skip(1).find(|(_, c)| {
         let ends = *c == '"' && !escaped;
@@ -236,15 +248,19 @@ fn string(text: &str) -> usize {
     end.map_or(text.len(), |(at, _)| at + 1)
 }
 
-fn raw_string(text: &str) -> usize {
+/// How long the raw string is that `text` begins with; of a raw name (`r#type`) its first two characters.
+pub(super) fn raw_string(text: &str) -> usize {
     let hashes = text[1..].chars().take_while(|c| *c == '#').count();
+    if !text[1 + hashes..].starts_with('"') {
+        return 1 + hashes;
+    }
     let end = format!("\"{}", "#".repeat(hashes));
     let from = hashes + 2;
     text[from..].find(&end).map_or(text.len(), |at| from + at + end.len())
 }
 
 /// A character, or the `'` of a lifetime.
-fn character(text: &str) -> usize {
+pub(super) fn character(text: &str) -> usize {
     let mut chars = text.char_indices().skip(1);
     match (chars.next(), chars.next()) {
         (Some((_, '\\')), Some(_)) => chars.find(|(_, c)| *c == '\'').map_or(text.len(), |(at, _)| at + 1),
