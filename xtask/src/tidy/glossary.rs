@@ -1,5 +1,6 @@
 //! The glossary: each term once, in order, and none of the words that are not the field's in the documents.
 
+use super::lines;
 use anyhow::Context;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,10 +27,12 @@ pub(super) fn check(root: &Path, wrong: &mut Vec<String>) -> anyhow::Result<()> 
             ));
         }
     }
+    lines::document("GLOSSARY.md", &text, wrong);
     for document in documents(root)? {
         let text =
             fs::read_to_string(&document).with_context(|| format!("cannot read {}", document.display()))?;
         let name = document.strip_prefix(root).unwrap_or(&document).display().to_string();
+        lines::document(&name, &text, wrong);
         wrong.extend(misused(&rows, &text).map(|(line, word, term)| {
             format!("{name}:{line} says \"{word}\"; the field's word is \"{term}\" (GLOSSARY.md)")
         }));

@@ -2,12 +2,16 @@
 //! and files read as `CONTRIBUTING.md` asks.
 
 mod glossary;
+mod lines;
 mod modules;
+mod names;
+mod obligations;
 mod paths;
 mod processor;
 
 use crate::plan::{self, Crate};
 use anyhow::{Context, bail};
+use obligations::Obligations;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,11 +42,17 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     crates_match_the_map(root, &crates, &mut wrong)?;
     wrong.extend(plan::arrows_that_climb(&crates));
     modules::check(root, &crates, &mut wrong)?;
+    let mut obligations = Obligations::default();
     for file in sources(root)? {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         source(&name, &text, &mut wrong);
+        obligations.code(&name, &text);
     }
+    for page in fs::read_dir(root.join("docs/soundness"))? {
+        obligations.page(&fs::read_to_string(page?.path())?);
+    }
+    obligations.check(&mut wrong);
     verbs_have_examples(root, &mut wrong)?;
     glossary::check(root, &mut wrong)?;
     if wrong.is_empty() {
@@ -175,6 +185,8 @@ fn source(name: &str, text: &str, wrong: &mut Vec<String>) {
     long_functions(name, own, wrong);
     writes_by_path(name, own, wrong);
     processor::check(name, text, wrong);
+    lines::code(name, text, wrong);
+    names::check(name, own, wrong);
 }
 
 /// What writes by path, in the recorder, which may run as root in a directory of others: it writes through `folder.rs`.

@@ -1,4 +1,5 @@
-//! The seam for the processor: what depends on one stands in folders called `arch`, so that another one is a folder to add.
+//! The seam for the processor: what depends on one stands in folders called `arch`, so that another one is a folder to
+//! add.
 
 /// What only makes sense on one processor, or is assembly.
 const WORDS: [&str; 7] = [
@@ -11,8 +12,8 @@ const WORDS: [&str; 7] = [
     "is_aarch64_feature_detected",
 ];
 
-/// Names what stands outside of an `arch` folder in the sources of a crate. Tests may: they make code for the machine that they
-/// run on.
+/// Names what stands outside of an `arch` folder in the sources of a crate. Tests may: they make code for the machine
+/// that they run on.
 pub(super) fn check(name: &str, text: &str, wrong: &mut Vec<String>) {
     if !is_bound(name) {
         return;
