@@ -32,7 +32,7 @@ impl Memory {
             return Mapped::create(name.to_str().unwrap_or("mote"), bytes as u32).map(Memory::Map);
         }
         let file = mem::sealed_memfd(name, bytes as u64)?;
-        // Who touches a page that cannot be had dies.
+        // A process that touches a page that cannot be had dies.
         mem::allocate(&file, 0, bytes as u64)?;
         Ok(Memory::File(file))
     }

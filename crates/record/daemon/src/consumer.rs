@@ -51,7 +51,7 @@ const SNAPSHOTS_MAX: u32 = 100;
 /// Names of threads that a recording takes.
 const NAMES_MAX: usize = 1 << 17;
 
-/// How often it is looked whether those who keep records aside are still there.
+/// How often it is looked whether threads with open speculations are still there.
 const REAP_EVERY: Duration = Duration::from_secs(1);
 /// How long a speculation is open before its thread may be taken for dead: its process may not have said hello yet.
 const REAP_AFTER_NS: u64 = 2_000_000_000;
@@ -65,7 +65,7 @@ pub(crate) struct Shared {
     pub(crate) snapshots: Asked,
     /// Figures that persons have asked for, with what is in the rings.
     pub(crate) figures: Asked,
-    /// Set when a rule keeps records aside.
+    /// Set when a rule speculates.
     pub(crate) speculates: AtomicBool,
     /// Why no more can be written; the recording stops.
     failure: OnceLock<String>,
@@ -100,8 +100,8 @@ impl Shared {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
     }
 
-    /// Something becomes of a channel. The consumer looks at once: who has just come may have much to say, and small
-    /// rings.
+    /// Something becomes of a channel. The consumer looks at once: a process that has just come may have much to say,
+    /// and small rings.
     pub(crate) fn change(&self, change: Change) {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner).push(change);
         self.consumer.get().into_iter().for_each(Thread::unpark);
@@ -261,7 +261,7 @@ struct Consumer {
     shared: Arc<Shared>,
     /// The traces: that of the processes, and that of the kernel.
     traces: Vec<TraceConsumer>,
-    /// What threads keep aside.
+    /// Records that threads have committed, of those that they kept.
     speculated: Speculated,
     /// What groups of processes share beside their rings.
     areas: GroupAreas,
@@ -376,8 +376,8 @@ impl Consumer {
         self.traces.iter_mut().any(TraceConsumer::count_some)
     }
 
-    /// Writes down what the rings of a flight recorder hold, if somebody has asked for it. Requests that come while
-    /// that is being done are answered by one more.
+    /// Writes down what the rings of a flight recorder hold, if a person, a filter or a rule has asked for it. Requests
+    /// that come while that is being done are answered by one more.
     fn snapshot(&mut self, tell: &dyn Fn(Notice)) {
         if !self.traces.first().is_some_and(TraceConsumer::overwrites) {
             return;

@@ -1,8 +1,8 @@
 //! What a person can ask of a recording that runs: other rules, a snapshot, how it is; and how it is asked.
 //!
 //! A recording's directory has a link, `mote/control`, to a socket in the recorder's own directory. One connection is
-//! one request and one answer, each a line of JSON (`desk`). Recorders ask one another, too. Who is asked is known
-//! before anything is sent: the link leads wherever who made it likes.
+//! one request and one answer, each a line of JSON ([`server`]). Recorders ask one another, too. Which recorder is
+//! asked is known before anything is sent: the link leads wherever who made it likes.
 
 pub(crate) mod join;
 pub(crate) mod server;

@@ -1,4 +1,4 @@
-//! Areas that processes share with the kernel's programs, and words with names that all share: who gets what.
+//! Areas that processes share with the kernel's programs, and words with names that all share: which process gets what.
 //!
 //! A process gets its area with its welcome, when the kernel's side is on: its threads set thresholds there, and find
 //! there what the kernel publishes of them. Without the kernel's side it gets one when a thread's own words are asked
@@ -103,7 +103,7 @@ impl Cooperation {
         let windows = kernel.wanting.rules.set_area(number, map.map()).is_ok();
         let published =
             self.latency.as_ref().is_some_and(|latency| latency.set_area(number, map.map()).is_ok());
-        // A process that ends meanwhile has no threads: nobody looks.
+        // A process that ends meanwhile has no threads: no program looks.
         let _ = kernel.tracer.set_process_index(pid.unsigned_abs(), number);
         let flags = if published { PUBLISHED | THRESHOLDS } else { 0 } | if windows { WINDOWS } else { 0 };
         map.store32(offset_of!(Header, flags), flags);

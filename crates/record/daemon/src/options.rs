@@ -49,8 +49,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether anything would be in the recording: without rules for programs, what the kernel's side has; rules that only say what to do
-    /// when an event occurs (set a flag, take a snapshot) record nothing by themselves.
+    /// Whether anything would be in the recording: without rules for programs, what the kernel's side has; rules that
+    /// only say what to do when an event occurs (set a flag, take a snapshot) record nothing by themselves.
     pub(crate) fn yields(&self) -> bool {
         let kernel = self.kernel.as_ref();
         let has_rules = !self.rules.is_empty() || kernel.is_some_and(|kernel| !kernel.rules.is_empty());

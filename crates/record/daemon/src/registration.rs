@@ -1,4 +1,5 @@
-//! How processes come to a recording: where they say hello, who they are, and the connection with each.
+//! How processes come to a recording: where they say hello, what the kernel knows of them, and the connection with
+//! each.
 //!
 //! The command inherits a mailbox, other processes find a socket in the file system ([`listeners`]); running processes
 //! are brought ([`attached`]), by other recordings too ([`awaited`]). Each user's hellos wait in a row of their own

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// What a recording tells while it runs.
 pub trait Watch {
-    /// From now on nothing is missed: the command has been started with its events on, and the running processes that were asked for
-    /// have switched theirs on. Called once.
+    /// From now on nothing is missed: the command has been started with its events on, and the running processes that
+    /// were asked for have switched theirs on. Called once.
     fn begun(&mut self, _directory: &Path) {}
     /// How far it is; called about ten times a second.
     fn progress(&mut self, progress: &Progress);
@@ -32,7 +32,7 @@ pub struct Progress {
     pub bytes: u64,
     /// Lost events, as far as their number is known.
     pub lost: u64,
-    /// How many times more were lost, of which nobody knows the number.
+    /// How many times more were lost, of which the number is not known.
     pub lost_unknown: u64,
     /// Processes in the session now.
     pub processes: usize,

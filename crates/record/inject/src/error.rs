@@ -20,7 +20,7 @@ pub enum Error {
     /// It has a filter of system calls.
     #[error("it has locked itself in (seccomp), and could be killed for joining")]
     Seccomp,
-    /// Somebody else traces it.
+    /// Another tracer has it.
     #[error("a debugger is attached to it (process {0})")]
     Debugged(i32),
     /// All of it is stopped.

@@ -155,7 +155,7 @@ impl Target {
 
     /// Waits until no thread uses the memory. Returns a number for this join.
     ///
-    /// Who has not answered yet was asked by a recorder that is gone: nobody misses its answer.
+    /// A copy that has not answered yet was asked by a recorder that is gone: no recorder misses its answer.
     fn claim(&self, point: &JoinPoint, patience: Patience<'_>) -> Result<u64, Error> {
         let patience = patience.at_most(OTHERS);
         loop {

@@ -79,7 +79,8 @@ pub(crate) enum Rank {
     Waits,
     /// It waits in a futex for something that is no lock.
     Condition,
-    /// Its call ends with `EINTR`, as after any stop: there is a time limit, of which nobody knows how much was left.
+    /// Its call ends with `EINTR`, as after any stop: there is a time limit, of which it is not known how much was
+    /// left.
     Ends,
 }
 

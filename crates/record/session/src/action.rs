@@ -89,7 +89,7 @@ pub enum Action {
         /// Encoded (`mote_wire::bundle`).
         bytes: Vec<u8>,
     },
-    /// Rules keep records aside from now on.
+    /// Rules speculate from now on.
     Speculate,
     /// Change the rules on kernel events; answered by [`crate::Input::KernelChanged`].
     ChangeKernel {
@@ -156,7 +156,7 @@ pub enum Letter {
     Welcome {
         /// The group.
         group: GroupId,
-        /// Who else may have them.
+        /// Which other users may have them.
         whose: Whose,
         /// The memory of filters goes with them.
         with_maps: bool,

@@ -137,7 +137,7 @@ impl Session {
             Awaits::Welcome => {
                 peer.awaits = None;
                 peer.group = Some(group);
-                // Who has just started gets the memory of filters with the first filters.
+                // A process that has just started gets the memory of filters with the first filters.
                 let with_maps = is_child && has_bundle;
                 self.send(id, Letter::Welcome { group, whose, with_maps });
             }

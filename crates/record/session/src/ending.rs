@@ -1,8 +1,8 @@
-//! When a recording is over: what signals have asked for, and who is left.
+//! When a recording is over: what signals have asked for, and which processes are left.
 
 use std::time::{Duration, Instant};
 
-/// How long a process that nobody knows may keep the recording open after the last known one has ended; and how many
+/// How long a process that is not known may keep the recording open after the last known one has ended; and how many
 /// rounds: when the whole machine stood still, it has had no more time than we.
 const LATE: (Duration, u32) = (Duration::from_secs(1), 5);
 
@@ -22,7 +22,7 @@ pub struct End {
     rounds_alone: u32,
     /// Since when that is so.
     alone_since: Option<Instant>,
-    /// In the last of these rounds nobody was left who could say hello.
+    /// In the last of these rounds no process was left that could say hello.
     was_deserted: bool,
 }
 
@@ -36,12 +36,12 @@ impl End {
         tell
     }
 
-    /// A round in which neither the command nor a process is left; `deserted` when nobody holds the mailbox. True when
-    /// the recording is over.
+    /// A round in which neither the command nor a process is left; `deserted` when no process holds the mailbox. True
+    /// when the recording is over.
     ///
     /// What the last processes have sent is still to be read, so there is one more round when they are gone. And a
     /// child whose parent has ended may not have come to its first word: it holds the mailbox. Its word is read in a
-    /// round that begins after nobody holds it any more, not in one that has begun before (`models/session.pml`).
+    /// round that begins after no process holds it any more, not in one that has begun before (`models/session.pml`).
     pub fn alone(&mut self, now: Instant, deserted: bool) -> bool {
         self.rounds_alone += 1;
         let alone_for = now.saturating_duration_since(*self.alone_since.get_or_insert(now));
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     /// Found by `models/session.pml`: a child said hello, wrote and ended between the look at the door and the look
-    /// whether anybody holds it; the recording ended without its hello.
+    /// whether a process holds it; the recording ended without its hello.
     #[test]
     fn a_hello_right_before_the_mailbox_is_deserted_is_read() {
         let (mut end, now) = (End::default(), Instant::now());

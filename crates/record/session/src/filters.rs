@@ -228,7 +228,8 @@ impl Filters {
         }
     }
 
-    /// Verifies somebody else's program for an event: the process does so too, and could only say less about it.
+    /// Verifies a program that was compiled elsewhere for an event: the process does so too, and could only say less
+    /// about it.
     fn verify(&self, insns: &[Insn], event: &Description<'_>) -> Result<(), String> {
         let words: Vec<Word> = mote_layout::context::words(event).collect();
         let maps = self.maps.shapes();

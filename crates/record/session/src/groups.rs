@@ -68,9 +68,9 @@ struct Group {
 /// The memory of a group's rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Memory {
-    /// Was made ahead, and nobody has asked for it yet.
+    /// Was made ahead, and no process has asked for it yet.
     Ahead,
-    /// Is to be made, and nobody has asked for it yet.
+    /// Is to be made, and no process has asked for it yet.
     None,
     /// Is being made.
     Asked,
@@ -212,7 +212,7 @@ impl Groups {
         true
     }
 
-    /// Whether these rings are not used any more by those who have others.
+    /// Whether these rings are not used any more by processes that have others.
     pub(crate) fn is_retired(&self, id: GroupId) -> bool {
         self.get(id).is_some_and(|group| group.retired)
     }

@@ -157,7 +157,7 @@ pub enum Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxId(pub u64);
 
-/// A letter whose fate the session has to know.
+/// A message of which the session has to know whether it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipt {
     /// The welcome.

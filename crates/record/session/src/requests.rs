@@ -151,7 +151,7 @@ impl Session {
         }
     }
 
-    /// Answers those who have waited long enough for figures with what is known.
+    /// Answers requests that have waited long enough for figures, with what is known.
     pub(crate) fn answer_old_figures(&mut self, now: Now) {
         let since = self.requests.figures_since;
         if since.is_some_and(|since| now.at.saturating_duration_since(since) > FIGURES_PATIENCE) {

@@ -117,7 +117,7 @@ pub struct Outlook {
     pub command: Command,
     /// The recording's time is over, or no more can be written.
     pub is_cut: bool,
-    /// Nobody can come any more: the mailbox is closed at the other end, and empty.
+    /// No process can come any more: the mailbox is closed at the other end, and empty.
     pub is_deserted: bool,
     /// Threads that are left and that the kernel's side follows.
     pub threads: usize,

@@ -33,12 +33,12 @@ impl SessionArea {
         SessionArea(Arc::new(Inner { names: SharedNames::default(), in_kernel, made: OnceLock::new() }))
     }
 
-    /// Who has which words.
+    /// Which name has which words.
     pub(crate) fn names(&self) -> &SharedNames {
         &self.0.names
     }
 
-    /// Whether somebody has wanted it, and it could be made.
+    /// Whether a process or a rule has wanted it, and it could be made.
     pub(crate) fn is_made(&self) -> bool {
         matches!(self.0.made.get(), Some(Ok(_)))
     }

@@ -76,7 +76,7 @@ impl RingConsumer {
         self.losses.all(&counters, (self.last_time, context.clock.ticks()))
     }
 
-    /// Looks at what was lost so far, for who does not drain the ring.
+    /// Looks at what was lost so far, without draining the ring.
     pub(crate) fn look_at_losses(&mut self, context: &Context) -> Lost {
         let before = context.clock.ticks();
         let counters = self.counters();

@@ -28,7 +28,7 @@ pub(crate) struct Figures {
     pub(crate) events: u64,
     /// Lost events, as far as their number is known.
     pub(crate) lost: u64,
-    /// How many times more were lost, of which nobody knows the number.
+    /// How many times more were lost, of which the number is not known.
     pub(crate) unknown: u64,
     /// Bytes in the rings that are not on disk: all that a flight recorder holds.
     pub(crate) waiting: u64,

@@ -236,7 +236,7 @@ impl TraceConsumer {
         });
     }
 
-    /// Reads what is left, and ends the rings: nobody writes any more.
+    /// Reads what is left, and ends the rings: no process writes any more.
     pub(crate) fn close(&mut self) {
         let events = self.destination.state.steps();
         let TraceConsumer { destination, channels, streams, totals, .. } = self;

@@ -1,6 +1,6 @@
 //! The server where requests come in: one connection is one request and one answer, each a line of JSON.
 //!
-//! Nobody is waited for. Each visitor has a state of its own: its request is read as it comes, and its answer written
+//! No visitor is waited for. Each has a state of its own: its request is read as it comes, and its answer written
 //! as it is taken, however slowly. It has so many bytes and so much time, and each user so many visitors. What cannot
 //! be answered at once is answered later, under the [`Ticket`] of its request ([`Server::answer`]).
 
@@ -77,7 +77,7 @@ impl Server {
 
     /// What to wait for.
     pub(crate) fn polled(&self) -> impl Iterator<Item = libc::pollfd> {
-        // Who does not fit waits outside.
+        // A visitor for whom there is no room waits outside.
         let has_room = self.visitors.len() < VISITORS_MAX;
         let door = if has_room { self.listener.as_raw_fd() } else { -1 };
         let visitors = self.visitors.iter().map(|visitor| {
@@ -116,7 +116,7 @@ impl Server {
         requests
     }
 
-    /// Gives the answer to a request that was served before. Who has not waited for it has none.
+    /// Gives the answer to a request that was served before. A visitor that has not waited for it gets none.
     pub(crate) fn answer(&mut self, ticket: Ticket, answer: &Answer) {
         let is_it = |visitor: &Visitor| visitor.ticket == ticket && matches!(visitor.stage, Stage::Waiting);
         if let Some(at) = self.visitors.iter().position(is_it)
@@ -178,7 +178,7 @@ impl Visitor {
         }
     }
 
-    /// Begins to give it its answer; false when that is done, or nobody listens.
+    /// Begins to give it its answer; false when that is done, or the visitor has gone.
     fn hear(&mut self, answer: &Answer) -> bool {
         let mut left = line_of(answer).unwrap_or_default().into_bytes();
         write(&self.stream, &mut left) && self.enter(Stage::Hearing { left }, PATIENCE)
@@ -208,7 +208,7 @@ fn read(stream: &UnixStream, line: &mut Vec<u8>, beside: &mut Option<Fd>, trust:
             Err(mote_sys::Errno(libc::EAGAIN | libc::EINTR)) => return Read::Part,
             Err(_) => return Read::Nothing,
         };
-        // Who has connected need not be who speaks.
+        // The process that has connected need not be the one that speaks.
         let is_obeyed = received.sender.is_some_and(|sender| trust.obeys(sender.uid));
         if received.len == 0 || !is_obeyed {
             return Read::Nothing;
@@ -228,7 +228,7 @@ fn read(stream: &UnixStream, line: &mut Vec<u8>, beside: &mut Option<Fd>, trust:
     Read::Part
 }
 
-/// Writes what can be written; false when nothing is left, or nobody listens.
+/// Writes what can be written; false when nothing is left, or the visitor has gone.
 fn write(mut stream: &UnixStream, left: &mut Vec<u8>) -> bool {
     while !left.is_empty() {
         match stream.write(left) {

@@ -25,7 +25,7 @@ pub(super) type Patterns = Vec<(String, Vec<String>)>;
 pub(crate) struct Wanting {
     /// The rules.
     pub(super) rule_list: RuleList,
-    /// Programs of somebody else's making, as filters.
+    /// Programs that clang has compiled, as filters.
     objects: Vec<ObjectFilter>,
     /// What rules keep in the kernel.
     pub(crate) rules: Rules,
@@ -164,7 +164,7 @@ impl Found {
     fn of(rule_list: &RuleList, options: &Options) -> Result<Found, Error> {
         let catalog = Catalog::open().with_durations();
         let remarks = catalog.notes().to_vec();
-        // Who needs them says what is missing.
+        // What needs them says what is missing.
         let facts = catalog.btf().and_then(|btf| Facts::of(btf).ok());
         let mut found = Found { events: BTreeMap::new(), patterns: Vec::new(), remarks, facts };
         let place = place(options);

@@ -88,7 +88,7 @@ pub(crate) fn make(
         count_bits: wanted.buffers.count_bits,
         mode: options.mode,
     };
-    // Slow calls are looked for in the table of threads, which has everybody then.
+    // Slow calls are looked for in the table of threads, which has all threads then.
     let targets = match options.command.is_empty() {
         _ if wanted.all && wanted.latency.is_none() => Targets::Others,
         true if !wanted.all => {

@@ -103,7 +103,7 @@ impl Directory {
         &self.path
     }
 
-    /// Where files are that nobody is to see yet, and the journal.
+    /// Where files are that readers are not to see yet, and the journal.
     pub(crate) fn inner(&self) -> &Folder {
         &self.inner
     }

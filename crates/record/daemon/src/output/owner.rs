@@ -48,7 +48,7 @@ impl User {
     }
 
     /// `alice (uid 1000)`.
-    pub(crate) fn told(self) -> String {
+    pub(crate) fn describe(self) -> String {
         match nix::unistd::User::from_uid(Uid::from_raw(self.uid)) {
             Ok(Some(user)) => format!("{} (uid {})", user.name, self.uid),
             _ => format!("uid {}", self.uid),
@@ -117,7 +117,7 @@ impl Owner {
         let Ownership::Theirs(user) = self.ownership else { return };
         let is_theirs = |uid: u32| uid == user.uid || (uid == 0 && self.is_launched);
         if let Some(other) = uids.iter().copied().find(|uid| !is_theirs(*uid)) {
-            let other = User { uid: other, gid: None }.told();
+            let other = User { uid: other, gid: None }.describe();
             self.ownership = Ownership::Kept(user, format!("process {id} in it is of another user, {other}"));
         }
     }

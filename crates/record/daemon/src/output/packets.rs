@@ -2,8 +2,8 @@
 //!
 //! A killed process leaves the write that it is in half done, and babeltrace2 refuses a stream that ends in half a
 //! packet. So the file is longer than its packets, and the last packet claims what is behind it as its padding (CTF
-//! 1.8, section 5.2). A new packet is written into that padding, where nobody sees it; then the packet before is given
-//! its own size: one word, which makes the new one visible. The first packet becomes visible by a rename.
+//! 1.8, section 5.2). A new packet is written into that padding, where no reader sees it; then the packet before is
+//! given its own size: one word, which makes the new one visible. The first packet becomes visible by a rename.
 //!
 //! Only where the file grows, once in [`STEP`] bytes, and at its end, the file's length and the last packet's size
 //! change one after the other: a kill between these two calls leaves zeros behind the last packet.

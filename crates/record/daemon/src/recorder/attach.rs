@@ -33,7 +33,7 @@ impl Recorder<'_> {
                 self.attached.expected.push(*pid);
             }
             match invited {
-                // Who asks for none of its own events misses nothing.
+                // A recording that asks for none of their own events misses nothing.
                 Err(_) if options.rules.is_empty() => {}
                 Err(why) if options.kernel.is_some() => self.watch.say(&why.to_string()),
                 invited => invited?,
@@ -73,7 +73,7 @@ impl Recorder<'_> {
     pub(crate) fn look_for_awaited(&mut self, at_all: bool) {
         let missing = self.awaited.take_missing(at_all);
         self.attached.expected.retain(|known| !missing.contains(known));
-        // Who asks for none of its own events misses nothing.
+        // A recording that asks for none of their own events misses nothing.
         let asks = !self.options.rules.is_empty();
         for pid in missing.into_iter().filter(|pid| asks && process::runs(*pid)) {
             self.problem(format!(

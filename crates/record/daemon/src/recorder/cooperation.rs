@@ -21,7 +21,7 @@ impl Recorder<'_> {
     }
 
     /// Attaches it when a process asks, by a call of `mote::thread_state` or a threshold: until one does, it costs
-    /// nobody anything.
+    /// no process anything.
     pub(crate) fn publish_if_asked(&mut self) {
         if !self.cooperation.is_wanted() {
             return;

@@ -60,7 +60,7 @@ impl Recorder<'_> {
             Ownership::Given(user) => (user, ""),
             Ownership::Theirs(user) => (user, ", who has called sudo"),
             Ownership::Kept(user, why) => {
-                let told = user.told();
+                let told = user.describe();
                 self.watch.say(&format!(
                     "the recording stays root's, because {why}; --owner {} gives it to {told} all the same",
                     user.uid
@@ -72,10 +72,10 @@ impl Recorder<'_> {
         let snapshots = std::mem::take(&mut self.owner.snapshots);
         let given = snapshots.iter().try_for_each(|snapshot| snapshot.give(user));
         match given.and_then(|()| directory.give(user)) {
-            Ok(()) => self.watch.say(&format!("the recording now belongs to {}{reason}", user.told())),
+            Ok(()) => self.watch.say(&format!("the recording now belongs to {}{reason}", user.describe())),
             Err(why) => self.problem(format!(
                 "the recording cannot be given to {}: {why}; as root, chown -R {} {}",
-                user.told(),
+                user.describe(),
                 user.uid,
                 self.trace.directory.path().display()
             )),

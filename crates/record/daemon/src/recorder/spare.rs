@@ -1,5 +1,5 @@
-//! Rings that are made ahead, for who comes next: their memory is taken while nobody waits for it, on a thread of its
-//! own, because to take it keeps a processor busy for 0.1 ms a megabyte.
+//! Rings that are made ahead, for the group that comes next: their memory is taken while no process waits for it, on a
+//! thread of its own, because to take it keeps a processor busy for 0.1 ms a megabyte.
 
 use mote_ring::Geometry;
 use mote_ring::reader::{Channel, MakeError};

@@ -1,7 +1,7 @@
 //! Where those wait who have said hello through a mailbox, each user's in a row of their own.
 //!
 //! All users' processes share the mailbox that a command has inherited. It is emptied as fast as it can be, and the
-//! rows take turns: one that is long makes nobody in another one wait.
+//! rows take turns: a long row makes no process of another one wait.
 
 use crate::registration::listener::{Letter, Listener};
 use mote_session::trust::Guard;
@@ -20,7 +20,7 @@ pub(crate) struct Backlog {
     rows: Vec<(u32, VecDeque<Waiting>)>,
 }
 
-/// Somebody who waits.
+/// A process that waits to be let in.
 pub(crate) struct Waiting {
     pub(crate) guard: Guard,
     pub(crate) bytes: Vec<u8>,
@@ -66,7 +66,7 @@ impl Backlog {
         next
     }
 
-    /// Whether nobody waits.
+    /// Whether no process waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -29,7 +29,7 @@ pub(crate) struct Connection {
 
 /// What has come over a connection.
 pub(crate) enum Received {
-    /// A message of so many bytes, and who has sent it.
+    /// A message of so many bytes, and the credentials of the process that has sent it.
     Message(usize, Option<Credentials>),
     /// Nothing so far.
     Nothing,
@@ -43,7 +43,7 @@ impl Connection {
     /// # Errors
     /// What is wrong with the socket, for a person.
     pub(crate) fn new(socket: Fd, sender: Credentials) -> Result<Connection, String> {
-        // A socket of another kind would not tell who has sent what.
+        // A socket of another kind would not tell which process has sent what.
         if !socket::is_messages(socket.raw()) || socket::pass_credentials(socket.raw()).is_err() {
             return Err(format!("process {} said nonsense at the door: it has sent no socket", sender.pid));
         }

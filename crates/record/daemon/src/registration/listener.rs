@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 
 /// Where the mailbox's number begins in the command: above what shells and daemons use for themselves.
 const MAILBOX_NUMBER: i32 = 900;
-/// How long nobody is let in when there was no descriptor left for it.
+/// How long no process is let in when there was no descriptor left for it.
 const REST: Duration = Duration::from_millis(20);
 
-/// Both, and who may come.
+/// A mailbox, a socket, and which users' processes may come.
 pub(crate) struct Listener {
     guard: Guard,
     /// Our end of the mailbox.
     mailbox: Fd,
-    /// A process has shut the mailbox for everybody; there still is the socket.
+    /// A process has shut the mailbox for all others; there still is the socket.
     shut: Cell<bool>,
     /// The other end, until it has been handed over.
     theirs: Option<Fd>,
@@ -34,10 +34,10 @@ pub(crate) struct Listener {
     sockets: Sockets,
 }
 
-/// What somebody has put into the mailbox.
+/// A message that a process has put into the mailbox.
 pub(crate) struct Letter {
     pub(crate) len: usize,
-    /// Who has sent it.
+    /// The process that has sent it.
     pub(crate) sender: Credentials,
     /// The sender's socket, if it came with one.
     pub(crate) socket: Option<Fd>,
@@ -73,7 +73,7 @@ impl Listener {
         Ok(Listener { guard, mailbox, shut, theirs: Some(theirs), socket, rests_until, sockets })
     }
 
-    /// Who may come in through the mailbox.
+    /// Which users' processes may come in through the mailbox.
     pub(crate) fn guard(&self) -> Guard {
         self.guard
     }
@@ -102,12 +102,12 @@ impl Listener {
         Ok(format!("{VERSION},{number},{},{}", identity.inode, path.display()))
     }
 
-    /// Closes our copy of what processes have got, so that we see when nobody holds it any more.
+    /// Closes our copy of what processes have got, so that we see when no process holds it any more.
     pub(crate) fn hand_over(&mut self) {
         self.theirs = None;
     }
 
-    /// Nobody holds the other end of the mailbox.
+    /// No process holds the other end of the mailbox.
     pub(crate) fn is_deserted(&self) -> bool {
         self.shut.get() || self.has_hung_up()
     }
@@ -143,7 +143,7 @@ impl Listener {
         answered && polled[0].revents & (libc::POLLRDHUP | libc::POLLHUP) != 0
     }
 
-    /// Takes one connection from the socket, and who has made it.
+    /// Takes one connection from the socket, and the credentials of the process that has made it.
     pub(crate) fn accept(&self) -> Option<(Fd, Credentials)> {
         if self.rests_until.get().is_some() || socket::wait_readable(self.socket.raw(), 0) != Ok(true) {
             return None;

@@ -69,13 +69,14 @@ impl Listeners {
         std::iter::once(&self.own).chain(self.others.iter().map(|(_, listener)| listener))
     }
 
-    /// Closes our copies of what processes have inherited or were sent, so that we see when nobody holds it any more.
+    /// Closes our copies of what processes have inherited or were sent, so that we see when no process holds it any
+    /// more.
     pub(crate) fn hand_over(&mut self) {
         self.own.hand_over();
         self.others.iter_mut().for_each(|(_, listener)| listener.hand_over());
     }
 
-    /// Nobody holds the other end of the mailbox that the command has inherited.
+    /// No process holds the other end of the mailbox that the command has inherited.
     pub(crate) fn is_deserted(&self) -> bool {
         self.own.is_deserted()
     }

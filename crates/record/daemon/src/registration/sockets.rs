@@ -95,7 +95,7 @@ impl Sockets {
         &self.path
     }
 
-    /// Has somebody bind and listen at a path, and makes sure that the socket is in this directory: the path's way here
+    /// Has `listen` bind and listen at a path, and makes sure that the socket is in this directory: the path's way here
     /// may lead elsewhere by now.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Sockets {
     /// Lets a user, and nobody else, connect to a socket.
     ///
     /// # Errors
-    /// As fchownat(2): `EPERM` for who is not root.
+    /// As fchownat(2): `EPERM` for a recorder that is not root's.
     pub(crate) fn give(&self, name: &str, uid: u32) -> io::Result<()> {
         let only_owner = Mode::S_IRUSR | Mode::S_IWUSR;
         fchmodat(&self.directory, name, only_owner, FchmodatFlags::FollowSymlink)?;
