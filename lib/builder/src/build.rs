@@ -1,10 +1,12 @@
 //! Programs by values, conditions and calls, instead of registers, jumps and offsets.
 
+use crate::builder::Builder;
 use crate::call::Arguments;
+use crate::error::{BuildError, Label};
 use crate::expr::{Expr, Test};
+use crate::place::Local;
 use crate::place::Memory;
 use crate::registers::Value;
-use crate::{BuildError, Builder, Label, Local};
 use mote_bpf::Reg;
 use mote_bpf::environment::STACK_BYTES;
 use mote_bpf::op::{AtomicOp, Op};

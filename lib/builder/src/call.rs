@@ -1,9 +1,10 @@
 //! Calls: each argument into the register where it is expected, none over another one that is still to be read.
 
+use crate::builder::Builder;
+use crate::error::{BuildError, Label};
 use crate::expr::{Expr, Node};
 use crate::place::Memory;
 use crate::registers::Value;
-use crate::{BuildError, Builder, Label};
 use mote_bpf::Reg;
 use mote_bpf::op::Op;
 

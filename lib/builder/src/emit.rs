@@ -1,6 +1,8 @@
 //! One method for each kind of instruction.
 
-use super::{AluOp, AtomicOp, Builder, Op, Operand, Order, Reg, Size, Wide, Width};
+use crate::builder::Builder;
+use mote_bpf::insn::Reg;
+use mote_bpf::op::{AluOp, AtomicOp, Op, Operand, Order, Size, Wide, Width};
 
 macro_rules! arithmetic {
     ($($name:ident, $name32:ident, $op:ident, $text:literal;)*) => {

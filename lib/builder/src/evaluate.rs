@@ -1,9 +1,11 @@
 //! Working expressions out: in the register where the result is wanted, with as few others as there can be.
 
+use crate::builder::Builder;
+use crate::error::{BuildError, Label};
 use crate::expr::{Expr, Node, Test};
 use crate::place::Memory;
 use crate::registers::{Id, Value};
-use crate::{BuildError, Builder, Item, Label};
+use crate::slots::Item;
 use mote_bpf::Reg;
 use mote_bpf::op::{AluOp, Cond, Op, Operand, Order, Size, Width};
 

@@ -3,9 +3,8 @@
 //! An expression is no instruction yet. It is worked out where it goes: into a register of its own, into the argument
 //! of a call, or as an operand; so that no register is taken and no move is made on its way.
 
-use crate::place::Memory;
+use crate::place::{Local, Memory, Place, Pointer, Scalar};
 use crate::registers::{Id, Value};
-use crate::{Local, Place, Pointer, Scalar};
 use mote_bpf::Reg;
 use mote_bpf::op::{AluOp, Cond, Wide, Width};
 use std::ops;

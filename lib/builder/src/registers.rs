@@ -4,7 +4,7 @@
 //! whether that was written yet; a label knows what all the ways to it agree on. A helper's call takes `r0` to `r5`
 //! from their owners. So a read of a value that is gone is noticed where it is written.
 
-use crate::BuildError;
+use crate::error::BuildError;
 use mote_bpf::Reg;
 use std::cell::RefCell;
 use std::panic::Location;

@@ -3,10 +3,20 @@
 //! All branches start short; those that do not reach their label become long, which moves others apart, until nothing
 //! changes. Lengths only grow, so that it ends.
 
-use super::{BuildError, Item, Label};
+use crate::error::{BuildError, Label};
 use mote_bpf::Insn;
 use mote_bpf::environment::INSNS_MAX;
-use mote_bpf::op::{Cond, Op, encode};
+use mote_bpf::insn::Reg;
+use mote_bpf::op::{Cond, Op, Operand, Width, encode};
+
+/// One instruction, of which the offset may be missing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Item {
+    Plain(Op),
+    Jump(Label),
+    Branch { width: Width, cond: Cond, dst: Reg, src: Operand, to: Label },
+    Call(Label),
+}
 
 /// First slot of each item, and behind the last.
 pub(crate) fn places(items: &[Item], labels: &[Option<usize>]) -> Result<Vec<usize>, BuildError> {

@@ -1,7 +1,10 @@
 //! Programs built, and mistakes told.
 
 use super::*;
+use mote_bpf::Insn;
+use mote_bpf::insn::Reg;
 use mote_bpf::op::decode;
+use mote_bpf::op::{Cond, Op, Width};
 
 mod refused;
 mod written;

@@ -13,10 +13,6 @@ use std::path::Path;
 /// Most modules of a circle.
 const CIRCLE_MAX: usize = 3;
 
-/// Circles that are still to be broken, and how many modules each has at most: none may grow, and none may come.
-const TO_BE_BROKEN: [(&str, usize); 3] =
-    [("crates/record/kernel/session", 5), ("crates/record/probes", 7), ("lib/builder", 6)];
-
 /// The name of the crate's root file.
 const ROOT: &str = "lib";
 
@@ -58,18 +54,10 @@ pub(super) fn check(root: &Path, crates: &[Crate], wrong: &mut Vec<String>) -> a
 
 /// Checks the modules of one level.
 fn level(place: &str, graph: &Graph, wrong: &mut Vec<String>) {
-    let allowed =
-        TO_BE_BROKEN.iter().find(|(known, _)| *known == place).map_or(CIRCLE_MAX, |(_, most)| *most);
     let largest = circles(graph).into_iter().max_by_key(BTreeSet::len).unwrap_or_default();
     let names: Vec<&str> = largest.iter().map(String::as_str).collect();
-    if largest.len() > allowed {
+    if largest.len() > CIRCLE_MAX {
         wrong.push(format!("{place}: {} modules are a circle: {}", largest.len(), names.join(", ")));
-    }
-    if allowed > CIRCLE_MAX && largest.len() < allowed {
-        wrong.push(format!(
-            "{place}: its largest circle has {} modules by now; say so in xtask/src/tidy/modules.rs",
-            largest.len()
-        ));
     }
 }
 

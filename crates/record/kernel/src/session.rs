@@ -7,11 +7,14 @@
 //! Dropping a [`Kernel`] detaches all of it.
 
 mod add;
-mod change;
 mod follow;
 mod losses;
 mod multi_probe;
+mod place;
 mod probe_scope;
+mod replace;
+mod selection;
+mod thread_table;
 
 pub use follow::Launching;
 pub use losses::Losses;
@@ -90,7 +93,7 @@ struct Attached {
     /// What forgets threads, when the thread table is kept.
     forgets: Option<(Link, Program)>,
     /// Where programs of events are.
-    entries: Vec<change::Entry>,
+    entries: Vec<place::Entry>,
     /// What programs missed that are not there any more.
     missed: u64,
 }
@@ -181,7 +184,7 @@ impl Kernel {
     /// # Cost
     /// Programs are made and verified as at the start. After the first change a tail call for each event.
     pub fn replace(&self, events: &[Chosen], maps: Vec<Arc<Map>>) -> Result<(), Error> {
-        change::replace(self, events, maps)
+        replace::replace(self, events, maps)
     }
 
     /// Attaches a program that was made elsewhere, which lives as long as this. Its instructions name maps by numbers:
@@ -219,7 +222,7 @@ impl Kernel {
     /// behind.
     pub fn disable(&self) {
         self.state.enable(0);
-        change::grace();
+        place::grace();
     }
 
     /// Follows what the calling thread forks while the answer is held.

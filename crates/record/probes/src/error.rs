@@ -87,7 +87,7 @@ pub enum Wrong {
     },
     /// Too many fit.
     #[error("{count} functions of {path} fit, at most {max} may; \
-         narrow the pattern", max = crate::MATCHES_MAX, path = path.display())]
+         narrow the pattern", max = crate::selection::MATCHES_MAX, path = path.display())]
     TooMany {
         /// The file.
         path: PathBuf,
@@ -179,7 +179,7 @@ pub enum Wrong {
     },
     /// Too many of the kernel's functions fit.
     #[error("{count} functions of the kernel fit, at most {max} may; \
-         narrow the pattern", max = crate::KERNEL_MATCHES_MAX)]
+         narrow the pattern", max = crate::selection::KERNEL_MATCHES_MAX)]
     TooManyOfKernel {
         /// How many.
         count: usize,

@@ -2,7 +2,8 @@
 
 use crate::error::{Wrong, near};
 use crate::pattern::{Given, Kind, Spec, number};
-use crate::{MATCHES_MAX, Selection, arch, event_name, pinned, short};
+use crate::selection::{MATCHES_MAX, Selection, event_name, short};
+use crate::{arch, pinned};
 use mote_catalog::event::{Event, Field, Hook, Operand, Origin, Type};
 use mote_layout::types::Scalar;
 use mote_pattern::Glob;

@@ -7,14 +7,24 @@
 use crate::error::{Wrong, near};
 use crate::function::{Builder, Passed, anywhere, apart, given_type, ip, type_of, word, words};
 use crate::pattern::{Kind, Spec};
-use crate::{KERNEL_MATCHES_MAX, KernelTypes, Selection, event_name};
+use crate::selection::{KERNEL_MATCHES_MAX, Selection, event_name};
 use mote_catalog::btf::{Btf, Prototype};
 use mote_catalog::event::{Event, Field, Hook, Origin, Type};
 use mote_catalog::tracefs::Tracefs;
 use mote_pattern::Glob;
 use mote_symbol::functions::Kind as Value;
+use mote_sys::Errno;
 use std::collections::HashSet;
 use std::path::Path;
+
+/// The kernel's types, and whether programs can be attached to its functions.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelTypes<'t> {
+    /// Its functions and their parameters.
+    pub btf: &'t Btf,
+    /// Tries to attach a program to a function (`mote_kernel::attach::try_function`): this crate loads none.
+    pub try_function: fn(&Btf) -> Result<(), Errno>,
+}
 
 /// Most words of arguments that the kernel passes to programs (`MAX_BPF_FUNC_ARGS`).
 const WORDS_MAX: usize = 12;

@@ -36,48 +36,22 @@ mod function;
 mod kernel;
 mod pattern;
 pub mod pinned;
+mod selection;
 mod usdt;
 
 pub use binary::Where;
 pub use error::{Error, Wrong};
+pub use kernel::KernelTypes;
+pub use selection::{KERNEL_MATCHES_MAX, MATCHES_MAX, Selection};
 
-use mote_catalog::btf::Btf;
-use mote_catalog::event::{Event, Hook};
 use mote_symbol::Image;
-use mote_sys::Errno;
 use pattern::{Kind, Spec};
-use std::collections::{HashMap, HashSet};
-use std::path::Path;
-
-/// Most functions, or places of static probes, that one pattern may choose.
-pub const MATCHES_MAX: usize = 1000;
-
-/// Most functions of the kernel that one pattern may choose: each is attached by itself, and the kernel takes some
-/// milliseconds for it.
-pub const KERNEL_MATCHES_MAX: usize = 200;
-
-/// What patterns of probes have chosen.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// The events, each once.
-    pub events: Vec<Event>,
-    /// What could not be had of them: arguments, places. For people.
-    pub notes: Vec<String>,
-}
+use std::collections::HashMap;
 
 /// Whether `pattern` is one of a probe: for this module, not for the catalogue.
 #[must_use]
 pub fn is_probe(pattern: &str) -> bool {
     pattern.split_once(':').is_some_and(|(kind, _)| Kind::of(kind).is_some())
-}
-
-/// The kernel's types, and whether programs can be attached to its functions.
-#[derive(Clone, Copy, Debug)]
-pub struct KernelTypes<'t> {
-    /// Its functions and their parameters.
-    pub btf: &'t Btf,
-    /// Tries to attach a program to a function (`mote_kernel::attach::try_function`): this crate loads none.
-    pub try_function: fn(&Btf) -> Result<(), Errno>,
 }
 
 /// The events that the patterns mean; `types` are the kernel's, if it tells them.
@@ -96,7 +70,7 @@ pub fn select(
         add(pattern, place, &mut known, &mut selection)
             .map_err(|wrong| Error { pattern: pattern.to_owned(), wrong })?;
     }
-    tell_apart(&mut selection.events);
+    selection::tell_apart(&mut selection.events);
     Ok(selection)
 }
 
@@ -134,46 +108,6 @@ fn add(pattern: &str, place: &Where, known: &mut Known<'_>, selection: &mut Sele
         Kind::Usdt => usdt::add(&spec, image, selection),
         _ => function::add(&spec, image, selection),
     }
-}
-
-/// Leaves away events of the same place, and numbers those that have one name.
-fn tell_apart(events: &mut Vec<Event>) {
-    let mut places = HashSet::new();
-    events.retain(|event| {
-        let (place, offset, returns) = match &event.hook {
-            Hook::Uprobe { path, offset, returns, .. } => (path.clone(), *offset, *returns),
-            Hook::Kprobe { function, offset, returns } => (function.into(), *offset, *returns),
-            Hook::Fentry { function, returns, .. } => (function.into(), 0, *returns),
-            _ => return true,
-        };
-        places.insert((place, offset, returns, event.provider.clone()))
-    });
-    let mut used: HashMap<String, usize> = HashMap::new();
-    for event in events {
-        let count = used.entry(event.name.clone()).or_default();
-        *count += 1;
-        if *count > 1 {
-            event.name = format!("{}_{count}", event.name);
-        }
-    }
-}
-
-/// A name for an event, of letters, digits and `_`.
-fn event_name(parts: &[&str]) -> String {
-    let mut name = String::new();
-    for byte in parts.join("_").bytes() {
-        let plain = byte.is_ascii_alphanumeric() || byte == b'_';
-        if plain || !name.ends_with('_') {
-            name.push(if plain { char::from(byte) } else { '_' });
-        }
-    }
-    name.trim_end_matches('_').to_owned()
-}
-
-/// The file's name up to the first dot: `libc` for `/lib/libc.so.6`.
-fn short(path: &Path) -> String {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    name.split_once(".so").map_or(name.as_str(), |(name, _)| name).to_owned()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Patterns of probes, on programs that are compiled for it.
 
-use super::{Selection, Where, event_name, is_probe, select, usdt};
+use super::selection::event_name;
+use super::{Selection, Where, is_probe, select, usdt};
 use mote_catalog::event::{Event, Field, Hook, Operand, Origin, Type};
 use mote_layout::types::Scalar;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,8 @@
 use crate::error::{Wrong, near};
 use crate::function::{apart, given_type};
 use crate::pattern::{Given, Spec};
-use crate::{MATCHES_MAX, Selection, arch, argument, event_name, pinned};
+use crate::selection::{MATCHES_MAX, Selection, event_name};
+use crate::{arch, argument, pinned};
 use mote_catalog::event::{Event, Field, Hook, Operand, Origin, Type};
 use mote_layout::types::Scalar;
 use mote_pattern::Glob;

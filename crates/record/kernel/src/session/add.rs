@@ -1,9 +1,10 @@
 //! Programs made, loaded and attached.
 
-use super::change::{self, Next, Place};
-use super::follow::selection;
 use super::multi_probe;
+use super::place::{self, Next, Place};
 use super::probe_scope::{self, ProbeScope};
+use super::selection::selection;
+use super::thread_table::{forget_last, watch};
 use super::{Attached, Kernel, Refused, Request, Targets};
 use crate::Error;
 use crate::attach;
@@ -18,11 +19,10 @@ use mote_generate::Chosen;
 use mote_generate::namespace::Namespace;
 use mote_generate::state::{self, Layout};
 use mote_generate::syscalls::{self, Side, asks_duration};
-use mote_generate::thread_programs::{self, Watch};
-use mote_generate::{Facts, Plan, Selection, one_event, test_run};
+use mote_generate::{Facts, Plan, Selection, one_event, test_run, thread_programs};
 use mote_ring::reader::Channel;
 use mote_sys::Errno;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// The generation of the first programs.
 const FIRST: u32 = 1;
@@ -93,36 +93,6 @@ fn test_run_program(state: &State, facts: Option<Facts>) -> Result<(Program, Opt
 fn own_process(test_run: &Program) -> Option<u32> {
     let is_first = mote_sys::process::tid().unsigned_abs() == std::process::id();
     test_run.run().ok().filter(|_| is_first)
-}
-
-/// Attaches the programs that keep the thread table, once.
-pub(super) fn watch(kernel: &Kernel) -> Result<(), Error> {
-    let mut attached = kernel.attached.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(facts) = kernel.plan.facts.filter(|_| attached.forgets.is_none()) else { return Ok(()) };
-    for Watch { btf_id, name, insns } in thread_programs::programs(&kernel.plan, &facts)? {
-        let program = Program::load(name, Kind::Typed(btf_id), &insns, &[kernel.state.map()])?;
-        let link = attach::tracepoint(&program, name, None)?;
-        if name == thread_programs::FORGETS {
-            attached.forgets = Some((link, program));
-        } else {
-            attached.links.push(link);
-            attached.programs.push(program);
-        }
-    }
-    Ok(())
-}
-
-/// Has the program that forgets threads run behind those that were attached meanwhile: programs at a tracepoint run in
-/// the order in which they were attached, and the others still have to find the thread.
-fn forget_last(kernel: &Kernel) -> Result<(), Error> {
-    let mut attached = kernel.attached();
-    if let Some((link, program)) = attached.forgets.take() {
-        // A thread that is freed in between is taken for gone later (`threads`).
-        drop(link);
-        let link = attach::tracepoint(&program, thread_programs::FORGETS, None)?;
-        attached.forgets = Some((link, program));
-    }
-    Ok(())
 }
 
 pub(super) fn events(kernel: &Kernel, events: &[Chosen]) -> Result<(), Error> {
@@ -247,7 +217,7 @@ fn attach_calls(
     let name = call_name(side);
     let attached = loaded.and_then(|(program, next)| {
         let access = next.access();
-        change::put(kernel, next, name, program, |program| {
+        place::put(kernel, next, name, program, |program| {
             Ok(vec![attach_at(program, name, &call_hook(side), access)?])
         })
     });
@@ -292,7 +262,7 @@ fn call_program(
     for access in accesses {
         let maps = kernel.maps().len() as u32;
         let generated = syscalls::program(&kernel.plan(), side, chosen, noted, maps, *access)?;
-        let next = change::next(kernel, Place::Hook(call_hook(side), *access))?;
+        let next = place::next(kernel, Place::Hook(call_hook(side), *access))?;
         let table = map::table("mote_syscalls", &generated.table.unwrap_or_default())?;
         let (name, hook) = (call_name(side), call_hook(side));
         match load(kernel, name, &hook, *access, &generated.insns, (&next, Some(&table))) {
@@ -351,9 +321,9 @@ fn attach_at(program: &Program, name: &str, hook: &Hook, access: Access) -> Resu
 }
 
 fn put(kernel: &Kernel, name: &str, hook: &Hook, access: Access, insns: &[Insn]) -> Result<(), Error> {
-    let next = change::next(kernel, Place::Hook(hook.clone(), access))?;
+    let next = place::next(kernel, Place::Hook(hook.clone(), access))?;
     let program = load(kernel, name, hook, access, insns, (&next, None))?;
-    change::put(kernel, next, name, program, |program| match hook {
+    place::put(kernel, next, name, program, |program| match hook {
         Hook::Uprobe { path, .. } => probe_scope::everywhere(kernel, path, |process| {
             Ok(vec![attach::perf(program, name, hook, process)?])
         }),

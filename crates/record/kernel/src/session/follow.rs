@@ -4,15 +4,13 @@
 //! a program looks at all threads, and puts those that are meant into the table
 //! (`mote_generate::thread_programs::introduce`).
 
-use super::{Ids, Kernel, Targets};
+use super::{Ids, Kernel};
 use crate::Error;
 use crate::births::Born;
 use crate::load::{Kind, Program};
 use mote_generate::threads::{LAUNCHING, TRACED};
-use mote_generate::{Selection, state, thread_programs};
+use mote_generate::{state, thread_programs};
 use mote_sys::Errno;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::PoisonError;
 
 /// While it is held, what its thread forks is followed.
@@ -86,7 +84,7 @@ pub(super) fn find(kernel: &Kernel, tid: u32) -> Option<usize> {
 }
 
 pub(super) fn set_index(kernel: &Kernel, pid: u32, index: u32) -> Result<(), Error> {
-    super::add::watch(kernel)?;
+    super::thread_table::watch(kernel)?;
     for (_, entry) in entries(kernel, pid, &threads(pid)?)? {
         kernel.state.set_index(entry, index);
     }
@@ -165,26 +163,4 @@ fn threads(pid: u32) -> Result<Vec<u32>, Error> {
         std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|error| fail(pid, error.to_string()))?;
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
     Ok(entries.flatten().filter_map(number).collect())
-}
-
-/// What programs look at.
-pub(super) fn selection(targets: &Targets) -> Result<Selection, Error> {
-    match targets {
-        Targets::All | Targets::Others => Ok(Selection::All),
-        Targets::Launch | Targets::ProbedIn(_) | Targets::Pids(_) => Ok(Selection::Threads),
-        Targets::Cgroup(path) => cgroup(path),
-    }
-}
-
-fn cgroup(path: &Path) -> Result<Selection, Error> {
-    let fail = |why: String| Error::Cgroup { path: path.display().to_string(), why };
-    let real = path.canonicalize().map_err(|error| fail(error.to_string()))?;
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").map_err(|error| fail(error.to_string()))?;
-    let root = mounts.lines().filter(|line| line.contains(" - cgroup2 ")).find_map(|line| {
-        let point = Path::new(line.split(' ').nth(4)?);
-        real.strip_prefix(point).ok()
-    });
-    let below = root.ok_or_else(|| fail("it is not in a file system of type cgroup2".to_owned()))?;
-    let id = std::fs::metadata(&real).map_err(|error| fail(error.to_string()))?.ino();
-    Ok(Selection::Cgroup { id, level: below.components().count() as u32 })
 }

@@ -2,7 +2,7 @@
 //! such a program with words that are given.
 
 use super::tests::chunks;
-use super::{Kernel, Request, Targets, change};
+use super::{Kernel, Request, Targets, place};
 use crate::load::{Kind, Program};
 use crate::map::Buffers;
 use crate::rules::shared::Shared;
@@ -58,8 +58,8 @@ fn records(filter: Option<&str>, words: &[[u64; 6]]) -> Option<Vec<String>> {
         threads: 64,
     };
     let kernel = Kernel::start(request).unwrap_or_else(|why| panic!("{why}"));
-    let place = change::Place::Hook(event.hook.clone(), Access::Function);
-    let next = change::next(&kernel, place).expect("a small map");
+    let place = place::Place::Hook(event.hook.clone(), Access::Function);
+    let next = place::next(&kernel, place).expect("a small map");
     let generated = one_event::program(&kernel.plan(), &Chosen { id: 7, event, filter }, Access::Function);
     let insns = generated.unwrap_or_else(|why| panic!("{why}")).insns;
     let filters = kernel.maps();

@@ -28,7 +28,7 @@ impl Losses {
 pub(super) fn of(kernel: &Kernel) -> Losses {
     let count = |word: u32| kernel.state.memory().load64(word as usize);
     let attached = kernel.attached();
-    let of_entries: u64 = attached.entries.iter().map(super::change::Entry::missed).sum();
+    let of_entries: u64 = attached.entries.iter().map(super::place::Entry::missed).sum();
     let missed = attached.programs.iter().map(Program::missed).sum::<u64>() + of_entries + attached.missed;
     Losses {
         nested: count(state::NESTED) + missed,

@@ -3,7 +3,7 @@
 //! Probes that are attached one by one also end one by one, and the kernel waits each time until no CPU can be in their
 //! programs any more: a hundred of them take seconds.
 
-use super::{Kernel, change, probe_scope};
+use super::{Kernel, place, probe_scope};
 use crate::Error;
 use crate::attach;
 use crate::load::{Kind, Program};
@@ -61,10 +61,10 @@ impl Group<'_> {
         let generated = mote_generate::multi_probe::program(&kernel.plan(), &first.event)?;
         let places: Vec<Place> = self.members.iter().filter_map(|one| place(one)).collect();
         let next =
-            change::next(kernel, change::Place::Probes(self.path.clone(), self.returns, places.clone()))?;
+            place::next(kernel, place::Place::Probes(self.path.clone(), self.returns, places.clone()))?;
         let maps = [kernel.state.map(), &kernel.rings, &*next.array];
         let program = Program::load(name, Kind::Probes, &generated.insns, &maps)?;
-        change::put(kernel, next, name, program, |program| {
+        place::put(kernel, next, name, program, |program| {
             probe_scope::everywhere(kernel, self.path, |process| {
                 attach::uprobes(program, name, self.path, &places, self.returns, process)
             })

@@ -9,7 +9,7 @@
 //! once.
 
 use super::Kernel;
-use super::change::{Entry, Place};
+use super::place::{Entry, Place};
 use crate::Error;
 use crate::attach::{self, Link};
 use crate::load::Program;
