@@ -13,7 +13,7 @@
 //! adds maps behind the others, and never moves one.
 
 use crate::words::{Reader, Writer};
-use crate::{Error, counters};
+use crate::{Error, filter_counters};
 use mote_bpf::insn::{INSN_BYTES, Insn};
 use mote_bpf::{MapKind, MapShape};
 use mote_layout::record::ID_MAX;
@@ -205,7 +205,7 @@ impl<'a> Received<'a> {
     fn is_sound(&self) -> bool {
         let pool = self.pool.sizes.slots == 0
             || self.pool.sizes.are_sound() && self.holds(self.pool.offset, self.pool.sizes.bytes() as u64);
-        pool && self.maps_bytes >= counters::BYTES as u64
+        pool && self.maps_bytes >= filter_counters::BYTES as u64
             && self.maps.len() <= MAPS_MAX
             && self.dispositions.len() <= ID_MAX as usize
             && self.programs.len() <= PROGRAMS_MAX
@@ -223,7 +223,7 @@ impl<'a> Received<'a> {
     /// Whether something may begin there and have so many bytes.
     fn holds(&self, offset: u64, bytes: u64) -> bool {
         let end = offset.checked_add(bytes);
-        offset >= counters::BYTES as u64
+        offset >= filter_counters::BYTES as u64
             && offset.is_multiple_of(PAGE)
             && end.is_some_and(|end| end <= self.maps_bytes)
     }
@@ -301,7 +301,7 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    const AT: u64 = counters::BYTES as u64;
+    const AT: u64 = filter_counters::BYTES as u64;
 
     fn hash() -> MapShape {
         MapShape { kind: MapKind::Hash, key_bytes: 16, value_bytes: 8, entries: 1000, read_only: false }

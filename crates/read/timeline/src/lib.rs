@@ -44,6 +44,7 @@ mod facts;
 mod index;
 mod loss;
 mod merge;
+mod merge_heap;
 mod origin;
 mod problem;
 mod reader;
@@ -51,7 +52,6 @@ mod record;
 mod source;
 mod storage;
 mod trace;
-mod waiting;
 mod window;
 
 pub use facts::{Facts, Named};

@@ -4,12 +4,12 @@
 //! earliest of the others, the heap is not touched. Of entries at the same time, that of the first stream goes first.
 
 use crate::Range;
+use crate::merge_heap::Waiting;
 use crate::problem::{Fault, Problem, Problems};
 use crate::reader::{Head, Reader};
 use crate::record::{Entry, LossRecord, Record};
 use crate::source::Source;
 use crate::trace::Trace;
-use crate::waiting::Waiting;
 
 /// The entries of a recording, in the order of time.
 #[derive(Debug)]

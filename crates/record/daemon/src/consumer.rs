@@ -29,7 +29,7 @@ use crate::consumer::speculated::Speculated;
 use crate::consumer::trace::{Consumed, Destination, TraceConsumer};
 use mote_ring::reader::Channel;
 use mote_ring::threads::ThreadName;
-use mote_wire::counters;
+use mote_wire::filter_counters;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -302,7 +302,7 @@ impl GroupAreas {
 
     /// How many snapshots filters have asked for.
     fn snapshots(&self) -> u64 {
-        self.each().fold(self.past, |sum, area| sum.wrapping_add(area.word(counters::SNAPSHOTS)))
+        self.each().fold(self.past, |sum, area| sum.wrapping_add(area.word(filter_counters::SNAPSHOTS)))
     }
 }
 

@@ -44,6 +44,6 @@ pub use error::Error;
 pub use kernel::KernelRecorded;
 pub use mote_slow::{CallFigures, Latencies, OpenCall};
 pub use options::{Buffers, Ctf, KernelOptions, LatencyOptions, Options};
-pub use output::describe;
+pub use output::metadata;
 pub use recording::{Recording, record};
 pub use watch::{Progress, Recorded, Watch};

@@ -1,9 +1,9 @@
 //! What a recording is on disk: directories and files, made in one place ([`folder`]), and the sinks that streams write
 //! to.
 
-pub mod describe;
 pub(crate) mod directory;
 pub(crate) mod folder;
+pub mod metadata;
 pub(crate) mod owner;
 pub(crate) mod packets;
 pub(crate) mod path;

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::options::{self, KernelOptions, Options};
-use crate::output::describe::{Domain, Frame};
+use crate::output::metadata::{Domain, Frame};
 use mote_clock::{Sample, Source};
 use mote_journal::Session;
 use mote_ring::{Clock, Geometry, Mode};

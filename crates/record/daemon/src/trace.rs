@@ -3,8 +3,8 @@
 //! A recording has one of the processes; and below it one of the kernel, if that was asked for.
 
 use crate::error::Error;
-use crate::output::describe::{self, Frame};
 use crate::output::directory::Directory;
+use crate::output::metadata::{self, Frame};
 
 use crate::consumer::state::TraceState;
 use crate::consumer::trace::Consumed;
@@ -90,7 +90,7 @@ impl Trace {
         conversion: Option<Conversion>,
     ) -> Result<(), Error> {
         let Some(conversion) = conversion else { return Ok(()) };
-        let class = describe::trace_class(&self.frame, &conversion, events.iter());
+        let class = metadata::trace_class(&self.frame, &conversion, events.iter());
         self.directory.write_metadata(&class, self.ctf)
     }
 

@@ -10,7 +10,7 @@ use mote_filter::maps::{Entry, Meaning};
 use mote_sys::Errno;
 use mote_vm::map::Map;
 use mote_wire::bundle::{MapPlace, PAGE, PoolPlace, SHARED};
-use mote_wire::counters;
+use mote_wire::filter_counters;
 
 /// The layout of a group's memory: the counters, the pool of speculations, the maps.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Layout {
 impl Layout {
     /// Of memory with `bytes` bytes, in which the counters and `pool` have their places; no maps yet.
     pub fn new(bytes: u64, pool: PoolPlace) -> Layout {
-        let front = counters::BYTES as u64 + pool.sizes.bytes() as u64;
+        let front = filter_counters::BYTES as u64 + pool.sizes.bytes() as u64;
         Layout { bytes, used: front.next_multiple_of(PAGE), pool, speculates: false, maps: Vec::new() }
     }
 

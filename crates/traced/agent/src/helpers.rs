@@ -13,7 +13,7 @@ use mote_ring::Record;
 use mote_ring::writer::Payload;
 use mote_sys::raw::syscall;
 use mote_vm::{FaultingFn, HelperFn, Returned};
-use mote_wire::{SESSIONS_MAX, counters};
+use mote_wire::{SESSIONS_MAX, filter_counters};
 
 /// What the programs of one session call, by number, as `mote_vm::Setup` takes it.
 #[derive(Debug)]
@@ -139,5 +139,5 @@ unsafe extern "C" fn speculated<const SESSION: usize>(_: u64, _: u64, _: u64, _:
 }
 
 unsafe extern "C" fn snapshot<const SESSION: usize>(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    if shared::count(SESSION, counters::SNAPSHOTS) { 0 } else { error(libc::ENODEV) }
+    if shared::count(SESSION, filter_counters::SNAPSHOTS) { 0 } else { error(libc::ENODEV) }
 }

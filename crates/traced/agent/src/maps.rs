@@ -11,7 +11,7 @@ use mote_sys::mem::{self, Mapping};
 use mote_sys::{Errno, Result};
 use mote_vm::Map;
 use mote_wire::bundle::{MAPS_MAX, MapPlace, PoolPlace, Received, SHARED};
-use mote_wire::counters;
+use mote_wire::filter_counters;
 
 /// The maps so far.
 ///
@@ -72,7 +72,7 @@ impl Maps {
                 crate::shared::map(session, memfd, bundle.pool)?;
                 self.pool = Some(bundle.pool);
                 let pool_end = bundle.pool.offset + bundle.pool.sizes.bytes() as u64;
-                self.end = pool_end.max(counters::BYTES as u64);
+                self.end = pool_end.max(filter_counters::BYTES as u64);
             }
             Some(known) if known == bundle.pool => {}
             Some(_) => return Err(Errno(libc::EINVAL)),

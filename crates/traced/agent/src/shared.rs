@@ -1,7 +1,7 @@
 //! What filters share with their session besides the channel: the counters, and the pool of speculations.
 //!
 //! # Invariants
-//! `counters-mapped`: a session's `counters` is null or points to a shared mapping of at least `counters::BYTES`; its `memory`
+//! `counters-mapped`: a session's `counters` is null or points to a shared mapping of at least `filter_counters::BYTES`; its `memory`
 //! and `pool` are set before that, and dropped a grace period after it was set to null. Probes look at them inside of
 //! read sections.
 
@@ -15,7 +15,7 @@ use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
 use mote_sys::{Errno, Result};
 use mote_wire::bundle::PoolPlace;
-use mote_wire::{SESSIONS_MAX, counters};
+use mote_wire::{SESSIONS_MAX, filter_counters};
 
 /// The shared memory of one session.
 struct Shared {
@@ -45,7 +45,7 @@ static ALL: [Shared; SESSIONS_MAX] = [const {
 pub(crate) fn map(session: usize, memfd: &Fd, place: PoolPlace) -> Result<()> {
     let shared = ALL.get(session).ok_or(Errno(libc::EINVAL))?;
     let end = if place.sizes.slots == 0 { 0 } else { place.offset as usize + place.sizes.bytes() };
-    let memory = Mapping::shared(memfd, end.max(counters::BYTES))?;
+    let memory = Mapping::shared(memfd, end.max(filter_counters::BYTES))?;
     memory.keep_out_of_core_dumps();
     let counters = memory.base();
     // SAFETY: `counters-mapped`: `counters` is null, so no thread reads; the control path is the caller's.
@@ -134,7 +134,7 @@ pub(crate) fn count(session: usize, offset: usize) -> bool {
 /// Adds one to a 32-bit word of the counters, if there is one.
 fn count_fault(session: usize, offset: usize) {
     let Some(counters) = counters(session) else { return };
-    // SAFETY: `counters-mapped`; `counters::faults_of` gives multiples of 4 inside of the counters.
+    // SAFETY: `counters-mapped`; `filter_counters::faults_of` gives multiples of 4 inside of the counters.
     let word = unsafe { &*counters.wrapping_add(offset).cast::<AtomicU32>() };
     word.fetch_add(1, Ordering::Relaxed);
 }
@@ -144,12 +144,12 @@ fn count_fault(session: usize, offset: usize) {
 #[inline(never)]
 pub(crate) fn faulted(channel: &Channel, id: u16, keep: bool) -> u64 {
     let session = channel.session;
-    count_fault(session, counters::faults_of(id));
+    count_fault(session, filter_counters::faults_of(id));
     if keep {
-        count(session, counters::FAULTS_KEPT);
+        count(session, filter_counters::FAULTS_KEPT);
         return SPECULATE;
     }
-    count(session, counters::FAULTS_DROPPED);
+    count(session, filter_counters::FAULTS_DROPPED);
     channel.writer.lose(Cause::FilterFault);
     DROP
 }

@@ -8,7 +8,7 @@ use mote_sys::Result;
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{self, Mapping};
 use mote_wire::bundle::PoolPlace;
-use mote_wire::counters;
+use mote_wire::filter_counters;
 
 /// Bytes of the file, of which only what is used is memory.
 const BYTES: u64 = 1 << 30;
@@ -33,7 +33,7 @@ impl GroupArea {
     pub(crate) fn make() -> Result<GroupArea> {
         let make = |bytes| mem::sealed_memfd(c"mote-filters", bytes).map(|memfd| (memfd, bytes));
         let (memfd, bytes) = make(BYTES).or_else(|_| make(BYTES_SMALL))?;
-        let front = Mapping::shared(&memfd, counters::BYTES + POOL.bytes())?;
+        let front = Mapping::shared(&memfd, filter_counters::BYTES + POOL.bytes())?;
         Ok(GroupArea { memfd, bytes, front })
     }
 
@@ -49,12 +49,12 @@ impl GroupArea {
 
     /// The pool of speculations.
     pub(crate) fn pool(&self) -> Option<Pool<'_>> {
-        Pool::of(&self.front, counters::BYTES, POOL)
+        Pool::of(&self.front, filter_counters::BYTES, POOL)
     }
 
     /// Where the pool is.
     pub(crate) fn pool_place() -> PoolPlace {
-        PoolPlace { offset: counters::BYTES as u64, sizes: POOL }
+        PoolPlace { offset: filter_counters::BYTES as u64, sizes: POOL }
     }
 
     /// Takes memory for these bytes: a process that writes there does not fault.
@@ -69,7 +69,7 @@ impl GroupArea {
     pub(crate) fn faults(&self) -> impl Iterator<Item = (u32, u64)> {
         let mut bytes = vec![0; 4 << ID_BITS];
         // What cannot be read is 0.
-        let _ = fd::read_at(&self.memfd, &mut bytes, counters::FAULTS_BY_EVENT as u64);
+        let _ = fd::read_at(&self.memfd, &mut bytes, filter_counters::FAULTS_BY_EVENT as u64);
         let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
         (0..).zip(words).filter(|(_, faults)| *faults > 0).map(|(id, faults)| (id, u64::from(faults)))
     }

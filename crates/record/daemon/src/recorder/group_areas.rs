@@ -14,7 +14,7 @@ use mote_session::layout::{Layout, map_bytes};
 use mote_vm::map::{Cursor, Update};
 use mote_vm::placed::PlacedMap;
 use mote_wire::bundle::{MapPlace, SHARED};
-use mote_wire::counters;
+use mote_wire::filter_counters;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -119,7 +119,8 @@ impl GroupAreas {
 impl Faults {
     /// Adds those of an area.
     fn add(&mut self, area: &GroupArea) {
-        let (dropped, kept) = (area.word(counters::FAULTS_DROPPED), area.word(counters::FAULTS_KEPT));
+        let (dropped, kept) =
+            (area.word(filter_counters::FAULTS_DROPPED), area.word(filter_counters::FAULTS_KEPT));
         self.dropped = self.dropped.saturating_add(dropped);
         self.kept = self.kept.saturating_add(kept);
         if dropped == 0 && kept == 0 {

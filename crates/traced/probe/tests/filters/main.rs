@@ -6,7 +6,7 @@ mod session;
 
 use mote_bpf::{MapKind, MapShape};
 use mote_layout::Cause;
-use mote_wire::{How, counters};
+use mote_wire::{How, filter_counters};
 use programs::*;
 use session::{Rings, Seen, Session, Wish, Wishes, filtered};
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,10 +142,13 @@ fn a_fault_is_counted_and_the_process_lives() {
         assert_eq!(numbers(&records, process.id("scenario:bytes")).len(), 3);
         assert_eq!(rings.lost(Cause::FilterFault), 3);
         assert_eq!(
-            (session.counters(counters::FAULTS_DROPPED), session.counters(counters::FAULTS_KEPT)),
+            (
+                session.counters(filter_counters::FAULTS_DROPPED),
+                session.counters(filter_counters::FAULTS_KEPT)
+            ),
             (3, 0)
         );
-        let by_event = session.counters(counters::faults_of(process.id("scenario:bytes"))) as u32;
+        let by_event = session.counters(filter_counters::faults_of(process.id("scenario:bytes"))) as u32;
         assert_eq!(by_event, 3);
     }
 }
@@ -210,7 +213,7 @@ fn what_is_kept_aside_is_recorded_when_it_is_committed() {
 fn filters_ask_for_snapshots() {
     let other = id("scenario:other");
     let (session, _, mut rings) = run("numbers", &[("scenario:number", filtered(snapshot(other)))].into());
-    assert_eq!(session.counters(counters::SNAPSHOTS), 100);
+    assert_eq!(session.counters(filter_counters::SNAPSHOTS), 100);
     assert_eq!(numbers(&rings.take(), other), [u64::MAX; 100]);
 }
 

@@ -10,7 +10,7 @@ use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{Mapping, sealed_memfd};
 use mote_sys::socket::{self, Wait};
 use mote_wire::bundle::{Bundle, Disposition, MapPlace, PoolPlace, Program};
-use mote_wire::{ENVIRONMENT, Hello, ID_ON, Installed, MESSAGE_MAX, Message, VERSION, counters};
+use mote_wire::{ENVIRONMENT, Hello, ID_ON, Installed, MESSAGE_MAX, Message, VERSION, filter_counters};
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 
@@ -196,7 +196,7 @@ impl Session {
             .collect();
         let bundle = Bundle {
             maps_bytes: MAPS_BYTES,
-            pool: PoolPlace { offset: counters::BYTES as u64, sizes: SIZES },
+            pool: PoolPlace { offset: filter_counters::BYTES as u64, sizes: SIZES },
             maps: &self.places,
             dispositions: &dispositions,
             programs: &programs,
@@ -216,7 +216,7 @@ impl Session {
 
     /// The records that threads have committed.
     pub(crate) fn committed(&self) -> Vec<Seen> {
-        let pool = Pool::of(&self.memory, counters::BYTES, SIZES).expect("it fits");
+        let pool = Pool::of(&self.memory, filter_counters::BYTES, SIZES).expect("it fits");
         let reader = speculation::Reader::new(pool);
         let mut bytes = vec![0; reader.room()];
         let mut all = Vec::new();
