@@ -118,7 +118,7 @@ fn what_cannot_be_probed_is_said() {
         return;
     }
     for (pattern, says) in [
-        ("fentry:do_sys_openta2", "no function `do_sys_openta2` that can be probed; near names: "),
+        ("fentry:do_sys_openta2", "no function `do_sys_openta2` that can be probed; similar names: "),
         ("fentry:no_such_function_*", "no function"),
         ("fentry:*", "narrow the pattern"),
         ("fentry:do_sys_openat2(path: str)", "no argument `path`; it has dfd, filename, how"),

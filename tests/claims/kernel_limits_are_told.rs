@@ -251,7 +251,7 @@ fn that_descriptors_are_too_few() {
     assert!(trace.err.contains("ulimit -n"), "{}", trace.err);
     let trace = few("--nofile=150");
     let told = trace.err.lines().filter(|line| line.contains("ulimit -n")).count();
-    assert!((1..=6).contains(&told) && trace.err.contains("more are not recorded"), "{}", trace.err);
+    assert!((1..=6).contains(&told) && trace.err.contains("more events are not recorded"), "{}", trace.err);
 }
 
 #[test]

@@ -321,7 +321,7 @@ fn mote_latency_keeps_what_was_before_a_slow_call() {
     let running = Record::scene(&["naps", "3000", "200"]).by("latency").with(&options).with(&[rule]).start();
     let pid = running.wait_for("pid");
     let trace = snapshot(running.output(), 1, || running.said().1);
-    wait_for("the last word", || running.said().1.contains("there will be no more").then_some(()));
+    wait_for("the last word", || running.said().1.contains("no more will be taken").then_some(()));
     running.signal(nix::sys::signal::Signal::SIGTERM);
     let whole = running.wait();
     let events = trace.view();
@@ -420,8 +420,8 @@ fn what_is_disabled_is_recorded_no_more() {
         (&["enable", "-k", EXIT, "--filter", "rett > 3"][..], "rett"),
         (&["enable", "-k", "no:such_event"], "no:such_event"),
         (&["enable", "-k", EXIT, "--on", "syscalls:*getsid do snapshot"], "--mode overwrite"),
-        (&["disable", "-k", "sched:sched_switch"], "no kernel event that is recorded"),
-        (&["disable", "-k", ENTRY], "no kernel event that is recorded"),
+        (&["disable", "-k", "sched:sched_switch"], "no recorded kernel event"),
+        (&["disable", "-k", ENTRY], "no recorded kernel event"),
     ] {
         let (done, said) = ask(&running, words);
         assert!(!done && said.contains(why), "{words:?}: {said}");

@@ -61,7 +61,7 @@ fn lies_in_the_handshake() {
     assert_survived(&trace);
     assert_counts(&named(&trace.events(), "e2e:honest"), "seq", 100);
     let problems = trace.problems().join("\n");
-    for word in ["nonsense at the door", "sent away", "version", "out of turn", "cannot be recorded"] {
+    for word in ["malformed hello", "disconnected", "version", "out of turn", "cannot be recorded"] {
         assert!(problems.contains(word), "no '{word}' in {problems}");
     }
 }

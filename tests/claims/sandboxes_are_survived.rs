@@ -97,11 +97,11 @@ impl Word {
     }
 }
 
-/// A program that has locked itself in with all its threads, and emits until it is told to end.
+/// A program that has put all of its threads into a sandbox, and emits until it is told to end.
 fn start_locked(word: &Word, options: &[&str]) -> (Running, u64) {
     let running = Record::scene(&["locked", "10", "everybody", "until", word.path()]).with(options).start();
     let pid = running.wait_for("locked");
-    running.wait_until_said("has locked itself in");
+    running.wait_until_said("has put all of its threads into a sandbox");
     (running, pid)
 }
 
@@ -114,7 +114,7 @@ fn a_process_with_all_threads_in_a_sandbox_is_sent_nothing() {
     let word = Word::new();
     let (running, pid) = start_locked(&word, &[]);
     mote(&running, &["disable", "e2e:calm"]);
-    running.wait_until_said("cannot be told of other rules: it is recorded as before");
+    running.wait_until_said("cannot get other rules: it is recorded as before");
     assert!(is_alive(pid));
     word.set();
     let trace = running.wait().ends_with(3);
@@ -140,7 +140,7 @@ fn a_recorder_that_is_killed_leaves_processes_in_sandboxes_running() {
             Record::scene(&[&["locked", "10", "everybody"], allowed, &["until", word.path()]].concat())
                 .start();
         let pid = running.wait_for("locked");
-        running.wait_until_said("has locked itself in");
+        running.wait_until_said("has put all of its threads into a sandbox");
         running.signal(Signal::SIGKILL);
         wait_for("its new parent", || (parent(pid)? != running.pid().as_raw()).then_some(()));
         word.set();

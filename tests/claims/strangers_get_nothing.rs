@@ -151,7 +151,7 @@ fn a_planted_socket_that_promises_a_process_is_reported() {
     assert_eq!(liar.said("mailboxes"), Some(1));
     sockets(&running);
     let trace = finish(running, 3);
-    assert!(trace.problems().join("\n").contains("it has not come"), "{:?}", trace.problems());
+    assert!(trace.problems().join("\n").contains("and did not"), "{:?}", trace.problems());
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn sockets_are_for_their_user_only() {
     kill(Pid::from_raw(pid as i32), Signal::SIGTERM).expect("it runs");
     let trace = running.wait().ends_with(3);
     let problems = trace.problems().join("\n");
-    assert!(problems.contains(&format!("is of user {USER}")), "{problems}");
+    assert!(problems.contains(&format!("belongs to user {USER}")), "{problems}");
 }
 
 /// A recording that an ordinary user makes, with all that belongs to it in a directory of that user.
@@ -250,10 +250,7 @@ fn a_mailbox_is_not_for_another_user() {
     let trace = running.wait().ends_with(3);
     let problems = trace.problems().join("\n");
     for user in [OTHER, 0] {
-        assert!(
-            problems.contains(&format!("is of user {user}, whom this recording is not for")),
-            "{problems}"
-        );
+        assert!(problems.contains(&format!("belongs to user {user}; only root can record")), "{problems}");
     }
     assert_eq!(trace.facts("process").len(), 1, "only its own");
 }
@@ -330,7 +327,7 @@ fn in_a_user_namespace_only_users_with_a_number_there_are_believed() {
     let trace = Record::program(&["unshare", "--user", programs::scenes(), "count", "10"]).run().ends_with(3);
     assert_eq!(trace.printed("emitted"), 10, "the program runs as without us");
     assert_eq!(named(&trace.view(), "e2e:count").len(), 0);
-    assert!(trace.problems().join("\n").contains("does not believe this recorder"), "{:?}", trace.problems());
+    assert!(trace.problems().join("\n").contains("does not trust this recorder"), "{:?}", trace.problems());
 }
 
 #[test]
@@ -368,7 +365,7 @@ fn silent_connections_are_reported_and_take_no_more_than_their_share() {
     let path = sockets(&running).join("session");
     let silent = Beside::start(0, &["hush", path.to_str().expect("text"), "80"]);
     assert_eq!(silent.wait_for("connected"), 80, "nobody waits to be let in");
-    running.wait_until_said("has 64 connections that say nothing");
+    running.wait_until_said("has 64 connections that have sent nothing");
     drop(silent);
     // Who comes then is let in again.
     let rounds = || running.said().0.lines().filter(|line| line.starts_with("round ")).count() as u64;

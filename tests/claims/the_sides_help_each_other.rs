@@ -47,7 +47,7 @@ fn threads_without_a_slot_are_counted() {
     let had = trace.printed("had");
     assert!((200..=256).contains(&had), "{had} slots of 256");
     assert_eq!((trace.printed("sum"), trace.printed("again")), (had, 1));
-    assert!(trace.err.contains(&format!("{} threads found no place", 1200 - had)), "{}", trace.err);
+    assert!(trace.err.contains(&format!("{} threads did not fit", 1200 - had)), "{}", trace.err);
     assert_eq!(seqs(&trace, "e2e:count").len(), 1200);
 }
 
@@ -55,7 +55,7 @@ fn threads_without_a_slot_are_counted() {
 fn few_threads_have_all_a_slot() {
     let trace = Record::scene(&["slots", "20"]).run().ends_with(0);
     assert_eq!((trace.printed("had"), trace.printed("sum"), trace.printed("again")), (20, 20, 1));
-    assert!(!trace.err.contains("found no place"), "{}", trace.err);
+    assert!(!trace.err.contains("did not fit"), "{}", trace.err);
 }
 
 #[test]

@@ -225,13 +225,14 @@ pub struct Summary {
 /// Name of the losses whose number is not known.
 pub const UNKNOWN_LOSS: &str = "unknown";
 /// What that means, and what to do about it.
-pub const UNKNOWN_LOSS_ADVICE: &str = "nobody knows how many: a process joined late or never, or a traced process has overwritten its buffers; the problems above say which, and what to do";
+pub const UNKNOWN_LOSS_ADVICE: &str = "number not known: a process joined late or never, or has overwritten its \
+                                       buffers; the problems above say which, and what to do";
 
 /// Causes of loss that only kernel events have, beside those of `mote_layout::Cause`.
 pub const KERNEL_LOSSES: [(&str, &str); 3] = [
     ("nested", "an event happened while two others were being written on its CPU; nothing can be done"),
-    ("threads", "more threads were followed at a time than there is room for: record fewer, or all with -a"),
-    ("foreign_abi", "system calls of 32-bit programs, whose numbers mean others; they are not recorded"),
+    ("threads", "more threads ran at a time than mote can follow: record fewer processes, or all with -a"),
+    ("foreign_abi", "system calls of 32-bit programs; mote does not record them"),
 ];
 
 /// What a cause of [`KERNEL_LOSSES`] means, and what to do about it.

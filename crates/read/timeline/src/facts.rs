@@ -96,7 +96,7 @@ impl Facts {
     /// Why the recording is not all of what was to be recorded; `None` when it is.
     pub fn incomplete(&self) -> Option<String> {
         match &self.summary {
-            None => Some("the recorder did not end it: it was killed, or still records".to_owned()),
+            None => Some("the recorder was killed, or still records".to_owned()),
             Some(summary) => summary.stopped.clone(),
         }
     }

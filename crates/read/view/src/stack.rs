@@ -4,7 +4,7 @@
 //! Names come from what the recorder kept (`mote_symbol`), for each recording of the timeline its own.
 
 use mote_ctf::Value;
-use mote_symbol::{Begun, Location, Options, Symbols};
+use mote_symbol::{Begun, Doubt, Location, Options, Symbols};
 use mote_timeline::{Origin, Record, Trace};
 use std::collections::HashMap;
 use std::io;
@@ -101,17 +101,18 @@ impl Stacks {
         Stack { kernel, user: symbols.user_stack(pid, record.time(), self.user.iter().copied()) }
     }
 
-    /// Why addresses have no names, in words, the most frequent reason first.
+    /// Why stacks are incomplete, and addresses have no names, in words, the most frequent reason first.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let all = self.symbols.iter().flat_map(Symbols::doubts);
-        all.map(|(doubt, count)| format!("{count} address{} without a name: {doubt}", plural(count)))
-            .collect()
+        let told = |(doubt, count): (&Doubt, u64)| match (doubt, count) {
+            (Doubt::Cut, 1) => format!("1 stack is incomplete: {doubt}"),
+            (Doubt::Cut, _) => format!("{count} stacks are incomplete: {doubt}"),
+            (_, 1) => format!("1 address has no name: {doubt}"),
+            _ => format!("{count} addresses have no names: {doubt}"),
+        };
+        all.map(told).collect()
     }
-}
-
-fn plural(count: u64) -> &'static str {
-    if count == 1 { "" } else { "es" }
 }
 
 /// When the recording that a trace belongs to was over; unknown for one that was cut short.

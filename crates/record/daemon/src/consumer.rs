@@ -391,8 +391,10 @@ impl Consumer {
         self.snapshots = asked;
         self.taken += 1;
         if self.taken > SNAPSHOTS_MAX {
-            let text =
-                format!("{SNAPSHOTS_MAX} snapshots are taken, which is the most; record anew for more");
+            let text = format!(
+                "{SNAPSHOTS_MAX} snapshots have been taken, the most that a recording can have; start \
+                         another recording for more"
+            );
             tell(Notice::NoSnapshot(persons, text));
             return;
         }
@@ -406,7 +408,10 @@ impl Consumer {
             }
         }
         if self.taken == SNAPSHOTS_MAX {
-            tell(Notice::Problem(format!("{SNAPSHOTS_MAX} snapshots are taken; there will be no more")));
+            tell(Notice::Problem(format!(
+                "{SNAPSHOTS_MAX} snapshots have been taken, the most that a recording can \
+                                          have; no more will be taken"
+            )));
         }
     }
 
@@ -452,7 +457,10 @@ impl Consumer {
 fn tell_name(left: &mut usize, name: ThreadName, tell: &dyn Fn(Notice)) {
     match *left {
         0 => return,
-        1 => tell(Notice::Problem(format!("more than {NAMES_MAX} threads: the others have no name"))),
+        1 => tell(Notice::Problem(format!(
+            "more than {NAMES_MAX} threads were recorded; the names of the others are \
+                                           missing"
+        ))),
         _ => tell(Notice::Thread(name)),
     }
     *left -= 1;

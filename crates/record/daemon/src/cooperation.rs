@@ -207,16 +207,15 @@ impl Cooperation {
         let mut remarks = Vec::new();
         if self.without_slot > 0 {
             remarks.push(format!(
-                "{} threads found no place in the memory shared with the kernel ({SLOTS} a process): their \
-                 thresholds were their process's, \
-                 and `$kernel` and `$thread` were 0 in them",
+                "{} threads did not fit into the memory shared with the kernel ({SLOTS} per process): they used the \
+                 thresholds of their process, and `$kernel` and `$thread` were 0 for them",
                 self.without_slot
             ));
         }
         if self.without_area > 0 {
             remarks.push(format!(
-                "{} processes got no memory shared with the kernel: their thresholds were the session's, and \
-                 `$kernel` was 0 in them",
+                "{} processes could not share memory with the kernel: they used the thresholds of the session, and \
+                 `$kernel` was 0 for them",
                 self.without_area
             ));
         }

@@ -74,17 +74,16 @@ pub(crate) struct Kernel {
 }
 
 /// What is said when the kernel does not tell which ids threads have in the recorder's pid namespace.
-const UNKNOWN_IDS: &str = "mote runs in a pid namespace (a container), and this kernel does not say which ids \
-    threads have there (it takes BTF and Linux 5.11): kernel events, $tid and $pid have the ids of the \
-    kernel, which are others than those here, and their threads have no names, addresses in stacks of \
-    processes none either; run mote outside for these";
+const UNKNOWN_IDS: &str = "mote runs in a pid namespace (a container), and this kernel does not translate thread \
+                           ids (that takes BTF and Linux 5.11): kernel events, $tid and $pid show the ids of the \
+                           host, and threads and user stacks have no names; run mote on the host to get them";
 /// What is said when `/proc` is that of another pid namespace.
-const FOREIGN_PROC: &str = "/proc here is that of another pid namespace than mote's: threads of kernel events \
-    have no names, addresses in stacks of processes none either; mount the right one (`unshare --mount-proc`, \
-    `mount -t proc proc /proc`)";
+const FOREIGN_PROC: &str = "/proc belongs to another pid namespace than mote: threads of kernel events and user \
+                            stacks have no names; mount the right one (`unshare --mount-proc`, or `mount -t proc \
+                            proc /proc`)";
 /// What is said of everybody's events in a namespace.
-const OTHERS_IDS: &str = "mote runs in a pid namespace (a container): threads that are not in it have \
-    negative ids in kernel events, the kernel's ones";
+const OTHERS_IDS: &str = "mote runs in a pid namespace (a container): in kernel events, threads outside of it have \
+                          their id on the host, negative";
 
 impl Kernel {
     /// A side that was made.

@@ -15,10 +15,13 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Vec<u8>)>, Error> 
         let failed = |why: String| Error::Object(path.clone(), why);
         let file = std::fs::metadata(path).map_err(|why| failed(why.to_string()))?;
         if !file.is_file() {
-            return Err(failed("it is no regular file".to_owned()));
+            return Err(failed("it is not a regular file".to_owned()));
         }
         if file.len() > BYTES_MAX {
-            return Err(failed(format!("it has {} bytes; no object of filters is so large", file.len())));
+            return Err(failed(format!(
+                "it has {} bytes, which is too large for an object with filters",
+                file.len()
+            )));
         }
         Ok((path.clone(), std::fs::read(path).map_err(|why| failed(why.to_string()))?))
     };

@@ -7,7 +7,7 @@ use mote_sys::Errno;
 #[non_exhaustive]
 pub enum Error {
     /// It has none of our code.
-    #[error("it carries no events, or may not be looked into (`mote list PID` says more)")]
+    #[error("it carries no mote events, or mote may not inspect it (`mote list PID` says which)")]
     NoEvents,
     /// It has our code of another version.
     #[error(
@@ -18,7 +18,7 @@ pub enum Error {
     #[error("it cannot be stopped: {0}{hint}", hint = hint(*.0))]
     Forbidden(Errno),
     /// It has a filter of system calls.
-    #[error("it has locked itself in (seccomp), and could be killed for joining")]
+    #[error("it is in a sandbox (seccomp) that could kill it for joining")]
     Seccomp,
     /// Another tracer has it.
     #[error("a debugger is attached to it (process {0})")]
@@ -33,22 +33,22 @@ pub enum Error {
     #[error("it has become another program meanwhile (exec): ask again")]
     Replaced,
     /// No thread could be sent.
-    #[error("none of its threads waits in a system call from which it can be called away{hint}", hint = why(*.0))]
+    #[error("none of its threads waits in a system call that can be interrupted{hint}", hint = why(*.0))]
     NoThread(Busy),
     /// Another recorder holds it.
-    #[error("another recorder, or something that has locked /proc/{0}/mem, does not let go of it")]
+    #[error("another recorder, or another tool, keeps /proc/{0}/mem locked")]
     Locked(i32),
     /// The memory is in use.
-    #[error("a thread of it is still on the way to another recording, and does not come to its end")]
+    #[error("it is still joining another recording, and does not finish")]
     Occupied,
     /// The thread has been sent, and nothing was heard.
     #[error(
-        "it does not answer within {0} s: its own code, a lock of its dynamic linker or of its allocator \
-         holds up the thread that was made in it"
+        "it did not answer within {0} s: the thread that mote started in it waits for the program's own code, or \
+         for a lock of its dynamic linker or allocator"
     )]
     Silent(u64),
     /// It is in another recording.
-    #[error("another recording has it, which is not found from here: run this one with its XDG_RUNTIME_DIR")]
+    #[error("another recording has it, and cannot be found from here: use that one's XDG_RUNTIME_DIR")]
     InAnother,
     /// It has answered with an error.
     #[error("it did not join: {0}")]

@@ -116,7 +116,7 @@ pub(crate) fn function(program: &Program, event: &str) -> Result<Link, Error> {
                 "no programs are attached to functions on this kernel and CPU, or not to those of more than 6 \
                  arguments (before Linux 6.6); `kprobe:` needs neither"
             }
-            libc::E2BIG => "38 programs are the most at one function, and there are as many already",
+            libc::E2BIG => "the function has 38 programs attached already, the most that are possible",
             _ => return failed(event, errno),
         };
         Error::Attach { event: event.to_owned(), errno, hint }
@@ -232,7 +232,7 @@ fn failed(event: &str, errno: Errno) -> Error {
         libc::ENOSYS => "this kernel has no such probes (CONFIG_UPROBE_EVENTS, CONFIG_KPROBE_EVENTS)",
         libc::EMFILE => "raise the limit of open files (ulimit -n)",
         libc::EINVAL => {
-            "it is not an instruction's place, the kernel forbids a probe there, or it is older than 5.15"
+            "no instruction begins there, the kernel forbids a probe there, or the kernel is older than 5.15"
         }
         ENOTSUPP => "the kernel cannot put a probe on the instruction that is there",
         _ => "see `mote doctor`",

@@ -38,10 +38,10 @@ impl Where {
         }
         let found = self.command(word).or_else(|| self.library(word));
         let path = found.ok_or_else(|| {
-            let process = self.pid.map_or(String::new(), |pid| format!("process {pid} has none mapped, "));
+            let process = self.pid.map_or(String::new(), |pid| format!("process {pid} has not loaded it, "));
             Wrong::NoBinary {
                 name: word.to_owned(),
-                looked: format!("{process}none in PATH, no such library"),
+                looked: format!("{process}it is not in PATH, and no library is called so"),
             }
         })?;
         Ok(fs::canonicalize(&path).unwrap_or(path))

@@ -86,8 +86,7 @@ pub enum Wrong {
         address: u64,
     },
     /// Too many fit.
-    #[error("{count} functions of {path} fit, at most {max} may; \
-         narrow the pattern", max = crate::selection::MATCHES_MAX, path = path.display())]
+    #[error("{count} functions of {path} match, and {max} are the most; narrow the pattern", max = crate::selection::MATCHES_MAX, path = path.display())]
     TooMany {
         /// The file.
         path: PathBuf,
@@ -147,7 +146,7 @@ pub enum Wrong {
     )]
     NoFentry(Errno),
     /// The kernel does not tell its functions.
-    #[error("the kernel does not tell its functions (no BTF); a tracepoint may do (`mote list -k`)")]
+    #[error("this kernel does not describe its functions (no BTF); use a tracepoint (`mote list -k`)")]
     NoTypes,
     /// It has no such function.
     #[error("the kernel has no function `{name}` that can be probed{near}")]
@@ -178,8 +177,7 @@ pub enum Wrong {
         has: String,
     },
     /// Too many of the kernel's functions fit.
-    #[error("{count} functions of the kernel fit, at most {max} may; \
-         narrow the pattern", max = crate::selection::KERNEL_MATCHES_MAX)]
+    #[error("{count} functions of the kernel match, and {max} are the most; narrow the pattern", max = crate::selection::KERNEL_MATCHES_MAX)]
     TooManyOfKernel {
         /// How many.
         count: usize,
@@ -196,5 +194,5 @@ impl Wrong {
 pub(crate) fn near<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
     let mut near = mote_pattern::similar(name, names);
     near.dedup();
-    if near.is_empty() { String::new() } else { format!("; near names: {}", near.join(", ")) }
+    if near.is_empty() { String::new() } else { format!("; similar names: {}", near.join(", ")) }
 }

@@ -243,7 +243,11 @@ impl Builder<'_> {
                     continue;
                 }
                 Value::Aggregate { .. } | Value::Unknown => {
-                    self.left_out(&name, "of a type that may lie in several places, and those behind it");
+                    self.left_out(
+                        &name,
+                        "its type may be passed in several ways; those after it are not recorded \
+                                          either",
+                    );
                     break;
                 }
                 kind => type_of(kind),
@@ -255,7 +259,7 @@ impl Builder<'_> {
     }
 
     fn left_out(&mut self, name: &str, why: &str) {
-        self.notes.push(format!("argument `{name}` of {} is left out: {why}", self.name));
+        self.notes.push(format!("argument `{name}` of {} is not recorded: {why}", self.name));
     }
 
     pub(crate) fn result(&mut self, signature: Option<&Signature>) -> Vec<Field> {

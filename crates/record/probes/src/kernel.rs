@@ -277,7 +277,7 @@ mod tests {
             "dfd i32 Argument(0)",
             "path Text AnyText(Address(1))",
             "how x64 Address(4)",
-            "argument `at` of f is left out: a structure by value",
+            "argument `at` of f is not recorded: a structure by value",
         ];
         assert_eq!(fields("fentry:f", &open).expect("fits"), entry);
         assert_eq!(fields("fexit:f", &open).expect("fits")[3], "ret i32 Argument(5)");

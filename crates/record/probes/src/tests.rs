@@ -77,7 +77,7 @@ fn functions_have_the_parameters_of_their_debug_information() {
     let float = chosen(&path, "uprobe scale");
     assert_eq!(fields(&float.events[0]), ["ip x64 %128", "by i32 %112"]);
     assert!(
-        float.notes[0].contains("`x` of scale is left out: a floating point number"),
+        float.notes[0].contains("`x` of scale is not recorded: a floating point number"),
         "{:?}",
         float.notes
     );
@@ -115,16 +115,16 @@ fn functions_without_debug_information_have_registers_or_what_the_person_says() 
 #[test]
 fn what_is_not_there_is_said_with_names_that_are() {
     let Some((_dir, path)) = program(&["-g"]) else { return };
-    assert!(refused(&path, "uprobe wrok").contains("has no function `wrok`; near names: work"));
+    assert!(refused(&path, "uprobe wrok").contains("has no function `wrok`; similar names: work"));
     assert!(refused(&path, "uprobe 0x1").contains("no address of code"));
     assert!(refused(&path, "uretprobe _start").contains("does not return"));
     assert_eq!(chosen(&path, "uprobe _start").events.len(), 1);
     let static_probe = refused(&path, "usdt app:tok");
-    assert!(static_probe.contains("has no static probe `app:tok`; near names: "), "{static_probe}");
+    assert!(static_probe.contains("has no static probe `app:tok`; similar names: "), "{static_probe}");
     assert!(static_probe.contains("app:tick"), "{static_probe}");
     assert!(refused(&path, "usdt app").contains("has no static probe `*:app`"));
     assert!(refused(&path.with_extension("gone"), "uprobe f").contains("cannot read"));
-    assert!(refused(Path::new("app"), "uprobe f").contains("none in PATH"));
+    assert!(refused(Path::new("app"), "uprobe f").contains("it is not in PATH"));
     let stripped = Command::new("strip").arg(&path).status().expect("binutils come with gcc");
     assert!(stripped.success());
     assert!(

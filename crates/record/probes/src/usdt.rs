@@ -104,7 +104,7 @@ fn event(
                 None => Field { name: format!("arg{number}"), ty, from: Origin::Operand(operand) },
             }),
             Err(text) => notes.push(format!(
-                "argument {number} of static probe {}:{} is left out: `{text}` cannot be read by the kernel's programs",
+                "argument {number} of static probe {}:{} is not recorded: programs in the kernel cannot read `{text}`",
                 probe.provider, probe.name
             )),
         }

@@ -21,7 +21,7 @@ impl Session {
     ) {
         let admitted = guard.admit(sender).and_then(|()| self.quota.admit(sender.uid, self.peers.values()));
         if let Err(why) = admitted {
-            self.problem(Kind::Admission, sender.pid, format!("a process was not let in: {why}"));
+            self.problem(Kind::Admission, sender.pid, format!("a process could not join: {why}"));
             self.act(Action::Close(id));
             return;
         }
@@ -289,7 +289,7 @@ impl Session {
         let (pid, hello) = (peer.pid, peer.hello.filter(|_| peer.is_process() && peer.is_admitted));
         // Of one that has ended in the middle of the conversation nothing is missing.
         if peer.is_unready() && (peer.goes_on || runs) {
-            self.missing(pid, "has hung up before it was ready");
+            self.missing(pid, "has disconnected before it was ready");
         }
         self.close(id, now);
         if let Some(hello) = hello {
@@ -313,10 +313,10 @@ impl Session {
         let Some(peer) = self.peers.get(&id) else { return };
         let (pid, is_letter) = (peer.pid, peer.way == Way::Mailbox && !peer.is_admitted);
         if is_letter {
-            let text = format!("a process was not let in: process {pid} said nonsense at the door: {why}");
+            let text = format!("a process could not join: process {pid} has sent a malformed hello: {why}");
             self.problem(Kind::Admission, pid, text);
         } else {
-            self.problem(Kind::Conversation, pid, format!("process {pid} was sent away: {why}"));
+            self.problem(Kind::Conversation, pid, format!("process {pid} was disconnected: {why}"));
         }
         self.close(id, now);
     }

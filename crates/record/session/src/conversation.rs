@@ -98,14 +98,14 @@ impl Session {
         let why = String::from_utf8_lossy(why).replace(char::is_control, "?");
         if refused > 0 || !why.is_empty() {
             let text = format!(
-                "events of process {pid} stay off ({refused}), because their filters could not be loaded: {why}"
+                "{refused} events of process {pid} stay off: their filters could not be loaded: {why}"
             );
             self.problem(Kind::Filters, pid, text);
         }
         if interpreted > 0 {
             self.act(Action::Say(format!(
-                "{interpreted} filters of process {pid} are interpreted, because machine code could not be made there; \
-                 `mote doctor` may say why"
+                "{interpreted} filters of process {pid} run in the interpreter, which is slower: machine code could \
+                 not be made there; `mote doctor` may say why"
             )));
         }
     }
@@ -119,8 +119,8 @@ impl Session {
         if ready.late_ms > 0 {
             self.missing += 1;
             let text = format!(
-                "process {pid} was let in {} s late: events from before are missing; the recorder was busy or stopped, \
-                 or the process had no descriptors left (ulimit -n)",
+                "process {pid} joined {} s late, and its events before that are missing: the recorder was busy or \
+                 stopped, or the process had no descriptors left (ulimit -n)",
                 f64::from(ready.late_ms) / 1e3
             );
             self.problem(Kind::Missing, pid, text);
@@ -131,8 +131,8 @@ impl Session {
                 errno => Errno(errno as i32).to_string(),
             };
             let text = format!(
-                "{} of {} event sites of process {pid} could not be switched on: {why}; \
-                 run `mote doctor`, or build with the feature tested-byte",
+                "{} of {} event sites of process {pid} could not be switched on: {why}; see `mote doctor`, or build \
+                 with the feature tested-byte",
                 ready.failed, ready.sites
             );
             self.problem(Kind::Sites, pid, text);
@@ -147,21 +147,23 @@ impl Session {
             return;
         }
         for (pattern, near) in self.events.unmatched(self.filters.patterns()) {
-            let near = if near.is_empty() { String::new() } else { format!("; near: {}", near.join(", ")) };
-            self.actions.push_back(Action::Say(format!("pattern '{pattern}' matches no event so far{near}")));
+            let near =
+                if near.is_empty() { String::new() } else { format!("; similar: {}", near.join(", ")) };
+            self.actions
+                .push_back(Action::Say(format!("no event matches '{pattern}' yet; waiting for it{near}")));
         }
     }
 
     fn declined(&mut self, pid: i32, why: Reason) {
         self.problem(Kind::Declined, pid, match why {
             Reason::Full => format!(
-                "process {pid} is not recorded: it is in {} other recordings, and more are not possible; end \
-                 one of them",
+                "process {pid} is not recorded: {} other recordings have it, the most that is possible; end one of \
+                 them",
                 mote_wire::SESSIONS_MAX
             ),
             Reason::Stranger => format!(
-                "process {pid} is not recorded: it does not believe this recorder, whose user has no number in its \
-                 user namespace; run `mote record` inside of that"
+                "process {pid} is not recorded: it does not trust this recorder, whose user does not exist in its \
+                 user namespace; run `mote record` inside that namespace"
             ),
         });
     }
@@ -170,8 +172,10 @@ impl Session {
 /// Why an event was not taken that could have been.
 fn too_many(room: usize, uid: u32) -> String {
     match room {
-        usize::MAX => "session has as many events as it can hold; choose fewer libraries".to_owned(),
-        _ => format!("processes of user {uid} have announced as many as they may"),
+        usize::MAX => {
+            "the recording has as many kinds of events as it can hold; choose fewer with -e".to_owned()
+        }
+        _ => format!("processes of user {uid} have as many kinds of events as they may have"),
     }
 }
 

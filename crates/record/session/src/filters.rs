@@ -68,7 +68,7 @@ impl Scope<'_> {
             }
             Announced::Known(id) => Ok(id as u16),
             Announced::Malformed(why) => Err(why.to_string()),
-            Announced::TooMany => Err("session has as many events as it can hold".to_owned()),
+            Announced::TooMany => Err("the recording has as many kinds of events as it can hold".to_owned()),
         }
     }
 }
@@ -280,7 +280,7 @@ impl Filters {
         match self.remarks {
             0..=REMARKS_MAX => scope.reports.push((remark.render_warning(), Weight::Remark)),
             next if next == REMARKS_MAX + 1 => {
-                let text = "more events lack fields that rules name: these rules never hold for them";
+                let text = "more events lack fields that rules name; these rules do nothing about them";
                 scope.reports.push((text.to_owned(), Weight::Remark));
             }
             _ => {}

@@ -107,7 +107,7 @@ impl Session {
             Err(SendError::Gone) => {}
             Err(SendError::Locked) => {
                 let text = format!(
-                    "process {pid} has locked itself in (seccomp, all threads), and cannot be told of other rules: \
+                    "process {pid} has put all of its threads into a sandbox (seccomp) and cannot get other rules: \
                      it is recorded as before"
                 );
                 self.problem(Kind::Filters, pid, text);

@@ -51,7 +51,7 @@ impl Quota {
     ) -> Result<(), String> {
         let silent = peers.clone().filter(|peer| peer.uid == uid && peer.hello.is_none()).count();
         if silent >= SILENT_MAX {
-            return Err(format!("user {uid} has {silent} connections that say nothing"));
+            return Err(format!("user {uid} has {silent} connections that have sent nothing"));
         }
         let of_user = peers.clone().filter(|peer| peer.uid == uid).count();
         let of_others = peers.filter(|peer| peer.uid != self.own).count();

@@ -90,12 +90,13 @@ impl Session {
             self.change_rules(|filters, scope| meant = filters.disable(patterns, scope));
             if meant == 0 {
                 let lines = self.filters.lines().join("\n  ");
-                let text =
-                    format!("no rule has this pattern, and no event that is recorded; there are\n  {lines}");
+                let text = format!(
+                    "no rule has this pattern, and no recorded event matches it; the rules are\n  {lines}"
+                );
                 return self.answer(ticket, false, text);
             }
         }
-        let text = counted(gone + meant, "pattern is", "patterns are") + " recorded no more";
+        let text = counted(gone + meant, "pattern is", "patterns are") + " not recorded any more";
         self.answer(ticket, true, text);
     }
 
@@ -155,7 +156,7 @@ impl Session {
     pub(crate) fn answer_old_figures(&mut self, now: Now) {
         let since = self.requests.figures_since;
         if since.is_some_and(|since| now.at.saturating_duration_since(since) > FIGURES_PATIENCE) {
-            self.figures(u64::MAX, "\nwriting takes long: these figures are some time old");
+            self.figures(u64::MAX, "\nthe disk is slow: these figures are a few seconds old");
         }
     }
 
@@ -190,7 +191,7 @@ impl Session {
         let Some(Inviting { forward, taken, .. }) = self.requests.inviting.remove(&ticket) else { return };
         if taken == 0 {
             self.act(Action::DropMailbox(forward.mailbox));
-            return self.answer(ticket, false, "the process does not listen".to_owned());
+            return self.answer(ticket, false, "the process does not answer".to_owned());
         }
         if self.forwards.len() >= FORWARDS_MAX
             && let Some(oldest) = self.forwards.pop_front()

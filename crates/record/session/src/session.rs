@@ -249,7 +249,10 @@ impl Session {
             Command::Ended if left > 0 && outlook.attached.is_none() => {
                 if self.end.in_company(now.at) {
                     let rest = rest(self.processes(), left);
-                    self.act(Action::Say(format!("the command has ended; recording its {rest}, or Ctrl-C")));
+                    self.act(Action::Say(format!(
+                        "the command has ended; recording goes on until {rest} (Ctrl-C \
+                                                  stops it)"
+                    )));
                 }
                 false
             }
@@ -271,7 +274,7 @@ impl Session {
             .map(|peer| peer.pid)
             .collect();
         for pid in unready {
-            self.missing(pid, "was let in, and did not become ready until the end");
+            self.missing(pid, "joined, but was not ready before the recording ended");
         }
         self.is_ending = true;
         let greeted = self.peers.iter().filter(|(_, peer)| peer.hello.is_some());
@@ -349,10 +352,10 @@ impl Session {
 /// `2 other processes until they end`.
 fn rest(processes: usize, left: usize) -> String {
     match (processes, left) {
-        (0, 1) => "one other thread until it ends".to_owned(),
-        (0, threads) => format!("{threads} other threads until they end"),
-        (1, _) => "one other process until it ends".to_owned(),
-        (processes, _) => format!("{processes} other processes until they end"),
+        (0, 1) => "another thread ends".to_owned(),
+        (0, threads) => format!("{threads} other threads end"),
+        (1, _) => "another process ends".to_owned(),
+        (processes, _) => format!("{processes} other processes end"),
     }
 }
 

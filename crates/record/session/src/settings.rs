@@ -7,15 +7,15 @@ use mote_ring::Geometry;
 use std::path::PathBuf;
 
 /// What a person is told of a recording that holds no snapshots.
-pub const NO_SNAPSHOTS: &str = "only a flight recorder has snapshots: record with --mode overwrite";
+pub const NO_SNAPSHOTS: &str = "snapshots need a flight recorder: record with --mode overwrite";
 
 /// What a person is told of rules that do something about events, and record none.
 pub const NO_EVENT: &str = "no event is chosen, so nothing would be recorded: --on says what to do when an event occurs, \
                             -e and -k say which events to record; add for example -e '*'";
 
 /// What a person is told of rules that ask for the kernel's side where it is not on.
-pub const NEEDS_KERNEL: &str = "rules ask for the kernel's side (`$kernel`, `threshold`, `open kernel`): \
-                                record its events, too, for example with -k sched";
+pub const NEEDS_KERNEL: &str = "rules use the kernel's side (`$kernel`, `threshold`, `open kernel`): record kernel \
+                                events, too, for example with -k sched";
 
 /// Everything that a session is told.
 pub struct Settings {

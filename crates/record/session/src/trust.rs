@@ -84,12 +84,16 @@ impl Guard {
         }
         Err(match self.only {
             _ if uid == self.trust.overflow => {
-                format!("process {pid} is of a user ({uid}) who has no number here; root may record others")
+                format!(
+                    "process {pid} belongs to a user ({uid}) that does not exist here; only root can record it"
+                )
             }
-            Some(only) => format!("process {pid} is of user {uid}, and this is the way in of user {only}"),
-            None => format!(
-                "process {pid} is of user {uid}, whom this recording is not for; root may record others"
-            ),
+            Some(only) => {
+                format!("process {pid} belongs to user {uid}, but came to the socket of user {only}")
+            }
+            None => {
+                format!("process {pid} belongs to user {uid}; only root can record processes of other users")
+            }
         })
     }
 }

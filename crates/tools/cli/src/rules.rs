@@ -69,7 +69,8 @@ fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 impl clap::Args for Rules {
     fn augment_args(command: Command) -> Command {
         command.args([
-            many(EVENT, "PATTERN", "Record events that match; may be given several times [default of mote record: all]")
+            many(EVENT, "PATTERN", "Record the events of programs that match; may be given several times [default \
+                                    of mote record: all]")
                 .short('e'),
             many(
                 KERNEL,
@@ -80,20 +81,23 @@ impl clap::Args for Rules {
             many(
                 FILTER,
                 "EXPR",
-                "Of the events of the -e or -k before it (without: of all of programs), only those for which this holds",
+                "Record only events for which EXPR holds; applies to the -e or -k before it, or to all events of \
+                 programs",
             ),
             many(
                 COUNT,
                 "by KEYS",
-                "Count the events of the -e or -k before it where they happen, by keys, instead of recording them",
+                "Count the events of the -e or -k before it, by keys, instead of recording them",
             ),
             many(
                 HISTOGRAM,
                 "VALUE by KEYS",
-                "Make histograms of a value where events happen, by keys, instead of recording",
+                "Make histograms of a value of the events of the -e or -k before it, by keys, instead of recording \
+                 them",
             ),
-            many(ON, "RULE", "A rule: PATTERN [if EXPR] do ACTION, ...; about kernel events behind a -k, and when PATTERN begins with one of their families"),
-            many(FILE, "FILE.o", "Filters that clang compiled for bpf, each in a section filter/PATTERN")
+            many(ON, "RULE", "What to do when an event occurs: PATTERN [if EXPR] do ACTION, ...; for kernel events \
+                              give it after a -k, or begin PATTERN with their family (sched:, syscalls:)"),
+            many(FILE, "FILE.o", "Filters compiled by clang for bpf, each in a section filter/PATTERN")
                 .value_parser(clap::value_parser!(PathBuf)),
         ])
     }
@@ -246,7 +250,10 @@ impl Rules {
             if let (Flag::Count(text) | Flag::Histogram(text), Some(_)) = (action, &group.filter)
                 && text.split_whitespace().any(|word| word == "if")
             {
-                return Err(format!("'{text}' has a condition, and so has its -e; give both in --filter"));
+                return Err(format!(
+                    "'{text}' has a condition, and its -e has a --filter; give both conditions in \
+                                    --filter"
+                ));
             }
             match action {
                 Flag::On(text) => {

@@ -17,7 +17,7 @@ pub(crate) fn ask(recording: &Path, request: &Request) -> anyhow::Result<ExitCod
         }
         Ok(answer) => bail!("{}", answer.text),
         Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-            bail!("no recording runs in {directory}; give the directory of a `mote record` that runs")
+            bail!("no recording is running in {directory}; give the directory of a running `mote record`")
         }
         Err(why) => bail!("cannot ask the recorder of {directory}: {why}"),
     }

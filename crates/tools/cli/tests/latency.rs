@@ -40,7 +40,7 @@ fn call<'v>(report: &'v Value, name: &str) -> &'v Value {
 #[test]
 fn wrong_words_are_refused_with_a_hint() {
     for (args, hint) in [
-        (&["--threshold", "raed=1ms", "--", "true"][..], "near: read"),
+        (&["--threshold", "raed=1ms", "--", "true"][..], "similar: read"),
         (&["--threshold", "read", "--", "true"], "read=1ms"),
         (&["--threshold", "read=5", "--", "true"], "no unit"),
         (&["--adaptive", "p0", "--", "true"], "p99.9"),

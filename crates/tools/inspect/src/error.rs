@@ -54,7 +54,7 @@ pub enum Error {
     NoProcess(u32),
     /// Not allowed.
     #[error(
-        "may not look into process {0}: it belongs to somebody else or is protected; run as its user, or as root"
+        "may not inspect process {0}: it belongs to another user or is protected; run mote as its user or as root"
     )]
     Forbidden(u32),
 }

@@ -288,7 +288,7 @@ impl RingConsumer {
             stream.fail(errno);
         }
         totals.problems.push(format!(
-            "cannot write {}: {errno}; recording stops, what was written before is whole",
+            "cannot write {}: {errno}; recording stops; what was written before is complete",
             self.name()
         ));
         self.failed = Some(errno);

@@ -72,7 +72,9 @@ impl Speculated {
                 any = true;
                 if let Err(why) = self.write(context, events, &records[..len], totals) {
                     let why = format!("cannot write what thread {} has committed: {why}", who.tid);
-                    totals.problems.push(format!("{why}; recording stops, what was written before is whole"));
+                    totals
+                        .problems
+                        .push(format!("{why}; recording stops; what was written before is complete"));
                     self.failed = Some(why);
                 }
             }

@@ -86,7 +86,7 @@ impl Kernel {
         }
         let lost = std::mem::take(&mut self.born_lost);
         (lost > 0).then(|| {
-            format!("of {lost} threads in pid namespaces it is not known which ids they have for themselves")
+            format!("{lost} threads run in pid namespaces (containers), and their ids inside are not known")
         })
     }
 }

@@ -133,15 +133,14 @@ fn note_refused((trace, events): (&mut Trace, &Events), tracer: &Tracer, watch: 
     }
     if more > 0 {
         watch.say(&format!(
-            "{more} more are not recorded for reasons of this kind, which are in \
-            {DIRECTORY}/mote/journal.jsonl"
+            "{more} more events are not recorded, for similar reasons; see {DIRECTORY}/mote/journal.jsonl"
         ));
     }
 }
 
 /// What is said when there is nothing to record.
 const NOTHING_LEFT: &str =
-    "nothing is left of the events that -k chooses: -x leaves them out, or no rule can hold for them";
+    "no kernel event would be recorded: -x excludes all that -k chooses, or no rule can hold for them";
 
 /// The id of an event, which is known to the trace from now on.
 ///

@@ -47,7 +47,7 @@ impl Kernel {
             Ok(mappings) => mappings,
             Err(why) => {
                 return Some(format!(
-                    "names of processes that live shortly, and of addresses in them, may be missing: {why:?}"
+                    "short-lived processes may have no names, and their stacks no symbols: {why:?}"
                 ));
             }
         };
@@ -150,12 +150,12 @@ impl Kernel {
         if processes > 0 {
             let ms = ns_max.div_ceil(1_000_000);
             remarks.said.push(format!(
-                "{processes} processes were forked, and probed up to {ms} ms after their fork: what they did before is \
-                 not recorded"
+                "child processes were probed up to {ms} ms after their fork ({processes} of them); what they did before \
+                 is not recorded"
             ));
         }
         if failed > 0 {
-            remarks.problems.push(format!("{failed} forked processes could not be probed"));
+            remarks.problems.push(format!("{failed} child processes could not be probed"));
         }
         let lost = mappings.lost();
         if lost > 0 {

@@ -82,11 +82,12 @@ impl Kernel {
                 collect::kallsyms().and_then(|text| self.keep(collect::KALLSYMS, text.as_bytes()))
         {
             problems.push(format!(
-                "addresses in kernel stacks will have no names: {why}; be root, or set sysctl kernel.kptr_restrict=0"
+                "kernel stacks will have no function names: {why}; record as root, or set sysctl \
+                 kernel.kptr_restrict=0"
             ));
         }
         if user && let Err(why) = collect::vdso().and_then(|bytes| self.keep(collect::VDSO, &bytes)) {
-            problems.push(format!("addresses in the vdso will have no names: {why}"));
+            problems.push(format!("stacks will have no function names in the vdso: {why}"));
         }
         problems
     }

@@ -39,7 +39,7 @@ impl Recorder<'_> {
         }
         for pid in locked {
             self.watch.say(&format!(
-                "process {pid} has locked itself in (seccomp, all threads): its rules stay as they are until it ends"
+                "process {pid} has put all of its threads into a sandbox (seccomp): its rules can no longer change"
             ));
         }
     }

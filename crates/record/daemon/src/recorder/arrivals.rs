@@ -23,7 +23,7 @@ impl Recorder<'_> {
         self.turns.begin_round();
         for listener in listeners.all() {
             for uid in self.backlog.take(listener) {
-                let text = format!("processes of user {uid} were not let in: too many came at once");
+                let text = format!("some processes of user {uid} are not recorded: too many started at once");
                 self.problem_of(Kind::Admission, 0, text);
             }
             for _ in 0..ROUND {
@@ -47,7 +47,7 @@ impl Recorder<'_> {
         let Some(socket) = socket else {
             let pid = sender.pid;
             let text = format!(
-                "a process was not let in: process {pid} said nonsense at the listeners: it has sent no socket"
+                "a process could not join: process {pid} has sent a malformed hello: it has no socket"
             );
             return self.problem_of(Kind::Admission, pid, text);
         };
@@ -67,7 +67,7 @@ impl Recorder<'_> {
                 self.connections.contains_key(&peer).then_some(peer)
             }
             Err(why) => {
-                let text = format!("a process was not let in: {why}");
+                let text = format!("a process could not join: {why}");
                 self.problem_of(Kind::Admission, sender.pid, text);
                 None
             }

@@ -77,7 +77,7 @@ impl Recorder<'_> {
         let asks = !self.options.rules.is_empty();
         for pid in missing.into_iter().filter(|pid| asks && process::runs(*pid)) {
             self.problem(format!(
-                "the events of process {pid} are not recorded: it was asked for, and it has not come"
+                "the events of process {pid} are not recorded: it was asked to join, and did not"
             ));
         }
     }

@@ -15,7 +15,7 @@ impl Recorder<'_> {
         let wanted = self.kernel.as_ref().filter(|_| asks);
         if let Some(why) = wanted.and_then(|kernel| self.cooperation.publish(kernel).err()) {
             self.problem(format!(
-                "the kernel does not publish the state of threads, which rules ask for: {why}"
+                "the state of threads in the kernel (`$kernel`), which rules use, is not available: {why}"
             ));
         }
     }
@@ -33,7 +33,7 @@ impl Recorder<'_> {
         if let Err(why) = self.cooperation.publish(kernel) {
             self.cooperation.note_refused();
             self.problem(format!(
-                "the kernel does not publish the state of threads, which a process asks for: {why}"
+                "the state of threads in the kernel, which a process uses, is not available: {why}"
             ));
         }
     }

@@ -13,7 +13,7 @@ impl Recorder<'_> {
             if self.shared.failure().is_some() {
                 return;
             }
-            self.problem(format!("{why}; recording stops, what was written before is whole"));
+            self.problem(format!("{why}; recording stops; what was written before is complete"));
             self.shared.fail(why.to_string());
         }
     }

@@ -25,7 +25,7 @@ impl Recorder<'_> {
         let (own, none) = (consumed.first(), Consumed::default());
         let own = own.unwrap_or(&none);
         if own.nameless > 0 {
-            self.problem(format!("{} threads have no name: they started too fast to be noted", own.nameless));
+            self.problem(format!("{} threads have no name: too many started at once", own.nameless));
         }
         self.end_cooperation();
         let aggregates = self.write_aggregates();
@@ -36,7 +36,7 @@ impl Recorder<'_> {
         let mut summary = self.summary(own, duration_ns);
         summary.status = wait(self.watch);
         if !self.trace.directory.note(&Fact::End(summary.clone())) {
-            self.problem("the journal could not be written to its end".to_owned());
+            self.problem("the end of the journal could not be written".to_owned());
         }
         self.hand_over();
         let moved = self.trace.directory.moved_to();
@@ -65,9 +65,8 @@ impl Recorder<'_> {
         };
         let names: Vec<String> = by_event.iter().filter_map(name).take(10).collect();
         self.problem(format!(
-            "filters could not read the memory that events gave them, {dropped} times dropping and {kept} \
-             times keeping the \
-             event: {}; a pointer among the event's fields is bad",
+            "filters found bad pointers in the fields of events: {dropped} events were dropped, {kept} recorded \
+             (--on-fault): {}",
             names.join(", ")
         ));
     }

@@ -61,7 +61,7 @@ impl Recorder<'_> {
         let (rules, meant) = kernel.rules_without(patterns, &self.options);
         if meant == 0 {
             let lines = kernel.lines();
-            return Err(format!("no kernel event that is recorded has this pattern; there are{lines}"));
+            return Err(format!("no recorded kernel event matches this pattern; recorded are{lines}"));
         }
         self.change_kernel(|old| *old = rules)?;
         Ok(meant)
@@ -134,7 +134,7 @@ impl Recorder<'_> {
         let refused = self.kernel.as_ref().map_or(0, |kernel| kernel.follow_all());
         if refused > 0 {
             self.problem(format!(
-                "{refused} processes cannot be followed: their slow system calls are not recorded"
+                "slow system calls of {refused} processes are not recorded: the processes could not be followed"
             ));
         }
     }
@@ -149,8 +149,10 @@ impl Recorder<'_> {
             && self.ask_for_snapshot().is_ok()
             && left == 0
         {
-            self.watch
-                .say(&format!("slow calls have asked for {most} snapshots; there will be no more for them"));
+            self.watch.say(&format!(
+                "{most} snapshots were taken for slow calls, as many as --snapshot allows; no more \
+                               will be taken for them"
+            ));
         }
     }
 

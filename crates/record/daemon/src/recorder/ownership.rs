@@ -62,7 +62,7 @@ impl Recorder<'_> {
             Ownership::Kept(user, why) => {
                 let told = user.describe();
                 self.watch.say(&format!(
-                    "the recording stays root's, because {why}; --owner {} gives it to {told} all the same",
+                    "the recording stays root's: {why}; --owner {} gives it to {told} anyway",
                     user.uid
                 ));
                 return;

@@ -76,7 +76,7 @@ impl Attached {
             },
             Err(RecvTimeoutError::Timeout) => {
                 let seconds = LOOKING.as_secs();
-                return Err(not_reached(format!("what it has mapped cannot be read within {seconds} s")));
+                return Err(not_reached(format!("its memory maps could not be read within {seconds} s")));
             }
         }
         Ok(())
@@ -96,7 +96,7 @@ impl Attached {
         let failed = |coming: Coming| match coming.work.is_finished() {
             true => Some((coming.pid, coming.work.join().ok()?.err()?)),
             // It sleeps in the kernel, in the process's memory.
-            false => Some((coming.pid, "its memory cannot be read or written in time".to_owned())),
+            false => Some((coming.pid, "its memory could not be read or written in time".to_owned())),
         };
         let missing = |(pid, _): &(i32, String)| !self.came.contains(pid);
         Vec::into_iter(done).filter_map(failed).filter(missing).collect()

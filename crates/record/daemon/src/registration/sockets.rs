@@ -209,7 +209,8 @@ fn common_bases(trust: Trust) -> Vec<(OwnedFd, PathBuf)> {
 
 /// Makes a directory in the first base where one can be made.
 fn make_in_one(bases: Vec<(OwnedFd, PathBuf)>, mode: Mode) -> Result<Sockets, Error> {
-    let none = "neither XDG_RUNTIME_DIR nor /tmp is there, is ours, and cannot be changed by others";
+    let none = "there is no safe directory for sockets: XDG_RUNTIME_DIR and /tmp are missing, or others can change \
+                them";
     let mut refused = io::Error::other(none);
     for (base, path) in bases {
         match Sockets::make_in(base, &path, mode) {
@@ -259,7 +260,7 @@ fn open_base(path: &str) -> io::Result<OwnedFd> {
     if is_sticky || is_closed(&stat, stat.st_uid) {
         return Ok(base);
     }
-    Err(io::Error::other("anybody can remove there what others have made: it has no sticky bit"))
+    Err(io::Error::other("any user could remove the sockets there: the directory has no sticky bit"))
 }
 
 /// A directory of this user's, where nobody else can write.

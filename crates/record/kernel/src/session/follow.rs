@@ -133,9 +133,8 @@ fn note_born(kernel: &Kernel, pid: u32, entries: &[(u32, usize)]) {
 }
 
 /// Why processes cannot be found by their ids.
-const BLIND: &str = "mote runs in a pid namespace (a container), where processes have other ids than in the kernel, \
-                     and this kernel does not say which (it takes BTF and Linux 5.11); run mote outside, or start \
-                     the command with mote";
+const BLIND: &str = "mote runs in a pid namespace (a container), and this kernel does not translate process ids \
+                     (that takes BTF and Linux 5.11); run mote on the host, or start the command with mote";
 
 /// Has the kernel put all threads of a process into the table.
 fn introduce(kernel: &Kernel, pid: u32) -> Result<(), Error> {

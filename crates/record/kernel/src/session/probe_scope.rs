@@ -61,8 +61,8 @@ impl ProbeScope {
         let note = |(path, others): (&PathBuf, &usize)| {
             let (s, path) = (if *others == 1 { "" } else { "es" }, path.display());
             format!(
-                "{path} is mapped by {others} other process{s}: it is probed in the chosen ones only, and in what \
-                 these fork a moment after the fork"
+                "{path} is used by {others} other process{s}: only the chosen ones are probed, and their children a \
+                 moment after the fork"
             )
         };
         let mut notes: Vec<String> = shared.map(note).collect();

@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         out::print(&object::sides(path, event.as_ref(), args.side)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    anyhow::ensure!(given, "of which event? give --event, or --fields");
+    anyhow::ensure!(given, "say which event the filter is for: give --event, or --fields");
     let (text, own) = described()?;
     let side = match args.side {
         Some(SideArg::User) => Side::User,
@@ -131,7 +131,9 @@ fn show(
     let compiled = match decision {
         Decision::Run(compiled) => compiled,
         Decision::Record => {
-            return Ok(Ok("it always holds: every event is recorded, without a program\n".to_owned()));
+            return Ok(Ok(
+                "the filter always holds: every event is recorded, and no program is needed\n".to_owned()
+            ));
         }
         Decision::Off => return Ok(Ok("the rule is not about this event\n".to_owned())),
     };

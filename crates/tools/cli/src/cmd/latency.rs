@@ -30,14 +30,14 @@ const DEFAULT_NS: u64 = 10_000_000;
 /// mote can set thresholds itself, as it goes (mote::set_threshold).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Thresholds: NAME=TIME or *=TIME, separated by commas; *=10ms is the default. `*` does not mean calls that wait because they
-were asked to (nanosleep, poll, epoll_wait, select, futex, wait4, accept ...), and a read from a socket, a pipe or a terminal
-is left out, unless there is a threshold with their own name. `NAME=never` leaves a call out.
+Thresholds: NAME=TIME or *=TIME, separated by commas; *=10ms is the default. `*` is not for calls that wait because the program
+wants to wait (nanosleep, poll, epoll_wait, select, futex, wait4, accept ...), nor for reads from sockets, pipes and terminals:
+give these a threshold by name. `NAME=never` leaves a call out.
 
 --adaptive moves each threshold with the call's own distribution, after enough calls were seen (p99.9: 10,000).
 
-What a call below its threshold costs depends on the threshold: from two ticks of the kernel on (8 ms at 250 Hz) no clock is
-read for most calls; below, two are, and durations are exact.
+A threshold of two ticks of the kernel or more (8 ms at 250 Hz) costs less: the clock is not read for most calls. Below, it is
+read twice for each call, and durations are exact.
 
 Root, or CAP_BPF and CAP_PERFMON.
 
@@ -96,7 +96,7 @@ pub(crate) struct Args {
     /// Tables for people, or a line of JSON each interval and one at the end
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
-    /// The command and its arguments; with -p it says how long: the recording ends with it
+    /// The command and its arguments; with -p, recording stops when this command ends
     #[arg(last = true, required_unless_present_any = ["all", "pid"], value_name = "CMD")]
     command: Vec<OsString>,
 }

@@ -38,7 +38,7 @@ pub(crate) fn owner(text: &str) -> Result<User, String> {
     if user.may_be_given_to() {
         return Ok(user);
     }
-    Err("only root can give a recording to another user; leave --owner out".to_owned())
+    Err("only root can give a recording to another user; run without --owner".to_owned())
 }
 
 /// The stacks of a recording in `dir`; binaries are looked for below `root`.

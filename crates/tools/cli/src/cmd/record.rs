@@ -148,7 +148,7 @@ fn buffers(text: &str) -> Result<Buffers, String> {
         Some((size, count)) => {
             let count = count
                 .parse()
-                .map_err(|_| format!("`{count}` is no number of sub-buffers; give for example 1Mx8"))?;
+                .map_err(|_| format!("`{count}` is not a number of sub-buffers; give for example 1Mx8"))?;
             Buffers::of_sub_buffers(units::size(size)?, count).map_err(|bad| bad.to_string())
         }
     }
@@ -234,7 +234,10 @@ pub(super) fn default_output(command: &[OsString]) -> anyhow::Result<PathBuf> {
     let stamp = crate::moment::compact(since_epoch.as_secs());
     let base = format!("{name}-{stamp}");
     let tries = std::iter::once(base.clone()).chain((2..100).map(|n| format!("{base}.{n}")));
-    tries.map(PathBuf::from).find(|path| !path.exists()).context("a hundred traces of this second exist")
+    tries
+        .map(PathBuf::from)
+        .find(|path| !path.exists())
+        .context("a hundred recordings of this second exist already")
 }
 
 /// Runs the verb.

@@ -261,7 +261,7 @@ fn tell_nothing(args: &Args, trace: &Trace, selection: &Selection) {
     } else if selection.is_hopeless() {
         say!("no event in {dir} has such a name; `mote report {dir}` lists the names that it has");
     } else if trace.streams().is_empty() {
-        say!("{dir} has metadata, but no stream files: nothing was recorded, or the files are missing");
+        say!("{dir} has metadata but no stream files: nothing was recorded, or the files are missing");
     } else if given.is_empty() {
         say!("there are no events in {dir}");
     } else {

@@ -17,7 +17,7 @@ pub(super) fn ptrace() -> Finding {
         None => Finding::ok(WHAT, "not restricted (no Yama)"),
         Some(0) => Finding::ok(WHAT, "0: processes of the same user"),
         Some(scope) if has(Capability::SysPtrace) && scope < 3 => {
-            Finding::ok(WHAT, format!("{scope}, which does not bind us (CAP_SYS_PTRACE)"))
+            Finding::ok(WHAT, format!("{scope}; does not restrict us (CAP_SYS_PTRACE)"))
         }
         Some(3) => Finding::warn(
             WHAT,
@@ -112,10 +112,10 @@ pub(super) fn tracefs() -> Finding {
 pub(super) fn btf() -> Finding {
     const WHAT: &str = "BTF";
     match Btf::of_kernel() {
-        Ok(_) => Finding::ok(WHAT, "the kernel tells its types"),
+        Ok(_) => Finding::ok(WHAT, "the kernel describes its types"),
         Err(why) => Finding::warn(
             WHAT,
-            format!("the kernel does not tell its types: {why}"),
+            format!("the kernel does not describe its types: {why}"),
             "use a kernel with CONFIG_DEBUG_INFO_BTF; till then kernel events cost more",
         ),
     }

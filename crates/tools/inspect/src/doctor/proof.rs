@@ -153,7 +153,7 @@ fn read_back(dir: &Path) -> Result<(Vec<u64>, usize), String> {
             Entry::Event(record) if record.name() == PROOF_EVENT => {
                 let event = record.event().ok_or("an event cannot be decoded")?;
                 let number = event.payload().integer("number").and_then(|number| u64::try_from(number).ok());
-                numbers.push(number.ok_or("an event has not the field that it was emitted with")?);
+                numbers.push(number.ok_or("an event lacks the field that it was emitted with")?);
             }
             Entry::Event(_) => {}
             Entry::Loss(loss) => return Err(format!("{} events were lost", loss.loss.events)),

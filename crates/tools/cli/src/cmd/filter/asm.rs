@@ -31,7 +31,7 @@ pub(super) fn listing(insns: &[Insn], event: &Description<'_>, maps: &Maps) -> a
     };
     let mut room = mote_vm::workspace().map_err(|error| anyhow!("no memory for the verifier: {error:?}"))?;
     let (verified, _) = verify_traced(insns, &env, READABLE_BYTES as u32, &mut room)
-        .map_err(|why| anyhow!("the verifier refuses it: {why}"))?;
+        .map_err(|why| anyhow!("the verifier refuses the filter: {why}"))?;
     let functions: Vec<Function> = verified
         .functions()
         .iter()

@@ -117,16 +117,16 @@ fn notes(now: &Latencies, found: &Found) -> Vec<String> {
     }
     if now.waited > 0 {
         notes.push(format!(
-            "{} reads that waited for another side were left out; --threshold read=TIME shows them",
+            "{} reads only waited for data to arrive and are not shown; --threshold read=TIME shows them",
             now.waited
         ));
     }
     if now.counters.foreign > 0 {
-        notes.push(format!("{} system calls of 32-bit programs were not looked at", now.counters.foreign));
+        notes.push(format!("{} system calls of 32-bit programs were not measured", now.counters.foreign));
     }
     if now.counters.unpublished > 0 {
         notes.push(format!(
-            "threads without a place in the memory of their process: {}",
+            "{} threads did not fit into the memory that their process shares with the kernel",
             now.counters.unpublished
         ));
     }

@@ -35,7 +35,7 @@ fn unknown(name: &str) -> String {
     let near = mote_pattern::similar(name, syscalls::names());
     match &near[..] {
         [] => format!("there is no system call `{name}`; `mote list -k syscalls` shows all"),
-        near => format!("there is no system call `{name}`; near: {}", near.join(", ")),
+        near => format!("there is no system call `{name}`; similar: {}", near.join(", ")),
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn run(patterns: &[String], format: Format) -> anyhow::Result<ExitCod
                 return Ok(cmd::NOTHING.into());
             }
         };
-        left_out.iter().for_each(|why| say!("left out: {why}"));
+        left_out.iter().for_each(|why| say!("{why}"));
         match format {
             Format::Text => print_events(out, &events),
             Format::Json => {

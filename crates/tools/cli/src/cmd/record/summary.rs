@@ -38,7 +38,7 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
     }
     if !super::is_lossy(recorded) {
         let told =
-            if recorded.problems.is_empty() { "none" } else { "none counted, but see what was told above" };
+            if recorded.problems.is_empty() { "none" } else { "none counted, but see the problems above" };
         page.row("lost", told.to_owned());
     }
     page.lost(sum, "");
@@ -102,7 +102,10 @@ impl Page {
         if sum.overwritten_bytes > 0 {
             self.row(
                 "flight",
-                format!("{} were overwritten by newer events, as asked", HumanBytes(sum.overwritten_bytes)),
+                format!(
+                    "{} were overwritten by newer events (--mode overwrite)",
+                    HumanBytes(sum.overwritten_bytes)
+                ),
             );
         }
     }
@@ -162,5 +165,5 @@ fn advice(cause: &str) -> &'static str {
     known
         .map(mote_layout::Cause::advice)
         .or_else(of_kernel)
-        .unwrap_or("the output could not be written, or was removed")
+        .unwrap_or("the recording could not be written, or was removed")
 }
