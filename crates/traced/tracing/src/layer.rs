@@ -2,10 +2,12 @@
 
 use crate::callsite::Callsite;
 use crate::describe::Point;
+use crate::ids;
+use crate::values::Values;
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Event, Subscriber};
 use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 /// Records the events and spans of a `tracing` subscriber as mote events. Made by [`layer`](crate::layer).
 #[derive(Debug)]
@@ -23,56 +25,71 @@ where
 {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         Callsite::of(event.metadata()).record(Point::Event, |values| {
-            values.add_id(context.event_span(event).map_or(0, |span| span.id().into_u64()));
+            values.add_id(context.event_span(event).map_or(0, |span| id_of(&span)));
             event.record(values);
         });
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let id = name_span(&span);
         Callsite::of(attributes.metadata()).record(Point::New, |values| {
-            let parent = context.span(id).and_then(|span| span.parent());
-            values.add_id(id.into_u64());
-            values.add_id(parent.map_or(0, |parent| parent.id().into_u64()));
+            values.add_id(id);
+            values.add_id(span.parent().map_or(0, |parent| id_of(&parent)));
             attributes.record(values);
         });
     }
 
     fn on_record(&self, id: &Id, record: &Record<'_>, context: Context<'_, S>) {
-        if let Some(metadata) = context.metadata(id) {
-            Callsite::of(metadata).record(Point::Record, |values| {
-                values.add_id(id.into_u64());
-                record.record(values);
-            });
-        }
+        at(Point::Record, id, &context, |values| record.record(values));
     }
 
     fn on_follows_from(&self, id: &Id, follows: &Id, context: Context<'_, S>) {
-        if let Some(metadata) = context.metadata(id) {
-            Callsite::of(metadata).record(Point::Follows, |values| {
-                values.add_id(id.into_u64());
-                values.add_id(follows.into_u64());
-            });
-        }
+        at(Point::Follows, id, &context, |values| {
+            values.add_id(context.span(follows).map_or(0, |span| id_of(&span)));
+        });
     }
 
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        record_id(Point::Enter, id, &context);
+        at(Point::Enter, id, &context, |_| ());
     }
 
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
-        record_id(Point::Exit, id, &context);
+        at(Point::Exit, id, &context, |_| ());
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        record_id(Point::Close, &id, &context);
+        at(Point::Close, &id, &context, |_| ());
     }
 }
 
-fn record_id<S>(point: Point, id: &Id, context: &Context<'_, S>)
+/// Our id of a span, kept with it: the registry uses its own ones again.
+struct SpanId(u64);
+
+/// Gives a span an id, unless another layer of ours has done so.
+fn name_span<'a, R: LookupSpan<'a>>(span: &SpanRef<'a, R>) -> u64 {
+    let mut extensions = span.extensions_mut();
+    if let Some(SpanId(id)) = extensions.get_mut() {
+        return *id;
+    }
+    let id = ids::next();
+    extensions.replace(SpanId(id));
+    id
+}
+
+/// Our id of a span; 0 of one that this layer has not seen made.
+fn id_of<'a, R: LookupSpan<'a>>(span: &SpanRef<'a, R>) -> u64 {
+    span.extensions().get().map_or(0, |SpanId(id)| *id)
+}
+
+/// Records what happens to a span: its id, then what `fill` adds.
+fn at<S>(point: Point, id: &Id, context: &Context<'_, S>, fill: impl FnOnce(&mut Values))
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    if let Some(metadata) = context.metadata(id) {
-        Callsite::of(metadata).record(point, |values| values.add_id(id.into_u64()));
-    }
+    let Some(span) = context.span(id) else { return };
+    Callsite::of(span.metadata()).record(point, |values| {
+        values.add_id(id_of(&span));
+        fill(values);
+    });
 }

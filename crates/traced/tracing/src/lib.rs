@@ -1,15 +1,17 @@
 //! Makes the events and spans of the [`tracing`](https://docs.rs/tracing) crate into mote events.
 //!
-//! One line in `main`:
+//! One line in `main` of a program that has no subscriber:
 //! ```
 //! mote_tracing::init();
 //! tracing::info!(user = "ann", bytes = 42, "logged in");
 //! ```
-//! Programs that have a subscriber already add a layer to it:
+//! One that sets a subscriber, of `tracing-subscriber` 0.3, adds a layer to it:
 //! ```
 //! use tracing_subscriber::prelude::*;
 //! tracing_subscriber::registry().with(mote_tracing::layer()).init();
 //! ```
+//! Where both are done, or the program sets a subscriber after [`init`], the program's subscriber stays and `init` gives
+//! way: the trace says so with `mote_tracing:gave_way`.
 //!
 //! # What becomes of what
 //! | tracing | mote |
@@ -20,11 +22,13 @@
 //! | `i64`, `u64`, `f64`, `bool`, text, bytes | fields of these types |
 //! | `%display`, `?debug`, errors, the message, 128-bit integers | text |
 //!
-//! An event's first field is `span`, the span that it is in (0: none); a new span's are `span` and `parent`. Values
-//! that a span does not have yet are not in `handle_new`, but come with `handle_record`.
+//! An event's first field is `span`, the span that it is in (0: none); a new span's are `span` and `parent`. Ids of spans
+//! are unique in a recording, over threads and processes, so a task that goes from thread to thread can be followed.
+//! Values that a span does not have yet are not in `handle_new`, but come with `handle_record`. `mote report` sums spans
+//! up, `mote view --tree` shows each with what was in it.
 //!
 //! # Cost
-//! Not recorded by `mote record`: that of a program without a subscriber; nothing is installed that looks at events.
+//! Not recorded by `mote record`: nothing; no subscriber is made.
 //! Recorded: example `cost`. An event of a new kind of fields costs a conversation with the session once, some 100 us.
 #![cfg_attr(
     not(test),
@@ -44,38 +48,16 @@
 
 mod callsite;
 mod describe;
+mod ids;
+mod init;
 mod layer;
 mod list;
-mod off;
 #[cfg(test)]
 mod tests;
 mod values;
 
+pub use init::{init, install};
 pub use layer::Layer;
-
-use tracing_core::dispatcher::{self, Dispatch};
-use tracing_subscriber::layer::SubscriberExt;
-
-/// Makes all events and spans of this program mote events, from now on. Call it first in `main`.
-///
-/// Returns false when the program has a global subscriber already: then nothing has changed, use [`layer`]. It installs
-/// a subscriber also when the program is not recorded (one that refuses everything), so that a program that sets a
-/// second one notices it always.
-pub fn init() -> bool {
-    let dispatch = match layer() {
-        Some(layer) => Dispatch::new(tracing_subscriber::registry().with(layer)),
-        None => Dispatch::new(off::Off),
-    };
-    let done = dispatcher::set_global_default(dispatch).is_ok();
-    if !done {
-        mote::event!(
-            Warning,
-            mote_tracing::not_installed,
-            "the program has another global subscriber: use mote_tracing::layer()"
-        );
-    }
-    done
-}
 
 /// A layer for a subscriber of your own; `None`, which as a layer costs nothing, when the program is not recorded.
 ///
