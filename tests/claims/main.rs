@@ -40,6 +40,7 @@ mod rules_act;
 mod sandboxes_are_survived;
 mod sessions_share_a_process;
 mod snapshots_are_recordings;
+mod spans_are_followed;
 mod stacks_have_names;
 mod strangers_get_nothing;
 mod the_end_is_orderly;

@@ -76,6 +76,11 @@ pub(crate) fn scenes_with_tested_byte() -> PathBuf {
     target.join(profile()).join("scenes")
 }
 
+/// Tasks with spans, of this build.
+pub(crate) fn asynchronous() -> &'static str {
+    env!("CARGO_BIN_EXE_asynchronous")
+}
+
 /// `scenes` of this build.
 pub(crate) fn scenes() -> &'static str {
     env!("CARGO_BIN_EXE_scenes")

@@ -61,6 +61,10 @@ impl Level {
         Level::ALL.get(usize::from(number)).copied()
     }
 
+    /// The names as labels of the numbers (`mote_layout::parse::Labels`), with what other tools call them.
+    pub const LABELS: &'static str = "emerg=0 alert=1 crit=2 err=3 warning=4 notice=5 info=6 debug_system=7 debug_program=8 \
+        debug_process=9 debug_module=10 debug_unit=11 debug_function=12 debug_line=13 debug=14 error=3 warn=4 trace=14";
+
     /// LTTng's name without the `TRACE_` prefix, in lower case.
     pub const fn name(self) -> &'static str {
         match self {

@@ -63,6 +63,11 @@ pub enum FieldType<'a> {
 pub struct Labels<'a>(&'a str);
 
 impl<'a> Labels<'a> {
+    /// Labels as a description has them: `IDLE=0 BUSY=1..3`; what is not of this form is left out.
+    pub const fn new(text: &'a str) -> Labels<'a> {
+        Labels(text)
+    }
+
     /// Label, first and last value that it names.
     pub fn iter(self) -> impl Iterator<Item = (&'a str, i64, i64)> {
         self.0.split_ascii_whitespace().filter_map(label)

@@ -12,6 +12,7 @@ pub mod latency;
 mod losses;
 mod report;
 mod scheduling;
+mod spans;
 mod summary;
 mod syscalls;
 
@@ -21,8 +22,10 @@ pub use histogram::Histogram;
 pub use losses::Losses;
 pub use report::{
     ClockOffset, CpuCount, Errors, EventCount, GAPS_MAX, Gap, Interval, Lost, LostCause, OpenCall,
-    ProcessSeen, ProviderCount, Report, SyscallCount, ThreadCall, ThreadCalls, ThreadCount, ThreadTime,
+    ProcessSeen, ProviderCount, Report, SpanCount, SyscallCount, ThreadCall, ThreadCalls, ThreadCount,
+    ThreadTime,
 };
 pub use scheduling::Scheduling;
+pub use spans::{OPEN_MAX, SpanClasses, SpanRole, SpanSums, Spans};
 pub use summary::Summary;
 pub use syscalls::Syscalls;

@@ -46,6 +46,10 @@ pub struct Report {
     pub thread_syscalls: Vec<ThreadCalls>,
     /// Threads on the CPUs, where the scheduler's switches are recorded; those first that ran longest.
     pub scheduling: Vec<ThreadTime>,
+    /// Spans by name, those first that were busiest themselves.
+    pub spans: Vec<SpanCount>,
+    /// Spans that are in no sum, because too many were open at a time.
+    pub spans_not_followed: u64,
     /// System calls that had not returned at the end, the longest first.
     pub open_syscalls: Vec<OpenCall>,
     /// How far times of kernel events are from those of processes' events, as the recorder has measured; absent without both.
@@ -275,6 +279,31 @@ pub struct ThreadTime {
     pub preemptions: u64,
     /// From when it could run (woken, or taken off while it would have gone on) until it did.
     pub queued_ns: Option<Interval>,
+}
+
+/// Spans of a name. Times are those of spans that began and ended in the recording.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SpanCount {
+    /// Name, as `app:request`.
+    pub name: String,
+    /// How many began and ended.
+    pub count: u64,
+    /// From when they were made until they were closed; absent if none was.
+    pub duration_ns: Option<Interval>,
+    /// How long a thread was in them.
+    pub busy_ns: Option<Interval>,
+    /// The durations of all.
+    pub total_ns: u64,
+    /// How long a thread was in them, all together.
+    pub total_busy_ns: u64,
+    /// How long no thread was in them, all together.
+    pub total_idle_ns: u64,
+    /// How long threads were in them and in no span inside; two threads at a time count twice.
+    pub total_self_ns: u64,
+    /// How many were open at the end.
+    pub open: u64,
+    /// How many began before the recording, or the event that says so was lost or not recorded.
+    pub began_before: u64,
 }
 
 /// A system call that had not returned when the recording ended.

@@ -5,6 +5,7 @@ use crate::counts::{Counts, providers};
 use crate::losses::Losses;
 use crate::report::{ClockOffset, ProcessSeen, Report, ThreadCount};
 use crate::scheduling::Scheduling;
+use crate::spans::Spans;
 use crate::syscalls::Syscalls;
 use mote_timeline::{Facts, LossRecord, Problems, Record, Trace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,14 +14,15 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 pub struct Summary<'t> {
     trace: &'t Trace,
-    parts: (Counts, Syscalls, Scheduling, Losses<'t>),
+    parts: (Counts, Syscalls, Scheduling, Losses<'t>, Spans),
 }
 
 impl<'t> Summary<'t> {
     /// No event so far of `trace`.
     #[must_use]
     pub fn new(trace: &'t Trace) -> Summary<'t> {
-        let parts = (Counts::new(trace), Syscalls::new(trace), Scheduling::new(trace), Losses::new(trace));
+        let (counts, syscalls) = (Counts::new(trace), Syscalls::new(trace));
+        let parts = (counts, syscalls, Scheduling::new(trace), Losses::new(trace), Spans::new(trace));
         Summary { trace, parts }
     }
 }
@@ -39,7 +41,7 @@ impl Analysis for Summary<'_> {
     }
 
     fn finish(self) -> Report {
-        let (counts, syscalls, scheduling, lost) = self.parts.finish();
+        let (counts, syscalls, scheduling, lost, spans) = self.parts.finish();
         let facts = || self.trace.origins().iter().filter_map(|origin| origin.facts.as_ref());
         let (kinds, threads) = (counts.kinds(), counts.threads());
         let mut report = Report {
@@ -64,6 +66,8 @@ impl Analysis for Summary<'_> {
             open_syscalls: syscalls.open(counts.end().unwrap_or(0)),
             syscalls: syscalls.by_name(),
             scheduling,
+            spans: spans.kinds,
+            spans_not_followed: spans.not_followed,
             clock_offset: facts()
                 .find_map(|facts| facts.offset)
                 .map(|offset| ClockOffset { offset_ns: offset.offset_ns, error_ns: offset.error_ns }),

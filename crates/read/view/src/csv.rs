@@ -11,7 +11,7 @@ use crate::Format;
 use crate::digits;
 use crate::escape;
 use crate::json;
-use crate::plan::Plans;
+use crate::plan::{Look, Plans};
 use crate::time::{TimeStyle, Times};
 use mote_ctf::model::EventClass;
 use mote_timeline::{LossRecord, Record, Trace};
@@ -79,7 +79,7 @@ fn object(scratch: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// `,net:packet_in`
-fn head(class: &EventClass, _colour: bool) -> Vec<u8> {
+fn head(class: &EventClass, _look: Look) -> Vec<u8> {
     let mut out = b",".to_vec();
     escape::csv(&mut out, class.name.as_bytes());
     out

@@ -1,7 +1,7 @@
 //! Events for machines: one JSON object a line (JSON Lines).
 //!
 //! ```json
-//! {"time":1795188852123456789,"cpu":1,"pid":4710,"tid":4711,"thread":"worker","event":"net:packet_in","context":{},"fields":{"len":12,"proto":"tcp"}}
+//! {"time":1795188852123456789,"cpu":1,"pid":4710,"tid":4711,"thread":"worker","event":"net:packet_in","level":"info","context":{},"fields":{"len":12,"proto":"tcp"}}
 //! {"lost":{"events":1234,"packets":0,"ring_full":1234},"since":1795188852120000000,"until":1795188852130000000,"exact":true,"stream":"channel_1"}
 //! ```
 //! Always valid: what is not UTF-8 becomes U+FFFD, infinities and NaN are the strings `"inf"`, `"-inf"`, `"NaN"`, bytes a
@@ -11,7 +11,8 @@
 use crate::Format;
 use crate::digits;
 use crate::escape;
-use crate::plan::{Notation, Plan, Plans};
+use crate::known;
+use crate::plan::{Look, Notation, Plan, Plans};
 use crate::time::{TimeStyle, Times};
 use mote_ctf::model::{EnumClass, EventClass, FieldClass, FloatClass, Length, VariantClass};
 use mote_ctf::{Event, Value};
@@ -105,10 +106,13 @@ pub(crate) fn payload(out: &mut Vec<u8>, plan: &Plan<'_>, event: &Event<'_>) {
     Json::scope(out, &plan.payload, &mut event.payload().values());
 }
 
-/// `,"event":"net:packet_in"`
-fn head(class: &EventClass, _colour: bool) -> Vec<u8> {
+/// `,"event":"net:packet_in","level":"info"`
+fn head(class: &EventClass, _look: Look) -> Vec<u8> {
     let mut out = b",\"event\":".to_vec();
     escape::json(&mut out, class.name.as_bytes());
+    if let Some(level) = known::level(class) {
+        let _ = write!(out, ",\"level\":\"{}\"", level.name());
+    }
     out
 }
 

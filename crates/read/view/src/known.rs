@@ -1,5 +1,8 @@
 //! Names of values that are plain integers in the metadata, because existing analyses expect integers there (lttng-modules has them so).
 
+use mote_ctf::model::EventClass;
+use mote_layout::Level;
+
 /// Whose values they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
@@ -43,6 +46,11 @@ const GIVE_MEMORY: [&str; 4] =
     ["syscall_exit_mmap", "syscall_exit_mremap", "syscall_exit_brk", "syscall_exit_shmat"];
 /// Of fcntl.h.
 const AT_FDCWD: i64 = -100;
+
+/// The level of events of a class, if they have one that is known.
+pub(crate) fn level(class: &EventClass) -> Option<Level> {
+    Level::from_number(u8::try_from(class.log_level?.0).ok()?)
+}
 
 impl Names {
     /// Those of a member of an event, if it is one that is known.

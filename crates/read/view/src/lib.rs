@@ -20,12 +20,14 @@ mod null;
 mod plan;
 mod pump;
 mod select;
+mod spans;
 mod stack;
 mod stacked;
 mod table;
 mod text;
 mod time;
 mod top;
+mod tree;
 
 pub use csv::Csv;
 pub use folded::Folded;
@@ -39,6 +41,7 @@ pub use table::table;
 pub use text::Text;
 pub use time::TimeStyle;
 pub use top::TopStacks;
+pub use tree::{KEPT_MAX, Tree};
 
 use mote_timeline::{LossRecord, Record};
 

@@ -35,7 +35,16 @@ pub(crate) struct Piece<'t> {
 pub(crate) type Lead = fn(name: &str, first: bool) -> Vec<u8>;
 
 /// How a format writes what comes before the fields.
-pub(crate) type Head = fn(class: &EventClass, colour: bool) -> Vec<u8>;
+pub(crate) type Head = fn(class: &EventClass, look: Look) -> Vec<u8>;
+
+/// How what comes before the fields looks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// With escape sequences for terminals.
+    pub(crate) colour: bool,
+    /// mote wrote the trace: its levels were chosen, while others give each event one.
+    pub(crate) ours: bool,
+}
 
 /// The plans of a recording's event classes, made when they are needed.
 #[derive(Debug)]
@@ -49,12 +58,23 @@ pub(crate) struct Plans<'t> {
     shows_pid: bool,
     /// Stacks have one.
     hides_stacks: bool,
+    /// Ids of spans have one.
+    hides_spans: bool,
 }
 
 impl<'t> Plans<'t> {
     pub(crate) fn new(trace: &'t Trace, head: Head, lead: Lead) -> Plans<'t> {
         let plans = (0..trace.classes()).map(|_| None).collect();
-        Plans { trace, plans, head, lead, colour: false, shows_pid: true, hides_stacks: false }
+        Plans {
+            trace,
+            plans,
+            head,
+            lead,
+            colour: false,
+            shows_pid: true,
+            hides_stacks: false,
+            hides_spans: false,
+        }
     }
 
     /// The same for a format without a place for the process, in colour or not.
@@ -65,6 +85,11 @@ impl<'t> Plans<'t> {
     /// The same for a format that shows stacks elsewhere.
     pub(crate) fn without_stacks(self) -> Plans<'t> {
         Plans { hides_stacks: true, ..self }
+    }
+
+    /// The same for a format that shows elsewhere in which span an event is.
+    pub(crate) fn without_spans(self) -> Plans<'t> {
+        Plans { hides_spans: true, ..self }
     }
 
     /// The plan for the class of `record`.
@@ -85,8 +110,10 @@ impl<'t> Plans<'t> {
             let [tid, name, pid] = record.identity_members();
             let hidden = [tid, name, pid.filter(|_| self.shows_pid)];
             let event_name = (!self.shows_pid).then_some(event.name.as_str());
-            let rule = Rule { lead: self.lead, hides_stacks: self.hides_stacks, event: event_name };
-            *place = Some(Plan::new(stream, event, hidden, rule, (self.head)(event, self.colour)));
+            let Plans { lead, hides_stacks, hides_spans, colour, .. } = *self;
+            let rule = Rule { lead, hides_stacks, hides_spans, event: event_name };
+            let look = Look { colour, ours: record.origin().facts.is_some() };
+            *place = Some(Plan::new(stream, event, hidden, rule, (self.head)(event, look)));
         }
     }
 }
@@ -96,6 +123,7 @@ impl<'t> Plans<'t> {
 struct Rule<'t> {
     lead: Lead,
     hides_stacks: bool,
+    hides_spans: bool,
     /// The event's name, when values are named that the metadata has no names for.
     event: Option<&'t str>,
 }
@@ -130,7 +158,8 @@ fn pieces<'t>(
     for (index, member) in class.members.iter().enumerate() {
         let hidden = hidden.contains(&Some(index))
             || is_length(class, index)
-            || rule.hides_stacks && is_stack(&member.name);
+            || rule.hides_stacks && is_stack(&member.name)
+            || rule.hides_spans && index < 2 && is_span(&member.name);
         let lead = (!hidden).then(|| (rule.lead)(&member.name, std::mem::take(first)));
         let names = rule.event.and_then(|event| Names::of(event, &member.name));
         pieces.push(Piece { lead, class: &member.class, names });
@@ -142,6 +171,11 @@ fn pieces<'t>(
 fn is_stack(name: &str) -> bool {
     let name = name.trim_start_matches('_');
     [KERNEL, USER].contains(&name.strip_suffix("_length").unwrap_or(name))
+}
+
+/// Whether a member is the id of a span.
+fn is_span(name: &str) -> bool {
+    ["span", "parent"].contains(&name.trim_start_matches('_'))
 }
 
 /// Whether a member is only there to tell the length of the next one: its name begins with an underscore, as tracers

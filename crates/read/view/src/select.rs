@@ -1,5 +1,7 @@
 //! Which events are shown.
 
+use crate::known;
+use mote_layout::Level;
 use mote_pattern::Glob;
 use mote_timeline::{ClassId, Record, Trace};
 
@@ -47,6 +49,22 @@ impl Selection {
         let classes: Vec<bool> = (0..trace.classes()).map(|id| chosen(id) && is_event(id)).collect();
         let all = classes.iter().all(|chosen| *chosen);
         Selection { classes: if all { Vec::new() } else { classes }, ..self }
+    }
+
+    /// The same without events that are less important than `level`, or have none.
+    #[must_use]
+    pub fn with_level(mut self, trace: &Trace, level: Level) -> Selection {
+        let ids = 0..u32::try_from(trace.classes()).unwrap_or(u32::MAX);
+        let fits = |id| {
+            trace
+                .class(ClassId(id))
+                .and_then(|(_, class)| known::level(class))
+                .is_some_and(|its| its <= level)
+        };
+        let before =
+            |id: u32| self.classes.is_empty() || self.classes.get(id as usize).is_some_and(|chosen| *chosen);
+        self.classes = ids.map(|id| before(id) && fits(id)).collect();
+        self
     }
 
     /// Whether no event class of the trace is chosen, so that there is no need to look.

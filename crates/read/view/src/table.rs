@@ -27,6 +27,7 @@ pub fn table(name: &str, report: &Report) -> String {
     let _ = syscalls(&mut out, report);
     let _ = thread_syscalls(&mut out, report);
     let _ = scheduling(&mut out, report);
+    let _ = spans(&mut out, report);
     let _ = kinds(&mut out, report);
     let _ = counts(&mut out, report);
     let _ = processes(&mut out, report);
@@ -97,6 +98,47 @@ fn gaps(out: &mut String, report: &Report) -> std::fmt::Result {
     let more = report.lost.gaps.len().saturating_sub(GAPS) as u64 + report.lost.more_gaps;
     if more > 0 {
         writeln!(out, "    and at {more} other places; `mote view` shows all of them")?;
+    }
+    Ok(())
+}
+
+fn spans(out: &mut String, report: &Report) -> std::fmt::Result {
+    if report.spans.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{:41} {:<32}  {:<}", "", "how long", "all together")?;
+    writeln!(
+        out,
+        "{:30} {:>10} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
+        "span", "count", "mean", "p50", "p99", "max", "busy", "idle", "self"
+    )?;
+    for span in report.spans.iter().take(KINDS) {
+        let name = safe(&span.name);
+        // A long name has a line of its own.
+        let name = if name.chars().count() > 30 {
+            format!("{}\n{:30}", cut(&name, WIDTH), "")
+        } else {
+            format!("{name:30}")
+        };
+        write!(out, "{name} {:>10}", tight(span.count))?;
+        if let Some(Interval { mean, p50, p99, max, .. }) = span.duration_ns {
+            let sums = [span.total_busy_ns, span.total_idle_ns, span.total_self_ns];
+            for time in [mean, p50, p99, max].into_iter().chain(sums) {
+                write!(out, " {:>7}", duration(time))?;
+            }
+        }
+        writeln!(out)?;
+        let apart = [(span.began_before, "began before the recording"), (span.open, "open at its end")];
+        let apart = apart.into_iter().filter(|(count, _)| *count > 0);
+        let apart: Vec<String> = apart.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
+        if !apart.is_empty() {
+            writeln!(out, "  besides: {}", apart.join(", "))?;
+        }
+    }
+    more(out, report.spans.len(), KINDS, "kinds of spans")?;
+    if report.spans_not_followed > 0 {
+        let count = grouped(report.spans_not_followed);
+        writeln!(out, "{count} spans are not counted: too many were open at a time")?;
     }
     Ok(())
 }
@@ -332,7 +374,7 @@ fn moment_of_day(ns: i64) -> String {
 }
 
 /// A time with three digits and the unit that suits it: `17ns`, `1.23us`, `45.6ms`, `2.50s`, `3m20s`, `5h07m`, `9d`.
-fn duration(ns: u64) -> String {
+pub(crate) fn duration(ns: u64) -> String {
     let whole = ns / SECOND.unsigned_abs();
     match ns {
         0..1_000 => format!("{ns}ns"),

@@ -10,14 +10,16 @@
 use crate::Format;
 use crate::digits;
 use crate::escape;
+use crate::known;
 use crate::label::Labels;
-use crate::plan::{Notation, Plans};
+use crate::plan::{Look, Notation, Plan, Plans};
+use crate::spans::Spans;
 use crate::time::{TimeStyle, Times};
-use mote_ctf::Value;
 use mote_ctf::model::{
     Base, BitMapClass, EnumClass, EventClass, FieldClass, FloatClass, IntClass, Length, VariantClass,
 };
-use mote_layout::Cause;
+use mote_ctf::{Event, Value};
+use mote_layout::{Cause, Level};
 use mote_timeline::{Loss, LossRecord, Place, Record, Trace};
 use std::io::Write;
 
@@ -31,6 +33,7 @@ pub struct Text<'t> {
     labels: Labels,
     times: Times,
     colour: bool,
+    spans: Spans,
 }
 
 impl<'t> Text<'t> {
@@ -38,7 +41,50 @@ impl<'t> Text<'t> {
     #[must_use]
     pub fn new(trace: &'t Trace, style: TimeStyle, colour: bool) -> Text<'t> {
         let plans = Plans::new(trace, head, lead).for_people(colour);
-        Text { plans, labels: Labels::new(THREAD_WIDTH), times: Times::new(style), colour }
+        Text {
+            plans,
+            labels: Labels::new(THREAD_WIDTH),
+            times: Times::new(style),
+            colour,
+            spans: Spans::new(trace),
+        }
+    }
+
+    /// The same without the ids of spans.
+    pub(crate) fn without_spans(self) -> Text<'t> {
+        Text { plans: self.plans.without_spans(), ..self }
+    }
+
+    /// Appends name and fields of an event, without a line end.
+    pub(crate) fn what(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
+        let (Some(event), Some(plan)) = (record.event(), self.plans.of(record)) else { return };
+        out.extend_from_slice(plan.head.get(1..).unwrap_or(&[]));
+        Self::fields(out, plan, &event);
+    }
+
+    /// Appends the fields of an event in braces.
+    pub(crate) fn payload(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
+        if let (Some(event), Some(plan)) = (record.event(), self.plans.of(record)) {
+            Self::fields(out, plan, &event);
+        }
+    }
+
+    /// Appends time and thread of an event.
+    pub(crate) fn place(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
+        out.push(b'[');
+        self.times.text(out, record);
+        out.extend_from_slice(b"] ");
+        out.extend_from_slice(self.labels.of(record));
+    }
+
+    #[inline]
+    fn fields(out: &mut Vec<u8>, plan: &Plan<'_>, event: &Event<'_>) {
+        if plan.payload.iter().any(|piece| piece.lead.is_some()) {
+            Self::scope(out, &plan.payload, &mut event.payload().values());
+            out.extend_from_slice(b" }");
+        } else {
+            out.extend_from_slice(b"{ }");
+        }
     }
 
     /// The same without the addresses of stacks.
@@ -61,12 +107,9 @@ impl Format for Text<'_> {
             Self::context(out, plan, &event);
             out.extend_from_slice(b" }, ");
         }
-        if plan.payload.iter().any(|piece| piece.lead.is_some()) {
-            Self::scope(out, &plan.payload, &mut event.payload().values());
-            out.extend_from_slice(b" }\n");
-        } else {
-            out.extend_from_slice(b"{ }\n");
-        }
+        Self::fields(out, plan, &event);
+        self.spans.append(out, record);
+        out.push(b'\n');
     }
 
     fn loss(&mut self, out: &mut Vec<u8>, loss: &LossRecord<'_>) {
@@ -114,12 +157,16 @@ fn what(loss: &Loss) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
-/// ` net:packet_in: `
-fn head(class: &EventClass, colour: bool) -> Vec<u8> {
+/// ` net:packet_in: `, or with a level that is not the usual one ` net:slow (warning): `
+fn head(class: &EventClass, look: Look) -> Vec<u8> {
     let mut out = Vec::new();
-    out.extend_from_slice(if colour { b" \x1b[36m" } else { b" " });
+    out.extend_from_slice(if look.colour { b" \x1b[36m" } else { b" " });
     escape::escaped(&mut out, class.name.as_bytes());
-    out.extend_from_slice(if colour { b"\x1b[0m: " } else { b": " });
+    out.extend_from_slice(if look.colour { b"\x1b[0m" } else { b"" });
+    if let Some(level) = known::level(class).filter(|level| look.ours && *level != Level::Info) {
+        let _ = write!(out, " ({})", level.name());
+    }
+    out.extend_from_slice(b": ");
     out
 }
 

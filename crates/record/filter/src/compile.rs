@@ -60,8 +60,9 @@ pub fn compile(
     if plan.always_records() {
         return Ok(Decision::Record);
     }
-    // In the kernel, an event that is off has no program at all.
-    if session.side == Side::Kernel && !plan.rules.iter().any(RulePlan::does_something) {
+    // An event that is off has no program at all; of a traced process it must not take warnings with it.
+    let can_be_off = session.side == Side::Kernel || plan.warnings.is_empty();
+    if can_be_off && !plan.rules.iter().any(RulePlan::does_something) {
         return Ok(Decision::Off);
     }
     let before = maps.entries().len();

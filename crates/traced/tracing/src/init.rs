@@ -16,8 +16,8 @@
 use crate::layer::Layer;
 use std::any::TypeId;
 use std::cell::Cell;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing_core::dispatcher::{self, DefaultGuard, Dispatch};
 use tracing_core::span::{Attributes, Current, Id, Record};
 use tracing_core::subscriber::{Interest, NoSubscriber};
@@ -61,8 +61,10 @@ pub fn init() -> bool {
         return false;
     }
     if mote::is_traced() && STATE.load(Ordering::Acquire) == IDLE {
-        let ours = Dispatch::new(Waiting::new());
-        keep(Some(ours));
+        let dispatch = Dispatch::new(Waiting::new());
+        *ours() = Some(dispatch);
+        // Where tracing knows of one subscriber only, it asks the one that is set instead: none.
+        drop(Dispatch::new(Waiting::new()));
         CALLED_INIT.with(|called| called.set(true));
         STATE.store(WAITING, Ordering::Release);
     }
@@ -88,42 +90,52 @@ fn is_taken() -> bool {
     dispatcher::get_default(|now| !now.is::<NoSubscriber>() && !now.is::<Waiting>())
 }
 
-/// Changes what is kept; never waits for another thread that does.
-fn keep(ours: Option<Dispatch>) -> Option<Dispatch> {
-    let mut kept = OURS.try_lock().ok()?;
-    std::mem::replace(&mut *kept, ours)
+/// What is kept. Threads hold it for some instructions, only where a callsite is passed for the first time: tracing itself
+/// takes a lock there.
+fn ours() -> MutexGuard<'static, Option<Dispatch>> {
+    OURS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes mote the global subscriber, unless the program has one.
+/// Makes mote the global subscriber, unless the program has one. When it returns, there is one, whoever has set it.
 fn take_place() {
+    let kept = ours();
     if STATE.load(Ordering::Acquire) != WAITING {
         return;
     }
-    let Some(ours) = OURS.try_lock().ok().and_then(|kept| kept.clone()) else { return };
-    if dispatcher::set_global_default(ours).is_err() {
+    let Some(dispatch) = kept.clone() else { return };
+    if dispatcher::set_global_default(dispatch).is_err() {
+        drop(kept);
         return give_way();
     }
-    if STATE.swap(GLOBAL, Ordering::AcqRel) == WAITING {
-        mote::event!(
-            mote_tracing::all_threads,
-            "from now on events and spans of all threads are recorded; before, those of the thread that called init"
-        );
-    }
+    STATE.store(GLOBAL, Ordering::Release);
+    drop(kept);
+    mote::event!(
+        mote_tracing::all_threads,
+        "from now on events and spans of all threads are recorded; before, those of the thread that called init"
+    );
 }
 
 /// Leaves everything to the subscriber of the program.
 fn give_way() {
-    if STATE.swap(GAVE_WAY, Ordering::AcqRel) == WAITING {
-        drop(keep(None));
-        tell_given_way();
+    let mut kept = ours();
+    if STATE.load(Ordering::Acquire) != WAITING {
+        return;
     }
+    STATE.store(GAVE_WAY, Ordering::Release);
+    let dispatch = kept.take();
+    drop(kept);
+    drop(dispatch);
+    tell_given_way();
 }
 
+#[cold]
+#[inline(never)]
 fn tell_given_way() {
     mote::event!(
         Warning,
         mote_tracing::gave_way,
-        "the program has a subscriber of its own, so its events of tracing are not recorded: add mote_tracing::layer() to it"
+        advice: &str = "the program has its own subscriber: add mote_tracing::layer() to it, or nothing of tracing is recorded",
+        "the program has a subscriber of its own, so its events of tracing are not recorded"
     );
 }
 
@@ -160,9 +172,9 @@ fn can_change_scope() -> bool {
 
 fn enter_scope() {
     let scope = SCOPE.try_with(Cell::take).ok().flatten();
-    let scope = match (scope, OURS.try_lock()) {
-        (None, Ok(kept)) if can_change_scope() => kept.as_ref().map(dispatcher::set_default),
-        (scope, _) => scope,
+    let scope = match scope {
+        None if can_change_scope() => ours().clone().as_ref().map(dispatcher::set_default),
+        scope => scope,
     };
     let _ = SCOPE.try_with(|mine| mine.set(scope));
 }

@@ -6,13 +6,14 @@ use super::{Place, Resolver};
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::target::Side;
 use crate::typed::{Cond, Context, Float, Kept, Num, NumKind, StringSource};
-use mote_layout::parse::FieldType;
+use mote_layout::Level;
+use mote_layout::parse::{FieldType, Labels};
 use mote_layout::types::Scalar;
 
 /// Names of contexts, those of LTTng included (which may have `ctx.` before them).
-const CONTEXTS: [&str; 19] = [
-    "tid", "pid", "comm", "cpu", "exe", "delta", "elapsed", "event", "vtid", "vpid", "procname", "cpu_id",
-    "last.", "flag.", "kernel.", "shared.", "thread.", "window", "target",
+const CONTEXTS: [&str; 20] = [
+    "level", "tid", "pid", "comm", "cpu", "exe", "delta", "elapsed", "event", "vtid", "vpid", "procname",
+    "cpu_id", "last.", "flag.", "kernel.", "shared.", "thread.", "window", "target",
 ];
 
 impl<'a> Resolver<'a> {
@@ -73,6 +74,11 @@ impl<'a> Resolver<'a> {
             "comm" | "procname" => Ok(Value::String(StringSource::Comm)),
             "exe" => Ok(Value::String(StringSource::Executable)),
             "event" => Ok(Value::Event),
+            // The same for all events of a kind: a comparison with it is decided when the rule is compiled.
+            "level" => {
+                let level = Num::constant(i128::from(self.event.level as u8));
+                Ok(Value::Num(level, Shown::Labels(Labels::new(Level::LABELS))))
+            }
             _ => {
                 let problem =
                     Diagnostic::new(Kind::UnknownField, span, format!("there is no context `${written}`"));
@@ -90,6 +96,7 @@ impl<'a> Resolver<'a> {
                 "there is no `$exe`",
                 "a program's path is not to be had there; compare `$comm`, or select by pid",
             ),
+            (Side::Kernel, "level") => wrong("there is no `$level`", "events of the kernel have no level"),
             (Side::Kernel, "elapsed") => wrong("there is no `$elapsed`", "nobody speculates there"),
             (Side::User, "window") => {
                 wrong("there is no `$window`", "it says whether kernel events are wanted: use it with -k")

@@ -175,3 +175,26 @@ fn labels_of_bits_stand_beside_bit_operators() {
         assert_eq!(compiled(KERNEL, Rule::filter("*", bad)).unwrap_err().message(), message, "{bad}");
     }
 }
+
+#[test]
+fn the_level_is_known_when_a_rule_is_compiled() {
+    let decided = |expr: &str| {
+        let event = parse(b"mote1\nnet:in\n4 f:1\n\nlen u32\n").unwrap();
+        let mut session = Session { side: Side::User, missing: Missing::Refuse, declare: &mut |_| Ok(1) };
+        compile(&[Rule::filter("*", expr).unwrap()], &event, &mut session, &mut Maps::new())
+            .map(|decision| match decision {
+                Decision::Run(_) => "run",
+                Decision::Record => "always",
+                Decision::Off => "never",
+            })
+            .map_err(|problem| problem.message().to_owned())
+    };
+    for holds in
+        ["$level == warning", "$level <= warn", "$level < info", "$level in (err, warning)", "$level == 4"]
+    {
+        assert_eq!(decided(holds), Ok("always"), "{holds}");
+    }
+    assert_eq!(decided("$level <= error"), Ok("never"));
+    assert_eq!(decided("$level >= info || len > 3"), Ok("run"));
+    assert_eq!(decided("$level == loud"), Err("the enumeration has no label \"loud\"".to_owned()));
+}

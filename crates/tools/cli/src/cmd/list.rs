@@ -41,7 +41,7 @@ A line: name, level, state, place in the source, fields. The state is
   -              not known, because the process may not be read
 
 Events that a program makes at run time, as those of the crate tracing, are in no list: they are known when they have been
-recorded.
+recorded. Where a program has mote-tracing, the list says so.
 
 Exit status: 0 found, 1 nothing found, 2 failed.")]
 pub(crate) struct Args {
@@ -176,6 +176,11 @@ impl Found {
             let processes = cmd::counted(*forbidden as u64, "process", "processes");
             say!("{processes} could not be inspected: not permitted; root can inspect all");
         }
+        if carried.iter().any(|name| name.starts_with(TRACING)) {
+            say!(
+                "besides these, events and spans of the crate tracing appear at run time: record, then see mote report"
+            );
+        }
         if self.carriers().any(|carrier| !carrier.events.is_empty()) {
             return true;
         }
@@ -217,6 +222,9 @@ impl Found {
         }
     }
 }
+
+/// Events that mote-tracing itself carries: what the program tells it is known when it runs.
+const TRACING: &str = "mote_tracing:";
 
 const CARRIES_NONE: &str = "carries no mote events; add one: mote::event!(net::packet_in, len: u32 = n) in Rust, or mote.h in C and C++";
 

@@ -40,6 +40,10 @@ JSON: one object. Its keys are stable; times are nanoseconds, rates events in a 
   syscalls           [{name, calls, failed, errors: [{error, count}], total_ns, duration_ns: {samples, .. max} or null}]
   thread_syscalls    [{name, tid, pid, calls, failed, total_ns, syscalls: [{name, calls, failed, total_ns, timed, max_ns}]}]
   scheduling         [{name, tid, running_ns, switches, preemptions, queued_ns: {samples, .. max} or null}]
+  spans              [{name, count, duration_ns, busy_ns: {samples, .. max} or null, total_ns, total_busy_ns,
+                     total_idle_ns, total_self_ns, open, began_before}]   of mote-tracing: busy while a thread is in
+                     it, self: and in no span inside; open at the end, began_before the recording: not in the times
+  spans_not_followed spans that are not counted, because more than a million were open
   open_syscalls      [{name, tid, since_ns, open_ns}]      system calls that had not returned at the end
   clock_offset       {offset_ns, error_ns}   kernel events' clock less that of programs' events, as measured
   problems           what is wrong with the recording, in words

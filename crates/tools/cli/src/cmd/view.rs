@@ -4,10 +4,12 @@ use crate::moment::Moment;
 use crate::{cmd, out};
 use anyhow::Context;
 use clap::ValueEnum;
+use mote_layout::Level;
+use mote_layout::parse::Labels;
 use mote_pattern::Glob;
 use mote_timeline::{Range, Trace};
 use mote_view::{
-    Csv, Folded, Format, Json, Null, Outcome, Selection, Stacked, Stacks, Text, TimeStyle, pump,
+    Csv, Folded, Format, Json, Null, Outcome, Selection, Stacked, Stacks, Text, TimeStyle, Tree, pump,
 };
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -25,6 +27,8 @@ Examples:
   mote view trace --event '*error*' --limit 1  the first error
   mote view trace --from +250ms --to +1s       a part of it
   mote view trace --time delta | less          with the time since the line before
+  mote view trace --level warning              what matters
+  mote view trace --tree                       spans, with their durations and what was in them
   mote view trace --format json | jq .fields   for programs
   mote view trace --stack --event sched_switch where threads gave up the CPU (recorded with --stack)
   mote view trace --format folded > stacks     for flamegraph.pl, speedscope
@@ -35,14 +39,17 @@ A line of text:
    time, UTC           thread/id          CPU   event          context       fields
 
   The context is there only if there is more of it than the thread. Enumerations are shown as LABEL (number), bytes as
-  <c0ffee>, control characters in texts as \\n or \\x1b. A member that only tells the length of the next one is left out.
+  <c0ffee>, levels other than info as net:slow (warning), the span that an event is in as \"in app:request\", control characters in texts as \\n or \\x1b. A member that only tells the length of the next one is left out.
   Where events were lost, a line says how many: [time] *** 12 events lost between ... ***
 
 With --stack, a line for each function follows, the innermost first, the kernel's before the program's: NAME+OFFSET (FILE:LINE)
 [BINARY]. An address without a name stays as it is, with its place in the binary; stderr says why. JSON has the same lines in
 stack: {kernel: [...], user: [...]}. Folded: THREAD;outermost;...;innermost COUNT, functions of the kernel with _[k] behind.
 
-JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, context, fields; what is not known is left
+With --tree, a span is shown when the outermost one around it has ended, with how long it lasted and how long a thread was in
+it (busy); times in it count from the beginning of the outermost one. Other events are in the span that their thread was in.
+
+JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, level, context, fields; what is not known is left
 out. A loss is an object with lost, since, until, exact, stream: exact when since and until are the times of the events before
 and after it; lost.events is null where the number is unknown. CSV: the same as columns, context and fields as JSON; losses
 are told on stderr only.
@@ -84,6 +91,15 @@ pub(crate) struct Args {
     /// Show the state of the system at the start, too, which is recorded with kernel events (statedump:*)
     #[arg(long)]
     state: bool,
+
+    /// Only events that are at least as important as LEVEL: err, warning, info, debug_function (DEBUG of tracing), debug_line
+    /// (its TRACE), debug, or another of LTTng's; kernel events have no level
+    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    level: Option<Level>,
+
+    /// Show each span with the spans and events in it, whatever threads they were on (of mote-tracing)
+    #[arg(long, conflicts_with_all = ["format", "stack", "provider", "event", "level", "tid", "limit"])]
+    tree: bool,
 
     /// Only events of these threads
     #[arg(long, value_name = "ID,...", value_delimiter = ',')]
@@ -130,13 +146,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let globs = |patterns: &[String]| patterns.iter().map(|p| Glob::new(p)).collect::<Vec<_>>();
     let selection = Selection::new(&trace, &globs(&args.provider), &globs(&args.event), &args.tid);
     let selection = if asks_for_state(args) { selection } else { selection.without_state(&trace) };
+    let selection = match args.level {
+        Some(level) => selection.with_level(&trace, level),
+        None => selection,
+    };
     let style = style(args, start);
     let out = io::stdout();
     match args.format {
+        OutputFormat::Text if args.tree => {
+            print(args, &trace, range, &selection, &mut Tree::new(&trace, style, is_in_colour(&out)))
+        }
         OutputFormat::Text => {
-            let colour =
-                out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-            let text = Text::new(&trace, style, colour);
+            let text = Text::new(&trace, style, is_in_colour(&out));
             with_stacks(args, &trace, |stacks| match stacks {
                 Some(stacks) => print(args, &trace, range, &selection, &mut Stacked::text(text, stacks)),
                 None => print(args, &trace, range, &selection, &mut { text }),
@@ -161,6 +182,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Whether the state of the system at the start is to be shown: by the flag, or because a pattern names it.
 fn asks_for_state(args: &Args) -> bool {
     args.state || args.provider.iter().chain(&args.event).any(|pattern| pattern.contains(mote_journal::STATE))
+}
+
+fn is_in_colour(out: &io::Stdout) -> bool {
+    out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// A level by its name, as in filters.
+fn level(name: &str) -> Result<Level, String> {
+    let mut known = Labels::new(Level::LABELS).iter();
+    let number = known.find(|(label, ..)| *label == name.to_ascii_lowercase()).map(|(_, number, _)| number);
+    number.and_then(|number| Level::from_number(u8::try_from(number).ok()?)).ok_or_else(|| {
+        let names: Vec<&str> = Labels::new(Level::LABELS).iter().map(|(label, ..)| label).collect();
+        format!("there is no such level; there are {}", names.join(", "))
+    })
 }
 
 /// Runs `shown` with the recording's stacks if they are asked for, and says afterwards which addresses had no names.
@@ -253,6 +288,7 @@ fn tell_nothing(args: &Args, trace: &Trace, selection: &Selection) {
         ("--to", args.to.is_some()),
         ("--event", !args.event.is_empty()),
         ("--provider", !args.provider.is_empty()),
+        ("--level", args.level.is_some()),
         ("--tid", !args.tid.is_empty()),
     ];
     let given: Vec<&str> = given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();

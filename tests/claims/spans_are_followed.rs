@@ -1,0 +1,160 @@
+//! Events and spans of the crate tracing: a program keeps its own subscriber, and tasks are followed from thread to thread.
+
+use crate::support::{Event, Record, Trace, event, programs};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// Tasks of a run.
+const TASKS: u64 = 40;
+
+fn recorded(how: &str, options: &[&str]) -> Trace {
+    let program = programs::asynchronous();
+    Record::program(&[program, how, &TASKS.to_string()]).with(options).run().ends_with(0)
+}
+
+fn report(trace: &Trace) -> Value {
+    let output = trace.mote(&["report", "--format", "json"]);
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn text(trace: &Trace, words: &[&str]) -> String {
+    let output = trace.mote(words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn a_program_keeps_its_own_subscriber() {
+    for (how, early) in [("before", 0), ("after", 1)] {
+        let trace = recorded(how, &["-e", "*"]);
+        assert_eq!(trace.printed("seen"), 2 * TASKS, "{how}");
+        let events = trace.events();
+        assert_eq!(event::named(&events, "mote_tracing:gave_way").len(), 1, "{how}");
+        assert_eq!(event::named(&events, "app:early").len(), early, "{how}");
+        assert_eq!(events.len(), 1 + early, "{how}: {events:?}");
+    }
+}
+
+#[test]
+fn without_a_recording_nothing_changes() {
+    for (how, seen) in [("init", 0), ("layer", 2 * TASKS), ("before", 2 * TASKS), ("after", 2 * TASKS)] {
+        let output =
+            Command::new(programs::asynchronous()).args([how, &TASKS.to_string()]).output().expect("it runs");
+        assert!(output.status.success(), "{how}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("seen {seen}\n"), "{how}");
+    }
+}
+
+#[test]
+fn tasks_are_followed_from_thread_to_thread() {
+    for how in ["init", "layer"] {
+        let trace = recorded(how, &["-e", "*"]);
+        let events = trace.events();
+        let ids = spans_of(&events, "app:request_new");
+        assert_eq!(ids.len() as u64, TASKS, "{how}");
+        assert_eq!(spans_of(&events, "app:request_close"), ids, "{how}");
+        assert!(spans_of(&events, "app:begin").is_subset(&ids));
+        let inner = spans_of(&events, "app:step_new");
+        assert_eq!((inner.len() as u64, inner.is_disjoint(&ids)), (TASKS, true));
+        assert_eq!(spans_of(&events, "app:inside"), inner);
+        let around: BTreeSet<u64> =
+            event::named(&events, "app:step_new").iter().map(|event| event.number("parent")).collect();
+        assert_eq!(around, ids);
+
+        let report = report(&trace);
+        let spans = report["spans"].as_array().expect("a list");
+        assert_eq!(spans.len(), 2, "{spans:?}");
+        for span in spans {
+            assert_eq!(
+                (&span["count"], &span["open"], &span["began_before"]),
+                (&TASKS.into(), &0.into(), &0.into())
+            );
+            let number = |name: &str| span[name].as_u64().expect("a number");
+            assert_eq!(number("total_ns"), number("total_busy_ns") + number("total_idle_ns"), "{span}");
+            assert!(number("total_self_ns") <= number("total_busy_ns"), "{span}");
+            assert!(number("total_self_ns") > 0 && number("total_idle_ns") > 0, "{span}");
+        }
+        let outer = spans.iter().find(|span| span["name"] == "app:request").expect("it is there");
+        assert!(
+            outer["total_self_ns"].as_u64() < outer["total_busy_ns"].as_u64(),
+            "the inner spans were not taken off"
+        );
+
+        let tree = text(&trace, &["view", "--tree"]);
+        let lines: Vec<&str> = tree.lines().filter(|line| !line.contains("mote_tracing")).collect();
+        assert_eq!(lines.len() as u64, 4 * TASKS, "{tree}");
+        for four in lines.chunks(4) {
+            let starts = [
+                "app:request ",
+                "app:begin (warning): { number",
+                "app:step ",
+                "app:inside (debug_function): ",
+            ];
+            let all = four.iter().zip(starts).all(|(line, start)| line.contains(start));
+            assert!(all && four[2].starts_with("  +") && four[0].contains(", busy "), "{four:#?}");
+        }
+        let view = text(&trace, &["view", "--event", "inside"]);
+        assert!(
+            view.lines().all(|line| line.ends_with(" } in app:step")) || !view.contains(" in "),
+            "{view}"
+        );
+    }
+}
+
+#[test]
+fn ids_of_spans_are_unique_over_processes() {
+    let program = programs::asynchronous();
+    let both = format!("{program} layer {TASKS} & {program} layer {TASKS}; wait");
+    let trace = Record::program(&["sh", "-c", &both]).with(&["-e", "*"]).run().ends_with(0);
+    let events = trace.events();
+    let made = [spans_of(&events, "app:request_new"), spans_of(&events, "app:step_new")];
+    assert_eq!(made.iter().map(BTreeSet::len).sum::<usize>() as u64, 4 * TASKS);
+    assert!(made[0].is_disjoint(&made[1]));
+    assert_eq!(report(&trace)["spans"][0]["count"], Value::from(2 * TASKS));
+}
+
+#[test]
+fn spans_that_are_not_whole_are_told() {
+    let whole = recorded("layer", &["-e", "*"]);
+    let without = recorded("layer", &["-e", "*_enter", "-e", "*_exit", "-e", "*_close"]);
+    let (whole, without) = (report(&whole), report(&without));
+    assert_eq!(whole["spans_not_followed"], 0);
+    for span in without["spans"].as_array().expect("a list") {
+        assert_eq!((&span["count"], &span["began_before"]), (&0.into(), &TASKS.into()), "{span}");
+        assert!(span["duration_ns"].is_null());
+    }
+    let open = recorded("layer", &["-e", "*_new"]);
+    let open = report(&open);
+    assert!(open["spans"].as_array().expect("a list").iter().all(|span| span["open"] == TASKS), "{open}");
+}
+
+#[test]
+fn levels_choose() {
+    let all = recorded("layer", &["-e", "*"]);
+    let chosen = text(&all, &["view", "--level", "warning"]);
+    assert_eq!(chosen.lines().count() as u64, TASKS);
+    assert!(chosen.lines().all(|line| line.contains(" app:begin (warning): ")), "{chosen}");
+    let wrong = all.mote(&["view", "--level", "loud"]);
+    assert!(!wrong.status.success() && String::from_utf8_lossy(&wrong.stderr).contains("no such level"));
+
+    let trace = recorded("layer", &["-e", "*", "--filter", "$level <= warning"]);
+    let events = trace.events();
+    assert_eq!(events.len() as u64, TASKS);
+    assert_eq!(event::named(&events, "app:begin").len() as u64, TASKS);
+    assert!(!trace.err.contains("never holds"), "{}", trace.err);
+}
+
+#[test]
+fn the_list_says_that_events_come_at_run_time() {
+    let list =
+        |program: &str| Command::new(programs::mote()).args(["list", program]).output().expect("mote runs");
+    let said = String::from_utf8_lossy(&list(programs::asynchronous()).stderr).into_owned();
+    assert!(said.contains("events and spans of the crate tracing appear at run time"), "{said}");
+    let said = String::from_utf8_lossy(&list(programs::scenes()).stderr).into_owned();
+    assert!(!said.contains("run time"), "{said}");
+}
+
+fn spans_of(events: &[Event], name: &str) -> BTreeSet<u64> {
+    event::named(events, name).iter().map(|event| event.number("span")).collect()
+}
