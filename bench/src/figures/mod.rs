@@ -35,6 +35,7 @@ mod server_tracers;
 mod servers;
 mod session;
 mod size;
+mod spans;
 mod startup;
 mod stopwatch;
 mod view;
@@ -62,12 +63,13 @@ impl Effort {
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 11] = [
+const BENCHMARKS: [(&str, Benchmark); 12] = [
     ("event_cost", event_cost::run),
     ("disk", disk::run),
     ("view", view::run),
     ("startup", startup::run),
     ("size", size::run),
+    ("spans", spans::run),
     ("rcu", rcu::run),
     ("filter", filter::run),
     ("kernel", kernel::run),

@@ -5,7 +5,7 @@
 
 use super::session::{Lab, workload};
 use super::stopwatch::{thread_ns, wall_ns};
-use super::{cooperate, disabled, filter_work, floor, kernel_work, rcu_hash_work, rcu_work, startup};
+use super::{cooperate, disabled, filter_work, floor, kernel_work, rcu_hash_work, rcu_work, spans, startup};
 use anyhow::Context;
 use mote_sys::tsc;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
@@ -40,6 +40,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         ("getppid", [count]) => crate::calls::run("getppid", *count)?,
         ("server", [requests]) => kernel_work::server(*requests)?,
         ("cooperate", [turns, rounds]) => cooperate::work(*turns, *rounds)?,
+        ("spans", &[subscriber, turns, rounds]) => spans::work(subscriber, turns, rounds)?,
         ("starts", [count]) => startup::starts(*count)?,
         _ => anyhow::bail!("there is no workload '{kind}' with {} numbers", numbers.len()),
     };
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
 }
 
 pub(super) type Body = fn(u64);
-type Case = (&'static str, Body);
+pub(super) type Case = (&'static str, Body);
 
 /// Time of one turn of each body, in `rounds` rounds; the first round only warms up. The thread stays on one CPU,
 /// because each CPU's ring is new memory, whose first use costs more.
@@ -73,7 +74,7 @@ fn pair(events: u64, rounds: u64) -> anyhow::Result<String> {
     in_turns(&[("two_sessions", two_ints)], events, rounds)
 }
 
-fn in_turns(cases: &[Case], events: u64, rounds: u64) -> anyhow::Result<String> {
+pub(super) fn in_turns(cases: &[Case], events: u64, rounds: u64) -> anyhow::Result<String> {
     let mut text = String::new();
     for round in 0..=rounds {
         for (case, body) in cases {
