@@ -66,9 +66,6 @@ pub enum Oddity {
     /// A timestamp that is mapped to no clock, in a trace with several clocks.
     #[error("a timestamp is mapped to none of the trace's clocks; events of this stream have no time")]
     AmbiguousTime,
-    /// A value of an enumeration has several labels.
-    #[error("ranges of the enumeration overlap; a value in both has both labels")]
-    Overlap,
     /// A label of an enumeration for values that its integer cannot have.
     #[error("the enumeration's integer cannot have this value; the label is never shown")]
     UnreachableLabel,

@@ -226,7 +226,7 @@ fn texts_and_escapes() {
 #[test]
 fn enumerations_structures_and_arrays() {
     let fields = r#"
-        enum color : integer { size = 8; signed = true; base = 16; } { "A" = 1, "B" = 1 ... 3, C, "q\"x" = -7 } _e1;
+        enum color : integer { size = 8; signed = true; base = 16; } { "A" = 1, "Z" = 1, "B" = 2 ... 3, C, "q\"x" = -7 } _e1;
         enum color _e2;
         enum : integer { size = 8; } { a, b = 5, c } tag;
         variant <tag> { struct { integer { size = 8; } x; } a; string b; integer { size = 3; } c; } v;

@@ -77,13 +77,13 @@ pub enum Fault {
     #[error("{}", .0.kind)]
     Packet(DecodeError),
     /// The file ends before its last packet does.
-    #[error("the file ends inside a packet, {missing} bytes early")]
+    #[error("the file ends inside a packet: {missing} bytes of it are missing")]
     CutShort {
         /// Bytes that are not there.
         missing: u64,
     },
     /// The file ends inside an event, in a stream whose packets do not tell their size.
-    #[error("the file ends inside an event, which is cut")]
+    #[error("the file ends inside an event, which is left out")]
     CutEvent,
     /// Times that do not fit into 64 bits of nanoseconds since 1970.
     #[error("times in this packet are beyond the year 2262, which is shown in their place")]
@@ -116,13 +116,13 @@ pub enum Fault {
     #[error("cannot be understood, so this trace is left out: {0}")]
     Metadata(MetadataError),
     /// Clock samples of the journal do not fit together.
-    #[error("{0}; times after it are less exact")]
+    #[error("{0}; later times are less exact")]
     Clock(Disorder),
     /// The journal is of another trace.
     #[error("it is the journal of another trace, and not used")]
     ForeignJournal,
     /// Lines of the journal that mean nothing.
-    #[error("{lines} lines are broken or of a newer version")]
+    #[error("{lines} lines cannot be understood (broken, or written by a newer mote), and are not used")]
     Journal {
         /// How many.
         lines: usize,
@@ -158,7 +158,8 @@ impl fmt::Display for Problem {
         }
         write!(f, ": {}", self.fault)?;
         if self.skipped > 0 {
-            write!(f, "; {} bytes passed over", self.skipped)?;
+            let unit = if self.skipped == 1 { "byte" } else { "bytes" };
+            write!(f, "; {} {unit} could not be read", self.skipped)?;
         }
         Ok(())
     }

@@ -522,7 +522,9 @@ fn ranges(node: &Node<'_>) -> Parsed<Vec<Range>> {
         {
             return Ok(Range { lower, upper });
         }
-        node.fault(MetadataFault::BadValue("range: it must be its first integer and its last"))
+        node.fault(MetadataFault::BadValue(
+            "range: it must be two integers, the first no greater than the second",
+        ))
     };
     match node.array() {
         Some(ranges) if !ranges.is_empty() => ranges.iter().map(range).collect(),

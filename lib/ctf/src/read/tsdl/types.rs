@@ -319,7 +319,8 @@ impl Parser<'_> {
         let at = self.here();
         let class = EnumClass { mappings: self.enumerators(&int)?, int };
         if overlaps(&class) {
-            self.oddities.note(at, Oddity::Overlap);
+            // Section 4.1.8 leaves to the reader what such a value means; as a tag it would choose two options.
+            return self.fault_at(at, MetadataFault::BadValue("enumeration: ranges of two labels overlap"));
         }
         if let Some(name) = name {
             self.name_type(at, name.to_owned(), class.clone(), |scope| &mut scope.enums)?;
