@@ -3,16 +3,13 @@
 //! A function is a type of kind FUNC, which names one of kind FUNC_PROTO with the parameters
 //! (Documentation/bpf/btf.rst, 2.2.12 and 2.2.13).
 
-use super::{Btf, DEPTH_MAX, ENUM, FUNC, FUNC_PROTO, PTR, STRUCT, TYPEDEF, Type, UNION, word};
+use super::Btf;
+use mote_btf::kind::{
+    CONST, ENUM, ENUM64, FLOAT, FUNC, FUNC_PROTO, INT, PTR, RESTRICT, STRUCT, TYPE_TAG, TYPEDEF, UNION,
+    VOLATILE,
+};
+use mote_btf::{BOOL, DEPTH_MAX, SIGNED, Type};
 use mote_symbol::functions::{Kind, Parameter, Signature};
-
-const INT: u8 = 1;
-const CONST: u8 = 10;
-const FLOAT: u8 = 16;
-const ENUM64: u8 = 19;
-/// Parts of what is behind an integer: its bits, and how they are meant.
-const SIGNED: u32 = 1 << 24;
-const BOOL: u32 = 4 << 24;
 
 /// What a function takes and returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,36 +23,30 @@ pub struct Prototype {
 impl Btf {
     /// The names of all functions, with their numbers.
     pub fn functions(&self) -> impl Iterator<Item = (&str, u32)> {
-        let ids = 1..self.types.len() as u32;
-        ids.filter_map(|id| {
-            let ty = self.get(id).filter(|ty| ty.kind == FUNC)?;
-            Some((std::str::from_utf8(self.text(ty.name)).ok()?, id))
-        })
+        let functions = self.types.types().filter(|(_, ty)| ty.kind == FUNC);
+        functions.filter_map(|(id, ty)| Some((std::str::from_utf8(self.types.text(ty.name)).ok()?, id)))
     }
 
     /// What the function with this number takes and returns; `None` when it is none.
     pub fn prototype(&self, function: u32) -> Option<Prototype> {
-        let function = self.get(function).filter(|ty| ty.kind == FUNC)?;
-        let proto = self.get(function.size).filter(|ty| ty.kind == FUNC_PROTO)?;
-        let part = |part: usize| Some((word(&self.bytes, part)?, word(&self.bytes, part + 4)?));
-        let parts: Option<Vec<(u32, u32)>> =
-            (0..proto.parts as usize).map(|index| part(proto.at + 8 * index)).collect();
-        let mut parts = parts?;
-        let is_variadic = parts.pop_if(|last| *last == (0, 0)).is_some();
-        let parameters = parts.into_iter().map(|(name, id)| Parameter {
-            name: String::from_utf8_lossy(self.text(name)).into_owned(),
+        let function = self.types.get(function).filter(|ty| ty.kind == FUNC)?;
+        let proto = self.types.get(function.size).filter(|ty| ty.kind == FUNC_PROTO)?;
+        let mut parts: Vec<[u32; 2]> = self.types.parts(proto).collect();
+        let is_variadic = parts.pop_if(|last| *last == [0, 0]).is_some();
+        let parameters = parts.into_iter().map(|[name, id]| Parameter {
+            name: String::from_utf8_lossy(self.types.text(name)).into_owned(),
             kind: self.kind_of(id),
         });
         let signature = Signature {
             parameters: parameters.collect(),
-            result: self.plain(proto.size).map(|_| self.kind_of(proto.size)),
+            result: self.types.plain(proto.size).map(|_| self.kind_of(proto.size)),
             is_c_like: true,
         };
         Some(Prototype { signature, is_variadic })
     }
 
     fn kind_of(&self, id: u32) -> Kind {
-        let Some(ty) = self.plain(id) else { return Kind::Unknown };
+        let Some(ty) = self.types.plain(id) else { return Kind::Unknown };
         match ty.kind {
             INT => self.integer(ty),
             PTR if self.is_text(ty) => Kind::Text,
@@ -68,7 +59,7 @@ impl Btf {
     }
 
     fn integer(&self, ty: Type) -> Kind {
-        let how = word(&self.bytes, ty.at).unwrap_or(0);
+        let how = self.types.part(ty, 0).map_or(0, |[how]| how);
         match u8::try_from(ty.size) {
             Ok(1) if how & BOOL != 0 => Kind::Bool,
             Ok(bytes @ (1 | 2 | 4 | 8 | 16)) => Kind::Integer { bytes, signed: how & SIGNED != 0 },
@@ -81,11 +72,11 @@ impl Btf {
     fn is_text(&self, pointer: Type) -> bool {
         let (mut id, mut constant) = (pointer.size, false);
         for _ in 0..DEPTH_MAX {
-            let Some(ty) = self.get(id) else { return false };
+            let Some(ty) = self.types.get(id) else { return false };
             match ty.kind {
                 CONST => constant = true,
-                TYPEDEF | 9 | 11 | 18 => {}
-                INT => return constant && self.text(ty.name) == b"char",
+                TYPEDEF | VOLATILE | RESTRICT | TYPE_TAG => {}
+                INT => return constant && self.types.text(ty.name) == b"char",
                 _ => return false,
             }
             id = ty.size;
@@ -94,23 +85,18 @@ impl Btf {
     }
 
     fn enumeration(&self, ty: Type) -> Kind {
-        let (bytes, signed) = (u8::try_from(ty.size).unwrap_or(0), ty.bit_fields);
+        let (bytes, signed) = (u8::try_from(ty.size).unwrap_or(0), ty.flag);
         if !matches!(bytes, 1 | 2 | 4 | 8) {
             return Kind::Unknown;
         }
-        let each = if ty.kind == ENUM64 { 12 } else { 8 };
-        let label = |at: usize| {
-            let name = String::from_utf8_lossy(self.text(word(&self.bytes, at)?)).into_owned();
-            let low = word(&self.bytes, at + 4)?;
-            let value = match (ty.kind, signed) {
-                (ENUM64, _) => (u64::from(word(&self.bytes, at + 8)?) << 32 | u64::from(low)).cast_signed(),
-                (_, true) => i64::from(low.cast_signed()),
-                (_, false) => i64::from(low),
-            };
-            Some((name, value))
+        let name = |text| String::from_utf8_lossy(self.types.text(text)).into_owned();
+        let labels: Vec<(String, i64)> = if ty.kind == ENUM64 {
+            let value = |low, high| (u64::from(high) << 32 | u64::from(low)).cast_signed();
+            self.types.parts(ty).map(|[text, low, high]| (name(text), value(low, high))).collect()
+        } else {
+            let value = |low: u32| if signed { i64::from(low.cast_signed()) } else { i64::from(low) };
+            self.types.parts(ty).map(|[text, low]| (name(text), value(low))).collect()
         };
-        let labels: Vec<(String, i64)> =
-            (0..ty.parts as usize).filter_map(|part| label(ty.at + each * part)).collect();
         match labels.is_empty() {
             // Declared only.
             true => Kind::Integer { bytes, signed },
@@ -125,8 +111,10 @@ impl Btf {
             if inner.kind != STRUCT || inner.parts != 1 || inner.size > 8 {
                 break;
             }
-            let Some(next) = word(&self.bytes, inner.at + 4).and_then(|id| self.plain(id)) else { break };
-            let whole = self.bytes_of(next) == Some(ty.size);
+            let Some(next) = self.types.part(inner, 0).and_then(|[_, id, _]| self.types.plain(id)) else {
+                break;
+            };
+            let whole = self.types.bytes_of(next) == Some(ty.size);
             match next.kind {
                 INT if whole => return self.integer(next),
                 STRUCT if whole => inner = next,
