@@ -15,7 +15,7 @@
  * @code crates/traced/patch/src/trap.rs: serve
  * @code crates/traced/patch/src/table.rs: publish, retract, look_up, search
  * @code crates/traced/patch/src/write.rs: write, write_pair
- * @digest 383060657dd7cc66
+ * @digest 7599b0bcae67b7ce
  *
  * @pass short | trap, 2 CPUs | -DTRAP small
  * @pass short | hop, 2 CPUs | -DHOP small

@@ -1,6 +1,6 @@
 //! A digest of Rust items, to notice when code changes that a model stands for.
 //!
-//! White space and comments on lines of their own do not count. Items are found by rustfmt's layout: the closing
+//! White space and comments do not count. Items are found by rustfmt's layout: the closing
 //! brace stands where the item began.
 
 use super::header::Code;
@@ -61,8 +61,17 @@ fn item<'a>(text: &'a str, name: &str) -> Option<Vec<&'a str>> {
         let more = if ends_at_once { 0 } else { 1 + rest.iter().position(|other| closes(other))? };
         found.extend_from_slice(lines.get(at..=at + more)?);
     }
-    found.retain(|line| !line.trim_start().starts_with("//"));
-    (!found.is_empty()).then_some(found)
+    let code = found.into_iter().map(without_comment).filter(|line| !line.is_empty());
+    let code: Vec<&str> = code.collect();
+    (!code.is_empty()).then_some(code)
+}
+
+/// A line up to its comment. In the items of models no text has these characters in it.
+fn without_comment(line: &str) -> &str {
+    let is_behind_space =
+        |at: usize| line.get(..at).is_none_or(|before| before.trim_end().len() < before.len());
+    let comment = line.match_indices("//").find(|(at, _)| *at == 0 || is_behind_space(*at));
+    line.get(..comment.map_or(line.len(), |(at, _)| at)).unwrap_or(line).trim_end()
 }
 
 /// The name of the item that begins on this line.
@@ -99,7 +108,7 @@ mod tests {
 
     #[test]
     fn space_and_comments_do_not_count() {
-        let other = TEXT.replace("    // why\n", "").replace("    a\n", "        a\n");
+        let other = TEXT.replace("    // why\n", "").replace("    a\n", "        a // because\n");
         let digest = |text: &str| {
             let lines = item(text, "one").unwrap();
             lines.iter().flat_map(|line| line.bytes()).filter(|byte| *byte != b' ').fold(FNV_START, fnv)
