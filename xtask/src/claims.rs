@@ -1,8 +1,8 @@
 //! The end-to-end tests (`tests/claims`): of the release as whoever calls, and of the build that checks, where what
 //! overflows ends the test. As root these run as a user without rights, because what root may, most users may not.
 
-use crate::install;
 use crate::run::{self, Counts};
+use crate::tools;
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -61,7 +61,7 @@ pub(crate) fn of_release(root: &Path, counts: &mut Counts) -> anyhow::Result<boo
 /// They cannot be built, or cannot be started.
 pub(crate) fn without_rights(root: &Path, counts: &mut Counts) -> anyhow::Result<bool> {
     let program = built(root)?;
-    if !install::is_root() {
+    if !tools::is_root() {
         return run::follow(checked(root, &mut Command::new(program), &[]), counts);
     }
     if let Some(closed) = program.ancestors().skip(1).find(|directory| !is_open(directory)) {

@@ -1,135 +1,233 @@
-//! The Debian packages that the tests use: installed where we may, named where we may not.
+//! `cargo xtask install --prefix DIR`: puts mote where programs of the system lie: the command with its manual pages and
+//! completions, and what C and C++ programs need, which pkg-config(1) finds.
 
+use crate::plan;
+use crate::test;
 use anyhow::{Context, bail};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A program that the tests run, and the package that has it.
-struct Tool {
-    program: &'static str,
-    package: &'static str,
-    /// Without it the tests cannot pass at all; otherwise those that use it skip, loudly.
-    needed: bool,
+/// Files of the build and of the source, and where each goes below the prefix, with its mode.
+const FILES: [(&str, &str, u32); 4] = [
+    ("target/release/mote", "bin/mote", 0o755),
+    ("target/release/libmote.so", "lib/libmote.so", 0o755),
+    ("target/release/libmote.a", "lib/libmote.a", 0o644),
+    ("crates/traced/capi/include/mote.h", "include/mote.h", 0o644),
+];
+
+const PKG_CONFIG: &str = "lib/pkgconfig/mote.pc";
+
+/// Does what the words after `install` ask for.
+///
+/// # Errors
+/// Words that are not understood; something cannot be built or written.
+pub(crate) fn chore(root: &Path, words: &[&str]) -> anyhow::Result<()> {
+    let prefix = match words {
+        ["--prefix", prefix] => *prefix,
+        [word] => word.strip_prefix("--prefix=").context(USAGE)?,
+        _ => bail!(USAGE),
+    };
+    let prefix = std::path::absolute(prefix).with_context(|| format!("`{prefix}` is no directory"))?;
+    // Packagers have the files elsewhere than where they will lie in the end, as make(1) has it.
+    let stage = std::env::var_os("DESTDIR").map(PathBuf::from);
+    install(root, &prefix, stage.as_deref())?;
+    println!("mote was installed below {}", prefix.display());
+    if stage.is_none() {
+        let lib = prefix.join("lib");
+        println!("programs find libmote.so after `ldconfig`, or with LD_LIBRARY_PATH={}", lib.display());
+    }
+    Ok(())
 }
 
-const TOOLS: [Tool; 14] = [
-    Tool { program: "cc", package: "gcc", needed: true },
-    Tool { program: "c++", package: "g++", needed: true },
-    Tool { program: "babeltrace2", package: "babeltrace2", needed: true },
-    Tool { program: "clang", package: "clang", needed: false },
-    Tool { program: "objdump", package: "binutils", needed: false },
-    Tool { program: "strace", package: "strace", needed: false },
-    Tool { program: "spin", package: "spin", needed: false },
-    Tool { program: "qemu-aarch64", package: "qemu-user", needed: false },
-    Tool { program: "script", package: "bsdutils", needed: false },
-    Tool { program: "perf", package: "linux-perf", needed: false },
-    Tool { program: "redis-server", package: "redis-server", needed: false },
-    Tool { program: "initdb", package: "postgresql", needed: false },
-    Tool { program: "nginx", package: "nginx", needed: false },
-    Tool { program: "ab", package: "apache2-utils", needed: false },
-];
+const USAGE: &str = "say where: cargo xtask install --prefix /usr/local (with DESTDIR=DIR, below DIR)";
 
-/// Services of the system that come with packages of [`TOOLS`]. The tests run servers of their own.
-const SERVICES: [(&str, &str); 3] = [
-    ("redis-server", "redis-server.service"),
-    ("postgresql", "postgresql.service"),
-    ("nginx", "nginx.service"),
-];
-
-/// Installs what is missing.
-pub(crate) fn packages() -> anyhow::Result<()> {
-    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !is_there(tool.program)).collect();
-    if missing.is_empty() {
-        return Ok(());
+/// Builds mote, and puts its files below `prefix`, or below `stage` as if that were the root directory.
+fn install(root: &Path, prefix: &Path, stage: Option<&Path>) -> anyhow::Result<()> {
+    for package in ["mote-cli", "mote-capi"] {
+        let mut command = crate::cargo();
+        command.args(["build", "--release", "-p", package]).current_dir(root);
+        if !command.status().context("cannot start cargo")?.success() {
+            bail!("{package} cannot be built");
+        }
     }
-    let names: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
-    let command = format!("apt-get install -y {}", names.join(" "));
-    if is_root() && is_there("apt-get") {
-        println!("installing {}", names.join(" "));
-        apt(&["update", "-qq"]).context("cannot read the package lists")?;
-        let _unstarted = Unstarted::begin();
-        for tool in &missing {
-            // One by one: not every distribution has all of them.
-            if let Err(why) = apt(&["install", "-y", "-qq", tool.package]) {
-                println!("{} is not installed: {why:#}", tool.package);
+    let below = match stage {
+        Some(stage) => stage.join(prefix.strip_prefix("/").unwrap_or(prefix)),
+        None => prefix.to_owned(),
+    };
+    for (from, to, mode) in FILES {
+        let to = below.join(to);
+        make_room(&to)?;
+        let copied = fs::copy(root.join(from), &to).map(|_| ());
+        let copied = copied.and_then(|()| fs::set_permissions(&to, fs::Permissions::from_mode(mode)));
+        copied.with_context(|| format!("cannot write {}", to.display()))?;
+    }
+    let text = fs::read_to_string(root.join("crates/traced/capi/mote.pc.in")).context("mote.pc.in")?;
+    let to = below.join(PKG_CONFIG);
+    make_room(&to)?;
+    fs::write(&to, pkg_config(&text, prefix, &plan::version(root)?))
+        .with_context(|| format!("cannot write {}", to.display()))?;
+    let mut pages = Command::new(below.join("bin/mote"));
+    output(pages.arg("__generate").arg(below.join("share")))?;
+    Ok(())
+}
+
+/// Makes the folder of a file, and takes away what lies in its place: a program that runs keeps its own.
+fn make_room(file: &Path) -> anyhow::Result<()> {
+    let folder = file.parent().unwrap_or(file);
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let _ = fs::remove_file(file);
+    Ok(())
+}
+
+fn pkg_config(template: &str, prefix: &Path, version: &str) -> String {
+    let lines = template.lines().filter(|line| !line.starts_with('#'));
+    let text = lines.collect::<Vec<_>>().join("\n") + "\n";
+    text.replace("@PREFIX@", &prefix.to_string_lossy()).replace("@VERSION@", version)
+}
+
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A program for the installed library, in C.
+const PROGRAM: &str = r#"#include <mote.h>
+int main(void) {
+    for (unsigned i = 0; i < 100; i++)
+        mote_event(app, step, MOTE_INFO, "a step", mote_u32(number, i));
+    return 0;
+}
+"#;
+
+/// Installs mote into a directory, and uses it as its users would: compiles a program by what pkg-config says, records
+/// it, looks at the events; reads each verb's manual page, and the completions.
+///
+/// # Errors
+/// What does not work.
+pub(crate) fn check(root: &Path, counts: &mut crate::run::Counts) -> anyhow::Result<()> {
+    let prefix = root.join("target/prefix");
+    let _ = fs::remove_dir_all(&prefix);
+    install(root, &prefix, None)?;
+    c_program_is_recorded(&prefix)?;
+    verbs_have_pages(&prefix, counts)?;
+    completions_are_understood(&prefix, counts)?;
+    fs::remove_dir_all(&prefix)?;
+    counts.note("test result: ok. 3 passed; 0 failed");
+    Ok(())
+}
+
+fn c_program_is_recorded(prefix: &Path) -> anyhow::Result<()> {
+    let mut flags = Command::new("pkg-config");
+    flags.args(["--cflags", "--libs", "mote"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    let flags = output(&mut flags)?;
+    let (source, program, recording) = (prefix.join("app.c"), prefix.join("app"), prefix.join("recording"));
+    fs::write(&source, PROGRAM)?;
+    let mut compiler = Command::new("cc");
+    output(compiler.arg(&source).args(flags.split_whitespace()).arg("-o").arg(&program))?;
+    let mote = prefix.join("bin/mote");
+    let mut record = Command::new(&mote);
+    record.args(["record", "--output"]).arg(&recording).arg("--").arg(&program);
+    output(record.env("LD_LIBRARY_PATH", prefix.join("lib")))?;
+    let shown = output(Command::new(&mote).arg("view").arg(&recording))?;
+    let steps = shown.lines().filter(|line| line.contains("app:step")).count();
+    if steps != 100 {
+        bail!("the installed `mote` shows {steps} of 100 events of the program in C");
+    }
+    println!("a program in C was compiled by what pkg-config says; its 100 events were recorded and shown");
+    Ok(())
+}
+
+/// Each verb that `mote --help` names has a page, which groff understands without a warning.
+fn verbs_have_pages(prefix: &Path, counts: &mut crate::run::Counts) -> anyhow::Result<()> {
+    let help = output(Command::new(prefix.join("bin/mote")).arg("--help"))?;
+    let verbs = verbs(&help);
+    if verbs.len() < 10 {
+        bail!("only {} verbs were found in the help of `mote`", verbs.len());
+    }
+    let pages = verbs.iter().map(|verb| format!("mote-{verb}.1")).chain(["mote.1".to_owned()]);
+    let has_groff = test::has("groff", counts);
+    let mut number = 0;
+    for page in pages {
+        let path = prefix.join("share/man/man1").join(page);
+        let text = fs::read_to_string(&path).with_context(|| format!("no page {}", path.display()))?;
+        if !text.contains(".SH \"EXIT STATUS\"") {
+            bail!("{} does not say what the exit status means", path.display());
+        }
+        number += 1;
+        if has_groff {
+            let mut groff = Command::new("groff");
+            groff.args(["-man", "-Tutf8", "-ww", "-z"]).arg(&path).stdin(Stdio::null());
+            let said = groff.output().context("cannot start groff")?.stderr;
+            if !said.is_empty() {
+                bail!("{}: {}", path.display(), String::from_utf8_lossy(&said).trim());
             }
         }
-        disable_services(&names);
     }
-    let needed: Vec<&str> = missing
-        .iter()
-        .filter(|tool| tool.needed && !is_there(tool.program))
-        .map(|tool| tool.program)
-        .collect();
-    if !needed.is_empty() {
-        bail!("the tests need {}; as root, run: apt-get update && {command}", needed.join(", "));
-    }
+    println!("{number} manual pages are there");
     Ok(())
 }
 
-fn apt(arguments: &[&str]) -> anyhow::Result<()> {
-    let status = Command::new("apt-get")
-        .args(arguments)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()?;
-    if !status.success() {
-        bail!("apt-get {} failed", arguments.join(" "));
-    }
-    Ok(())
+/// The verbs that `mote --help` names.
+fn verbs(help: &str) -> Vec<&str> {
+    let table = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let rows = table.take_while(|line| !line.is_empty());
+    let names = rows.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    names.filter(|name| !name.is_empty() && *name != "help").collect()
 }
 
-/// While this lives, packages that are installed start no services: invoke-rc.d(8) asks a program first, which says
-/// no (101).
-struct Unstarted {
-    ours: bool,
-}
-
-const POLICY: &str = "/usr/sbin/policy-rc.d";
-
-impl Unstarted {
-    fn begin() -> Unstarted {
-        // If the machine has a policy, that counts.
-        let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o755).open(POLICY);
-        let ours = file.and_then(|mut file| file.write_all(b"#!/bin/sh\nexit 101\n")).is_ok();
-        Unstarted { ours }
-    }
-}
-
-impl Drop for Unstarted {
-    fn drop(&mut self) {
-        if self.ours {
-            let _ = std::fs::remove_file(POLICY);
+/// The shells that are there find no error in their completions, and bash completes a verb.
+fn completions_are_understood(prefix: &Path, counts: &mut crate::run::Counts) -> anyhow::Result<()> {
+    let files = [
+        ("bash", "bash-completion/completions/mote"),
+        ("zsh", "zsh/site-functions/_mote"),
+        ("fish", "fish/vendor_completions.d/mote.fish"),
+    ];
+    for (shell, file) in files {
+        let file = prefix.join("share").join(file);
+        let text = fs::read_to_string(&file).with_context(|| format!("no {}", file.display()))?;
+        if !text.contains("record") || text.contains("__generate") {
+            bail!("{} does not have the verbs that users have", file.display());
+        }
+        if test::has(shell, counts) {
+            output(Command::new(shell).arg("-n").arg(&file))?;
         }
     }
-}
-
-/// Nor do they start with the system, when the packages were installed for the tests.
-fn disable_services(packages: &[&str]) {
-    let of_them = SERVICES.iter().filter(|(package, _)| packages.contains(package));
-    let services: Vec<&str> = of_them.map(|(_, service)| *service).collect();
-    if services.is_empty() || !is_there("systemctl") {
-        return;
+    let bash = prefix.join("share/bash-completion/completions/mote");
+    let ask =
+        ". \"$0\"; COMP_WORDS=(mote snap); COMP_CWORD=1; _mote mote snap mote; echo \"${COMPREPLY[@]}\"";
+    let said = output(Command::new("bash").args(["-c", ask]).arg(&bash))?;
+    if said.trim() != "snapshot" {
+        bail!("bash completes `mote snap` to `{}`", said.trim());
     }
-    println!("these services are not started: {}", services.join(", "));
-    let _ = Command::new("systemctl").args(["--quiet", "disable"]).args(services).status();
+    Ok(())
 }
 
-/// Whether a program is in `PATH`, where Debian has those for root, or where it has PostgreSQL's.
-fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    std::env::split_paths(&path)
-        .chain([PathBuf::from("/usr/sbin")])
-        .chain(versions.map(|version| version.path().join("bin")))
-        .any(|directory| directory.join(program).is_file())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Whether this is root.
-pub(crate) fn is_root() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status.lines().any(|line| line.starts_with("Uid:\t0\t0"))
+    #[test]
+    fn what_pkg_config_reads_is_complete() {
+        let template = "# why\nprefix=@PREFIX@\nVersion: @VERSION@\n";
+        let made = pkg_config(template, Path::new("/opt/m"), "1.2.3");
+        assert_eq!(made, "prefix=/opt/m\nVersion: 1.2.3\n");
+    }
+
+    #[test]
+    fn verbs_are_those_of_the_help() {
+        let help = "Usage\n\nCommands:\n  record  Run\n            more\n  view    Print\n  help    Print\n\nOptions:\n";
+        assert_eq!(verbs(help), ["record", "view"]);
+    }
+
+    #[test]
+    fn a_place_must_be_said() {
+        assert!(chore(Path::new("/"), &[]).unwrap_err().to_string().contains("--prefix"));
+        assert!(chore(Path::new("/"), &["/usr"]).is_err());
+    }
 }

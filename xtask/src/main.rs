@@ -12,6 +12,7 @@ mod run;
 mod soak;
 mod test;
 mod tidy;
+mod tools;
 
 use anyhow::bail;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,9 @@ cargo xtask models [--long] [NAME]
                              --check: is the code still theirs; --bless NAME: it is
 cargo xtask mutants [WORD]   errors that are put into the code itself, which loom has to find
 cargo xtask package          builds the packages as they would be published; installs `mote` and uses it
-cargo xtask install          the Debian packages that the tests need";
+cargo xtask install --prefix DIR
+                             builds mote, and installs it below DIR: command, manual pages, completions, libmote
+cargo xtask tools            the Debian packages that the tests need";
 
 fn main() -> ExitCode {
     match run() {
@@ -71,7 +74,8 @@ fn run() -> anyhow::Result<()> {
         ["mutants", word] => mutants::chore(&root(), Some(word)),
         ["package"] => package::check(&root()),
         ["soak", words @ ..] => soak::chore(words),
-        ["install"] => install::packages(),
+        ["install", words @ ..] => install::chore(&root(), words),
+        ["tools"] => tools::packages(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -57,6 +57,18 @@ pub(crate) fn crates(root: &Path) -> anyhow::Result<Vec<Crate>> {
     Ok(packages.iter().filter_map(|package| of_package(root, package)).collect())
 }
 
+/// The version of all packages of ours.
+///
+/// # Errors
+/// The workspace's manifest does not say it.
+pub(crate) fn version(root: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(root.join("Cargo.toml")).context("cannot read Cargo.toml")?;
+    let (_, package) =
+        text.split_once("[workspace.package]").context("Cargo.toml has no [workspace.package]")?;
+    let version = package.lines().find_map(|line| line.strip_prefix("version = \""));
+    Ok(version.context("the workspace has no version")?.trim_end_matches('"').to_owned())
+}
+
 fn of_package(root: &Path, package: &Value) -> Option<Crate> {
     let folder = PathBuf::from(package["manifest_path"].as_str()?).parent()?.to_owned();
     let folder = folder.strip_prefix(root).ok()?.to_owned();

@@ -7,7 +7,7 @@ mod figures;
 
 use crate::run::{self, Counts};
 use crate::test::{self, LOOM, LOOM_TESTS, SHUTTLE, SHUTTLE_TESTS};
-use crate::{fuzz, install, root};
+use crate::{fuzz, root, tools};
 use anyhow::{Context, bail};
 use figures::Row;
 use std::process::Command;
@@ -51,7 +51,7 @@ struct Wish<'w> {
 /// Words that are not understood; parts that failed, by name.
 pub(crate) fn chore(words: &[&str]) -> anyhow::Result<()> {
     let wish = understand(words)?;
-    install::packages()?;
+    tools::packages()?;
     let chosen = PARTS.iter().filter(|part| wish.only.is_empty() || wish.only.contains(&part.name));
     let chosen: Vec<&Part> = chosen.collect();
     let percent: u64 = chosen.iter().map(|part| part.percent).sum();

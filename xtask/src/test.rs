@@ -6,7 +6,7 @@
 
 use crate::claims::{self, CHECKED};
 use crate::run::{self, Counts};
-use crate::{fuzz, install, models, mutants, plan, root, tidy};
+use crate::{fuzz, install, models, mutants, plan, root, tidy, tools};
 use anyhow::bail;
 use std::path::PathBuf;
 use std::process::Command;
@@ -80,7 +80,7 @@ const PROGRAMS: &[&str] = &["build", "--release", "--bins", "-p", "mote-cli", "-
 /// # Errors
 /// Names the steps that failed.
 pub(crate) fn all(depth: Depth, only: Option<&str>) -> anyhow::Result<()> {
-    install::packages()?;
+    tools::packages()?;
     let mut steps = Steps { only: only.map(str::to_owned), ..Steps::default() };
     steps.run("tidy", |_| tidy::check(&root()).map(|()| true));
     steps.run("models and their code", |_| models::check(&root()).map(|()| true));
@@ -101,6 +101,7 @@ pub(crate) fn all(depth: Depth, only: Option<&str>) -> anyhow::Result<()> {
 fn full(steps: &mut Steps) -> anyhow::Result<()> {
     steps.cargo("libmote.so and libmote.a", &["build", "--release", "-p", "mote-capi"], &[]);
     steps.cargo("programs", PROGRAMS, &[]);
+    steps.run("installation", |counts| install::check(&root(), counts).map(|()| true));
     let units = release_tests()?;
     let units: Vec<&str> = units.iter().map(String::as_str).collect();
     steps.cargo("unit tests of the release", &units, &[]);
@@ -134,6 +135,15 @@ pub(crate) fn xtask(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "xtask".into()));
     command.args(words).current_dir(root());
     command
+}
+
+/// Whether a program is installed; where it is not, what would use it is counted as a skip.
+pub(crate) fn has(program: &str, counts: &mut Counts) -> bool {
+    let is_there = tools::is_there(program);
+    if !is_there {
+        counts.note(&format!("SKIP: {program} is not installed"));
+    }
+    is_there
 }
 
 /// A program of the release.

@@ -24,7 +24,7 @@ mod rules;
 mod running;
 mod units;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Low-impact tracing for Linux: record what programs do, look at it, sum it up.
@@ -57,6 +57,8 @@ enum Verb {
     DoctorEmit(cmd::doctor::EmitArgs),
     #[command(name = "__demo-server", hide = true)]
     DemoServer(cmd::demo::LoadArgs),
+    #[command(name = "__generate", hide = true)]
+    Generate(cmd::generate::Args),
 }
 
 fn main() -> ExitCode {
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Verb::Demo(args) => cmd::demo::run(&args),
         Verb::DoctorEmit(args) => cmd::doctor::emit(&args),
         Verb::DemoServer(args) => cmd::demo::serve(&args),
+        Verb::Generate(args) => cmd::generate::run(&args, Cli::command()),
     };
     done.unwrap_or_else(|error| {
         if out::is_closed(&error) {

@@ -5,6 +5,7 @@ pub(crate) mod disable;
 pub(crate) mod doctor;
 pub(crate) mod enable;
 pub(crate) mod filter;
+pub(crate) mod generate;
 pub(crate) mod latency;
 pub(crate) mod list;
 pub(crate) mod record;
