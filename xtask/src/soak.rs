@@ -168,7 +168,13 @@ impl Soak {
         let passed = run::follow_lines(&mut test::torture(what, seconds), |line| {
             // The last line is the sum of all scenarios.
             if line.starts_with("torture") {
-                sum = line.split_whitespace().skip(3).take(4).collect::<Vec<_>>().join(" ");
+                sum = line
+                    .split_whitespace()
+                    .skip(3)
+                    .take(4)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+                    .replace("violations ", "violations, ");
             }
         })?;
         self.found = sum;
