@@ -1,5 +1,5 @@
-//! `cargo xtask install --prefix DIR`: puts mote where programs of the system lie: the command with its manual pages and
-//! completions, and what C and C++ programs need, which pkg-config(1) finds.
+//! `cargo xtask install --prefix DIR`: puts mote where programs of the system lie: the command with its manual pages
+//! and completions, and what C and C++ programs need, which pkg-config(1) finds.
 
 use crate::plan;
 use crate::test;
