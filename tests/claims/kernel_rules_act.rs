@@ -462,7 +462,7 @@ fn what_a_side_cannot_do_is_refused_before_the_command_starts() {
         ),
         (
             ["-k", "sched:sched_switch", "--on", "sched:sched_switch do speculate"],
-            "nobody speculates on the kernel's side",
+            "records are not kept aside on the kernel's side",
         ),
         (["-e", "e2e:before", "--filter", "$window"], "there is no `$window` in the traced process"),
     ] {

@@ -94,8 +94,8 @@ impl Diagnostic {
     pub(crate) fn similar(self, written: &str, names: &[&str]) -> Diagnostic {
         let similar = mote_pattern::similar(written, names.iter().copied());
         match similar.first() {
-            Some(first) if similar.len() == 1 => self.help(format!("`{first}` looks like it")),
-            Some(_) => self.help(format!("similar: {}", quoted(&similar))),
+            Some(first) if similar.len() == 1 => self.help(format!("did you mean `{first}`?")),
+            Some(_) => self.help(format!("similar names: {}", quoted(&similar))),
             None if names.is_empty() => self,
             None if names.len() <= 12 => self.help(format!("there are {}", quoted(names))),
             None => self,
@@ -236,6 +236,6 @@ mod tests {
             .of("proot > 3")
             .for_event("net:in");
         let text = problem.render();
-        assert!(text.contains("^^^^^ not a field") && text.contains("`proto` looks like it"), "{text}");
+        assert!(text.contains("^^^^^ not a field") && text.contains("did you mean `proto`?"), "{text}");
     }
 }

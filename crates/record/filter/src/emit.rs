@@ -60,10 +60,10 @@ fn problem(stop: Stop, plan: &Plan) -> Diagnostic {
             let most = if plan.side == Side::Kernel { KERNEL_STACK_BYTES } else { STACK_BYTES as u32 };
             let message = format!("the rules need more than {most} bytes of stack");
             Diagnostic::new(Kind::TooLarge, all, message)
-                .help("split them, or give strings in keys fewer bytes: `prefix(path, 16)`")
+                .help("split them, or take fewer bytes of strings in keys: `prefix(path, 16)`")
         }
         Stop::Build(error) => {
-            Diagnostic::new(Kind::TooLarge, all, format!("the rules make too large a program: {error}"))
+            Diagnostic::new(Kind::TooLarge, all, format!("the program of the rules is too large: {error}"))
         }
     };
     problem.of(source).for_event(&plan.event)

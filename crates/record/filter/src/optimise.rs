@@ -32,8 +32,8 @@ pub(crate) fn plan(plan: &mut Plan) {
         let is_odd = !rule.source.contains("$level");
         if rule.condition == Cond::Constant(false) && written != rule.condition && is_odd {
             let all = Span::new(0, rule.source.len());
-            let problem =
-                Diagnostic::mismatch(all, "this never holds").label("whatever the event's fields are");
+            let problem = Diagnostic::mismatch(all, "this condition never holds")
+                .label("whatever the event's fields are");
             plan.warnings.push(problem.of(&rule.source).for_event(&plan.event));
         }
     }

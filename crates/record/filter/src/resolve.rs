@@ -110,7 +110,7 @@ impl<'a> Resolver<'a> {
             if missing == Missing::Refuse || problem.kind() != Kind::UnknownField {
                 return Err(problem);
             }
-            warnings.push(problem.of(rule.source()).help("for this event, the rule never holds"));
+            warnings.push(problem.of(rule.source()).help("the rule never holds for this event"));
             Ok(())
         };
         let mut condition = Cond::Constant(true);

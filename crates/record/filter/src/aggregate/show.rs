@@ -43,7 +43,7 @@ impl Aggregate {
         if self.dropped > 0 {
             let _ = writeln!(
                 out,
-                "  {} did not fit: events of other keys than these are not counted",
+                "  {} events did not fit: the table is full, and their keys are not in it",
                 self.dropped
             );
         }

@@ -57,7 +57,7 @@ count by proto, $tid
   tcp               4242    12  ████████████████████
   udp                  7     3  █████
   a text of 16 byt…    1     1  ██
-  412 did not fit: events of other keys than these are not counted
+  412 events did not fit: the table is full, and their keys are not in it
 ";
     assert_eq!(read.text(52, 10), text);
     let json = read.json();

@@ -84,7 +84,7 @@ impl Code<'_> {
         let constant = word.index.as_constant().and_then(|at| u32::try_from(at).ok());
         let names = self.maps.names().clone();
         let Some(place) = names.place(&word.name, word.each_thread, constant.map_or(1, |at| at + 1)) else {
-            let message = format!("there are no more words for `{}`, or it has fewer", word.name);
+            let message = format!("`{}` has fewer words, or the session has no room for more", word.name);
             let problem = Diagnostic::new(Kind::TooLarge, Span::default(), message);
             return Err(Stop::Wrong(Box::new(problem)));
         };

@@ -80,7 +80,7 @@ fn integer(digits: &str, mut radix: u32, unit: &str, span: Span) -> Result<Kind,
     if radix == 10 && digits.len() > 1 && digits.starts_with('0') {
         radix = 8;
         if let Some(digit) = digits.chars().find(|c| !c.is_digit(8)) {
-            let problem = Diagnostic::syntax(span, format!("`{digit}` is no digit of an octal number"));
+            let problem = Diagnostic::syntax(span, format!("`{digit}` is not an octal digit"));
             return Err(problem.help("a number that begins with 0 is octal; leave the 0 out"));
         }
     }

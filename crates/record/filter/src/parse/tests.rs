@@ -100,7 +100,7 @@ fn what_is_wrong_is_said() {
         ("a == \"\\q\"", "unknown escape `\\q`"),
         ("a == \"\\0\"", "a string has no NUL in it"),
         ("a > 5x", "unknown unit `x`"),
-        ("a > 089", "`8` is no digit of an octal number"),
+        ("a > 089", "`8` is not an octal digit"),
         ("a > 99999999999999999999", "the number does not fit 64 bits"),
         ("a > 0x", "`0x` is not a number"),
         ("a b", "expected an operator, or the end, found `b`"),

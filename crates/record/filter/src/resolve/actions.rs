@@ -59,19 +59,19 @@ impl<'a> Resolver<'a> {
         let (what, help) = match action {
             _ if self.side == Side::User => return Ok(()),
             ActionKind::Emit { .. } => {
-                ("nothing is emitted", "`count`, `hist` and `last` are there; or record the event")
+                ("events cannot be emitted", "use `count`, `hist` or `last`, or record the event")
             }
             ActionKind::Speculate | ActionKind::Commit | ActionKind::Discard => (
-                "nobody speculates",
-                "records of kernel events are never kept aside; use a flag: `set`, and `$flag.NAME`",
+                "records are not kept aside",
+                "use a flag instead: `set NAME`, and `$flag.NAME` in other rules",
             ),
             ActionKind::Threshold { .. } => (
-                "no threshold is set",
-                "set them at events of the program, or for the session: `mote latency --threshold`",
+                "thresholds cannot be set",
+                "set them in rules of program events, or for the session: `mote latency --threshold`",
             ),
             ActionKind::OpenKernel { .. } => (
-                "no window is opened",
-                "rules on kernel events can set a flag, and others ask for `$flag.NAME`",
+                "windows cannot be opened",
+                "use a flag instead: `set NAME`, and `$flag.NAME` in other rules",
             ),
             _ => return Ok(()),
         };
@@ -151,9 +151,9 @@ impl<'a> Resolver<'a> {
         match (&key.value, &key.ty) {
             (KeyValue::Number(_), _) => Ok(key),
             (KeyValue::Float(_), _) => {
-                Err(Diagnostic::mismatch(expr.span, "histograms are of integers").label("this is a float"))
+                Err(Diagnostic::mismatch(expr.span, "a histogram takes integers").label("this is a float"))
             }
-            _ => Err(Diagnostic::mismatch(expr.span, "histograms are of numbers")
+            _ => Err(Diagnostic::mismatch(expr.span, "a histogram takes numbers")
                 .help("for a string: `hist len(path)`")),
         }
     }
@@ -196,7 +196,7 @@ impl<'a> Resolver<'a> {
         for (field, expr) in fields {
             let (ty, plan, size) = self.emitted_field(expr)?;
             if ty == "str" && packed.iter().any(|(order, ..)| *order == 2) {
-                let problem = Diagnostic::mismatch(expr.span, "an emitted event has one string");
+                let problem = Diagnostic::mismatch(expr.span, "an emitted event can have one string only");
                 return Err(problem.label("a second string"));
             }
             // On the stack, 8 bytes lie at multiples of 8; a string has no fixed end.
@@ -208,7 +208,9 @@ impl<'a> Resolver<'a> {
         let bytes: u32 = packed.iter().map(|(.., size)| size).sum();
         let names_are_sound = mote_layout::parse::parse(description.as_bytes()).is_ok();
         if bytes > EMIT_BYTES_MAX || !names_are_sound {
-            let message = format!("an emitted event has at most {EMIT_BYTES_MAX} bytes, and plain names");
+            let message = format!(
+                "an emitted event can have at most {EMIT_BYTES_MAX} bytes, and names of letters, digits and _"
+            );
             return Err(Diagnostic::new(Kind::TooLarge, span, message));
         }
         let event = Emitted { provider: provider.to_owned(), name: name.to_owned(), description };
@@ -269,6 +271,7 @@ fn fits(keys: &[KeyPlan], span: Span) -> Result<(), Diagnostic> {
     if bytes <= KEY_BYTES_MAX {
         return Ok(());
     }
-    let message = format!("the keys have {bytes} bytes; {KEY_BYTES_MAX} are the most");
-    Err(Diagnostic::new(Kind::TooLarge, span, message).help("give strings fewer bytes: `prefix(path, 16)`"))
+    let message = format!("the keys take {bytes} bytes; the most is {KEY_BYTES_MAX}");
+    Err(Diagnostic::new(Kind::TooLarge, span, message)
+        .help("take fewer bytes of strings: `prefix(path, 16)`"))
 }

@@ -39,7 +39,7 @@ impl<'a> Resolver<'a> {
             );
         };
         let wrong = |span| {
-            let problem = Diagnostic::mismatch(span, format!("`{name}` takes other arguments"));
+            let problem = Diagnostic::mismatch(span, format!("`{name}` does not take these arguments"));
             Err(problem.help(format!("for example `{example}`")))
         };
         match (name, arguments) {
@@ -56,13 +56,13 @@ impl<'a> Resolver<'a> {
             }
             ("limit", [Argument::Rate(n, ns, at)]) => {
                 let Some(n) = u32::try_from(*n).ok().filter(|n| (1..1 << 31).contains(n)) else {
-                    return Err(Diagnostic::mismatch(*at, "a limit is from 1 to 2147483647"));
+                    return Err(Diagnostic::mismatch(*at, "a limit must be from 1 to 2147483647"));
                 };
                 Ok(Value::Cond(Cond::Limit(n, *ns, self.counter(span)?)))
             }
             ("sample", [Argument::Percent(percent, at)]) => {
                 if !(0.0..=100.0).contains(percent) {
-                    return Err(Diagnostic::mismatch(*at, "a part is from 0% to 100%"));
+                    return Err(Diagnostic::mismatch(*at, "a part must be from 0% to 100%"));
                 }
                 Ok(Value::Cond(Cond::Sample((percent / 100.0 * (1u64 << 32) as f64).round() as u64)))
             }
@@ -74,7 +74,7 @@ impl<'a> Resolver<'a> {
     fn string_function(&mut self, name: &str, string: &Expr, pattern: &Expr) -> Result<Cond, Diagnostic> {
         let value = self.value(string)?;
         let Some(subject) = string_of(&value) else {
-            let problem = Diagnostic::mismatch(string.span, format!("`{name}` looks into strings"));
+            let problem = Diagnostic::mismatch(string.span, format!("`{name}` takes a string"));
             return Err(problem.label(format!("this is {}", value.what())));
         };
         let Value::Pattern(pattern) = self.value_or_label(pattern)? else {
@@ -136,10 +136,10 @@ impl<'a> Resolver<'a> {
                 Cond::StringKept(place.word, self.keep(Kept::StringHash(place.word), of.span)?)
             }
             other => {
-                let problem = Diagnostic::mismatch(of.span, "of this field nothing is kept");
+                let problem = Diagnostic::mismatch(of.span, "this field's last value is not kept");
                 return Err(problem
                     .label(format!("this is {}", other.what()))
-                    .help("numbers and strings are kept"));
+                    .help("the last values of numbers and strings are kept"));
             }
         };
         let first = Cond::Not(Box::new(Cond::HasLast));

@@ -49,7 +49,7 @@ impl<'a> Resolver<'a> {
             }
             (Value::LastString(_), _) | (_, Value::LastString(_)) => {
                 let problem =
-                    Diagnostic::mismatch(a_span.to(b_span), "of the last string only a hash is kept");
+                    Diagnostic::mismatch(a_span.to(b_span), "only a hash of the last string is kept");
                 Err(problem.help("compare it with a string field, as in `path != $last.path`"))
             }
             (a, b) => match (string_of(&a), string_of(&b)) {
@@ -84,7 +84,7 @@ impl<'a> Resolver<'a> {
                     let ends = from.ranges().first().zip(to.ranges().last());
                     let Some((from, to)) = ends.filter(|(from, to)| from.0 <= to.1) else {
                         let problem = Diagnostic::mismatch(first.span.to(last.span), "this range is empty");
-                        return Err(problem.help("write the smaller one first"));
+                        return Err(problem.help("write the smaller number first"));
                     };
                     ranges.push((from.0, to.1));
                 }
@@ -151,12 +151,12 @@ impl<'a> Resolver<'a> {
 /// Whether an index that is known is one of an array's.
 pub(super) fn index_in_bounds(value: i128, count: Option<u32>, span: Span) -> Result<(), Diagnostic> {
     if value < 0 {
-        return Err(Diagnostic::mismatch(span, "an index is not negative"));
+        return Err(Diagnostic::mismatch(span, "an index cannot be negative"));
     }
     match count {
         Some(count) if value >= i128::from(count) => {
             let problem = Diagnostic::mismatch(span, format!("the array has {count} elements"));
-            Err(problem.label("the first one is 0"))
+            Err(problem.label("indices begin at 0"))
         }
         None if value > i128::from(crate::target::INDEX_MAX) => {
             Err(Diagnostic::mismatch(span, "a sequence has at most 65535 elements"))
@@ -202,7 +202,7 @@ fn strings(order: Order, a: Value<'_>, a_span: Span, b: Value<'_>, b_span: Span)
         }
         (Some(_), Some(_), ..) => {
             let problem =
-                Diagnostic::mismatch(a_span.to(b_span), "a context is compared with a constant only");
+                Diagnostic::mismatch(a_span.to(b_span), "a context can be compared with a constant only");
             Err(problem.help("for example `$comm == \"worker*\"`"))
         }
         (Some(string), _, _, Value::Pattern(pattern)) => match order {
@@ -211,7 +211,8 @@ fn strings(order: Order, a: Value<'_>, a_span: Span, b: Value<'_>, b_span: Span)
             _ => match (pattern.as_exact(), string) {
                 (Some(bytes), StringSource::Field(_)) => Ok(Cond::StringOrder(order, string, bytes.to_vec())),
                 (Some(_), _) => {
-                    Err(Diagnostic::mismatch(a_span, "a context has no order").help("compare it by `==`"))
+                    Err(Diagnostic::mismatch(a_span, "a context has no order")
+                        .help("compare it by `==` or `!=`"))
                 }
                 (None, _) => {
                     Err(Diagnostic::mismatch(b_span, "a pattern has no order").help("write `\\*` for a `*`"))
@@ -265,8 +266,9 @@ fn floats(order: Order, a: Float, b: Float, b_span: Span) -> Result<Cond, Diagno
             Ok(Cond::FloatMember(a, set))
         }
         _ if a.is_single() != b.is_single() => {
-            let problem = Diagnostic::mismatch(b_span, "a single is not compared with a double");
-            Err(problem.help("elements of `f32` arrays are singles, all other floats are doubles"))
+            let problem =
+                Diagnostic::mismatch(b_span, "a 32-bit float cannot be compared with a 64-bit float");
+            Err(problem.help("elements of `f32` arrays have 32 bits, all other floats have 64"))
         }
         _ => Ok(Cond::FloatCompare(order, a, b)),
     }
@@ -282,7 +284,7 @@ fn float_and_number(order: Order, float: Float, num: &Num, num_span: Span) -> Re
         }
         _ => {
             let problem =
-                Diagnostic::mismatch(num_span, "an integer field is not compared with a float field");
+                Diagnostic::mismatch(num_span, "an integer field cannot be compared with a float field");
             Err(problem.label("this is an integer").help("compare both with constants"))
         }
     }
@@ -306,7 +308,7 @@ fn kept_string(order: Order, word: u16, kept: u16, span: Span) -> Result<Cond, D
     match order {
         Order::Eq => Ok(same),
         Order::Ne => Ok(Cond::Not(Box::new(same))),
-        _ => Err(Diagnostic::mismatch(span, "of the last string only a hash is kept")
+        _ => Err(Diagnostic::mismatch(span, "only a hash of the last string is kept")
             .help("compare by `==` or `!=`")),
     }
 }
@@ -316,7 +318,7 @@ pub(super) fn label(labels: Labels<'_>, name: &str, span: Span) -> Result<Num, D
     let set = labelled(Order::Eq, labels, &StringPattern::exact(name.as_bytes()), span)?;
     match set.ranges() {
         [(first, last)] if first == last => Ok(Num::constant(*first)),
-        _ => Err(Diagnostic::mismatch(span, format!("the label {name} names several values"))
+        _ => Err(Diagnostic::mismatch(span, format!("the label {name} stands for several values"))
             .help("compare with it by `==`")),
     }
 }

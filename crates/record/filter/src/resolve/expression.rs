@@ -30,8 +30,8 @@ impl<'a> Resolver<'a> {
         let what = match value {
             _ if self.side == Side::User => return Ok(()),
             Value::Float(Float::Constant(_)) => return Ok(()),
-            Value::Float(_) => "floats are not compared",
-            Value::Array(array) if array.count.is_none() => "sequences are not there",
+            Value::Float(_) => "floats cannot be compared",
+            Value::Array(array) if array.count.is_none() => "sequences cannot be read",
             _ => return Ok(()),
         };
         let problem = Diagnostic::wrong_side(self.side, span, what);
@@ -105,7 +105,7 @@ impl<'a> Resolver<'a> {
         if let Some(by) = b.as_constant() {
             if matches!(op, BinaryOp::Shl | BinaryOp::Shr) && !(0..=63).contains(&by) {
                 let problem =
-                    Diagnostic::mismatch(right.span, format!("a number has 64 bits to shift, not {by}"));
+                    Diagnostic::mismatch(right.span, format!("a shift by {by} is too far for 64 bits"));
                 return Err(problem.help("shift by 0 to 63"));
             }
             if matches!(op, BinaryOp::Div | BinaryOp::Mod) && by == 0 {

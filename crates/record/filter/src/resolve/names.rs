@@ -94,15 +94,17 @@ impl<'a> Resolver<'a> {
         match (self.side, name) {
             (Side::Kernel, "exe") => wrong(
                 "there is no `$exe`",
-                "a program's path is not to be had there; compare `$comm`, or select by pid",
+                "the kernel's programs do not know a program's path; compare `$comm`, or choose processes with -p",
             ),
             (Side::Kernel, "level") => wrong("there is no `$level`", "events of the kernel have no level"),
-            (Side::Kernel, "elapsed") => wrong("there is no `$elapsed`", "nobody speculates there"),
+            (Side::Kernel, "elapsed") => {
+                wrong("there is no `$elapsed`", "only threads of traced programs speculate")
+            }
             (Side::User, "window") => {
-                wrong("there is no `$window`", "it says whether kernel events are wanted: use it with -k")
+                wrong("there is no `$window`", "`$window` belongs to kernel events: use it behind -k")
             }
             (Side::User, "target") => {
-                wrong("there is no `$target`", "all events are the command's own, or its children's")
+                wrong("there is no `$target`", "`$target` belongs to kernel events: use it behind -k")
             }
             _ => Ok(()),
         }
@@ -119,8 +121,10 @@ impl<'a> Resolver<'a> {
             Value::Float(_) => Ok(Value::Float(Float::Last(self.keep(Kept::Word(place.word), span)?))),
             Value::String(_) => Ok(Value::LastString(self.keep(Kept::StringHash(place.word), span)?)),
             other => {
-                let problem = Diagnostic::mismatch(span, format!("of `{name}` nothing is kept"));
-                Err(problem.label(format!("this is {}", other.what())).help("numbers and strings are kept"))
+                let problem = Diagnostic::mismatch(span, format!("the last value of `{name}` is not kept"));
+                Err(problem
+                    .label(format!("this is {}", other.what()))
+                    .help("the last values of numbers and strings are kept"))
             }
         }
     }

@@ -70,12 +70,12 @@ impl<'a> Resolver<'a> {
     pub(super) fn published(&mut self, name: &str, span: Span) -> Result<Value<'a>, Diagnostic> {
         if self.side == Side::Kernel {
             let problem = Diagnostic::wrong_side(self.side, span, "there is no `$kernel`");
-            return Err(problem.help("the fields of the kernel's own events say what it knows"));
+            return Err(problem.help("use the fields of the kernel event instead"));
         }
         let (plain, since) = name.strip_suffix(SINCE).map_or((name, false), |plain| (plain, true));
         let Some(known) = PUBLISHED.iter().find(|known| known.name == plain) else {
             let names: Vec<&str> = PUBLISHED.iter().map(|known| known.name).collect();
-            let message = format!("the kernel publishes no `{plain}`");
+            let message = format!("the kernel does not publish `{plain}`");
             return Err(Diagnostic::mismatch(span, message).similar(plain, &names));
         };
         let offset = known.offset as u16;
@@ -104,7 +104,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<Value<'a>, Diagnostic> {
         if self.side == Side::Kernel && each_thread {
             let problem = Diagnostic::wrong_side(self.side, span, "there is no `$thread`");
-            return Err(problem.help("words of all are there: `$shared.NAME`"));
+            return Err(problem.help("use `$shared.NAME`, the words of all threads"));
         }
         let index = match index {
             Some(index) => self.number(index)?,
@@ -112,7 +112,7 @@ impl<'a> Resolver<'a> {
         };
         let most = if each_thread { WORDS as i128 } else { i128::from(SHARED_WORDS) };
         if index.as_constant().is_some_and(|at| !(0..most).contains(&at)) {
-            return Err(Diagnostic::mismatch(span, format!("there are at most {most} words of a name")));
+            return Err(Diagnostic::mismatch(span, format!("a name has at most {most} words")));
         }
         let word = SharedWord { name: name.to_owned(), each_thread, index };
         Ok(Value::Num(Num::integer(NumKind::SharedWord(Box::new(word)), 64, false), Shown::Plain))

@@ -50,24 +50,24 @@ fn types_are_checked() {
         ("proto > 3", "a number cannot be compared with a string"),
         ("len == \"x\"", "an integer cannot be compared with a string"),
         ("mac == \"x\"", "an array cannot be compared with a string"),
-        ("proto", "this neither holds nor not"),
+        ("proto", "this is not a condition"),
         ("proto + 1 == 2", "expected a number"),
-        ("load + 1.0 > 2", "there is no arithmetic of floats"),
-        ("load > len", "an integer field is not compared with a float field"),
-        ("loads[0] > load", "a single is not compared with a double"),
+        ("load + 1.0 > 2", "floats have no arithmetic"),
+        ("load > len", "an integer field cannot be compared with a float field"),
+        ("loads[0] > load", "a 32-bit float cannot be compared with a 64-bit float"),
         ("state == BUZY", "the enumeration has no label \"BUZY\""),
         ("state == \"X*\"", "the enumeration has no label \"X*\""),
         ("len == BUSY", "event net:in has no field `BUSY`"),
         ("mac[6] == 1", "the array has 6 elements"),
-        ("mac[-1] == 1", "an index is not negative"),
+        ("mac[-1] == 1", "an index cannot be negative"),
         ("len[0] == 1", "only arrays, sequences and strings have elements"),
-        ("len << 64 == 0", "a number has 64 bits to shift, not 64"),
+        ("len << 64 == 0", "a shift by 64 is too far for 64 bits"),
         ("len / 0 == 0", "division by zero"),
         ("$tdi == 3", "there is no context `$tdi`"),
         ("frist(3)", "there is no function `frist`"),
-        ("first(x)", "`first` takes other arguments"),
-        ("sample(120%)", "a part is from 0% to 100%"),
-        ("contains(len, \"x\")", "`contains` looks into strings"),
+        ("first(x)", "`first` does not take these arguments"),
+        ("sample(120%)", "a part must be from 0% to 100%"),
+        ("contains(len, \"x\")", "`contains` takes a string"),
         ("proto in (1, 2)", "expected a string in quotes"),
         ("len in (proto)", "expected a number"),
         ("len in (5..2)", "this range is empty"),
@@ -76,10 +76,10 @@ fn types_are_checked() {
         ("\"a*\" == \"*c\"", "two patterns cannot be compared"),
         ("len > -9223372036854775809", "-9223372036854775809 does not fit 64 bits"),
         ("len > -18446744073709551615", "-18446744073709551615 does not fit 64 bits"),
-        ("$last.proto == \"x\"", "of the last string only a hash is kept"),
-        ("$last.path == 1", "of `path` nothing is kept"),
+        ("$last.proto == \"x\"", "only a hash of the last string is kept"),
+        ("$last.path == 1", "the last value of `path` is not kept"),
         ("changed(len + 1)", "`changed` takes the name of a field"),
-        ("$comm == proto", "a context is compared with a constant only"),
+        ("$comm == proto", "a context can be compared with a constant only"),
         ("$exe == \"a*b*c\"", "a pattern for a context has too many `*`"),
     ] {
         let problem = compiled(FIELDS, Rule::filter("*", expr)).unwrap_err();
@@ -88,11 +88,11 @@ fn types_are_checked() {
     }
     for (rule, message) in [
         ("* do count by mac", "this cannot be a key"),
-        ("* do hist load", "histograms are of integers"),
-        ("* do hist proto", "histograms are of numbers"),
+        ("* do hist load", "a histogram takes integers"),
+        ("* do hist proto", "a histogram takes numbers"),
         ("* do count by prefix(len, 3)", "`prefix` takes a string and a number"),
-        ("* do emit e(a = proto, b = proto)", "an emitted event has one string"),
-        ("* do count by prefix(proto, 200), proto, proto", "the keys have 264 bytes; 256 are the most"),
+        ("* do emit e(a = proto, b = proto)", "an emitted event can have one string only"),
+        ("* do count by prefix(proto, 200), proto, proto", "the keys take 264 bytes; the most is 256"),
     ] {
         assert_eq!(compiled(FIELDS, Rule::parse(rule)).unwrap_err().message(), message, "{rule}");
     }
@@ -136,7 +136,7 @@ error: event net:in has no field `stat`
 1 | len > 3 && stat == BUSY
   |            ^^^^
   |
-  = help: `state` looks like it";
+  = help: did you mean `state`?";
     assert_eq!((problem.render().as_str(), problem.kind()), (expected, Kind::UnknownField));
 }
 
@@ -169,7 +169,7 @@ fn labels_of_bits_stand_beside_bit_operators() {
     }
     for (bad, message) in [
         ("flags & O_CREATE", "the enumeration has no label \"O_CREATE\""),
-        ("state & BUSY", "the label BUSY names several values"),
+        ("state & BUSY", "the label BUSY stands for several values"),
         ("ret + ENOENT > 1", "event net:in has no field `ENOENT`"),
     ] {
         assert_eq!(compiled(KERNEL, Rule::filter("*", bad)).unwrap_err().message(), message, "{bad}");

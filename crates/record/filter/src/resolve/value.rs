@@ -80,7 +80,7 @@ impl Value<'_> {
                 Ok(Cond::FloatMember(float, set))
             }
             other => {
-                let problem = Diagnostic::mismatch(span, "this neither holds nor not");
+                let problem = Diagnostic::mismatch(span, "this is not a condition");
                 Err(problem
                     .label(format!("this is {}", other.what()))
                     .help("compare it, for example with `==`"))
@@ -94,7 +94,7 @@ impl Value<'_> {
             Value::Num(num, _) => Ok(num),
             Value::Cond(cond) => Ok(Num::new(NumKind::Truth(Box::new(cond)), 0, 1)),
             Value::Float(_) => {
-                let problem = Diagnostic::mismatch(span, "there is no arithmetic of floats");
+                let problem = Diagnostic::mismatch(span, "floats have no arithmetic");
                 Err(problem.label("this is a float").help("floats can be compared: `load > 0.5`"))
             }
             other => {

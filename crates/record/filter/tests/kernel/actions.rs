@@ -288,12 +288,12 @@ fn what_this_side_cannot_do_says_why() {
     for (rule, message) in [
         ("*:in if $exe == \"*sh\"", "there is no `$exe` on the kernel's side"),
         ("*:in if $elapsed > 1ms", "there is no `$elapsed` on the kernel's side"),
-        ("*:in if load > 0.5", "floats are not compared on the kernel's side"),
-        ("*:in if single[0] > 0.5", "floats are not compared on the kernel's side"),
-        ("*:in if ids[0] == 1", "sequences are not there on the kernel's side"),
-        ("*:in do emit x(len = len)", "nothing is emitted on the kernel's side"),
-        ("*:in do speculate", "nobody speculates on the kernel's side"),
-        ("*:in do open kernel for 10ms", "no window is opened on the kernel's side"),
+        ("*:in if load > 0.5", "floats cannot be compared on the kernel's side"),
+        ("*:in if single[0] > 0.5", "floats cannot be compared on the kernel's side"),
+        ("*:in if ids[0] == 1", "sequences cannot be read on the kernel's side"),
+        ("*:in do emit x(len = len)", "events cannot be emitted on the kernel's side"),
+        ("*:in do speculate", "records are not kept aside on the kernel's side"),
+        ("*:in do open kernel for 10ms", "windows cannot be opened on the kernel's side"),
     ] {
         let rule = Rule::parse(rule).unwrap();
         let mut session = Session { side: Side::Kernel, missing: Missing::Refuse, declare: &mut |_| Ok(500) };

@@ -35,7 +35,7 @@ pub(super) fn description(
             let target = target.to_string_lossy();
             let all = || carried.iter().map(|(full, _)| full.as_str());
             let hint = match similar(name, all()) {
-                names if !names.is_empty() => format!("similar: {}", names.join(", ")),
+                names if !names.is_empty() => format!("similar names: {}", names.join(", ")),
                 _ => format!("there are {}", all().take(NAMES_MAX).collect::<Vec<_>>().join(", ")),
             };
             bail!("no event {name} in {target}; {hint}")
