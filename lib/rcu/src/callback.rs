@@ -6,9 +6,11 @@
 //! A list from `first` over `Head::next` to `last`; empty when `last` is null. A thread that enqueues swaps `last`,
 //! then links: to the one before, or to `first` when there was none. Between the two the list has a gap that the taker
 //! waits for.
-//! # Who may touch what
-//! 1. `first` is written by the one that has found `last` null, and cleared by the taker before it clears `last`.
-//! 2. A `Head` belongs to the queue from `enqueue` until it is run.
+//! # Invariants: who may touch what
+//! `first-of-queue`: `first` is written by the one that has found `last` null, and cleared by the taker before it
+//! clears `last`.
+//!
+//! `head-in-queue`: a `Head` belongs to the queue from `enqueue` until it is run.
 //! # Progress
 //! `enqueue` is wait-free. `take` waits for enqueuers in the middle of theirs.
 
@@ -172,7 +174,7 @@ impl Queue {
     /// # Safety
     /// As [`Callbacks::call`].
     pub unsafe fn enqueue(&self, head: NonNull<Head>, run: Run) {
-        // SAFETY: valid by the caller's promise; rule 2 makes it ours alone until the swap.
+        // SAFETY: valid by the caller's promise; `head-in-queue` makes it ours alone until the swap.
         let new = unsafe { head.as_ref() };
         new.next.store(null_mut(), Ordering::Relaxed);
         new.run.store(run as *mut (), Ordering::Relaxed);
@@ -204,7 +206,7 @@ impl Queue {
         let last = self.last.swap(null_mut(), Ordering::AcqRel);
         let mut head = first;
         while head != last {
-            // SAFETY: in the queue, so valid by 2; no other thread runs what we have taken.
+            // SAFETY: in the queue, so valid (`head-in-queue`); no other thread runs what we have taken.
             head = wait_for(unsafe { &(*head).next });
         }
     }

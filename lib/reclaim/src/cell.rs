@@ -67,7 +67,7 @@ impl<T, F: Flavor> Rcu<T, F> {
     /// The value, for a caller that has the only access.
     pub fn get_mut(&mut self) -> &mut T {
         let node = self.pointer.load();
-        // SAFETY: never null; `&mut self` means no readers and no updaters.
+        // SAFETY: `cell-never-null`; `&mut self` means no readers and no updaters.
         unsafe { &mut (*node).value }
     }
 }
@@ -101,14 +101,14 @@ impl<T: Send + Sync + 'static, F: Flavor> Rcu<T, F> {
         _guard: &Guard<'_, F>,
     ) -> Result<Retired<T, F>, T> {
         let now = self.pointer.load();
-        // SAFETY: never null, kept by the guard; only the field's address is taken.
+        // SAFETY: `cell-never-null`, kept by the guard; only the field's address is taken.
         let value_now = unsafe { &raw const (*now).value };
         if !core::ptr::eq(value_now, expected) {
             return Err(value);
         }
         let new = boxed(value);
         match self.pointer.compare_exchange(now, new.as_ptr()) {
-            // SAFETY: never null, and ours to retire.
+            // SAFETY: `cell-never-null`, and ours to retire.
             Ok(old) => Ok(Retired { node: unsafe { NonNull::new_unchecked(old) }, flavor: PhantomData }),
             // SAFETY: never published.
             Err(_) => Err(unsafe { Box::from_raw(new.as_ptr()) }.value),
@@ -128,7 +128,7 @@ impl<T: Send + Sync + 'static, F: Flavor> Rcu<T, F> {
 
 impl<T, F: Flavor> Drop for Rcu<T, F> {
     fn drop(&mut self) {
-        // SAFETY: never null, from a box; `&mut self` means that no reader has a borrow.
+        // SAFETY: `cell-never-null`, from a box; `&mut self` means that no reader has a borrow.
         drop(unsafe { Box::from_raw(self.pointer.load()) });
     }
 }

@@ -4,11 +4,14 @@
 //! Readers, in sections; one updater, which holds the list's lock.
 //! # State
 //! A ring of nodes with one `anchor` that has no value. `next` and `previous` are published pointers.
-//! # Who may touch what
-//! 1. A node is its maker's alone until its neighbours lead to it. Then its value never changes.
-//! 2. Only the updater writes links. The links of a removed node stay as they were: a reader on it finds its way back.
-//! 3. A node is retired when neither neighbour leads to it; those that a removed node leads to were in the list after
-//!    it was unlinked, so they are kept at least as long. A removed node has no `owner`.
+//! # Invariants: who may touch what
+//! `list-node-private`: a node is its maker's alone until its neighbours lead to it. Then its value never changes.
+//!
+//! `list-links-of-updater`: only the updater writes links. The links of a removed node stay as they were: a reader on
+//! it finds its way back.
+//!
+//! `list-retired-unlinked`: a node is retired when neither neighbour leads to it; those that a removed node leads to
+//! were in the list after it was unlinked, so they are kept at least as long. A removed node has no `owner`.
 //! # Ordering
 //! A. What was done to a value before it was inserted is seen by a thread that comes to it, from either side: links are
 //!    published by a release and followed by an acquire.
@@ -256,7 +259,7 @@ impl<T: Send + Sync + 'static, F: Flavor> Updater<'_, T, F> {
     /// Both are in the list, with at most one node between them.
     unsafe fn link(&mut self, before: *mut Node<T>, value: MaybeUninit<T>, behind: *mut Node<T>) {
         let new = boxed(value);
-        // SAFETY: 1: ours.
+        // SAFETY: `list-node-private`: ours.
         let node = unsafe { new.as_ref() };
         node.next.store(behind, Ordering::Relaxed);
         node.previous.store(before, Ordering::Relaxed);
@@ -282,7 +285,7 @@ impl<T: Send + Sync + 'static, F: Flavor> Updater<'_, T, F> {
         unsafe { &(*before).next }.store(behind, Ordering::Release);
         // SAFETY: as above.
         unsafe { &(*behind).previous }.store(before, Ordering::Release);
-        // SAFETY: 3.
+        // SAFETY: `list-retired-unlinked`.
         unsafe { self.retire(node) };
     }
 
@@ -301,7 +304,7 @@ impl<'g, T> Iterator for Iter<'g, T> {
 
     #[inline]
     fn next(&mut self) -> Option<Element<'g, T>> {
-        // SAFETY: the anchor, or come to in this section, which keeps it (3).
+        // SAFETY: the anchor, or come to in this section, which keeps it (`list-retired-unlinked`).
         let node = unsafe { self.at.as_ref() };
         let link = match self.towards {
             Towards::Back => &node.next,

@@ -6,12 +6,14 @@
 //! A list from `first`, whose value has been taken (at the beginning it never had one), over `next` to `last`. A thread
 //! that enqueues swaps `last`, then links the one before to its node: between the two the list has a *gap*, behind
 //! which nothing can be reached.
-//! # Who may touch what
-//! 1. A node is its enqueuer's alone until the one before leads to it. `next` is written once.
-//! 2. A thread that has moved `first` from a node to the next owns the *next* one's value, and retires the node it has
-//!    moved `first` from; others may still read that one's `next`, until a grace period is over.
-//! 3. A node is not left by `first` before its `next` is written: so the enqueuer behind it writes to what is still
-//!    there, and needs no read section.
+//! # Invariants: who may touch what
+//! `queue-node-private`: a node is its enqueuer's alone until the one before leads to it. `next` is written once.
+//!
+//! `queue-first-owned`: a thread that has moved `first` from a node to the next owns the *next* one's value, and
+//! retires the node it has moved `first` from; others may still read that one's `next`, until a grace period is over.
+//!
+//! `queue-next-first`: a node is not left by `first` before its `next` is written: so the enqueuer behind it writes to
+//! what is still there, and needs no read section.
 //! # Ordering
 //! A. What was done before `enqueue` is seen by a thread that dequeues the value: `next` is written by a release, read
 //!    by an acquire.
@@ -114,7 +116,7 @@ impl<T, F: Flavor> Queue<T, F> {
         // write.
         let before = self.last.swap(node, Ordering::AcqRel);
         // A, and the end of the gap.
-        // SAFETY: 3: `first` cannot leave the one before until this is written.
+        // SAFETY: `queue-next-first`: `first` cannot leave the one before until this is written.
         unsafe { &(*before).next }.store(node, Ordering::Release);
     }
 
@@ -125,7 +127,7 @@ impl<T, F: Flavor> Queue<T, F> {
     pub fn dequeue(&self, _guard: &Guard<'_, F>) -> Dequeued<T> {
         let mut first = self.first.load(Ordering::Acquire);
         loop {
-            // SAFETY: `first` has led to it within the section, which keeps it (2).
+            // SAFETY: `first` has led to it within the section, which keeps it (`queue-first-owned`).
             let next = unsafe { &(*first).next }.load(Ordering::Acquire);
             let Some(to) = NonNull::new(next) else {
                 match self.without_next(first) {
@@ -135,7 +137,8 @@ impl<T, F: Flavor> Queue<T, F> {
                 continue;
             };
             match self.first.compare_exchange_weak(first, next, Ordering::AcqRel, Ordering::Acquire) {
-                // SAFETY: 2: `first` was moved by us; initialised (A). The section keeps `to` if others move on.
+                // SAFETY: `queue-first-owned`: `first` was moved by us; initialised (A). The section keeps `to` if
+                // others move on.
                 Ok(_) => return Dequeued::Value(unsafe { take::<T, F>(first, to) }),
                 Err(now) => first = now,
             }
@@ -185,11 +188,11 @@ unsafe fn take<T, F: Flavor>(from: *mut Node<T>, to: NonNull<Node<T>>) -> T {
     let place = unsafe { &(*to.as_ptr()).value }.get();
     // SAFETY: no thread writes it any more.
     let value = unsafe { place.read() };
-    // SAFETY: initialised, and read once: by its owner (2).
+    // SAFETY: initialised, and read once: by its owner (`queue-first-owned`).
     let value = unsafe { value.assume_init() };
     // SAFETY: never null.
     let from = unsafe { NonNull::new_unchecked(from) };
-    // SAFETY: ours to retire (2); `free` frees memory only.
+    // SAFETY: ours to retire (`queue-first-owned`); `free` frees memory only.
     unsafe { call::<F>(from.cast(), free::<T>) };
     value
 }

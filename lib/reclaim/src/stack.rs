@@ -4,10 +4,11 @@
 //! Any number of threads that push, pop, and take everything.
 //! # State
 //! `top` leads to the youngest node, each node to the one `below` it; null ends.
-//! # Who may touch what
-//! 1. A node is its pusher's alone until `top` leads to it. From then on `below` never changes.
-//! 2. A thread that has moved `top` past a node owns its value, and retires the node; others may still read its
-//!    `below`, until a grace period is over.
+//! # Invariants: who may touch what
+//! `stack-node-private`: a node is its pusher's alone until `top` leads to it. From then on `below` never changes.
+//!
+//! `stack-top-owned`: a thread that has moved `top` past a node owns its value, and retires the node; others may still
+//! read its `below`, until a grace period is over.
 //! # Why there is no ABA
 //! A popper that has read `top` and `below` in a read section may find `top` as it was, with other nodes under it, only
 //! if the node was pushed a second time. Nodes are never pushed twice, and the memory of one is not another before the
@@ -91,7 +92,7 @@ impl<T, F: Flavor> Stack<T, F> {
         while let Err(now) = self.top.compare_exchange_weak(below, node, Ordering::Release, Ordering::Relaxed)
         {
             below = now;
-            // SAFETY: 1: not published, so ours alone.
+            // SAFETY: `stack-node-private`: not published, so ours alone.
             unsafe { (*node).below = below };
         }
     }
@@ -103,10 +104,11 @@ impl<T, F: Flavor> Stack<T, F> {
     pub fn pop(&self, _guard: &Guard<'_, F>) -> Option<T> {
         let mut top = NonNull::new(self.top.load(Ordering::Acquire))?;
         loop {
-            // SAFETY: published, so initialised (A), and kept by the section (2). `below` does not change (1).
+            // SAFETY: published, so initialised (A), and kept by the section (`stack-top-owned`). `below` does not
+            // change (`stack-node-private`).
             let below = unsafe { (*top.as_ptr()).below };
             match self.top.compare_exchange_weak(top.as_ptr(), below, Ordering::AcqRel, Ordering::Acquire) {
-                // SAFETY: 2: `top` was moved past it by us.
+                // SAFETY: `stack-top-owned`: `top` was moved past it by us.
                 Ok(_) => return Some(unsafe { take::<T, F>(top) }),
                 Err(now) => top = NonNull::new(now)?,
             }
@@ -133,9 +135,9 @@ impl<T, F: Flavor> Iterator for Taken<T, F> {
 
     fn next(&mut self) -> Option<T> {
         let top = NonNull::new(self.top)?;
-        // SAFETY: 2: ours, initialised (A), not retired yet.
+        // SAFETY: `stack-top-owned`: ours, initialised (A), not retired yet.
         self.top = unsafe { (*top.as_ptr()).below };
-        // SAFETY: 2: no other thread has moved `top` past it, and we leave it behind.
+        // SAFETY: `stack-top-owned`: no other thread has moved `top` past it, and we leave it behind.
         Some(unsafe { take::<T, F>(top) })
     }
 }

@@ -7,14 +7,17 @@
 //! order in which they came. A *link* is the address of the next node with two bits in it: `REMOVED`: the node that
 //! *holds* the link is removed; its link never changes again. `BUCKET`: the node that the link *leads to* is a bucket,
 //! or there is none (null).
-//! # Who may touch what
-//! 1. A node is its maker's alone until a link leads to it. Then hash, key and value never change.
-//! 2. A link changes by compare-and-exchange from one without `REMOVED`: to insert behind its node, to unlink the
-//!    removed node that it leads to, or to remove its own node, which may at once put another in its place. A thread
-//!    that has set `REMOVED` retires the node.
-//! 3. A node is retired after it was unlinked. As one is unlinked from a node that is not removed, of two removed
-//!    neighbours the front one goes first: links that are frozen lead only to nodes that were unlinked later, or not at
-//!    all. So a thread that starts in a section, from a bucket, gets nowhere that was retired before the section.
+//! # Invariants: who may touch what
+//! `chain-node-private`: a node is its maker's alone until a link leads to it. Then hash, key and value never change.
+//!
+//! `chain-removed-is-last`: a link changes by compare-and-exchange from one without `REMOVED`: to insert behind its
+//! node, to unlink the removed node that it leads to, or to remove its own node, which may at once put another in its
+//! place. A thread that has set `REMOVED` retires the node.
+//!
+//! `chain-retired-unlinked`: a node is retired after it was unlinked. As one is unlinked from a node that is not
+//! removed, of two removed neighbours the front one goes first: links that are frozen lead only to nodes that were
+//! unlinked later, or not at all. So a thread that starts in a section, from a bucket, gets nowhere that was retired
+//! before the section.
 //! # Ordering
 //! A. What was done to a node before it was linked is seen by a thread that follows the link: release in `exchange`,
 //!    acquire in `next`.
@@ -113,7 +116,7 @@ impl Link {
     /// Sets the link of the node that this leads to.
     ///
     /// # Safety
-    /// The node is not linked, and the caller's (1).
+    /// The node is not linked, and the caller's (`chain-node-private`).
     unsafe fn prepare(self, next: Link) {
         if let Target::Item(node) | Target::Bucket(node) = self.target() {
             // SAFETY: the caller's promise.
@@ -205,7 +208,7 @@ pub(super) unsafe fn seek<'g>(
                 Target::Bucket(pointer) if !is_behind(pointer) => (pointer, false),
                 Target::Bucket(_) | Target::End => return Place { before, at, found: None },
             };
-            // SAFETY: linked, so initialised (A), and kept while the section lasts (3).
+            // SAFETY: linked, so initialised (A), and kept while the section lasts (`chain-retired-unlinked`).
             let node: &'g Node = unsafe { pointer.as_ref() };
             let next = node.next();
             if next.is_removed() {
@@ -296,7 +299,7 @@ impl<K, V> Item<K, V> {
         V: 'g,
     {
         while let Target::Item(node) = at.target() {
-            // SAFETY: linked, and kept by the section (3).
+            // SAFETY: linked, and kept by the section (`chain-retired-unlinked`).
             let item: &'g Self = unsafe { Item::of(node) };
             if item.hashed.hash > hash {
                 return Err(Link::END);

@@ -34,7 +34,7 @@ impl<'g, K, V> Iterator for Iter<'g, K, V> {
         loop {
             match self.at.target() {
                 Target::Item(node) => {
-                    // SAFETY: an item, linked, and kept while the section lasts (chain, rule 3).
+                    // SAFETY: an item, linked, and kept while the section lasts (`chain-retired-unlinked`).
                     let item = unsafe { Item::<K, V>::of(node) };
                     let next = item.next();
                     self.at = next.kept();

@@ -169,7 +169,7 @@ impl<K: Hash + Eq, V, F: Flavor, S: BuildHasher> HashMap<K, V, F, S> {
         while let Target::Bucket(bucket) = at.target()
             && !self.table.buckets.is_behind(bucket, hash)
         {
-            // SAFETY: linked, and kept by the section (chain, rule 3).
+            // SAFETY: linked, and kept by the section (`chain-retired-unlinked`).
             let next = unsafe { bucket.as_ref() }.next().kept();
             // SAFETY: the caller's promise.
             match unsafe { Item::find(next, hash, key) } {
