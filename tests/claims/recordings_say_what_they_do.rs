@@ -1,4 +1,5 @@
-//! A recording says when it has begun, what it does not do, and writes nothing into the output of the program that it records.
+//! A recording says when it has begun, what it does not do, and writes nothing into the output of the program that it
+//! records.
 
 use crate::support::kernel::{self, Beside};
 use crate::support::{Event, Record, programs};

@@ -1,4 +1,5 @@
-//! Events and spans of the crate tracing: a program keeps its own subscriber, and tasks are followed from thread to thread.
+//! Events and spans of the crate tracing: a program keeps its own subscriber, and tasks are followed from thread to
+//! thread.
 
 use crate::support::{Event, Record, Trace, event, programs};
 use serde_json::Value;

@@ -1,5 +1,6 @@
 //! Tasks that go from thread to thread, with spans of the crate tracing: `asynchronous HOW TASKS`, HOW being what the
-//! program does about its subscriber: `init`, `layer`, `before` (its own, then `init`), `after` (`init`, an event, its own).
+//! program does about its subscriber: `init`, `layer`, `before` (its own, then `init`), `after` (`init`, an event, its
+//! own).
 //!
 //! Prints how many events its own subscriber has seen.
 

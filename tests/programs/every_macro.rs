@@ -36,8 +36,10 @@ mod deep {
 fn scalars() {
     mote::event!(all::unsigned, a: u8 = u8::MAX, b: u16 = u16::MAX, c: u32 = u32::MAX, d: u64 = u64::MAX, e: usize = 7);
     mote::event!(all::signed, a: i8 = i8::MIN, b: i16 = i16::MIN, c: i32 = i32::MIN, d: i64 = i64::MIN, e: isize = -7);
-    mote::event!(all::others, yes: bool = true, no: bool = false, half: f32 = 0.5, tenth: f64 = -0.1, letter: char = 'é');
-    mote::event!(all::special, time: Duration = Duration::from_micros(3), at: *const u8 = std::ptr::without_provenance(0x1000));
+    mote::event!(all::others, yes: bool = true, no: bool = false, half: f32 = 0.5, tenth: f64 = -0.1,
+        letter: char = 'é');
+    mote::event!(all::special, time: Duration = Duration::from_micros(3),
+        at: *const u8 = std::ptr::without_provenance(0x1000));
     mote::event!(all::moods, low: Mood = Mood::Low, even: Mood = Mood::Even, high: Mood = Mood::High);
 }
 
@@ -45,7 +47,8 @@ fn texts_and_sequences() {
     mote::event!(all::texts, empty: &str = "", plain: &str = "plain text", odd: &str = "tab\t quote\" back\\ é €", c: &CStr = c"from C");
     mote::event!(all::cut, nul: &str = "seen\0not seen");
     mote::event!(all::bytes, none: &[u8] = &[], some: &[u8] = &[0, 1, 0xfe, 0xff]);
-    mote::event!(all::sequences, none: &[u32] = &[], some: &[u32] = &[1, 2, u32::MAX], signed: &[i16] = &[-1, i16::MIN], real: &[f64] = &[1.5, -2.25]);
+    mote::event!(all::sequences, none: &[u32] = &[], some: &[u32] = &[1, 2, u32::MAX], signed: &[i16] = &[-1, i16::MIN],
+        real: &[f64] = &[1.5, -2.25]);
     mote::event!(all::arrays, a: [u8; 4] = [1, 2, 3, 4], b: &[i64; 2] = &[i64::MIN, i64::MAX], none: [u32; 0] = []);
     mote::event!(all::long, text: &str = &"long ".repeat(200), end: u32 = 4711);
 }

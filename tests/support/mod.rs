@@ -64,8 +64,8 @@ pub(crate) fn output_of(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Copies a program that is to be started. Another process does it: while a file is open for writing in this one, a test
-/// beside us may fork, and its child keeps the file busy (`ETXTBSY`) until it has called execve(2).
+/// Copies a program that is to be started. Another process does it: while a file is open for writing in this one, a
+/// test beside us may fork, and its child keeps the file busy (`ETXTBSY`) until it has called execve(2).
 pub(crate) fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     output_of(Command::new("cp").arg(from.as_ref()).arg(to.as_ref()));
 }

@@ -160,8 +160,8 @@ macro_rules! bare {
 #[inline(never)]
 unsafe fn write_two(rings: *const Ring, area: *mut rseq::Area, id: u64, fields: &[u64; 2]) -> bool {
     let from = fields.as_ptr();
-    // SAFETY: the sequence touches the thread's own area and the ring of its CPU only, the caller's promise. The mapping
-    // has a page more than the ring, for the record that goes over its end.
+    // SAFETY: the sequence touches the thread's own area and the ring of its CPU only, the caller's promise. The
+    // mapping has a page more than the ring, for the record that goes over its end.
     unsafe {
         bare!(
             rings, area, id, "24",

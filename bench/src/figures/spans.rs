@@ -1,5 +1,5 @@
-//! `spans`: what spans and events of the crate `tracing` cost: recorded by mote, beside the registry of tracing-subscriber with
-//! a layer that does nothing, and beside a program without a subscriber.
+//! `spans`: what spans and events of the crate `tracing` cost: recorded by mote, beside the registry of
+//! tracing-subscriber with a layer that does nothing, and beside a program without a subscriber.
 //!
 //! Each runs in a process of its own, because a program has one global subscriber; they take turns.
 

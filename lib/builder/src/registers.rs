@@ -119,8 +119,8 @@ impl Registers {
         value
     }
 
-    /// A new value in a free register: one that survives calls, or one that does not. One that is set later has the last
-    /// one, which is the least likely to be asked for until then.
+    /// A new value in a free register: one that survives calls, or one that does not. One that is set later has the
+    /// last one, which is the least likely to be asked for until then.
     pub(crate) fn take(&mut self, saved: bool, later: bool) -> Result<Value, BuildError> {
         let free = |reg: &&Reg| self.is_free(**reg);
         let free = match (saved, later) {

@@ -275,8 +275,8 @@ pub struct Former(*const Rings);
 unsafe impl Send for Former {}
 
 impl Former {
-    /// Lets it go: fresh private memory is in its place from now on. A writer that still is under way there writes for no
-    /// reader.
+    /// Lets it go: fresh private memory is in its place from now on. A writer that still is under way there writes for
+    /// no reader.
     ///
     /// # Errors
     /// `ENOMEM`; it stays as it was then.

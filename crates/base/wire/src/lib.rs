@@ -31,9 +31,9 @@
 //! (`docs/security.md`).
 //!
 //! `Filters` comes before the `Ids` of the events that it is for, so that no event is ever on without its filter.
-//! [`bundle`] says what the second memfd holds, [`filter_counters`] what the first begins with. The maps' memfd is shared by
-//! those who share rings. So one that has mapped something of it is sent another with other rings (a child that has
-//! said `Apart` with its welcome, others with `Renew`), in which all lies where it lay.
+//! [`bundle`] says what the second memfd holds, [`filter_counters`] what the first begins with. The maps' memfd is
+//! shared by those who share rings. So one that has mapped something of it is sent another with other rings (a child
+//! that has said `Apart` with its welcome, others with `Renew`), in which all lies where it lay.
 #![no_std]
 #![cfg_attr(
     not(test),

@@ -1,7 +1,7 @@
 //! Analyses as values: fed with events and losses one after the other, they end as a result.
 //!
-//! An analysis does not read: it may be fed by a pass over a recording, by a live session, or by a test. So one pass serves many,
-//! each written and tested alone:
+//! An analysis does not read: it may be fed by a pass over a recording, by a live session, or by a test. So one pass
+//! serves many, each written and tested alone:
 //!
 //! ```no_run
 //! # use mote_analysis::{Analysis, Losses, Scheduling, run};
@@ -16,8 +16,8 @@ use mote_timeline::{Entry, LossRecord, Record, Source};
 
 /// A function over events that sees each of them once, in the order of time.
 ///
-/// Tuples of analyses are one, and so is an `Option` of one, for what is decided at run time. A `&mut` to an analysis (or to
-/// a trait object of one) is fed by a pass and keeps its result to itself.
+/// Tuples of analyses are one, and so is an `Option` of one, for what is decided at run time. A `&mut` to an analysis
+/// (or to a trait object of one) is fed by a pass and keeps its result to itself.
 pub trait Analysis {
     /// The result.
     type Output;
@@ -25,7 +25,8 @@ pub trait Analysis {
     /// Takes an event.
     ///
     /// # Cost
-    /// Called for every event: what does not concern the analysis should be told by [`Record::class`], which costs two loads.
+    /// Called for every event: what does not concern the analysis should be told by [`Record::class`], which costs two
+    /// loads.
     fn event(&mut self, record: &Record<'_>);
 
     /// Takes a loss: of events in one stream, between two moments.

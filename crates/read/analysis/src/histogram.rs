@@ -1,7 +1,8 @@
 //! A log-linear histogram of 64-bit values.
 //!
-//! Values below 32 have a bucket each; above, every power of two is divided into 32 buckets of the same width. So a bucket
-//! is never wider than 1/32 of its values, and its middle is at most 1.6 % off any of them ([`mote_bpf::bucket`]).
+//! Values below 32 have a bucket each; above, every power of two is divided into 32 buckets of the same width. So a
+//! bucket is never wider than 1/32 of its values, and its middle is at most 1.6 % off any of them
+//! ([`mote_bpf::bucket`]).
 
 use mote_bpf::bucket;
 

@@ -48,7 +48,8 @@ pub struct SlowCall {
     pub wait_ns: u64,
     /// Its state, a letter as of ps(1); empty when it did not wait.
     pub wait_state: String,
-    /// The thread that woke it; 0 when none is known. As a signed number it is negative for one that the recorder's pid namespace does not have.
+    /// The thread that woke it; 0 when none is known. As a signed number it is negative for one that the recorder's pid
+    /// namespace does not have.
     pub waker_tid: u32,
     /// Its name.
     pub waker_comm: String,
@@ -103,7 +104,8 @@ impl SlowCall {
         })
     }
 
-    /// What took so long, in words. `functions` are those of the kernel's stack of the longest wait, the innermost first.
+    /// What took so long, in words. `functions` are those of the kernel's stack of the longest wait, the innermost
+    /// first.
     pub fn words(&self, functions: &[&str]) -> String {
         let worth = |ns: u64| ns > self.duration_ns / 10;
         let mut words = match self.cause.as_str() {

@@ -1,8 +1,8 @@
 //! Functions over the events of a recording, or of any other source.
 //!
-//! An [`Analysis`] is a value that is fed events and losses and ends as a result; [`run`] feeds one, or many in one pass.
-//! [`Summary`] is all that `mote report` shows, and ends as a [`Report`]: plain data, serialisable, its field names a promise
-//! to those who read it as JSON. [`Histogram`] is the distribution it is made of.
+//! An [`Analysis`] is a value that is fed events and losses and ends as a result; [`run`] feeds one, or many in one
+//! pass. [`Summary`] is all that `mote report` shows, and ends as a [`Report`]: plain data, serialisable, its field
+//! names a promise to those who read it as JSON. [`Histogram`] is the distribution it is made of.
 #![forbid(unsafe_code)]
 
 mod analysis;

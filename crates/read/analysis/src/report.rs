@@ -52,7 +52,8 @@ pub struct Report {
     pub spans_not_followed: u64,
     /// System calls that had not returned at the end, the longest first.
     pub open_syscalls: Vec<OpenCall>,
-    /// How far times of kernel events are from those of processes' events, as the recorder has measured; absent without both.
+    /// How far times of kernel events are from those of processes' events, as the recorder has measured; absent without
+    /// both.
     pub clock_offset: Option<ClockOffset>,
     /// What is wrong with the recording, in words.
     pub problems: Vec<String>,

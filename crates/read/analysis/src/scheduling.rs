@@ -1,8 +1,8 @@
 //! Threads and the CPUs: how long each one ran, how often it was taken off, how long it could have run and had no CPU.
 //!
-//! Where only some threads are recorded, others are seen when a CPU goes from one of these to them or back. Those are left
-//! out: what is shown of a thread is complete. That a thread is recorded is seen from other events that it has, or from a switch
-//! between it and a CPU's idle task.
+//! Where only some threads are recorded, others are seen when a CPU goes from one of these to them or back. Those are
+//! left out: what is shown of a thread is complete. That a thread is recorded is seen from other events that it has, or
+//! from a switch between it and a CPU's idle task.
 
 use crate::Histogram;
 use crate::analysis::Analysis;

@@ -1,5 +1,5 @@
-//! System calls by name, and of each thread: how many, how many failed and with what, how long they took, and which had not
-//! returned at the end.
+//! System calls by name, and of each thread: how many, how many failed and with what, how long they took, and which had
+//! not returned at the end.
 
 use crate::Histogram;
 use crate::analysis::Analysis;

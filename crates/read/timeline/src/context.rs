@@ -3,8 +3,8 @@
 use mote_ctf::model::{ArrayClass, FieldClass, Length, StreamClass, StructClass};
 use mote_ctf::{Fields, Value};
 
-/// Names of the thread id in the context of events, the best first: LTTng has it as the program sees it (`vtid`) and as the
-/// kernel does.
+/// Names of the thread id in the context of events, the best first: LTTng has it as the program sees it (`vtid`) and as
+/// the kernel does.
 const TID: [&str; 2] = ["vtid", "tid"];
 const PID: [&str; 2] = ["vpid", "pid"];
 const NAME: [&str; 2] = ["procname", "comm"];

@@ -12,7 +12,8 @@ pub(crate) const METADATA: &str = "metadata";
 /// Deepest directory that is searched; LTTng's are six deep.
 const DEPTH: usize = 16;
 
-/// Directories without a trace that are looked at, and for each trace that is found so many more: LTTng has some above each of a process's.
+/// Directories without a trace that are looked at, and for each trace that is found so many more: LTTng has some above
+/// each of a process's.
 const BARREN_MAX: usize = 2000;
 const BARREN_MORE: usize = 8;
 /// Names in such directories.
@@ -29,8 +30,8 @@ pub(crate) struct Found {
     pub(crate) streams: Vec<PathBuf>,
 }
 
-/// All traces in and below `root`, by path. Symbolic links are followed at `root` only, so that a loop is harmless. What is near to
-/// `root` is looked at first, and only so much that the answer comes at once.
+/// All traces in and below `root`, by path. Symbolic links are followed at `root` only, so that a loop is harmless.
+/// What is near to `root` is looked at first, and only so much that the answer comes at once.
 ///
 /// # Errors
 /// `root` is no directory, cannot be read, has no trace, or has too much else.

@@ -42,7 +42,8 @@ pub struct Named {
 }
 
 impl Facts {
-    /// The journal of the trace in `dir`, looked for there and in the directories above it up to the one that `root` is in.
+    /// The journal of the trace in `dir`, looked for there and in the directories above it up to the one that `root` is
+    /// in.
     ///
     /// A journal that cannot be read, or belongs to another trace than `uuid`, is a problem, and not used.
     pub(crate) fn find(
@@ -79,8 +80,8 @@ impl Facts {
         Some(facts)
     }
 
-    /// Indexes the facts of a journal. Of clock samples that do not fit together those up to the first that does not are
-    /// kept, and it is returned what is wrong with that one.
+    /// Indexes the facts of a journal. Of clock samples that do not fit together those up to the first that does not
+    /// are kept, and it is returned what is wrong with that one.
     #[must_use]
     pub fn new(facts: impl IntoIterator<Item = Fact>) -> (Facts, Option<Disorder>) {
         let mut all = Facts::default();
@@ -189,8 +190,8 @@ impl Facts {
         ids.get(next - 1).map(|(_, own)| *own)
     }
 
-    /// Takes the names of threads that it does not have from another trace of the same recording; none when threads have other ids in the one than in the
-    /// other.
+    /// Takes the names of threads that it does not have from another trace of the same recording; none when threads
+    /// have other ids in the one than in the other.
     pub(crate) fn adopt(&mut self, other: &Facts) {
         if !self.own_ids.is_empty() || !other.own_ids.is_empty() {
             return;

@@ -1,19 +1,19 @@
 //! An index by time of one data stream: from which packets on reading can be resumed.
 //!
 //! It is made of what packet headers say, on the way: the first reader that comes past a packet notes it, so nothing is
-//! read for the index alone, and nothing is kept beside the recording. Finding a moment for the first time costs one small
-//! read for each packet before it; after that, a step back or forward starts at the last mark before the moment.
+//! read for the index alone, and nothing is kept beside the recording. Finding a moment for the first time costs one
+//! small read for each packet before it; after that, a step back or forward starts at the last mark before the moment.
 //!
 //! # What a mark promises
 //! Every event before it is earlier than [`Mark::latest`], however disordered the packets are, because that is the
-//! latest time of all of them, not of the last. And the reader that resumes there is in the state in which it would have
-//! come there: the loss counters are those of the packet before, and the clock needs no state, because only packets that
-//! begin with a whole time stamp (64 bits) are marked. A stream without any (one packet is the whole file, or packets carry
-//! no time) has no mark but its beginning, so that reading starts over there: slower, never short.
+//! latest time of all of them, not of the last. And the reader that resumes there is in the state in which it would
+//! have come there: the loss counters are those of the packet before, and the clock needs no state, because only
+//! packets that begin with a whole time stamp (64 bits) are marked. A stream without any (one packet is the whole file,
+//! or packets carry no time) has no mark but its beginning, so that reading starts over there: slower, never short.
 //!
 //! # Cost
-//! At most [`MARKS`] marks a stream, 64 to 200 bytes each: when there are more packets, every second, fourth, eighth ... is
-//! marked.
+//! At most [`MARKS`] marks a stream, 64 to 200 bytes each: when there are more packets, every second, fourth, eighth
+//! ... is marked.
 
 use crate::loss::Counters;
 

@@ -20,21 +20,21 @@
 //! # Ok::<(), mote_timeline::OpenError>(())
 //! ```
 //!
-//! [`Events`] is one [`Source`]; analyses and views take any. Where its packets come from is a [`Storage`]: a file, memory,
-//! later a session that still records or a decoder that makes packets ([`Trace::of`]).
+//! [`Events`] is one [`Source`]; analyses and views take any. Where its packets come from is a [`Storage`]: a file,
+//! memory, later a session that still records or a decoder that makes packets ([`Trace::of`]).
 //!
 //! # Moments
-//! [`Events::seek`] goes to a range of time, forward or back. What packet headers say of times and sizes is kept on the way as
-//! an index, which is never written to a file: computing it costs one small read for each packet, some milliseconds for
-//! a recording of ten million events.
+//! [`Events::seek`] goes to a range of time, forward or back. What packet headers say of times and sizes is kept on the
+//! way as an index, which is never written to a file: computing it costs one small read for each packet, some
+//! milliseconds for a recording of ten million events.
 //!
 //! # Damage
-//! Broken input ends nothing but the packet that it is in: reading goes on at the next packet that can be found, and what
-//! was wrong, and how many bytes were passed over, is a [`Problem`].
+//! Broken input ends nothing but the packet that it is in: reading goes on at the next packet that can be found, and
+//! what was wrong, and how many bytes were passed over, is a [`Problem`].
 //!
 //! # Cost
-//! Memory: one packet and at most 200 KiB of index per stream. Files are read with `pread`, never mapped, so a recording that is cut or rewritten
-//! meanwhile cannot kill the reader. Time: bench `view`, case `null`.
+//! Memory: one packet and at most 200 KiB of index per stream. Files are read with `pread`, never mapped, so a
+//! recording that is cut or rewritten meanwhile cannot kill the reader. Time: bench `view`, case `null`.
 #![forbid(unsafe_code)]
 
 mod clock;

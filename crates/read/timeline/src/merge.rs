@@ -1,7 +1,8 @@
 //! Merges streams by time.
 //!
-//! A binary heap holds every stream but the one that was read last: as long as that one's next entry is not later than the
-//! earliest of the others, the heap is not touched. Of entries at the same time, that of the first stream goes first.
+//! A binary heap holds every stream but the one that was read last: as long as that one's next entry is not later than
+//! the earliest of the others, the heap is not touched. Of entries at the same time, that of the first stream goes
+//! first.
 
 use crate::Range;
 use crate::merge_heap::Waiting;
@@ -46,13 +47,13 @@ impl<'t> Events<'t> {
         events
     }
 
-    /// Goes to the first entry in `range`, also backward; nothing behind the range comes after it. The entries are those of
-    /// [`Trace::events`] with that range.
+    /// Goes to the first entry in `range`, also backward; nothing behind the range comes after it. The entries are
+    /// those of [`Trace::events`] with that range.
     ///
     /// # Cost
-    /// Of each stream, the headers of the packets between the index's last mark before the range and the range, one small
-    /// read each, and the first packet in the range. The index knows what this reading has come past, however it came there;
-    /// it takes at most 200 KiB a stream.
+    /// Of each stream, the headers of the packets between the index's last mark before the range and the range, one
+    /// small read each, and the first packet in the range. The index knows what this reading has come past, however it
+    /// came there; it takes at most 200 KiB a stream.
     pub fn seek(&mut self, range: Range) {
         self.waiting = Waiting::default();
         self.current = None;

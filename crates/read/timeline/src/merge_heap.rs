@@ -1,7 +1,7 @@
 //! A binary heap of streams by the time of their next entry.
 //!
-//! `std`'s heap would do, but the one operation that counts here, replacing the top, is `peek_mut` there, which moves keys
-//! about as 16-byte vectors right after they were stored as words: a store-forwarding stall per event.
+//! `std`'s heap would do, but the one operation that counts here, replacing the top, is `peek_mut` there, which moves
+//! keys about as 16-byte vectors right after they were stored as words: a store-forwarding stall per event.
 
 /// A stream that waits for its turn; at the same time the first stream goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

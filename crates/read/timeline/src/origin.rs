@@ -18,7 +18,8 @@ pub struct Origin {
     pub schema: Schema,
     /// What its journal says, if mote wrote it.
     pub facts: Option<Facts>,
-    /// Index of the first trace of the same recording: a recording of mote can have one of processes and one of the kernel.
+    /// Index of the first trace of the same recording: a recording of mote can have one of processes and one of the
+    /// kernel.
     pub(crate) session: usize,
     pub(crate) contexts: Vec<Context>,
     pub(crate) counters: CounterPlaces,
@@ -44,8 +45,8 @@ pub struct Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u32);
 
-/// Whether the packets of a stream begin with a time stamp of 64 bits. A shorter one counts from the packet before, which then
-/// has to be read to its end.
+/// Whether the packets of a stream begin with a time stamp of 64 bits. A shorter one counts from the packet before,
+/// which then has to be read to its end.
 pub(crate) fn begins_whole(class: &StreamClass) -> bool {
     let members = class.packet_context.iter().flat_map(|context| &context.members);
     let mut ints = members.filter_map(|member| match &member.class {
@@ -75,8 +76,8 @@ impl Origin {
         }
     }
 
-    /// What lies between the trace's clock and 1970, in nanoseconds: times less this are those of the clock itself, which
-    /// for mote and LTTng is `CLOCK_MONOTONIC`.
+    /// What lies between the trace's clock and 1970, in nanoseconds: times less this are those of the clock itself,
+    /// which for mote and LTTng is `CLOCK_MONOTONIC`.
     pub(crate) fn epoch(&self, class: &StreamClass) -> i64 {
         let clock = self.schema.trace().clock_of(class).map_or(0, |clock| clock.scale().to_nanos(0));
         let line = self.facts.as_ref().and_then(Facts::timeline);

@@ -1,12 +1,12 @@
 //! Reads one stream: from packet to packet, over gaps, and in each from event to event.
 //!
 //! # Where the next packet is
-//! Behind this one, says its header. If there is no packet there (the size was damaged), or the file ends earlier, the next
-//! magic number behind the last byte that made sense is taken, if a whole header follows it.
+//! Behind this one, says its header. If there is no packet there (the size was damaged), or the file ends earlier, the
+//! next magic number behind the last byte that made sense is taken, if a whole header follows it.
 //!
 //! # What is passed over
-//! A packet whose header says that it ends before the range, or begins behind it. A header whose times contradict each other or
-//! the packet before is not believed: the packet is read, and its events are looked at one by one.
+//! A packet whose header says that it ends before the range, or begins behind it. A header whose times contradict each
+//! other or the packet before is not believed: the packet is read, and its events are looked at one by one.
 
 use crate::Range;
 use crate::clock::Clock;
@@ -351,8 +351,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Whether the times of a packet fit to each other and to the packet before, so that it can be passed over because of
-    /// them. If not, it is read, whatever they say.
+    /// Whether the times of a packet fit to each other and to the packet before, so that it can be passed over because
+    /// of them. If not, it is read, whatever they say.
     fn check_order(&mut self, begin: Option<i64>, end: Option<i64>, problems: &mut Problems) -> bool {
         let ordered = begin.is_none_or(|begin| begin >= self.begun && end.is_none_or(|end| begin <= end));
         if !ordered {

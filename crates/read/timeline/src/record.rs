@@ -135,7 +135,8 @@ impl<'a> Record<'a> {
         self.reader.origin.facts.as_ref()?.thread(self.tid()?, self.time())
     }
 
-    /// The id that the thread has for itself (`vtid`), where the trace says that it is another one than [`Record::tid`].
+    /// The id that the thread has for itself (`vtid`), where the trace says that it is another one than
+    /// [`Record::tid`].
     #[must_use]
     pub fn own_tid(&self) -> Option<u32> {
         self.reader.origin.facts.as_ref()?.own_id(self.tid()?, self.time())

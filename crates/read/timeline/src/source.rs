@@ -7,10 +7,10 @@ use crate::trace::Trace;
 
 /// Events and losses in the order of time.
 ///
-/// [`crate::Events`] is the one for everything that consists of packets: recordings, traces of other tracers, and, through
-/// [`crate::Storage`], packets that are made or received while they are read. Streams of any number of these are merged there
-/// at no cost for an event. Another source (one that filters, joins or replays) implements this trait around it; analyses
-/// and views take any source.
+/// [`crate::Events`] is the one for everything that consists of packets: recordings, traces of other tracers, and,
+/// through [`crate::Storage`], packets that are made or received while they are read. Streams of any number of these
+/// are merged there at no cost for an event. Another source (one that filters, joins or replays) implements this trait
+/// around it; analyses and views take any source.
 ///
 /// The trait can be a trait object: then an entry costs one indirect call, and still no allocation. Functions that take
 /// `&mut S` with `S: Source + ?Sized` cost nothing for a source that is known.

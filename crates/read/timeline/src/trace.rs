@@ -159,8 +159,8 @@ impl Trace {
         Some((stream, stream.events.get(place.event)?))
     }
 
-    /// The provider of events of a class: what stands before the colon in its name, or for kernel events, which have none there, their
-    /// family as the journal says.
+    /// The provider of events of a class: what stands before the colon in its name, or for kernel events, which have
+    /// none there, their family as the journal says.
     #[must_use]
     pub fn provider(&self, id: ClassId) -> &str {
         let Some((_, class)) = self.class(id) else { return "" };

@@ -1,5 +1,5 @@
-//! A reading that seeks, forward and back, sees what one from the beginning sees: also in streams without packet headers or
-//! without times in them, and in damaged ones.
+//! A reading that seeks, forward and back, sees what one from the beginning sees: also in streams without packet
+//! headers or without times in them, and in damaged ones.
 
 #[path = "../examples/make_trace/build.rs"]
 mod build;
@@ -117,7 +117,8 @@ fn packets_in_memory_are_read_as_files_are() {
     assert_eq!(check(&in_memory(&metadata, bytes)), of_file);
 }
 
-/// Metadata of a stream with one kind of event, a time of 32 bits and a number; `context` are the fields of the packet context.
+/// Metadata of a stream with one kind of event, a time of 32 bits and a number; `context` are the fields of the packet
+/// context.
 fn foreign(context: &str) -> String {
     let context =
         if context.is_empty() { String::new() } else { format!("packet.context := struct {{ {context} }};") };

@@ -4,8 +4,8 @@
 //! time,cpu,pid,tid,thread,event,context,fields
 //! 1795188852123456789,1,4710,4711,worker,net:packet_in,,"{""len"":12,""proto"":""tcp""}"
 //! ```
-//! The columns are the same for all events; `context` and `fields` hold JSON objects as [`crate::Json`] writes them, or nothing.
-//! Lines end with a line feed. A loss has no line.
+//! The columns are the same for all events; `context` and `fields` hold JSON objects as [`crate::Json`] writes them, or
+//! nothing. Lines end with a line feed. A loss has no line.
 
 use crate::Format;
 use crate::digits;

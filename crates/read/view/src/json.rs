@@ -4,9 +4,9 @@
 //! {"time":1795188852123456789,"cpu":1,"pid":4710,"tid":4711,"thread":"worker","event":"net:packet_in","level":"info","context":{},"fields":{"len":12,"proto":"tcp"}}
 //! {"lost":{"events":1234,"packets":0,"ring_full":1234},"since":1795188852120000000,"until":1795188852130000000,"exact":true,"stream":"channel_1"}
 //! ```
-//! Always valid: what is not UTF-8 becomes U+FFFD, infinities and NaN are the strings `"inf"`, `"-inf"`, `"NaN"`, bytes a
-//! string of hexadecimal digits, an enumeration's value its label (the number if it has none), a variant an object with the chosen option,
-//! a missing optional `null`. Integers are numbers with all their digits, also beyond 2^53.
+//! Always valid: what is not UTF-8 becomes U+FFFD, infinities and NaN are the strings `"inf"`, `"-inf"`, `"NaN"`, bytes
+//! a string of hexadecimal digits, an enumeration's value its label (the number if it has none), a variant an object
+//! with the chosen option, a missing optional `null`. Integers are numbers with all their digits, also beyond 2^53.
 
 use crate::Format;
 use crate::digits;

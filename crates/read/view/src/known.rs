@@ -1,4 +1,5 @@
-//! Names of values that are plain integers in the metadata, because existing analyses expect integers there (lttng-modules has them so).
+//! Names of values that are plain integers in the metadata, because existing analyses expect integers there
+//! (lttng-modules has them so).
 
 use mote_ctf::model::EventClass;
 use mote_layout::Level;

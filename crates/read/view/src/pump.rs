@@ -7,7 +7,8 @@ use std::io::{self, Write};
 /// The buffer is written when it holds so much.
 const FULL: usize = 256 << 10;
 
-/// So many events after the last write at the latest, what there is is written: rare events are shown as they are found.
+/// So many events after the last write at the latest, what there is is written: rare events are shown as they are
+/// found.
 const PATIENCE: u32 = 1 << 16;
 
 /// What was shown.

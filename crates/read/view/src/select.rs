@@ -17,8 +17,8 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The events of `trace` whose provider fits one of `providers`, whose name (or `provider:name`) fits one of `events`, and
-    /// which happened in one of `tids`.
+    /// The events of `trace` whose provider fits one of `providers`, whose name (or `provider:name`) fits one of
+    /// `events`, and which happened in one of `tids`.
     #[must_use]
     pub fn new(trace: &Trace, providers: &[Glob], events: &[Glob], tids: &[u32]) -> Selection {
         let fits = |id: usize| {

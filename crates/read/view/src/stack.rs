@@ -1,7 +1,7 @@
 //! Stacks of events: read from their fields, with names put to the addresses.
 //!
-//! The fields have the names of LTTng's contexts, [`KERNEL`] and [`USER`]; mote has them in the payload, LTTng in a context.
-//! Names come from what the recorder kept (`mote_symbol`), for each recording of the timeline its own.
+//! The fields have the names of LTTng's contexts, [`KERNEL`] and [`USER`]; mote has them in the payload, LTTng in a
+//! context. Names come from what the recorder kept (`mote_symbol`), for each recording of the timeline its own.
 
 use mote_ctf::Value;
 use mote_symbol::{Begun, Doubt, Location, Options, Symbols};

@@ -6,8 +6,8 @@
 //!   +3.41us   app:parse 12.0us { length = 3 }
 //!   +9.02us     app:token: { kind = 1 }
 //! ```
-//! A tree is printed when its outermost span has ended; times in it count from its beginning. Events of which it is not told
-//! in which span they are, the kernel's too, belong to the span that their thread was in.
+//! A tree is printed when its outermost span has ended; times in it count from its beginning. Events of which it is not
+//! told in which span they are, the kernel's too, belong to the span that their thread was in.
 //!
 //! # Cost
 //! Memory: what open spans hold, [`KEPT_MAX`] bytes at most. What does not fit is counted, at the span that it was in.

@@ -107,8 +107,8 @@ impl<'a> Code<'a> {
         self.b.branch(Cond::Ne, Reg::R1, self.plan.generation as i32, other);
     }
 
-    /// What is done when the generation in `r1` is another one: 0 for none, and else that of a program at its lowest bit's place. Where there is
-    /// no program, this event is not recorded any more.
+    /// What is done when the generation in `r1` is another one: 0 for none, and else that of a program at its lowest
+    /// bit's place. Where there is no program, this event is not recorded any more.
     fn go_on(&mut self) {
         let odd = self.b.label();
         self.b.branch(Cond::Eq, Reg::R1, 0, self.out);
@@ -137,7 +137,8 @@ impl<'a> Code<'a> {
 
     /// Takes a ring of this CPU: `r7` its control words, `r8` its data.
     ///
-    /// When `looks`, what follows is long: then the verifier is made to forget which level it is, lest it looks at everything twice.
+    /// When `looks`, what follows is long: then the verifier is made to forget which level it is, lest it looks at
+    /// everything twice.
     pub(crate) fn claim(&mut self, looks: bool) {
         let cpus = self.plan.layout.cpus as i32;
         let (nested, second, claimed) = (self.b.label(), self.b.label(), self.b.label());

@@ -38,7 +38,8 @@ impl Code<'_> {
         }
     }
 
-    /// Copies a text with its NUL; `r0` becomes its bytes, 1 to [`TEXT_MAX`]. One that cannot be read is empty, and counted.
+    /// Copies a text with its NUL; `r0` becomes its bytes, 1 to [`TEXT_MAX`]. One that cannot be read is empty, and
+    /// counted.
     pub(crate) fn text(&mut self, from: &Origin, to: To) -> Result<(), &'static str> {
         if let Origin::Socket(socket, Part::Text) = from {
             return self.socket_text(*socket, to);

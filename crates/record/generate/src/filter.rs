@@ -36,7 +36,8 @@ fn field_of(event: &Event, word: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// Whether the filter is asked with a ring claimed: it looks at bytes, which lie in the ring's scratch area, or at a duration, which the ring's times bound.
+/// Whether the filter is asked with a ring claimed: it looks at bytes, which lie in the ring's scratch area, or at a
+/// duration, which the ring's times bound.
 pub(crate) fn needs_ring(event: &Event, filter: &Filter) -> bool {
     let is_duration = |word: &ContextWord| match word {
         ContextWord::Field(word) => field_of(event, usize::from(*word))
@@ -60,7 +61,8 @@ pub(crate) fn looks_at_bytes(event: &Event, filter: &Filter) -> bool {
 }
 
 impl Code<'_> {
-    /// Asks the filter, if there is one, and goes on with a ring claimed when the event is to be recorded. A filter that needs no ring is asked first.
+    /// Asks the filter, if there is one, and goes on with a ring claimed when the event is to be recorded. A filter
+    /// that needs no ring is asked first.
     ///
     /// # Errors
     /// As [`Code::filter`].
@@ -85,7 +87,8 @@ impl Code<'_> {
         }
     }
 
-    /// Asks the filter; ends the program when the event is not to be recorded, and releases the ring if one was claimed.
+    /// Asks the filter; ends the program when the event is not to be recorded, and releases the ring if one was
+    /// claimed.
     ///
     /// # Errors
     /// [`Error::Event`] when the filter looks at more than it can be shown.

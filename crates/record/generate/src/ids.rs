@@ -1,10 +1,11 @@
 //! Ids of threads as the recorder sees them, and as they see themselves.
 //!
-//! The kernel counts threads by an id of its own, which is that of the outermost pid namespace; the thread table is by it. Where the recorder runs in
-//! another namespace (in a container), records have the ids that this one has: those of its `/proc`, of `-p`, of kill(2). A thread has an id at each level of
-//! its namespaces (`struct pid`, `include/linux/pid.h`); the one that is meant is at the recorder's level, if the namespace there is the recorder's. A thread
-//! that is not in it has the kernel's id, negative. A thread that ends has no ids any more before it leaves its CPU for the last time: then it is the one
-//! that the table has.
+//! The kernel counts threads by an id of its own, which is that of the outermost pid namespace; the thread table is by
+//! it. Where the recorder runs in another namespace (in a container), records have the ids that this one has: those of
+//! its `/proc`, of `-p`, of kill(2). A thread has an id at each level of its namespaces (`struct pid`,
+//! `include/linux/pid.h`); the one that is meant is at the recorder's level, if the namespace there is the recorder's.
+//! A thread that is not in it has the kernel's id, negative. A thread that ends has no ids any more before it leaves
+//! its CPU for the last time: then it is the one that the table has.
 //!
 //! In the outermost namespace none of this is in any program but those that keep the table.
 
@@ -19,7 +20,8 @@ use mote_bpf::{Reg, helper};
 use mote_builder::{Build, Expr, Label, Pointer, Value, field};
 
 impl Code<'_> {
-    /// The running thread's id, as the recorder sees it, into `dst`. Before a ring is left, or behind: nothing of the frame is touched.
+    /// The running thread's id, as the recorder sees it, into `dst`. Before a ring is left, or behind: nothing of the
+    /// frame is touched.
     pub(crate) fn recorder_tid(&mut self, dst: Reg) {
         if self.plan.namespace.is_some() {
             self.b.call(helper::GET_CURRENT_TASK_BTF);
@@ -76,7 +78,8 @@ impl Code<'_> {
         self.invoke_function(label, (task,))
     }
 
-    /// `r1`, a thread's id as the kernel counts, becomes the one that the table has for it, or negative. What is no id stays what it is.
+    /// `r1`, a thread's id as the kernel counts, becomes the one that the table has for it, or negative. What is no id
+    /// stays what it is.
     pub(crate) fn recorder_tid_step(&mut self) {
         if self.plan.namespace.is_none() {
             return;

@@ -1,7 +1,9 @@
-//! Short filters put where they are asked, instead of being called: a call and its return cost more than what most filters do.
+//! Short filters put where they are asked, instead of being called: a call and its return cost more than what most
+//! filters do.
 //!
-//! The code of a filter is that of a function: its words at `r1`, which it may have moved to `r6`, and `r0` at its end. In the program around it `r6` to `r9` are
-//! taken, and so is the stack. So put in place are filters that use `r0` to `r5` only, beside reading words at `r6`.
+//! The code of a filter is that of a function: its words at `r1`, which it may have moved to `r6`, and `r0` at its end.
+//! In the program around it `r6` to `r9` are taken, and so is the stack. So put in place are filters that use `r0` to
+//! `r5` only, beside reading words at `r6`.
 
 use crate::relocate::{KEEPS_WORDS, renumbered};
 use crate::slot;
@@ -54,7 +56,8 @@ impl Inline {
         (ops.len() <= OPS_MAX && ops.iter().all(fits)).then_some(Inline(ops))
     }
 
-    /// Puts it in place: goes to `yes` when `r0` is not 0 at its end, else to `no`. `namespaced`: ids of the running thread are in their slot.
+    /// Puts it in place: goes to `yes` when `r0` is not 0 at its end, else to `no`. `namespaced`: ids of the running
+    /// thread are in their slot.
     pub(crate) fn put(&self, b: &mut Builder, yes: Label, no: Label, namespaced: bool) {
         let mut labels: HashMap<usize, Label> = HashMap::new();
         for target in self.0.iter().filter_map(|(at, op)| target(*at, op)) {

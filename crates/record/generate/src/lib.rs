@@ -4,14 +4,15 @@
 //! ```text
 //! whose turn?  selected?  filter  claim a ring  reserve  header, fields  commit  release
 //! ```
-//! Programs at tracepoints are not preempted; they are interrupted by programs on the same CPU, which end before they go on. So plain loads and stores
-//! do for the claim: a word for each ring says that a program is writing to it; the one that interrupts finds it set and takes the ring of the second
-//! level. The time is read after the claim, so that times in a ring never decrease. The rest is the protocol of `mote_ring::rseq_writer`: bytes
-//! behind `pos`, then `pos`. Programs at probes of code can be preempted: they claim by an exchange.
+//! Programs at tracepoints are not preempted; they are interrupted by programs on the same CPU, which end before they
+//! go on. So plain loads and stores do for the claim: a word for each ring says that a program is writing to it; the
+//! one that interrupts finds it set and takes the ring of the second level. The time is read after the claim, so that
+//! times in a ring never decrease. The rest is the protocol of `mote_ring::rseq_writer`: bytes behind `pos`, then
+//! `pos`. Programs at probes of code can be preempted: they claim by an exchange.
 //!
 //! # Registers
-//! `r6` context (in programs of system calls: the registers of the process), `r7` control words of the ring, `r8` where the record is
-//! written, `r9` the thread's entry (or 0). `r0` to `r5` are scratch everywhere.
+//! `r6` context (in programs of system calls: the registers of the process), `r7` control words of the ring, `r8` where
+//! the record is written, `r9` the thread's entry (or 0). `r0` to `r5` are scratch everywhere.
 //!
 //! Layout of the stack: [`slot`].
 #![forbid(unsafe_code)]

@@ -9,7 +9,8 @@ use mote_catalog::event::Operand;
 /// Where memory is read to: the second word of [`slot::VALUE`].
 const MEMORY: i16 = slot::VALUE - 8;
 
-/// Loads the value of `operand` into `dst`, one of the scratch registers, extended by zeros; memory that cannot be read is 0.
+/// Loads the value of `operand` into `dst`, one of the scratch registers, extended by zeros; memory that cannot be read
+/// is 0.
 ///
 /// `r6` is the context: the registers. The scratch registers are used up.
 pub(crate) fn value(code: &mut Code<'_>, operand: &Operand, dst: Reg) {

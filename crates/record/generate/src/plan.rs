@@ -11,8 +11,8 @@ use mote_ring::Geometry;
 pub enum Selection {
     /// Those of all threads.
     All,
-    /// The same, without what this process does itself: its system calls, its faults, the probes that it runs into. Its switches, and
-    /// what interrupts do while it runs, are events of others as well.
+    /// The same, without what this process does itself: its system calls, its faults, the probes that it runs into. Its
+    /// switches, and what interrupts do while it runs, are events of others as well.
     Others {
         /// Its id, as the kernel counts.
         process: u32,

@@ -108,13 +108,14 @@ impl Code<'_> {
         self.b.add(Reg::R8, Reg::R2);
     }
 
-    /// The ring's mask does not fit the instruction's constant when the ring has 2 GiB or more; such rings are out of reach anyway.
+    /// The ring's mask does not fit the instruction's constant when the ring has 2 GiB or more; such rings are out of
+    /// reach anyway.
     fn and_ring_mask(&mut self, reg: Reg) {
         self.b.and(reg, self.plan.geometry.ring_bytes() as i32 - 1);
     }
 
-    /// Function: leaves the sub-buffer of the ring with these control words; what it returns is not 0 when the next one is
-    /// still unread, and this one closed.
+    /// Function: leaves the sub-buffer of the ring with these control words; what it returns is not 0 when the next one
+    /// is still unread, and this one closed.
     pub(crate) fn leave_function(&mut self, label: Label) {
         let geometry = self.plan.geometry;
         let last = geometry.sub_bytes() as i32 - 1;

@@ -25,8 +25,9 @@ pub(crate) fn asks_ids(insns: &[Insn]) -> bool {
     false
 }
 
-/// Appends a function: its jumps become jumps to labels, and its maps get the numbers that they have here. If the recorder has other ids of threads than the
-/// kernel, a filter of rules is given these (one of somebody else's making keeps its words elsewhere, and is given the kernel's).
+/// Appends a function: its jumps become jumps to labels, and its maps get the numbers that they have here. If the
+/// recorder has other ids of threads than the kernel, a filter of rules is given these (one of somebody else's making
+/// keeps its words elsewhere, and is given the kernel's).
 pub(crate) fn append(b: &mut Builder, insns: &[Insn], namespaced: bool) -> Result<(), String> {
     let mut ops = Vec::new();
     let mut at = 0;

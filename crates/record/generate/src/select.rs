@@ -31,8 +31,8 @@ impl Code<'_> {
         }
     }
 
-    /// Goes to `not` when the event was chosen for a thread that its fields name, and not for the running one, whose stack and state
-    /// are not asked for then.
+    /// Goes to `not` when the event was chosen for a thread that its fields name, and not for the running one, whose
+    /// stack and state are not asked for then.
     pub(crate) fn if_foreign(&mut self, not: Label) {
         if self.may_be_foreign {
             self.b.load(Size::W, Reg::R1, Reg::R9, threads::TID);
@@ -41,7 +41,8 @@ impl Code<'_> {
         }
     }
 
-    /// The running thread's id to its slot and `r0`. In programs of system calls of typed contexts, `r8` becomes the word of the ABI.
+    /// The running thread's id to its slot and `r0`. In programs of system calls of typed contexts, `r8` becomes the
+    /// word of the ABI.
     pub(crate) fn thread_id(&mut self) {
         match (self.access, self.plan.facts) {
             (Access::Typed | Access::Function | Access::TypedCall, Some(facts)) => {
@@ -68,8 +69,9 @@ impl Code<'_> {
         self.b.store(Size::DW, Reg::R10, slot::TID, Reg::R0);
     }
 
-    /// Goes on when the running thread, or one that the fields name, is traced; else leaves. `r9` becomes the entry of the thread that was found so; where
-    /// threads are not looked up that of the running one, if `entry` is wanted and there is one, else 0.
+    /// Goes on when the running thread, or one that the fields name, is traced; else leaves. `r9` becomes the entry of
+    /// the thread that was found so; where threads are not looked up that of the running one, if `entry` is wanted and
+    /// there is one, else 0.
     pub(crate) fn select(&mut self, about: &[Field], entry: bool) {
         self.may_be_foreign = self.plan.selection == Selection::Threads && !about.is_empty();
         match self.plan.selection {
@@ -235,7 +237,8 @@ impl Code<'_> {
         });
     }
 
-    /// Function: the entry of a thread, a new one if it has none, or 0 when all places for it are taken, which is counted.
+    /// Function: the entry of a thread, a new one if it has none, or 0 when all places for it are taken, which is
+    /// counted.
     pub(crate) fn insert_function(&mut self, label: Label) {
         self.function(label, |code, [tid]| {
             let tid = code.keep(tid);

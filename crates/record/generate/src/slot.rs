@@ -22,9 +22,11 @@ pub(crate) const START: i16 = -64;
 pub(crate) const SCRATCH: i16 = -72;
 /// When the system call began.
 pub(crate) const BEGAN: i16 = -80;
-/// For any value on its way; the second word is for operands, for the length of a socket address, and for the seconds of a time.
+/// For any value on its way; the second word is for operands, for the length of a socket address, and for the seconds
+/// of a time.
 pub(crate) const VALUE: i16 = -88;
-/// Process and thread as the recorder sees them, for a filter; the second word of [`VALUE`] is free then. Behind the words: a filter finds it from there.
+/// Process and thread as the recorder sees them, for a filter; the second word of [`VALUE`] is free then. Behind the
+/// words: a filter finds it from there.
 pub(crate) const RECORDER_IDS: i16 = WORDS + 8 * FILTER_WORDS_MAX as i16;
 /// The words of a filter. What is below belongs to the filter's own frame.
 pub(crate) const WORDS: i16 = -256;

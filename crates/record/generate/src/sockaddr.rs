@@ -1,7 +1,8 @@
 //! Socket addresses in the memory of a process: family, port, and the address as people write it.
 //!
-//! Numbers become texts by tables: what stands there for a byte is eight bytes long, seven of text and the last one says how many of them are meant.
-//! All are stored, and what comes next is put over what was too many. So there are no branches, which the kernel's verifier would follow one by one.
+//! Numbers become texts by tables: what stands there for a byte is eight bytes long, seven of text and the last one
+//! says how many of them are meant. All are stored, and what comes next is put over what was too many. So there are no
+//! branches, which the kernel's verifier would follow one by one.
 //!
 //! Shapes of addresses: ip(7), ipv6(7), unix(7), netlink(7), vsock(7).
 
@@ -35,7 +36,8 @@ const DECIMAL: usize = 0;
 const UPPER: usize = 256;
 /// The lower bytes with a colon: below an upper byte of zero, and, 256 words on, below others.
 const LOWER: usize = 512;
-/// For each set of groups that are zero: which are written, and in the next byte which begins the run of those that are not.
+/// For each set of groups that are zero: which are written, and in the next byte which begins the run of those that are
+/// not.
 const RUNS: usize = 1024;
 
 /// What stands behind the table of system calls: four tables of words.
@@ -55,7 +57,8 @@ fn word(text: &str) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Which groups are written, and which begins the run that is not: the first of the longest runs of two or more (RFC 5952, section 4.2).
+/// Which groups are written, and which begins the run that is not: the first of the longest runs of two or more (RFC
+/// 5952, section 4.2).
 fn run(zeros: u8) -> u64 {
     let length = |start: usize| (start..GROUPS).take_while(|group| zeros >> group & 1 == 1).count();
     let longest = (0..GROUPS)
@@ -82,7 +85,8 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// The first 8 bytes of the address to the slot of values and `r1`: zeros where there are less. `r0` is 0 when they could be read.
+    /// The first 8 bytes of the address to the slot of values and `r1`: zeros where there are less. `r0` is 0 when they
+    /// could be read.
     fn socket_head(&mut self, socket: Socket) -> Result<(), &'static str> {
         let [none, fits, short, end] = std::array::from_fn(|_| self.b.label());
         if socket.returned {
@@ -141,7 +145,8 @@ impl Code<'_> {
         self.b.bind(end);
     }
 
-    /// Writes the text of an address with its NUL; `r0` becomes its bytes. One that cannot be read is empty, and counted.
+    /// Writes the text of an address with its NUL; `r0` becomes its bytes. One that cannot be read is empty, and
+    /// counted.
     pub(crate) fn socket_text(&mut self, socket: Socket, to: To) -> Result<(), &'static str> {
         let table = self.words.ok_or("no table of numbers is there")?;
         let [fault, empty, v4, v6, dotted, end] = std::array::from_fn(|_| self.b.label());
@@ -226,7 +231,8 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// `r0` becomes how many bytes there are from the destination to `r5`, where a NUL takes the place of the sign before.
+    /// `r0` becomes how many bytes there are from the destination to `r5`, where a NUL takes the place of the sign
+    /// before.
     fn length_of(&mut self, to: To) {
         self.b.store(Size::B, Reg::R5, -1, 0);
         self.destination(to);
@@ -234,7 +240,8 @@ impl Code<'_> {
         self.b.sub(Reg::R0, Reg::R1);
     }
 
-    /// The word of the table with the number in `r1`, from its place `first` on, to `r5`, which moves behind its text. When `kept` is not 1 it does not.
+    /// The word of the table with the number in `r1`, from its place `first` on, to `r5`, which moves behind its text.
+    /// When `kept` is not 1 it does not.
     fn put_word(&mut self, table: u32, first: usize, kept: Option<Reg>) {
         self.b.lsh(Reg::R1, 3);
         self.b.map_value(Reg::R2, table, (SYSCALLS * 4 + first * 8) as u32);

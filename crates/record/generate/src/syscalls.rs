@@ -1,8 +1,9 @@
 //! One program for all system calls that are recorded, at their entry or their return.
 //!
-//! A table says for each number which event it is, and which shape its record has; events with equal fields have one shape, of which there are
-//! some dozens. The program goes to the shape's code by comparing, half of the shapes at a time: a table of programs (tail calls) would cost an indirect
-//! jump, which is slow where the kernel works around flaws of the CPU.
+//! A table says for each number which event it is, and which shape its record has; events with equal fields have one
+//! shape, of which there are some dozens. The program goes to the shape's code by comparing, half of the shapes at a
+//! time: a table of programs (tail calls) would cost an indirect jump, which is slow where the kernel works around
+//! flaws of the CPU.
 
 use crate::access::Access;
 use crate::chosen::Chosen;
@@ -72,8 +73,9 @@ impl Claims {
     }
 }
 
-/// The filter that all of these events have, if there is one and it looks at none of their fields: it is asked once for all of them. Else the kernel's verifier would
-/// follow it for each event anew, which takes it seconds when the filter searches a text.
+/// The filter that all of these events have, if there is one and it looks at none of their fields: it is asked once for
+/// all of them. Else the kernel's verifier would follow it for each event anew, which takes it seconds when the filter
+/// searches a text.
 fn shared_filter<'a>(chosen: &[&'a Chosen]) -> Option<&'a Filter> {
     let first = chosen.first()?.filter.as_ref().filter(|filter| filter.words.is_empty())?;
     chosen.iter().all(|one| one.filter.as_ref() == Some(first)).then_some(first)
@@ -106,8 +108,8 @@ fn number(chosen: &Chosen) -> Option<usize> {
     }
 }
 
-/// The program for these events, all of one side. `noted` are the numbers of calls whose time of entry is asked for (at the entry), or was noted (at
-/// the return).
+/// The program for these events, all of one side. `noted` are the numbers of calls whose time of entry is asked for (at
+/// the entry), or was noted (at the return).
 ///
 /// # Errors
 /// [`Error::Event`].
@@ -263,7 +265,8 @@ fn abi(code: &mut Code<'_>) {
     code.b.bind(own);
 }
 
-/// Notes when the call began, or takes that out again; leaves when that is all that is wanted. The call's number is in the slot of its begin.
+/// Notes when the call began, or takes that out again; leaves when that is all that is wanted. The call's number is in
+/// the slot of its begin.
 fn notes(code: &mut Code<'_>, side: Side) {
     let (not, recorded) = (code.b.label(), code.b.label());
     code.b.load(Size::W, Reg::R1, Reg::R10, slot::ID);
@@ -293,7 +296,8 @@ fn note(code: &mut Code<'_>) {
     code.b.store(Size::DW, Reg::R9, threads::SYSCALL, Reg::R1);
 }
 
-/// Goes to the code of the shape that most of the events have, if there is such a one and its number (from 1 on) is in `r1`: returns that have a result and no more.
+/// Goes to the code of the shape that most of the events have, if there is such a one and its number (from 1 on) is in
+/// `r1`: returns that have a result and no more.
 fn usual(code: &mut Code<'_>, shapes: &[Shape<'_>]) {
     let all: usize = shapes.iter().map(|shape| shape.events).sum();
     let is_usual = |(_, shape): &(usize, &Shape<'_>)| 2 * shape.events > all;
@@ -302,7 +306,8 @@ fn usual(code: &mut Code<'_>, shapes: &[Shape<'_>]) {
     }
 }
 
-/// Goes to the code of the shape whose number (from 1 on) is in `r1`; `base` is the number before the first of `shapes`.
+/// Goes to the code of the shape whose number (from 1 on) is in `r1`; `base` is the number before the first of
+/// `shapes`.
 fn dispatch(code: &mut Code<'_>, shapes: &[Shape<'_>], base: usize) {
     match shapes {
         [] => code.b.jump(if code.claimed { code.release } else { code.out }),

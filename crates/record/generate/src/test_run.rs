@@ -7,7 +7,8 @@ use crate::state;
 use mote_bpf::{Insn, helper};
 use mote_builder::{Build, Builder, map_value};
 
-/// Returns the thread's id, and leaves the time in the state map, and its pid namespace if it is known where that is found.
+/// Returns the thread's id, and leaves the time in the state map, and its pid namespace if it is known where that is
+/// found.
 ///
 /// # Errors
 /// [`Error::Event`].

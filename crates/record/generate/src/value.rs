@@ -176,7 +176,8 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// `r1` becomes the address that the offsets lead to: all of them but the last are of pointers, which are followed; the last is to be added.
+    /// `r1` becomes the address that the offsets lead to: all of them but the last are of pointers, which are followed;
+    /// the last is to be added.
     pub(crate) fn walk(&mut self, argument: u8, path: &[u32]) -> Result<u32, &'static str> {
         let (last, hops) = path.split_last().ok_or("its path is empty")?;
         self.argument(argument)?;
@@ -237,7 +238,8 @@ impl Code<'_> {
         self.b.bind(unknown);
     }
 
-    /// The nanoseconds of a time in the memory of the process; of one that is longer than the numbers reach the greatest of them, and -1 when there is none or it cannot be read.
+    /// The nanoseconds of a time in the memory of the process; of one that is longer than the numbers reach the
+    /// greatest of them, and -1 when there is none or it cannot be read.
     fn user_time(&mut self, time: Timespec) -> Result<(), &'static str> {
         const SECONDS: i16 = slot::VALUE - 8;
         let [none, fits, end] = std::array::from_fn(|_| self.b.label());

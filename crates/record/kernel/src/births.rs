@@ -22,7 +22,8 @@ pub struct Born {
 }
 
 impl State {
-    /// What programs have told since `read` were read, which is how many there are then; and how many of them were lost.
+    /// What programs have told since `read` were read, which is how many there are then; and how many of them were
+    /// lost.
     pub(crate) fn births(&self, read: &mut u64) -> (Vec<Born>, u64) {
         let first = self.layout().births() as usize;
         let (mut born, mut lost) = (Vec::new(), 0);

@@ -3,8 +3,8 @@
 //! ```text
 //! catalog, probes ─▶ Event ─ generate ─▶ program ─ load, attach ─▶ ring ─▶ daemon
 //! ```
-//! [`session::Kernel`] is a recording: what the daemon asks for goes through it. [`rules::Rules`] makes filters of rules,
-//! [`dump`] the state of the system at the start; [`mappings`] listens to what processes map.
+//! [`session::Kernel`] is a recording: what the daemon asks for goes through it. [`rules::Rules`] makes filters of
+//! rules, [`dump`] the state of the system at the start; [`mappings`] listens to what processes map.
 //!
 //! The arrows between the modules lead one way:
 //!

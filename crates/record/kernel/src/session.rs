@@ -41,8 +41,8 @@ use std::time::Duration;
 pub enum Targets {
     /// Those of all threads.
     All,
-    /// Those of all threads, without what this process does itself: its system calls, page faults and probes. Needs to be asked for
-    /// by the process's first thread; else as [`Targets::All`].
+    /// Those of all threads, without what this process does itself: its system calls, page faults and probes. Needs to
+    /// be asked for by the process's first thread; else as [`Targets::All`].
     Others,
     /// Those of processes that are forked while [`Kernel::launching`] is held, and of their threads and descendants;
     /// and of what is [followed](Kernel::follow) later.
@@ -261,8 +261,8 @@ impl Kernel {
         follow::forget(self, pid);
     }
 
-    /// How many threads are followed that have not exited. With [`Targets::All`], [`Targets::Others`] and [`Targets::Cgroup`]
-    /// none is.
+    /// How many threads are followed that have not exited. With [`Targets::All`], [`Targets::Others`] and
+    /// [`Targets::Cgroup`] none is.
     pub fn live(&self) -> usize {
         let live = |thread: &crate::threads::Thread| {
             thread.flags & mote_generate::threads::TRACED != 0 && !thread.exiting

@@ -134,7 +134,8 @@ impl Latency {
                 .ok_or_else(|| mote_generate::Error::Types(format!("no tracepoint {name}")))?;
             let insns = insns.map_err(|error| Error::event(name, error.to_string()))?;
             let program = match Program::load(name, Kind::Typed(id), &insns, &maps) {
-                // A kernel without symbols of its variables (CONFIG_KALLSYMS_ALL) does not tell its programs about interrupts.
+                // A kernel without symbols of its variables (CONFIG_KALLSYMS_ALL) does not tell its programs about
+                // interrupts.
                 Err(_) if name == WAKING && offsets.preempt_count.is_some() => {
                     let insns = programs::waking(&blind, layout)
                         .map_err(|error| Error::event(name, error.to_string()))?;
@@ -198,7 +199,8 @@ impl Latency {
         }
     }
 
-    /// Adds what came since the last time to `to`, by number of the call. What it adds is at most one call's length old.
+    /// Adds what came since the last time to `to`, by number of the call. What it adds is at most one call's length
+    /// old.
     pub fn durations(&mut self, mut to: impl FnMut(u32, usize, f64)) {
         for (word, seen) in self.seen.iter_mut().enumerate() {
             let now = self.histogram.load32(word * 4);
@@ -259,8 +261,9 @@ impl Latency {
         }
     }
 
-    /// What the programs add to a fast system call of a thread that is followed, in nanoseconds: measured in the calling thread, whose id is `tid`. It is
-    /// followed meanwhile, and what it calls is counted. `None` when the machine was too busy to tell.
+    /// What the programs add to a fast system call of a thread that is followed, in nanoseconds: measured in the
+    /// calling thread, whose id is `tid`. It is followed meanwhile, and what it calls is counted. `None` when the
+    /// machine was too busy to tell.
     pub fn cost_ns(&self, state: &State, tid: u32) -> Option<f64> {
         state.follow(tid, threads::TRACED).ok()?;
         let with = fast_call();

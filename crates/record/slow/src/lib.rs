@@ -16,10 +16,10 @@
 //! kernel's tick count is a plain load:
 //! - The first call of a thread in each tick, and one of [`places::SAMPLE`] others, is timed exactly at its entry and
 //!   at its return. These fill the histogram.
-//! - Of any other call it is known that it began after a time that is known ([`places::Record::known`]), in the same tick. When
-//!   its return is in a tick by which it cannot have reached its threshold, no clock is read at all; else one is. A
-//!   call that may so have been too long is recorded, with the uncertainty of its beginning, and the next calls of the
-//!   thread are timed exactly ([`places::Record::credit`]).
+//! - Of any other call it is known that it began after a time that is known ([`places::Record::known`]), in the same
+//!   tick. When its return is in a tick by which it cannot have reached its threshold, no clock is read at all; else
+//!   one is. A call that may so have been too long is recorded, with the uncertainty of its beginning, and the next
+//!   calls of the thread are timed exactly ([`places::Record::credit`]).
 //! - Threads of a process that has asked (`mote_layout::cooperation::Header::asked`) are always timed exactly: what is
 //!   published must be right, and its thresholds may be short.
 //!

@@ -1,4 +1,5 @@
-//! The programs: at the entry and the return of system calls, at switches and wake-ups, at the end of threads and at exec.
+//! The programs: at the entry and the return of system calls, at switches and wake-ups, at the end of threads and at
+//! exec.
 
 mod code;
 mod life;
@@ -15,7 +16,8 @@ use mote_generate::state::Layout;
 /// The tracepoint of wake-ups.
 pub(crate) const WAKING: &str = "sched_waking";
 
-/// The programs, each with its tracepoint: entries of calls behind returns, and ends of threads before all, so that nothing is half seen.
+/// The programs, each with its tracepoint: entries of calls behind returns, and ends of threads before all, so that
+/// nothing is half seen.
 pub(crate) fn all(offsets: &Offsets, layout: Layout) -> [(&'static str, Result<Vec<Insn>, BuildError>); 6] {
     let code = || Code::new(offsets, layout);
     [

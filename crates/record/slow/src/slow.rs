@@ -93,8 +93,8 @@ pub struct Slow {
     pub wait: Option<Wait>,
     /// Who had the CPU before it, of its longest wait for one.
     pub rival: Option<Rival>,
-    /// What the path says that is one of its arguments, or the address of a socket (`struct sockaddr`); up to a NUL. Of a descriptor the number of
-    /// its inode, 64 bits, and then the name of the file in its directory.
+    /// What the path says that is one of its arguments, or the address of a socket (`struct sockaddr`); up to a NUL. Of
+    /// a descriptor the number of its inode, 64 bits, and then the name of the file in its directory.
     pub name_bytes: Vec<u8>,
     /// The process's stack, the innermost first.
     pub user_stack: Vec<u64>,

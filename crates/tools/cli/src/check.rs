@@ -1,5 +1,5 @@
-//! Rules against the events of the command's file, before it is started: a name that is misspelt is told at once, and not by an empty
-//! trace.
+//! Rules against the events of the command's file, before it is started: a name that is misspelt is told at once, and
+//! not by an empty trace.
 
 use mote_filter::{Rule, fits};
 use mote_inspect::file;
@@ -7,8 +7,8 @@ use mote_inspect::target::Target;
 use mote_layout::parse::parse;
 use std::ffi::OsStr;
 
-/// The first problem of a rule that fits none of the events that it is about, among those that the command's file carries. What libraries
-/// and children bring is seen when they come.
+/// The first problem of a rule that fits none of the events that it is about, among those that the command's file
+/// carries. What libraries and children bring is seen when they come.
 ///
 /// # Errors
 /// The problem, for a person.

@@ -1,8 +1,8 @@
 //! Standard output, for all verbs.
 //!
-//! When the program that reads it has enough and goes (`mote view trace | head`), a verb stops, and that is an ordinary end: what
-//! is printed here gives an error that `main` knows by [`is_closed`], and ends with success. SIGPIPE stays ignored, as Rust has
-//! it, because a recording goes on without a reader of its summary.
+//! When the program that reads it has enough and goes (`mote view trace | head`), a verb stops, and that is an ordinary
+//! end: what is printed here gives an error that `main` knows by [`is_closed`], and ends with success. SIGPIPE stays
+//! ignored, as Rust has it, because a recording goes on without a reader of its summary.
 
 use anyhow::Context;
 use std::fmt;

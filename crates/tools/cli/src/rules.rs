@@ -199,7 +199,8 @@ impl Sides {
         sides
     }
 
-    /// Whether the events of this pattern are the kernel's: its family is one of the kernel's, and no `-e` says otherwise.
+    /// Whether the events of this pattern are the kernel's: its family is one of the kernel's, and no `-e` says
+    /// otherwise.
     fn is_kernel(&self, pattern: &str) -> bool {
         let provider = provider(pattern);
         let family = || FAMILIES.iter().any(|family| family.name == provider) || is_probe(pattern);
@@ -209,7 +210,8 @@ impl Sides {
 }
 
 impl Sides {
-    /// Whether the events of this pattern, of a rule behind a `-k`, are a program's: it names a provider that nothing of the kernel has.
+    /// Whether the events of this pattern, of a rule behind a `-k`, are a program's: it names a provider that nothing
+    /// of the kernel has.
     fn is_programs(&self, pattern: &str) -> bool {
         let provider = provider(pattern);
         let is_word = pattern.contains(':') && !provider.contains(['*', '?']);

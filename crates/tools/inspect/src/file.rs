@@ -1,8 +1,8 @@
 //! The events of an ELF file: section `mote_sites` and the descriptions that its records lead to.
 //!
 //! Records are relative to their own place, so nothing has to be relocated: a record that lies at address `a` of the
-//! file leads to other addresses of the file. The file is not trusted: every offset is checked, and what is kept of it is
-//! bounded by [`TEXT_MAX`].
+//! file leads to other addresses of the file. The file is not trusted: every offset is checked, and what is kept of it
+//! is bounded by [`TEXT_MAX`].
 
 use crate::arch;
 use crate::error::Error;

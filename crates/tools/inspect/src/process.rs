@@ -1,7 +1,7 @@
 //! The events of running processes, and whether they are on.
 //!
-//! All objects that a process has mapped are looked at: its program and the libraries that it has loaded so far. The state
-//! of a site is read from the process's memory through `/proc/PID/mem`, which does not stop or disturb it.
+//! All objects that a process has mapped are looked at: its program and the libraries that it has loaded so far. The
+//! state of a site is read from the process's memory through `/proc/PID/mem`, which does not stop or disturb it.
 
 use crate::error::Error;
 use crate::event::{Carrier, Engine, Event, Site, State};

@@ -1,4 +1,5 @@
-//! What `mote list` shows of a program and of a running process: the example `carrier`, which Cargo builds with the tests.
+//! What `mote list` shows of a program and of a running process: the example `carrier`, which Cargo builds with the
+//! tests.
 
 use mote_inspect::{Carrier, Error, Event, Field, State, file, process};
 use mote_layout::Level;

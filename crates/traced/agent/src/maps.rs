@@ -60,7 +60,8 @@ impl Maps {
         self.maps.all()
     }
 
-    /// Maps what is new in `bundle`: the counters and the pool the first time, then the maps behind those that are known.
+    /// Maps what is new in `bundle`: the counters and the pool the first time, then the maps behind those that are
+    /// known.
     ///
     /// # Errors
     /// `EINVAL` when the memfd may shrink or is too small, when a known map or the pool has moved, when maps lie over

@@ -1,9 +1,9 @@
 //! What filters share with their session besides the channel: the counters, and the pool of speculations.
 //!
 //! # Invariants
-//! `counters-mapped`: a session's `counters` is null or points to a shared mapping of at least `filter_counters::BYTES`; its `memory`
-//! and `pool` are set before that, and dropped a grace period after it was set to null. Probes look at them inside of
-//! read sections.
+//! `counters-mapped`: a session's `counters` is null or points to a shared mapping of at least
+//! `filter_counters::BYTES`; its `memory` and `pool` are set before that, and dropped a grace period after it was set
+//! to null. Probes look at them inside of read sections.
 
 use crate::channel::Channel;
 use core::cell::UnsafeCell;

@@ -24,7 +24,10 @@ macro_rules! event {
     ($provider:ident :: $name:ident $(, $field:ident : $type:ty = $value:expr)* $(, $text:literal)? $(,)?) => {
         $crate::event!(Info, $provider::$name $(, $field: $type = $value)* $(, $text)?)
     };
-    ($level:ident, $provider:ident :: $name:ident $(, $field:ident : $type:ty = $value:expr)* $(, $text:literal)? $(,)?) => {{
+    (
+        $level:ident, $provider:ident :: $name:ident
+        $(, $field:ident : $type:ty = $value:expr)* $(, $text:literal)? $(,)?
+    ) => {{
         $crate::__statics!(
             ::core::stringify!($provider), ::core::stringify!($name), $level,
             [$(($field, $type))*], ::core::concat!($($text)?)

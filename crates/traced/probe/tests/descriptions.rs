@@ -16,8 +16,8 @@ mote::tracepoint! {
     /// of field.
     everything in test(Warning) {
         a: u8, b: u16, c: u32, d: u64, e: usize, f: i8, g: i16, h: i32, i: i64, j: isize, k: bool, l: f32, m: f64,
-        n: &str, o: &CStr, p: &[u8], q: &[u32], r: &[i64], s: &[bool], t: [u8; 6], u: &[f32; 2], v: *const u8, w: *mut u64,
-        x: State, y: char, z: std::time::Duration,
+        n: &str, o: &CStr, p: &[u8], q: &[u32], r: &[i64], s: &[bool], t: [u8; 6], u: &[f32; 2],
+        v: *const u8, w: *mut u64, x: State, y: char, z: std::time::Duration,
     }
     r#type in r#mod { r#fn: u8 }
     nothing in test(Emergency) {}

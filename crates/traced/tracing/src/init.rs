@@ -90,8 +90,8 @@ fn is_taken() -> bool {
     dispatcher::get_default(|now| !now.is::<NoSubscriber>() && !now.is::<Waiting>())
 }
 
-/// What is kept. Threads hold it for some instructions, only where a callsite is passed for the first time: tracing itself
-/// takes a lock there.
+/// What is kept. Threads hold it for some instructions, only where a callsite is passed for the first time: tracing
+/// itself takes a lock there.
 fn ours() -> MutexGuard<'static, Option<Dispatch>> {
     OURS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,8 +10,8 @@
 //! use tracing_subscriber::prelude::*;
 //! tracing_subscriber::registry().with(mote_tracing::layer()).init();
 //! ```
-//! Where both are done, or the program sets a subscriber after [`init`], the program's subscriber stays and `init` gives
-//! way: the trace says so with `mote_tracing:gave_way`.
+//! Where both are done, or the program sets a subscriber after [`init`], the program's subscriber stays and `init`
+//! gives way: the trace says so with `mote_tracing:gave_way`.
 //!
 //! # What becomes of what
 //! | tracing | mote |
@@ -22,10 +22,10 @@
 //! | `i64`, `u64`, `f64`, `bool`, text, bytes | fields of these types |
 //! | `%display`, `?debug`, errors, the message, 128-bit integers | text |
 //!
-//! An event's first field is `span`, the span that it is in (0: none); a new span's are `span` and `parent`. Ids of spans
-//! are unique in a recording, over threads and processes, so a task that goes from thread to thread can be followed.
-//! Values that a span does not have yet are not in `handle_new`, but come with `handle_record`. `mote report` sums spans
-//! up, `mote view --tree` shows each with what was in it.
+//! An event's first field is `span`, the span that it is in (0: none); a new span's are `span` and `parent`. Ids of
+//! spans are unique in a recording, over threads and processes, so a task that goes from thread to thread can be
+//! followed. Values that a span does not have yet are not in `handle_new`, but come with `handle_record`. `mote report`
+//! sums spans up, `mote view --tree` shows each with what was in it.
 //!
 //! # Cost
 //! Not recorded by `mote record`: nothing; no subscriber is made.

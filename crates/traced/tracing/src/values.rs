@@ -56,7 +56,8 @@ const SLACK: [u8; 8] = [0; 8];
 
 thread_local! {
     /// The thread's buffers, absent while it fills them: a value's `Debug` may emit events itself.
-    static BUFFERS: Cell<Values> = const { Cell::new(Values { bytes: Vec::new(), shape: Vec::new(), words: Vec::new() }) };
+    static BUFFERS: Cell<Values> =
+        const { Cell::new(Values { bytes: Vec::new(), shape: Vec::new(), words: Vec::new() }) };
 }
 
 impl Values {

@@ -1,8 +1,8 @@
 //! Spans: how many, how long, how long threads were in them, and how much of that was their own.
 //!
 //! A span lasts from when it is made until it is closed. It is busy while a thread is in it, else idle: that of a task
-//! which waits. Its own time is what threads were in it and in no span inside it. Threads are seen as they go in and out,
-//! so a span may be made by one thread, worked on by others, and closed by yet another one.
+//! which waits. Its own time is what threads were in it and in no span inside it. Threads are seen as they go in and
+//! out, so a span may be made by one thread, worked on by others, and closed by yet another one.
 //!
 //! # Cost
 //! Memory: some 100 bytes for each open span, of which [`OPEN_MAX`] are followed at most, and 15 KiB for each kind.

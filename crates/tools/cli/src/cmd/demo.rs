@@ -11,10 +11,10 @@ use std::time::Duration;
 
 /// Record a small web server under load, and look at the trace
 ///
-/// The server is a part of mote. It has a few threads, and clients that ask it for documents, digests and searches over the
-/// loopback interface; all of it carries mote events. It is recorded as `mote record` records any program, and where that
-/// is allowed (root, or CAP_BPF and CAP_PERFMON) the kernel's scheduler and system calls with it; then the first events, a
-/// report, and what happened during the slowest request are shown.
+/// The server is a part of mote. It has a few threads, and clients that ask it for documents, digests and searches over
+/// the loopback interface; all of it carries mote events. It is recorded as `mote record` records any program, and
+/// where that is allowed (root, or CAP_BPF and CAP_PERFMON) the kernel's scheduler and system calls with it; then the
+/// first events, a report, and what happened during the slowest request are shown.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 /// Record fewer events while a recording runs
 ///
-/// Takes away all rules with a pattern, those of `mote record` and of `mote enable`. Where no rule has the pattern, the events
-/// that it means are taken out of the rules of others. Events that no rule records any more cost nothing again.
+/// Takes away all rules with a pattern, those of `mote record` and of `mote enable`. Where no rule has the pattern, the
+/// events that it means are taken out of the rules of others. Events that no rule records any more cost nothing again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 /// Check what works on this machine, and prove that an event arrives
 ///
-/// Looks at everything that recording needs or can use, says what does not work and what to do about it, and at last records
-/// a program for real and reads back what it has emitted, and what the kernel has told of it.
+/// Looks at everything that recording needs or can use, says what does not work and what to do about it, and at last
+/// records a program for real and reads back what it has emitted, and what the kernel has told of it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 /// Record more events, or others, while a recording runs
 ///
-/// A pattern that the recording has already gets the new filter instead of its old one: each event is recorded by the old
-/// rules or by the new ones, and none is lost meanwhile.
+/// A pattern that the recording has already gets the new filter instead of its old one: each event is recorded by the
+/// old rules or by the new ones, and none is lost meanwhile.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -15,8 +15,9 @@ use std::process::ExitCode;
 
 /// Show what a filter becomes: its typed tree, its bytecode, its machine code
 ///
-/// The filter is checked against the fields of an event and compiled as `mote record --filter` would: for the traced process, or for the kernel. Nothing is
-/// recorded. For an object that clang compiled, each of its filters is shown with the sides on which it can run.
+/// The filter is checked against the fields of an event and compiled as `mote record --filter` would: for the traced
+/// process, or for the kernel. Nothing is recorded. For an object that clang compiled, each of its filters is shown
+/// with the sides on which it can run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +37,8 @@ pub(crate) struct Args {
     #[arg(value_name = "EXPR", allow_hyphen_values = true)]
     expression: String,
 
-    /// What carries the event: a command, the id of a process, a file, or the directory of a recording; without it, it is one of the kernel
+    /// What carries the event: a command, the id of a process, a file, or the directory of a recording; without it, it
+    /// is one of the kernel
     #[arg(value_name = "CMD|PID|FILE|DIR")]
     target: Option<OsString>,
 

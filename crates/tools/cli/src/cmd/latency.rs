@@ -67,7 +67,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENTILE")]
     adaptive: Option<Percentile>,
     /// Of this running process, and of what it starts from now on; several are separated by commas
-    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pid: Vec<i32>,
     /// Of the whole system
     #[arg(short, long, conflicts_with_all = ["pid", "command"])]
@@ -81,10 +82,12 @@ pub(crate) struct Args {
     /// Directory to make for the recording [default: ./NAME-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Root: give the recording to this user when it has ended [default: who has called sudo, if all recorded processes are theirs]
+    /// Root: give the recording to this user when it has ended [default: who has called sudo, if all recorded processes
+    /// are theirs]
     #[arg(long, value_name = "USER", value_parser = super::owner)]
     owner: Option<User>,
-    /// Keep other events in memory only, and write them down when a call was slow, with what was before it: so often at most
+    /// Keep other events in memory only, and write them down when a call was slow, with what was before it: so often at
+    /// most
     #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_missing_value = "10",
         value_parser = clap::value_parser!(u32).range(1..=100))]
     snapshot: Option<u32>,

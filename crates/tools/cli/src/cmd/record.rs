@@ -64,7 +64,8 @@ pub(crate) struct Args {
     /// Directory to make for the trace [default: ./NAME-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Root: give the recording to this user when it has ended [default: who has called sudo, if all recorded processes are theirs]
+    /// Root: give the recording to this user when it has ended [default: who has called sudo, if all recorded processes
+    /// are theirs]
     #[arg(long, value_name = "USER", value_parser = super::owner)]
     owner: Option<User>,
     #[command(flatten)]
@@ -82,7 +83,8 @@ pub(crate) struct Args {
     #[arg(short, long)]
     all: bool,
     /// Kernel events of this running process, and of what it starts from now on; several are separated by commas
-    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pid: Vec<i32>,
     /// Record stacks with kernel events: of the kernel, of the process, or of both
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "both")]
@@ -189,7 +191,8 @@ impl Args {
         })
     }
 
-    /// What is asked for of programs. Running processes of which kernel events are wanted are left alone unless their own are, too.
+    /// What is asked for of programs. Running processes of which kernel events are wanted are left alone unless their
+    /// own are, too.
     fn program_rules(&self) -> Vec<Rule> {
         let kernel_only = self.command.is_empty() && !self.rules.kernel.is_empty();
         if kernel_only && self.rules.is_default { Vec::new() } else { self.rules.rules.clone() }

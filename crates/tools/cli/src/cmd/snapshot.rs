@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 /// Write down what a running flight recorder holds, while it goes on
 ///
-/// The snapshot is a recording of its own beside the first: DIR.snapshot-1, DIR.snapshot-2, and so on. A filter can ask for one
-/// too (`mote record --on 'PATTERN if EXPR do snapshot'`), as can the signal SIGUSR2 to the recorder.
+/// The snapshot is a recording of its own beside the first: DIR.snapshot-1, DIR.snapshot-2, and so on. A filter can ask
+/// for one too (`mote record --on 'PATTERN if EXPR do snapshot'`), as can the signal SIGUSR2 to the recorder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -59,7 +59,8 @@ pub(crate) struct Args {
     /// Directory of the recording, or a tree of CTF traces
     dir: PathBuf,
 
-    /// What to print: lines for people, JSON lines, comma-separated values, counted stacks, or nothing (decodes only, to measure)
+    /// What to print: lines for people, JSON lines, comma-separated values, counted stacks, or nothing (decodes only,
+    /// to measure)
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: OutputFormat,
 
@@ -92,8 +93,8 @@ pub(crate) struct Args {
     #[arg(long)]
     state: bool,
 
-    /// Only events that are at least as important as LEVEL: err, warning, info, debug_function (DEBUG of tracing), debug_line
-    /// (its TRACE), debug, or another of LTTng's; kernel events have no level
+    /// Only events that are at least as important as LEVEL: err, warning, info, debug_function (DEBUG of tracing),
+    /// debug_line (its TRACE), debug, or another of LTTng's; kernel events have no level
     #[arg(long, value_name = "LEVEL", value_parser = level)]
     level: Option<Level>,
 
@@ -257,8 +258,8 @@ fn print<F: Format>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A trace that lost events says so everywhere that it is shown. The journal may know of more than the packets that were
-/// read.
+/// A trace that lost events says so everywhere that it is shown. The journal may know of more than the packets that
+/// were read.
 fn tell_loss(outcome: &Outcome, trace: &Trace) {
     let lost = outcome.lost.max(trace.lost());
     if outcome.unknown > 0 || trace.lost_unknown() {

@@ -15,8 +15,8 @@ pub const PROOF_EVENT: &str = "doctor:proof";
 const PATIENCE: Duration = Duration::from_secs(20);
 const WHAT: &str = "an event, end to end";
 
-/// Runs `MOTE record -o DIR -- MOTE VERB EMITTED`, and checks that each event of [`PROOF_EVENT`] was read back once and in
-/// order.
+/// Runs `MOTE record -o DIR -- MOTE VERB EMITTED`, and checks that each event of [`PROOF_EVENT`] was read back once and
+/// in order.
 ///
 /// # Cost
 /// Two processes, and a directory in the temporary directory that is removed again.
@@ -39,8 +39,8 @@ pub fn proof(mote: &Path, verb: &str) -> Finding {
 /// The system call by which it is proved that kernel events arrive: what the proof's program does at its very start.
 const PROOF_CALL: &str = "syscall_entry_execve";
 
-/// Runs `MOTE record -k ... -- MOTE VERB 1`, and checks that the kernel's event of the program's start was read back, before the program's
-/// own. To be asked where kernel events may be recorded.
+/// Runs `MOTE record -k ... -- MOTE VERB 1`, and checks that the kernel's event of the program's start was read back,
+/// before the program's own. To be asked where kernel events may be recorded.
 ///
 /// # Cost
 /// As [`proof`].

@@ -86,8 +86,8 @@ fn made_up(name: &str, fields: &str) -> anyhow::Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// Names and descriptions of the events of a recording, from its metadata. Of traces that other tools made, fields that no mote event could
-/// have are left out.
+/// Names and descriptions of the events of a recording, from its metadata. Of traces that other tools made, fields that
+/// no mote event could have are left out.
 fn recorded(dir: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let trace = Trace::open(dir)?;
     let classes = trace.origins().iter().flat_map(|origin| &origin.schema.trace().streams);

@@ -1,4 +1,5 @@
-//! Filters of an object, and the sides on which each can run: by the helpers that it calls, and by what it does with an event.
+//! Filters of an object, and the sides on which each can run: by the helpers that it calls, and by what it does with an
+//! event.
 
 use super::SideArg;
 use anyhow::{Context, anyhow};

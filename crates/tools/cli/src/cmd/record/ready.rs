@@ -11,8 +11,8 @@ use std::path::Path;
 pub(super) struct Ready(File);
 
 impl Ready {
-    /// Takes the descriptor over, so that the recorded command does not inherit it, and a script that reads until the end of a pipe
-    /// does not wait for the command.
+    /// Takes the descriptor over, so that the recorded command does not inherit it, and a script that reads until the
+    /// end of a pipe does not wait for the command.
     ///
     /// # Errors
     /// For a person: it is not open, or cannot be written to.
