@@ -15,25 +15,22 @@ const fn word(word: &'static str, instead: &'static str, except: &'static [&'sta
     Word { word, instead, except }
 }
 
-/// Where names still change, by another hand.
-const DAEMON: &str = "crates/record/daemon";
-
 const WORDS: [Word; 19] = [
-    word("door", "admission, or the system call that is entered", &[DAEMON, "crates/record/inject"]),
-    word("entrance", "listener", &[DAEMON]),
-    word("hall", "registry", &[DAEMON]),
-    word("desk", "control", &[DAEMON]),
-    word("tap", "drain", &[DAEMON]),
+    word("door", "admission, or the system call that is entered", &[]),
+    word("entrance", "listener", &[]),
+    word("hall", "registry", &[]),
+    word("desk", "control", &[]),
+    word("tap", "drain", &[]),
     // pipe(2)
-    word("pipe", "drain", &[DAEMON, "lib/sys"]),
+    word("pipe", "drain", &["lib/sys"]),
     // The flow of control.
-    word("flow", "state", &[DAEMON, "lib/jit", "lib/bpf"]),
-    word("lane", "stream", &[DAEMON, "lib/reclaim"]),
+    word("flow", "state", &["lib/jit", "lib/bpf"]),
+    word("lane", "stream", &["lib/reclaim"]),
     word("fan", "multicast", &[]),
-    word("fate", "decision, outcome", &[DAEMON, "crates/record/kernel"]),
-    word("scene", "program of the tests", &[DAEMON]),
+    word("fate", "decision, outcome", &["crates/record/kernel"]),
+    word("scene", "program of the tests", &[]),
     word("standing", "active", &[]),
-    word("told", "reported", &[DAEMON, "crates/traced/agent", "crates/base/layout", "crates/read/timeline"]),
+    word("told", "reported", &["crates/traced/agent", "crates/base/layout", "crates/read/timeline"]),
     // A short jump is a near one for x86.
     word(
         "near",
@@ -46,7 +43,7 @@ const WORDS: [Word; 19] = [
     word("board", "shared area", &["crates/base/wire", "crates/traced/agent"]),
     // The rseq area is the kernel's own word.
     word("area", "shared memory", &["lib/sync", "crates"]),
-    word("commons", "shared memory", &[DAEMON]),
+    word("commons", "shared memory", &[]),
 ];
 
 /// What stands before a name that is declared.
