@@ -325,7 +325,7 @@ fn processes(out: &mut String, report: &Report) -> std::fmt::Result {
     for process in report.processes.iter().take(ROWS) {
         let name = cut(&safe(process.name.as_deref().unwrap_or("-")), 30);
         let parent = process.parent.map_or("-".to_owned(), |parent| parent.to_string());
-        let exe = cut(&safe(process.exe.as_deref().unwrap_or("-")), WIDTH - 48);
+        let exe = middle(&safe(process.exe.as_deref().unwrap_or("-")), WIDTH - 48);
         writeln!(out, "{name:30} {:>7} {parent:>7}  {exe}", process.pid)?;
     }
     more(out, report.processes.len(), ROWS, "processes")
@@ -347,6 +347,17 @@ fn more(out: &mut String, rows: usize, shown: usize, what: &str) -> std::fmt::Re
 /// `1 thread` or `2 threads`.
 fn several(count: usize, one: &str, ending: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { ending })
+}
+
+/// At most `width` characters of a path: its middle is left out, because its end says most.
+fn middle(path: &str, width: usize) -> String {
+    let count = path.chars().count();
+    if count <= width {
+        return path.to_owned();
+    }
+    let kept = width - 3;
+    let (head, tail) = (kept / 3, kept - kept / 3);
+    path.chars().take(head).chain("...".chars()).chain(path.chars().skip(count - tail)).collect()
 }
 
 /// At most `width` characters of `text`.
@@ -435,6 +446,14 @@ mod tests {
         assert_eq!([0.5, 999.9, 20_000_000.0].map(short), ["0.50", "999", "20.0M"]);
         assert_eq!([7, 1234, 1_234_567].map(grouped), ["7", "1,234", "1,234,567"]);
         assert_eq!(moment(1_795_188_852_123_456_789), "2026-11-20 15:34:12.123");
+    }
+
+    #[test]
+    fn paths_lose_their_middle() {
+        let path = "/opt/vendor/releases/2026-11-24/lib/server/bin/worker";
+        assert_eq!(middle(path, 30).chars().count(), 30);
+        assert!(middle(path, 30).starts_with("/opt/") && middle(path, 30).ends_with("/bin/worker"));
+        assert_eq!(middle(path, 100), path);
     }
 
     #[test]
