@@ -227,7 +227,7 @@ pub(crate) trait Notation {
 }
 
 /// Takes the values of a field that is not shown.
-fn skip<'a, I: Iterator<Item = Value<'a>>>(class: &FieldClass, values: &mut I) {
+pub(crate) fn skip<'a, I: Iterator<Item = Value<'a>>>(class: &FieldClass, values: &mut I) {
     match class {
         FieldClass::Struct(class) => class.members.iter().for_each(|member| skip(&member.class, values)),
         FieldClass::Array(ArrayClass { length: Length::Static(n), element, .. }) => {

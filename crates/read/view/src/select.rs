@@ -73,6 +73,15 @@ impl Selection {
         !self.classes.is_empty() && !self.classes.contains(&true)
     }
 
+    /// Whether the events of exactly one class of `trace` are chosen.
+    #[must_use]
+    pub fn is_one(&self, trace: &Trace) -> bool {
+        match self.classes.is_empty() {
+            true => trace.classes() == 1,
+            false => self.classes.iter().filter(|chosen| **chosen).count() == 1,
+        }
+    }
+
     /// Whether `record` is chosen.
     #[must_use]
     #[inline]

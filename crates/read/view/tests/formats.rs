@@ -94,6 +94,55 @@ fn csv_parses_back() {
     }
 }
 
+/// Whether a cell says what a member says in JSON.
+fn says(cell: &str, member: &Value) -> bool {
+    match member {
+        Value::Null => cell.is_empty(),
+        Value::String(text) => cell == text,
+        Value::Array(_) | Value::Object(_) => {
+            serde_json::from_str::<Value>(cell).is_ok_and(|value| value == *member)
+        }
+        other => cell == other.to_string(),
+    }
+}
+
+#[test]
+fn csv_of_one_kind_of_event_has_a_column_for_each_member() {
+    let (_dir, traces) = traces();
+    let mut compared = 0;
+    for trace in traces {
+        let names: Vec<String> = (0..trace.classes() as u32)
+            .filter_map(|id| trace.class(mote_timeline::ClassId(id)).map(|(_, class)| class.name.clone()))
+            .collect();
+        for name in names {
+            let one = Selection::new(&trace, &[], &[Glob::new(&name)], &[]);
+            if !one.is_one(&trace) {
+                continue;
+            }
+            let (json, outcome) = print(&trace, &one, None, &mut Json::new(&trace, TimeStyle::Absolute));
+            let (csv, _) = print(&trace, &one, None, &mut Csv::flat(&trace, TimeStyle::Absolute));
+            let rows = parse_csv(&csv);
+            assert_eq!(rows.len() as u64 - 1, outcome.shown, "{name}");
+            let events = json.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+            for (row, event) in rows[1..].iter().zip(events.filter(|event| event["lost"].is_null())) {
+                assert_eq!(row.len(), rows[0].len(), "{name}: {row:?}");
+                let members =
+                    ["context", "fields"].map(|part| event[part].as_object().cloned().unwrap_or_default());
+                let members = members.iter().flatten();
+                assert_eq!(members.clone().count(), row.len() - 6, "{name}: {:?}", rows[0]);
+                for (member, value) in members {
+                    let is_it =
+                        |column: &&String| *column == member || **column == format!("fields.{member}");
+                    let at = rows[0].iter().rposition(|column| is_it(&column)).expect("its column");
+                    assert!(says(&row[at], value), "{name}: {member} is {value}, not {}", row[at]);
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 100, "{compared}");
+}
+
 /// RFC 4180, section 2.
 fn parse_csv(text: &str) -> Vec<Vec<String>> {
     let mut rows = vec![vec![String::new()]];

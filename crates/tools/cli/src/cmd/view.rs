@@ -51,8 +51,8 @@ it (busy); times in it count from the beginning of the outermost one. Other even
 
 JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, level, context, fields; what is not known is left
 out. A loss is an object with lost, since, until, exact, stream: exact when since and until are the times of the events before
-and after it; lost.events is null where the number is unknown. CSV: the same as columns, context and fields as JSON; losses
-are told on stderr only.
+and after it; lost.events is null where the number is unknown. CSV: the same as columns, context and fields as JSON; a column for
+each field when --event chooses one kind of event. Losses are told on stderr only.
 
 Exit status: 0 done, 1 no event matched, 2 failed, or a part of the recording is damaged (what is readable is shown).")]
 pub(crate) struct Args {
@@ -175,6 +175,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Some(stacks) => print(args, &trace, range, &selection, &mut Folded::new(stacks)),
             None => print(args, &trace, range, &selection, &mut Null),
         }),
+        // A script that names one event wants its fields; what happens to be in a recording must not change the columns.
+        OutputFormat::Csv if !args.event.is_empty() && selection.is_one(&trace) => {
+            print(args, &trace, range, &selection, &mut Csv::flat(&trace, style))
+        }
         OutputFormat::Csv => print(args, &trace, range, &selection, &mut Csv::new(&trace, style)),
         OutputFormat::Null => print(args, &trace, range, &selection, &mut Null),
     }
