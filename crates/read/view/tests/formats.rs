@@ -99,10 +99,7 @@ fn says(cell: &str, member: &Value) -> bool {
     match member {
         Value::Null => cell.is_empty(),
         Value::String(text) => cell == text,
-        Value::Array(_) | Value::Object(_) => {
-            serde_json::from_str::<Value>(cell).is_ok_and(|value| value == *member)
-        }
-        other => cell == other.to_string(),
+        other => serde_json::from_str::<Value>(cell).is_ok_and(|value| value == *other),
     }
 }
 
