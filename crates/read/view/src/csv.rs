@@ -4,7 +4,8 @@
 //! time,cpu,pid,tid,thread,event,context,fields
 //! 1795188852123456789,1,4710,4711,worker,net:packet_in,,"{""len"":12,""proto"":""tcp""}"
 //! ```
-//! The columns are the same for all events; `context` and `fields` hold JSON objects as [`crate::Json`] writes them, or nothing.
+//! The columns are the same for all events; `context` and `fields` hold JSON objects as [`crate::Json`] writes them, or
+//! nothing.
 //! Where only one kind of event is printed, each member has a column of its own ([`Csv::flat`]):
 //! ```text
 //! time,cpu,pid,tid,thread,event,len,proto
@@ -52,8 +53,8 @@ impl<'t> Csv<'t> {
         Csv { plans, times: Times::new(style), scratch: Vec::new(), columns: Columns::Objects }
     }
 
-    /// The same for events of one kind: members have columns of their own, texts stand there as they are, and what has members itself as
-    /// JSON. A member that is called like another column has `fields.` before its name.
+    /// The same for events of one kind: members have columns of their own, texts stand there as they are, and what has
+    /// members itself as JSON. A member that is called like another column has `fields.` before its name.
     #[must_use]
     pub fn flat(trace: &'t Trace, style: TimeStyle) -> Csv<'t> {
         let columns = Columns::Members { begun: false };
