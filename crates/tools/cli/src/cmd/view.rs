@@ -175,7 +175,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Some(stacks) => print(args, &trace, range, &selection, &mut Folded::new(stacks)),
             None => print(args, &trace, range, &selection, &mut Null),
         }),
-        // A script that names one event wants its fields; what happens to be in a recording must not change the columns.
+        // A script that names one event wants its fields; what happens to be in a recording must not change the
+        // columns.
         OutputFormat::Csv if !args.event.is_empty() && selection.is_one(&trace) => {
             print(args, &trace, range, &selection, &mut Csv::flat(&trace, style))
         }
