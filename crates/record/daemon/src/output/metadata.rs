@@ -14,7 +14,7 @@ use mote_layout::packet::{
 use mote_layout::parse::{Description, FieldType, Labels};
 use mote_layout::record::{ID_BITS, TIME_BITS};
 use mote_layout::types::{Integer, Scalar};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// What the metadata says besides the events.
 #[derive(Clone, Debug)]
@@ -228,13 +228,23 @@ fn event_class(id: u32, event: &Description<'_>, domain: &Domain) -> EventClass 
     }
 }
 
-/// An enumeration with those labels that name values of the type; without any, it is an integer.
+/// An enumeration with those labels that name values of the type; without any, it is an integer. A label whose range
+/// overlaps an earlier one is left out, for readers refuse it (CTF 1.8, section 4.1.8); two labels may name one value.
 fn enumeration(of: Integer, labels: Labels<'_>) -> FieldClass {
     let bits = u32::from(of.bits) - u32::from(of.signed);
     let (least, most) = (if of.signed { -(1i128 << bits) } else { 0 }, (1i128 << bits) - 1);
+    let mut named: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut is_apart = |first: i64, last: i64| match named.range(..=last).next_back() {
+        Some((lower, upper)) if *upper >= first => first == last && (*lower, *upper) == (first, last),
+        _ => {
+            named.insert(first, last);
+            true
+        }
+    };
     let mappings: Vec<Mapping> = labels
         .iter()
         .filter(|(_, first, last)| i128::from(*first) >= least && i128::from(*last) <= most)
+        .filter(|(_, first, last)| is_apart(*first, *last))
         .map(|(label, first, last)| Mapping {
             label: label.to_owned(),
             ranges: vec![Range { lower: first.into(), upper: last.into() }],
@@ -271,4 +281,21 @@ fn apart(taken: &mut HashSet<String>, name: &str) -> String {
     let numbered = (2..).map(|number: u32| format!("{name}_{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);
     names.find(|name| taken.insert(plain(name))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_that_overlap_earlier_ones_are_left_out() {
+        let of = Integer { bits: 8, signed: false, hex: false };
+        let FieldClass::Enum(class) =
+            enumeration(of, Labels::new("A=1..3 B=2 C=5 D=5 E=4..6 F=7 G=300 H=0..9"))
+        else {
+            panic!("no enumeration")
+        };
+        let labels: Vec<&str> = class.mappings.iter().map(|mapping| mapping.label.as_str()).collect();
+        assert_eq!(labels, ["A", "C", "D", "F"]);
+    }
 }
