@@ -37,7 +37,7 @@
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/registration/backlog.rs: take, next
- * @digest a0572647eba62d3e
+ * @digest 1f72d1be2cdde68b
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

@@ -20,6 +20,7 @@ const USER: u32 = 12345;
 const OTHER: u32 = 12346;
 const HOARDER: u32 = 12347;
 const LITTERER: u32 = 12348;
+const LIAR: u32 = 12349;
 /// A process that cannot be: numbers end at 4194304 (proc_sys_kernel(5), `pid_max`).
 const NOBODYS_PID: u32 = 999_999_999;
 
@@ -122,7 +123,7 @@ fn a_planted_socket_is_not_asked_for_processes_of_other_users() {
         return;
     }
     let planted = Planted::name(1);
-    let liar = Beside::start(USER, &["liar", planted.0.to_str().expect("text")]);
+    let liar = Beside::start(LIAR, &["liar", planted.0.to_str().expect("text")]);
     liar.wait_for("listening");
     for owner in [0, OTHER] {
         let target = Beside::start(owner, &["steady", "1", "1000"]);

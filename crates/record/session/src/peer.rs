@@ -65,6 +65,8 @@ pub(crate) enum Awaits {
 /// What `/proc` says of a process that has said hello.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
+    /// It has ended, or is about to: nothing of it is missing from now on.
+    pub has_ended: bool,
     /// Its id as it sees it itself; `None` when it has ended, or that cannot be known here.
     pub own_id: Option<u32>,
     /// Whose its memory is.

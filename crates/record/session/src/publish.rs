@@ -89,7 +89,10 @@ impl Session {
         }
         let Some(group) = peer.group.or(self.groups.of_process(peer.pid)) else {
             let pid = peer.pid;
-            self.no_memory(pid, "it shares no buffers");
+            // The kernel does not say any more whose a process was that has ended: it came too late for its group.
+            if !peer.seen.as_ref().is_some_and(|seen| seen.has_ended) {
+                self.no_memory(pid, "it shares no buffers");
+            }
             return false;
         };
         peer.generation = generation;

@@ -430,7 +430,8 @@ impl World {
                 if let Some(link) = self.open.get_mut(&peer) {
                     link.principal = Some(principal);
                 }
-                let seen = Seen { own_id, principal, alone, exe: String::new(), maps: Vec::new() };
+                let seen =
+                    Seen { has_ended: false, own_id, principal, alone, exe: String::new(), maps: Vec::new() };
                 self.session.take(Input::Looked { peer, seen }, self.now);
             }
             Action::MakeRings(Make { group, sizes, .. }) => {

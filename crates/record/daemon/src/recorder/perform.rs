@@ -124,6 +124,8 @@ impl Recorder<'_> {
             alone: principal::alone(pid),
             exe: process::executable(pid),
             maps: collect::maps(pid.unsigned_abs()),
+            // Last: what could be seen of a process that runs now is right.
+            has_ended: pid > 0 && process::proc_is_ours() && !process::runs(pid),
         };
         self.take(Input::Looked { peer, seen });
     }

@@ -210,6 +210,6 @@ mod tests {
         assert!(bytecode.contains("call text_find") && bytecode.contains("map 0: array"), "{bytecode}");
         let machine = shown(expr, Emit::Asm);
         assert!(machine.contains("call text_find") && machine.contains("bytes of machine code"), "{machine}");
-        assert!(shown("len >= 0", Emit::Bpf).contains("without a program"));
+        assert!(shown("len >= 0", Emit::Bpf).contains("no program is needed"));
     }
 }

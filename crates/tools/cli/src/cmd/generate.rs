@@ -128,7 +128,7 @@ mod tests {
     fn examples_keep_their_lines_and_sentences_are_filled() {
         let mut roff = Roff::new();
         sections(&mut roff, "Examples:\n  a 'b'\n  c\n\nMore\nof it.\n\nExit status: 0 done,\n1 not.");
-        let expected = ".SH EXAMPLES\n.nf\n  a \\*(Aqb\\*(Aq\n  c\n.fi\n.PP\nMore\nof it.\n.PP\n.SH \"EXIT STATUS\"\n0 done,\n1 not.\n";
+        let expected = ".SH EXAMPLES\n.nf\n  a 'b'\n  c\n.fi\n.PP\nMore\nof it.\n.PP\n.SH \"EXIT STATUS\"\n0 done,\n1 not.\n";
         assert_eq!(roff.to_roff(), expected);
     }
 }
