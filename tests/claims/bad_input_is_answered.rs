@@ -180,7 +180,9 @@ fn a_full_disk() {
     let events = trace.events();
     let count = events.len() as u64;
     assert!(count > 1000 && count < 400_000, "{count}");
-    assert_counts(&named(&events, "e2e:count"), "seq", count);
+    // A small packet of another CPU may have found room when there was none for a larger one: in order, each once.
+    let seqs: Vec<u64> = named(&events, "e2e:count").iter().map(|event| event.number("seq")).collect();
+    assert!(seqs.len() as u64 == count && seqs.is_sorted_by(|one, next| one < next), "{count} events");
     // Every reader says that it is not all.
     let report = trace.mote(&["report", "--format", "json"]);
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
