@@ -273,6 +273,17 @@ fn verbs_have_examples(root: &Path, wrong: &mut Vec<String>) -> anyhow::Result<(
     Ok(())
 }
 
+/// Asserts that a check of one file finds something at these lines, and nowhere else.
+#[cfg(test)]
+#[track_caller]
+fn assert_finds(check: fn(&str, &str, &mut Vec<String>), name: &str, text: &str, lines: &[usize]) {
+    let mut wrong = Vec::new();
+    check(name, text, &mut wrong);
+    let found: Vec<String> = lines.iter().map(|line| format!("{name}:{line} ")).collect();
+    let is_found = wrong.len() == found.len() && wrong.iter().zip(&found).all(|(a, b)| a.starts_with(b));
+    assert!(is_found, "{wrong:?}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

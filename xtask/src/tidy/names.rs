@@ -101,30 +101,27 @@ fn parts(name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn finds(name: &str, text: &str, lines: &[usize]) {
-        let mut wrong = Vec::new();
-        check(name, text, &mut wrong);
-        let found: Vec<String> = lines.iter().map(|line| format!("{name}:{line} ")).collect();
-        let is_found = wrong.len() == found.len() && wrong.iter().zip(&found).all(|(a, b)| a.starts_with(b));
-        assert!(is_found, "{wrong:?}");
-    }
+    use crate::tidy::assert_finds;
 
     #[test]
     fn words_of_names_are_found() {
         let text =
             "mod hall;\npub(crate) struct SlowLane<'a> {\n    fn open_doors(&self) {}\n}\nenum Whole {}\n";
-        finds("crates/read/view/src/a.rs", text, &[1, 2, 3]);
-        finds("crates/read/view/tests/a.rs", text, &[]);
-        finds("crates/read/view/src/tests/a.rs", text, &[]);
-        finds("bench/src/a.rs", text, &[]);
-        finds("lib/rcu/src/a.rs", "//! The hall.\nlet hall = 1; // fn hall\nfn hallmark() {}\n", &[]);
+        assert_finds(check, "crates/read/view/src/a.rs", text, &[1, 2, 3]);
+        assert_finds(check, "crates/read/view/tests/a.rs", text, &[]);
+        assert_finds(check, "crates/read/view/src/tests/a.rs", text, &[]);
+        assert_finds(check, "bench/src/a.rs", text, &[]);
+        assert_finds(
+            check,
+            "lib/rcu/src/a.rs",
+            "//! The hall.\nlet hall = 1; // fn hall\nfn hallmark() {}\n",
+            &[],
+        );
     }
 
     #[test]
     fn some_words_are_meant() {
-        finds("lib/sys/src/a.rs", "fn pipe() {}\nfn seize() {}\nfn tap() {}\n", &[3]);
-        finds("crates/read/view/src/a.rs", "fn pipe() {}\nfn seize() {}\n", &[1, 2]);
+        assert_finds(check, "lib/sys/src/a.rs", "fn pipe() {}\nfn seize() {}\nfn tap() {}\n", &[3]);
+        assert_finds(check, "crates/read/view/src/a.rs", "fn pipe() {}\nfn seize() {}\n", &[1, 2]);
     }
 }

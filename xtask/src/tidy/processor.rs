@@ -40,38 +40,36 @@ fn is_bound(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn finds(name: &str, text: &str, lines: &[usize]) {
-        let mut wrong = Vec::new();
-        check(name, text, &mut wrong);
-        let found: Vec<String> = lines.iter().map(|line| format!("{name}:{line} ")).collect();
-        let is_found = wrong.len() == found.len() && wrong.iter().zip(&found).all(|(a, b)| a.starts_with(b));
-        assert!(is_found, "{wrong:?}");
-    }
+    use crate::tidy::assert_finds;
 
     #[test]
     fn assembly_stands_in_arch_folders() {
         let text = "//! asm! is a word here.\nfn f() {\n    unsafe { core::arch::asm!(\"nop\") };\n}\n";
-        finds("lib/sys/src/raw.rs", text, &[3]);
-        finds("crates/base/ring/src/reader.rs", text, &[3]);
-        finds("lib/sys/src/arch/x86_64/call.rs", text, &[]);
-        finds("lib/sys/src/arch/mod.rs", text, &[]);
-        finds("lib/sys/src/signal/arch/mod.rs", text, &[3]);
-        finds("lib/sys/tests/call.rs", text, &[]);
-        finds("tests/programs/early.rs", text, &[]);
+        assert_finds(check, "lib/sys/src/raw.rs", text, &[3]);
+        assert_finds(check, "crates/base/ring/src/reader.rs", text, &[3]);
+        assert_finds(check, "lib/sys/src/arch/x86_64/call.rs", text, &[]);
+        assert_finds(check, "lib/sys/src/arch/mod.rs", text, &[]);
+        assert_finds(check, "lib/sys/src/signal/arch/mod.rs", text, &[3]);
+        assert_finds(check, "lib/sys/tests/call.rs", text, &[]);
+        assert_finds(check, "tests/programs/early.rs", text, &[]);
     }
 
     #[test]
     fn so_do_conditions_and_intrinsics() {
         let text =
             "#[cfg(target_arch = \"x86_64\")]\nuse core::arch::x86_64::__cpuid;\nuse crate::arch::count;\n";
-        finds("crates/record/slow/src/offsets.rs", text, &[1, 2]);
-        finds(
+        assert_finds(check, "crates/record/slow/src/offsets.rs", text, &[1, 2]);
+        assert_finds(
+            check,
             "crates/record/inject/src/target.rs",
             "if !std::arch::is_x86_feature_detected!(\"xsave\") {\n",
             &[1],
         );
-        finds("lib/sys/src/lib.rs", "naked_asm!(\"ret\")\n\n::core::arch::global_asm!(\"\")\n", &[1, 3]);
+        assert_finds(
+            check,
+            "lib/sys/src/lib.rs",
+            "naked_asm!(\"ret\")\n\n::core::arch::global_asm!(\"\")\n",
+            &[1, 3],
+        );
     }
 }
