@@ -86,7 +86,11 @@ pub enum Wrong {
         address: u64,
     },
     /// Too many fit.
-    #[error("{count} functions of {path} match, and {max} are the most; narrow the pattern", max = crate::selection::MATCHES_MAX, path = path.display())]
+    #[error(
+        "{count} functions of {path} match, and {max} are the most; narrow the pattern",
+        max = crate::selection::MATCHES_MAX,
+        path = path.display()
+    )]
     TooMany {
         /// The file.
         path: PathBuf,
@@ -121,7 +125,8 @@ pub enum Wrong {
     },
     /// An argument has fewer bytes than the type that was given.
     #[error(
-        "argument `{name}` of static probe `{probe}` has {has} bytes, the given type {given}; give a type of {has} bytes, or leave the types out"
+        "argument `{name}` of static probe `{probe}` has {has} bytes, the given type {given}; \
+         give a type of {has} bytes, or leave the types out"
     )]
     TooWide {
         /// The probe.
@@ -177,7 +182,10 @@ pub enum Wrong {
         has: String,
     },
     /// Too many of the kernel's functions fit.
-    #[error("{count} functions of the kernel match, and {max} are the most; narrow the pattern", max = crate::selection::KERNEL_MATCHES_MAX)]
+    #[error(
+        "{count} functions of the kernel match, and {max} are the most; narrow the pattern",
+        max = crate::selection::KERNEL_MATCHES_MAX
+    )]
     TooManyOfKernel {
         /// How many.
         count: usize,
