@@ -35,23 +35,28 @@ impl RecordStream {
     }
 
     /// Adds a record. Its time is `time`, or that of the record before, if that is later. Returns its time and bytes.
-    pub(super) fn add(&mut self, id: u32, time: u64, tid: u32, fields: &[u8]) -> (u64, Vec<u8>) {
-        let time = time.max(self.times.1);
-        let header = record::header(time, id as u16).to_le_bytes();
-        let record = [&header[..], &tid.to_le_bytes(), fields].concat();
-        self.add_record(time, &record);
+    pub(super) fn add(&mut self, id: u32, time: u64, tid: u32, fields: &[u8]) -> (u64, &[u8]) {
+        let (time, from) = (time.max(self.times.1), self.records.len());
+        self.note_time(time);
+        self.records.extend_from_slice(&record::header(time, id as u16).to_le_bytes());
+        self.records.extend_from_slice(&tid.to_le_bytes());
+        self.records.extend_from_slice(fields);
         self.counts.resize(self.counts.len().max(id as usize + 1), 0);
         self.counts[id as usize] += 1;
-        (time, record)
+        (time, &self.records[from..])
     }
 
     /// Adds a record that is encoded already, with its time; it is not counted.
     pub(super) fn add_record(&mut self, time: u64, record: &[u8]) {
+        self.note_time(time);
+        self.records.extend_from_slice(record);
+    }
+
+    fn note_time(&mut self, time: u64) {
         if self.records.is_empty() {
             self.times.0 = time;
         }
         self.times.1 = time;
-        self.records.extend_from_slice(record);
     }
 
     /// Bytes of the records that wait.
@@ -65,17 +70,23 @@ impl RecordStream {
     /// # Errors
     /// As making a file, and writing there; the records are dropped then.
     pub(super) fn write(&mut self, context: &Context) -> Result<()> {
-        let (records, counts) = (std::mem::take(&mut self.records), std::mem::take(&mut self.counts));
-        if records.is_empty() {
+        if self.records.is_empty() {
             return Ok(());
         }
+        let written = self.write_packet(context);
+        self.records.clear();
+        self.counts.clear();
+        written
+    }
+
+    fn write_packet(&mut self, context: &Context) -> Result<()> {
         let header = PacketHeader {
             uuid: context.uuid,
             stream_class: STREAM_PER_CPU,
             stream: self.number,
             begin: self.times.0,
             end: self.times.1,
-            content: records.len() as u64,
+            content: self.records.len() as u64,
             sequence: self.sequence,
             cpu: 0,
             lost: Default::default(),
@@ -84,11 +95,11 @@ impl RecordStream {
             Some(sink) => sink,
             None => context.sink.stream(self.name)?,
         };
-        let added = sink.add(header.encode(), &Bytes(&records));
+        let added = sink.add(header.encode(), &Bytes(&self.records));
         self.sink = Some(sink);
         added?;
         self.sequence += 1;
-        let bytes = (HEADER_BYTES + records.len()) as u64;
+        let (counts, bytes) = (std::mem::take(&mut self.counts), (HEADER_BYTES + self.records.len()) as u64);
         self.totals.add(&Totals { counts, bytes, packets: 1, ..Totals::default() });
         Ok(())
     }

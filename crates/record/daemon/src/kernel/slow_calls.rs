@@ -61,8 +61,8 @@ impl SlowCalls {
         let mut threads = BTreeSet::new();
         collector.read(latency, |slow, file| {
             threads.insert(slow.tid);
-            let record = stream.add(ids[0], slow.time_ns, slow.tid, &event::slow_fields(slow, file));
-            newest.extend((wanted.snapshots > 0).then_some(record));
+            let (time, record) = stream.add(ids[0], slow.time_ns, slow.tid, &event::slow_fields(slow, file));
+            newest.extend((wanted.snapshots > 0).then(|| (time, record.to_vec())));
             let old = newest.len().saturating_sub(NEWEST);
             newest.drain(..old);
         });
