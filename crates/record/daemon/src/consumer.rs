@@ -212,7 +212,7 @@ fn consume(task: Task, tell: &dyn Fn(Notice)) -> Vec<Consumed> {
         shared: shared.clone(),
         traces,
         speculated: Speculated::default(),
-        areas: GroupAreas::default(),
+        areas: AreasRead::default(),
         reaped: Instant::now(),
         names: NAMES_MAX,
         session_area,
@@ -264,7 +264,7 @@ struct Consumer {
     /// Records that threads have committed, of those that they kept.
     speculated: Speculated,
     /// What groups of processes share beside their rings.
-    areas: GroupAreas,
+    areas: AreasRead,
     reaped: Instant,
     /// Names of threads that are still taken.
     names: usize,
@@ -277,21 +277,21 @@ struct Consumer {
     figures: u64,
 }
 
-/// The areas of all groups.
+/// The areas of all groups, as far as the consumer reads them.
 #[derive(Default)]
-struct GroupAreas {
+struct AreasRead {
     /// With the number of its group.
     all: Vec<(u64, Arc<GroupArea>)>,
     /// Snapshots that filters have asked for in those that are no more.
     past: u64,
 }
 
-impl GroupAreas {
+impl AreasRead {
     /// Lets the areas of these groups go.
     fn end(&mut self, groups: &[u64]) {
         let (gone, stay) =
             std::mem::take(&mut self.all).into_iter().partition(|(group, _)| groups.contains(group));
-        self.past = GroupAreas { all: gone, past: self.past }.snapshots();
+        self.past = AreasRead { all: gone, past: self.past }.snapshots();
         self.all = stay;
     }
 
