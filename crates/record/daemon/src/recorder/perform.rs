@@ -118,15 +118,13 @@ impl Recorder<'_> {
         (connection.pid, connection.uid) = (pid, uid);
         connection.sandbox.begin(pid, how);
         let ask = || process::proc_is_ours().then(|| process::own_id(pid.unsigned_abs())).flatten();
-        let seen = Seen {
-            own_id: if said as i32 == pid { Some(said) } else { ask() },
-            principal: principal::of(pid, uid),
-            alone: principal::alone(pid),
-            exe: process::executable(pid),
-            maps: collect::maps(pid.unsigned_abs()),
-            // Last: what could be seen of a process that runs now is right.
-            has_ended: pid > 0 && process::proc_is_ours() && !process::runs(pid),
-        };
+        let own_id = if said as i32 == pid { Some(said) } else { ask() };
+        let (principal, alone) = (principal::of(pid, uid), principal::alone(pid));
+        // After the principals: the executable is the first of these that a process loses when it ends.
+        let exe = process::executable(pid);
+        let has_ended = exe.is_empty() && pid > 0 && process::proc_is_ours() && !process::runs(pid);
+        let maps = collect::maps(pid.unsigned_abs());
+        let seen = Seen { has_ended, own_id, principal, alone, exe, maps };
         self.take(Input::Looked { peer, seen });
     }
 
