@@ -2,8 +2,8 @@
  * The gate of an event: switching it on and off for several sessions, with and without filters, under a thread that passes.
  *
  * There are three sessions: A, and B0 and B1, of which the second has got the number of the first after that has been left. Each has
- * the event off, on, or on with a filter (which always says yes). An event that one session has goes there directly; else by a multicast, made anew for
- * each change. A thread that passes has seen the site armed at any moment before; it looks at the gate, asks in a read section (where the
+ * the event off, on, or on with a filter (which always says yes). An event that one session has goes there directly, unfiltered by one word that says all
+ * (`direct`); else by a multicast, made anew for each change. A thread that passes has seen the site armed at any moment before; it looks at the gate, asks in a read section (where the
  * gate is read again), and then takes the destination, or goes by the multicast that is there by then. Filters and multicasts that nothing leads to any more are
  * freed a grace period later (here: when the thread is outside of a section, which rcu.pml is about). After a destination was taken away, none takes
  * its place until the pass that was under way then is over (the two seconds of `Common::settles`). Memory is sequentially consistent (x86 keeps these
@@ -13,15 +13,17 @@
  * the pass, through a filter only if that was its own, and it had it at some moment of the pass; at most once; and exactly once if its setting did not
  * change during the pass.
  *
- * @code crates/traced/agent/src/event.rs: one, is_gated, ask_inside, without_filter, write_judged, send, send_to_one, off
+ * @code crates/traced/agent/src/event.rs: direct, one, is_gated, ask_inside, without_filter, write_judged, send, send_to_one, off
  * @code crates/traced/agent/src/multicast.rs: judge, for_session, make, retire, tidy
  * @code crates/traced/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/traced/agent/src/table.rs: sweep, tidy
- * @digest 8763758b7d25eb7a
+ * @digest 9b1eeb7e67f8134c
  *
  * @pass short | 3 changes | -DCHANGES=3 small
  * @pass long | 5 changes | -DCHANGES=5
  * @find short | off leaves the gate open | -DINJECT_OFF_OPENS
+ * @find short | direct stays when the event is switched off or gets a filter | -DINJECT_DIRECT_STAYS
+ * @reach short | coverage: an event goes by the direct word | -DREACH_DIRECT
  * @find short | gate not read again inside of the section | -DINJECT_READ_OUTSIDE
  * @find short | filter freed at once | -DINJECT_FREE_AT_ONCE
  * @find short | multicast freed at once | -DINJECT_FREE_FAN_AT_ONCE
@@ -59,6 +61,7 @@
 
 byte gate = OPEN;
 byte destination;
+byte direct;	/* the destination, while nothing is in front of it; else 0 */
 bool armed;
 byte setting[4];
 bool filter_freed[4];
@@ -101,6 +104,14 @@ proctype thread() {
 end:	do
 	:: atomic { armed -> passing = true; late = false;
 			was[A] = 0; was[B0] = 0; was[B1] = 0; got[A] = 0; got[B0] = 0; got[B1] = 0; NOTE_ALL }
+		atomic { to = direct;
+#ifdef REACH_DIRECT
+			assert(to == 0);
+#endif
+			if
+			:: to != 0 -> goto straight
+			:: else
+			fi }
 		atomic { seen = gate;
 			if
 			:: seen == OPEN -> goto record
@@ -142,6 +153,7 @@ end:	do
 			:: else
 			fi;
 			goto out }
+straight:	atomic { deliver(to, ON, 0); goto out }
 record:		atomic {
 			to = destination;
 			if
@@ -208,6 +220,13 @@ out:		atomic { DONE(A); DONE(B0); DONE(B1);
 /* Sets the gate, and with it what the sessions have. */
 #define TURN(value) atomic { gate = value; setting[A] = next[A]; setting[B0] = next[B0]; setting[B1] = next[B1]; NOTE_ALL }
 
+/* Before the gate changes. */
+#ifdef INJECT_DIRECT_STAYS
+#define NOT_DIRECT skip
+#else
+#define NOT_DIRECT direct = 0
+#endif
+
 /* The last destination is taken away. */
 #define TAKE_AWAY atomic { destination = 0; late = passing; must_settle = true }
 
@@ -244,6 +263,7 @@ proctype control() {
 		if
 		:: COUNT == 0 ->
 			armed = false;
+			NOT_DIRECT;
 #ifdef INJECT_OFF_OPENS
 			TURN(OPEN);
 #else
@@ -251,16 +271,21 @@ proctype control() {
 #endif
 			if :: destination != 0 -> TAKE_AWAY :: else fi
 		:: COUNT == 1 && (destination == ONLY || (destination == 0 && !must_settle)) ->
+			if
+			:: next[ONLY] != ON -> NOT_DIRECT
+			:: else
+			fi;
 			destination = ONLY;
 #ifdef REACH_REUSE
 			assert(destination != B1);
 #endif
 			if
 			:: next[ONLY] == FILTERED -> TURN(GATE_OF(ONLY))
-			:: else -> TURN(OPEN)
+			:: else -> TURN(OPEN); direct = ONLY
 			fi;
 			armed = true
 		:: else ->
+			NOT_DIRECT;
 			atomic {
 				if
 				:: !multicast[0].used -> at = 0

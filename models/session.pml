@@ -37,7 +37,7 @@
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/registration/backlog.rs: take, next
- * @digest 1f72d1be2cdde68b
+ * @digest 51b881e903e51baa
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

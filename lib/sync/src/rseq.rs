@@ -31,7 +31,9 @@ pub const CPU_ID: usize = core::mem::offset_of!(Area, cpu_id);
 pub const RSEQ_CS: usize = core::mem::offset_of!(Area, rseq_cs);
 
 const UNAVAILABLE: isize = isize::MIN;
-static OFFSET: AtomicIsize = AtomicIsize::new(UNAVAILABLE);
+/// How far behind the thread pointer the area lies, for assembly of a process where [`is_found`].
+#[doc(hidden)]
+pub static OFFSET: AtomicIsize = AtomicIsize::new(UNAVAILABLE);
 
 /// The area used where the C library registers none: a CPU number that no ring has.
 static NOWHERE: Nowhere =
@@ -49,6 +51,11 @@ pub fn find() -> bool {
     let active = offset.is_some() && weak_size() != 0;
     OFFSET.store(if active { offset.unwrap_or(UNAVAILABLE) } else { UNAVAILABLE }, Ordering::Relaxed);
     active
+}
+
+/// Whether [`find`] has found the C library's registration.
+pub fn is_found() -> bool {
+    OFFSET.load(Ordering::Relaxed) != UNAVAILABLE
 }
 
 /// The calling thread's area. Its `cpu_id` is at least `0x8000_0000` when the thread has none.

@@ -39,6 +39,7 @@ extern crate alloc;
 mod arch;
 pub mod atomic_writer;
 pub mod control;
+pub mod direct;
 mod either;
 pub mod geometry;
 #[cfg(any(loom, shuttle))]
@@ -50,5 +51,6 @@ pub mod speculation;
 pub mod threads;
 pub mod writer;
 
+pub use direct::Direct;
 pub use geometry::{Clock, Geometry, Mode};
 pub use writer::{Fragment, Outcome, Record, Writer};

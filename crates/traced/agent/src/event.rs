@@ -13,6 +13,9 @@
 //! into its place, or the event is off, what it was stays there as long as its session has the event on: for what has
 //! begun before.
 //!
+//! `direct` is not 0 while there is one destination and nothing is in front of it: then it says all that a small event
+//! needs to know, in one word ([`Direct`]).
+//!
 //! # Ordering
 //! A. `gate` is written with release after `destination`, read with acquire: what comes through an open gate, or is
 //!    let through by a filter, finds the destination of that time, or none, if its session has let go of the event.
@@ -22,6 +25,8 @@
 //! C. One destination does not take the place of another one directly: it is 0 in between, and (`settled`) long enough
 //!    for every thread that has begun before to come to its end. So a session gets nothing that was meant for another
 //!    one. Meanwhile the session has a multicast.
+//! D. `direct` is set after the gate was opened, and 0 again before the gate or the destination changes: what goes by
+//!    it is recorded as what has come through the open gate of that time.
 //!
 //! An event that has begun unfiltered is recorded unfiltered even if a filter comes before it is written. An event that
 //! was off is never let through unfiltered because its switching on was seen in parts: its gate was closed, or it was
@@ -35,7 +40,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use mote_layout::context::{DROP, RECORD, SPECULATE};
 use mote_layout::site::{SWITCH_OFFSET, Switch};
 use mote_ring::writer::Payload;
-use mote_ring::{Record, Writer};
+use mote_ring::{Direct, Record, Writer};
 use mote_vm::Engine;
 
 /// Address of no filter, in the gate of an event that is off.
@@ -48,6 +53,7 @@ const MULTICAST: usize = 1 << (usize::BITS - 1);
 ///
 /// # Invariants
 /// `channel-never-freed`: `destination` is 0 or holds the address of a [`Channel`] that lives as long as the process.
+/// `direct-or-none`: `direct` is 0 or the word of a [`Direct`].
 /// `gate-outlives-section`: `gate` is null, [`CLOSED`], points to a [`Filter`] that lives until a grace period after it
 /// was replaced, or leads to a [`Multicast`] of which the same holds, and whose filters do.
 #[repr(C, align(32))]
@@ -59,6 +65,8 @@ pub struct Event {
     /// By which sessions know it (`event_ids`); 0 when they do not.
     number: AtomicU32,
     switch: AtomicU32,
+    /// [`Direct::word`], or 0.
+    direct: AtomicU64,
 }
 const _: () = assert!(size_of::<Event>() == 32 && core::mem::offset_of!(Event, switch) == SWITCH_OFFSET);
 
@@ -73,7 +81,19 @@ impl Event {
             gate: AtomicPtr::new(core::ptr::null_mut()),
             number: AtomicU32::new(0),
             switch: AtomicU32::new(0),
+            direct: AtomicU64::new(0),
         }
+    }
+
+    /// The shortest way to the event's destination; `None` while it is off, or something has to be looked at first.
+    ///
+    /// # Cost
+    /// One load.
+    #[inline(always)]
+    pub fn direct(&self) -> Option<Direct> {
+        // Acquire pairs with the release in `send_to_one`: the channel's fields are set.
+        // SAFETY: `direct-or-none`.
+        unsafe { Direct::of(self.direct.load(Ordering::Acquire)) }
     }
 
     /// The channel to write to, and the event's id there; `None` while it is off, or goes to several sessions.
@@ -350,6 +370,8 @@ impl Event {
             None if old.is_some() && to.equal(&self.destinations()) => return true,
             None => {
                 let Some(multicast) = multicasts.make(to, era) else { return false };
+                // Ordering D.
+                self.direct.store(0, Ordering::Release);
                 // Ordering B.
                 self.gate
                     .store(multicast.map_addr(|addr| addr | MULTICAST).cast_mut().cast(), Ordering::Release);
@@ -367,10 +389,20 @@ impl Event {
     }
 
     fn send_to_one(&self, only: &Destination) {
+        // An event that is on already, and stays as it is, keeps its way.
+        let open = only.filter.is_null();
+        let direct =
+            open.then(|| Direct::to(&only.channel.writer, only.id)).flatten().map_or(0, Direct::word);
+        // Ordering D.
+        if self.direct.load(Ordering::Relaxed) != direct {
+            self.direct.store(0, Ordering::Release);
+        }
         let address = (&raw const *only.channel).expose_provenance() as u64;
         self.destination.store(address | u64::from(only.id) << ADDRESS_BITS, Ordering::Release);
         // Ordering A, B.
         self.gate.store(only.filter.cast_mut(), Ordering::Release);
+        // Ordering D.
+        self.direct.store(direct, Ordering::Release);
         let mut all = Destinations::NOWHERE;
         all.put(*only);
         self.switch.store(switch(&all) as u32, Ordering::Release);
@@ -379,6 +411,8 @@ impl Event {
     /// Sends the event nowhere.
     fn off(&self) {
         self.switch.store(0, Ordering::Release);
+        // Ordering D.
+        self.direct.store(0, Ordering::Release);
         self.gate.store(CLOSED, Ordering::Release);
         self.destination.store(0, Ordering::Release);
     }

@@ -90,12 +90,13 @@ typedef _Bool mote_bool_;
 #endif
 
 /* An event as its sites, the library and the sessions share it, within one line of the cache (in Rust: mote_agent::Event).
- * All zeros: it is off. The library writes it; sites read the two words that have a comment. */
+ * All zeros: it is off. The library writes it; sites read the words that have a comment. */
 struct __attribute__((aligned(32))) mote_event {
     uint64_t destination;
     void *gate; /* not null: mote_judge is to be asked */
     uint32_t number;
     uint32_t switch_; /* not 0: it is on */
+    uint64_t direct; /* not 0: where a small event may go at once */
 };
 #ifdef __cplusplus
 static_assert(sizeof(struct mote_event) == 32, "the library has the same");
@@ -122,6 +123,8 @@ MOTE_API_ int mote_is_traced(void);
 
 /* What the macros call. `fields` must be readable up to a multiple of 8 bytes. */
 MOTE_API_ void mote_record(const struct mote_event *event, const void *fields, size_t len);
+/* `len` bytes, at most 16, of `first` and then `second`; `direct` is not 0. */
+MOTE_API_ void mote_record_packed(uint64_t first, uint64_t second, uint64_t direct, size_t len);
 MOTE_API_ void mote_record_judged(const struct mote_event *event, const void *fields, size_t len,
                                   uint64_t verdict);
 MOTE_API_ void mote_record_fragments(const struct mote_event *event, const struct mote_fragment *list,
@@ -398,6 +401,8 @@ MOTE_INLINE_ const char *mote_text_(const char *text) { return text ? text : "(n
 
 /* Whether the event's filter is to be asked. */
 #define MOTE_GATED_(event) __builtin_expect(__atomic_load_n(&(event)->gate, __ATOMIC_ACQUIRE) != 0, 0)
+/* Not 0: where an event of a few numbers may go at once, with nothing in front of it. */
+#define MOTE_DIRECT_(event) __atomic_load_n(&(event)->direct, __ATOMIC_ACQUIRE)
 /* In place of a text that cannot be read, where events at which there is a fault are kept. */
 #define MOTE_UNREADABLE_ "(unreadable)"
 /* What is recorded without asking. */
@@ -426,6 +431,37 @@ MOTE_INLINE_ uint64_t mote_real_word_(double value) {
 
 /* More than can be counted makes an event that is lost as too big, and no sum that wraps around. */
 MOTE_INLINE_ size_t mote_count_(const void *from, size_t n) { return !from ? 0 : n < 65536 ? n : 65536; }
+
+/* The bytes of a number, zeros above; and where they belong in two words. All but the bytes is known to the compiler. */
+MOTE_INLINE_ uint64_t mote_bits_(const void *from, size_t n) {
+    uint64_t whole;
+    uint32_t half;
+    uint16_t quarter;
+    if (n == 8) {
+        __builtin_memcpy(&whole, from, 8);
+        return whole;
+    }
+    if (n == 4) {
+        __builtin_memcpy(&half, from, 4);
+        return half;
+    }
+    if (n == 2) {
+        __builtin_memcpy(&quarter, from, 2);
+        return quarter;
+    }
+    return *MOTE_CAST_(const unsigned char *, from);
+}
+
+MOTE_INLINE_ void mote_gather_(uint64_t *first, uint64_t *second, size_t at, uint64_t bits) {
+    if (at == 0) {
+        *first = bits;
+    } else if (at < 8) {
+        *first |= bits << 8 * at;
+        *second |= bits >> (64 - 8 * at);
+    } else if (at < 16) {
+        *second |= bits << 8 * (at - 8);
+    }
+}
 
 MOTE_INLINE_ char *mote_put_(char *to, const void *from, size_t n) {
     __builtin_memcpy(to, from, n);
@@ -474,6 +510,8 @@ template <class T> MOTE_INLINE_ uint64_t mote_word_(T value) { return static_cas
 template <class T> struct MOTE_HIDDEN_ mote_number_ {
     using given = T;
     static constexpr size_t word_count = 1;
+    static constexpr bool is_number = true;
+    static constexpr size_t size = sizeof(T);
     T value;
     MOTE_METHOD_ explicit mote_number_(T v, int) : value(v) {}
     MOTE_METHOD_ bool torn() const { return false; }
@@ -489,6 +527,8 @@ template <class T> struct MOTE_HIDDEN_ mote_number_ {
 struct MOTE_HIDDEN_ mote_text_kind_ {
     using given = const char *;
     static constexpr size_t word_count = 2;
+    static constexpr bool is_number = false;
+    static constexpr size_t size = 0;
     const char *text;
     size_t n;
     bool is_torn;
@@ -513,6 +553,8 @@ struct MOTE_HIDDEN_ mote_text_kind_ {
 template <class T, size_t BYTES> struct MOTE_HIDDEN_ mote_array_ {
     using given = const T *;
     static constexpr size_t word_count = 1;
+    static constexpr bool is_number = false;
+    static constexpr size_t size = 0;
     const T *from;
     MOTE_METHOD_ explicit mote_array_(const T *f, int) : from(f) {}
     MOTE_METHOD_ bool torn() const { return false; }
@@ -534,6 +576,8 @@ template <class T> struct MOTE_HIDDEN_ mote_range_ {
 template <class T, size_t SIZE> struct MOTE_HIDDEN_ mote_sequence_ {
     using given = mote_range_<T>;
     static constexpr size_t word_count = 2;
+    static constexpr bool is_number = false;
+    static constexpr size_t size = 0;
     const T *from;
     size_t n;
     uint16_t count;
@@ -575,6 +619,16 @@ MOTE_HIDDEN_ __attribute__((noinline)) uint64_t mote_ask_(const mote_event *even
 
 template <class... F>
 MOTE_METHOD_ inline void mote_write_ready_(const mote_event *event, int gated, const F... fields) {
+    if constexpr ((true && ... && F::is_number) && (size_t{0} + ... + F::size) <= 16) {
+        const uint64_t direct = MOTE_DIRECT_(event);
+        if (direct) {
+            uint64_t first = 0, second = 0;
+            size_t at = 0;
+            ((mote_gather_(&first, &second, at, mote_bits_(&fields.value, F::size)), at += F::size), ...);
+            mote_record_packed(first, second, direct, at);
+            return;
+        }
+    }
     const uint64_t verdict = gated ? mote_ask_(event, fields...) : MOTE_RECORD_;
     if (verdict == 0) return;
     const size_t len = (size_t{0} + ... + fields.len());
@@ -650,20 +704,59 @@ template <class Tag> mote_event mote_static_<Tag>::event = {};
  * nothing), so that a function with an event needs no stack frame for it. */
 #ifndef __clang__
 #define MOTE_PREPARE_(...)                                                                                \
+    __attribute__((noinline)) void mote_write_all_(MOTE_EACH_(MOTE_PARAMETER_, __VA_ARGS__)               \
+                                                   const struct mote_event *mote_event_) {                \
+        MOTE_PACK_ALL_(*mote_event_, __VA_ARGS__)                                                         \
+    }                                                                                                     \
     __attribute__((noinline)) void mote_write_(MOTE_EACH_(MOTE_PARAMETER_, __VA_ARGS__)                   \
                                                const struct mote_event *mote_event_) {                    \
-        MOTE_PACK_(*mote_event_, __VA_ARGS__)                                                             \
+        MOTE_PACK_(*mote_event_, mote_write_all_(MOTE_EACH_(MOTE_PASS_, __VA_ARGS__) mote_event_);, __VA_ARGS__)\
     }
 #define MOTE_WRITE_(event, ...) mote_write_(MOTE_EACH_(MOTE_VALUE_, __VA_ARGS__) &event)
 #else
 #define MOTE_PREPARE_(...)
 #define MOTE_WRITE_(event, ...)                                                                           \
     MOTE_EACH_(MOTE_LOCAL_, __VA_ARGS__)                                                                  \
-    MOTE_PACK_(event, __VA_ARGS__)
+    MOTE_PACK_(event, MOTE_PACK_ALL_(event, __VA_ARGS__), __VA_ARGS__)
 #endif
 
 /* The fields are variables, numbered; then come passes over all of them. */
-#define MOTE_PACK_(event, ...)                                                                            \
+#define MOTE_PACK_(event, otherwise, ...)                                                                 \
+    const uint64_t mote_direct_ = MOTE_DIRECT_(&(event));                                                 \
+    if (MOTE_ARE_NUMBERS_(__VA_ARGS__) && MOTE_SIZE_(__VA_ARGS__) <= 16 && mote_direct_) {                \
+        uint64_t mote_first_ = 0, mote_second_ = 0;                                                       \
+        size_t mote_at_ = 0;                                                                              \
+        MOTE_EACH_(MOTE_GATHER_, __VA_ARGS__)                                                             \
+        mote_record_packed(mote_first_, mote_second_, mote_direct_, mote_at_);                            \
+    } else {                                                                                              \
+        otherwise                                                                                         \
+    }
+
+/* Numbers of 16 bytes together are packed in two registers. */
+#define MOTE_ARE_NUMBERS_(...) (1 MOTE_EACH_(MOTE_IS_NUMBER_, __VA_ARGS__))
+#define MOTE_IS_NUMBER_(i, field) MOTE_CALL_(MOTE_IS_NUMBER_2_, (MOTE_OPEN_ field))
+#define MOTE_IS_NUMBER_2_(line, kind, ...) &&MOTE_IS_NUMBER_##kind
+#define MOTE_IS_NUMBER_NUMBER 1
+#define MOTE_IS_NUMBER_TEXT 0
+#define MOTE_IS_NUMBER_ARRAY 0
+#define MOTE_IS_NUMBER_SEQUENCE 0
+#define MOTE_SIZE_(...) (0 MOTE_EACH_(MOTE_SIZE_2_, __VA_ARGS__))
+#define MOTE_SIZE_2_(i, field) MOTE_CALL_(MOTE_SIZE_3_, (MOTE_OPEN_ field))
+#define MOTE_SIZE_3_(line, kind, ...) +MOTE_SIZE_##kind(__VA_ARGS__)
+#define MOTE_SIZE_NUMBER(T, v) sizeof(T)
+#define MOTE_SIZE_TEXT(v) 0
+#define MOTE_SIZE_ARRAY(T, from, n) 0
+#define MOTE_SIZE_SEQUENCE(T, size, from, n) 0
+#define MOTE_GATHER_(i, field) MOTE_CALL_(MOTE_GATHER_2_, (i, MOTE_OPEN_ field))
+#define MOTE_GATHER_2_(i, line, kind, ...) MOTE_GATHER_##kind(i, __VA_ARGS__)
+#define MOTE_GATHER_NUMBER(i, T, v)                                                                       \
+    mote_gather_(&mote_first_, &mote_second_, mote_at_, mote_bits_(&mote_v##i, sizeof(T)));               \
+    mote_at_ += sizeof(T);
+#define MOTE_GATHER_TEXT(i, v)
+#define MOTE_GATHER_ARRAY(i, T, from, n)
+#define MOTE_GATHER_SEQUENCE(i, T, size, from, n)
+
+#define MOTE_PACK_ALL_(event, ...)                                                                        \
     const int mote_gated_ = MOTE_GATED_(&(event));                                                        \
     MOTE_EACH_(MOTE_READY_, __VA_ARGS__)                                                                  \
     uint64_t mote_verdict_ = MOTE_RECORD_;                                                                \
@@ -693,6 +786,14 @@ template <class Tag> mote_event mote_static_<Tag>::event = {};
         mote_record_fragments(&(event), mote_list_, (size_t)(mote_next_ - mote_list_), mote_len_,         \
                               mote_verdict_);                                                             \
     }
+
+/* Those parameters again, for a call. */
+#define MOTE_PASS_(i, field) MOTE_CALL_(MOTE_PASS_2_, (i, MOTE_OPEN_ field))
+#define MOTE_PASS_2_(i, line, kind, ...) MOTE_PASS_##kind(i),
+#define MOTE_PASS_NUMBER(i) mote_v##i
+#define MOTE_PASS_TEXT(i) mote_v##i
+#define MOTE_PASS_ARRAY(i) mote_v##i
+#define MOTE_PASS_SEQUENCE(i) mote_v##i, mote_n##i
 
 #define MOTE_PARAMETER_(i, field) MOTE_CALL_(MOTE_PARAMETER_2_, (i, MOTE_OPEN_ field))
 #define MOTE_PARAMETER_2_(i, line, kind, ...) MOTE_PARAMETER_##kind(i, __VA_ARGS__),
@@ -795,7 +896,7 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
 #define MOTE_DECLARED_TEXT_(id) id##_text_
 #define MOTE_WRITE_DECLARED_(event, ...)                                                                  \
     MOTE_EACH_(MOTE_LOCAL_, __VA_ARGS__)                                                                  \
-    MOTE_PACK_(event, __VA_ARGS__)
+    MOTE_PACK_(event, MOTE_PACK_ALL_(event, __VA_ARGS__), __VA_ARGS__)
 #define MOTE_OUTLINE_ static __attribute__((noinline, unused))
 
 #endif

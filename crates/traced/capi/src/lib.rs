@@ -28,7 +28,7 @@ pub mod cooperate;
 use arch::keep_constructor;
 use core::ffi::c_int;
 use mote_layout::site::SiteRecord;
-use mote_ring::Fragment;
+use mote_ring::{Direct, Fragment};
 use probe::__private as private;
 use probe::Event;
 
@@ -48,6 +48,25 @@ pub unsafe extern "C" fn mote_record(event: *const Event, fields: *const u8, len
     let event = unsafe { &*event };
     // SAFETY: the caller's promise.
     unsafe { probe::record(event, fields, len) };
+}
+
+/// Records an event whose packed fields, 16 bytes at most, are the first `len` bytes of `first` and then `second`;
+/// `direct` is what the event's state says of the shortest way, not 0.
+///
+/// # Safety
+/// `direct` must be what an event of the header had in `direct` when it was on, and `len` at most 16.
+///
+/// # Signal safety
+/// Callable from a handler.
+///
+/// # Cost
+/// Bench `event_cost`, case `two_ints/c`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mote_record_packed(first: u64, second: u64, direct: u64, len: usize) {
+    // SAFETY: the caller's promise.
+    let to = unsafe { Direct::of_some(direct) };
+    // SAFETY: the caller's promise.
+    unsafe { private::record_packed(first, second, to, len) };
 }
 
 /// As [`mote_record`], for an event that [`mote_judge`] has let through with this verdict.

@@ -3,11 +3,13 @@
 use crate::arch::keep_in_memory;
 use crate::fields::Fields;
 use crate::packer::Packer;
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use mote_agent::{Event, FAULTED};
 use mote_layout::context::{DROP, RECORD};
+use mote_ring::direct::Shape;
 use mote_ring::writer::Payload;
-use mote_ring::{Fragment, Record};
+use mote_ring::{Direct, Fragment, Record};
 
 /// Fields of up to this many bytes together are packed on the stack and copied in words; larger ones are
 /// copied from where they lie.
@@ -31,19 +33,108 @@ type Small = MaybeUninit<[u64; SMALL_BYTES / 8 + 2]>;
 /// # Cost
 /// Benches `event_cost` and `filter`. No allocation, no system call but for a thread's first event and those of a
 /// filter's helpers.
+#[inline(always)]
+pub fn emit<F: Fields>(event: &Event, fields: F) {
+    emit_apart(fields, event);
+}
+
+/// See [`emit`]. The event comes last, so that fields are in registers that reading the time does not overwrite.
 #[cold]
 #[inline(never)]
-pub fn emit<F: Fields>(event: &Event, fields: F) {
+fn emit_apart<F: Fields>(fields: F, event: &Event) {
+    if Two::<F>::FITS
+        && let Some(to) = event.direct()
+    {
+        return emit_direct(to, fields);
+    }
     if !event.is_gated() {
         core::hint::cold_path();
         return emit_now(event, fields);
     }
-    // Copies are made here, behind the test: what is copied from a parameter would be in memory from the beginning.
-    // Fields that are in memory already stay there.
+    emit_filtered(fields, event);
+}
+
+/// Records an event that has something between it and its channel. Apart, so that others need no stack frame.
+#[inline(never)]
+fn emit_filtered<F: Fields>(fields: F, event: &Event) {
+    // Copies are made here: what is copied from a parameter would be in memory from the beginning. Fields that are in
+    // memory already stay there.
     if size_of::<F>() <= 2 * size_of::<usize>() {
         emit_gated(event, &{ fields });
     } else {
         emit_gated(event, &fields);
+    }
+}
+
+/// Fields that two registers hold, and how they lie in a record: two fields as they are, more of them packed.
+struct Two<F>(PhantomData<F>);
+
+impl<F: Fields> Two<F> {
+    const FITS: bool = F::ARE_FIXED && F::SIZE <= 16;
+    const ARE_APART: bool = F::COUNT <= 2 && F::FIRST <= 8 && F::SIZE - F::FIRST <= 8;
+}
+
+impl<F: Fields> Shape for Two<F> {
+    const LEN: usize = if Two::<F>::FITS { F::SIZE } else { 0 };
+    const SECOND_AT: usize = if Two::<F>::FITS && Two::<F>::ARE_APART { F::FIRST } else { 8 };
+}
+
+/// Records numbers, of at most 16 bytes together, that nothing is in the way of: they never leave the registers.
+#[inline(always)]
+fn emit_direct<F: Fields>(to: Direct, fields: F) {
+    let (first, second) = match Two::<F>::ARE_APART {
+        true => (fields.first_bits(), fields.second_bits()),
+        false => packed(fields),
+    };
+    let written = if F::SIZE == 0 { to.write_none() } else { to.write_two::<Two<F>>(first, second) };
+    if !written {
+        write_two_otherwise(to, fields);
+    }
+}
+
+/// Fields of 16 bytes at most, in two words.
+#[inline(always)]
+fn packed<F: Fields>(fields: F) -> (u64, u64) {
+    let mut words = [0; 3];
+    if Two::<F>::FITS {
+        // SAFETY: the fields are 16 bytes at most, and there is a word behind them.
+        let packer = unsafe { Packer::new(words.as_mut_ptr()) };
+        fields.pack(packer).finish();
+    }
+    let [first, second, _] = words;
+    (first, second)
+}
+
+/// Records what could not be written directly: the thread has no name yet, its CPU no ring, or the sub-buffer is full.
+#[cold]
+#[inline(always)]
+fn write_two_otherwise<F: Fields>(to: Direct, fields: F) {
+    let (first, second) = packed(fields);
+    record_packed_otherwise(to, first, second, F::SIZE);
+}
+
+/// As [`write_two_otherwise`], of packed fields.
+#[cold]
+#[inline(never)]
+fn record_packed_otherwise(to: Direct, first: u64, second: u64, len: usize) {
+    let words = [first, second];
+    // SAFETY: two words are there.
+    unsafe { write_words_otherwise(to, words.as_ptr().cast(), len.min(size_of_val(&words))) };
+}
+
+/// Records an event whose packed fields are the first `len` bytes of `first` and then `second`, at most 16: what
+/// `mote.h` calls with what the event's state says of the shortest way.
+///
+/// # Safety
+/// `len` is at most 16.
+///
+/// # Signal safety
+/// Callable from a handler.
+#[inline(always)]
+pub unsafe fn record_packed(first: u64, second: u64, to: Direct, len: usize) {
+    // SAFETY: the caller's promise.
+    if !unsafe { to.write_packed(first, second, len) } {
+        record_packed_otherwise(to, first, second, len);
     }
 }
 
@@ -121,6 +212,14 @@ fn emit_answered<F: Fields>(event: &Event, fields: &F, words: &F::Words, answer:
 /// Callable from a handler.
 #[inline(never)]
 pub unsafe fn record(event: &Event, from: *const u8, len: usize) {
+    if let Some(to) = event.direct() {
+        // SAFETY: the caller's promise.
+        if !unsafe { to.write_words(from, len) } {
+            // SAFETY: the caller's promise.
+            unsafe { write_words_otherwise(to, from, len) };
+        }
+        return;
+    }
     let Some((channel, tag)) = event.destination() else { return };
     let thread = this_thread();
     // SAFETY: the caller's promise. What became of the record is counted in the ring.
@@ -145,6 +244,18 @@ pub unsafe fn record_judged(event: &Event, from: *const u8, len: usize, verdict:
     let thread = this_thread();
     // SAFETY: the caller's promise. What became of the record is counted in the ring.
     let _ = unsafe { channel.write_words(tag, thread, from, len) };
+}
+
+/// As [`write_two_otherwise`], of fields in memory.
+///
+/// # Safety
+/// As [`record`].
+#[cold]
+#[inline(never)]
+unsafe fn write_words_otherwise(to: Direct, from: *const u8, len: usize) {
+    this_thread();
+    // SAFETY: the caller's promise. What became of the record is counted in the ring.
+    let _ = unsafe { to.write_otherwise(from, len) };
 }
 
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! Types that a field can have, and how each is packed.
 
-use crate::packer::{Packer, cut_at_nul};
+use crate::packer::{Packer, cut_at_nul, small};
 use core::ffi::CStr;
 use mote_layout::types::{Scalar, Type};
 use mote_ring::Fragment;
@@ -19,6 +19,17 @@ pub trait Field {
 ///
 /// Sealed: `emit` relies on it that `pack` puts no more than `size_max` bytes.
 pub trait Packed: Copy + Sealed {
+    /// It takes always [`Packed::SIZE`] bytes.
+    const IS_FIXED: bool = false;
+    /// How many bytes, if it takes always as many.
+    const SIZE: usize = 0;
+
+    /// Its bytes as a number, zeros above, if there are always as many and at most 8.
+    #[inline(always)]
+    fn bits(&self) -> u64 {
+        0
+    }
+
     /// Bytes that it takes, at most.
     fn size_max(&self) -> usize;
 
@@ -91,6 +102,17 @@ impl<T: Plain> Number<T> {
 
 impl<T: Plain> Sealed for Number<T> {}
 impl<T: Plain> Packed for Number<T> {
+    const IS_FIXED: bool = true;
+    const SIZE: usize = size_of::<T>();
+
+    #[inline(always)]
+    fn bits(&self) -> u64 {
+        match self.bytes().first_chunk() {
+            Some(whole) => u64::from_le_bytes(*whole),
+            None => small(self.bytes()),
+        }
+    }
+
     #[inline(always)]
     fn size_max(&self) -> usize {
         size_of::<T>()

@@ -9,6 +9,20 @@ use mote_ring::Fragment;
 ///
 /// Sealed: `emit` relies on it that `pack` puts no more than `size_max` bytes.
 pub trait Fields: Copy + Sealed {
+    /// They take always [`Fields::SIZE`] bytes.
+    const ARE_FIXED: bool;
+    /// How many bytes, if they take always as many.
+    const SIZE: usize;
+    /// How many there are.
+    const COUNT: usize;
+    /// Bytes of the first one, if it takes always as many; 0 when there is none.
+    const FIRST: usize;
+
+    /// The first one's bytes as a number (`Packed::bits`); 0 when there is none.
+    fn first_bits(&self) -> u64;
+    /// As `first_bits`, of the second one.
+    fn second_bits(&self) -> u64;
+
     /// Room for the fragments of all of them.
     type Fragments: Default + AsFragments;
 
@@ -86,6 +100,21 @@ impl<R> AsFragments for Room<R> {
 
 impl Sealed for () {}
 impl Fields for () {
+    const ARE_FIXED: bool = true;
+    const SIZE: usize = 0;
+    const COUNT: usize = 0;
+    const FIRST: usize = 0;
+
+    #[inline(always)]
+    fn first_bits(&self) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn second_bits(&self) -> u64 {
+        0
+    }
+
     type Fragments = NoRoom;
 
     #[inline(always)]
@@ -110,6 +139,21 @@ impl Fields for () {
 
 impl<A: Packed, B: Fields> Sealed for (A, B) {}
 impl<A: Packed, B: Fields> Fields for (A, B) {
+    const ARE_FIXED: bool = A::IS_FIXED && B::ARE_FIXED;
+    const SIZE: usize = A::SIZE + B::SIZE;
+    const COUNT: usize = 1 + B::COUNT;
+    const FIRST: usize = A::SIZE;
+
+    #[inline(always)]
+    fn first_bits(&self) -> u64 {
+        self.0.bits()
+    }
+
+    #[inline(always)]
+    fn second_bits(&self) -> u64 {
+        self.1.first_bits()
+    }
+
     type Fragments = Room<B::Fragments>;
 
     #[inline(always)]

@@ -60,7 +60,7 @@ pub use packer::Packer;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::constructor::{CONSTRUCTOR, add_object, remove_object};
-    pub use crate::emit::{record_fragments, record_judged};
+    pub use crate::emit::{record_fragments, record_judged, record_packed};
     pub use crate::event::plain;
     pub use mote_agent::{cooperate, share, text_len};
     pub use mote_layout::cooperation as layout;

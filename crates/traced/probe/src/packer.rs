@@ -107,7 +107,7 @@ pub(crate) fn cut_at_nul(text: &[u8]) -> &[u8] {
 
 /// Fewer than 8 bytes as a number, zeros above, by loads that may overlap.
 #[inline(always)]
-fn small(bytes: &[u8]) -> u64 {
+pub(crate) fn small(bytes: &[u8]) -> u64 {
     let len = bytes.len();
     if let (Some(low), Some(high)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));

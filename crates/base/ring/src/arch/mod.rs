@@ -4,12 +4,13 @@
 //! | item | what a processor's folder gives |
 //! |---|---|
 //! | `write_words` | writes a record of whole words, with the time of the time-stamp counter |
+//! | `direct_none`, `direct_two`, `direct_packed`, `direct_words` | write a small record where nothing has to be looked at ([`crate::direct`]); true when they have |
 //! | `write_fragments` | writes a record of fragments, with that time or the one given |
 //! | `switch` | enters the next sub-buffer, or closes this one |
 //! | `count_ring_full` | counts an event that a full ring could not take |
 //!
-//! Each returns one of the ends of [`crate::sequence`]. A second processor is a second folder, and its line in the list
-//! below.
+//! The others return one of the ends of [`crate::sequence`]. A second processor is a second folder, and its line in the
+//! list below.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -9,9 +9,14 @@
 //! loads and checks of the next one between them. That a virtual processor's counter goes on where it was when it moves
 //! to another core is its host's promise (SDM vol. 3C, "TSC offsetting").
 
+mod direct;
 mod frame;
 mod record;
 mod sub_buffer;
 
+pub(crate) use direct::{
+    write_none as direct_none, write_packed as direct_packed, write_two as direct_two,
+    write_words as direct_words,
+};
 pub(crate) use record::{write_fragments, write_words};
 pub(crate) use sub_buffer::{count_ring_full, switch};

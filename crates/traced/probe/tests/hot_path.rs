@@ -1,0 +1,159 @@
+//! What an event executes from its site and back, counted in the code as it was linked: the same on any CPU.
+//!
+//! The walk begins where the site's jump leads. It takes no conditional jump: what is in the way of an event leaves the
+//! straight line. It ends with the return of the function that the event stands in.
+
+#![cfg(target_arch = "x86_64")]
+#![allow(unsafe_code, reason = "it reads the machine code of this program")]
+
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register,
+};
+use mote_layout::site::{RECORD_BYTES, SiteRecord};
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::hint::black_box;
+
+#[inline(never)]
+fn two_ints(i: i32, v: u64) {
+    mote::event!(hot_path::two_ints, i: i32 = i, v: u64 = v);
+    // What comes behind: without it the event would be the function's last call.
+    black_box(());
+}
+
+#[inline(never)]
+fn none() {
+    mote::event!(hot_path::none);
+    black_box(());
+}
+
+/// What was counted.
+#[derive(Debug, Default)]
+struct Counts {
+    instructions: u32,
+    /// Of memory, without what calls and returns do by themselves.
+    loads: u32,
+    /// Loads whose address is made of what another one has loaded.
+    dependent: u32,
+}
+
+/// Bytes at an address of this program.
+fn bytes_at<const N: usize>(address: u64) -> [u8; N] {
+    // SAFETY: the callers give addresses in the code and in the read-only data of this program, and the decoder looks
+    // at no more than an instruction; code is followed by other code.
+    unsafe { std::ptr::with_exposed_provenance::<[u8; N]>(address as usize).read_unaligned() }
+}
+
+/// Where the site's jump of the event with this name leads.
+fn target(name: &str) -> Option<u64> {
+    unsafe extern "C" {
+        static __start_mote_sites: u8;
+        static __stop_mote_sites: u8;
+    }
+    let (first, end) = ((&raw const __start_mote_sites).addr(), (&raw const __stop_mote_sites).addr());
+    let records = (first as u64..end as u64).step_by(RECORD_BYTES);
+    let sites = records.map(|at| SiteRecord::from_bytes(bytes_at(at)).resolve(at));
+    let mut codes = sites.filter_map(|site| {
+        let text = std::ptr::with_exposed_provenance(site.description as usize);
+        // SAFETY: the record of a site leads to its description.
+        let text = unsafe { site.code.map(|_| CStr::from_ptr(text)) }?.to_str().ok()?;
+        (text.lines().nth(1) == Some(name)).then_some(site.code?.1)
+    });
+    codes.next()
+}
+
+/// The registers whose value comes from memory.
+#[derive(Default)]
+struct Loaded(HashSet<Register>);
+
+impl Loaded {
+    fn has(&self, register: Register) -> bool {
+        self.0.contains(&register.full_register())
+    }
+
+    /// Adds an instruction to the counts, and what it writes to the registers.
+    fn step(&mut self, instruction: &Instruction, info: &mut InstructionInfoFactory, counts: &mut Counts) {
+        let info = info.info(instruction);
+        let reads = |access| {
+            matches!(
+                access,
+                OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+            )
+        };
+        let of_program = info.used_memory().iter().filter(|memory| memory.base() != Register::RSP);
+        let loads: Vec<_> = of_program.filter(|memory| reads(memory.access())).collect();
+        counts.loads += loads.len() as u32;
+        let dependent = loads.iter().filter(|memory| self.has(memory.base()) || self.has(memory.index()));
+        counts.dependent += dependent.count() as u32;
+        let from_memory = !loads.is_empty()
+            || info.used_registers().iter().any(|used| reads(used.access()) && self.has(used.register()));
+        for used in info.used_registers() {
+            if matches!(used.access(), OpAccess::Write | OpAccess::ReadWrite) {
+                let register = used.register().full_register();
+                if from_memory && register != Register::RSP {
+                    self.0.insert(register);
+                } else {
+                    self.0.remove(&register);
+                }
+            }
+        }
+    }
+}
+
+/// Where a jump or call leads; one through memory goes by the table of the linker.
+fn destination(instruction: &Instruction) -> u64 {
+    match instruction.op0_kind() {
+        OpKind::NearBranch64 => instruction.near_branch_target(),
+        OpKind::Memory if instruction.is_ip_rel_memory_operand() => {
+            u64::from_le_bytes(bytes_at(instruction.ip_rel_memory_address()))
+        }
+        _ => panic!("the walk cannot follow {instruction}"),
+    }
+}
+
+fn walk(name: &str) -> Option<Counts> {
+    let mut at = target(name)?;
+    // The site's own jump.
+    let mut counts = Counts { instructions: 1, ..Counts::default() };
+    let (mut loaded, mut info) = (Loaded::default(), InstructionInfoFactory::new());
+    let mut callers = Vec::new();
+    while counts.instructions < 1000 {
+        let code: [u8; 15] = bytes_at(at);
+        let instruction = Decoder::with_ip(64, &code, at, DecoderOptions::NONE).decode();
+        counts.instructions += 1;
+        loaded.step(&instruction, &mut info, &mut counts);
+        at = instruction.next_ip();
+        match instruction.flow_control() {
+            FlowControl::Next | FlowControl::ConditionalBranch => {}
+            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => at = destination(&instruction),
+            FlowControl::Call | FlowControl::IndirectCall => {
+                callers.push(at);
+                at = destination(&instruction);
+            }
+            FlowControl::Return => match callers.pop() {
+                Some(caller) => at = caller,
+                None => return Some(counts),
+            },
+            _ => panic!("the walk has met {instruction}"),
+        }
+    }
+    panic!("the walk of {name} does not end");
+}
+
+#[test]
+fn a_small_event_takes_few_instructions() {
+    two_ints(black_box(1), black_box(2));
+    none();
+    for name in ["hot_path:two_ints", "hot_path:none"] {
+        let Some(counts) = walk(name) else {
+            println!("SKIP: {name} tests a byte");
+            continue;
+        };
+        println!("{name}: {counts:?}");
+        if cfg!(debug_assertions) {
+            println!("SKIP: what users get is counted, the release");
+            continue;
+        }
+        assert!(counts.instructions <= 50 && counts.dependent <= 10, "{name}: {counts:?}");
+    }
+}
