@@ -1,51 +1,71 @@
-//! Which runs have ended as they must. A search of all states finds the same again as long as the model, the options
-//! and the tools are the same, so that `cargo xtask test` makes only those runs that are new.
+//! Which runs have ended as they must. A search of all states finds the same again as long as model and options are the
+//! same, on any machine, so that `cargo xtask test` makes only those runs that are new.
+//!
+//! They are rows of `models/passed.txt`, which belongs to the source: who changes a model runs it, and commits what
+//! passed with it.
 
 use super::Model;
 use super::digest::{FNV_START, fnv};
 use super::header::Run;
 use anyhow::Context;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// The folder that remembers them, one empty file for each run.
+/// How the file begins.
+const HEAD: &str = "\
+# Runs of the models that have ended as they must, as `cargo xtask models` notes them: model, run, and a digest of the
+# model, of memory.h and of the options.
+";
+
+/// The file of the runs that have passed.
 pub(super) struct Passed {
-    folder: PathBuf,
-    /// Digest of what all models share: the memory framework, and the versions of spin and the compiler.
+    file: PathBuf,
+    /// Digest of what all models share: the memory framework.
     shared: u64,
+    rows: BTreeSet<String>,
 }
 
 impl Passed {
     /// # Errors
-    /// `memory.h` cannot be read, or the tools do not say their versions.
+    /// `memory.h` cannot be read.
     pub(super) fn read(root: &Path) -> anyhow::Result<Passed> {
-        let memory = root.join("models/memory.h");
-        let mut shared = digest(FNV_START, &fs::read(&memory).context("cannot read models/memory.h")?);
-        for (tool, option) in [("spin", "-V"), ("cc", "--version")] {
-            let said =
-                Command::new(tool).arg(option).output().with_context(|| format!("cannot run {tool}"))?;
-            shared = digest(shared, &said.stdout);
-        }
-        let folder = root.join("target/models/passed");
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        Ok(Passed { folder, shared })
+        let memory = fs::read(root.join("models/memory.h")).context("cannot read models/memory.h")?;
+        let file = root.join("models/passed.txt");
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let rows = text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
+        Ok(Passed { file, shared: digest(FNV_START, &memory), rows })
     }
 
     /// Whether this run has ended as it must.
     pub(super) fn has(&self, model: &Model, run: &Run) -> bool {
-        self.file(model, run).is_file()
+        self.rows.contains(&self.row(model, run))
     }
 
-    /// Remembers that this run has ended as it must. Where that fails, the run is made again another time.
-    pub(super) fn add(&self, model: &Model, run: &Run) {
-        let _ = fs::write(self.file(model, run), "");
+    /// Remembers that this run has ended as it must.
+    pub(super) fn add(&mut self, model: &Model, run: &Run) {
+        self.rows.insert(self.row(model, run));
     }
 
-    fn file(&self, model: &Model, run: &Run) -> PathBuf {
+    /// Writes the file anew, without the rows that are of no run of `models` any more, where it says something else.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn write(&self, models: &[Model]) -> anyhow::Result<()> {
+        let runs = models.iter().flat_map(|model| model.header.runs.iter().map(move |run| (model, run)));
+        let rows: BTreeSet<String> = runs.map(|(model, run)| self.row(model, run)).collect();
+        let kept: Vec<&str> = self.rows.intersection(&rows).map(String::as_str).collect();
+        let text = format!("{HEAD}{}\n", kept.join("\n"));
+        if fs::read_to_string(&self.file).is_ok_and(|old| old == text) {
+            return Ok(());
+        }
+        fs::write(&self.file, text).with_context(|| format!("cannot write {}", self.file.display()))
+    }
+
+    fn row(&self, model: &Model, run: &Run) -> String {
         let sum = digest(self.shared, model.code.as_bytes());
         let sum = digest(sum, format!("{:?} {}", run.expect, run.command_line()).as_bytes());
-        self.folder.join(format!("{sum:016x}"))
+        format!("{} | {} | {sum:016x}", model.name, run.title)
     }
 }
 
@@ -60,17 +80,21 @@ mod tests {
 
     #[test]
     fn a_run_is_known_until_its_model_changes() {
-        let folder = std::env::temp_dir().join(format!("mote-models-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let file = std::env::temp_dir().join(format!("mote-models-{}.txt", std::process::id()));
         let text = "/* T.\n * @digest none\n * @pass short | a | -DA\n * @pass short | b | -DB\n */\nbody";
         let header = Header::parse(text).unwrap();
-        let mut model = Model { name: "m".to_owned(), file: "m".into(), header, code: "body".to_owned() };
-        let passed = Passed { folder: folder.clone(), shared: 1 };
-        passed.add(&model, &model.header.runs[0]);
-        assert!(passed.has(&model, &model.header.runs[0]));
-        assert!(!passed.has(&model, &model.header.runs[1]));
-        model.code.push('x');
-        assert!(!passed.has(&model, &model.header.runs[0]));
-        fs::remove_dir_all(folder).unwrap();
+        let mut models = [Model { name: "m".to_owned(), file: "m".into(), header, code: "body".to_owned() }];
+        let mut passed = Passed { file: file.clone(), shared: 1, rows: BTreeSet::new() };
+        let [model] = &models;
+        passed.add(model, &model.header.runs[0]);
+        assert!(passed.has(model, &model.header.runs[0]));
+        assert!(!passed.has(model, &model.header.runs[1]));
+        passed.write(&models).unwrap();
+        assert!(fs::read_to_string(&file).unwrap().lines().any(|line| line.starts_with("m | a | ")));
+        models[0].code.push('x');
+        assert!(!passed.has(&models[0], &models[0].header.runs[0]));
+        passed.write(&models).unwrap();
+        assert!(!fs::read_to_string(&file).unwrap().contains("m | a"), "it is of no run any more");
+        fs::remove_file(file).unwrap();
     }
 }
