@@ -43,12 +43,12 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     wrong.extend(plan::arrows_that_climb(&crates));
     modules::check(root, &crates, &mut wrong)?;
     let mut obligations = Obligations::default();
-    for file in sources(root)? {
-        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
-        source(&name, &text, &mut wrong);
-        obligations.code(&name, &text);
+    let files = sources(root)?;
+    for (name, text) in &files {
+        source(name, text, &mut wrong);
+        obligations.code(name, text);
     }
+    names::check_allowances(files.iter().map(|(name, text)| (name.as_str(), text.as_str())), &mut wrong);
     for page in fs::read_dir(root.join("docs/soundness"))? {
         obligations.page(&fs::read_to_string(page?.path())?);
     }
@@ -135,14 +135,18 @@ fn missing_lints(text: &str) -> impl Iterator<Item = &'static str> + use<'_> {
     DENIED.into_iter().filter(move |lint| !denied.split(',').any(|one| one == format!("clippy::{lint}")))
 }
 
-/// All Rust files of the project.
-fn sources(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// All Rust files of the project: names from its root, and texts.
+fn sources(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     for name in ["lib", "crates", "bench", "tests", "xtask", "fuzz"] {
         files.extend(source_files(&root.join(name))?);
     }
     files.sort();
-    Ok(files)
+    let read = |file: PathBuf| {
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        Ok((file.strip_prefix(root).unwrap_or(&file).display().to_string(), text))
+    };
+    files.into_iter().map(read).collect()
 }
 
 /// The Rust files below a directory.

@@ -48,7 +48,7 @@ pub(crate) fn select<'e>(
             any |= fits;
         }
         if !any {
-            return Err(Unmatched { pattern: pattern.to_owned(), near: near(entries, pattern) });
+            return Err(Unmatched { pattern: pattern.to_owned(), near: similar(entries, pattern) });
         }
     }
     Ok(entries.iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(entry, _)| entry).collect())
@@ -96,7 +96,8 @@ impl Entry {
     }
 }
 
-fn near(entries: &[Entry], pattern: &str) -> Vec<String> {
+/// Names like `pattern`: of its group where there is one, else of all.
+fn similar(entries: &[Entry], pattern: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     match pattern.split_once(':') {
         Some((group, _)) => {

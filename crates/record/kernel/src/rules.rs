@@ -36,7 +36,7 @@ pub struct Rules {
 
 /// What becomes of an event.
 #[derive(Clone, Debug)]
-pub enum Fate {
+pub enum Outcome {
     /// No rule is about it.
     Off,
     /// It is always recorded.
@@ -57,41 +57,46 @@ impl Rules {
     ///
     /// # Errors
     /// When they are more than a program can hold.
-    pub fn decide(&mut self, rules: &[Rule], event: &Event) -> Result<(Fate, Vec<Diagnostic>), Diagnostic> {
+    pub fn decide(
+        &mut self,
+        rules: &[Rule],
+        event: &Event,
+    ) -> Result<(Outcome, Vec<Diagnostic>), Diagnostic> {
         let mut warnings = Vec::new();
-        match self.fate(rules, event, &mut warnings) {
-            Ok(fate) => return Ok((fate, warnings)),
+        match self.outcome(rules, event, &mut warnings) {
+            Ok(outcome) => return Ok((outcome, warnings)),
             Err(problem) if problem.kind() == Kind::TooLarge => return Err(problem),
             Err(_) => {}
         }
         let mut fitting = Vec::new();
         for rule in rules {
-            match self.fate(std::slice::from_ref(rule), event, &mut Vec::new()) {
+            match self.outcome(std::slice::from_ref(rule), event, &mut Vec::new()) {
                 Ok(_) => fitting.push(rule.clone()),
                 Err(problem) => warnings.push(problem),
             }
         }
-        let fate = self.fate(&fitting, event, &mut warnings)?;
-        Ok((fate, warnings))
+        let outcome = self.outcome(&fitting, event, &mut warnings)?;
+        Ok((outcome, warnings))
     }
 
-    fn fate(
+    /// What becomes of `event` by all of `rules` together.
+    fn outcome(
         &mut self,
         rules: &[Rule],
         event: &Event,
         warnings: &mut Vec<Diagnostic>,
-    ) -> Result<Fate, Diagnostic> {
+    ) -> Result<Outcome, Diagnostic> {
         let text = event.description();
         // We have made it ourselves.
-        let Ok(described) = parse(text.as_bytes()) else { return Ok(Fate::Off) };
+        let Ok(described) = parse(text.as_bytes()) else { return Ok(Outcome::Off) };
         // Nothing is emitted on this side.
         let mut session = Session { side: Side::Kernel, missing: Missing::Never, declare: &mut |_| Ok(0) };
         Ok(match compile(rules, &described, &mut session, &mut self.maps)? {
-            Decision::Off => Fate::Off,
-            Decision::Record => Fate::Recorded,
+            Decision::Off => Outcome::Off,
+            Decision::Record => Outcome::Recorded,
             Decision::Run(Compiled { insns, words, records, warnings: new, .. }) => {
                 warnings.extend(new);
-                Fate::Filtered(Filter { insns, words, records })
+                Outcome::Filtered(Filter { insns, words, records })
             }
         })
     }

@@ -199,7 +199,7 @@ impl Wrong {
 }
 
 /// `; near names: a, b`, or nothing.
-pub(crate) fn near<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
+pub(crate) fn similar<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
     let mut near = mote_pattern::similar(name, names);
     near.dedup();
     if near.is_empty() { String::new() } else { format!("; similar names: {}", near.join(", ")) }

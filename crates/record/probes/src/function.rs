@@ -1,6 +1,6 @@
 //! Probes of functions: which ones a pattern means, and what their arguments are.
 
-use crate::error::{Wrong, near};
+use crate::error::{Wrong, similar};
 use crate::pattern::{Given, Kind, Spec, number};
 use crate::selection::{MATCHES_MAX, Selection, event_name, short};
 use crate::{arch, pinned};
@@ -81,7 +81,7 @@ fn named(spec: &Spec, image: &Image, notes: &mut Vec<String>) -> Result<Vec<(u64
     let names = || image.table.iter().map(|symbol| plain(symbol.name));
     if fitting.is_empty() {
         let readable: Vec<String> = names().map(|name| bare(&demangle(name))).collect();
-        let near = near(&spec.name, readable.iter().map(String::as_str));
+        let near = similar(&spec.name, readable.iter().map(String::as_str));
         return Err(Wrong::NoFunction { path: path(), name: spec.name.clone(), near });
     }
     let mut places = HashSet::new();
@@ -93,7 +93,7 @@ fn named(spec: &Spec, image: &Image, notes: &mut Vec<String>) -> Result<Vec<(u64
         return Err(Wrong::Indirect {
             path: path(),
             name: spec.name.clone(),
-            near: near(&spec.name, others),
+            near: similar(&spec.name, others),
         });
     }
     if glob.is_none() && fitting.iter().any(|symbol| symbol.indirect) {

@@ -4,7 +4,7 @@
 //! the kernel lets be probed, typed or not; fentry and fexit are for the typed ones of the kernel itself (not of
 //! modules, whose types are elsewhere) that the compiler has left room in.
 
-use crate::error::{Wrong, near};
+use crate::error::{Wrong, similar};
 use crate::function::{Builder, Passed, anywhere, apart, given_type, ip, type_of, word, words};
 use crate::pattern::{Kind, Spec};
 use crate::selection::{KERNEL_MATCHES_MAX, Selection, event_name};
@@ -155,7 +155,7 @@ fn event(
 fn none(name: &str, types: &Btf) -> Wrong {
     Wrong::NoKernelFunction {
         name: name.to_owned(),
-        near: near(name, types.functions().map(|(name, _)| name)),
+        near: similar(name, types.functions().map(|(name, _)| name)),
     }
 }
 

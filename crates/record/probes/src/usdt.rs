@@ -5,7 +5,7 @@
 //! `.stapsdt.base` moved with the code, the notes did not: the difference is added. See
 //! <https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation>.
 
-use crate::error::{Wrong, near};
+use crate::error::{Wrong, similar};
 use crate::function::{apart, given_type};
 use crate::pattern::{Given, Spec};
 use crate::selection::{MATCHES_MAX, Selection, event_name};
@@ -57,7 +57,7 @@ pub(crate) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Resu
         let full = |probe: &Probe| format!("{}:{}", probe.provider, probe.name);
         let names: Vec<String> = probes.iter().map(full).collect();
         let wanted = format!("{}:{}", spec.provider.as_deref().unwrap_or("*"), spec.name);
-        let mut near = near(&wanted, names.iter().map(String::as_str));
+        let mut near = similar(&wanted, names.iter().map(String::as_str));
         if near.is_empty() {
             let some: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
             near = format!("; it has {}", some.join(", "));

@@ -83,8 +83,8 @@ impl NotIn {
         NotIn { why, asked: None }
     }
 
-    /// As `unasked`, and the session is told.
-    fn told(link: &Link, why: Errno) -> NotIn {
+    /// As `unasked`, and the session gets the reason.
+    fn reported(link: &Link, why: Errno) -> NotIn {
         let mut buffer = [0; 16];
         let _ = link.send(&Message::Failed(why.0 as u32), &mut buffer);
         NotIn::unasked(why)
@@ -133,7 +133,7 @@ impl Session {
                 let _ = link.send(&Message::GoesOn, scratch.buffers().0);
                 Err(NotIn { why, asked: Some(link) })
             }
-            Err(why) => Err(NotIn::told(&link, why)),
+            Err(why) => Err(NotIn::reported(&link, why)),
         }
     }
 
@@ -145,9 +145,9 @@ impl Session {
         has_begun: bool,
         late_ms: u32,
     ) -> core::result::Result<Link, NotIn> {
-        let mut scratch = Scratch::new().map_err(|why| NotIn::told(&link, why))?;
+        let mut scratch = Scratch::new().map_err(|why| NotIn::reported(&link, why))?;
         common.era = common.era.wrapping_add(1);
-        let channel = rings.map(self.number, common.era).map_err(|why| NotIn::told(&link, why))?;
+        let channel = rings.map(self.number, common.era).map_err(|why| NotIn::reported(&link, why))?;
         self.wants.channel = Some(channel);
         channel.publish();
         if has_begun {
@@ -157,7 +157,7 @@ impl Session {
         }
         match handshake::announce_all(&link, &mut scratch, &mut self.wants, common, late_ms) {
             Ok(()) => Ok(link),
-            Err(why) => Err(NotIn::told(&link, why)),
+            Err(why) => Err(NotIn::reported(&link, why)),
         }
     }
 
@@ -388,7 +388,7 @@ pub(crate) fn let_in(number: usize, links: &mut Links) -> bool {
     link::note_slow(number, false);
     let entered = match Scratch::new().and_then(|mut scratch| handshake::rings(&link, &mut scratch)) {
         Ok(rings) => session.enter(&mut all.common, (link, rings), true, wait.late_ms()),
-        Err(why) => Err(NotIn::told(&link, why)),
+        Err(why) => Err(NotIn::reported(&link, why)),
     };
     if let Ok(Joined::In(link) | Joined::Waits(Some(link))) = all.settle_in(number, &wait, entered) {
         links.put(link);

@@ -8,7 +8,7 @@ use mote_catalog::{Catalog, stack};
 use mote_filter::{Rule, Side, fits};
 use mote_generate::{Facts, Filter};
 use mote_kernel::map::Map;
-use mote_kernel::rules::{Fate, Rules};
+use mote_kernel::rules::{Outcome, Rules};
 use mote_kernel::{attach, privilege};
 use mote_layout::parse::{Description, parse};
 use mote_pattern::Pattern;
@@ -122,9 +122,9 @@ impl Wanting {
         let (fate, new) = self.rules.decide(rules, event).map_err(|why| Error::Kernel(why.render()))?;
         warnings.extend(new.iter().map(|warning| warning.render_warning()));
         Ok(match fate {
-            Fate::Off => None,
-            Fate::Recorded => Some(None),
-            Fate::Filtered(filter) => Some(Some(filter)),
+            Outcome::Off => None,
+            Outcome::Recorded => Some(None),
+            Outcome::Filtered(filter) => Some(Some(filter)),
         })
     }
 

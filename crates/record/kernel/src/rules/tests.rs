@@ -35,9 +35,9 @@ impl World {
         for (id, event) in found.into_iter().enumerate() {
             let filter =
                 match rules.decide(&wanted, &event).unwrap_or_else(|why| panic!("{}", why.render())).0 {
-                    Fate::Off => continue,
-                    Fate::Recorded => None,
-                    Fate::Filtered(filter) => Some(filter),
+                    Outcome::Off => continue,
+                    Outcome::Recorded => None,
+                    Outcome::Filtered(filter) => Some(filter),
                 };
             chosen.push(Chosen { id: id as u16 + 1, event, filter });
         }
@@ -125,13 +125,13 @@ fn events_with_another_type_of_field_are_left_out() {
     let found = Catalog::open().select(&["syscalls:*_utime", "syscalls:syscall_entry_statx"]).unwrap().events;
     let mut all = Rules::new(SharedNames::default());
     for event in &found {
-        let (fate, warnings) = all.decide(&rules, event).unwrap();
-        assert!(matches!(fate, Fate::Filtered(_)), "{}", event.name);
+        let (outcome, warnings) = all.decide(&rules, event).unwrap();
+        assert!(matches!(outcome, Outcome::Filtered(_)), "{}", event.name);
         assert_eq!(warnings.is_empty(), event.name == "syscall_entry_statx", "{} {warnings:?}", event.name);
     }
     for event in &found {
-        let (fate, _) = all.decide(&rules[..1], event).unwrap();
-        assert_eq!(matches!(fate, Fate::Off), event.name != "syscall_entry_statx", "{}", event.name);
+        let (outcome, _) = all.decide(&rules[..1], event).unwrap();
+        assert_eq!(matches!(outcome, Outcome::Off), event.name != "syscall_entry_statx", "{}", event.name);
     }
 }
 

@@ -6,7 +6,7 @@ use super::{Kernel, Request, Targets, place};
 use crate::load::{Kind, Program};
 use crate::map::Buffers;
 use crate::rules::shared::Shared;
-use crate::rules::{Fate, Rules};
+use crate::rules::{Outcome, Rules};
 use mote_catalog::event::{Event, Field, Hook, Origin, Type};
 use mote_filter::{Rule, SharedNames};
 use mote_generate::Access;
@@ -46,7 +46,7 @@ fn records(filter: Option<&str>, words: &[[u64; 6]]) -> Option<Vec<String>> {
     let rule =
         filter.map(|text| Rule::filter("fexit:*", text).unwrap_or_else(|why| panic!("{}", why.render())));
     let filter = rule.map(|rule| match rules.decide(&[rule], &event) {
-        Ok((Fate::Filtered(filter), _)) => filter,
+        Ok((Outcome::Filtered(filter), _)) => filter,
         other => panic!("{other:?}"),
     });
     let shared = Shared::create().expect("with the right to load programs, maps can be made");
