@@ -7,7 +7,7 @@
 use super::Effort;
 use super::figure::{Figure, Samples};
 use super::session::{Lab, workload};
-use super::work::{line, per_event, pin};
+use super::turns::{line, per_event, pin};
 use anyhow::Context;
 use mote::{SharedMap, Syscall, ThreadMap};
 use mote_filter::Rule;
@@ -24,7 +24,7 @@ const RULES: [&str; 4] = [
     "bench:threshold do threshold write 200us",
 ];
 
-/// Measures all of it.
+/// Measures what a program pays for thresholds, for values that the kernel publishes, and for shared words.
 pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
     let (rounds, turns) = effort.choose((7, 1_000_000), (21, 10_000_000));
     let mut lab = Lab::new()?;
@@ -66,7 +66,7 @@ pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
 /// What is measured, and its loop.
 type Case = (&'static str, fn(u64));
 
-/// The workload.
+/// The workload of [`run`]: each operation in a loop, beside empty loops and plain loads.
 pub(super) fn work(turns: u64, rounds: u64) -> anyhow::Result<String> {
     pin(sched_getcpu()?)?;
     anyhow::ensure!(

@@ -1,6 +1,7 @@
 //! What runs under the recorder for `filter`: events whose sites have filters, and floors.
 
-use super::work::{line, nine_strings, per_event, pin, two_ints};
+use super::bodies::{nine_strings, two_ints};
+use super::turns::{line, per_event, pin};
 use anyhow::Context;
 use nix::sched::sched_getcpu;
 use std::hint::black_box;

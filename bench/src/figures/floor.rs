@@ -6,7 +6,7 @@
 //! channel's are.
 
 use super::session::flight_buffers;
-use super::work::Body;
+use super::turns::Body;
 use anyhow::Context;
 use mote_sync::rseq;
 use mote_sys::mem::{self, Mapping};

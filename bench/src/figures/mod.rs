@@ -4,6 +4,7 @@
 //! recorder, called as a library, and prints the median of at least five repetitions with its spread. Cases take turns,
 //! because the machine may have other things to do.
 
+mod bodies;
 mod cooperate;
 mod disabled;
 mod disk;
@@ -38,6 +39,7 @@ mod size;
 mod spans;
 mod startup;
 mod stopwatch;
+mod turns;
 mod view;
 pub(crate) mod work;
 
@@ -46,7 +48,7 @@ use figure::Figure;
 /// How long a benchmark may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Effort {
-    /// Within 20 seconds.
+    /// Ends within 20 seconds, with rough figures.
     Quick,
     /// As long as good figures need.
     Full,
@@ -78,7 +80,7 @@ const BENCHMARKS: [(&str, Benchmark); 12] = [
     ("kernel_programs", kernel_programs::run),
 ];
 
-/// The benchmarks' names.
+/// The names that [`run`] knows, in the order of the usage.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     BENCHMARKS.into_iter().map(|(name, _)| name)
 }

@@ -6,7 +6,7 @@
 use super::Effort;
 use super::figure::{Figure, Samples};
 use super::session::{Lab, workload};
-use super::work::{Case, in_turns};
+use super::turns::{Case, in_turns};
 use anyhow::Context;
 use mote_filter::Rule;
 use std::hint::black_box;

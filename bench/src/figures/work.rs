@@ -3,15 +3,13 @@
 //! A workload writes lines of `CASE VALUE` to the file RESULT. Its cases take turns, so that what disturbs the machine
 //! disturbs all of them, and each has its floor in the same process.
 
+use super::bodies::{empty, nine_strings, none, rdtsc_alone, rdtsc_stores, two_ints};
 use super::session::{Lab, workload};
 use super::stopwatch::{thread_ns, wall_ns};
+use super::turns::{Body, Case, in_turns, line, per_event, pin};
 use super::{cooperate, disabled, filter_work, floor, kernel_work, rcu_hash_work, rcu_work, spans, startup};
 use anyhow::Context;
-use mote_sys::tsc;
-use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
-use nix::unistd::Pid;
-use std::fmt::Write;
-use std::hint::black_box;
+use nix::sched::sched_getcpu;
 use std::sync::Barrier;
 
 /// Runs the workload that the arguments name.
@@ -47,9 +45,6 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     std::fs::write(result, text).with_context(|| format!("cannot write {result}"))
 }
 
-pub(super) type Body = fn(u64);
-pub(super) type Case = (&'static str, Body);
-
 /// Time of one turn of each body, in `rounds` rounds; the first round only warms up. The thread stays on one CPU,
 /// because each CPU's ring is new memory, whose first use costs more.
 fn cost(events: u64, rounds: u64) -> anyhow::Result<String> {
@@ -72,30 +67,6 @@ fn cost(events: u64, rounds: u64) -> anyhow::Result<String> {
 fn pair(events: u64, rounds: u64) -> anyhow::Result<String> {
     pin(sched_getcpu()?)?;
     in_turns(&[("two_sessions", two_ints)], events, rounds)
-}
-
-pub(super) fn in_turns(cases: &[Case], events: u64, rounds: u64) -> anyhow::Result<String> {
-    let mut text = String::new();
-    for round in 0..=rounds {
-        for (case, body) in cases {
-            let ns = per_event(*body, events);
-            if round > 0 {
-                line(&mut text, case, ns);
-            }
-        }
-    }
-    Ok(text)
-}
-
-pub(super) fn per_event(body: Body, events: u64) -> f64 {
-    let begin = thread_ns();
-    body(black_box(events));
-    (thread_ns() - begin) as f64 / events as f64
-}
-
-pub(super) fn line(text: &mut String, case: &str, value: f64) {
-    let done = writeln!(text, "{case} {value}");
-    debug_assert!(done.is_ok(), "writing to a string");
 }
 
 /// The same event from one thread and from two, each on a CPU of its own.
@@ -135,75 +106,9 @@ fn on_cpus(count: usize, body: Body, events: u64) -> anyhow::Result<f64> {
     Ok(costs.iter().sum::<f64>() / count as f64)
 }
 
-pub(super) fn pin(cpu: usize) -> anyhow::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu)?;
-    sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("cannot run on CPU {cpu}"))
-}
-
 /// Emits, and tells the wall time of the loop and the time that it ran.
 fn emit(events: u64) -> String {
     let begin = (wall_ns(), thread_ns());
     two_ints(events);
     format!("wall_ns {}\nthread_ns {}\n", wall_ns() - begin.0, thread_ns() - begin.1)
-}
-
-#[inline(never)]
-fn empty(turns: u64) {
-    for turn in 0..turns {
-        black_box(turn);
-    }
-}
-
-#[inline(never)]
-fn rdtsc_alone(turns: u64) {
-    for _ in 0..turns {
-        black_box(tsc::count());
-    }
-}
-
-/// What an event cannot do without: the time, and three words in memory.
-#[inline(never)]
-fn rdtsc_stores(turns: u64) {
-    let mut record = [0; 3];
-    for turn in 0..turns {
-        record = [tsc::count(), turn, turn * 3];
-        black_box(&mut record);
-    }
-    black_box(&record);
-}
-
-#[inline(never)]
-pub(super) fn two_ints(events: u64) {
-    for i in 0..events {
-        mote::event!(bench::two_ints, i: i32 = i as i32, v: u64 = i * 3);
-    }
-}
-
-#[inline(never)]
-fn none(events: u64) {
-    for _ in 0..events {
-        mote::event!(bench::none);
-    }
-}
-
-/// The texts are read anew each time, as those of a real program are.
-#[inline(never)]
-pub(super) fn nine_strings(events: u64) {
-    let texts = ["foo"; 9];
-    for _ in 0..events {
-        let [a, b, c, d, e, f, g, h, i] = black_box(&texts);
-        mote::event!(
-            bench::nine_strings,
-            a: &str = a,
-            b: &str = b,
-            c: &str = c,
-            d: &str = d,
-            e: &str = e,
-            f: &str = f,
-            g: &str = g,
-            h: &str = h,
-            i: &str = i,
-        );
-    }
 }

@@ -1,4 +1,5 @@
-//! What programs and maps cost, in ns each, beside a bare `lock add`: `cargo run --release --example cost`.
+//! What programs and maps cost, in ns each, beside a bare `lock add`: `cargo run --release -p mote-trace-vm --example
+//! program_cost`.
 
 use mote_bpf::helper::{MAP_ADD, MAP_LOOKUP, TEXT_COMPARE, TEXT_GLOB};
 use mote_bpf::op::{Cond, Size};

@@ -1,5 +1,5 @@
-//! What one event of `tracing` costs: run it alone, and as `mote record -- cost`. Prints nanoseconds, the median of
-//! nine.
+//! What one event of `tracing` costs: run it alone, and as `mote record -- event_cost`. Prints nanoseconds, the
+//! median of nine.
 
 use std::hint::black_box;
 use std::time::Instant;
