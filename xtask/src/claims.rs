@@ -3,6 +3,7 @@
 
 use crate::run::{self, Counts};
 use crate::tools;
+use crate::workspace::cargo;
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -48,7 +49,7 @@ const LONG: [&str; 7] = [
 /// # Errors
 /// They cannot be built, or cannot be started.
 pub(crate) fn of_release(root: &Path, counts: &mut Counts) -> anyhow::Result<bool> {
-    let mut command = crate::cargo();
+    let mut command = cargo();
     command.args(["test", "--release", "-p", "mote-tests"]);
     let mut command = Command::new(program(command.current_dir(root))?);
     command.env("MOTE_BIN", root.join("target/release/mote"));
@@ -122,7 +123,7 @@ fn is_open(directory: &Path) -> bool {
 
 /// Builds something with the profile that checks.
 fn build(root: &Path, name: &str, what: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
-    let mut command = crate::cargo();
+    let mut command = cargo();
     command.args(["build", "--quiet", "--profile", "checked"]).args(what).current_dir(root);
     command.env(CHECKED.0, CHECKED.1).envs(environment.iter().copied());
     if !command.status().context("cannot start cargo")?.success() {
@@ -137,7 +138,7 @@ fn built(root: &Path) -> anyhow::Result<PathBuf> {
     build(root, "libmote.so", &["-p", "mote-capi"], &[("CARGO_PROFILE_CHECKED_PANIC", "abort")])?;
     let tested_byte = ["-p", "mote-tests", "--bin", "scenes", "--features", "tested-byte"];
     build(root, "scenes", &tested_byte, &[("CARGO_TARGET_DIR", "target/tested-byte")])?;
-    let mut command = crate::cargo();
+    let mut command = cargo();
     command.args(["test", "--profile", "checked", "-p", "mote-tests"]).env(CHECKED.0, CHECKED.1);
     program(command.current_dir(root))
 }

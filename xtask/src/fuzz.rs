@@ -3,7 +3,7 @@
 //! libFuzzer needs the compiler's coverage instrumentation, which LLVM has as a pass; only the sanitizers need
 //! nightly. `--target` keeps the flags away from build scripts.
 
-use crate::root;
+use crate::workspace::{cargo, root};
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -58,7 +58,7 @@ pub(crate) fn all(root: &Path, seconds: u32) -> anyhow::Result<()> {
 }
 
 fn build(fuzz: &Path, what: &[&str]) -> anyhow::Result<()> {
-    let built = crate::cargo()
+    let built = cargo()
         .args(["build", "--release", "--target", HOST])
         .args(what)
         .current_dir(fuzz)
@@ -95,7 +95,7 @@ fn one(fuzz: &Path, target: &str, seconds: u32, said: Stdio) -> anyhow::Result<(
     Ok(())
 }
 
-/// Names of all targets.
+/// Names of all targets, sorted: the files in `fuzz/targets`.
 pub(crate) fn targets(fuzz: &Path) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(fuzz.join("targets"))? {

@@ -1,8 +1,9 @@
 //! `cargo xtask install --prefix DIR`: puts mote where programs of the system lie: the command with its manual pages
 //! and completions, and what C and C++ programs need, which pkg-config(1) finds.
 
-use crate::plan;
-use crate::test;
+use crate::run::Counts;
+use crate::workspace::cargo;
+use crate::{plan, tools};
 use anyhow::{Context, bail};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -46,7 +47,7 @@ const USAGE: &str = "say where: cargo xtask install --prefix /usr/local (with DE
 /// Builds mote, and puts its files below `prefix`, or below `stage` as if that were the root directory.
 fn install(root: &Path, prefix: &Path, stage: Option<&Path>) -> anyhow::Result<()> {
     for package in ["mote-cli", "mote-capi"] {
-        let mut command = crate::cargo();
+        let mut command = cargo();
         command.args(["build", "--release", "-p", package]).current_dir(root);
         if !command.status().context("cannot start cargo")?.success() {
             bail!("{package} cannot be built");
@@ -110,7 +111,7 @@ int main(void) {
 ///
 /// # Errors
 /// What does not work.
-pub(crate) fn check(root: &Path, counts: &mut crate::run::Counts) -> anyhow::Result<()> {
+pub(crate) fn check(root: &Path, counts: &mut Counts) -> anyhow::Result<()> {
     let prefix = root.join("target/prefix");
     let _ = fs::remove_dir_all(&prefix);
     install(root, &prefix, None)?;
@@ -144,14 +145,14 @@ fn c_program_is_recorded(prefix: &Path) -> anyhow::Result<()> {
 }
 
 /// Each verb that `mote --help` names has a page, which groff understands without a warning.
-fn verbs_have_pages(prefix: &Path, counts: &mut crate::run::Counts) -> anyhow::Result<()> {
+fn verbs_have_pages(prefix: &Path, counts: &mut Counts) -> anyhow::Result<()> {
     let help = output(Command::new(prefix.join("bin/mote")).arg("--help"))?;
     let verbs = verbs(&help);
     if verbs.len() < 10 {
         bail!("only {} verbs were found in the help of `mote`", verbs.len());
     }
     let pages = verbs.iter().map(|verb| format!("mote-{verb}.1")).chain(["mote.1".to_owned()]);
-    let has_groff = test::has("groff", counts);
+    let has_groff = tools::has("groff", counts);
     let mut number = 0;
     for page in pages {
         let path = prefix.join("share/man/man1").join(page);
@@ -182,7 +183,7 @@ fn verbs(help: &str) -> Vec<&str> {
 }
 
 /// The shells that are there find no error in their completions, and bash completes a verb.
-fn completions_are_understood(prefix: &Path, counts: &mut crate::run::Counts) -> anyhow::Result<()> {
+fn completions_are_understood(prefix: &Path, counts: &mut Counts) -> anyhow::Result<()> {
     let files = [
         ("bash", "bash-completion/completions/mote"),
         ("zsh", "zsh/site-functions/_mote"),
@@ -194,7 +195,7 @@ fn completions_are_understood(prefix: &Path, counts: &mut crate::run::Counts) ->
         if !text.contains("record") || text.contains("__generate") {
             bail!("{} does not have the verbs that users have", file.display());
         }
-        if test::has(shell, counts) {
+        if tools::has(shell, counts) {
             output(Command::new(shell).arg("-n").arg(&file))?;
         }
     }

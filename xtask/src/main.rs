@@ -13,10 +13,11 @@ mod soak;
 mod test;
 mod tidy;
 mod tools;
+mod workspace;
 
 use anyhow::bail;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
+use workspace::root;
 
 const USAGE: &str = "\
 cargo xtask test             everything that must pass before a change lands
@@ -82,14 +83,4 @@ fn run() -> anyhow::Result<()> {
         }
         _ => bail!("no such chore\n{USAGE}"),
     }
-}
-
-/// The cargo that runs us.
-fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-}
-
-/// The project's root, above this crate.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
 }

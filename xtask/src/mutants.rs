@@ -180,7 +180,7 @@ fn test(tree: &Path, (package, test): (&str, &str)) -> anyhow::Result<Test> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", SECONDS_MAX, &cargo, "test", "--release", "-p", package, "--test", test]);
-    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", crate::root().join(TARGET));
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", crate::workspace::root().join(TARGET));
     let output = command.current_dir(tree).stdin(Stdio::null()).output().context("cannot run cargo")?;
     let said =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_rows_fit_the_code() {
-        let root = crate::root();
+        let root = crate::workspace::root();
         let rows = fs::read_to_string(root.join("models/mutants.txt")).unwrap();
         for mutant in parse(&rows).unwrap() {
             let code = fs::read_to_string(root.join(mutant.place.0)).unwrap();

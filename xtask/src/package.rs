@@ -4,6 +4,7 @@
 //! published before. It ends with an installation of `mote`, which has to record and to show a program.
 
 use crate::plan::{self, Crate};
+use crate::workspace::cargo;
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,7 +17,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let crates = plan::crates(root)?;
     let published: Vec<&Crate> = crates.iter().filter(|one| one.is_published).collect();
     let packages = published.iter().flat_map(|one| ["-p", &one.package]);
-    let mut command = crate::cargo();
+    let mut command = cargo();
     // Changes that are not committed yet are packaged, too: it is a test.
     command.args(["package", "--allow-dirty"]).args(packages).current_dir(root);
     if !command.status().context("cannot start cargo")?.success() {
@@ -31,7 +32,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
 /// Installs `mote` into a directory of its own, records its demonstration with it, and shows that.
 fn installed(root: &Path) -> anyhow::Result<()> {
     let place = root.join("target/installed");
-    let mut install = crate::cargo();
+    let mut install = cargo();
     install.args(["install", "--locked", "--force", "--path", "crates/tools/cli", "--root"]).arg(&place);
     if !install.current_dir(root).status().context("cannot start cargo")?.success() {
         bail!("`mote` cannot be installed");

@@ -1,6 +1,7 @@
 //! The plan of the house: the folders that group the crates, what may know what, and which crates run in traced
 //! processes.
 
+use crate::workspace::cargo;
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +47,7 @@ impl Crate {
 /// # Errors
 /// Cargo fails.
 pub(crate) fn crates(root: &Path) -> anyhow::Result<Vec<Crate>> {
-    let mut command = crate::cargo();
+    let mut command = cargo();
     let output = command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(root).output();
     let output = output.context("cannot start cargo")?;
     if !output.status.success() {
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_crates_are_found() {
-        let crates = crates(&crate::root()).expect("cargo");
+        let crates = crates(&crate::workspace::root()).expect("cargo");
         let groups: BTreeSet<&str> = crates.iter().map(|one| one.group.as_str()).collect();
         assert_eq!(groups.len(), GROUPS.len(), "{groups:?}");
     }

@@ -7,7 +7,8 @@ mod figures;
 
 use crate::run::{self, Counts};
 use crate::test::{self, LOOM, LOOM_TESTS, SHUTTLE, SHUTTLE_TESTS};
-use crate::{fuzz, root, tools};
+use crate::workspace::{cargo, root};
+use crate::{fuzz, tools};
 use anyhow::{Context, bail};
 use figures::Row;
 use std::process::Command;
@@ -152,20 +153,22 @@ impl Soak {
         environment: &[(&str, &str)],
         more: &[(&str, String)],
     ) -> anyhow::Result<bool> {
-        let mut command = crate::cargo();
+        let mut command = cargo();
         command.args(words).current_dir(root()).envs(environment.iter().copied());
         command.envs(more.iter().map(|(name, value)| (name, value)));
         self.follow(&mut command)
     }
 
     fn torture(&mut self, what: &str) -> anyhow::Result<bool> {
-        if !self.cargo(&["build", "--release", "--bins", "-p", "mote-cli", "-p", "mote-bench"], &[], &[])? {
+        if !self.cargo(&["build", "--release", "-p", "mote-bench", "--bin", "mote-bench"], &[], &[])? {
             return Ok(false);
         }
         let seconds = self.time.as_secs().max(1);
         self.size = format!("{seconds} s");
         let mut sum = String::new();
-        let passed = run::follow_lines(&mut test::torture(what, seconds), |line| {
+        let mut torture = Command::new(root().join("target/release/mote-bench"));
+        torture.args(["torture", what, "--seconds", &seconds.to_string()]).current_dir(root());
+        let passed = run::follow_lines(&mut torture, |line| {
             // The last line is the sum of all scenarios.
             if line.starts_with("torture") {
                 sum = line

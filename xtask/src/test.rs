@@ -6,9 +6,9 @@
 
 use crate::claims::{self, CHECKED};
 use crate::run::{self, Counts};
-use crate::{fuzz, install, models, mutants, plan, root, tidy, tools};
+use crate::workspace::{cargo, root};
+use crate::{fuzz, install, models, mutants, plan, tidy, tools};
 use anyhow::bail;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
@@ -72,7 +72,11 @@ const ALL_UNIT_TESTS: &[&str] = &[
 ];
 
 /// The programs of the release that the tests start.
-const PROGRAMS: &[&str] = &["build", "--release", "--bins", "-p", "mote-cli", "-p", "mote-bench"];
+const PROGRAMS: &[&str] = &["build", "--release", "-p", "mote-cli"];
+
+/// Milliseconds of each case of the tortures among the unit tests of the release. `cargo xtask soak` has them by the
+/// hour (`mote-bench torture`).
+const TORTURE: &[(&str, &str)] = &[("TORTURE_MS", "400")];
 
 /// Runs all steps, or those that have `only` in their names; goes on after one that fails, so that all that is wrong is
 /// seen at once.
@@ -104,30 +108,15 @@ fn full(steps: &mut Steps) -> anyhow::Result<()> {
     steps.run("installation", |counts| install::check(&root(), counts).map(|()| true));
     let units = release_tests()?;
     let units: Vec<&str> = units.iter().map(String::as_str).collect();
-    steps.cargo("unit tests of the release", &units, &[]);
+    steps.cargo("unit tests of the release", &units, TORTURE);
     steps.run("end-to-end tests of the release", |counts| claims::of_release(&root(), counts));
     steps.run("end-to-end tests without rights, checked", |counts| claims::without_rights(&root(), counts));
     steps.run("models", |counts| run::follow(&mut xtask(&["models", "--new"]), counts));
     steps.cargo("models of the code", LOOM_TESTS, LOOM);
     steps.cargo("random schedules", SHUTTLE_TESTS, SHUTTLE);
     steps.run("mutants", |_| mutants::some(&root()).map(|()| true));
-    for what in ["ring", "text", "rcu"] {
-        steps.run(&format!("torture {what}"), |counts| {
-            run::follow(&mut torture(what, TORTURE_SECONDS), counts)
-        });
-    }
     steps.run("fuzzing", |_| fuzz::all(&root(), fuzz::BRIEFLY).map(|()| true));
     Ok(())
-}
-
-/// For how long each torture runs with the tests, in seconds.
-const TORTURE_SECONDS: u64 = 16;
-
-/// One torture of `mote-bench`, which must have been built.
-pub(crate) fn torture(what: &str, seconds: u64) -> Command {
-    let mut command = Command::new(release("mote-bench"));
-    command.args(["torture", what, "--seconds", &seconds.to_string()]).current_dir(root());
-    command
 }
 
 /// A chore as a command of its own.
@@ -135,20 +124,6 @@ pub(crate) fn xtask(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "xtask".into()));
     command.args(words).current_dir(root());
     command
-}
-
-/// Whether a program is installed; where it is not, what would use it is counted as a skip.
-pub(crate) fn has(program: &str, counts: &mut Counts) -> bool {
-    let is_there = tools::is_there(program);
-    if !is_there {
-        counts.note(&format!("SKIP: {program} is not installed"));
-    }
-    is_there
-}
-
-/// A program of the release.
-fn release(name: &str) -> PathBuf {
-    root().join("target/release").join(name)
 }
 
 /// The unit tests that the release has to pass, too: of the crates that may hold `unsafe` or run in traced processes,
@@ -169,7 +144,32 @@ struct Steps {
     only: Option<String>,
     counts: Counts,
     failed: Vec<String>,
-    seconds: Vec<(String, f64)>,
+    times: Vec<(String, Times)>,
+}
+
+/// What a step took, in seconds.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    wall: f64,
+    /// Of all processors together: beside other work it says more than the wall clock.
+    cpu: f64,
+}
+
+impl Times {
+    /// Reads the clock, and the CPU time of all processes that ours has started and waited for, theirs included.
+    fn now(began: Instant) -> Times {
+        /// Of `USER_HZ`: x86-64 counts the times in /proc in hundredths of a second.
+        const TICKS: f64 = 100.0;
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        // proc_pid_stat(5): `cutime` and `cstime` are the 14th and 15th behind the name, which may hold anything.
+        let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ').skip(13).take(2);
+        let ticks: f64 = fields.filter_map(|field| field.parse::<f64>().ok()).sum();
+        Times { wall: began.elapsed().as_secs_f64(), cpu: ticks / TICKS }
+    }
+
+    fn since(self, before: Times) -> Times {
+        Times { wall: self.wall - before.wall, cpu: self.cpu - before.cpu }
+    }
 }
 
 impl Steps {
@@ -177,7 +177,7 @@ impl Steps {
     fn cargo(&mut self, name: &str, arguments: &[&str], environment: &[(&str, &str)]) {
         self.run(name, |counts| {
             println!("cargo {}", arguments.join(" "));
-            let mut command = crate::cargo();
+            let mut command = cargo();
             command.args(arguments).current_dir(root()).envs(environment.iter().copied());
             run::follow(&mut command, counts)
         });
@@ -189,14 +189,15 @@ impl Steps {
             return;
         }
         let began = Instant::now();
+        let before = Times::now(began);
         println!("== {name}");
         let passed = step(&mut self.counts).unwrap_or_else(|error| {
             eprintln!("{error:#}");
             false
         });
-        let seconds = began.elapsed().as_secs_f64();
-        println!("== {name}: {seconds:.0} s");
-        self.seconds.push((name.to_owned(), seconds));
+        let times = Times::now(began).since(before);
+        println!("== {name}: {:.0} s", times.wall);
+        self.times.push((name.to_owned(), times));
         if !passed {
             self.failed.push(name.to_owned());
         }
@@ -208,11 +209,13 @@ impl Steps {
             println!("{skip}");
         }
         println!();
-        for (name, seconds) in &self.seconds {
-            println!("{seconds:>6.0} s  {name}");
+        println!("    wall       CPU  step");
+        let sum = |of: fn(&Times) -> f64| self.times.iter().map(|(_, times)| of(times)).sum();
+        let all = Times { wall: sum(|times| times.wall), cpu: sum(|times| times.cpu) };
+        for (name, Times { wall, cpu }) in self.times.iter().chain([&("in all".to_owned(), all)]) {
+            println!("{wall:>6.0} s  {cpu:>6.0} s  {name}");
         }
-        let sum: f64 = self.seconds.iter().map(|(_, seconds)| seconds).sum();
-        println!("{sum:>6.0} s  in all\n");
+        println!();
         let Counts { passed, failed, skips } = &self.counts;
         println!("{passed} passed, {failed} failed, {} skipped", skips.len());
         if !self.failed.is_empty() {
@@ -221,7 +224,7 @@ impl Steps {
         if *passed == 0 && self.only.is_none() {
             bail!("no test was run");
         }
-        if self.seconds.is_empty() {
+        if self.times.is_empty() {
             bail!("no step has `{}` in its name", self.only.unwrap_or_default());
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The Debian packages that the tests use: installed where we may, named where we may not.
 
+use crate::run::Counts;
 use anyhow::{Context, bail};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -42,7 +43,10 @@ const SERVICES: [(&str, &str); 3] = [
     ("nginx", "nginx.service"),
 ];
 
-/// Installs what is missing.
+/// Installs packages that are missing, where this is root and apt is there.
+///
+/// # Errors
+/// Something is still missing without which the tests cannot pass.
 pub(crate) fn packages() -> anyhow::Result<()> {
     let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !is_there(tool.program)).collect();
     if missing.is_empty() {
@@ -122,6 +126,15 @@ fn disable_services(packages: &[&str]) {
     let _ = Command::new("systemctl").args(["--quiet", "disable"]).args(services).status();
 }
 
+/// Whether a program is installed; where it is not, what would use it is counted as a skip.
+pub(crate) fn has(program: &str, counts: &mut Counts) -> bool {
+    let is_there = is_there(program);
+    if !is_there {
+        counts.note(&format!("SKIP: {program} is not installed"));
+    }
+    is_there
+}
+
 /// Whether a program is in `PATH`, where Debian has those for root, or where it has PostgreSQL's.
 pub(crate) fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -132,7 +145,7 @@ pub(crate) fn is_there(program: &str) -> bool {
         .any(|directory| directory.join(program).is_file())
 }
 
-/// Whether this is root.
+/// Whether real and effective user are root.
 pub(crate) fn is_root() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().any(|line| line.starts_with("Uid:\t0\t0"))

@@ -27,7 +27,7 @@ pub(super) enum Expect {
     Miss,
 }
 
-/// What is looked for.
+/// What the checker looks for in all states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Assertions and deadlocks.
@@ -59,7 +59,7 @@ pub(super) struct Code {
     pub(super) items: Vec<String>,
 }
 
-/// A model's header.
+/// What a model's comment says of it: the code that it stands for, and its runs.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) title: String,

@@ -37,7 +37,7 @@ pub(super) struct Result {
     pub(super) seconds: f64,
 }
 
-/// Whether spin is installed.
+/// Whether `spin -V` can be run.
 pub(super) fn is_there() -> bool {
     Command::new("spin").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }

@@ -23,7 +23,7 @@ impl Row {
     /// git does not say which commit this is.
     pub(super) fn made_now(part: &str, size: &str, result: &str, took: Duration) -> anyhow::Result<Row> {
         let mut git = Command::new("git");
-        let said = git.args(["rev-parse", "--short", "HEAD"]).current_dir(crate::root()).output();
+        let said = git.args(["rev-parse", "--short", "HEAD"]).current_dir(crate::workspace::root()).output();
         let commit = String::from_utf8(said.context("cannot run git")?.stdout)?;
         let when = format!("{}, {}", now("+%F"), commit.trim());
         let line = format!("| {part} | {size} | {result} | {} | {when} | {} |", time(took), machine());
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_document_has_the_table() {
-        let text = fs::read_to_string(crate::root().join(FILE)).unwrap();
+        let text = fs::read_to_string(crate::workspace::root().join(FILE)).unwrap();
         assert!(text.contains(HEAD));
     }
 }

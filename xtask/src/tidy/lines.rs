@@ -7,7 +7,7 @@ use super::paths::{character, raw_string, string};
 /// The last column.
 const COLUMNS: usize = 120;
 
-/// Checks a Rust file.
+/// Checks the lengths of a Rust file's lines.
 pub(super) fn code(name: &str, text: &str, wrong: &mut Vec<String>) {
     let mut is_block = false;
     let lines = widths(text).into_iter().zip(text.lines()).map(|(width, line)| {
@@ -19,7 +19,7 @@ pub(super) fn code(name: &str, text: &str, wrong: &mut Vec<String>) {
     check(name, lines, wrong);
 }
 
-/// Checks a document.
+/// Checks the lengths of the lines of a document's prose.
 pub(super) fn document(name: &str, text: &str, wrong: &mut Vec<String>) {
     let mut is_code = false;
     let prose = text.lines().map(|line| {

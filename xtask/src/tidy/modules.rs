@@ -37,10 +37,12 @@ type Modules = BTreeMap<Vec<String>, Named>;
 /// Of each module, the others that it names.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
+/// Crates beside the plan whose modules are checked, too.
+const BESIDE: [&str; 2] = ["bench", "xtask"];
+
 /// Checks the modules of all crates.
 pub(super) fn check(root: &Path, crates: &[Crate], wrong: &mut Vec<String>) -> anyhow::Result<()> {
-    for one in crates {
-        let folder = one.folder();
+    for folder in crates.iter().map(Crate::folder).chain(BESIDE.map(str::to_owned)) {
         let modules = modules(&root.join(&folder).join("src"))?;
         let parents: BTreeSet<&[String]> =
             modules.keys().filter_map(|path| Some(path.split_last()?.1)).collect();

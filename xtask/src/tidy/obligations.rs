@@ -14,7 +14,7 @@ pub(super) struct Obligations {
 }
 
 impl Obligations {
-    /// Reads a Rust file.
+    /// Collects the obligations that a Rust file states and cites.
     pub(super) fn code(&mut self, name: &str, text: &str) {
         let mut argues = false;
         for (number, line) in text.lines().enumerate() {
