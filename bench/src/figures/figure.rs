@@ -111,7 +111,7 @@ impl Figure {
         Ok(serde_json::to_string(&line)?)
     }
 
-    /// A line for people.
+    /// The figure as a line: benchmark, case, what was measured, median, spread, unit.
     pub(crate) fn row(&self, bench: &str) -> String {
         let mut row = format!("{bench:<11} {:<24} {:<11} ", self.case, self.peer.unwrap_or("mote"));
         let done = match &self.result {

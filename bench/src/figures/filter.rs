@@ -12,7 +12,7 @@ use mote_filter::Rule;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The peer's name.
+/// How figures of LTTng-UST are called.
 pub(super) const LTTNG: &str = "lttng-ust";
 
 /// A case that is measured at a site: our rules for an event, and LTTng's expression.
@@ -122,7 +122,7 @@ impl Bench {
         self.samples.read(&text, |case| (case == event).then(|| name.to_owned()))
     }
 
-    /// The same at LTTng's.
+    /// Has LTTng-UST record the same event by a filter of its own language.
     pub(super) fn peer(
         &mut self,
         name: &str,
@@ -178,7 +178,7 @@ impl Bench {
         figures
     }
 
-    /// A figure of LTTng's.
+    /// A figure that LTTng-UST gave in the same run.
     pub(super) fn theirs(&self, name: &str) -> Figure {
         let figure = match &self.missing {
             None => Figure::new(name, "ns", self.samples.of(&format!("lttng/{name}"))),

@@ -35,7 +35,7 @@ fifty! {
     40 "application" 41 "text/html" 42 "image/png" 43 "gzip" 44 "deflate" 45 "keep-alive" 46 "close" 47 "localhost" 48 "production" 49 "ok"
 }
 
-/// Who evaluates.
+/// What evaluates the 50 predicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engine {
     ByHand,

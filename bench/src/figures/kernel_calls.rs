@@ -109,7 +109,7 @@ pub(super) fn alone(effort: Effort) -> anyhow::Result<Vec<Figure>> {
     figures
 }
 
-/// Measures all of it.
+/// Measures what tracers add to a system call, each in turns with the bare call.
 pub(super) fn run(lab: &mut Lab, effort: Effort) -> anyhow::Result<Vec<Figure>> {
     let mut samples = Samples::default();
     let mut missing = Missing::default();

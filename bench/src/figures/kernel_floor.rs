@@ -17,7 +17,7 @@ use mote_sys::fd::Fd;
 /// Bytes of the ring buffer.
 const RING_BYTES: u32 = 1 << 24;
 
-/// What is attached.
+/// The least program of its kind that can be attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Floor {
     /// A program that does nothing, at the entry of all calls.

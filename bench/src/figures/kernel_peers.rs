@@ -18,7 +18,7 @@ pub(super) const WITH_TRACEFS: [&str; 6] = [
 /// How a workload is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tracer {
-    /// By nobody.
+    /// No tracer.
     Bare,
     /// ftrace: trace events into the kernel's buffer.
     Ftrace,

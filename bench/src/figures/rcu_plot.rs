@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-/// Points of one line.
+/// A line of the picture: its name and its points.
 pub(super) struct Series {
     pub(super) name: String,
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// What is drawn.
+/// A picture of lines over two axes.
 pub(super) struct Plot {
     pub(super) title: &'static str,
     pub(super) x: &'static str,
@@ -58,7 +58,7 @@ impl Axis {
 }
 
 impl Plot {
-    /// The picture.
+    /// The picture as a file of SVG 1.1.
     pub(super) fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| series.points.iter().copied());
         let points = points().filter(|(x, y)| *x > 0.0 && *y > 0.0).collect::<Vec<_>>();

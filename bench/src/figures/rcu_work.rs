@@ -16,13 +16,13 @@ const UPDATES: u64 = 64;
 /// A setting of readers and an updater.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
-    /// Threads that read.
+    /// Number of threads that read.
     pub(super) readers: u64,
     /// How long a section stays, in spins.
     pub(super) spins: u64,
     /// Spins between two updates; `None` when nobody updates.
     pub(super) pause: Option<u64>,
-    /// How long it lasts.
+    /// Milliseconds that it lasts.
     pub(super) ms: u64,
     /// Old values for which the updater waits together, and which it then frees; 0 leaves both to the library.
     pub(super) batch: u64,
@@ -37,7 +37,7 @@ impl Setting {
         [self.readers, self.spins, self.pause.unwrap_or(NO_UPDATER), self.ms, self.batch]
     }
 
-    /// From arguments.
+    /// The setting that a workload's arguments say, in the order of the fields.
     pub(super) fn from([readers, spins, pause, ms, batch]: [u64; 5]) -> Setting {
         Setting { readers, spins, pause: (pause != NO_UPDATER).then_some(pause), ms, batch }
     }

@@ -61,7 +61,7 @@ impl Tracer {
         }
     }
 
-    /// Its name.
+    /// How its figures are called.
     pub(super) fn name(self) -> &'static str {
         match self {
             Tracer::Latency => "mote latency",

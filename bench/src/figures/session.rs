@@ -35,7 +35,7 @@ impl Lab {
         Ok(Lab { dir: dir.context("cannot make a temporary directory; set TMPDIR")?, count: 0 })
     }
 
-    /// Its path.
+    /// Path of the directory, which is removed with this.
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }

@@ -15,9 +15,9 @@ use std::time::Duration;
 /// What one part of a torture has found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Finding {
-    /// `scenario/...`.
+    /// Scenario and its variants, as `scenario/writer/mode`.
     pub(crate) case: String,
-    /// Broken promises.
+    /// How often something happened that must not.
     pub(crate) violations: u64,
     /// What was checked: records read, sections, passes through sites.
     pub(crate) events: u64,

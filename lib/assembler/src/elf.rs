@@ -73,9 +73,9 @@ pub enum ObjectError {
 /// A program of an object, with all functions that it calls behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Name of the function.
+    /// Name of the function that it begins with.
     pub name: String,
-    /// Name of its section.
+    /// Name of the section that the function lies in: what the program is for, by convention of libbpf.
     pub section: String,
     /// Instructions in which maps are named by their index in [`Object::maps`].
     pub insns: Vec<Insn>,
@@ -92,7 +92,7 @@ pub struct Map {
     pub initial: Vec<u8>,
 }
 
-/// What an object holds.
+/// Programs and maps of an ELF object, linked and ready to be verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// In the order of the file.

@@ -26,11 +26,11 @@ pub struct Shape {
     pub memory: u32,
     /// About how many statements a function has; each is one to a dozen instructions.
     pub statements: u32,
-    /// Most local functions.
+    /// Most local functions beside the program itself.
     pub functions: u32,
     /// True to use map 0: an array (4-byte keys) of 8-byte values.
     pub map: bool,
-    /// Entries of map 0.
+    /// Entries of map 0, where it is used.
     pub entries: u32,
     /// True for atomic operations that return something on the stack too. Kernels before commit 179ee84a8911
     /// (CVE-2026-43009) lose precision there, and remove branches that are taken.

@@ -27,7 +27,7 @@ pub struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Slots that it takes.
+    /// Slots of 8 bytes that it takes: 2 for 16-byte loads, else 1.
     pub fn slots(&self) -> usize {
         self.what.map_or(1, |op| op.slots())
     }
@@ -54,7 +54,7 @@ impl Display for Line<'_> {
 /// A whole program as text: a line for each instruction, with its slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Listing<'a> {
-    /// The program.
+    /// The program's instructions, the halves of 16-byte ones included.
     pub insns: &'a [Insn],
     /// Where names of helpers come from, as for [`line`].
     pub environment: Option<&'a Environment<'a>>,

@@ -50,7 +50,7 @@ pub enum Entry<'a> {
 /// Everything that a program may rely on.
 #[derive(Clone, Copy, Debug)]
 pub struct Environment<'a> {
-    /// What it starts with.
+    /// What registers and memory hold when it starts.
     pub entry: Entry<'a>,
     /// The maps, which `lddw` instructions name by their index here.
     pub maps: &'a [MapShape],

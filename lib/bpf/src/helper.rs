@@ -39,7 +39,7 @@ pub enum Arg {
     Record,
 }
 
-/// What a helper returns.
+/// What a helper leaves in `r0`, as the verifier knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returns {
     /// Any number.
@@ -54,10 +54,10 @@ pub enum Returns {
     RecordOrNull,
 }
 
-/// A helper's signature.
+/// What the verifier has to know of a helper: its number, its arguments, and what it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Helper {
-    /// Number in `call` instructions.
+    /// The number by which `call` instructions name it.
     pub id: u32,
     /// Name in assembly, as in the kernel but without `bpf_`.
     pub name: &'static str,

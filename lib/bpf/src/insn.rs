@@ -37,7 +37,7 @@ pub enum Reg {
 }
 
 impl Reg {
-    /// How many there are.
+    /// Number of registers.
     pub const COUNT: usize = 11;
 
     /// All of them, by number.
@@ -66,12 +66,12 @@ impl Reg {
         })
     }
 
-    /// 0 to 10.
+    /// Its number in instructions, 0 to 10.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// As an index.
+    /// Its number, for tables of registers.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -83,20 +83,20 @@ impl core::fmt::Display for Reg {
     }
 }
 
-/// Bytes of an instruction.
+/// Bytes of an instruction (RFC 9669, section 3); 16-byte loads are two.
 pub const INSN_BYTES: usize = 8;
 
 /// One instruction, or one half of a 16-byte one, undecoded.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Insn {
-    /// Class, operation, source.
+    /// Class in the low three bits; of the others, operation and source or size and mode (RFC 9669, section 3.1).
     pub code: u8,
     /// Destination in the low four bits, source in the high ones.
     pub regs: u8,
     /// Offset, of memory or of a jump.
     pub off: i16,
-    /// Constant.
+    /// Signed constant, which 64-bit operations extend.
     pub imm: i32,
 }
 

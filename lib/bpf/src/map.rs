@@ -1,6 +1,6 @@
 //! Shapes of maps: what a program and its verifier know of one.
 
-/// Ways of keeping values.
+/// How a map finds its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum MapKind {
@@ -37,7 +37,7 @@ impl MapKind {
 /// What is known of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MapShape {
-    /// How values are kept.
+    /// How it finds its values.
     pub kind: MapKind,
     /// Bytes of a key; 4 for arrays, 0 for ring buffers.
     pub key_bytes: u32,

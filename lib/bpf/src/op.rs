@@ -39,7 +39,7 @@ impl Size {
     }
 }
 
-/// The second operand.
+/// The second operand: a register or a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
     /// A register.
@@ -60,7 +60,7 @@ impl From<i32> for Operand {
     }
 }
 
-/// Operations with two operands.
+/// Operations with two operands (RFC 9669, section 4.1), signed ones and moves with a sign included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AluOp {
     /// `dst += src`
@@ -100,7 +100,7 @@ pub enum AluOp {
 }
 
 impl AluOp {
-    /// All of them.
+    /// All operations, in the order of this enumeration.
     pub const ALL: [AluOp; 17] = [
         AluOp::Add,
         AluOp::Sub,
@@ -150,7 +150,7 @@ pub enum Cond {
 }
 
 impl Cond {
-    /// All of them.
+    /// All conditions, in the order of this enumeration.
     pub const ALL: [Cond; 11] = [
         Cond::Eq,
         Cond::Ne,

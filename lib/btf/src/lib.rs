@@ -25,21 +25,21 @@ pub mod kind {
     pub const FWD: u8 = 7;
     /// Another name for a type.
     pub const TYPEDEF: u8 = 8;
-    /// `volatile`.
+    /// `volatile` before the type of number `size`.
     pub const VOLATILE: u8 = 9;
-    /// `const`.
+    /// `const` before the type of number `size`.
     pub const CONST: u8 = 10;
-    /// `restrict`.
+    /// `restrict` before the type of number `size`.
     pub const RESTRICT: u8 = 11;
     /// A function, whose type is a [`FUNC_PROTO`].
     pub const FUNC: u8 = 12;
     /// What a function takes and returns; each part is a name and a type.
     pub const FUNC_PROTO: u8 = 13;
-    /// A variable.
+    /// A global variable of the type of number `size`; the word behind it is its linkage.
     pub const VAR: u8 = 14;
     /// A section with variables; each part is a type, an offset and a size.
     pub const DATASEC: u8 = 15;
-    /// A floating-point number.
+    /// A floating-point number of `size` bytes.
     pub const FLOAT: u8 = 16;
     /// A remark on a declaration.
     pub const DECL_TAG: u8 = 17;
@@ -73,12 +73,12 @@ pub enum Error {
     Type(u32),
 }
 
-/// One type.
+/// A type as its header says it, 12 bytes in the file: Documentation/bpf/btf.rst of Linux, section 2.2.
 #[derive(Clone, Copy, Debug)]
 pub struct Type {
     /// Offset of its name among the texts; 0 for none.
     pub name: u32,
-    /// One of [`kind`].
+    /// What it is: a number of [`kind`].
     pub kind: u8,
     /// Of a structure: offsets of parts have sizes of bit fields; of an enumeration: it is signed.
     pub flag: bool,

@@ -22,7 +22,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An empty program.
+    /// A program without instructions, maps and functions.
     pub fn new() -> Builder {
         Builder::default()
     }
@@ -48,16 +48,6 @@ impl Builder {
     pub fn bind(&mut self, label: Label) {
         self.arrive(label);
         self.registers.here = self.ways.get(label.0).copied().flatten();
-        self.place_label(label);
-    }
-
-    /// Puts a label before the next instruction, behind which no value is read that was made before: so places that are
-    /// written later may jump back there, whatever they hold.
-    pub fn bind_last(&mut self, label: Label) {
-        if let Some(ways) = self.ways.get_mut(label.0) {
-            *ways = Some(Known::default());
-        }
-        self.registers.here = Some(Known::default());
         self.place_label(label);
     }
 

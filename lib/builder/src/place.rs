@@ -162,7 +162,7 @@ impl<S> Pointer<S> {
         Place::new((index.into() << bits) + self, field.offset)
     }
 
-    /// The member's address.
+    /// The address of a member, for helpers that want a pointer.
     pub fn address<T>(&self, field: Field<S, T>) -> Expr {
         Expr::from(self) + field.offset
     }
@@ -261,12 +261,12 @@ impl<T> Local<T> {
         self.offset
     }
 
-    /// Its address.
+    /// The address on the stack, for helpers that want a pointer.
     pub fn address(self) -> Expr {
         Expr(Node::Frame(self.offset.into()))
     }
 
-    /// A member of it.
+    /// The member `field` of the structure on the stack.
     pub fn member<U: Scalar>(self, field: Field<T, U>) -> Place<U> {
         Place::new(Expr(Node::Frame(0)), i32::from(self.offset) + field.offset)
     }

@@ -21,10 +21,10 @@ pub enum Expect {
     Refused,
 }
 
-/// One case.
+/// A program with what must come of it, as files of `bpf_conformance` say it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Its name.
+    /// Name of the case in its file.
     pub name: String,
     /// The program and its memory.
     pub input: Input,

@@ -4,12 +4,12 @@ use crate::case::{Case, Expect};
 use crate::{Answer, Input, kernel, ours};
 use mote_vm::Engine;
 
-/// What all engines answered.
+/// What became of one program on each engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answers {
-    /// Our interpreter's answer.
+    /// What our interpreter made of it.
     pub interpreter: Answer,
-    /// Our JIT's.
+    /// What our JIT's machine code made of it.
     pub jit: Answer,
     /// The kernel's; nothing when it was not asked.
     pub kernel: Option<Answer>,
@@ -18,13 +18,13 @@ pub struct Answers {
 /// How many programs ran where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Programs.
+    /// All programs, whatever became of them.
     pub programs: usize,
     /// That ran on our interpreter.
     pub interpreter: usize,
     /// That ran on our JIT.
     pub jit: usize,
-    /// That our verifier refused.
+    /// That our verifier refused: no engine ran these.
     pub refused: usize,
     /// That ran in the kernel.
     pub kernel: usize,

@@ -20,7 +20,7 @@ const NOT_PERMITTED: Errno = Errno(1);
 /// `ENOSYS`: the kernel has no bpf(2).
 const NOT_THERE: Errno = Errno(38);
 
-/// Runs a program.
+/// Loads a program into this machine's kernel and runs it once by `BPF_PROG_TEST_RUN`.
 pub fn run(input: &Input) -> Answer {
     match try_run(input) {
         Ok(answer) => answer,

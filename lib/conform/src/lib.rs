@@ -25,11 +25,11 @@ use mote_bpf::{Insn, MapShape};
 /// What a program is run with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// The program.
+    /// The program's instructions, the halves of 16-byte ones included.
     pub insns: Vec<Insn>,
     /// `r1` points to these bytes, `r2` is their number.
     pub memory: Vec<u8>,
-    /// Its maps.
+    /// Shapes of the maps that its instructions name by their index here.
     pub maps: Vec<MapShape>,
     /// What the first values of its maps are at the start, in their order; zeros where nothing is said.
     pub initial: Vec<Vec<u8>>,
@@ -51,12 +51,12 @@ impl Input {
     }
 }
 
-/// What it leaves.
+/// What a program leaves when it has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Its result.
+    /// The value in `r0`, with which it ended.
     pub r0: u64,
-    /// The memory after.
+    /// The bytes that `r1` pointed to, as they are after the run.
     pub memory: Vec<u8>,
     /// Of each map that is an array, all values after; nothing of other maps.
     pub arrays: Vec<Vec<u8>>,

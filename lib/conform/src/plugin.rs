@@ -16,17 +16,17 @@ use mote_vm::Engine;
 pub struct Request {
     /// Byte code; from standard input when there is none.
     pub program: Option<String>,
-    /// Memory, in hexadecimal.
+    /// The bytes that `r1` will point to, in hexadecimal.
     pub memory: String,
     /// The byte code is an ELF object.
     pub elf: bool,
-    /// Which engine runs it.
+    /// Whether the interpreter or the JIT runs it.
     pub engine: Engine,
     /// Whether it is verified first.
     pub trust: Trust,
 }
 
-/// How to call it.
+/// What `bpf-run --help` prints, and where wrong words lead.
 pub const USAGE: &str = "usage: bpf-run [MEMORY] [--jit] [--verify] [--program HEX] [--elf] < HEX
 Runs eBPF byte code, and prints r0 in hexadecimal.
   MEMORY          bytes that r1 points to, in hexadecimal; r2 is their number

@@ -9,7 +9,7 @@ use thiserror::Error;
 /// What is wrong with metadata, and where. Such metadata is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub struct MetadataError {
-    /// The fault.
+    /// What is wrong there.
     pub kind: MetadataFault,
     /// Line in the metadata's text, from 1; 0 where a model was built by hand.
     pub line: u32,
@@ -149,7 +149,7 @@ impl MetadataError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("packet, bit {bit}: {kind}")]
 pub struct DecodeError {
-    /// The fault.
+    /// What is wrong there.
     pub kind: DecodeFault,
     /// Offset from the start of the packet, in bits, of the field that cannot be decoded.
     pub bit: u64,

@@ -115,7 +115,7 @@ impl Schema {
         &self.warnings
     }
 
-    /// The trace class.
+    /// What the metadata declares of the whole trace.
     #[must_use]
     pub fn trace(&self) -> &TraceClass {
         &self.trace

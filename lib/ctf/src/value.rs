@@ -104,20 +104,20 @@ pub struct Fields<'a> {
 pub struct Field<'a> {
     /// Name of the member or option; empty for elements and contents.
     pub name: &'a str,
-    /// Its class.
+    /// What the metadata says of it.
     pub class: &'a FieldClass,
     pub(crate) slots: &'a [Slot],
     pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// The structure's class.
+    /// What the metadata says of the structure.
     #[must_use]
     pub fn class(&self) -> &'a StructClass {
         self.class
     }
 
-    /// All values, in preorder.
+    /// All values in preorder: each structure, array or variant before its parts.
     pub fn values(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
         let bytes = self.bytes;
         self.slots.iter().map(move |s| s.resolve(bytes))

@@ -66,10 +66,10 @@ pub struct MapPlace {
     pub values: u64,
 }
 
-/// A helper's machine code.
+/// Where a helper's machine code is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HelperPlace {
-    /// Its address.
+    /// Address of its first instruction; it is called by the C convention of the processor.
     pub address: u64,
     /// It answers two words, the second of which ends the program with a fault when it is not 0.
     pub faults: bool,
@@ -78,7 +78,7 @@ pub struct HelperPlace {
 /// What a program is made of.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// Its instructions.
+    /// The whole program as verified, with all functions.
     pub insns: &'a [Insn],
     /// Its functions in the order of their places; the first is the program itself.
     pub functions: &'a [Function],
@@ -114,7 +114,7 @@ impl Frame {
     }
 }
 
-/// What was made.
+/// How much was written to the buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compiled {
     /// Bytes of code; it is entered at the first.

@@ -57,7 +57,7 @@ pub struct Callbacks<F> {
 }
 
 impl<F: Flavor> Callbacks<F> {
-    /// None.
+    /// An empty queue, without an allocation.
     pub const fn new() -> Callbacks<F> {
         Callbacks { queue: Queue::new(), flavor: PhantomData }
     }
@@ -141,7 +141,7 @@ impl<F: Flavor> Default for Callbacks<F> {
     }
 }
 
-/// See the module.
+/// The queue without its flavour, wait-free for those that enqueue; the module's page has its protocol.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Queue {

@@ -9,7 +9,7 @@ use crate::slot::{GUARDED, Slot};
 #[derive(Debug)]
 pub struct General(Domain<FenceInReader>);
 
-/// QSBR.
+/// The flavour of readers that say themselves when they hold nothing (QSBR).
 #[derive(Debug)]
 pub struct Qsbr(Domain<QuiescentStates>);
 
@@ -17,12 +17,12 @@ pub struct Qsbr(Domain<QuiescentStates>);
 #[derive(Clone, Copy, Debug)]
 pub struct Token(Ticket);
 
-/// A registered reader.
+/// A reader of a model, which stands for a registered thread.
 #[derive(Debug)]
 pub struct Reader<'a>(&'a Slot);
 
 impl General {
-    /// No readers.
+    /// A domain without readers.
     pub fn new() -> General {
         General(Domain::new())
     }
@@ -32,7 +32,7 @@ impl General {
         self.0.registry.claim(1, 1).map(Reader)
     }
 
-    /// Unregisters a reader.
+    /// Gives the reader's slot back; it must not be in a section.
     pub fn unregister(&self, reader: Reader<'_>) {
         self.0.registry.release(reader.0);
     }
@@ -58,7 +58,7 @@ impl General {
         self.0.synchronize(None);
     }
 
-    /// Begins a grace period.
+    /// Asks for a grace period that begins from now on, without waiting for it.
     pub fn start_poll(&self) -> Token {
         Token(self.0.ticket())
     }
@@ -70,7 +70,7 @@ impl General {
 }
 
 impl Qsbr {
-    /// No readers.
+    /// A domain without readers.
     pub fn new() -> Qsbr {
         Qsbr(Domain::new())
     }
@@ -82,18 +82,18 @@ impl Qsbr {
         Some(Reader(slot))
     }
 
-    /// Unregisters a reader.
+    /// Gives the reader's slot back.
     pub fn unregister(&self, reader: Reader<'_>) {
         qsbr::offline(reader.0);
         self.0.registry.release(reader.0);
     }
 
-    /// A quiescent state.
+    /// Says that the reader holds nothing from before.
     pub fn quiescent(&self, reader: &Reader<'_>) {
         qsbr::quiescent(reader.0, &self.0.gp);
     }
 
-    /// Offline, and online again.
+    /// Takes the reader offline and online again: grace periods do not wait for it in between.
     pub fn pause(&self, reader: &Reader<'_>) {
         qsbr::offline(reader.0);
         qsbr::online(reader.0, &self.0.gp);

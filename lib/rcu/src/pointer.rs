@@ -46,7 +46,7 @@ impl<T> Pointer<T> {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Publishes `to`.
+    /// Publishes `to` by a releasing store: readers that load it see what was written before.
     #[inline(always)]
     pub fn assign(&self, to: *mut T) {
         self.0.store(to, Ordering::Release);

@@ -49,7 +49,7 @@ unsafe impl<T: Send + Sync, F: Flavor> Send for Retired<T, F> {}
 unsafe impl<T: Send + Sync, F: Flavor> Sync for Retired<T, F> {}
 
 impl<T, F: Flavor> Rcu<T, F> {
-    /// Publishes `value`.
+    /// A cell with `value` in it, which the first reader sees.
     pub fn new(value: T) -> Rcu<T, F> {
         Rcu { pointer: Pointer::new(boxed(value).as_ptr()), owns: PhantomData, flavor: PhantomData }
     }

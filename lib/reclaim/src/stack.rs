@@ -74,7 +74,7 @@ pub struct Taken<T, F: Flavor> {
 unsafe impl<T: Send, F: Flavor> Send for Taken<T, F> {}
 
 impl<T, F: Flavor> Stack<T, F> {
-    /// An empty stack.
+    /// A stack without entries; it allocates nothing.
     pub fn new() -> Stack<T, F> {
         Stack { top: AtomicPtr::new(null_mut()), owns: PhantomData, flavor: PhantomData }
     }

@@ -33,13 +33,13 @@ impl Default for Lock {
 pub struct Guard<'a>(&'a Lock);
 
 impl Lock {
-    /// A free lock.
+    /// A lock that no thread holds.
     #[cfg(not(any(loom, shuttle)))]
     pub const fn new() -> Lock {
         Lock { state: AtomicU32::new(FREE), sleepers: Place::new() }
     }
 
-    /// A free lock.
+    /// A lock that no thread holds.
     #[cfg(any(loom, shuttle))]
     pub fn new() -> Lock {
         Lock { state: AtomicU32::new(FREE), sleepers: Place::new() }

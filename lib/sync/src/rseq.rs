@@ -21,7 +21,7 @@ pub struct Area {
     pub cpu_id: u32,
     /// Address of the descriptor of the sequence being run.
     pub rseq_cs: u64,
-    /// Flags, unused.
+    /// Not used by the kernel any more (Linux 6.18): 0.
     pub flags: u32,
 }
 

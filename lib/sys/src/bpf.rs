@@ -207,15 +207,15 @@ pub const INNER_MAP: u32 = 1 << 12;
 /// How a map is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Create<'a> {
-    /// Its kind.
+    /// How it keeps its values.
     pub map_type: MapType,
-    /// Bytes of a key.
+    /// Bytes of a key; 0 for ring buffers.
     pub key_bytes: u32,
-    /// Bytes of a value.
+    /// Bytes of a value; 0 for ring buffers.
     pub value_bytes: u32,
-    /// Most elements.
+    /// Most elements; of a ring buffer its bytes, a power of two and a multiple of a page.
     pub entries: u32,
-    /// [`MMAPABLE`] and the like.
+    /// [`MMAPABLE`], [`NO_PREALLOC`] and [`INNER_MAP`], ORed.
     pub flags: u32,
     /// For maps of maps: one that looks as those in it will.
     pub inner: Option<&'a Map>,
@@ -318,7 +318,7 @@ impl Map {
         self.fd.raw()
     }
 
-    /// Its descriptor.
+    /// The descriptor by which the kernel knows it, to be passed on or waited for with poll(2).
     pub fn fd(&self) -> &Fd {
         &self.fd
     }

@@ -117,9 +117,9 @@ pub fn move_above(fd: Fd, from: i32) -> Fd {
 /// What identifies an open file: device and inode, and whether it is a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Device number.
+    /// Device number of the file system; with `inode` it names the file (stat(2), `st_dev`).
     pub device: u64,
-    /// Inode number.
+    /// Inode number, unique within the device (stat(2), `st_ino`).
     pub inode: u64,
     /// True when it is a socket.
     pub is_socket: bool,

@@ -185,7 +185,7 @@ impl Mapping {
         Ok(Mapping { base, len })
     }
 
-    /// First byte.
+    /// Address of the first byte; the memory is there as long as `self`.
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }

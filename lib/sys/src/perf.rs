@@ -51,7 +51,7 @@ pub fn tracepoint(id: u64) -> Result<Fd> {
 pub struct Uprobe<'a> {
     /// Number of the kernel's uprobe unit: `/sys/bus/event_source/devices/uprobe/type`.
     pub unit: u32,
-    /// The file.
+    /// The file with the code: a program or a library.
     pub path: &'a CStr,
     /// Offset of the instruction in the file.
     pub offset: u64,
@@ -59,7 +59,7 @@ pub struct Uprobe<'a> {
     pub counter: u64,
     /// At the return of the function that begins there.
     pub returns: bool,
-    /// In this process only.
+    /// The process by its id; `None`: every process that runs the file.
     pub process: Option<u32>,
 }
 
@@ -85,11 +85,11 @@ pub fn uprobe(probe: &Uprobe<'_>) -> Result<Fd> {
 pub struct Kprobe<'a> {
     /// Number of the kernel's kprobe unit: `/sys/bus/event_source/devices/kprobe/type`.
     pub unit: u32,
-    /// The function.
+    /// Name of the function in /proc/kallsyms.
     pub function: &'a CStr,
     /// Offset of the instruction in it.
     pub offset: u64,
-    /// At its return.
+    /// At the return of the function, where `offset` has to be 0.
     pub returns: bool,
 }
 

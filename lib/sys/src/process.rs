@@ -9,7 +9,7 @@ pub fn pid() -> i32 {
     unsafe { syscall(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as i32
 }
 
-/// Parent process id.
+/// Process id of the parent of the calling process; 0 when it is in another PID namespace (getppid(2)).
 pub fn parent() -> i32 {
     // SAFETY: no arguments, no memory.
     unsafe { syscall(libc::SYS_getppid, [0; 6]) }.unwrap_or(0) as i32

@@ -20,7 +20,7 @@ const SET_BYTES: usize = 8;
 pub struct Action {
     /// Address of the handler, `libc::SIG_DFL` or `libc::SIG_IGN`.
     pub handler: usize,
-    /// `libc::SA_*`.
+    /// `libc::SA_*`, ORed.
     pub flags: u64,
     restorer: usize,
     /// Signals blocked while the handler runs, see [`bit`].

@@ -7,7 +7,7 @@ use core::ffi::c_void;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned {
-    /// The program's result.
+    /// What the program left in `r0`.
     pub r0: u64,
     /// Not 0: it ended with this fault ([`Fault::from_code`]), and `r0` means nothing.
     pub fault: u64,

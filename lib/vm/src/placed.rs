@@ -65,7 +65,7 @@ impl PlacedMap {
         self.map.update(key, value, how)
     }
 
-    /// As [`Map::next`].
+    /// As [`Map::next`]: false at the end of the map.
     pub fn next(&self, cursor: &mut Cursor, key: &mut [u8], value: &mut [u8]) -> bool {
         self.map.next(cursor, key, value)
     }

@@ -98,7 +98,7 @@ impl Program {
         unsafe { (self.target.entry)(r1, r2, self.target.image, 0) }.into()
     }
 
-    /// How it is run.
+    /// Whether it is interpreted or runs as machine code.
     pub fn engine(&self) -> Engine {
         self.target.engine
     }

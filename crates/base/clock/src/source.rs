@@ -88,7 +88,7 @@ impl FromStr for Source {
 /// A chosen clock with the reason, for `mote doctor` (`Display`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The clock.
+    /// Which clock of the machine it is.
     pub source: Source,
     /// What the machine says about its time-stamp counter.
     pub verdict: Verdict,

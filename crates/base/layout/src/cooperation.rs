@@ -53,13 +53,13 @@ pub const WINDOWS: u32 = 4;
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct Header {
-    /// [`MAGIC`].
+    /// [`MAGIC`], by which the recorder knows that the memory is what it expects.
     pub magic: AtomicU64,
-    /// [`VERSION`].
+    /// [`VERSION`] of the layout; others are refused.
     pub version: AtomicU32,
-    /// How many slots follow.
+    /// Number of [`Slot`]s behind the header.
     pub slots: AtomicU32,
-    /// Process id.
+    /// Process id, as the process sees it.
     pub process: AtomicU32,
     /// [`PUBLISHED`], [`THRESHOLDS`]: what the kernel's side does. The recorder's.
     pub flags: AtomicU32,
@@ -93,7 +93,7 @@ pub struct Slot {
     pub state: State,
     /// As in [`Header`]; 0 leaves it to the process's.
     pub thresholds: [AtomicU32; SYSCALLS],
-    /// The program's own.
+    /// Words that the program sets and rules read (`mote::shared`); mote gives them no meaning.
     pub words: [AtomicU64; WORDS],
 }
 
@@ -107,7 +107,7 @@ pub struct State {
     pub preemptions: AtomicU64,
     /// Nanoseconds off the CPU in all: waiting and wanting to run.
     pub offcpu_ns: AtomicU64,
-    /// Of the last time.
+    /// Nanoseconds off the CPU the last time.
     pub last_offcpu_ns: AtomicU64,
     /// The kernel's task state of the last time: 0 preempted, 1 interruptible, 2 uninterruptible (`__state` of
     /// task_struct).
@@ -116,19 +116,19 @@ pub struct State {
     pub last_wait_syscall: AtomicU64,
     /// Nanoseconds runnable without a CPU, in all.
     pub runqueue_ns: AtomicU64,
-    /// Of the last time.
+    /// Nanoseconds runnable without a CPU the last time.
     pub last_runqueue_ns: AtomicU64,
-    /// Page faults.
+    /// Number of its page faults.
     pub faults: AtomicU64,
     /// How often its cgroup's bandwidth held it back, and for how long in all, as far as the kernel tells.
     pub throttled: AtomicU64,
-    /// Nanoseconds.
+    /// Nanoseconds for which its cgroup's bandwidth held it back.
     pub throttled_ns: AtomicU64,
     /// Number of the last system call that returned.
     pub last_syscall: AtomicU64,
-    /// Its duration in nanoseconds.
+    /// Nanoseconds from its entry to its return.
     pub last_syscall_ns: AtomicU64,
-    /// System calls that returned.
+    /// Number of system calls that returned.
     pub syscalls: AtomicU64,
     /// CPU on which it last began to run.
     pub cpu: AtomicU64,
@@ -137,7 +137,7 @@ pub struct State {
 }
 
 impl State {
-    /// All of its values.
+    /// All values in the order of their places.
     pub fn all(&self) -> impl Iterator<Item = &AtomicU64> {
         let State { switches, preemptions, offcpu_ns, last_offcpu_ns, last_wait, last_wait_syscall, .. } =
             self;
@@ -150,7 +150,7 @@ impl State {
     }
 }
 
-/// Bytes of [`State`].
+/// Bytes that [`State`] takes in a slot.
 pub const STATE_BYTES: usize = size_of::<State>();
 const _: () =
     assert!(size_of::<Header>() == SLOT_BYTES && size_of::<Slot>() == SLOT_BYTES && STATE_BYTES == 128);
@@ -204,9 +204,9 @@ pub const fn threshold_ns(word: u32) -> Option<u64> {
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct SharedHeader {
-    /// [`SHARED_MAGIC`].
+    /// [`SHARED_MAGIC`], by which the recorder knows that the memory is what it expects.
     pub magic: AtomicU64,
-    /// [`VERSION`].
+    /// [`VERSION`] of the layout; others are refused.
     pub version: AtomicU32,
     _pad: AtomicU32,
     /// Until when (CLOCK_MONOTONIC, ns) kernel events of all threads of the system are wanted.
@@ -229,7 +229,7 @@ pub const SHARED_MAP_AT: usize = SLOT_BYTES;
 pub const SHARED_WORDS_AT: usize = SHARED_MAP_AT + 256;
 /// How many words there are.
 pub const SHARED_WORDS: u32 = 1 << 17;
-/// All its bytes.
+/// Bytes of the whole memory.
 pub const SHARED_BYTES: usize =
     (SHARED_WORDS_AT + SHARED_WORDS as usize * 8 + 8).next_multiple_of(SLOT_BYTES);
 /// Words that a name gets at least, so that rules can name what the program has not opened yet.

@@ -27,13 +27,13 @@ pub const VERSION: &str = "mote1";
 /// What a program says of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
-    /// Provider.
+    /// First half of the event's name: who defines it.
     pub provider: &'static str,
     /// Name, unique in the provider.
     pub name: &'static str,
-    /// Level.
+    /// How important it is, by syslog's scale.
     pub level: Level,
-    /// Source file.
+    /// Source file, as the compiler names it.
     pub file: &'static str,
     /// Source line, from 1.
     pub line: u32,

@@ -39,7 +39,7 @@ pub fn name(number: u16) -> Option<&'static str> {
     TABLE.get(at).map(|(_, name)| *name)
 }
 
-/// Numbers and names.
+/// The number of each error of Linux and its name, as of errno(3), by number.
 pub fn all() -> impl Iterator<Item = (u16, &'static str)> {
     TABLE.into_iter()
 }

@@ -9,7 +9,7 @@
 //! nothing. The process's side sets `BUSY` while a thread is on the stack that the memory's end is, and writes the
 //! answer, and then `ANSWERED`, if the nonce is still its own.
 
-/// Name of the section.
+/// Name of the ELF section that holds the [`JoinRecord`].
 pub const SECTION: &str = "mote_join";
 /// Version of all of this.
 pub const VERSION: u32 = 2;
@@ -28,9 +28,9 @@ pub const ANSWERED: usize = 24;
 pub const ANSWER: usize = 32;
 /// Where the session is, as in the environment, NUL-terminated.
 pub const PLACE: usize = 40;
-/// Bytes for it.
+/// Bytes for the place, with its NUL.
 pub const PLACE_BYTES: usize = 256;
-/// Bytes of the words.
+/// Bytes of all words at the memory's start.
 pub const WORDS_BYTES: usize = PLACE + PLACE_BYTES;
 /// Bytes of the whole memory; its end is the stack.
 pub const AREA_BYTES: usize = 64 << 10;
@@ -47,7 +47,7 @@ pub const RESTART_BYTES: u64 = crate::arch::SYSCALL_INSTRUCTION.len() as u64;
 pub mod restart {
     /// `ERESTARTSYS`: again, but after a handler without `SA_RESTART`.
     pub const SYS: u64 = 512;
-    /// `ERESTARTNOINTR`: always again.
+    /// `ERESTARTNOINTR`: begun again in any case.
     pub const NOINTR: u64 = 513;
     /// `ERESTARTNOHAND`: again, but after a handler.
     pub const NOHAND: u64 = 514;
@@ -58,11 +58,11 @@ pub mod restart {
 /// The record in the section: offsets from their own places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinRecord {
-    /// [`VERSION`].
+    /// [`VERSION`] of these words and of the record.
     pub version: u32,
-    /// To the code.
+    /// Distance to the code that a thread is sent to.
     pub code: i32,
-    /// To the memory.
+    /// Distance to the memory of [`AREA_BYTES`].
     pub area: i32,
 }
 

@@ -76,5 +76,5 @@ impl Cause {
     }
 }
 
-/// Lost events by cause.
+/// Numbers of lost events by cause, in the order of [`Cause::ALL`].
 pub type Lost = [u64; Cause::ALL.len()];

@@ -9,14 +9,14 @@ pub const STREAM_PER_CPU: u32 = 0;
 /// Stream class of rings written with atomic operations, by threads of any CPU.
 pub const STREAM_SHARED: u32 = 1;
 
-/// What the header says.
+/// What a packet begins with, before the encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketHeader {
-    /// The trace's id.
+    /// UUID of the trace, the same as in its metadata.
     pub uuid: [u8; 16],
     /// [`STREAM_PER_CPU`] or [`STREAM_SHARED`].
     pub stream_class: u32,
-    /// Number of the ring.
+    /// Number of the ring in its channel.
     pub stream: u32,
     /// Time of the first record, in ticks.
     pub begin: u64,
@@ -44,7 +44,7 @@ pub struct ReportedLoss {
     /// When the recorder had looked before it saw what this packet tells beside a full ring's losses, in ticks; 0 when
     /// it tells nothing else.
     pub since: u64,
-    /// When it saw it.
+    /// When the recorder had seen it, in ticks.
     pub until: u64,
     /// How many times it is not known how many events were lost, because somebody has overwritten the counters; since
     /// the recording began.

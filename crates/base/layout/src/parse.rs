@@ -11,11 +11,11 @@ pub const DESCRIPTION_MAX: usize = 64 << 10;
 /// A checked description; parts of the text it was read from.
 #[derive(Clone, Copy, Debug)]
 pub struct Description<'a> {
-    /// Provider.
+    /// First half of the event's name: who defines it.
     pub provider: &'a str,
-    /// Name.
+    /// Second half of the event's name.
     pub name: &'a str,
-    /// Level.
+    /// How important it is, by syslog's scale.
     pub level: Level,
     /// Source file; may be empty.
     pub file: &'a str,
@@ -29,9 +29,9 @@ pub struct Description<'a> {
 /// One field of a description.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
-    /// Name.
+    /// Name of the field, unique in its event.
     pub name: &'a str,
-    /// Type.
+    /// What its bytes in a record mean.
     pub ty: FieldType<'a>,
 }
 
@@ -131,7 +131,7 @@ pub fn parse(bytes: &[u8]) -> Result<Description<'_>, Error> {
 }
 
 impl<'a> Description<'a> {
-    /// The fields, in order.
+    /// The fields in the order in which they lie in a record.
     pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
         lines(self.fields).filter_map(field)
     }

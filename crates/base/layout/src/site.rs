@@ -6,7 +6,7 @@
 /// Name of the section; the linker makes `__start_mote_sites` and `__stop_mote_sites` of it.
 pub const SECTION: &str = "mote_sites";
 
-/// One event site.
+/// What an event site leaves in the file: distances to its parts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteRecord {
@@ -20,7 +20,7 @@ pub struct SiteRecord {
     pub description: i32,
 }
 
-/// Bytes of a record.
+/// Bytes of a record: four distances of 32 bits.
 pub const RECORD_BYTES: usize = 16;
 const _: () = assert!(size_of::<SiteRecord>() == RECORD_BYTES);
 
@@ -29,9 +29,9 @@ const _: () = assert!(size_of::<SiteRecord>() == RECORD_BYTES);
 pub struct SiteAddresses {
     /// The 5-byte NOP, and the code to jump to; `None` when the site tests a byte.
     pub code: Option<(u64, u64)>,
-    /// The event's state.
+    /// Address of the event's state.
     pub event: u64,
-    /// The event's description.
+    /// Address of the event's description, which ends with a NUL.
     pub description: u64,
 }
 

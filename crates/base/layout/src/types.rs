@@ -17,13 +17,13 @@
 pub struct Integer {
     /// 8, 16, 32 or 64.
     pub bits: u8,
-    /// Two's complement.
+    /// Two's complement; else unsigned.
     pub signed: bool,
     /// Shown in base 16, as addresses are.
     pub hex: bool,
 }
 
-/// A type without parts.
+/// A type of one value of fixed size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// An integer.
@@ -37,17 +37,17 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// An unsigned integer.
+    /// The unsigned integer of `bits` bits: 8, 16, 32 or 64.
     pub const fn unsigned(bits: u8) -> Scalar {
         Scalar::Integer(Integer { bits, signed: false, hex: false })
     }
 
-    /// A signed integer.
+    /// The signed integer of `bits` bits: 8, 16, 32 or 64.
     pub const fn signed(bits: u8) -> Scalar {
         Scalar::Integer(Integer { bits, signed: true, hex: false })
     }
 
-    /// Bytes in a record.
+    /// Bytes that a value takes in a record.
     pub const fn bytes(self) -> usize {
         match self {
             Scalar::Integer(integer) => integer.bits as usize / 8,
@@ -57,7 +57,7 @@ impl Scalar {
         }
     }
 
-    /// Name in a description.
+    /// How descriptions of events spell it.
     pub const fn name(self) -> &'static str {
         match self {
             Scalar::Integer(Integer { bits: 8, signed: false, hex: false }) => "u8",

@@ -94,7 +94,7 @@ impl Count {
         Count(number << COUNT_BITS | events & COUNT_MASK)
     }
 
-    /// Lost events.
+    /// Number of events that the ring has lost, modulo 2^[`COUNT_BITS`].
     pub fn events(self) -> u64 {
         self.0 & COUNT_MASK
     }
@@ -105,9 +105,9 @@ impl Count {
     }
 }
 
-/// Bytes of [`Control`].
+/// Bytes that [`Control`] takes in shared memory.
 pub const CONTROL_BYTES: usize = size_of::<Control>();
-/// Bytes of [`Slot`].
+/// Bytes that [`Slot`] takes in shared memory.
 pub const SLOT_BYTES: usize = size_of::<Slot>();
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(CONTROL_BYTES == 256 && SLOT_BYTES == 64);

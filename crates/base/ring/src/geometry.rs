@@ -47,17 +47,17 @@ impl Clock {
 /// Sizes of a channel. All that both sides must agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Rings with a CPU.
+    /// Number of rings of one CPU each.
     pub cpus: u32,
-    /// Rings without.
+    /// Number of rings that threads of all CPUs write to.
     pub shared: u32,
     /// log2 of the bytes of a sub-buffer, [`SUB_BITS_MIN`]..=[`SUB_BITS_MAX`].
     pub sub_bits: u32,
     /// log2 of the sub-buffers of a ring, 1..=[`COUNT_BITS_MAX`].
     pub count_bits: u32,
-    /// Discard or overwrite.
+    /// What happens to an event while its ring is full.
     pub mode: Mode,
-    /// Clock of the records.
+    /// The clock that times of records are of.
     pub clock: Clock,
 }
 
@@ -119,7 +119,7 @@ impl Geometry {
         1 << (self.sub_bits + self.count_bits)
     }
 
-    /// Rings of both kinds.
+    /// Number of rings, those of one CPU first.
     pub const fn rings(&self) -> u32 {
         self.cpus + self.shared
     }

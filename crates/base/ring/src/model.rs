@@ -148,7 +148,7 @@ impl Model {
         &self.writer
     }
 
-    /// What the consumer has.
+    /// The consumer's side of the ring.
     pub fn reader(&'static self) -> Reader<'static> {
         Reader::of(self.geometry, self.ring, true)
     }

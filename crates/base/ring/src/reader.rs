@@ -87,7 +87,7 @@ impl Channel {
         Ok(Channel { geometry, memory, memfd: fd, made: geometry.clock.now() }.marked())
     }
 
-    /// The sizes.
+    /// The channel's sizes, as the consumer has made them, not as the shared memory says.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -130,7 +130,7 @@ impl Channel {
     }
 }
 
-/// Reads one ring.
+/// The consumer's side of one ring, which trusts nothing that it finds there.
 #[derive(Debug)]
 pub struct Reader<'a> {
     geometry: Geometry,
@@ -162,7 +162,7 @@ enum Held<'a> {
 pub struct Chunk {
     /// Position of the first byte.
     pub from: u64,
-    /// Position behind the last.
+    /// Position of the first byte behind the last record.
     pub to: u64,
     /// Set when the writers have left the sub-buffer: a time not before its last record, as they say.
     pub time_end: Option<u64>,
@@ -172,7 +172,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Bytes.
+    /// Number of bytes of all its records, padding not included.
     pub fn len(&self) -> usize {
         self.to.saturating_sub(self.from) as usize
     }
@@ -203,7 +203,7 @@ impl Reader<'_> {
         Reader { geometry, ring, _held, shared, read: 0, looked_at: 0, handed_out: 0, seen: Cell::new(0) }
     }
 
-    /// The channel's sizes.
+    /// The channel's sizes, as the consumer has made them.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }

@@ -36,7 +36,7 @@ use mote_sys::mem::{self, Mapping};
 pub const SLOTS_MAX: u32 = 4096;
 /// Least and most bytes of a slot, powers of two.
 pub const SLOT_BYTES_MIN: u32 = 4096;
-/// See [`SLOT_BYTES_MIN`].
+/// Most bytes of a slot, 16 MiB.
 pub const SLOT_BYTES_MAX: u32 = 16 << 20;
 
 /// What a slot's bytes begin with.
@@ -64,7 +64,7 @@ const fn word(state: u64, tid: u32) -> u64 {
     state | (tid as u64) << 32
 }
 
-/// Sizes of a pool.
+/// How many slots a pool has, and how large they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// How many threads can speculate at a time.
@@ -82,7 +82,7 @@ impl Sizes {
             && self.slot_bytes <= SLOT_BYTES_MAX
     }
 
-    /// Bytes of the pool.
+    /// Bytes of the whole pool in shared memory.
     pub const fn bytes(self) -> usize {
         self.slots as usize * self.slot_bytes as usize
     }
@@ -123,7 +123,7 @@ impl<'m> Pool<'m> {
         fits.then(|| Pool { base: memory.base().wrapping_add(offset), sizes, memory: PhantomData })
     }
 
-    /// Sizes.
+    /// Number of slots and their size.
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
@@ -247,9 +247,9 @@ pub struct Reader<'m> {
 /// Records that a thread has committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Thread id.
+    /// Thread id, as its process sees it.
     pub tid: u32,
-    /// Process id.
+    /// Process id, as the process sees it.
     pub pid: u32,
 }
 

@@ -9,7 +9,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Entries of the table.
+/// Entries of the table, a power of two: threads that find it full have no name in the recording.
 pub const ENTRIES: usize = 2048;
 /// Bytes of the table, a multiple of the page size.
 pub const TABLE_BYTES: usize = 128 << 10;
@@ -19,11 +19,11 @@ pub const TABLE_BYTES: usize = 128 << 10;
 pub struct ThreadName {
     /// Thread id, as in its records.
     pub tid: u32,
-    /// Process id.
+    /// Process id, as the process sees it.
     pub pid: u32,
     /// When, in ticks of the channel's clock.
     pub time: u64,
-    /// Name, NUL-terminated.
+    /// The thread's name as of `PR_SET_NAME`, NUL-terminated.
     pub comm: [u8; 16],
 }
 

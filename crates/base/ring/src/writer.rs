@@ -15,9 +15,9 @@ use mote_sys::tsc;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment {
-    /// First byte.
+    /// Address of the first byte.
     pub from: *const u8,
-    /// How many.
+    /// Number of bytes.
     pub len: usize,
 }
 
@@ -26,9 +26,9 @@ pub struct Fragment {
 pub struct Record<'a> {
     /// Goes into the low 16 bits of the header.
     pub tag: u16,
-    /// Thread id.
+    /// Thread id, which stands behind the header.
     pub thread: u32,
-    /// Bytes behind the prefix.
+    /// The bytes behind header and thread id.
     pub payload: Payload<'a>,
 }
 
@@ -53,7 +53,7 @@ pub enum Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// Bytes behind the prefix.
+    /// Number of bytes behind header and thread id.
     pub fn len(&self) -> usize {
         match self {
             Payload::Words { len, .. } | Payload::Fragments { len, .. } => *len,

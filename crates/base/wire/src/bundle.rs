@@ -23,7 +23,7 @@ use mote_ring::speculation::Sizes;
 pub const BYTES_MAX: u64 = 64 << 20;
 /// Most maps of a session.
 pub const MAPS_MAX: usize = 1024;
-/// Most programs.
+/// Most programs of a bundle: each event can have one.
 pub const PROGRAMS_MAX: usize = ID_MAX as usize;
 /// In place of a map's offset: it is the words that the session shares (`mote_layout::cooperation`), which come with
 /// `Cooperate`.
@@ -59,7 +59,7 @@ pub enum Disposition {
 /// A map, and where it lies in the memfd of the maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapPlace {
-    /// Its shape.
+    /// Kind of the map, bytes of keys and values, number of entries.
     pub shape: MapShape,
     /// Where it begins, a multiple of [`PAGE`].
     pub offset: u64,
@@ -70,12 +70,12 @@ pub struct MapPlace {
 pub struct PoolPlace {
     /// Where it begins, a multiple of [`PAGE`].
     pub offset: u64,
-    /// Its sizes.
+    /// How many slots, and their bytes.
     pub sizes: Sizes,
 }
 
 impl PoolPlace {
-    /// No pool.
+    /// Without slots: the session has no speculation.
     pub const NONE: PoolPlace = PoolPlace { offset: 0, sizes: Sizes { slots: 0, slot_bytes: 4096 } };
 }
 
@@ -86,7 +86,7 @@ pub struct Program<I> {
     pub serial: u64,
     /// Events at which it has a fault are kept, not dropped.
     pub keeps_on_fault: bool,
-    /// What it does.
+    /// Instructions, not verified yet: each process does that for itself.
     pub insns: I,
 }
 
@@ -95,13 +95,13 @@ pub struct Program<I> {
 pub struct Bundle<'a> {
     /// Bytes of the maps' memfd that are used: of counters, pool and maps.
     pub maps_bytes: u64,
-    /// Where the pool is.
+    /// Where the pool of speculations lies.
     pub pool: PoolPlace,
-    /// All maps so far.
+    /// All maps of the session so far, by the index that programs name.
     pub maps: &'a [MapPlace],
     /// By event id; [`Disposition::Unsaid`] for those behind the last.
     pub dispositions: &'a [Disposition],
-    /// The programs.
+    /// Programs by their place, which [`Disposition::Filtered`] names.
     pub programs: &'a [Program<&'a [Insn]>],
 }
 
@@ -110,7 +110,7 @@ impl Bundle<'_> {
         self.programs.iter().map(|program| program.insns.len()).sum()
     }
 
-    /// Bytes that it takes.
+    /// Bytes of the encoded bundle.
     pub fn bytes(&self) -> usize {
         HEADER_BYTES
             + MAP_BYTES * self.maps.len()
@@ -160,7 +160,7 @@ impl Bundle<'_> {
 pub struct Received<'a> {
     /// Bytes of the maps' memfd that are used.
     pub maps_bytes: u64,
-    /// Where the pool is.
+    /// Where the pool of speculations lies.
     pub pool: PoolPlace,
     maps: &'a [[u8; MAP_BYTES]],
     dispositions: &'a [[u8; DISPOSITION_BYTES]],
@@ -228,7 +228,7 @@ impl<'a> Received<'a> {
             && end.is_some_and(|end| end <= self.maps_bytes)
     }
 
-    /// The maps.
+    /// All maps of the session so far, by the index that programs name.
     pub fn maps(&self) -> impl ExactSizeIterator<Item = MapPlace> + use<'a> {
         const NOTHING: MapPlace = MapPlace {
             shape: MapShape {

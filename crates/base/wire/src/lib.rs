@@ -119,11 +119,11 @@ pub enum Whose {
 /// First message of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// How it came.
+    /// What has led it to the session.
     pub how: How,
     /// Process id as the process sees it.
     pub pid: u32,
-    /// Its parent's.
+    /// Process id of its parent, as the process sees it.
     pub parent: u32,
     /// Name of the thread, NUL-terminated.
     pub comm: [u8; 16],

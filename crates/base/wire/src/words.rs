@@ -16,7 +16,7 @@ impl<'a> Writer<'a> {
         Writer { buffer, len: 0, overflow: false }
     }
 
-    /// Puts words.
+    /// Appends 32-bit words, little-endian.
     pub fn words(&mut self, words: &[u32]) {
         for word in words {
             self.bytes(&word.to_le_bytes());
@@ -28,7 +28,7 @@ impl<'a> Writer<'a> {
         self.bytes(&long.to_le_bytes());
     }
 
-    /// Puts bytes.
+    /// Appends bytes; when they do not fit, [`Writer::finish`] returns nothing.
     pub fn bytes(&mut self, bytes: &[u8]) {
         match self.buffer.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
             Some(to) => {

@@ -29,7 +29,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts a value.
+    /// Counts `value` in the bucket that it falls into.
     #[inline]
     pub fn add(&mut self, value: u64) {
         if self.counts.is_empty() {

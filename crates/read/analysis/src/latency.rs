@@ -4,7 +4,7 @@ use mote_ctf::Value;
 use mote_timeline::Record;
 use serde::Serialize;
 
-/// Name of the event.
+/// Name of the event in the kernel's trace.
 pub const SLOW: &str = "syscall_slow";
 
 /// A system call that took longer than it may. The names of the fields are those of the JSON and do not change.
@@ -12,17 +12,17 @@ pub const SLOW: &str = "syscall_slow";
 pub struct SlowCall {
     /// When it returned, nanoseconds since 1970-01-01 UTC.
     pub time_ns: i64,
-    /// The thread.
+    /// Thread id, in the recorder's PID namespace.
     pub tid: u32,
-    /// Its process.
+    /// Process id, in the recorder's PID namespace.
     pub pid: u32,
-    /// Its name.
+    /// Name of the thread, at most 15 bytes.
     pub comm: String,
-    /// Name of the call.
+    /// Name of the system call, for instance `openat`.
     pub syscall: String,
     /// What it was about: the file or the socket behind its descriptor, its path, its lock; empty when not known.
     pub file: String,
-    /// What it returned.
+    /// What it returned; an error below 0.
     pub ret: i64,
     /// How long it took at most.
     pub duration_ns: u64,
@@ -30,28 +30,28 @@ pub struct SlowCall {
     pub uncertain_ns: u64,
     /// The threshold that it reached.
     pub threshold_ns: u64,
-    /// Whose: `session`, `process`, `thread`.
+    /// To whom the threshold belongs: `session`, `process` or `thread`.
     pub threshold_of: String,
     /// What took most of it: `waited`, `runqueue`, `throttled`, `running`.
     pub cause: String,
-    /// Off the CPU.
+    /// Nanoseconds off the CPU, from its entry to its return.
     pub offcpu_ns: u64,
     /// Of that, runnable without a CPU.
     pub runqueue_ns: u64,
     /// Of that, held back by its cgroup.
     pub throttled_ns: u64,
-    /// Page faults.
+    /// Page faults of the thread meanwhile.
     pub faults: u64,
     /// How often it was taken off its CPU.
     pub switches: u32,
-    /// The longest wait.
+    /// Nanoseconds of the longest wait.
     pub wait_ns: u64,
     /// Its state, a letter as of ps(1); empty when it did not wait.
     pub wait_state: String,
     /// The thread that woke it; 0 when none is known. As a signed number it is negative for one that the recorder's pid
     /// namespace does not have.
     pub waker_tid: u32,
-    /// Its name.
+    /// Name of the thread that woke it; empty when none is known.
     pub waker_comm: String,
     /// For how long the waker's cgroup had held it back meanwhile.
     pub waker_throttled_ns: u64,
@@ -316,7 +316,7 @@ impl<T> Worst<T> {
         self.calls.truncate(self.most);
     }
 
-    /// The worst one first.
+    /// The calls that were slowest, the worst one first.
     pub fn calls(&self) -> &[(SlowCall, T)] {
         &self.calls
     }

@@ -7,7 +7,7 @@ use mote_layout::Cause;
 use mote_timeline::{LossRecord, Place, Record, Trace};
 use std::collections::BTreeMap;
 
-/// Sums up losses.
+/// Sums up losses by cause and by place, as events of a trace come by.
 #[derive(Debug)]
 pub struct Losses<'t> {
     trace: &'t Trace,

@@ -18,17 +18,17 @@ pub struct Report {
     pub complete: Option<bool>,
     /// Why it is not complete.
     pub incomplete: Option<String>,
-    /// CTF traces merged.
+    /// Number of CTF traces that were merged.
     pub traces: usize,
-    /// Data stream files.
+    /// Number of data stream files.
     pub streams: usize,
-    /// Events.
+    /// Number of events in all traces.
     pub events: u64,
     /// Events in a second of `duration_ns`.
     pub rate: f64,
     /// Records of the system's state at the start, which are in no other count.
     pub state: u64,
-    /// What was lost.
+    /// What was lost, why and where.
     pub lost: Lost,
     /// Events by provider, most first.
     pub providers: Vec<ProviderCount>,
@@ -59,7 +59,7 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
-/// Lost events.
+/// Lost events by cause and by place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lost {
     /// All; absent where it is not known how many.
@@ -74,7 +74,7 @@ pub struct Lost {
     pub causes: Vec<LostCause>,
     /// Where they were lost, in the order of time; the first [`GAPS_MAX`].
     pub gaps: Vec<Gap>,
-    /// Further gaps.
+    /// Number of gaps that are not in `gaps`.
     pub more_gaps: u64,
 }
 
@@ -98,7 +98,7 @@ pub const GAPS_MAX: usize = 1000;
 /// Events lost for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LostCause {
-    /// Name of the cause.
+    /// Name of the cause, for instance `ring full`.
     pub cause: String,
     /// Events; absent where it is not known how many.
     pub events: Option<u64>,
@@ -113,33 +113,33 @@ pub struct Gap {
     pub stream: String,
     /// They were not lost before this, nanoseconds since 1970-01-01 UTC; absent: since the stream began.
     pub since_ns: Option<i64>,
-    /// Nor after this.
+    /// They were not lost after this, nanoseconds since 1970-01-01 UTC.
     pub until_ns: i64,
     /// Whether these are the times of the last event before and of the first one after.
     pub exact: bool,
     /// Events; absent where it is not known how many.
     pub events: Option<u64>,
-    /// By cause.
+    /// Numbers of lost events by name of the cause.
     pub causes: std::collections::BTreeMap<String, u64>,
 }
 
-/// Events of a provider.
+/// How many events a provider has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProviderCount {
     /// What stands before the colon in names of events, or the family of kernel events; may be empty.
     pub name: String,
-    /// Events.
+    /// Number of its events.
     pub events: u64,
 }
 
-/// Events of a kind.
+/// How many events of a kind there are, and how far apart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EventCount {
     /// Name, as a rule `provider:event`; events of the kernel have no provider in their names.
     pub name: String,
     /// Its provider; of kernel events the family.
     pub provider: String,
-    /// Events.
+    /// Number of its events.
     pub events: u64,
     /// Events in a second of the report's `duration_ns`.
     pub rate: f64,
@@ -152,9 +152,9 @@ pub struct EventCount {
 pub struct Interval {
     /// How many times it is made of.
     pub samples: u64,
-    /// Shortest.
+    /// The shortest time, in nanoseconds.
     pub min: u64,
-    /// Mean.
+    /// The mean of all times, in nanoseconds.
     pub mean: u64,
     /// Half are not longer.
     pub p50: u64,
@@ -162,7 +162,7 @@ pub struct Interval {
     pub p90: u64,
     /// 99 of 100 are not longer.
     pub p99: u64,
-    /// Longest.
+    /// The longest time, in nanoseconds.
     pub max: u64,
 }
 
@@ -181,16 +181,16 @@ impl Interval {
     }
 }
 
-/// Events of a thread.
+/// How many events a thread has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadCount {
     /// Its name, if known; of several the last that its events carry.
     pub name: Option<String>,
     /// Thread id; absent for events that do not tell.
     pub tid: Option<u32>,
-    /// Process id, if known.
+    /// Process id, if an event or the journal tells it.
     pub pid: Option<u32>,
-    /// Events.
+    /// Number of its events.
     pub events: u64,
 }
 
@@ -206,9 +206,9 @@ pub struct ClockOffset {
 /// System calls of a name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SyscallCount {
-    /// Which.
+    /// Name of the call, for instance `openat`.
     pub name: String,
-    /// How many returned.
+    /// Number of calls that returned.
     pub calls: u64,
     /// How many of them returned an error.
     pub failed: u64,
@@ -223,13 +223,13 @@ pub struct SyscallCount {
 /// The system calls of a thread that returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadCalls {
-    /// Its name, if known.
+    /// The thread's name, if known.
     pub name: Option<String>,
-    /// Its id.
+    /// Thread id.
     pub tid: u32,
-    /// Its process, if known.
+    /// Process id, if known.
     pub pid: Option<u32>,
-    /// How many returned.
+    /// Number of calls that returned.
     pub calls: u64,
     /// How many of them returned an error.
     pub failed: u64,
@@ -242,9 +242,9 @@ pub struct ThreadCalls {
 /// A thread's system calls of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadCall {
-    /// Which.
+    /// Name of the call, for instance `openat`.
     pub name: String,
-    /// How many returned.
+    /// Number of calls that returned.
     pub calls: u64,
     /// How many of them returned an error.
     pub failed: u64,
@@ -252,7 +252,7 @@ pub struct ThreadCall {
     pub total_ns: u64,
     /// Of how many that is known: those of which durations or entries are recorded.
     pub timed: u64,
-    /// The longest.
+    /// What the longest took, in nanoseconds.
     pub max_ns: u64,
 }
 
@@ -261,16 +261,16 @@ pub struct ThreadCall {
 pub struct Errors {
     /// Its name, as of errno(3).
     pub error: String,
-    /// How often.
+    /// Number of calls that returned this error.
     pub count: u64,
 }
 
 /// A thread on the CPUs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThreadTime {
-    /// Its name.
+    /// The thread's name; of several the last.
     pub name: String,
-    /// Its id.
+    /// Thread id.
     pub tid: u32,
     /// How long it ran, as far as both ends are recorded.
     pub running_ns: u64,
@@ -285,7 +285,7 @@ pub struct ThreadTime {
 /// Spans of a name. Times are those of spans that began and ended in the recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SpanCount {
-    /// Name, as `app:request`.
+    /// Provider and name, as `app:request`.
     pub name: String,
     /// How many began and ended.
     pub count: u64,
@@ -293,7 +293,7 @@ pub struct SpanCount {
     pub duration_ns: Option<Interval>,
     /// How long a thread was in them.
     pub busy_ns: Option<Interval>,
-    /// The durations of all.
+    /// Sum of the durations of all, in nanoseconds.
     pub total_ns: u64,
     /// How long a thread was in them, all together.
     pub total_busy_ns: u64,
@@ -310,9 +310,9 @@ pub struct SpanCount {
 /// A system call that had not returned when the recording ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OpenCall {
-    /// Which.
+    /// Name of the call, for instance `openat`.
     pub name: String,
-    /// Thread id.
+    /// Thread id of the caller.
     pub tid: u32,
     /// When it began, in nanoseconds since 1970.
     pub since_ns: i64,
@@ -320,24 +320,24 @@ pub struct OpenCall {
     pub open_ns: u64,
 }
 
-/// Events of a CPU.
+/// How many events a CPU has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CpuCount {
     /// Its number; absent for events that do not tell.
     pub cpu: Option<u32>,
-    /// Events.
+    /// Number of its events.
     pub events: u64,
 }
 
 /// A process of the recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessSeen {
-    /// Process id.
+    /// Process id, in the recorder's PID namespace.
     pub pid: i64,
-    /// Its parent, if known.
+    /// Process id of its parent, if known.
     pub parent: Option<i64>,
-    /// Name, if known.
+    /// Name of its first thread, if known.
     pub name: Option<String>,
-    /// Executable, if known.
+    /// Path of its executable, if known.
     pub exe: Option<String>,
 }

@@ -89,23 +89,23 @@ pub enum Fact {
 /// How the recording was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Session {
-    /// Version of mote.
+    /// Version of the mote that recorded.
     pub version: String,
     /// The trace's id, 32 hex digits.
     pub uuid: String,
-    /// Name of the machine.
+    /// Host name of the recorder's machine.
     pub host: String,
     /// The command that was recorded.
     pub command: Vec<String>,
-    /// `discard` or `overwrite`.
+    /// What became of events while a ring was full: `discard` or `overwrite`.
     pub mode: String,
     /// Bytes of a sub-buffer.
     pub sub_bytes: u64,
     /// Sub-buffers of a CPU.
     pub sub_count: u64,
-    /// CPUs.
+    /// Number of CPUs that may have rings.
     pub cpus: u32,
-    /// `tsc` or `monotonic`.
+    /// Clock of the records: `tsc` or `monotonic`.
     pub clock: String,
     /// Ticks of the clock in a second, as known at the start.
     pub frequency: u64,
@@ -116,7 +116,7 @@ pub struct Session {
 /// One reading of all clocks at (nearly) the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClockSample {
-    /// Trace clock.
+    /// The trace clock, in ticks.
     pub ticks: u64,
     /// CLOCK_MONOTONIC in nanoseconds.
     pub monotonic_ns: u64,
@@ -140,32 +140,32 @@ pub struct ClockOffset {
 /// A process of the session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Process {
-    /// Process id.
+    /// Process id, in the recorder's PID namespace.
     pub pid: i32,
-    /// Parent's.
+    /// Process id of its parent.
     pub parent: i32,
     /// When it joined, in ticks.
     pub at: u64,
-    /// How: `start`, `fork`, `library`.
+    /// What has led it to the session: `start`, `fork`, `library` or `attach`.
     pub how: String,
-    /// Name.
+    /// Name of its first thread, at most 15 bytes.
     pub comm: String,
-    /// Executable.
+    /// Path of its executable.
     pub exe: String,
-    /// Its executable mappings.
+    /// Its executable mappings when it joined.
     pub maps: Vec<Map>,
 }
 
 /// One executable mapping of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Map {
-    /// First address.
+    /// First address, in bytes.
     pub start: u64,
-    /// Behind the last.
+    /// The address behind the last byte.
     pub end: u64,
-    /// Offset in the file.
+    /// Offset of the first byte in the file.
     pub offset: u64,
-    /// File.
+    /// Path of the file that is mapped.
     pub path: String,
     /// GNU build id in hex, empty when there is none.
     pub build_id: String,
@@ -176,15 +176,15 @@ pub struct Map {
 pub struct EventSource {
     /// Event id in the streams.
     pub id: u32,
-    /// Provider.
+    /// First half of the event's name: who defines it.
     pub provider: String,
-    /// Name.
+    /// Second half of the event's name.
     pub name: String,
     /// Level, 0 (emergency) to 14 (debug).
     pub level: u8,
-    /// Source file.
+    /// Source file, as the compiler names it.
     pub file: String,
-    /// Source line.
+    /// Line in the source file, from 1.
     pub line: u32,
     /// What it means; may be empty.
     pub text: String,
@@ -211,9 +211,9 @@ pub struct Summary {
     pub empty_texts: u64,
     /// Bytes that the flight recorder overwrote, as intended.
     pub overwritten_bytes: u64,
-    /// Processes seen.
+    /// Number of processes that joined.
     pub processes: u32,
-    /// Threads seen.
+    /// Number of threads that have left their names.
     pub threads: u32,
     /// Exit status of the command, or 128 plus the signal that ended it.
     pub status: Option<i32>,
@@ -247,7 +247,7 @@ pub const EMPTY_TEXTS: &str = "texts of kernel events could not be read and are 
 pub const STATE: &str = "statedump";
 
 impl Summary {
-    /// Events in the trace.
+    /// Number of events in the trace, of all names together.
     pub fn total(&self) -> u64 {
         self.events.values().sum()
     }
@@ -258,7 +258,7 @@ impl Summary {
         self.events.iter().filter(|(name, _)| of_state(name)).map(|(_, count)| count).sum()
     }
 
-    /// Lost events, all causes.
+    /// Number of lost events, of all causes together, as far as it is known.
     pub fn total_lost(&self) -> u64 {
         self.lost.values().fold(0, |sum: u64, lost| sum.saturating_add(*lost))
     }
@@ -303,7 +303,7 @@ impl<W: Write> Journal<W> {
 /// A journal as read back.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contents {
-    /// The facts, in order.
+    /// All lines of the journal in their order.
     pub facts: Vec<Fact>,
     /// Lines that could not be understood (a cut last line, a fact of a newer version).
     pub skipped: usize,

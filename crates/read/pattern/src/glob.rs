@@ -1,11 +1,11 @@
 //! Patterns for names: `*` is any text, `?` any one character, everything else itself.
 
-/// A pattern.
+/// A text in which `*` stands for any characters, also none, and `?` for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(Vec<u8>);
 
 impl Glob {
-    /// The pattern `text`.
+    /// The pattern that `text` says; any text is one.
     #[must_use]
     pub fn new(text: &str) -> Glob {
         Glob(text.as_bytes().to_vec())

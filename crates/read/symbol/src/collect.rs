@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// File of the kernel's symbols.
 pub const KALLSYMS: &str = "kallsyms";
-/// File of the vdso.
+/// Name of the file in a recording that the kernel's vdso is written to.
 pub const VDSO: &str = "vdso.so";
 /// Most bytes that are kept of a run-time compiler's table.
 const PERF_MAP_MAX: u64 = 256 << 20;

@@ -9,7 +9,7 @@ const DEPTH_MAX: usize = 32;
 /// A function as it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// Its parameters, in order.
+    /// Its parameters in the order in which they are passed.
     pub parameters: Vec<Parameter>,
     /// What it returns; `None`: nothing.
     pub result: Option<Kind>,
@@ -17,12 +17,12 @@ pub struct Signature {
     pub is_c_like: bool,
 }
 
-/// A parameter.
+/// A parameter as debug information declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// Its name; empty when it has none.
     pub name: String,
-    /// Its type.
+    /// How its value is passed and shown.
     pub kind: Kind,
 }
 

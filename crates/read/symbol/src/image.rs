@@ -17,21 +17,21 @@ const PARTS_MAX: u64 = 1 << 30;
 /// What is needed of a file to name its addresses.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// The file.
+    /// Path from which the file was read.
     pub path: PathBuf,
     /// GNU build id in hex; empty when it has none.
     pub build_id: String,
-    /// When it was written.
+    /// When it was written last; `None` where the file system does not say.
     pub modified: Option<SystemTime>,
     /// Address at which it begins to run; 0 when it does not run by itself.
     pub entry: u64,
-    /// Its loaded segments.
+    /// The segments that are loaded, by their place in the program headers.
     pub segments: Vec<Segment>,
-    /// Its functions.
+    /// Its functions by address.
     pub table: Table,
     /// Whether it has debug information itself.
     pub has_dwarf: bool,
-    /// Machine it is for.
+    /// The processor that it is for.
     pub machine: object::Architecture,
     /// Name of its separate debug file.
     pub debug_link: Option<String>,
@@ -44,9 +44,9 @@ pub struct Segment {
     pub offset: u64,
     /// At which address of the file's own address space.
     pub address: u64,
-    /// Bytes in the file.
+    /// Bytes of the segment in the file, which may be fewer than in memory.
     pub len: u64,
-    /// Holds code.
+    /// True where it holds code.
     pub executable: bool,
 }
 

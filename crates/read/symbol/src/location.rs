@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// An address, resolved as far as it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The address.
+    /// The address that this is about, in its process.
     pub address: u64,
     /// What it belongs to: `kernel`, the name of a kernel module, the path of a file, `[vdso]`, `[anon]`; empty when
     /// nothing was mapped there.
@@ -23,7 +23,7 @@ pub struct Location {
 /// A function at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its name, demangled.
+    /// Demangled name of the function.
     pub name: Arc<str>,
     /// How far behind its begin the address lies; `None` for an inlined one.
     pub offset: Option<u64>,

@@ -27,7 +27,7 @@ const TABLE_MAX: u64 = 32 << 20;
 /// A mapping of code, and which file it is of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mapped {
-    /// Where it is.
+    /// Addresses, and the path by which the process has the file.
     pub map: Map,
     /// Which file: `None` for memory without one.
     pub file: Option<FileId>,
@@ -38,7 +38,7 @@ pub struct Mapped {
 pub struct FileId {
     /// Number of the device, in two parts.
     pub device: (u32, u32),
-    /// Number of the inode.
+    /// Number of the inode, unique within the device.
     pub inode: u64,
 }
 

@@ -20,7 +20,7 @@ use std::time::SystemTime;
 pub struct Options {
     /// Binaries are looked for below this directory; `None`: `/`.
     pub root: Option<PathBuf>,
-    /// Separate debug information.
+    /// Where separate debug information is looked for.
     pub debug: DebugFiles,
     /// When the recording ended: a file without a build id that was written later is another one.
     pub not_after: Option<SystemTime>,

@@ -2,7 +2,7 @@
 
 use object::{Object, ObjectSymbol, ReadRef, SymbolKind};
 
-/// A symbol of code.
+/// A function's name with the addresses that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol<'t> {
     /// Address in the file's own address space.
@@ -129,7 +129,7 @@ impl Table {
         self.entries.iter().map(|entry| self.symbol(entry))
     }
 
-    /// Whether there is none.
+    /// True when the file has no symbols of code.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -35,9 +35,9 @@ pub struct Facts {
 pub struct Named {
     /// From when, in nanoseconds since 1970.
     pub from: i64,
-    /// The process.
+    /// The process that the thread was in.
     pub pid: u32,
-    /// The name.
+    /// The thread's name from then on.
     pub name: String,
 }
 

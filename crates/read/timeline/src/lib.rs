@@ -67,14 +67,14 @@ pub use trace::{Part, Trace};
 /// A range of time, in nanoseconds since 1970-01-01 UTC; both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// First moment.
+    /// First moment that belongs to it.
     pub from: i64,
-    /// Last moment.
+    /// Last moment that belongs to it.
     pub to: i64,
 }
 
 impl Range {
-    /// All of time.
+    /// Every moment that a trace can have.
     pub const ALL: Range = Range { from: i64::MIN, to: i64::MAX };
 }
 

@@ -10,7 +10,7 @@ use mote_layout::packet::{LOSS_AT_ENTRY, LOSS_FIELDS, LOSS_NAMES_ENTRY};
 pub struct Loss {
     /// Not lost before this, in nanoseconds since 1970; `None`: since the stream began.
     pub since: Option<i64>,
-    /// Not lost after this.
+    /// Not lost after this, in nanoseconds since 1970.
     pub until: i64,
     /// What the two moments are.
     pub place: Place,

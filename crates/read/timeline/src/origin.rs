@@ -12,9 +12,9 @@ use std::path::PathBuf;
 /// One CTF trace of the recording.
 #[derive(Debug)]
 pub struct Origin {
-    /// Its directory.
+    /// The directory that its files are in.
     pub dir: PathBuf,
-    /// What its metadata says.
+    /// Classes, clocks and environment, as its metadata declares them.
     pub schema: Schema,
     /// What its journal says, if mote wrote it.
     pub facts: Option<Facts>,
@@ -29,7 +29,7 @@ pub struct Origin {
     pub(crate) whole_begins: Vec<bool>,
 }
 
-/// A data stream.
+/// A data stream: the packets of one file, in their order.
 #[derive(Debug)]
 pub struct Stream {
     /// Its file; what is not a file has the path where it would be.

@@ -59,17 +59,17 @@ pub enum OpenError {
 /// Something wrong with a part of a recording; the rest is readable.
 #[derive(Debug)]
 pub struct Problem {
-    /// The file.
+    /// The file in which it is.
     pub path: PathBuf,
     /// Where in it, in bytes; `None`: as a whole.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// What is wrong there.
     pub fault: Fault,
     /// Bytes passed over because of it, where known.
     pub skipped: u64,
 }
 
-/// Kinds of [`Problem`]s.
+/// What can be wrong with a trace that can be read all the same.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -189,7 +189,7 @@ impl Problems {
         }
     }
 
-    /// The first hundred.
+    /// The first hundred problems, in the order in which they were found.
     #[must_use]
     pub fn list(&self) -> &[Problem] {
         &self.list
@@ -207,7 +207,7 @@ impl Problems {
         self.is_broken
     }
 
-    /// Nothing is wrong.
+    /// True when no problem was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

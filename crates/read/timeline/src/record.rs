@@ -21,9 +21,9 @@ pub enum Entry<'a> {
 pub struct LossRecord<'a> {
     /// When it is told, in nanoseconds since 1970: the begin of the packet whose header tells.
     pub time: i64,
-    /// What was lost.
+    /// How many events or packets, why, and between which moments.
     pub loss: &'a Loss,
-    /// Where.
+    /// The stream in which they would be.
     pub stream: &'a Stream,
     /// What lies between the trace's own clock and 1970, see [`Record::monotonic`].
     pub epoch: i64,
@@ -54,7 +54,7 @@ impl<'a> Record<'a> {
         self.reader.time.saturating_sub(self.reader.epoch)
     }
 
-    /// Its class.
+    /// Number of its stream class and its event class: equal for events of one kind.
     #[must_use]
     #[inline]
     pub fn class(&self) -> ClassId {
@@ -74,7 +74,7 @@ impl<'a> Record<'a> {
         self.reader.event()
     }
 
-    /// Context of its packet.
+    /// The context of the packet that it is in; none when the stream declares no context.
     #[must_use]
     pub fn packet_context(&self) -> Fields<'a> {
         self.reader.packet_context()
@@ -86,7 +86,7 @@ impl<'a> Record<'a> {
         self.reader.index
     }
 
-    /// The class of its stream.
+    /// What the metadata says of its stream; `None` only if the reader is broken.
     #[must_use]
     pub fn stream_class(&self) -> Option<&'a StreamClass> {
         self.reader.stream_class()

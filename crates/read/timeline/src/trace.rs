@@ -30,7 +30,7 @@ pub struct Part {
     /// Where it would be in a file system. Parts with facts whose directories are in the same one are of one recording:
     /// a thread has the same id in all of them.
     pub dir: PathBuf,
-    /// Its metadata.
+    /// Classes, clocks and environment, as its metadata declares them.
     pub schema: Schema,
     /// Its journal, if there is one.
     pub facts: Option<Facts>,

@@ -5,10 +5,10 @@ pub const SECOND: i64 = 1_000_000_000;
 /// Nanoseconds in a day.
 pub const DAY: i64 = 86_400 * SECOND;
 
-/// A date.
+/// A date of the Gregorian calendar, also for years before it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
-    /// Year.
+    /// Year; 0 is 1 BC.
     pub year: i64,
     /// Month, 1 to 12.
     pub month: u32,

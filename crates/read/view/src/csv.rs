@@ -23,7 +23,7 @@ use mote_ctf::Value;
 use mote_ctf::model::EventClass;
 use mote_timeline::{LossRecord, Record, Trace};
 
-/// Comma-separated values.
+/// Events as comma-separated values, one line each (RFC 4180).
 #[derive(Debug)]
 pub struct Csv<'t> {
     plans: Plans<'t>,

@@ -45,7 +45,7 @@ pub use tree::{KEPT_MAX, Tree};
 
 use mote_timeline::{LossRecord, Record};
 
-/// How events are printed.
+/// A way in which events are printed, given them one after the other.
 pub trait Format {
     /// What stands before the first event.
     fn begin(&mut self, _out: &mut Vec<u8>) {}

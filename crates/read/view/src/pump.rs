@@ -11,16 +11,16 @@ const FULL: usize = 256 << 10;
 /// found.
 const PATIENCE: u32 = 1 << 16;
 
-/// What was shown.
+/// Numbers of what was shown, and of what is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Events shown.
+    /// Number of events that were shown.
     pub shown: u64,
     /// Events that were lost, as far as the packets that were read tell.
     pub lost: u64,
     /// How many times it is not known how many were lost.
     pub unknown: u64,
-    /// Packets that are missing.
+    /// Number of packets that are missing: overwritten, or lost with the file.
     pub lost_packets: u64,
 }
 

@@ -20,9 +20,9 @@ pub(crate) const USER: &str = "callstack_user";
 /// A stack with names, the innermost frame first: in the kernel, then in the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stack {
-    /// In the kernel.
+    /// Frames in the kernel, the innermost first.
     pub kernel: Vec<Arc<Location>>,
-    /// In the process.
+    /// Frames in the process, the innermost first.
     pub user: Vec<Arc<Location>>,
 }
 

@@ -19,13 +19,13 @@ use crate::maps::{Entry, Maps, Meaning};
 pub struct Aggregate {
     /// The rule or the action that made it.
     pub name: String,
-    /// Its rows.
+    /// What the map held, by the kind of the action.
     pub content: Content,
     /// Keys (or threads) that did not fit; never silent.
     pub dropped: u64,
 }
 
-/// What was aggregated.
+/// What an action has aggregated, in the form in which it is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// Counts by key, the largest first; the last column is the count.
@@ -92,7 +92,7 @@ impl Aggregate {
         Aggregate { name, content: Content::Flag(set), dropped: 0 }
     }
 
-    /// Whether nothing was met.
+    /// True when the action has met no event.
     pub fn is_empty(&self) -> bool {
         match &self.content {
             Content::Counts(table) | Content::Last(table) => table.rows.is_empty(),

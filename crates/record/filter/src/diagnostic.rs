@@ -7,9 +7,9 @@ use std::ops::Range;
 /// A part of a rule's text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// First byte.
+    /// Offset of the first byte in the rule's text.
     pub start: usize,
-    /// Behind the last byte.
+    /// Offset of the byte behind the last one.
     pub end: usize,
 }
 
@@ -121,7 +121,7 @@ impl Diagnostic {
         self.0.kind
     }
 
-    /// One sentence.
+    /// What is wrong, in one sentence without a full stop.
     pub fn message(&self) -> &str {
         &self.0.message
     }

@@ -30,19 +30,19 @@ pub enum Word {
 /// What a program may ask of its surroundings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// Process.
+    /// Process id, `$pid`.
     pub pid: u32,
-    /// Thread.
+    /// Thread id, `$tid`.
     pub tid: u32,
-    /// CPU.
+    /// Number of the CPU, `$cpu`.
     pub cpu: u16,
-    /// ns, `CLOCK_MONOTONIC`.
+    /// The time, `$now`: ns of `CLOCK_MONOTONIC`.
     pub now: u64,
     /// ns since the thread began to speculate, or `u64::MAX`.
     pub elapsed: u64,
-    /// The thread's name.
+    /// The thread's name without a NUL, `$comm`.
     pub comm: Vec<u8>,
-    /// The program's path.
+    /// Path of the program, `$executable`.
     pub executable: Vec<u8>,
     /// Words of the thread's state, and what lies behind it in its slot.
     pub state: Vec<u64>,

@@ -16,16 +16,16 @@ pub struct Maps {
     names: SharedNames,
 }
 
-/// One map.
+/// A map of the session, and what it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// What it is, for people and for debugging; unique in the session together with its meaning.
     pub name: String,
-    /// Its shape.
+    /// Kind of the map, bytes of keys and values, number of entries.
     pub shape: MapShape,
     /// Bytes of its first value before any program runs; empty: zeros.
     pub initial: Vec<u8>,
-    /// What is in it.
+    /// What its keys and values mean to people.
     pub meaning: Meaning,
 }
 
@@ -170,7 +170,7 @@ pub(crate) const EVENTS: u32 = 4096;
 const THREADS_OF_EVENTS_MAX: u32 = 64 << 10;
 
 impl Maps {
-    /// None yet.
+    /// The registry of a session without maps.
     pub fn new() -> Maps {
         Maps::default()
     }
@@ -185,7 +185,7 @@ impl Maps {
         &self.names
     }
 
-    /// The maps, in order.
+    /// All maps by the index that programs name.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }

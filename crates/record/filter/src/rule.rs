@@ -190,7 +190,7 @@ impl Rule {
         &self.pattern_text
     }
 
-    /// How it was written.
+    /// Whether it was written as a whole rule, or in parts on the command line.
     pub fn form(&self) -> Form {
         self.form
     }

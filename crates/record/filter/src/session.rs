@@ -4,7 +4,7 @@ use crate::target::Side;
 
 /// What a session decides for its rules.
 pub struct Session<'a> {
-    /// Where its programs run.
+    /// Where the session's programs run: in processes, or in the kernel.
     pub side: Side,
     /// What is to be done about a field that an event does not have.
     pub missing: Missing,
@@ -30,7 +30,7 @@ pub enum Missing {
 pub struct Emitted {
     /// Provider: that of the event for which the rule is, unless the rule says another.
     pub provider: String,
-    /// Name.
+    /// Second half of the event's name.
     pub name: String,
     /// Its description as text ([`mote_layout::describe`]), without the NUL.
     pub description: String,

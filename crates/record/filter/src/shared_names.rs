@@ -27,12 +27,12 @@ struct Range {
     used: u32,
 }
 
-/// Words of a name.
+/// Place of a name's words among those that program and rules share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedPlace {
-    /// Index of the first.
+    /// Index of the first word.
     pub at: u32,
-    /// How many.
+    /// Number of words.
     pub count: u32,
 }
 

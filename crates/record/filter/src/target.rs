@@ -1,6 +1,6 @@
 //! What a program is made for: the side where it runs, what it finds there, and the sizes that bound it.
 
-/// Where a program runs.
+/// Where a program runs, which decides what it may call and how it reads fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// In the traced process, on the arguments of its event.

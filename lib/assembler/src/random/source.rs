@@ -31,12 +31,12 @@ const EDGES: [u64; 22] = [
 ];
 
 impl Source {
-    /// Begins at a seed.
+    /// Begins at a seed: the same seed makes the same program.
     pub fn new(seed: u64) -> Source {
         Source(seed)
     }
 
-    /// 64 random bits.
+    /// The next 64 bits of the generator.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

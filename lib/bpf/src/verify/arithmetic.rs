@@ -17,7 +17,7 @@ pub fn alu(op: AluOp, width: Width, a: Scalar, b: Scalar) -> Scalar {
     if width == Width::W32 { whole.low32() } else { whole }
 }
 
-/// `-a`
+/// What is known of `-a`, which wraps.
 pub fn negate(width: Width, a: Scalar) -> Scalar {
     compute(AluOp::Sub, width, Scalar::constant(0), a)
 }
@@ -106,7 +106,7 @@ fn known_bits(op: AluOp, a: Tnum, b: Tnum) -> Tnum {
     }
 }
 
-/// What the machine computes.
+/// What the machine computes of two numbers, which the verifier's knowledge must contain.
 pub fn exact(op: AluOp, width: Width, a: u64, b: u64) -> u64 {
     match width {
         Width::W64 => exact64(op, a, b),

@@ -81,7 +81,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Its first slot.
+    /// Slot of its first instruction, from 0.
     pub const fn start(&self) -> usize {
         self.start as usize
     }
@@ -135,7 +135,7 @@ pub struct Verified<'a> {
 }
 
 impl<'a> Verified<'a> {
-    /// The program.
+    /// The program's instructions, as they were verified.
     pub const fn insns(&self) -> &'a [Insn] {
         self.insns
     }

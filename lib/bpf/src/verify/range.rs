@@ -9,13 +9,13 @@ use crate::op::Width;
 /// Least and greatest, unsigned and signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
-    /// Least, unsigned.
+    /// Least value as an unsigned number.
     pub umin: u64,
-    /// Greatest, unsigned.
+    /// Greatest value as an unsigned number.
     pub umax: u64,
-    /// Least, signed.
+    /// Least value as a signed number.
     pub smin: i64,
-    /// Greatest, signed.
+    /// Greatest value as a signed number.
     pub smax: i64,
 }
 
@@ -75,7 +75,7 @@ impl Range {
         self
     }
 
-    /// `self + other`
+    /// All that `self + other` can be; everything where it may wrap.
     pub fn add(self, other: Range, width: Width) -> Range {
         let sum = |a: u64, b: u64| u128::from(a) + u128::from(b);
         let signed = |a: i64, b: i64| i128::from(a) + i128::from(b);
@@ -86,7 +86,7 @@ impl Range {
         )
     }
 
-    /// `self - other`
+    /// All that `self - other` can be; everything where it may wrap.
     pub fn sub(self, other: Range, width: Width) -> Range {
         let signed = |a: i64, b: i64| i128::from(a) - i128::from(b);
         let result = if self.umin >= other.umax {
@@ -97,7 +97,7 @@ impl Range {
         result.and_signed(signed(self.smin, other.smax), signed(self.smax, other.smin), width)
     }
 
-    /// `self * other`
+    /// All that `self * other` can be; everything where it may wrap.
     pub fn mul(self, other: Range, width: Width) -> Range {
         let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
         let signed = |a: i64, b: i64| i128::from(a) * i128::from(b);
@@ -148,7 +148,7 @@ impl Range {
         Range::any(width).and_signed(min, max, width)
     }
 
-    /// `self & other`
+    /// All that `self & other` can be.
     pub fn and(self, other: Range, width: Width) -> Range {
         let result = Range::unsigned(0, self.umax.min(other.umax).into(), width);
         if self.smin >= 0 || other.smin >= 0 {
@@ -158,21 +158,21 @@ impl Range {
         result
     }
 
-    /// `self | other`
+    /// All that `self | other` can be.
     pub fn or(self, other: Range, width: Width) -> Range {
         let bits = self.umax | other.umax;
         let max = if bits == 0 { 0 } else { u64::MAX >> bits.leading_zeros() };
         Range::unsigned(self.umin.max(other.umin).into(), max.into(), width)
     }
 
-    /// `self ^ other`
+    /// All that `self ^ other` can be.
     pub fn xor(self, other: Range, width: Width) -> Range {
         let bits = self.umax | other.umax;
         let max = if bits == 0 { 0 } else { u64::MAX >> bits.leading_zeros() };
         Range::unsigned(0, max.into(), width)
     }
 
-    /// `self << other`
+    /// All that `self << other` can be; everything where `other` may be the width or more.
     pub fn lsh(self, other: Range, width: Width) -> Range {
         if other.umax >= bits(width) {
             return Range::any(width);
@@ -184,7 +184,7 @@ impl Range {
         result.and_signed(min, max, width)
     }
 
-    /// `self >> other`, with zeros
+    /// All that `self >> other` with zeros can be; everything where `other` may be the width or more.
     pub fn rsh(self, other: Range, width: Width) -> Range {
         if other.umax >= bits(width) {
             return Range::any(width);
@@ -203,7 +203,7 @@ impl Range {
     }
 }
 
-/// Bits of a width.
+/// Number of bits of a width: 32 or 64.
 pub const fn bits(width: Width) -> u64 {
     match width {
         Width::W32 => 32,

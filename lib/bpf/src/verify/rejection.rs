@@ -17,7 +17,7 @@ pub struct Rejection {
     pub reg: Option<Reg>,
     /// What was known of that register.
     pub known: Known,
-    /// What was wrong.
+    /// Why the program is refused at this place.
     pub reason: Reason,
 }
 const _: () = assert!(size_of::<Rejection>() <= 80);
@@ -73,7 +73,7 @@ pub enum Pointee {
     Record(u32),
 }
 
-/// What was wrong.
+/// Why a program is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {

@@ -11,16 +11,16 @@ use crate::op::{AluOp, Width};
 /// What is known of a number. Each part alone holds of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scalar {
-    /// Its bits.
+    /// Which of its bits are known.
     pub bits: Tnum,
-    /// It lies in this.
+    /// The range of all 64 bits.
     pub wide: Range,
     /// Its low 32 bits lie in this.
     pub low: Range,
 }
 
 impl Scalar {
-    /// Nothing is known.
+    /// Any number of 64 bits.
     pub const UNKNOWN: Scalar =
         Scalar { bits: Tnum::UNKNOWN, wide: Range::any(Width::W64), low: Range::any(Width::W32) };
 
@@ -31,7 +31,7 @@ impl Scalar {
         low: Range::constant(0, Width::W32),
     };
 
-    /// It is this.
+    /// Exactly the number `value`.
     pub const fn constant(value: u64) -> Scalar {
         Scalar {
             bits: Tnum::constant(value),

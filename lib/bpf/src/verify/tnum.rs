@@ -12,10 +12,10 @@ pub struct Tnum {
 }
 
 impl Tnum {
-    /// Nothing is known.
+    /// Any number: no bit is known.
     pub const UNKNOWN: Tnum = Tnum { value: 0, mask: u64::MAX };
 
-    /// All bits are known.
+    /// Exactly this number: all bits are known.
     pub const fn constant(value: u64) -> Tnum {
         Tnum { value, mask: 0 }
     }
@@ -65,7 +65,7 @@ impl Tnum {
         }
     }
 
-    /// `self + other`
+    /// The bits that all sums `self + other` share, carries included.
     pub const fn add(self, other: Tnum) -> Tnum {
         let masks = self.mask.wrapping_add(other.mask);
         let values = self.value.wrapping_add(other.value);
@@ -74,7 +74,7 @@ impl Tnum {
         Tnum { value: values & !mask, mask }
     }
 
-    /// `self - other`
+    /// The bits that all differences `self - other` share, borrows included.
     pub const fn sub(self, other: Tnum) -> Tnum {
         let values = self.value.wrapping_sub(other.value);
         let most = values.wrapping_add(self.mask);
@@ -83,19 +83,19 @@ impl Tnum {
         Tnum { value: values & !mask, mask }
     }
 
-    /// `self & other`
+    /// The bits that are known of `self & other`.
     pub const fn and(self, other: Tnum) -> Tnum {
         let value = self.value & other.value;
         Tnum { value, mask: (self.value | self.mask) & (other.value | other.mask) & !value }
     }
 
-    /// `self | other`
+    /// The bits that are known of `self | other`.
     pub const fn or(self, other: Tnum) -> Tnum {
         let value = self.value | other.value;
         Tnum { value, mask: (self.mask | other.mask) & !value }
     }
 
-    /// `self ^ other`
+    /// The bits that are known of `self ^ other`.
     pub const fn xor(self, other: Tnum) -> Tnum {
         let mask = self.mask | other.mask;
         Tnum { value: (self.value ^ other.value) & !mask, mask }
@@ -106,7 +106,7 @@ impl Tnum {
         Tnum { value: self.value << by, mask: self.mask << by }
     }
 
-    /// `self >> by`, with zeros
+    /// The bits that are known of `self >> by` with zeros; `by` is less than 64.
     pub const fn rsh(self, by: u32) -> Tnum {
         Tnum { value: self.value >> by, mask: self.mask >> by }
     }
@@ -116,7 +116,7 @@ impl Tnum {
         Tnum { value: (self.value as i64 >> by) as u64, mask: (self.mask as i64 >> by) as u64 }
     }
 
-    /// `self * other`
+    /// The bits that are known of `self * other`.
     pub const fn mul(self, other: Tnum) -> Tnum {
         let known = self.value.wrapping_mul(other.value);
         let (mut a, mut b) = (self, other);

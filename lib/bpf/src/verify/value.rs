@@ -3,7 +3,7 @@
 use super::rejection::{Known, Pointee};
 use super::scalar::Scalar;
 
-/// What a register holds.
+/// What a register holds: a number, or what it points to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -60,7 +60,7 @@ impl Kind {
 /// A number with an `object` is the length of the text or sequence of word `object - 1`, less `since`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Value {
-    /// What it is.
+    /// Whether it is a number, or what it points to.
     pub kind: Kind,
     /// True if it may be null instead.
     pub or_null: bool,
@@ -69,7 +69,7 @@ pub struct Value {
     /// Values of the same id, when it is not 0, are the same (numbers), have the same base (`Start`), come from the
     /// same call (others).
     pub id: u32,
-    /// Distance from the base.
+    /// Distance from the base, in bytes.
     pub since: i32,
     /// Bytes known to be there, from the base or before the end.
     pub range: i32,
@@ -109,7 +109,7 @@ impl Value {
         matches!(self.kind, Kind::Number)
     }
 
-    /// For a rejection.
+    /// The same in the words of a rejection, for people.
     pub fn known(&self) -> Known {
         let object = self.object;
         let to = match self.kind {

@@ -42,7 +42,7 @@ pub struct PacketHeader {
     pub sequence_number: Option<u64>,
     /// Events discarded in the stream up to the end of this packet, counted since its start.
     pub events_discarded: Option<u64>,
-    /// The CPU (`cpu_id`).
+    /// Number of the CPU whose events these are, from the field `cpu_id`.
     pub cpu_id: Option<u32>,
     /// The packet has the UUID of another trace. It is read all the same: a reader should say so.
     pub foreign_uuid: bool,
@@ -58,12 +58,12 @@ impl PacketHeader {
     }
 }
 
-/// A decoded event.
+/// An event, with its values in the cursor's memory until the next one is decoded.
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'a> {
-    /// Its class.
+    /// What the metadata says of the event.
     pub class: &'a EventClass,
-    /// Class of its stream.
+    /// What the metadata says of its stream.
     pub stream: &'a StreamClass,
     /// Clock in raw cycles, extended to 64 bits; 0 if the stream has no clock.
     pub timestamp: u64,
@@ -119,7 +119,7 @@ impl<'a> Packet<'a> {
         Ok(Packet { header, schema, bytes: bytes.get(..size).unwrap_or(bytes), cursor })
     }
 
-    /// The packet's context.
+    /// Fields of the packet context; none when the stream declares no context.
     #[must_use]
     pub fn context(&self) -> Fields<'_> {
         self.cursor.packet_context(self.schema, self.bytes)

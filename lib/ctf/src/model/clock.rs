@@ -10,13 +10,13 @@ pub struct ClockClass {
     pub name: String,
     /// Identifier of the clock: the UUID in CTF 1.8, the `uid` in CTF 2.
     pub uid: Option<String>,
-    /// Namespace (CTF 2).
+    /// Namespace of `name` and `uid` (CTF 2).
     pub namespace: Option<String>,
-    /// A sentence for people.
+    /// What the clock is, as a sentence for people.
     pub description: Option<String>,
     /// Cycles in a second; never 0 in a checked schema.
     pub frequency: u64,
-    /// Precision, in cycles.
+    /// How far a value may be off, in cycles.
     pub precision: Option<u64>,
     /// Accuracy, in cycles (CTF 2).
     pub accuracy: Option<u64>,

@@ -33,7 +33,7 @@ impl ByteOrder {
     }
 }
 
-/// Preferred base for display.
+/// The base in which an integer is to be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Base {
     /// `0b1011`
@@ -47,7 +47,7 @@ pub enum Base {
     Hexadecimal,
 }
 
-/// Encoding of text.
+/// How the code units of a text become characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
     /// UTF-8, and ASCII.
@@ -80,7 +80,7 @@ impl Encoding {
 pub struct Roles(pub u16);
 
 impl Roles {
-    /// No role.
+    /// A field that means nothing to the reader of packets.
     pub const NONE: Roles = Roles(0);
     /// `0xC1FC1FC1` at the start of a packet.
     pub const PACKET_MAGIC: Roles = Roles(1);
@@ -111,7 +111,7 @@ impl Roles {
         self.0 & other.0 == other.0
     }
 
-    /// Has no role.
+    /// True for a field that means nothing to the reader of packets.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -141,26 +141,26 @@ pub enum IntCoding {
     Leb128,
 }
 
-/// An integer.
+/// An integer of up to 64 bits, with the base that it is shown in and what it means.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IntClass {
     /// Bits, 1 to 64.
     pub size: u32,
     /// Alignment in bits, a power of two.
     pub align: u32,
-    /// Two's complement.
+    /// Two's complement; else unsigned.
     pub signed: bool,
-    /// Order of bytes.
+    /// Whether the first byte is the least significant.
     pub byte_order: ByteOrder,
-    /// Preferred base for display.
+    /// The base in which values are to be shown.
     pub base: Base,
-    /// Fixed or variable length.
+    /// Whether all values have the same length.
     pub coding: IntCoding,
     /// The integer is a character (CTF 1.8); arrays of such bytes are read as [`TextClass`].
     pub encoding: Option<Encoding>,
     /// Clock of which this is a (partial) value: index in the trace's clocks (CTF 1.8 `map`).
     pub clock: Option<usize>,
-    /// Roles.
+    /// What it means to the reader of packets.
     pub roles: Roles,
 }
 
@@ -169,9 +169,9 @@ pub struct IntClass {
 pub struct FloatClass {
     /// Bits: 16, 32 or 64.
     pub size: u32,
-    /// Alignment in bits.
+    /// Alignment in bits, a power of two.
     pub align: u32,
-    /// Order of bytes.
+    /// Whether the first byte is the least significant.
     pub byte_order: ByteOrder,
 }
 
@@ -180,9 +180,9 @@ pub struct FloatClass {
 pub struct BoolClass {
     /// Bits, 1 to 64.
     pub size: u32,
-    /// Alignment in bits.
+    /// Alignment in bits, a power of two.
     pub align: u32,
-    /// Order of bytes.
+    /// Whether the first byte is the least significant.
     pub byte_order: ByteOrder,
 }
 
@@ -191,9 +191,9 @@ pub struct BoolClass {
 pub struct BitMapClass {
     /// Bits, 1 to 64.
     pub size: u32,
-    /// Alignment in bits.
+    /// Alignment in bits, a power of two.
     pub align: u32,
-    /// Order of bytes.
+    /// Whether the first byte is the least significant.
     pub byte_order: ByteOrder,
     /// Names of bits: ranges of bit numbers, 0 the least significant. Empty: a bit array.
     pub flags: Vec<Mapping>,
@@ -202,7 +202,7 @@ pub struct BitMapClass {
 /// An integer with names for values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnumClass {
-    /// The integer.
+    /// How its values are stored.
     pub int: IntClass,
     /// Names, in the order of the metadata.
     pub mappings: Vec<Mapping>,
@@ -211,18 +211,18 @@ pub struct EnumClass {
 /// A name for ranges of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// The name.
+    /// The name that values of these ranges have.
     pub label: String,
-    /// The values.
+    /// The values that have this name; those of several labels may overlap.
     pub ranges: Vec<Range>,
 }
 
 /// The integers from `lower` to `upper`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
-    /// First value.
+    /// The first value of the range.
     pub lower: i128,
-    /// Last value.
+    /// The last value of the range.
     pub upper: i128,
 }
 
@@ -234,7 +234,7 @@ impl Range {
         Range { lower: value, upper: value }
     }
 
-    /// Holds `value`.
+    /// True for values from `lower` to `upper`.
     #[must_use]
     pub fn contains(self, value: i128) -> bool {
         self.lower <= value && value <= self.upper
@@ -291,7 +291,7 @@ impl EnumClass {
 /// A text that ends with a NUL code unit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StringClass {
-    /// Encoding.
+    /// How its code units become characters.
     pub encoding: Encoding,
 }
 
@@ -307,9 +307,9 @@ pub enum Length {
 /// A text of known length in bytes, which ends earlier if it holds a NUL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextClass {
-    /// Length in bytes.
+    /// Length in bytes, not in characters.
     pub length: Length,
-    /// Encoding.
+    /// How its code units become characters.
     pub encoding: Encoding,
 }
 
@@ -318,29 +318,29 @@ pub struct TextClass {
 pub struct BlobClass {
     /// Length in bytes.
     pub length: Length,
-    /// IANA media type.
+    /// IANA media type, for instance `image/png`.
     pub media_type: Option<String>,
-    /// Roles.
+    /// What it means to the reader of packets: a blob may be a packet's UUID.
     pub roles: Roles,
 }
 
 /// An array or, with a dynamic length, a sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrayClass {
-    /// Number of elements.
+    /// Number of elements, not of bytes.
     pub length: Length,
     /// Smallest alignment of the whole, in bits (CTF 2); 1 for none.
     pub min_align: u32,
-    /// Class of the elements.
+    /// Class that all elements have.
     pub element: Box<FieldClass>,
     /// Roles: the UUID of CTF 1.8 packet headers is an array.
     pub roles: Roles,
 }
 
-/// A structure.
+/// Members one after the other, each at its alignment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StructClass {
-    /// Members in their order.
+    /// Members in the order of the file.
     pub members: Vec<Member>,
     /// Smallest alignment of the whole, in bits; 1 for none.
     pub min_align: u32,
@@ -349,9 +349,9 @@ pub struct StructClass {
 /// A member of a structure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
-    /// Name.
+    /// Name as it is shown; members of one structure have different names.
     pub name: String,
-    /// Class.
+    /// What the member is.
     pub class: FieldClass,
 }
 
@@ -360,7 +360,7 @@ pub struct Member {
 pub struct VariantClass {
     /// The integer field that chooses.
     pub selector: FieldRef,
-    /// The options.
+    /// The options; the selector's value chooses one of them.
     pub options: Vec<OptionClass>,
 }
 
@@ -371,7 +371,7 @@ pub struct OptionClass {
     pub name: String,
     /// Values of the selector that choose this option.
     pub ranges: Vec<Range>,
-    /// Class.
+    /// What the field is when this option is chosen.
     pub class: FieldClass,
 }
 
@@ -382,7 +382,7 @@ pub struct OptionalClass {
     pub selector: FieldRef,
     /// Values of the selector that mean "there"; empty for a boolean selector.
     pub ranges: Vec<Range>,
-    /// Class.
+    /// What the field is when it is there.
     pub class: Box<FieldClass>,
 }
 
@@ -409,9 +409,9 @@ pub enum Scope {
 /// element: the path goes through their current element, their chosen option, their content.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldRef {
-    /// Where the path begins.
+    /// The part of packet or event in which the path begins.
     pub scope: Scope,
-    /// Member names.
+    /// Names of members, from the scope's structure to the field.
     pub path: Vec<String>,
 }
 
@@ -423,7 +423,7 @@ impl FieldRef {
     }
 }
 
-/// A field class.
+/// What the metadata says of a field: how its bits become a value, and how that is shown.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldClass {
     /// See [`IntClass`].
@@ -459,14 +459,14 @@ impl Default for StructClass {
 }
 
 impl StructClass {
-    /// A structure of `members`.
+    /// A structure of `members` in this order, without an alignment of its own.
     #[must_use]
     pub fn new<N: Into<String>>(members: impl IntoIterator<Item = (N, FieldClass)>) -> StructClass {
         let members = members.into_iter().map(|(name, class)| Member { name: name.into(), class }).collect();
         StructClass { members, min_align: 1 }
     }
 
-    /// The member called `name`.
+    /// The class of the member called `name`; `None` when there is none.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&FieldClass> {
         self.members.iter().find(|m| m.name == name).map(|m| &m.class)
@@ -549,13 +549,13 @@ impl FieldClass {
         FieldClass::Text(TextClass { length, encoding: Encoding::Utf8 })
     }
 
-    /// Bytes.
+    /// Bytes without a media type and without a role.
     #[must_use]
     pub fn blob(length: Length) -> FieldClass {
         FieldClass::Blob(BlobClass { length, media_type: None, roles: Roles::NONE })
     }
 
-    /// An array of `element`.
+    /// An array of `length` elements, without an alignment of its own and without a role.
     #[must_use]
     pub fn array(length: Length, element: FieldClass) -> FieldClass {
         FieldClass::Array(ArrayClass { length, min_align: 1, element: Box::new(element), roles: Roles::NONE })

@@ -58,17 +58,17 @@ pub enum EnvValue {
 pub struct StreamClass {
     /// Number by which packets name this class; 0 if they do not.
     pub id: u64,
-    /// Name (CTF 2).
+    /// What the trace is called (CTF 2).
     pub name: Option<String>,
-    /// Namespace (CTF 2).
+    /// Namespace of `name` and `uid` (CTF 2).
     pub namespace: Option<String>,
-    /// Unique identifier (CTF 2).
+    /// Identifier that no other trace of the namespace has (CTF 2).
     pub uid: Option<String>,
     /// Index of the default clock in [`TraceClass::clocks`].
     pub clock: Option<usize>,
     /// Packet context: `content_size`, `timestamp_begin`, `cpu_id`...
     pub packet_context: Option<StructClass>,
-    /// Event header: `id`, `timestamp`.
+    /// Header of each event, with the number of its class (`id`) and its time (`timestamp`).
     pub event_header: Option<StructClass>,
     /// Context that every event has (`stream.event.context`).
     pub common_context: Option<StructClass>,
@@ -78,16 +78,16 @@ pub struct StreamClass {
     pub attributes: Option<String>,
 }
 
-/// An event class.
+/// One kind of event, as the metadata declares it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EventClass {
     /// Number by which event headers name this class, unique in its stream class; 0 if they do not.
     pub id: u64,
     /// Name, usually `provider:event`.
     pub name: String,
-    /// Namespace (CTF 2).
+    /// Namespace of `name` and `uid` (CTF 2).
     pub namespace: Option<String>,
-    /// Unique identifier (CTF 2).
+    /// Identifier that no other event class of the namespace has (CTF 2).
     pub uid: Option<String>,
     /// Severity, if the tracer gives one.
     pub log_level: Option<LogLevel>,
@@ -95,7 +95,7 @@ pub struct EventClass {
     pub emf_uri: Option<String>,
     /// Context of this class alone (`event.context`).
     pub specific_context: Option<StructClass>,
-    /// Payload (`event.fields`).
+    /// The event's own fields (`event.fields`); `None` when it has none.
     pub payload: Option<StructClass>,
     /// User attributes other than the log level as JSON text (CTF 2).
     pub attributes: Option<String>,
@@ -164,19 +164,19 @@ const LOG_LEVELS: [&str; 15] = [
 ];
 
 impl LogLevel {
-    /// Critical conditions.
+    /// Critical conditions, for instance of a device (`LOG_CRIT` of syslog(3)).
     pub const CRITICAL: LogLevel = LogLevel(2);
-    /// Error conditions.
+    /// What failed (`LOG_ERR` of syslog(3)).
     pub const ERROR: LogLevel = LogLevel(3);
-    /// Warning conditions.
+    /// What may become an error (`LOG_WARNING` of syslog(3)).
     pub const WARNING: LogLevel = LogLevel(4);
-    /// Normal but significant conditions.
+    /// Normal but significant conditions (`LOG_NOTICE` of syslog(3)).
     pub const NOTICE: LogLevel = LogLevel(5);
-    /// Informational messages.
+    /// What is worth to be known (`LOG_INFO` of syslog(3)).
     pub const INFO: LogLevel = LogLevel(6);
     /// Debug information, line level: LTTng's default.
     pub const DEBUG_LINE: LogLevel = LogLevel(13);
-    /// Debug messages.
+    /// What only developers need; levels 7 to 13 say of what (LTTng).
     pub const DEBUG: LogLevel = LogLevel(14);
 
     /// The name that CTF 2 metadata uses; `None` outside 0..=14.

@@ -36,7 +36,7 @@ impl BitWriter {
         BitWriter::default()
     }
 
-    /// The position in bits.
+    /// Position of the next field, in bits from the start of the packet.
     #[must_use]
     pub fn bit(&self) -> u64 {
         self.bit
@@ -48,7 +48,7 @@ impl BitWriter {
         &self.bytes
     }
 
-    /// The bytes.
+    /// The packet as it is so far, filled up to whole bytes with zero bits.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes

@@ -79,7 +79,7 @@ unsafe impl<K: Send + Sync, V: Send + Sync, F: Flavor, S: Send> Send for HashMap
 unsafe impl<K: Send + Sync, V: Send + Sync, F: Flavor, S: Sync> Sync for HashMap<K, V, F, S> {}
 
 impl<K, V, F: Flavor> HashMap<K, V, F> {
-    /// An empty table.
+    /// A table without entries, of the least number of buckets.
     pub fn new() -> HashMap<K, V, F> {
         HashMap::with_capacity_and_hasher(FIRST_ITEMS, RandomState::new())
     }

@@ -44,17 +44,17 @@ impl Mapped {
         Ok(Mapped { map, memory })
     }
 
-    /// The map.
+    /// The map whose values are mapped.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// Its descriptor.
+    /// The map's descriptor.
     pub fn fd(&self) -> &Fd {
         self.map.fd()
     }
 
-    /// Bytes that are mapped.
+    /// Bytes that are mapped, as given to [`Mapped::over`].
     pub fn len(&self) -> usize {
         self.memory.len()
     }
@@ -76,7 +76,7 @@ impl Mapped {
         fits.then(|| unsafe { &*self.memory.base().cast_const().wrapping_add(offset).cast::<AtomicU32>() })
     }
 
-    /// The 64-bit word.
+    /// The 64-bit word at `offset` bytes, by an acquiring load; 0 when it is not aligned or not inside.
     pub fn load64(&self, offset: usize) -> u64 {
         self.word64(offset).map_or(0, |word| word.load(Ordering::Acquire))
     }
@@ -88,7 +88,7 @@ impl Mapped {
         }
     }
 
-    /// The 32-bit word.
+    /// The 32-bit word at `offset` bytes, by an acquiring load; 0 when it is not aligned or not inside.
     pub fn load32(&self, offset: usize) -> u32 {
         self.word32(offset).map_or(0, |word| word.load(Ordering::Acquire))
     }

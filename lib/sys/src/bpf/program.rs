@@ -7,10 +7,10 @@ use crate::raw::syscall;
 
 const BPF_OBJ_GET_INFO_BY_FD: usize = 15;
 
-/// A program to load.
+/// What `BPF_PROG_LOAD` is told of a program (bpf(2)).
 #[derive(Clone, Copy, Debug)]
 pub struct Loading<'a> {
-    /// Its kind.
+    /// To what it may be attached, which also decides what it finds in `r1`.
     pub program_type: ProgramType,
     /// For `Tracing`: how it will be attached (`BPF_TRACE_RAW_TP` and the like), else 0.
     pub attach_type: u32,
@@ -18,7 +18,7 @@ pub struct Loading<'a> {
     pub attach_btf_id: u32,
     /// At most 15 letters, digits, `_` or `.`.
     pub name: &'a str,
-    /// Its instructions.
+    /// Its instructions, 8 bytes each in this machine's byte order.
     pub instructions: &'a [u64],
     /// Descriptors of the maps that 16-byte loads name by their index here.
     pub maps: &'a [i32],

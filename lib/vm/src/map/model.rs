@@ -24,7 +24,7 @@ pub const fn hash_shape(entries: u32) -> MapShape {
 pub struct ModelHash<'a>(Hash<&'a [AtomicU64]>);
 
 impl<'a> ModelHash<'a> {
-    /// In memory of [`memory`].
+    /// In memory of [`memory`], made for the same shape.
     pub fn new(memory: &'a [AtomicU64], shape: &MapShape) -> ModelHash<'a> {
         ModelHash(Hash { memory, place: HashPlace::new(shape) })
     }
@@ -80,7 +80,7 @@ impl<'a> ModelHash<'a> {
         matches!(self.0.find(&Key::new(&[key])), Find::None(_))
     }
 
-    /// Entries of all nodes.
+    /// Number of nodes that hold an entry.
     pub fn live(&self) -> usize {
         let state = |node| Link(self.0.memory.load(self.0.place.node(node))).state();
         (0..self.0.place.entries).filter(|node| state(*node) == State::Live).count()

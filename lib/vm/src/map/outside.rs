@@ -143,7 +143,7 @@ impl Map {
         Map { slots, ..self }
     }
 
-    /// Its shape.
+    /// The shape that it was made with: kind, bytes of keys and values, number of entries.
     pub fn shape(&self) -> &MapShape {
         &self.shape
     }

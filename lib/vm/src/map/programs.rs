@@ -13,7 +13,7 @@ use mote_sync::atomic::{AtomicPtr, Ordering};
 pub struct ProgramSlot(AtomicPtr<Target>);
 
 impl ProgramSlot {
-    /// An empty one.
+    /// A slot without a program: a tail call to it fails, and the caller goes on.
     pub const fn new() -> ProgramSlot {
         ProgramSlot(AtomicPtr::new(ptr::null_mut()))
     }

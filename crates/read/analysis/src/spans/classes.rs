@@ -42,7 +42,7 @@ pub struct SpanClasses {
 }
 
 impl SpanClasses {
-    /// Those of `trace`.
+    /// Finds out which events of `trace` begin, end, enter and leave spans.
     #[must_use]
     pub fn new(trace: &Trace) -> SpanClasses {
         let classes = || {
@@ -71,7 +71,7 @@ impl SpanClasses {
         SpanClasses { roles, names }
     }
 
-    /// What `record` tells.
+    /// What `record` says of a span, if anything.
     #[inline]
     #[must_use]
     pub fn role(&self, record: &Record<'_>) -> SpanRole {

@@ -4,7 +4,7 @@ use super::value::{self, Value};
 use crate::maps::{Key, KeyType, Maps, bucket_value};
 use std::collections::BTreeMap;
 
-/// One histogram.
+/// How often values of a key fell between powers of two.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     /// The key, part by part.

@@ -3,16 +3,16 @@
 use super::value::{self, Value};
 use crate::maps::{Key, Maps};
 
-/// A table.
+/// Rows of equal columns: counts by key, or the last events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Names of the columns.
+    /// Names of the columns of values.
     pub columns: Vec<String>,
     /// The rows, in the order in which they are shown.
     pub rows: Vec<Row>,
 }
 
-/// A row.
+/// One key with its count, or one event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// A value for each key or field.

@@ -112,9 +112,9 @@ pub(super) fn finish(asm: &mut Asm<'_>, shape: &Shape) {
 /// The registers of an interrupted thread that a frame says something of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
-    /// Instruction pointer.
+    /// Instruction pointer (`RIP`) of the thread.
     pub rip: u64,
-    /// Stack pointer.
+    /// Stack pointer (`RSP`) of the thread.
     pub rsp: u64,
     /// Frame pointer, the home of `r10`.
     pub rbp: u64,
