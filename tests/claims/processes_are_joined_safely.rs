@@ -7,6 +7,7 @@ use crate::support::{
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, File};
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use tempfile::TempDir;
@@ -445,36 +446,47 @@ fn two_recorders_that_join_a_process_at_once_both_record() {
     }
 }
 
+/// How many recorders are killed at the same time. They and their processes wait, most of the time.
+const AT_A_TIME: u64 = 4;
+
 #[test]
 fn a_recorder_that_is_killed_at_any_of_its_calls_leaves_the_process_running() {
-    for kind in ["signals"] {
-        let scene = Scene::start(&["waits", kind]);
-        let mut kills = 0;
-        loop {
-            let keep = tempfile::tempdir().expect("a directory");
-            let mut command = Command::new(programs::mote());
-            let output: PathBuf = keep.path().join("trace");
-            command
-                .args(["record", "-q", "-e", "e2e:*", "-o"])
-                .arg(&output)
-                .args(["-p", &scene.pid().to_string()]);
-            command.env("XDG_RUNTIME_DIR", keep.path()).env_remove("MOTE_SESSION");
-            let died = killer::killed_at_call(&mut command, "mote-bring", kills);
-            scene.signal(Signal::SIGUSR1);
-            scene.wait_for(&format!("acknowledged-{}", kills + 1));
-            scene.wait_until_alone();
-            kills += 1;
-            if !died {
-                break;
-            }
+    let kills: u64 = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_A_TIME).map(|first| scope.spawn(move || killed_from(first))).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap_or_else(|why| resume_unwind(why))).sum()
+    });
+    // The calls of the thread that looks at the process and sends its thread: many more than the dozen by which that is
+    // done.
+    assert!(kills > 50, "{kills} calls");
+    println!("killed at each of {kills} calls");
+}
+
+/// Kills recorders of one process, each at a later call: at number `first`, and at every [`AT_A_TIME`]th behind it, as
+/// long as there are so many. Returns how many were killed.
+fn killed_from(first: u64) -> u64 {
+    let scene = Scene::start(&["waits", "signals"]);
+    let mut runs = 0;
+    loop {
+        let keep = tempfile::tempdir().expect("a directory");
+        let mut command = Command::new(programs::mote());
+        let output: PathBuf = keep.path().join("trace");
+        command
+            .args(["record", "-q", "-e", "e2e:*", "-o"])
+            .arg(&output)
+            .args(["-p", &scene.pid().to_string()]);
+        command.env("XDG_RUNTIME_DIR", keep.path()).env_remove("MOTE_SESSION");
+        let died = killer::killed_at_call(&mut command, "mote-bring", first + AT_A_TIME * runs);
+        runs += 1;
+        scene.signal(Signal::SIGUSR1);
+        scene.wait_for(&format!("acknowledged-{runs}"));
+        scene.wait_until_alone();
+        if !died {
+            break;
         }
-        let scene = scene.end();
-        assert_eq!(scene.said("others"), Some(0), "after {kills} runs");
-        assert_eq!(scene.said("mask-changed"), Some(0));
-        assert_eq!(scene.said("returned"), Some(kills + 1));
-        // The calls of the thread that looks at the process and sends its thread: many more than the dozen by which
-        // that is done.
-        assert!(kills > 50, "{kills} calls");
-        println!("killed at each of {} calls", kills - 1);
     }
+    let scene = scene.end();
+    assert_eq!(scene.said("others"), Some(0), "after {runs} runs");
+    assert_eq!(scene.said("mask-changed"), Some(0));
+    assert_eq!(scene.said("returned"), Some(runs + 1), "once for each signal, and at the end");
+    runs - 1
 }
