@@ -60,6 +60,35 @@ impl Workshop {
     }
 }
 
+/// Sources that are compiled in one way, to be linked with several libraries or by several linkers.
+struct Objects<'w> {
+    workshop: &'w Workshop,
+    compiler: &'w [&'w str],
+    way: &'w [&'w str],
+    files: Vec<PathBuf>,
+}
+
+impl<'w> Objects<'w> {
+    #[track_caller]
+    fn new(workshop: &'w Workshop, compiler: &'w [&str], way: &'w [&str], from: &[&str]) -> Objects<'w> {
+        // What is the linker's, a compiler that only compiles complains of.
+        let compiled: Vec<&str> =
+            way.iter().copied().filter(|word| !word.starts_with("-Wl,") && *word != "-no-pie").collect();
+        let compiled = [&compiled[..], &["-c"]].concat();
+        let make = |name: &&str| workshop.make(&format!("{name}.o"), compiler, &compiled, &[*name], &[]);
+        Objects { workshop, compiler, way, files: from.iter().map(make).collect() }
+    }
+
+    #[track_caller]
+    fn link(&self, name: &str, link: &[&str]) -> PathBuf {
+        let output = self.workshop.0.path().join(name);
+        let mut command = Command::new(self.compiler[0]);
+        command.args(self.way).args(&self.files).arg("-L").arg(programs::library()).args(link);
+        output_of(command.arg("-o").arg(&output));
+        output
+    }
+}
+
 /// The compilers of this machine.
 fn available(of: [&'static [&'static str]; 2]) -> Vec<&'static [&'static str]> {
     of.into_iter().filter(|compiler| has_tool(compiler[0])).collect()
@@ -101,15 +130,15 @@ fn contents(command: &[&Path]) -> Vec<String> {
 #[test]
 fn the_header_compiles_everywhere_and_does_nothing_untraced() {
     let workshop = Workshop::new();
-    for library in LIBRARIES {
-        for way in WAYS {
-            for compiler in available(C).into_iter().filter(|compiler| can(compiler, way)) {
-                let program = workshop.make("c", compiler, way, &["events.c"], &[library]);
-                assert_eq!(run(&[&program]), "emitted 40\n", "{compiler:?} {way:?} {library}");
-            }
-            for compiler in available(CPP).into_iter().filter(|compiler| can(compiler, way)) {
-                let program = workshop.make("cpp", compiler, way, &["events.cpp", "other.cpp"], &[library]);
-                assert_eq!(run(&[&program]), "emitted 17\n", "{compiler:?} {way:?} {library}");
+    let compilers = available(C).into_iter().map(|compiler| (compiler, &["events.c"][..], "emitted 40\n"));
+    let plus_plus = available(CPP).into_iter();
+    let plus_plus = plus_plus.map(|compiler| (compiler, &["events.cpp", "other.cpp"][..], "emitted 17\n"));
+    for (compiler, sources, expected) in compilers.chain(plus_plus) {
+        for way in WAYS.into_iter().filter(|way| can(compiler, way)) {
+            let objects = Objects::new(&workshop, compiler, way, sources);
+            for library in LIBRARIES {
+                let program = objects.link("program", &[library]);
+                assert_eq!(run(&[&program]), expected, "{compiler:?} {way:?} {library}");
             }
         }
     }
@@ -122,14 +151,13 @@ fn cooperation_is_the_same_in_c() {
         let line = out.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
         line.and_then(|value| value.parse::<u64>().ok()).unwrap_or_else(|| panic!("no {name} in {out}"))
     };
-    for library in LIBRARIES {
-        for compiler in available(C).into_iter().chain(available(CPP)) {
-            let as_cpp: &[&str] = if compiler[0].ends_with("++") { &["-x", "c++"] } else { &[] };
-            let link = ["-x", "none", library];
-            let make =
-                |way| workshop.make("cooperate", &[compiler, as_cpp].concat(), way, &["cooperate.c"], &link);
-            for program in [make(WAYS[0]), make(WAYS[1])] {
-                let out = run(&[&program]);
+    for compiler in available(C).into_iter().chain(available(CPP)) {
+        let as_cpp: &[&str] = if compiler[0].ends_with("++") { &["-x", "c++"] } else { &[] };
+        let compiler = [compiler, as_cpp].concat();
+        for way in [WAYS[0], WAYS[1]] {
+            let objects = Objects::new(&workshop, &compiler, way, &["cooperate.c"]);
+            for library in LIBRARIES {
+                let out = run(&[&objects.link("cooperate", &[library])]);
                 let same =
                     |name, expected| assert_eq!(value(&out, name), expected, "{name} {compiler:?}: {out}");
                 // Nobody is there, and what needs nobody works.
@@ -179,19 +207,14 @@ fn every_type_of_field_arrives_the_same_from_every_compiler() {
 #[test]
 fn inline_functions_and_templates_of_two_files_leave_no_site_behind() {
     let workshop = Workshop::new();
-    for linker in ["-fuse-ld=bfd", "-fuse-ld=gold"] {
-        if !has_tool(&linker.replace("-fuse-ld=", "ld.")) {
-            continue;
-        }
-        for compiler in available(CPP) {
-            for optimised in ["-O0", "-O2"] {
-                let program = workshop.make(
-                    "cpp",
-                    compiler,
-                    &[optimised, linker],
-                    &["events.cpp", "other.cpp"],
-                    &["-lmote"],
-                );
+    let linkers = ["-fuse-ld=bfd", "-fuse-ld=gold"].into_iter();
+    let linkers: Vec<&str> = linkers.filter(|linker| has_tool(&linker.replace("-fuse-ld=", "ld."))).collect();
+    for compiler in available(CPP) {
+        for optimised in ["-O0", "-O2"] {
+            let way = [optimised];
+            let objects = Objects::new(&workshop, compiler, &way, &["events.cpp", "other.cpp"]);
+            for linker in &linkers {
+                let program = objects.link("cpp", &[linker, "-lmote"]);
                 let sites = sites(&program);
                 let of = |name: &str| sites.iter().filter(|site| site.contains(name)).count();
                 if optimised == "-O0" {
