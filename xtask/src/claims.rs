@@ -94,7 +94,7 @@ fn checked<'c>(root: &Path, command: &'c mut Command, without: &[&str]) -> &'c m
 /// Completes a command that starts the tests' program.
 fn claims<'c>(root: &Path, command: &'c mut Command) -> &'c mut Command {
     // Most claims wait most of the time, for what they record and for each other's processors.
-    let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = 3 * std::thread::available_parallelism().map_or(1, usize::from);
     command.arg(format!("--test-threads={threads}")).current_dir(root.join("tests"))
 }
 
