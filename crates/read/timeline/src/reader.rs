@@ -306,7 +306,7 @@ impl<'t> Reader<'t> {
         self.mark(&header);
         // A begin behind the end says nothing.
         self.begun = begin.filter(|begin| end.is_none_or(|end| *begin <= end)).unwrap_or(self.begun);
-        self.latest = self.latest.max(end.unwrap_or(i64::MIN));
+        self.latest = self.latest.max(end.or(begin).unwrap_or(i64::MIN));
         let prefix = self.window.bytes();
         let context = self.cursor.packet_context(&self.origin.schema, prefix);
         let counters = || self.origin.counters.read(&header, prefix, context);
@@ -318,6 +318,8 @@ impl<'t> Reader<'t> {
             return Ok(Begun::End);
         }
         let loss = self.counters.note(&header, counters, until, |ticks| self.clock.ns(ticks));
+        // What a packet before the range tells is not in the range, whether or not the packet is passed over.
+        let loss = loss.filter(|_| until >= self.range.from);
         let is_before = ordered && end.is_some_and(|end| end < self.range.from);
         if is_beyond || is_before && self.begins_whole(&header) {
             return Ok(Begun::Skipped);

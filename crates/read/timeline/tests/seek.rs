@@ -180,6 +180,17 @@ fn streams_without_packet_headers_or_times_are_never_short() {
 }
 
 #[test]
+fn what_packets_without_an_end_tell_of_losses_is_found_from_anywhere() {
+    let lost = |begin: u64, _: u64, bits: u32| {
+        let lost = (begin / 1000) as u32;
+        [&begin.to_le_bytes()[..], &bits.to_le_bytes(), &lost.to_le_bytes()].concat()
+    };
+    let context = "time64 timestamp_begin; u32 packet_size; u32 events_discarded;";
+    let whole = check(&in_memory(&foreign(context), packets(100, 30, lost)));
+    assert_eq!(whole.len() - events_of(&whole).count(), 100, "each packet tells of one");
+}
+
+#[test]
 fn a_packet_with_wrong_times_hides_nothing() {
     let plan = Plan { streams: 1, packet_bytes: HEADER_BYTES + 40 * 24 + 9, events: 4000, ..Plan::default() };
     let dir = recording(&plan);
