@@ -91,7 +91,7 @@ impl Figure {
         Figure { case: case.to_owned(), unit, peer: None, result: Err(why.to_owned()) }
     }
 
-    /// The same figure of somebody else.
+    /// The same figure, as measured of a peer.
     pub(crate) fn of_peer(self, peer: &'static str) -> Figure {
         Figure { peer: Some(peer), ..self }
     }

@@ -54,7 +54,7 @@ impl Floor {
     /// Attaches it.
     ///
     /// # Errors
-    /// The kernel lets nobody attach programs, or not us.
+    /// The kernel lets no process attach programs, or not us.
     pub(super) fn attach(self) -> anyhow::Result<Attached> {
         let at: &[&str] = if self == Floor::EmptyBoth { &["sys_exit", "sys_enter"] } else { &["sys_enter"] };
         let map = if self == Floor::RingBuffer { Some(ring_buffer()?) } else { None };

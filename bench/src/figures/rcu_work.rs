@@ -20,7 +20,7 @@ pub(super) struct Setting {
     pub(super) readers: u64,
     /// How long a section stays, in spins.
     pub(super) spins: u64,
-    /// Spins between two updates; `None` when nobody updates.
+    /// Spins between two updates; `None` when no thread updates.
     pub(super) pause: Option<u64>,
     /// Milliseconds that it lasts.
     pub(super) ms: u64,

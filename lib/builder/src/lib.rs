@@ -1,7 +1,7 @@
 //! eBPF programs made by code.
 //!
 //! [`Build`] is the way to write them: by values, places and conditions. A value is in a register for as long as
-//! somebody holds it; the builder knows which registers a call changes, and tells of a value that is read after it was
+//! it is held; the builder knows which registers a call changes, and tells of a value that is read after it was
 //! lost. A [`Place`] knows size and sign of the member that it is; a [`Test`] decides without a label in the ordinary
 //! case.
 //!

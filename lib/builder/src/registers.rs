@@ -18,7 +18,7 @@ const SAVED: [Reg; 4] = [Reg::R6, Reg::R7, Reg::R8, Reg::R9];
 /// Number of a value; 0 is none.
 pub(crate) type Id = u32;
 
-/// Which values somebody still holds, by their numbers.
+/// Which values are still held, by their numbers.
 type Live = Rc<RefCell<Vec<bool>>>;
 
 /// A value in a register, from when it is made until it is dropped: then the register is free for others.

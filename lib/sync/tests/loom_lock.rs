@@ -28,7 +28,7 @@ impl Counted {
     }
 
     fn increment(&self, _: &Guard<'_>) {
-        // SAFETY: loom says when somebody else is there.
+        // SAFETY: loom says when another thread is there.
         self.count.with_mut(|count| unsafe { *count += 1 });
     }
 
@@ -70,7 +70,7 @@ fn three_threads_are_all_woken() {
     check(Some(3), || all_hold(2, 1));
 }
 
-/// One goes without the lock once somebody has held it; the others must be woken all the same.
+/// One goes without the lock once a thread has held it; the others must be woken all the same.
 #[test]
 fn who_goes_without_it_leaves_nobody_asleep() {
     check(Some(3), || {
@@ -113,7 +113,7 @@ fn who_only_tries_is_alone_too() {
     });
 }
 
-/// Around fork: taken by one function, given back by another; somebody waits meanwhile.
+/// Around fork: taken by one function, given back by another; a thread waits meanwhile.
 #[test]
 fn a_guard_that_was_forgotten_is_given_back() {
     check(None, || {

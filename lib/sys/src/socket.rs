@@ -137,7 +137,7 @@ pub enum Wait {
     No,
 }
 
-/// Process, user and group of somebody at a socket as the kernel vouches for them, in our namespaces.
+/// Process, user and group at the other end of a socket, as the kernel vouches for them, in our namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// Process id in our namespace, 0 when it is not visible here.

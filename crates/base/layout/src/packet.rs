@@ -46,7 +46,7 @@ pub struct ReportedLoss {
     pub since: u64,
     /// When the recorder had seen it, in ticks.
     pub until: u64,
-    /// How many times it is not known how many events were lost, because somebody has overwritten the counters; since
+    /// How many times it is not known how many events were lost, because a process has overwritten the counters; since
     /// the recording began.
     pub unknown: u64,
 }

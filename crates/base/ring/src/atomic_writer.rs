@@ -170,7 +170,7 @@ fn refuse(channel: &Rings, ring: Ring, pos: u64, cause: Cause) -> bool {
     // SAFETY: `ring-never-unmapped`.
     let control = unsafe { ring.control() };
     if cause != Cause::RingFull {
-        // Else somebody has entered it meanwhile, or left it far behind.
+        // Else another writer has entered it meanwhile, or left it far behind.
         let stands = control.pos.load(Ordering::Relaxed) == pos;
         if stands {
             count(control, cause);

@@ -46,7 +46,7 @@ pub struct Control {
     pub pos: AtomicU64,
     /// Time of the newest record; kept only where the clock is not the TSC.
     pub last_time: AtomicU64,
-    /// [`MARK`]; the reader's. A hole that somebody has punched into the file has another.
+    /// [`MARK`]; the reader's. A hole that a process has punched into the file has another.
     pub mark: AtomicU64,
     _line: [u64; 5],
     /// Lost events by cause; `RingFull` of atomic rings is a [`Count`].

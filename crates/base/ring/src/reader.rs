@@ -143,7 +143,7 @@ pub struct Reader<'a> {
     /// that were handed out.
     looked_at: u64,
     handed_out: u64,
-    /// The highest position that was seen: it never decreases, unless somebody sets it back.
+    /// The highest position that was seen: it never decreases, unless a process sets it back.
     seen: Cell<u64>,
 }
 
@@ -273,7 +273,7 @@ impl Reader<'_> {
         control.pos.load(Ordering::Acquire) & CREDIBLE
     }
 
-    /// False when somebody has emptied the ring, or set its position, now `pos`, back: what is written before the next
+    /// False when a process has emptied the ring, or set its position, now `pos`, back: what is written before the next
     /// look cannot be told from what was.
     fn is_whole(&self, pos: u64) -> bool {
         // SAFETY: `mapping-held`.

@@ -35,7 +35,7 @@ fn guard(at: usize, len: usize) {
     unsafe { libc::mmap(at as *mut _, len, libc::PROT_NONE, flags, -1, 0) };
 }
 
-/// Whether nobody may touch the `GUARD` bytes at an address, if need be from now on.
+/// Whether no thread may touch the `GUARD` bytes at an address, if need be from now on.
 fn fenced(at: usize) -> bool {
     (at..at + GUARD).step_by(PAGE).for_each(|page| guard(page, PAGE));
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
@@ -104,7 +104,7 @@ impl Scribbler {
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: `at` is a multiple of 8 inside the mapping, whose words nobody refers to but as atomics.
+        // SAFETY: `at` is a multiple of 8 inside the mapping, whose words are referred to as atomics only.
         unsafe { &*self.memory.base().wrapping_add(at).cast() }
     }
 

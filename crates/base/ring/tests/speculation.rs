@@ -147,7 +147,7 @@ fn threads_speculate_at_the_same_time_and_nonsense_in_memory_harms_nobody() {
     });
     assert!(committed > 0);
     child::passes(move || {
-        // SAFETY: the mapping is of these bytes, and nobody else uses it in this child.
+        // SAFETY: the mapping is of these bytes, and nothing else uses it in this child.
         unsafe { memory.base().write_bytes(0xfe, memory.len()) };
         let pool = Pool::of(&memory, 0, SIZES).expect("it fits");
         let reader = Reader::new(pool);

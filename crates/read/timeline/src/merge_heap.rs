@@ -43,7 +43,7 @@ impl Waiting {
         })
     }
 
-    /// Takes the earliest and adds another; if nobody waits, returns that other.
+    /// Takes the earliest and adds another; if no stream waits, returns that other.
     #[inline]
     pub(crate) fn replace(&mut self, time: i64, reader: usize) -> usize {
         let Some(first) = self.0.first_mut() else { return reader };

@@ -121,7 +121,7 @@ pub fn stay() -> u32 {
     mote_sync::rseq::cpu_hint().expect("a registered thread")
 }
 
-/// The bytes of a chunk, which nobody has overwritten.
+/// The bytes of a chunk, which no writer has overwritten.
 pub fn bytes_of(reader: &Reader<'_>, chunk: Chunk) -> Vec<u8> {
     let mut bytes = vec![0; chunk.len()];
     assert!(reader.copy(chunk, &mut bytes), "overwritten meanwhile");

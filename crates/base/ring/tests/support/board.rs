@@ -106,7 +106,7 @@ impl Board {
         self.shared().kills.load(SeqCst)
     }
 
-    /// What each stream has told; to be read when nobody writes any more.
+    /// What each stream has told; to be read when no thread writes any more.
     pub fn told(&self) -> Vec<Told> {
         let used = (self.shared().threads.load(SeqCst) * STREAMS_OF_THREAD).min(STREAMS);
         let told = |stream| {

@@ -29,7 +29,7 @@ struct Run {
     end: u64,
 }
 
-/// A time in which a ring lost records that nobody counted.
+/// A time in which a ring lost records that were not counted.
 #[derive(Clone, Copy, Debug)]
 struct Skip {
     from: u64,
@@ -152,7 +152,7 @@ impl Check {
         }
     }
 
-    /// The verdict, when nobody writes any more and all was read.
+    /// The verdict, when no thread writes any more and all was read.
     pub fn finish(&mut self, told: &[Told], lost: &Lost, torn: u64, mode: Mode) {
         for state in &self.rings {
             if let Some(from) = state.skipping_from {

@@ -80,7 +80,7 @@ impl<'a> Drain<'a> {
         check.chunk(ring, &self.buffer, chunk.time_end);
     }
 
-    /// Reads all that is left when nobody writes any more. Returns how many records were given up as torn.
+    /// Reads all that is left when no thread writes any more. Returns how many records were given up as torn.
     pub fn finish(&mut self, check: &mut Check, may_tear: bool) -> u64 {
         let mut torn = 0;
         for ring in 0..self.readers.len() {
