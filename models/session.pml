@@ -37,7 +37,7 @@
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/registration/backlog.rs: take, next
- * @digest 51b881e903e51baa
+ * @digest 6d798a7f31b696cc
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small
