@@ -51,6 +51,16 @@ impl Builder {
         self.place_label(label);
     }
 
+    /// Puts a label before the next instruction, behind which no value is read that was made before: so places that are
+    /// written later may jump back there, whatever they hold.
+    pub fn bind_last(&mut self, label: Label) {
+        if let Some(ways) = self.ways.get_mut(label.0) {
+            *ways = Some(Known::default());
+        }
+        self.registers.here = Some(Known::default());
+        self.place_label(label);
+    }
+
     pub(crate) fn place_label(&mut self, label: Label) {
         match self.labels.get_mut(label.0) {
             Some(place @ None) => *place = Some(self.items.len()),

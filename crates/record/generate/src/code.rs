@@ -6,24 +6,35 @@ use crate::plan::Plan;
 use crate::state::{self, LEVELS};
 use crate::threads::Entry;
 use crate::{map_number, slot};
-use mote_bpf::op::{AtomicOp, Cond, Size};
+use mote_bpf::op::Size;
 use mote_bpf::{Insn, Reg, helper};
-use mote_builder::{Build, Builder, Expr, Label, Memory, Pointer, Value};
+use mote_builder::{Build, Builder, Expr, Label, Memory, Pointer, Value, field, map, map_value};
 use mote_ring::control::Control;
-use std::mem::offset_of;
 use std::ops::Range;
+use std::rc::Rc;
 
-/// Offset in a ring's control words of the time of its newest record.
-pub(crate) const LAST_TIME: i16 = offset_of!(Control, last_time) as i16;
+/// What a program that records has in the registers that survive calls, all the time.
+pub(crate) struct Saved {
+    /// The context; in programs of system calls, once they have begun, the registers of the process.
+    pub(crate) context: Value,
+    /// The control words of the claimed ring.
+    pub(crate) control: Pointer<Control>,
+    /// Where the record is written, less [`Code::at`]. Until a ring is claimed, the word of the ABI in programs of
+    /// system calls with typed contexts.
+    pub(crate) to: Value,
+    /// The thread's entry, or 0.
+    pub(crate) entry: Pointer<Entry>,
+}
 
-/// A program in the making.
-pub(crate) struct Code<'a> {
+/// A program in the making: one that records; or, without values that it always has, one that keeps the thread table.
+pub(crate) struct Code<'a, S = Rc<Saved>> {
     pub(crate) b: Builder,
+    pub(crate) saved: S,
     pub(crate) plan: &'a Plan,
     pub(crate) access: Access,
-    /// Offset from `r8` of the next byte of the record.
+    /// Offset from [`Saved::to`] of the next byte of the record.
     pub(crate) at: i16,
-    /// True when texts and stacks have moved `r8`.
+    /// True when texts and stacks have moved [`Saved::to`].
     pub(crate) moved: bool,
     /// True when the time is in its slot already.
     pub(crate) timed: bool,
@@ -35,8 +46,8 @@ pub(crate) struct Code<'a> {
     pub(crate) claimed: bool,
     /// Whether it is anywhere: only then is there something to release.
     pub(crate) claims: bool,
-    /// Where it goes on when another generation records.
-    other: Option<Label>,
+    /// Where it goes on when another generation records, which is in this value there.
+    other: Option<(Label, Value)>,
     /// Functions that are called, and so have to be appended: what is never reached, the verifier refuses.
     leave: Option<Label>,
     find: Option<Label>,
@@ -57,18 +68,49 @@ pub(crate) struct Code<'a> {
     pub(crate) kept: Vec<Option<u32>>,
 }
 
-impl Build for Code<'_> {
+impl<S> Build for Code<'_, S> {
     fn builder(&mut self) -> &mut Builder {
         &mut self.b
     }
 }
 
 impl<'a> Code<'a> {
+    /// A program that records.
     pub(crate) fn new(plan: &'a Plan, access: Access) -> Code<'a> {
         let mut b = Builder::new();
+        let saved = Rc::new(Saved {
+            context: b.saved(),
+            control: b.saved().to(),
+            to: b.saved(),
+            entry: b.saved().to(),
+        });
+        Code::with(plan, access, b, saved)
+    }
+}
+
+impl<'a> Code<'a, ()> {
+    /// A program that keeps the thread table.
+    pub(crate) fn of_threads(plan: &'a Plan) -> Code<'a, ()> {
+        Code::with(plan, Access::Typed, Builder::new(), ())
+    }
+
+    /// The end of the program, its functions, and then the instructions.
+    ///
+    /// # Errors
+    /// [`Error::Event`] when it is too long.
+    pub(crate) fn finish(mut self, event: &str) -> Result<Vec<Insn>, Error> {
+        self.bind(self.out);
+        self.exit_with(0);
+        self.with_functions(event)
+    }
+}
+
+impl<'a, S> Code<'a, S> {
+    fn with(plan: &'a Plan, access: Access, mut b: Builder, saved: S) -> Code<'a, S> {
         let [out, release] = std::array::from_fn(|_| b.label());
         Code {
             b,
+            saved,
             plan,
             access,
             at: 0,
@@ -93,156 +135,14 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// Address of an offset in the state map.
-    pub(crate) fn state(&mut self, dst: Reg, offset: u32) {
-        self.b.map_value(dst, map_number::STATE, offset);
-    }
-
-    /// Keeps the context; leaves when recording is off, and goes on to the next program when it is that one's turn.
-    pub(crate) fn begin(&mut self) {
-        let other = *self.other.get_or_insert_with(|| self.b.label());
-        self.b.mov(Reg::R6, Reg::R1);
-        self.state(Reg::R1, state::ENABLED);
-        self.b.load(Size::DW, Reg::R1, Reg::R1, 0);
-        self.b.branch(Cond::Ne, Reg::R1, self.plan.generation as i32, other);
-    }
-
-    /// What is done when the generation in `r1` is another one: 0 for none, and else that of a program at its lowest
-    /// bit's place. Where there is no program, this event is not recorded any more.
-    fn go_on(&mut self) {
-        let odd = self.b.label();
-        self.b.branch(Cond::Eq, Reg::R1, 0, self.out);
-        self.b.and(Reg::R1, 1);
-        self.b.branch(Cond::Ne, Reg::R1, 0, odd);
-        // Each with a constant: then the kernel makes it a plain jump.
-        self.next(0);
-        self.b.bind(odd);
-        self.next(1);
-    }
-
-    fn next(&mut self, place: i32) {
-        self.b.mov(Reg::R1, Reg::R6);
-        self.b.map(Reg::R2, map_number::NEXT);
-        self.b.mov(Reg::R3, place);
-        self.b.call(helper::TAIL_CALL);
-        self.b.jump(self.out);
-    }
-
     /// Adds 1 to a counter of the state map.
     pub(crate) fn count(&mut self, counter: u32) {
-        self.state(Reg::R1, counter);
-        self.b.mov(Reg::R2, 1);
-        self.b.atomic(AtomicOp::Add, Size::DW, Reg::R1, 0, Reg::R2);
+        self.add_atomically(state(counter).place::<u64>(), 1);
     }
 
-    /// Takes a ring of this CPU: `r7` its control words, `r8` its data.
-    ///
-    /// When `looks`, what follows is long: then the verifier is made to forget which level it is, lest it looks at
-    /// everything twice.
-    pub(crate) fn claim(&mut self, looks: bool) {
-        let cpus = self.plan.layout.cpus as i32;
-        let (nested, second, claimed) = (self.b.label(), self.b.label(), self.b.label());
-        self.b.call(helper::GET_SMP_PROCESSOR_ID);
-        self.b.branch(Cond::Ge, Reg::R0, cpus, self.out);
-        self.claim_word();
-        self.take(second);
-        self.b.jump(claimed);
-        self.b.bind(second);
-        self.b.add(Reg::R0, cpus);
-        self.b.add(Reg::R2, cpus << state::CLAIM_BITS);
-        self.take(nested);
-        self.b.jump(claimed);
-        self.b.bind(nested);
-        self.count(state::NESTED);
-        self.b.jump(self.out);
-        self.b.bind(claimed);
-        if looks {
-            // The word is 0, but that is not known.
-            self.b.load(Size::DW, Reg::R1, Reg::R2, 8);
-            self.b.or(Reg::R0, Reg::R1);
-            self.b.branch(Cond::Ge, Reg::R0, LEVELS as i32 * cpus, self.out);
-            self.claim_word();
-        }
-        self.b.store(Size::DW, Reg::R10, slot::CLAIM, Reg::R2);
-        self.ring();
-        self.claimed = true;
-        self.claims = true;
-    }
-
-    /// `r2` becomes the address of the claim of ring `r0`.
-    fn claim_word(&mut self) {
-        self.b.mov(Reg::R1, Reg::R0);
-        self.b.lsh(Reg::R1, state::CLAIM_BITS as i32);
-        self.state(Reg::R2, state::CLAIMS);
-        self.b.add(Reg::R2, Reg::R1);
-    }
-
-    /// Sets the word at `r2`, or goes to `taken` when it is set.
-    fn take(&mut self, taken: Label) {
-        if self.access.is_preempted() {
-            self.b.mov(Reg::R3, 1);
-            self.b.atomic(AtomicOp::Xchg, Size::DW, Reg::R2, 0, Reg::R3);
-            self.b.branch(Cond::Ne, Reg::R3, 0, taken);
-        } else {
-            self.b.load(Size::DW, Reg::R3, Reg::R2, 0);
-            self.b.branch(Cond::Ne, Reg::R3, 0, taken);
-            self.b.store(Size::DW, Reg::R2, 0, 1);
-        }
-    }
-
-    /// From the ring's number in `r0` to its addresses.
-    fn ring(&mut self) {
-        let geometry = self.plan.geometry;
-        let stride = (geometry.control_offset(1) - geometry.control_offset(0)) as i32;
-        self.b.mov(Reg::R1, Reg::R0);
-        self.b.mul(Reg::R1, stride);
-        self.b.map_value(Reg::R7, map_number::RINGS, geometry.control_offset(0) as u32);
-        self.b.add(Reg::R7, Reg::R1);
-        if self.scratch {
-            self.b.mov(Reg::R1, Reg::R0);
-            self.b.lsh(Reg::R1, state::SCRATCH_BYTES.trailing_zeros() as i32);
-            self.state(Reg::R2, self.plan.layout.scratch());
-            self.b.add(Reg::R2, Reg::R1);
-            self.b.store(Size::DW, Reg::R10, slot::SCRATCH, Reg::R2);
-        }
-        self.b.lsh(Reg::R0, (geometry.sub_bits + geometry.count_bits) as i32);
-        self.b.map_value(Reg::R8, map_number::RINGS, geometry.data_offset(0) as u32);
-        self.b.add(Reg::R8, Reg::R0);
-        debug_assert!(geometry.cpus == LEVELS * self.plan.layout.cpus, "two rings for each CPU");
-    }
-
-    /// Reads the time into its slot and `r0`: not before that of the ring's newest record.
-    pub(crate) fn time(&mut self) {
-        if self.timed {
-            self.b.load(Size::DW, Reg::R0, Reg::R10, slot::TIME);
-            return;
-        }
-        let later = self.b.label();
-        self.b.call(helper::KTIME_GET_NS);
-        self.b.load(Size::DW, Reg::R1, Reg::R7, LAST_TIME);
-        self.b.branch(Cond::Ge, Reg::R0, Reg::R1, later);
-        self.b.mov(Reg::R0, Reg::R1);
-        self.b.bind(later);
-        self.b.store(Size::DW, Reg::R10, slot::TIME, Reg::R0);
-        self.timed = true;
-    }
-
-    /// Calls the function that leaves a sub-buffer.
-    pub(crate) fn call_leave(&mut self) {
-        let label = *self.leave.get_or_insert_with(|| self.b.label());
-        self.b.call_local(label);
-    }
-
-    /// Calls the function that finds a thread's entry.
-    pub(crate) fn call_find(&mut self) {
-        let label = *self.find.get_or_insert_with(|| self.b.label());
-        self.b.call_local(label);
-    }
-
-    /// Calls the function that says how the recorder calls the thread whose task is in `r1`.
-    pub(crate) fn call_recorder_id(&mut self) {
-        let label = self.recorder_id_label();
-        self.b.call_local(label);
+    /// The function that leaves a sub-buffer.
+    pub(crate) fn leave_label(&mut self) -> Label {
+        *self.leave.get_or_insert_with(|| self.b.label())
     }
 
     /// The entry of a thread, or 0.
@@ -257,12 +157,12 @@ impl<'a> Code<'a> {
         self.invoke_function(label, (tid,)).to()
     }
 
-    /// The function that says how the recorder calls a thread.
+    /// The function that returns a thread's id as the recorder sees it.
     pub(crate) fn recorder_id_label(&mut self) -> Label {
         *self.recorder_id.get_or_insert_with(|| self.b.label())
     }
 
-    /// The function that says how a thread calls itself.
+    /// The function that returns a thread's id as the thread itself sees it.
     pub(crate) fn vtid_label(&mut self) -> Label {
         *self.vtid.get_or_insert_with(|| self.b.label())
     }
@@ -274,23 +174,8 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// The ends of the program, its functions, and then the instructions.
-    ///
-    /// # Errors
-    /// [`Error::Event`] when it is too long.
-    pub(crate) fn finish(mut self, event: &str) -> Result<Vec<Insn>, Error> {
-        if self.claims {
-            self.b.bind(self.release);
-            self.b.load(Size::DW, Reg::R1, Reg::R10, slot::CLAIM);
-            self.b.store(Size::DW, Reg::R1, 0, 0);
-        }
-        self.b.bind(self.out);
-        self.b.mov(Reg::R0, 0);
-        self.b.exit();
-        if let Some(label) = self.other {
-            self.b.bind(label);
-            self.go_on();
-        }
+    /// The functions that the program calls, and then the instructions.
+    fn with_functions(mut self, event: &str) -> Result<Vec<Insn>, Error> {
         if let Some(label) = self.insert {
             self.insert_function(label);
         }
@@ -312,5 +197,156 @@ impl<'a> Code<'a> {
                 .map_err(|why| Error::event(event, why))?;
         }
         self.b.finish().map_err(|error| Error::event(event, error.to_string()))
+    }
+}
+
+/// An address in the state map.
+pub(crate) fn state(offset: u32) -> Expr {
+    map_value(map_number::STATE, offset)
+}
+
+/// The claim of a ring.
+fn claim_word(ring: &Value) -> Expr {
+    state(state::CLAIMS) + (ring << state::CLAIM_BITS)
+}
+
+impl Code<'_> {
+    /// The context, as [`Saved::context`].
+    pub(crate) fn context(&self) -> Expr {
+        (&self.saved.context).into()
+    }
+
+    /// `size` bytes of the context.
+    pub(crate) fn of_context(&self, offset: i32, size: Size) -> Memory {
+        Memory::new(self.context(), offset, size)
+    }
+
+    /// `size` bytes of the record, so many behind what was written of it.
+    pub(crate) fn of_record(&self, offset: u32, size: Size) -> Memory {
+        Memory::new(&self.saved.to, i32::from(self.at) + offset as i32, size)
+    }
+
+    /// Keeps the context; leaves when recording is off, and goes on to the next program when it is that one's turn.
+    pub(crate) fn begin(&mut self) {
+        let (saved, given) = (Rc::clone(&self.saved), self.pin(Reg::R1));
+        self.set(&saved.context, given);
+        let generation = self.get(state(state::ENABLED).place::<u64>());
+        let other = self.label();
+        self.jump_if(generation.ne(self.plan.generation), other);
+        self.other = Some((other, generation));
+    }
+
+    /// What is done when another generation records: 0 is none, and else that of a program at its lowest bit's place.
+    /// Where there is no program, this event is not recorded any more.
+    fn go_on(&mut self, generation: &Value) {
+        let (out, odd) = (self.out, self.label());
+        self.jump_if(generation.eq(0), out);
+        self.set(generation, generation & 1);
+        self.jump_if(generation.ne(0), odd);
+        // Each with a constant: then the kernel makes it a plain jump.
+        self.next(0);
+        self.bind(odd);
+        self.next(1);
+    }
+
+    fn next(&mut self, place: i32) {
+        let context = self.context();
+        drop(self.invoke(helper::TAIL_CALL, (context, map(map_number::NEXT), place)));
+        self.jump(self.out);
+    }
+
+    /// Takes a ring of this CPU: its control words, and where its data begin.
+    ///
+    /// When `looks`, what follows is long: then the verifier is made to forget which level it is, lest it looks at
+    /// everything twice.
+    pub(crate) fn claim(&mut self, looks: bool) {
+        let (cpus, out) = (self.plan.layout.cpus, self.out);
+        let ring = self.invoke(helper::GET_SMP_PROCESSOR_ID, ());
+        self.jump_if(ring.ge(cpus), out);
+        let claim = self.get(claim_word(&ring));
+        self.block(|code, claimed| {
+            code.block(|code, nested| {
+                code.block(|code, second| {
+                    code.take(&claim, second);
+                    code.jump(claimed);
+                });
+                code.set(&ring, &ring + cpus);
+                code.set(&claim, &claim + (cpus << state::CLAIM_BITS));
+                code.take(&claim, nested);
+                code.jump(claimed);
+            });
+            code.count(state::NESTED);
+            code.jump(out);
+        });
+        if looks {
+            // The word is 0, but that is not known.
+            self.set(&ring, &ring | Memory::new(&claim, 8, Size::DW));
+            self.jump_if(ring.ge(LEVELS * cpus), out);
+            self.set(&claim, claim_word(&ring));
+        }
+        self.put(slot::CLAIM, claim);
+        self.ring(ring);
+        self.claimed = true;
+        self.claims = true;
+    }
+
+    /// Sets the word of a claim, or goes to `taken` when it is set.
+    fn take(&mut self, claim: &Value, taken: Label) {
+        let word = || Memory::new(claim, 0, Size::DW);
+        if self.access.is_preempted() {
+            let before = self.exchange(word(), 1);
+            self.jump_if(before.ne(0), taken);
+        } else {
+            self.jump_if(word().ne(0), taken);
+            self.put(word(), 1);
+        }
+    }
+
+    /// From the ring's number to its addresses.
+    fn ring(&mut self, ring: Value) {
+        let (saved, geometry) = (Rc::clone(&self.saved), self.plan.geometry);
+        let stride = geometry.control_offset(1) - geometry.control_offset(0);
+        let rings = |offset| map_value(map_number::RINGS, offset as u32);
+        self.set(&saved.control, rings(geometry.control_offset(0)) + &ring * stride);
+        if self.scratch {
+            let areas = state(self.plan.layout.scratch());
+            self.put(slot::SCRATCH, areas + (&ring << state::SCRATCH_BYTES.trailing_zeros()));
+        }
+        let data = rings(geometry.data_offset(0));
+        self.set(&saved.to, data + (ring << (geometry.sub_bits + geometry.count_bits)));
+        debug_assert!(geometry.cpus == LEVELS * self.plan.layout.cpus, "two rings for each CPU");
+    }
+
+    /// Reads the time, and keeps it in its slot: not before that of the ring's newest record.
+    pub(crate) fn time(&mut self) -> Value {
+        if self.timed {
+            return self.get(slot::TIME);
+        }
+        let now = self.invoke(helper::KTIME_GET_NS, ());
+        let last = self.get(self.saved.control.at(field!(Control, last_time)));
+        self.when(now.lt(&last), |code| code.set(&now, &last));
+        self.put(slot::TIME, &now);
+        self.timed = true;
+        now
+    }
+
+    /// The ends of the program, its functions, and then the instructions.
+    ///
+    /// # Errors
+    /// [`Error::Event`] when it is too long.
+    pub(crate) fn finish(mut self, event: &str) -> Result<Vec<Insn>, Error> {
+        if self.claims {
+            self.bind(self.release);
+            let claim = self.get(slot::CLAIM);
+            self.put(Memory::new(claim, 0, Size::DW), 0);
+        }
+        let out = self.out;
+        self.b.bind_last(out);
+        self.exit_with(0);
+        if let Some((label, generation)) = self.other.take() {
+            self.bind(label);
+            self.go_on(&generation);
+        }
+        self.with_functions(event)
     }
 }

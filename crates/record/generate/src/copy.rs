@@ -1,13 +1,15 @@
-//! Bytes: texts, arrays, stacks, from where an event has them to `r8 + at` or to the scratch area.
+//! Bytes: texts, arrays, stacks, from where an event has them to the record or to the scratch area.
 
 use crate::access::Access;
 use crate::code::Code;
 use crate::slot;
 use crate::state;
-use mote_bpf::op::{Cond, Size};
+use mote_bpf::op::Size;
 use mote_bpf::{Reg, helper};
+use mote_builder::{Build, Expr, Memory, Value};
 use mote_catalog::event::{Origin, Part, TEXT_MAX, Type};
 use mote_layout::types::Scalar;
+use std::rc::Rc;
 
 /// Most bytes that are copied by loads and stores instead of a call.
 const INLINE_MAX: u32 = 32;
@@ -24,143 +26,116 @@ pub(crate) enum To {
 }
 
 impl Code<'_> {
-    /// `r1` becomes where bytes go.
-    pub(crate) fn destination(&mut self, to: To) {
+    /// Where bytes go.
+    pub(crate) fn destination(&self, to: To) -> Expr {
         match to {
-            To::Record => {
-                self.b.mov(Reg::R1, Reg::R8);
-                self.b.add(Reg::R1, i32::from(self.at));
-            }
-            To::Scratch(offset) => {
-                self.b.load(Size::DW, Reg::R1, Reg::R10, slot::SCRATCH);
-                self.b.add(Reg::R1, offset as i32);
-            }
+            To::Record => &self.saved.to + self.at,
+            To::Scratch(offset) => slot::SCRATCH + offset,
         }
     }
 
-    /// Copies a text with its NUL; `r0` becomes its bytes, 1 to [`TEXT_MAX`]. One that cannot be read is empty, and
-    /// counted.
-    pub(crate) fn text(&mut self, from: &Origin, to: To) -> Result<(), &'static str> {
+    /// `size` bytes there, so many behind the first.
+    pub(crate) fn part_of(&self, to: To, offset: u32, size: Size) -> Memory {
+        match to {
+            To::Record => self.of_record(offset, size),
+            To::Scratch(first) => Memory::new(slot::SCRATCH, (first + offset) as i32, size),
+        }
+    }
+
+    /// Copies a text with its NUL; returns its bytes, 1 to [`TEXT_MAX`]. One that cannot be read is empty, and counted.
+    pub(crate) fn text(&mut self, from: &Origin, to: To) -> Result<Value, &'static str> {
         if let Origin::Socket(socket, Part::Text) = from {
             return self.socket_text(*socket, to);
         }
         if let Origin::AnyText(address) = from {
-            self.value(address, &Type::Scalar(Scalar::hex(64)))?;
-            self.b.mov(Reg::R3, Reg::R1);
-            self.copy_text_by(TEXT_MAX, to, Code::read_either);
-            return Ok(());
+            let address = self.value(address, &Type::Scalar(Scalar::hex(64)))?;
+            let length = self.read_either(address, to);
+            return Ok(self.checked_text(length, TEXT_MAX, to));
         }
-        let helper = self.text_address(from)?;
-        self.copy_text(helper, TEXT_MAX, to);
-        Ok(())
+        let (helper, address) = self.text_address(from)?;
+        Ok(self.copy_text(helper, address, TEXT_MAX, to))
     }
 
-    /// As [`Code::text`], from address `r3` and of at most `bytes`.
-    pub(crate) fn copy_text(&mut self, helper: u32, bytes: u32, to: To) {
-        self.copy_text_by(bytes, to, |code| code.b.call(helper));
+    /// As [`Code::text`], from an address and of at most `bytes`.
+    pub(crate) fn copy_text(&mut self, helper: u32, address: impl Into<Expr>, bytes: u32, to: To) -> Value {
+        let length = self.invoke(helper, (self.destination(to), bytes, address));
+        self.checked_text(length, bytes, to)
     }
 
-    /// Reads from the kernel's half of addresses (the negative numbers), or from the process's.
-    fn read_either(&mut self) {
-        let (kernel, end) = (self.b.label(), self.b.label());
-        self.b.branch(Cond::SLt, Reg::R3, 0, kernel);
-        self.b.call(helper::PROBE_READ_USER_STR);
-        self.b.jump(end);
-        self.b.bind(kernel);
-        self.b.call(helper::PROBE_READ_KERNEL_STR);
-        self.b.bind(end);
+    /// Reads a text from the kernel's half of addresses (the negative numbers), or from the process's.
+    fn read_either(&mut self, address: Value, to: To) -> Value {
+        let read = |code: &mut Self, helper| {
+            drop(code.invoke(helper, (code.destination(to), TEXT_MAX, &address)));
+        };
+        self.either(
+            address.slt(0),
+            |code| read(code, helper::PROBE_READ_KERNEL_STR),
+            |code| read(code, helper::PROBE_READ_USER_STR),
+        );
+        // What either of them returned.
+        self.pin(Reg::R0)
     }
 
-    /// As [`Code::copy_text`]; `read` calls what reads.
-    fn copy_text_by(&mut self, bytes: u32, to: To, read: impl FnOnce(&mut Self)) {
-        let (fault, end) = (self.b.label(), self.b.label());
-        self.destination(to);
-        self.b.mov(Reg::R2, bytes as i32);
-        read(self);
-        self.b.branch(Cond::Gt, Reg::R0, bytes as i32, fault);
-        self.b.branch(Cond::Ne, Reg::R0, 0, end);
-        self.b.bind(fault);
-        self.count(state::TEXT_FAULTS);
-        self.no_text(to);
-        self.b.bind(end);
+    /// The text is empty, and counted, when the helper has not returned how many bytes it has read.
+    fn checked_text(&mut self, length: Value, bytes: u32, to: To) -> Value {
+        self.when(length.gt(bytes).or(length.eq(0)), |code| {
+            code.count(state::TEXT_FAULTS);
+            code.no_text(&length, to);
+        });
+        length
     }
 
     /// The text is empty.
-    pub(crate) fn no_text(&mut self, to: To) {
-        self.destination(to);
-        self.b.store(Size::B, Reg::R1, 0, 0);
-        self.b.mov(Reg::R0, 1);
+    pub(crate) fn no_text(&mut self, length: &Value, to: To) {
+        self.put(self.part_of(to, 0, Size::B), 0);
+        self.set(length, 1);
     }
 
-    /// `r3` becomes the address of a text; returns what reads there.
-    fn text_address(&mut self, from: &Origin) -> Result<u32, &'static str> {
-        match from {
+    /// The address of a text, and what reads there.
+    fn text_address(&mut self, from: &Origin) -> Result<(u32, Value), &'static str> {
+        let address = match from {
             Origin::UserText(argument) => {
-                self.argument(*argument)?;
-                self.b.mov(Reg::R3, Reg::R1);
-                return Ok(helper::PROBE_READ_USER_STR);
+                return Ok((helper::PROBE_READ_USER_STR, self.argument(*argument)?));
             }
-            Origin::OperandText(operand) => {
-                crate::operand::value(self, operand, Reg::R3);
-                return Ok(helper::PROBE_READ_USER_STR);
-            }
+            Origin::OperandText(operand) => return Ok((helper::PROBE_READ_USER_STR, self.operand(operand))),
             Origin::KernelText { argument, path } if path.is_empty() => self.argument(*argument)?,
-            Origin::KernelText { argument, path } => {
-                let last = self.walk(*argument, path)?;
-                let end = self.b.label();
-                self.b.branch(Cond::Eq, Reg::R1, 0, end);
-                self.load(Size::DW, Reg::R1, last);
-                self.b.bind(end);
-            }
-            Origin::Location { .. } => self.location(from)?,
+            Origin::KernelText { argument, path } => self.member(*argument, path, Size::DW)?,
+            Origin::Location { .. } => self.location(from)?.0,
             _ => self.bytes_address(from)?,
-        }
-        self.b.mov(Reg::R3, Reg::R1);
-        Ok(helper::PROBE_READ_KERNEL_STR)
+        };
+        Ok((helper::PROBE_READ_KERNEL_STR, address))
     }
 
-    /// `r1` becomes the address in the trace event's record, `r5` how many bytes there are.
-    fn location(&mut self, from: &Origin) -> Result<(), &'static str> {
+    /// The address in the trace event's record, and how many bytes there are.
+    fn location(&mut self, from: &Origin) -> Result<(Value, Value), &'static str> {
         let (Origin::Location { offset, relative }, Access::Record) = (from, self.access) else {
             return Err("there is no trace event's record");
         };
         let at = i16::try_from(*offset).map_err(|_| "its record is too long")?;
-        self.b.load(Size::W, Reg::R5, Reg::R6, at);
-        self.b.mov(Reg::R1, Reg::R5);
-        self.b.and(Reg::R1, 0xffff);
-        self.b.rsh(Reg::R5, 16);
-        if *relative {
-            self.b.add(Reg::R1, i32::from(at) + 4);
-        }
-        self.b.add(Reg::R1, Reg::R6);
-        Ok(())
+        let bytes = self.get(self.of_context(at.into(), Size::W));
+        let behind = if *relative { i32::from(at) + 4 } else { 0 };
+        let address = self.get((&bytes & 0xffff) + behind + self.context());
+        self.set(&bytes, &bytes >> 16);
+        Ok((address, bytes))
     }
 
-    /// `r1` becomes the address of bytes in the kernel's memory.
-    fn bytes_address(&mut self, from: &Origin) -> Result<(), &'static str> {
+    /// The address of bytes in the kernel's memory.
+    fn bytes_address(&mut self, from: &Origin) -> Result<Value, &'static str> {
         match from {
-            Origin::Record(offset) if self.access == Access::Record => {
-                self.b.mov(Reg::R1, Reg::R6);
-                self.b.add(Reg::R1, *offset as i32);
-            }
+            Origin::Record(offset) if self.access == Access::Record => Ok(self.get(self.context() + *offset)),
             Origin::Member { argument, path, .. } => {
-                let last = self.walk(*argument, path)?;
-                let end = self.b.label();
-                self.b.branch(Cond::Eq, Reg::R1, 0, end);
-                self.b.add(Reg::R1, last as i32);
-                self.b.bind(end);
+                let (address, last) = self.walk(*argument, path)?;
+                self.when(address.ne(0), |code| code.set(&address, &address + last));
+                Ok(address)
             }
-            _ => return Err("there are no bytes"),
+            _ => Err("there are no bytes"),
         }
-        Ok(())
     }
 
     /// Copies bytes that lie at a fixed place. What cannot be read is zeros.
     pub(crate) fn bytes(&mut self, from: &Origin, bytes: u32, to: To) -> Result<(), &'static str> {
         if *from == Origin::Comm {
-            self.destination(to);
-            self.b.mov(Reg::R2, bytes as i32);
-            self.b.call(helper::GET_CURRENT_COMM);
+            drop(self.invoke(helper::GET_CURRENT_COMM, (self.destination(to), bytes)));
             return Ok(());
         }
         if let Origin::Member { argument, path, .. } = from
@@ -170,90 +145,70 @@ impl Code<'_> {
         {
             return self.inline(*argument, path, bytes);
         }
-        self.bytes_address(from)?;
-        self.b.mov(Reg::R3, Reg::R1);
-        self.destination(to);
-        self.b.mov(Reg::R2, bytes as i32);
-        self.b.call(helper::PROBE_READ_KERNEL);
+        let address = self.bytes_address(from)?;
+        drop(self.invoke(helper::PROBE_READ_KERNEL, (self.destination(to), bytes, address)));
         Ok(())
     }
 
     /// By loads through a typed pointer.
     fn inline(&mut self, argument: u8, path: &[u32], bytes: u32) -> Result<(), &'static str> {
-        let last = self.walk(argument, path)?;
-        let (there, end) = (self.b.label(), self.b.label());
-        let parts: Vec<(u32, Size)> = parts(bytes).collect();
-        self.b.branch(Cond::Ne, Reg::R1, 0, there);
-        for (offset, size) in &parts {
-            self.b.store(*size, Reg::R8, self.at + *offset as i16, 0);
-        }
-        self.b.jump(end);
-        self.b.bind(there);
-        self.b.mov(Reg::R2, Reg::R1);
-        for (offset, size) in &parts {
-            self.load(*size, Reg::R2, last + offset);
-            self.b.store(*size, Reg::R8, self.at + *offset as i16, Reg::R1);
-        }
-        self.b.bind(end);
+        let (address, last) = self.walk(argument, path)?;
+        self.either(
+            address.eq(0),
+            |code| parts(bytes).for_each(|(offset, size)| code.put(code.of_record(offset, size), 0)),
+            |code| {
+                for (offset, size) in parts(bytes) {
+                    let part = code.load(size, &address, last + offset);
+                    code.put(code.of_record(offset, size), part);
+                }
+            },
+        );
         Ok(())
     }
 
     /// A varying number of values of `unit` bytes that the trace event's record holds: their count, and themselves.
     pub(crate) fn sequence(&mut self, from: &Origin, unit: u32, most: u32) -> Result<(), &'static str> {
-        let fits = self.b.label();
-        let bytes = unit * most;
-        self.location(from)?;
-        self.b.mov(Reg::R3, Reg::R1);
-        self.b.branch(Cond::Le, Reg::R5, bytes as i32, fits);
-        self.b.mov(Reg::R5, bytes as i32);
-        self.b.bind(fits);
-        self.b.rsh(Reg::R5, unit.trailing_zeros() as i32);
-        self.b.store(Size::H, Reg::R8, self.at, Reg::R5);
+        let (most, unit_bits) = (unit * most, unit.trailing_zeros());
+        let (address, bytes) = self.location(from)?;
+        self.when(bytes.gt(most), |code| code.set(&bytes, most));
+        self.set(&bytes, &bytes >> unit_bits);
+        self.put(self.of_record(0, Size::H), &bytes);
         self.at += 2;
-        self.b.lsh(Reg::R5, unit.trailing_zeros() as i32);
-        self.b.store(Size::DW, Reg::R10, slot::VALUE, Reg::R5);
-        self.destination(To::Record);
-        self.b.mov(Reg::R2, Reg::R5);
-        self.b.call(helper::PROBE_READ_KERNEL);
-        self.b.load(Size::DW, Reg::R0, Reg::R10, slot::VALUE);
-        self.advance(bytes);
+        self.set(&bytes, &bytes << unit_bits);
+        self.put(slot::VALUE, &bytes);
+        drop(self.invoke(helper::PROBE_READ_KERNEL, (self.destination(To::Record), bytes, address)));
+        let length = self.get(slot::VALUE);
+        self.advance(length, most);
         Ok(())
     }
 
     /// A stack: how many addresses, and they.
     pub(crate) fn stack(&mut self, user: bool, most: u32) {
-        let (some, none) = (self.b.label(), self.b.label());
+        let (none, bytes) = (self.label(), 8 * most);
         self.if_foreign(none);
-        let bytes = 8 * most;
-        if matches!(self.access, Access::TypedCall | Access::RawCall) {
-            self.b.load(Size::DW, Reg::R1, Reg::R10, slot::CONTEXT);
-        } else {
-            self.b.mov(Reg::R1, Reg::R6);
-        }
-        self.b.mov(Reg::R2, Reg::R8);
-        self.b.add(Reg::R2, i32::from(self.at) + 2);
-        self.b.mov(Reg::R3, bytes as i32);
-        self.b.mov(Reg::R4, if user { USER_STACK } else { 0 });
-        self.b.call(helper::GET_STACK);
-        self.b.branch(Cond::Le, Reg::R0, bytes as i32, some);
-        self.b.bind(none);
-        self.b.mov(Reg::R0, 0);
-        self.b.bind(some);
-        self.b.mov(Reg::R1, Reg::R0);
-        self.b.rsh(Reg::R1, 3);
-        self.b.store(Size::H, Reg::R8, self.at, Reg::R1);
+        let context = match self.access {
+            Access::TypedCall | Access::RawCall => slot::CONTEXT.into(),
+            _ => self.context(),
+        };
+        let flags = if user { USER_STACK } else { 0 };
+        let to = self.destination(To::Record) + 2;
+        let length = self.invoke(helper::GET_STACK, (context, to, bytes, flags));
+        self.block(|code, some| {
+            code.jump_if(length.le(bytes), some);
+            code.bind(none);
+            code.set(&length, 0);
+        });
+        self.put(self.of_record(0, Size::H), &length >> 3);
         self.at += 2;
-        self.advance(bytes);
+        self.advance(length, bytes);
     }
 
-    /// The record goes on `r0` bytes further, at most `most`.
-    pub(crate) fn advance(&mut self, most: u32) {
+    /// The record goes on so many bytes further, at most `most`.
+    pub(crate) fn advance(&mut self, length: Value, most: u32) {
+        let saved = Rc::clone(&self.saved);
         // The verifier may have forgotten the bound in the meantime.
-        let within = self.b.label();
-        self.b.branch(Cond::Le, Reg::R0, most as i32, within);
-        self.b.mov(Reg::R0, 0);
-        self.b.bind(within);
-        self.b.add(Reg::R8, Reg::R0);
+        self.when(length.gt(most), |code| code.set(&length, 0));
+        self.set(&saved.to, &saved.to + length);
         self.moved = true;
     }
 }

@@ -3,8 +3,9 @@
 use crate::code::Code;
 use crate::copy::To;
 use crate::error::Error;
-use mote_bpf::op::Size;
-use mote_bpf::{Reg, helper};
+use crate::slot;
+use mote_bpf::helper;
+use mote_builder::Value;
 use mote_catalog::event::{Event, Field, Origin, TEXT_MAX, Type};
 use mote_layout::types::Scalar;
 
@@ -22,11 +23,11 @@ impl Code<'_> {
     fn try_field(&mut self, index: usize, field: &Field) -> Result<(), &'static str> {
         match (&field.ty, &field.from) {
             (Type::Text, from) => {
-                match self.kept.get(index).copied().flatten() {
+                let length = match self.kept.get(index).copied().flatten() {
                     Some(offset) => self.kept_text(offset, TEXT_MAX),
                     None => self.text(from, To::Record)?,
-                }
-                self.advance(TEXT_MAX);
+                };
+                self.advance(length, TEXT_MAX);
             }
             (Type::FixedText(bytes), from) => {
                 self.bytes(from, u32::from(*bytes), To::Record)?;
@@ -43,20 +44,18 @@ impl Code<'_> {
                 self.sequence(from, scalar.bytes() as u32, u32::from(*most))?;
             }
             (ty, from) => {
-                self.value(from, ty)?;
+                let mut value = self.value(from, ty)?;
                 if matches!(ty, Type::Scalar(Scalar::Bool)) {
-                    self.boolean();
+                    value = self.boolean(value);
                 }
-                self.put_scalar(ty)?;
+                self.put_scalar(ty, value)?;
             }
         }
         Ok(())
     }
 
-    /// The text as the filter has seen it.
-    fn kept_text(&mut self, offset: u32, bytes: u32) {
-        self.b.load(Size::DW, Reg::R3, Reg::R10, crate::slot::SCRATCH);
-        self.b.add(Reg::R3, offset as i32);
-        self.copy_text(helper::PROBE_READ_KERNEL_STR, bytes, To::Record);
+    /// The text as the filter has seen it; returns its bytes.
+    fn kept_text(&mut self, offset: u32, bytes: u32) -> Value {
+        self.copy_text(helper::PROBE_READ_KERNEL_STR, slot::SCRATCH + offset, bytes, To::Record)
     }
 }

@@ -8,8 +8,9 @@ use crate::inline::Inline;
 use crate::relocate::asks_ids;
 use crate::state;
 use crate::{FILTER_WORDS_MAX, slot};
-use mote_bpf::op::{Cond, Size};
+use mote_bpf::op::Size;
 use mote_bpf::{Reg, helper};
+use mote_builder::{Build, Expr, Local, Memory, Value};
 use mote_catalog::event::{Event, Field, Origin, TEXT_MAX, Type};
 use mote_filter::ContextWord;
 
@@ -101,19 +102,22 @@ impl Code<'_> {
         }
         for (place, word) in filter.words.iter().enumerate() {
             let to = slot::WORDS + 8 * place as i16;
-            self.filter_word(event, *word)
+            let value = self
+                .filter_word(event, *word)
                 .map_err(|why| Error::event(&event.name, format!("its filter: {why}")))?;
-            self.b.store(Size::DW, Reg::R10, to, Reg::R1);
+            self.put(Local::<u64>::at(to), value);
         }
         let no = if self.claimed { self.release } else { self.out };
         let namespace = self.plan.namespace.filter(|_| asks_ids(&filter.insns));
         if let Some(namespace) = namespace {
             self.keep_recorder_ids(namespace.offsets);
         }
-        self.b.mov(Reg::R1, Reg::R10);
-        self.b.add(Reg::R1, i32::from(slot::WORDS));
-        self.b.mov(Reg::R2, Reg::R9);
+        let words = Local::<u64>::at(slot::WORDS).address();
         if let Some(inline) = Inline::of(&filter.insns) {
+            // What is put in place was compiled before, for these registers.
+            self.b.mov(Reg::R1, Reg::R10);
+            self.b.add(Reg::R1, i32::from(slot::WORDS));
+            self.b.mov(Reg::R2, self.saved.entry.register());
             let yes = self.b.label();
             inline.put(&mut self.b, if filter.records { yes } else { no }, no, namespace.is_some());
             if filter.records {
@@ -128,22 +132,19 @@ impl Code<'_> {
             self.filters.push((label, filter.insns.clone()));
             label
         });
-        self.b.call_local(label);
+        let entry = Expr::from(&self.saved.entry);
+        let outcome = self.invoke_function(label, (words, entry));
         if filter.records {
-            self.b.branch(Cond::Eq, Reg::R0, 0, no);
+            self.jump_if(outcome.eq(0), no);
         } else {
-            self.b.jump(no);
+            self.jump(no);
         }
         Ok(())
     }
 
-    /// The word in `r1`.
-    fn filter_word(&mut self, event: &Event, word: ContextWord) -> Result<(), String> {
+    fn filter_word(&mut self, event: &Event, word: ContextWord) -> Result<Value, String> {
         match word {
-            ContextWord::Event(number) => {
-                self.b.mov(Reg::R1, number as i32);
-                Ok(())
-            }
+            ContextWord::Event(number) => Ok(self.get(number as i32)),
             ContextWord::Field(word) => {
                 let none = || format!("word {word} is of no field");
                 let (index, part) = field_of(event, usize::from(word)).ok_or_else(none)?;
@@ -153,43 +154,32 @@ impl Code<'_> {
         }
     }
 
-    fn field_word(&mut self, index: usize, field: &Field, part: usize) -> Result<(), &'static str> {
+    fn field_word(&mut self, index: usize, field: &Field, part: usize) -> Result<Value, &'static str> {
         let kept = self.kept.get(index).copied().flatten();
         match (&field.ty, kept) {
-            (Type::Text | Type::FixedText(_), Some(offset)) => {
-                self.kept_word(offset, part);
-                Ok(())
-            }
+            (Type::Text | Type::FixedText(_), Some(offset)) => Ok(self.kept_word(offset, part)),
             (Type::Text | Type::FixedText(_), None) => {
-                let offset = self.keep(index)?;
+                let offset = self.room_for(index)?;
                 self.keep_text(field, offset)?;
-                self.kept_word(offset, part);
-                Ok(())
+                Ok(self.kept_word(offset, part))
             }
             (Type::Array(scalar, count), None) => {
                 let bytes = scalar.bytes() as u32 * u32::from(*count);
-                let offset = self.keep(index)?;
+                let offset = self.room_for(index)?;
                 if bytes > TEXT_ROOM {
                     return Err("it is too long for a filter");
                 }
                 self.bytes(&field.from, bytes, To::Scratch(offset))?;
-                self.kept_word(offset, 0);
-                Ok(())
+                Ok(self.kept_word(offset, 0))
             }
-            (Type::Array(..), Some(offset)) => {
-                self.kept_word(offset, 0);
-                Ok(())
-            }
+            (Type::Array(..), Some(offset)) => Ok(self.kept_word(offset, 0)),
             (Type::Sequence(..), _) => Err("filters do not look at sequences in the kernel"),
-            _ => {
-                self.word(field);
-                Ok(())
-            }
+            _ => Ok(self.word(field)),
         }
     }
 
     /// A part of the scratch area for this field. The last 8 bytes of it hold a text's length.
-    fn keep(&mut self, index: usize) -> Result<u32, &'static str> {
+    fn room_for(&mut self, index: usize) -> Result<u32, &'static str> {
         let used = self.kept.iter().flatten().count() as u32;
         let offset = used * TEXT_ROOM;
         if offset + TEXT_ROOM > state::SCRATCH_BYTES {
@@ -200,35 +190,33 @@ impl Code<'_> {
     }
 
     fn keep_text(&mut self, field: &Field, offset: u32) -> Result<(), &'static str> {
-        match (&field.ty, &field.from) {
+        let to = To::Scratch(offset);
+        let length = match (&field.ty, &field.from) {
             (Type::FixedText(bytes), from) => {
                 // Copied once, and once more up to its NUL, which says where that is.
                 let bytes = u32::from(*bytes).min(TEXT_MAX - 8);
-                self.bytes(from, bytes, To::Scratch(offset))?;
-                self.b.load(Size::DW, Reg::R3, Reg::R10, slot::SCRATCH);
-                self.b.add(Reg::R3, offset as i32);
-                self.b.store(Size::B, Reg::R3, bytes as i16, 0);
-                self.copy_text(helper::PROBE_READ_KERNEL_STR, bytes + 1, To::Scratch(offset));
+                self.bytes(from, bytes, to)?;
+                self.put(self.part_of(to, bytes, Size::B), 0);
+                self.copy_text(helper::PROBE_READ_KERNEL_STR, slot::SCRATCH + offset, bytes + 1, to)
             }
-            (_, from) => self.text(from, To::Scratch(offset))?,
-        }
-        self.b.sub(Reg::R0, 1);
-        self.b.load(Size::DW, Reg::R1, Reg::R10, slot::SCRATCH);
-        self.b.store(Size::DW, Reg::R1, (offset + TEXT_ROOM - 8) as i16, Reg::R0);
+            (_, from) => self.text(from, to)?,
+        };
+        self.put(kept_length(offset), length - 1);
         Ok(())
     }
 
     /// Where a kept text begins, or how long it is.
-    fn kept_word(&mut self, offset: u32, part: usize) {
-        self.b.load(Size::DW, Reg::R1, Reg::R10, slot::SCRATCH);
+    fn kept_word(&mut self, offset: u32, part: usize) -> Value {
         if part == 0 {
-            self.b.add(Reg::R1, offset as i32);
-        } else {
-            let bounded = self.b.label();
-            self.b.load(Size::DW, Reg::R1, Reg::R1, (offset + TEXT_ROOM - 8) as i16);
-            self.b.branch(Cond::Le, Reg::R1, TEXT_MAX as i32 - 1, bounded);
-            self.b.mov(Reg::R1, 0);
-            self.b.bind(bounded);
+            return self.get(slot::SCRATCH + offset);
         }
+        let length = self.get(kept_length(offset));
+        self.when(length.gt(TEXT_MAX - 1), |code| code.set(&length, 0));
+        length
     }
+}
+
+/// Where the length of a text lies that is kept at this offset of the scratch area.
+fn kept_length(offset: u32) -> Memory {
+    Memory::new(slot::SCRATCH, (offset + TEXT_ROOM - 8) as i32, Size::DW)
 }

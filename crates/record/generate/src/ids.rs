@@ -14,53 +14,72 @@ use crate::code::Code;
 use crate::facts::Facts;
 use crate::namespace::{IdOffsets, Pid, Task, read_id, recorder_id};
 use crate::slot;
-use crate::threads::{self, Entry};
-use mote_bpf::op::{Cond, Size};
-use mote_bpf::{Reg, helper};
-use mote_builder::{Build, Expr, Label, Pointer, Value, field};
+use crate::threads::Entry;
+use mote_bpf::helper;
+use mote_bpf::op::Size;
+use mote_builder::{Build, Expr, Label, Local, Pointer, Value, field};
 
 impl Code<'_> {
-    /// The running thread's id, as the recorder sees it, into `dst`. Before a ring is left, or behind: nothing of the
-    /// frame is touched.
-    pub(crate) fn recorder_tid(&mut self, dst: Reg) {
+    /// The running thread's id, as the recorder sees it. Nothing of the frame is touched, so that it can be asked for
+    /// at any time. A call, where the recorder has other ids than the kernel.
+    pub(crate) fn recorder_tid(&mut self) -> Value {
         if self.plan.namespace.is_some() {
-            self.b.call(helper::GET_CURRENT_TASK_BTF);
-            self.b.mov(Reg::R1, Reg::R0);
-            self.call_recorder_id();
-            self.b.mov(dst, Reg::R0);
+            let task = self.invoke(helper::GET_CURRENT_TASK_BTF, ());
+            self.recorder_id_of(task)
         } else {
-            self.b.load(Size::DW, dst, Reg::R10, slot::TID);
+            self.get(slot::TID)
         }
     }
 
     /// Process and thread as the recorder sees them, to their slot: what a filter asks for.
     pub(crate) fn keep_recorder_ids(&mut self, offsets: IdOffsets) {
         for (at, leader) in [(slot::RECORDER_IDS, false), (slot::RECORDER_IDS + 4, true)] {
-            self.b.call(helper::GET_CURRENT_TASK_BTF);
-            self.b.mov(Reg::R1, Reg::R0);
-            if leader {
-                self.b.load(Size::DW, Reg::R1, Reg::R1, offsets.group_leader.offset() as i16);
-            }
-            self.call_recorder_id();
-            self.b.store(Size::W, Reg::R10, at, Reg::R0);
+            let task = self.invoke(helper::GET_CURRENT_TASK_BTF, ()).to::<Task>();
+            let task = if leader { task.at(offsets.group_leader).into() } else { Expr::from(task) };
+            let id = self.recorder_id_of(task);
+            self.put(Local::<u32>::at(at), id);
         }
     }
 
-    /// `r1` becomes the id of the thread, or of its process, that an argument points to.
-    pub(crate) fn task_id(&mut self, argument: u8, path: &[u32], process: bool) -> Result<(), &'static str> {
+    /// The id of the thread, or of its process, that an argument points to.
+    pub(crate) fn task_id(
+        &mut self,
+        argument: u8,
+        path: &[u32],
+        process: bool,
+    ) -> Result<Value, &'static str> {
         let Some(namespace) = self.plan.namespace else { return self.member(argument, path, Size::W) };
         if self.access != Access::Typed {
             return Err("it is an id in a pid namespace, which this kernel shows to typed programs only");
         }
-        self.argument(argument)?;
-        if process {
-            self.b.load(Size::DW, Reg::R1, Reg::R1, namespace.offsets.group_leader.offset() as i16);
-        }
-        self.call_recorder_id();
-        self.b.mov(Reg::R1, Reg::R0);
-        Ok(())
+        let task = self.argument(argument)?.to::<Task>();
+        let leader = namespace.offsets.group_leader;
+        let task = if process { Expr::from(task).at(leader).into() } else { Expr::from(task) };
+        Ok(self.recorder_id_of(task))
     }
 
+    /// From a thread's id as the kernel counts to the one that the table has for it, or negative. What is no id stays
+    /// what it is.
+    pub(crate) fn recorder_tid_step(&mut self, tid: Value) -> Value {
+        if self.plan.namespace.is_none() {
+            return tid;
+        }
+        self.put(slot::VALUE, &tid);
+        self.block(|code, end| {
+            code.jump_if(tid.sle(0), end);
+            code.block(|code, none| {
+                let entry = code.find_entry(&tid);
+                code.jump_if(entry.eq(0), none);
+                code.set(&tid, Expr::from(entry).at(field!(Entry, recorder_tid)));
+                code.jump_if(tid.ne(0), end);
+            });
+            code.set(&tid, Expr::from(0) - slot::VALUE);
+        });
+        tid
+    }
+}
+
+impl<S> Code<'_, S> {
     /// The id of a task as the recorder sees it. A call, where it has other ids than the kernel.
     pub(crate) fn id_of(&mut self, task: &Pointer<Task>, facts: &Facts) -> Value {
         if self.plan.namespace.is_some() { self.recorder_id_of(task) } else { self.get(task.at(facts.pid)) }
@@ -76,26 +95,6 @@ impl Code<'_> {
     pub(crate) fn vtid_of(&mut self, task: impl Into<Expr>) -> Value {
         let label = self.vtid_label();
         self.invoke_function(label, (task,))
-    }
-
-    /// `r1`, a thread's id as the kernel counts, becomes the one that the table has for it, or negative. What is no id
-    /// stays what it is.
-    pub(crate) fn recorder_tid_step(&mut self) {
-        if self.plan.namespace.is_none() {
-            return;
-        }
-        let (none, end) = (self.b.label(), self.b.label());
-        self.b.store(Size::DW, Reg::R10, slot::VALUE, Reg::R1);
-        self.b.branch(Cond::SLe, Reg::R1, 0, end);
-        self.call_find();
-        self.b.branch(Cond::Eq, Reg::R0, 0, none);
-        self.b.load(Size::W, Reg::R1, Reg::R0, threads::RECORDER_TID);
-        self.b.branch(Cond::Ne, Reg::R1, 0, end);
-        self.b.bind(none);
-        self.b.load(Size::DW, Reg::R2, Reg::R10, slot::VALUE);
-        self.b.mov(Reg::R1, 0);
-        self.b.sub(Reg::R1, Reg::R2);
-        self.b.bind(end);
     }
 
     /// Function: the id of a task, a typed pointer, as the recorder sees it: 32 bits.

@@ -77,7 +77,7 @@ impl Inline {
                     b.load(Size::DW, Reg::R0, Reg::R10, slot::RECORDER_IDS);
                 }
                 (Op::Call { helper: helper::GET_CURRENT_PID_TGID }, Some(LOW_HALF)) => {
-                    b.load(Size::DW, Reg::R0, Reg::R10, slot::TID);
+                    b.load(Size::DW, Reg::R0, Reg::R10, slot::TID.offset());
                     ops.next();
                 }
                 (
@@ -157,7 +157,7 @@ mod tests {
         });
         let ops = put(&inline.expect("it uses what is free"));
         let load = |dst, off| Op::Load { dst, src: Reg::R10, off, size: Size::DW, signed: false };
-        assert_eq!(ops[..2], [load(Reg::R0, slot::TID), load(Reg::R1, slot::WORDS + 8)]);
+        assert_eq!(ops[..2], [load(Reg::R0, slot::TID.offset()), load(Reg::R1, slot::WORDS + 8)]);
         let exits = ops.iter().filter(|op| **op == Op::Exit).count();
         assert_eq!((exits, ops.iter().any(|op| matches!(op, Op::Call { .. }))), (1, false), "{ops:?}");
     }

@@ -23,8 +23,8 @@ pub fn program(plan: &Plan, chosen: &Chosen, access: Access) -> Result<Generated
     code.scratch = chosen.filter.as_ref().is_some_and(|it| filter::looks_at_bytes(event, it));
     code.is_own_doing = matches!(event.hook, Hook::Uprobe { .. }) || event.provider == FAULTS;
     code.begin();
-    code.thread_id();
-    code.select(&select::about(event), chosen.filter.is_some());
+    let tid = code.thread_id();
+    code.select(tid, &select::about(event), chosen.filter.is_some());
     code.filtered(event, chosen.filter.as_ref())?;
     if chosen.filter.as_ref().is_none_or(|filter| filter.records) {
         code.record(event, Id::Constant(chosen.id))?;

@@ -1,21 +1,22 @@
 //! A record's room in the ring, its header, and the store that commits it.
 
-use crate::code::{Code, LAST_TIME};
+use crate::code::Code;
 use crate::error::Error;
 use crate::{slot, value};
-use mote_bpf::Reg;
-use mote_bpf::op::{AtomicOp, Cond, Size};
-use mote_builder::{Build, Label, Memory, Pointer, Value, field};
+use mote_bpf::op::Size;
+use mote_builder::{Build, Expr, Label, Memory, Pointer, Value, field};
 use mote_catalog::event::{Event, TEXT_MAX, Type};
 use mote_layout::Cause;
 use mote_layout::record::{ID_BITS, PREFIX_BYTES};
 use mote_ring::Mode;
 use mote_ring::control::{CONTROL_BYTES, Control, SLOT_BYTES, Slot};
 use std::mem::offset_of;
+use std::rc::Rc;
 
-const POS: i16 = offset_of!(Control, pos) as i16;
-const RING_FULL: i16 = (offset_of!(Control, lost) + 8 * Cause::RingFull as usize) as i16;
-const TOO_BIG: i16 = (offset_of!(Control, lost) + 8 * Cause::TooBig as usize) as i16;
+/// How many events of a ring were lost for this cause.
+fn lost(control: &Pointer<Control>, cause: Cause) -> Memory {
+    Memory::new(control, (offset_of!(Control, lost) + 8 * cause as usize) as i32, Size::DW)
+}
 
 /// Where the id in the header comes from.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +60,8 @@ impl Code<'_> {
             return Err(Error::event(&event.name, format!("its records have up to {bytes} bytes")));
         }
         if bytes as u64 + 1 >= self.plan.geometry.sub_bytes() {
-            self.count_lost(TOO_BIG);
-            self.b.jump(self.release);
+            self.count_lost(Cause::TooBig);
+            self.jump(self.release);
             return Ok(());
         }
         self.reserve(bytes);
@@ -73,47 +74,78 @@ impl Code<'_> {
     }
 
     /// One more is lost in the claimed ring.
-    fn count_lost(&mut self, cause: i16) {
-        self.b.mov(Reg::R1, 1);
+    fn count_lost(&mut self, cause: Cause) {
+        let lost = lost(&self.saved.control, cause);
         if self.access.is_preempted() {
-            self.b.atomic(AtomicOp::Add, Size::DW, Reg::R7, cause, Reg::R1);
-            return;
+            self.add_atomically(lost, 1);
+        } else {
+            self.increase(lost, 1);
         }
-        self.b.load(Size::DW, Reg::R2, Reg::R7, cause);
-        self.b.add(Reg::R2, Reg::R1);
-        self.b.store(Size::DW, Reg::R7, cause, Reg::R2);
     }
 
     /// Room for so many bytes in this sub-buffer or the next; else one is lost.
     fn reserve(&mut self, bytes: usize) {
-        let geometry = self.plan.geometry;
-        let (room, full) = (self.b.label(), self.b.label());
+        let (saved, geometry) = (Rc::clone(&self.saved), self.plan.geometry);
         // The last byte is never filled.
         let limit = geometry.sub_bytes() as i32 - 1 - bytes as i32;
-        self.b.load(Size::DW, Reg::R2, Reg::R7, POS);
-        self.b.mov(Reg::R1, Reg::R2);
-        self.b.and(Reg::R1, geometry.sub_bytes() as i32 - 1);
-        self.b.branch(Cond::Lt, Reg::R1, limit, room);
-        self.b.mov(Reg::R1, Reg::R7);
-        self.call_leave();
-        self.b.branch(Cond::Ne, Reg::R0, 0, full);
-        self.b.load(Size::DW, Reg::R2, Reg::R7, POS);
-        self.b.jump(room);
-        self.b.bind(full);
-        self.count_lost(RING_FULL);
-        self.b.jump(self.release);
-        self.b.bind(room);
-        self.b.store(Size::DW, Reg::R10, slot::POS, Reg::R2);
-        self.and_ring_mask(Reg::R2);
-        self.b.add(Reg::R8, Reg::R2);
+        let pos = self.get(saved.control.at(field!(Control, pos)));
+        self.when((&pos & (geometry.sub_bytes() as i32 - 1)).ge(limit), |code| {
+            let leave = code.leave_label();
+            let full = code.invoke_function(leave, (&saved.control,));
+            code.when(full.ne(0), |code| {
+                code.count_lost(Cause::RingFull);
+                code.jump(code.release);
+            });
+            code.set(&pos, saved.control.at(field!(Control, pos)));
+        });
+        self.put(slot::POS, &pos);
+        // The mask of a ring of 2 GiB or more would not fit the instruction; such rings are out of reach anyway.
+        self.set(&pos, &pos & (geometry.ring_bytes() as i32 - 1));
+        self.set(&saved.to, &saved.to + pos);
     }
 
-    /// The ring's mask does not fit the instruction's constant when the ring has 2 GiB or more; such rings are out of
-    /// reach anyway.
-    fn and_ring_mask(&mut self, reg: Reg) {
-        self.b.and(reg, self.plan.geometry.ring_bytes() as i32 - 1);
+    fn header(&mut self, id: Id) {
+        let saved = Rc::clone(&self.saved);
+        self.put(slot::START, &saved.to);
+        let time = self.time();
+        self.put(saved.control.at(field!(Control, last_time)), &time);
+        let id = match id {
+            Id::Constant(id) => id.into(),
+            Id::Slot => Expr::from(slot::low::<u16>(slot::ID)),
+        };
+        self.put(Memory::new(&saved.to, 0, Size::DW), (time << ID_BITS) | id);
+        let tid = self.recorder_tid();
+        self.put(Memory::new(&saved.to, 8, Size::W), tid);
+        self.at = PREFIX_BYTES as i16;
+        self.moved = false;
     }
 
+    fn commit(&mut self) {
+        let saved = Rc::clone(&self.saved);
+        let pos = self.get(slot::POS);
+        if self.moved {
+            self.set(&saved.to, &saved.to - slot::START);
+            self.set(&pos, &pos + &saved.to);
+        }
+        self.put(saved.control.at(field!(Control, pos)), pos + self.at);
+        self.jump(self.release);
+    }
+
+    /// The value becomes the next field, of so many bytes.
+    pub(crate) fn put_next(&mut self, size: Size, value: Value) {
+        self.put(self.of_record(0, size), value);
+        self.at += size.bytes() as i16;
+    }
+
+    /// The value becomes the next field, a scalar of this type.
+    pub(crate) fn put_scalar(&mut self, ty: &Type, value: Value) -> Result<(), &'static str> {
+        let (scalar, _) = value::scalar(ty).ok_or("it is no number")?;
+        self.put_next(value::size(scalar.bytes()).ok_or("its size is no number's")?, value);
+        Ok(())
+    }
+}
+
+impl<S> Code<'_, S> {
     /// Function: leaves the sub-buffer of the ring with these control words; what it returns is not 0 when the next one
     /// is still unread, and this one closed.
     pub(crate) fn leave_function(&mut self, label: Label) {
@@ -144,8 +176,7 @@ impl Code<'_> {
             });
             // While a sub-buffer is open nothing is lost: closing it changes nothing here.
             let slot = code.slot_of(&control, &to);
-            let lost = Memory::new(&control, RING_FULL.into(), Size::DW);
-            code.put(slot.at(field!(Slot, lost)), lost);
+            code.put(slot.at(field!(Slot, lost)), lost(&control, Cause::RingFull));
             code.put(control.at(field!(Control, pos)), to);
             code.exit_with(full);
         });
@@ -156,49 +187,5 @@ impl Code<'_> {
         let geometry = self.plan.geometry;
         let number = (pos & (geometry.ring_bytes() as i32 - 1)) >> geometry.sub_bits;
         self.get(number * SLOT_BYTES as u32 + CONTROL_BYTES as u32 + control).to()
-    }
-
-    fn header(&mut self, id: Id) {
-        self.b.store(Size::DW, Reg::R10, slot::START, Reg::R8);
-        self.time();
-        self.b.store(Size::DW, Reg::R7, LAST_TIME, Reg::R0);
-        self.b.lsh(Reg::R0, ID_BITS as i32);
-        match id {
-            Id::Constant(id) => self.b.or(Reg::R0, i32::from(id)),
-            Id::Slot => {
-                self.b.load(Size::H, Reg::R1, Reg::R10, slot::ID);
-                self.b.or(Reg::R0, Reg::R1);
-            }
-        }
-        self.b.store(Size::DW, Reg::R8, 0, Reg::R0);
-        self.recorder_tid(Reg::R1);
-        self.b.store(Size::W, Reg::R8, 8, Reg::R1);
-        self.at = PREFIX_BYTES as i16;
-        self.moved = false;
-    }
-
-    fn commit(&mut self) {
-        self.b.load(Size::DW, Reg::R2, Reg::R10, slot::POS);
-        if self.moved {
-            self.b.load(Size::DW, Reg::R1, Reg::R10, slot::START);
-            self.b.sub(Reg::R8, Reg::R1);
-            self.b.add(Reg::R2, Reg::R8);
-        }
-        self.b.add(Reg::R2, i32::from(self.at));
-        self.b.store(Size::DW, Reg::R7, POS, Reg::R2);
-        self.b.jump(self.release);
-    }
-
-    /// The scalar in `r1` becomes the next field.
-    pub(crate) fn put_next(&mut self, size: Size) {
-        self.b.store(size, Reg::R8, self.at, Reg::R1);
-        self.at += size.bytes() as i16;
-    }
-
-    /// Puts a value of so many bytes.
-    pub(crate) fn put_scalar(&mut self, ty: &Type) -> Result<(), &'static str> {
-        let (scalar, _) = value::scalar(ty).ok_or("it is no number")?;
-        self.put_next(value::size(scalar.bytes()).ok_or("its size is no number's")?);
-        Ok(())
     }
 }

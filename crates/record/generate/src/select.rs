@@ -1,14 +1,16 @@
 //! Which thread an event belongs to, and whether that one is traced; the thread table as programs see it.
 
 use crate::access::Access;
-use crate::code::Code;
+use crate::code::{Code, state};
+use crate::namespace::Task;
 use crate::plan::Selection;
+use crate::slot;
 use crate::threads::{self, ENTRY_BITS, Entry, PROBES};
-use crate::{map_number, slot};
-use mote_bpf::op::{Cond, Size};
-use mote_bpf::{Reg, helper};
-use mote_builder::{Build, Expr, Label, Local, Pointer, Value, field, map_value};
+use mote_bpf::helper;
+use mote_bpf::op::Size;
+use mote_builder::{Build, Expr, Label, Pointer, Value, field};
 use mote_catalog::event::{Event, Field, Origin, Step};
+use std::rc::Rc;
 
 /// Fields of `sched` events that name a thread which the event is about.
 const ABOUT: [&str; 4] = ["next_tid", "tid", "child_tid", "prev_tid"];
@@ -35,166 +37,145 @@ impl Code<'_> {
     /// stack and state are not asked for then.
     pub(crate) fn if_foreign(&mut self, not: Label) {
         if self.may_be_foreign {
-            self.b.load(Size::W, Reg::R1, Reg::R9, threads::TID);
-            self.b.load(Size::W, Reg::R2, Reg::R10, slot::TID);
-            self.b.branch(Cond::Ne, Reg::R1, Reg::R2, not);
+            let chosen = self.saved.entry.at(field!(Entry, tid));
+            self.jump_if(chosen.ne(slot::low::<u32>(slot::TID)), not);
         }
     }
 
-    /// The running thread's id to its slot and `r0`. In programs of system calls of typed contexts, `r8` becomes the
+    /// The running thread's id, which is kept in its slot as well. Programs of system calls of typed contexts note the
     /// word of the ABI.
-    pub(crate) fn thread_id(&mut self) {
-        match (self.access, self.plan.facts) {
+    pub(crate) fn thread_id(&mut self) -> Value {
+        let (saved, out) = (Rc::clone(&self.saved), self.out);
+        let tid = match (self.access, self.plan.facts) {
             (Access::Typed | Access::Function | Access::TypedCall, Some(facts)) => {
-                self.b.call(helper::GET_CURRENT_TASK_BTF);
+                let task = self.invoke(helper::GET_CURRENT_TASK_BTF, ()).to::<Task>();
                 if let Some(process) = self.left_out() {
-                    self.b.load(Size::W, Reg::R1, Reg::R0, facts.tgid.offset() as i16);
-                    self.b.branch(Cond::Eq, Reg::R1, process as i32, self.out);
+                    self.jump_if(task.at(facts.tgid).eq(process), out);
                 }
                 if let (Access::TypedCall, Some(word)) = (self.access, facts.abi_word) {
-                    self.b.load(Size::W, Reg::R8, Reg::R0, word.offset() as i16);
+                    self.set(&saved.to, task.at(word));
                 }
-                self.b.load(Size::W, Reg::R0, Reg::R0, facts.pid.offset() as i16);
+                self.get(task.at(facts.pid))
             }
             _ => {
-                self.b.call(helper::GET_CURRENT_PID_TGID);
+                let both = self.invoke(helper::GET_CURRENT_PID_TGID, ());
                 if let Some(process) = self.left_out() {
-                    self.b.mov(Reg::R1, Reg::R0);
-                    self.b.rsh(Reg::R1, 32);
-                    self.b.branch(Cond::Eq, Reg::R1, process as i32, self.out);
+                    self.jump_if((&both >> 32).eq(process), out);
                 }
-                self.b.mov32(Reg::R0, Reg::R0);
+                self.get(Expr::from(both).low())
             }
-        }
-        self.b.store(Size::DW, Reg::R10, slot::TID, Reg::R0);
+        };
+        self.put(slot::TID, &tid);
+        tid
     }
 
-    /// Goes on when the running thread, or one that the fields name, is traced; else leaves. `r9` becomes the entry of
-    /// the thread that was found so; where threads are not looked up that of the running one, if `entry` is wanted and
-    /// there is one, else 0.
-    pub(crate) fn select(&mut self, about: &[Field], entry: bool) {
+    /// Goes on when the running thread, whose id is `tid`, or one that the fields name, is traced; else leaves. Then
+    /// there is the entry of the thread that was found so; where threads are not looked up that of the running one, if
+    /// `entry` is wanted and there is one, else 0.
+    pub(crate) fn select(&mut self, tid: Value, about: &[Field], entry: bool) {
         self.may_be_foreign = self.plan.selection == Selection::Threads && !about.is_empty();
+        let out = self.out;
         match self.plan.selection {
-            Selection::All | Selection::Others { .. } => self.known(entry),
+            Selection::All | Selection::Others { .. } => self.known(entry.then_some(tid)),
             Selection::Cgroup { id, level } => {
-                self.b.mov(Reg::R1, level as i32);
-                self.b.call(helper::GET_CURRENT_ANCESTOR_CGROUP_ID);
-                self.b.constant(Reg::R1, id);
-                self.b.branch(Cond::Ne, Reg::R0, Reg::R1, self.out);
-                self.known(entry);
+                drop(tid);
+                let ancestor = self.invoke(helper::GET_CURRENT_ANCESTOR_CGROUP_ID, (level,));
+                self.jump_if(ancestor.ne(id), out);
+                drop(ancestor);
+                let tid = entry.then(|| self.get(slot::TID));
+                self.known(tid);
             }
-            Selection::Threads if about.is_empty() => self.traced(self.out),
             Selection::Threads => {
-                let selected = self.b.label();
-                let others = self.b.label();
-                self.traced(others);
-                self.b.jump(selected);
-                self.b.bind(others);
-                for (at, field) in about.iter().enumerate() {
-                    let next = if at + 1 == about.len() { self.out } else { self.b.label() };
-                    self.kernels_id(field);
-                    self.b.mov32(Reg::R0, Reg::R1);
-                    self.traced(next);
-                    if next != self.out {
-                        self.b.jump(selected);
-                        self.b.bind(next);
-                    }
+                let selected = self.label();
+                let mut tid = tid;
+                for field in about {
+                    let next = self.label();
+                    self.traced(tid, next);
+                    self.jump(selected);
+                    self.bind(next);
+                    let id = self.kernels_id(field);
+                    tid = self.get(Expr::from(id).low());
                 }
-                self.b.bind(selected);
+                self.traced(tid, out);
+                self.bind(selected);
             }
         }
     }
 
-    /// `r1` becomes the id in a field as the table of threads has it.
-    fn kernels_id(&mut self, field: &Field) {
-        match &field.from {
-            Origin::TaskId { argument, path, .. } if self.member(*argument, path, Size::W).is_ok() => {}
+    /// The id in a field as the table of threads has it.
+    fn kernels_id(&mut self, field: &Field) -> Value {
+        let id = match &field.from {
+            Origin::TaskId { argument, path, .. } => self.member(*argument, path, Size::W).ok(),
             Origin::Made { from, steps } if steps[..] == [Step::RecorderTid] => {
-                if self.value(from, &field.ty).is_err() {
-                    self.b.mov(Reg::R1, 0);
-                }
+                Some(self.value(from, &field.ty).unwrap_or_else(|_| self.get(0)))
             }
-            _ => self.word(field),
-        }
+            _ => None,
+        };
+        id.unwrap_or_else(|| self.word(field))
     }
 
-    /// `r9` becomes the running thread's entry, if that is wanted and there is one, else 0.
-    fn known(&mut self, wanted: bool) {
-        if !wanted {
-            self.b.mov(Reg::R9, 0);
-            return;
-        }
+    /// The entry of this thread is found, if there is one; else, or without a thread, it is 0.
+    fn known(&mut self, tid: Option<Value>) {
+        let saved = Rc::clone(&self.saved);
+        let entry = &saved.entry;
+        let Some(tid) = tid else { return self.set(entry, 0) };
         // Most are at their first place, or nowhere: no function need be called.
-        let (end, none) = (self.b.label(), self.b.label());
-        self.b.load(Size::DW, Reg::R0, Reg::R10, slot::TID);
-        self.home(Reg::R9, Reg::R0);
-        self.b.load(Size::W, Reg::R1, Reg::R9, threads::TID);
-        self.b.branch(Cond::Eq, Reg::R1, Reg::R0, end);
-        self.b.load(Size::W, Reg::R1, Reg::R9, threads::DISPLACED);
-        self.b.branch(Cond::Eq, Reg::R1, 0, none);
-        self.b.mov(Reg::R1, Reg::R0);
-        self.call_find();
-        self.b.mov(Reg::R9, Reg::R0);
-        self.b.jump(end);
-        self.b.bind(none);
-        self.b.mov(Reg::R9, 0);
-        self.b.bind(end);
+        let home = self.home_of(&tid);
+        self.set(entry, home);
+        self.block(|code, end| {
+            code.jump_if(entry.at(field!(Entry, tid)).eq(&tid), end);
+            code.block(|code, none| {
+                code.jump_if(entry.at(field!(Entry, displaced)).eq(0), none);
+                let found = code.find_entry(tid);
+                code.set(entry, found);
+                code.jump(end);
+            });
+            code.set(entry, 0);
+        });
     }
 
-    /// `r9` becomes the entry of the thread in `r0`; goes to `not` when that is not traced.
-    fn traced(&mut self, not: Label) {
-        let (found, search) = (self.b.label(), self.b.label());
-        self.home(Reg::R9, Reg::R0);
-        self.b.load(Size::W, Reg::R1, Reg::R9, threads::TID);
-        self.b.branch(Cond::Ne, Reg::R1, Reg::R0, search);
-        self.b.bind(found);
-        self.b.load(Size::W, Reg::R1, Reg::R9, threads::FLAGS);
-        self.b.and(Reg::R1, threads::TRACED as i32);
-        self.b.branch(Cond::Eq, Reg::R1, 0, not);
-        let end = self.b.label();
-        self.b.jump(end);
-        self.b.bind(search);
-        self.b.load(Size::W, Reg::R1, Reg::R9, threads::DISPLACED);
-        self.b.branch(Cond::Eq, Reg::R1, 0, not);
-        self.b.mov(Reg::R1, Reg::R0);
-        self.call_find();
-        self.b.branch(Cond::Eq, Reg::R0, 0, not);
-        self.b.mov(Reg::R9, Reg::R0);
-        self.b.load(Size::W, Reg::R1, Reg::R9, threads::FLAGS);
-        self.b.and(Reg::R1, threads::TRACED as i32);
-        self.b.branch(Cond::Eq, Reg::R1, 0, not);
-        self.b.bind(end);
+    /// Finds the entry of a thread; goes to `not` when it is not traced.
+    fn traced(&mut self, tid: Value, not: Label) {
+        let saved = Rc::clone(&self.saved);
+        let entry = &saved.entry;
+        let is_not = || (entry.at(field!(Entry, flags)) & threads::TRACED).eq(0);
+        let home = self.home_of(&tid);
+        self.set(entry, home);
+        self.block(|code, end| {
+            code.block(|code, search| {
+                code.jump_if(entry.at(field!(Entry, tid)).ne(&tid), search);
+                code.jump_if(is_not(), not);
+                code.jump(end);
+            });
+            code.jump_if(entry.at(field!(Entry, displaced)).eq(0), not);
+            let found = code.find_entry(tid);
+            code.jump_if(found.eq(0), not);
+            code.set(entry, found);
+            code.jump_if(is_not(), not);
+        });
     }
 
-    /// `r9` becomes the entry of the running thread, a new one if it has none; 0 when there is no place.
+    /// Finds the entry of the running thread, a new one if it has none; 0 when there is no place.
     pub(crate) fn ensure(&mut self) {
         if self.plan.selection != Selection::Threads {
-            let entry = self.insert_entry(Local::<u64>::at(slot::TID));
-            self.b.mov(Reg::R9, entry.register());
+            let saved = Rc::clone(&self.saved);
+            let entry = self.insert_entry(slot::TID);
+            self.set(&saved.entry, entry);
             if self.plan.namespace.is_some() {
-                let none = self.b.label();
-                self.b.branch(Cond::Eq, Reg::R9, 0, none);
-                self.recorder_tid(Reg::R1);
-                self.b.store(Size::W, Reg::R9, threads::RECORDER_TID, Reg::R1);
-                self.b.bind(none);
+                self.when(saved.entry.ne(0), |code| {
+                    let id = code.recorder_tid();
+                    code.put(saved.entry.at(field!(Entry, recorder_tid)), id);
+                });
             }
         }
     }
+}
 
-    /// `dst` becomes the first entry at which thread `tid` may be.
-    fn home(&mut self, dst: Reg, tid: Reg) {
-        let mask = self.plan.layout.threads as i32 - 1;
-        self.b.mov(Reg::R1, tid);
-        self.b.and(Reg::R1, mask);
-        self.b.lsh(Reg::R1, ENTRY_BITS as i32);
-        self.b.map_value(dst, map_number::STATE, self.plan.layout.threads());
-        self.b.add(dst, Reg::R1);
-    }
-
+impl<S> Code<'_, S> {
     /// The first entry at which a thread may be.
     fn home_of(&self, tid: impl Into<Expr>) -> Expr {
         let place = tid.into() & (self.plan.layout.threads - 1);
-        map_value(map_number::STATE, self.plan.layout.threads()) + (place << ENTRY_BITS)
+        state(self.plan.layout.threads()) + (place << ENTRY_BITS)
     }
 
     /// Gives a thread the entry of one that has exited long ago, and goes to `done`; goes on when there is none.

@@ -10,9 +10,9 @@ use crate::code::Code;
 use crate::copy::To;
 use crate::slot;
 use crate::state;
-use mote_bpf::op::{Cond, Op, Order, Size};
-use mote_bpf::{Reg, helper};
-use mote_builder::Label;
+use mote_bpf::helper;
+use mote_bpf::op::Size;
+use mote_builder::{Build, Expr, Label, Local, Memory, Value, map_value};
 use mote_catalog::event::{Part, Socket};
 use mote_layout::cooperation::SYSCALLS;
 
@@ -23,10 +23,10 @@ const TEXT_MOST: i32 = 112;
 /// How many bytes an IPv4 address has, with family and port, and an IPv6 address, with scope.
 const V4_BYTES: i32 = 8;
 const V6_BYTES: i32 = 24;
-/// Where the length of the address is kept: the second word of [`slot::VALUE`].
-const LENGTH: i16 = slot::VALUE - 8;
+/// Where the length of the address is kept.
+const LENGTH: Local<u64> = slot::SECOND;
 /// Where the bytes of an IPv6 address are put, counted from the room for the text: behind all that the text can be.
-const RAW: i16 = 200;
+const RAW: u32 = 200;
 /// Groups of 16 bits in an IPv6 address.
 const GROUPS: usize = 8;
 
@@ -73,274 +73,240 @@ fn run(zeros: u8) -> u64 {
     }
 }
 
+/// A text in the making: its bytes once it is there, and until then where the next byte of it goes.
+struct Text {
+    length: Value,
+    end: Value,
+    /// An IPv4 address, its first byte in the lowest 8 bits.
+    v4: Value,
+}
+
 impl Code<'_> {
-    /// The family or the port of an address in `r1`.
-    pub(crate) fn socket_number(&mut self, socket: Socket, part: Part) -> Result<(), &'static str> {
-        self.socket_head(socket)?;
+    /// The family or the port of an address.
+    pub(crate) fn socket_number(&mut self, socket: Socket, part: Part) -> Result<Value, &'static str> {
+        let (head, failed) = self.socket_head(socket)?;
+        drop(failed);
         match part {
-            Part::Family => self.b.and(Reg::R1, 0xffff),
-            Part::Port => self.port(),
-            Part::Text => return Err("it is no number there"),
+            Part::Family => Ok(self.get(head & 0xffff)),
+            Part::Port => Ok(self.port(head)),
+            Part::Text => Err("it is no number there"),
         }
-        Ok(())
     }
 
-    /// The first 8 bytes of the address to the slot of values and `r1`: zeros where there are less. `r0` is 0 when they
-    /// could be read.
-    fn socket_head(&mut self, socket: Socket) -> Result<(), &'static str> {
-        let [none, fits, short, end] = std::array::from_fn(|_| self.b.label());
+    /// The first 8 bytes of the address, zeros where there are less, and a value that is 0 when they could be read. Its
+    /// length goes to its slot.
+    fn socket_head(&mut self, socket: Socket) -> Result<(Value, Value), &'static str> {
+        let [none, end] = std::array::from_fn(|_| self.label());
         if socket.returned {
-            self.b.load(Size::DW, Reg::R1, Reg::R10, slot::RESULT);
-            self.b.branch(Cond::SLt, Reg::R1, 0, none);
+            self.jump_if(slot::RESULT.slt(0), none);
         }
-        self.argument(socket.length)?;
+        let mut length = self.argument(socket.length)?;
         if socket.returned {
-            self.b.mov(Reg::R3, Reg::R1);
-            self.peek(helper::PROBE_READ_USER, Size::W);
+            let there = self.peek(helper::PROBE_READ_USER, Size::W, length);
+            length = self.get(there);
         }
-        self.b.mov32(Reg::R1, Reg::R1);
-        self.b.branch(Cond::Le, Reg::R1, MOST, fits);
-        self.b.mov(Reg::R1, MOST);
-        self.b.bind(fits);
-        self.b.store(Size::DW, Reg::R10, LENGTH, Reg::R1);
-        self.argument(socket.address)?;
-        self.b.branch(Cond::Eq, Reg::R1, 0, none);
-        self.b.store(Size::DW, Reg::R10, slot::VALUE, 0);
-        self.b.mov(Reg::R3, Reg::R1);
-        self.b.load(Size::DW, Reg::R2, Reg::R10, LENGTH);
-        self.b.branch(Cond::Le, Reg::R2, 8, short);
-        self.b.mov(Reg::R2, 8);
-        self.b.bind(short);
-        self.b.mov(Reg::R1, Reg::R10);
-        self.b.add(Reg::R1, i32::from(slot::VALUE));
-        self.b.call(helper::PROBE_READ_USER);
-        self.b.jump(end);
-        self.b.bind(none);
-        self.b.store(Size::DW, Reg::R10, slot::VALUE, 0);
-        self.b.store(Size::DW, Reg::R10, LENGTH, 0);
-        self.b.mov(Reg::R0, 0);
-        self.b.bind(end);
-        self.b.load(Size::DW, Reg::R1, Reg::R10, slot::VALUE);
-        Ok(())
+        let length = self.get(Expr::from(length).low());
+        self.when(length.gt(MOST), |code| code.set(&length, MOST));
+        self.put(LENGTH, length);
+        let address = self.argument(socket.address)?;
+        self.jump_if(address.eq(0), none);
+        self.put(slot::VALUE, 0);
+        let bytes = self.get(LENGTH);
+        self.when(bytes.gt(8), |code| code.set(&bytes, 8));
+        let failed = self.invoke(helper::PROBE_READ_USER, (slot::VALUE.address(), bytes, address));
+        self.jump(end);
+        self.bind(none);
+        self.put(slot::VALUE, 0);
+        self.put(LENGTH, 0);
+        self.set(&failed, 0);
+        self.bind(end);
+        Ok((self.get(slot::VALUE), failed))
     }
 
-    /// From the first 8 bytes in `r1` to the port.
-    fn port(&mut self) {
-        let [internet, second, none, end] = std::array::from_fn(|_| self.b.label());
-        self.b.mov(Reg::R2, Reg::R1);
-        self.b.and(Reg::R2, 0xffff);
-        self.b.branch(Cond::Eq, Reg::R2, libc::AF_INET, internet);
-        self.b.branch(Cond::Eq, Reg::R2, libc::AF_INET6, internet);
-        self.b.branch(Cond::Eq, Reg::R2, libc::AF_NETLINK, second);
-        self.b.branch(Cond::Ne, Reg::R2, libc::AF_VSOCK, none);
-        self.b.bind(second);
-        self.b.rsh(Reg::R1, 32);
-        self.b.jump(end);
-        self.b.bind(none);
-        self.b.mov(Reg::R1, 0);
-        self.b.jump(end);
-        self.b.bind(internet);
-        self.b.rsh(Reg::R1, 16);
-        self.b.op(Op::End { order: Order::Big, bits: 16, dst: Reg::R1 });
-        self.b.bind(end);
+    /// From the first 8 bytes to the port.
+    fn port(&mut self, head: Value) -> Value {
+        let [internet, second, none, end] = std::array::from_fn(|_| self.label());
+        let family = self.get(&head & 0xffff);
+        self.jump_if(family.eq(libc::AF_INET), internet);
+        self.jump_if(family.eq(libc::AF_INET6), internet);
+        self.jump_if(family.eq(libc::AF_NETLINK), second);
+        self.jump_if(family.ne(libc::AF_VSOCK), none);
+        self.bind(second);
+        self.set(&head, &head >> 32);
+        self.jump(end);
+        self.bind(none);
+        self.set(&head, 0);
+        self.jump(end);
+        self.bind(internet);
+        self.set(&head, (&head >> 16).big_endian(16));
+        self.bind(end);
+        head
     }
 
-    /// Writes the text of an address with its NUL; `r0` becomes its bytes. One that cannot be read is empty, and
-    /// counted.
-    pub(crate) fn socket_text(&mut self, socket: Socket, to: To) -> Result<(), &'static str> {
+    /// Writes the text of an address with its NUL; returns its bytes. One that cannot be read is empty, and counted.
+    pub(crate) fn socket_text(&mut self, socket: Socket, to: To) -> Result<Value, &'static str> {
         let table = self.words.ok_or("no table of numbers is there")?;
-        let [fault, empty, v4, v6, dotted, end] = std::array::from_fn(|_| self.b.label());
-        self.socket_head(socket)?;
-        self.b.branch(Cond::Ne, Reg::R0, 0, fault);
-        self.b.load(Size::DW, Reg::R4, Reg::R10, LENGTH);
-        self.b.mov(Reg::R2, Reg::R1);
-        self.b.and(Reg::R2, 0xffff);
-        self.b.branch(Cond::Eq, Reg::R2, libc::AF_INET, v4);
-        self.b.branch(Cond::Eq, Reg::R2, libc::AF_INET6, v6);
-        self.b.branch(Cond::Ne, Reg::R2, libc::AF_UNIX, empty);
-        self.unix_name(socket, to, [fault, empty, end])?;
-        self.b.bind(v4);
-        self.b.branch(Cond::Lt, Reg::R4, V4_BYTES, empty);
-        self.b.mov(Reg::R0, Reg::R1);
-        self.b.rsh(Reg::R0, 32);
-        self.destination(to);
-        self.b.mov(Reg::R5, Reg::R1);
-        self.b.bind(dotted);
-        self.dotted(table);
-        self.length_of(to);
-        self.b.jump(end);
-        self.b.bind(v6);
-        self.b.branch(Cond::Lt, Reg::R4, V6_BYTES, empty);
-        self.argument(socket.address)?;
-        self.v6(table, to, [fault, dotted])?;
-        self.length_of(to);
-        self.b.jump(end);
-        self.b.bind(fault);
+        let [fault, empty, v4, v6, dotted, end] = std::array::from_fn(|_| self.label());
+        let (head, failed) = self.socket_head(socket)?;
+        self.jump_if(failed.ne(0), fault);
+        drop(failed);
+        let length = self.scratch();
+        let family = self.get(&head & 0xffff);
+        self.jump_if(family.eq(libc::AF_INET), v4);
+        self.jump_if(family.eq(libc::AF_INET6), v6);
+        self.jump_if(family.ne(libc::AF_UNIX), empty);
+        drop(family);
+        let bytes = self.get(LENGTH);
+        self.jump_if(bytes.le(2), empty);
+        drop(bytes);
+        self.unix_name(socket, &head, &length, to)?;
+        self.jump_if(length.gt(TEXT_MOST), fault);
+        self.jump_if(length.eq(0), fault);
+        self.jump(end);
+        self.bind(v4);
+        let text = Text { end: self.scratch(), v4: self.scratch(), length };
+        let bytes = self.get(LENGTH);
+        self.jump_if(bytes.lt(V4_BYTES), empty);
+        drop(bytes);
+        self.set(&text.v4, head >> 32);
+        self.set(&text.end, self.destination(to));
+        self.bind(dotted);
+        self.dotted(table, &text);
+        self.end_text(&text, to);
+        self.jump(end);
+        self.bind(v6);
+        let bytes = self.get(LENGTH);
+        self.jump_if(bytes.lt(V6_BYTES), empty);
+        drop(bytes);
+        let address = self.argument(socket.address)?;
+        self.v6(table, address + 8, &text, to, [fault, dotted]);
+        self.end_text(&text, to);
+        self.jump(end);
+        self.bind(fault);
         self.count(state::TEXT_FAULTS);
-        self.b.bind(empty);
-        self.no_text(to);
-        self.b.bind(end);
-        Ok(())
+        self.bind(empty);
+        self.no_text(&text.length, to);
+        self.bind(end);
+        Ok(text.length)
     }
 
-    /// The path, or the abstract name, of an address of `r4` bytes, of which `r1` is the first 8.
+    /// The path, or the abstract name, of an address whose first 8 bytes are `head`; sets its length.
     fn unix_name(
         &mut self,
         socket: Socket,
+        head: &Value,
+        length: &Value,
         to: To,
-        [fault, empty, end]: [Label; 3],
     ) -> Result<(), &'static str> {
-        let (path, copied) = (self.b.label(), self.b.label());
-        self.b.branch(Cond::Le, Reg::R4, 2, empty);
-        self.b.rsh(Reg::R1, 16);
-        self.b.and(Reg::R1, 0xff);
-        self.b.branch(Cond::Ne, Reg::R1, 0, path);
+        let (path, copied) = (self.label(), self.label());
+        self.jump_if(((head >> 16) & 0xff).ne(0), path);
+        let (address, bytes) = self.name_source(socket, 3)?;
         // The kernel's own sign for it is a NUL at the start.
-        self.name_source(socket, 3)?;
-        self.b.sub(Reg::R2, 2);
-        self.destination(to);
-        self.b.store(Size::B, Reg::R1, 0, i32::from(b'@'));
-        self.b.add(Reg::R1, 1);
-        self.b.call(helper::PROBE_READ_USER_STR);
-        self.b.add(Reg::R0, 1);
-        self.b.jump(copied);
-        self.b.bind(path);
-        self.name_source(socket, 2)?;
-        self.b.sub(Reg::R2, 1);
-        self.destination(to);
-        self.b.call(helper::PROBE_READ_USER_STR);
-        self.b.bind(copied);
-        self.b.branch(Cond::Gt, Reg::R0, TEXT_MOST, fault);
-        self.b.branch(Cond::Eq, Reg::R0, 0, fault);
-        self.b.jump(end);
+        self.put(self.part_of(to, 0, Size::B), b'@');
+        let name = self.destination(to) + 1;
+        let read = self.invoke(helper::PROBE_READ_USER_STR, (name, bytes - 2, address));
+        self.set(length, read + 1);
+        self.jump(copied);
+        self.bind(path);
+        let (address, bytes) = self.name_source(socket, 2)?;
+        let read = self.invoke(helper::PROBE_READ_USER_STR, (self.destination(to), bytes - 1, address));
+        self.set(length, read);
+        self.bind(copied);
         Ok(())
     }
 
-    /// `r3` becomes the address so many bytes in, `r2` how long all is: from 3 on.
-    fn name_source(&mut self, socket: Socket, offset: i32) -> Result<(), &'static str> {
-        let known = self.b.label();
-        self.argument(socket.address)?;
-        self.b.mov(Reg::R3, Reg::R1);
-        self.b.add(Reg::R3, offset);
-        self.b.load(Size::DW, Reg::R2, Reg::R10, LENGTH);
-        // Known already, and told once more for verifiers that do not remember what lies on the stack.
-        self.b.and(Reg::R2, 127);
-        self.b.branch(Cond::Gt, Reg::R2, 2, known);
-        self.b.mov(Reg::R2, 3);
-        self.b.bind(known);
-        Ok(())
+    /// The address so many bytes in, and how long all is: from 3 on.
+    fn name_source(&mut self, socket: Socket, offset: i32) -> Result<(Expr, Value), &'static str> {
+        let address = self.argument(socket.address)?;
+        // Known already, and said once more for verifiers that do not remember what lies on the stack.
+        let bytes = self.get(LENGTH & 127);
+        self.when(bytes.le(2), |code| code.set(&bytes, 3));
+        Ok((address + offset, bytes))
     }
 
-    /// `r0` becomes how many bytes there are from the destination to `r5`, where a NUL takes the place of the sign
-    /// before.
-    fn length_of(&mut self, to: To) {
-        self.b.store(Size::B, Reg::R5, -1, 0);
-        self.destination(to);
-        self.b.mov(Reg::R0, Reg::R5);
-        self.b.sub(Reg::R0, Reg::R1);
+    /// Ends the text: a NUL takes the place of the sign before.
+    fn end_text(&mut self, text: &Text, to: To) {
+        self.put(Memory::new(&text.end, -1, Size::B), 0);
+        self.set(&text.length, &text.end - self.destination(to));
     }
 
-    /// The word of the table with the number in `r1`, from its place `first` on, to `r5`, which moves behind its text.
-    /// When `kept` is not 1 it does not.
-    fn put_word(&mut self, table: u32, first: usize, kept: Option<Reg>) {
-        self.b.lsh(Reg::R1, 3);
-        self.b.map_value(Reg::R2, table, (SYSCALLS * 4 + first * 8) as u32);
-        self.b.add(Reg::R2, Reg::R1);
-        self.b.load(Size::DW, Reg::R2, Reg::R2, 0);
-        self.b.store(Size::DW, Reg::R5, 0, Reg::R2);
-        self.b.rsh(Reg::R2, 56);
-        if let Some(kept) = kept {
-            self.b.mul(Reg::R2, kept);
-        }
-        self.b.and(Reg::R2, 7);
-        self.b.add(Reg::R5, Reg::R2);
+    /// A word of the table, which begins with the word `first`, to the end of the text, which moves behind it. When
+    /// `kept` is 0 it does not move.
+    fn put_word(&mut self, table: u32, first: usize, number: Value, text: &Text, kept: Option<&Value>) {
+        let word = self.get(table_word(table, first, number));
+        self.put(Memory::new(&text.end, 0, Size::DW), &word);
+        let length = word >> 56;
+        let length = if let Some(kept) = kept { length * kept } else { length };
+        self.set(&text.end, &text.end + (length & 7));
     }
 
-    /// The IPv4 address in `r0`, its first byte in the lowest 8 bits, to `r5`.
-    fn dotted(&mut self, table: u32) {
+    /// The IPv4 address, to the end of the text.
+    fn dotted(&mut self, table: u32, text: &Text) {
         for byte in 0..4 {
-            self.b.mov(Reg::R1, Reg::R0);
-            self.b.rsh(Reg::R1, 8 * byte);
-            self.b.and(Reg::R1, 0xff);
-            self.put_word(table, DECIMAL, None);
+            let number = self.get((&text.v4 >> (8 * byte)) & 0xff);
+            self.put_word(table, DECIMAL, number, text, None);
         }
     }
 
-    /// The text of the IPv6 address at `r1`; those that stand for IPv4 addresses go on at `dotted`.
-    fn v6(&mut self, table: u32, to: To, [fault, dotted]: [Label; 2]) -> Result<(), &'static str> {
-        let groups = self.b.label();
-        self.b.mov(Reg::R3, Reg::R1);
-        self.b.add(Reg::R3, 8);
-        self.destination(to);
-        self.b.add(Reg::R1, i32::from(RAW));
-        self.b.mov(Reg::R2, 2 * GROUPS as i32);
-        self.b.call(helper::PROBE_READ_USER);
-        self.b.branch(Cond::Ne, Reg::R0, 0, fault);
-        self.destination(to);
-        self.b.mov(Reg::R5, Reg::R1);
+    /// The text of an IPv6 address; those that stand for IPv4 addresses go on at `dotted`.
+    fn v6(&mut self, table: u32, address: Expr, text: &Text, to: To, [fault, dotted]: [Label; 2]) {
+        let raw = self.destination(to) + RAW;
+        let failed = self.invoke(helper::PROBE_READ_USER, (raw, 2 * GROUPS, address));
+        self.jump_if(failed.ne(0), fault);
+        drop(failed);
+        self.set(&text.end, self.destination(to));
         // ::ffff:0:0/96 (RFC 4291, section 2.5.5.2), as inet_ntop(3) writes it.
-        self.b.load(Size::DW, Reg::R2, Reg::R1, RAW);
-        self.b.branch(Cond::Ne, Reg::R2, 0, groups);
-        self.b.load(Size::W, Reg::R2, Reg::R1, RAW + 8);
-        self.b.constant(Reg::R3, u64::from(u32::from_le_bytes([0, 0, 0xff, 0xff])));
-        self.b.branch(Cond::Ne, Reg::R2, Reg::R3, groups);
-        self.b.load(Size::W, Reg::R0, Reg::R1, RAW + 12);
-        self.b.constant(Reg::R2, word("::ffff:"));
-        self.b.store(Size::DW, Reg::R5, 0, Reg::R2);
-        self.b.add(Reg::R5, 7);
-        self.b.jump(dotted);
-        self.b.bind(groups);
-        self.groups(table, to);
-        Ok(())
+        self.block(|code, groups| {
+            code.jump_if(code.part_of(to, RAW, Size::DW).ne(0), groups);
+            let prefix = u32::from_le_bytes([0, 0, 0xff, 0xff]);
+            code.jump_if(code.part_of(to, RAW + 8, Size::W).ne(prefix), groups);
+            code.set(&text.v4, code.part_of(to, RAW + 12, Size::W));
+            code.put(Memory::new(&text.end, 0, Size::DW), word("::ffff:"));
+            code.set(&text.end, &text.end + 7);
+            code.jump(dotted);
+        });
+        self.groups(table, text, to);
     }
 
-    /// The groups behind `r5`. The longest run of zeros is two colons.
-    fn groups(&mut self, table: u32, to: To) {
-        let raw = |group: usize| RAW + 2 * group as i16;
-        self.b.mov(Reg::R3, 0);
+    /// The groups behind the end of the text. The longest run of zeros is two colons.
+    fn groups(&mut self, table: u32, text: &Text, to: To) {
+        let raw = |group: usize| RAW + 2 * group as u32;
+        let zeros = self.get(0);
         for group in 0..GROUPS {
-            self.b.load(Size::H, Reg::R2, Reg::R1, raw(group));
-            self.b.sub(Reg::R2, 1);
-            self.b.rsh(Reg::R2, 63);
-            self.b.lsh(Reg::R2, group as i32);
-            self.b.or(Reg::R3, Reg::R2);
+            let is_zero = (self.part_of(to, raw(group), Size::H) - 1) >> 63;
+            self.set(&zeros, &zeros | (is_zero << group));
         }
-        self.b.lsh(Reg::R3, 3);
-        self.b.map_value(Reg::R2, table, (SYSCALLS * 4 + RUNS * 8) as u32);
-        self.b.add(Reg::R2, Reg::R3);
-        self.b.load(Size::DW, Reg::R0, Reg::R2, 0);
-        self.colon(8);
+        let written = self.get(table_word(table, RUNS, zeros));
+        self.colon(&written, 8, text);
         for group in 0..GROUPS {
-            self.colon(8 + group as i32);
+            self.colon(&written, 8 + group, text);
             // 1 when the group is written.
-            self.b.mov(Reg::R4, Reg::R0);
-            self.b.rsh(Reg::R4, group as i32);
-            self.b.and(Reg::R4, 1);
-            self.destination(to);
-            self.b.load(Size::B, Reg::R3, Reg::R1, raw(group));
-            self.b.mov(Reg::R1, Reg::R3);
-            self.put_word(table, UPPER, Some(Reg::R4));
+            let kept = self.get((&written >> group) & 1);
+            let upper = self.get(self.part_of(to, raw(group), Size::B));
+            let number = self.get(&upper);
+            self.put_word(table, UPPER, number, text, Some(&kept));
             // 256 when there is an upper byte.
-            self.b.add(Reg::R3, 255);
-            self.b.and(Reg::R3, 256);
-            self.destination(to);
-            self.b.load(Size::B, Reg::R1, Reg::R1, raw(group) + 1);
-            self.b.or(Reg::R1, Reg::R3);
-            self.put_word(table, LOWER, Some(Reg::R4));
+            self.set(&upper, (&upper + 255) & 256);
+            let number = self.get(self.part_of(to, raw(group) + 1, Size::B) | upper);
+            self.put_word(table, LOWER, number, text, Some(&kept));
+            if group == GROUPS - 1 {
+                // The colon behind the last group is one too many; that of a run at the end is not.
+                self.set(&text.end, &text.end + (kept ^ 1));
+            }
         }
-        // The colon behind the last group is one too many; that of a run at the end is not.
-        self.b.xor(Reg::R4, 1);
-        self.b.add(Reg::R5, Reg::R4);
     }
 
-    /// A colon at `r5`, which moves behind it when this bit of `r0` is set.
-    fn colon(&mut self, bit: i32) {
-        self.b.store(Size::B, Reg::R5, 0, i32::from(b':'));
-        self.b.mov(Reg::R2, Reg::R0);
-        self.b.rsh(Reg::R2, bit);
-        self.b.and(Reg::R2, 1);
-        self.b.add(Reg::R5, Reg::R2);
+    /// A colon at the end of the text, which moves behind it when this bit is set.
+    fn colon(&mut self, written: &Value, bit: usize, text: &Text) {
+        self.put(Memory::new(&text.end, 0, Size::B), b':');
+        self.set(&text.end, &text.end + ((written >> bit) & 1));
     }
+}
+
+/// A word of what stands behind the table of system calls.
+fn table_word(table: u32, first: usize, number: Value) -> Expr {
+    let words = map_value(table, (SYSCALLS * 4 + first * 8) as u32);
+    (words + (number << 3)).place::<u64>().into()
 }
 
 #[cfg(test)]

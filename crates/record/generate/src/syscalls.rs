@@ -14,13 +14,14 @@ use crate::plan::Generated;
 use crate::plan::Plan;
 use crate::record::Id;
 use crate::state;
-use crate::threads;
+use crate::threads::Entry;
 use crate::{arch, filter, map_number, slot, sockaddr};
-use mote_bpf::Reg;
-use mote_bpf::op::{Cond, Size};
-use mote_builder::Label;
+use mote_bpf::helper::KTIME_GET_NS;
+use mote_bpf::op::Size;
+use mote_builder::{Build, Label, Value, field, map_value};
 use mote_catalog::event::{Event, Field, Hook, Origin, Part};
 use mote_layout::cooperation::SYSCALLS;
+use std::rc::Rc;
 
 /// Bit of a table's word: the time of the entry is noted.
 const NOTED: u32 = 1 << 31;
@@ -151,11 +152,10 @@ pub fn program(
         if claims == Claims::AfterFilter {
             code.claim(false);
         }
-        code.b.load(Size::DW, Reg::R1, Reg::R10, slot::ID);
-        code.b.rsh(Reg::R1, SHAPE as i32);
-        code.b.and(Reg::R1, (NOTED >> SHAPE) as i32 - 1);
-        usual(&mut code, &shapes);
-        dispatch(&mut code, &shapes, 0);
+        let number = code.get((slot::ID >> SHAPE) & ((NOTED >> SHAPE) - 1));
+        usual(&mut code, &number, &shapes);
+        dispatch(&mut code, &number, &shapes, 0);
+        drop(number);
         for shape in &shapes {
             code.timed = times == Times::All;
             code.claimed = claims != Claims::EachShape;
@@ -205,34 +205,34 @@ fn shape_of<'a>(
 
 /// From the context to a claimed ring, if that is claimed first, with the call's word in its slot.
 fn prologue(code: &mut Code<'_>, side: Side, table: u32, times: Times, claims: Claims) {
+    let (saved, out) = (Rc::clone(&code.saved), code.out);
     code.begin();
-    code.b.store(Size::DW, Reg::R10, slot::CONTEXT, Reg::R6);
-    match side {
+    code.put(slot::CONTEXT, code.context());
+    let second = code.of_context(8, Size::DW);
+    let number = match side {
         Side::Entry => {
-            code.b.load(Size::DW, Reg::R1, Reg::R6, 8);
-            code.b.load(Size::DW, Reg::R6, Reg::R6, 0);
+            let number = code.get(second);
+            code.set(&saved.context, code.of_context(0, Size::DW));
+            number
         }
         Side::Exit => {
-            code.b.load(Size::DW, Reg::R1, Reg::R6, 8);
-            code.b.store(Size::DW, Reg::R10, slot::RESULT, Reg::R1);
-            code.b.load(Size::DW, Reg::R6, Reg::R6, 0);
-            code.load(Size::DW, Reg::R6, arch::CALL_NUMBER as u32);
+            code.put(slot::RESULT, second);
+            code.set(&saved.context, code.of_context(0, Size::DW));
+            let number = code.load(Size::DW, &saved.context, arch::CALL_NUMBER as u32);
+            code.get(number)
         }
-    }
+    };
     // Also what is no call at all (-1), and those of the x32 ABI, which have a bit set.
-    code.b.branch(Cond::Ge, Reg::R1, SYSCALLS as i32, code.out);
-    code.b.mov(Reg::R0, Reg::R1);
-    code.b.lsh(Reg::R1, 2);
-    code.b.map_value(Reg::R2, table, 0);
-    code.b.add(Reg::R2, Reg::R1);
-    code.b.load(Size::W, Reg::R1, Reg::R2, 0);
-    code.b.branch(Cond::Eq, Reg::R1, 0, code.out);
-    code.b.store(Size::DW, Reg::R10, slot::ID, Reg::R1);
+    code.jump_if(number.ge(SYSCALLS), out);
+    let word = code.get((map_value(table, 0) + (&number << 2)).place::<u32>());
+    code.jump_if(word.eq(0), out);
+    code.put(slot::ID, word);
     if times != Times::No {
-        code.b.store(Size::DW, Reg::R10, slot::BEGAN, Reg::R0);
+        code.put(slot::BEGAN, &number);
     }
-    code.thread_id();
-    code.select(&[], claims != Claims::First { looks: false });
+    drop(number);
+    let tid = code.thread_id();
+    code.select(tid, &[], claims != Claims::First { looks: false });
     abi(code);
     match times {
         Times::No => {}
@@ -243,11 +243,8 @@ fn prologue(code: &mut Code<'_>, side: Side, table: u32, times: Times, claims: C
         code.claim(looks);
     }
     if times == Times::All {
-        let not = code.b.label();
-        code.time();
-        code.b.branch(Cond::Eq, Reg::R9, 0, not);
-        note(code);
-        code.b.bind(not);
+        let now = code.time();
+        code.when(saved.entry.ne(0), |code| note(code, now));
     }
 }
 
@@ -257,75 +254,70 @@ fn abi(code: &mut Code<'_>) {
     if abi_word.is_none() || code.access != Access::TypedCall {
         return;
     }
-    let own = code.b.label();
-    code.b.and(Reg::R8, arch::OTHER_ABI);
-    code.b.branch(Cond::Eq, Reg::R8, 0, own);
-    code.count(state::FOREIGN_ABI);
-    code.b.jump(code.out);
-    code.b.bind(own);
+    let saved = Rc::clone(&code.saved);
+    code.set(&saved.to, &saved.to & arch::OTHER_ABI);
+    code.when(saved.to.ne(0), |code| {
+        code.count(state::FOREIGN_ABI);
+        code.jump(code.out);
+    });
 }
 
 /// Notes when the call began, or takes that out again; leaves when that is all that is wanted. The call's number is in
 /// the slot of its begin.
 fn notes(code: &mut Code<'_>, side: Side) {
-    let (not, recorded) = (code.b.label(), code.b.label());
-    code.b.load(Size::W, Reg::R1, Reg::R10, slot::ID);
-    code.b.rsh(Reg::R1, 31);
-    code.b.branch(Cond::Eq, Reg::R1, 0, not);
-    code.ensure();
-    match side {
-        Side::Exit => code.take_began(),
-        Side::Entry => {
-            code.b.branch(Cond::Eq, Reg::R9, 0, not);
-            code.b.call(mote_bpf::helper::KTIME_GET_NS);
-            note(code);
+    let (word, out) = (slot::low::<u32>(slot::ID), code.out);
+    let saved = Rc::clone(&code.saved);
+    code.block(|code, not| {
+        code.jump_if((word >> NOTED.trailing_zeros()).eq(0), not);
+        code.ensure();
+        match side {
+            Side::Exit => code.take_began(),
+            Side::Entry => {
+                code.jump_if(saved.entry.eq(0), not);
+                let now = code.invoke(KTIME_GET_NS, ());
+                note(code, now);
+            }
         }
-    }
-    code.b.bind(not);
-    code.b.load(Size::W, Reg::R1, Reg::R10, slot::ID);
-    code.b.and(Reg::R1, (NOTED - (1 << SHAPE)) as i32);
-    code.b.branch(Cond::Ne, Reg::R1, 0, recorded);
-    code.b.jump(code.out);
-    code.b.bind(recorded);
+    });
+    code.jump_if((word & (NOTED - (1 << SHAPE))).eq(0), out);
 }
 
-/// The time in `r0` is when the call in the slot began.
-fn note(code: &mut Code<'_>) {
-    code.b.store(Size::DW, Reg::R9, threads::SYSCALL_TIME, Reg::R0);
-    code.b.load(Size::DW, Reg::R1, Reg::R10, slot::BEGAN);
-    code.b.store(Size::DW, Reg::R9, threads::SYSCALL, Reg::R1);
+/// Notes when the call in the slot began.
+fn note(code: &mut Code<'_>, time: Value) {
+    let saved = Rc::clone(&code.saved);
+    code.put(saved.entry.at(field!(Entry, syscall_time)), time);
+    code.put(saved.entry.at(field!(Entry, syscall)), slot::BEGAN);
 }
 
-/// Goes to the code of the shape that most of the events have, if there is such a one and its number (from 1 on) is in
-/// `r1`: returns that have a result and no more.
-fn usual(code: &mut Code<'_>, shapes: &[Shape<'_>]) {
+/// Goes to the code of the shape that most of the events have, if there is such a one and its number (from 1 on) is
+/// `number`: returns that have a result and no more.
+fn usual(code: &mut Code<'_>, number: &Value, shapes: &[Shape<'_>]) {
     let all: usize = shapes.iter().map(|shape| shape.events).sum();
     let is_usual = |(_, shape): &(usize, &Shape<'_>)| 2 * shape.events > all;
-    if let Some((number, shape)) = shapes.iter().enumerate().find(is_usual).filter(|_| shapes.len() > 2) {
-        code.b.branch(Cond::Eq, Reg::R1, number as i32 + 1, shape.label);
+    if let Some((at, shape)) = shapes.iter().enumerate().find(is_usual).filter(|_| shapes.len() > 2) {
+        code.jump_if(number.eq(at + 1), shape.label);
     }
 }
 
-/// Goes to the code of the shape whose number (from 1 on) is in `r1`; `base` is the number before the first of
-/// `shapes`.
-fn dispatch(code: &mut Code<'_>, shapes: &[Shape<'_>], base: usize) {
+/// Goes to the code of the shape whose number (from 1 on) this is; `base` is the number before the first of `shapes`.
+fn dispatch(code: &mut Code<'_>, number: &Value, shapes: &[Shape<'_>], base: usize) {
     match shapes {
-        [] => code.b.jump(if code.claimed { code.release } else { code.out }),
-        [one] => code.b.jump(one.label),
+        [] => code.jump(if code.claimed { code.release } else { code.out }),
+        [one] => code.jump(one.label),
         _ => {
             let (low, high) = shapes.split_at(shapes.len() / 2);
-            let upper = code.b.label();
-            code.b.branch(Cond::Gt, Reg::R1, (base + low.len()) as i32, upper);
-            dispatch(code, low, base);
-            code.b.bind(upper);
-            dispatch(code, high, base + low.len());
+            let upper = code.label();
+            code.jump_if(number.gt(base + low.len()), upper);
+            dispatch(code, number, low, base);
+            code.bind(upper);
+            dispatch(code, number, high, base + low.len());
         }
     }
 }
 
 fn body(code: &mut Code<'_>, shape: &Shape<'_>, is_asked: bool) -> Result<(), Error> {
     let event = &shape.first.event;
-    code.b.bind(shape.label);
+    code.bind(shape.label);
     code.kept.clear();
     let filter = shape.first.filter.as_ref().filter(|_| !is_asked);
     code.filtered(event, filter)?;

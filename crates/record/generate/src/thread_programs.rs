@@ -1,6 +1,5 @@
 //! Programs that keep the thread table: at forks, execs and the end of threads.
 
-use crate::access::Access;
 use crate::births::{self, Birth};
 use crate::code::Code;
 use crate::error::Error;
@@ -44,7 +43,7 @@ pub fn introduce(plan: &Plan, facts: &Facts, namespace: Namespace) -> Result<Vec
 }
 
 /// Notes in its entry what the task is called.
-fn ids(code: &mut Code<'_>, facts: &Facts, task: &Pointer<Task>, entry: &Pointer<Entry>) {
+fn ids(code: &mut Code<'_, ()>, facts: &Facts, task: &Pointer<Task>, entry: &Pointer<Entry>) {
     let id = code.id_of(task, facts);
     code.put(entry.at(field!(Entry, recorder_tid)), id);
     if facts.ids.is_some() {
@@ -55,7 +54,7 @@ fn ids(code: &mut Code<'_>, facts: &Facts, task: &Pointer<Task>, entry: &Pointer
 
 /// Tells the recorder of the thread with this task and entry, if it has other ids for itself than the recorder.
 fn born(
-    code: &mut Code<'_>,
+    code: &mut Code<'_, ()>,
     facts: &Facts,
     offsets: IdOffsets,
     task: &Pointer<Task>,
@@ -108,14 +107,14 @@ pub fn programs(plan: &Plan, facts: &Facts) -> Result<Vec<Watch>, Error> {
 }
 
 /// A program, and what it is given.
-fn begin<S>(plan: &Plan) -> (Code<'_>, Pointer<S>) {
-    let mut code = Code::new(plan, Access::Typed);
+fn begin<A>(plan: &Plan) -> (Code<'_, ()>, Pointer<A>) {
+    let mut code = Code::of_threads(plan);
     let arguments = code.pin(Reg::R1).to();
     (code, arguments)
 }
 
 /// The entry of a thread, or the program ends.
-fn entry(code: &mut Code<'_>, tid: impl Into<Expr>) -> Pointer<Entry> {
+fn entry(code: &mut Code<'_, ()>, tid: impl Into<Expr>) -> Pointer<Entry> {
     let (out, found) = (code.out, code.find_entry(tid));
     code.jump_if(found.eq(0), out);
     code.keep(found).to()
@@ -223,7 +222,7 @@ fn free(plan: &Plan, facts: &Facts) -> Result<Vec<Insn>, Error> {
 }
 
 /// Clears the thread's words in an entry.
-pub(crate) fn reset(code: &mut Code<'_>, entry: &Pointer<Entry>) {
+pub(crate) fn reset<S>(code: &mut Code<'_, S>, entry: &Pointer<Entry>) {
     code.put(entry.at(field!(Entry, flags)), 0);
     code.put(entry.at(field!(Entry, index)), 0);
     let words = offset_of!(Entry, syscall_time)..size_of::<Entry>();
@@ -231,7 +230,7 @@ pub(crate) fn reset(code: &mut Code<'_>, entry: &Pointer<Entry>) {
 }
 
 /// Frees an entry.
-fn forget(code: &mut Code<'_>, entry: &Pointer<Entry>) {
+fn forget(code: &mut Code<'_, ()>, entry: &Pointer<Entry>) {
     reset(code, entry);
     code.put(entry.at(field!(Entry, tid)), 0);
 }

@@ -1,13 +1,15 @@
-//! Numbers: from where an event has them to `r1`.
+//! Numbers: from where an event has them to a value.
 
 use crate::access::Access;
 use crate::code::Code;
-use crate::threads;
+use crate::threads::Entry;
 use crate::{arch, slot};
-use mote_bpf::op::{Cond, Size};
-use mote_bpf::{Reg, helper};
+use mote_bpf::helper;
+use mote_bpf::op::Size;
+use mote_builder::{Build, Expr, Memory, Value, field};
 use mote_catalog::event::{Bits, Field, Origin, Step, Timespec, Type};
 use mote_layout::types::{Integer, Scalar};
+use std::rc::Rc;
 
 /// The scalar that a type is in a record, and whether it has a sign.
 pub(crate) fn scalar(ty: &Type) -> Option<(Scalar, bool)> {
@@ -37,299 +39,233 @@ pub(crate) const fn size(bytes: usize) -> Option<Size> {
 const NANOSECONDS: u64 = 1_000_000_000;
 
 impl Code<'_> {
-    /// The field's value in `r1`, extended to 64 bits as its type says: what a filter sees.
-    pub(crate) fn word(&mut self, field: &Field) {
+    /// The field's value, extended to 64 bits as its type says: what a filter sees.
+    pub(crate) fn word(&mut self, field: &Field) -> Value {
         // Errors show when the field is recorded, with its name; here it is 0.
-        if self.value(&field.from, &field.ty).is_err() {
-            self.b.mov(Reg::R1, 0);
-        }
-        let Some((scalar, signed)) = scalar(&field.ty) else { return };
-        match scalar {
-            Scalar::F32 => {}
-            Scalar::Bool => self.boolean(),
-            _ => self.extend(scalar.bytes(), signed),
+        let value = self.value(&field.from, &field.ty).unwrap_or_else(|_| self.get(0));
+        match scalar(&field.ty) {
+            None | Some((Scalar::F32, _)) => value,
+            Some((Scalar::Bool, _)) => self.boolean(value),
+            Some((scalar, signed)) => self.extend(value, scalar.bytes(), signed),
         }
     }
 
-    /// `r1` becomes 0 or 1, by its lowest byte: what is above it in a register nobody has set.
-    pub(crate) fn boolean(&mut self) {
-        let zero = self.b.label();
-        self.b.and(Reg::R1, 0xff);
-        self.b.branch(Cond::Eq, Reg::R1, 0, zero);
-        self.b.mov(Reg::R1, 1);
-        self.b.bind(zero);
+    /// 0 or 1, by the lowest byte: what is above it in a register is undefined.
+    pub(crate) fn boolean(&mut self, value: Value) -> Value {
+        let value = self.get(value & 0xff);
+        self.when(value.ne(0), |code| code.set(&value, 1));
+        value
     }
 
-    /// Extends the low bytes of `r1`.
-    pub(crate) fn extend(&mut self, bytes: usize, signed: bool) {
-        let bits = 64 - 8 * bytes as i32;
-        if bits <= 0 {
-            return;
-        }
-        self.b.lsh(Reg::R1, bits);
-        if signed {
-            self.b.arsh(Reg::R1, bits);
-        } else {
-            self.b.rsh(Reg::R1, bits);
-        }
+    /// Extends the low bytes.
+    fn extend(&mut self, value: Value, bytes: usize, signed: bool) -> Value {
+        self.get(Expr::from(value).extended(8 * bytes as u8, signed))
     }
 
-    /// The value in `r1`; of its bits as many are meant as the type has.
-    pub(crate) fn value(&mut self, from: &Origin, ty: &Type) -> Result<(), &'static str> {
+    /// The value that an event has there; of its bits as many are meant as the type has.
+    pub(crate) fn value(&mut self, from: &Origin, ty: &Type) -> Result<Value, &'static str> {
         let (scalar, signed) = scalar(ty).ok_or("it is no number")?;
         match from {
-            Origin::Record(offset) => self.record_word(*offset, size(scalar.bytes()).ok_or("odd size")?)?,
-            Origin::Argument(index) => self.argument(*index)?,
-            Origin::Address(index) => self.address(*index)?,
+            Origin::Record(offset) => self.record_word(*offset, size(scalar.bytes()).ok_or("odd size")?),
+            Origin::Argument(index) => self.argument(*index),
+            Origin::Address(index) => self.address(*index),
             Origin::Member { argument, path, bytes } => {
                 let size = size(usize::from(*bytes)).ok_or("its member is no number")?;
-                self.member(*argument, path, size)?;
-                if signed && usize::from(*bytes) < scalar.bytes() {
-                    self.extend(usize::from(*bytes), true);
-                }
+                let value = self.member(*argument, path, size)?;
+                let extends = signed && usize::from(*bytes) < scalar.bytes();
+                Ok(if extends { self.extend(value, usize::from(*bytes), true) } else { value })
             }
-            Origin::UserTime(time) => self.user_time(*time)?,
-            Origin::Socket(socket, part) => self.socket_number(*socket, *part)?,
-            Origin::Result => self.result()?,
-            Origin::Duration => self.duration(),
-            Origin::Tid => self.recorder_tid(Reg::R1),
-            Origin::TaskId { argument, path, process } => self.task_id(*argument, path, *process)?,
-            Origin::Operand(operand) => crate::operand::value(self, operand, Reg::R1),
+            Origin::UserTime(time) => self.user_time(*time),
+            Origin::Socket(socket, part) => self.socket_number(*socket, *part),
+            Origin::Result => self.result(),
+            Origin::Duration => Ok(self.duration()),
+            Origin::Tid => Ok(self.recorder_tid()),
+            Origin::TaskId { argument, path, process } => self.task_id(*argument, path, *process),
+            Origin::Operand(operand) => Ok(self.operand(operand)),
             Origin::Made { from, steps }
                 if self.plan.namespace.is_none() && steps[..] == [Step::RecorderTid] =>
             {
-                self.value(from, ty)?;
+                self.value(from, ty)
             }
             Origin::Made { from, steps } => {
                 let wide = Type::Scalar(if signed { Scalar::signed(64) } else { Scalar::unsigned(64) });
-                match &**from {
+                let mut value = match &**from {
                     // A record's word has the size of the field.
                     Origin::Record(_) => {
-                        self.value(from, ty)?;
-                        self.extend(scalar.bytes(), signed);
+                        let value = self.value(from, ty)?;
+                        self.extend(value, scalar.bytes(), signed)
                     }
                     _ => self.value(from, &wide)?,
-                }
+                };
                 for step in steps {
-                    self.step(step)?;
+                    value = self.step(step, value)?;
                 }
+                Ok(value)
             }
-            _ => return Err("it is no number there"),
-        }
-        Ok(())
-    }
-
-    /// Loads from where `src + offset` points in the kernel's memory, by a plain load where that is possible.
-    pub(crate) fn load(&mut self, size: Size, src: Reg, offset: u32) {
-        match self.access {
-            Access::Typed | Access::TypedCall => match i16::try_from(offset) {
-                Ok(offset) => self.b.load(size, Reg::R1, src, offset),
-                Err(_) => {
-                    self.b.mov(Reg::R1, src);
-                    self.b.add(Reg::R1, offset as i32);
-                    self.b.load(size, Reg::R1, Reg::R1, 0);
-                }
-            },
-            _ => {
-                self.b.mov(Reg::R3, src);
-                self.b.add(Reg::R3, offset as i32);
-                self.peek(helper::PROBE_READ_KERNEL, size);
-            }
+            _ => Err("it is no number there"),
         }
     }
 
-    /// `r1` becomes what lies at address `r3`, or 0 when nothing does.
-    pub(crate) fn peek(&mut self, helper: u32, size: Size) {
-        self.b.store(Size::DW, Reg::R10, slot::VALUE, 0);
-        self.b.mov(Reg::R1, Reg::R10);
-        self.b.add(Reg::R1, i32::from(slot::VALUE));
-        self.b.mov(Reg::R2, size.bytes() as i32);
-        self.b.call(helper);
-        self.b.load(Size::DW, Reg::R1, Reg::R10, slot::VALUE);
+    /// What lies at an address in the kernel's memory: by a plain load where that is possible, else by a call, and then
+    /// it is to be taken from its slot before the next one.
+    pub(crate) fn load(&mut self, size: Size, base: impl Into<Expr>, offset: u32) -> Expr {
+        match self.access {
+            Access::Typed | Access::TypedCall => Memory::new(base, offset as i32, size).into(),
+            _ => self.peek(helper::PROBE_READ_KERNEL, size, base.into() + offset),
+        }
     }
 
-    pub(crate) fn argument(&mut self, index: u8) -> Result<(), &'static str> {
-        match self.access {
+    /// What lies at an address, or 0 when nothing does: in its slot.
+    pub(crate) fn peek(&mut self, helper: u32, size: Size, address: impl Into<Expr>) -> Expr {
+        self.put(slot::VALUE, 0);
+        drop(self.invoke(helper, (slot::VALUE.address(), size.bytes(), address)));
+        slot::VALUE.into()
+    }
+
+    pub(crate) fn argument(&mut self, index: u8) -> Result<Value, &'static str> {
+        let word = match self.access {
             Access::Typed | Access::Raw | Access::Function => {
-                self.b.load(Size::DW, Reg::R1, Reg::R6, i16::from(index) * 8);
-                Ok(())
+                self.of_context(i32::from(index) * 8, Size::DW).into()
             }
             Access::TypedCall | Access::RawCall => {
                 let offset =
                     arch::CALL_ARGUMENTS.get(usize::from(index)).ok_or("system calls have 6 arguments")?;
-                self.load(Size::DW, Reg::R6, *offset as u32);
-                Ok(())
+                self.load(Size::DW, self.context(), *offset as u32)
             }
-            Access::Record => Err("a trace event has no arguments"),
-            Access::Probe => Err("a probe's arguments are operands"),
-        }
+            Access::Record => return Err("a trace event has no arguments"),
+            Access::Probe => return Err("a probe's arguments are operands"),
+        };
+        Ok(self.get(word))
     }
 
-    /// `r1` becomes an argument as a number.
-    fn address(&mut self, index: u8) -> Result<(), &'static str> {
+    /// An argument as a number.
+    fn address(&mut self, index: u8) -> Result<Value, &'static str> {
         if self.access != Access::Function {
             return Err("its arguments are no words of a function");
         }
-        self.b.mov(Reg::R3, Reg::R6);
-        self.b.add(Reg::R3, i32::from(index) * 8);
-        self.peek(helper::PROBE_READ_KERNEL, Size::DW);
-        Ok(())
+        let word = self.peek(helper::PROBE_READ_KERNEL, Size::DW, self.context() + u32::from(index) * 8);
+        Ok(self.get(word))
     }
 
-    /// `r1` becomes the address that the offsets lead to: all of them but the last are of pointers, which are followed;
-    /// the last is to be added.
-    pub(crate) fn walk(&mut self, argument: u8, path: &[u32]) -> Result<u32, &'static str> {
+    /// The address that the offsets lead to, or 0, and an offset from it: all offsets but the last are of pointers,
+    /// which are followed; the last is to be added.
+    pub(crate) fn walk(&mut self, argument: u8, path: &[u32]) -> Result<(Value, u32), &'static str> {
         let (last, hops) = path.split_last().ok_or("its path is empty")?;
-        self.argument(argument)?;
+        let address = self.argument(argument)?;
         for offset in hops {
-            let there = self.b.label();
-            let next = self.b.label();
-            self.b.branch(Cond::Ne, Reg::R1, 0, there);
-            self.b.jump(next);
-            self.b.bind(there);
-            self.load(Size::DW, Reg::R1, *offset);
-            self.b.bind(next);
+            self.follow(&address, *offset, Size::DW);
         }
-        Ok(*last)
+        Ok((address, *last))
     }
 
-    pub(crate) fn member(&mut self, argument: u8, path: &[u32], size: Size) -> Result<(), &'static str> {
-        let last = self.walk(argument, path)?;
-        let end = self.b.label();
-        self.b.branch(Cond::Eq, Reg::R1, 0, end);
-        self.load(size, Reg::R1, last);
-        self.b.bind(end);
-        Ok(())
+    /// An address becomes what lies so many bytes behind it; 0 stays 0.
+    pub(crate) fn follow(&mut self, address: &Value, offset: u32, size: Size) {
+        self.when(address.ne(0), |code| {
+            let there = code.load(size, address, offset);
+            code.set(address, there);
+        });
+    }
+
+    pub(crate) fn member(&mut self, argument: u8, path: &[u32], size: Size) -> Result<Value, &'static str> {
+        let (address, last) = self.walk(argument, path)?;
+        self.follow(&address, last, size);
+        Ok(address)
     }
 
     /// A number in the trace event's record: by a load where it is aligned, which is all that the verifier allows.
-    fn record_word(&mut self, offset: u32, size: Size) -> Result<(), &'static str> {
+    fn record_word(&mut self, offset: u32, size: Size) -> Result<Value, &'static str> {
         if self.access != Access::Record {
             return Err("there is no trace event's record");
         }
-        match i16::try_from(offset) {
-            Ok(at) if offset.is_multiple_of(size.bytes() as u32) => self.b.load(size, Reg::R1, Reg::R6, at),
-            _ => {
-                self.b.mov(Reg::R3, Reg::R6);
-                self.b.add(Reg::R3, offset as i32);
-                self.peek(helper::PROBE_READ_KERNEL, size);
-            }
-        }
-        Ok(())
+        let word = match i16::try_from(offset) {
+            Ok(at) if offset.is_multiple_of(size.bytes() as u32) => self.of_context(at.into(), size).into(),
+            _ => self.peek(helper::PROBE_READ_KERNEL, size, self.context() + offset),
+        };
+        Ok(self.get(word))
     }
 
-    fn result(&mut self) -> Result<(), &'static str> {
+    fn result(&mut self) -> Result<Value, &'static str> {
         match self.access {
-            Access::TypedCall | Access::RawCall => self.b.load(Size::DW, Reg::R1, Reg::R10, slot::RESULT),
-            Access::Probe => self.b.load(Size::DW, Reg::R1, Reg::R6, arch::RETURNED),
-            _ => return Err("a tracepoint has no result"),
+            Access::TypedCall | Access::RawCall => Ok(self.get(slot::RESULT)),
+            Access::Probe => Ok(self.get(self.of_context(arch::RETURNED.into(), Size::DW))),
+            _ => Err("a tracepoint has no result"),
         }
-        Ok(())
     }
 
     /// How long the system call took; 0 when its entry was not seen.
-    fn duration(&mut self) {
-        let unknown = self.b.label();
-        self.time();
-        self.b.load(Size::DW, Reg::R1, Reg::R10, slot::BEGAN);
-        self.b.branch(Cond::Eq, Reg::R1, 0, unknown);
-        self.b.sub(Reg::R0, Reg::R1);
-        self.b.mov(Reg::R1, Reg::R0);
-        self.b.bind(unknown);
+    fn duration(&mut self) -> Value {
+        let now = self.time();
+        let began = self.get(slot::BEGAN);
+        self.when(began.ne(0), |code| {
+            code.set(&now, &now - &began);
+            code.set(&began, now);
+        });
+        began
     }
 
     /// The nanoseconds of a time in the memory of the process; of one that is longer than the numbers reach the
     /// greatest of them, and -1 when there is none or it cannot be read.
-    fn user_time(&mut self, time: Timespec) -> Result<(), &'static str> {
-        const SECONDS: i16 = slot::VALUE - 8;
-        let [none, fits, end] = std::array::from_fn(|_| self.b.label());
+    fn user_time(&mut self, time: Timespec) -> Result<Value, &'static str> {
+        let [none, fits, end] = std::array::from_fn(|_| self.label());
         if let Some((argument, operations)) = time.when {
-            self.argument(argument)?;
-            self.b.and(Reg::R1, 127);
-            self.b.branch(Cond::Gt, Reg::R1, 63, none);
-            self.b.constant(Reg::R2, operations);
-            self.b.rsh(Reg::R2, Reg::R1);
-            self.b.and(Reg::R2, 1);
-            self.b.branch(Cond::Eq, Reg::R2, 0, none);
+            let operation = self.argument(argument)?;
+            self.set(&operation, &operation & 127);
+            self.jump_if(operation.gt(63), none);
+            self.jump_if(((Expr::from(operations) >> operation) & 1).eq(0), none);
         }
-        self.argument(time.argument)?;
-        self.b.mov(Reg::R3, Reg::R1);
-        self.b.mov(Reg::R1, Reg::R10);
-        self.b.add(Reg::R1, i32::from(SECONDS));
-        self.b.mov(Reg::R2, 16);
-        self.b.call(helper::PROBE_READ_USER);
-        self.b.branch(Cond::Ne, Reg::R0, 0, none);
-        self.b.load(Size::DW, Reg::R1, Reg::R10, SECONDS);
-        self.b.constant(Reg::R2, i64::MAX as u64 / NANOSECONDS - 1);
-        self.b.branch(Cond::Le, Reg::R1, Reg::R2, fits);
-        self.b.constant(Reg::R1, i64::MAX as u64);
-        self.b.jump(end);
-        self.b.bind(none);
-        self.b.mov(Reg::R1, -1);
-        self.b.jump(end);
-        self.b.bind(fits);
-        self.b.constant(Reg::R2, NANOSECONDS);
-        self.b.mul(Reg::R1, Reg::R2);
-        self.b.load(Size::DW, Reg::R2, Reg::R10, slot::VALUE);
-        self.b.add(Reg::R1, Reg::R2);
-        self.b.bind(end);
-        Ok(())
+        let address = self.argument(time.argument)?;
+        let failed = self.invoke(helper::PROBE_READ_USER, (slot::SECOND.address(), 16, address));
+        self.jump_if(failed.ne(0), none);
+        let nanoseconds = self.get(slot::SECOND);
+        self.jump_if(nanoseconds.le(i64::MAX as u64 / NANOSECONDS - 1), fits);
+        self.set(&nanoseconds, i64::MAX);
+        self.jump(end);
+        self.bind(none);
+        self.set(&nanoseconds, -1);
+        self.jump(end);
+        self.bind(fits);
+        self.set(&nanoseconds, &nanoseconds * NANOSECONDS + slot::VALUE);
+        self.bind(end);
+        Ok(nanoseconds)
     }
 
-    /// Takes the time at which the system call began out of the thread's entry in `r9`, into its slot.
+    /// Takes the time at which the system call began out of the thread's entry, into its slot.
     pub(crate) fn take_began(&mut self) {
-        let (none, end) = (self.b.label(), self.b.label());
-        self.b.branch(Cond::Eq, Reg::R9, 0, none);
-        self.b.load(Size::DW, Reg::R1, Reg::R9, threads::SYSCALL_TIME);
-        self.b.store(Size::DW, Reg::R9, threads::SYSCALL_TIME, 0);
-        self.b.jump(end);
-        self.b.bind(none);
-        self.b.mov(Reg::R1, 0);
-        self.b.bind(end);
-        self.b.store(Size::DW, Reg::R10, slot::BEGAN, Reg::R1);
+        let saved = Rc::clone(&self.saved);
+        let began = self.scratch();
+        self.either(
+            saved.entry.ne(0),
+            |code| {
+                code.set(&began, saved.entry.at(field!(Entry, syscall_time)));
+                code.put(saved.entry.at(field!(Entry, syscall_time)), 0);
+            },
+            |code| code.set(&began, 0),
+        );
+        self.put(slot::BEGAN, began);
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), &'static str> {
+    fn step(&mut self, step: &Step, value: Value) -> Result<Value, &'static str> {
         match step {
-            Step::And(mask) => {
-                self.b.constant(Reg::R2, *mask);
-                self.b.and(Reg::R1, Reg::R2);
+            Step::And(mask) => Ok(self.get(value & *mask)),
+            Step::Add(number) => Ok(self.get(value + *number)),
+            Step::Shift(bits) => Ok(self.get(value >> *bits)),
+            Step::When { argument, equals, value: other } => {
+                self.put(slot::VALUE, value);
+                let argument = self.argument(*argument)?;
+                let value = self.get(slot::VALUE);
+                self.when(argument.eq(*equals), |code| code.set(&value, *other));
+                Ok(value)
             }
-            Step::Add(number) => {
-                self.b.constant(Reg::R2, *number as u64);
-                self.b.add(Reg::R1, Reg::R2);
-            }
-            Step::Shift(bits) => self.b.rsh(Reg::R1, i32::from(*bits)),
-            Step::When { argument, equals, value } => {
-                let other = self.b.label();
-                self.b.store(Size::DW, Reg::R10, slot::VALUE, Reg::R1);
-                self.argument(*argument)?;
-                self.b.mov(Reg::R3, Reg::R1);
-                self.b.load(Size::DW, Reg::R1, Reg::R10, slot::VALUE);
-                self.b.constant(Reg::R2, *equals);
-                self.b.branch(Cond::Ne, Reg::R3, Reg::R2, other);
-                self.b.constant(Reg::R1, *value as u64);
-                self.b.bind(other);
-            }
-            Step::Bits(rules) => self.bits(rules),
-            Step::RecorderTid => self.recorder_tid_step(),
+            Step::Bits(rules) => Ok(self.bits(rules, &value)),
+            Step::RecorderTid => Ok(self.recorder_tid_step(value)),
         }
-        Ok(())
     }
 
-    fn bits(&mut self, rules: &[Bits]) {
-        self.b.mov(Reg::R4, 0);
+    fn bits(&mut self, rules: &[Bits], value: &Value) -> Value {
+        let all = self.get(0);
         for Bits { mask, equals, set } in rules {
-            let next = self.b.label();
-            self.b.mov(Reg::R3, Reg::R1);
-            self.b.constant(Reg::R2, *mask);
-            self.b.and(Reg::R3, Reg::R2);
-            self.b.constant(Reg::R2, *equals);
-            self.b.branch(Cond::Ne, Reg::R3, Reg::R2, next);
-            self.b.constant(Reg::R2, *set);
-            self.b.or(Reg::R4, Reg::R2);
-            self.b.bind(next);
+            self.when((value & *mask).eq(*equals), |code| code.set(&all, &all | *set));
         }
-        self.b.mov(Reg::R1, Reg::R4);
+        all
     }
 }
