@@ -25,7 +25,8 @@ pub(crate) const SCRATCH: Local<u64> = Local::at(-72);
 pub(crate) const BEGAN: Local<u64> = Local::at(-80);
 /// For any value on its way.
 pub(crate) const VALUE: Local<u64> = Local::at(-88);
-/// For operands, for the length of a socket address, and for the seconds of a time, whose nanoseconds are in [`VALUE`].
+/// For operands, for the length of a socket address, for the seconds of a time, whose nanoseconds are in [`VALUE`], and
+/// for a value while an argument is read.
 pub(crate) const SECOND: Local<u64> = Local::at(-96);
 /// Process and thread as the recorder sees them, for a filter; [`SECOND`] is free then. Behind the words: a filter
 /// finds it from there.

@@ -250,9 +250,10 @@ impl Code<'_> {
             Step::Add(number) => Ok(self.get(value + *number)),
             Step::Shift(bits) => Ok(self.get(value >> *bits)),
             Step::When { argument, equals, value: other } => {
-                self.put(slot::VALUE, value);
+                // In the other slot: the argument may come through the first one.
+                self.put(slot::SECOND, value);
                 let argument = self.argument(*argument)?;
-                let value = self.get(slot::VALUE);
+                let value = self.get(slot::SECOND);
                 self.when(argument.eq(*equals), |code| code.set(&value, *other));
                 Ok(value)
             }

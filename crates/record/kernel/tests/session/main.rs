@@ -1,6 +1,7 @@
 //! Kernel events recorded by generated programs, end to end: needs the right to load programs.
 
 mod processes;
+mod steps;
 mod support;
 mod torture;
 
