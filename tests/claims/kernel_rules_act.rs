@@ -1,7 +1,7 @@
 //! Rules on events of the kernel run in the kernel, and those of both sides act on one another.
 
 use crate::support::event::named;
-use crate::support::kernel::{self, of_thread};
+use crate::support::kernel::{self, Beside, of_thread};
 use crate::support::{Record, Running, Trace, has_tool, output_of, programs, wait_for, wait_for_sleeps};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -473,4 +473,50 @@ fn what_a_side_cannot_do_is_refused_before_the_command_starts() {
         assert!(trace.err.contains(why), "{}", trace.err);
         assert!(!trace.path.exists() || trace.out.is_empty(), "{}", trace.out);
     }
+}
+
+/// A process is switched to in other threads, whose contexts are absent: conditions with them fail, tables leave them
+/// out.
+#[test]
+fn contexts_are_of_recorded_threads() {
+    if !kernel::is_there() {
+        return;
+    }
+    let beside = Beside::scene(&["calls-until-killed"]);
+    let (pid, text) = (beside.pid(), beside.pid().to_string());
+    let on = |rule: &str| ["--on".to_owned(), format!("sched:sched_switch {rule}")];
+    let rules = [
+        on("do count by $comm, $pid, $tid"),
+        on("if $tid > 0 || prev_tid >= 0 do count by prev_tid, prev_comm"),
+        on("do count by $cpu, count by $pid"),
+    ];
+    let mut options = vec!["-k", "sched:sched_switch", "--stack=both", "-p", &text, "--duration", "500ms"];
+    options.extend(rules.iter().flatten().map(String::as_str));
+    let trace = Record::nothing().with(&options).run().ends_with(0);
+    let (mut own, mut to_it) = (0, 0);
+    for event in named(&trace.view(), "sched_switch") {
+        let frames = |field: &str| event.fields[field].as_array().expect("addresses").len();
+        if event.tid == pid {
+            assert!(frames("callstack_kernel") > 0, "{event:?}");
+            own += 1;
+        } else {
+            assert_eq!(event.number("next_tid"), pid);
+            assert_eq!((frames("callstack_kernel"), frames("callstack_user")), (0, 0), "{event:?}");
+            to_it += 1;
+        }
+    }
+    assert!(own > 0 && to_it > 0, "{own} {to_it}");
+    let all = aggregates(&trace);
+    let [threads, conditional, switches, of_process] = &all[..] else { panic!("{all:?}") };
+    let rows = |of: &Value| of["rows"].as_array().expect("rows").clone();
+    let counted =
+        |of: &Value| rows(of).iter().map(|row| row["count"].as_u64().expect("a number")).sum::<u64>();
+    for (table, key) in
+        [(threads, "$pid"), (threads, "$tid"), (conditional, "prev_tid"), (of_process, "$pid")]
+    {
+        assert!(rows(table).iter().all(|row| row["keys"][key] == pid), "{key}: {table}");
+        assert_eq!(counted(table), own, "{key}: {table}");
+    }
+    assert!(rows(threads).iter().all(|row| row["keys"]["$comm"] == "scenes"), "{threads}");
+    assert_eq!(counted(switches), own + to_it, "{switches}");
 }

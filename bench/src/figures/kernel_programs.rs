@@ -148,5 +148,5 @@ fn compare() -> anyhow::Result<Filter> {
     b.bind(not);
     b.exit();
     let insns = b.finish().context("a filter of the bench is wrong")?;
-    Ok(Filter { insns, words: vec![ContextWord::Field(0)], records: true })
+    Ok(Filter { insns, words: vec![ContextWord::Field(0)], records: true, foreign: None })
 }

@@ -14,15 +14,17 @@
 //! | [`maps`] | what programs keep between events |
 //! | [`aggregate`] | what maps hold, read back for people and programs |
 //!
-//! Beside the way: `session` and `target` say what a program is made for, `string_pattern` and `shared_names` are
-//! values that several steps know, `diagnostic` shows problems in the rule's text, and [`interpret`] works rules out
-//! without any program, for tests. The language is described in `docs/filters.md`.
+//! Beside the way: `foreign` says what is left of a rule where the contexts of a thread are absent; `session` and
+//! `target` say what a program is made for, `string_pattern` and `shared_names` are values that several steps know,
+//! `diagnostic` shows problems in the rule's text, and [`interpret`] works rules out without any program, for tests.
+//! The language is described in `docs/filters.md`.
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
 mod compile;
 mod diagnostic;
 mod emit;
+mod foreign;
 pub mod interpret;
 mod lex;
 pub mod maps;

@@ -32,6 +32,8 @@ pub struct Rule {
     title: String,
     pub(crate) condition: Option<Expr>,
     pub(crate) actions: Vec<Action>,
+    /// It was written with several actions, which have titles of their own.
+    has_several: bool,
 }
 
 impl Rule {
@@ -143,8 +145,14 @@ impl Rule {
             pattern: Pattern::new(pattern),
             pattern_text: pattern.to_owned(),
             condition,
+            has_several: actions.len() > 1,
             actions,
         }
+    }
+
+    /// The same rule with another condition, and some of its actions.
+    pub(crate) fn with(&self, condition: Option<Expr>, actions: Vec<Action>) -> Rule {
+        Rule { condition, actions, ..self.clone() }
     }
 
     /// The same rule about the events of another pattern: for patterns whose meaning only a catalogue of events knows.
@@ -168,7 +176,7 @@ impl Rule {
 
     /// What the map of an action is called.
     pub(crate) fn title_of(&self, action: &Action) -> String {
-        if self.actions.len() == 1 {
+        if !self.has_several {
             return self.title.clone();
         }
         let written = self.source.get(action.span.start..action.span.end).unwrap_or_default();
@@ -244,17 +252,9 @@ impl Rule {
         self.has_context(&|name| name.starts_with("shared.") || name.starts_with("thread."))
     }
 
-    fn has_context(&self, is: &dyn Fn(&str) -> bool) -> bool {
-        let of_action = |action: &Action| match &action.kind {
-            ActionKind::Count { by } => by.iter().any(|expr| expr.has_context(is)),
-            ActionKind::Histogram { value, by } => {
-                value.has_context(is) || by.iter().any(|expr| expr.has_context(is))
-            }
-            ActionKind::Last { fields, .. } => fields.iter().any(|expr| expr.has_context(is)),
-            ActionKind::Emit { fields, .. } => fields.iter().any(|(_, expr)| expr.has_context(is)),
-            _ => false,
-        };
-        self.condition.as_ref().is_some_and(|expr| expr.has_context(is)) || self.actions.iter().any(of_action)
+    pub(crate) fn has_context(&self, is: &dyn Fn(&str) -> bool) -> bool {
+        self.condition.as_ref().is_some_and(|expr| expr.has_context(is))
+            || self.actions.iter().any(|action| action.kind.has_context(is))
     }
 
     fn has(&self, is: impl Fn(&ActionKind) -> bool) -> bool {

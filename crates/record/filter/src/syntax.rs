@@ -41,6 +41,8 @@ impl Expr {
             ExprKind::Context(name) => is(name.strip_prefix("ctx.").unwrap_or(name)),
             ExprKind::Integer(_) | ExprKind::Float(_) | ExprKind::String(_) | ExprKind::Name(_) => false,
             ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => a.has_context(is) || b.has_context(is),
+            // It compares with `$last`.
+            ExprKind::Call(name, _) if name == "changed" && is("last.") => true,
             ExprKind::Call(_, arguments) => {
                 arguments.iter().any(|one| matches!(one, Argument::Expr(expr) if expr.has_context(is)))
             }
@@ -221,4 +223,27 @@ pub(crate) enum ActionKind {
     Speculate,
     Commit,
     Discard,
+}
+
+impl ActionKind {
+    /// Whether a context whose name is so is in it: see [`Expr::has_context`].
+    pub(crate) fn has_context(&self, is: &dyn Fn(&str) -> bool) -> bool {
+        match self {
+            ActionKind::Count { by } => by.iter().any(|expr| expr.has_context(is)),
+            ActionKind::Histogram { value, by } => {
+                value.has_context(is) || by.iter().any(|expr| expr.has_context(is))
+            }
+            ActionKind::Last { fields, .. } => fields.iter().any(|expr| expr.has_context(is)),
+            ActionKind::Emit { fields, .. } => fields.iter().any(|(_, expr)| expr.has_context(is)),
+            ActionKind::Record
+            | ActionKind::Set(_)
+            | ActionKind::Clear(_)
+            | ActionKind::Snapshot
+            | ActionKind::Threshold { .. }
+            | ActionKind::OpenKernel { .. }
+            | ActionKind::Speculate
+            | ActionKind::Commit
+            | ActionKind::Discard => false,
+        }
+    }
 }

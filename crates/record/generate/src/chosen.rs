@@ -22,8 +22,22 @@ pub struct Filter {
     /// recorded. Maps are numbered as in the recording's list. `r2` is the entry in the table ([`crate::threads`]) of
     /// the thread whose event it is, or 0 when it has none.
     pub insns: Vec<Insn>,
-    /// What must be in the words. At most [`FILTER_WORDS_MAX`](mote_generate::FILTER_WORDS_MAX).
+    /// What must be in the words. At most [`FILTER_WORDS_MAX`](crate::FILTER_WORDS_MAX).
     pub words: Vec<ContextWord>,
     /// False: it is called for what it counts, and nothing is recorded.
     pub records: bool,
+    /// What is decided instead about an event that was chosen for a thread which it names, where it happens in another
+    /// one; `None` for the same.
+    pub foreign: Option<Box<Outcome>>,
+}
+
+/// What becomes of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// No rule is about it: there is no program.
+    Off,
+    /// It is always recorded.
+    Recorded,
+    /// The filter decides, and does what else there is to do.
+    Filtered(Filter),
 }

@@ -1,6 +1,6 @@
 //! Filters: what they look at put on the stack, their functions appended and called.
 
-use crate::chosen::Filter;
+use crate::chosen::{Filter, Outcome};
 use crate::code::Code;
 use crate::copy::To;
 use crate::error::Error;
@@ -49,7 +49,16 @@ pub(crate) fn needs_ring(event: &Event, filter: &Filter) -> bool {
     looks_at_bytes(event, filter) || filter.words.iter().any(is_duration)
 }
 
-/// Whether the filter looks at bytes, which lie in the scratch area then.
+/// Whether the filter, or what it has for foreign events, looks at bytes, which lie in the scratch area then.
+pub(crate) fn needs_scratch(event: &Event, filter: &Filter) -> bool {
+    let foreign = match filter.foreign.as_deref() {
+        Some(Outcome::Filtered(foreign)) => looks_at_bytes(event, foreign),
+        Some(Outcome::Off | Outcome::Recorded) | None => false,
+    };
+    foreign || looks_at_bytes(event, filter)
+}
+
+/// Whether the filter looks at bytes.
 pub(crate) fn looks_at_bytes(event: &Event, filter: &Filter) -> bool {
     filter.words.iter().any(|word| match word {
         ContextWord::Field(word) => field_of(event, usize::from(*word)).is_some_and(|(index, _)| {
@@ -62,6 +71,38 @@ pub(crate) fn looks_at_bytes(event: &Event, filter: &Filter) -> bool {
 }
 
 impl Code<'_> {
+    /// As [`Code::filtered`]; of an event that happens in another thread than the one that it was chosen for, by what
+    /// the filter has for such events.
+    ///
+    /// # Errors
+    /// As [`Code::filter`].
+    pub(crate) fn decided(&mut self, event: &Event, filter: Option<&Filter>) -> Result<(), Error> {
+        let outcome = filter.and_then(|filter| filter.foreign.as_deref()).filter(|_| self.may_be_foreign);
+        let Some(outcome) = outcome else { return self.filtered(event, filter) };
+        let (foreign, both) = (self.label(), self.label());
+        self.if_foreign(foreign);
+        self.filtered(event, filter)?;
+        let is_recorded = filter.is_some_and(|filter| filter.records);
+        if is_recorded {
+            self.jump(both);
+        }
+        self.bind(foreign);
+        (self.claimed, self.timed) = (false, false);
+        match outcome {
+            Outcome::Off => self.jump(self.out),
+            Outcome::Recorded => self.filtered(event, None)?,
+            Outcome::Filtered(filter) => self.filtered(event, Some(filter))?,
+        }
+        if is_recorded {
+            self.bind(both);
+            self.claimed = true;
+        }
+        // What one of both has read already, the other one may not have.
+        self.kept.clear();
+        self.timed = false;
+        Ok(())
+    }
+
     /// Asks the filter, if there is one, and goes on with a ring claimed when the event is to be recorded. A filter
     /// that needs no ring is asked first.
     ///

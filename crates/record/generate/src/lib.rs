@@ -48,10 +48,11 @@ pub mod threads;
 mod value;
 
 pub use access::Access;
-pub use chosen::{Chosen, Filter};
+pub use chosen::{Chosen, Filter, Outcome};
 pub use error::Error;
 pub use facts::Facts;
 pub use plan::{Generated, Plan, Selection};
+pub use select::names_threads;
 
 /// Most words that a filter may look at.
 pub const FILTER_WORDS_MAX: usize = 20;

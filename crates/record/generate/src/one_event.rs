@@ -20,12 +20,12 @@ const FAULTS: &str = "exceptions";
 pub fn program(plan: &Plan, chosen: &Chosen, access: Access) -> Result<Generated, Error> {
     let event = &chosen.event;
     let mut code = Code::new(plan, access);
-    code.scratch = chosen.filter.as_ref().is_some_and(|it| filter::looks_at_bytes(event, it));
+    code.scratch = chosen.filter.as_ref().is_some_and(|it| filter::needs_scratch(event, it));
     code.is_own_doing = matches!(event.hook, Hook::Uprobe { .. }) || event.provider == FAULTS;
     code.begin();
     let tid = code.thread_id();
     code.select(tid, &select::about(event), chosen.filter.is_some());
-    code.filtered(event, chosen.filter.as_ref())?;
+    code.decided(event, chosen.filter.as_ref())?;
     if chosen.filter.as_ref().is_none_or(|filter| filter.records) {
         code.record(event, Id::Constant(chosen.id))?;
     }

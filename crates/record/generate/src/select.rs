@@ -24,6 +24,12 @@ pub(crate) fn about(event: &Event) -> Vec<Field> {
     event.fields.iter().filter(named).cloned().collect()
 }
 
+/// Whether the event may be chosen for another thread than the one in which it happens: switches to a thread happen in
+/// the one before.
+pub fn names_threads(event: &Event) -> bool {
+    !about(event).is_empty()
+}
+
 impl Code<'_> {
     /// The process whose events are left out, where these events are of its own doing.
     fn left_out(&self) -> Option<u32> {
@@ -34,7 +40,7 @@ impl Code<'_> {
     }
 
     /// Goes to `not` when the event was chosen for a thread that its fields name, and not for the running one, whose
-    /// stack and state are not asked for then.
+    /// stack and contexts are not asked for then.
     pub(crate) fn if_foreign(&mut self, not: Label) {
         if self.may_be_foreign {
             let chosen = self.saved.entry.at(field!(Entry, tid));

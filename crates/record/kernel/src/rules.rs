@@ -19,8 +19,7 @@ use mote_filter::maps::{Entry, Meaning, dropped_offset};
 use mote_filter::{
     Aggregate, Compiled, Decision, Diagnostic, Kind, Maps, Missing, Rule, Session, SharedNames, Side, compile,
 };
-use mote_generate::FILTER_WORDS_MAX;
-use mote_generate::Filter;
+use mote_generate::{FILTER_WORDS_MAX, Filter, Outcome, names_threads};
 use mote_layout::cooperation::{SLOTS, area_bytes};
 use mote_layout::parse::parse;
 use mote_sys::bpf::{Create, MMAPABLE, MapType};
@@ -32,17 +31,6 @@ use std::sync::Arc;
 pub struct Rules {
     maps: Maps,
     made: Vec<Arc<Map>>,
-}
-
-/// What becomes of an event.
-#[derive(Clone, Debug)]
-pub enum Outcome {
-    /// No rule is about it.
-    Off,
-    /// It is always recorded.
-    Recorded,
-    /// The filter decides, and does what else there is to do.
-    Filtered(Filter),
 }
 
 impl Rules {
@@ -63,7 +51,7 @@ impl Rules {
         event: &Event,
     ) -> Result<(Outcome, Vec<Diagnostic>), Diagnostic> {
         let mut warnings = Vec::new();
-        match self.outcome(rules, event, &mut warnings) {
+        match self.with_foreign(rules, event, &mut warnings) {
             Ok(outcome) => return Ok((outcome, warnings)),
             Err(problem) if problem.kind() == Kind::TooLarge => return Err(problem),
             Err(_) => {}
@@ -75,8 +63,27 @@ impl Rules {
                 Err(problem) => warnings.push(problem),
             }
         }
-        let outcome = self.outcome(&fitting, event, &mut warnings)?;
+        let outcome = self.with_foreign(&fitting, event, &mut warnings)?;
         Ok((outcome, warnings))
+    }
+
+    /// The outcome by rules that fit; and, where it differs, that on an event which happens in another thread than the
+    /// one that it is chosen for, whose contexts are absent.
+    fn with_foreign(
+        &mut self,
+        rules: &[Rule],
+        event: &Event,
+        warnings: &mut Vec<Diagnostic>,
+    ) -> Result<Outcome, Diagnostic> {
+        let mut outcome = self.outcome(rules, event, warnings)?;
+        if let Outcome::Filtered(filter) = &mut outcome
+            && names_threads(event)
+            && rules.iter().any(Rule::names_thread)
+        {
+            let left: Vec<Rule> = rules.iter().filter_map(Rule::without_thread).collect();
+            filter.foreign = Some(Box::new(self.outcome(&left, event, &mut Vec::new())?));
+        }
+        Ok(outcome)
     }
 
     /// What becomes of `event` by all of `rules` together.
@@ -96,7 +103,7 @@ impl Rules {
             Decision::Record => Outcome::Recorded,
             Decision::Run(Compiled { insns, words, records, warnings: new, .. }) => {
                 warnings.extend(new);
-                Outcome::Filtered(Filter { insns, words, records })
+                Outcome::Filtered(Filter { insns, words, records, foreign: None })
             }
         })
     }
@@ -123,7 +130,7 @@ impl Rules {
         }
         let words: usize = event.fields.iter().map(|field| words_of(&field.ty)).sum();
         let words = (0..words.min(FILTER_WORDS_MAX)).map(|word| ContextWord::Field(word as u16)).collect();
-        Ok(Filter { insns: insns.to_vec(), words, records: true })
+        Ok(Filter { insns: insns.to_vec(), words, records: true, foreign: None })
     }
 
     /// Whether the filters so far use the memory that is shared.

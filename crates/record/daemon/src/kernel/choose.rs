@@ -6,9 +6,9 @@ use crate::options::{KernelOptions, Options};
 use mote_catalog::event::Event;
 use mote_catalog::{Catalog, stack};
 use mote_filter::{Rule, Side, fits};
-use mote_generate::{Facts, Filter};
+use mote_generate::{Facts, Filter, Outcome};
 use mote_kernel::map::Map;
-use mote_kernel::rules::{Outcome, Rules};
+use mote_kernel::rules::Rules;
 use mote_kernel::{attach, privilege};
 use mote_layout::parse::{Description, parse};
 use mote_pattern::Pattern;
@@ -119,9 +119,9 @@ impl Wanting {
                 |why| Error::Kernel(format!("filter {} cannot run in the kernel: {why}", object.line()));
             return Ok(Some(Some(self.rules.program(&object.insns, event).map_err(refused)?)));
         }
-        let (fate, new) = self.rules.decide(rules, event).map_err(|why| Error::Kernel(why.render()))?;
+        let (outcome, new) = self.rules.decide(rules, event).map_err(|why| Error::Kernel(why.render()))?;
         warnings.extend(new.iter().map(|warning| warning.render_warning()));
-        Ok(match fate {
+        Ok(match outcome {
             Outcome::Off => None,
             Outcome::Recorded => Some(None),
             Outcome::Filtered(filter) => Some(Some(filter)),

@@ -338,6 +338,7 @@ fn nine_letters() -> Filter {
         insns: b.finish().unwrap(),
         words: vec![ContextWord::Field(1), ContextWord::Field(2)],
         records: true,
+        foreign: None,
     }
 }
 
@@ -608,7 +609,7 @@ fn not_zero() -> Filter {
     let mut b = Builder::new();
     b.load(Size::DW, Reg::R0, Reg::R1, 0);
     b.exit();
-    Filter { insns: b.finish().unwrap(), words: vec![ContextWord::Field(0)], records: true }
+    Filter { insns: b.finish().unwrap(), words: vec![ContextWord::Field(0)], records: true, foreign: None }
 }
 
 #[test]
