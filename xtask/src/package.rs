@@ -6,7 +6,8 @@
 use crate::plan::{self, Crate};
 use crate::workspace::cargo;
 use anyhow::{Context, bail};
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Packages everything that is published, and builds it; installs `mote`, and uses it.
@@ -16,6 +17,7 @@ use std::process::{Command, Stdio};
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let crates = plan::crates(root)?;
     let published: Vec<&Crate> = crates.iter().filter(|one| one.is_published).collect();
+    forget_unpacked(root, &published)?;
     let packages = published.iter().flat_map(|one| ["-p", &one.package]);
     let mut command = cargo();
     // Changes that are not committed yet are packaged, too: it is a test.
@@ -26,6 +28,28 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     println!("{} packages were built from what they hold", published.len());
     installed(root)?;
     println!("test result: ok. {} passed; 0 failed", published.len() + 1);
+    Ok(())
+}
+
+/// Removes what cargo has unpacked of the same packages before: it takes a version that it has for the one that it is
+/// given, and ours stay the same until they are published. The folder of a registry without a host is a local one.
+fn forget_unpacked(root: &Path, published: &[&Crate]) -> anyhow::Result<()> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let Some(registries) = home.and_then(|home| fs::read_dir(home.join("registry/src")).ok()) else {
+        return Ok(());
+    };
+    let version = plan::version(root)?;
+    let is_local = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with('-');
+    for registry in registries.flatten().filter(is_local) {
+        for one in published {
+            let unpacked = registry.path().join(format!("{}-{version}", one.package));
+            if unpacked.is_dir() {
+                fs::remove_dir_all(&unpacked)
+                    .with_context(|| format!("cannot remove {}", unpacked.display()))?;
+            }
+        }
+    }
     Ok(())
 }
 
@@ -50,7 +74,7 @@ fn installed(root: &Path) -> anyhow::Result<()> {
     }
     let shown = output(&["view"])?;
     let events = shown.stdout.split(|byte| *byte == b'\n').count().saturating_sub(1);
-    let _ = std::fs::remove_dir_all(&place);
+    let _ = fs::remove_dir_all(&place);
     if !shown.status.success() || events == 0 {
         bail!("the installed `mote` does not show what it has recorded ({})", shown.status);
     }
