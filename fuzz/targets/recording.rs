@@ -1,6 +1,7 @@
 //! A whole recording: metadata, journal and data streams as files of a directory, with [`MARK`] between them. What can
 //! be opened is read, and read again from a moment in the middle, by a reader that knows the recording and by a new
-//! one: both must find the same.
+//! one. Both must find the same, unless packets lie about where they end: then it matters from where the next is looked
+//! for.
 #![no_main]
 
 use mote_timeline::{Entry, Events, Range, Trace};
@@ -32,6 +33,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     for problem in trace.problems().list().iter().chain(known.problems().list()) {
         std::hint::black_box(problem.to_string());
     }
+    let is_whole = known.problems().is_empty();
     let Some((_, from, _)) = all.get(all.len() / 2).copied() else { return };
     let range = Range { from, to: from.saturating_add(1000) };
     known.seek(range);
@@ -40,7 +42,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         found.iter().all(|(_, time, _)| (range.from..=range.to).contains(time)),
         "{found:?} in {range:?}"
     );
-    assert_eq!(found, entries(&mut trace.events(range)), "{range:?}");
+    let fresh = entries(&mut trace.events(range));
+    assert!(found == fresh || !is_whole, "{found:?} and {fresh:?} in {range:?}");
 });
 
 /// Makes the files that `bytes` say, and removes those of the input before.

@@ -48,7 +48,8 @@ impl<'t> Events<'t> {
     }
 
     /// Goes to the first entry in `range`, also backward; nothing behind the range comes after it. The entries are
-    /// those of [`Trace::events`] with that range.
+    /// those of [`Trace::events`] with that range; but for a damaged stream, where packets are looked for, and another
+    /// way may lead past others.
     ///
     /// # Cost
     /// Of each stream, the headers of the packets between the index's last mark before the range and the range, one
