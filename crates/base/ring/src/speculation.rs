@@ -2,7 +2,8 @@
 //!
 //! A thread that speculates takes a slot of a pool in shared memory and appends its records there instead of to a ring.
 //! When it commits, the consumer takes them out; when it discards, the slot is free again. As DTrace's speculations,
-//! which live in buffers beside the principal ones.
+//! which live in buffers beside the principal ones. Speculations that go by a key, of whatever thread, have slots of
+//! the same pool ([`keyed`] has their protocol).
 //!
 //! # Parties
 //! Threads of all the traced processes of a session, each of which has at most one slot open; the consumer. Neither
@@ -32,6 +33,10 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use mote_layout::record::{self, PREFIX_BYTES};
 use mote_sys::mem::{self, Mapping};
 
+pub mod keyed;
+
+use keyed::{COMMITTED_BY_KEY, DISCARDED_BY_KEY, OPEN_BY_KEY, STATE_MASK, is_written};
+
 /// Most slots of a pool.
 pub const SLOTS_MAX: u32 = 4096;
 /// Least and most bytes of a slot, powers of two.
@@ -42,11 +47,11 @@ pub const SLOT_BYTES_MAX: u32 = 16 << 20;
 /// What a slot's bytes begin with.
 #[repr(C, align(64))]
 struct Head {
-    /// State in the low two bits, thread id in the upper half.
+    /// State in the low three bits, thread id (of keyed ones: number) in the upper half.
     state: AtomicU64,
     /// When the speculation began, in nanoseconds of `CLOCK_MONOTONIC`.
     began: AtomicU64,
-    /// Bytes of records.
+    /// Bytes of records; of keyed ones those that are written.
     len: AtomicU64,
     /// Process id.
     pid: AtomicU32,
@@ -67,7 +72,7 @@ const fn word(state: u64, tid: u32) -> u64 {
 /// How many slots a pool has, and how large they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// How many threads can speculate at a time.
+    /// How many speculations can be open at a time.
     pub slots: u32,
     /// Bytes of a slot with its head; a power of two.
     pub slot_bytes: u32,
@@ -82,9 +87,10 @@ impl Sizes {
             && self.slot_bytes <= SLOT_BYTES_MAX
     }
 
-    /// Bytes of the whole pool in shared memory.
+    /// Bytes of the pool: of its slots and of the index of keys. 0 without slots.
     pub const fn bytes(self) -> usize {
-        self.slots as usize * self.slot_bytes as usize
+        let index = if self.slots == 0 { 0 } else { keyed::INDEX_BYTES };
+        self.slots as usize * self.slot_bytes as usize + index
     }
 }
 
@@ -244,13 +250,22 @@ pub struct Reader<'m> {
     pool: Pool<'m>,
 }
 
-/// Records that a thread has committed.
+/// Records that were committed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Thread id, as its process sees it.
+    /// Id of the thread that kept them; 0 when it was several, by a key.
     pub tid: u32,
     /// Process id, as the process sees it.
     pub pid: u32,
+}
+
+/// How many speculations were found of threads or processes that are no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reaped {
+    /// That were neither committed nor discarded.
+    pub open: u32,
+    /// That were committed, while a record was being written that now never will be: their records are lost.
+    pub torn: u32,
 }
 
 impl<'m> Reader<'m> {
@@ -266,12 +281,15 @@ impl<'m> Reader<'m> {
             let head = self.pool.slot(slot)?;
             // Acquire (A).
             let state = head.state.load(Ordering::Acquire);
-            if state & 3 != COMMITTED {
-                return None;
-            }
+            let (tid, len) = match state & STATE_MASK {
+                COMMITTED => ((state >> 32) as u32, head.len.load(Ordering::Relaxed)),
+                // C: all that is reserved is written.
+                COMMITTED_BY_KEY if is_written(head, state) => (0, keyed::reserved(state)),
+                _ => return None,
+            };
             let room = self.pool.room().min(records.len());
-            let len = (head.len.load(Ordering::Relaxed).min(room as u64)) as usize;
-            let committed = Committed { tid: (state >> 32) as u32, pid: head.pid.load(Ordering::Relaxed) };
+            let len = len.min(room as u64) as usize;
+            let committed = Committed { tid, pid: head.pid.load(Ordering::Relaxed) };
             // SAFETY: `len` is at most the slot's room and that of `records`; who writes here meanwhile is hostile, and
             // damages its own bytes.
             unsafe { mem::copy_shared(records.as_mut_ptr(), self.pool.data(slot), len) };
@@ -286,18 +304,29 @@ impl<'m> Reader<'m> {
         self.pool.room()
     }
 
-    /// Frees the slots of threads that are no more, as `is_alive(pid, tid, began)` says. Returns how many.
-    pub fn reap(&self, mut is_alive: impl FnMut(u32, u32, u64) -> bool) -> u32 {
-        let mut freed = 0;
+    /// Frees the slots of threads that are no more, as `is_alive(pid, tid, began)` says, and those of keys whose
+    /// process is no more, of which it is asked with the process's first thread. Returns what was freed.
+    pub fn reap(&self, mut is_alive: impl FnMut(u32, u32, u64) -> bool) -> Reaped {
+        let mut reaped = Reaped::default();
         for head in (0..self.pool.sizes.slots).filter_map(|slot| self.pool.slot(slot)) {
             let state = head.state.load(Ordering::Acquire);
             let (pid, began) = (head.pid.load(Ordering::Relaxed), head.began.load(Ordering::Relaxed));
-            if state & 3 == OPEN && !is_alive(pid, (state >> 32) as u32, began) {
-                let done =
-                    head.state.compare_exchange(state, FREE, Ordering::Release, Ordering::Relaxed).is_ok();
-                freed += u32::from(done);
+            let tid = match state & STATE_MASK {
+                OPEN => (state >> 32) as u32,
+                OPEN_BY_KEY | DISCARDED_BY_KEY => pid,
+                COMMITTED_BY_KEY if !is_written(head, state) => pid,
+                _ => continue,
+            };
+            if is_alive(pid, tid, began)
+                || head.state.compare_exchange(state, FREE, Ordering::Release, Ordering::Relaxed).is_err()
+            {
+                continue;
+            }
+            match state & STATE_MASK {
+                COMMITTED_BY_KEY => reaped.torn += 1,
+                _ => reaped.open += 1,
             }
         }
-        freed
+        reaped
     }
 }

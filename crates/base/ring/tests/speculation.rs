@@ -4,7 +4,7 @@ mod support;
 
 use mote_layout::record::{PREFIX_BYTES, split};
 use mote_ring::reader::Channel;
-use mote_ring::speculation::{Pool, Reader, Refused, Sizes};
+use mote_ring::speculation::{Pool, Reader, Reaped, Refused, Sizes};
 use mote_ring::writer::Payload;
 use mote_ring::{Clock, Geometry, Mode, Record, Writer};
 use mote_sys::mem::{Mapping, sealed_memfd};
@@ -83,7 +83,7 @@ fn a_full_slot_and_a_full_pool_say_so() {
         (0..1000).take_while(|number| append(&pool, slots[0], &channel, 1, *number).is_ok()).count();
     assert_eq!(appended, reader.room() / (PREFIX_BYTES + 8));
     assert_eq!(append(&pool, slots[0], &channel, 1, 0), Err(Refused::Full));
-    assert_eq!(reader.reap(|pid, tid, _| pid == 9 && tid != 2), 1);
+    assert_eq!(reader.reap(|pid, tid, _| pid == 9 && tid != 2), Reaped { open: 1, torn: 0 });
     let again = pool.begin(5, 9, 0).expect("thread 2 was taken for dead");
     assert_eq!(again, slots[1]);
     assert!(!pool.commit(slots[1], 2), "what was thread 2's is thread 5's");
@@ -97,8 +97,9 @@ fn a_full_slot_and_a_full_pool_say_so() {
 fn sizes_that_do_not_fit_are_refused() {
     let memory = memory();
     let one = Sizes { slots: 1, ..SIZES };
-    assert!(Pool::of(&memory, 3 * 4096, one).is_some());
-    assert!(Pool::of(&memory, 3 * 4096 + 64, one).is_none());
+    let last = memory.len() / 64 * 64 - one.bytes();
+    assert!(Pool::of(&memory, last, one).is_some());
+    assert!(Pool::of(&memory, last + 64, one).is_none());
     assert!(Pool::of(&memory, 1, one).is_none());
     assert!(Pool::of(&memory, usize::MAX - 63, one).is_none());
     assert!(Pool::of(&memory, 0, Sizes { slot_bytes: 5000, ..one }).is_none());

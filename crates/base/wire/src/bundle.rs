@@ -302,6 +302,9 @@ mod tests {
     use std::vec::Vec;
 
     const AT: u64 = filter_counters::BYTES as u64;
+    const SIZES: Sizes = Sizes { slots: 2, slot_bytes: 4096 };
+    /// Where the map is: behind the pool.
+    const MAP_AT: u64 = AT + (SIZES.bytes() as u64).next_multiple_of(PAGE);
 
     fn hash() -> MapShape {
         MapShape { kind: MapKind::Hash, key_bytes: 16, value_bytes: 8, entries: 1000, read_only: false }
@@ -311,9 +314,9 @@ mod tests {
         let exit = Insn::new(0x95, 0, 0, 0, 0);
         let (short, long) = ([exit], [Insn::new(0xb7, 0, 0, 0, 1), exit]);
         let bundle = Bundle {
-            maps_bytes: AT + 3 * PAGE,
-            pool: PoolPlace { offset: AT, sizes: Sizes { slots: 2, slot_bytes: 4096 } },
-            maps: &[MapPlace { shape: hash(), offset: AT + 2 * PAGE }],
+            maps_bytes: MAP_AT + PAGE,
+            pool: PoolPlace { offset: AT, sizes: SIZES },
+            maps: &[MapPlace { shape: hash(), offset: MAP_AT }],
             dispositions: &[
                 Disposition::Off,
                 Disposition::Filtered(1),
