@@ -103,6 +103,95 @@ fn tasks_are_followed_from_thread_to_thread() {
     }
 }
 
+/// The numbers of requests that a rule finds bad.
+fn bad() -> BTreeSet<u64> {
+    (0..TASKS).step_by(10).collect()
+}
+
+fn numbers(events: &[Event], name: &str, field: &str) -> BTreeSet<u64> {
+    event::named(events, name).iter().map(|event| event.number(field)).collect()
+}
+
+#[test]
+fn requests_are_kept_aside_by_a_field_from_thread_to_thread() {
+    let recorded = |by: &str| {
+        let begin = format!("app:begin do speculate{by}");
+        let commit = format!("app:inside if number % 10 == 0 && $elapsed{by} < 1h do commit{by}");
+        let discard = format!("app:inside do discard{by}");
+        let options =
+            ["-e", "app:begin", "-e", "app:inside", "--on", &begin, "--on", &commit, "--on", &discard];
+        recorded("layer", &options)
+    };
+    let trace = recorded(" by number");
+    let events = trace.events();
+    for name in ["app:begin", "app:inside"] {
+        assert_eq!(
+            (numbers(&events, name, "number"), event::named(&events, name).len()),
+            (bad(), bad().len())
+        );
+    }
+    let of = |request: u64| events.iter().filter(move |event| event.number("number") == request);
+    let threads = |request| of(request).map(|event| event.tid).collect::<BTreeSet<_>>().len();
+    assert!(bad().into_iter().all(|request| threads(request) == 2), "{events:?}");
+    assert_eq!((trace.lost_total(), trace.problems()), (0, vec![]));
+    // By thread, what a thread has begun is ended by what another request does there.
+    let events = recorded("").events();
+    assert_ne!(numbers(&events, "app:begin", "number"), bad());
+}
+
+#[test]
+fn requests_are_kept_aside_by_their_span_with_the_spans_inside() {
+    let options = [
+        "-e",
+        "app:*",
+        "--on",
+        "app:request_new do speculate by $span",
+        "--on",
+        "app:inside if number % 10 == 0 do commit by $span",
+        "--on",
+        "app:inside do discard by $span",
+    ];
+    let trace = recorded("layer", &options);
+    let events = trace.events();
+    for (name, field) in [("app:request_new", "number"), ("app:begin", "number"), ("app:step_new", "of")] {
+        assert_eq!(numbers(&events, name, field), bad(), "{name}");
+    }
+    // What comes behind the end of a speculation is recorded.
+    assert_eq!(event::named(&events, "app:request_close").len() as u64, TASKS);
+    assert_eq!((trace.lost_total(), trace.problems()), (0, vec![]));
+}
+
+#[test]
+fn keys_without_room_are_recorded_and_counted() {
+    const MANY: u64 = 300;
+    let program = programs::asynchronous();
+    let options = [
+        "-e",
+        "app:begin",
+        "-e",
+        "app:inside",
+        "--on",
+        "app:begin do speculate by number",
+        "--on",
+        "app:inside if number % 10 == 0 do commit by number",
+        "--on",
+        "app:inside do discard by number",
+    ];
+    let trace = Record::program(&[program, "layer", &MANY.to_string()]).with(&options).run();
+    let said = &trace.err;
+    let refused: u64 = said
+        .split_once("no room to keep records aside for ")
+        .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok())
+        .unwrap_or_else(|| panic!("{said}"));
+    let events = trace.events();
+    let (begun, ended) = (numbers(&events, "app:begin", "number"), numbers(&events, "app:inside", "number"));
+    assert_eq!(begun, ended);
+    let good = begun.iter().filter(|number| *number % 10 != 0).count() as u64;
+    assert!((0..MANY).step_by(10).all(|number| begun.contains(&number)), "{begun:?}");
+    assert!(good > 0 && good <= refused && refused < MANY, "{good} {refused}");
+    assert_eq!(trace.lost_total(), 0);
+}
+
 #[test]
 fn ids_of_spans_are_unique_over_processes() {
     let program = programs::asynchronous();

@@ -12,8 +12,9 @@ use std::task::{Context, Poll, Waker};
 use tracing::{Instrument, debug, info, info_span, subscriber, warn};
 use tracing_subscriber::layer::SubscriberExt;
 
-/// Threads that poll; a task that is not done goes to the next one.
-const THREADS: usize = 3;
+/// Threads that poll; a task that is not done goes to the next one. The events of a task are three polls apart: they
+/// are on different threads.
+const THREADS: usize = 4;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -223,6 +223,29 @@ pub const SET_THRESHOLD: u32 = 1107;
 /// wanted from now on, for so long. 0, or negative when there is no recorder to ask.
 pub const OPEN_KERNEL: u32 = 1108;
 
+/// `speculate_by(kind, value)`: from now on the records of this key are kept aside in all threads of the process, until
+/// `commit_by` or `discard_by`; what was kept of it before is forgotten. Kinds are the session's, below [`KINDS_MAX`].
+/// 0, or negative when there is no room, which is counted; the records are recorded at once then.
+pub const SPECULATE_BY: u32 = 1109;
+/// `commit_by(kind, value)`: what was kept aside of the key is recorded. 1, or 0 when nothing was.
+pub const COMMIT_BY: u32 = 1110;
+/// `discard_by(kind, value)`: what was kept aside of the key is forgotten. 1, or 0 when nothing was.
+pub const DISCARD_BY: u32 = 1111;
+/// `speculated_by(kind, value)`: nanoseconds since the key's `speculate_by`, or `u64::MAX` when it has none open.
+pub const SPECULATED_BY: u32 = 1112;
+/// `speculation(kind, value, how, parent)`: what a program returns for an event of the key that is recorded, when its
+/// records are kept aside; else 0. `how`: [`SPECULATION_LOOK`], [`SPECULATION_JOIN`] or [`SPECULATION_LEAVE`].
+pub const SPECULATION: u32 = 1113;
+/// Kinds of keys are below this.
+pub const KINDS_MAX: u32 = 256;
+/// For [`SPECULATION`]: look for the key.
+pub const SPECULATION_LOOK: u32 = 0;
+/// For [`SPECULATION`]: where the key has none open and the parent has, the key belongs to that from now on.
+pub const SPECULATION_JOIN: u32 = 1;
+/// For [`SPECULATION`]: look for the key; if it has joined another one, it does not belong to that any more after this
+/// event.
+pub const SPECULATION_LEAVE: u32 = 2;
+
 /// The helpers that a traced process gives to filters beside those of every environment.
 pub const TRACER: &[Helper] = &[
     helper(GET_EXECUTABLE, "get_executable", &[Writable, Size], Returns::Number),
@@ -234,6 +257,11 @@ pub const TRACER: &[Helper] = &[
     helper(SNAPSHOT, "snapshot", &[], Returns::Number),
     helper(SET_THRESHOLD, "set_threshold", &[Number, Number], Returns::Number),
     helper(OPEN_KERNEL, "open_kernel", &[Number, Number], Returns::Number),
+    helper(SPECULATE_BY, "speculate_by", &[Number, Number], Returns::Number),
+    helper(COMMIT_BY, "commit_by", &[Number, Number], Returns::UpTo(1)),
+    helper(DISCARD_BY, "discard_by", &[Number, Number], Returns::UpTo(1)),
+    helper(SPECULATED_BY, "speculated_by", &[Number, Number], Returns::Number),
+    helper(SPECULATION, "speculation", &[Number, Number, Number, Number], Returns::Number),
 ];
 
 /// How many [`SUB_BUCKETS`], as a power of two.

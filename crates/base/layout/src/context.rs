@@ -13,7 +13,8 @@
 //! Both the probe, which fills the words, and the compiler of filters, which reads them, go by this.
 //!
 //! # What a filter answers
-//! [`DROP`], [`RECORD`] or [`SPECULATE`] in `r0`; any other number is taken as [`RECORD`].
+//! [`DROP`], [`RECORD`], [`SPECULATE`] or what the helper `speculation` has returned ([`KEPT`]) in `r0`; any other
+//! number is taken as [`RECORD`].
 
 use crate::parse::{Description, FieldType};
 use crate::types::{Scalar, Type};
@@ -25,6 +26,9 @@ pub const DROP: u64 = 0;
 pub const RECORD: u64 = 1;
 /// The event is kept aside with the others of its thread's speculation; recorded in the ring when none is open.
 pub const SPECULATE: u64 = 2;
+/// The event is kept aside with others of the same key: the lowest byte of the verdict. The slot of the speculation is
+/// in bits 8..16, its number in bits 16..48.
+pub const KEPT: u64 = 3;
 
 /// The words of a field; the second one is there for texts and sequences only.
 pub fn words_of(ty: &FieldType<'_>) -> (Word, Option<Word>) {

@@ -89,7 +89,9 @@ fn keys_and_threads_share_the_slots() {
     for number in 0..4 {
         assert!(pool.begin_by(key(number), 0).is_some());
     }
-    assert!(pool.begin_by(key(4), 0).is_none() && pool.begin(5, 9, 0).is_none() && pool.find(key(4)).is_none());
+    assert!(
+        pool.begin_by(key(4), 0).is_none() && pool.begin(5, 9, 0).is_none() && pool.find(key(4)).is_none()
+    );
     let room = Reader::new(pool).room() / (PREFIX_BYTES + 8);
     assert_eq!((0..1000).take_while(|n| append(&pool, key(0), &channel, 1, *n).is_ok()).count(), room);
     assert_eq!(append(&pool, key(0), &channel, 1, 0), Err(Refused::Full));

@@ -4,6 +4,7 @@
 //! byte 0      u64   snapshots that filters have asked for
 //! byte 8      u64   faults in filters after which the event was dropped (its ring counts it as lost, too)
 //! byte 16     u64   faults in filters after which the event was kept
+//! byte 24     u64   keys whose records were to be kept aside, for which there was no room
 //! byte 4096   u32   faults by event id, 65,536 of them; they wrap around
 //! ```
 //! Words are added to, atomically, and never set back; the session must not believe them, only show them.
@@ -14,6 +15,8 @@ pub const SNAPSHOTS: usize = 0;
 pub const FAULTS_DROPPED: usize = 8;
 /// Where the number of faults with kept events is.
 pub const FAULTS_KEPT: usize = 16;
+/// Where the number of keys is whose records could not be kept aside: they were recorded at once.
+pub const KEYS_REFUSED: usize = 24;
 /// Where the faults by event begin.
 pub const FAULTS_BY_EVENT: usize = 4096;
 /// Bytes of the counters, whole pages. The pool of speculations and the maps lie behind it.

@@ -295,6 +295,11 @@ impl AreasRead {
         self.all = stay;
     }
 
+    /// The areas of these groups.
+    fn of<'a>(&'a self, groups: &'a [u64]) -> impl Iterator<Item = &'a GroupArea> {
+        self.all.iter().filter(|(group, _)| groups.contains(group)).map(|(_, area)| &**area)
+    }
+
     /// Each area.
     fn each(&self) -> impl Iterator<Item = &GroupArea> {
         self.all.iter().map(|(_, area)| &**area)
@@ -330,6 +335,9 @@ impl Consumer {
         ended.extend(trace.end_quiet(&mut name));
         if !ended.is_empty() {
             self.speculations();
+            if let Some(trace) = self.traces.first_mut() {
+                Speculated::reap(self.areas.of(&ended), &mut trace.totals, |_, _, _| false);
+            }
             self.areas.end(&ended);
             tell(Notice::Ended(ended));
         }
@@ -353,7 +361,7 @@ impl Consumer {
         if self.reaped.elapsed() >= REAP_EVERY {
             self.reaped = Instant::now();
             let now = mote_sys::time::clock_gettime(mote_sys::time::ClockId::Monotonic);
-            Speculated::reap(self.areas.each(), |pid, tid, began| {
+            Speculated::reap(self.areas.each(), &mut trace.totals, |pid, tid, began| {
                 now.saturating_sub(began) < REAP_AFTER_NS || self.shared.is_alive(pid, tid)
             });
         }
@@ -445,6 +453,8 @@ impl Consumer {
         self.traces.iter_mut().for_each(TraceConsumer::close);
         self.speculations();
         if let Some(trace) = self.traces.first_mut() {
+            // What is committed and not whole by now will not be.
+            Speculated::reap(self.areas.each(), &mut trace.totals, |_, _, _| false);
             self.speculated.close(&mut trace.totals);
         }
         self.threads(tell);

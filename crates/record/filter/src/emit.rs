@@ -25,6 +25,7 @@ mod last_event;
 mod needs;
 mod number;
 mod published;
+mod speculation;
 mod string_plan;
 
 use needs::Needs;
@@ -88,7 +89,8 @@ impl Code<'_> {
         let plan = self.plan;
         let only_records =
             plan.rules.iter().all(|rule| rule.actions.iter().all(|a| matches!(a, Action::Record)));
-        let verdict = match (plan.records(), only_records && plan.thread.is_empty()) {
+        let is_first = only_records && plan.thread.is_empty() && plan.aside_by.is_empty();
+        let verdict = match (plan.records(), is_first) {
             (false, _) => Verdict::Drop,
             (true, true) => Verdict::FirstThatHolds,
             (true, false) => Verdict::Kept(Code::VERDICT),
@@ -152,6 +154,7 @@ impl Code<'_> {
         self.keep_thread()?;
         match verdict {
             Verdict::Kept(register) => {
+                self.look_up_speculation(register)?;
                 self.b.mov(Reg::R0, register);
                 self.b.exit();
             }

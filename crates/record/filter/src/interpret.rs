@@ -239,6 +239,8 @@ impl Moment<'_> {
             NumKind::Length(word, bytes) => self.bytes(*word).len() as u64 / u64::from(*bytes),
             NumKind::Context(context) => self.context(*context)?,
             NumKind::Flag(_) => 0,
+            NumKind::NotZero(word) => Some(self.word(*word)).filter(|value| *value != 0).ok_or(Fails)?,
+            NumKind::Elapsed(_) => self.context(Context::Elapsed)?,
             NumKind::Last(kept) => self.last(*kept)?,
             NumKind::Published(offset) => self.published(*offset),
             NumKind::Since(kept) => match self.plan.thread.get(usize::from(*kept)) {

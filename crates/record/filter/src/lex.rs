@@ -5,6 +5,7 @@
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::string_pattern::StringPattern;
+use std::fmt;
 
 mod number;
 
@@ -29,6 +30,21 @@ pub(crate) enum Kind {
     Sign(&'static str),
     /// Behind the last token.
     End,
+}
+
+impl fmt::Display for Kind {
+    /// As it may be written.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Name(name) => write!(f, "{name}"),
+            Kind::Context(name) => write!(f, "${name}"),
+            Kind::Integer(value) => write!(f, "{value}"),
+            Kind::Float(value) => write!(f, "{value:?}"),
+            Kind::String(pattern) => write!(f, "{pattern}"),
+            Kind::Sign(sign) => write!(f, "{sign}"),
+            Kind::End => Ok(()),
+        }
+    }
 }
 
 /// A token and its place.

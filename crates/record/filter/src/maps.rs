@@ -14,6 +14,8 @@ pub struct Maps {
     /// On the user's side, too, flags are in the memory that both sides share.
     flags_are_shared: bool,
     names: SharedNames,
+    /// Names of the keys that speculations go by.
+    speculation_keys: Vec<String>,
 }
 
 /// A map of the session, and what it is for.
@@ -207,6 +209,16 @@ impl Maps {
             self.events.push(name.to_owned());
             self.events.len() - 1
         }) as u64
+    }
+
+    /// The number of a kind of key that speculations go by; `None` when there are too many.
+    pub(crate) fn speculation_key(&mut self, name: &str) -> Option<u32> {
+        let keys = &mut self.speculation_keys;
+        let at = keys.iter().position(|known| known == name).unwrap_or(keys.len());
+        if at == keys.len() {
+            keys.push(name.to_owned());
+        }
+        u32::try_from(at).ok().filter(|at| *at < mote_bpf::helper::KINDS_MAX)
     }
 
     /// Flags are words of the memory that the session shares with its processes from now on, as they are on the

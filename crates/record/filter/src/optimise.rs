@@ -14,6 +14,7 @@ use crate::diagnostic::{Diagnostic, Span};
 use crate::syntax::BinaryOp;
 use crate::typed::{
     Action, Cond, Element, EmittedField, Float, KeyPlan, KeyValue, Num, NumKind, Order, Plan, Set,
+    SpeculationKey, SpeculationValue,
 };
 
 mod effects;
@@ -24,6 +25,7 @@ use effects::Effects;
 
 /// Improves all of a plan.
 pub(crate) fn plan(plan: &mut Plan) {
+    plan.aside_by.iter_mut().for_each(|aside| speculation_key(&mut aside.key));
     for rule in &mut plan.rules {
         let written = rule.condition.clone();
         rule.condition = cond(std::mem::replace(&mut rule.condition, Cond::Constant(true)));
@@ -51,7 +53,16 @@ fn action(action: &mut Action) {
                 replace(num, number);
             }
         }),
+        Action::Speculate(Some(key)) | Action::Commit(Some(key)) | Action::Discard(Some(key)) => {
+            speculation_key(key);
+        }
         _ => {}
+    }
+}
+
+fn speculation_key(key: &mut SpeculationKey) {
+    if let SpeculationValue::Number(num) = &mut key.value {
+        replace(num, number);
     }
 }
 
@@ -86,6 +97,10 @@ pub(crate) fn number(num: Num) -> Num {
             NumKind::Element(element)
         }
         NumKind::Truth(inner) => NumKind::Truth(Box::new(cond(*inner))),
+        NumKind::Elapsed(mut key) => {
+            speculation_key(&mut key);
+            NumKind::Elapsed(key)
+        }
         leaf => leaf,
     };
     Num::new(kind, min, max)

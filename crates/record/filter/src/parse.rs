@@ -6,7 +6,7 @@
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::lex::{Kind, Token, tokens};
-use crate::syntax::{BinaryOp, Expr, ExprKind, Member, UnaryOp};
+use crate::syntax::{BinaryOp, Expr, ExprKind, Member, SpeculationKey, UnaryOp};
 
 mod actions;
 mod call;
@@ -56,12 +56,14 @@ pub(crate) struct Parser {
     tokens: Vec<Token>,
     at: usize,
     depth: u32,
+    /// Whether a `by` here begins the keys of a table: `hist $elapsed by status`.
+    by_begins_keys: bool,
 }
 
 impl Parser {
     /// At the first token of `text` behind byte `from`.
     pub(crate) fn new(text: &str, from: usize) -> Result<Parser, Diagnostic> {
-        Ok(Parser { tokens: tokens(text, from)?, at: 0, depth: 0 })
+        Ok(Parser { tokens: tokens(text, from)?, at: 0, depth: 0, by_begins_keys: false })
     }
 
     /// The next token.
@@ -241,7 +243,10 @@ impl Parser {
             Kind::Integer(value) => ExprKind::Integer(value),
             Kind::Float(value) => ExprKind::Float(value),
             Kind::String(text) => ExprKind::String(text),
-            Kind::Context(name) => ExprKind::Context(name),
+            Kind::Context(name) => {
+                self.bump();
+                return self.context(name, span);
+            }
             Kind::Name(name) => {
                 self.bump();
                 if self.eat("(").is_some() {
@@ -251,7 +256,9 @@ impl Parser {
             }
             Kind::Sign("(") => {
                 self.bump();
+                let by_begins_keys = std::mem::take(&mut self.by_begins_keys);
                 let inner = self.binding(0)?;
+                self.by_begins_keys = by_begins_keys;
                 if self.peek().kind == Kind::End {
                     let problem = Diagnostic::syntax(span, "no `)` for this `(`");
                     return Err(problem.help("add `)`"));
@@ -263,6 +270,37 @@ impl Parser {
         };
         self.bump();
         node(kind, span)
+    }
+
+    /// `$NAME`, or `$elapsed by KEY`, behind the name.
+    fn context(&mut self, name: String, span: Span) -> Result<Expr, Diagnostic> {
+        let is_elapsed = name.strip_prefix("ctx.").unwrap_or(&name) == "elapsed";
+        if !is_elapsed || self.by_begins_keys {
+            return node(ExprKind::Context(name), span);
+        }
+        match self.speculation_key()? {
+            None => node(ExprKind::Context(name), span),
+            Some(key) => {
+                let span = span.to(key.expr.span);
+                node(ExprKind::ElapsedBy(Box::new(key)), span)
+            }
+        }
+    }
+
+    /// `[by KEY]`: a key is an operand; what has operators is in brackets.
+    fn speculation_key(&mut self) -> Result<Option<SpeculationKey>, Diagnostic> {
+        if self.eat_word("by").is_none() {
+            return Ok(None);
+        }
+        let start = self.at;
+        let expr = self.deeper(Parser::operand)?;
+        let words: Vec<String> =
+            self.tokens[start..self.at].iter().map(|token| token.kind.to_string()).collect();
+        let words = match words.as_slice() {
+            [first, inner @ .., last] if first == "(" && last == ")" => inner,
+            all => all,
+        };
+        Ok(Some(SpeculationKey { name: words.concat(), expr }))
     }
 }
 

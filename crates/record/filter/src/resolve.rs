@@ -15,6 +15,7 @@ mod compare;
 mod expression;
 mod names;
 mod published;
+mod speculation;
 mod value;
 
 /// A field, and the word of the context in which it begins.
@@ -65,13 +66,17 @@ pub(crate) fn plan(
         words,
         rules: Vec::new(),
         warnings: Vec::new(),
-        aside: rules.iter().any(Rule::speculates),
+        aside: rules.iter().any(Rule::speculates_by_thread),
+        aside_by: Vec::new(),
         thread: Vec::new(),
         counters: 0,
     };
     for rule in about {
         let done = resolver.rule(rule, missing, &mut plan.warnings);
         plan.rules.push(done.map_err(|problem| problem.of(rule.source()).for_event(&name))?);
+    }
+    if plan.records() {
+        plan.aside_by = resolver.speculated_by(rules, &mut plan.warnings);
     }
     plan.warnings = plan.warnings.into_iter().map(|warning| warning.for_event(&name)).collect();
     plan.thread = resolver.thread;

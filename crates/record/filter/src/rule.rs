@@ -2,7 +2,7 @@
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::parse::{self, Parser};
-use crate::syntax::{Action, ActionKind, Expr};
+use crate::syntax::{Action, ActionKind, Expr, SpeculationKey};
 use mote_pattern::Pattern;
 
 /// How a rule was written: what its [source](Rule::source) is.
@@ -215,7 +215,7 @@ impl Rule {
 
     /// Whether it puts events into the recording: those that it is about, or others.
     pub fn writes(&self) -> bool {
-        self.has(|kind| matches!(kind, ActionKind::Record | ActionKind::Emit { .. } | ActionKind::Commit))
+        self.has(|kind| matches!(kind, ActionKind::Record | ActionKind::Emit { .. } | ActionKind::Commit(_)))
     }
 
     /// Whether it leaves something behind: events, counts, histograms, the last ones.
@@ -231,9 +231,22 @@ impl Rule {
         self.actions.iter().all(|action| matches!(action.kind, ActionKind::Record))
     }
 
-    /// Whether it speculates: then the records of all events may have to be kept aside.
+    /// Whether it speculates, by thread or by key: then records may have to be kept aside.
     pub fn speculates(&self) -> bool {
-        self.has(|kind| matches!(kind, ActionKind::Speculate))
+        self.has(|kind| matches!(kind, ActionKind::Speculate(_)))
+    }
+
+    /// Whether it speculates by thread: then the records of all events may have to be kept aside.
+    pub(crate) fn speculates_by_thread(&self) -> bool {
+        self.has(|kind| matches!(kind, ActionKind::Speculate(None)))
+    }
+
+    /// The keys that it speculates by: the records of events that have one may have to be kept aside.
+    pub(crate) fn speculation_keys(&self) -> impl Iterator<Item = &SpeculationKey> {
+        self.actions.iter().filter_map(|action| match &action.kind {
+            ActionKind::Speculate(key) => key.as_ref(),
+            _ => None,
+        })
     }
 
     /// Whether it asks for snapshots, for which the session must be a flight recorder.
@@ -274,6 +287,7 @@ fn record(span: Span) -> Action {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::syntax::ExprKind;
 
     #[test]
     fn rules_are_read() {
@@ -283,6 +297,19 @@ mod tests {
         assert!(matches!(&rule.actions[0].kind, ActionKind::Count { by } if by.len() == 2));
         let rule = Rule::parse("http:begin do speculate").unwrap();
         assert!(rule.condition.is_none() && rule.speculates() && !rule.records());
+        let rule =
+            Rule::parse("http:begin do speculate by req.id, commit by $span, discard by (a + b)").unwrap();
+        assert!(rule.speculates() && !rule.speculates_by_thread() && rule.writes());
+        assert_eq!(rule.speculation_keys().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["req.id"]);
+        for (text, value_is_by) in
+            [("* do hist $elapsed by a", false), ("* do hist ($elapsed by a) by b", true)]
+        {
+            let ActionKind::Histogram { value, by } = &Rule::parse(text).unwrap().actions[0].kind.clone()
+            else {
+                panic!("{text}");
+            };
+            assert_eq!((matches!(value.kind, ExprKind::ElapsedBy(_)), by.len()), (value_is_by, 1), "{text}");
+        }
         let rule = Rule::parse("x do emit slow(url = path, ns = $delta), last 5, hist len by proto").unwrap();
         assert_eq!(rule.actions.len(), 3);
         assert!(Rule::parse("net:*").unwrap().records());
@@ -323,6 +350,10 @@ mod tests {
             ("net:* do last 0", "expected how many, from 1 to 1048576"),
             ("net:* do emit e(a = 1, a = 2)", "field `a` is there twice"),
             ("net:* do set 5", "expected the name of a flag, found a number"),
+            ("net:* do speculate by", "expected a field, a number or a string, found the end"),
+            ("net:* do speculate by a, b", "a speculation goes by one key"),
+            ("net:* do speculate by a + b", "expected an operator, or the end, found `+`"),
+            ("net:* do hist $elapsed by a by b", "expected an operator, or the end, found `by`"),
         ] {
             assert_eq!(Rule::parse(text).unwrap_err().message(), message, "{text}");
         }

@@ -23,6 +23,7 @@ impl Expr {
             ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => a.height.max(b.height),
             ExprKind::Call(_, arguments) => arguments.iter().map(Argument::height).max().unwrap_or(0),
             ExprKind::Unary(_, inner) => inner.height,
+            ExprKind::ElapsedBy(key) => key.expr.height,
             ExprKind::And(list) | ExprKind::Or(list) => highest(list),
             ExprKind::In(left, members) => {
                 left.height.max(members.iter().map(Member::height).max().unwrap_or(0))
@@ -47,6 +48,7 @@ impl Expr {
                 arguments.iter().any(|one| matches!(one, Argument::Expr(expr) if expr.has_context(is)))
             }
             ExprKind::Unary(_, inner) => inner.has_context(is),
+            ExprKind::ElapsedBy(key) => is("elapsed") || key.expr.has_context(is),
             ExprKind::And(list) | ExprKind::Or(list) => list.iter().any(|expr| expr.has_context(is)),
             ExprKind::In(left, members) => left.has_context(is) || members.iter().any(member),
         }
@@ -69,6 +71,8 @@ pub(crate) enum ExprKind {
     Name(String),
     /// `$NAME`
     Context(String),
+    /// `$elapsed by KEY`
+    ElapsedBy(Box<SpeculationKey>),
     /// `a[i]`
     Index(Box<Expr>, Box<Expr>),
     /// `name(..)`
@@ -79,6 +83,14 @@ pub(crate) enum ExprKind {
     Or(Vec<Expr>),
     /// `a in (..)`
     In(Box<Expr>, Vec<Member>),
+}
+
+/// What a speculation goes by.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SpeculationKey {
+    /// As it is written, without blanks and outer brackets: the same text is the same kind of key.
+    pub(crate) name: String,
+    pub(crate) expr: Expr,
 }
 
 /// One of a list behind `in`.
@@ -220,9 +232,10 @@ pub(crate) enum ActionKind {
         ns: u64,
         of: Scope,
     },
-    Speculate,
-    Commit,
-    Discard,
+    /// These three go by the thread when there is no key.
+    Speculate(Option<SpeculationKey>),
+    Commit(Option<SpeculationKey>),
+    Discard(Option<SpeculationKey>),
 }
 
 impl ActionKind {
@@ -241,9 +254,12 @@ impl ActionKind {
             | ActionKind::Snapshot
             | ActionKind::Threshold { .. }
             | ActionKind::OpenKernel { .. }
-            | ActionKind::Speculate
-            | ActionKind::Commit
-            | ActionKind::Discard => false,
+            | ActionKind::Speculate(None)
+            | ActionKind::Commit(None)
+            | ActionKind::Discard(None) => false,
+            ActionKind::Speculate(Some(key))
+            | ActionKind::Commit(Some(key))
+            | ActionKind::Discard(Some(key)) => key.expr.has_context(is),
         }
     }
 }

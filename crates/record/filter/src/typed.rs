@@ -35,8 +35,10 @@ pub(crate) struct Plan {
     pub(crate) words: Vec<String>,
     pub(crate) rules: Vec<RulePlan>,
     pub(crate) warnings: Vec<Diagnostic>,
-    /// Whether records may have to be kept aside: some rule of the session speculates.
+    /// Whether records may have to be kept aside by their thread: some rule of the session speculates so.
     pub(crate) aside: bool,
+    /// The keys by which the event's records may have to be kept aside; the first that has a speculation open counts.
+    pub(crate) aside_by: Vec<Speculated>,
     /// What is kept for each thread.
     pub(crate) thread: Vec<Kept>,
     /// How many counters the program keeps.
@@ -99,9 +101,42 @@ pub(crate) enum Action {
         ns: u64,
         of: Scope,
     },
-    Speculate,
-    Commit,
-    Discard,
+    /// These three go by the thread when there is no key.
+    Speculate(Option<SpeculationKey>),
+    Commit(Option<SpeculationKey>),
+    Discard(Option<SpeculationKey>),
+}
+
+/// What a speculation goes by, at this event.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SpeculationKey {
+    /// As it is written: keys of different names are different, whatever their values.
+    pub(crate) name: String,
+    pub(crate) value: SpeculationValue,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SpeculationValue {
+    Number(Num),
+    /// The hash of the string that begins in this word.
+    String(u16),
+}
+
+/// How an event finds the speculation of its key.
+#[derive(Clone, Debug)]
+pub(crate) struct Speculated {
+    pub(crate) key: SpeculationKey,
+    pub(crate) link: Link,
+}
+
+/// What an event does to the speculation of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    None,
+    /// A span is made: it belongs to the speculation of its parent, whose id is in this word.
+    Parent(u16),
+    /// A span is gone.
+    Leave,
 }
 
 /// A part of a key.
@@ -153,7 +188,11 @@ pub(crate) enum NumKind {
     Length(u16, u32),
     Context(Context),
     Flag(String),
-    /// Something kept of the thread's last event, 0 at its first.
+    /// A word of the context; fails when it is 0.
+    NotZero(u16),
+    /// ns since the speculation of this key began; fails when none is open.
+    Elapsed(Box<SpeculationKey>),
+    /// Something kept of the thread's last event; fails at its first.
     Last(u16),
     /// What the kernel publishes of the thread, at this offset of its state.
     Published(u16),
@@ -354,6 +393,7 @@ impl Plan {
             |rule: &RulePlan| rule.actions.iter().all(|action| matches!(action, Action::Record));
         let always = |rule: &RulePlan| !rule.actions.is_empty() && rule.condition == Cond::Constant(true);
         !self.aside
+            && self.aside_by.is_empty()
             && self.thread.is_empty()
             && self.rules.iter().all(only_records)
             && self.rules.iter().any(always)

@@ -8,7 +8,7 @@ use mote_layout::{context, parse};
 
 const EVENT: &[u8] = b"mote1\nnet:in\n6 f:1\n\nlen u32\nproto str\nstate enum u8 IDLE=0 BUSY=1..3\nmac u8[6]\npath u16[]\nnow u64\nload f64\nup bool\nf f32[]\n";
 
-const RULES: [&str; 13] = [
+const RULES: [&str; 15] = [
     "net:* if $kernel.offcpu_since_last_event > 1ms && $shared.x[len % 4] == 1 || $thread.y[2] do threshold write 200us",
     "net:* if len > 1500 && proto == \"tcp*\" && $tid == 4242 do record",
     "net:* if (now - 5) * 3 / (len + 1) > 1k && state == BUSY || !up do count by proto, state",
@@ -18,6 +18,8 @@ const RULES: [&str; 13] = [
     "net:* if proto in (\"a\", \"b*c\", \"\\x41\\*\") || len in (1, 3..5, 4k) do emit e(a = len, b = proto)",
     "net:* if contains(proto, \"x\") && starts_with(proto, 'y') && len(path) > 2 do snapshot, speculate",
     "net:* if $comm == \"w*r*k\" && $exe != \"*/bash\" && $cpu < 2 do commit, discard",
+    "net:* if $elapsed by proto > 5ms || $elapsed by (len << 32 | now) do commit by proto, discard by path[len % 4]",
+    "net:* if $elapsed by $elapsed by len < 3 do speculate by `up`, speculate, hist ($elapsed by now) by proto",
     "net:* if proto < \"m\" && proto == proto && f[1] > f[0] do record",
     "len == 1 || len == 2 || (len >= 5 && len < 10) || -len << 3 ^ ~len == 7",
     "by proto, prefix(proto, 5), $event if len > 4k",

@@ -125,7 +125,9 @@ impl Filters {
     /// Whether any rule keeps records aside.
     pub fn speculates(&self) -> bool {
         self.rules.rules().any(Rule::speculates)
-            || self.objects.iter().any(|object| object.calls(helper::SPECULATE))
+            || [helper::SPECULATE, helper::SPECULATE_BY]
+                .into_iter()
+                .any(|id| self.objects.iter().any(|object| object.calls(id)))
     }
 
     /// Whether any rule asks for snapshots.

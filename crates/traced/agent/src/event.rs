@@ -35,9 +35,10 @@
 use crate::channel::{ADDRESS_BITS, Channel};
 use crate::filter::{self, Filter};
 use crate::multicast::{Destination, Destinations, Multicast, Multicasts, Verdicts};
+use crate::speculation::by_key;
 use crate::{channel, shared, speculation};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use mote_layout::context::{DROP, RECORD, SPECULATE};
+use mote_layout::context::{DROP, KEPT, RECORD, SPECULATE};
 use mote_layout::site::{SWITCH_OFFSET, Switch};
 use mote_ring::writer::Payload;
 use mote_ring::{Direct, Record, Writer};
@@ -134,8 +135,8 @@ impl Event {
         !self.gate.load(Ordering::Acquire).is_null()
     }
 
-    /// What is to become of this occurrence of the event, whose context is `words`: `DROP`, `RECORD` or `SPECULATE`
-    /// (`mote_layout::context`).
+    /// What is to become of this occurrence of the event, whose context is `words`: `DROP`, `RECORD`, `SPECULATE` or
+    /// `KEPT` (`mote_layout::context`).
     ///
     /// # Safety
     /// `words` must point to the words of this event's description.
@@ -290,6 +291,8 @@ impl Event {
                 DROP => {}
                 // SAFETY: the caller's promise.
                 SPECULATE => unsafe { speculation::write(channel, record) },
+                // SAFETY: the caller's promise.
+                kept if kept & 0xff == KEPT => unsafe { by_key::write(channel, record, kept) },
                 // SAFETY: the caller's promise. What became of the record is counted in the ring.
                 _ => drop(unsafe { channel.writer.write(record) }),
             }

@@ -4,6 +4,7 @@
 //! given the verifier has checked: pointers are to so many bytes. Programs run inside of read sections. Helpers that
 //! are about the program's session exist once for each.
 
+use crate::speculation::by_key;
 use crate::{channel, cooperate, shared, speculation};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +19,7 @@ use mote_wire::{SESSIONS_MAX, filter_counters};
 /// What the programs of one session call, by number, as `mote_vm::Setup` takes it.
 #[derive(Debug)]
 pub(crate) struct Helpers {
-    pub(crate) plain: [(u32, HelperFn); 8],
+    pub(crate) plain: [(u32, HelperFn); 13],
     /// Those that read memory which may not be there.
     pub(crate) faulting: [(u32, FaultingFn); 1],
 }
@@ -34,6 +35,11 @@ const fn helpers<const SESSION: usize>() -> Helpers {
             (helper::SNAPSHOT, snapshot::<SESSION>),
             (helper::SET_THRESHOLD, cooperate::helper_set_threshold),
             (helper::OPEN_KERNEL, cooperate::helper_open_kernel),
+            (helper::SPECULATE_BY, speculate_by::<SESSION>),
+            (helper::COMMIT_BY, commit_by::<SESSION>),
+            (helper::DISCARD_BY, discard_by::<SESSION>),
+            (helper::SPECULATED_BY, speculated_by::<SESSION>),
+            (helper::SPECULATION, speculation_verdict::<SESSION>),
         ],
         faulting: [(helper::EMIT, emit::<SESSION>)],
     }
@@ -136,6 +142,44 @@ unsafe extern "C" fn discard<const SESSION: usize>(_: u64, _: u64, _: u64, _: u6
 
 unsafe extern "C" fn speculated<const SESSION: usize>(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     speculation::elapsed(SESSION).unwrap_or(u64::MAX)
+}
+
+unsafe extern "C" fn speculate_by<const SESSION: usize>(
+    kind: u64,
+    value: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    if by_key::begin(SESSION, kind, value) { 0 } else { error(libc::ENOSPC) }
+}
+
+unsafe extern "C" fn commit_by<const SESSION: usize>(kind: u64, value: u64, _: u64, _: u64, _: u64) -> u64 {
+    u64::from(by_key::commit(SESSION, kind, value))
+}
+
+unsafe extern "C" fn discard_by<const SESSION: usize>(kind: u64, value: u64, _: u64, _: u64, _: u64) -> u64 {
+    u64::from(by_key::discard(SESSION, kind, value))
+}
+
+unsafe extern "C" fn speculated_by<const SESSION: usize>(
+    kind: u64,
+    value: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    by_key::elapsed(SESSION, kind, value).unwrap_or(u64::MAX)
+}
+
+unsafe extern "C" fn speculation_verdict<const SESSION: usize>(
+    kind: u64,
+    value: u64,
+    how: u64,
+    parent: u64,
+    _: u64,
+) -> u64 {
+    by_key::verdict(SESSION, kind, value, how, parent)
 }
 
 unsafe extern "C" fn snapshot<const SESSION: usize>(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {

@@ -9,7 +9,8 @@
 //! # Verdicts
 //! What the filters of a multicast say comes in one word ([`Verdicts`]): two bits for each session, and the era of the
 //! multicast. A session that has joined later than that is not meant, even if it has got the number of one that has
-//! ended meanwhile.
+//! ended meanwhile. There is room for one speculation by a key: a second session that keeps the same occurrence aside
+//! by a key gets it as if it did not, which is counted.
 //!
 //! # Invariants
 //! `destinations-unlisted`: the first `used` nodes are written; a multicast that a gate leads to, or led to when a
@@ -18,7 +19,8 @@
 use crate::channel::Channel;
 use crate::filter::Filter;
 use crate::shared;
-use mote_layout::context::{DROP, RECORD, SPECULATE};
+use crate::speculation::by_key;
+use mote_layout::context::{DROP, KEPT, RECORD, SPECULATE};
 use mote_rcu::{Library, Token, start_poll};
 use mote_sys::mem::Mapping;
 use mote_wire::SESSIONS_MAX;
@@ -104,35 +106,59 @@ pub(crate) struct Verdicts {
     /// Two bits each.
     each: u64,
     era: u32,
+    /// What `KEPT` of one of them means ([`by_key::note`]).
+    note: u64,
 }
 
 /// Says that a verdict is of several sessions. No filter says this, but a hostile one.
 const MANY: u64 = 1 << 62;
 const ERA_SHIFT: u32 = 16;
-const _: () = assert!(2 * SESSIONS_MAX <= ERA_SHIFT as usize);
+const NOTE_SHIFT: u32 = 48;
+const _: () = assert!(2 * SESSIONS_MAX <= ERA_SHIFT as usize && NOTE_SHIFT + by_key::NOTE_BITS == 62);
 
 impl Verdicts {
     /// As a verdict of `Event::judge`.
     fn word(self) -> u64 {
-        if self.each == 0 { DROP } else { MANY | u64::from(self.era) << ERA_SHIFT | self.each }
+        match self.each {
+            0 => DROP,
+            each => MANY | self.note << NOTE_SHIFT | u64::from(self.era) << ERA_SHIFT | each,
+        }
     }
 
     /// Of a verdict, if it is of several sessions.
     #[inline(always)]
     pub(crate) fn of(word: u64) -> Option<Verdicts> {
-        let are_many = word >> (ERA_SHIFT + 32) == MANY >> (ERA_SHIFT + 32);
-        are_many.then_some(Verdicts { each: word & ((1 << ERA_SHIFT) - 1), era: (word >> ERA_SHIFT) as u32 })
+        let are_many = word >> 62 == MANY >> 62;
+        are_many.then_some(Verdicts {
+            each: word & ((1 << ERA_SHIFT) - 1),
+            era: (word >> ERA_SHIFT) as u32,
+            note: word >> NOTE_SHIFT & ((1 << by_key::NOTE_BITS) - 1),
+        })
     }
 
-    /// What is to become of it in a session: `DROP`, `RECORD` or `SPECULATE`.
+    /// What is to become of it in a session: `DROP`, `RECORD`, `SPECULATE` or `KEPT`.
     pub(crate) fn for_session(self, channel: &Channel) -> u64 {
         let was_meant = self.era.wrapping_sub(channel.joined) as i32 >= 0;
-        if was_meant { self.each >> (2 * channel.session) & 3 } else { DROP }
+        match self.each >> (2 * channel.session) & 3 {
+            _ if !was_meant => DROP,
+            KEPT => by_key::of_note(self.note),
+            verdict => verdict,
+        }
     }
 
     fn say(&mut self, channel: &Channel, verdict: u64) {
         let verdict = match verdict {
             DROP | SPECULATE => verdict,
+            kept if kept & 0xff == KEPT => {
+                let has_note = (0..SESSIONS_MAX).any(|session| self.each >> (2 * session) & 3 == KEPT);
+                if has_note {
+                    by_key::refuse(channel.session);
+                    SPECULATE
+                } else {
+                    self.note = by_key::note(kept);
+                    KEPT
+                }
+            }
             _ => RECORD,
         };
         self.each |= verdict << (2 * channel.session);
@@ -146,7 +172,7 @@ impl Multicast {
     /// `words` must point to the words of the event's description. The caller is in a read section that began before
     /// the event left this multicast.
     pub(crate) unsafe fn judge(&self, words: *const u64) -> u64 {
-        let mut verdicts = Verdicts { each: 0, era: self.era };
+        let mut verdicts = Verdicts { each: 0, era: self.era, note: 0 };
         for Destination { channel, filter, id } in self.to.iter() {
             // SAFETY: `gate-outlives-section`, and the caller's read section.
             let verdict = match unsafe { filter.as_ref() } {
@@ -171,7 +197,7 @@ impl Multicast {
     /// # Safety
     /// As for `judge`.
     pub(crate) unsafe fn fault(&self) -> u64 {
-        let mut verdicts = Verdicts { each: 0, era: self.era };
+        let mut verdicts = Verdicts { each: 0, era: self.era, note: 0 };
         for Destination { channel, filter, id } in self.to.iter() {
             // SAFETY: `gate-outlives-section`, and the caller's read section.
             let verdict = match unsafe { filter.as_ref() } {

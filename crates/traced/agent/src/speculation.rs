@@ -1,4 +1,4 @@
-//! What the calling thread keeps aside until a filter commits or discards it.
+//! What the calling thread keeps aside until a filter commits or discards it; [`by_key`] is for what all threads keep.
 //!
 //! # State
 //! The thread's word of the session (`mote_sync::thread::speculation`): 0: it does not speculate there. Else which
@@ -21,6 +21,8 @@ use mote_ring::speculation::{Pool, Refused};
 use mote_sync::thread;
 use mote_sys::tsc;
 use mote_wire::SESSIONS_MAX;
+
+pub(crate) mod by_key;
 
 const _: () = assert!(SESSIONS_MAX <= thread::SPECULATIONS);
 /// Set in a thread's word when it has no slot; the time, in units of [`UNIT_SHIFT`], is below.

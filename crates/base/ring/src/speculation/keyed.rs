@@ -120,10 +120,7 @@ impl Speculation {
     }
 
     fn of_entry(word: u64) -> Speculation {
-        Speculation {
-            slot: (word >> SLOT_SHIFT & SLOT_MASK) as u32,
-            number: (word >> NUMBER_SHIFT) as u32,
-        }
+        Speculation { slot: (word >> SLOT_SHIFT & SLOT_MASK) as u32, number: (word >> NUMBER_SHIFT) as u32 }
     }
 
     /// Whether the state of its slot says that it is open.
@@ -183,6 +180,13 @@ impl Pool<'_> {
             let word = self.leads(entry, key)?;
             Some(Speculation::of_entry(word))
         })
+    }
+
+    /// The open speculation in a slot.
+    pub fn open_in(&self, slot: u32) -> Option<Speculation> {
+        let state = self.slot(slot)?.state.load(Ordering::Relaxed);
+        let speculation = Speculation { slot, number: (state >> NUMBER_SHIFT) as u32 };
+        speculation.is_open(state).then_some(speculation)
     }
 
     /// Lets one more key lead to an open speculation. False when the index has no room for it.

@@ -15,7 +15,7 @@ const BYTES: u64 = 1 << 30;
 /// What it is when files may not be that long (`ulimit -f`).
 const BYTES_SMALL: u64 = 32 << 20;
 /// Speculations that can be open at a time, and what each can hold.
-const POOL: Sizes = Sizes { slots: 64, slot_bytes: 64 << 10 };
+const POOL: Sizes = Sizes { slots: 128, slot_bytes: 64 << 10 };
 
 /// The file.
 pub(crate) struct GroupArea {

@@ -42,13 +42,19 @@ impl Speculated {
         self.records.resize(room.max(self.records.len()), 0);
     }
 
-    /// Frees what threads have open that are no more, as `is_alive(pid, tid, began)` says.
+    /// Frees what threads and processes have open that are no more, as `is_alive(pid, tid, began)` says.
     pub(crate) fn reap<'a>(
         areas: impl Iterator<Item = &'a GroupArea>,
+        totals: &mut Totals,
         is_alive: impl Fn(u32, u32, u64) -> bool,
     ) {
-        for pool in areas.filter_map(GroupArea::pool) {
-            Reader::new(pool).reap(&is_alive);
+        let torn: u32 =
+            areas.filter_map(GroupArea::pool).map(|pool| Reader::new(pool).reap(&is_alive).torn).sum();
+        if torn > 0 {
+            totals.problems.push(format!(
+                "records that were kept aside are missing: {torn} processes were killed while they added to what \
+                 others of their threads had committed"
+            ));
         }
     }
 
@@ -71,7 +77,7 @@ impl Speculated {
             while let Some((who, len)) = reader.take(&mut records) {
                 any = true;
                 if let Err(why) = self.write(context, events, &records[..len], totals) {
-                    let why = format!("cannot write what thread {} has committed: {why}", who.tid);
+                    let why = format!("cannot write what process {} has committed: {why}", who.pid);
                     totals
                         .problems
                         .push(format!("{why}; recording stops; what was written before is complete"));

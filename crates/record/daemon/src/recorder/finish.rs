@@ -1,6 +1,7 @@
 //! The end of a recording: what is written when everything has been read.
 
 use super::Recorder;
+use crate::area::group::GroupArea;
 use crate::consumer::trace::Consumed;
 use crate::recorder::group_areas::Faults;
 use crate::watch::{Recorded, Watch};
@@ -53,9 +54,17 @@ impl Recorder<'_> {
         }
     }
 
-    /// Tells of the faults that filters had. Events that were dropped for them are counted as lost, too.
+    /// Tells of the faults that filters had, and of keys without room. Events that were dropped for faults are counted
+    /// as lost, too.
     fn note_faults(&mut self) {
-        let Faults { dropped, kept, by_event } = self.areas.faults();
+        let Faults { dropped, kept, by_event, keys_refused } = self.areas.faults();
+        if keys_refused > 0 {
+            self.problem(format!(
+                "there was no room to keep records aside for {keys_refused} keys of `speculate by`: their events were \
+                 recorded at once; at most {} can be open at a time: commit or discard each",
+                GroupArea::pool_place().sizes.slots
+            ));
+        }
         if dropped == 0 && kept == 0 {
             return;
         }

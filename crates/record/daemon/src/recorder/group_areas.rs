@@ -46,7 +46,7 @@ struct Past {
     faults: Faults,
 }
 
-/// What filters could not read of the memory that events gave them.
+/// What filters could not do: read memory that events gave them, keep records aside.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
     /// How often the event was dropped for it, and how often kept.
@@ -54,6 +54,8 @@ pub(crate) struct Faults {
     pub(crate) kept: u64,
     /// How often, by event.
     pub(crate) by_event: BTreeMap<u32, u64>,
+    /// Keys whose records were to be kept aside, for which there was no room.
+    pub(crate) keys_refused: u64,
 }
 
 impl GroupAreas {
@@ -123,6 +125,7 @@ impl Faults {
             (area.word(filter_counters::FAULTS_DROPPED), area.word(filter_counters::FAULTS_KEPT));
         self.dropped = self.dropped.saturating_add(dropped);
         self.kept = self.kept.saturating_add(kept);
+        self.keys_refused = self.keys_refused.saturating_add(area.word(filter_counters::KEYS_REFUSED));
         if dropped == 0 && kept == 0 {
             return;
         }

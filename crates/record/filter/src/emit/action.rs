@@ -6,7 +6,7 @@ use crate::emit::code::{Code, Stop};
 use crate::maps::{Entry, Key, KeyType, bytes};
 use crate::session::Emitted;
 use crate::syntax::Scope;
-use crate::typed::{Action, EmittedField, KeyPlan, KeyValue, Num, NumKind, StringSource};
+use crate::typed::{Action, EmittedField, KeyPlan, KeyValue, Num, NumKind, SpeculationKey, StringSource};
 use mote_bpf::Reg;
 use mote_bpf::helper::{self, BUCKETS};
 use mote_bpf::op::{AtomicOp, Cond, Size};
@@ -38,9 +38,11 @@ impl Code<'_> {
             Action::Snapshot => self.call(helper::SNAPSHOT)?,
             Action::Threshold { syscall, ns } => self.threshold(*syscall, *ns)?,
             Action::OpenKernel { ns, of } => self.open_kernel(*ns, *of)?,
-            Action::Speculate => self.call(helper::SPECULATE)?,
-            Action::Commit => self.call(helper::COMMIT)?,
-            Action::Discard => self.discard(verdict)?,
+            Action::Speculate(None) => self.call(helper::SPECULATE)?,
+            Action::Speculate(Some(key)) => self.call_by(helper::SPECULATE_BY, key)?,
+            Action::Commit(None) => self.call(helper::COMMIT)?,
+            Action::Commit(Some(key)) => self.call_by(helper::COMMIT_BY, key)?,
+            Action::Discard(key) => self.discard(key.as_ref(), verdict)?,
         }
         self.give_back(mark);
         self.bind(after);
@@ -180,8 +182,11 @@ impl Code<'_> {
     }
 
     /// The event itself goes too, if it belongs to what is forgotten.
-    fn discard(&mut self, verdict: Verdict) -> Result<(), Stop> {
-        self.call(helper::DISCARD)?;
+    fn discard(&mut self, key: Option<&SpeculationKey>, verdict: Verdict) -> Result<(), Stop> {
+        match key {
+            None => self.call(helper::DISCARD)?,
+            Some(key) => self.call_by(helper::DISCARD_BY, key)?,
+        }
         if let Verdict::Kept(register) = verdict {
             let none = self.label();
             self.branch(Cond::Eq, Reg::R0, 0, none);

@@ -360,6 +360,13 @@ impl<'a> Code<'a> {
         if self.held[0] == 1 { Ok(()) } else { Err(Stop::NoRegister) }
     }
 
+    /// What a call returned, as a value of one's own.
+    pub(in crate::emit) fn result(&mut self) -> Result<Held, Stop> {
+        self.hold_result()?;
+        self.changed(Reg::R0);
+        Ok(Held { reg: Reg::R0, owned: true })
+    }
+
     pub(in crate::emit) fn drop_result(&mut self) {
         self.held[0] = 0;
     }

@@ -5,7 +5,8 @@ use crate::emit::string_plan;
 use crate::maps::{EVENTS, Entry, Maps};
 use crate::target::{COMM_BYTES, EXECUTABLE_BYTES, Side};
 use crate::typed::{
-    Action, Cond, Context, Element, EmittedField, Float, Kept, KeyValue, Num, NumKind, Plan, StringSource,
+    Action, Cond, Context, Element, EmittedField, Float, Kept, KeyValue, Num, NumKind, Plan, SpeculationKey,
+    SpeculationValue, StringSource,
 };
 use std::collections::HashMap;
 
@@ -49,6 +50,7 @@ impl Needs {
             needs.cond(&rule.condition);
             rule.actions.iter().for_each(|action| needs.action(action));
         }
+        plan.aside_by.iter().for_each(|aside| needs.speculation_key(&aside.key));
         needs.slots_of_contexts();
         let rules: Vec<&str> = plan.rules.iter().map(|rule| rule.source.as_str()).collect();
         // On the kernel's side all events of the same rules have the same map, so that their programs are the same.
@@ -158,7 +160,8 @@ impl Needs {
 
     fn num(&mut self, num: &Num) {
         match &num.kind {
-            NumKind::Word(word) => self.used(Cached::Word(*word)),
+            NumKind::Word(word) | NumKind::NotZero(word) => self.used(Cached::Word(*word)),
+            NumKind::Elapsed(key) => self.speculation_key(key),
             NumKind::Length(word, _) => {
                 self.used(Cached::Word(*word));
                 self.used(Cached::Word(word + 1));
@@ -178,6 +181,12 @@ impl Needs {
                 self.num(&word.index);
             }
             NumKind::Constant(_) | NumKind::Flag(_) | NumKind::Last(_) | NumKind::Since(_) => {}
+        }
+    }
+
+    fn speculation_key(&mut self, key: &SpeculationKey) {
+        if let SpeculationValue::Number(num) = &key.value {
+            self.num(num);
         }
     }
 
@@ -213,6 +222,10 @@ impl Needs {
                         EmittedField::String(..) => {}
                     }
                 }
+                return;
+            }
+            Action::Speculate(Some(key)) | Action::Commit(Some(key)) | Action::Discard(Some(key)) => {
+                self.speculation_key(key);
                 return;
             }
             _ => return,

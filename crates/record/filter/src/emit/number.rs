@@ -32,6 +32,12 @@ impl Code<'_> {
                 self.b.load(Size::DW, held.reg, held.reg, 0);
                 Ok(held)
             }
+            NumKind::NotZero(word) => {
+                let held = self.word(*word)?;
+                self.branch(op::Cond::Eq, held.reg, 0, self.fail);
+                Ok(held)
+            }
+            NumKind::Elapsed(key) => self.elapsed_by(key),
             NumKind::Last(kept) => self.kept(*kept),
             NumKind::Published(offset) => self.published(*offset),
             NumKind::Since(kept) => self.since(*kept),
@@ -331,7 +337,7 @@ fn weight(num: &Num) -> usize {
         NumKind::Length(..) => 2,
         NumKind::SharedWord(word) => weight(&word.index) + 1,
         // It uses the registers as it likes.
-        NumKind::Truth(_) => 8,
+        NumKind::Truth(_) | NumKind::Elapsed(_) => 8,
         _ => 1,
     }
 }
@@ -339,7 +345,11 @@ fn weight(num: &Num) -> usize {
 /// Whether working it out changes the registers that calls change.
 pub(in crate::emit) fn calls(num: &Num) -> bool {
     match &num.kind {
-        NumKind::Context(_) | NumKind::Truth(_) | NumKind::Last(_) | NumKind::Since(_) => true,
+        NumKind::Context(_)
+        | NumKind::Truth(_)
+        | NumKind::Last(_)
+        | NumKind::Since(_)
+        | NumKind::Elapsed(_) => true,
         NumKind::SharedWord(word) => calls(&word.index),
         NumKind::Neg(inner) | NumKind::BitNot(inner) => calls(inner),
         NumKind::Binary(_, a, b) => calls(a) || calls(b),

@@ -1,7 +1,7 @@
 //! What can be seen of an operand beside its value.
 
 use crate::syntax::BinaryOp;
-use crate::typed::{Cond, Context, Element, Float, Num, NumKind, StringSource};
+use crate::typed::{Cond, Context, Element, Float, Num, NumKind, SpeculationValue, StringSource};
 
 /// What an operand does beside having a value, and what it costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,6 +129,14 @@ impl Effects {
             NumKind::Constant(_) => {}
             NumKind::Word(_) => self.add(1),
             NumKind::Length(..) | NumKind::Flag(_) => self.add(3),
+            NumKind::NotZero(_) => self.absent(2),
+            NumKind::Elapsed(key) => {
+                self.absent(2 * CALL);
+                match &key.value {
+                    SpeculationValue::Number(num) => self.num(num),
+                    SpeculationValue::String(_) => self.faults = true,
+                }
+            }
             NumKind::Last(_) => self.absent(3),
             NumKind::Published(_) => self.add(2),
             NumKind::Since(_) => self.add(6),

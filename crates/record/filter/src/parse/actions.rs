@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::lex::Kind;
-use crate::syntax::{Action, ActionKind, Expr, Scope};
+use crate::syntax::{Action, ActionKind, Expr, Scope, SpeculationKey};
 use mote_layout::cooperation::{SYSCALLS, UNSET_NS};
 use mote_layout::syscalls;
 
@@ -50,9 +50,9 @@ impl Parser {
             "snapshot" => ActionKind::Snapshot,
             "open" => self.open()?,
             "threshold" => self.threshold()?,
-            "speculate" => ActionKind::Speculate,
-            "commit" => ActionKind::Commit,
-            "discard" => ActionKind::Discard,
+            "speculate" => ActionKind::Speculate(self.only_key()?),
+            "commit" => ActionKind::Commit(self.only_key()?),
+            "discard" => ActionKind::Discard(self.only_key()?),
             _ => {
                 let problem = Diagnostic::syntax(start, format!("there is no action `{name}`"));
                 return Err(problem.similar(&name, &ACTIONS));
@@ -68,8 +68,20 @@ impl Parser {
 
     /// `VALUE [by K, ..]`
     pub(crate) fn histogram(&mut self) -> Result<ActionKind, Diagnostic> {
-        let value = self.expression()?;
-        Ok(ActionKind::Histogram { value, by: self.keys()? })
+        self.by_begins_keys = true;
+        let value = self.expression();
+        self.by_begins_keys = false;
+        Ok(ActionKind::Histogram { value: value?, by: self.keys()? })
+    }
+
+    /// `[by KEY]`, and no second key.
+    fn only_key(&mut self) -> Result<Option<SpeculationKey>, Diagnostic> {
+        let key = self.speculation_key()?;
+        if key.is_some() && self.peek().kind == Kind::Sign(",") && !self.action_is_next() {
+            let problem = Diagnostic::syntax(self.peek().span, "a speculation goes by one key");
+            return Err(problem.help("make one number of several: `by (connection << 32 | stream)`"));
+        }
+        Ok(key)
     }
 
     /// `[by K, ..]`

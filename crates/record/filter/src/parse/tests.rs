@@ -13,6 +13,7 @@ fn show(expr: &Expr) -> String {
         ExprKind::String(text) => text.to_string(),
         ExprKind::Name(name) => name.clone(),
         ExprKind::Context(name) => format!("${name}"),
+        ExprKind::ElapsedBy(key) => format!("elapsed/{}", key.name),
         ExprKind::Index(array, index) => format!("{}[{}]", show(array), show(index)),
         ExprKind::Call(name, arguments) => format!("{name}/{}", arguments.len()),
         ExprKind::Unary(op, inner) => format!("{op:?}({})", show(inner)),
@@ -49,6 +50,12 @@ fn precedence_is_lttngs() {
         ("a && b && c || d || e", "((a && b && c) || d || e)"),
         ("port in (80, 8000..8080) && x", "((port in 2) && x)"),
         ("every(10) && sample(1%) && limit(100/s)", "(every/1 && sample/1 && limit/1)"),
+        ("$elapsed by id > 5ms", "(elapsed/id > 5000000)"),
+        (
+            "$elapsed by a[ i + 1 ] > 1 && $ctx.elapsed by ( id | 1 ) < 2",
+            "((elapsed/a[i+1] > 1) && (elapsed/id|1 < 2))",
+        ),
+        ("$elapsed by $elapsed by $span == $elapsed", "(elapsed/$elapsedby$span == $elapsed)"),
         ("`odd-name` == 'x'", "(odd-name == \"x\")"),
         ("a /* why */ == 1 // because", "(a == 1)"),
     ] {

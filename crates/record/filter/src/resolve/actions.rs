@@ -48,9 +48,9 @@ impl<'a> Resolver<'a> {
             ActionKind::Emit { name, fields } => self.emitted(name, fields, span)?,
             ActionKind::Snapshot => Action::Snapshot,
             ActionKind::Threshold { syscall, ns } => Action::Threshold { syscall: *syscall, ns: *ns },
-            ActionKind::Speculate => Action::Speculate,
-            ActionKind::Commit => Action::Commit,
-            ActionKind::Discard => Action::Discard,
+            ActionKind::Speculate(key) => Action::Speculate(self.speculation_key_of(key)?),
+            ActionKind::Commit(key) => Action::Commit(self.speculation_key_of(key)?),
+            ActionKind::Discard(key) => Action::Discard(self.speculation_key_of(key)?),
         })
     }
 
@@ -61,7 +61,7 @@ impl<'a> Resolver<'a> {
             ActionKind::Emit { .. } => {
                 ("events cannot be emitted", "use `count`, `hist` or `last`, or record the event")
             }
-            ActionKind::Speculate | ActionKind::Commit | ActionKind::Discard => (
+            ActionKind::Speculate(_) | ActionKind::Commit(_) | ActionKind::Discard(_) => (
                 "records are not kept aside",
                 "use a flag instead: `set NAME`, and `$flag.NAME` in other rules",
             ),

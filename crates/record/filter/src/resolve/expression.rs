@@ -46,6 +46,7 @@ impl<'a> Resolver<'a> {
             ExprKind::String(pattern) => Ok(Value::Pattern(pattern.clone())),
             ExprKind::Name(name) => Ok(self.name(name)),
             ExprKind::Context(name) => self.context(name, span),
+            ExprKind::ElapsedBy(key) => self.elapsed_by(key, span),
             ExprKind::Index(array, index) => self.element(array, index),
             ExprKind::Call(name, arguments) => self.call(name, arguments, span),
             ExprKind::Unary(op, inner) => self.unary(*op, inner),

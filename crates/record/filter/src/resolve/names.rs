@@ -11,9 +11,9 @@ use mote_layout::parse::{FieldType, Labels};
 use mote_layout::types::Scalar;
 
 /// Names of contexts, those of LTTng included (which may have `ctx.` before them).
-const CONTEXTS: [&str; 20] = [
+const CONTEXTS: [&str; 21] = [
     "level", "tid", "pid", "comm", "cpu", "exe", "delta", "elapsed", "event", "vtid", "vpid", "procname",
-    "cpu_id", "last.", "flag.", "kernel.", "shared.", "thread.", "window", "target",
+    "cpu_id", "last.", "flag.", "kernel.", "shared.", "thread.", "window", "target", "span",
 ];
 
 impl<'a> Resolver<'a> {
@@ -74,6 +74,7 @@ impl<'a> Resolver<'a> {
             "comm" | "procname" => Ok(Value::String(StringSource::Comm)),
             "exe" => Ok(Value::String(StringSource::Executable)),
             "event" => Ok(Value::Event),
+            "span" => self.span(span),
             // The same for all events of a kind: a comparison with it is decided when the rule is compiled.
             "level" => {
                 let level = Num::constant(i128::from(self.event.level as u8));
@@ -88,7 +89,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Whether programs of this side know a context.
-    fn context_is_here(&self, name: &str, span: Span) -> Result<(), Diagnostic> {
+    pub(super) fn context_is_here(&self, name: &str, span: Span) -> Result<(), Diagnostic> {
         let wrong =
             |message: &str, help: &str| Err(Diagnostic::wrong_side(self.side, span, message).help(help));
         match (self.side, name) {

@@ -93,6 +93,14 @@ fn types_are_checked() {
         ("* do count by prefix(len, 3)", "`prefix` takes a string and a number"),
         ("* do emit e(a = proto, b = proto)", "an emitted event can have one string only"),
         ("* do count by prefix(proto, 200), proto, proto", "the keys take 264 bytes; the most is 256"),
+        ("* do speculate by load", "a speculation cannot go by this"),
+        ("* do speculate by mac", "a speculation cannot go by this"),
+        ("* do speculate by $comm", "a speculation cannot go by this"),
+        ("* do speculate by 3", "a speculation cannot go by this"),
+        ("* do commit by lne", "event net:in has no field `lne`"),
+        ("* if $elapsed by $exe > 3 do record", "a speculation cannot go by this"),
+        ("* do speculate by $span", "event net:in has no `$span`"),
+        ("* if $span == 3 do record", "event net:in has no `$span`"),
     ] {
         assert_eq!(compiled(FIELDS, Rule::parse(rule)).unwrap_err().message(), message, "{rule}");
     }

@@ -1,7 +1,8 @@
 //! Trees as string, one node a line.
 
 use super::{
-    Action, Cond, Context, Element, Float, Kept, KeyPlan, KeyValue, Num, NumKind, Plan, StringSource,
+    Action, Cond, Context, Element, Float, Kept, KeyPlan, KeyValue, Link, Num, NumKind, Plan, Speculated,
+    SpeculationKey, SpeculationValue, StringSource,
 };
 use std::fmt::{self, Write};
 
@@ -22,6 +23,14 @@ impl fmt::Display for Plan {
             show.cond(f, &rule.condition, 1)?;
             writeln!(f, "do")?;
             rule.actions.iter().try_for_each(|action| show.action(f, action))?;
+        }
+        for Speculated { key, link } in &self.aside_by {
+            let link = match link {
+                Link::None => String::new(),
+                Link::Parent(word) => format!(", or that of {}, which it joins", show.word(*word)),
+                Link::Leave => ", and leave it".to_owned(),
+            };
+            writeln!(f, "what is recorded: aside with the speculation{}{link}", show.by(Some(key)))?;
         }
         Ok(())
     }
@@ -118,6 +127,8 @@ impl Show<'_> {
             NumKind::Length(word, _) => format!("len({})", self.word(*word)),
             NumKind::Context(context) => context.name().to_owned(),
             NumKind::Flag(name) => format!("$flag.{name}"),
+            NumKind::NotZero(word) => format!("{} unless 0", self.word(*word)),
+            NumKind::Elapsed(key) => format!("$elapsed{}", self.by(Some(&**key))),
             NumKind::Last(kept) => format!("kept {kept}"),
             NumKind::Published(offset) => format!("word {} of the thread's state", offset / 8),
             NumKind::Since(kept) => format!("growth since kept {kept}"),
@@ -129,6 +140,14 @@ impl Show<'_> {
             NumKind::BitNot(inner) => format!("~{}", self.num(inner)),
             NumKind::Binary(op, a, b) => format!("({} {} {})", self.num(a), op.sign(), self.num(b)),
             NumKind::Truth(cond) => self.inline(cond),
+        }
+    }
+
+    fn by(&self, key: Option<&SpeculationKey>) -> String {
+        match key.map(|key| &key.value) {
+            None => String::new(),
+            Some(SpeculationValue::Number(num)) => format!(" by {}", self.typed(num)),
+            Some(SpeculationValue::String(word)) => format!(" by hash of {}", self.word(*word)),
         }
     }
 
@@ -168,9 +187,9 @@ impl Show<'_> {
             Action::OpenKernel { ns, of } => writeln!(f, "  open kernel for {ns} ns of {of:?}"),
             Action::Snapshot => writeln!(f, "  snapshot"),
             Action::Threshold { syscall, ns } => writeln!(f, "  threshold of call {syscall}: {ns} ns"),
-            Action::Speculate => writeln!(f, "  speculate"),
-            Action::Commit => writeln!(f, "  commit"),
-            Action::Discard => writeln!(f, "  discard"),
+            Action::Speculate(key) => writeln!(f, "  speculate{}", self.by(key.as_ref())),
+            Action::Commit(key) => writeln!(f, "  commit{}", self.by(key.as_ref())),
+            Action::Discard(key) => writeln!(f, "  discard{}", self.by(key.as_ref())),
         }
     }
 

@@ -11,6 +11,7 @@ use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;
 use mote_vm::{Choice, Cursor, Engine, HelperFn, Map, Program, Setup, Update};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 thread_local! {
     /// What helpers answer from.
@@ -19,6 +20,8 @@ thread_local! {
     static EMITTED: RefCell<Vec<(u64, Vec<u8>)>> = const { RefCell::new(Vec::new()) };
     /// Whether a speculation is open.
     static SPECULATION: Cell<bool> = const { Cell::new(false) };
+    /// Keys that have a speculation open, and the key that it was begun with.
+    static KEYS: RefCell<BTreeMap<(u64, u64), (u64, u64)>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// A key and its value.
@@ -76,6 +79,45 @@ extern "C" fn end_speculation(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     SPECULATION.replace(false).into()
 }
 
+extern "C" fn speculate_by(kind: u64, value: u64, _: u64, _: u64, _: u64) -> u64 {
+    KEYS.with_borrow_mut(|keys| keys.insert((kind, value), (kind, value)));
+    0
+}
+
+extern "C" fn end_by(kind: u64, value: u64, _: u64, _: u64, _: u64) -> u64 {
+    KEYS.with_borrow_mut(|keys| {
+        let first = keys.get(&(kind, value)).copied();
+        keys.retain(|_, of| Some(*of) != first);
+        first.is_some().into()
+    })
+}
+
+extern "C" fn elapsed_by(kind: u64, value: u64, _: u64, _: u64, _: u64) -> u64 {
+    KEYS.with_borrow(|keys| {
+        keys.get(&(kind, value)).map_or(u64::MAX, |_| FACTS.with_borrow(|facts| facts.now))
+    })
+}
+
+extern "C" fn speculation(kind: u64, value: u64, how: u64, parent: u64, _: u64) -> u64 {
+    KEYS.with_borrow_mut(|keys| {
+        if let (true, Some(of)) =
+            (how == u64::from(helper::SPECULATION_JOIN), keys.get(&(kind, parent)).copied())
+        {
+            keys.entry((kind, value)).or_insert(of);
+        }
+        let found = keys.get(&(kind, value)).copied();
+        if how == u64::from(helper::SPECULATION_LEAVE) && found.is_some_and(|of| of != (kind, value)) {
+            keys.remove(&(kind, value));
+        }
+        found.map_or(0, |(kind, value)| kept(kind, value))
+    })
+}
+
+/// The verdict for a record that is kept aside with what this key has begun.
+pub(crate) fn kept(kind: u64, value: u64) -> u64 {
+    context::KEPT | kind << 8 | value << 16
+}
+
 /// Emits itself, so that tests see it.
 extern "C" fn set_threshold(syscall: u64, ns: u64, _: u64, _: u64, _: u64) -> u64 {
     EMITTED.with_borrow_mut(|emitted| emitted.push((syscall, ns.to_le_bytes().to_vec())));
@@ -110,6 +152,11 @@ const HELPERS: &[(u32, HelperFn)] = &[
     (helper::SNAPSHOT, nothing),
     (helper::SET_THRESHOLD, set_threshold),
     (helper::OPEN_KERNEL, nothing),
+    (helper::SPECULATE_BY, speculate_by),
+    (helper::COMMIT_BY, end_by),
+    (helper::DISCARD_BY, end_by),
+    (helper::SPECULATED_BY, elapsed_by),
+    (helper::SPECULATION, speculation),
 ];
 
 /// The events that programs of this thread have emitted since it was asked.

@@ -7,6 +7,7 @@ mod event;
 mod expression;
 mod machine;
 mod random;
+mod speculation;
 
 use event::Event;
 use machine::Machine;

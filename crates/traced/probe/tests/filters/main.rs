@@ -4,7 +4,7 @@ mod programs;
 mod scenarios;
 mod session;
 
-use mote_bpf::{MapKind, MapShape};
+use mote_bpf::{MapKind, MapShape, helper};
 use mote_layout::Cause;
 use mote_wire::{How, filter_counters};
 use programs::*;
@@ -207,6 +207,31 @@ fn what_is_kept_aside_is_recorded_when_it_is_committed() {
     let mut ends = numbers(&records, process.id("scenario:end"));
     ends.sort_unstable();
     assert_eq!(ends, [0, 3, 102, 201, 201, 201]);
+}
+
+#[test]
+fn what_is_kept_by_a_key_is_of_all_threads() {
+    for (end, of_each) in [(helper::COMMIT_BY, 2), (helper::DISCARD_BY, 0)] {
+        let wishes = [
+            ("scenario:begin", filtered(by_key(Some(helper::SPECULATE_BY)))),
+            ("scenario:step", filtered(by_key(None))),
+            ("scenario:end", filtered(by_key(Some(end)))),
+        ];
+        let (session, process, mut rings) = run("speculation_by_key", &wishes.into());
+        assert_eq!(process.installed, Some((3, 0, String::new())));
+        let committed = session.committed();
+        let records = rings.take();
+        let mut threads = BTreeSet::new();
+        for request in 0..8 {
+            let of = |list: &[Seen]| list.iter().filter(|record| record.number() == request).count();
+            // Five had a slot; the events of the others are recorded at once, and that is counted.
+            let expected = if request < 5 { (of_each, 1) } else { (0, 3) };
+            assert_eq!((of(&committed), of(&records)), expected, "request {request}");
+            threads.extend(committed.iter().map(|record| record.thread));
+        }
+        assert_eq!(threads.len(), 5 * of_each);
+        assert_eq!(session.counters(filter_counters::KEYS_REFUSED), 3);
+    }
 }
 
 #[test]

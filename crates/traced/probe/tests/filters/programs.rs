@@ -182,6 +182,28 @@ pub(crate) fn speculate() -> Vec<Insn> {
     })
 }
 
+/// Calls a helper with the number as a key, and goes with the others of the key.
+pub(crate) fn by_key(call: Option<u32>) -> Vec<Insn> {
+    program(|b| {
+        let kept = b.label();
+        b.mov(Reg::R6, Reg::R1);
+        if let Some(call) = call {
+            b.mov(Reg::R1, 3);
+            b.load(Size::DW, Reg::R2, Reg::R6, 0);
+            b.call(call);
+        }
+        b.mov(Reg::R1, 3);
+        b.load(Size::DW, Reg::R2, Reg::R6, 0);
+        b.mov(Reg::R3, helper::SPECULATION_LOOK as i32);
+        b.mov(Reg::R4, 0);
+        b.call(helper::SPECULATION);
+        b.branch(Cond::Ne, Reg::R0, 0, kept);
+        b.mov(Reg::R0, 1);
+        b.bind(kept);
+        b.exit();
+    })
+}
+
 /// Goes with the others.
 pub(crate) fn keeps() -> Vec<Insn> {
     program(|b| {

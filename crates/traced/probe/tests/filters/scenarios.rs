@@ -13,6 +13,7 @@ pub(crate) fn play(scenario: &str) {
         "fork" => fork(),
         "fault" => fault(),
         "speculation" => speculation(),
+        "speculation_by_key" => speculation_by_key(),
         "nothing" => wait(),
         other => panic!("there is no scenario '{other}'"),
     }
@@ -118,6 +119,16 @@ mote::tracepoint! {
     begin in scenario { request: u64 }
     step in scenario { request: u64 }
     end in scenario { request: u64 }
+}
+
+/// Each request is on a thread of its own at each step; what `end` is of is decided by the request's number.
+fn speculation_by_key() {
+    let on_another_thread = |work: fn(u64), request| {
+        std::thread::spawn(move || work(request)).join().expect("no panic");
+    };
+    (0..8).for_each(|request| on_another_thread(|request| mote::emit!(begin, request), request));
+    (0..8).for_each(|request| on_another_thread(|request| mote::emit!(step, request), request));
+    (0..8).for_each(|request| on_another_thread(|request| mote::emit!(end, request), request));
 }
 
 fn speculation() {
