@@ -2,6 +2,7 @@
 
 use crate::callsite::Callsite;
 use crate::describe::Point;
+use crate::entered::{self, Owner};
 use crate::ids;
 use crate::values::Values;
 use tracing_core::span::{Attributes, Id, Record};
@@ -11,11 +12,20 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 /// Records the events and spans of a `tracing` subscriber as mote events. Made by [`layer`](crate::layer).
 #[derive(Debug)]
-pub struct Layer(());
+pub struct Layer(Owner);
 
 impl Layer {
     pub(crate) fn new() -> Layer {
-        Layer(())
+        Layer(Owner::new())
+    }
+
+    /// Our id of the span that an event is in; 0 when it is in none.
+    pub(crate) fn span_of<S>(&self, event: &Event<'_>, context: &Context<'_, S>) -> u64
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        let known = if event.is_contextual() { entered::current(self.0) } else { None };
+        known.unwrap_or_else(|| context.event_span(event).map_or(0, |span| id_of(&span)))
     }
 }
 
@@ -25,7 +35,7 @@ where
 {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         Callsite::of(event.metadata()).record(Point::Event, |values| {
-            values.add_id(context.event_span(event).map_or(0, |span| id_of(&span)));
+            values.add_id(self.span_of(event, &context));
             event.record(values);
         });
     }
@@ -51,11 +61,17 @@ where
     }
 
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        at(Point::Enter, id, &context, |_| ());
+        let Some(span) = context.span(id) else { return };
+        let (ours, callsite) = (id_of(&span), Callsite::of(span.metadata()));
+        entered::enter(self.0, id, ours, callsite);
+        callsite.record(Point::Enter, |values| values.add_id(ours));
     }
 
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
-        at(Point::Exit, id, &context, |_| ());
+        match entered::exit(self.0, id) {
+            Some((ours, callsite)) => callsite.record(Point::Exit, |values| values.add_id(ours)),
+            None => at(Point::Exit, id, &context, |_| ()),
+        }
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
@@ -78,7 +94,7 @@ fn name_span<'a, R: LookupSpan<'a>>(span: &SpanRef<'a, R>) -> u64 {
 }
 
 /// Our id of a span; 0 of one that this layer has not seen made.
-fn id_of<'a, R: LookupSpan<'a>>(span: &SpanRef<'a, R>) -> u64 {
+pub(crate) fn id_of<'a, R: LookupSpan<'a>>(span: &SpanRef<'a, R>) -> u64 {
     span.extensions().get().map_or(0, |SpanId(id)| *id)
 }
 

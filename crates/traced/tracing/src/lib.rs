@@ -48,6 +48,7 @@
 
 mod callsite;
 mod describe;
+mod entered;
 mod ids;
 mod init;
 mod layer;

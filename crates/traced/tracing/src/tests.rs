@@ -1,12 +1,15 @@
 //! Descriptions and packed values of what real callsites tell.
 
 use crate::describe::{Point, describe};
+use crate::layer::Layer;
 use crate::values::Values;
 use mote_layout::Level;
 use mote_layout::parse::{FieldType, parse};
 use std::sync::{Arc, Mutex};
+use tracing_core::span::{Attributes, Id};
 use tracing_core::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 
 /// Keeps the description and the values of every event and new span.
 #[derive(Clone, Default)]
@@ -136,6 +139,70 @@ fn a_value_that_emits_events_itself_does_not_disturb() {
         outer.add_id(3);
         assert_eq!(outer.packed().1, 16);
     });
+}
+
+/// Our layer, which also compares what it knows of spans with what the registry knows.
+struct Compared(Layer, Arc<Mutex<Vec<(u64, u64)>>>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> tracing_subscriber::Layer<S> for Compared {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        self.0.on_new_span(attributes, id, context);
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        self.0.on_enter(id, context);
+    }
+
+    fn on_exit(&self, id: &Id, context: Context<'_, S>) {
+        self.0.on_exit(id, context);
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let theirs = context.event_span(event).map_or(0, |span| crate::layer::id_of(&span));
+        self.1.lock().expect("not poisoned").push((self.0.span_of(event, &context), theirs));
+    }
+}
+
+#[test]
+fn the_span_of_an_event_is_the_registrys_however_spans_are_entered() {
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let compared = || tracing_subscriber::registry().with(Compared(Layer::new(), found.clone()));
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut roll = |below: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % below
+    };
+    let mut play = || {
+        let spans: Vec<_> = (0..4).map(|number| tracing::info_span!("one", number)).collect();
+        let mut entered = Vec::new();
+        for _ in 0..2000 {
+            if roll(2) == 0 && entered.len() < 8 {
+                entered.push(spans[roll(4) as usize].enter());
+            } else if !entered.is_empty() {
+                // Out of turn as often as not.
+                drop(entered.remove(roll(entered.len() as u64) as usize));
+            }
+            tracing::info!("somewhere");
+            tracing::info!(parent: None, "outside");
+            tracing::info!(parent: &spans[0], "said");
+        }
+    };
+    // A thread with one subscriber, then one with a second inside of a span of the first.
+    tracing::subscriber::with_default(compared(), || {
+        play();
+        let around = tracing::info_span!("around");
+        let _inside = around.enter();
+        tracing::subscriber::with_default(compared(), &mut play);
+        play();
+    });
+    let found = std::mem::take(&mut *found.lock().expect("not poisoned"));
+    assert_eq!(found.len(), 3 * 3 * 2000);
+    for (at, (ours, registrys)) in found.iter().enumerate() {
+        assert_eq!(ours, registrys, "event {at}");
+    }
+    assert!(found.iter().filter(|(ours, _)| *ours != 0).count() > found.len() / 2);
 }
 
 #[test]
