@@ -214,8 +214,9 @@ pub struct SyscallCount {
     pub failed: u64,
     /// Which, the most frequent one first.
     pub errors: Vec<Errors>,
-    /// What all of them took; threads that waited at the same time count each.
-    pub total_ns: u64,
+    /// What those took of which it is known; threads that waited at the same time count each. Absent when it is known
+    /// of none.
+    pub total_ns: Option<u64>,
     /// How long they took; absent when neither durations nor entries are recorded.
     pub duration_ns: Option<Interval>,
 }
@@ -233,8 +234,8 @@ pub struct ThreadCalls {
     pub calls: u64,
     /// How many of them returned an error.
     pub failed: u64,
-    /// What all of them took, waiting included.
-    pub total_ns: u64,
+    /// What those took of which it is known, waiting included; absent when it is known of none.
+    pub total_ns: Option<u64>,
     /// By name, those first that took most of the time.
     pub syscalls: Vec<ThreadCall>,
 }
@@ -248,12 +249,12 @@ pub struct ThreadCall {
     pub calls: u64,
     /// How many of them returned an error.
     pub failed: u64,
-    /// What all of them took.
-    pub total_ns: u64,
-    /// Of how many that is known: those of which durations or entries are recorded.
+    /// What those took of which it is known; absent when it is known of none.
+    pub total_ns: Option<u64>,
+    /// Of how many it is known: those of which durations or entries are recorded.
     pub timed: u64,
-    /// What the longest took, in nanoseconds.
-    pub max_ns: u64,
+    /// The longest of these.
+    pub max_ns: Option<u64>,
 }
 
 /// How often system calls of a name returned an error.

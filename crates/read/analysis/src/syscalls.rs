@@ -102,7 +102,8 @@ impl Syscalls {
         if let Some(error) = error {
             *call.errors.entry(error as i64).or_insert(0) += 1;
         }
-        let told = payload.integer("duration_ns").and_then(|ns| u64::try_from(ns).ok());
+        // 0 says that the entry was not seen.
+        let told = payload.integer("duration_ns").and_then(|ns| u64::try_from(ns).ok()).filter(|ns| *ns > 0);
         let between =
             || begun.filter(|(call, _)| *call == number).map(|(_, since)| record.time().abs_diff(since));
         let took = told.or_else(between);
@@ -128,9 +129,9 @@ impl Syscalls {
                 name: self.calls.get(*number).map_or_else(String::new, |call| call.name.clone()),
                 calls: sums.returned,
                 failed: sums.failed,
-                total_ns: sums.total,
+                total_ns: (sums.timed > 0).then_some(sums.total),
                 timed: sums.timed,
-                max_ns: sums.longest,
+                max_ns: (sums.timed > 0).then_some(sums.longest),
             });
         }
         let thread = |((session, tid), mut syscalls): ((usize, u32), Vec<ThreadCall>)| {
@@ -140,7 +141,7 @@ impl Syscalls {
             let (name, pid) = identity(session, tid);
             let calls = syscalls.iter().map(|call| call.calls).sum();
             let failed = syscalls.iter().map(|call| call.failed).sum();
-            let total_ns = syscalls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.total_ns));
+            let total_ns = syscalls.iter().filter_map(|call| call.total_ns).reduce(u64::saturating_add);
             ThreadCalls { name, tid, pid, calls, failed, total_ns, syscalls }
         };
         let mut threads: Vec<ThreadCalls> = threads.into_iter().map(thread).collect();
@@ -172,7 +173,7 @@ impl Syscalls {
                 calls: call.returned,
                 failed: errors.iter().map(|error| error.count).sum(),
                 errors,
-                total_ns: call.total,
+                total_ns: (call.durations.count() > 0).then_some(call.total),
                 duration_ns: Interval::of(&call.durations),
             }
         };

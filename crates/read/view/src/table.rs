@@ -187,7 +187,7 @@ fn syscalls(out: &mut String, report: &Report) -> std::fmt::Result {
         write!(out, "{:22} {:>9} {failed:>7}", cut(&safe(&call.name), 22), tight(call.calls))?;
         match call.duration_ns {
             Some(Interval { mean, p50, p99, max, .. }) => {
-                [call.total_ns, mean, p50, p99, max]
+                [call.total_ns.unwrap_or(0), mean, p50, p99, max]
                     .into_iter()
                     .try_for_each(|ns| write!(out, " {:>7}", duration(ns)))?;
             }
@@ -216,13 +216,13 @@ fn thread_syscalls(out: &mut String, report: &Report) -> std::fmt::Result {
     )?;
     for thread in report.thread_syscalls.iter().take(ROWS) {
         let name = cut(&safe(thread.name.as_deref().unwrap_or("-")), 30);
-        let (tid, total) = (thread.tid.to_string(), duration(thread.total_ns));
+        let (tid, total) = (thread.tid.to_string(), thread.total_ns.map_or_else(String::new, duration));
         writeln!(out, "{name:30} {tid:>8} {} {total:>7}", called(thread.calls, thread.failed))?;
         for call in thread.syscalls.iter().take(THREAD_CALLS) {
             let name = cut(&safe(&call.name), 26);
             write!(out, "  {name:37} {}", called(call.calls, call.failed))?;
-            if let Some(mean) = call.total_ns.checked_div(call.timed) {
-                [call.total_ns, mean, call.max_ns]
+            if let (Some(total), Some(max)) = (call.total_ns, call.max_ns) {
+                [total, total.checked_div(call.timed).unwrap_or(0), max]
                     .into_iter()
                     .try_for_each(|ns| write!(out, " {:>7}", duration(ns)))?;
             }
@@ -475,7 +475,7 @@ mod tests {
             calls: all,
             failed: all,
             errors: vec![Errors { error: "E".repeat(20), count: all }; 3],
-            total_ns: all,
+            total_ns: Some(all),
             duration_ns: Some(interval),
         };
         let time = ThreadTime {
@@ -486,15 +486,21 @@ mod tests {
             preemptions: all,
             queued_ns: Some(interval),
         };
-        let of_name =
-            ThreadCall { name: "c".repeat(60), calls: 7, failed: 7, total_ns: all, timed: 7, max_ns: all };
+        let of_name = ThreadCall {
+            name: "c".repeat(60),
+            calls: 7,
+            failed: 7,
+            total_ns: Some(all),
+            timed: 7,
+            max_ns: Some(all),
+        };
         let of_thread = ThreadCalls {
             name: Some("\x1b".repeat(16)),
             tid: u32::MAX >> 10,
             pid: None,
             calls: all,
             failed: all,
-            total_ns: all,
+            total_ns: Some(all),
             syscalls: vec![of_name; 9],
         };
         let report = Report {

@@ -24,11 +24,20 @@ impl<'a> Resolver<'a> {
     /// A field, `true`, `false`, or else maybe a label.
     pub(super) fn name(&self, name: &str) -> Value<'a> {
         match (self.place(name), name) {
+            (Some(place), _) if self.is_unknown_at_zero(name) => {
+                Value::Num(Num::integer(NumKind::NotZero(place.word), 64, false), Shown::Nanos)
+            }
             (Some(place), _) => place.value(),
             (None, "true") => Value::Num(Num::constant(1), Shown::Bool),
             (None, "false") => Value::Num(Num::constant(0), Shown::Bool),
             (None, _) => Value::Label(name.to_owned()),
         }
+    }
+
+    /// How long a system call took is 0 when its entry was not seen.
+    fn is_unknown_at_zero(&self, name: &str) -> bool {
+        let is_exit = self.event.provider == "syscalls" && self.event.name.starts_with("syscall_exit_");
+        self.side == Side::Kernel && is_exit && name == "duration_ns"
     }
 
     /// The error for an unknown name.

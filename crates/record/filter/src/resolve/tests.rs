@@ -1,5 +1,6 @@
 //! Types: what is accepted, and what is said of the rest.
 
+use crate::interpret::{Facts, Interpreter, Word};
 use crate::{Decision, Kind, Maps, Missing, Rule, Session, Side, compile};
 use mote_layout::parse::parse;
 
@@ -181,6 +182,26 @@ fn labels_of_bits_stand_beside_bit_operators() {
         ("ret + ENOENT > 1", "event net:in has no field `ENOENT`"),
     ] {
         assert_eq!(compiled(KERNEL, Rule::filter("*", bad)).unwrap_err().message(), message, "{bad}");
+    }
+}
+
+#[test]
+fn the_duration_of_a_call_that_began_before_the_recording_is_absent() {
+    let records = |name: &str, condition: &str, ns: u64| {
+        let string = format!("mote1\nsyscalls:{name}\n6 f:1\n\nret i64\nduration_ns u64\n");
+        let event = parse(string.as_bytes()).unwrap();
+        let rule = Rule::filter("*", condition).unwrap();
+        let mut interpreter = Interpreter::new(&[rule], &event, Missing::Refuse, Side::Kernel)
+            .unwrap()
+            .expect("it is about it");
+        interpreter.records(&[Word::Number(0), Word::Number(ns)], &Facts::default())
+    };
+    for condition in
+        ["duration_ns < 1ms", "duration_ns >= 0", "!(duration_ns > 1ms)", "duration_ns + ret < 9"]
+    {
+        assert!(records("syscall_exit_read", condition, 5), "{condition}");
+        assert!(!records("syscall_exit_read", condition, 0), "{condition}");
+        assert!(records("other_read", condition, 0), "a field of that name elsewhere is one like others");
     }
 }
 

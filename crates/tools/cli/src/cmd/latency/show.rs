@@ -181,7 +181,7 @@ fn figures(call: &CallFigures) -> Value {
         "count": call.count,
         "p50_ns": percentile(|both| both.0),
         "p99_ns": percentile(|both| both.1),
-        "max_ns": call.max_ns,
+        "max_ns": (call.max_ns > 0).then_some(call.max_ns),
         "threshold_ns": threshold,
         "slow": call.slow,
     })
