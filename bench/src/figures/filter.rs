@@ -23,6 +23,14 @@ struct Case {
     filter: String,
 }
 
+/// Events that are recorded while a rule of the session speculates: none is open, or each is kept aside and forgotten.
+const SPECULATIONS: [(&str, &str); 4] = [
+    ("aside_by_thread/none", "bench:two_ints if i < 0 do speculate"),
+    ("aside_by_key/none", "bench:two_ints if i < 0 do speculate by v"),
+    ("aside_by_thread/kept", "bench:two_ints if i & 63 == 0 do speculate"),
+    ("aside_by_key/kept", "bench:two_ints if i & 63 == 0 do speculate by (v & 0)"),
+];
+
 /// A test of nine strings, of which the last is compared with `last`.
 pub(super) fn strings(count: usize, last: &str) -> String {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
@@ -159,6 +167,12 @@ impl Bench {
             let text = self.lab.fly_by(vec![rule], command)?;
             self.samples.read(&text, |case| (case == "packet").then(|| name.to_owned()))?;
         }
+        for (name, action) in SPECULATIONS {
+            let rules = vec![Rule::record("bench:two_ints"), rule(Rule::parse(action))?];
+            let command = self.cost()?;
+            let text = self.lab.fly_by(rules, command)?;
+            self.samples.read(&text, |case| (case == "two_ints").then(|| name.to_owned()))?;
+        }
         Ok(())
     }
 
@@ -172,6 +186,7 @@ impl Bench {
         ];
         figures.extend(cases.iter().map(|case| ns(case.name, case.name)));
         figures.extend(["count_by", "hist"].map(|case| ns(case, case)));
+        figures.extend(SPECULATIONS.map(|(case, _)| ns(case, case)));
         let unfiltered = ["two_ints", "nine_strings"];
         let names = unfiltered.into_iter().chain(cases.iter().map(|case| case.name));
         figures.extend(names.map(|name| self.theirs(name)));
