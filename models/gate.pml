@@ -17,7 +17,7 @@
  * @code crates/traced/agent/src/multicast.rs: judge, for_session, make, retire, tidy
  * @code crates/traced/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/traced/agent/src/table.rs: sweep, tidy
- * @digest 9b1eeb7e67f8134c
+ * @digest 5121da4ce6c9989c
  *
  * @pass short | 3 changes | -DCHANGES=3 small
  * @pass long | 5 changes | -DCHANGES=5
