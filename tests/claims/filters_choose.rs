@@ -1,7 +1,8 @@
 //! A filter records exactly the events for which it holds.
 
 use crate::support::event::named;
-use crate::support::{Record, Trace};
+use crate::support::{Record, Trace, programs};
+use std::process::Command;
 
 const COUNT: u64 = 4000;
 
@@ -160,4 +161,22 @@ fn the_list_of_events_says_which_have_filters() {
     assert!(line(&text, "noise").contains("on") && !line(&text, "noise").contains("on, filtered"), "{text}");
     running.signal(nix::sys::signal::Signal::SIGTERM);
     running.wait().ends_with(128 + 15);
+}
+
+#[test]
+fn a_filter_on_the_command_line_may_begin_with_a_minus() {
+    let filter = |expression: &str| {
+        let words = ["filter", expression, "--event", "net:packet", programs::scenes(), "--emit", "tree"];
+        let output = Command::new(programs::mote()).args(words).output().expect("mote runs");
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout), text(&output.stderr))
+    };
+    let (done, tree, said) = filter("-len");
+    assert!(done && tree.contains("-len"), "{tree}{said}");
+    let (done, tree, said) = filter("$elapsed by id > 5ms");
+    assert!(done && tree.contains("$elapsed by id: u64: u64 in {5000001..}"), "{tree}{said}");
+    for (wrong, place) in [("len > -9223372036854775809", ":1:8"), ("$elapsed by idd > 5ms", ":1:13")] {
+        let (done, _, said) = filter(wrong);
+        assert!(!done && said.contains(&format!("net:packet{place}")), "{said}");
+    }
 }
