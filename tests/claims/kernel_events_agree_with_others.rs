@@ -165,7 +165,7 @@ fn of_a_server_that_runs() {
 /// Whether a server can be run; says so when not.
 fn is_installed(kind: Kind) -> bool {
     if let Some(packages) = kind.missing() {
-        skip(&format!("{} is not installed: apt-get install {packages}", kind.name()));
+        skip(format_args!("{} is not installed: apt-get install {packages}", kind.name()));
         return false;
     }
     true

@@ -27,7 +27,7 @@ const SLOW_NS: u64 = 50_000_000;
 fn is_there(kind: Kind) -> bool {
     let missing = kind.missing();
     if let Some(packages) = missing {
-        skip(&format!("{} is not installed: apt-get install {packages}", kind.name()));
+        skip(format_args!("{} is not installed: apt-get install {packages}", kind.name()));
     }
     missing.is_none() && kernel::is_there()
 }

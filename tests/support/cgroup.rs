@@ -22,7 +22,7 @@ impl CpuLimit {
             Some(root) => group_v1(&root, quota).map(|dir| CpuLimit { dir, mount: None }),
             None => group_v2(quota),
         };
-        made.map_err(|why| skip(&format!("no control group with a part of a CPU: {why}"))).ok()
+        made.map_err(|why| skip(format_args!("no control group with a part of a CPU: {why}"))).ok()
     }
 
     /// Puts a process into it.

@@ -16,33 +16,20 @@ pub(crate) mod slow_disk;
 pub(crate) mod trace;
 
 pub(crate) use event::Event;
+pub(crate) use mote_skip::skip;
 pub(crate) use record::{DEFAULT_SIGNALS, Record, Running};
 pub(crate) use trace::Trace;
 
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-
-static SKIPS: AtomicU32 = AtomicU32::new(0);
-
-/// Says that a claim, or a part of it, is not tested here. A panic instead when `MOTE_TESTS_NO_SKIP` is set, for
-/// machines that have all that is needed.
-pub(crate) fn skip(why: &str) {
-    let count = SKIPS.fetch_add(1, Ordering::Relaxed) + 1;
-    assert!(std::env::var_os("MOTE_TESTS_NO_SKIP").is_none(), "skipped: {why}");
-    let claim = std::thread::current().name().unwrap_or("?").to_owned();
-    // Not `eprintln!`, which the test harness keeps to itself when a test passes.
-    let _ = writeln!(std::io::stderr(), "SKIP: {claim}: {why} (skip {count} of this run)");
-}
 
 /// Whether a tool can be run; says so when it cannot.
 pub(crate) fn has_tool(name: &str) -> bool {
     let there = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(name).is_file()));
     if !there {
-        skip(&format!("{name} is not installed"));
+        skip(format_args!("{name} is not installed"));
     }
     there
 }

@@ -33,7 +33,7 @@ impl SlowDisk {
             }
         }
         if let Err(why) = own_mounts() {
-            skip(&format!("no mount namespace: {why}"));
+            skip(format_args!("no mount namespace: {why}"));
             return None;
         }
         let dir = tempfile::Builder::new().prefix("mote-disk-").tempdir().expect("a directory");
@@ -47,7 +47,7 @@ impl SlowDisk {
         match made {
             Ok(()) => Some(disk),
             Err(why) => {
-                skip(&format!("no file systems in files: {why}"));
+                skip(format_args!("no file systems in files: {why}"));
                 None
             }
         }

@@ -121,7 +121,7 @@ fn is_called(model: &Model, name: &str) -> bool {
 fn run(root: &Path, which: Which, names: &[&str]) -> anyhow::Result<()> {
     let models = chosen(root, names)?;
     if !pan::is_there() {
-        println!("SKIP: no spin: the models were not run; install the package spin");
+        mote_skip::skip("no spin: the models were not run; install the package spin");
         return Ok(());
     }
     let began = Instant::now();

@@ -9,15 +9,15 @@ use std::process::{Command, Stdio};
 pub(crate) struct Counts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
-    /// One line for each, from `SKIP: ` on.
+    /// One line for each, as it was printed.
     pub(crate) skips: Vec<String>,
 }
 
 impl Counts {
     /// Takes a line of output: the result of a test program, or a skip.
     pub(crate) fn note(&mut self, line: &str) {
-        if let Some(at) = line.find("SKIP: ") {
-            self.skips.push(line[at..].to_owned());
+        if let Some(said) = skip_in(line) {
+            self.skips.push(said.to_owned());
         }
         if let Some(result) = line.strip_prefix("test result: ") {
             let number = |word: &str| {
@@ -28,6 +28,23 @@ impl Counts {
             self.failed += number(" failed");
         }
     }
+
+    /// Counts something that the chores themselves leave out.
+    pub(crate) fn skip(&mut self, why: &str) {
+        self.skips.push(format!("{}{why}", mote_skip::MARK));
+    }
+}
+
+/// What a line says of a skip. Tests of ours say it by `mote_skip`; tests and tools of others may call it otherwise.
+fn skip_in(line: &str) -> Option<&str> {
+    /// How a line begins that says so, in small letters; what follows is no letter.
+    const WORDS: [&str; 4] = ["skip", "skips", "skipped", "skipping"];
+    // Where tests run one by one, the harness has begun the line: `test NAME ... `.
+    let said =
+        line.strip_prefix("test ").and_then(|test| test.split_once(" ... ")).map_or(line, |test| test.1);
+    let said = said.trim_start();
+    let word = said.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    WORDS.contains(&word.to_ascii_lowercase().as_str()).then_some(said)
 }
 
 /// Runs a command, shows what it prints, and counts the tests and skips in it. Returns whether it succeeded.
@@ -43,7 +60,7 @@ pub(crate) fn follow(command: &mut Command, counts: &mut Counts) -> anyhow::Resu
 /// # Errors
 /// The command cannot be started.
 pub(crate) fn follow_lines(command: &mut Command, mut note: impl FnMut(&str)) -> anyhow::Result<bool> {
-    // Skips are told on standard error of tests, which cargo hides of those that pass.
+    // Of tests that pass, the harness shows what they print, as tools of others may say that they skip something.
     command.env("RUST_TEST_NOCAPTURE", "1").stdin(Stdio::null());
     let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
     command.stdout(writer.try_clone().context("cannot make a pipe")?).stderr(writer);
@@ -71,6 +88,34 @@ mod tests {
         );
         counts.note("SKIP: no babeltrace2");
         assert_eq!((counts.passed, counts.failed, counts.skips.len()), (12, 1, 1));
+    }
+
+    #[test]
+    fn a_skip_is_counted_whatever_it_calls_itself() {
+        let mut counts = Counts::default();
+        for line in [
+            "SKIP: a::b: there is no gcc",
+            "skipped: there is no gcc",
+            "Skipping the rest",
+            "  SKIPPED (no root)",
+            "test a::b ... SKIP: a::b: there is no gcc",
+        ] {
+            counts.note(line);
+        }
+        assert_eq!(counts.skips.len(), 5, "{:?}", counts.skips);
+        assert_eq!(counts.skips.last().unwrap(), "SKIP: a::b: there is no gcc");
+        for line in ["test skips_are_counted ... ok", "skipper: no", "it may skip: no", "test a ... ok", ""] {
+            counts.note(line);
+        }
+        assert_eq!(counts.skips.len(), 5, "{:?}", counts.skips);
+    }
+
+    #[test]
+    fn what_tests_say_is_counted() {
+        let mut counts = Counts::default();
+        counts.note(&format!("{}a::b: why", mote_skip::MARK));
+        counts.skip("why");
+        assert_eq!(counts.skips, ["SKIP: a::b: why", "SKIP: why"]);
     }
 
     #[test]

@@ -130,7 +130,7 @@ fn disable_services(packages: &[&str]) {
 pub(crate) fn has(program: &str, counts: &mut Counts) -> bool {
     let is_there = is_there(program);
     if !is_there {
-        counts.note(&format!("SKIP: {program} is not installed"));
+        counts.skip(&format!("{program} is not installed"));
     }
     is_there
 }

@@ -16,7 +16,7 @@ const ROUND: Duration = Duration::from_millis(400);
 pub(super) fn run(length: Duration, report: impl Fn(&Finding)) -> Finding {
     let rseq = mote_sync::rseq::find();
     if !rseq {
-        eprintln!("SKIP: the rseq writer: the C library has registered no restartable sequences");
+        mote_skip::skip("the rseq writer: the C library has registered no restartable sequences");
     }
     let cases = Case::all(rseq);
     let share = length / cases.len() as u32;

@@ -58,7 +58,7 @@ fn llvms_text_assembles_to_the_same_bytes() {
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut child) = started else {
-        eprintln!("SKIP: llvm-mc is not installed");
+        mote_skip::skip("llvm-mc is not installed");
         return;
     };
     let hex = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("0x{byte:02x} ")).collect::<String>() + "\n";
@@ -69,7 +69,7 @@ fn llvms_text_assembles_to_the_same_bytes() {
     writer.join().expect("no panic").expect("it reads all");
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("unable to get target") {
-        eprintln!("SKIP: llvm-mc does not know eBPF");
+        mote_skip::skip("llvm-mc does not know eBPF");
         return;
     }
     assert_eq!(said, "", "LLVM knows all of them");

@@ -96,7 +96,7 @@ fn is_ours(reason: Reason) -> bool {
 #[test]
 fn what_the_kernel_accepts_we_accept() {
     let Ok(map) = Map::create(MapType::Array, 4, 8, 4) else {
-        eprintln!("skipped: bpf(2) is not permitted");
+        mote_skip::skip("bpf(2) is not permitted");
         return;
     };
     let memory = Map::create(MapType::Array, 4, MEMORY, 1).expect("a second map");

@@ -118,9 +118,6 @@ impl std::fmt::Display for Tally {
         for why in self.only_we_refused.iter().take(SHOWN) {
             write!(f, "\n  refused by ours only: {why}")?;
         }
-        for why in &self.missing {
-            write!(f, "\n  SKIP: an engine is missing: {why}")?;
-        }
         Ok(())
     }
 }

@@ -87,7 +87,7 @@ fn objects_are_run_too() {
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut clang) = started else {
-        eprintln!("SKIP: clang is not installed");
+        mote_skip::skip("clang is not installed");
         return;
     };
     let source = r#"
@@ -98,7 +98,7 @@ fn objects_are_run_too() {
     clang.stdin.take().expect("piped").write_all(source.as_bytes()).expect("it reads");
     let object = clang.wait_with_output().expect("it ends").stdout;
     if object.is_empty() {
-        eprintln!("SKIP: clang does not know eBPF");
+        mote_skip::skip("clang does not know eBPF");
         return;
     }
     for engine in [&["0005", "--elf", "--verify"][..], &["0005", "--elf", "--verify", "--jit"]] {

@@ -43,6 +43,7 @@ fn check(what: &str, seeds: Range<u64>, shape: &Shape, with_kernel: impl Fn(u64)
         }
     }
     println!("{what}: {tally}");
+    tally.missing.iter().for_each(|why| mote_skip::skip(format_args!("{what} without an engine: {why}")));
     tally
 }
 

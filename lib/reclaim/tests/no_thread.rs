@@ -33,7 +33,7 @@ fn callbacks_run_without_a_worker_and_may_defer() {
     let left = pending::<General>();
     limit(before);
     if has_thread {
-        eprintln!("SKIP: this machine makes threads in spite of RLIMIT_AS");
+        mote_skip::skip("this machine makes threads in spite of RLIMIT_AS");
     }
     assert_eq!((RAN.load(SeqCst), left), (110, 0));
 }

@@ -48,7 +48,7 @@ fn each_cpu_has_a_worker_and_barrier_waits_for_all() {
     let counts = [0, 1].map(|cpu| ran.get(&cpu).map_or(0, |(count, _)| *count));
     assert_eq!((counts, pending::<Library>()), ([EACH; 2], 0));
     if !pinned {
-        eprintln!("SKIP: which workers ran them; this machine has no second CPU, or no rseq(2)");
+        mote_skip::skip("which workers ran them; this machine has no second CPU, or no rseq(2)");
         return;
     }
     let workers = |cpu: usize| &ran.get(&cpu).expect("counted").1;

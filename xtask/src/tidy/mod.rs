@@ -8,6 +8,7 @@ mod names;
 mod obligations;
 mod paths;
 mod processor;
+mod skips;
 
 use crate::plan::{self, Crate};
 use anyhow::{Context, bail};
@@ -189,6 +190,7 @@ fn source(name: &str, text: &str, wrong: &mut Vec<String>) {
     long_functions(name, own, wrong);
     writes_by_path(name, own, wrong);
     processor::check(name, text, wrong);
+    skips::check(name, text, wrong);
     lines::code(name, text, wrong);
     names::check(name, own, wrong);
 }

@@ -245,7 +245,7 @@ mod tests {
     fn this_machine_is_judged_as_its_files_say() {
         let path = CLOCKSOURCE.to_str().unwrap();
         let Ok(name) = std::fs::read_to_string(path) else {
-            std::eprintln!("SKIP: {path} cannot be read");
+            mote_skip::skip(format_args!("{path} cannot be read"));
             return;
         };
         let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -80,7 +80,7 @@ fn the_tsc_agrees_with_the_kernel() {
     let choice = Source::choose(None);
     eprintln!("{choice}");
     if choice.source != Source::Tsc {
-        eprintln!("SKIP: the kernel does not trust the tsc: {choice}");
+        mote_skip::skip(format_args!("the kernel does not trust the tsc: {choice}"));
         return;
     }
     agrees(Source::Tsc);

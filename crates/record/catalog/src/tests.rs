@@ -10,7 +10,7 @@ use std::process::Command;
 fn here() -> Option<Catalog> {
     let catalog = Catalog::open();
     if catalog.tracefs.is_none() || catalog.btf.is_none() {
-        eprintln!("SKIP: {}", catalog.notes().join("; "));
+        mote_skip::skip(catalog.notes().join("; "));
         return None;
     }
     Some(catalog)
@@ -53,7 +53,7 @@ fn the_names_are_those_that_bpftrace_lists() {
     let listed = Command::new("unshare").args(["-m", "sh", "-c", script]).output();
     let Some(listed) = listed.ok().filter(|output| output.status.success() && !output.stdout.is_empty())
     else {
-        return eprintln!("SKIP: bpftrace, or a mount namespace, is not to be had");
+        return mote_skip::skip("bpftrace, or a mount namespace, is not to be had");
     };
     let listed = String::from_utf8_lossy(&listed.stdout);
     let listed: HashSet<&str> = listed.lines().filter_map(|line| line.strip_prefix("tracepoint:")).collect();
@@ -108,7 +108,7 @@ fn offsets_are_those_of_the_kernels_own_debugger() {
     let btf = catalog.btf().expect("looked at");
     let dump = Command::new("bpftool").args(["btf", "dump", "file", btf::OF_KERNEL]).output();
     let Some(dump) = dump.ok().filter(|output| output.status.success()) else {
-        return eprintln!("SKIP: bpftool is not to be had");
+        return mote_skip::skip("bpftool is not to be had");
     };
     let dump = String::from_utf8_lossy(&dump.stdout);
     let start = dump.find("STRUCT 'task_struct' ").expect("every kernel has it");
@@ -236,7 +236,7 @@ fn damaged_formats_are_refused_or_read_and_never_panic() {
 #[test]
 fn damaged_types_are_refused_or_read_and_never_panic() {
     let Ok(whole) = std::fs::read(btf::OF_KERNEL) else {
-        return eprintln!("SKIP: the kernel has no BTF");
+        return mote_skip::skip("the kernel has no BTF");
     };
     let walk = |btf: &Btf| {
         let _ = btf.member("task_struct", "mm.exe_file.f_path.dentry.d_name.name");

@@ -333,7 +333,7 @@ mod tests {
         let mut mappings = match Mappings::open(cpus, true) {
             Ok(mappings) => mappings,
             Err(error) => {
-                eprintln!("skipped: {error:?}");
+                mote_skip::skip(format_args!("{error:?}"));
                 return;
             }
         };

@@ -17,7 +17,7 @@ fn program(options: &[&str]) -> Option<(TempDir, PathBuf)> {
     let (code, path) = (dir.path().join("app.c"), dir.path().join("app"));
     std::fs::write(&code, SOURCE).expect("a directory of the test");
     let Ok(run) = Command::new("gcc").arg(code).arg("-o").arg(&path).args(options).output() else {
-        eprintln!("skipped: there is no gcc");
+        mote_skip::skip("there is no gcc");
         return None;
     };
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));

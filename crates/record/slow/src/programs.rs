@@ -49,7 +49,7 @@ mod tests {
     fn programs_are_built_for_every_kernel() {
         let btf = match Btf::of_kernel() {
             Ok(btf) => btf,
-            Err(error) => return eprintln!("SKIP: no types of the kernel: {error}"),
+            Err(error) => return mote_skip::skip(format_args!("no types of the kernel: {error}")),
         };
         let here = Offsets::of(&btf).expect("the members are there");
         let ids = Facts::of(&btf).expect("the members are there").ids;

@@ -2,7 +2,6 @@
 
 use mote_timeline::{Entry, Range, Trace};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::process::Command;
 
 const MOTE: &str = env!("CARGO_BIN_EXE_mote");
@@ -64,8 +63,7 @@ fn the_demo_records_every_request_and_shows_the_trace() {
     if mote_kernel::privilege::check().is_none() {
         assert!(count("sched_switch") > 0 && count("syscall_entry_sendto") >= REQUESTS, "{counts:?}");
     } else {
-        // Not `eprintln!`, which the test harness keeps to itself when a test passes.
-        let _ = writeln!(std::io::stderr(), "SKIP: demo: its kernel side needs CAP_BPF and CAP_PERFMON");
+        mote_skip::skip("the kernel side of the demonstration needs CAP_BPF and CAP_PERFMON");
     }
 
     // The name is taken now: the next one is another.

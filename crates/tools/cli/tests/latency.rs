@@ -21,7 +21,7 @@ fn report(args: &[&str]) -> Option<Value> {
         ["--format", "json", "-o", &recording].into_iter().chain(args.iter().copied()).collect();
     let output = mote(&all);
     if said(&output).contains("are missing") {
-        eprintln!("skipped: {}", said(&output));
+        mote_skip::skip(said(&output));
         return None;
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -102,7 +102,7 @@ impl Group {
                 return Some(group);
             }
         }
-        eprintln!("skipped: no control group can be made (root, and the cpu controller)");
+        mote_skip::skip("no control group can be made (root, and the cpu controller)");
         None
     }
 }

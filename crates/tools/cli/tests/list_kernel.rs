@@ -11,7 +11,7 @@ fn list(arguments: &[&str]) -> Output {
 fn is_shown() -> bool {
     let said = list(&[]).stderr;
     if !said.is_empty() {
-        eprintln!("SKIP: {}", String::from_utf8_lossy(&said));
+        mote_skip::skip(String::from_utf8_lossy(&said));
     }
     said.is_empty()
 }

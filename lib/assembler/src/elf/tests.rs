@@ -21,7 +21,7 @@ fn compile(options: &[&str]) -> Option<Vec<u8>> {
             panic!("clang: {said:?}")
         }
         _ => {
-            eprintln!("SKIP: clang for -target bpf is not installed");
+            mote_skip::skip("clang for -target bpf is not installed");
             None
         }
     }

@@ -99,7 +99,7 @@ fn line(schema: &Schema, cursor: &Cursor, packet: &[u8]) -> String {
 pub fn babeltrace2(folder: &Path) -> Option<Vec<String>> {
     let run = Command::new("babeltrace2").args(["--clock-cycles", "--no-delta"]).arg(folder).output();
     let Ok(output) = run else {
-        eprintln!("SKIP: babeltrace2 is not installed");
+        mote_skip::skip("babeltrace2 is not installed");
         return None;
     };
     assert!(output.status.success(), "babeltrace2: {}", String::from_utf8_lossy(&output.stderr));

@@ -19,7 +19,7 @@ pub fn kinds() -> Vec<Kind> {
     if mote_sync::rseq::find() {
         vec![Kind::Rseq, Kind::Atomic]
     } else {
-        eprintln!("SKIP: the rseq writer: the C library has registered no restartable sequences");
+        mote_skip::skip("the rseq writer: the C library has registered no restartable sequences");
         vec![Kind::Atomic]
     }
 }

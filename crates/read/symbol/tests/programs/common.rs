@@ -48,7 +48,7 @@ pub(crate) fn compile(
     let program = dir.join(name);
     let run = Command::new(compiler).arg(&code).arg("-o").arg(&program).args(more).current_dir(dir).output();
     let Ok(run) = run else {
-        eprintln!("skipped: there is no {compiler}");
+        mote_skip::skip(format_args!("there is no {compiler}"));
         return None;
     };
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));

@@ -120,7 +120,7 @@ fn a_removed_program_that_still_runs_has_its_build_id() {
     let map = maps.iter().find(|map| map.path.contains("/app")).expect("mapped");
     assert!(map.path.ends_with(" (deleted)"), "{}", map.path);
     if map.build_id.is_empty() {
-        eprintln!("skipped: /proc/PID/map_files needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN");
+        mote_skip::skip("/proc/PID/map_files needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN");
         return;
     }
     // The same build comes back to its place, as after a package was installed again.
@@ -223,7 +223,7 @@ fn the_kernel_of_this_machine() {
     let text = match collect::kallsyms() {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("skipped: {error}");
+            mote_skip::skip(error);
             return;
         }
     };

@@ -128,7 +128,7 @@ mod tests {
             match session_area.fd() {
                 Ok(_) => {}
                 Err(Errno(libc::EPERM)) if in_kernel => {
-                    println!("SKIP: maps of the kernel's need CAP_BPF");
+                    mote_skip::skip("maps of the kernel's need CAP_BPF");
                     continue;
                 }
                 Err(errno) => panic!("{errno}"),

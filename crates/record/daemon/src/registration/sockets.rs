@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn owners_must_agree() {
         if own() != 0 {
-            println!("SKIP: giving files away needs root");
+            mote_skip::skip("giving files away needs root");
             return;
         }
         let place = Place::make();

@@ -29,7 +29,7 @@ impl World {
         match Machine::load(&compiled, &event, &maps) {
             Made::Ready(machine) => Some(World { machine, maps }),
             Made::NotPermitted => {
-                eprintln!("SKIP: bpf(2) is not permitted");
+                mote_skip::skip("bpf(2) is not permitted");
                 None
             }
             Made::OnlyAccepted => panic!("too large for the test"),

@@ -38,7 +38,7 @@ fn event() -> Event {
 /// Runs the event's program with each of these words, under a filter if one is given; returns the records' fields.
 fn records(filter: Option<&str>, words: &[[u64; 6]]) -> Option<Vec<String>> {
     if let Some(missing) = crate::privilege::check() {
-        eprintln!("SKIP: {missing}");
+        mote_skip::skip(missing);
         return None;
     }
     let event = event();
@@ -137,7 +137,7 @@ fn words_are_recorded_by_their_types() {
     assert!(first.starts_with(start) && first.ends_with(end), "{first}");
     match banner {
         Some(_) => assert!(first.contains("Linux version"), "{first}"),
-        None => eprintln!("SKIP: the kernel does not tell its addresses"),
+        None => mote_skip::skip("the kernel does not tell its addresses"),
     }
 }
 

@@ -79,7 +79,7 @@ fn read(kernel: &Kernel, wanted: u16) -> Vec<Vec<u8>> {
 #[test]
 fn without_types_everybody_is_recorded() {
     if let Some(missing) = crate::privilege::check() {
-        eprintln!("SKIP: {missing}");
+        mote_skip::skip(missing);
         return;
     }
     let kernel = add::start(request(Targets::All), Err(no_types())).expect("it needs none");

@@ -43,7 +43,7 @@ pub(crate) fn program(options: &[&str]) -> Option<(TempDir, PathBuf)> {
     std::fs::write(&code, include_str!("../../../probes/tests/programs/probed.c"))
         .expect("a directory of the test");
     let Ok(run) = Command::new("gcc").arg(code).arg("-o").arg(&path).args(options).output() else {
-        eprintln!("skipped: there is no gcc");
+        mote_skip::skip("there is no gcc");
         return None;
     };
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
@@ -54,7 +54,7 @@ pub(crate) fn program(options: &[&str]) -> Option<(TempDir, PathBuf)> {
 pub(crate) fn can() -> bool {
     let missing = mote_kernel::privilege::check();
     if let Some(missing) = &missing {
-        eprintln!("skipped: {missing}");
+        mote_skip::skip(missing);
     }
     missing.is_none()
 }

@@ -521,13 +521,13 @@ fn a_control_group_is_followed() {
     let root = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let root = root.lines().find(|line| line.contains(" - cgroup2 ")).and_then(|line| line.split(' ').nth(4));
     let Some(root) = root.filter(|_| can()) else {
-        eprintln!("SKIP: cgroup2 is not mounted");
+        mote_skip::skip("cgroup2 is not mounted");
         return;
     };
     let group = std::path::Path::new(root).join(format!("mote-test-{}", std::process::id()));
     let inner = group.join("inner");
     if let Err(error) = std::fs::create_dir_all(&inner) {
-        eprintln!("SKIP: cannot make a control group: {error}");
+        mote_skip::skip(format_args!("cannot make a control group: {error}"));
         return;
     }
     let kernel = start(request(vec![chosen(3, openat())], Targets::Cgroup(group.clone())));

@@ -26,7 +26,7 @@ pub(crate) fn can() -> bool {
     match mote_kernel::privilege::check() {
         None => true,
         Some(missing) => {
-            eprintln!("SKIP: {missing}");
+            mote_skip::skip(missing);
             false
         }
     }

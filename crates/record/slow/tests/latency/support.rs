@@ -25,13 +25,13 @@ impl Session {
     /// `None`, and a word about it, where programs cannot be loaded.
     pub(crate) fn here(settings: &Settings) -> Option<Session> {
         if let Some(missing) = mote_kernel::privilege::check() {
-            eprintln!("skipped: {missing}");
+            mote_skip::skip(missing);
             return None;
         }
         let btf = match Btf::of_kernel() {
             Ok(btf) => btf,
             Err(error) => {
-                eprintln!("skipped: {error}");
+                mote_skip::skip(error);
                 return None;
             }
         };

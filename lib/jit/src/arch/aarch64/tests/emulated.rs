@@ -15,7 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::string::String;
 use std::vec::Vec;
-use std::{eprintln, format, vec};
+use std::{format, vec};
 
 const BASE: u64 = 0x40_0000;
 /// Words that the driver writes for each program: `x0`, `x1`, and bits of registers that were not brought back.
@@ -195,7 +195,7 @@ fn emulate(executable: &[u8]) -> Option<Vec<u8>> {
         .into_iter()
         .find(|name| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success()));
     let Some(qemu) = qemu else {
-        eprintln!("SKIP: qemu-aarch64 is not installed (Debian: qemu-user)");
+        mote_skip::skip("qemu-aarch64 is not installed (Debian: qemu-user)");
         return None;
     };
     let path = std::env::temp_dir().join(format!("mote-jit-{}", std::process::id()));
