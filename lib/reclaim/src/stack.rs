@@ -163,7 +163,7 @@ impl<T, F: Flavor> Drop for Stack<T, F> {
 /// The value of a node, which is retired.
 ///
 /// # Safety
-/// The caller owns the node (rule 2) and does not touch it any more.
+/// The caller owns the node (`stack-top-owned`) and does not touch it any more.
 unsafe fn take<T, F: Flavor>(node: NonNull<Node<T>>) -> T {
     // SAFETY: valid until `free`.
     let place = unsafe { &raw const (*node.as_ptr()).value };

@@ -15,8 +15,9 @@
 //! the consumer ([`Reader::reap`]).
 //!
 //! # Who may touch what
-//! 1. While `OPEN`, everything but the state belongs to the slot's thread.
-//! 2. While `COMMITTED`, everything belongs to the consumer.
+//! `open-slot-owned`: while a slot is `OPEN`, everything in it but the state belongs to its thread.
+//!
+//! While it is `COMMITTED`, everything belongs to the consumer.
 //!
 //! # Ordering
 //! A. Records and their length happen before `COMMITTED` (release); the consumer loads it with acquire.
@@ -210,7 +211,7 @@ impl<'m> Pool<'m> {
             None => Err(Refused::NoClock),
             Some(now) => {
                 let header = record::header(now, record.tag);
-                // SAFETY: `len + total` is at most the slot's room; rule 1 makes it this thread's.
+                // SAFETY: `len + total` is at most the slot's room; `open-slot-owned` makes it this thread's.
                 unsafe { copy(self.data(slot).wrapping_add(len), header, record) };
                 head.len.store((len + total) as u64, Ordering::Relaxed);
                 Ok(())

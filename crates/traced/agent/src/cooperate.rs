@@ -43,10 +43,10 @@ const AGAIN: u64 = 1024;
 /// How often a slot is looked for anew when others were quicker.
 const TRIES: u32 = 4;
 
-/// Agent-I6: null, or a leaked mapping of `area_bytes(SLOTS)`, never unmapped.
+/// The area's mapping, of `area_bytes(SLOTS)`, or null (`area-never-unmapped`).
 static AREA: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 static SLOTS: AtomicU32 = AtomicU32::new(0);
-/// Of each session. Agent-I7: null, or a leaked mapping of `SHARED_BYTES`, never unmapped.
+/// Each session's mapping of `SHARED_BYTES`, or null (`shared-never-unmapped`).
 static SHARED: [AtomicPtr<u8>; SESSIONS_MAX] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; SESSIONS_MAX];
 /// The session whose area it is.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// Values that live as long as the process, the last one first.
 ///
 /// # Invariants
-/// tracing-I1: `head` and every `next` are null or come from a leaked `Box`, and what they point to is never
+/// `list-nodes-leaked`: `head` and every `next` are null or come from a leaked `Box`, and what they point to is never
 /// changed but for the `next` of a node that is not in the list yet.
 pub(crate) struct List<T: 'static> {
     head: AtomicPtr<Node<T>>,
@@ -30,7 +30,7 @@ impl<T: Send + Sync + 'static> List<T> {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             node.next.store(head, Ordering::Relaxed);
-            // Release pairs with the acquire in `at`: who finds the node finds it whole.
+            // Release pairs with the acquire in `at`: a thread that finds the node finds it whole.
             match self.head.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return &node.value,
                 Err(now) => head = now,
@@ -50,7 +50,7 @@ impl<T: Send + Sync + 'static> List<T> {
 }
 
 fn at<T>(pointer: &AtomicPtr<Node<T>>) -> Option<&'static Node<T>> {
-    // SAFETY: tracing-I1.
+    // SAFETY: `list-nodes-leaked`.
     unsafe { pointer.load(Ordering::Acquire).cast_const().as_ref() }
 }
 

@@ -21,9 +21,11 @@
 //! ([`Pool::join`]). An entry that a thread was killed in stays taken; it is one of 2,048.
 //!
 //! # Who may touch what
-//! 1. Bytes that a thread has reserved in a slot are its alone until it has counted them as written.
-//! 2. A slot whose bytes are all written, and which is not open, is the consumer's, or is freed.
-//! 3. Key and tag of an entry are written by the thread that has put `TAKEN` into its word.
+//! `reserved-bytes-owned`: bytes that a thread has reserved in a slot are its alone until it has counted them as
+//! written.
+//!
+//! A slot whose bytes are all written, and which is not open, is the consumer's, or is freed. Key and tag of an entry
+//! are written by the thread that has put `TAKEN` into its word.
 //!
 //! # Ordering
 //! C. Bytes of records happen before they are counted (`SeqCst`); the consumer, or who frees the slot, loads the count.
@@ -249,7 +251,7 @@ impl Pool<'_> {
         };
         let at = reserved(state) as usize;
         let header = record::header(now, record.tag);
-        // SAFETY: `at + total` is at most the slot's room; rule 1 makes the bytes this thread's.
+        // SAFETY: `at + total` is at most the slot's room; `reserved-bytes-owned` makes the bytes this thread's.
         unsafe { copy(self.data(speculation.slot).wrapping_add(at), header, record) };
         // C, D.
         head.len.fetch_add(total as u64, Ordering::SeqCst);
