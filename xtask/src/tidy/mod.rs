@@ -8,6 +8,7 @@ mod names;
 mod obligations;
 mod paths;
 mod processor;
+mod promises;
 mod skips;
 
 use crate::plan::{self, Crate};
@@ -55,6 +56,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     }
     obligations.check(&mut wrong);
     verbs_have_examples(root, &mut wrong)?;
+    promises::check(root, &files, &mut wrong)?;
     glossary::check(root, &mut wrong)?;
     if wrong.is_empty() {
         return Ok(());
