@@ -1,29 +1,33 @@
 /*
  * The atomic writer of the ring (reserve and commit), its reader, and a nested interrupt.
  *
- * As section 8.6 of the thesis has it: two sub-buffers of two entries (and two cells that are never filled: where `pos` is behind the last entry, and
- * where it says that the sub-buffer is closed), two writers, a
- * handler that interrupts the first of them between any two steps and writes, too, a reader, both modes; counters so narrow that
- * they overflow again and again. A writer may be killed anywhere. One statement is one access to shared memory; memory is
- * sequentially consistent (the orderings of the code, release and acquire, are those of message passing: litmus.pml, MP).
+ * As section 8.6 of the thesis has it: two sub-buffers of two entries (and two cells that are never filled: where `pos`
+ * is behind the last entry, and where it says that the sub-buffer is closed), two writers, a handler that interrupts
+ * the first of them between any two steps and writes, too, a reader, both modes; counters so narrow that they overflow
+ * again and again. A writer may be killed anywhere. One statement is one access to shared memory; memory is
+ * sequentially consistent (the orderings of the code, release and acquire, are those of message passing: litmus.pml,
+ * MP).
  *
- * `pos` has 64 bits in the code and never overflows; here it counts on for as long as there are events. The commit count has 40
- * bits for bytes and 24 for records in the code, 3 and 3 here. The counter of what a full ring has lost has 16 bits of a sub-buffer's number in the
- * code, all of it here.
+ * `pos` has 64 bits in the code and never overflows; here it counts on for as long as there are events. The commit
+ * count has 40 bits for bytes and 24 for records in the code, 3 and 3 here. The counter of what a full ring has lost
+ * has 16 bits of a sub-buffer's number in the code, all of it here.
  *
- * Checked: no two writers have a cell at once; what the reader hands out is what was written, whole, in order, once; times in a
- * ring never decrease; a sub-buffer that has a dead writer's hole is given up and its good records are counted; a full ring counts losses
- * only while the sub-buffer is closed, and when the next one is entered its slot has that count. Progress: no state
- * comes back without an event written or lost (lock-free); a writer whom only handlers interrupt tries twice more for each of
- * them, and once more to close a sub-buffer (wait-free for one CPU without preemption).
+ * Checked: no two writers have a cell at once; what the reader hands out is what was written, whole, in order, once;
+ * times in a ring never decrease; a sub-buffer that has a dead writer's hole is given up and its good records are
+ * counted; a full ring counts losses only while the sub-buffer is closed, and when the next one is entered its slot has
+ * that count. Progress: no state comes back without an event written or lost (lock-free); a writer that only handlers
+ * interrupt tries twice more for each of them, and once more to close a sub-buffer (wait-free for one CPU without
+ * preemption).
  *
- * A handler that interrupts a write and forks: the child returns into its copy of the write, and has zeros in the place of the ring that the copy
- * knows. Row "the child's copy": writer 0 goes on in such memory from any step on, with what it has read of the ring so far; it ends
- * within two attempts. (The parent is one of the writers of the other rows.) Row "not parted":
- * what would come of it if the child had the ring there.
+ * A handler that interrupts a write and forks: the child returns into its copy of the write, and has zeros in the place
+ * of the ring that the copy knows. Row "the child's copy": writer 0 goes on in such memory from any step on, with what
+ * it has read of the ring so far; it ends within two attempts. (The parent is one of the writers of the other rows.)
+ * Row "not parted": what would come of it if the child had the ring there.
  *
- * @code crates/base/ring/src/atomic_writer.rs: write, reserve, is_full, may_enter, refuse, is_closed, count_full, note_lost, leave, slot_of, at, bytes, records
- * @code crates/base/ring/src/reader.rs: look, look_once, part, chunk, content_end, is_closed, whole, lapped, look_shared, committed, give_up, copy, release, advance, publish
+ * @code crates/base/ring/src/atomic_writer.rs: write, reserve, is_full, may_enter, refuse, is_closed, count_full
+ * @code crates/base/ring/src/atomic_writer.rs: note_lost, leave, slot_of, at, bytes, records
+ * @code crates/base/ring/src/reader.rs: look, look_once, part, chunk, content_end, is_closed, whole, lapped
+ * @code crates/base/ring/src/reader.rs: look_shared, committed, give_up, copy, release, advance, publish
  * @digest e46bc906fb546a41
  *
  * @pass short | discard, 2 writers, reader | small
@@ -61,7 +65,7 @@
  * @find short | reserve by load and store | -DINJECT_RESERVE_IN_TWO
  * @find short | commit by load and store | -DINJECT_COMMIT_IN_TWO
  * @find short | commit before the copy | -DINJECT_COMMIT_FIRST
- * @find short | sub-buffer entered while somebody has not committed in it | -DOVERWRITE -DINJECT_NO_BUSY_CHECK -DEVENTS0=1 -DEVENTS1=5
+ * @find short | sub-buffer entered while a writer has not committed in it | -DOVERWRITE -DINJECT_NO_BUSY_CHECK -DEVENTS0=1 -DEVENTS1=5
  * @find short | sub-buffer entered before it was read | -DINJECT_NO_FULL_CHECK
  * @find short | padding not committed | -DINJECT_NO_PADDING
  * @find short | padding committed before `end` | -DINJECT_END_LATE
@@ -139,14 +143,14 @@ byte signals = SIGNALS;
 byte kills = KILLS;
 byte to_write[CONTEXTS];
 bool writing[CONTEXTS];
-bool taken[RING];	/* somebody is writing to this cell */
+bool taken[RING];	/* a writer is writing to this cell */
 byte truth[RING];
 byte true_end[COUNT];
 byte true_lost[COUNT];
 byte committed;
 byte attempts[CONTEXTS];
 
-/* This is the child of a fork inside of a write of writer 0: nobody else is here, and the ring is another one. */
+/* This is the child of a fork inside of a write of writer 0: no other writer is here, and the ring is another one. */
 bool parted;
 
 /* Order of the times that contexts hold, as in rseq_ring.pml. */
@@ -432,7 +436,7 @@ count:
 			fi)
 	:: else -> break
 	od;
-	/* The count has ended: somebody enters the next one. */
+	/* The count has ended: a writer enters the next one. */
 #ifdef REACH_ENDED
 	assert(parted);
 #endif
@@ -467,7 +471,10 @@ end:	atomic { writing[0] && !parted ->
 		parted = true;
 		to_write[0] = 0; to_write[1] = 0;
 		pos = 0; consumed = 0;
-		for (k : 0 .. COUNT - 1) { slot_end[k] = 0; slot_time[k] = 0; slot_commit[k] = 0; slot_base[k] = 0; slot_lost[k] = 0; slot_lost_for[k] = 0 }
+		for (k : 0 .. COUNT - 1) {
+			slot_end[k] = 0; slot_time[k] = 0; slot_commit[k] = 0; slot_base[k] = 0; slot_lost[k] = 0;
+			slot_lost_for[k] = 0
+		}
 		lost = 0; lost_for = 0;
 		for (k : 0 .. RING - 1) { taken[k] = false }
 		for (k : 0 .. CONTEXTS - 1) { stale[k] = false }
@@ -493,8 +500,10 @@ end:	do
 #define READ_SUB (read / SUB)
 #define WHOLE_NOW (BYTES_OF(slot_commit[READ_SUB % COUNT], BEFORE(READ_SUB * SUB)) == SUB)
 #define CLOSED_NOW (CLOSED(pos) && WHOLE_NOW && slot_end[READ_SUB % COUNT] != read)
-#define PART_NOW (!CLOSED(pos) && READ_SUB * SUB + BYTES_OF(slot_commit[READ_SUB % COUNT], BEFORE(READ_SUB * SUB)) == pos && pos != read)
-#define WORTH_A_LOOK (LAPPED(READ_SUB) || (READ_SUB != pos / SUB && WHOLE_NOW) || (READ_SUB == pos / SUB && (PART_NOW || CLOSED_NOW)))
+#define PART_NOW (!CLOSED(pos) && \
+	READ_SUB * SUB + BYTES_OF(slot_commit[READ_SUB % COUNT], BEFORE(READ_SUB * SUB)) == pos && pos != read)
+#define WORTH_A_LOOK (LAPPED(READ_SUB) || (READ_SUB != pos / SUB && WHOLE_NOW) || \
+	(READ_SUB == pos / SUB && (PART_NOW || CLOSED_NOW)))
 
 proctype reader() {
 	byte read, now, sub, k, to, word, handed_out, looked_at;
@@ -618,7 +627,9 @@ odd:		atomic {
 			assert(false)
 #endif
 		}
-again:		atomic { now = 0; sub = 0; k = 0; to = 0; word = 0; looked_at = 0; same = false; left = false; closed = false }
+again:		atomic {
+			now = 0; sub = 0; k = 0; to = 0; word = 0; looked_at = 0; same = false; left = false; closed = false
+		}
 	od;
 
 	/* No writer is left. What never becomes whole is given up. */

@@ -1,31 +1,36 @@
 /*
  * The atomic writer of the ring and its reader, on out-of-order memory and CPUs.
  *
- * atomic_ring.pml has all that the two do, one access to memory after the other. Here the same accesses are instructions with tokens for what
- * they depend on (memory.h), of records that fill a cell each, in two sub-buffers of SUB cells of which the last is never filled. What is here as well:
- * two writers, a reader that looks again and again, both modes, the switch to the next sub-buffer. Stores are never speculated, loads are: the
- * reader guesses which way its branches go, and forgets what it loaded when it was wrong.
+ * atomic_ring.pml has all that the two do, one access to memory after the other. Here the same accesses are
+ * instructions with tokens for what they depend on (memory.h), of records that fill a cell each, in two sub-buffers of
+ * SUB cells of which the last is never filled. What is here as well: two writers, a reader that looks again and again,
+ * both modes, the switch to the next sub-buffer. Stores are never speculated, loads are: the reader guesses which way
+ * its branches go, and forgets what it loaded when it was wrong.
  *
  * A run begins with START records that were written and not read, so that few events reach what it is about:
  *   PUBLISH   nothing is there; two writers, one event each, in one sub-buffer.
  *   SWITCH    a sub-buffer is full; a writer leaves it, and the reader finds it whole.
  *   FULL      the ring is full; a writer enters the oldest sub-buffer as soon as it was read.
  *   LAP       the ring is full, overwrite mode: a writer enters what the reader is copying.
- *   LATE      overwrite mode; one writer is late with its only event while the other goes around the ring. The reader comes behind both
- *             (MEANWHILE: at any time).
+ *   LATE      overwrite mode; one writer is late with its only event while the other goes around the ring. The reader
+ *             comes behind both (MEANWHILE: at any time).
  *
- * Checked: what is handed out is what was written there in that lap, up to the last byte; a sub-buffer's `end` is its own; nothing is Damaged.
- * Not here, because no order of memory can spoil it: times (read between two atomic instructions of one CPU), counts of what is
- * lost but by a full ring (one atomic addition each), `base` (read for a dead writer's sub-buffer, and of use only when all that was reserved is committed, by
- * whoever has noted it, too). Not here either: the counter of what a full ring has lost and its notes in the slots, which loom runs through with the code
- * itself (`a_gap_has_what_was_lost_in_it`). A writer that closes a sub-buffer of a full ring executes X, E and PC of one that enters the next, and no
- * more; the place behind which nothing fits is one more cell of each sub-buffer that nobody writes.
+ * Checked: what is handed out is what was written there in that lap, up to the last byte; a sub-buffer's `end` is its
+ * own; nothing is Damaged. Not here, because no order of memory can spoil it: times (read between two atomic
+ * instructions of one CPU), counts of what is lost but by a full ring (one atomic addition each), `base` (read for a
+ * dead writer's sub-buffer, and of use only when all that was reserved is committed, by the writer that has noted it,
+ * too). Not here either: the counter of what a full ring has lost and its notes in the slots, which loom runs through
+ * with the code itself (`a_gap_has_what_was_lost_in_it`). A writer that closes a sub-buffer of a full ring executes X,
+ * E and PC of one that enters the next, and no more; the place behind which nothing fits is one more cell of each
+ * sub-buffer that no instruction writes.
  *
- * Most of the code's acquires on the writers' side are FNEG: a store waits for the branches before it, on every machine that is made. The language does not
- * promise that, so they stay; loom, which knows the language's rules and no machine, finds each of them missing.
+ * Most of the code's acquires on the writers' side are FNEG: a store waits for the branches before it, on every machine
+ * that is made. The language does not promise that, so they stay; loom, which knows the language's rules and no
+ * machine, finds each of them missing.
  *
  * @code crates/base/ring/src/atomic_writer.rs: write, reserve, may_enter, leave, bytes
- * @code crates/base/ring/src/reader.rs: pos, look, look_once, whole, lapped, look_shared, committed, copy, release, advance, publish
+ * @code crates/base/ring/src/reader.rs: pos, look, look_once, whole, lapped, look_shared, committed, copy, release
+ * @code crates/base/ring/src/reader.rs: advance, publish
  * @digest cff2119beec7a312
  *
  * @pass short | x86: two writers in one sub-buffer | -DARCH_X86 -DPUBLISH small
@@ -49,7 +54,7 @@
  * @miss long | x86: release of the reservation removed (what it publishes the commit publishes, too) | -DARCH_X86 -DLAP -DINJECT_NO_RELEASE_IN_RESERVE small
  * @find short | x86: reader looks at `pos` once | -DARCH_X86 -DPUBLISH -DINJECT_ONE_LOOK small
  * @find short | x86: sub-buffer entered before it was read | -DARCH_X86 -DFULL -DINJECT_NO_FULL_CHECK small
- * @find short | x86: sub-buffer entered while somebody has not committed in it | -DARCH_X86 -DLATE -DINJECT_NO_BUSY_CHECK small
+ * @find short | x86: sub-buffer entered while a writer has not committed in it | -DARCH_X86 -DLATE -DINJECT_NO_BUSY_CHECK small
  * @reach short | x86: coverage: both sub-buffers are read, the second in its second lap | -DARCH_X86 -DFULL -DREACH_READ=5 small
  * @reach short | x86: coverage: a copy is overwritten meanwhile | -DARCH_X86 -DLAP -DREACH_LAPPED small
  * @pass short | power: two writers in one sub-buffer | -DARCH_POWER -DPUBLISH small
@@ -73,7 +78,7 @@
  * @miss long | power: release of the reservation removed (what it publishes the commit publishes, too) | -DARCH_POWER -DLAP -DINJECT_NO_RELEASE_IN_RESERVE small
  * @find short | power: reader looks at `pos` once | -DARCH_POWER -DPUBLISH -DINJECT_ONE_LOOK small
  * @find short | power: sub-buffer entered before it was read | -DARCH_POWER -DFULL -DINJECT_NO_FULL_CHECK small
- * @find short | power: sub-buffer entered while somebody has not committed in it | -DARCH_POWER -DLATE -DINJECT_NO_BUSY_CHECK small
+ * @find short | power: sub-buffer entered while a writer has not committed in it | -DARCH_POWER -DLATE -DINJECT_NO_BUSY_CHECK small
  * @reach short | power: coverage: both sub-buffers are read, the second in its second lap | -DARCH_POWER -DFULL -DREACH_READ=5 small
  * @reach short | power: coverage: a copy is overwritten meanwhile | -DARCH_POWER -DLAP -DREACH_LAPPED small
  * @pass short | alpha: two writers in one sub-buffer | -DARCH_ALPHA -DPUBLISH
@@ -96,7 +101,7 @@
  * @miss long | alpha: release of the reservation removed (what it publishes the commit publishes, too) | -DARCH_ALPHA -DLAP -DINJECT_NO_RELEASE_IN_RESERVE small
  * @find short | alpha: reader looks at `pos` once | -DARCH_ALPHA -DPUBLISH -DINJECT_ONE_LOOK small
  * @find short | alpha: sub-buffer entered before it was read | -DARCH_ALPHA -DFULL -DINJECT_NO_FULL_CHECK small
- * @find long | alpha: sub-buffer entered while somebody has not committed in it | -DARCH_ALPHA -DLATE -DINJECT_NO_BUSY_CHECK memory=3000
+ * @find long | alpha: sub-buffer entered while a writer has not committed in it | -DARCH_ALPHA -DLATE -DINJECT_NO_BUSY_CHECK memory=3000
  * @reach short | alpha: coverage: both sub-buffers are read, the second in its second lap | -DARCH_ALPHA -DFULL -DREACH_READ=5 small
  * @reach short | alpha: coverage: a copy is overwritten meanwhile | -DARCH_ALPHA -DLAP -DREACH_LAPPED small
  */
@@ -150,7 +155,7 @@
 #define DATA(cell) (6 + (cell))
 #define VARS (6 + RING)
 
-/* Who loads what. Writers read `consumed` and `commit` only when they enter a sub-buffer. */
+/* Which CPU loads what. Writers read `consumed` and `commit` only when they enter a sub-buffer. */
 #ifdef PUBLISH
 #define WRITERS_LOAD(var) ((var) == POS)
 #else
@@ -213,7 +218,8 @@
 #endif
 #define WRITER_BEGINS (NO_CU | NO_CUA | NO_CMA | NO_XA | NO_F)
 
-/* An atomic instruction that releases waits for all that is before it, and has it in memory; otherwise it waits for what it depends on. */
+/* An atomic instruction that releases waits for all that is before it, and has it in memory; otherwise it waits for
+   what it depends on. */
 #ifdef INJECT_NO_RELEASE_IN_RESERVE
 #define RESERVE_NEEDS (L | CU | CM)
 #define RESERVE_BARRIER(cpu) skip

@@ -1,19 +1,23 @@
 /*
- * The gate of an event: switching it on and off for several sessions, with and without filters, under a thread that passes.
+ * The gate of an event: switching it on and off for several sessions, with and without filters, under a thread that
+ * passes.
  *
- * There are three sessions: A, and B0 and B1, of which the second has got the number of the first after that has been left. Each has
- * the event off, on, or on with a filter (which always says yes). An event that one session has goes there directly, unfiltered by one word that says all
- * (`direct`); else by a multicast, made anew for each change. A thread that passes has seen the site armed at any moment before; it looks at the gate, asks in a read section (where the
- * gate is read again), and then takes the destination, or goes by the multicast that is there by then. Filters and multicasts that nothing leads to any more are
- * freed a grace period later (here: when the thread is outside of a section, which rcu.pml is about). After a destination was taken away, none takes
- * its place until the pass that was under way then is over (the two seconds of `Common::settles`). Memory is sequentially consistent (x86 keeps these
+ * There are three sessions: A, and B0 and B1, of which the second has got the number of the first after that has been
+ * left. Each has the event off, on, or on with a filter (which always says yes). An event that one session has goes
+ * there directly, unfiltered by one word that says all (`direct`); else by a multicast, made anew for each change. A
+ * thread that passes has seen the site armed at any moment before; it looks at the gate, asks in a read section (where
+ * the gate is read again), and then takes the destination, or goes by the multicast that is there by then. Filters and
+ * multicasts that nothing leads to any more are freed a grace period later (here: when the thread is outside of a
+ * section, which rcu.pml is about). After a destination was taken away, none takes its place until the pass that was
+ * under way then is over (the two seconds of `Common::settles`). Memory is sequentially consistent (x86 keeps these
  * loads and stores in order).
  *
- * Checked: no filter and no multicast is used after it was freed; a session gets an event unfiltered only if it had it unfiltered at some moment of
- * the pass, through a filter only if that was its own, and it had it at some moment of the pass; at most once; and exactly once if its setting did not
- * change during the pass.
+ * Checked: no filter and no multicast is used after it was freed; a session gets an event unfiltered only if it had it
+ * unfiltered at some moment of the pass, through a filter only if that was its own, and it had it at some moment of the
+ * pass; at most once; and exactly once if its setting did not change during the pass.
  *
- * @code crates/traced/agent/src/event.rs: direct, one, is_gated, ask_inside, without_filter, write_judged, send, send_to_one, off
+ * @code crates/traced/agent/src/event.rs: direct, one, is_gated, ask_inside, without_filter, write_judged, send
+ * @code crates/traced/agent/src/event.rs: send_to_one, off
  * @code crates/traced/agent/src/multicast.rs: judge, for_session, make, retire, tidy
  * @code crates/traced/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/traced/agent/src/table.rs: sweep, tidy
@@ -29,7 +33,7 @@
  * @find short | multicast freed at once | -DINJECT_FREE_FAN_AT_ONCE
  * @find short | one destination takes the place of another one at once | -DINJECT_NO_SETTLING
  * @find short | settling only when a session is left, not when its rules take an event from it (so it was, until this model) | -DINJECT_SETTLE_AT_LEAVE
- * @find short | a verdict is for whoever has the session's number | -DINJECT_NO_ERA
+ * @find short | a verdict is for the session that has the number by then | -DINJECT_NO_ERA
  * @find short | the multicast is not read again when the event is written | -DINJECT_OLD_FAN
  * @reach short | coverage: a verdict of several sessions is written when the event goes to one again | -DREACH_BACK
  * @reach short | coverage: B1 has B0's number, and gets the event directly | -DREACH_REUSE
@@ -82,7 +86,8 @@ byte was[4];	/* settings of each session during it, one bit each */
 byte got[4];
 bool late;	/* it has begun before the last destination was taken away */
 
-#define NOTE_ALL was[A] = was[A] | (1 << setting[A]); was[B0] = was[B0] | (1 << setting[B0]); was[B1] = was[B1] | (1 << setting[B1])
+#define NOTE_ALL was[A] = was[A] | (1 << setting[A]); was[B0] = was[B0] | (1 << setting[B0]); \
+	was[B1] = was[B1] | (1 << setting[B1])
 
 /* `how`: unfiltered, or through the filter of `by`. */
 inline deliver(ch, how_, by) {
@@ -199,7 +204,8 @@ judged:		reading = true;
 #ifdef INJECT_NO_ERA
 			:: to != 0 && by[NUMBER(to)] != 0 -> deliver(to, how[NUMBER(to)], to)
 #else
-			:: to != 0 && by[NUMBER(to)] != 0 && verdict_era >= JOINED(to) -> deliver(to, how[NUMBER(to)], by[NUMBER(to)])
+			:: to != 0 && by[NUMBER(to)] != 0 && verdict_era >= JOINED(to) ->
+				deliver(to, how[NUMBER(to)], by[NUMBER(to)])
 #endif
 			:: else
 			fi;
@@ -218,7 +224,8 @@ out:		atomic { DONE(A); DONE(B0); DONE(B1);
 #define ONLY ((next[A] != OFF -> A : (next[B0] != OFF -> B0 : B1)))
 
 /* Sets the gate, and with it what the sessions have. */
-#define TURN(value) atomic { gate = value; setting[A] = next[A]; setting[B0] = next[B0]; setting[B1] = next[B1]; NOTE_ALL }
+#define TURN(value) atomic { \
+	gate = value; setting[A] = next[A]; setting[B0] = next[B0]; setting[B1] = next[B1]; NOTE_ALL }
 
 /* Before the gate changes. */
 #ifdef INJECT_DIRECT_STAYS

@@ -1,9 +1,10 @@
 /*
  * The memory framework of memory.h against litmus tests with known answers.
  *
- * Store buffering (SB), message passing (MP), load buffering (LB), independent reads of independent writes (IRIW); plain,
- * with address dependencies, with barriers; MP with an atomic instruction in the place of the first store, too. `@reach` rows are what the architecture allows, `@pass` rows what it forbids.
- * Sources: Intel SDM vol. 3, 8.2.3; Alur and others, "Herding cats", 2014; Alpha Architecture Handbook, 5.6.
+ * Store buffering (SB), message passing (MP), load buffering (LB), independent reads of independent writes (IRIW);
+ * plain, with address dependencies, with barriers; MP with an atomic instruction in the place of the first store, too.
+ * `@reach` rows are what the architecture allows, `@pass` rows what it forbids. Sources: Intel SDM vol. 3, 8.2.3; Alur
+ * and others, "Herding cats", 2014; Alpha Architecture Handbook, 5.6.
  *
  * @digest none
  *
@@ -79,7 +80,8 @@ proctype first_stores(byte cpu; byte first; byte second; bool stores_again) {
 #endif
 	do
 #ifdef ATOMIC
-	:: atomic { READY(ONE, 0) && ATOMIC_READY(cpu, first) -> ATOMIC_STORE(cpu, first, ATOMIC_LOAD(cpu, first) + 1); EXECUTED(ONE) }
+	:: atomic { READY(ONE, 0) && ATOMIC_READY(cpu, first) ->
+		ATOMIC_STORE(cpu, first, ATOMIC_LOAD(cpu, first) + 1); EXECUTED(ONE) }
 #else
 	:: atomic { READY(ONE, 0) && CAN_STORE(cpu) -> STORE(cpu, first, 1); EXECUTED(ONE) }
 #endif

@@ -11,19 +11,21 @@
  *                that their dependencies allow. Dependent loads are in order. Memory is one for all: real POWER
  *                lets two CPUs see the stores of two others in different orders even behind dependent loads (IRIW with
  *                addresses), this does not. ARMv8 does not either.
- *   ARCH_ALPHA   as POWER, and a clean line is as old as it likes until a barrier: dependent loads are reordered. Weaker
- *                than any machine that is made.
+ *   ARCH_ALPHA   as POWER, and a clean line is as old as it likes until a barrier: dependent loads are reordered.
+ *                Weaker than any machine that is made.
  *
- * Who includes this defines before: CPUS and VARS; LOADS(cpu, var), if there are lines that nobody loads and that need not age. All begin with 0
- * (`set_everywhere`). Init must run MEMORY.
+ * A model that includes this defines before: CPUS and VARS; LOADS(cpu, var), if there are lines that no CPU loads and
+ * that need not age. All begin with 0 (`set_everywhere`). Init must run MEMORY.
  *
- * An atomic instruction (compare-and-swap, addition) reads the newest value, and nobody else writes between its load and its store: it waits until
- * no other CPU's store to the variable is under way (ATOMIC_READY). On x86 it is a full barrier. Elsewhere its store waits in the line as others do,
- * so that a later store may overtake it, as a store-exclusive's may on ARMv8.
+ * An atomic instruction (compare-and-swap, addition) reads the newest value, and no other CPU writes between its load
+ * and its store: it waits until no other CPU's store to the variable is under way (ATOMIC_READY). On x86 it is a full
+ * barrier. Elsewhere its store waits in the line as others do, so that a later store may overtake it, as a
+ * store-exclusive's may on ARMv8.
  *
- * Instructions carry tokens: one bit each, in program order from bit 0. `done` (of the process) holds those that were executed.
- * READY(self, needs): not yet executed, and all that it needs was. A barrier needs BEFORE(self), and is needed by what it
- * holds back. An instruction is taken out of a model by setting its bit in `done` at first, so that nobody waits for it.
+ * Instructions carry tokens: one bit each, in program order from bit 0. `done` (of the process) holds those that were
+ * executed. READY(self, needs): not yet executed, and all that it needs was. A barrier needs BEFORE(self), and is
+ * needed by what it holds back. An instruction is taken out of a model by setting its bit in `done` at first, so that
+ * no other waits for it.
  */
 
 #define AT(cpu, var) ((cpu) * VARS + (var))
@@ -162,7 +164,7 @@ inline run_traffic(cpus) {
 /* What an atomic instruction reads. */
 #define ATOMIC_LOAD(cpu, var) (pending[AT(cpu, var)] -> line[AT(cpu, var)] : memory[var])
 
-/* Sets a variable in memory and everywhere, before anybody runs. */
+/* Sets a variable in memory and everywhere, before any process runs. */
 inline set_everywhere(cpus, var, value) {
 	memory[var] = value;
 #ifdef ARCH_ALPHA

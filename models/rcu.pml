@@ -1,18 +1,18 @@
 /*
  * RCU: one reader and one updater, on out-of-order memory and CPUs.
  *
- * The reader makes two read sections, one behind the other, so that they can run into one another; in each it follows the
- * pointer to one of three entries and reads it. The updater makes two updates: it fills a new entry, publishes it, waits for a
- * grace period, and poisons the old one. Entries that are not published hold poison, too. Each access to memory and each barrier
- * is an instruction with tokens for what it depends on (memory.h). One reader is enough, because an updater waits for one
- * reader after the other; one updater, because they hold a lock.
+ * The reader makes two read sections, one behind the other, so that they can run into one another; in each it follows
+ * the pointer to one of three entries and reads it. The updater makes two updates: it fills a new entry, publishes it,
+ * waits for a grace period, and poisons the old one. Entries that are not published hold poison, too. Each access to
+ * memory and each barrier is an instruction with tokens for what it depends on (memory.h). One reader is enough,
+ * because an updater waits for one reader after the other; one updater, because they hold a lock.
  *
- * GENERAL: the reader fences behind the store of its word. EXPEDITED: it does not; the updater has the kernel interrupt it,
- * wherever its instructions so far are those of a prefix of its program, and fence. (The signal flavour is the same: the
- * interruption is a handler that fences, and the updater waits for it.)
+ * GENERAL: the reader fences behind the store of its word. EXPEDITED: it does not; the updater has the kernel interrupt
+ * it, wherever its instructions so far are those of a prefix of its program, and fence. (The signal flavour is the
+ * same: the interruption is a handler that fences, and the updater waits for it.)
  *
- * Checked: no section ever reads poison (equation 7.1 of the thesis). Progress: a reader is never held up; an updater beside an
- * endless stream of readers ends each grace period, if stores reach memory some time.
+ * Checked: no section ever reads poison (equation 7.1 of the thesis). Progress: a reader is never held up; an updater
+ * beside an endless stream of readers ends each grace period, if stores reach memory some time.
  *
  * In the rows that follow, "a barrier" of a table of the thesis is the ordering that the code has in its place.
  *
@@ -319,11 +319,13 @@ proctype updater() {
 		:: atomic { READY(T1, F | I) && CAN_STORE(UPDATER) ->
 			gp = gp ^ 2; STORE(UPDATER, GP, gp); TOGGLE_BARRIER; EXECUTED(T1) }
 		/* The loop is left by what the load shows; `gp` is the new one, stored or not. */
-		:: atomic { READY(L1, F | I) && ((done & T1) -> !IS_OLD(LOAD(UPDATER, WORD), gp) : !IS_OLD(LOAD(UPDATER, WORD), gp ^ 2)) ->
+		:: atomic { READY(L1, F | I) &&
+			((done & T1) -> !IS_OLD(LOAD(UPDATER, WORD), gp) : !IS_OLD(LOAD(UPDATER, WORD), gp ^ 2)) ->
 			LOOK_BARRIER; EXECUTED(L1) }
 		:: atomic { READY(T2, L1 | T1) && CAN_STORE(UPDATER) ->
 			gp = gp ^ 2; STORE(UPDATER, GP, gp); TOGGLE_BARRIER; EXECUTED(T2) }
-		:: atomic { READY(L2, L1 | T1) && ((done & T2) -> !IS_OLD(LOAD(UPDATER, WORD), gp) : !IS_OLD(LOAD(UPDATER, WORD), gp ^ 2)) ->
+		:: atomic { READY(L2, L1 | T1) &&
+			((done & T2) -> !IS_OLD(LOAD(UPDATER, WORD), gp) : !IS_OLD(LOAD(UPDATER, WORD), gp ^ 2)) ->
 			LOOK_BARRIER; EXECUTED(L2) }
 		:: atomic { READY(Q, L1 | L2) && CAN_STORE(UPDATER) -> STORE(UPDATER, ENTRY(update), POISON); EXECUTED(Q) }
 		:: atomic { done == UPDATER_ALL -> done = 0; update++; break }

@@ -1,13 +1,14 @@
 /*
  * RCU: updaters that share grace periods, on out-of-order memory.
  *
- * One updater makes grace periods for nobody in particular. The other unpublishes an entry, takes a ticket, polls without
- * the lock, or waits for it and looks whether its grace period is over already; only else it makes one; then it poisons the entry. A reader makes two
- * sections. Who holds the lock acquires and releases; a ticket is taken without it. Instructions are in program order (their
- * reordering is the matter of rcu.pml), memory is that of memory.h.
+ * One updater makes grace periods for no entry in particular. The other unpublishes an entry, takes a ticket, polls
+ * without the lock, or waits for it and looks whether its grace period is over already; only else it makes one; then it
+ * poisons the entry. A reader makes two sections. The holder of the lock acquires and releases; a ticket is taken
+ * without it. Instructions are in program order (their reordering is the matter of rcu.pml), memory is that of
+ * memory.h.
  *
- * Checked: the reader never reads poison, though the updater that unpublished it may not have looked at the reader at all; and no
- * updater makes a grace period that it had no need of (one per ticket at most, two where one was going on).
+ * Checked: the reader never reads poison, though the updater that unpublished it may not have looked at the reader at
+ * all; and no updater makes a grace period that it had no need of (one per ticket at most, two where one was going on).
  *
  * @code lib/rcu/src/domain.rs: synchronize, ticket, is_over, poll, step, look
  * @code lib/rcu/src/phases.rs: enter, exit, advance, is_old

@@ -1,15 +1,16 @@
 /*
  * RCU: a reader in a signal handler, over a reader and over an updater of the same thread.
  *
- * Memory is out of order (memory.h, Alpha-like: the weakest); instructions are executed in program order, since the kernel
- * serialises the CPU where a handler begins and ends (what out-of-order execution adds is the matter of rcu.pml). The handler
- * shares the cache of the CPU that it interrupts, which does nothing until the handler has ended. It reads the pointer in a
- * section of its own, in the same word, nested or not, between any two steps of the other.
+ * Memory is out of order (memory.h, Alpha-like: the weakest); instructions are executed in program order, since the
+ * kernel serialises the CPU where a handler begins and ends (what out-of-order execution adds is the matter of
+ * rcu.pml). The handler shares the cache of the CPU that it interrupts, which does nothing until the handler has ended.
+ * It reads the pointer in a section of its own, in the same word, nested or not, between any two steps of the other.
  *
- * OVER_READER: the handler interrupts a reader, the updater is on another CPU. OVER_UPDATER: it interrupts the updater; no
- * other reader is there. GENERAL only: the expedited flavour differs by who fences, which a handler on the same CPU cannot see.
+ * OVER_READER: the handler interrupts a reader, the updater is on another CPU. OVER_UPDATER: it interrupts the updater;
+ * no other reader is there. GENERAL only: the expedited flavour differs by which CPU fences, which a handler on the
+ * same CPU cannot see.
  *
- * Checked: no section reads poison, nobody waits for ever (reader, handler and updater progress).
+ * Checked: no section reads poison, none waits for ever (reader, handler and updater progress).
  *
  * @code lib/rcu/src/phases.rs: enter, exit, advance, is_old
  * @code lib/rcu/src/domain.rs: synchronize, step, look
@@ -123,7 +124,8 @@ inline section(mine) {
 #endif
 }
 
-/* What the kernel does to deliver a signal and to return from it, locked instructions and IRET, is a full barrier on x86. */
+/* What the kernel does to deliver a signal and to return from it, locked instructions and IRET, is a full barrier on
+   x86. */
 #ifdef INJECT_DELIVERY_NO_BARRIER
 #define DELIVERY skip
 #else

@@ -7,9 +7,9 @@
  * The ring of the other CPU shares nothing with this one, so a record that is written there is one step.
  *
  * Checked: a committed record is handed out whole, unchanged and once, or was overwritten and the reader knows (the
- * unwritten ones are counted); times in a ring never decrease; a sub-buffer is not entered before it was read
- * (discard) and never left empty; records are dropped only while the sub-buffer is closed, so behind all that is in it, and what the
- * slot of the next one says is how many were dropped until it was entered; a writer that is not interrupted ends
+ * unwritten ones are counted); times in a ring never decrease; a sub-buffer is not entered before it was read (discard)
+ * and never left empty; records are dropped only while the sub-buffer is closed, so behind all that is in it, and what
+ * the slot of the next one says is how many were dropped until it was entered; a writer that is not interrupted ends
  * within six sequences; a killed thread leaves a whole ring.
  *
  * Memory is sequentially consistent. On x86 (TSO) that loses nothing here: where one side waits for the other, a load
@@ -20,7 +20,8 @@
  * @code crates/base/ring/src/arch/x86_64/frame.rs: sequence
  * @code crates/base/ring/src/arch/x86_64/record.rs: write_words, write_fragments
  * @code crates/base/ring/src/arch/x86_64/sub_buffer.rs: switch, count_ring_full
- * @code crates/base/ring/src/reader.rs: look, look_once, look_own, part, chunk, content_end, is_closed, whole, lapped, copy, release, advance, publish
+ * @code crates/base/ring/src/reader.rs: look, look_once, look_own, part, chunk, content_end, is_closed, whole, lapped
+ * @code crates/base/ring/src/reader.rs: copy, release, advance, publish
  * @digest 3fa55d89f63dbb54
  *
  * @pass short | discard, 2 threads | 
@@ -121,8 +122,8 @@ bool aborted[CONTEXTS];		/* it goes on at the abort handler */
 byte signals = SIGNALS;
 byte kills = KILLS;
 
-/* The ring. A cell tells who wrote it, which part of the record it is, and the lap. A slot's time is the number of
- * the sub-buffer that it was taken for, plus one. */
+/* The ring. A cell tells which writer wrote it, which part of the record it is, and the lap. A slot's time is the
+ * number of the sub-buffer that it was taken for, plus one. */
 byte pos;
 byte consumed;
 byte slot_end[COUNT];
@@ -366,7 +367,8 @@ switch:
 #ifndef OVERWRITE
 #ifndef INJECT_CONSUMED_IGNORED
 	/* Full: it is closed, or was. */
-	STEP(if :: n + SUB - consumed > RING -> n--; if :: REFUSED -> within[me] = false; forget(me); goal = COUNT_LOST; goto count :: else fi :: else fi);
+	STEP(if :: n + SUB - consumed > RING -> n--;
+		if :: REFUSED -> within[me] = false; forget(me); goal = COUNT_LOST; goto count :: else fi :: else fi);
 #endif
 #endif
 #ifdef INJECT_SWITCH_BEFORE_END
@@ -487,7 +489,7 @@ end:	do
 #define WRITTEN (CLOSED(pos) -> slot_end[(pos / SUB) % COUNT] : pos)
 #endif
 
-/* All was read, and nobody writes. */
+/* All was read, and no writer writes. */
 inline nothing_is_left() {
 #ifndef OVERWRITE
 	assert(unread == 0);
@@ -548,7 +550,7 @@ proctype reader() {
 				:: to < read || to >= (sub + 1) * SUB -> goto odd
 				:: else
 				fi;
-				/* What is true may be asked for as long as nobody has come around. */
+				/* What is true may be asked for as long as no writer has come around. */
 				assert(LAPPED(sub) || (to == true_end[sub % COUNT] && time == sub + 1));
 				time = 0;
 				if

@@ -1,24 +1,26 @@
 /*
  * The handshake of a traced process with its session, fork, and the end.
  *
- * A program joins before `main`: hello through the mailbox, welcome, events, ids, sites armed, ready. A second thread of it (some
- * library has started one) runs through the site all the time and may fork at any moment; so may the main thread later. The
- * child inherits armed sites, rings and mailbox, says hello and waits for nothing. The recorder is the loop of
- * `Recorder::serve`, with a consumer that reads the rings to their end behind it. The recorder is patient here: the time limits
- * (LATE, GOODBYE, PATIENCE) never strike; they are for processes that misbehave.
+ * A program joins before `main`: hello through the mailbox, welcome, events, ids, sites armed, ready. A second thread
+ * of it (some library has started one) runs through the site all the time and may fork at any moment; so may the main
+ * thread later. The child inherits armed sites, rings and mailbox, says hello and waits for nothing. The recorder is
+ * the loop of `Recorder::serve`, with a consumer that reads the rings to their end behind it. The recorder is patient
+ * here: the time limits (LATE, GOODBYE, PATIENCE) never strike; they are for processes that misbehave.
  *
- * Checked: no event is recorded before the metadata knows it (a recording that is cut there is whole), nor without its filter; from the return of
- * `join` on, each pass of the program and of its child is recorded, once, until the session ends; the recording does not end
- * while somebody records, unless it was told to; each process that said hello, and each that recorded, is in the journal; when the recording was told to
- * end, all processes that it knows have switched off before the rings are read for the last time.
+ * Checked: no event is recorded before the metadata knows it (a recording that is cut there is whole), nor without its
+ * filter; from the return of `join` on, each pass of the program and of its child is recorded, once, until the session
+ * ends; the recording does not end while a process records, unless it was told to; each process that said hello, and
+ * each that recorded, is in the journal; when the recording was told to end, all processes that it knows have switched
+ * off before the rings are read for the last time.
  *
- * A process that is in several sessions goes through all this with each of them by itself: the links, the recorders and the settings of each event
- * (`gate.pml`) are apart, and what they share, the control path and the agent's thread, is held by one conversation at a time, as here by one. A process that
- * joins later goes through the same handshake, on the agent's thread.
+ * A process that is in several sessions goes through all this with each of them by itself: the links, the recorders and
+ * the settings of each event (`gate.pml`) are apart, and what they share, the control path and the agent's thread, is
+ * held by one conversation at a time, as here by one. A process that joins later goes through the same handshake, on
+ * the agent's thread.
  *
- * Not in here: children of fork that wait for rings of their own (`How::Apart`), rings that take the place of damaged ones (`Renew`), and processes that go on
- * before their welcome has come (`GoesOn`, `waiting.rs`). What is tested of them is in the claims `users_share_nothing`, `liars_are_survived` and
- * `who_is_late_is_told_of`.
+ * Not in here: children of fork that wait for rings of their own (`How::Apart`), rings that take the place of damaged
+ * ones (`Renew`), and processes that go on before their welcome has come (`GoesOn`, `waiting.rs`). What is tested of
+ * them is in the claims `users_share_nothing`, `liars_are_survived` and `who_is_late_is_told_of`.
  *
  * @code crates/traced/agent/src/session.rs: join, enter, leave, after_fork, say_hello_again
  * @code crates/traced/agent/src/handshake.rs: rings, announce_all, ids, settle, announce_range
@@ -49,12 +51,12 @@
  * @find short | fork in the middle of the handshake (no `hold`) | -DINJECT_NO_HOLD
  * @find short | child says no hello, recorder does not look at the mailbox | -DINJECT_MAILBOX_IGNORED
  * @find short | recorder ends without another round | -DINJECT_ONE_ROUND
- * @find short | mailbox found deserted behind the last look at the door (so it was, until this model) | -DINJECT_DESERTED_NOW
+ * @find short | mailbox found deserted behind the last look at the listener (so it was, until this model) | -DINJECT_DESERTED_NOW
  * @find short | rings read to the end before the goodbye | -DSTOPPED -DINJECT_DRAIN_FIRST
  * @find short | goodbye does not wait until processes have switched off | -DSTOPPED -DINJECT_GOODBYE_HASTY
  * @find short | thread of the child does not disarm when its link closes | -DSTOPPED -DINJECT_DEAF_CHILD
  * @pass short | a child made while the session ends leaves it | -DSTOPPED -DASK_FOR_ALL
- * @find short | a child that finds nobody to say hello to stays armed (so it was, until this model) | -DSTOPPED -DASK_FOR_ALL -DINJECT_CHILD_STAYS
+ * @find short | a child that finds no recorder to say hello to stays armed (so it was, until this model) | -DSTOPPED -DASK_FOR_ALL -DINJECT_CHILD_STAYS
  * @reach short | coverage: a child whose parent has gone before it said hello | -DREACH_ORPHAN
  */
 
@@ -192,7 +194,7 @@ proctype child() {
 		if
 		:: joined[CHILD] && !mailbox_shut ->
 			said_hello[CHILD] = true; link[CHILD] = 1; mailbox!hello_fork,CHILD; listening[CHILD] = true
-		:: joined[CHILD] && mailbox_shut	/* nobody there: it leaves */
+		:: joined[CHILD] && mailbox_shut	/* no recorder there: it leaves */
 #ifndef INJECT_CHILD_STAYS
 			-> armed[CHILD] = false; has_destination[CHILD] = false
 #endif

@@ -1,15 +1,15 @@
 /*
  * Live patching of one site under CPUs that prefetch.
  *
- * A site is a head (the bytes that the gate covers) and a tail (the rest, not written at once). Each CPU holds copies of either,
- * fetched whenever it likes, in any order, kept over as many passes as it likes, until something serialises it: a trap, the return
- * from a signal, or the patcher's SYNC_CORE, which reaches one CPU after the other. A thread that met int3 gets its
- * signal later, at any time; the handler then looks the address up. The patcher makes batches; some are of another site.
- * TRAP: the gate is int3. HOP: it is a short jump over the site, which acts like a NOP.
+ * A site is a head (the bytes that the gate covers) and a tail (the rest, not written at once). Each CPU holds copies
+ * of either, fetched whenever it likes, in any order, kept over as many passes as it likes, until something serialises
+ * it: a trap, the return from a signal, or the patcher's SYNC_CORE, which reaches one CPU after the other. A thread
+ * that met int3 gets its signal later, at any time; the handler then looks the address up. The patcher makes batches;
+ * some are of another site. TRAP: the gate is int3. HOP: it is a short jump over the site, which acts like a NOP.
  *
- * Checked: no CPU ever executes a head with a tail that is not its own; the handler never takes our own int3 for somebody else's,
- * and sends nobody where no batch leads; a pass that starts while nothing is being patched acts as the last batch said
- * (B3), and meets no int3 of ours (the program may block SIGTRAP by then).
+ * Checked: no CPU ever executes a head with a tail that is not its own; the handler never takes our own int3 for
+ * another program's, and sends no thread where no batch leads; a pass that starts while nothing is being patched acts
+ * as the last batch said (B3), and meets no int3 of ours (the program may block SIGTRAP by then).
  *
  * @code crates/traced/patch/src/batch.rs: write_among, close, open, finish, sync_core
  * @code crates/traced/patch/src/trap.rs: serve

@@ -26,7 +26,8 @@ static void scalars(void) {
                mote_ptr(null, NULL));
     mote_event(c, floats, MOTE_WARNING, "exact in binary", mote_f32(single, 1.5f), mote_f64(twice, -0.0625),
                mote_bool(yes, 7), mote_bool(no, false));
-    mote_event(c, enums, MOTE_ERROR, "a label, a range, a negative, none", mote_enum_u8(a, BUSY, "IDLE=0 BUSY=1 WAITING=2"),
+    mote_event(c, enums, MOTE_ERROR, "a label, a range, a negative, none",
+               mote_enum_u8(a, BUSY, "IDLE=0 BUSY=1 WAITING=2"),
                mote_enum_i32(b, GONE, MOTE_LABEL(IDLE, 0) MOTE_LABEL(GONE, -1)),
                mote_enum_u16(c, 404, "OK=200..299 BAD=400..499"), mote_enum_i64(d, 77, "ONE=1"));
     emitted += 6;
@@ -49,9 +50,10 @@ static void texts(void) {
                    mote_bytes(data, name, len), mote_u8(end, 0xee));
         emitted++;
     }
-    mote_event(c, arrays, MOTE_INFO, "arrays and sequences", mote_array_u8(mac, mac, 6), mote_array_f64(point, point, 3),
-               mote_array_bool(flags, flags, 2), mote_seq_u16(path, path, 5), mote_seq_i64(steps, steps, 2),
-               mote_seq_u32(none, NULL, 9), mote_bytes(raw, mac, sizeof mac), mote_seq_x16(hex, path, 2));
+    mote_event(c, arrays, MOTE_INFO, "arrays and sequences", mote_array_u8(mac, mac, 6),
+               mote_array_f64(point, point, 3), mote_array_bool(flags, flags, 2), mote_seq_u16(path, path, 5),
+               mote_seq_i64(steps, steps, 2), mote_seq_u32(none, NULL, 9), mote_bytes(raw, mac, sizeof mac),
+               mote_seq_x16(hex, path, 2));
     emitted++;
 }
 
@@ -73,12 +75,12 @@ static void large(void) {
 static void many(void) {
     mote_event(c, many, MOTE_INFO, "40 fields", mote_u8(f1, 1), mote_u16(f2, 2), mote_u32(f3, 3), mote_u64(f4, 4),
                mote_u8(f5, 5), mote_u8(f6, 6), mote_u8(f7, 7), mote_u8(f8, 8), mote_u8(f9, 9), mote_u8(f10, 10),
-               mote_u8(f11, 11), mote_u8(f12, 12), mote_u8(f13, 13), mote_u8(f14, 14), mote_u8(f15, 15), mote_u8(f16, 16),
-               mote_u8(f17, 17), mote_u8(f18, 18), mote_u8(f19, 19), mote_u8(f20, 20), mote_u8(f21, 21), mote_u8(f22, 22),
-               mote_u8(f23, 23), mote_u8(f24, 24), mote_u8(f25, 25), mote_u8(f26, 26), mote_u8(f27, 27), mote_u8(f28, 28),
-               mote_u8(f29, 29), mote_u8(f30, 30), mote_u8(f31, 31), mote_u8(f32, 32), mote_u8(f33, 33), mote_u8(f34, 34),
-               mote_u8(f35, 35), mote_u8(f36, 36), mote_u8(f37, 37), mote_u8(f38, 38), mote_u8(f39, 39),
-               mote_str(f40, "forty"));
+               mote_u8(f11, 11), mote_u8(f12, 12), mote_u8(f13, 13), mote_u8(f14, 14), mote_u8(f15, 15),
+               mote_u8(f16, 16), mote_u8(f17, 17), mote_u8(f18, 18), mote_u8(f19, 19), mote_u8(f20, 20),
+               mote_u8(f21, 21), mote_u8(f22, 22), mote_u8(f23, 23), mote_u8(f24, 24), mote_u8(f25, 25),
+               mote_u8(f26, 26), mote_u8(f27, 27), mote_u8(f28, 28), mote_u8(f29, 29), mote_u8(f30, 30),
+               mote_u8(f31, 31), mote_u8(f32, 32), mote_u8(f33, 33), mote_u8(f34, 34), mote_u8(f35, 35),
+               mote_u8(f36, 36), mote_u8(f37, 37), mote_u8(f38, 38), mote_u8(f39, 39), mote_str(f40, "forty"));
     emitted++;
 }
 

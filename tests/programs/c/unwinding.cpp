@@ -30,7 +30,8 @@ struct Guard {
     ~Guard() { destroyed.fetch_add(1); }
 };
 
-const char TEXT[] = "a text that a filter looks through from its beginning to its end, to find out that it is not there";
+const char TEXT[] =
+    "a text that a filter looks through from its beginning to its end, to find out that it is not there";
 
 // Without destructors, so that unwinding may begin at any instruction of it.
 __attribute__((noinline)) void turns() {

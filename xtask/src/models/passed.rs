@@ -30,11 +30,12 @@ impl Passed {
     /// # Errors
     /// `memory.h` cannot be read.
     pub(super) fn read(root: &Path) -> anyhow::Result<Passed> {
-        let memory = fs::read(root.join("models/memory.h")).context("cannot read models/memory.h")?;
+        let memory = fs::read_to_string(root.join("models/memory.h"));
+        let memory = memory.context("cannot read models/memory.h")?;
         let file = root.join("models/passed.txt");
         let text = fs::read_to_string(&file).unwrap_or_default();
         let rows = text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
-        Ok(Passed { file, shared: digest(FNV_START, &memory), rows })
+        Ok(Passed { file, shared: digest(FNV_START, &meant(&memory)), rows })
     }
 
     /// Whether this run has ended as it must.
@@ -63,20 +64,37 @@ impl Passed {
     }
 
     fn row(&self, model: &Model, run: &Run) -> String {
-        let sum = digest(self.shared, model.code.as_bytes());
-        let sum = digest(sum, format!("{:?} {}", run.expect, run.command_line()).as_bytes());
+        let sum = digest(self.shared, &meant(&model.code));
+        let sum = digest(sum, &format!("{:?} {}", run.expect, run.command_line()));
         format!("{} | {} | {sum:016x}", model.name, run.title)
     }
 }
 
-fn digest(start: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().copied().fold(start, fnv)
+fn digest(start: u64, text: &str) -> u64 {
+    text.bytes().fold(start, fnv)
+}
+
+/// What a text means to spin: without comments and white space, and without the `\` of a line that goes on.
+fn meant(text: &str) -> String {
+    let mut meant = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((code, comment)) = rest.split_once("/*") {
+        meant.push_str(code);
+        rest = comment.split_once("*/").map_or("", |(_, behind)| behind);
+    }
+    meant.push_str(rest);
+    meant.replace("\\\n", "").split_whitespace().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::models::header::Header;
+
+    #[test]
+    fn comments_and_space_mean_nothing() {
+        assert_eq!(meant("a /* b\n * c */ d\n/* e */#define F \\\n\tg /* h"), "ad#defineFg");
+    }
 
     #[test]
     fn a_run_is_known_until_its_model_changes() {
@@ -91,6 +109,8 @@ mod tests {
         assert!(!passed.has(model, &model.header.runs[1]));
         passed.write(&models).unwrap();
         assert!(fs::read_to_string(&file).unwrap().lines().any(|line| line.starts_with("m | a | ")));
+        models[0].code.push_str(" /* why */\n");
+        assert!(passed.has(&models[0], &models[0].header.runs[0]), "it means the same");
         models[0].code.push('x');
         assert!(!passed.has(&models[0], &models[0].header.runs[0]));
         passed.write(&models).unwrap();

@@ -1,11 +1,18 @@
 //! Lines end at 120 columns: of code, of comments, and of the documents' prose.
 //!
-//! What cannot be wrapped may be longer: strings, tables, blocks of code in documentation, a single long word.
+//! What cannot be wrapped may be longer: strings, tables, blocks of code in documentation, a single long word; of
+//! models the rows of their runs.
 
 use super::paths::{character, raw_string, string};
 
 /// The last column.
 const COLUMNS: usize = 120;
+
+/// The columns of a tab, in C and Promela.
+const TAB: usize = 4;
+
+/// How the names of files end that are in neither Rust nor Markdown and have lines of this length.
+pub(super) const OTHERS: [&str; 4] = [".c", ".h", ".cpp", ".pml"];
 
 /// Checks the lengths of a Rust file's lines.
 pub(super) fn code(name: &str, text: &str, wrong: &mut Vec<String>) {
@@ -17,6 +24,14 @@ pub(super) fn code(name: &str, text: &str, wrong: &mut Vec<String>) {
         (if is_block || is_table(comment(line)) { 0 } else { width }, line)
     });
     check(name, lines, wrong);
+}
+
+/// Checks the lengths of the lines of a file in C or Promela.
+pub(super) fn other(name: &str, text: &str, wrong: &mut Vec<String>) {
+    // A row of a model's table: `@find short | TITLE | OPTIONS`.
+    let is_row = |line: &str| line.trim_start_matches([' ', '*']).starts_with('@') && line.contains(" | ");
+    let width = |line: &str| line.chars().map(|c| if c == '\t' { TAB } else { 1 }).sum();
+    check(name, text.lines().map(|line| (if is_row(line) { 0 } else { width(line) }, line)), wrong);
 }
 
 /// Checks the lengths of the lines of a document's prose.
@@ -98,6 +113,15 @@ mod tests {
         finds(code, &format!("//! | {long} | a table |\n"), 0);
         finds(code, &format!("//! ```text\n//! {long}\n//! ```\n//! {long}\n"), 1);
         finds(code, &format!("// https://{}\n", "x".repeat(150)), 0);
+    }
+
+    #[test]
+    fn other_languages_are_measured() {
+        let long = "word ".repeat(25);
+        finds(other, &format!("/* {long} */\nint a;\n * @code a.rs: {long}\n"), 2);
+        finds(other, &format!(" * @find short | {long} | -DX\n"), 0);
+        finds(other, &format!("\t\t\t\t{}\n", "a b ".repeat(27)), 1);
+        finds(other, &format!("\t\t\t{}\n", "a b ".repeat(27)), 0);
     }
 
     #[test]

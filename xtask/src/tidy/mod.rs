@@ -46,6 +46,9 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     modules::check(root, &crates, &mut wrong)?;
     let mut obligations = Obligations::default();
     let files = sources(root)?;
+    for (name, text) in others(root)? {
+        lines::other(&name, &text, &mut wrong);
+    }
     for (name, text) in &files {
         source(name, text, &mut wrong);
         obligations.code(name, text);
@@ -140,9 +143,19 @@ fn missing_lints(text: &str) -> impl Iterator<Item = &'static str> + use<'_> {
 
 /// All Rust files of the project: names from its root, and texts.
 fn sources(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    read(root, &["lib", "crates", "bench", "tests", "xtask", "fuzz"], &[".rs"])
+}
+
+/// The same of its files in C and Promela.
+fn others(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    read(root, &["lib", "crates", "bench", "tests", "fuzz", "models"], &lines::OTHERS)
+}
+
+/// The files below directories whose names end in one of these ways.
+fn read(root: &Path, directories: &[&str], ends: &[&str]) -> anyhow::Result<Vec<(String, String)>> {
     let mut files = Vec::new();
-    for name in ["lib", "crates", "bench", "tests", "xtask", "fuzz"] {
-        files.extend(source_files(&root.join(name))?);
+    for name in directories {
+        files.extend(files_below(&root.join(name), ends)?);
     }
     files.sort();
     let read = |file: PathBuf| {
@@ -154,6 +167,11 @@ fn sources(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
 
 /// The Rust files below a directory.
 fn source_files(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    files_below(directory, &[".rs"])
+}
+
+/// The files below a directory whose names end in one of these ways.
+fn files_below(directory: &Path, ends: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut directories = vec![directory.to_owned()];
     while let Some(directory) = directories.pop() {
@@ -162,7 +180,10 @@ fn source_files(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
             let path = entry?.path();
             if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
                 directories.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path
+                .file_name()
+                .is_some_and(|name| ends.iter().any(|end| name.to_string_lossy().ends_with(end)))
+            {
                 files.push(path);
             }
         }

@@ -102,7 +102,7 @@ mod tests {
     fn a_hello_right_before_the_mailbox_is_deserted_is_read() {
         let (mut end, now) = (End::default(), Instant::now());
         assert!(!end.alone(now, false), "a child holds the mailbox");
-        assert!(!end.alone(now, true), "its hello may have come after the last look at the door");
+        assert!(!end.alone(now, true), "its hello may have come after the last look at the listener");
         assert!(end.is_last_round());
         assert!(end.alone(now, true));
     }

@@ -89,8 +89,8 @@ extern "C" {
 typedef _Bool mote_bool_;
 #endif
 
-/* An event as its sites, the library and the sessions share it, within one line of the cache (in Rust: mote_agent::Event).
- * All zeros: it is off. The library writes it; sites read the words that have a comment. */
+/* An event as its sites, the library and the sessions share it, within one line of the cache (in Rust:
+ * mote_agent::Event). All zeros: it is off. The library writes it; sites read the words that have a comment. */
 struct __attribute__((aligned(32))) mote_event {
     uint64_t destination;
     void *gate; /* not null: mote_judge is to be asked */
@@ -153,7 +153,8 @@ __attribute__((weak, used, visibility("hidden"), constructor(101))) void mote_ob
     mote_add_object(mote_sites_first_, mote_sites_end_);
 }
 
-/* A note that leads to it: the library's own constructor runs before the program's, and calls it then. One in an object. */
+/* A note that leads to it: the library's own constructor runs before the program's, and calls it then. One in an
+ * object. */
 __asm__(".pushsection .note.mote,\"aG\",@note,mote_note_,comdat\n"
         ".balign 4\n"
         ".long 5, 4, 1\n"
@@ -417,7 +418,8 @@ MOTE_INLINE_ size_t mote_measure_(const char *text, int gated) {
     return __builtin_strlen(text) + 1;
 }
 
-/* Words of a filter's context: numbers extended to 64 bits, and pointers. What ends behind the last address ends there. */
+/* Words of a filter's context: numbers extended to 64 bits, and pointers. What ends behind the last address ends
+ * there. */
 MOTE_INLINE_ uint64_t mote_begin_(const void *from) { return MOTE_CAST_(uintptr_t, from); }
 MOTE_INLINE_ uint64_t mote_end_(const void *from, size_t bytes) {
     const uint64_t begin = mote_begin_(from);
@@ -432,7 +434,8 @@ MOTE_INLINE_ uint64_t mote_real_word_(double value) {
 /* More than can be counted makes an event that is lost as too big, and no sum that wraps around. */
 MOTE_INLINE_ size_t mote_count_(const void *from, size_t n) { return !from ? 0 : n < 65536 ? n : 65536; }
 
-/* The bytes of a number, zeros above; and where they belong in two words. All but the bytes is known to the compiler. */
+/* The bytes of a number, zeros above; and where they belong in two words. All but the bytes is known to the
+ * compiler. */
 MOTE_INLINE_ uint64_t mote_bits_(const void *from, size_t n) {
     uint64_t whole;
     uint32_t half;
@@ -944,9 +947,9 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
 
 /* ---- Cooperation with the kernel's side ---------------------------------------------------------
  *
- * What the program tells `mote record -k` and `mote latency`, and what it is told, through memory that both sides map: no
- * system call but at a thread's first use. While the program is not traced each costs a call, a load and a branch. All but
- * the ..._open functions may be called in signal handlers. See docs/cooperation.md. */
+ * What the program tells `mote record -k` and `mote latency`, and what it is told, through memory that both sides map:
+ * no system call but at a thread's first use. While the program is not traced each costs a call, a load and a branch.
+ * All but the ..._open functions may be called in signal handlers. See docs/cooperation.md. */
 
 #ifdef __cplusplus
 extern "C" {
@@ -956,15 +959,16 @@ extern "C" {
 #define MOTE_NEVER UINT64_MAX
 #define MOTE_DEFAULT (UINT64_MAX - 1)
 
-/* From which duration on a system call (SYS_write of <sys/syscall.h>) of this thread is worth recording. 1; or 0: no session will
- * know, because none looks at thresholds, or the thread has no place in its memory. */
+/* From which duration on a system call (SYS_write of <sys/syscall.h>) of this thread is worth recording. 1; or 0: no
+ * session will know, because none looks at thresholds, or the thread has no place in its memory. */
 int mote_set_threshold(unsigned syscall, uint64_t ns);
 /* What this thread has set last; MOTE_DEFAULT when nothing. */
 uint64_t mote_threshold(unsigned syscall);
 /* The same for all threads of the process that have none of their own. */
 int mote_set_process_threshold(unsigned syscall, uint64_t ns);
 
-/* The kernel's events are wanted from now on, for so long: rules on them ask for it by `$window`. 1; or 0: there are none. */
+/* The kernel's events are wanted from now on, for so long: rules on them ask for it by `$window`. 1; or 0: there are
+ * none. */
 int mote_open_kernel(uint64_t ns, int scope);
 #define MOTE_THIS_THREAD 0
 #define MOTE_WHOLE_SYSTEM 1
@@ -992,8 +996,8 @@ struct mote_thread_state {
 /* 1; or 0 (and zeros) while no session publishes it. */
 int mote_thread_state(struct mote_thread_state *into);
 
-/* Words that all processes of a session share with one another, with their filters ($shared.NAME[i]) and with the kernel's
- * programs; without a session, memory of this process. */
+/* Words that all processes of a session share with one another, with their filters ($shared.NAME[i]) and with the
+ * kernel's programs; without a session, memory of this process. */
 struct mote_shared_map {
     uint64_t *words;
     size_t count; /* at least as many as were asked for */

@@ -4,23 +4,23 @@
 #include <unistd.h>
 
 // A static probe as sys/sdt.h of SystemTap makes it: a NOP, and a note about it.
-#define PROBE(provider, name, semaphore, arguments, ...)                                                                \
-    __asm__ volatile("990: nop\n"                                                                                       \
-                     ".pushsection .note.stapsdt,\"\",\"note\"\n"                                                       \
-                     ".balign 4\n"                                                                                      \
-                     ".4byte 992f-991f, 994f-993f, 3\n"                                                                 \
-                     "991: .asciz \"stapsdt\"\n"                                                                        \
-                     "992: .balign 4\n"                                                                                 \
-                     "993: .8byte 990b, _.stapsdt.base, " semaphore "\n"                                                \
-                     ".asciz \"" provider "\", \"" name "\", \"" arguments "\"\n"                                       \
-                     "994: .balign 4\n"                                                                                 \
-                     ".popsection\n"                                                                                    \
-                     ".ifndef _.stapsdt.base\n"                                                                         \
-                     ".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n"                            \
-                     ".weak _.stapsdt.base\n"                                                                           \
-                     ".hidden _.stapsdt.base\n"                                                                         \
-                     "_.stapsdt.base: .space 1\n"                                                                       \
-                     ".popsection\n"                                                                                    \
+#define PROBE(provider, name, semaphore, arguments, ...)                                     \
+    __asm__ volatile("990: nop\n"                                                            \
+                     ".pushsection .note.stapsdt,\"\",\"note\"\n"                            \
+                     ".balign 4\n"                                                           \
+                     ".4byte 992f-991f, 994f-993f, 3\n"                                      \
+                     "991: .asciz \"stapsdt\"\n"                                             \
+                     "992: .balign 4\n"                                                      \
+                     "993: .8byte 990b, _.stapsdt.base, " semaphore "\n"                     \
+                     ".asciz \"" provider "\", \"" name "\", \"" arguments "\"\n"            \
+                     "994: .balign 4\n"                                                      \
+                     ".popsection\n"                                                         \
+                     ".ifndef _.stapsdt.base\n"                                              \
+                     ".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n" \
+                     ".weak _.stapsdt.base\n"                                                \
+                     ".hidden _.stapsdt.base\n"                                              \
+                     "_.stapsdt.base: .space 1\n"                                            \
+                     ".popsection\n"                                                         \
                      ".endif\n" ::__VA_ARGS__)
 
 enum color { RED, GREEN };
