@@ -2,21 +2,18 @@
 //! overflows ends the test. As root these run as a user without rights, because what root may, most users may not.
 
 use crate::run::{self, Counts};
-use crate::tools;
+use crate::unprivileged::{User, closed_above};
 use crate::workspace::cargo;
+use crate::{plan, test, tools};
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The arguments and the environment of cargo for the build that checks: the profile `checked` ends a test where
 /// arithmetic overflows or an assertion fails, and this `cfg` where an index comes round (`lib/bpf/src/table.rs`).
 pub(crate) const CHECKED: (&str, &str) = ("RUSTFLAGS", "--cfg mote_checked");
-
-/// The number of a user without rights. It is not that of `nobody`, which stands for users without a number.
-const USER: u32 = 12345;
 
 /// Claims that are of the release, and the same for every user: they look at machine code, times, and sums; or at sites
 /// that happen to lie where no thread needs to be stopped to change them; or they take minutes.
@@ -65,16 +62,52 @@ pub(crate) fn without_rights(root: &Path, counts: &mut Counts) -> anyhow::Result
     if !tools::is_root() {
         return run::follow(checked(root, &mut Command::new(program), &[]), counts);
     }
-    if let Some(closed) = program.ancestors().skip(1).find(|directory| !is_open(directory)) {
-        counts.note(&format!("SKIP: tests without rights: others may not enter {}", closed.display()));
+    let Some(user) = user(root, counts)? else { return Ok(true) };
+    run::follow(checked(root, &mut user.command(&program), &[]), counts)
+}
+
+/// Runs the unit tests of crates that ask for rights without any, in the build that checks. Returns whether they
+/// passed.
+///
+/// # Errors
+/// They cannot be started.
+pub(crate) fn units_without_rights(root: &Path, counts: &mut Counts) -> anyhow::Result<bool> {
+    if !tools::is_root() {
+        // They have run so already, among all.
         return Ok(true);
     }
-    let home = Home::make()?;
-    let mut command = Command::new("setpriv");
-    command.args([&format!("--reuid={USER}"), &format!("--regid={USER}"), "--clear-groups", "--"]);
-    command.arg(program).env_remove("XDG_RUNTIME_DIR");
-    command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", &home.0).env("TMPDIR", &home.0);
-    run::follow(checked(root, &mut command, &[]), counts)
+    let Some(user) = user(root, counts)? else { return Ok(true) };
+    let crates = plan::crates(root)?;
+    let folders: Vec<PathBuf> =
+        crates.iter().filter(|one| asks_for_rights(one)).map(|one| root.join(one.folder())).collect();
+    // The same words as those of all unit tests: with others, cargo builds what they share another time.
+    let mut command = cargo();
+    command.args(test::ALL_UNIT_TESTS).env(CHECKED.0, CHECKED.1);
+    let programs = programs(command.current_dir(root))?;
+    let mut passed = true;
+    for program in programs.iter().filter(|program| folders.contains(&program.folder)) {
+        println!("-- without rights: {}", program.file.display());
+        let mut command = user.command(&program.file);
+        command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+        passed &= run::follow(&mut command, counts)?;
+    }
+    Ok(passed)
+}
+
+/// Whether what a crate does needs rights, or is different without them: the recorder's side, what people start, and
+/// what looks into other processes or speaks to the kernel for these.
+fn asks_for_rights(one: &plan::Crate) -> bool {
+    const OTHERS: [&str; 5] = ["lib/bpf", "lib/conform", "lib/memory", "lib/sys", "crates/read/symbol"];
+    matches!(one.group.as_str(), "crates/record" | "crates/tools") || OTHERS.contains(&one.folder().as_str())
+}
+
+/// The user without rights; `None`, as a skip, where others may not come to what was built.
+fn user(root: &Path, counts: &mut Counts) -> anyhow::Result<Option<User>> {
+    if let Some(closed) = closed_above(&root.join("target/checked/mote")) {
+        counts.skip(&format!("tests without rights: others may not enter {}", closed.display()));
+        return Ok(None);
+    }
+    User::make().map(Some)
 }
 
 /// Runs those of the build that checks as who we are, without those that take long. Returns whether they passed.
@@ -96,29 +129,6 @@ fn claims<'c>(root: &Path, command: &'c mut Command) -> &'c mut Command {
     // Most claims wait most of the time, for what they record and for each other's processors.
     let threads = 3 * std::thread::available_parallelism().map_or(1, usize::from);
     command.arg(format!("--test-threads={threads}")).current_dir(root.join("tests"))
-}
-
-/// A directory of the user's, which goes when this goes.
-struct Home(PathBuf);
-
-impl Home {
-    fn make() -> anyhow::Result<Home> {
-        let path = std::env::temp_dir().join(format!("mote-tests-{}", std::process::id()));
-        let made = std::fs::create_dir(&path).and_then(|()| chown(&path, Some(USER), Some(USER)));
-        made.with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Home(path))
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Whether everybody may go through a directory.
-fn is_open(directory: &Path) -> bool {
-    std::fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & 0o001 != 0)
 }
 
 /// Builds something with the profile that checks.
@@ -145,21 +155,43 @@ fn built(root: &Path) -> anyhow::Result<PathBuf> {
 
 /// Has cargo build the program of the end-to-end tests by `command`, which would run it.
 fn program(command: &mut Command) -> anyhow::Result<PathBuf> {
+    let claims = programs(command)?.into_iter().find(|program| program.name == "claims");
+    Ok(claims.context("cargo has built no end-to-end tests")?.file)
+}
+
+/// A program of tests.
+struct TestProgram {
+    /// As cargo calls the target.
+    name: String,
+    file: PathBuf,
+    /// Its crate's.
+    folder: PathBuf,
+}
+
+/// Has cargo build the programs of tests that `command` would run.
+fn programs(command: &mut Command) -> anyhow::Result<Vec<TestProgram>> {
     command
         .args(["--no-run", "--quiet", "--message-format", "json-render-diagnostics"])
         .stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start cargo")?;
     let output = child.stdout.take().context("cargo without output")?;
-    let mut found = None;
+    let mut found = Vec::new();
     for line in BufReader::new(output).lines() {
         let line = line.context("cannot read what cargo prints")?;
-        let message: Value = serde_json::from_str(&line).unwrap_or_default();
-        if message["target"]["name"] == "claims" {
-            found = message["executable"].as_str().map(PathBuf::from).or(found);
-        }
+        found.extend(test_program(&serde_json::from_str(&line).unwrap_or_default()));
     }
     if !child.wait().context("cargo is lost")?.success() {
-        bail!("the end-to-end tests cannot be built");
+        bail!("the tests cannot be built");
     }
-    found.context("cargo has built no end-to-end tests")
+    Ok(found)
+}
+
+/// The program that a message of cargo's tells of, if it is one of tests.
+fn test_program(message: &Value) -> Option<TestProgram> {
+    let is_test = message["profile"]["test"] == true;
+    Some(TestProgram {
+        name: message["target"]["name"].as_str()?.to_owned(),
+        file: message["executable"].as_str().filter(|_| is_test)?.into(),
+        folder: Path::new(message["manifest_path"].as_str()?).parent()?.to_owned(),
+    })
 }

@@ -13,6 +13,7 @@ mod soak;
 mod test;
 mod tidy;
 mod tools;
+mod unprivileged;
 mod workspace;
 
 use anyhow::bail;

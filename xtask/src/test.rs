@@ -57,7 +57,7 @@ pub(crate) const SHUTTLE_TESTS: &[&str] =
 
 /// All unit tests. The end-to-end tests are apart, because their programs are built as those of users are, and
 /// `mote-capi`, because it has no `std`.
-const ALL_UNIT_TESTS: &[&str] = &[
+pub(crate) const ALL_UNIT_TESTS: &[&str] = &[
     "test",
     "--profile",
     "checked",
@@ -110,6 +110,7 @@ fn full(steps: &mut Steps) -> anyhow::Result<()> {
     let units: Vec<&str> = units.iter().map(String::as_str).collect();
     steps.cargo("unit tests of the release", &units, TORTURE);
     steps.run("end-to-end tests of the release", |counts| claims::of_release(&root(), counts));
+    steps.run("unit tests without rights, checked", |counts| claims::units_without_rights(&root(), counts));
     steps.run("end-to-end tests without rights, checked", |counts| claims::without_rights(&root(), counts));
     steps.run("models", |counts| run::follow(&mut xtask(&["models", "--new"]), counts));
     steps.cargo("models of the code", LOOM_TESTS, LOOM);
