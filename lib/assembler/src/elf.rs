@@ -5,6 +5,7 @@
 //! | `file` | sections, symbols and relocations of the ELF file |
 //! | `btf` | types, as far as definitions of maps need them |
 //! | `maps` | maps: `.maps` (defined by types), `maps` (by `struct bpf_map_def`), `.rodata`, `.data`, `.bss` |
+//! | `object` | programs and maps |
 //! | `link` | a program with the functions that it calls, and with its relocations resolved |
 //!
 //! # What becomes a program
@@ -20,77 +21,16 @@
 //! instructions, not verified ones.
 
 mod btf;
+mod error;
 mod file;
 mod link;
 mod maps;
+mod object;
 
-use mote_bpf::{Helper, Insn, MapShape};
+pub use error::ObjectError;
+pub use object::{Map, Program};
 
-/// Why an object cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ObjectError {
-    /// No ELF file, or a broken one.
-    #[error("not a whole ELF file: {0}")]
-    Elf(String),
-    /// An ELF file, of another kind.
-    #[error("ELF file is not for BPF (machine {0}); compile it with clang -target bpf")]
-    Machine(u16),
-    /// A section is cut, or is not what its name says.
-    #[error("section {section}: {problem}")]
-    Section {
-        /// Its name.
-        section: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// Type information is broken, or missing where a map is defined by it.
-    #[error("type information (.BTF): {0}; compile with -g")]
-    Btf(String),
-    /// A map is not one that there is here.
-    #[error("map {map}: {problem}")]
-    Map {
-        /// Its name.
-        map: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// A function refers to something that cannot be resolved.
-    #[error("function {function}, instruction {insn}: {problem}")]
-    Link {
-        /// Its name.
-        function: String,
-        /// Slot in it.
-        insn: usize,
-        /// What is wrong.
-        problem: String,
-    },
-    /// There is no function that could be a program.
-    #[error("object has no programs; put a function into a section of its own")]
-    Empty,
-}
-
-/// A program of an object, with all functions that it calls behind it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// Name of the function that it begins with.
-    pub name: String,
-    /// Name of the section that the function lies in: what the program is for, by convention of libbpf.
-    pub section: String,
-    /// Instructions in which maps are named by their index in [`Object::maps`].
-    pub insns: Vec<Insn>,
-}
-
-/// A map of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Map {
-    /// Name of the variable, or of the section.
-    pub name: String,
-    /// Its shape, which is sound.
-    pub shape: MapShape,
-    /// What its one value begins with, for sections of variables; else empty, as for `.bss`, which is zeros.
-    pub initial: Vec<u8>,
-}
+use mote_bpf::{Helper, MapShape};
 
 /// Programs and maps of an ELF object, linked and ready to be verified.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,12 +23,14 @@
 mod cursor;
 mod kernel;
 mod mnemonic;
+mod statement;
 mod token;
 
 use mote_bpf::Insn;
 use mote_bpf::environment::{Environment, INSNS_MAX};
 use mote_bpf::helper::{BUILTIN, TRACER};
 use mote_bpf::op::{Op, encode};
+use statement::{Result, Statement, Target, Trouble};
 use std::collections::HashMap;
 
 /// What is wrong with a text, and where.
@@ -49,49 +51,6 @@ impl std::fmt::Display for TextError {
 }
 
 impl std::error::Error for TextError {}
-
-/// What is wrong within a line.
-#[derive(Debug)]
-struct Trouble {
-    column: usize,
-    message: String,
-}
-
-type Result<T> = std::result::Result<T, Trouble>;
-
-/// Where a jump goes.
-#[derive(Clone, Copy, Debug)]
-enum Target<'a> {
-    /// Slots from behind it.
-    Offset(i64),
-    /// A label, or (for calls) a helper's name.
-    Name { name: &'a str, column: usize },
-}
-
-/// What stands in a line.
-#[derive(Clone, Copy, Debug)]
-enum Statement<'a> {
-    Plain(Op),
-    /// Takes the distance to the target as its offset.
-    Branch(Op, Target<'a>),
-    Goto(Target<'a>),
-    /// The long form, whatever the distance.
-    GotoLong(Target<'a>),
-    CallLocal(Target<'a>),
-    /// A helper, or a function of the program.
-    CallName {
-        name: &'a str,
-        column: usize,
-    },
-    /// 8 bytes as they are.
-    Quad(u64),
-}
-
-impl Statement<'_> {
-    fn slots(&self) -> usize {
-        if let Statement::Plain(op) = self { op.slots() } else { 1 }
-    }
-}
 
 /// Statements and labels of a text, each statement with its line and first slot.
 #[derive(Default)]

@@ -1,6 +1,7 @@
 //! Objects of clang, objects made by hand, and broken ones.
 
 use super::*;
+use mote_bpf::Insn;
 use mote_bpf::MapKind;
 use mote_bpf::disassemble::Listing;
 use mote_bpf::insn::INSN_BYTES;

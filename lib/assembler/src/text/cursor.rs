@@ -1,7 +1,7 @@
 //! Where the parser is in a line, and the pieces that both syntaxes share.
 
+use super::statement::{Result, Target, Trouble};
 use super::token::{Kind, Token};
-use super::{Result, Target, Trouble};
 use mote_bpf::insn::Reg;
 use mote_bpf::op::{Operand, Size, Width};
 

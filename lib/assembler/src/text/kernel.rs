@@ -1,8 +1,9 @@
 //! The syntax of the kernel and LLVM: `r0 += r1`, `if w1 s< 5 goto out`, `*(u32 *)(r1 + 8) = r2`.
 
 use super::cursor::{Cursor, size};
+use super::mnemonic;
+use super::statement::{Result, Statement, Target, Trouble};
 use super::token::Kind;
-use super::{Result, Statement, Trouble, mnemonic};
 use mote_bpf::insn::Reg;
 use mote_bpf::op::{AluOp, AtomicOp, Cond, Op, Operand, Order, Size, Wide, Width};
 
@@ -366,7 +367,7 @@ fn call<'a>(line: &mut Cursor<'a>) -> Result<Statement<'a>> {
     }
     if line.word_is("pc") {
         let offset: i32 = line.fitting("an offset of 32 bits")?;
-        return Ok(Statement::CallLocal(super::Target::Offset(offset.into())));
+        return Ok(Statement::CallLocal(Target::Offset(offset.into())));
     }
     line.word_is("helper");
     match line.peek() {

@@ -3,8 +3,8 @@
 
 use super::cursor::Cursor;
 use super::kernel::byte_order;
+use super::statement::{Result, Statement, Trouble};
 use super::token::Kind;
-use super::{Result, Statement, Trouble};
 use mote_bpf::insn::Reg;
 use mote_bpf::op::{AluOp, AtomicOp, Cond, Op, Operand, Size, Wide, Width};
 

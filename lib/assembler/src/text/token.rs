@@ -1,6 +1,6 @@
 //! Words, numbers and symbols of a line.
 
-use super::{Result, Trouble};
+use super::statement::{Result, Trouble};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

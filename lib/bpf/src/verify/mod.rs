@@ -12,6 +12,8 @@
 //! | `walk` | third pass: all paths; its steps in `compute`, `access`, `stack`, `call`, `branch` |
 //! | `visited`, `saved`, `compare` | states that were met, and whether another one is among them |
 //! | `state`, [`value`] | what is known at a point; of a register |
+//! | `function` | what is known of a function, in the end |
+//! | `watch` | what is shown before each instruction |
 //! | [`scalar`], [`range`], [`tnum`] | what is known of a number |
 //! | [`arithmetic`], [`condition`] | what operations and comparisons say of numbers |
 //! | [`rejection`] | what is said of a refused program |
@@ -45,6 +47,7 @@ mod call;
 mod compare;
 mod compute;
 pub mod condition;
+mod function;
 mod liveness;
 pub mod range;
 pub mod rejection;
@@ -57,56 +60,18 @@ pub mod tnum;
 pub mod value;
 mod visited;
 mod walk;
+mod watch;
 
+pub use function::{FUNCTIONS_MAX, Function};
 pub use rejection::{Known, Pointee, Reason, Rejection};
 pub use scalar::Scalar;
 pub use value::{Kind, Value};
+pub use watch::{View, Watch};
 
 use state::State;
 use structure::{SlotInfo, Slots};
 use visited::Visited;
 use walk::Walk;
-
-/// Most functions of a program, the main one included.
-pub const FUNCTIONS_MAX: usize = 256;
-
-/// What is known of one function of a verified program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Function {
-    pub(crate) start: u32,
-    pub(crate) end: u32,
-    pub(crate) stack: u16,
-    pub(crate) registers: u16,
-    pub(crate) calls: bool,
-}
-
-impl Function {
-    /// Slot of its first instruction, from 0.
-    pub const fn start(&self) -> usize {
-        self.start as usize
-    }
-
-    /// The slot behind its last one.
-    pub const fn end(&self) -> usize {
-        self.end as usize
-    }
-
-    /// Bytes below `r10` that it (or what it calls, through pointers) touches: a multiple of 8, 0 when it has no use
-    /// for a stack.
-    pub const fn stack_bytes(&self) -> usize {
-        self.stack as usize
-    }
-
-    /// Registers that its instructions name, one bit each: bit 6 for `r6`.
-    pub const fn registers(&self) -> u16 {
-        self.registers
-    }
-
-    /// Whether it calls helpers or other functions.
-    pub const fn calls(&self) -> bool {
-        self.calls
-    }
-}
 
 /// A program that was verified, for the environment that it was verified in.
 ///
@@ -291,45 +256,4 @@ fn attempt<'a>(
         reads_outside: facts.reads_outside,
         steps: facts.steps,
     })
-}
-
-/// What is shown the state before each instruction.
-pub trait Watch {
-    /// What is known before the instruction at this slot, on one of the paths that lead there.
-    fn at(&mut self, insn: usize, view: &View<'_>);
-}
-
-impl Watch for () {
-    fn at(&mut self, _: usize, _: &View<'_>) {}
-}
-
-/// What is known at one point of one path.
-#[derive(Clone, Copy)]
-pub struct View<'a> {
-    state: &'a State,
-    live: u16,
-    exact: u16,
-}
-
-impl View<'_> {
-    /// How many frames there are.
-    pub fn frames(&self) -> usize {
-        self.state.top + 1
-    }
-
-    /// What is known of a register of the running frame. Of one that is not [`View::is_live`] what is said may be out
-    /// of date.
-    pub fn register(&self, reg: Reg) -> &Value {
-        self.state.register(reg)
-    }
-
-    /// Whether it may be read before it is written.
-    pub fn is_live(&self, reg: Reg) -> bool {
-        self.live >> reg.number() & 1 != 0
-    }
-
-    /// Whether its number can decide what the program does. Of others the number is not compared when paths are.
-    pub fn is_exact(&self, reg: Reg) -> bool {
-        self.exact >> reg.number() & 1 != 0
-    }
 }

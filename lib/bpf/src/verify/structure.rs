@@ -2,9 +2,9 @@
 //! function and hit the beginnings of instructions, every instruction can be reached, no function runs into the next
 //! one.
 
+use super::function::{FUNCTIONS_MAX, Function};
 use super::rejection::{Reason, Rejection};
 use super::visited::Room;
-use super::{FUNCTIONS_MAX, Function};
 use crate::environment::{Environment, INSNS_MAX};
 use crate::insn::Insn;
 use crate::op::{self, Op, Operand, Wide};

@@ -1,12 +1,12 @@
 //! The third pass: walks every path with what is known.
 
-use super::Watch;
 use super::branch::Branch;
 use super::rejection::{Reason, Rejection};
 use super::state::State;
 use super::structure::{Functions, Slots};
 use super::value::{Kind, Value};
 use super::visited::{Meeting, Visited};
+use super::watch::{View, Watch};
 use crate::environment::{Entry, Environment};
 use crate::insn::{Insn, Reg};
 use crate::op::{self, Op, Operand, Wide};
@@ -114,7 +114,7 @@ impl<'w, 'e> Walk<'w, 'e> {
             }
             self.facts.steps += 1;
             let slot = &self.slots[self.pc];
-            watch.at(self.pc, &super::View { state: self.state, live: slot.live, exact: slot.exact });
+            watch.at(self.pc, &View { state: self.state, live: slot.live, exact: slot.exact });
             match self.step()? {
                 Flow::At(pc) => self.pc = pc,
                 Flow::End => return Ok(()),

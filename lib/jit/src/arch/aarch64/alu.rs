@@ -4,7 +4,7 @@
 //! right, too.
 
 use super::asm::{Asm, Gpr, Three, Twelve};
-use super::gpr;
+use super::registers::gpr;
 use crate::Error;
 use crate::layout::Around;
 use mote_bpf::op::{AluOp, Operand, Order, Wide, Width};

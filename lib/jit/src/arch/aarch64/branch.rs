@@ -4,7 +4,7 @@
 
 use super::alu::{self, operand};
 use super::asm::{Asm, Gpr, Three, Twelve};
-use super::gpr;
+use super::registers::gpr;
 use crate::Error;
 use crate::fuse::Test;
 use crate::layout::Around;

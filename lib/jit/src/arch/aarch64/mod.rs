@@ -22,15 +22,16 @@ mod branch;
 mod call;
 mod frame;
 mod memory;
+mod registers;
 
 use crate::fuse::{Abilities, Step};
 use crate::layout::{self, Around, Target};
 use crate::plan::Shape;
 use crate::sink::Sink;
 use crate::{Compiled, Error, Frame, Input};
-use asm::{Asm, Gpr};
-use mote_bpf::table::ByReg;
+use asm::Asm;
 use mote_bpf::{Op, Reg};
+use registers::gpr;
 
 /// Most bytes of code of a program of this many slots and functions.
 pub const fn bytes_max(slots: usize, functions: usize) -> usize {
@@ -54,11 +55,6 @@ pub fn compile(
 ) -> Result<Compiled, Error> {
     let mut emitter = Emitter { asm: Asm { sink: Sink::new(out) } };
     layout::run(input, &mut emitter, workspace, frames)
-}
-
-fn gpr(reg: Reg) -> Gpr {
-    const MAP: ByReg<u8> = ByReg([7, 0, 1, 2, 3, 4, 19, 20, 21, 22, 25]);
-    Gpr(MAP[reg])
 }
 
 struct Emitter<'a> {

@@ -1,7 +1,8 @@
 //! Arithmetic, moves, shifts, byte order, constants.
 
 use super::asm::{Asm, Bits, Gpr, Group1, Memory};
-use super::{divide, gpr};
+use super::divide;
+use super::registers::gpr;
 use crate::Error;
 use crate::fuse::{Read, Step};
 use crate::layout::Around;

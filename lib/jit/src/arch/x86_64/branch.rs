@@ -1,7 +1,7 @@
 //! Comparisons and jumps.
 
 use super::asm::{Asm, Bits, Gpr, Group1, Memory};
-use super::gpr;
+use super::registers::gpr;
 use crate::Error;
 use crate::fuse::{Read, Test};
 use crate::layout::Around;

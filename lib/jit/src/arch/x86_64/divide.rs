@@ -1,7 +1,8 @@
 //! Division, which on this processor is of `rdx:rax` and traps where eBPF has an answer.
 
+use super::alu;
 use super::asm::{Asm, Bits, Gpr, Group1};
-use super::{alu, gpr};
+use super::registers::gpr;
 use mote_bpf::op::{AluOp, Operand};
 
 /// The short jump if equal, and the one that is always taken.

@@ -1,7 +1,8 @@
 //! Loads and stores.
 
+use super::alu;
 use super::asm::{Asm, Bits, Gpr, Memory};
-use super::{alu, gpr};
+use super::registers::gpr;
 use mote_bpf::op::{Operand, Size};
 
 /// `dst = memory at src + off`

@@ -22,6 +22,7 @@ mod call;
 mod divide;
 mod frame;
 mod memory;
+mod registers;
 
 pub use frame::Registers;
 
@@ -32,8 +33,8 @@ use crate::sink::Sink;
 use crate::{Compiled, Error, Frame, Input};
 use asm::{Asm, Gpr};
 use mote_bpf::op::Width;
-use mote_bpf::table::ByReg;
 use mote_bpf::{Op, Reg};
+use registers::gpr;
 
 /// Most bytes of code of a program of this many slots and functions.
 pub const fn bytes_max(slots: usize, functions: usize) -> usize {
@@ -55,23 +56,6 @@ pub fn compile(
 ) -> Result<Compiled, Error> {
     let mut emitter = Emitter { asm: Asm { sink: Sink::new(out) }, zero: None };
     layout::run(input, &mut emitter, workspace, frames)
-}
-
-fn gpr(reg: Reg) -> Gpr {
-    const MAP: ByReg<Gpr> = ByReg([
-        Gpr::RAX,
-        Gpr::RDI,
-        Gpr::RSI,
-        Gpr::RDX,
-        Gpr::RCX,
-        Gpr::R8,
-        Gpr::RBX,
-        Gpr::R13,
-        Gpr::R14,
-        Gpr::R15,
-        Gpr::RBP,
-    ]);
-    MAP[reg]
 }
 
 struct Emitter<'a> {
