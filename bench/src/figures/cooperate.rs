@@ -4,7 +4,7 @@
 //! The workload runs under a recorder with kernel events, so that all of it is there. What programs pay that are not
 //! traced is measured here.
 
-use super::Effort;
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::session::{Lab, workload};
 use super::turns::{line, per_event, pin};

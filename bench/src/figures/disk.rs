@@ -3,7 +3,7 @@
 //! `slowdown` is the wall time of the emitting loop while the recorder writes everything to disk, divided by that with
 //! a flight recorder of the same buffers, which writes nothing meanwhile.
 
-use super::Effort;
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::session::{Lab, default_buffers, workload};
 use anyhow::Context;

@@ -1,8 +1,9 @@
 //! `event_cost`: what an event costs, recorded by a flight recorder, and what it costs while it is off.
 
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::session::{Lab, workload};
-use super::{Effort, disabled, lttng, native};
+use super::{disabled, lttng, native};
 use std::ffi::OsString;
 
 /// The peer's name.

@@ -3,9 +3,10 @@
 //!
 //! With the variable `MOTE_BENCH_PLOTS` the experiments are drawn into that directory.
 
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::session::{Lab, flight_buffers, workload};
-use super::{Effort, filter_fifty, lttng, native};
+use super::{filter_fifty, lttng, native};
 use anyhow::Context;
 use mote_daemon::options::Mode;
 use mote_filter::Rule;

@@ -1,7 +1,7 @@
 //! A filter of fifty texts alone, without an event around it: machine code, interpreter, and what a person would write;
 //! what it takes to make one.
 
-use super::Effort;
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::stopwatch::thread_ns;
 use mote_bpf::environment::{Entry, STEPS_MAX};

@@ -1,7 +1,7 @@
 //! The paper's three experiments: (a) fifty tests that hold, evaluated ever more often; (b) one that fails, ever
 //! deeper; (c) one to nine tests at an event's site, beside LTTng's interpreter.
 
-use super::Effort;
+use super::effort::Effort;
 use super::figure::Figure;
 use super::filter::{Bench, strings};
 use super::filter_fifty::{Engine, Fifty};

@@ -5,10 +5,11 @@
 //! system calls and all of the scheduler recorded. `table2` is that of Sharma & Dagenais 2016: 1,000 reads of a value
 //! shared with the kernel.
 
+use super::cooperate;
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::kernel_peers::{Events, Tracer, leave_tracefs};
 use super::session::{Lab, built, workload};
-use super::{Effort, cooperate};
 use super::{kernel_calls, kernel_shared};
 use anyhow::Context;
 use std::ffi::OsString;

@@ -6,7 +6,7 @@
 //! does to call a program (function returns, which are slow where the kernel works around flaws of the CPU) and to read
 //! its clock.
 
-use super::Effort;
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::kernel::{Missing, present, run_mote, run_peer};
 use super::kernel_floor::Floor;

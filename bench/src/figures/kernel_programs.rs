@@ -1,7 +1,7 @@
 //! `kernel_programs`: what each kind of program that mote makes for the kernel adds to a system call, without a
 //! recorder around it.
 
-use super::Effort;
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::kernel_calls::{added, lone};
 use super::kernel_floor::Floor;

@@ -2,7 +2,7 @@
 //!
 //! `table2` is laid out as table 2 of Sharma & Dagenais 2016: 1,000 reads, mean and standard deviation.
 
-use super::Effort;
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::stopwatch::{thread_ns, wall_ns};
 use anyhow::Context;

@@ -8,6 +8,7 @@ mod bodies;
 mod cooperate;
 mod disabled;
 mod disk;
+mod effort;
 mod event_cost;
 pub(crate) mod figure;
 mod filter;
@@ -43,25 +44,9 @@ mod turns;
 mod view;
 pub(crate) mod work;
 
+pub(crate) use effort::Effort;
+
 use figure::Figure;
-
-/// How long a benchmark may take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Effort {
-    /// Ends within 20 seconds, with rough figures.
-    Quick,
-    /// As long as good figures need.
-    Full,
-}
-
-impl Effort {
-    fn choose<T>(self, quick: T, full: T) -> T {
-        match self {
-            Effort::Quick => quick,
-            Effort::Full => full,
-        }
-    }
-}
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 

@@ -5,11 +5,12 @@
 //! size of its batches (`batch`). With `MOTE_BENCH_PLOTS=DIRECTORY` the series
 //! are drawn there as SVG.
 
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::rcu_plot::{Plot, Series};
 use super::rcu_work::Setting;
 use super::session::{Lab, workload};
-use super::{Effort, native, rcu_hash};
+use super::{native, rcu_hash};
 use anyhow::Context;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,10 @@
 //! `rcu`, cases `hash/...`: the hash table beside liburcu's rculfhash and dashmap.
 
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
+use super::native;
 use super::rcu::run_alone;
 use super::session::{Lab, workload};
-use super::{Effort, native};
 use anyhow::Context;
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -5,7 +5,7 @@
 //! each tracer in turns, attached to the running processes and let go again. The figure compares the best rounds of
 //! both, because others on the machine only take away. Loss is an error.
 
-use super::Effort;
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::kernel_peers::leave_tracefs;
 use super::server_tracers::Tracer;

@@ -1,6 +1,6 @@
 //! `size`: what the library adds to a program: sections of the file that are loaded, that is text and data.
 
-use super::Effort;
+use super::effort::Effort;
 use super::figure::Figure;
 use super::native;
 use super::session::{Lab, built};

@@ -3,7 +3,7 @@
 //!
 //! Each runs in a process of its own, because a program has one global subscriber; they take turns.
 
-use super::Effort;
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::session::{Lab, workload};
 use super::turns::{Case, in_turns};

@@ -5,7 +5,7 @@
 //! an event with and without the session in their environment. What is measured is from just before the start (spawn)
 //! to the first line of `main`, by one clock; the figures are differences to the program without mote.
 
-use super::Effort;
+use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::native;
 use super::session::{Lab, built, workload};

@@ -1,6 +1,6 @@
 //! `view`: how fast a recording of ten million events is read, as text and decoded only, on one core.
 
-use super::Effort;
+use super::effort::Effort;
 use super::figure::Figure;
 use super::session::{Lab, default_buffers, workload};
 use super::stopwatch::{children_seconds, thread_ns};

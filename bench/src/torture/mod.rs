@@ -3,31 +3,16 @@
 //!
 //! The cores are those of the tests of `mote-rcu`, `mote-ring` and `mote-patch`, which run them for a moment.
 
+mod finding;
 mod rcu;
 mod ring;
 mod text;
 
 use crate::figures::Effort;
 use crate::figures::figure::Figure;
+use finding::Finding;
 use std::process::ExitCode;
 use std::time::Duration;
-
-/// What one part of a torture has found.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Finding {
-    /// Scenario and its variants, as `scenario/writer/mode`.
-    pub(crate) case: String,
-    /// How often something happened that must not.
-    pub(crate) violations: u64,
-    /// What was checked: records read, sections, passes through sites.
-    pub(crate) events: u64,
-    /// Records that were counted as lost; `None` where nothing can be lost.
-    pub(crate) lost_counted: Option<u64>,
-    /// More of it, for people.
-    pub(crate) details: String,
-    /// What the first violations were.
-    pub(crate) messages: Vec<String>,
-}
 
 /// Runs the torture `what` and prints a figure for each number. Fails when anything was violated.
 ///
@@ -78,13 +63,4 @@ fn figures(finding: &Finding) -> Vec<Figure> {
     let mut figures = vec![one("violations", finding.violations), one("events", finding.events)];
     figures.extend(finding.lost_counted.map(|lost| one("lost_counted", lost)));
     figures
-}
-
-/// Adds up the parts.
-fn add(sum: &mut Finding, part: &Finding) {
-    sum.violations += part.violations;
-    sum.events += part.events;
-    if let Some(lost) = part.lost_counted {
-        *sum.lost_counted.get_or_insert(0) += lost;
-    }
 }

@@ -1,6 +1,6 @@
 //! `torture rcu`: each flavour in each weather, and the ages of what readers saw.
 
-use super::{Finding, add};
+use super::finding::{Finding, add};
 use mote_reclaim::{Expedited, General, Library, Qsbr, Signal};
 use std::time::Duration;
 use support::round::{self, Verdict, Weather};

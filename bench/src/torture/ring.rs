@@ -1,6 +1,6 @@
 //! `torture ring`: scenarios by each writer in each mode.
 
-use super::{Finding, add};
+use super::finding::{Finding, add};
 use std::time::Duration;
 use support::round;
 use support::scenario::Case;

@@ -1,6 +1,6 @@
 //! `torture text`: threads run through sites while these are armed, moved and disarmed.
 
-use super::{Finding, add};
+use super::finding::{Finding, add};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 use support::child::{self, End};

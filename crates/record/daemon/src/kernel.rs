@@ -6,10 +6,10 @@
 //! | `choose` | which events, and what is decided about each |
 //! | `make` | their programs, the directory |
 //! | `dumped` | the state of the system at the start, as a stream |
-//! | `mapped` | what processes map, and the names of threads, as the kernel tells them |
-//! | `slow_calls` | slow system calls, as a stream |
+//! | `listening`, `mapped` | what processes map, and the names of threads, as the kernel tells them |
+//! | `slow_stream`, `slow_calls` | slow system calls, as a stream |
 //! | `names` | the names of threads that events are of |
-//! | `processes` | their processes, and what names of addresses need |
+//! | `processes`, `symbols` | their processes, and what names of addresses need |
 //! | `records` | a stream of records that the recorder makes itself |
 //! | `offset` | how far both traces' clocks are apart, measured |
 //! | `end` | which events there were none of, what the trace came to |
@@ -18,6 +18,7 @@ mod change;
 mod choose;
 mod dumped;
 mod end;
+mod listening;
 mod make;
 mod mapped;
 mod names;
@@ -25,28 +26,27 @@ mod offset;
 mod processes;
 mod records;
 mod slow_calls;
+mod slow_stream;
+mod symbols;
 
 pub use end::KernelRecorded;
-pub(crate) use make::{Made, make};
+pub(crate) use make::{DIRECTORY, Made, make};
 
 use crate::consumer::totals::{Context, Totals};
 use crate::options::KernelOptions;
 use crate::samples::Samples;
 use crate::trace::Trace;
 use choose::Wanting;
-use mapped::Listening;
+use listening::Listening;
 use mote_clock::Source;
 use mote_journal::Fact;
 use mote_kernel::births::Born;
 use mote_kernel::session::{Ids, Kernel as Tracer};
 use mote_session::events::Events;
-use mote_sys::time::{ClockId, clock_gettime};
 use names::Names;
 use processes::Processes;
-use slow_calls::SlowCalls;
-
-/// The trace's directory in that of the recording.
-pub(crate) const DIRECTORY: &str = "kernel";
+use records::now;
+use slow_stream::SlowCalls;
 
 /// What is recorded of the kernel.
 pub(crate) struct Kernel {
@@ -108,10 +108,6 @@ impl Kernel {
             born_lost: 0,
             is_blind: false,
         }
-    }
-
-    fn now() -> u64 {
-        clock_gettime(ClockId::Monotonic)
     }
 
     /// How it is, for a person: a line, and one for each rule.
@@ -186,7 +182,7 @@ impl Kernel {
         if self.is_blind {
             return true;
         }
-        let at = Kernel::now();
+        let at = now();
         let mut noted = true;
         for (tid, pid, name) in self.names.look(ids) {
             noted &= self.trace.directory.note(&Fact::Thread { tid, pid, at, name });

@@ -8,142 +8,34 @@
 
 mod add;
 mod follow;
+mod ids;
 mod losses;
 mod multi_probe;
 mod place;
 mod probe_scope;
 mod replace;
+mod request;
 mod selection;
+mod state;
 mod thread_table;
 
 pub use follow::Launching;
+pub use ids::Ids;
 pub use losses::Losses;
+pub use request::{Refused, Request, THREADS, Targets};
+pub use state::Kernel;
 
 use crate::Error;
-use crate::attach::Link;
 use crate::births::Born;
-use crate::load::Program;
-use crate::map::{Buffers, Map, State};
+use crate::map::{Map, State};
 use mote_bpf::Insn;
 use mote_catalog::btf::Btf;
 use mote_catalog::event::Hook;
-use mote_generate::{Chosen, Facts, Plan, state};
+use mote_generate::{Chosen, Facts, state as words};
 use mote_ring::Geometry;
 use mote_ring::reader::Channel;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-/// Whose events are recorded. An event belongs to the thread that runs on the CPU when it happens; events of `sched`
-/// also to the thread that they are about (the one that is woken, switched to, moved or forked).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Targets {
-    /// Those of all threads.
-    All,
-    /// Those of all threads, without what this process does itself: its system calls, page faults and probes. Needs to
-    /// be asked for by the process's first thread; else as [`Targets::All`].
-    Others,
-    /// Those of processes that are forked while [`Kernel::launching`] is held, and of their threads and descendants;
-    /// and of what is [followed](Kernel::follow) later.
-    Launch,
-    /// Those of these processes, with all threads, and of what they fork from now on.
-    Pids(Vec<u32>),
-    /// As [`Targets::Launch`]. Code is probed in these processes, and in what they fork as [`Kernel::probe_process`]
-    /// says, when others map it too.
-    ProbedIn(Vec<u32>),
-    /// Those of threads in this directory of the cgroup2 file system, and in those below.
-    Cgroup(PathBuf),
-}
-
-/// What to record.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The events that are recorded.
-    pub events: Vec<Chosen>,
-    /// Which threads' events are recorded.
-    pub targets: Targets,
-    /// Sizes of the rings that they are recorded in.
-    pub buffers: Buffers,
-    /// Maps of the filters, as their instructions number them.
-    pub maps: Vec<Arc<Map>>,
-    /// How many threads can be followed at a time; rounded up to a power of two, 64 bytes each. [`THREADS`] is a good
-    /// number.
-    pub threads: u32,
-}
-
-/// Threads that can be followed by default.
-pub const THREADS: u32 = 16384;
-
-/// An event that is not recorded, because the kernel refused its program.
-#[derive(Debug)]
-pub struct Refused {
-    /// The event's number in records' headers.
-    pub id: u16,
-    /// Why the kernel refused it.
-    pub why: Error,
-}
-
-/// Programs and where they are attached.
-#[derive(Debug, Default)]
-struct Attached {
-    links: Vec<Link>,
-    programs: Vec<Program>,
-    refused: Vec<Refused>,
-    /// What forgets threads, when the thread table is kept.
-    forgets: Option<(Link, Program)>,
-    /// Where programs of events are.
-    entries: Vec<place::Entry>,
-    /// What programs missed that are not there any more.
-    missed: u64,
-}
-
-impl Attached {
-    /// What ends with it.
-    fn links(&self) -> impl Iterator<Item = &Link> {
-        self.links.iter().chain(self.entries.iter().flat_map(|entry| entry.links()))
-    }
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        let mut links = std::mem::take(&mut self.links);
-        links.extend(self.entry_links());
-        crate::attach::end(links);
-    }
-}
-
-/// A recording of kernel events.
-///
-/// # Cost
-/// Dropping it detaches everything: at once, but for trace events of tracefs, of which each takes the kernel some 50
-/// ms; see [`Kernel::left_behind`].
-#[derive(Debug)]
-pub struct Kernel {
-    attached: Mutex<Attached>,
-    /// Run in the recorder's own thread: tells its id and the time.
-    test_run: Program,
-    channel: Arc<Channel>,
-    rings: Map,
-    state: State,
-    /// Of the filters.
-    maps: Mutex<Vec<Arc<Map>>>,
-    /// Where code is probed.
-    scope: probe_scope::ProbeScope,
-    plan: Plan,
-    /// That of the newest programs.
-    generation: AtomicU32,
-    births: Mutex<Births>,
-}
-
-/// Threads with other ids than the recorder has for them, which the recorder has not fetched yet.
-#[derive(Debug, Default)]
-struct Births {
-    /// Found when a process was followed.
-    found: Vec<Born>,
-    /// How many of the programs' were read.
-    read: u64,
-}
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 impl Kernel {
     /// Makes rings, loads and attaches everything, disabled. Events that the kernel refuses are
@@ -299,7 +191,7 @@ impl Kernel {
     /// `ENOTSUPP` on kernels before 5.10.
     pub fn now(&self) -> mote_sys::Result<u64> {
         self.test_run.run()?;
-        Ok(self.state.memory().load64(state::NOW as usize))
+        Ok(self.state.memory().load64(words::NOW as usize))
     }
 
     /// How many attachments the kernel ends one after the other, and so slowly that a child of this process ends with
@@ -335,7 +227,7 @@ impl Kernel {
 
     /// Whose ids of threads there are in records.
     pub fn ids(&self) -> Ids {
-        ids(self)
+        ids::of(self)
     }
 
     /// Thread id of the caller, as the kernel counts; another one than gettid(2)'s inside a pid namespace.
@@ -344,31 +236,6 @@ impl Kernel {
     /// As [`Kernel::now`].
     pub fn own_thread(&self) -> mote_sys::Result<u32> {
         self.test_run.run()
-    }
-
-    fn attached(&self) -> MutexGuard<'_, Attached> {
-        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whose ids of threads and processes records have, and all questions and returns here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ids {
-    /// The kernel's, which are those of the outermost pid namespace: the recorder is there.
-    Kernel,
-    /// Those of the recorder's pid namespace. Of a thread that is not in it the kernel's, negative.
-    Namespace,
-    /// The kernel's, though the recorder is in another pid namespace: this kernel does not say which thread has which
-    /// id there (no BTF, or before Linux 5.11).
-    Unknown,
-}
-
-fn ids(kernel: &Kernel) -> Ids {
-    let is_own = |tid: u32| i64::from(tid) == i64::from(mote_sys::process::tid());
-    match kernel.plan.namespace {
-        Some(_) => Ids::Namespace,
-        None if kernel.test_run.run().is_ok_and(is_own) => Ids::Kernel,
-        None => Ids::Unknown,
     }
 }
 
@@ -383,9 +250,6 @@ pub fn facts() -> Result<Facts, Error> {
     let btf = Btf::of_kernel().map_err(|error| mote_generate::Error::Types(error.to_string()))?;
     Ok(Facts::of(&btf)?)
 }
-
-/// Longer than any program runs.
-const GRACE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod function_tests;

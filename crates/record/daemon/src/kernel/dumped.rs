@@ -1,6 +1,6 @@
 //! The state of the system at the start, as a stream of the kernel's trace.
 
-use super::records::RecordStream;
+use super::records::{RecordStream, now};
 use super::{DIRECTORY, Kernel};
 use crate::consumer::totals::{Context, Totals};
 use mote_journal::Fact;
@@ -31,7 +31,7 @@ impl Kernel {
             let mut records = Filling { context, stream: RecordStream::new(FILE, first), written: Ok(()) };
             Dump::of(scope).for_each(|record| {
                 if let Some(id) = ids.get(record.event) {
-                    records.add(*id, Kernel::now(), record.tid, &record.fields);
+                    records.add(*id, now(), record.tid, &record.fields);
                 }
             });
             records.end()
@@ -52,7 +52,7 @@ impl Kernel {
         self.born_lost += lost;
         let mut noted = true;
         for Born { time_ns, tid, pid, vtid, vpid, .. } in &born {
-            let at = if *time_ns == 0 { Kernel::now() } else { *time_ns };
+            let at = if *time_ns == 0 { now() } else { *time_ns };
             let fact = Fact::Namespace { tid: *tid, pid: *pid, vtid: *vtid, vpid: *vpid, at };
             noted &= self.trace.directory.note(&fact);
         }

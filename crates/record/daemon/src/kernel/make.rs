@@ -1,6 +1,5 @@
 //! What is made before the kernel's side of a recording begins: its events, their programs, its directory.
 
-use super::DIRECTORY;
 use super::choose::{Choice, Wanting};
 use crate::area::session::SessionArea;
 use crate::consumer::state::TraceState;
@@ -22,6 +21,9 @@ use mote_kernel::session::{Kernel as Tracer, Request, THREADS, Targets};
 use mote_ring::Mode;
 use mote_session::events::{Announced, Events};
 use std::sync::Arc;
+
+/// The trace's directory in that of the recording.
+pub(crate) const DIRECTORY: &str = "kernel";
 
 /// The trace of the kernel before it begins, and the ids of the events of the state dump.
 pub(crate) struct Made {

@@ -1,6 +1,8 @@
 //! Mappings and names as the kernel tells them (`mote_kernel::mappings::Mappings`): also those of processes that were
 //! gone before anybody looked.
 
+use super::listening::{Late, Listening};
+use super::records::now;
 use super::{Kernel, Remarks};
 use crate::options;
 use mote_journal::{Fact, Map, Process};
@@ -8,25 +10,6 @@ use mote_kernel::mappings::{How, Mapped, Mappings, News};
 use mote_symbol::collect::{self, BuildIds};
 use std::collections::HashMap;
 use std::time::SystemTime;
-
-/// What listens, and what of it the journal has.
-#[derive(Debug)]
-pub(super) struct Listening {
-    mappings: Mappings,
-    /// Processes whose mappings are in the journal, and whose they were when they were heard of.
-    noted_processes: HashMap<u32, Option<u32>>,
-    /// When it began.
-    since: SystemTime,
-    late: Late,
-}
-
-/// Probes that were placed in forked processes when these ran already.
-#[derive(Clone, Copy, Debug, Default)]
-struct Late {
-    processes: u32,
-    failed: u32,
-    ns_max: u64,
-}
 
 /// A mapping for the journal.
 fn map(mapped: Mapped) -> Map {
@@ -88,7 +71,7 @@ impl Kernel {
             match self.tracer.probe_process(fork.pid) {
                 Ok(true) => {
                     late.processes += 1;
-                    late.ns_max = late.ns_max.max(Kernel::now().saturating_sub(fork.at));
+                    late.ns_max = late.ns_max.max(now().saturating_sub(fork.at));
                 }
                 Ok(false) => {}
                 Err(_) => late.failed += 1,

@@ -5,6 +5,12 @@ use crate::output::sink::{Bytes, StreamSink};
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
 use mote_layout::record;
 use mote_sys::Result;
+use mote_sys::time::{ClockId, clock_gettime};
+
+/// The time that such records have: CLOCK_MONOTONIC, ns.
+pub(super) fn now() -> u64 {
+    clock_gettime(ClockId::Monotonic)
+}
 
 /// The stream, and the records that wait for a packet. It belongs to no CPU; nothing of it is lost.
 #[derive(Debug)]

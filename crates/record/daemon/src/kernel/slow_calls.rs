@@ -3,78 +3,17 @@
 
 use super::Kernel;
 use super::make::announce;
-use super::records::RecordStream;
+use super::records::{RecordStream, now};
+use super::slow_stream::{FILE, SlowCalls};
 use crate::consumer::totals::Context;
 use crate::options::LatencyOptions;
 use crate::output::folder::Folder;
 use crate::output::packets::Files;
-use mote_slow::{Collector, Latencies, Latency, Settings, event};
+use mote_slow::{Latencies, Latency, Settings, event};
 use mote_sys::Errno;
-use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// Name of the stream's file.
-const FILE: &str = "latency";
-/// Records wait for as many bytes, or for [`FLUSH`].
-const PACKET: usize = 256 << 10;
-/// The newest slow calls, which each snapshot gets.
-const NEWEST: usize = 1000;
-/// After so long they are written.
-const FLUSH: Duration = Duration::from_secs(1);
-
-/// Slow calls on their way into the trace.
-#[derive(Debug)]
-pub(crate) struct SlowCalls {
-    wanted: LatencyOptions,
-    /// Ids of the events of `mote_slow::event`.
-    ids: [u32; 2],
-    collector: Collector,
-    stream: RecordStream,
-    /// When the stream was written last.
-    written: Instant,
-    last: Latencies,
-    /// The newest slow calls: time and record.
-    newest: VecDeque<(u64, Vec<u8>)>,
-    /// Snapshots that slow calls may still ask for.
-    snapshots: u32,
-}
-
-impl SlowCalls {
-    pub(super) fn new(wanted: &LatencyOptions, ids: [u32; 2], stream: u32) -> SlowCalls {
-        SlowCalls {
-            wanted: wanted.clone(),
-            ids,
-            collector: Collector::new(wanted),
-            stream: RecordStream::new(FILE, stream),
-            written: Instant::now(),
-            last: Latencies::default(),
-            newest: VecDeque::new(),
-            snapshots: wanted.snapshots,
-        }
-    }
-
-    /// Takes in slow calls; returns the threads that they are of.
-    fn take(&mut self, latency: &mut Latency) -> Vec<u32> {
-        let SlowCalls { collector, stream, newest, ids, wanted, .. } = self;
-        let mut threads = BTreeSet::new();
-        collector.read(latency, |slow, file| {
-            threads.insert(slow.tid);
-            let (time, record) = stream.add(ids[0], slow.time_ns, slow.tid, &event::slow_fields(slow, file));
-            newest.extend((wanted.snapshots > 0).then(|| (time, record.to_vec())));
-            let old = newest.len().saturating_sub(NEWEST);
-            newest.drain(..old);
-        });
-        threads.into_iter().collect()
-    }
-
-    /// Whether the stream is to be written.
-    fn is_due(&self) -> bool {
-        let waiting = self.stream.waiting();
-        waiting >= PACKET || waiting > 0 && self.written.elapsed() >= FLUSH
-    }
-}
+use std::time::Instant;
 
 impl Kernel {
     /// Writes the newest slow calls into a snapshot of this trace. Returns how many.
@@ -176,7 +115,7 @@ impl Kernel {
 
     /// Writes those that have not returned. Returns what went wrong.
     pub(crate) fn end_slow(&mut self, mut latency: Latency) -> Option<String> {
-        let (now, own) = (Kernel::now(), self.tracer.own_thread().ok());
+        let (now, own) = (now(), self.tracer.own_thread().ok());
         let calls = self.slow_calls.as_mut()?;
         let figures = calls.collector.end(&mut latency, self.tracer.state(), own, now);
         for open in &figures.open {

@@ -1,8 +1,8 @@
 //! Open files and memory mappings of a process.
 
+use super::event::{Kind, Record};
 use super::process::numbers;
 use super::write::Fields;
-use super::{Kind, Record};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! Processes and their threads.
 
+use super::event::{Kind, Record};
+use super::files;
 use super::write::Fields;
-use super::{Kind, Record, files};
 use std::fs;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! CPUs, disks, network interfaces, interrupts.
 
+use super::event::{Kind, Record};
 use super::write::Fields;
-use super::{Kind, Record};
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;

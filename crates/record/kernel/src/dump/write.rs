@@ -1,6 +1,6 @@
 //! Puts fields into a record, one behind the other.
 
-use super::{Kind, Record};
+use super::event::{Kind, Record};
 
 /// Longest text; longer ones are cut.
 const TEXT_MAX: usize = 1024;

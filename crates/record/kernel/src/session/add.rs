@@ -3,9 +3,10 @@
 use super::multi_probe;
 use super::place::{self, Next, Place};
 use super::probe_scope::{self, ProbeScope};
+use super::request::{Refused, Request, Targets};
 use super::selection::selection;
+use super::state::{Attached, Kernel};
 use super::thread_table::{forget_last, watch};
-use super::{Attached, Kernel, Refused, Request, Targets};
 use crate::Error;
 use crate::attach;
 use crate::attach::Link;

@@ -4,7 +4,8 @@
 //! a program looks at all threads, and puts those that are meant into the table
 //! (`mote_generate::thread_programs::introduce`).
 
-use super::{Ids, Kernel};
+use super::ids::{self, Ids};
+use super::state::Kernel;
 use crate::Error;
 use crate::births::Born;
 use crate::load::{Kind, Program};
@@ -99,7 +100,7 @@ fn entries(kernel: &Kernel, pid: u32, threads: &[u32]) -> Result<Vec<(u32, usize
         state.set_ids(entry, tid, own_id(pid, tid).map_or(tid, |(own, _)| own));
         Ok((tid, entry))
     };
-    match super::ids(kernel) {
+    match ids::of(kernel) {
         Ids::Kernel => threads.iter().map(|tid| entry(*tid)).collect(),
         Ids::Unknown => Err(fail(pid, BLIND.to_owned())),
         Ids::Namespace => {

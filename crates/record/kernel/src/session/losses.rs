@@ -1,6 +1,6 @@
 //! What was not recorded, beside what the rings count.
 
-use super::Kernel;
+use super::state::Kernel;
 use crate::load::Program;
 use mote_generate::state;
 

@@ -3,7 +3,8 @@
 //! Probes that are attached one by one also end one by one, and the kernel waits each time until no CPU can be in their
 //! programs any more: a hundred of them take seconds.
 
-use super::{Kernel, place, probe_scope};
+use super::state::Kernel;
+use super::{place, probe_scope};
 use crate::Error;
 use crate::attach;
 use crate::load::{Kind, Program};

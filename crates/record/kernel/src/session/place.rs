@@ -1,6 +1,6 @@
 //! Places of programs: where each is attached, and the array with what takes its place ([`super::replace`]).
 
-use super::{Attached, GRACE, Kernel};
+use super::state::{Attached, Kernel};
 use crate::Error;
 use crate::attach::{self, Link};
 use crate::load::Program;
@@ -12,6 +12,10 @@ use mote_sys::bpf::link;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// Longer than any program runs.
+const GRACE: Duration = Duration::from_millis(20);
 
 /// Where programs are attached.
 #[derive(Clone, Debug, PartialEq, Eq)]

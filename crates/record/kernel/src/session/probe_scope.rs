@@ -8,8 +8,8 @@
 //! process maps the file, it is probed in all processes: that costs no other one anything, and children are probed at
 //! once.
 
-use super::Kernel;
 use super::place::{Entry, Place};
+use super::state::Kernel;
 use crate::Error;
 use crate::attach::{self, Link};
 use crate::load::Program;

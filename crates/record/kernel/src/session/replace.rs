@@ -17,8 +17,9 @@
 //! # Cost
 //! A tail call for each event, after the first change; before it none.
 
+use super::add;
 use super::place::{Entry, end, grace};
-use super::{Kernel, add};
+use super::state::Kernel;
 use crate::Error;
 use crate::map::Map;
 use mote_generate::Chosen;

@@ -1,6 +1,6 @@
 //! Which threads' events programs record.
 
-use super::Targets;
+use super::request::Targets;
 use crate::Error;
 use mote_generate::Selection;
 use std::os::unix::fs::MetadataExt;

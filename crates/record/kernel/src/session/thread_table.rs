@@ -1,6 +1,6 @@
 //! The programs that keep the table of followed threads: attached once, when the first thread may be followed.
 
-use super::Kernel;
+use super::state::Kernel;
 use crate::Error;
 use crate::attach;
 use crate::load::{Kind, Program};

@@ -1,6 +1,6 @@
 //! The trace clock.
 
-use super::Finding;
+use super::finding::Finding;
 use mote_clock::{Sample, Source, quick_pair};
 
 /// Which clock stamps events.

@@ -1,7 +1,7 @@
 //! What the kernel lets us see of other processes and of itself. Nothing of it is needed to record events.
 
-use super::Finding;
 use super::facts::{Capability, has, line, number};
+use super::finding::Finding;
 use mote_catalog::btf::Btf;
 use mote_catalog::tracefs::Tracefs;
 use mote_sys::Errno;

@@ -1,7 +1,7 @@
 //! CPUs and what surrounds us.
 
-use super::Finding;
 use super::facts::{count, line, status};
+use super::finding::Finding;
 use mote_sys::process;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Where events go: shared memory, descriptors, the disk.
 
-use super::Finding;
 use super::facts::{Capability, has, size, soft_limit};
+use super::finding::Finding;
 use mote_sys::{Result, fd::Fd, mem, trial};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

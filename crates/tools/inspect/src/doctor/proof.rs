@@ -1,6 +1,6 @@
 //! The proof: records a program for real and reads back what it emitted.
 
-use super::Finding;
+use super::finding::Finding;
 use mote_timeline::{Entry, Range, Trace};
 use std::io::Read;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! What events cost: restartable sequences, and patching code.
 
-use super::Finding;
+use super::finding::Finding;
 use mote_sync::rseq;
 use mote_sys::{membarrier, trial};
 use std::fs::OpenOptions;
