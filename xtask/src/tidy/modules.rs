@@ -1,7 +1,8 @@
 //! The modules of each crate, by what they name: circles of modules that can only be read together.
 //!
-//! Modules below one another are looked at level by level: those at the crate's top, and those of each folder. A name
-//! that a parent re-exports counts as one of the module that it comes from, so that a re-export hides no circle.
+//! Modules below one another are looked at level by level: those at the crate's top, and those of each folder, with the
+//! folder's own file as one of them. A name that a module re-exports counts as one of the module that it comes from, so
+//! that a re-export hides no circle.
 
 use super::paths::{self, Named};
 use super::source_files;
@@ -15,24 +16,17 @@ const CIRCLE_MAX: usize = 3;
 
 /// The name of the crate's root file.
 const ROOT: &str = "lib";
+/// The name of a folder's own file.
+const PARENT: &str = "self";
 
-/// What a parent has by itself: the names in its file, and those of all children that it imports with `*`.
-struct Own<'m> {
-    named: &'m Named,
-    globs: Vec<(String, BTreeSet<String>)>,
-}
+/// Most re-exports that a name is followed through.
+const RE_EXPORTS_MAX: usize = 16;
 
-/// A parent without a file.
-static NOTHING: Named = Named {
-    paths: Vec::new(),
-    imports: Vec::new(),
-    words: Vec::new(),
-    declared: BTreeSet::new(),
-    tests: Vec::new(),
-};
+/// A module's path from the crate's root.
+type ModulePath = Vec<String>;
 
-/// The modules of a crate by their paths from its root, and what they name.
-type Modules = BTreeMap<Vec<String>, Named>;
+/// The modules of a crate, and what they name.
+type Modules = BTreeMap<ModulePath, Named>;
 
 /// Of each module, the others that it names.
 type Graph = BTreeMap<String, BTreeSet<String>>;
@@ -44,11 +38,12 @@ const BESIDE: [&str; 2] = ["bench", "xtask"];
 pub(super) fn check(root: &Path, crates: &[Crate], wrong: &mut Vec<String>) -> anyhow::Result<()> {
     for folder in crates.iter().map(Crate::folder).chain(BESIDE.map(str::to_owned)) {
         let modules = modules(&root.join(&folder).join("src"))?;
+        let arrows = arrows(&modules);
         let parents: BTreeSet<&[String]> =
             modules.keys().filter_map(|path| Some(path.split_last()?.1)).collect();
         for parent in parents {
             let place = [std::slice::from_ref(&folder), parent].concat().join("/");
-            level(&place, &graph(&modules, parent), wrong);
+            level(&place, &graph(&arrows, parent), wrong);
         }
     }
     Ok(())
@@ -70,8 +65,7 @@ fn modules(src: &Path) -> anyhow::Result<Modules> {
     let mut modules = Modules::new();
     for file in source_files(src)? {
         let inner = file.strip_prefix(src).unwrap_or(&file).with_extension("");
-        let mut path: Vec<String> =
-            inner.iter().filter_map(|part| part.to_str()).map(str::to_owned).collect();
+        let mut path: ModulePath = inner.iter().filter_map(|part| part.to_str()).map(str::to_owned).collect();
         if has_library && path == ["main"] {
             continue;
         }
@@ -82,71 +76,112 @@ fn modules(src: &Path) -> anyhow::Result<Modules> {
     let tests = modules.iter().flat_map(|(parent, named)| {
         named.tests.iter().map(move |test| [parent.as_slice(), std::slice::from_ref(test)].concat())
     });
-    let tests: Vec<Vec<String>> = tests.collect();
+    let tests: Vec<ModulePath> = tests.collect();
     modules.retain(|path, _| !tests.iter().any(|test| path.starts_with(test)));
     Ok(modules)
 }
 
-/// The modules below `parent`, by what they and the modules below them name. The crate's root is one of those at the
-/// top, for names that are its own; a folder's own file and those below it may name each other.
-fn graph(modules: &Modules, parent: &[String]) -> Graph {
-    let child_of = |path: &[String]| path.strip_prefix(parent).and_then(|rest| rest.first()).cloned();
-    let children: BTreeSet<String> = modules.keys().filter_map(|path| child_of(path)).collect();
-    let globs = globs(modules, parent, &children);
-    let own = modules.get(parent).unwrap_or(&NOTHING);
-    let own = &Own { named: own, globs };
-    let mut graph: Graph = children.iter().map(|child| (child.clone(), BTreeSet::new())).collect();
-    for (path, named) in modules {
-        let Some(child) = child_of(path) else { continue };
-        let others = named.paths.iter().filter_map(|path| path.strip_prefix(parent)?.first());
-        let others = others.flat_map(|name| meaning(name, own, &children, &child_of));
-        graph.entry(child.clone()).or_default().extend(others.filter(|other| *other != child));
+/// What a module names.
+#[derive(Default)]
+struct Arrows {
+    /// The modules whose names it has.
+    all: BTreeSet<ModulePath>,
+    /// Those without what it only passes on to others.
+    used: BTreeSet<ModulePath>,
+}
+
+/// What each module names: modules by their paths, wherever it has the names from.
+fn arrows(modules: &Modules) -> BTreeMap<ModulePath, Arrows> {
+    let known: BTreeSet<ModulePath> = modules.keys().flat_map(prefixes).collect();
+    let names = Names { modules, known: &known };
+    let of = |module: &ModulePath, named: &Named| {
+        let words = named.words.iter().filter(|path| !known.contains(*path));
+        let used = words.chain(&named.inline).chain(&named.uses);
+        let used: BTreeSet<ModulePath> = used.map(|path| names.module_of(path, module, 0)).collect();
+        let passed_on = named.re_exports.iter().map(|(_, path)| names.module_of(path, module, 0));
+        Arrows { all: passed_on.chain(used.iter().cloned()).collect(), used }
+    };
+    modules.iter().map(|(path, named)| (path.clone(), of(path, named))).collect()
+}
+
+/// A module and those that it is in.
+fn prefixes(path: &ModulePath) -> impl Iterator<Item = ModulePath> {
+    (0..=path.len()).map(|len| path.iter().take(len).cloned().collect())
+}
+
+/// What names mean.
+struct Names<'m> {
+    modules: &'m Modules,
+    /// All modules, also those that have no file of their own.
+    known: &'m BTreeSet<ModulePath>,
+}
+
+impl Names<'_> {
+    /// The module that a path in `here` leads to, through re-exports: the last one on the way.
+    fn module_of(&self, path: &[String], here: &ModulePath, followed: usize) -> ModulePath {
+        let mut module = ModulePath::new();
+        for (at, name) in path.iter().enumerate() {
+            let next = [module.as_slice(), std::slice::from_ref(name)].concat();
+            if self.known.contains(&next) {
+                module = next;
+                continue;
+            }
+            let from = (followed < RE_EXPORTS_MAX).then(|| self.imported(&module, name, here)).flatten();
+            let behind = path.get(at + 1..).unwrap_or_default();
+            return match from {
+                Some(from) if !path.starts_with(&from) => {
+                    self.module_of(&[from.as_slice(), behind].concat(), here, followed + 1)
+                }
+                _ => module,
+            };
+        }
+        module
     }
-    if parent.is_empty() {
-        let words = own.named.words.iter().flat_map(|word| meaning(word, own, &children, &child_of));
-        graph.insert(ROOT.to_owned(), words.filter(|other| other != ROOT).collect());
+
+    /// What a module has a name from, if it imports it and `here` sees that: modules below see all imports, others
+    /// those that are passed on.
+    fn imported(&self, module: &ModulePath, name: &String, here: &ModulePath) -> Option<ModulePath> {
+        let named = self.modules.get(module)?;
+        let imports = if here.starts_with(module) { &named.imports } else { &named.re_exports };
+        if let Some((_, path)) = imports.iter().find(|(import, _)| import == name) {
+            return Some(path.clone());
+        }
+        if named.declared.contains(name) {
+            return None;
+        }
+        let globs = imports.iter().filter(|(import, path)| import == "*" && path != module);
+        let mut having = globs.filter(|(_, path)| self.has(path, name, module));
+        having.next().map(|(_, path)| [path.as_slice(), std::slice::from_ref(name)].concat())
+    }
+
+    /// Whether a module gives a name to `here`, which imports all of its names.
+    fn has(&self, module: &ModulePath, name: &String, here: &ModulePath) -> bool {
+        let below = [module.as_slice(), std::slice::from_ref(name)].concat();
+        let declares = |named: &Named| {
+            let imports = if here.starts_with(module) { &named.imports } else { &named.re_exports };
+            named.declared.contains(name) || imports.iter().any(|(import, _)| import == name)
+        };
+        self.known.contains(&below) || self.modules.get(module).is_some_and(declares)
+    }
+}
+
+/// The modules below `parent`, by what they and the modules below them name, and the parent's own file, by what it
+/// uses itself.
+fn graph(arrows: &BTreeMap<ModulePath, Arrows>, parent: &[String]) -> Graph {
+    let own = if parent.is_empty() { ROOT } else { PARENT };
+    let node = |path: &ModulePath| {
+        let below = path.strip_prefix(parent)?;
+        Some(below.first().map_or(own, String::as_str).to_owned())
+    };
+    let mut graph = Graph::new();
+    for (path, arrows) in arrows {
+        let Some(from) = node(path) else { continue };
+        let named = if from == own { &arrows.used } else { &arrows.all };
+        let others = named.iter().filter_map(node).filter(|other| *other != from);
+        let others: BTreeSet<String> = others.collect();
+        graph.entry(from).or_default().extend(others);
     }
     graph
-}
-
-/// The modules that a name of the parent's stands for: itself, or where the parent has it from; the parent, when it is
-/// its own.
-fn meaning(
-    name: &str,
-    own: &Own<'_>,
-    children: &BTreeSet<String>,
-    child_of: &dyn Fn(&[String]) -> Option<String>,
-) -> BTreeSet<String> {
-    if children.contains(name) {
-        return BTreeSet::from([name.to_owned()]);
-    }
-    let of = |wanted: &str| -> BTreeSet<String> {
-        let imports = own.named.imports.iter().filter(|(import, _)| import == wanted);
-        imports.filter_map(|(_, path)| child_of(path)).filter(|child| children.contains(child)).collect()
-    };
-    let found = of(name);
-    if !found.is_empty() {
-        return found;
-    }
-    let glob = own.globs.iter().find(|(_, names)| names.contains(name));
-    BTreeSet::from([glob.map_or(ROOT, |(child, _)| child).to_owned()])
-}
-
-/// The children of which the parent imports all names (`pub use child::*`), and these names.
-fn globs(
-    modules: &Modules,
-    parent: &[String],
-    children: &BTreeSet<String>,
-) -> Vec<(String, BTreeSet<String>)> {
-    let imports = modules.get(parent).into_iter().flat_map(|named| &named.imports);
-    let all = imports.filter(|(name, path)| name == "*" && path.starts_with(parent));
-    let of = |path: &Vec<String>| {
-        let child = path.get(parent.len()).filter(|child| children.contains(*child))?;
-        let named = modules.get(path)?;
-        let imported = named.imports.iter().map(|(name, _)| name);
-        Some((child.clone(), named.declared.iter().chain(imported).cloned().collect()))
-    };
-    all.filter_map(|(_, path)| of(path)).collect()
 }
 
 /// Modules that lead to one another: those that each reaches, and that reach it.
@@ -202,7 +237,7 @@ mod tests {
             ("c", "fn f() {}"),
             ("d", "fn f() { crate::own() }"),
         ]);
-        let graph = graph(&modules, &[]);
+        let graph = graph(&arrows(&modules), &[]);
         assert_eq!(names(&graph, "b"), ["a"]);
         assert_eq!(names(&graph, "d"), ["lib"]);
         assert_eq!(names(&graph, "lib"), ["c"]);
@@ -216,7 +251,7 @@ mod tests {
             ("a::deep", "pub struct Deep;"),
             ("b", "use crate::{Type, Deep, Own};"),
         ]);
-        assert_eq!(names(&graph(&modules, &[]), "b"), ["a", "lib"]);
+        assert_eq!(names(&graph(&arrows(&modules), &[]), "b"), ["a", "lib"]);
     }
 
     /// Whatever the way in which modules name one another, four of them in a circle are found, and three are not.
@@ -239,7 +274,7 @@ mod tests {
                     ("d", first),
                 ]);
                 let mut wrong = Vec::new();
-                level("lib/seeded", &graph(&modules, &[]), &mut wrong);
+                level("lib/seeded", &graph(&arrows(&modules), &[]), &mut wrong);
                 wrong
             };
             assert_eq!(
@@ -260,9 +295,54 @@ mod tests {
             ("a::y", "use super::X; use crate::a::x::deep;"),
             ("b", ""),
         ]);
-        assert_eq!(names(&graph(&modules, &[]), "a"), ["b"]);
-        let below = graph(&modules, &["a".to_owned()]);
+        assert_eq!(names(&graph(&arrows(&modules), &[]), "a"), ["b"]);
+        let below = graph(&arrows(&modules), &["a".to_owned()]);
         assert_eq!((names(&below, "x"), names(&below, "y")), (vec!["y".to_owned()], vec!["x".to_owned()]));
+    }
+
+    /// A folder's own file is one of the circle that it makes with the files of the folder, at each level.
+    #[test]
+    fn a_folders_own_file_is_in_the_circle() {
+        let by_type = "use super::State; fn f(_: &State) {}";
+        let by_function = "fn f() { super::own() }";
+        let by_all = "use super::*; fn f(_: &State) {}";
+        let through_the_root = "use crate::State; fn f(_: &State) {}";
+        for to_parent in [by_type, by_function, by_all, through_the_root] {
+            let found = |parent: &str, z: &str| {
+                let modules = read(&[
+                    ("", "mod a; pub use a::State;"),
+                    ("a", parent),
+                    ("a::x", to_parent),
+                    ("a::y", "fn f() { super::x::f() }"),
+                    ("a::z", z),
+                ]);
+                let mut wrong = Vec::new();
+                level("lib/seeded/a", &graph(&arrows(&modules), &["a".to_owned()]), &mut wrong);
+                wrong
+            };
+            let parent = "mod x; mod y; mod z; pub struct State; fn own() { z::f() }";
+            let circle = ["lib/seeded/a: 4 modules are a circle: self, x, y, z"];
+            assert_eq!(found(parent, "use super::y::f; fn g() { f() }"), circle, "{to_parent}");
+            assert_eq!(found(parent, "").len(), 0, "{to_parent}");
+            let by_import = "mod x; mod y; mod z; use z::f; pub struct State; fn own() { f() }";
+            assert_eq!(found(by_import, "use super::y::f; fn g() { f() }"), circle, "{to_parent}");
+            let passes_on = "mod x; mod y; mod z; pub use z::f; pub struct State; fn own() {}";
+            assert_eq!(found(passes_on, "use super::y::f; fn g() { f() }").len(), 0, "{to_parent}");
+        }
+    }
+
+    #[test]
+    fn names_are_followed_through_several_modules() {
+        let modules = read(&[
+            ("", "mod a; mod b; pub use a::Type;"),
+            ("a", "mod x; mod y; pub use x::Type; use std::fmt;"),
+            ("a::x", "pub struct Type;"),
+            ("a::y", "use crate::Type; use super::fmt;"),
+            ("b", "fn f() { crate::Type::new() }"),
+        ]);
+        let arrows = arrows(&modules);
+        assert_eq!(names(&graph(&arrows, &[]), "b"), ["a"]);
+        assert_eq!(names(&graph(&arrows, &["a".to_owned()]), "y"), ["self", "x"]);
     }
 
     #[test]

@@ -9,14 +9,19 @@ const ITEMS: [&str; 9] = ["struct", "enum", "union", "trait", "type", "fn", "con
 /// What a file names, and what it gives other names by `use`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
-    /// Each path from the crate's root, once or several times.
-    pub(super) paths: Vec<Vec<String>>,
+    /// Paths of `use` items, from the crate's root.
+    pub(super) uses: Vec<Vec<String>>,
+    /// Of `pub use` items: names that are passed on, and their paths.
+    pub(super) re_exports: Found,
+    /// Paths in line that begin with `crate`, `super` or `self`.
+    pub(super) inline: Vec<Vec<String>>,
+    /// Other paths and words outside of `use` and `mod` items, behind the module that they stand in: what they mean
+    /// depends on its imports.
+    pub(super) words: BTreeSet<Vec<String>>,
     /// Of each `use`: the name that it brings into the file's own module (`*` for all names), and the path that it is
     /// of.
     pub(super) imports: Vec<(String, Vec<String>)>,
-    /// Words outside of `use` and `mod` items: what they may mean depends on the imports.
-    pub(super) words: Vec<String>,
-    /// Names of the types, functions and other items that the file declares.
+    /// Names of the types, functions and other items that the file declares, without those inside of others.
     pub(super) declared: BTreeSet<String>,
     /// Modules that are files, and that only tests are built with.
     pub(super) tests: Vec<String>,
@@ -35,6 +40,9 @@ pub(super) fn named(text: &str, module: &[String]) -> Named {
     reader.file();
     reader.named
 }
+
+/// Names, and the paths that they stand for.
+pub(super) type Found = Vec<(String, Vec<String>)>;
 
 struct Reader<'t> {
     tokens: &'t [String],
@@ -69,15 +77,24 @@ impl Reader<'_> {
                     self.at += 1;
                 }
                 "crate" | "super" | "self" if self.token(1) == "::" => {
-                    let before = self.named.imports.len();
-                    self.tree(Vec::new(), true);
-                    self.named.imports.truncate(before);
+                    let mut found = Vec::new();
+                    let is_visibility = self.is_before(&["pub", "(", "in"]);
+                    self.tree(Vec::new(), true, &mut found);
+                    if !is_visibility {
+                        self.named.inline.extend(found.into_iter().map(|(_, path)| path));
+                    }
+                }
+                word if is_word(word) && self.token(1) == "::" && self.begins_path() => {
+                    let mut found = Vec::new();
+                    self.tree(self.module.clone(), true, &mut found);
+                    self.named.words.extend(found.into_iter().map(|(_, path)| path));
                 }
                 word => {
                     if is_word(word) {
-                        self.named.words.push(word.to_owned());
+                        let path = [self.module.as_slice(), &[word.to_owned()]].concat();
+                        self.named.words.insert(path);
                     }
-                    if ITEMS.contains(&word) {
+                    if ITEMS.contains(&word) && self.inner.iter().all(|is_module| *is_module) {
                         let ahead = if self.token(1) == "!" { 2 } else { 1 };
                         self.named.declared.insert(self.token(ahead).to_owned());
                     }
@@ -87,35 +104,50 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether the word here is the first of a path that goes on.
+    fn begins_path(&self) -> bool {
+        !self.is_before(&["::"]) && is_word(self.token(2))
+    }
+
+    /// Whether these tokens stand before the one here.
+    fn is_before(&self, tokens: &[&str]) -> bool {
+        let before = self.tokens.get(..self.at).unwrap_or_default();
+        before.len() >= tokens.len() && before[before.len() - tokens.len()..] == *tokens
+    }
+
     /// A `use` item: its tree, and the names that it brings.
     fn import(&mut self) {
+        // `pub use`, `pub(crate) use`
+        let is_public = self.is_before(&["pub"]) || self.is_before(&[")"]);
         self.at += 1;
-        let before = self.named.imports.len();
         let is_root = self.module.is_empty();
         let begins_here = matches!(self.token(0), "crate" | "super" | "self" | "{") || is_root;
         let here = self.inner.iter().all(|module| !module);
-        if begins_here {
-            self.tree(Vec::new(), false);
+        // Another crate's, or that of a module below: seen from the module that the file is.
+        let base = if begins_here { Vec::new() } else { self.module.clone() };
+        let mut found = Vec::new();
+        self.tree(base, false, &mut found);
+        if is_public {
+            self.named.re_exports.extend(found.iter().cloned());
         } else {
-            // Another crate's, or that of a module below: seen from the module that the file is.
-            let module = self.module.clone();
-            self.tree(module, false);
+            self.named.uses.extend(found.iter().map(|(_, path)| path.clone()));
         }
-        if !here {
-            self.named.imports.truncate(before);
+        if here {
+            self.named.imports.extend(found);
         }
     }
 
-    /// A path or a tree of paths, behind `base`. In line, it ends where a type or a function's name does.
-    fn tree(&mut self, base: Vec<String>, in_line: bool) {
+    /// A path or a tree of paths, behind `base`: the names that they bring, and the paths. In line, it ends where a
+    /// type or a function's name does.
+    fn tree(&mut self, base: Vec<String>, in_line: bool, found: &mut Found) {
         let mut path = base;
         let mut is_first = true;
         loop {
             match self.token(0).to_owned().as_str() {
-                "{" if !in_line => return self.group(&path),
+                "{" if !in_line => return self.group(&path, found),
                 "*" if !in_line => {
                     self.at += 1;
-                    return self.found("*".to_owned(), path);
+                    return found.push(("*".to_owned(), path));
                 }
                 "crate" if is_first => path.clear(),
                 "self" if is_first && self.token(1) == "::" => path.clone_from(&self.module),
@@ -127,7 +159,7 @@ impl Reader<'_> {
                     path.pop();
                 }
                 word if is_word(word) => path.push(word.to_owned()),
-                _ => return self.found(path.last().cloned().unwrap_or_default(), path),
+                _ => return found.push((path.last().cloned().unwrap_or_default(), path)),
             }
             is_first = false;
             self.at += 1;
@@ -140,14 +172,14 @@ impl Reader<'_> {
                 name = self.token(1).to_owned();
                 self.at += 2;
             }
-            return self.found(name, path);
+            return found.push((name, path));
         }
     }
 
-    fn group(&mut self, base: &[String]) {
+    fn group(&mut self, base: &[String], found: &mut Found) {
         self.at += 1;
         while !matches!(self.token(0), "}" | "") {
-            self.tree(base.to_vec(), false);
+            self.tree(base.to_vec(), false, found);
             if self.token(0) == "," {
                 self.at += 1;
             } else if self.token(0) != "}" {
@@ -155,11 +187,6 @@ impl Reader<'_> {
             }
         }
         self.at += 1;
-    }
-
-    fn found(&mut self, name: String, path: Vec<String>) {
-        self.named.paths.push(path.clone());
-        self.named.imports.push((name, path));
     }
 
     /// Passes over `#[cfg(test)]` and the item behind it.
@@ -277,7 +304,9 @@ mod tests {
         let module: Vec<String> =
             module.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
         let named = named(text, &module);
-        let paths: Vec<String> = named.paths.iter().map(|path| path.join("::")).collect();
+        let passed_on = named.re_exports.iter().map(|(_, path)| path);
+        let all = named.uses.iter().chain(passed_on).chain(&named.inline);
+        let paths: Vec<String> = all.map(|path| path.join("::")).collect();
         assert_eq!(paths, expect, "{text}");
     }
 
@@ -309,7 +338,13 @@ mod tests {
             "fn f() { mod y { use super::z; fn g() { super::super::a() } } super::b() }",
             &["x::z", "a", "b"],
         );
-        check("x", "impl S { fn f(&self) { self.g(); } } pub(in crate::a) fn h() {}", &["a"]);
+        check("x", "impl S { fn f(&self) { self.g(); } } fn h() { for i in crate::a {} }", &["a"]);
+    }
+
+    /// A visibility can only be a module that this one is in: it says who may use, and uses nothing.
+    #[test]
+    fn visibilities_name_nothing() {
+        check("x::y", "pub(in crate::x) fn h() { crate::x::f() } pub(in super::super) struct S;", &["x::f"]);
     }
 
     #[test]
@@ -338,6 +373,20 @@ mod tests {
         let path = |text: &str| text.split("::").map(str::to_owned).collect::<Vec<_>>();
         let expect = [("B", "a::B"), ("d", "a::c"), ("*", "e")];
         assert_eq!(named.imports, expect.map(|(name, of)| (name.to_owned(), path(of))));
-        assert!(named.words.contains(&"f".to_owned()) && !named.words.contains(&"B".to_owned()));
+        assert!(named.words.contains(&path("f::g")) && !named.words.contains(&path("B")));
+    }
+
+    #[test]
+    fn what_is_passed_on_is_told_from_what_is_used() {
+        let named =
+            named("pub use a::B; pub(crate) use super::C; use d::E; fn f() { g::h(i) }", &["x".to_owned()]);
+        let joined = |paths: &mut dyn Iterator<Item = &Vec<String>>| {
+            paths.map(|path| path.join("::")).collect::<Vec<_>>()
+        };
+        assert_eq!(joined(&mut named.re_exports.iter().map(|(_, path)| path)), ["x::a::B", "C"]);
+        assert_eq!(joined(&mut named.uses.iter()), ["x::d::E"]);
+        let words = joined(&mut named.words.iter());
+        assert!(words.contains(&"x::g::h".to_owned()) && words.contains(&"x::i".to_owned()), "{words:?}");
+        assert_eq!(named.declared, BTreeSet::from(["f".to_owned()]));
     }
 }
