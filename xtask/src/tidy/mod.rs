@@ -2,6 +2,7 @@
 //! and files read as `CONTRIBUTING.md` asks.
 
 mod glossary;
+mod invariants;
 mod lines;
 mod modules;
 mod names;
@@ -43,6 +44,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let crates = plan::crates(root)?;
     crates_match_the_map(root, &crates, &mut wrong)?;
     wrong.extend(plan::arrows_that_climb(&crates));
+    invariants::check_crates(&crates, &mut wrong);
     modules::check(root, &crates, &mut wrong)?;
     let mut obligations = Obligations::default();
     let files = sources(root)?;
@@ -214,6 +216,7 @@ fn source(name: &str, text: &str, wrong: &mut Vec<String>) {
     writes_by_path(name, own, wrong);
     processor::check(name, text, wrong);
     skips::check(name, text, wrong);
+    invariants::check(name, own, wrong);
     lines::code(name, text, wrong);
     names::check(name, own, wrong);
 }
