@@ -21,7 +21,27 @@
 //! ```
 //!
 //! [`Events`] is one [`Source`]; analyses and views take any. Where its packets come from is a [`Storage`]: a file,
-//! memory, later a session that still records or a decoder that makes packets ([`Trace::of`]).
+//! memory, a session that still records ([`Growing`]), later a decoder that makes packets ([`Trace::of`]).
+//!
+//! # While it is recorded
+//! Packets come to a [`Growing`] stream at any time; [`Events::arrived`] says how far all streams are, so that events
+//! come in order. New streams, events and names come to the recording while the reading is put aside:
+//!
+//! ```no_run
+//! # use mote_timeline::{Events, Growth, Trace};
+//! # fn show(events: &mut Events<'_>) {}
+//! # fn news() -> Option<(Growth, i64)> { None }
+//! # let mut trace = Trace::of(Vec::new());
+//! let mut reading = trace.events(mote_timeline::Range::ALL).pause();
+//! while let Some((growth, until)) = news() {
+//!     trace.extend(0, growth)?;
+//!     let mut events = trace.go_on(reading);
+//!     events.arrived(until);
+//!     show(&mut events);
+//!     reading = events.pause();
+//! }
+//! # Ok::<(), mote_timeline::NoGrowth>(())
+//! ```
 //!
 //! # Moments
 //! [`Events::seek`] goes to a range of time, forward or back. What packet headers say of times and sizes is kept on the
@@ -56,13 +76,13 @@ mod window;
 
 pub use facts::{Facts, Named};
 pub use loss::{Loss, Place};
-pub use merge::Events;
+pub use merge::{Events, Paused};
 pub use origin::{ClassId, Origin, Stream};
 pub use problem::{Fault, OpenError, Problem, Problems};
 pub use record::{Entry, LossRecord, Record};
 pub use source::Source;
-pub use storage::{Bytes, Storage};
-pub use trace::{Part, Trace};
+pub use storage::{Bytes, Growing, Storage};
+pub use trace::{Growth, NoGrowth, Part, Trace};
 
 /// A range of time, in nanoseconds since 1970-01-01 UTC; both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

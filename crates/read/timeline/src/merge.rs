@@ -3,11 +3,15 @@
 //! A binary heap holds every stream but the one that was read last: as long as that one's next entry is not later than
 //! the earliest of the others, the heap is not touched. Of entries at the same time, that of the first stream goes
 //! first.
+//!
+//! # While packets arrive
+//! Streams that are at their end are looked at again when there may be more ([`Events::arrived`]). An entry is handed
+//! out only when all that is earlier has arrived, which whoever makes the packets says.
 
 use crate::Range;
 use crate::merge_heap::Waiting;
 use crate::problem::{Fault, Problem, Problems};
-use crate::reader::{Head, Reader};
+use crate::reader::{Head, Reader, State};
 use crate::record::{Entry, LossRecord, Record};
 use crate::source::Source;
 use crate::trace::Trace;
@@ -21,7 +25,34 @@ pub struct Events<'t> {
     waiting: Waiting,
     /// The reader whose head was handed out last.
     current: Option<usize>,
+    /// Readers that are at the end of what has arrived.
+    ended: Vec<usize>,
+    /// Everything up to this time has arrived.
+    complete: i64,
+    range: Range,
     problems: Problems,
+}
+
+/// How far a reading is, without the recording: that can grow meanwhile ([`Trace::extend`]).
+#[derive(Debug)]
+pub struct Paused {
+    readers: Vec<PausedReader>,
+    /// How many streams there were.
+    streams: usize,
+    waiting: Waiting,
+    current: Option<usize>,
+    ended: Vec<usize>,
+    complete: i64,
+    range: Range,
+    problems: Problems,
+}
+
+#[derive(Debug)]
+struct PausedReader {
+    index: usize,
+    /// Of the metadata that it has read by.
+    renewals: u32,
+    state: State,
 }
 
 impl<'t> Events<'t> {
@@ -31,20 +62,103 @@ impl<'t> Events<'t> {
             readers: Vec::new(),
             waiting: Waiting::default(),
             current: None,
+            ended: Vec::new(),
+            complete: i64::MAX,
+            range,
             problems: Problems::default(),
         };
-        for (index, stream) in trace.streams().iter().enumerate() {
-            let Some(origin) = trace.origins().get(stream.origin) else { continue };
+        events.open(0);
+        events.seek(range);
+        events
+    }
+
+    /// Opens the streams from this one on. Returns the numbers of their readers.
+    fn open(&mut self, first: usize) -> std::ops::Range<usize> {
+        let begin = self.readers.len();
+        for (index, stream) in self.trace.streams().iter().enumerate().skip(first) {
+            let Some(origin) = self.trace.origins().get(stream.origin) else { continue };
             match Reader::open(origin, stream, index) {
+                Ok(reader) => self.readers.push(reader),
+                Err(error) => self.note_unreadable(index, error),
+            }
+        }
+        begin..self.readers.len()
+    }
+
+    fn note_unreadable(&mut self, index: usize, error: std::io::Error) {
+        let Some(stream) = self.trace.streams().get(index) else { return };
+        let (path, fault) = (stream.path.clone(), Fault::Io(error));
+        self.problems.note(Problem { path, offset: None, fault, skipped: 0 });
+    }
+
+    /// Puts the reading aside, so that the recording can grow.
+    #[must_use]
+    pub fn pause(self) -> Paused {
+        let Events { trace, readers, waiting, current, ended, complete, range, problems } = self;
+        let paused = |reader: Reader<'_>| PausedReader {
+            index: reader.index,
+            renewals: reader.origin.renewals,
+            state: reader.state,
+        };
+        let readers = readers.into_iter().map(paused).collect();
+        let streams = trace.streams().len();
+        Paused { readers, streams, waiting, current, ended, complete, range, problems }
+    }
+
+    /// Goes on where a reading of the same recording was put aside, with the streams that have come since.
+    pub(crate) fn go_on(trace: &'t Trace, paused: Paused) -> Events<'t> {
+        let Paused { readers, streams, waiting, current, ended, complete, range, problems } = paused;
+        let known = Vec::with_capacity(readers.len());
+        let mut events = Events { trace, readers: known, waiting, current, ended, complete, range, problems };
+        for PausedReader { index, renewals, state } in readers {
+            let stream = trace.streams().get(index);
+            let origin = stream.and_then(|stream| trace.origins().get(stream.origin));
+            let Some((stream, origin)) = stream.zip(origin) else { continue };
+            match Reader::go_on(origin, stream, index, state, origin.renewals != renewals) {
                 Ok(reader) => events.readers.push(reader),
-                Err(error) => {
-                    let (path, fault) = (stream.path.clone(), Fault::Io(error));
-                    events.problems.note(Problem { path, offset: None, fault, skipped: 0 });
+                Err((reader, error)) => {
+                    events.readers.push(*reader);
+                    events.note_unreadable(index, error);
                 }
             }
         }
-        events.seek(range);
+        for number in events.open(streams) {
+            events.begin(number);
+        }
         events
+    }
+
+    /// Has a reader begin with the range.
+    fn begin(&mut self, number: usize) {
+        let Some(reader) = self.readers.get_mut(number) else { return };
+        reader.seek(self.range);
+        if reader.advance(&mut self.problems) {
+            self.waiting.push(reader.state.time, number);
+        } else {
+            self.ended.push(number);
+        }
+    }
+
+    /// Packets have arrived: everything up to `until`, in nanoseconds since 1970, is there now. What is later is not
+    /// handed out before this is said of it, because something earlier may still come. A recording that does not grow
+    /// needs none of this: all of it is there from the beginning.
+    ///
+    /// # Cost
+    /// One look at the size of each stream that was read to its end.
+    pub fn arrived(&mut self, until: i64) {
+        self.complete = until;
+        std::mem::take(&mut self.ended).into_iter().for_each(|number| self.look_again(number));
+    }
+
+    /// Looks for more of a stream that was read to its end.
+    #[cold]
+    fn look_again(&mut self, number: usize) {
+        let Some(reader) = self.readers.get_mut(number) else { return };
+        if reader.look_again() && reader.advance(&mut self.problems) {
+            self.waiting.push(reader.state.time, number);
+        } else {
+            self.ended.push(number);
+        }
     }
 
     /// Goes to the first entry in `range`, also backward; nothing behind the range comes after it. The entries are
@@ -58,28 +172,25 @@ impl<'t> Events<'t> {
     pub fn seek(&mut self, range: Range) {
         self.waiting = Waiting::default();
         self.current = None;
-        for (number, reader) in self.readers.iter_mut().enumerate() {
-            reader.seek(range);
-            if reader.advance(&mut self.problems) {
-                self.waiting.push(reader.time, number);
-            }
-        }
+        self.ended.clear();
+        self.range = range;
+        (0..self.readers.len()).for_each(|number| self.begin(number));
     }
 
-    /// The next entry; `None` at the end of all streams.
+    /// The next entry; `None` at the end of all streams, or of what has arrived of them.
     ///
     /// # Cost
-    /// Two comparisons beside the decoding, as long as the stream stays the same; else a heap operation.
+    /// Three comparisons beside the decoding, as long as the stream stays the same; else a heap operation.
     #[expect(clippy::should_implement_trait, reason = "an entry borrows from the readers")]
     #[inline]
     pub fn next(&mut self) -> Option<Entry<'_>> {
         let chosen = self.choose()?;
         let reader = self.readers.get(chosen)?;
-        Some(match reader.head {
+        Some(match reader.state.head {
             Head::Event => Entry::Event(Record::new(reader)),
             Head::Loss => Entry::Loss(LossRecord {
-                time: reader.time,
-                loss: &reader.loss,
+                time: reader.state.time,
+                loss: &reader.state.loss,
                 stream: reader.stream,
                 epoch: reader.epoch,
             }),
@@ -93,13 +204,24 @@ impl<'t> Events<'t> {
             && let Some(reader) = self.readers.get_mut(current)
             && reader.advance(&mut self.problems)
         {
-            if self.waiting.go_before(reader.time, current) {
-                self.current = Some(self.waiting.replace(reader.time, current));
+            if self.waiting.go_before(reader.state.time, current) {
+                self.current = Some(self.waiting.replace(reader.state.time, current));
             }
         } else {
+            self.current.into_iter().for_each(|ended| self.look_again(ended));
             self.current = self.waiting.pop();
         }
-        self.current
+        let chosen = self.current?;
+        let time = self.readers.get(chosen)?.state.time;
+        if time > self.complete { self.wait(time, chosen) } else { Some(chosen) }
+    }
+
+    /// The earliest head is too early to be handed out.
+    #[cold]
+    fn wait(&mut self, time: i64, chosen: usize) -> Option<usize> {
+        self.waiting.push(time, chosen);
+        self.current = None;
+        None
     }
 
     /// What was wrong so far.

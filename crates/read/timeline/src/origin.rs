@@ -23,8 +23,10 @@ pub struct Origin {
     pub(crate) session: usize,
     pub(crate) contexts: Vec<Context>,
     pub(crate) counters: CounterPlaces,
-    /// Of each stream class, the [`ClassId`] of its first event class.
-    pub(crate) first_class: Vec<u32>,
+    /// Of each stream class, the ids of its event classes.
+    pub(crate) ids: Vec<ClassIds>,
+    /// How often the metadata have grown.
+    pub(crate) renewals: u32,
     /// Of each stream class: whether the headers of its packets say when they begin, independent of the packets before.
     pub(crate) whole_begins: Vec<bool>,
 }
@@ -40,6 +42,48 @@ pub struct Stream {
     pub origin: usize,
     pub(crate) storage: Box<dyn Storage>,
 }
+
+/// The ids of the event classes of a stream class, by their indices there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClassIds {
+    /// Of the first class; those that were there from the beginning follow one another.
+    first: u32,
+    known: u32,
+    /// Of those that have come later.
+    later: Vec<ClassId>,
+}
+
+impl ClassIds {
+    /// Of the first `known` classes.
+    pub(crate) const fn new(first: u32, known: u32) -> ClassIds {
+        ClassIds { first, known, later: Vec::new() }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.known as usize + self.later.len()
+    }
+
+    /// Gives an id to the class behind the last one.
+    pub(crate) fn add(&mut self, id: ClassId) {
+        self.later.push(id);
+    }
+
+    /// The id of a class.
+    #[inline]
+    pub(crate) fn of(&self, index: u32) -> ClassId {
+        if index < self.known { ClassId(self.first + index) } else { self.of_later(index) }
+    }
+
+    #[cold]
+    fn of_later(&self, index: u32) -> ClassId {
+        let later = self.later.get((index - self.known) as usize);
+        later.copied().unwrap_or(ClassId(u32::MAX))
+    }
+}
+
+/// Those of a stream without a class.
+pub(crate) static NO_CLASSES: ClassIds = ClassIds::new(0, u32::MAX);
 
 /// Number of an event class: dense, from 0, over all classes of all traces of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

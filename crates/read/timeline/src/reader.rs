@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::context::Context;
 use crate::index::{Index, Mark};
 use crate::loss::{Counters, Loss};
-use crate::origin::{ClassId, Origin, Stream};
+use crate::origin::{ClassId, ClassIds, NO_CLASSES, Origin, Stream};
 use crate::problem::{Fault, Problem, Problems};
 use crate::window::{MAX_PACKET_BYTES, Window};
 use mote_ctf::model::StreamClass;
@@ -43,20 +43,29 @@ pub(crate) struct Reader<'t> {
     pub(crate) origin: &'t Origin,
     pub(crate) stream: &'t Stream,
     pub(crate) index: usize,
+    /// See [`Origin::epoch`].
+    pub(crate) epoch: i64,
+    pub(crate) state: State,
+    clock: Clock<'t>,
+    /// The ids of the stream class's event classes.
+    ids: &'t ClassIds,
+    /// Last moment that the clock can tell, raw.
+    last: u64,
+}
+
+/// How far a reader is.
+#[derive(Debug)]
+pub(crate) struct State {
     /// Of the head, nanoseconds since 1970.
     pub(crate) time: i64,
     pub(crate) head: Head,
     pub(crate) loss: Loss,
     pub(crate) cpu: Option<u32>,
-    /// See [`Origin::epoch`].
-    pub(crate) epoch: i64,
     window: Window,
     cursor: Cursor,
-    clock: Clock<'t>,
     range: Range,
-    /// Index of the stream class, and the id of its first event class.
+    /// Index of the stream class.
     class: Option<usize>,
-    first_class: u32,
     counters: Counters,
     /// The cursor is in a packet.
     inside: bool,
@@ -67,8 +76,6 @@ pub(crate) struct Reader<'t> {
     sound: u64,
     /// Last moment of the packet, raw.
     end: u64,
-    /// Last moment that the clock can tell, raw.
-    last: u64,
     /// Packets have had the UUID of another trace.
     is_foreign: bool,
     /// When the packet began, of those that say so the last.
@@ -89,58 +96,103 @@ enum Begun {
 
 impl<'t> Reader<'t> {
     pub(crate) fn open(origin: &'t Origin, stream: &'t Stream, index: usize) -> io::Result<Reader<'t>> {
-        Ok(Reader {
-            origin,
-            stream,
-            index,
+        let state = State {
             time: i64::MIN,
             head: Head::Event,
             loss: Loss::default(),
             cpu: None,
-            epoch: 0,
             window: Window::open(&*stream.storage)?,
             cursor: Cursor::new(),
-            clock: Clock::None,
             range: Range::ALL,
             class: None,
-            first_class: 0,
             counters: Counters::default(),
             inside: false,
             packet: 0,
             next: 0,
             sound: 0,
             end: u64::MAX,
-            last: u64::MAX,
             is_foreign: false,
             begun: i64::MIN,
             latest: i64::MIN,
             beyond: 0,
             marks: Index::default(),
-        })
+        };
+        Ok(Reader::with(origin, stream, index, state))
+    }
+
+    fn with(origin: &'t Origin, stream: &'t Stream, index: usize, state: State) -> Reader<'t> {
+        let (clock, ids) = (Clock::None, &NO_CLASSES);
+        let mut reader = Reader { origin, stream, index, epoch: 0, state, clock, ids, last: u64::MAX };
+        if let Some(class) = reader.state.class {
+            reader.take_class(class);
+        }
+        reader
+    }
+
+    /// Goes on where a reader of the same stream was. `is_renewed`: the metadata have grown since.
+    ///
+    /// # Errors
+    /// The packet that it was in cannot be read again: the reader goes on behind it.
+    pub(crate) fn go_on(
+        origin: &'t Origin,
+        stream: &'t Stream,
+        index: usize,
+        state: State,
+        is_renewed: bool,
+    ) -> Result<Reader<'t>, (Box<Reader<'t>>, io::Error)> {
+        let mut reader = Reader::with(origin, stream, index, state);
+        match is_renewed && reader.state.inside {
+            true => match reader.read_again() {
+                Ok(()) => Ok(reader),
+                Err(error) => {
+                    reader.state.inside = false;
+                    Err((Box::new(reader), error))
+                }
+            },
+            false => Ok(reader),
+        }
+    }
+
+    /// Begins the packet once more that it was in, and goes to the same event.
+    fn read_again(&mut self) -> io::Result<()> {
+        let (at, bytes) = (self.state.cursor.bit(), self.state.window.bytes().len());
+        let header = self.header(self.state.packet)?;
+        self.state.window.load(self.state.packet, bytes)?;
+        self.state.inside = header.is_ok();
+        while self.state.inside && self.state.cursor.bit() < at {
+            let advanced = self.state.cursor.advance(&self.origin.schema, self.state.window.bytes());
+            self.state.inside = advanced == Ok(true);
+        }
+        Ok(())
+    }
+
+    /// Looks whether the stream has grown: then [`Reader::advance`] goes on behind its former end.
+    pub(crate) fn look_again(&mut self) -> bool {
+        self.state.window.look_again()
     }
 
     /// Goes back or forward to where the events of `range` may begin; `advance` steps to the first of them.
     pub(crate) fn seek(&mut self, range: Range) {
-        self.range = range;
-        self.inside = false;
-        self.beyond = 0;
-        let mark = self.marks.before(range.from).cloned();
+        self.state.range = range;
+        self.state.inside = false;
+        self.state.beyond = 0;
+        let mark = self.state.marks.before(range.from).cloned();
         let mark = mark.unwrap_or_else(|| {
             // What a packet without a whole time stamp counts from.
-            self.cursor = Cursor::new();
-            self.time = i64::MIN;
+            self.state.cursor = Cursor::new();
+            self.state.time = i64::MIN;
             Mark { at: 0, latest: i64::MIN, begun: i64::MIN, counters: Counters::default() }
         });
-        (self.packet, self.next, self.sound) = (mark.at, mark.at, mark.at);
-        (self.latest, self.begun, self.counters) = (mark.latest, mark.begun, mark.counters);
+        (self.state.packet, self.state.next, self.state.sound) = (mark.at, mark.at, mark.at);
+        (self.state.latest, self.state.begun, self.state.counters) = (mark.latest, mark.begun, mark.counters);
     }
 
     /// Steps to the next entry in the range; `false` at the end.
     #[inline]
     pub(crate) fn advance(&mut self, problems: &mut Problems) -> bool {
         loop {
-            if self.inside {
-                match self.cursor.advance(&self.origin.schema, self.window.bytes()) {
+            if self.state.inside {
+                match self.state.cursor.advance(&self.origin.schema, self.state.window.bytes()) {
                     Ok(true) if self.accept(problems) => return true,
                     Ok(true) => {}
                     Ok(false) => self.leave(problems),
@@ -148,7 +200,7 @@ impl<'t> Reader<'t> {
                 }
             } else {
                 match self.begin(problems) {
-                    Begun::Packet if self.head == Head::Loss => return true,
+                    Begun::Packet if self.state.head == Head::Loss => return true,
                     Begun::Packet | Begun::Skipped => {}
                     Begun::End => return false,
                 }
@@ -159,59 +211,64 @@ impl<'t> Reader<'t> {
     /// Whether the event is in the range.
     #[inline]
     fn accept(&mut self, problems: &mut Problems) -> bool {
-        let ticks = self.cursor.timestamp();
-        self.time = self.clock.ns(ticks);
-        self.head = Head::Event;
-        if ticks > self.end {
-            self.end = u64::MAX;
-            self.note(problems, self.packet + self.cursor.bit() / 8, Fault::LateEvent, 0);
+        let ticks = self.state.cursor.timestamp();
+        self.state.time = self.clock.ns(ticks);
+        self.state.head = Head::Event;
+        if ticks > self.state.end {
+            self.state.end = u64::MAX;
+            self.note(problems, self.state.packet + self.state.cursor.bit() / 8, Fault::LateEvent, 0);
         }
-        if self.time > self.range.to {
+        if self.state.time > self.state.range.to {
             // The next packet's header tells whether there is more.
-            self.inside = false;
-            if self.end == u64::MAX {
+            self.state.inside = false;
+            if self.state.end == u64::MAX {
                 // What follows in this packet is later still, and the header does not say by how much.
-                self.latest = i64::MAX;
+                self.state.latest = i64::MAX;
             }
             return false;
         }
-        self.time >= self.range.from
+        self.state.time >= self.state.range.from
     }
 
     /// The packet is read.
     fn leave(&mut self, problems: &mut Problems) {
-        self.inside = false;
-        self.latest = self.latest.max(self.time);
-        self.sound = self.packet + self.cursor.bit().div_ceil(8);
-        if self.cursor.timestamp() > self.last {
-            self.note(problems, self.packet, Fault::TimeTooLate, 0);
+        self.state.inside = false;
+        self.state.latest = self.state.latest.max(self.state.time);
+        self.state.sound = self.state.packet + self.state.cursor.bit().div_ceil(8);
+        if self.state.cursor.timestamp() > self.last {
+            self.note(problems, self.state.packet, Fault::TimeTooLate, 0);
         }
         self.check_end(problems);
     }
 
     /// The rest of the packet is unreadable.
     fn damaged(&mut self, error: DecodeError, problems: &mut Problems) {
-        self.inside = false;
-        self.latest = self.latest.max(self.time);
-        let at = self.packet + error.bit / 8;
-        self.sound = at.max(self.packet + 1);
-        if error.kind == DecodeFault::Truncated && self.next > self.window.size() {
+        self.state.inside = false;
+        self.state.latest = self.state.latest.max(self.state.time);
+        let at = self.state.packet + error.bit / 8;
+        self.state.sound = at.max(self.state.packet + 1);
+        if error.kind == DecodeFault::Truncated && self.state.next > self.state.window.size() {
             self.check_end(problems);
         } else if error.kind == DecodeFault::Truncated {
             // The packet does not tell its size: it ends with the file, and should end with an event.
-            let at = at.min(self.window.size());
-            self.note(problems, at, Fault::CutEvent, self.window.size() - at);
+            let at = at.min(self.state.window.size());
+            self.note(problems, at, Fault::CutEvent, self.state.window.size() - at);
         } else {
-            let end = self.next.min(self.window.size());
+            let end = self.state.next.min(self.state.window.size());
             self.note(problems, at, Fault::Packet(error), end.saturating_sub(at));
         }
     }
 
     /// The packet should have ended in the file.
     fn check_end(&mut self, problems: &mut Problems) {
-        let missing = self.next.saturating_sub(self.window.size());
+        let missing = self.state.next.saturating_sub(self.state.window.size());
         if missing > 0 {
-            self.note(problems, self.sound.min(self.window.size()), Fault::CutShort { missing }, 0);
+            self.note(
+                problems,
+                self.state.sound.min(self.state.window.size()),
+                Fault::CutShort { missing },
+                0,
+            );
         }
     }
 
@@ -225,32 +282,35 @@ impl<'t> Reader<'t> {
         match self.begin_or_fail(problems) {
             Ok(begun) => begun,
             Err(error) => {
-                self.note(problems, self.next, Fault::Io(error), 0);
-                self.next = u64::MAX;
-                self.sound = u64::MAX;
+                self.note(problems, self.state.next, Fault::Io(error), 0);
+                self.state.next = u64::MAX;
+                self.state.sound = u64::MAX;
                 Begun::End
             }
         }
     }
 
     fn begin_or_fail(&mut self, problems: &mut Problems) -> io::Result<Begun> {
-        let size = self.window.size();
-        if self.next >= size {
+        let size = self.state.window.size();
+        if self.state.next >= size {
             // Exactly at the end is good; beyond it the size was a lie, or the file was cut.
-            let found = if self.next > size { self.resync(self.sound)? } else { None };
+            let found = if self.state.next > size { self.resync(self.state.sound)? } else { None };
             let Some(next) = found else { return Ok(Begun::End) };
-            self.next = next;
+            self.state.next = next;
         }
-        let header = match self.header(self.next)? {
+        let header = match self.header(self.state.next)? {
             Ok(header) => header,
             Err(error) => {
-                let from =
-                    if self.sound < self.next { self.sound.max(self.packet + 1) } else { self.next + 1 };
+                let from = if self.state.sound < self.state.next {
+                    self.state.sound.max(self.state.packet + 1)
+                } else {
+                    self.state.next + 1
+                };
                 let found = self.resync(from)?;
-                let behind = found.unwrap_or(size).saturating_sub(self.next);
-                self.note(problems, self.next, Fault::Packet(error), behind);
-                self.next = found.unwrap_or(size);
-                self.sound = self.next;
+                let behind = found.unwrap_or(size).saturating_sub(self.state.next);
+                self.note(problems, self.state.next, Fault::Packet(error), behind);
+                self.state.next = found.unwrap_or(size);
+                self.state.sound = self.state.next;
                 return Ok(if found.is_some() { Begun::Skipped } else { Begun::End });
             }
         };
@@ -260,11 +320,11 @@ impl<'t> Reader<'t> {
     /// Looks for a packet from `from` on.
     fn resync(&mut self, mut from: u64) -> io::Result<Option<u64>> {
         for _ in 0..TRIES {
-            let Some(at) = self.window.find_magic(from)? else { return Ok(None) };
-            let left = self.window.size() - at;
+            let Some(at) = self.state.window.find_magic(from)? else { return Ok(None) };
+            let left = self.state.window.size() - at;
             if let Ok(header) = self.header(at)?
                 && header.packet_bytes().is_some_and(|bytes| bytes <= left)
-                && (self.is_foreign || !header.foreign_uuid)
+                && (self.state.is_foreign || !header.foreign_uuid)
             {
                 return Ok(Some(at));
             }
@@ -277,11 +337,11 @@ impl<'t> Reader<'t> {
     fn header(&mut self, at: u64) -> io::Result<Result<PacketHeader, DecodeError>> {
         let mut prefix = PREFIX;
         loop {
-            self.window.load(at, prefix)?;
-            match self.cursor.begin(&self.origin.schema, self.window.bytes()) {
+            self.state.window.load(at, prefix)?;
+            match self.state.cursor.begin(&self.origin.schema, self.state.window.bytes()) {
                 Err(error)
                     if error.kind == DecodeFault::Truncated
-                        && self.window.bytes().len() == prefix
+                        && self.state.window.bytes().len() == prefix
                         && prefix < PREFIX_MAX =>
                 {
                     prefix *= 4;
@@ -293,11 +353,11 @@ impl<'t> Reader<'t> {
 
     /// Makes the packet with `header`, at `next`, the current one.
     fn enter(&mut self, mut header: PacketHeader, problems: &mut Problems) -> io::Result<Begun> {
-        let left = self.window.size() - self.next;
+        let left = self.state.window.size() - self.state.next;
         let bytes = header.packet_bytes().unwrap_or(left);
-        self.packet = self.next;
-        self.next = self.packet.saturating_add(bytes);
-        self.sound = self.packet + header.header_bits.div_ceil(8);
+        self.state.packet = self.state.next;
+        self.state.next = self.state.packet.saturating_add(bytes);
+        self.state.sound = self.state.packet + header.header_bits.div_ceil(8);
         self.set_class(&header);
         self.check_quirks(&mut header, problems);
         let begin = header.timestamp_begin.map(|ticks| self.clock.ns(ticks));
@@ -305,38 +365,42 @@ impl<'t> Reader<'t> {
         let ordered = self.check_order(begin, end, problems);
         self.mark(&header);
         // A begin behind the end says nothing.
-        self.begun = begin.filter(|begin| end.is_none_or(|end| *begin <= end)).unwrap_or(self.begun);
-        self.latest = self.latest.max(end.or(begin).unwrap_or(i64::MIN));
-        let prefix = self.window.bytes();
-        let context = self.cursor.packet_context(&self.origin.schema, prefix);
+        self.state.begun =
+            begin.filter(|begin| end.is_none_or(|end| *begin <= end)).unwrap_or(self.state.begun);
+        self.state.latest = self.state.latest.max(end.or(begin).unwrap_or(i64::MIN));
+        let prefix = self.state.window.bytes();
+        let context = self.state.cursor.packet_context(&self.origin.schema, prefix);
         let counters = || self.origin.counters.read(&header, prefix, context);
-        let until = end.or(begin).unwrap_or(self.time);
-        let is_beyond = ordered && begin.is_some_and(|begin| begin > self.range.to);
-        self.beyond = if is_beyond { self.beyond + 1 } else { 0 };
-        if self.beyond >= BEYOND {
-            self.next = self.window.size();
+        let until = end.or(begin).unwrap_or(self.state.time);
+        let is_beyond = ordered && begin.is_some_and(|begin| begin > self.state.range.to);
+        self.state.beyond = if is_beyond { self.state.beyond + 1 } else { 0 };
+        if self.state.beyond >= BEYOND {
+            self.state.next = self.state.window.size();
             return Ok(Begun::End);
         }
-        let loss = self.counters.note(&header, counters, until, |ticks| self.clock.ns(ticks));
+        let loss = self.state.counters.note(&header, counters, until, |ticks| self.clock.ns(ticks));
         // What a packet before the range tells is not in the range, whether or not the packet is passed over.
-        let loss = loss.filter(|_| until >= self.range.from);
-        let is_before = ordered && end.is_some_and(|end| end < self.range.from);
+        let loss = loss.filter(|_| until >= self.state.range.from);
+        let is_before = ordered && end.is_some_and(|end| end < self.state.range.from);
         if is_beyond || is_before && self.begins_whole(&header) {
             return Ok(Begun::Skipped);
         }
         let content = header.content_bits.map_or(bytes, |bits| bits.div_ceil(8)).min(left);
         if content > MAX_PACKET_BYTES {
-            self.note(problems, self.packet, Fault::TooLarge { bytes: content }, bytes.min(left));
+            self.note(problems, self.state.packet, Fault::TooLarge { bytes: content }, bytes.min(left));
             return Ok(Begun::Skipped);
         }
-        self.window.load(self.packet, usize::try_from(content).unwrap_or(usize::MAX))?;
-        self.end = header.timestamp_end.unwrap_or(u64::MAX);
-        self.inside = true;
-        self.head = Head::Event;
+        self.state.window.load(self.state.packet, usize::try_from(content).unwrap_or(usize::MAX))?;
+        self.state.end = header.timestamp_end.unwrap_or(u64::MAX);
+        self.state.inside = true;
+        self.state.head = Head::Event;
         if let Some(loss) = loss {
-            self.time = begin.or(loss.since).unwrap_or(self.time).clamp(self.range.from, self.range.to);
-            self.loss = loss;
-            self.head = Head::Loss;
+            self.state.time = begin
+                .or(loss.since)
+                .unwrap_or(self.state.time)
+                .clamp(self.state.range.from, self.state.range.to);
+            self.state.loss = loss;
+            self.state.head = Head::Loss;
         }
         Ok(Begun::Packet)
     }
@@ -344,21 +408,22 @@ impl<'t> Reader<'t> {
     /// Warns of what tracers are known to write, and corrects it.
     fn check_quirks(&mut self, header: &mut PacketHeader, problems: &mut Problems) {
         if header.foreign_uuid {
-            self.is_foreign = true;
-            self.note(problems, self.packet, Fault::ForeignUuid, 0);
+            self.state.is_foreign = true;
+            self.note(problems, self.state.packet, Fault::ForeignUuid, 0);
         }
         if header.timestamp_end == Some(0) && header.timestamp_begin.is_some_and(|begin| begin > 0) {
             header.timestamp_end = None;
-            self.note(problems, self.packet, Fault::NoEnd, 0);
+            self.note(problems, self.state.packet, Fault::NoEnd, 0);
         }
     }
 
     /// Whether the times of a packet fit to each other and to the packet before, so that it can be passed over because
     /// of them. If not, it is read, whatever they say.
     fn check_order(&mut self, begin: Option<i64>, end: Option<i64>, problems: &mut Problems) -> bool {
-        let ordered = begin.is_none_or(|begin| begin >= self.begun && end.is_none_or(|end| begin <= end));
+        let ordered =
+            begin.is_none_or(|begin| begin >= self.state.begun && end.is_none_or(|end| begin <= end));
         if !ordered {
-            self.note(problems, self.packet, Fault::Disorder, 0);
+            self.note(problems, self.state.packet, Fault::Disorder, 0);
         }
         ordered
     }
@@ -370,52 +435,58 @@ impl<'t> Reader<'t> {
 
     /// Offers the packet that begins to the index.
     fn mark(&mut self, header: &PacketHeader) {
-        if self.begins_whole(header) && self.latest < i64::MAX {
-            let (latest, begun) = (self.latest, self.begun);
-            self.marks.offer(self.packet, || Mark {
-                at: self.packet,
+        if self.begins_whole(header) && self.state.latest < i64::MAX {
+            let (latest, begun) = (self.state.latest, self.state.begun);
+            self.state.marks.offer(self.state.packet, || Mark {
+                at: self.state.packet,
                 latest,
                 begun,
-                counters: self.counters.clone(),
+                counters: self.state.counters.clone(),
             });
         }
     }
 
     /// Takes up the stream class and CPU of a packet.
     fn set_class(&mut self, header: &PacketHeader) {
-        let class = self.origin.schema.trace().streams.get(header.stream);
-        if self.class != Some(header.stream) {
-            self.class = Some(header.stream);
-            self.first_class = self.origin.first_class.get(header.stream).copied().unwrap_or(0);
-            self.clock = class.map_or(Clock::None, |class| self.origin.clock(class));
-            self.last = self.clock.last_tick();
-            self.epoch = class.map_or(0, |class| self.origin.epoch(class));
+        if self.state.class != Some(header.stream) {
+            self.state.class = Some(header.stream);
+            self.take_class(header.stream);
         }
+        let class = self.origin.schema.trace().streams.get(header.stream);
         // The number of a ring that threads of all CPUs share is not that of a CPU.
         let shared = self.origin.facts.is_some() && class.is_some_and(|c| c.id == u64::from(STREAM_SHARED));
-        self.cpu = header.cpu_id.filter(|_| !shared);
+        self.state.cpu = header.cpu_id.filter(|_| !shared);
+    }
+
+    /// Takes up what depends on the stream class.
+    fn take_class(&mut self, index: usize) {
+        let class = self.origin.schema.trace().streams.get(index);
+        self.ids = self.origin.ids.get(index).unwrap_or(&NO_CLASSES);
+        self.clock = class.map_or(Clock::None, |class| self.origin.clock(class));
+        self.last = self.clock.last_tick();
+        self.epoch = class.map_or(0, |class| self.origin.epoch(class));
     }
 
     #[inline]
     pub(crate) fn class_id(&self) -> ClassId {
-        ClassId(self.first_class + self.cursor.event_index().unwrap_or(0) as u32)
+        self.ids.of(self.state.cursor.event_index().unwrap_or(0) as u32)
     }
 
     #[inline]
     pub(crate) fn event(&self) -> Option<Event<'_>> {
-        self.cursor.event(&self.origin.schema, self.window.bytes())
+        self.state.cursor.event(&self.origin.schema, self.state.window.bytes())
     }
 
     pub(crate) fn packet_context(&self) -> Fields<'_> {
-        self.cursor.packet_context(&self.origin.schema, self.window.bytes())
+        self.state.cursor.packet_context(&self.origin.schema, self.state.window.bytes())
     }
 
     pub(crate) fn stream_class(&self) -> Option<&'t StreamClass> {
-        self.origin.schema.trace().streams.get(self.class?)
+        self.origin.schema.trace().streams.get(self.state.class?)
     }
 
     #[inline]
     pub(crate) fn context(&self) -> Option<&'t Context> {
-        self.origin.contexts.get(self.class?)
+        self.origin.contexts.get(self.state.class?)
     }
 }

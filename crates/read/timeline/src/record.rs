@@ -45,13 +45,13 @@ impl<'a> Record<'a> {
     #[must_use]
     #[inline]
     pub fn time(&self) -> i64 {
-        self.reader.time
+        self.reader.state.time
     }
 
     /// When, on the trace's own clock, in nanoseconds: for mote and LTTng that is `CLOCK_MONOTONIC`.
     #[must_use]
     pub fn monotonic(&self) -> i64 {
-        self.reader.time.saturating_sub(self.reader.epoch)
+        self.reader.state.time.saturating_sub(self.reader.epoch)
     }
 
     /// Number of its stream class and its event class: equal for events of one kind.
@@ -109,7 +109,7 @@ impl<'a> Record<'a> {
     #[must_use]
     #[inline]
     pub fn cpu(&self) -> Option<u32> {
-        self.reader.cpu
+        self.reader.state.cpu
     }
 
     /// The thread, if the event has it in its context.

@@ -5,8 +5,8 @@ use crate::context::Context;
 use crate::discover::{self, METADATA};
 use crate::facts::Facts;
 use crate::loss::CounterPlaces;
-use crate::merge::Events;
-use crate::origin::{ClassId, Origin, Stream, begins_whole};
+use crate::merge::{Events, Paused};
+use crate::origin::{ClassId, ClassIds, Origin, Stream, begins_whole};
 use crate::problem::{Fault, OpenError, Problem, Problems};
 use crate::record::Entry;
 use crate::storage::Storage;
@@ -37,6 +37,22 @@ pub struct Part {
     /// Its data streams, each with the path that messages give it.
     pub streams: Vec<(PathBuf, Box<dyn Storage>)>,
 }
+
+/// What has come to a trace since it was made or has grown last.
+#[derive(Debug, Default)]
+pub struct Growth {
+    /// Its metadata as they are now, if they have grown: with more event classes behind those that were there.
+    pub schema: Option<Schema>,
+    /// Its journal as it is now, if it has grown.
+    pub facts: Option<Facts>,
+    /// Its new data streams, each with the path that messages give it.
+    pub streams: Vec<(PathBuf, Box<dyn Storage>)>,
+}
+
+/// Metadata that are no continuation of what a trace had before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the metadata do not continue those that the trace has")]
+pub struct NoGrowth;
 
 /// Where a class stands.
 #[derive(Clone, Copy, Debug)]
@@ -106,15 +122,12 @@ impl Trace {
     fn add(&mut self, root: &Path, part: Part) {
         let origin = self.origins.len();
         let Part { dir, schema, facts, streams } = part;
-        let mut first_class = Vec::new();
+        let mut ids = Vec::new();
         for (stream, class) in schema.trace().streams.iter().enumerate() {
-            first_class.push(u32::try_from(self.classes.len()).unwrap_or(u32::MAX));
+            ids.push(ClassIds::new(number(self.classes.len()), number(class.events.len())));
             self.classes.extend((0..class.events.len()).map(|event| ClassPlace { origin, stream, event }));
         }
-        for (path, storage) in streams {
-            let label = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-            self.streams.push(Stream { path, label, origin, storage });
-        }
+        self.add_streams(root, origin, streams);
         let contexts = schema.trace().streams.iter().map(Context::new).collect();
         let whole_begins = schema.trace().streams.iter().map(begins_whole).collect();
         let same =
@@ -128,9 +141,50 @@ impl Trace {
             session,
             contexts,
             counters,
-            first_class,
+            ids,
+            renewals: 0,
             whole_begins,
         });
+    }
+
+    fn add_streams(&mut self, root: &Path, origin: usize, streams: Vec<(PathBuf, Box<dyn Storage>)>) {
+        for (path, storage) in streams {
+            let label = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            self.streams.push(Stream { path, label, origin, storage });
+        }
+    }
+
+    /// Takes in what has come to the trace number `origin` since. Ids of classes and indices of streams stay what they
+    /// are; new ones come behind them. A reading is put aside meanwhile ([`Events::pause`], [`Trace::go_on`]); packets
+    /// that come to a stream that is known need none of this ([`crate::Growing`]).
+    ///
+    /// # Errors
+    /// The metadata are no continuation of those that the trace has; nothing is taken in then.
+    ///
+    /// # Cost
+    /// That of the parts.
+    pub fn extend(&mut self, origin: usize, growth: Growth) -> Result<(), NoGrowth> {
+        let Growth { schema, facts, streams } = growth;
+        let own = self.origins.get_mut(origin).ok_or(NoGrowth)?;
+        if let Some(schema) = schema {
+            let classes = own.renew(schema, &mut |place| {
+                self.classes.push(ClassPlace { origin, ..place });
+                ClassId(number(self.classes.len() - 1))
+            });
+            classes?;
+        }
+        if facts.is_some() {
+            own.facts = facts;
+        }
+        self.add_streams(Path::new(""), origin, streams);
+        self.share_names();
+        Ok(())
+    }
+
+    /// Goes on with a reading of this recording that was put aside, with all that has come since.
+    #[must_use]
+    pub fn go_on(&self, paused: Paused) -> Events<'_> {
+        Events::go_on(self, paused)
     }
 
     /// Its CTF traces, by path.
@@ -235,6 +289,44 @@ impl Problems {
         };
         self.note(Problem { path: path.clone(), offset: None, fault, skipped: 0 });
     }
+}
+
+impl Origin {
+    /// Takes grown metadata; `number` gives ids to the classes that are new.
+    fn renew(
+        &mut self,
+        schema: Schema,
+        number: &mut dyn FnMut(ClassPlace) -> ClassId,
+    ) -> Result<(), NoGrowth> {
+        let (before, now) = (self.schema.trace(), schema.trace());
+        let continues = |(old, new): (&StreamClass, &StreamClass)| {
+            let same = |(old, new): (&EventClass, &EventClass)| (old.id, &old.name) == (new.id, &new.name);
+            old.id == new.id
+                && old.events.len() <= new.events.len()
+                && old.events.iter().zip(&new.events).all(same)
+        };
+        let is_continued = before.uuid == now.uuid
+            && before.streams.len() == now.streams.len()
+            && before.streams.iter().zip(&now.streams).all(continues);
+        if !is_continued {
+            return Err(NoGrowth);
+        }
+        for (stream, (class, ids)) in now.streams.iter().zip(&mut self.ids).enumerate() {
+            for event in ids.len()..class.events.len() {
+                ids.add(number(ClassPlace { origin: 0, stream, event }));
+            }
+        }
+        self.contexts = now.streams.iter().map(Context::new).collect();
+        self.whole_begins = now.streams.iter().map(begins_whole).collect();
+        self.counters = CounterPlaces::of(now);
+        self.renewals += 1;
+        self.schema = schema;
+        Ok(())
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// Files as storage, each under its own path.

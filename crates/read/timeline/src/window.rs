@@ -31,7 +31,14 @@ impl Window {
         Ok(Window { stream, size, buffer: Vec::new(), at: 0, len: 0 })
     }
 
-    /// Bytes of the stream when it was opened.
+    /// Looks whether there are more bytes by now; true when there are.
+    pub(crate) fn look_again(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.size, self.stream.size());
+        self.size = self.size.max(before);
+        self.size > before
+    }
+
+    /// Bytes of the stream when it was looked at last.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
