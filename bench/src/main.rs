@@ -43,7 +43,7 @@ Examples:
   mote-bench disk --quick --json
   mote-bench torture ring --seconds 600
 
-Build everything that is measured: cargo build --release -p mote-bench -p mote-capi"
+Build everything that is measured: cargo build --release -p mote-bench; cargo build --profile library -p mote-capi"
 )]
 struct Args {
     /// Name of the benchmark, and what it is told

@@ -20,15 +20,24 @@ fn profile() -> &'static str {
     }
 }
 
+/// The profile of `libmote.so` and `libmote.a`: the release of these has its own.
+fn profile_of_library() -> &'static str {
+    if profile() == "release" { "library" } else { profile() }
+}
+
 /// Builds something, unless all of it was built before (`MOTE_TESTS_BUILT`), for tests that may not write to the target
 /// directory.
 fn cargo(words: &[&str], target: &Path) {
+    build(profile(), words, target);
+}
+
+fn build(profile: &str, words: &[&str], target: &Path) {
     if std::env::var_os("MOTE_TESTS_BUILT").is_some() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root).args(["build", "--quiet", "--profile", profile()]).args(words);
+    command.current_dir(root).args(["build", "--quiet", "--profile", profile]).args(words);
     command.arg("--target-dir").arg(target);
     super::output_of(&mut command);
 }
@@ -59,8 +68,29 @@ pub(crate) fn release() -> &'static Path {
 pub(crate) fn library() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
-        cargo(&["-p", "mote-capi"], &target());
-        target().join(profile())
+        build(profile_of_library(), &["-p", "mote-capi"], &target());
+        target().join(profile_of_library())
+    })
+}
+
+/// Directory of `plain`, `spotted` and `scenes` without the feature `filters`.
+pub(crate) fn without_filters() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let target = target().join("no-filters");
+        let bins = ["--bin", "plain", "--bin", "spotted", "--bin", "scenes", "--no-default-features"];
+        cargo(&[&["-p", "mote-tests"], &bins[..]].concat(), &target);
+        target.join(profile())
+    })
+}
+
+/// Directory of `libmote.so` and `libmote.a` without the feature `filters`.
+pub(crate) fn library_without_filters() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let target = target().join("no-filters");
+        build(profile_of_library(), &["-p", "mote-capi", "--no-default-features"], &target);
+        target.join(profile_of_library())
     })
 }
 

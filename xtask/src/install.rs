@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 /// Files of the build and of the source, and where each goes below the prefix, with its mode.
 const FILES: [(&str, &str, u32); 4] = [
     ("target/release/mote", "bin/mote", 0o755),
-    ("target/release/libmote.so", "lib/libmote.so", 0o755),
-    ("target/release/libmote.a", "lib/libmote.a", 0o644),
+    ("target/library/libmote.so", "lib/libmote.so", 0o755),
+    ("target/library/libmote.a", "lib/libmote.a", 0o644),
     ("crates/traced/capi/include/mote.h", "include/mote.h", 0o644),
 ];
 
@@ -46,9 +46,9 @@ const USAGE: &str = "say where: cargo xtask install --prefix /usr/local (with DE
 
 /// Builds mote, and puts its files below `prefix`, or below `stage` as if that were the root directory.
 fn install(root: &Path, prefix: &Path, stage: Option<&Path>) -> anyhow::Result<()> {
-    for package in ["mote-cli", "mote-capi"] {
+    for (package, profile) in [("mote-cli", "release"), ("mote-capi", "library")] {
         let mut command = cargo();
-        command.args(["build", "--release", "-p", package]).current_dir(root);
+        command.args(["build", "--profile", profile, "-p", package]).current_dir(root);
         if !command.status().context("cannot start cargo")?.success() {
             bail!("{package} cannot be built");
         }

@@ -103,7 +103,7 @@ pub(crate) fn all(depth: Depth, only: Option<&str>) -> anyhow::Result<()> {
 
 /// What the quick run leaves out.
 fn full(steps: &mut Steps) -> anyhow::Result<()> {
-    steps.cargo("libmote.so and libmote.a", &["build", "--release", "-p", "mote-capi"], &[]);
+    steps.cargo("libmote.so and libmote.a", &["build", "--profile", "library", "-p", "mote-capi"], &[]);
     steps.cargo("programs", PROGRAMS, &[]);
     steps.run("installation", |counts| install::check(&root(), counts).map(|()| true));
     let units = release_tests()?;

@@ -15,11 +15,27 @@ const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/traced/cap
 /// # Errors
 /// No compiler, no header, or no library beside this program.
 pub(super) fn build(lab: &Lab) -> anyhow::Result<PathBuf> {
-    let library = built()?.join("libmote.a");
-    anyhow::ensure!(library.exists(), "libmote.a is not built; run cargo build --release -p mote-capi");
+    build_with(lab, &library("libmote.a")?)
+}
+
+/// The library of this name, as users have it.
+///
+/// # Errors
+/// It is not built.
+pub(super) fn library(name: &str) -> anyhow::Result<PathBuf> {
+    let library = built()?.join("../library").join(name);
+    anyhow::ensure!(library.exists(), "{name} is not built; run cargo build --profile library -p mote-capi");
+    Ok(library)
+}
+
+/// Compiles the program with this `libmote.a`.
+///
+/// # Errors
+/// No compiler, or no header.
+pub(super) fn build_with(lab: &Lab, library: &Path) -> anyhow::Result<PathBuf> {
     let (source, program) = (lab.path().join("mote.c"), lab.path().join("mote-c"));
     std::fs::write(&source, SOURCE).context("cannot write the C program")?;
-    compile(Command::new("cc").arg("-I").arg(HEADERS).arg("-o").arg(&program).arg(&source).arg(&library))?;
+    compile(Command::new("cc").arg("-I").arg(HEADERS).arg("-o").arg(&program).arg(&source).arg(library))?;
     Ok(program)
 }
 
@@ -45,11 +61,9 @@ pub(super) fn build_started(lab: &Lab, with_mote: bool) -> anyhow::Result<PathBu
     let mut command = Command::new("cc");
     command.arg("-o").arg(&program).arg(&source);
     if with_mote {
-        let directory = built()?;
-        let library = directory.join("libmote.so");
-        anyhow::ensure!(library.exists(), "libmote.so is not built; run cargo build --release -p mote-capi");
+        let library = library("libmote.so")?;
         let mut path = OsString::from("-Wl,-rpath,");
-        path.push(&directory);
+        path.push(library.parent().unwrap_or(Path::new(".")));
         command.arg("-I").arg(HEADERS).arg(library).arg(path);
     } else {
         command.arg("-DWITHOUT_MOTE");

@@ -8,21 +8,41 @@ use anyhow::Context;
 use object::{Object, ObjectSection, SectionFlags, elf};
 use std::path::Path;
 
+/// Where the subjects without filters are built, beside this program's profile.
+const WITHOUT_FILTERS: &str = "../no-filters";
+/// How they are.
+const BUILD: &str = "not built; CARGO_TARGET_DIR=target/no-filters cargo build --no-default-features, with --release \
+                     -p mote-tests --bin plain --bin spotted, and with --profile library -p mote-capi";
+
 /// Compares programs with one event and programs that are the same without mote. Counting has no spread.
 pub(super) fn run(_: Effort) -> anyhow::Result<Vec<Figure>> {
     let built = built()?;
-    let rust = loaded(&built.join("mote-bench-event"))? - loaded(&built.join("mote-bench-plain"))?;
-    let c = match of_c() {
-        Ok(kib) => Figure::new("c", "KiB", &[kib]),
-        Err(why) => Figure::absent("c", "KiB", &format!("{why:#}")),
-    };
-    Ok(vec![Figure::new("rust", "KiB", &[rust]), c])
+    let apart = built.join(WITHOUT_FILTERS);
+    Ok(vec![
+        figure("rust", grown(&built.join("mote-bench-event"), &built.join("mote-bench-plain"))),
+        figure(
+            "rust/no-filters",
+            grown(&apart.join("release/spotted"), &apart.join("release/plain")).context(BUILD),
+        ),
+        figure("c", native::library("libmote.a").and_then(|library| of_c(&library))),
+        figure("c/no-filters", of_c(&apart.join("library/libmote.a")).context(BUILD)),
+    ])
 }
 
-fn of_c() -> anyhow::Result<f64> {
+fn figure(case: &str, kib: anyhow::Result<f64>) -> Figure {
+    match kib {
+        Ok(kib) => Figure::new(case, "KiB", &[kib]),
+        Err(why) => Figure::absent(case, "KiB", &format!("{why:#}")),
+    }
+}
+
+fn of_c(library: &Path) -> anyhow::Result<f64> {
     let lab = Lab::new()?;
-    let with = loaded(&native::build(&lab)?)?;
-    Ok(with - loaded(&native::build_without(&lab)?)?)
+    grown(&native::build_with(&lab, library)?, &native::build_without(&lab)?)
+}
+
+fn grown(with: &Path, without: &Path) -> anyhow::Result<f64> {
+    Ok(loaded(with)? - loaded(without)?)
 }
 
 /// KiB of the sections of a program that take memory and are in its file.

@@ -30,7 +30,7 @@
 //! the lock. The child of a fork abandons the grace period that was going on ([`Domain::after_fork`]).
 
 use crate::lock::Lock;
-use crate::registry::{Entry, Registry};
+use crate::registry::{Entry, Readers};
 use crate::slot::{GUARDED, PHASE, Slot};
 use crate::wait::Patience;
 use core::marker::PhantomData;
@@ -58,7 +58,7 @@ pub struct Domain<P> {
     pub(crate) gp: Padded<AtomicUsize>,
     seq: AtomicU64,
     lock: Lock,
-    pub(crate) registry: Registry,
+    pub(crate) registry: Readers,
     protocol: PhantomData<fn() -> P>,
 }
 
@@ -77,13 +77,13 @@ enum Step<'a> {
 
 impl<P: Protocol> Domain<P> {
     crate::const_unless_loom! {
-        /// No readers, no grace period yet.
-        pub fn new() -> Domain<P> {
+        /// No grace period yet, of these readers.
+        pub(crate) fn new(registry: Readers) -> Domain<P> {
             Domain {
                 gp: Padded(AtomicUsize::new(P::FIRST)),
                 seq: AtomicU64::new(0),
                 lock: Lock::new(),
-                registry: Registry::new(),
+                registry,
                 protocol: PhantomData,
             }
         }

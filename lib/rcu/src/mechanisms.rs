@@ -9,6 +9,7 @@ use crate::library;
 use crate::membarrier::{self, FenceByKernel};
 use crate::phases::{self, ByReader, ByUpdater, FenceInReader};
 use crate::qsbr::{self, QuiescentStates};
+use crate::registry::Registry;
 use crate::signals::{self, FenceBySignal};
 use crate::slot::{GUARDED, Slot};
 use crate::tls::thread_word;
@@ -27,7 +28,8 @@ macro_rules! common {
 
         #[inline(always)]
         fn domain() -> &'static Domain<$protocol> {
-            static DOMAIN: Domain<$protocol> = Domain::new();
+            static REGISTRY: Registry = Registry::new();
+            static DOMAIN: Domain<$protocol> = Domain::new(&REGISTRY);
             &DOMAIN
         }
 

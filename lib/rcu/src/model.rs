@@ -3,6 +3,7 @@
 use crate::domain::{Domain, Ticket};
 use crate::phases::{self, ByReader, FenceInReader};
 use crate::qsbr::{self, QuiescentStates};
+use crate::registry::Registry;
 use crate::slot::{GUARDED, Slot};
 
 /// The general flavour. The others differ from it in which side fences, which loom cannot express.
@@ -24,7 +25,7 @@ pub struct Reader<'a>(&'a Slot);
 impl General {
     /// A domain without readers.
     pub fn new() -> General {
-        General(Domain::new())
+        General(Domain::new(Registry::new()))
     }
 
     /// Registers a reader; `None` when there is no room.
@@ -72,7 +73,7 @@ impl General {
 impl Qsbr {
     /// A domain without readers.
     pub fn new() -> Qsbr {
-        Qsbr(Domain::new())
+        Qsbr(Domain::new(Registry::new()))
     }
 
     /// Registers a reader, which is online; `None` when there is no room.

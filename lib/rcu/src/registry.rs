@@ -57,6 +57,13 @@ pub(crate) struct Registry {
     pub(crate) guests: [Padded<AtomicUsize>; 2],
 }
 
+/// The registry of a flavour, apart from its words: it is zeros, and so takes no place in the file of a program.
+#[cfg(not(loom))]
+pub(crate) type Readers = &'static Registry;
+/// A model has its own.
+#[cfg(loom)]
+pub(crate) type Readers = Registry;
+
 /// A slot that is taken, and where it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {

@@ -23,11 +23,12 @@
 //! # Signal safety
 //! All but [`share`].
 
+#[cfg(feature = "filters")]
+pub(crate) mod state;
+
 use crate::channel;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use mote_layout::cooperation::{
-    self as layout, Header, PROBES, READABLE_BYTES, SHARED_BYTES, SLOT_BYTES, Slot, area_bytes,
-};
+use mote_layout::cooperation::{self as layout, Header, PROBES, SHARED_BYTES, SLOT_BYTES, Slot, area_bytes};
 use mote_sync::thread;
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{self, Mapping};
@@ -51,11 +52,6 @@ static SHARED: [AtomicPtr<u8>; SESSIONS_MAX] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; SESSIONS_MAX];
 /// The session whose area it is.
 static COOPERATING: AtomicUsize = AtomicUsize::new(0);
-
-/// What a filter reads when its thread has no slot.
-#[repr(C, align(64))]
-struct Nothing([u8; READABLE_BYTES]);
-static NOTHING: Nothing = Nothing([0; READABLE_BYTES]);
 
 /// The page of a thread's word.
 #[inline(always)]
@@ -93,16 +89,6 @@ pub fn header() -> Option<&'static Header> {
     let base = AREA.load(Ordering::Acquire);
     // SAFETY: `area-never-unmapped`; a page of atomics.
     unsafe { base.cast::<Header>().as_ref() }
-}
-
-/// Address of `READABLE_BYTES` for a filter: the state of the calling thread, and what lies behind it in its slot; or
-/// zeros.
-#[inline(always)]
-pub(crate) fn state() -> u64 {
-    match slot() {
-        Some(slot) => (&raw const slot.state).expose_provenance() as u64,
-        None => NOTHING.0.as_ptr().expose_provenance() as u64,
-    }
 }
 
 /// Looks for the calling thread's slot, unless it did so in vain a short while ago.
@@ -352,11 +338,6 @@ pub(crate) fn shared(session: usize) -> Option<*mut u8> {
     (!base.is_null()).then_some(base)
 }
 
-/// Where the map lies that filters of a session know its shared words as.
-pub(crate) fn shared_map(session: usize) -> Option<*mut u8> {
-    shared(session).map(|base| base.wrapping_add(layout::SHARED_MAP_AT))
-}
-
 /// From which duration on a system call of the calling thread is recorded, as a word of the layout. False when no
 /// session will know.
 ///
@@ -407,23 +388,6 @@ pub fn set_process_threshold(syscall: u32, word: u32) -> bool {
 pub fn thread_state() -> Option<&'static layout::State> {
     let published = header()?.flags.load(Ordering::Relaxed) & layout::PUBLISHED != 0;
     slot().filter(|_| published).map(|slot| &slot.state)
-}
-
-/// `set_threshold(syscall, ns)` of filters.
-pub(crate) unsafe extern "C" fn helper_set_threshold(syscall: u64, ns: u64, _: u64, _: u64, _: u64) -> u64 {
-    let syscall = u32::try_from(syscall).unwrap_or(u32::MAX);
-    if set_threshold(syscall, layout::threshold_word(ns)) { 0 } else { -libc::ENODEV as i64 as u64 }
-}
-
-/// `open_kernel(ns, scope)` of filters.
-pub(crate) unsafe extern "C" fn helper_open_kernel(ns: u64, scope: u64, _: u64, _: u64, _: u64) -> u64 {
-    let scope = match scope {
-        0 => Scope::Thread,
-        1 => Scope::System,
-        2 => Scope::Process,
-        _ => return -libc::EINVAL as i64 as u64,
-    };
-    if open_window(scope, ns) { 0 } else { -libc::ENODEV as i64 as u64 }
 }
 
 /// Scope of a window in which the kernel's events are wanted.
@@ -522,5 +486,5 @@ pub fn for_each_thread(words: &Words, mut each: impl FnMut(&[AtomicU64])) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "filters"))]
 mod tests;

@@ -33,7 +33,7 @@
 //! never on.
 
 use crate::channel::{ADDRESS_BITS, Channel};
-use crate::filter::{self, Filter};
+use crate::filter::{self, Engine, Filter};
 use crate::multicast::{Destination, Destinations, Multicast, Multicasts, Verdicts};
 use crate::speculation::by_key;
 use crate::{channel, shared, speculation};
@@ -42,7 +42,6 @@ use mote_layout::context::{DROP, KEPT, RECORD, SPECULATE};
 use mote_layout::site::{SWITCH_OFFSET, Switch};
 use mote_ring::writer::Payload;
 use mote_ring::{Direct, Record, Writer};
-use mote_vm::Engine;
 
 /// Address of no filter, in the gate of an event that is off.
 const CLOSED: *mut Filter = core::ptr::without_provenance_mut(1);
@@ -431,7 +430,7 @@ impl Default for Event {
 fn switch(to: &Destinations) -> Switch {
     let engine = |to: &Destination| {
         // SAFETY: null, or a filter that was made just now or is in force: no thread has freed it.
-        unsafe { to.filter.as_ref() }.map(|filter| filter.program().engine())
+        unsafe { to.filter.as_ref() }.map(|filter| filter.engine())
     };
     match to.iter().filter_map(engine).min_by_key(|engine| *engine == Engine::Jit) {
         None => Switch::Whole,

@@ -1,10 +1,11 @@
 //! A filter as a probe meets it.
 
-use crate::cooperate;
+use crate::cooperate::state::state;
 use crate::quick::Quick;
 use mote_bpf::{Insn, Word};
 use mote_layout::record::FIELDS_MAX;
 use mote_rcu::{Guard, Library, library};
+pub(crate) use mote_vm::{Engine, note_process, watch_clock};
 use mote_vm::{Fault, Program};
 
 /// Events with more words than this have filters of their own, also if other events have the same program.
@@ -45,6 +46,15 @@ pub(crate) fn read_again() -> Option<library::Again> {
     library::read_again()
 }
 
+/// Bytes of a text before its NUL; `None` when it cannot be read up to there.
+///
+/// # Safety
+/// No other thread changes the text meanwhile. While no filter was ever loaded, `text` must be readable.
+pub(crate) unsafe fn text_len(text: *const u8) -> Option<usize> {
+    // SAFETY: the caller's promise; where it cannot be read this is a fault, not a signal.
+    unsafe { mote_vm::text_len(text) }.ok()
+}
+
 impl Filter {
     /// A filter that runs `program`, made of `insns`, which were verified for a context of such words.
     pub(crate) fn new(program: Program, insns: &[Insn], words: &[Word], how: How) -> Filter {
@@ -64,9 +74,9 @@ impl Filter {
         self.how.keeps_on_fault
     }
 
-    /// What it runs.
-    pub(crate) fn program(&self) -> &Program {
-        &self.program
+    /// What it runs on.
+    pub(crate) fn engine(&self) -> Engine {
+        self.program.engine()
     }
 
     /// Whether the program would drop the event at once.
@@ -101,7 +111,7 @@ impl Filter {
     #[inline(never)]
     unsafe fn run_with_state(&self, words: *const u64) -> Result<u64, Fault> {
         // SAFETY: the caller's promise; as many bytes can be read there as it was verified with.
-        unsafe { self.program.run(words.expose_provenance() as u64, cooperate::state()) }
+        unsafe { self.program.run(words.expose_provenance() as u64, state()) }
     }
 
     /// Whether an event at which there was a fault is to be kept, and can be: to record it is to read what it points

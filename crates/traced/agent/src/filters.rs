@@ -1,42 +1,23 @@
-//! From a bundle to filters that run: what the session wants is checked here, and nothing of it believed.
+//! The newest bundle of a session: what is to become of each event, and which filters it has.
 //!
-//! A program is verified for the description of the event that it is for, with the maps of the session and the helpers
-//! of this process. What is refused leaves its event off.
+//! What the session wants is checked here and in `loader`, and nothing of it believed. A filter that is refused leaves
+//! its event off.
 
-use crate::filter::{Filter, How};
-use crate::growing::Growing;
-use crate::helpers;
-use crate::maps::Maps;
-use crate::table::Table;
+use crate::filter::Filter;
+use crate::loader::{Loaded, Loader, Table};
 use core::ffi::CStr;
 use core::fmt::Write;
-use mote_bpf::environment::{Entry, INSNS_MAX, STEPS_MAX};
-use mote_bpf::{Environment, Insn, Word, verify};
-use mote_layout::cooperation::READABLE_BYTES;
-use mote_layout::{context, parse};
-use mote_rcu::library;
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::Mapping;
 use mote_sys::{Errno, Result};
-use mote_vm::{Engine, Program, Setup};
 use mote_wire::bundle::{BYTES_MAX, Disposition, Received};
 use mote_wire::{Installed, WHY_MAX};
-
-/// Most words of an event that can have a filter.
-const WORDS_MAX: usize = 4096;
 
 /// The newest bundle, in memory of our own.
 struct Copy {
     /// Points into `memory`.
     received: Received<'static>,
     _memory: Mapping,
-}
-
-/// What a filter is made in; large, so that it is there only while filters are made.
-struct Workshop {
-    room: mote_vm::WorkspaceGuard,
-    insns: Growing<Insn, INSNS_MAX>,
-    words: Growing<Word, WORDS_MAX>,
 }
 
 /// All that is known of the filters of one session. Behind the control path (`hold`).
@@ -47,9 +28,7 @@ pub(crate) struct Filters {
     bundle: Option<Copy>,
     /// The newest bundle was not understood.
     failed: bool,
-    maps: Maps,
-    table: Table,
-    workshop: Option<Workshop>,
+    loader: Loader,
     why: Why,
     /// A bundle has come that events do not go by yet.
     changed: bool,
@@ -71,9 +50,7 @@ impl Filters {
             generation: 0,
             bundle: None,
             failed: false,
-            maps: Maps::new(),
-            table: Table::new(),
-            workshop: None,
+            loader: Loader::new(session),
             why: Why { text: [0; WHY_MAX], len: 0 },
             changed: false,
             news: false,
@@ -105,9 +82,7 @@ impl Filters {
         let mut fds = fds.iter().flatten();
         let (Some(maps), Some(bundle)) = (fds.next(), fds.next()) else { return Err(Errno(libc::EBADF)) };
         let copy = Copy::of(bundle)?;
-        library::prepare();
-        helpers::note_executable();
-        self.maps.extend(self.session, &copy.received, maps)?;
+        self.loader.prepare(&copy.received, maps)?;
         Ok(copy)
     }
 
@@ -122,64 +97,18 @@ impl Filters {
 
     /// The filter for an event with this description, loaded if need be; `None` when it is refused.
     pub(crate) fn filter_for(&mut self, place: u32, description: &CStr) -> Option<*const Filter> {
-        let (name, refused) = match self.load(place, description) {
-            Ok(filter) => return Some(filter),
-            Err(refused) => (Name(description), refused),
-        };
-        self.news = true;
-        match refused {
-            Refused::Description => self.why.say(format_args!("{name}: its description has too many fields")),
-            Refused::Program(why) => self.why.say(format_args!("{name}: {why}")),
-            Refused::Load(why) => self.why.say(format_args!("{name}: {why}")),
-            Refused::System(errno) => {
-                self.why.say(format_args!("{name}: no room for its filter (error {})", errno.0))
+        let copy = self.bundle.as_ref()?;
+        match self.loader.load(&copy.received, place, description) {
+            Ok(Loaded { filter, is_new }) => {
+                self.news |= is_new;
+                Some(filter)
+            }
+            Err(refused) => {
+                self.news = true;
+                self.why.say(format_args!("{}: {refused}", Name(description)));
+                None
             }
         }
-        None
-    }
-
-    fn load(&mut self, place: u32, description: &CStr) -> core::result::Result<*const Filter, Refused> {
-        let Some(copy) = &self.bundle else { return Err(Refused::Description) };
-        let program = copy.received.program(place).ok_or(Refused::Description)?;
-        if self.workshop.is_none() {
-            let room = mote_vm::workspace()?;
-            self.workshop = Some(Workshop { room, insns: Growing::new(), words: Growing::new() });
-        }
-        let Some(workshop) = &mut self.workshop else { return Err(Refused::Description) };
-        let description = parse::parse(description.to_bytes_with_nul()).map_err(|_| Refused::Description)?;
-        workshop.words.clear();
-        for word in context::words(&description) {
-            workshop.words.push(word).map_err(|_| Refused::Description)?;
-        }
-        if let Some(known) = self.table.find(program.serial, workshop.words.all()) {
-            return Ok(known);
-        }
-        workshop.insns.clear();
-        for insn in program.insns {
-            workshop.insns.push(insn)?;
-        }
-        let environment = Environment {
-            entry: Entry::Context(workshop.words.all()),
-            maps: self.maps.shapes(),
-            helpers: mote_bpf::helper::TRACER,
-            steps_max: STEPS_MAX,
-        };
-        let state = READABLE_BYTES as u32;
-        let (verified, reads_state) =
-            verify::verify_traced(workshop.insns.all(), &environment, state, &mut workshop.room)
-                .map_err(Refused::Program)?;
-        let helpers = helpers::of(self.session).ok_or(Errno(libc::EINVAL))?;
-        let setup = Setup {
-            maps: self.maps.maps(),
-            helpers: &helpers.plain,
-            faulting: &helpers.faulting,
-            ..Setup::default()
-        };
-        let loaded = Program::load(&verified, &setup).map_err(Refused::Load)?;
-        let how = How { keeps_on_fault: program.keeps_on_fault, reads_state };
-        let filter = Filter::new(loaded, verified.insns(), workshop.words.all(), how);
-        self.news = true;
-        Ok(self.table.add(program.serial, filter)?)
     }
 
     /// Says that an event of this session cannot be recorded for want of memory.
@@ -193,17 +122,17 @@ impl Filters {
     /// child of fork whose parent's it is.
     ///
     /// # Errors
-    /// As [`Maps::forsake`].
+    /// As [`Loader::forsake`].
     pub(crate) fn forsake(&self) -> Result<()> {
-        self.maps.forsake(self.session)
+        self.loader.forsake()
     }
 
     /// Goes over to other memory to be shared with others.
     ///
     /// # Errors
-    /// As [`Maps::go_over`].
+    /// As [`Loader::go_over`].
     pub(crate) fn go_over(&self, memfd: &Fd) -> Result<()> {
-        self.maps.go_over(self.session, memfd)
+        self.loader.go_over(memfd)
     }
 
     /// Forgets all of it and unmaps the maps, when the session has ended.
@@ -212,18 +141,18 @@ impl Filters {
     /// No filter is loaded, retired ones included: the last [`Table::tidy`] has said so.
     pub(crate) unsafe fn forget(&mut self) {
         // SAFETY: the caller's promise: no program is there to follow them.
-        unsafe { self.maps.unmap() };
+        unsafe { self.loader.unmap() };
         *self = Filters::new(self.session);
     }
 
     /// The table of loaded filters.
     pub(crate) fn table(&mut self) -> &mut Table {
-        &mut self.table
+        self.loader.table()
     }
 
     /// Gives back what is needed only while filters are made.
     pub(crate) fn close_workshop(&mut self) {
-        self.workshop = None;
+        self.loader.close_workshop();
     }
 
     /// Whether events are to be decided about anew; not any more after this.
@@ -245,7 +174,7 @@ impl Filters {
 
     /// Whether the filter there is interpreted.
     pub(crate) fn is_interpreted(&self, filter: *const Filter) -> bool {
-        self.table.engine(filter) == Some(Engine::Interpreter)
+        self.loader.is_interpreted(filter)
     }
 }
 
@@ -255,19 +184,6 @@ pub(crate) struct Counts {
     pub(crate) running: u32,
     pub(crate) interpreted: u32,
     pub(crate) refused: u32,
-}
-
-enum Refused {
-    Description,
-    Program(mote_bpf::verify::Rejection),
-    Load(mote_vm::LoadError),
-    System(Errno),
-}
-
-impl From<Errno> for Refused {
-    fn from(errno: Errno) -> Refused {
-        Refused::System(errno)
-    }
 }
 
 impl Copy {

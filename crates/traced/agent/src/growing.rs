@@ -78,6 +78,7 @@ impl<T: Copy, const MAX: usize> Growing<T, MAX> {
     }
 
     /// Forgets the values; keeps the memory.
+    #[cfg(feature = "filters")]
     pub(crate) fn clear(&mut self) {
         self.count = 0;
     }

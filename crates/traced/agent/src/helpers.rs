@@ -2,13 +2,16 @@
 //!
 //! They run on probes: no allocation, no waiting, and no system call but for a thread's first event. What they are
 //! given the verifier has checked: pointers are to so many bytes. Programs run inside of read sections. Helpers that
-//! are about the program's session exist once for each.
+//! are about the program's session exist once for each: they hand its number on, and are nothing else, because there
+//! are many of them.
 
+use crate::cooperate::{self, Scope};
 use crate::speculation::by_key;
-use crate::{channel, cooperate, shared, speculation};
+use crate::{channel, shared, speculation};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use mote_bpf::helper;
+use mote_layout::cooperation::threshold_word;
 use mote_layout::record::ID_MAX;
 use mote_ring::Record;
 use mote_ring::writer::Payload;
@@ -33,8 +36,8 @@ const fn helpers<const SESSION: usize>() -> Helpers {
             (helper::DISCARD, discard::<SESSION>),
             (helper::SPECULATED, speculated::<SESSION>),
             (helper::SNAPSHOT, snapshot::<SESSION>),
-            (helper::SET_THRESHOLD, cooperate::helper_set_threshold),
-            (helper::OPEN_KERNEL, cooperate::helper_open_kernel),
+            (helper::SET_THRESHOLD, set_threshold),
+            (helper::OPEN_KERNEL, open_kernel),
             (helper::SPECULATE_BY, speculate_by::<SESSION>),
             (helper::COMMIT_BY, commit_by::<SESSION>),
             (helper::DISCARD_BY, discard_by::<SESSION>),
@@ -110,11 +113,20 @@ unsafe extern "C" fn get_executable(to: u64, size: u64, _: u64, _: u64, _: u64) 
 }
 
 unsafe extern "C" fn emit<const SESSION: usize>(id: u64, data: u64, size: u64, _: u64, _: u64) -> Returned {
-    let len = size as usize;
+    // SAFETY: as there.
+    unsafe { emit_to(SESSION, id, data, size as usize) }
+}
+
+/// Records an event of `len` bytes at `data`, if they can be read.
+///
+/// # Safety
+/// The caller is a program that was verified.
+#[inline(never)]
+unsafe fn emit_to(session: usize, id: u64, data: u64, len: usize) -> Returned {
     if id >= u64::from(ID_MAX) || len > EMIT_MAX {
         return Ok(error(libc::EINVAL)).into();
     }
-    let Some(channel) = channel::of(SESSION) else { return Ok(error(libc::ENODEV)).into() };
+    let Some(channel) = channel::of(session) else { return Ok(error(libc::ENODEV)).into() };
     // Whole words are read from here.
     let mut words = [0u64; EMIT_MAX / 8];
     // SAFETY: `words` is ours, and has room for `EMIT_MAX` bytes.
@@ -184,4 +196,21 @@ unsafe extern "C" fn speculation_verdict<const SESSION: usize>(
 
 unsafe extern "C" fn snapshot<const SESSION: usize>(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     if shared::count(SESSION, filter_counters::SNAPSHOTS) { 0 } else { error(libc::ENODEV) }
+}
+
+/// `set_threshold(syscall, ns)`
+unsafe extern "C" fn set_threshold(syscall: u64, ns: u64, _: u64, _: u64, _: u64) -> u64 {
+    let syscall = u32::try_from(syscall).unwrap_or(u32::MAX);
+    if cooperate::set_threshold(syscall, threshold_word(ns)) { 0 } else { error(libc::ENODEV) }
+}
+
+/// `open_kernel(ns, scope)`
+unsafe extern "C" fn open_kernel(ns: u64, scope: u64, _: u64, _: u64, _: u64) -> u64 {
+    let scope = match scope {
+        0 => Scope::Thread,
+        1 => Scope::System,
+        2 => Scope::Process,
+        _ => return error(libc::EINVAL),
+    };
+    if cooperate::open_window(scope, ns) { 0 } else { error(libc::ENODEV) }
 }

@@ -24,9 +24,11 @@
 //! | `event_ids` | the ids that a session has told |
 //! | `names` | threads' names for a session that comes later |
 //! | `switch` | switching events on and off, with or without filters |
-//! | `filters`, `table`, `maps` | from the session's bundle to filters that run, and their end |
+//! | `filters` | the session's bundle: what is to become of each event |
+//! | `loader`, `table`, `maps` | from the bundle to filters that run, and their end |
 //! | `filter`, `quick` | a filter as a probe meets it, and the test that it begins with |
 //! | `helpers`, `speculation`, `shared` | what filters can do |
+//! | `without` | what is in the place of these without the feature `filters` |
 //! | [`cooperate`] | memory shared with the kernel's programs and with other processes |
 //! | `words` | words with names, which processes share |
 //! | `link` | the socket to the session |
@@ -63,11 +65,13 @@ mod ending;
 mod environment;
 mod event;
 mod event_ids;
+#[cfg(feature = "filters")]
 mod filter;
 mod filters;
 mod fork;
 mod growing;
 mod handshake;
+#[cfg(feature = "filters")]
 mod helpers;
 mod hold;
 mod joining;
@@ -75,22 +79,34 @@ mod keep;
 mod late;
 mod leaving;
 mod link;
+#[cfg(feature = "filters")]
+mod loader;
 mod locked;
+#[cfg(feature = "filters")]
 mod maps;
 mod multicast;
 mod names;
 mod notes;
+#[cfg(feature = "filters")]
 mod quick;
 mod registry;
 mod session;
+#[cfg(feature = "filters")]
 mod shared;
+#[cfg(feature = "filters")]
 mod speculation;
 mod subscription;
 mod switch;
+#[cfg(feature = "filters")]
 mod table;
 mod trust;
 mod waiting;
+#[cfg(not(feature = "filters"))]
+mod without;
 mod words;
+
+#[cfg(not(feature = "filters"))]
+use without::{filter, loader, shared, speculation};
 
 pub use channel::introduce_thread;
 pub use event::{Event, FAULTED};
@@ -156,8 +172,8 @@ pub fn announce(event: &'static DynamicEvent) {
 /// # Signal safety
 /// Callable from a handler.
 pub unsafe fn text_len(text: *const u8) -> Option<usize> {
-    // SAFETY: the caller's promise; where it cannot be read this is a fault, not a signal.
-    unsafe { mote_vm::text_len(text) }.ok()
+    // SAFETY: the caller's promise.
+    unsafe { filter::text_len(text) }
 }
 
 /// True when this process is part of a session.

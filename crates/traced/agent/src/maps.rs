@@ -94,12 +94,13 @@ impl Maps {
 
     /// The words that the session shares, which are mapped already and stay so.
     fn add_shared(&mut self, session: usize, place: MapPlace) -> Result<()> {
-        let base = crate::cooperate::shared_map(session).ok_or(Errno(libc::EINVAL))?;
+        let base = crate::cooperate::shared(session).ok_or(Errno(libc::EINVAL))?;
         if Map::bytes(&place.shape) > SHARED_BYTES - SHARED_MAP_AT {
             return Err(Errno(libc::EINVAL));
         }
         // SAFETY: `shared-never-unmapped`: so many bytes from there on are mapped for good, at a page.
-        let map = unsafe { Map::open(base, &place.shape) }.map_err(|_| Errno(libc::EINVAL))?;
+        let map = unsafe { Map::open(base.wrapping_add(SHARED_MAP_AT), &place.shape) };
+        let map = map.map_err(|_| Errno(libc::EINVAL))?;
         self.maps.reserve()?;
         self.shapes.reserve()?;
         self.places.reserve()?;

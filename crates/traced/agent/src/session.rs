@@ -21,7 +21,7 @@ use crate::registry::{self, DynamicEvent};
 use crate::subscription::Subscription;
 use crate::switch::Common;
 use crate::waiting::{Wait, Waiting};
-use crate::{cooperate, ending, hold, leaving, names, shared, speculation, switch, trust, waiting};
+use crate::{cooperate, ending, filter, hold, leaving, names, shared, speculation, switch, trust, waiting};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use mote_layout::site::SiteRecord;
 use mote_rcu::{Library, Token, start_poll};
@@ -400,7 +400,7 @@ pub(crate) fn let_in(number: usize, links: &mut Links) -> bool {
 /// Gets ready for threads that may not read the time-stamp counter: one that may not now is not in strict seccomp,
 /// which would not let it come here.
 fn watch_clock() {
-    mote_vm::watch_clock();
+    filter::watch_clock();
     if !tsc::is_allowed() {
         tsc::allow_calls();
     }
@@ -410,7 +410,7 @@ fn watch_clock() {
 pub(crate) fn note_process() {
     let pid = process::pid() as u32;
     channel::PID.store(pid, Ordering::Relaxed);
-    mote_vm::note_process(pid);
+    filter::note_process(pid);
 }
 
 /// Adds an object's sites, and announces them to the sessions that were joined before.

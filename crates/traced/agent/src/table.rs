@@ -4,13 +4,12 @@
 //! [`Table::sweep`]. What was not marked is retired, and freed when a grace period is over ([`Table::tidy`]). Changed
 //! with the control path held only.
 
-use crate::filter::Filter;
+use crate::filter::{Engine, Filter};
 use crate::growing::Growing;
 use mote_bpf::Word;
 use mote_rcu::{Library, Token, start_poll};
 use mote_sys::Result;
 use mote_sys::mem::Mapping;
-use mote_vm::Engine;
 
 /// Most filters that are loaded at a time, retired ones included.
 const FILTERS_MAX: usize = 4096;
@@ -88,7 +87,7 @@ impl Table {
     pub(crate) fn engine(&self, at: *const Filter) -> Option<Engine> {
         let index = self.index(at)?;
         // SAFETY: `filters-noted`; `index` gives places of live filters only.
-        Some(unsafe { &*self.at(index) }.program().engine())
+        Some(unsafe { &*self.at(index) }.engine())
     }
 
     /// Says that an event leads to `filter`; null is none.

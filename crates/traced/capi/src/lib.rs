@@ -4,7 +4,7 @@
 //! same probe. Every object (program or shared library) that carries events announces them by
 //! [`mote_add_object`] in a constructor that the header gives it, and takes them back when it is unloaded.
 //!
-//! Build: `cargo build --release -p mote-capi`, then `target/release/libmote.so` and `libmote.a`.
+//! Build: `cargo build --profile library -p mote-capi`, then `target/library/libmote.so` and `libmote.a`.
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(
     not(test),

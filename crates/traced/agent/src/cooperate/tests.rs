@@ -1,6 +1,7 @@
 //! One area after the other, good and bad ones. The state is the process's: one test does it all.
 
 extern crate std;
+use super::state::{NOTHING, state};
 use super::*;
 use mote_layout::cooperation::{MAGIC, VERSION, threshold_word};
 use mote_sys::mem::sealed_memfd;

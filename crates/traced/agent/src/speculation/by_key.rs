@@ -37,6 +37,7 @@ fn keyed(session: usize, kind: u64, value: u64) -> Option<(Pool<'static>, Key)> 
 }
 
 /// Begins to keep the records of a key aside; what was kept of it before is forgotten. False when there is no room.
+#[inline(never)]
 pub(crate) fn begin(session: usize, kind: u64, value: u64) -> bool {
     let Some((pool, key)) = keyed(session, kind, value) else { return false };
     pool.discard_by(key);
@@ -53,16 +54,19 @@ pub(crate) fn refuse(session: usize) {
 }
 
 /// Hands the records of a key to the session. True when there was a speculation.
+#[inline(never)]
 pub(crate) fn commit(session: usize, kind: u64, value: u64) -> bool {
     keyed(session, kind, value).is_some_and(|(pool, key)| pool.commit_by(key))
 }
 
 /// Forgets the records of a key. True when there was a speculation.
+#[inline(never)]
 pub(crate) fn discard(session: usize, kind: u64, value: u64) -> bool {
     keyed(session, kind, value).is_some_and(|(pool, key)| pool.discard_by(key))
 }
 
 /// Nanoseconds since the records of a key are kept aside; `None` when they are not.
+#[inline(never)]
 pub(crate) fn elapsed(session: usize, kind: u64, value: u64) -> Option<u64> {
     let (pool, key) = keyed(session, kind, value)?;
     let began = pool.began_by(pool.find(key)?)?;
@@ -70,6 +74,7 @@ pub(crate) fn elapsed(session: usize, kind: u64, value: u64) -> Option<u64> {
 }
 
 /// The verdict for an event of a key; 0 when its records are not kept aside.
+#[inline(never)]
 pub(crate) fn verdict(session: usize, kind: u64, value: u64, how: u64, parent: u64) -> u64 {
     let Some((pool, key)) = keyed(session, kind, value) else { return 0 };
     let found = match pool.find(key) {

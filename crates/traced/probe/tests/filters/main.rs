@@ -1,4 +1,5 @@
 //! Filters in a traced process, of which this test is the session: this program again, playing a scenario.
+#![cfg(feature = "filters")]
 
 mod programs;
 mod scenarios;
