@@ -1,4 +1,5 @@
-//! The records that event sites leave in the ELF section `mote_sites`.
+//! The records that sites leave in the ELF section `mote_sites`: those of events, and those of the program's own
+//! switches, which have no description.
 //!
 //! All four are offsets relative to their own place, so they need no relocation: neither the dynamic
 //! linker nor a reader of the file has work to do.
@@ -14,10 +15,22 @@ pub struct SiteRecord {
     pub code: i32,
     /// To the code that records the event; 0 when the site tests a byte instead.
     pub target: i32,
-    /// To the event's state, `mote_ring::Event`.
+    /// To the event's state, `mote_agent::Event`, or to that of a switch; 0 in the empty record of each copy of the
+    /// library.
     pub event: i32,
-    /// To the event's description, NUL-terminated text (`describe`).
+    /// To the event's description, NUL-terminated text (`describe`); 0 when this is the site of a switch.
     pub description: i32,
+}
+
+/// What a site belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Nothing: the record is there so that the section exists.
+    Nothing,
+    /// An event.
+    Event,
+    /// A switch of the program's own.
+    Switch,
 }
 
 /// Bytes of a record: four distances of 32 bits.
@@ -36,6 +49,15 @@ pub struct SiteAddresses {
 }
 
 impl SiteRecord {
+    /// What it is the site of.
+    pub fn of(&self) -> Of {
+        match (self.event, self.description) {
+            (0, _) => Of::Nothing,
+            (_, 0) => Of::Switch,
+            _ => Of::Event,
+        }
+    }
+
     /// Reads a record as it lies in memory or in the file.
     pub fn from_bytes(bytes: [u8; RECORD_BYTES]) -> SiteRecord {
         let mut words = [0; 4];
@@ -59,8 +81,11 @@ impl SiteRecord {
     }
 }
 
-/// Byte offset in an event's state of the word that says whether it is on: 0, or one of [`Switch`].
+/// Byte offset in an event's state of the word that says whether it is on: 0, or one of [`Switch`], and [`PROBED`].
 pub const SWITCH_OFFSET: usize = 20;
+
+/// In that word: the program has probes of its own at the event, whether it is recorded or not.
+pub const PROBED: u32 = 1 << 31;
 
 /// How an event is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::arch;
 use crate::error::Error;
 use crate::event::{Carrier, Event, Site};
 use mote_layout::parse::{DESCRIPTION_MAX, parse};
-use mote_layout::site::{RECORD_BYTES, SECTION, SiteRecord};
+use mote_layout::site::{Of, RECORD_BYTES, SECTION, SiteRecord};
 use mote_symbol::mapped::Bounded;
 use object::elf::{ET_DYN, ET_EXEC, FileHeader64, PT_LOAD, SHT_NOBITS};
 use object::read::ReadRef;
@@ -140,8 +140,7 @@ impl<'a> Reader<'a> {
     fn add_sites(&mut self, records: &[u8], address: u64) -> Result<(), Error> {
         for (index, record) in (0..).zip(records.as_chunks::<RECORD_BYTES>().0) {
             let record = SiteRecord::from_bytes(*record);
-            if record.event == 0 {
-                // Each copy of the library has an empty one.
+            if record.of() != Of::Event {
                 continue;
             }
             let at = address.wrapping_add(index * RECORD_BYTES as u64);
