@@ -19,6 +19,18 @@ use core::num::NonZeroUsize;
 #[must_use = "a section that never ends holds all grace periods up"]
 pub struct Section(NonZeroUsize);
 
+impl Section {
+    /// As a number, for callers in other languages.
+    pub fn into_raw(self) -> usize {
+        self.0.get()
+    }
+
+    /// Of such a number. Another one than 0 must be of `into_raw`, which [`exit`] asks for.
+    pub fn from_raw(raw: usize) -> Option<Section> {
+        NonZeroUsize::new(raw).map(Section)
+    }
+}
+
 const GUEST: usize = 1;
 const GUEST_SECOND_PHASE: usize = 3;
 

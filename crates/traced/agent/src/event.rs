@@ -16,6 +16,9 @@
 //! `direct` is not 0 while there is one destination and nothing is in front of it: then it says all that a small event
 //! needs to know, in one word ([`Direct`]).
 //!
+//! `switch` says whether sites lead here: how sessions have the event on, and whether the program has probes of its own
+//! at it (`probes`). The gate knows nothing of those.
+//!
 //! # Ordering
 //! A. `gate` is written with release after `destination`, read with acquire: what comes through an open gate, or is
 //!    let through by a filter, finds the destination of that time, or none, if its session has let go of the event.
@@ -70,6 +73,9 @@ pub struct Event {
 }
 const _: () = assert!(size_of::<Event>() == 32 && core::mem::offset_of!(Event, switch) == SWITCH_OFFSET);
 
+/// In `switch`: the program has connected probes of its own (`probes`).
+const PROBED: u32 = mote_layout::site::PROBED;
+
 /// The filter has ended with a fault, or claims so.
 pub const FAULTED: u64 = u64::MAX;
 
@@ -123,6 +129,30 @@ impl Event {
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         self.switch.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether the program has probes of its own at the event.
+    #[inline(always)]
+    pub fn is_probed(&self) -> bool {
+        self.switch.load(Ordering::Relaxed) & PROBED != 0
+    }
+
+    /// Whether a session has the event on.
+    #[inline(always)]
+    pub fn is_recorded(&self) -> bool {
+        self.switch.load(Ordering::Relaxed) & !PROBED != 0
+    }
+
+    /// Notes whether the program has probes of its own at the event. With the control path held.
+    pub(crate) fn set_probed(&self, is_probed: bool) {
+        let how = self.switch.load(Ordering::Relaxed) & !PROBED;
+        self.switch.store(how | if is_probed { PROBED } else { 0 }, Ordering::Release);
+    }
+
+    /// Notes how sessions have the event on, 0 for not at all. With the control path held.
+    fn set_switch(&self, how: u32) {
+        let probed = self.switch.load(Ordering::Relaxed) & PROBED;
+        self.switch.store(probed | how, Ordering::Release);
     }
 
     /// True when something is between the event and its channel: [`Event::judge`] is to be asked before it is recorded.
@@ -365,7 +395,7 @@ impl Event {
             Some(only) => self.send_to_one(only),
             None if to.iter().next().is_none() => {
                 // Events that were never on are not written to.
-                if self.is_on() {
+                if self.is_recorded() {
                     self.off();
                 }
             }
@@ -381,7 +411,7 @@ impl Event {
                     // Ordering C.
                     self.destination.store(0, Ordering::Release);
                 }
-                self.switch.store(switch(to) as u32, Ordering::Release);
+                self.set_switch(switch(to) as u32);
             }
         }
         if let Some(old) = old {
@@ -407,12 +437,12 @@ impl Event {
         self.direct.store(direct, Ordering::Release);
         let mut all = Destinations::NOWHERE;
         all.put(*only);
-        self.switch.store(switch(&all) as u32, Ordering::Release);
+        self.set_switch(switch(&all) as u32);
     }
 
     /// Sends the event nowhere.
     fn off(&self) {
-        self.switch.store(0, Ordering::Release);
+        self.set_switch(0);
         // Ordering D.
         self.direct.store(0, Ordering::Release);
         self.gate.store(CLOSED, Ordering::Release);

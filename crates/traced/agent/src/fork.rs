@@ -28,8 +28,8 @@ static WATCHING: AtomicBool = AtomicBool::new(false);
 /// Asks the C library to call us around every fork of this process.
 pub(crate) fn watch() {
     if !WATCHING.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handlers live as long as this object, which is never unloaded once it is traced
-        // (`session::join` runs in its constructor; the C library drops handlers of unloaded objects).
+        // SAFETY: the handlers live as long as this object, which is never unloaded once it is traced or changes sites
+        // for the program (`keep`; the C library drops handlers of unloaded objects).
         unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     }
 }
@@ -48,10 +48,16 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     // SAFETY: this is the child, which has one thread, and it is in no filter: no thread has read since fork.
     unsafe { mote_rcu::library::after_fork() };
-    // SAFETY: as above; signals are blocked until `hold::fork_done`.
-    unsafe { channel::after_fork() };
+    if session::has_begun() {
+        // SAFETY: as above; signals are blocked until `hold::fork_done`.
+        unsafe { channel::after_fork() };
+    }
     mote_patch::fork_done();
     hold::fork_done();
+    if !session::has_begun() {
+        // Only the program itself changes sites here (`change`).
+        return;
+    }
     let links = session::after_fork();
     if session::is_joined() || waiting::is_any() {
         control::listen(links);

@@ -7,6 +7,8 @@
 //! likes. When a session ends or dies, that thread disarms what only that one wanted. It also takes
 //! in filters, eBPF programs that decide about each occurrence of an event, and joins sessions that come later.
 //!
+//! What the program switches for itself needs neither sessions nor that thread.
+//!
 //! | module | job |
 //! |---|---|
 //! | `event` | the state of one event, which sites and probes share with the agent |
@@ -24,6 +26,9 @@
 //! | `event_ids` | the ids that a session has told |
 //! | `names` | threads' names for a session that comes later |
 //! | `switch` | switching events on and off, with or without filters |
+//! | `switches` | switches of the program's own |
+//! | `probes` | probes of the program's own |
+//! | `change` | changing sites for the program itself: all of them or none |
 //! | `filters` | the session's bundle: what is to become of each event |
 //! | `loader`, `table`, `maps` | from the bundle to filters that run, and their end |
 //! | `filter`, `quick` | a filter as a probe meets it, and the test that it begins with |
@@ -58,6 +63,7 @@
 )]
 
 mod arch;
+mod change;
 mod channel;
 mod control;
 pub mod cooperate;
@@ -87,6 +93,7 @@ mod maps;
 mod multicast;
 mod names;
 mod notes;
+mod probes;
 #[cfg(feature = "filters")]
 mod quick;
 mod registry;
@@ -97,6 +104,7 @@ mod shared;
 mod speculation;
 mod subscription;
 mod switch;
+mod switches;
 #[cfg(feature = "filters")]
 mod table;
 mod trust;
@@ -108,10 +116,13 @@ mod words;
 #[cfg(not(feature = "filters"))]
 use without::{filter, loader, shared, speculation};
 
+pub use change::ChangeError;
 pub use channel::introduce_thread;
 pub use event::{Event, FAULTED};
 pub use late::{Interrupted, enter};
+pub use probes::{Connection, Moved, NewProbe, Probes, connect, wait_for_probes};
 pub use registry::DynamicEvent;
+pub use switches::{Switch, flip};
 pub use words::share;
 
 use core::ffi::{c_char, c_int};

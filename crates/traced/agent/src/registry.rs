@@ -1,4 +1,4 @@
-//! The sites and events that this copy of the library knows.
+//! The sites, events and switches that this copy of the library knows.
 //!
 //! Every object that links mote statically has a copy of its own, and registers with the session by itself; objects
 //! that share `libmote.so` add their sites here. Changed under `session`'s lock only.
@@ -6,7 +6,7 @@
 use crate::event::Event;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use mote_layout::site::{RECORD_BYTES, SiteAddresses, SiteRecord};
+use mote_layout::site::{Of, RECORD_BYTES, SiteAddresses, SiteRecord};
 
 /// Most objects that share one copy of the library.
 const OBJECTS_MAX: usize = 256;
@@ -70,14 +70,39 @@ impl Site {
     }
 }
 
+/// The site of a switch, with addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SwitchSite(SiteAddresses);
+
+impl SwitchSite {
+    /// The NOP and its target, for sites that are patched.
+    pub(crate) fn code(&self) -> Option<(usize, usize)> {
+        self.0.code.map(|(code, target)| (code as usize, target as usize))
+    }
+
+    /// Address of the switch.
+    pub(crate) fn switch(&self) -> usize {
+        self.0.event as usize
+    }
+}
+
 impl Range {
-    /// The sites, without the empty record that each copy of the library has.
+    /// The sites of events.
     pub(crate) fn sites(self) -> impl Iterator<Item = Site> + Clone {
+        self.all(Of::Event).map(Site)
+    }
+
+    /// The sites of switches.
+    pub(crate) fn switch_sites(self) -> impl Iterator<Item = SwitchSite> + Clone {
+        self.all(Of::Switch).map(SwitchSite)
+    }
+
+    fn all(self, of: Of) -> impl Iterator<Item = SiteAddresses> + Clone {
         (0..self.count).filter_map(move |index| {
             let at = self.first.wrapping_add(index);
             // SAFETY: `index` is inside the section that `add_sites` was promised.
             let record = unsafe { at.read_unaligned() };
-            (record.event != 0).then(|| Site(record.resolve(at.expose_provenance() as u64)))
+            (record.of() == of).then(|| record.resolve(at.expose_provenance() as u64))
         })
     }
 }

@@ -406,6 +406,11 @@ fn watch_clock() {
     }
 }
 
+/// Whether the process, or one that fork made it of, was ever asked to join a session.
+pub(crate) fn has_begun() -> bool {
+    channel::PID.load(Ordering::Relaxed) != 0
+}
+
 /// Notes which process this is.
 pub(crate) fn note_process() {
     let pid = process::pid() as u32;

@@ -15,7 +15,10 @@
  *
  *   mote_emit(net, packet_in, n, p);
  *
- * and `if (mote_is_on(net, packet_in))` guards what only prepares an event.
+ * and `if (mote_is_on(net, packet_in))` guards what only prepares an event. Quick text, made as by printf, is an event
+ * mote:note:
+ *
+ *   mote_tracef("gave up after %d tries: %s", tries, why);
  *
  * Field                          | In the trace
  * -------------------------------|--------------------------------------------------------------
@@ -42,6 +45,8 @@
 #ifndef MOTE_H
 #define MOTE_H
 
+#include <errno.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -110,6 +115,17 @@ struct mote_fragment {
     size_t len;
 };
 
+/* A probe of the program's own, as those that call it see it, and the probes of an event. */
+struct mote_probe {
+    struct mote_probe *next;
+    void (*call)(void);
+    void *data;
+};
+struct mote_probes {
+    struct mote_probe *first;
+};
+struct mote_connection;
+
 /* Called by name through the global offset table: nothing is resolved while an event is recorded. They throw nothing,
    but C++ is not told so: a thread that is cancelled inside one would end the program. */
 #if defined(__has_attribute) && __has_attribute(noplt)
@@ -136,6 +152,12 @@ MOTE_API_ size_t mote_text_len(const char *text);
 MOTE_API_ uint64_t mote_fault(const struct mote_event *event);
 MOTE_API_ void mote_add_object(const void *first, const void *end);
 MOTE_API_ void mote_remove_object(const void *first);
+/* A section in which probes stay. */
+MOTE_API_ uintptr_t mote_probes_enter(void);
+MOTE_API_ void mote_probes_leave(uintptr_t section);
+MOTE_INLINE_ void mote_probes_leave_(const uintptr_t *section) { mote_probes_leave(*section); }
+MOTE_API_ struct mote_connection *mote_connect_(const void *first, const void *end, struct mote_event *event,
+                                                struct mote_probes *probes, void (*call)(void), void *data);
 
 /* ---- The object's sites: announced before main and after dlopen, withdrawn at dlclose ------------- */
 
@@ -173,29 +195,32 @@ __attribute__((weak, visibility("hidden"), destructor(101))) void mote_object_le
 
 /* ---- The switch -------------------------------------------------------------------------------- */
 
-/* A record of a site: place of the NOP, where to jump, event, description, each relative to its own place. With
- * `?` it belongs to the group of its function: the linker drops both together (inline functions, templates). */
-#define MOTE_SITE_(code, target)                                                                          \
+/* A record of a site: place of the NOP, where to jump, event, description, each relative to its own place; a switch has
+ * no description. With `?` it belongs to the group of its function: the linker drops both together (inline functions, templates). */
+#define MOTE_SITE_(code, target, described)                                                               \
     ".pushsection mote_sites,\"aR?\",@progbits\n"                                                        \
     ".balign 4\n"                                                                                         \
     ".long " code "\n"                                                                                    \
     ".long " target "\n"                                                                                  \
     ".long %c0 - .\n"                                                                                     \
-    ".long %c1 - .\n"                                                                                     \
+    ".long " described "\n"                                                                               \
     ".popsection\n"
 
-/* Does `action` while the event is on; goes past it while it is off. */
+/* Does what comes last while the event is on; goes past it while it is off. */
+#define MOTE_WHEN_ON_(event, text, ...) MOTE_WHEN_("%c1 - .", event, text, __VA_ARGS__)
+/* The same of a switch. */
+#define MOTE_WHEN_SWITCHED_(which, ...) MOTE_WHEN_("0", which, 0, __VA_ARGS__)
 #if defined(MOTE_TESTED_BYTE)
-#define MOTE_WHEN_ON_(event, text, action)                                                                \
+#define MOTE_WHEN_(described, event, text, ...)                                                           \
     {                                                                                                     \
-        __asm__ __volatile__(MOTE_SITE_("0", "0") : : "i"(&(event)), "i"(text));                          \
+        __asm__ __volatile__(MOTE_SITE_("0", "0", described) : : "i"(&(event)), "i"(text));               \
         if (__builtin_expect(__atomic_load_n(&(event).switch_, __ATOMIC_RELAXED) != 0, 0)) {              \
-            action;                                                                                       \
+            __VA_ARGS__;                                                                                  \
         }                                                                                                 \
     }
 #else
-#define MOTE_JUMP_(event, text, label)                                                                    \
-    __asm__ __inline__ goto("2: " MOTE_NOP_ "\n" MOTE_SITE_("2b - .", "%l2 - .")                          \
+#define MOTE_JUMP_(event, text, described, label)                                                         \
+    __asm__ __inline__ goto("2: " MOTE_NOP_ "\n" MOTE_SITE_("2b - .", "%l2 - .", described)               \
                             :                                                                             \
                             : "i"(&(event)), "i"(text)                                                    \
                             :                                                                             \
@@ -203,23 +228,23 @@ __attribute__((weak, visibility("hidden"), destructor(101))) void mote_object_le
 #if defined(__clang__) && defined(__cplusplus)
 /* clang before 18 takes every label of a function for a target of every jump in it, and finds C++ variables that are
  * jumped over: the jump has a function of its own. */
-#define MOTE_WHEN_ON_(event, text, action)                                                                \
+#define MOTE_WHEN_(described, event, text, ...)                                                           \
     if (__builtin_expect([]() __attribute__((always_inline)) {                                            \
-            MOTE_JUMP_(event, text, mote_on_);                                                            \
+            MOTE_JUMP_(event, text, described, mote_on_);                                                 \
             return false;                                                                                 \
         mote_on_:                                                                                         \
             return true;                                                                                  \
         }(), 0)) {                                                                                        \
-        action;                                                                                           \
+        __VA_ARGS__;                                                                                      \
     }
 #else
-#define MOTE_WHEN_ON_(event, text, action)                                                                \
+#define MOTE_WHEN_(described, event, text, ...)                                                           \
     {                                                                                                     \
         __label__ mote_on_;                                                                               \
-        MOTE_JUMP_(event, text, mote_on_);                                                                \
+        MOTE_JUMP_(event, text, described, mote_on_);                                                     \
         if (0) {                                                                                          \
         mote_on_:                                                                                         \
-            MOTE_COLD_ action;                                                                            \
+            MOTE_COLD_ __VA_ARGS__;                                                                       \
         }                                                                                                 \
     }
 #endif
@@ -500,6 +525,27 @@ MOTE_INLINE_ char *mote_put_text_(char *to, const char *text, size_t n) {
     return to + 1;
 }
 
+/* The values of the fields as parameters. */
+#define MOTE_PARAMETER_(i, field) MOTE_CALL_(MOTE_PARAMETER_2_, (i, MOTE_OPEN_ field))
+#define MOTE_PARAMETER_2_(i, line, kind, ...) MOTE_PARAMETER_##kind(i, __VA_ARGS__),
+#define MOTE_PARAMETER_NUMBER(i, T, v) const T mote_v##i
+#define MOTE_PARAMETER_TEXT(i, v) const char *mote_v##i
+#define MOTE_PARAMETER_ARRAY(i, T, from, n) const T *mote_v##i
+#define MOTE_PARAMETER_SEQUENCE(i, T, size, from, n) const T *mote_v##i, size_t mote_n##i
+
+/* Whether the program has probes of its own at the event; whether it is recorded (PROBED in mote_layout::site). */
+#define MOTE_IS_PROBED_(event)                                                                            \
+    __builtin_expect((__atomic_load_n(&(event)->switch_, __ATOMIC_RELAXED) & 0x80000000u) != 0, 0)
+#define MOTE_IS_RECORDED_(event) ((__atomic_load_n(&(event)->switch_, __ATOMIC_RELAXED) & ~0x80000000u) != 0)
+
+/* Calls all probes with these values, which are a list with a comma at its end. */
+#define MOTE_CALL_PROBES_(id, values)                                                                     \
+    __attribute__((cleanup(mote_probes_leave_), unused)) const uintptr_t mote_section_ = mote_probes_enter(); \
+    const struct mote_probe *mote_probe_ = __atomic_load_n(&id##_probes_.first, __ATOMIC_ACQUIRE);        \
+    for (; mote_probe_; mote_probe_ = __atomic_load_n(&mote_probe_->next, __ATOMIC_ACQUIRE)) {            \
+        MOTE_CAST_(id##_probe_, mote_probe_->call)(MOTE_OPEN_ values mote_probe_->data);                  \
+    }
+
 #ifdef __cplusplus
 
 #define MOTE_HIDDEN_ __attribute__((visibility("hidden")))
@@ -698,6 +744,36 @@ template <class Tag> mote_event mote_static_<Tag>::event = {};
 #define MOTE_MADE_(i, field) MOTE_CALL_(MOTE_MADE_2_, (MOTE_OPEN_ field))
 #define MOTE_MADE_2_(line, kind, ...)                                                                     \
     , MOTE_KIND_##kind(__VA_ARGS__)(MOTE_VALUE_##kind(__VA_ARGS__), mote_gated_)
+
+/* A declared event: its values are made once, for probes and for the record. */
+template <class, class... F> struct MOTE_HIDDEN_ mote_declared_ {
+    MOTE_METHOD_ static void write(typename F::given... values, const mote_event *event,
+                                   void (*probes)(typename F::given..., int)) {
+        if (MOTE_IS_PROBED_(event)) {
+            probes(values..., 0);
+            if (!MOTE_IS_RECORDED_(event)) return;
+        }
+        const int gated = MOTE_GATED_(event);
+        mote_write_ready_(event, gated, F(values, gated)...);
+    }
+};
+#define MOTE_WRITE_PROBED_(id, ...)                                                                       \
+    mote_declared_<void MOTE_EACH_(MOTE_KIND_, __VA_ARGS__)>::write(                                      \
+        MOTE_EACH_(MOTE_VALUE_, __VA_ARGS__) &MOTE_DECLARED_EVENT_(id), id##_call_)
+#define MOTE_DECLARE_PROBES_(id, ...)                                                                     \
+    MOTE_HIDDEN_ inline mote_probes id##_probes_ = {nullptr};                                             \
+    using id##_probe_ = void (*)(MOTE_EACH_(MOTE_PARAMETER_, __VA_ARGS__) void *);                        \
+    MOTE_OUTLINE_ __attribute__((cold)) void id##_call_(MOTE_EACH_(MOTE_GIVEN_, __VA_ARGS__) int) {       \
+        MOTE_CALL_PROBES_(id, (MOTE_EACH_(MOTE_SPREAD_, __VA_ARGS__)))                                    \
+    }
+#define MOTE_GIVEN_(i, field) MOTE_CALL_(MOTE_GIVEN_2_, (i, MOTE_OPEN_ field))
+#define MOTE_GIVEN_2_(i, line, kind, ...) MOTE_KIND_##kind(__VA_ARGS__)::given mote_v##i,
+#define MOTE_SPREAD_(i, field) MOTE_CALL_(MOTE_SPREAD_2_, (i, MOTE_OPEN_ field))
+#define MOTE_SPREAD_2_(i, line, kind, ...) MOTE_SPREAD_##kind(i),
+#define MOTE_SPREAD_NUMBER(i) mote_v##i
+#define MOTE_SPREAD_TEXT(i) mote_v##i
+#define MOTE_SPREAD_ARRAY(i) mote_v##i
+#define MOTE_SPREAD_SEQUENCE(i) mote_v##i.from, mote_v##i.n
 #define MOTE_PREPARE_(...)
 #define MOTE_OUTLINE_ inline __attribute__((noinline, visibility("hidden")))
 
@@ -798,13 +874,6 @@ template <class Tag> mote_event mote_static_<Tag>::event = {};
 #define MOTE_PASS_ARRAY(i) mote_v##i
 #define MOTE_PASS_SEQUENCE(i) mote_v##i, mote_n##i
 
-#define MOTE_PARAMETER_(i, field) MOTE_CALL_(MOTE_PARAMETER_2_, (i, MOTE_OPEN_ field))
-#define MOTE_PARAMETER_2_(i, line, kind, ...) MOTE_PARAMETER_##kind(i, __VA_ARGS__),
-#define MOTE_PARAMETER_NUMBER(i, T, v) const T mote_v##i
-#define MOTE_PARAMETER_TEXT(i, v) const char *mote_v##i
-#define MOTE_PARAMETER_ARRAY(i, T, from, n) const T *mote_v##i
-#define MOTE_PARAMETER_SEQUENCE(i, T, size, from, n) const T *mote_v##i, size_t mote_n##i
-
 #define MOTE_VALUE_(i, field) MOTE_CALL_(MOTE_VALUE_2_, (MOTE_OPEN_ field))
 #define MOTE_VALUE_2_(line, kind, ...) MOTE_VALUE_##kind(__VA_ARGS__),
 #define MOTE_VALUE_NUMBER(T, v) v
@@ -901,6 +970,20 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
     MOTE_EACH_(MOTE_LOCAL_, __VA_ARGS__)                                                                  \
     MOTE_PACK_(event, MOTE_PACK_ALL_(event, __VA_ARGS__), __VA_ARGS__)
 #define MOTE_OUTLINE_ static __attribute__((noinline, unused))
+#define MOTE_WRITE_PROBED_(id, ...)                                                                       \
+    MOTE_EACH_(MOTE_LOCAL_, __VA_ARGS__)                                                                  \
+    if (MOTE_IS_PROBED_(&MOTE_DECLARED_EVENT_(id))) {                                                     \
+        id##_call_(MOTE_EACH_(MOTE_PASS_, __VA_ARGS__) 0);                                                \
+        if (!MOTE_IS_RECORDED_(&MOTE_DECLARED_EVENT_(id))) return;                                        \
+    }                                                                                                     \
+    MOTE_PACK_(MOTE_DECLARED_EVENT_(id), MOTE_PACK_ALL_(MOTE_DECLARED_EVENT_(id), __VA_ARGS__), __VA_ARGS__)
+#define MOTE_DECLARE_PROBES_(id, ...)                                                                     \
+    __attribute__((weak, visibility("hidden"))) struct mote_probes id##_probes_;                          \
+    typedef void (*id##_probe_)(MOTE_EACH_(MOTE_PARAMETER_, __VA_ARGS__) void *mote_data_);               \
+    MOTE_OUTLINE_ __attribute__((cold)) void id##_call_(MOTE_EACH_(MOTE_PARAMETER_, __VA_ARGS__) int mote_) { \
+        (void)mote_;                                                                                      \
+        MOTE_CALL_PROBES_(id, (MOTE_EACH_(MOTE_PASS_, __VA_ARGS__)))                                      \
+    }
 
 #endif
 
@@ -924,7 +1007,8 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
 
 #define MOTE_TRACEPOINT_(id, full_name, level, text, ...)                                                 \
     MOTE_DECLARE_(id, MOTE_DESCRIPTION_(full_name, level, text, __VA_ARGS__))                             \
-    MOTE_OUTLINE_ void id MOTE_FIRST_(__VA_ARGS__) { MOTE_WRITE_DECLARED_(MOTE_DECLARED_EVENT_(id), __VA_ARGS__); }
+    MOTE_DECLARE_PROBES_(id, __VA_ARGS__)                                                                 \
+    MOTE_OUTLINE_ void id MOTE_FIRST_(__VA_ARGS__) { MOTE_WRITE_PROBED_(id, __VA_ARGS__); }
 
 /* Emits an event so declared: mote_emit(PROVIDER, NAME [, ARGUMENT]...); */
 #define mote_emit(provider, ...) MOTE_EMIT_(mote_tracepoint_##provider##_event_##__VA_ARGS__)
@@ -944,6 +1028,138 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
         MOTE_WHEN_ON_(MOTE_DECLARED_EVENT_(id), MOTE_DECLARED_TEXT_(id), mote_answer_ = 1)                \
         mote_answer_;                                                                                     \
     })
+
+/* ---- Probes of the program's own -----------------------------------------------------------------
+ *
+ * A function that is called wherever a declared event is emitted, by the thread that emits it, with the values of the
+ * fields and with `data`, whether somebody records the event or not:
+ *
+ *   static void seen(uint32_t len, const char *proto, void *data);
+ *
+ *   struct mote_connection *connection = mote_connect(net, packet_in, seen, &counters);
+ *   mote_disconnect(connection);
+ *
+ * A number comes as its type (a truth value as uint8_t), a text as const char * as the program gave it, an array as where
+ * it begins, a sequence as where it begins and how many there are. Several are called in the order in which they were
+ * connected; rules of a recorder do not matter to them. A probe returns to its caller (no longjmp). It may connect and
+ * disconnect. An object that is to be unloaded disconnects first what is connected to its events, and its functions. */
+
+/* The connection; or null, and errno says why: as for mote_switch_set, or ENOMEM. Not for signal handlers. */
+#define mote_connect(provider, name, function, data)                                                      \
+    MOTE_CONNECT_(mote_tracepoint_##provider##_event_##name, function, data)
+#define MOTE_CONNECT_(id, function, data)                                                                 \
+    __extension__({                                                                                       \
+        const id##_probe_ mote_probe_ = (function);                                                       \
+        mote_connect_(mote_sites_first_, mote_sites_end_, &MOTE_DECLARED_EVENT_(id), &id##_probes_,       \
+                      MOTE_CAST_(void (*)(void), mote_probe_), (data));                                   \
+    })
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* No pass that starts after this calls the probe; threads may still be in it. Null is ignored. Not for signal handlers. */
+MOTE_API_ void mote_disconnect(struct mote_connection *connection);
+/* Waits until no thread is in a probe any more that was disconnected before: what it used can be freed then. 1; or 0 at
+ * once, inside of a probe, where it would wait for itself. The caller holds no lock that a probe takes. */
+MOTE_API_ int mote_wait_for_probes(void);
+#ifdef __cplusplus
+}
+#endif
+
+/* ---- Switches of the program's own --------------------------------------------------------------
+ *
+ * A condition that is part of the instructions: mote_switched(checks) is a NOP while the switch is off and a jump while it
+ * is on. It is turned while threads run, with or without a recorder, and belongs to the program or library that it is
+ * linked into. It is off at the beginning. In a header or in one or several source files, at the outermost level:
+ *
+ *   MOTE_SWITCH(checks);
+ *
+ *   if (mote_switched(checks)) check_everything();
+ *   mote_switch_set(&checks, 1);
+ */
+struct mote_switch {
+    uint32_t switch_; /* not 0: it is on */
+};
+#ifdef __cplusplus
+#define MOTE_SWITCH(name) inline __attribute__((visibility("hidden"))) struct mote_switch name = {0}
+#else
+#define MOTE_SWITCH(name) __attribute__((weak, visibility("hidden"))) struct mote_switch name
+#endif
+
+/* True while the switch is on. May stand wherever an event may. */
+#define mote_switched(name)                                                                               \
+    __extension__({                                                                                       \
+        mote_bool_ mote_answer_ = 0;                                                                      \
+        MOTE_WHEN_SWITCHED_(name, mote_answer_ = 1)                                                       \
+        mote_answer_;                                                                                     \
+    })
+
+/* A switch, and how it is to be turned. */
+struct mote_flip {
+    struct mote_switch *which;
+    int on;
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+MOTE_API_ int mote_flip_(const void *first, const void *end, const struct mote_flip *list, size_t count);
+#ifdef __cplusplus
+}
+#endif
+
+/* Turns several switches in one go, all of them or none. 0; or an error number, and all are as they were: EBUSY while a
+ * thread or a handler blocks SIGTRAP or a debugger is attached (two seconds are waited for that), others where text cannot
+ * be changed. When it returns 0, every pass that starts afterwards, on any thread, goes the new way. It waits while the
+ * process joins a recording. Not for signal handlers, nor after vfork. */
+MOTE_INLINE_ int mote_switch_flip(const struct mote_flip *list, size_t count) {
+    return mote_flip_(mote_sites_first_, mote_sites_end_, list, count);
+}
+MOTE_INLINE_ int mote_switch_set(struct mote_switch *which, int on) {
+    const struct mote_flip one = {which, on};
+    return mote_switch_flip(&one, 1);
+}
+/* Whether it is on, by a load. */
+MOTE_INLINE_ int mote_switch_is_on(const struct mote_switch *which) {
+    return __atomic_load_n(&which->switch_, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* ---- Quick text --------------------------------------------------------------------------------- */
+
+/* An event mote:note of level MOTE_DEBUG with the field `text`, made as by printf and only while it is on. A text of more
+ * than 511 bytes is cut, between two characters of UTF-8. The C library's vsnprintf makes it: for %s, %d,
+ * %p and the like it allocates nothing; for wide characters, positions and large precisions of numbers it may. */
+#define mote_tracef(...)                                                                                  \
+    MOTE_TRACEF_(MOTE_DESCRIPTION_("mote:note", MOTE_DEBUG, "", "", mote_str(text, "")), __VA_ARGS__)
+#define MOTE_NOTE_ 512
+#define MOTE_TRACEF_(description, ...)                                                                    \
+    __extension__({                                                                                       \
+        MOTE_DEFINE_;                                                                                     \
+        MOTE_WHEN_ON_(MOTE_DEFINED_, description, mote_note_(&MOTE_DEFINED_, __VA_ARGS__))                \
+        (void)0;                                                                                          \
+    })
+
+MOTE_OUTLINE_ __attribute__((cold, format(printf, 2, 3))) void mote_note_(const struct mote_event *event,
+                                                                          const char *format, ...) {
+    const int before = errno;
+    char text[MOTE_NOTE_];
+    va_list arguments;
+    va_start(arguments, format);
+    const int len = __builtin_vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (len < 0) {
+        text[0] = 0; /* an argument that cannot be shown */
+    } else if (len >= MOTE_NOTE_) {
+        /* A character that has lost some of its bytes goes. */
+        int last = MOTE_NOTE_ - 2;
+        while (last > MOTE_NOTE_ - 5 && (text[last] & 0xc0) == 0x80) last--;
+        const int first = text[last] & 0xff;
+        const int whole = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+        if (last + whole > MOTE_NOTE_ - 1) text[last] = 0;
+    }
+    MOTE_WRITE_DECLARED_(*event, "", mote_str(text, text));
+    errno = before;
+}
 
 /* ---- Cooperation with the kernel's side ---------------------------------------------------------
  *

@@ -24,6 +24,8 @@
 
 mod arch;
 pub mod cooperate;
+pub mod probes;
+pub mod switches;
 
 use arch::keep_constructor;
 use core::ffi::c_int;

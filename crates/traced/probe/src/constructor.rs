@@ -30,6 +30,11 @@ unsafe extern "C" fn before_main(
     unsafe { mote_agent::start(environment, &raw const FIRST, &raw const END) };
 }
 
+/// Bounds of this object's section of site records.
+pub(crate) fn sites() -> (*const SiteRecord, *const SiteRecord) {
+    (&raw const FIRST, &raw const END)
+}
+
 /// Adds the sites of an object that shares this copy of the library.
 ///
 /// # Safety

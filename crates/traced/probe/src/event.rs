@@ -51,6 +51,35 @@ macro_rules! event {
 /// }
 /// mote::emit!(block_written, 17, 4096);
 /// ```
+///
+/// # Probes of the program's own
+/// `NAME.connect(closure)` has the closure called with the values wherever the event is emitted, by the thread that emits
+/// it, whether somebody records it or not. Several probes are called in the order in which they were connected; rules of
+/// a recorder do not matter to them. It gives a [`Connection`](crate::Connection): its `disconnect` takes the probe out
+/// again, also from inside of a probe; dropping it leaves the probe connected.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// static BYTES: AtomicU64 = AtomicU64::new(0);
+/// # mod m { mote::tracepoint! { pub block_written in disk { sector: u64, bytes: u32 } } }
+/// # use m::block_written;
+///
+/// let connection = block_written.connect(|_, bytes| {
+///     BYTES.fetch_add(u64::from(bytes), Ordering::Relaxed);
+/// })?;
+/// mote::emit!(block_written, 17, 4096);
+/// connection.disconnect();
+/// mote::emit!(block_written, 18, 4096);
+/// assert_eq!(BYTES.load(Ordering::Relaxed), 4096);
+/// # Ok::<(), mote::ChangeError>(())
+/// ```
+///
+/// A probe runs inside of an RCU read section. What it holds is dropped when no thread can be in it any more, by a later
+/// `connect`, `disconnect` or [`wait_for_probes`](crate::wait_for_probes). A panic of a probe is one of [`emit!`]. For
+/// this each event is a static of its name, beside a module: no variable may be called as an event that is in scope
+/// (E0530). Types of fields are `Copy`.
+///
+/// While nothing is connected a probe costs nothing where the event is off, and a test where it is on.
 #[macro_export]
 macro_rules! tracepoint {
     ($($(#[doc = $text:literal])* $visibility:vis $name:ident in $provider:ident $(($level:ident))? {
@@ -64,14 +93,92 @@ macro_rules! tracepoint {
                 pub, ::core::stringify!($provider), ::core::stringify!($name), $($level)?,
                 [$(($field, $type))*], ::core::concat!($($text),*)
             );
+            pub use __mote::{Tracepoint, __mote_record as record};
 
-            /// Records the event if it is on. `emit!` calls this behind its switch.
-            #[inline(always)]
-            #[allow(clippy::too_many_arguments)]
-            pub fn record($($field: $type),*) {
-                $crate::emit(&__MOTE_EVENT, $crate::__fields!($($type = $field;)*));
+            mod __mote {
+                #[allow(unused_imports)]
+                use super::*;
+                // Parameters may not be called as a static that is in scope, which other events are; as a function
+                // they may.
+                $(
+                    #[allow(dead_code, non_snake_case)]
+                    fn $field() {}
+                )*
+                static __MOTE_PROBES: $crate::__private::Probes = $crate::__private::Probes::new();
+                type __MoteCall = unsafe fn(*const (), $($type),*);
+
+                /// Records the event if it is on. `emit!` calls this behind its switch.
+                #[inline(always)]
+                #[allow(clippy::too_many_arguments)]
+                pub fn __mote_record($($field: $type),*) {
+                    if __MOTE_EVENT.is_probed() {
+                        return __mote_probed($($field),*);
+                    }
+                    $crate::emit(&__MOTE_EVENT, $crate::__fields!($($type = $field;)*));
+                }
+
+                #[cold]
+                #[inline(never)]
+                #[allow(clippy::too_many_arguments)]
+                fn __mote_probed($($field: $type),*) {
+                    __MOTE_PROBES.each(|__mote_call, __mote_probe| {
+                        // SAFETY: `connect` has made the pointer of such a function.
+                        let __mote_call =
+                            unsafe { ::core::mem::transmute::<*const (), __MoteCall>(__mote_call) };
+                        // SAFETY: `connect` has connected it together with the type of this probe, which stays for the
+                        // call.
+                        unsafe { __mote_call(__mote_probe.cast_const(), $($field),*) };
+                    });
+                    if __MOTE_EVENT.is_recorded() {
+                        $crate::emit(&__MOTE_EVENT, $crate::__fields!($($type = $field;)*));
+                    }
+                }
+
+                /// The event, for probes to be connected to.
+                #[derive(Clone, Copy, Debug)]
+                pub struct Tracepoint;
+
+                impl Tracepoint {
+                    /// Has `probe` called with the values wherever the event is emitted, from now on.
+                    ///
+                    /// # Errors
+                    /// The event's sites cannot be changed here, or not now, or there is no memory.
+                    pub fn connect<F>(
+                        &self,
+                        __mote_probe: F,
+                    ) -> ::core::result::Result<$crate::Connection, $crate::ChangeError>
+                    where
+                        F: Fn($($type),*)
+                            + ::core::marker::Send
+                            + ::core::marker::Sync
+                            + 'static,
+                    {
+                        #[allow(clippy::too_many_arguments)]
+                        unsafe fn __mote_call<F: Fn($($type),*)>(
+                            __mote_probe: *const (),
+                            $($field: $type),*
+                        ) {
+                            // SAFETY: `connect` connects this function with a `F`.
+                            let __mote_probe = unsafe { &*__mote_probe.cast::<F>() };
+                            __mote_probe($($field),*)
+                        }
+                        let __mote_call: __MoteCall = __mote_call::<F>;
+                        // SAFETY: the probes are this event's, and `__mote_probed` calls them so.
+                        unsafe {
+                            $crate::__private::connect(
+                                &__MOTE_EVENT, &__MOTE_PROBES, __mote_probe, __mote_call as *const (),
+                            )
+                        }
+                    }
+                }
             }
         }
+
+        $(#[doc = $text])*
+        ///
+        /// The event, for probes to be connected to.
+        #[allow(non_upper_case_globals, dead_code)]
+        $visibility static $name: $name::Tracepoint = $name::Tracepoint;
     )*};
 }
 

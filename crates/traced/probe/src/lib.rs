@@ -11,6 +11,9 @@
 //!     pub request_done in http(Debug) { status: u16, path: &str, nanos: u64 }
 //! }
 //! mote::emit!(request_done, 200, "/index.html", 1234);
+//!
+//! // Quick text.
+//! mote::note!("{n} bytes by {p}");
 //! ```
 //! While an event is off its fields are not evaluated: the site is a 5-byte NOP. `mote record -- ./program` switches
 //! it on. A program that is not recorded opens no socket, starts no thread and maps nothing.
@@ -35,6 +38,7 @@
 )]
 
 mod arch;
+mod connect;
 mod constructor;
 mod cooperate;
 mod emit;
@@ -43,7 +47,9 @@ mod event;
 mod field;
 mod fields;
 mod join;
+mod note;
 mod packer;
+mod switch;
 
 pub use cooperate::{
     Scope, ShareError, SharedMap, Syscall, ThreadMap, ThreadState, ThresholdGuard, open_kernel,
@@ -52,17 +58,23 @@ pub use cooperate::{
 pub use emit::{emit, record};
 pub use field::{Element, Field, Packed};
 pub use fields::Fields;
-pub use mote_agent::{DynamicEvent, Event, announce, is_traced};
+pub use mote_agent::{ChangeError, Connection, DynamicEvent, Event, announce, is_traced, wait_for_probes};
 pub use mote_layout::Level;
 pub use packer::Packer;
+pub use switch::{Switch, flip};
 
 /// What the macros need; not for direct use.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::connect::connect;
     pub use crate::constructor::{CONSTRUCTOR, add_object, remove_object};
     pub use crate::emit::{record_fragments, record_judged, record_packed};
     pub use crate::event::plain;
-    pub use mote_agent::{cooperate, share, text_len};
+    pub use crate::note::note;
+    pub use mote_agent::{
+        NewProbe, Probes, Switch as BareSwitch, connect as connect_bare, cooperate, flip as flip_bare, share,
+        text_len,
+    };
     pub use mote_layout::cooperation as layout;
     pub use mote_layout::describe::Spec;
     pub use mote_layout::types::{Integer, Scalar, Type};

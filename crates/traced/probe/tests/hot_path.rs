@@ -9,7 +9,7 @@
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register,
 };
-use mote_layout::site::{RECORD_BYTES, SiteRecord};
+use mote_layout::site::{Of, RECORD_BYTES, SiteRecord};
 use std::collections::HashSet;
 use std::ffi::CStr;
 use std::hint::black_box;
@@ -52,7 +52,8 @@ fn target(name: &str) -> Option<u64> {
     }
     let (first, end) = ((&raw const __start_mote_sites).addr(), (&raw const __stop_mote_sites).addr());
     let records = (first as u64..end as u64).step_by(RECORD_BYTES);
-    let sites = records.map(|at| SiteRecord::from_bytes(bytes_at(at)).resolve(at));
+    let records = records.map(|at| (SiteRecord::from_bytes(bytes_at(at)), at));
+    let sites = records.filter(|(record, _)| record.of() == Of::Event).map(|(record, at)| record.resolve(at));
     let mut codes = sites.filter_map(|site| {
         let text = std::ptr::with_exposed_provenance(site.description as usize);
         // SAFETY: the record of a site leads to its description.

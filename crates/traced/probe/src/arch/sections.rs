@@ -50,3 +50,29 @@ macro_rules! __switch {
         $event.is_on()
     }};
 }
+
+/// True when a [`Switch`](crate::Switch) is on: a word that is tested, for systems that forbid changing text.
+#[cfg(feature = "tested-byte")]
+#[macro_export]
+macro_rules! is_on {
+    ($switch:path) => {{
+        // It is a switch: a raw pointer is made of nothing that only leads to one.
+        let _: *const $crate::Switch = &raw const $switch;
+        // SAFETY: the section holds offsets only; no instruction is executed.
+        unsafe {
+            ::core::arch::asm!(
+                ".pushsection mote_sites,\"aR\",@progbits",
+                ".balign 4",
+                ".reloc ., BFD_RELOC_NONE, {constructor}",
+                ".long 0, 0",
+                ".long {switch} - .",
+                ".long 0",
+                ".popsection",
+                switch = sym $switch,
+                constructor = sym $crate::__private::CONSTRUCTOR,
+                options(nostack, preserves_flags, nomem),
+            );
+        }
+        $switch.is_on()
+    }};
+}
