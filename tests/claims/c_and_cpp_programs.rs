@@ -4,7 +4,7 @@
 use crate::support::event::named;
 use crate::support::{Record, Trace, has_tool, output_of, programs};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
-use mote_layout::site::{RECORD_BYTES, SECTION, SiteRecord};
+use mote_layout::site::{Of, RECORD_BYTES, SECTION, SiteRecord};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -178,6 +178,44 @@ fn cooperation_is_the_same_in_c() {
 }
 
 #[test]
+fn programs_of_c_have_switches_probes_and_quick_text_of_their_own() {
+    let workshop = Workshop::new();
+    for compiler in available(C).into_iter().chain(available(CPP)) {
+        let as_cpp: &[&str] = if compiler[0].ends_with("++") { &["-x", "c++"] } else { &[] };
+        let compiler = [compiler, as_cpp].concat();
+        for (index, way) in WAYS.into_iter().enumerate().filter(|(_, way)| can(&compiler, way)) {
+            let objects = Objects::new(&workshop, &compiler, way, &["own.c", "own2.c"]);
+            let program = objects.link("own", &[LIBRARIES[index % 2], "-pthread"]);
+            // It looks by itself whether all is as it must be.
+            assert_eq!(run(&[&program]), "emitted 18\n", "{compiler:?} {way:?}");
+            if index > 3 {
+                continue;
+            }
+            let trace = Record::program(&[&program]).env("LD_LIBRARY_PATH", &path()).run();
+            assert!(matches!(trace.status, 0 | 3), "{compiler:?} {way:?}: {}", trace.err);
+            let events = trace.events();
+            let texts: Vec<_> =
+                named(&events, "mote:note").iter().map(|note| note.fields["text"].clone()).collect();
+            let long = |len: usize, end: &str| format!("{}{end}", "x".repeat(len));
+            let cut = [
+                long(511, ""),
+                long(507, "\u{20ac}"),
+                long(508, "\u{20ac}"),
+                long(509, ""),
+                long(510, ""),
+                long(511, ""),
+            ];
+            assert_eq!(texts[..2], ["plain", "7 of seven:   0.2"], "{compiler:?} {way:?}");
+            assert_eq!(texts[2..], cut, "{compiler:?} {way:?}");
+            let len = |event: &&crate::support::Event| event.number("len");
+            let lens: Vec<u64> = named(&events, "own:packet_in").iter().map(len).collect();
+            assert_eq!(lens, [1, 2, 3, 4, 5, 6], "{compiler:?} {way:?}");
+            assert_eq!(named(&events, "own:lists").len() + named(&events, "own:idle").len(), 4);
+        }
+    }
+}
+
+#[test]
 fn every_type_of_field_arrives_the_same_from_every_compiler() {
     let workshop = Workshop::new();
     let mut first: Option<Vec<String>> = None;
@@ -248,7 +286,7 @@ fn sites(program: &Path) -> Vec<String> {
         let record = SiteRecord::from_bytes(bytes.try_into().expect("16 bytes"));
         (record, section.address() + RECORD_BYTES as u64 * index)
     });
-    let real = records.filter(|(record, _)| record.event != 0);
+    let real = records.filter(|(record, _)| record.of() == Of::Event);
     real.map(|(record, address)| {
         let site = record.resolve(address);
         let (code, target) = site.code.expect("a site that is patched");

@@ -33,6 +33,7 @@ mod machines_differ;
 mod nothing_aborts;
 mod off_costs_nothing;
 mod processes_are_joined_safely;
+mod programs_use_it_themselves;
 mod real_servers_are_understood;
 mod recordings_are_private;
 mod recordings_have_an_owner;

@@ -84,6 +84,16 @@ fn a_disabled_declared_event_is_one_nop() {
 }
 
 #[test]
+fn a_switch_that_is_off_is_one_nop() {
+    assert_only_a_nop("golden_switched");
+}
+
+#[test]
+fn quick_text_that_is_off_is_one_nop() {
+    assert_only_a_nop("golden_note");
+}
+
+#[test]
 fn in_a_loop_each_turn_has_one_nop_and_no_call() {
     let code = hot_path("golden_loop");
     let text = shown(&code);

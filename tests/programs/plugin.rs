@@ -65,3 +65,33 @@ pub extern "C" fn golden_declared(a: u64, b: u64) -> u64 {
 pub extern "C" fn golden_declared_bare(a: u64, b: u64) -> u64 {
     a | b
 }
+
+static SWITCH: mote::Switch = mote::Switch::new();
+
+/// A switch of the program's own, which is off.
+#[unsafe(no_mangle)]
+pub extern "C" fn golden_switched(a: u64, b: u64) -> u64 {
+    if mote::is_on!(SWITCH) {
+        return a.wrapping_mul(b).rotate_left(7);
+    }
+    a.wrapping_sub(b)
+}
+
+/// The same without the switch.
+#[unsafe(no_mangle)]
+pub extern "C" fn golden_switched_bare(a: u64, b: u64) -> u64 {
+    a.wrapping_sub(b)
+}
+
+/// Quick text.
+#[unsafe(no_mangle)]
+pub extern "C" fn golden_note(a: u64, b: u64) -> u64 {
+    mote::note!("in a function of two numbers");
+    a | b
+}
+
+/// The same without the text.
+#[unsafe(no_mangle)]
+pub extern "C" fn golden_note_bare(a: u64, b: u64) -> u64 {
+    a | b
+}

@@ -9,6 +9,7 @@ mod hostile;
 mod hostile_join;
 mod kernel;
 mod namespaces;
+mod own;
 mod privileges;
 mod processes;
 mod sessions;
@@ -53,6 +54,11 @@ fn main() -> ExitCode {
         "times" => simple::times(&words),
         "unevaluated" => simple::unevaluated(&words),
         "echo" => simple::echo(),
+        "probed" => own::probed(&words),
+        "outlive" => own::outlive(),
+        "flip" => own::flip(&words),
+        "flip-and-fork" => own::flip_and_fork(&words),
+        "notes" => own::notes(),
         "until-disarmed" => sites::until_disarmed(),
         "fork" => processes::fork_many(&words),
         "fork-threaded" => processes::fork_threaded(&words),
