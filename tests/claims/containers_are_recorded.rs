@@ -190,8 +190,8 @@ fn slow_calls_in_a_container() {
     let trace = latency.run().ends_with(0);
     let pid = trace.printed("pid");
     assert!(pid < 100, "as the namespace has it: {pid}");
-    assert!(trace.out.contains(&format!("clock_nanosleep of scenes ({pid})")), "{}", trace.out);
-    assert!(trace.out.contains("[scenes]"), "the stack has names: {}", trace.out);
+    assert!(trace.err.contains(&format!("clock_nanosleep of scenes ({pid})")), "{}", trace.err);
+    assert!(trace.err.contains("[scenes]"), "the stack has names: {}", trace.err);
 }
 
 /// Children that a process forks into other namespaces while it is recorded.

@@ -413,7 +413,7 @@ fn what_is_disabled_is_recorded_no_more() {
     let status = || ask(&running, &["status"]).1;
     let (done, said) = ask(&running, &["disable", "-k", ENTRY]);
     assert!(done && status().contains(&format!("\n  not {ENTRY}")), "{said} {}", status());
-    assert!(status().contains("1 kinds of events on"), "{}", status());
+    assert!(status().contains("1 kind of event on"), "{}", status());
     wait_for_sleeps(pid, 10);
     // What is refused changes nothing.
     for (words, why) in [

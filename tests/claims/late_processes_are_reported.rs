@@ -27,7 +27,7 @@ fn a_program_that_starts_and_ends_while_the_recorder_stands_still() {
     let script = "kill -STOP $PPID; { sleep 6; kill -CONT $PPID; } & \"$0\" count 10; wait";
     let trace = shell(script).run().ends_with(3);
     let problems = trace.problems().join("\n");
-    assert!(problems.contains("is not recorded: it has disconnected before it was ready"), "{problems}");
+    assert!(problems.contains("is not recorded: it disconnected before it was ready"), "{problems}");
     assert!(trace.summary()["lost_unknown"].as_u64().is_some_and(|times| times > 0), "{}", trace.summary());
 }
 

@@ -95,12 +95,38 @@ fn tasks_are_followed_from_thread_to_thread() {
             let all = four.iter().zip(starts).all(|(line, start)| line.contains(start));
             assert!(all && four[2].starts_with("  +") && four[0].contains(", busy "), "{four:#?}");
         }
-        let view = text(&trace, &["view", "--event", "inside"]);
-        assert!(
-            view.lines().all(|line| line.ends_with(" } in app:step")) || !view.contains(" in "),
-            "{view}"
-        );
     }
+}
+
+#[test]
+fn events_say_in_which_span_they_are() {
+    let trace = recorded("layer", &["-e", "*"]);
+    let inside = trace.events();
+    let inside = event::named(&inside, "app:inside");
+    let tid = inside[0].tid.to_string();
+    // Of a span that another thread has begun, too.
+    let of_thread = inside.iter().filter(|event| event.tid.to_string() == tid).count() as u64;
+    for (chosen, expected) in [
+        (&["--event", "inside"][..], TASKS),
+        (&["--event", "inside", "--tid", &tid], of_thread),
+        (&["--event", "inside", "--level", "debug_function"], TASKS),
+    ] {
+        let view = text(&trace, &[&["view"], chosen].concat());
+        assert_eq!(view.lines().count() as u64, expected, "{chosen:?}: {view}");
+        assert!(view.lines().all(|line| line.ends_with(" } in app:step")), "{chosen:?}: {view}");
+    }
+    let begun = text(&trace, &["view", "--level", "warning"]);
+    assert_eq!(
+        begun.lines().filter(|line| line.ends_with(" } in app:request")).count() as u64,
+        TASKS,
+        "{begun}"
+    );
+    let json = text(&trace, &["view", "--event", "inside", "--format", "json"]);
+    let spans = json.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["span"].clone());
+    assert_eq!(spans.collect::<Vec<_>>(), vec![Value::from("app:step"); TASKS as usize], "{json}");
+    let tree = text(&trace, &["view", "--tree", "--event", "inside"]);
+    assert_eq!(tree.lines().filter(|line| line.contains("    app:inside ")).count() as u64, TASKS, "{tree}");
+    assert!(!tree.contains("app:begin"), "{tree}");
 }
 
 /// The numbers of requests that a rule finds bad.

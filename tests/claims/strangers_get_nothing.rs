@@ -366,7 +366,7 @@ fn silent_connections_are_reported_and_take_no_more_than_their_share() {
     let path = sockets(&running).join("session");
     let silent = Beside::start(0, &["hush", path.to_str().expect("text"), "80"]);
     assert_eq!(silent.wait_for("connected"), 80, "nobody waits to be let in");
-    running.wait_until_said("has 64 connections that have sent nothing");
+    running.wait_until_said("has too many connections (64) that have sent nothing");
     drop(silent);
     // Who comes then is let in again.
     let rounds = || running.said().0.lines().filter(|line| line.starts_with("round ")).count() as u64;
@@ -471,7 +471,7 @@ fn no_process_is_taken_for_one_of_another_user() {
     }
     let trace = Record::scene(&["pretend", &USER.to_string()]).run().ends_with(3);
     assert_eq!(trace.printed("answered"), 0);
-    assert!(trace.problems().join("\n").contains("it says that it is process"), "{:?}", trace.problems());
+    assert!(trace.problems().join("\n").contains("it claims to be process"), "{:?}", trace.problems());
     assert_counts(&named(&trace.view(), "e2e:honest"), "seq", 10);
     assert!(trace.facts("process").iter().all(|process| process["comm"] != "pretender"));
 }

@@ -35,6 +35,7 @@ pub mod side_band;
 pub mod signal;
 pub mod socket;
 pub mod tasks;
+pub mod terminal;
 pub mod thread;
 pub mod time;
 pub mod trial;

@@ -58,10 +58,14 @@ impl Cause {
             Cause::TooBig => {
                 "an event was larger than 64 KiB or than a sub-buffer: give larger --buffers or record less of it"
             }
-            Cause::Busy => "a thread stopped in the middle of an event: happens without rseq only",
-            Cause::Torn => "a process was killed in the middle of an event: happens without rseq only",
+            Cause::Busy => {
+                "a thread stopped in the middle of an event; this cannot happen with restartable sequences (rseq, see `mote doctor`)"
+            }
+            Cause::Torn => {
+                "a process was killed in the middle of an event; this cannot happen with restartable sequences (rseq, see `mote doctor`)"
+            }
             Cause::FilterFault => {
-                "a filter has read memory that is not there: the program gave a bad pointer to an event"
+                "a filter read memory that is not there: the program gave a bad pointer to an event"
             }
             Cause::NoSpeculation => {
                 "more threads speculated at a time than there is room for: commit or discard earlier"
@@ -70,7 +74,7 @@ impl Cause {
                 "a thread kept more aside than there is room for: commit or discard earlier, or choose fewer events with -e"
             }
             Cause::NoClock => {
-                "a program forbids itself the clock (prctl PR_SET_TSC, seccomp): try --clock monotonic, which needs clock_gettime only"
+                "a program forbids itself the clock (prctl PR_SET_TSC, seccomp): try --clock monotonic, which needs only clock_gettime"
             }
         }
     }

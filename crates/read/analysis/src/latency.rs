@@ -2,6 +2,7 @@
 
 use mote_ctf::Value;
 use mote_timeline::Record;
+use mote_words::counted;
 use serde::Serialize;
 
 /// Name of the event in the kernel's trace.
@@ -111,17 +112,17 @@ impl SlowCall {
         let mut words = match self.cause.as_str() {
             "throttled" => format!("held back {} by its cgroup's CPU bandwidth", time(self.throttled_ns)),
             "runqueue" => {
-                format!("could have run and had no CPU for {}{}", time(self.queued()), self.rival())
+                format!("was ready to run, but waited {} for a CPU{}", time(self.queued()), self.rival())
             }
             "waited" => self.waited(functions),
             _ if self.offcpu_ns == 0 => "ran on the CPU all the time".to_owned(),
-            _ => format!("ran on the CPU but for {}", time(self.offcpu_ns)),
+            _ => format!("ran on the CPU, except for {}", time(self.offcpu_ns)),
         };
         if self.cause != "waited" && worth(self.waited_ns()) {
             words.push_str(&format!("; {}", self.waited(functions)));
         }
         if self.cause != "runqueue" && worth(self.queued()) {
-            words.push_str(&format!("; runnable without a CPU {}{}", time(self.queued()), self.rival()));
+            words.push_str(&format!("; waited {} for a CPU{}", time(self.queued()), self.rival()));
         }
         if self.cause != "throttled" && worth(self.throttled_ns) {
             words.push_str(&format!("; held back by its cgroup {}", time(self.throttled_ns)));
@@ -132,11 +133,7 @@ impl SlowCall {
             words.push_str(&format!("; ran {}", time(ran)));
         }
         if self.faults > 0 && (self.cause == "running" || worth(self.faults.saturating_mul(FAULT_NS))) {
-            words.push_str(&format!(
-                "; {} page fault{}",
-                self.faults,
-                if self.faults == 1 { "" } else { "s" }
-            ));
+            words.push_str(&format!("; {}", counted(self.faults, "page fault", "page faults")));
         }
         words
     }
@@ -155,7 +152,7 @@ impl SlowCall {
     fn rival(&self) -> String {
         match (self.rival_tid, self.rival_comm.as_str()) {
             (_, "") | (0, _) => String::new(),
-            (tid, name) => format!(", which {name} ({}) had", tid.cast_signed()),
+            (tid, name) => format!(", on which {name} ({}) ran", tid.cast_signed()),
         }
     }
 
@@ -353,7 +350,7 @@ mod tests {
             offcpu_ns: 30 * ms,
             ..call("write", 31 * ms)
         };
-        assert_eq!(queued.words(&[]), "could have run and had no CPU for 30.0 ms");
+        assert_eq!(queued.words(&[]), "was ready to run, but waited 30.0 ms for a CPU");
         let mixed = SlowCall {
             offcpu_ns: 40 * ms,
             runqueue_ns: 22 * ms,
@@ -365,8 +362,8 @@ mod tests {
             faults: 2,
             ..SlowCall { duration_ns: 50 * ms, ..queued.clone() }
         };
-        let words = "could have run and had no CPU for 22.0 ms, which cc1 (9) had; waited 18.0 ms off CPU in state D, \
-            block I/O in ext4_sync_file (3 times, 20.0 ms at most); ran 10.0 ms";
+        let words = "was ready to run, but waited 22.0 ms for a CPU, on which cc1 (9) ran; waited 18.0 ms off CPU in \
+            state D, block I/O in ext4_sync_file (3 times, 20.0 ms at most); ran 10.0 ms";
         assert_eq!(mixed.words(&stack), words);
         assert_eq!(
             (SlowCall { ret: -2, ..mixed.clone() }.result(), mixed.result()),

@@ -8,6 +8,7 @@ use crate::scheduling::Scheduling;
 use crate::spans::Spans;
 use crate::syscalls::Syscalls;
 use mote_timeline::{Facts, LossRecord, Problems, Record, Trace};
+use mote_words::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Collects a [`Report`] out of the other analyses.
@@ -82,10 +83,8 @@ impl Report {
     /// Adds problems in words, as those that reading met with ([`mote_timeline::Source::problems`]).
     pub fn add_problems(&mut self, problems: &Problems) {
         self.problems.extend(problems.list().iter().map(ToString::to_string));
-        match problems.more() {
-            0 => {}
-            1 => self.problems.push("and 1 more problem".to_owned()),
-            more => self.problems.push(format!("and {more} more problems")),
+        if problems.more() > 0 {
+            self.problems.push(format!("and {}", counted(problems.more(), "more problem", "more problems")));
         }
     }
 }

@@ -225,14 +225,14 @@ pub struct Summary {
 /// Name of the losses whose number is not known.
 pub const UNKNOWN_LOSS: &str = "unknown";
 /// What that means, and what to do about it.
-pub const UNKNOWN_LOSS_ADVICE: &str = "number not known: a process joined late or never, or has overwritten its \
-                                       buffers; the problems above say which, and what to do";
+pub const UNKNOWN_LOSS_ADVICE: &str = "a process joined late or not at all, or overwrote its buffers: the problems \
+                                       that are reported say which one, and what to do";
 
 /// Causes of loss that only kernel events have, beside those of `mote_layout::Cause`.
 pub const KERNEL_LOSSES: [(&str, &str); 3] = [
     ("nested", "an event happened while two others were being written on its CPU; nothing can be done"),
     ("threads", "more threads ran at a time than mote can follow: record fewer processes, or all with -a"),
-    ("foreign_abi", "system calls of 32-bit programs; mote does not record them"),
+    ("foreign_abi", "system calls of 32-bit programs, which mote does not record"),
 ];
 
 /// What a cause of [`KERNEL_LOSSES`] means, and what to do about it.
@@ -241,7 +241,7 @@ pub fn kernel_loss_advice(cause: &str) -> Option<&'static str> {
 }
 
 /// Why texts are empty, and what to do about it.
-pub const EMPTY_TEXTS: &str = "texts of kernel events could not be read and are empty: bad addresses, or pages that the program had not touched yet";
+pub const EMPTY_TEXTS: &str = "of kernel events left empty: they could not be read, because of a bad address, or of a page that the program had not touched yet";
 
 /// Provider of the records that tell the system's state when a recording of kernel events begins.
 pub const STATE: &str = "statedump";

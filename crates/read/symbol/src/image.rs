@@ -62,7 +62,7 @@ pub enum ImageError {
         error: io::Error,
     },
     /// It is no ELF file.
-    #[error("{path} is no program or library (no ELF file){hint}", path = path.display())]
+    #[error("{path} is not a program or library (not an ELF file){hint}", path = path.display())]
     NotElf {
         /// The file.
         path: PathBuf,

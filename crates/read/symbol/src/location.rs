@@ -98,7 +98,7 @@ impl fmt::Display for Doubt {
             Doubt::Missing(path) => write!(f, "{path} does not exist any more"),
             Doubt::Changed(path) => write!(f, "{path} has changed since the recording (its build id is another one)"),
             Doubt::Newer(path) => write!(f, "{path} has no build id, and was written after the recording"),
-            Doubt::Damaged(path) => write!(f, "{path} is damaged, or no program or library"),
+            Doubt::Damaged(path) => write!(f, "{path} is damaged, or is not a program or library"),
             Doubt::NoFunction(path) => {
                 write!(f, "{path} has no symbol there; its debug symbols may be in a package of their own")
             }

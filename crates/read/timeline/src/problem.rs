@@ -2,6 +2,7 @@
 
 use mote_clock::Disorder;
 use mote_ctf::{DecodeError, MetadataError, MetadataWarning};
+use mote_words::{counted, size};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -35,7 +36,7 @@ pub enum OpenError {
     },
     /// It would take too long to look for traces there.
     #[error(
-        "{} is no recording, and holds too much to search: {looked} directories were looked at; give the directory of a recording{found}",
+        "{} is not a recording, and is too large to search ({looked} directories were searched); give the directory of a recording{found}",
         .dir.display()
     )]
     TooMuch {
@@ -77,7 +78,7 @@ pub enum Fault {
     #[error("{}", .0.kind)]
     Packet(DecodeError),
     /// The file ends before its last packet does.
-    #[error("the file ends inside a packet: {missing} bytes of it are missing")]
+    #[error("the file ends inside a packet: {} missing", counted(*.missing, "byte of it is", "bytes of it are"))]
     CutShort {
         /// Bytes that are not there.
         missing: u64,
@@ -86,10 +87,10 @@ pub enum Fault {
     #[error("the file ends inside an event, which is left out")]
     CutEvent,
     /// Times that do not fit into 64 bits of nanoseconds since 1970.
-    #[error("times in this packet are beyond the year 2262, which is shown in their place")]
+    #[error("times in this packet are too late to show; the year 2262 is shown instead")]
     TimeTooLate,
     /// A packet that would take too much memory.
-    #[error("a packet of {bytes} bytes is larger than the limit of {}", crate::window::MAX_PACKET_BYTES)]
+    #[error("a packet of {} is larger than the limit of {}", size(*.bytes), size(crate::window::MAX_PACKET_BYTES))]
     TooLarge {
         /// Its size.
         bytes: u64,
@@ -98,7 +99,7 @@ pub enum Fault {
     #[error("an event is later than the end of its packet; times in this packet may be wrong")]
     LateEvent,
     /// A packet whose end was never written: it was taken from the memory of a program that crashed.
-    #[error("a packet does not tell its end, as `lttng-crash` leaves it; what it has is shown")]
+    #[error("a packet has no end, as `lttng-crash` leaves it; the events in it are shown")]
     NoEnd,
     /// A packet with the UUID of another trace.
     #[error("packets have the UUID of another trace; they are read as if they were of this one")]
@@ -119,10 +120,10 @@ pub enum Fault {
     #[error("{0}; later times are less exact")]
     Clock(Disorder),
     /// The journal is of another trace.
-    #[error("it is the journal of another trace, and not used")]
+    #[error("this journal belongs to another trace, and is not used")]
     ForeignJournal,
     /// Lines of the journal that mean nothing.
-    #[error("{lines} lines cannot be understood (broken, or written by a newer mote), and are not used")]
+    #[error("{} not used: broken, or written by a newer mote", counted(*.lines, "line is", "lines are"))]
     Journal {
         /// How many.
         lines: usize,
@@ -158,8 +159,7 @@ impl fmt::Display for Problem {
         }
         write!(f, ": {}", self.fault)?;
         if self.skipped > 0 {
-            let unit = if self.skipped == 1 { "byte" } else { "bytes" };
-            write!(f, "; {} {unit} could not be read", self.skipped)?;
+            write!(f, "; {} could not be read", counted(self.skipped, "byte", "bytes"))?;
         }
         Ok(())
     }

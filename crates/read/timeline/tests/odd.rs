@@ -101,7 +101,7 @@ fn a_packet_of_a_crashed_program_without_an_end_is_read_with_a_warning() {
     let dir = write(PACKETS, &packet(1, 5, 0));
     let (seen, good, words) = read(dir.path());
     assert_eq!((seen, good), (vec![1, 2], true));
-    assert!(matches!(&words[..], [word] if word.contains("does not tell its end")), "{words:?}");
+    assert!(matches!(&words[..], [word] if word.contains("a packet has no end")), "{words:?}");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn times_that_nanoseconds_cannot_tell_are_an_error() {
     let dir = write(&slow, &[event(10, 1), event(9_223_372_037, 2)].concat());
     let (seen, good, words) = read(dir.path());
     assert_eq!((seen, good), (vec![1, 2], false));
-    assert!(matches!(&words[..], [word] if word.contains("beyond the year 2262")), "{words:?}");
+    assert!(matches!(&words[..], [word] if word.contains("too late to show")), "{words:?}");
 }
 
 #[test]

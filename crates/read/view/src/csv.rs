@@ -152,6 +152,7 @@ fn cells<'a>(
         scratch.clear();
         Json::value(scratch, piece.class, values);
         match scratch.as_slice() {
+            _ if piece.is_absent(scratch, 0) => {}
             [b'"', text @ .., b'"'] => escape::csv(out, &plain(text)),
             b"null" => {}
             other => escape::csv(out, other),

@@ -6,13 +6,14 @@
 //! ```
 //! Always valid: what is not UTF-8 becomes U+FFFD, infinities and NaN are the strings `"inf"`, `"-inf"`, `"NaN"`, bytes
 //! a string of hexadecimal digits, an enumeration's value its label (the number if it has none), a variant an object
-//! with the chosen option, a missing optional `null`. Integers are numbers with all their digits, also beyond 2^53.
+//! with the chosen option, a missing optional `null`. An event in a span whose name is known has that as `"span"`. Integers are numbers with all their digits, also beyond 2^53.
 
 use crate::Format;
 use crate::digits;
 use crate::escape;
 use crate::known;
 use crate::plan::{Look, Notation, Plan, Plans};
+use crate::spans::Spans;
 use crate::time::{TimeStyle, Times};
 use mote_ctf::model::{EnumClass, EventClass, FieldClass, FloatClass, Length, VariantClass};
 use mote_ctf::{Event, Value};
@@ -26,13 +27,14 @@ use std::io::Write;
 pub struct Json<'t> {
     plans: Plans<'t>,
     times: Times,
+    spans: Spans,
 }
 
 impl<'t> Json<'t> {
     /// Prints events of `trace`; `time` is nanoseconds in `style`.
     #[must_use]
     pub fn new(trace: &'t Trace, style: TimeStyle) -> Json<'t> {
-        Json { plans: Plans::new(trace, head, lead), times: Times::new(style) }
+        Json { plans: Plans::new(trace, head, lead), times: Times::new(style), spans: Spans::new(trace) }
     }
 
     /// The same without the addresses of stacks.
@@ -63,6 +65,10 @@ impl Format for Json<'_> {
             escape::json(out, name);
         }
         out.extend_from_slice(&plan.head);
+        if let Some(span) = self.spans.take(record) {
+            out.extend_from_slice(b",\"span\":");
+            escape::json(out, span.as_bytes());
+        }
         if plan.has_context {
             out.extend_from_slice(b",\"context\":{");
             context(out, plan, &event);
@@ -71,6 +77,10 @@ impl Format for Json<'_> {
         out.extend_from_slice(b",\"fields\":{");
         payload(out, plan, &event);
         out.extend_from_slice(b"}}\n");
+    }
+
+    fn unseen(&mut self, _out: &mut Vec<u8>, record: &Record<'_>) {
+        self.spans.take(record);
     }
 
     fn loss(&mut self, out: &mut Vec<u8>, loss: &LossRecord<'_>) {
@@ -125,6 +135,8 @@ pub(crate) fn lead(name: &str, first: bool) -> Vec<u8> {
 }
 
 impl Notation for Json<'_> {
+    const ABSENT: &'static [u8] = b"null";
+
     #[inline]
     fn value<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, class: &FieldClass, values: &mut I) {
         match class {
@@ -169,7 +181,7 @@ fn nested<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, class: &FieldCla
         }
         FieldClass::Optional(class) if count(values) > 0 => Json::value(out, &class.class, values),
         FieldClass::Variant(class) => variant(out, class, values),
-        _ => out.extend_from_slice(b"null"),
+        _ => out.extend_from_slice(Json::ABSENT),
     }
 }
 

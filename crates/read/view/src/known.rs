@@ -53,6 +53,12 @@ pub(crate) fn level(class: &EventClass) -> Option<Level> {
     Level::from_number(u8::try_from(class.log_level?.0).ok()?)
 }
 
+/// Whether a member of an event of mote's own says by 0 that its value is not known: how long a system call took whose
+/// beginning was not seen. (A call takes longer than no time at all.)
+pub(crate) fn is_absent_at_0(event: &str, member: &str) -> bool {
+    member.trim_start_matches('_') == "duration_ns" && event.starts_with("syscall_exit_")
+}
+
 impl Names {
     /// Those of a member of an event, if it is one that is known.
     pub(crate) fn of(event: &str, member: &str) -> Option<Names> {

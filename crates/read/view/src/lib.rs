@@ -53,9 +53,23 @@ pub trait Format {
     /// Appends an event, with a line end.
     fn event(&mut self, out: &mut Vec<u8>, record: &Record<'_>);
 
+    /// Takes in an event that is not shown, for what it says of others, as in which span they happen. Appends what has
+    /// become ready by it.
+    fn unseen(&mut self, _out: &mut Vec<u8>, _record: &Record<'_>) {}
+
     /// Appends a loss, with a line end.
     fn loss(&mut self, out: &mut Vec<u8>, loss: &LossRecord<'_>);
 
     /// What stands behind the last event.
     fn end(&mut self, _out: &mut Vec<u8>) {}
+}
+
+/// Why packets of a trace are missing, in words; a flight recorder of mote leaves them out on purpose.
+#[must_use]
+pub const fn missing_packets(is_flight_recorder: bool) -> &'static str {
+    if is_flight_recorder {
+        "overwritten by the flight recorder, which keeps the newest events"
+    } else {
+        "lost by the tracer, or missing from its files"
+    }
 }

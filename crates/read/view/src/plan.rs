@@ -1,6 +1,6 @@
 //! What is the same for all events of a class, rendered once.
 
-use crate::known::Names;
+use crate::known::{self, Names};
 use crate::stack::{KERNEL, USER};
 use mote_ctf::model::{ArrayClass, EventClass, FieldClass, Length, StreamClass, StructClass};
 use mote_ctf::{Event, Value};
@@ -29,6 +29,15 @@ pub(crate) struct Piece<'t> {
     pub(crate) class: &'t FieldClass,
     /// Names of its values that the metadata does not have.
     pub(crate) names: Option<Names>,
+    /// 0 says that the value is not known.
+    pub(crate) is_absent_at_0: bool,
+}
+
+impl Piece<'_> {
+    /// Whether the value that `out` has from `start` on says that it is not known.
+    pub(crate) fn is_absent(&self, out: &[u8], start: usize) -> bool {
+        self.is_absent_at_0 && out.get(start..) == Some(b"0")
+    }
 }
 
 /// How a format writes what comes before a member's value: its name, and whether it is the first of its group.
@@ -109,10 +118,11 @@ impl<'t> Plans<'t> {
         {
             let [tid, name, pid] = record.identity_members();
             let hidden = [tid, name, pid.filter(|_| self.shows_pid)];
-            let event_name = (!self.shows_pid).then_some(event.name.as_str());
             let Plans { lead, hides_stacks, hides_spans, colour, .. } = *self;
-            let rule = Rule { lead, hides_stacks, hides_spans, event: event_name };
-            let look = Look { colour, ours: record.origin().facts.is_some() };
+            let (event_name, ours) = (event.name.as_str(), record.origin().facts.is_some());
+            let rule =
+                Rule { lead, hides_stacks, hides_spans, event: event_name, names: !self.shows_pid, ours };
+            let look = Look { colour, ours };
             *place = Some(Plan::new(stream, event, hidden, rule, (self.head)(event, look)));
         }
     }
@@ -124,8 +134,12 @@ struct Rule<'t> {
     lead: Lead,
     hides_stacks: bool,
     hides_spans: bool,
-    /// The event's name, when values are named that the metadata has no names for.
-    event: Option<&'t str>,
+    /// The event's name.
+    event: &'t str,
+    /// Values are named that the metadata has no names for.
+    names: bool,
+    /// mote wrote the trace.
+    ours: bool,
 }
 
 impl<'t> Plan<'t> {
@@ -161,8 +175,9 @@ fn pieces<'t>(
             || rule.hides_stacks && is_stack(&member.name)
             || rule.hides_spans && index < 2 && is_span(&member.name);
         let lead = (!hidden).then(|| (rule.lead)(&member.name, std::mem::take(first)));
-        let names = rule.event.and_then(|event| Names::of(event, &member.name));
-        pieces.push(Piece { lead, class: &member.class, names });
+        let names = rule.names.then(|| Names::of(rule.event, &member.name)).flatten();
+        let is_absent_at_0 = rule.ours && known::is_absent_at_0(rule.event, &member.name);
+        pieces.push(Piece { lead, class: &member.class, names, is_absent_at_0 });
     }
     pieces
 }
@@ -198,6 +213,9 @@ fn is_length(class: &StructClass, index: usize) -> bool {
 
 /// A notation for values.
 pub(crate) trait Notation {
+    /// What stands for a value that is not there.
+    const ABSENT: &'static [u8];
+
     /// Appends the next of `values`, which are those of a field of `class`.
     fn value<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, class: &FieldClass, values: &mut I);
 
@@ -216,6 +234,10 @@ pub(crate) trait Notation {
                     out.extend_from_slice(lead);
                     let start = out.len();
                     Self::value(out, piece.class, values);
+                    if piece.is_absent(out, start) {
+                        out.truncate(start);
+                        out.extend_from_slice(Self::ABSENT);
+                    }
                     if let Some(names) = piece.names {
                         names.append(out, start);
                     }

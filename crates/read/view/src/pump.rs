@@ -48,7 +48,7 @@ pub fn pump<S: Source + ?Sized, F: Format, W: Write>(
                 outcome.shown += 1;
                 format.event(&mut out, &record);
             }
-            Entry::Event(_) => {}
+            Entry::Event(record) => format.unseen(&mut out, &record),
             Entry::Loss(loss) => {
                 outcome.lost += loss.loss.events;
                 outcome.unknown += loss.loss.unknown;

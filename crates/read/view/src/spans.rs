@@ -1,6 +1,5 @@
-//! The name of the span that an event is in, for people: ` in app:request`.
+//! The name of the span that an event is in: ` in app:request` for people, a member of its object in JSON.
 
-use crate::escape;
 use mote_analysis::{OPEN_MAX, SpanClasses, SpanRole};
 use mote_timeline::{Record, Trace};
 use std::collections::HashMap;
@@ -18,35 +17,41 @@ impl Spans {
         Spans { classes: SpanClasses::new(trace), open: HashMap::new() }
     }
 
-    /// Appends in which span the event is, if its name is known.
+    /// Takes in what an event says of spans. Returns the name of the one that it happened in, if it is known.
     #[inline]
-    pub(crate) fn append(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
-        let role = self.classes.role(record);
-        if role != SpanRole::None {
-            self.append_of(out, record, role);
+    pub(crate) fn take(&mut self, record: &Record<'_>) -> Option<&str> {
+        match self.classes.role(record) {
+            SpanRole::None => None,
+            role => self.take_of(record, role),
         }
     }
 
-    fn append_of(&mut self, out: &mut Vec<u8>, record: &Record<'_>, role: SpanRole) {
+    fn take_of(&mut self, record: &Record<'_>, role: SpanRole) -> Option<&str> {
         let session = record.origin().session();
-        let Some(id) = SpanClasses::span(record) else { return };
+        let id = SpanClasses::span(record)?;
         let around = match role {
             SpanRole::New(kind) => {
-                if self.open.len() < OPEN_MAX {
-                    self.open.insert((session, id), kind);
-                }
+                self.learn((session, id), kind);
                 SpanClasses::parent(record)
+            }
+            // Its beginning may not have been seen.
+            SpanRole::Enter(kind) | SpanRole::Exit(kind) | SpanRole::More(kind) => {
+                self.learn((session, id), kind);
+                None
             }
             SpanRole::Close(_) => {
                 self.open.remove(&(session, id));
                 None
             }
             SpanRole::Inside => Some(id),
-            _ => None,
+            SpanRole::None => None,
         };
-        if let Some(kind) = around.and_then(|id| self.open.get(&(session, id))) {
-            out.extend_from_slice(b" in ");
-            escape::escaped(out, self.classes.name(*kind).as_bytes());
+        self.open.get(&(session, around?)).map(|kind| self.classes.name(*kind))
+    }
+
+    fn learn(&mut self, key: (usize, u64), kind: usize) {
+        if self.open.len() < OPEN_MAX {
+            self.open.insert(key, kind);
         }
     }
 }

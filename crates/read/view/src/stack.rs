@@ -6,6 +6,7 @@
 use mote_ctf::Value;
 use mote_symbol::{Begun, Doubt, Location, Options, Symbols};
 use mote_timeline::{Origin, Record, Trace};
+use mote_words::counted;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -105,11 +106,9 @@ impl Stacks {
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let all = self.symbols.iter().flat_map(Symbols::doubts);
-        let told = |(doubt, count): (&Doubt, u64)| match (doubt, count) {
-            (Doubt::Cut, 1) => format!("1 stack is incomplete: {doubt}"),
-            (Doubt::Cut, _) => format!("{count} stacks are incomplete: {doubt}"),
-            (_, 1) => format!("1 address has no name: {doubt}"),
-            _ => format!("{count} addresses have no names: {doubt}"),
+        let told = |(doubt, count): (&Doubt, u64)| match doubt {
+            Doubt::Cut => format!("{} incomplete: {doubt}", counted(count, "stack is", "stacks are")),
+            _ => format!("{}: {doubt}", counted(count, "address has no name", "addresses have no names")),
         };
         all.map(told).collect()
     }

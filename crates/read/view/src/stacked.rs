@@ -54,6 +54,10 @@ impl<F: Format> Format for Stacked<'_, F> {
         }
     }
 
+    fn unseen(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
+        self.format.unseen(out, record);
+    }
+
     fn loss(&mut self, out: &mut Vec<u8>, loss: &LossRecord<'_>) {
         self.format.loss(out, loss);
     }

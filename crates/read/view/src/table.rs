@@ -1,12 +1,16 @@
-//! A report as a page of text, at most 100 columns wide.
+//! A report as a page of text that fits the terminal.
 
-use crate::civil::{DAY, Date, SECOND};
+mod columns;
+mod numbers;
+
 use crate::escape::safe;
+use columns::{Columns, Number, Wanted, number};
 use mote_analysis::{Interval, Report};
-use std::fmt::Write;
+use mote_words::{counted, counted_grouped, cut, grouped, middle, wrapped};
+pub(crate) use numbers::duration;
+use numbers::{moment, moment_of_day, short, tight, tight_or_none};
+use std::fmt::{Result, Write};
 
-/// Most columns of a line.
-const WIDTH: usize = 100;
 /// Most rows of threads, CPUs and processes.
 const ROWS: usize = 10;
 /// Most system calls.
@@ -18,446 +22,408 @@ const GAPS: usize = 10;
 /// Most kinds of events.
 const KINDS: usize = 40;
 
-/// Prints `report` of the recording called `name`.
+/// Prints `report` of the recording called `name` in lines of at most `width` columns, where
+/// [`mote_words::COLUMNS_MIN`] are enough.
 #[must_use]
-pub fn table(name: &str, report: &Report) -> String {
-    let mut out = String::new();
+pub fn table(name: &str, report: &Report, width: usize) -> String {
+    let mut page = Page { out: String::new(), width: width.max(mote_words::COLUMNS_MIN) };
     // Writing to a string does not fail.
-    let _ = head(&mut out, name, report);
-    let _ = syscalls(&mut out, report);
-    let _ = thread_syscalls(&mut out, report);
-    let _ = scheduling(&mut out, report);
-    let _ = spans(&mut out, report);
-    let _ = kinds(&mut out, report);
-    let _ = counts(&mut out, report);
-    let _ = processes(&mut out, report);
-    let _ = open_calls(&mut out, report);
-    let _ = problems(&mut out, report);
-    out
+    let _ = page.all(name, report);
+    page.out
 }
 
-fn head(out: &mut String, name: &str, report: &Report) -> std::fmt::Result {
-    let command =
-        if report.command.is_empty() { String::new() } else { format!(": {}", report.command.join(" ")) };
-    writeln!(out, "{}", cut(&safe(&format!("{name}{command}")), WIDTH))?;
-    if let Some(start) = report.start_ns {
-        writeln!(out, "  {} UTC, {}", moment(start), duration(report.duration_ns))?;
+/// The text so far.
+struct Page {
+    out: String,
+    width: usize,
+}
+
+impl Page {
+    fn all(&mut self, name: &str, report: &Report) -> Result {
+        self.head(name, report)?;
+        self.losses(report)?;
+        self.syscalls(report)?;
+        self.thread_syscalls(report)?;
+        self.scheduling(report)?;
+        self.spans(report)?;
+        self.kinds(report)?;
+        self.counts(report)?;
+        self.processes(report)?;
+        self.open_calls(report)?;
+        self.problems(report)
     }
-    let Report { events, rate, threads, processes, traces, streams, .. } = report;
-    write!(out, "  {} event{}, {}/s", grouped(*events), if *events == 1 { "" } else { "s" }, short(*rate))?;
-    let (threads, processes) =
-        (several(threads.len(), "thread", "s"), several(processes.len(), "process", "es"));
-    write!(out, "; {threads}, {processes}, {}", several(*streams, "stream", "s"))?;
-    writeln!(out, "{}", if *traces > 1 { format!(" of {traces} traces") } else { String::new() })?;
-    match (&report.incomplete, report.lost.events) {
-        (Some(why), _) => writeln!(
-            out,
-            "  the recording was cut short: {}\n  what it lost at its end is not known",
-            cut(&safe(why), WIDTH - 31)
-        )?,
-        (_, Some(0)) => writeln!(out, "  no event was lost")?,
-        _ => {}
+
+    /// A line of words; what is too long goes on below, behind `indent` spaces.
+    fn say(&mut self, text: &str, indent: usize) -> Result {
+        writeln!(self.out, "{}", wrapped(text, self.width, indent))
     }
-    for cause in &report.lost.causes {
-        let events = cause.events.map_or("an unknown number of".to_owned(), grouped);
-        writeln!(out, "  LOST {events} events, {}", cause.cause)?;
-        if !cause.advice.is_empty() {
-            writeln!(out, "       {}", cause.advice)?;
+
+    fn head(&mut self, name: &str, report: &Report) -> Result {
+        let command = safe(&report.command.join(" "));
+        // Both have to be known again.
+        let room = if command.is_empty() { self.width } else { self.width - self.width / 4 };
+        let mut line = middle(&safe(name), room);
+        if !command.is_empty() {
+            let left = self.width.saturating_sub(line.chars().count() + 2);
+            write!(line, ": {}", cut(&command, left))?;
         }
-    }
-    gaps(out, report)?;
-    if report.lost.texts > 0 {
-        writeln!(out, "  EMPTY {} {}", grouped(report.lost.texts), mote_journal::EMPTY_TEXTS)?;
-    }
-    if report.lost.packets > 0 {
-        let why = if report.lost.flight_recorder {
-            "the flight recorder overwrote them"
-        } else {
-            "the tracer did not write them, or their files are not complete"
-        };
-        writeln!(out, "  {} packets are missing: {why}", grouped(report.lost.packets))?;
-    }
-    Ok(())
-}
-
-/// Where events were lost, a line each.
-fn gaps(out: &mut String, report: &Report) -> std::fmt::Result {
-    for gap in report.lost.gaps.iter().take(GAPS) {
-        let events = gap.events.map_or("unknown".to_owned(), grouped);
-        let since = gap.since_ns.map_or("the start".to_owned(), moment_of_day);
-        let causes: Vec<&str> = gap.causes.keys().map(String::as_str).collect();
-        let causes = if causes.is_empty() { String::new() } else { format!(", {}", causes.join(", ")) };
-        let place = if gap.exact { "" } else { ", not exact" };
+        writeln!(self.out, "{line}")?;
+        if let Some(start) = report.start_ns {
+            writeln!(self.out, "  {} UTC, {}", moment(start), duration(report.duration_ns))?;
+        }
+        let Report { events, rate, threads, processes, traces, streams, .. } = report;
+        let traces = if *traces > 1 { format!(" of {traces} traces") } else { String::new() };
         let line = format!(
-            "    {events:>12} between {since} and {} in {}{causes}{place}",
-            moment_of_day(gap.until_ns),
-            gap.stream
+            "  {}, {}/s; {}, {}, {}{traces}",
+            counted_grouped(*events, "event", "events"),
+            short(*rate),
+            counted(threads.len() as u64, "thread", "threads"),
+            counted(processes.len() as u64, "process", "processes"),
+            counted(*streams as u64, "stream", "streams"),
         );
-        writeln!(out, "{}", cut(&safe(&line), WIDTH))?;
+        self.say(&line, 4)
     }
-    let more = report.lost.gaps.len().saturating_sub(GAPS) as u64 + report.lost.more_gaps;
-    if more > 0 {
-        writeln!(out, "    and at {more} other places; `mote view` shows all of them")?;
-    }
-    Ok(())
-}
 
-fn spans(out: &mut String, report: &Report) -> std::fmt::Result {
-    if report.spans.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\n{:41} {:<32}  {:<}", "", "how long", "all together")?;
-    writeln!(
-        out,
-        "{:30} {:>10} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
-        "span", "count", "mean", "p50", "p99", "max", "busy", "idle", "self"
-    )?;
-    for span in report.spans.iter().take(KINDS) {
-        let name = safe(&span.name);
-        // A long name has a line of its own.
-        let name = if name.chars().count() > 30 {
-            format!("{}\n{:30}", cut(&name, WIDTH), "")
-        } else {
-            format!("{name:30}")
-        };
-        write!(out, "{name} {:>10}", tight(span.count))?;
-        if let Some(Interval { mean, p50, p99, max, .. }) = span.duration_ns {
-            let sums = [span.total_busy_ns, span.total_idle_ns, span.total_self_ns];
-            for time in [mean, p50, p99, max].into_iter().chain(sums) {
-                write!(out, " {:>7}", duration(time))?;
+    fn losses(&mut self, report: &Report) -> Result {
+        match (&report.incomplete, report.lost.events) {
+            (Some(why), _) => {
+                self.say(&format!("  the recording was cut short: {}", safe(why)), 4)?;
+                self.say("  what it lost at its end is not known", 4)?;
+            }
+            (_, Some(0)) => self.say("  no event was lost", 4)?,
+            _ => {}
+        }
+        for cause in &report.lost.causes {
+            let events = match cause.events {
+                Some(events) => counted_grouped(events, "event", "events"),
+                None => "an unknown number of events".to_owned(),
+            };
+            let of = if cause.events.is_some() { format!(", {}", cause.cause) } else { String::new() };
+            self.say(&format!("  LOST {events}{of}"), 7)?;
+            if !cause.advice.is_empty() {
+                self.say(&format!("       {}", cause.advice), 7)?;
             }
         }
-        writeln!(out)?;
-        let apart = [(span.began_before, "began before the recording"), (span.open, "open at its end")];
-        let apart = apart.into_iter().filter(|(count, _)| *count > 0);
-        let apart: Vec<String> = apart.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
-        if !apart.is_empty() {
-            writeln!(out, "  besides: {}", apart.join(", "))?;
+        self.gaps(report)?;
+        if report.lost.texts > 0 {
+            let texts = counted_grouped(report.lost.texts, "text", "texts");
+            self.say(&format!("  EMPTY {texts} {}", mote_journal::EMPTY_TEXTS), 8)?;
         }
+        if report.lost.packets > 0 {
+            let packets = counted_grouped(report.lost.packets, "packet is", "packets are");
+            let why = crate::missing_packets(report.lost.flight_recorder);
+            self.say(&format!("  {packets} missing: {why}"), 4)?;
+        }
+        Ok(())
     }
-    more(out, report.spans.len(), KINDS, "kinds of spans")?;
-    if report.spans_not_followed > 0 {
-        let count = grouped(report.spans_not_followed);
-        writeln!(out, "{count} spans are not counted: too many were open at a time")?;
-    }
-    Ok(())
-}
 
-fn kinds(out: &mut String, report: &Report) -> std::fmt::Result {
-    if report.kinds.is_empty() {
-        return Ok(());
+    /// Where events were lost, a line each.
+    fn gaps(&mut self, report: &Report) -> Result {
+        for gap in report.lost.gaps.iter().take(GAPS) {
+            let events = gap.events.map_or("unknown".to_owned(), grouped);
+            let since = gap.since_ns.map_or("the start".to_owned(), moment_of_day);
+            let causes: Vec<String> = gap.causes.keys().map(|cause| safe(cause)).collect();
+            let causes = if causes.is_empty() { String::new() } else { format!(", {}", causes.join(", ")) };
+            let place = if gap.exact { "" } else { ", not exact" };
+            let line = format!("    {events:>12} between {since} and {} in ", moment_of_day(gap.until_ns));
+            let left = self.width.saturating_sub(line.chars().count() + causes.len() + place.len());
+            let stream = middle(&safe(&gap.stream), left.max(STREAM_MIN));
+            self.say(&format!("{line}{stream}{causes}{place}"), 17)?;
+        }
+        let more = report.lost.gaps.len().saturating_sub(GAPS) as u64 + report.lost.more_gaps;
+        if more > 0 {
+            let places = counted(more, "other place", "other places");
+            self.say(&format!("    and at {places}; `mote view` shows all of them"), 4)?;
+        }
+        Ok(())
     }
-    writeln!(out, "\n{:48} {:<}", "", "time between two of a kind in a thread")?;
-    writeln!(
-        out,
-        "{:30} {:>10} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
-        "event", "count", "/s", "min", "mean", "p50", "p90", "p99", "max"
-    )?;
-    for kind in report.kinds.iter().take(KINDS) {
-        let name = safe(&kind.name);
-        // A long name has a line of its own.
-        let name = if name.chars().count() > 30 {
-            format!("{}\n{:30}", cut(&name, WIDTH), "")
-        } else {
-            format!("{name:30}")
-        };
-        write!(out, "{name} {:>10} {:>6}", tight(kind.events), short(kind.rate))?;
-        if let Some(Interval { min, mean, p50, p90, p99, max, .. }) = kind.interval_ns {
-            for time in [min, mean, p50, p90, p99, max] {
-                write!(out, " {:>7}", duration(time))?;
+
+    fn spans(&mut self, report: &Report) -> Result {
+        const SPANS: [Number; 8] = [
+            number("count", 10, 0),
+            number("mean", 7, 2).of("how long"),
+            number("p50", 7, 4).of("how long"),
+            number("p99", 7, 1).of("how long"),
+            number("max", 7, 0).of("how long"),
+            number("busy", 7, 3).of("all together"),
+            number("idle", 7, 5).of("all together"),
+            number("self", 7, 1).of("all together"),
+        ];
+        if report.spans.is_empty() {
+            return Ok(());
+        }
+        let names = report.spans.iter().take(KINDS).map(|span| safe(&span.name)).collect();
+        let wanted = Wanted { title: "span", names, name: NAMES, numbers: &SPANS, rest: NO_REST };
+        let table = Columns::begin(&mut self.out, self.width, &wanted)?.with_whole_names();
+        for (span, name) in report.spans.iter().zip(&wanted.names) {
+            let mut numbers = vec![tight(span.count, 10)];
+            if let Some(Interval { mean, p50, p99, max, .. }) = span.duration_ns {
+                let sums = [span.total_busy_ns, span.total_idle_ns, span.total_self_ns];
+                numbers.extend([mean, p50, p99, max].into_iter().chain(sums).map(duration));
+            }
+            table.row(&mut self.out, name, &numbers, "")?;
+            let apart = [(span.began_before, "began before the recording"), (span.open, "open at its end")];
+            let apart = apart.into_iter().filter(|(count, _)| *count > 0);
+            let apart: Vec<String> =
+                apart.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
+            if !apart.is_empty() {
+                self.say(&format!("  besides: {}", apart.join(", ")), 4)?;
             }
         }
-        writeln!(out)?;
+        self.more(report.spans.len(), KINDS, "more kind of span", "more kinds of spans")?;
+        if report.spans_not_followed > 0 {
+            let count = counted_grouped(report.spans_not_followed, "span is", "spans are");
+            self.say(&format!("{count} not counted: too many were open at a time"), 2)?;
+        }
+        Ok(())
     }
-    more(out, report.kinds.len(), KINDS, "kinds of events")
-}
 
-/// System calls by name.
-fn syscalls(out: &mut String, report: &Report) -> std::fmt::Result {
-    if report.syscalls.is_empty() {
-        return Ok(());
-    }
-    writeln!(
-        out,
-        "\n{:22} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}  errors",
-        "system call", "calls", "failed", "total", "mean", "p50", "p99", "max"
-    )?;
-    for call in report.syscalls.iter().take(CALLS) {
-        let failed = if call.failed > 0 { tight(call.failed) } else { String::new() };
-        write!(out, "{:22} {:>9} {failed:>7}", cut(&safe(&call.name), 22), tight(call.calls))?;
-        match call.duration_ns {
-            Some(Interval { mean, p50, p99, max, .. }) => {
-                [call.total_ns.unwrap_or(0), mean, p50, p99, max]
-                    .into_iter()
-                    .try_for_each(|ns| write!(out, " {:>7}", duration(ns)))?;
+    fn kinds(&mut self, report: &Report) -> Result {
+        const TIMES: &str = "time between two of a kind in a thread";
+        const EVENTS: [Number; 8] = [
+            number("count", 10, 0),
+            number("/s", 6, 3),
+            number("min", 7, 5).of(TIMES),
+            number("mean", 7, 1).of(TIMES),
+            number("p50", 7, 2).of(TIMES),
+            number("p90", 7, 4).of(TIMES),
+            number("p99", 7, 1).of(TIMES),
+            number("max", 7, 0).of(TIMES),
+        ];
+        if report.kinds.is_empty() {
+            return Ok(());
+        }
+        let names = report.kinds.iter().take(KINDS).map(|kind| safe(&kind.name)).collect();
+        let wanted = Wanted { title: "event", names, name: NAMES, numbers: &EVENTS, rest: NO_REST };
+        let table = Columns::begin(&mut self.out, self.width, &wanted)?.with_whole_names();
+        for (kind, name) in report.kinds.iter().zip(&wanted.names) {
+            let mut numbers = vec![tight(kind.events, 10), short(kind.rate)];
+            if let Some(Interval { min, mean, p50, p90, p99, max, .. }) = kind.interval_ns {
+                numbers.extend([min, mean, p50, p90, p99, max].map(duration));
             }
-            None => write!(out, "{:40}", "")?,
+            table.row(&mut self.out, name, &numbers, "")?;
         }
-        let errors = call.errors.iter().take(2).map(|one| match one.count {
-            _ if call.errors.len() == 1 => one.error.clone(),
-            count => format!("{} {}", count, one.error),
-        });
-        let errors: Vec<String> = errors.collect();
-        let errors = cut(&errors.join(", "), 18);
-        writeln!(out, "{}{errors}", if errors.is_empty() { "" } else { "  " })?;
+        self.more(report.kinds.len(), KINDS, "more kind of event", "more kinds of events")
     }
-    more(out, report.syscalls.len(), CALLS, "system calls")
-}
 
-/// System calls of each thread; of one thread they are those of all.
-fn thread_syscalls(out: &mut String, report: &Report) -> std::fmt::Result {
-    if report.thread_syscalls.len() < 2 {
-        return Ok(());
-    }
-    writeln!(
-        out,
-        "\n{:30} {:>8} {:>9} {:>7} {:>7} {:>7} {:>7}",
-        "system calls of thread", "tid", "calls", "failed", "total", "mean", "max"
-    )?;
-    for thread in report.thread_syscalls.iter().take(ROWS) {
-        let name = cut(&safe(thread.name.as_deref().unwrap_or("-")), 30);
-        let (tid, total) = (thread.tid.to_string(), thread.total_ns.map_or_else(String::new, duration));
-        writeln!(out, "{name:30} {tid:>8} {} {total:>7}", called(thread.calls, thread.failed))?;
-        for call in thread.syscalls.iter().take(THREAD_CALLS) {
-            let name = cut(&safe(&call.name), 26);
-            write!(out, "  {name:37} {}", called(call.calls, call.failed))?;
-            if let (Some(total), Some(max)) = (call.total_ns, call.max_ns) {
-                [total, total.checked_div(call.timed).unwrap_or(0), max]
-                    .into_iter()
-                    .try_for_each(|ns| write!(out, " {:>7}", duration(ns)))?;
+    /// System calls by name.
+    fn syscalls(&mut self, report: &Report) -> Result {
+        const CALLS_OF_ALL: [Number; 7] = [
+            number("calls", 9, 0),
+            number("failed", 7, 0),
+            number("total", 7, 0),
+            number("mean", 7, 2),
+            number("p50", 7, 3),
+            number("p99", 7, 1),
+            number("max", 7, 0),
+        ];
+        if report.syscalls.is_empty() {
+            return Ok(());
+        }
+        let names = report.syscalls.iter().take(CALLS).map(|call| safe(&call.name)).collect();
+        let rest = ("errors", 10);
+        let wanted = Wanted { title: "system call", names, name: (22, 12), numbers: &CALLS_OF_ALL, rest };
+        let table = Columns::begin(&mut self.out, self.width, &wanted)?.with_whole_names();
+        for (call, name) in report.syscalls.iter().zip(&wanted.names) {
+            let mut numbers = vec![tight(call.calls, 9), tight_or_none(call.failed, 7)];
+            if let Some(Interval { mean, p50, p99, max, .. }) = call.duration_ns {
+                numbers.extend([call.total_ns.unwrap_or(0), mean, p50, p99, max].map(duration));
             }
-            writeln!(out)?;
+            let errors = call.errors.iter().take(2).map(|one| match one.count {
+                _ if call.errors.len() == 1 => one.error.clone(),
+                count => format!("{} {}", count, one.error),
+            });
+            let errors: Vec<String> = errors.collect();
+            table.row(&mut self.out, name, &numbers, &errors.join(", "))?;
         }
-        let rest = thread.syscalls.iter().skip(THREAD_CALLS);
-        let (names, calls) = rest.fold((0, 0), |(names, calls), call| (names + 1, calls + call.calls));
-        if names > 0 {
-            let failed = thread.syscalls.iter().skip(THREAD_CALLS).map(|call| call.failed).sum();
-            writeln!(out, "  {:37} {}", format!("{names} more"), called(calls, failed))?;
+        self.more(report.syscalls.len(), CALLS, "more system call", "more system calls")
+    }
+
+    /// System calls of each thread; of one thread they are those of all.
+    fn thread_syscalls(&mut self, report: &Report) -> Result {
+        const CALLS_OF_ONE: [Number; 6] = [
+            number("tid", 8, 0),
+            number("calls", 9, 0),
+            number("failed", 7, 0),
+            number("total", 7, 0),
+            number("mean", 7, 1),
+            number("max", 7, 2),
+        ];
+        if report.thread_syscalls.len() < 2 {
+            return Ok(());
         }
-    }
-    more(out, report.thread_syscalls.len(), ROWS, "threads")
-}
-
-/// How many, and how many failed if any, in their columns.
-fn called(calls: u64, failed: u64) -> String {
-    let failed = if failed > 0 { tight(failed) } else { String::new() };
-    format!("{:>9} {failed:>7}", tight(calls))
-}
-
-/// Threads on the CPUs.
-fn scheduling(out: &mut String, report: &Report) -> std::fmt::Result {
-    if report.scheduling.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\n{:58} without a CPU", "")?;
-    writeln!(
-        out,
-        "{:22} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        "thread", "tid", "ran", "switches", "preempt.", "mean", "p99", "max"
-    )?;
-    for thread in report.scheduling.iter().take(ROWS) {
-        let (name, ran) = (cut(&safe(&thread.name), 22), duration(thread.running_ns));
-        let (switches, preemptions) = (tight(thread.switches), tight(thread.preemptions));
-        write!(out, "{name:22} {:>8} {ran:>8} {switches:>8} {preemptions:>8}", thread.tid)?;
-        if let Some(Interval { mean, p99, max, .. }) = thread.queued_ns {
-            [mean, p99, max].into_iter().try_for_each(|ns| write!(out, " {:>8}", duration(ns)))?;
+        let threads = report.thread_syscalls.iter().take(ROWS);
+        let names = threads.clone().map(|thread| safe(thread.name.as_deref().unwrap_or("-"))).collect();
+        let title = "system calls of thread";
+        let wanted = Wanted { title, names, name: (30, 14), numbers: &CALLS_OF_ONE, rest: NO_REST };
+        let table = Columns::begin(&mut self.out, self.width, &wanted)?;
+        for (thread, name) in threads.zip(&wanted.names) {
+            let total = thread.total_ns.map_or_else(String::new, duration);
+            let of_thread =
+                [thread.tid.to_string(), tight(thread.calls, 9), tight_or_none(thread.failed, 7), total];
+            table.row(&mut self.out, name, &of_thread, "")?;
+            for call in thread.syscalls.iter().take(THREAD_CALLS) {
+                let mut numbers = vec![String::new(), tight(call.calls, 9), tight_or_none(call.failed, 7)];
+                if let (Some(total), Some(max)) = (call.total_ns, call.max_ns) {
+                    let mean = total.checked_div(call.timed).unwrap_or(0);
+                    numbers.extend([total, mean, max].map(duration));
+                }
+                table.row(&mut self.out, &format!("  {}", safe(&call.name)), &numbers, "")?;
+            }
+            let rest = || thread.syscalls.iter().skip(THREAD_CALLS);
+            if rest().next().is_some() {
+                let (calls, failed) =
+                    (rest().map(|call| call.calls).sum(), rest().map(|call| call.failed).sum());
+                let numbers = [String::new(), tight(calls, 9), tight_or_none(failed, 7)];
+                table.row(&mut self.out, &format!("  {} more", rest().count()), &numbers, "")?;
+            }
         }
-        writeln!(out)?;
+        self.more(report.thread_syscalls.len(), ROWS, "more thread", "more threads")
     }
-    more(out, report.scheduling.len(), ROWS, "threads")
-}
 
-/// System calls that had not returned.
-fn open_calls(out: &mut String, report: &Report) -> std::fmt::Result {
-    if report.open_syscalls.is_empty() {
-        return Ok(());
-    }
-    let count = several(report.open_syscalls.len(), "system call", "s");
-    writeln!(out, "\n{:30} {:>10} {:>7}", format!("{count} still open"), "tid", "since")?;
-    for call in report.open_syscalls.iter().take(ROWS) {
-        writeln!(out, "{:30} {:>10} {:>7}", cut(&safe(&call.name), 30), call.tid, duration(call.open_ns))?;
-    }
-    more(out, report.open_syscalls.len(), ROWS, "system calls")
-}
-
-fn counts(out: &mut String, report: &Report) -> std::fmt::Result {
-    let share = |events: u64| 100.0 * events as f64 / report.events.max(1) as f64;
-    if report.providers.len() > 1 {
-        writeln!(out, "\n{:30} {:>10} {:>6}", "provider", "count", "%")?;
-        for provider in report.providers.iter().take(ROWS) {
-            let name =
-                if provider.name.is_empty() { "(none)".to_owned() } else { cut(&safe(&provider.name), 30) };
-            writeln!(out, "{name:30} {:>10} {:>6.1}", tight(provider.events), share(provider.events))?;
+    /// Threads on the CPUs.
+    fn scheduling(&mut self, report: &Report) -> Result {
+        const TIMES: [Number; 7] = [
+            number("tid", 8, 0),
+            number("ran", 8, 0),
+            number("switches", 8, 0),
+            number("preempt.", 8, 1),
+            number("mean", 8, 3).of("without a CPU"),
+            number("p99", 8, 2).of("without a CPU"),
+            number("max", 8, 0).of("without a CPU"),
+        ];
+        if report.scheduling.is_empty() {
+            return Ok(());
         }
-        more(out, report.providers.len(), ROWS, "providers")?;
+        let names = report.scheduling.iter().take(ROWS).map(|thread| safe(&thread.name)).collect();
+        let wanted = Wanted { title: "thread", names, name: (22, 12), numbers: &TIMES, rest: NO_REST };
+        let table = Columns::begin(&mut self.out, self.width, &wanted)?;
+        for (thread, name) in report.scheduling.iter().zip(&wanted.names) {
+            let mut numbers = vec![
+                thread.tid.to_string(),
+                duration(thread.running_ns),
+                tight(thread.switches, 8),
+                tight(thread.preemptions, 8),
+            ];
+            if let Some(Interval { mean, p99, max, .. }) = thread.queued_ns {
+                numbers.extend([mean, p99, max].map(duration));
+            }
+            table.row(&mut self.out, name, &numbers, "")?;
+        }
+        self.more(report.scheduling.len(), ROWS, "more thread", "more threads")
     }
-    if !report.threads.is_empty() {
-        writeln!(out, "\n{:30} {:>10} {:>6} {:>7} {:>7}", "thread", "count", "%", "tid", "pid")?;
-        for thread in report.threads.iter().take(ROWS) {
+
+    /// System calls that had not returned.
+    fn open_calls(&mut self, report: &Report) -> Result {
+        const OPEN: [Number; 2] = [number("tid", 10, 0), number("since", 7, 0)];
+        if report.open_syscalls.is_empty() {
+            return Ok(());
+        }
+        let calls = counted(report.open_syscalls.len() as u64, "system call", "system calls");
+        let names = report.open_syscalls.iter().take(ROWS).map(|call| safe(&call.name)).collect();
+        let title = &format!("{calls} still open");
+        let wanted = Wanted { title, names, name: (30, 30), numbers: &OPEN, rest: NO_REST };
+        let table = Columns::begin(&mut self.out, self.width, &wanted)?;
+        for (call, name) in report.open_syscalls.iter().zip(&wanted.names) {
+            table.row(&mut self.out, name, &[call.tid.to_string(), duration(call.open_ns)], "")?;
+        }
+        self.more(report.open_syscalls.len(), ROWS, "more system call", "more system calls")
+    }
+
+    fn counts(&mut self, report: &Report) -> Result {
+        const SHARE: [Number; 2] = [number("count", 10, 0), number("%", 6, 0)];
+        let share = |events: u64| format!("{:.1}", 100.0 * events as f64 / report.events.max(1) as f64);
+        if report.providers.len() > 1 {
+            let name = |name: &str| if name.is_empty() { "(none)".to_owned() } else { safe(name) };
+            let names = report.providers.iter().take(ROWS).map(|provider| name(&provider.name)).collect();
+            let wanted = Wanted { title: "provider", names, name: (30, 20), numbers: &SHARE, rest: NO_REST };
+            let table = Columns::begin(&mut self.out, self.width, &wanted)?;
+            for (provider, name) in report.providers.iter().zip(&wanted.names) {
+                table.row(&mut self.out, name, &[tight(provider.events, 10), share(provider.events)], "")?;
+            }
+            self.more(report.providers.len(), ROWS, "more provider", "more providers")?;
+        }
+        self.threads(report, share)?;
+        if report.cpus.iter().any(|cpu| cpu.cpu.is_some()) {
+            let name = |cpu: Option<u32>| cpu.map_or("(not known)".to_owned(), |cpu| cpu.to_string());
+            let names = report.cpus.iter().take(4 * ROWS).map(|cpu| name(cpu.cpu)).collect();
+            let wanted = Wanted { title: "cpu", names, name: (30, 20), numbers: &SHARE, rest: NO_REST };
+            let table = Columns::begin(&mut self.out, self.width, &wanted)?;
+            for (cpu, name) in report.cpus.iter().zip(&wanted.names) {
+                table.row(&mut self.out, name, &[tight(cpu.events, 10), share(cpu.events)], "")?;
+            }
+            self.more(report.cpus.len(), 4 * ROWS, "more CPU", "more CPUs")?;
+        }
+        Ok(())
+    }
+
+    fn threads(&mut self, report: &Report, share: impl Fn(u64) -> String) -> Result {
+        const OF_THREAD: [Number; 4] =
+            [number("count", 10, 0), number("%", 6, 1), number("tid", 7, 0), number("pid", 7, 0)];
+        if report.threads.is_empty() {
+            return Ok(());
+        }
+        let names = report.threads.iter().take(ROWS);
+        let names = names.map(|thread| safe(thread.name.as_deref().unwrap_or("-"))).collect();
+        let wanted = Wanted { title: "thread", names, name: (30, 20), numbers: &OF_THREAD, rest: NO_REST };
+        let table = Columns::begin(&mut self.out, self.width, &wanted)?;
+        for (thread, name) in report.threads.iter().zip(&wanted.names) {
             let id = |id: Option<u32>| id.map_or("-".to_owned(), |id| id.to_string());
-            let name = cut(&safe(thread.name.as_deref().unwrap_or("-")), 30);
-            let (tid, pid) = (id(thread.tid), id(thread.pid));
-            writeln!(
-                out,
-                "{name:30} {:>10} {:>6.1} {tid:>7} {pid:>7}",
-                tight(thread.events),
-                share(thread.events)
-            )?;
+            let numbers = [tight(thread.events, 10), share(thread.events), id(thread.tid), id(thread.pid)];
+            table.row(&mut self.out, name, &numbers, "")?;
         }
-        more(out, report.threads.len(), ROWS, "threads")?;
+        self.more(report.threads.len(), ROWS, "more thread", "more threads")
     }
-    if report.cpus.iter().any(|cpu| cpu.cpu.is_some()) {
-        writeln!(out, "\n{:30} {:>10} {:>6}", "cpu", "count", "%")?;
-        for cpu in report.cpus.iter().take(4 * ROWS) {
-            let name = cpu.cpu.map_or("(not known)".to_owned(), |cpu| cpu.to_string());
-            writeln!(out, "{name:30} {:>10} {:>6.1}", tight(cpu.events), share(cpu.events))?;
+
+    fn processes(&mut self, report: &Report) -> Result {
+        const IDS: [Number; 2] = [number("pid", 7, 0), number("parent", 7, 0)];
+        if report.processes.is_empty() {
+            return Ok(());
         }
-        more(out, report.cpus.len(), 4 * ROWS, "CPUs")?;
-    }
-    Ok(())
-}
-
-fn processes(out: &mut String, report: &Report) -> std::fmt::Result {
-    if report.processes.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\n{:30} {:>7} {:>7}  executable", "process", "pid", "parent")?;
-    for process in report.processes.iter().take(ROWS) {
-        let name = cut(&safe(process.name.as_deref().unwrap_or("-")), 30);
-        let parent = process.parent.map_or("-".to_owned(), |parent| parent.to_string());
-        let exe = middle(&safe(process.exe.as_deref().unwrap_or("-")), WIDTH - 48);
-        writeln!(out, "{name:30} {:>7} {parent:>7}  {exe}", process.pid)?;
-    }
-    more(out, report.processes.len(), ROWS, "processes")
-}
-
-fn problems(out: &mut String, report: &Report) -> std::fmt::Result {
-    if report.problems.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\nproblems")?;
-    report.problems.iter().try_for_each(|problem| writeln!(out, "  {}", safe(problem)))
-}
-
-/// Says how many rows are not shown.
-fn more(out: &mut String, rows: usize, shown: usize, what: &str) -> std::fmt::Result {
-    if rows > shown { writeln!(out, "and {} {what} more", rows - shown) } else { Ok(()) }
-}
-
-/// `1 thread` or `2 threads`.
-fn several(count: usize, one: &str, ending: &str) -> String {
-    format!("{count} {one}{}", if count == 1 { "" } else { ending })
-}
-
-/// At most `width` characters of a path: its middle is left out, because its end says most.
-fn middle(path: &str, width: usize) -> String {
-    let count = path.chars().count();
-    if count <= width {
-        return path.to_owned();
-    }
-    let kept = width - 3;
-    let (head, tail) = (kept / 3, kept - kept / 3);
-    path.chars().take(head).chain("...".chars()).chain(path.chars().skip(count - tail)).collect()
-}
-
-/// At most `width` characters of `text`.
-fn cut(text: &str, width: usize) -> String {
-    match text.char_indices().nth(width) {
-        Some(_) => text.chars().take(width - 3).chain("...".chars()).collect(),
-        None => text.to_owned(),
-    }
-}
-
-/// A date and time to the millisecond.
-fn moment(ns: i64) -> String {
-    let Date { year, month, day } = Date::from_days(ns.div_euclid(DAY));
-    let of_day = ns.rem_euclid(DAY);
-    let (seconds, millis) = (of_day / SECOND, of_day % SECOND / 1_000_000);
-    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-    format!("{year}-{month:02}-{day:02} {hours:02}:{minutes:02}:{:02}.{millis:03}", seconds % 60)
-}
-
-/// `15:34:12.123456789`
-fn moment_of_day(ns: i64) -> String {
-    let of_day = ns.rem_euclid(DAY);
-    let (seconds, nanos) = (of_day / SECOND, of_day % SECOND);
-    format!("{:02}:{:02}:{:02}.{nanos:09}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-}
-
-/// A time with three digits and the unit that suits it: `17ns`, `1.23us`, `45.6ms`, `2.50s`, `3m20s`, `5h07m`, `9d`.
-pub(crate) fn duration(ns: u64) -> String {
-    let whole = ns / SECOND.unsigned_abs();
-    match ns {
-        0..1_000 => format!("{ns}ns"),
-        1_000..1_000_000 => three(ns as f64 / 1e3, "us"),
-        1_000_000..1_000_000_000 => three(ns as f64 / 1e6, "ms"),
-        1_000_000_000..100_000_000_000 => three(ns as f64 / 1e9, "s"),
-        _ if whole < 3600 => format!("{}m{:02}s", whole / 60, whole % 60),
-        _ if whole < 360_000 => format!("{}h{:02}m", whole / 3600, whole / 60 % 60),
-        _ => format!("{}d", whole / 86_400),
-    }
-}
-
-/// A number below a thousand with three digits, cut off rather than rounded up to a fourth.
-fn three(number: f64, unit: &str) -> String {
-    let decimals: usize = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
-    let scale = 10_f64.powi(decimals as i32);
-    format!("{:.decimals$}{unit}", (number * scale).floor() / scale)
-}
-
-/// A rate with three digits and `k`, `M` or `G`.
-fn short(number: f64) -> String {
-    match number {
-        n if n < 1e3 => three(n, ""),
-        n if n < 1e6 => three(n / 1e3, "k"),
-        n if n < 1e9 => three(n / 1e6, "M"),
-        n if n < 1e12 => three(n / 1e9, "G"),
-        n => format!("{n:.0e}"),
-    }
-}
-
-/// A count in ten columns: all digits if they fit.
-fn tight(number: u64) -> String {
-    if number < 10_000_000_000 { number.to_string() } else { short(number as f64) }
-}
-
-/// A count with groups of three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
+        let names = report.processes.iter().take(ROWS);
+        let names = names.map(|process| safe(process.name.as_deref().unwrap_or("-"))).collect();
+        let rest = ("executable", 24);
+        let wanted = Wanted { title: "process", names, name: (30, 16), numbers: &IDS, rest };
+        let table = Columns::begin(&mut self.out, self.width, &wanted)?;
+        for (process, name) in report.processes.iter().zip(&wanted.names) {
+            let parent = process.parent.map_or("-".to_owned(), |parent| parent.to_string());
+            let exe = safe(process.exe.as_deref().unwrap_or("-"));
+            table.row(&mut self.out, name, &[process.pid.to_string(), parent], &exe)?;
         }
-        out.push(digit);
+        self.more(report.processes.len(), ROWS, "more process", "more processes")
     }
-    out
+
+    fn problems(&mut self, report: &Report) -> Result {
+        if report.problems.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "\nproblems")?;
+        report.problems.iter().try_for_each(|problem| self.say(&format!("  {}", safe(problem)), 4))
+    }
+
+    /// Says how many rows are not shown.
+    fn more(&mut self, rows: usize, shown: usize, one: &str, several: &str) -> Result {
+        let more = rows.saturating_sub(shown) as u64;
+        if more > 0 { self.say(&format!("and {}", counted(more, one, several)), 2) } else { Ok(()) }
+    }
 }
+
+/// A table without a last column of texts.
+const NO_REST: (&str, usize) = ("", 0);
+/// Columns of names of events: usual ones, and the fewest.
+const NAMES: (usize, usize) = (30, 20);
+/// Fewest columns of a stream's name.
+const STREAM_MIN: usize = 24;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mote_analysis::{Errors, EventCount, SyscallCount, ThreadCall, ThreadCalls, ThreadCount, ThreadTime};
+    use mote_analysis::{
+        Errors, EventCount, Gap, Lost, SyscallCount, ThreadCall, ThreadCalls, ThreadCount, ThreadTime,
+    };
 
     #[test]
-    fn numbers_for_people() {
-        let times = [17, 1_234, 45_678_901, 999_999, 2_500_000_000, 200_000_000_000, 18_420_000_000_000];
-        assert_eq!(times.map(duration), ["17ns", "1.23us", "45.6ms", "999us", "2.50s", "3m20s", "5h07m"]);
-        assert_eq!([0.5, 999.9, 20_000_000.0].map(short), ["0.50", "999", "20.0M"]);
-        assert_eq!([7, 1234, 1_234_567].map(grouped), ["7", "1,234", "1,234,567"]);
-        assert_eq!(moment(1_795_188_852_123_456_789), "2026-11-20 15:34:12.123");
-    }
-
-    #[test]
-    fn paths_lose_their_middle() {
-        let path = "/opt/vendor/releases/2026-11-24/lib/server/bin/worker";
-        assert_eq!(middle(path, 30).chars().count(), 30);
-        assert!(middle(path, 30).starts_with("/opt/") && middle(path, 30).ends_with("/bin/worker"));
-        assert_eq!(middle(path, 100), path);
-    }
-
-    #[test]
-    fn no_line_is_wider_than_a_hundred_columns() {
+    fn no_line_is_wider_than_the_terminal() {
         let all = u64::MAX;
         let interval =
             Interval { samples: all, min: all, mean: all, p50: 999_999_999, p90: all, p99: all, max: all };
@@ -480,11 +446,19 @@ mod tests {
         };
         let time = ThreadTime {
             name: "\x1b".repeat(16),
-            tid: u32::MAX,
+            tid: u32::MAX >> 10,
             running_ns: all,
             switches: all,
             preemptions: all,
             queued_ns: Some(interval),
+        };
+        let gap = Gap {
+            stream: format!("{}/streams/last", "s".repeat(150)),
+            since_ns: Some(0),
+            until_ns: 0,
+            exact: false,
+            events: Some(all),
+            causes: [("ring_full".to_owned(), all)].into(),
         };
         let of_name = ThreadCall {
             name: "c".repeat(60),
@@ -513,13 +487,18 @@ mod tests {
             events: all,
             kinds: vec![kind(&"n".repeat(200)), kind("a:b")],
             threads: vec![thread; 30],
+            lost: Lost { gaps: vec![gap; 30], ..Lost::default() },
             ..Report::default()
         };
-        let page = table("dir", &report);
-        for line in page.lines() {
-            assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
-            assert!(!line.contains('\x1b'));
+        for width in [0, 60, 80, 100, 133, 200] {
+            let page = table(&format!("/a/{}/end", "d".repeat(150)), &report, width);
+            for line in page.lines() {
+                let columns = line.chars().count();
+                assert!(columns <= width.max(60), "{columns} columns of {width}: {line}");
+                assert!(!line.contains('\x1b'));
+            }
+            assert!(page.contains("and 20 more threads"), "{page}");
+            assert!(page.contains("/end: x") && page.contains("/streams/last"), "{page}");
         }
-        assert!(page.contains("and 20 threads more"));
     }
 }

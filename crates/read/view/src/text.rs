@@ -21,6 +21,7 @@ use mote_ctf::model::{
 use mote_ctf::{Event, Value};
 use mote_layout::{Cause, Level};
 use mote_timeline::{Loss, LossRecord, Place, Record, Trace};
+use mote_words::counted;
 use std::io::Write;
 
 /// Width of the column of threads: a name of 11 characters and a thread id of 6.
@@ -108,8 +109,15 @@ impl Format for Text<'_> {
             out.extend_from_slice(b" }, ");
         }
         Self::fields(out, plan, &event);
-        self.spans.append(out, record);
+        if let Some(span) = self.spans.take(record) {
+            out.extend_from_slice(b" in ");
+            escape::escaped(out, span.as_bytes());
+        }
         out.push(b'\n');
+    }
+
+    fn unseen(&mut self, _out: &mut Vec<u8>, record: &Record<'_>) {
+        self.spans.take(record);
     }
 
     fn loss(&mut self, out: &mut Vec<u8>, loss: &LossRecord<'_>) {
@@ -130,7 +138,7 @@ impl Format for Text<'_> {
         let mut remarks: Vec<String> =
             causes.map(|(cause, count)| format!("{} {count}", cause.name())).collect();
         if loss.unknown > 0 {
-            remarks.push("the counters say what cannot be".to_owned());
+            remarks.push("the program overwrote the counters".to_owned());
         }
         if loss.place == Place::Looks {
             remarks.push("the place is not exact".to_owned());
@@ -145,15 +153,13 @@ impl Format for Text<'_> {
 
 /// `12 events and 1 packet`
 fn what(loss: &Loss) -> String {
-    let number = |count: u64, what: &str| {
-        (count > 0).then(|| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
-    };
+    let number = |count: u64, one: &str, several: &str| (count > 0).then(|| counted(count, one, several));
     let unknown = match loss.events {
         _ if loss.unknown == 0 => None,
         0 => Some("an unknown number of events".to_owned()),
         _ => Some("an unknown number of others".to_owned()),
     };
-    let parts = [number(loss.events, "event"), unknown, number(loss.packets, "packet")];
+    let parts = [number(loss.events, "event", "events"), unknown, number(loss.packets, "packet", "packets")];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
@@ -196,6 +202,8 @@ fn cpu(out: &mut Vec<u8>, cpu: Option<u32>) {
 }
 
 impl Notation for Text<'_> {
+    const ABSENT: &'static [u8] = b"none";
+
     #[inline]
     fn value<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, class: &FieldClass, values: &mut I) {
         match class {
@@ -236,7 +244,7 @@ fn other<'a, I: Iterator<Item = Value<'a>>>(out: &mut Vec<u8>, class: &FieldClas
             out.push(b']');
         }
         FieldClass::Optional(class) if count(values) > 0 => Text::value(out, &class.class, values),
-        FieldClass::Optional(_) => out.extend_from_slice(b"none"),
+        FieldClass::Optional(_) => out.extend_from_slice(Text::ABSENT),
         FieldClass::Variant(class) => variant(out, class, values),
         _ => leaf(out, class, values.next()),
     }

@@ -3,6 +3,7 @@
 use crate::stack::{Stack, Stacks};
 use mote_analysis::Analysis;
 use mote_timeline::{ClassId, Record, Trace};
+use mote_words::{counted, middle};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -19,13 +20,15 @@ pub struct TopStacks<'a> {
     seen: HashMap<(u32, u32, Vec<u64>), usize>,
     /// Kind of event, functions, how often.
     counts: Vec<(u32, Vec<String>, u64)>,
+    /// Columns of a line.
+    width: usize,
 }
 
 impl<'a> TopStacks<'a> {
-    /// No stack so far of `trace`; `stacks` reads and names them.
+    /// No stack so far of `trace`; `stacks` reads and names them. The table has lines of `width` columns.
     #[must_use]
-    pub fn new(trace: &'a Trace, stacks: &'a mut Stacks) -> TopStacks<'a> {
-        TopStacks { trace, stacks, seen: HashMap::new(), counts: Vec::new() }
+    pub fn new(trace: &'a Trace, stacks: &'a mut Stacks, width: usize) -> TopStacks<'a> {
+        TopStacks { trace, stacks, seen: HashMap::new(), counts: Vec::new(), width }
     }
 }
 
@@ -57,22 +60,27 @@ impl Analysis for TopStacks<'_> {
         let mut out = String::new();
         for (class, stacks) in classes {
             let name = self.trace.class(ClassId(class)).map_or("", |(_, class)| class.name.as_str());
-            let _ = of_class(&mut out, name, total(&stacks), stacks);
+            let _ = of_class(&mut out, name, total(&stacks), stacks, self.width);
         }
         out
     }
 }
 
-fn of_class(out: &mut String, name: &str, total: u64, stacks: HashMap<&[String], u64>) -> std::fmt::Result {
+fn of_class(
+    out: &mut String,
+    name: &str,
+    total: u64,
+    stacks: HashMap<&[String], u64>,
+    width: usize,
+) -> std::fmt::Result {
     let mut stacks: Vec<_> = stacks.into_iter().collect();
     stacks.sort_by(|a, b| (b.1, a.0).cmp(&(a.1, b.0)));
-    let several = if stacks.len() == 1 { "one stack".to_owned() } else { format!("{} stacks", stacks.len()) };
-    let events = if total == 1 { "1 event".to_owned() } else { format!("{total} events") };
-    writeln!(out, "{}: {events}, {several}", crate::escape::safe(name))?;
+    let numbers = [counted(total, "event", "events"), counted(stacks.len(), "stack", "stacks")];
+    writeln!(out, "{}: {}", crate::escape::safe(name), numbers.join(", "))?;
     for (lines, count) in stacks.iter().take(STACKS) {
         writeln!(out, "\n{count:>12} {:>5.1}%", 100.0 * *count as f64 / total.max(1) as f64)?;
         for line in lines.iter().take(LINES) {
-            writeln!(out, "    {}", crate::escape::safe(line))?;
+            writeln!(out, "    {}", middle(&crate::escape::safe(line), width.saturating_sub(4)))?;
         }
         if lines.len() > LINES {
             writeln!(out, "    ... {} more", lines.len() - LINES)?;

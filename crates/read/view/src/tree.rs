@@ -7,7 +7,8 @@
 //!   +9.02us     app:token: { kind = 1 }
 //! ```
 //! A tree is printed when its outermost span has ended; times in it count from its beginning. Events of which it is not
-//! told in which span they are, the kernel's too, belong to the span that their thread was in.
+//! told in which span they are, the kernel's too, belong to the span that their thread was in. Where not all events are
+//! shown, spans are that have one of those that are.
 //!
 //! # Cost
 //! Memory: what open spans hold, [`KEPT_MAX`] bytes at most. What does not fit is counted, at the span that it was in.
@@ -44,6 +45,8 @@ struct Node {
     items: Vec<Item>,
     /// Items that were not kept.
     more: u64,
+    /// It has something that is to be shown.
+    is_chosen: bool,
     inside: u32,
     entered: i64,
     busy: u64,
@@ -107,6 +110,7 @@ impl<'t> Tree<'t> {
                 fields: Vec::new(),
                 items: Vec::new(),
                 more: 0,
+                is_chosen: false,
                 inside: 0,
                 entered: 0,
                 busy: 0,
@@ -130,8 +134,36 @@ impl<'t> Tree<'t> {
         self.open.get_mut(&key)
     }
 
-    fn enter(&mut self, record: &Record<'_>, key: Key, kind: usize) {
-        let Some(node) = self.at(record, key, kind, false) else { return };
+    /// Follows what an event says of its span; it is shown itself, or not.
+    fn follow(&mut self, out: &mut Vec<u8>, record: &Record<'_>, role: SpanRole, is_shown: bool) {
+        self.last = record.time();
+        let (SpanRole::New(kind)
+        | SpanRole::Enter(kind)
+        | SpanRole::Exit(kind)
+        | SpanRole::Close(kind)
+        | SpanRole::More(kind)) = role
+        else {
+            return;
+        };
+        let Some(id) = SpanClasses::span(record) else {
+            return if is_shown {
+                self.inside(out, record, role)
+            };
+        };
+        let key = (record.origin().session(), id);
+        let Some(node) = self.at(record, key, kind, matches!(role, SpanRole::New(_))) else { return };
+        node.is_chosen |= is_shown;
+        match role {
+            SpanRole::Enter(_) => self.enter(record, key),
+            SpanRole::Exit(_) => self.exit(record, key),
+            SpanRole::Close(_) => self.close(out, record, key),
+            SpanRole::More(_) if is_shown => self.inside(out, record, SpanRole::Inside),
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, record: &Record<'_>, key: Key) {
+        let Some(node) = self.open.get_mut(&key) else { return };
         if node.inside == 0 {
             node.entered = record.time();
         }
@@ -144,8 +176,8 @@ impl<'t> Tree<'t> {
         }
     }
 
-    fn exit(&mut self, record: &Record<'_>, key: Key, kind: usize) {
-        let Some(node) = self.at(record, key, kind, false) else { return };
+    fn exit(&mut self, record: &Record<'_>, key: Key) {
+        let Some(node) = self.open.get_mut(&key) else { return };
         if node.inside > 0 {
             node.inside -= 1;
             if node.inside == 0 {
@@ -160,20 +192,22 @@ impl<'t> Tree<'t> {
     }
 
     /// Ends a span: it goes into the one around it, or is printed.
-    fn close(&mut self, out: &mut Vec<u8>, record: &Record<'_>, key: Key, kind: usize) {
-        if self.at(record, key, kind, false).is_none() {
-            return;
-        }
+    fn close(&mut self, out: &mut Vec<u8>, record: &Record<'_>, key: Key) {
         let Some(mut node) = self.open.remove(&key) else { return };
         node.end = Some(record.time());
+        if !node.is_chosen {
+            self.kept = self.kept.saturating_sub(node.bytes());
+            return;
+        }
         match node.parent.and_then(|parent| self.open.get_mut(&parent)) {
-            Some(around) => around.items.push(Item::Span(Box::new(node))),
+            Some(around) => around.add(node),
             None => self.print(out, node),
         }
     }
 
     /// An event: it goes into its span, or is printed.
     fn inside(&mut self, out: &mut Vec<u8>, record: &Record<'_>, role: SpanRole) {
+        self.last = record.time();
         let session = record.origin().session();
         let told = if role == SpanRole::Inside { SpanClasses::span(record) } else { self.innermost(record) };
         let key = told.map(|id| (session, id)).filter(|key| self.open.contains_key(key));
@@ -188,6 +222,7 @@ impl<'t> Tree<'t> {
         self.text.what(&mut line, record);
         let fits = self.kept + line.len() + LINE_BYTES <= self.limit;
         let Some(node) = self.open.get_mut(&key) else { return };
+        node.is_chosen = true;
         if fits {
             self.kept += line.len() + LINE_BYTES;
             node.items.push(Item::Event(record.time(), line));
@@ -236,6 +271,12 @@ impl<'t> Tree<'t> {
 }
 
 impl Node {
+    /// Takes in a span that was in it.
+    fn add(&mut self, inner: Node) {
+        self.is_chosen = true;
+        self.items.push(Item::Span(Box::new(inner)));
+    }
+
     /// Bytes that it takes without what is in it.
     fn bytes(&self) -> usize {
         size_of::<Node>() + LINE_BYTES + self.name.len() + self.place.len() + self.fields.capacity()
@@ -260,19 +301,16 @@ impl Node {
 
 impl Format for Tree<'_> {
     fn event(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
-        self.last = record.time();
+        match self.classes.role(record) {
+            role @ (SpanRole::None | SpanRole::Inside) => self.inside(out, record, role),
+            role => self.follow(out, record, role, true),
+        }
+    }
+
+    fn unseen(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
         let role = self.classes.role(record);
-        let key = SpanClasses::span(record).map(|id| (record.origin().session(), id));
-        match (role, key) {
-            (SpanRole::New(kind), Some(key)) => drop(self.at(record, key, kind, true)),
-            (SpanRole::Enter(kind), Some(key)) => self.enter(record, key, kind),
-            (SpanRole::Exit(kind), Some(key)) => self.exit(record, key, kind),
-            (SpanRole::Close(kind), Some(key)) => self.close(out, record, key, kind),
-            (SpanRole::More(kind), Some(key)) => {
-                self.at(record, key, kind, false);
-                self.inside(out, record, SpanRole::Inside);
-            }
-            _ => self.inside(out, record, role),
+        if !matches!(role, SpanRole::None | SpanRole::Inside) {
+            self.follow(out, record, role, false);
         }
     }
 
@@ -296,8 +334,11 @@ impl Format for Tree<'_> {
         let mut outermost = Vec::new();
         for key in order.into_iter().rev() {
             let Some(node) = rest.remove(&key) else { continue };
+            if !node.is_chosen {
+                continue;
+            }
             match node.parent.and_then(|parent| rest.get_mut(&parent)) {
-                Some(around) => around.items.push(Item::Span(Box::new(node))),
+                Some(around) => around.add(node),
                 None => outermost.push(node),
             }
         }

@@ -39,7 +39,7 @@ fn check(dir: &Path, damage: &str) -> Vec<String> {
     let mut events = trace.events(Range::ALL);
     let mut report = run(&mut events, Summary::new(&trace));
     report.add_problems(events.problems());
-    rest.extend_from_slice(table("x", &report).as_bytes());
+    rest.extend_from_slice(table("x", &report, 80).as_bytes());
     std::str::from_utf8(&rest).unwrap_or_else(|error| panic!("{damage}: {error}"));
     let json = String::from_utf8(json).unwrap_or_else(|error| panic!("{damage}: {error}"));
     for line in json.lines() {

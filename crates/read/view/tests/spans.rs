@@ -3,14 +3,21 @@
 #[path = "../../analysis/tests/support/spans.rs"]
 mod spans;
 
+use mote_pattern::Glob;
 use mote_timeline::Range;
-use mote_view::{Format, Selection, Text, TimeStyle, Tree, pump};
+use mote_view::{Format, Json, Selection, Text, TimeStyle, Tree, pump};
 use spans::{What, What::*};
 
 fn printed(trace: &mote_timeline::Trace, format: &mut impl Format) -> String {
+    chosen(trace, &[], &[], format)
+}
+
+/// What is printed of the events with one of these names, in one of these threads.
+fn chosen(trace: &mote_timeline::Trace, names: &[&str], tids: &[u32], format: &mut impl Format) -> String {
     let mut out = Vec::new();
-    let all = Selection::new(trace, &[], &[], &[]);
-    pump(&mut trace.events(Range::ALL), &all, None, format, &mut out).expect("a vector takes it");
+    let names: Vec<Glob> = names.iter().map(|name| Glob::new(name)).collect();
+    let selection = Selection::new(trace, &[], &names, tids);
+    pump(&mut trace.events(Range::ALL), &selection, None, format, &mut out).expect("a vector takes it");
     String::from_utf8(out).expect("text")
 }
 
@@ -66,4 +73,44 @@ fn a_line_says_in_which_span_an_event_is() {
     assert!(ends("app:event: { span = 1", "} in app:outer"), "{text}");
     assert!(ends("app:inner_new", "} in app:outer"), "{text}");
     assert!(ends("app:event: { span = 0", "number = 7 }"), "{text}");
+}
+
+#[test]
+fn events_that_are_chosen_say_in_which_span_they_are() {
+    let (_dir, trace) = spans::trace(&EVENTS);
+    let text = || Text::new(&trace, TimeStyle::Relative(0), false);
+    let by_name = chosen(&trace, &["app:event"], &[], &mut text());
+    let ends: Vec<bool> = by_name.lines().map(|line| line.ends_with("} in app:outer")).collect();
+    assert_eq!(ends, [true, false], "{by_name}");
+    let events =
+        [(1000, 1, Outer(1)), (1010, 2, Event(1)), (1020, 2, Close("outer", 1)), (1030, 2, Event(1))];
+    let (_dir, trace) = spans::trace(&events);
+    let by_thread = chosen(&trace, &[], &[2], &mut Text::new(&trace, TimeStyle::Relative(0), false));
+    let ends: Vec<bool> = by_thread.lines().map(|line| line.ends_with(" in app:outer")).collect();
+    assert_eq!(ends, [true, false, false], "{by_thread}");
+    let json = chosen(&trace, &["app:event"], &[], &mut Json::new(&trace, TimeStyle::Relative(0)));
+    let of = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["span"].clone();
+    let names: Vec<serde_json::Value> = json.lines().map(of).collect();
+    assert_eq!(names, ["app:outer".into(), serde_json::Value::Null], "{json}");
+}
+
+#[test]
+fn what_tells_of_a_span_tells_its_name_where_its_beginning_is_not_there() {
+    for first in [Enter("outer", 1), Exit("outer", 1)] {
+        let (_dir, trace) = spans::trace(&[(1000, 1, first), (1010, 1, Event(1)), (1020, 1, Outer(2))]);
+        let text = printed(&trace, &mut Text::new(&trace, TimeStyle::Relative(0), false));
+        assert!(text.lines().nth(1).is_some_and(|line| line.ends_with("} in app:outer")), "{text}");
+    }
+}
+
+#[test]
+fn a_tree_has_the_spans_of_the_events_that_are_chosen() {
+    let (_dir, trace) = spans::trace(&EVENTS);
+    let mut tree = Tree::new(&trace, TimeStyle::Relative(0), false);
+    let expected = "\
+[     0.000001000] 1                  app:outer 200ns, busy 50ns
+  +20ns     app:inner 100ns, busy 20ns
+  +40ns       other:event: { number = 5 }
+";
+    assert_eq!(chosen(&trace, &["other:event"], &[], &mut tree), expected);
 }

@@ -123,7 +123,7 @@ fn arrays_in_json_and_counted_stacks() {
     let folded = shown(&trace, &mut Folded::new(&mut stacks));
     let expected = "worker;[anon] 1\nworker;[cut];outer;inner: ?[31m;entry_[k];do_work_[k] 2\n".to_owned();
     assert_eq!(folded, expected);
-    let top = mote_analysis::run(&mut trace.events(Range::ALL), TopStacks::new(&trace, &mut stacks));
+    let top = mote_analysis::run(&mut trace.events(Range::ALL), TopStacks::new(&trace, &mut stacks, 100));
     assert!(
         top.starts_with("tick: 3 events, 2 stacks\n\n           2  66.7%\n    do_work+0x10 [kernel]\n"),
         "{top}"

@@ -52,7 +52,7 @@ impl FromStr for Stacks {
             "kernel" => Ok(Stacks { kernel: true, user: false }),
             "user" => Ok(Stacks { kernel: false, user: true }),
             "both" => Ok(Stacks::BOTH),
-            _ => Err(format!("`{word}` is no kind of stack; they are kernel, user, both")),
+            _ => Err(format!("`{word}` is not a kind of stack; give kernel, user or both")),
         }
     }
 }

@@ -50,7 +50,11 @@ pub enum Request {
     /// What the flight recorder holds is to be written down.
     Snapshot,
     /// How it is.
-    Status,
+    Status {
+        /// Columns of the terminal of who asks, where there is one.
+        #[serde(default)]
+        columns: Option<u16>,
+    },
     /// Another recorder wants a process of this recording, too; its mailbox comes beside the line.
     Join {
         /// The process.
@@ -91,7 +95,7 @@ impl Given {
     /// What is wrong with it, for a person.
     pub(crate) fn rule(&self) -> Result<Rule, String> {
         let form = FORMS.iter().find(|(name, _)| *name == self.form);
-        let (_, form) = form.ok_or_else(|| format!("'{}' is no form of a rule", self.form))?;
+        let (_, form) = form.ok_or_else(|| format!("there is no form '{}' of a rule", self.form))?;
         Rule::of(*form, &self.pattern, &self.source).map_err(|why| why.render())
     }
 }

@@ -14,6 +14,7 @@ use mote_layout::cooperation::{Header, MAGIC, PUBLISHED, SLOTS, THRESHOLDS, VERS
 use mote_session::filters::Filters;
 use mote_slow::{Latency, Settings};
 use mote_sys::fd::Fd;
+use mote_words::counted;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::time::Duration;
@@ -207,16 +208,16 @@ impl Cooperation {
         let mut remarks = Vec::new();
         if self.without_slot > 0 {
             remarks.push(format!(
-                "{} threads did not fit into the memory shared with the kernel ({SLOTS} per process): they used the \
-                 thresholds of their process, and `$kernel` and `$thread` were 0 for them",
-                self.without_slot
+                "{} did not fit into the memory shared with the kernel ({SLOTS} per process): without it the thresholds \
+                 of the process apply, and `$kernel` and `$thread` are 0",
+                counted(self.without_slot, "thread", "threads")
             ));
         }
         if self.without_area > 0 {
             remarks.push(format!(
-                "{} processes could not share memory with the kernel: they used the thresholds of the session, and \
-                 `$kernel` was 0 for them",
-                self.without_area
+                "{} could not share memory with the kernel: without it the thresholds of the session apply, and \
+                 `$kernel` is 0",
+                counted(self.without_area, "process", "processes")
             ));
         }
         remarks

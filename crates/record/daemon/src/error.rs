@@ -1,5 +1,6 @@
 //! Why a recording could not be made.
 
+use mote_words::size;
 use std::io;
 use std::path::PathBuf;
 
@@ -18,7 +19,7 @@ pub enum Error {
     #[error("cannot start '{command}': {why}{hint}", command = .0, why = .1, hint = hint(.1))]
     Command(String, io::Error),
     /// The buffers cannot be had.
-    #[error("cannot get {bytes} bytes for buffers: {why}; give smaller --buffers{hint}", hint = size_hint(*why))]
+    #[error("cannot get {} for buffers: {why}; give smaller --buffers{hint}", size(*.bytes), hint = size_hint(*why))]
     Memory {
         /// Bytes asked for.
         bytes: u64,

@@ -43,6 +43,7 @@ use mote_journal::Fact;
 use mote_kernel::births::Born;
 use mote_kernel::session::{Ids, Kernel as Tracer};
 use mote_session::events::Events;
+use mote_words::counted;
 use names::Names;
 use processes::Processes;
 use records::now;
@@ -82,8 +83,8 @@ const FOREIGN_PROC: &str = "/proc belongs to another pid namespace than mote: th
                             stacks have no names; mount the right one (`unshare --mount-proc`, or `mount -t proc \
                             proc /proc`)";
 /// What is said of everybody's events in a namespace.
-const OTHERS_IDS: &str = "mote runs in a pid namespace (a container): in kernel events, threads outside of it have \
-                          their id on the host, negative";
+const OTHERS_IDS: &str = "mote runs in a pid namespace (a container): kernel events show threads outside of it by \
+                          their id on the host, as a negative number";
 
 impl Kernel {
     /// A side that was made.
@@ -112,8 +113,11 @@ impl Kernel {
 
     /// How it is, for a person: a line, and one for each rule.
     pub(crate) fn status(&self) -> String {
-        let (now, kinds, lines) = (self.trace.state.figures(), self.wanting.on.len(), self.lines());
-        format!("\nkernel: {now}, {kinds} kinds of events on{lines}")
+        let (now, lines) = (self.trace.state.figures(), self.lines());
+        format!(
+            "\nkernel: {now}, {} on{lines}",
+            counted(self.wanting.on.len(), "kind of event", "kinds of events")
+        )
     }
 
     /// Threads that are followed and live.

@@ -25,6 +25,8 @@ pub struct Options {
     pub keeps_on_fault: bool,
     /// How often counts and histograms are shown.
     pub interval: Option<Duration>,
+    /// Columns of the lines in which they are shown.
+    pub columns: usize,
     /// Patterns of events to leave out.
     pub exclude: Vec<String>,
     /// Sizes of the buffers.

@@ -93,6 +93,8 @@ pub(crate) struct Recorder<'w> {
     pub(crate) mailboxes: BTreeMap<MailboxId, Fd>,
     /// Answers to requests that are still to be given.
     pub(crate) answers: Vec<(Ticket, Answer)>,
+    /// Columns of the terminals of those who ask how it is.
+    pub(crate) columns: BTreeMap<Ticket, usize>,
     pub(crate) source: Source,
     pub(crate) samples: Samples,
     /// The kernel's side, if its events were asked for. Before `trace`: of two directories the inner one goes first.

@@ -109,7 +109,7 @@ impl Code<'_> {
     /// The address in the trace event's record, and how many bytes there are.
     fn location(&mut self, from: &Origin) -> Result<(Value, Value), &'static str> {
         let (Origin::Location { offset, relative }, Access::Record) = (from, self.access) else {
-            return Err("there is no trace event's record");
+            return Err("the event has no record of its own");
         };
         let at = i16::try_from(*offset).map_err(|_| "its record is too long")?;
         let bytes = self.get(self.of_context(at.into(), Size::W));
@@ -128,7 +128,7 @@ impl Code<'_> {
                 self.when(address.ne(0), |code| code.set(&address, &address + last));
                 Ok(address)
             }
-            _ => Err("there are no bytes"),
+            _ => Err("it has no bytes"),
         }
     }
 

@@ -137,8 +137,10 @@ impl Code<'_> {
     pub(crate) fn filter(&mut self, event: &Event, filter: &Filter) -> Result<(), Error> {
         self.kept = vec![None; event.fields.len()];
         if filter.words.len() > FILTER_WORDS_MAX {
-            let why =
-                format!("its filter looks at {} words; {FILTER_WORDS_MAX} are the most", filter.words.len());
+            let why = format!(
+                "its filter looks at {} words, more than the {FILTER_WORDS_MAX} that are possible",
+                filter.words.len()
+            );
             return Err(Error::event(&event.name, why));
         }
         for (place, word) in filter.words.iter().enumerate() {

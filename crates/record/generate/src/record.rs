@@ -139,8 +139,8 @@ impl Code<'_> {
 
     /// The value becomes the next field, a scalar of this type.
     pub(crate) fn put_scalar(&mut self, ty: &Type, value: Value) -> Result<(), &'static str> {
-        let (scalar, _) = value::scalar(ty).ok_or("it is no number")?;
-        self.put_next(value::size(scalar.bytes()).ok_or("its size is no number's")?, value);
+        let (scalar, _) = value::scalar(ty).ok_or("it is not a number")?;
+        self.put_next(value::size(scalar.bytes()).ok_or("no number has its size")?, value);
         Ok(())
     }
 }

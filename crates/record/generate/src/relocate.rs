@@ -32,7 +32,7 @@ pub(crate) fn append(b: &mut Builder, insns: &[Insn], namespaced: bool) -> Resul
     let mut ops = Vec::new();
     let mut at = 0;
     while let Some(rest) = insns.get(at..).filter(|rest| !rest.is_empty()) {
-        let op = decode(rest).map_err(|error| format!("its filter is no program: {error:?}"))?;
+        let op = decode(rest).map_err(|error| format!("its filter is not a program: {error:?}"))?;
         ops.push((at, op));
         at += op.slots();
     }

@@ -89,7 +89,7 @@ impl Code<'_> {
         match part {
             Part::Family => Ok(self.get(head & 0xffff)),
             Part::Port => Ok(self.port(head)),
-            Part::Text => Err("it is no number there"),
+            Part::Text => Err("it is not a number there"),
         }
     }
 

@@ -64,13 +64,13 @@ impl Code<'_> {
 
     /// The value that an event has there; of its bits as many are meant as the type has.
     pub(crate) fn value(&mut self, from: &Origin, ty: &Type) -> Result<Value, &'static str> {
-        let (scalar, signed) = scalar(ty).ok_or("it is no number")?;
+        let (scalar, signed) = scalar(ty).ok_or("it is not a number")?;
         match from {
             Origin::Record(offset) => self.record_word(*offset, size(scalar.bytes()).ok_or("odd size")?),
             Origin::Argument(index) => self.argument(*index),
             Origin::Address(index) => self.address(*index),
             Origin::Member { argument, path, bytes } => {
-                let size = size(usize::from(*bytes)).ok_or("its member is no number")?;
+                let size = size(usize::from(*bytes)).ok_or("its member is not a number")?;
                 let value = self.member(*argument, path, size)?;
                 let extends = signed && usize::from(*bytes) < scalar.bytes();
                 Ok(if extends { self.extend(value, usize::from(*bytes), true) } else { value })
@@ -102,7 +102,7 @@ impl Code<'_> {
                 }
                 Ok(value)
             }
-            _ => Err("it is no number there"),
+            _ => Err("it is not a number there"),
         }
     }
 
@@ -141,7 +141,7 @@ impl Code<'_> {
     /// An argument as a number.
     fn address(&mut self, index: u8) -> Result<Value, &'static str> {
         if self.access != Access::Function {
-            return Err("its arguments are no words of a function");
+            return Err("its arguments are not words of a function");
         }
         let word = self.peek(helper::PROBE_READ_KERNEL, Size::DW, self.context() + u32::from(index) * 8);
         Ok(self.get(word))
@@ -175,7 +175,7 @@ impl Code<'_> {
     /// A number in the trace event's record: by a load where it is aligned, which is all that the verifier allows.
     fn record_word(&mut self, offset: u32, size: Size) -> Result<Value, &'static str> {
         if self.access != Access::Record {
-            return Err("there is no trace event's record");
+            return Err("the event has no record of its own");
         }
         let word = match i16::try_from(offset) {
             Ok(at) if offset.is_multiple_of(size.bytes() as u32) => self.of_context(at.into(), size).into(),

@@ -4,6 +4,7 @@ use crate::privilege;
 use mote_ring::geometry::BadGeometry;
 use mote_ring::reader::MakeError;
 use mote_sys::Errno;
+use mote_words::size;
 
 /// Why kernel events cannot be recorded: all of them, or the one that is named.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +14,7 @@ pub enum Error {
     #[error("{0}")]
     Privilege(privilege::Missing),
     /// Not enough memory, or not allowed as much.
-    #[error("cannot make {what} of {bytes} bytes for kernel events: {errno}; {hint}")]
+    #[error("cannot make {what} of {} for kernel events: {errno}; {hint}", size(*.bytes))]
     Memory {
         /// For what.
         what: &'static str,
@@ -29,8 +30,10 @@ pub enum Error {
     Geometry(BadGeometry),
     /// The rings are together larger than what a program can reach.
     #[error(
-        "rings of {bytes} bytes in all are more than the 512 MiB that the kernel's programs can reach; \
-         give --kernel-buffers of at most {ring} bytes"
+        "rings of {} in all are more than the 512 MiB that the kernel's programs can reach; \
+         give --kernel-buffers of at most {}",
+        size(*.bytes),
+        size(*.ring)
     )]
     Reach {
         /// Their size.

@@ -2,6 +2,7 @@
 
 use mote_symbol::ImageError;
 use mote_sys::Errno;
+use mote_words::counted;
 use std::path::PathBuf;
 
 /// A pattern that means nothing, and why.
@@ -78,7 +79,7 @@ pub enum Wrong {
         name: String,
     },
     /// The address is none of code in the file.
-    #[error("{address:#x} is no address of code in {path}", path = path.display())]
+    #[error("{address:#x} is not an address of code in {path}", path = path.display())]
     NoAddress {
         /// The file.
         path: PathBuf,
@@ -87,7 +88,7 @@ pub enum Wrong {
     },
     /// Too many fit.
     #[error(
-        "{count} functions of {path} match, and {max} are the most; narrow the pattern",
+        "{count} functions of {path} match, more than the {max} that can be probed; narrow the pattern",
         max = crate::selection::MATCHES_MAX,
         path = path.display()
     )]
@@ -114,7 +115,7 @@ pub enum Wrong {
         near: String,
     },
     /// It has fewer arguments than were named.
-    #[error("static probe `{name}` has {has} argument{s}, but {given} are named", s = if *has == 1 { "" } else { "s" })]
+    #[error("static probe `{name}` has {}, but {given} are named", counted(*.has, "argument", "arguments"))]
     TooManyArguments {
         /// The probe.
         name: String,
@@ -183,7 +184,7 @@ pub enum Wrong {
     },
     /// Too many of the kernel's functions fit.
     #[error(
-        "{count} functions of the kernel match, and {max} are the most; narrow the pattern",
+        "{count} functions of the kernel match, more than the {max} that can be probed; narrow the pattern",
         max = crate::selection::KERNEL_MATCHES_MAX
     )]
     TooManyOfKernel {

@@ -173,7 +173,7 @@ fn arguments(list: &str) -> Result<Vec<(String, Given)>, Wrong> {
 
 /// `path: str`
 fn argument(text: &str) -> Result<(String, Given), Wrong> {
-    let wrong = || Wrong::Syntax(format!("`{}` is no argument; one is `NAME: TYPE`", text.trim()));
+    let wrong = || Wrong::Syntax(format!("`{}` is not an argument; give `NAME: TYPE`", text.trim()));
     let (name, ty) = text.split_once(':').ok_or_else(wrong)?;
     let (name, ty) = (name.trim(), ty.trim());
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
@@ -188,7 +188,7 @@ fn argument(text: &str) -> Result<(String, Given), Wrong> {
             let scalar = all.into_iter().find(|scalar| scalar.name() == ty);
             Given::Scalar(scalar.ok_or_else(|| {
                 Wrong::Syntax(format!(
-                    "`{ty}` is no type of an argument; they are i8 to i64, u8 to u64, x8 to x64, \
+                    "`{ty}` is not a type of an argument; give i8 to i64, u8 to u64, x8 to x64, \
                      bool, ptr, str"
                 ))
             })?)

@@ -90,10 +90,10 @@ impl Session {
         let own = if said as i32 == pid { Some(said) } else { seen.own_id };
         match own {
             Some(own) if own != said => {
-                return Err(format!("it says that it is process {said}, and is {own}"));
+                return Err(format!("it claims to be process {said}, but is process {own}"));
             }
             None if self.ids.get(&said).is_some_and(|known| *known != uid) => {
-                return Err(format!("it says that it is process {said}, which is another user's"));
+                return Err(format!("it claims to be process {said}, which belongs to another user"));
             }
             _ => {}
         }
@@ -232,7 +232,7 @@ impl Session {
         let peers: Vec<PeerId> =
             self.peers.iter().filter(|(_, peer)| is_of(peer)).map(|(id, _)| *id).collect();
         peers.into_iter().for_each(|id| self.part(id));
-        let text = "buffers that processes of one user share were damaged by one of them; \
+        let text = "a process damaged the buffers that it shares with others of its user; \
                     each has buffers of its own from now on";
         self.problem(Kind::Recorder, 0, text.to_owned());
     }
@@ -289,7 +289,7 @@ impl Session {
         let (pid, hello) = (peer.pid, peer.hello.filter(|_| peer.is_process() && peer.is_admitted));
         // Of one that has ended in the middle of the conversation nothing is missing.
         if peer.is_unready() && (peer.goes_on || runs) {
-            self.missing(pid, "has disconnected before it was ready");
+            self.missing(pid, "disconnected before it was ready");
         }
         self.close(id, now);
         if let Some(hello) = hello {
@@ -313,7 +313,7 @@ impl Session {
         let Some(peer) = self.peers.get(&id) else { return };
         let (pid, is_letter) = (peer.pid, peer.way == Way::Mailbox && !peer.is_admitted);
         if is_letter {
-            let text = format!("a process could not join: process {pid} has sent a malformed hello: {why}");
+            let text = format!("a process could not join: process {pid} sent a malformed hello: {why}");
             self.problem(Kind::Admission, pid, text);
         } else {
             self.problem(Kind::Conversation, pid, format!("process {pid} was disconnected: {why}"));
@@ -330,7 +330,7 @@ impl Session {
 }
 
 /// What is said of a process that stays in damaged rings.
-const NO_OTHERS: &str = "cannot be given other buffers than those that were damaged";
+const NO_OTHERS: &str = "cannot get new buffers in place of the damaged ones";
 
 /// How a process came, as the journal says it.
 fn how(how: How) -> &'static str {

@@ -8,6 +8,7 @@ use crate::session::{Now, Session};
 use mote_sys::Errno;
 use mote_sys::socket::Credentials;
 use mote_wire::{Installed, Message, Ready, Reason};
+use mote_words::counted;
 
 impl Session {
     /// A message has come over a connection.
@@ -16,12 +17,12 @@ impl Session {
         let (pid, has_said_hello) = (peer.pid, peer.hello.is_some());
         let Some(sender) = sender.filter(|sender| sender.pid == pid) else {
             let other = sender.map_or(0, |sender| sender.pid);
-            return self.nonsense(id, &format!("a message of process {other} came in its place"), now);
+            return self.nonsense(id, &format!("process {other} sent a message over its connection"), now);
         };
         match Message::decode(bytes) {
             Ok(Message::Hello(hello)) if !has_said_hello => self.hello(id, sender, hello, now),
             Ok(message) if has_said_hello => self.heard(id, message, now),
-            Ok(_) => self.nonsense(id, "message out of turn", now),
+            Ok(_) => self.nonsense(id, "it sent a message out of turn", now),
             Err(error) => self.nonsense(id, &error.to_string(), now),
         }
     }
@@ -50,7 +51,7 @@ impl Session {
                 self.missing(pid, &format!("cannot join: {why}{}", join_hint(why)));
                 self.close(id, now);
             }
-            _ => self.nonsense(id, "message out of turn", now),
+            _ => self.nonsense(id, "it sent a message out of turn", now),
         }
     }
 
@@ -98,14 +99,16 @@ impl Session {
         let why = String::from_utf8_lossy(why).replace(char::is_control, "?");
         if refused > 0 || !why.is_empty() {
             let text = format!(
-                "{refused} events of process {pid} stay off: their filters could not be loaded: {why}"
+                "{} of process {pid} off, because their filters could not be loaded: {why}",
+                counted(refused, "event stays", "events stay")
             );
             self.problem(Kind::Filters, pid, text);
         }
         if interpreted > 0 {
             self.act(Action::Say(format!(
-                "{interpreted} filters of process {pid} run in the interpreter, which is slower: machine code could \
-                 not be made there; `mote doctor` may say why"
+                "{} of process {pid} in the interpreter, which is slower: the process could not make machine code; \
+                 `mote doctor` may say why",
+                counted(interpreted, "filter runs", "filters run")
             )));
         }
     }
@@ -146,7 +149,9 @@ impl Session {
         if std::mem::replace(&mut self.patterns_reported, true) {
             return;
         }
-        for (pattern, near) in self.events.unmatched(self.filters.patterns()) {
+        // Everything is waited for without a word: a program may have no event before it runs.
+        let patterns = self.filters.patterns().filter(|pattern| *pattern != "*");
+        for (pattern, near) in self.events.unmatched(patterns) {
             let near =
                 if near.is_empty() { String::new() } else { format!("; similar: {}", near.join(", ")) };
             self.actions
@@ -157,8 +162,8 @@ impl Session {
     fn declined(&mut self, pid: i32, why: Reason) {
         self.problem(Kind::Declined, pid, match why {
             Reason::Full => format!(
-                "process {pid} is not recorded: {} other recordings have it, the most that is possible; end one of \
-                 them",
+                "process {pid} is not recorded: {} other recordings have it already, and no more are possible; end \
+                 one of them",
                 mote_wire::SESSIONS_MAX
             ),
             Reason::Stranger => format!(
@@ -175,7 +180,7 @@ fn too_many(room: usize, uid: u32) -> String {
         usize::MAX => {
             "the recording has as many kinds of events as it can hold; choose fewer with -e".to_owned()
         }
-        _ => format!("processes of user {uid} have as many kinds of events as they may have"),
+        _ => format!("the processes of user {uid} have reached their limit of kinds of events"),
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Filters {
     /// Problems that were reported, and how many remarks.
     reported: HashSet<String>,
     remarks: usize,
+    /// Remarks that are to be told of as a number.
+    more_remarks: usize,
 }
 
 /// What deciding about events reads and changes of the session.
@@ -104,6 +106,7 @@ impl Filters {
             stale: false,
             reported: HashSet::new(),
             remarks: 0,
+            more_remarks: 0,
         };
         if settings.has_kernel {
             filters.maps.share_flags();
@@ -281,12 +284,20 @@ impl Filters {
         self.remarks += 1;
         match self.remarks {
             0..=REMARKS_MAX => scope.reports.push((remark.render_warning(), Weight::Remark)),
-            next if next == REMARKS_MAX + 1 => {
-                let text = "more events lack fields that rules name; these rules do nothing about them";
-                scope.reports.push((text.to_owned(), Weight::Remark));
-            }
-            _ => {}
+            _ => self.more_remarks += 1,
         }
+    }
+
+    /// Tells how many remarks were not told one by one, if there were any since this was asked last.
+    pub(crate) fn tell_more(&mut self, reports: &mut Vec<(String, Weight)>) {
+        let text = match std::mem::take(&mut self.more_remarks) {
+            0 => return,
+            1 => "1 more event lacks a field that a rule uses, and is not recorded by that rule".to_owned(),
+            more => {
+                format!("{more} more events lack fields that rules use, and are not recorded by those rules")
+            }
+        };
+        reports.push((text, Weight::Remark));
     }
 
     /// Tells of something that takes events away, once.
@@ -300,8 +311,9 @@ impl Filters {
     fn load(&mut self, insns: Vec<Insn>, scope: &mut Scope<'_>) -> Disposition {
         let speculates = self.speculates();
         if let Err(why) = scope.layout.extend(&self.maps, speculates, scope.words) {
-            let text =
-                format!("no memory for the maps of filters: {why}; events with these filters stay off");
+            let text = format!(
+                "no memory for what filters count and keep: {why}; events with these filters stay off"
+            );
             self.problem(text, scope);
             return Disposition::Off;
         }

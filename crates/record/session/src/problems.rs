@@ -4,6 +4,8 @@
 //! and all processes together use up that of one kind of problem. Reports of other kinds, and of the recorder itself,
 //! are not affected. What is over a budget is counted, and the count is reported at the end.
 
+use mote_words::counted;
+
 /// Reports of one kind about one process.
 const OF_PROCESS: usize = 5;
 /// Reports of one kind about all processes together.
@@ -95,7 +97,9 @@ impl Problems {
             |kind| self.reported.iter().find(|report| report.kind == kind).map_or("", |report| &*report.text);
         self.more
             .iter()
-            .map(|(kind, more)| format!("and {more} more of the same kind as: {}", first(*kind)))
+            .map(|(kind, more)| {
+                format!("{} like this one: {}", counted(*more, "more problem", "more problems"), first(*kind))
+            })
             .collect()
     }
 
@@ -125,7 +129,7 @@ mod tests {
         assert!(problems.take(Kind::Recorder, 0, "disk still full"));
         let (all, more) = (problems.all(), 1000 - OF_PROCESS + 991 - reported);
         assert_eq!(all.len(), OF_KIND + 4 + 1);
-        assert_eq!(all.last(), Some(&format!("and {more} more of the same kind as: nonsense 0")));
+        assert_eq!(all.last(), Some(&format!("{more} more problems like this one: nonsense 0")));
         assert_eq!((problems.count(), problems.newest()), (1000 + 991 + 5, "disk still full"));
     }
 }

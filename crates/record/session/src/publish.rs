@@ -40,6 +40,7 @@ impl Session {
             reports: &mut reports,
         };
         work(&mut self.filters, &mut scope);
+        self.filters.tell_more(&mut reports);
         self.actions.extend(emitted.iter().map(|id| Action::KnowEvent(*id)));
         if self.filters.speculates() && !std::mem::replace(&mut self.speculates, true) {
             self.act(Action::Speculate);
@@ -91,7 +92,7 @@ impl Session {
             let pid = peer.pid;
             // The kernel does not say any more whose a process was that has ended: it came too late for its group.
             if !peer.seen.as_ref().is_some_and(|seen| seen.has_ended) {
-                self.no_memory(pid, "it shares no buffers");
+                self.no_memory(pid, "it has no buffers yet");
             }
             return false;
         };
@@ -110,8 +111,8 @@ impl Session {
             Err(SendError::Gone) => {}
             Err(SendError::Locked) => {
                 let text = format!(
-                    "process {pid} has put all of its threads into a sandbox (seccomp) and cannot get other rules: \
-                     it is recorded as before"
+                    "process {pid} has put all of its threads into a sandbox (seccomp) and cannot get new rules; \
+                     it is recorded by the old ones"
                 );
                 self.problem(Kind::Filters, pid, text);
             }

@@ -3,6 +3,7 @@
 //! The recorder's own user may take all that there are.
 
 use crate::peer::Peer;
+use mote_words::counted;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -51,15 +52,16 @@ impl Quota {
     ) -> Result<(), String> {
         let silent = peers.clone().filter(|peer| peer.uid == uid && peer.hello.is_none()).count();
         if silent >= SILENT_MAX {
-            return Err(format!("user {uid} has {silent} connections that have sent nothing"));
+            return Err(format!("user {uid} has too many connections ({silent}) that have sent nothing"));
         }
         let of_user = peers.clone().filter(|peer| peer.uid == uid).count();
         let of_others = peers.filter(|peer| peer.uid != self.own).count();
         let is_full = of_user >= self.descriptors / 2 || of_others >= self.descriptors / 4 * 3;
         if uid != self.own && is_full {
             return Err(format!(
-                "user {uid} has {of_user} processes here, and all users but the recorder's own have {of_others}: \
-                 they may not use more open files; raise `ulimit -n`"
+                "user {uid} has {} here, and all users but the recorder's own have {of_others}: they may not use more \
+                 open files; raise `ulimit -n`",
+                counted(of_user, "process", "processes")
             ));
         }
         Ok(())

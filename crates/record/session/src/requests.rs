@@ -8,6 +8,7 @@ use crate::peer::PeerId;
 use crate::session::{Changing, FIGURES_PATIENCE, Forward, Inviting, Now, Session, Wanted};
 use crate::settings::{NEEDS_KERNEL, NO_SNAPSHOTS};
 use mote_filter::Rule;
+use mote_words::counted;
 use std::collections::HashSet;
 
 /// Most joins that a recorder keeps in mind.
@@ -96,7 +97,7 @@ impl Session {
                 return self.answer(ticket, false, text);
             }
         }
-        let text = counted(gone + meant, "pattern is", "patterns are") + " not recorded any more";
+        let text = counted(gone + meant, "pattern is", "patterns are") + " no longer recorded";
         self.answer(ticket, true, text);
     }
 
@@ -222,9 +223,4 @@ impl Session {
 /// Takes out those that wait for a number up to this one.
 fn due(waiting: &mut Vec<(u64, Ticket)>, number: u64) -> Vec<Ticket> {
     waiting.extract_if(.., |(wanted, _)| *wanted <= number).map(|(_, ticket)| ticket).collect()
-}
-
-/// `1 rule is`, `2 rules are`.
-fn counted(count: usize, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { several })
 }

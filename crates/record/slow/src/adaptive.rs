@@ -22,11 +22,13 @@ impl std::str::FromStr for Percentile {
     fn from_str(text: &str) -> Result<Percentile, String> {
         let number = text.strip_prefix(['p', 'P']).unwrap_or(text);
         let percent: f64 =
-            number.parse().map_err(|_| format!("`{text}` is no percentile; give for example p99.9"))?;
+            number.parse().map_err(|_| format!("`{text}` is not a percentile; give for example p99.9"))?;
         if (50.0..100.0).contains(&percent) {
             Ok(Percentile(percent))
         } else {
-            Err(format!("percentile {percent} is not from 50 up to below 100: give for example p99 or p99.9"))
+            Err(format!(
+                "percentile {percent} is out of range (50 to below 100): give for example p99 or p99.9"
+            ))
         }
     }
 }

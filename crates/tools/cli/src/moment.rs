@@ -22,7 +22,9 @@ impl Moment {
     pub(crate) fn parse(text: &str) -> Result<Moment, String> {
         if let Some(after) = text.strip_prefix('+') {
             let ns = units::time(after)?;
-            return i64::try_from(ns).map(Moment::After).map_err(|_| "too far away".to_owned());
+            return i64::try_from(ns)
+                .map(Moment::After)
+                .map_err(|_| "this is too long after the first event".to_owned());
         }
         let parsed = if text.contains('-') {
             absolute(text)

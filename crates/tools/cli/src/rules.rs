@@ -253,8 +253,7 @@ impl Rules {
                 && text.split_whitespace().any(|word| word == "if")
             {
                 return Err(format!(
-                    "'{text}' has a condition, and its -e has a --filter; give both conditions in \
-                                    --filter"
+                    "'{text}' has a condition, and so has its -e (--filter); give both in --filter, joined by &&"
                 ));
             }
             match action {

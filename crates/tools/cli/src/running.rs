@@ -3,16 +3,18 @@
 use crate::out;
 use anyhow::bail;
 use mote_daemon::control::{self, Request};
+use mote_words::wrapped;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Asks, and prints the answer.
-pub(crate) fn ask(recording: &Path, request: &Request) -> anyhow::Result<ExitCode> {
+/// Asks, and prints the answer, in lines of so many columns where there is a limit.
+pub(crate) fn ask(recording: &Path, request: &Request, width: Option<usize>) -> anyhow::Result<ExitCode> {
     let directory = recording.display();
     match control::ask(recording, request) {
         Ok(answer) if answer.done => {
-            out::print(&format!("{}\n", answer.text))?;
+            let text = wrapped(&answer.text, width.unwrap_or(usize::MAX), 6);
+            out::print(&format!("{text}\n"))?;
             Ok(ExitCode::SUCCESS)
         }
         Ok(answer) => bail!("{}", answer.text),

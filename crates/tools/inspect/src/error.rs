@@ -20,7 +20,7 @@ pub enum Error {
         error: io::Error,
     },
     /// A script.
-    #[error("{} is a script for {interpreter}; only compiled programs carry events, list what it starts", path.display())]
+    #[error("{} is a script for {interpreter}, and only compiled programs carry events: list the program that it starts", path.display())]
     Script {
         /// The file.
         path: PathBuf,

@@ -271,7 +271,7 @@ fn sum(before: ReportedLoss, now: ReportedLoss) -> ReportedLoss {
 
 /// What is reported of a ring in which something is that cannot be.
 pub(crate) fn damage(name: &str, time: u64) -> String {
-    format!("a traced process has overwritten the ring {name}: events around {time} are missing")
+    format!("a traced process overwrote the ring {name}: events around {time} are missing")
 }
 
 /// Bits of the number of a ring of a channel (`mote_ring::geometry::RINGS_MAX`, of both kinds).

@@ -12,6 +12,7 @@ use mote_layout::packet::{PacketHeader, STREAM_SHARED};
 use mote_layout::record::{TIME_BITS, split};
 use mote_ring::speculation::Reader;
 use mote_sys::Result;
+use mote_words::counted;
 
 /// Number of the first stream: those of rings come before.
 const FIRST: u32 = 1 << 31;
@@ -52,8 +53,8 @@ impl Speculated {
             areas.filter_map(GroupArea::pool).map(|pool| Reader::new(pool).reap(&is_alive).torn).sum();
         if torn > 0 {
             totals.problems.push(format!(
-                "records that were kept aside are missing: {torn} processes were killed while they added to what \
-                 others of their threads had committed"
+                "records that were kept aside are missing: {} killed while writing some that were committed",
+                counted(torn, "process was", "processes were")
             ));
         }
     }
@@ -105,8 +106,7 @@ impl Speculated {
         if walked.good < records.len() && !self.damage_told {
             self.damage_told = true;
             totals.problems.push(
-                "a traced process has overwritten records that it kept aside; some of them are missing"
-                    .to_owned(),
+                "a traced process overwrote records that it kept aside; some of them are missing".to_owned(),
             );
         }
         if self.failed.is_some() {

@@ -1,6 +1,7 @@
 //! What both threads of the recorder look at of one trace: how to walk its records, and what has come of it so far.
 
 use crate::consumer::walk::Steps;
+use mote_words::{counted, size};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -37,11 +38,12 @@ pub(crate) struct Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Figures { bytes, events, lost, unknown, waiting } = self;
-        write!(f, "{events} events and {bytes} bytes on disk, {waiting} bytes in the buffers, {lost} lost")?;
-        match unknown {
-            0 => Ok(()),
-            1 => f.write_str(" and once an unknown number"),
-            times => write!(f, " and {times} times an unknown number"),
+        let (events, bytes, waiting) = (counted(*events, "event", "events"), size(*bytes), size(*waiting));
+        write!(f, "{events} ({bytes}) on disk, {waiting} in the buffers, ")?;
+        match (lost, unknown) {
+            (lost, 0) => write!(f, "{lost} lost"),
+            (0, _) => f.write_str("an unknown number lost"),
+            (lost, _) => write!(f, "{lost} and an unknown number lost"),
         }
     }
 }

@@ -197,7 +197,8 @@ impl Found {
             if self.tell_apart(&mut event)
                 && let Some(place) = event.hook.place()
             {
-                self.remarks.push(format!("{} is at {place}, because another one has its name", event.name));
+                self.remarks
+                    .push(format!("{} is the one at {place}: another event has its name", event.name));
                 self.remarks.truncate(MANY_REMARKS);
             }
             let name = event.full_name();

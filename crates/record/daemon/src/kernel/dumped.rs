@@ -7,6 +7,7 @@ use mote_journal::Fact;
 use mote_kernel::births::Born;
 use mote_kernel::dump::{Dump, Scope, namespace};
 use mote_sys::Result;
+use mote_words::counted;
 
 /// Name of its file.
 const FILE: &str = "statedump";
@@ -86,7 +87,8 @@ impl Kernel {
         }
         let lost = std::mem::take(&mut self.born_lost);
         (lost > 0).then(|| {
-            format!("{lost} threads run in pid namespaces (containers), and their ids inside are not known")
+            let threads = counted(lost, "thread runs", "threads run");
+            format!("{threads} in a pid namespace (a container), in which the thread's id is not known")
         })
     }
 }

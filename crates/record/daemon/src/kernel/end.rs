@@ -3,6 +3,7 @@
 use super::{Kernel, Remarks};
 use crate::consumer::trace::Consumed;
 use mote_journal::{KERNEL_LOSSES, Summary};
+use mote_words::counted;
 
 /// What the kernel takes to detach a trace event, about.
 const DETACHING_MS: u64 = 60;
@@ -67,7 +68,8 @@ impl Kernel {
         let time = (left as u64 * DETACHING_MS).div_ceil(1000);
         if time >= DETACHING_TOLD_S {
             remarks.said.push(format!(
-                "the kernel still detaches {left} events, which takes it some {time} s; they record nothing any more"
+                "the kernel is still detaching {}, for about {time} s; nothing is recorded meanwhile",
+                counted(left, "event", "events")
             ));
         }
         (done, remarks)

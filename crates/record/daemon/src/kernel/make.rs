@@ -20,6 +20,7 @@ use mote_kernel::map::Buffers;
 use mote_kernel::session::{Kernel as Tracer, Request, THREADS, Targets};
 use mote_ring::Mode;
 use mote_session::events::{Announced, Events};
+use mote_words::counted;
 use std::sync::Arc;
 
 /// The trace's directory in that of the recording.
@@ -113,7 +114,7 @@ pub(crate) fn make(
     tracer.notes().iter().for_each(|note| watch.say(note));
     let refused = tracer.refused();
     if let Some((_, why)) = refused.first().filter(|_| refused.len() == count) {
-        return Err(Error::Kernel(format!("none of the {count} events could be attached; the first: {why}")));
+        return Err(Error::Kernel(format!("no event could be attached, of {count}; the first: {why}")));
     }
     Ok(Made { tracer, trace, events: events_of_trace, dump, slow, wanting })
 }
@@ -135,7 +136,8 @@ fn note_refused((trace, events): (&mut Trace, &Events), tracer: &Tracer, watch: 
     }
     if more > 0 {
         watch.say(&format!(
-            "{more} more events are not recorded, for similar reasons; see {DIRECTORY}/mote/journal.jsonl"
+            "{} not recorded, for similar reasons; see {DIRECTORY}/mote/journal.jsonl",
+            counted(more, "more event is", "more events are")
         ));
     }
 }

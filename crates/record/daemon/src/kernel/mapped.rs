@@ -8,6 +8,7 @@ use crate::options;
 use mote_journal::{Fact, Map, Process};
 use mote_kernel::mappings::{How, Mapped, Mappings, News};
 use mote_symbol::collect::{self, BuildIds};
+use mote_words::counted;
 use std::collections::HashMap;
 use std::time::SystemTime;
 
@@ -133,18 +134,19 @@ impl Kernel {
         if processes > 0 {
             let ms = ns_max.div_ceil(1_000_000);
             remarks.said.push(format!(
-                "child processes were probed up to {ms} ms after their fork ({processes} of them); what they did before \
-                 is not recorded"
+                "{} probed a moment after the fork (up to {ms} ms); what was done before is not recorded",
+                counted(processes, "child process was", "child processes were")
             ));
         }
         if failed > 0 {
-            remarks.problems.push(format!("{failed} child processes could not be probed"));
+            let children = counted(failed, "child process", "child processes");
+            remarks.problems.push(format!("{children} could not be probed"));
         }
         let lost = mappings.lost();
         if lost > 0 {
             let text = format!(
-                "the kernel dropped {lost} of its messages about mappings and names: some addresses and threads have \
-                 no names"
+                "the kernel dropped {} about mappings and names: some addresses and threads have no names",
+                counted(lost, "message", "messages")
             );
             // Without stacks it is only names, most of which are found otherwise.
             if self.wanted.stacks.user { &mut remarks.problems } else { &mut remarks.said }.push(text);

@@ -2,12 +2,11 @@
 
 use super::Recorder;
 use mote_filter::Aggregate;
+use mote_words::{COLUMNS, counted};
 use serde_json::{Value, json};
 
 /// Most rows that are shown of one; all are in the file.
 const ROWS: usize = 40;
-/// Columns of a table.
-const WIDTH: usize = 100;
 
 impl Recorder<'_> {
     /// What is counted so far.
@@ -24,7 +23,7 @@ impl Recorder<'_> {
         let Some(interval) = self.options.interval else { return };
         if self.shown.elapsed() >= interval {
             self.shown = std::time::Instant::now();
-            let text = text(&self.aggregates());
+            let text = text(&self.aggregates(), self.options.columns);
             if !text.is_empty() {
                 self.watch.aggregates(&text);
             }
@@ -38,26 +37,27 @@ impl Recorder<'_> {
             return String::new();
         }
         for full in aggregates.iter().filter(|aggregate| aggregate.dropped > 0) {
+            let events = counted(full.dropped, "event is", "events are");
             self.problem(format!(
-                "{} keys of '{}' did not fit, and were not counted",
-                full.dropped, full.name
+                "{events} not in '{}': its table is full; give fewer keys after 'by', or a filter",
+                full.name
             ));
         }
-        let text = text(&aggregates);
+        let file_text = text(&aggregates, COLUMNS);
         let inner = self.trace.directory.inner();
         let [text_file, json_file] = mote_journal::AGGREGATES;
         let json = Value::from(aggregates.iter().map(Aggregate::json).collect::<Vec<_>>());
         let json = json!({ "duration_ns": self.began.elapsed().as_nanos() as u64, "aggregates": json });
         let written = inner.replace(inner, json_file, json.to_string().as_bytes());
-        if let Err(why) = written.and_then(|()| inner.replace(inner, text_file, text.as_bytes())) {
+        if let Err(why) = written.and_then(|()| inner.replace(inner, text_file, file_text.as_bytes())) {
             self.problem(format!("counts and histograms cannot be written: {why}"));
         }
-        text
+        text(&aggregates, self.options.columns)
     }
 }
 
-/// For a person; empty when nothing is counted.
-pub(super) fn text(aggregates: &[Aggregate]) -> String {
+/// For a person, in lines of so many columns; empty when nothing is counted.
+pub(super) fn text(aggregates: &[Aggregate], columns: usize) -> String {
     let texts = aggregates.iter().filter(|aggregate| !aggregate.is_empty());
-    texts.map(|aggregate| aggregate.text(WIDTH, ROWS)).collect::<Vec<_>>().join("\n")
+    texts.map(|aggregate| aggregate.text(columns, ROWS)).collect::<Vec<_>>().join("\n")
 }

@@ -6,6 +6,7 @@ use crate::consumer::trace::Consumed;
 use crate::recorder::group_areas::Faults;
 use crate::watch::{Recorded, Watch};
 use mote_journal::{Fact, Summary};
+use mote_words::counted;
 
 impl Recorder<'_> {
     /// Writes what is known now that everything has been read.
@@ -26,7 +27,8 @@ impl Recorder<'_> {
         let (own, none) = (consumed.first(), Consumed::default());
         let own = own.unwrap_or(&none);
         if own.nameless > 0 {
-            self.problem(format!("{} threads have no name: too many started at once", own.nameless));
+            let threads = counted(own.nameless, "thread has", "threads have");
+            self.problem(format!("{threads} no name: too many started at once"));
         }
         self.end_cooperation();
         let aggregates = self.write_aggregates();
@@ -43,7 +45,7 @@ impl Recorder<'_> {
         let moved = self.trace.directory.moved_to();
         if let Some(path) = &moved {
             self.watch
-                .say(&format!("the recording was moved while it was made; it is {} now", path.display()));
+                .say(&format!("the recording was moved while it was made; it is now {}", path.display()));
         }
         Recorded {
             directory: moved.unwrap_or_else(|| self.trace.directory.path().to_owned()),
@@ -60,8 +62,9 @@ impl Recorder<'_> {
         let Faults { dropped, kept, by_event, keys_refused } = self.areas.faults();
         if keys_refused > 0 {
             self.problem(format!(
-                "there was no room to keep records aside for {keys_refused} keys of `speculate by`: their events were \
-                 recorded at once; at most {} can be open at a time: commit or discard each",
+                "there was no room to keep records aside for {} of `speculate by`, whose events were recorded at once; \
+                 at most {} can be open at a time: commit or discard each",
+                counted(keys_refused, "key", "keys"),
                 GroupArea::pool_place().sizes.slots
             ));
         }
@@ -74,8 +77,8 @@ impl Recorder<'_> {
         };
         let names: Vec<String> = by_event.iter().filter_map(name).take(10).collect();
         self.problem(format!(
-            "filters found bad pointers in the fields of events: {dropped} events were dropped, {kept} recorded \
-             (--on-fault): {}",
+            "filters found bad pointers in the fields of events: {} dropped, {kept} recorded (--on-fault): {}",
+            counted(dropped, "event was", "events were"),
             names.join(", ")
         ));
     }

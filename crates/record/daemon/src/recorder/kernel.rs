@@ -7,6 +7,7 @@ use crate::options::LatencyOptions;
 use mote_filter::Rule;
 use mote_journal::Fact;
 use mote_session::rules::RuleList;
+use mote_words::counted;
 
 /// What is said of a recording that has no kernel events.
 const NO_KERNEL: &str =
@@ -134,7 +135,8 @@ impl Recorder<'_> {
         let refused = self.kernel.as_ref().map_or(0, |kernel| kernel.follow_all());
         if refused > 0 {
             self.problem(format!(
-                "slow system calls of {refused} processes are not recorded: the processes could not be followed"
+                "slow system calls of {} are not recorded: the kernel did not let mote follow them",
+                counted(refused, "process", "processes")
             ));
         }
     }
@@ -150,8 +152,8 @@ impl Recorder<'_> {
             && left == 0
         {
             self.watch.say(&format!(
-                "{most} snapshots were taken for slow calls, as many as --snapshot allows; no more \
-                               will be taken for them"
+                "{} taken for slow calls, as many as --snapshot allows; no more will be taken for them",
+                counted(most, "snapshot was", "snapshots were")
             ));
         }
     }

@@ -100,7 +100,7 @@ impl Recorder<'_> {
             Action::DropMailbox(mailbox) => drop(self.mailboxes.remove(&mailbox)),
             Action::Answer { ticket, done, text } => self.answers.push((ticket, Answer { done, text })),
             Action::AnswerStatus { ticket, remark } => {
-                let text = self.status() + remark;
+                let text = self.status(ticket) + remark;
                 self.answers.push((ticket, Answer { done: true, text }));
             }
             Action::Say(text) => self.watch.say(&text),

@@ -7,6 +7,7 @@ use crate::control::{Answer, Given, Request};
 use mote_filter::Rule;
 use mote_session::{Input, MailboxId, Ticket};
 use mote_sys::fd::Fd;
+use mote_words::{COLUMNS, counted};
 
 impl Recorder<'_> {
     /// Takes in the requests that have come, and gives the answers that are ready.
@@ -38,7 +39,10 @@ impl Recorder<'_> {
             }
             Request::Disable { patterns, kernel } => mote_session::Request::Disable { patterns, kernel },
             Request::Snapshot => mote_session::Request::Snapshot,
-            Request::Status => mote_session::Request::Status,
+            Request::Status { columns } => {
+                self.columns.insert(ticket, columns.map_or(COLUMNS, usize::from));
+                mote_session::Request::Status
+            }
             Request::Join { pid, place } => {
                 // Numbers of requests are used once.
                 let mailbox = beside.map(|mailbox| {
@@ -69,19 +73,17 @@ impl Recorder<'_> {
         self.trace.state.figures() + Figures { unknown: self.session.missed(), ..Figures::default() }
     }
 
-    /// How it is, for a person.
-    pub(super) fn status(&self) -> String {
+    /// How it is, for the person who asks.
+    pub(super) fn status(&mut self, ticket: Ticket) -> String {
+        let columns = self.columns.remove(&ticket).unwrap_or(COLUMNS);
         let (events, filters) = (self.session.events(), self.session.filters());
         let on = (0..events.len()).filter(|id| filters.is_on(*id)).count();
-        let processes = match self.session.processes() {
-            1 => "1 process".to_owned(),
-            several => format!("{several} processes"),
-        };
         let mut text = format!(
-            "recording for {:.1} s: {}, {processes}, {on} of {} kinds of events on",
+            "recording for {:.1} s: {}, {}, {on} of {} on",
             self.began.elapsed().as_secs_f64(),
             self.figures_of_processes(),
-            events.len(),
+            counted(self.session.processes(), "process", "processes"),
+            counted(events.len(), "kind of event", "kinds of events"),
         );
         for line in filters.lines() {
             text.push_str("\n  ");
@@ -90,7 +92,7 @@ impl Recorder<'_> {
         if let Some(kernel) = &self.kernel {
             text.push_str(&kernel.status());
         }
-        let counted = super::aggregates::text(&self.aggregates());
+        let counted = super::aggregates::text(&self.aggregates(), columns);
         if !counted.is_empty() {
             text.push_str("\n\n");
             text.push_str(counted.trim_end());

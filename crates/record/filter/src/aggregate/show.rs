@@ -3,10 +3,13 @@
 use super::value::nanos;
 use super::{Aggregate, Content, Histogram, Table, Value};
 use crate::maps::KeyType;
+use mote_words::{counted, fitted, wrapped};
 use std::fmt::Write;
 
 /// Most characters of a cell.
 const CELL_MAX: usize = 64;
+/// Fewest characters that a cell is cut to, where its table is too wide.
+const CELL_MIN: usize = 8;
 /// Most lines of a histogram; above it, neighbouring buckets are put together.
 const LINES_MAX: usize = 32;
 
@@ -14,7 +17,7 @@ impl Aggregate {
     /// For a terminal of `width` characters: the name, a table or histograms with bars, what did not fit. At most
     /// `rows` rows of a table, or histograms; what is left out is said. Ends with a line feed.
     pub fn text(&self, width: usize, rows: usize) -> String {
-        let mut out = format!("{}\n", self.name);
+        let mut out = format!("{}\n", wrapped(&self.name, width, 2));
         let left_out = match &self.content {
             Content::Counts(table) => {
                 counts(&mut out, table, width, rows);
@@ -22,7 +25,7 @@ impl Aggregate {
             }
             Content::Last(table) => {
                 let from = table.rows.len().saturating_sub(rows);
-                grid(&mut out, &header(table, None), &table.rows[from..], |row| row.values.clone(), "");
+                grid(&mut out, &header(table, None), &table.rows[from..], |row| row.values.clone(), width);
                 from
             }
             Content::Histograms { value, keys, list } => {
@@ -41,11 +44,9 @@ impl Aggregate {
             out.push_str("  nothing\n");
         }
         if self.dropped > 0 {
-            let _ = writeln!(
-                out,
-                "  {} events did not fit: the table is full, and their keys are not in it",
-                self.dropped
-            );
+            let events = counted(self.dropped, "event is", "events are");
+            let text = format!("  {events} not in the table: it is full");
+            let _ = writeln!(out, "{}", wrapped(&text, width, 2));
         }
         out
     }
@@ -64,7 +65,7 @@ fn counts(out: &mut String, table: &Table, width: usize, rows: usize) {
         cells
     };
     let mut lines = String::new();
-    grid(&mut lines, &header(table, Some("count")), shown, cells, "");
+    grid(&mut lines, &header(table, Some("count")), shown, cells, width);
     let widest = lines.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     let room = width.saturating_sub(widest + 2).min(40);
     for (at, line) in lines.lines().enumerate() {
@@ -77,29 +78,31 @@ fn counts(out: &mut String, table: &Table, width: usize, rows: usize) {
     }
 }
 
-/// Columns, numbers at the right.
+/// Columns, numbers at the right; where all together are too wide, texts give way.
 fn grid(
     out: &mut String,
     header: &[String],
     rows: &[super::Row],
     cells: impl Fn(&super::Row) -> Vec<Value>,
-    indent: &str,
+    width: usize,
 ) {
     let lines: Vec<Vec<(String, bool)>> = rows
         .iter()
-        .map(|row| cells(row).iter().map(|value| (cut(&value.to_string()), value.is_number())).collect())
+        .map(|row| cells(row).iter().map(|value| (value.to_string(), value.is_number())).collect())
         .collect();
     let number = |column: usize| lines.iter().all(|line| line.get(column).is_some_and(|cell| cell.1));
-    let head = header.iter().enumerate().map(|(at, name)| (cut(name), number(at))).collect();
+    let head = header.iter().enumerate().map(|(at, name)| (name.clone(), number(at))).collect();
     let all: Vec<Vec<(String, bool)>> = std::iter::once(head).chain(lines.iter().cloned()).collect();
-    let widths: Vec<usize> = (0..header.len())
-        .map(|at| {
-            all.iter().filter_map(|line| line.get(at)).map(|cell| cell.0.chars().count()).max().unwrap_or(0)
-        })
-        .collect();
+    let widths = (0..header.len()).map(|at| {
+        let cells = all.iter().filter_map(|line| line.get(at));
+        let longest = cells.map(|cell| cell.0.chars().count()).max().unwrap_or(0);
+        (longest.min(CELL_MAX), !number(at))
+    });
+    let widths = narrowed(widths.collect(), width.saturating_sub(1));
     for line in &all {
-        let _ = write!(out, "{indent} ");
+        out.push(' ');
         for ((cell, right), width) in line.iter().zip(&widths) {
+            let cell = fitted(cell, *width);
             let _ = if *right { write!(out, " {cell:>width$}") } else { write!(out, " {cell:<width$}") };
         }
         out.truncate(out.trim_end_matches(' ').len());
@@ -107,25 +110,28 @@ fn grid(
     }
 }
 
-fn cut(text: &str) -> String {
-    if text.chars().count() <= CELL_MAX {
-        return text.to_owned();
+/// Widths of columns, each behind a space, of which some can be less wide, that fit together.
+fn narrowed(mut columns: Vec<(usize, bool)>, width: usize) -> Vec<usize> {
+    while columns.iter().map(|(width, _)| width + 1).sum::<usize>() > width {
+        let widest = columns.iter_mut().filter(|(width, gives_way)| *gives_way && *width > CELL_MIN);
+        let Some((columns, _)) = widest.max_by_key(|(width, _)| *width) else { break };
+        *columns -= 1;
     }
-    text.chars().take(CELL_MAX - 1).chain(['…']).collect()
+    columns.into_iter().map(|(width, _)| width).collect()
 }
 
 fn histogram(out: &mut String, value: &str, keys: &[String], one: &Histogram, width: usize) {
     let key: Vec<_> = keys.iter().zip(&one.keys).map(|(name, value)| format!("{name} {value}")).collect();
     let quantile = |part| one.quantile(part).map_or(String::new(), |at| number(at, &one.ty));
-    let _ = writeln!(
-        out,
-        "  {}{}{value}: {} values, median {}, 99 % {}",
+    let line = format!(
+        "  {}{}{value}: {}, median {}, 99 % {}",
         key.join(", "),
         if key.is_empty() { "" } else { ": " },
-        one.count(),
+        counted(one.count(), "value", "values"),
         quantile(0.5),
         quantile(0.99)
     );
+    let _ = writeln!(out, "{}", wrapped(&line, width, 4));
     let lines = merged(&one.buckets);
     let labels: Vec<_> = lines
         .iter()

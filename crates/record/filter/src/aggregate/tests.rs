@@ -57,13 +57,73 @@ count by proto, $tid
   tcp               4242    12  ████████████████████
   udp                  7     3  █████
   a text of 16 byt…    1     1  ██
-  412 events did not fit: the table is full, and their keys are not in it
+  412 events are not in the table: it is full
 ";
     assert_eq!(read.text(52, 10), text);
     let json = read.json();
     assert_eq!(json["rows"][0]["keys"]["proto"], "tcp");
     assert_eq!(json["rows"][1]["count"], 3);
     assert!(read.text(40, 1).contains("and 2 more"));
+}
+
+#[test]
+fn tables_are_as_wide_as_the_terminal() {
+    let keys = vec![key("path", KeyType::String(56), 0), key("comm", KeyType::String(32), 56)];
+    let entry = Entry::count("count by path, comm", keys);
+    let mut pair = b"/opt/vendor/releases/lib/server/bin/worker".to_vec();
+    pair.resize(56, 0);
+    pair.extend(b"a-name-of-more-than-20");
+    pair.resize(88, 0);
+    let read = Aggregate::read(&entry, &Maps::new(), &[(pair, 7u64.to_le_bytes().to_vec())], 1).unwrap();
+    for width in 30..120 {
+        let text = read.text(width, 10);
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+    }
+    let narrow = read.text(50, 10);
+    assert!(
+        narrow.contains("/opt/") && narrow.contains("/bin/worker") && narrow.contains(" a-name"),
+        "{narrow}"
+    );
+}
+
+#[test]
+fn what_is_written_as_json_is_shown_as_it_was() {
+    let types = [
+        KeyType::Signed,
+        KeyType::Unsigned,
+        KeyType::Hex,
+        KeyType::Float,
+        KeyType::Bool,
+        KeyType::Nanos,
+        KeyType::Labels(vec![("UP".to_owned(), 1, 2)]),
+        KeyType::String(8),
+    ];
+    let keys = types.iter().zip(0..).map(|(ty, at)| key(&format!("{at}"), ty.clone(), 8 * at)).collect();
+    let entry = Entry::count("all", keys);
+    let row = |word: u64, text: &[u8; 8]| {
+        let words = [word; 7].into_iter().flat_map(u64::to_le_bytes);
+        (words.chain(*text).collect::<Vec<u8>>(), word.to_le_bytes().to_vec())
+    };
+    let pairs =
+        [row(1, b"a\x1b\0\0\0\0\0\0"), row(1_500_000, b"12345678"), row(u64::MAX >> 12, b"x\0\0\0\0\0\0\0")];
+    let same = |read: &Aggregate| {
+        let json = serde_json::from_str(&read.json().to_string()).unwrap();
+        assert_eq!(Aggregate::of_json(&json).unwrap().text(200, 10), read.text(200, 10), "{json}");
+    };
+    same(&Aggregate::read(&entry, &Maps::new(), &pairs, 3).unwrap());
+    same(&Aggregate::read(&entry, &Maps::new(), &[], 0).unwrap());
+    same(&Aggregate::flag("flag".to_owned(), true));
+    for ty in types.into_iter().take(7).filter(|ty| !matches!(ty, KeyType::Float | KeyType::Bool)) {
+        let entry = Entry::histogram("hist", key("v", ty, 0), vec![key("k", KeyType::Hex, 0)]);
+        let pair = |value: u64, count: u64| {
+            let place = u64::from(BUCKETS + bucket(value));
+            ([7u64.to_le_bytes(), place.to_le_bytes()].concat(), count.to_le_bytes().to_vec())
+        };
+        same(&Aggregate::read(&entry, &Maps::new(), &[pair(1, 3), pair(2000, 1)], 0).unwrap());
+    }
+    for broken in ["{}", r#"{"kind":"counts","name":"x","dropped":0}"#, "[]", r#"{"kind":"new"}"#] {
+        assert!(Aggregate::of_json(&serde_json::from_str(broken).unwrap()).is_none(), "{broken}");
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(super) fn read(text: &str, at: usize, quote: char) -> Result<(Kind, usize), 
             c => push(&mut parts, c.encode_utf8(&mut bytes).as_bytes(), Span::new(place, place + 1))?,
         }
     }
-    Err(Diagnostic::syntax(Span::new(at, at + 1), "string without an end").help(format!("add a `{quote}`")))
+    Err(Diagnostic::syntax(Span::new(at, at + 1), "the string has no end").help(format!("add a `{quote}`")))
 }
 
 fn push(parts: &mut [Vec<u8>], bytes: &[u8], span: Span) -> Result<(), Diagnostic> {
@@ -41,7 +41,7 @@ fn push(parts: &mut [Vec<u8>], bytes: &[u8], span: Span) -> Result<(), Diagnosti
 fn escape(text: &str, at: usize) -> Result<(usize, [u8; 4], usize), Diagnostic> {
     let rest = &text[at + 1..];
     let Some(c) = rest.chars().next() else {
-        return Err(Diagnostic::syntax(Span::new(at, at + 1), "string without an end"));
+        return Err(Diagnostic::syntax(Span::new(at, at + 1), "the string has no end"));
     };
     let one = |byte: u8, used: usize| Ok((1, [byte, 0, 0, 0], used));
     match c {
@@ -67,7 +67,7 @@ fn escape(text: &str, at: usize) -> Result<(usize, [u8; 4], usize), Diagnostic> 
             let digits = rest.get(1..1 + len);
             let value =
                 digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).and_then(char::from_u32);
-            let value = value.ok_or_else(|| Diagnostic::syntax(span, "this is no character"))?;
+            let value = value.ok_or_else(|| Diagnostic::syntax(span, "this is not a character"))?;
             let mut bytes = [0; 4];
             let byte_len = value.encode_utf8(&mut bytes).len();
             Ok((byte_len, bytes, 2 + len))
@@ -81,5 +81,5 @@ fn escape(text: &str, at: usize) -> Result<(usize, [u8; 4], usize), Diagnostic> 
 }
 
 fn number(digits: &str, radix: u32, span: Span) -> Result<u8, Diagnostic> {
-    u8::from_str_radix(digits, radix).map_err(|_| Diagnostic::syntax(span, "this is no byte"))
+    u8::from_str_radix(digits, radix).map_err(|_| Diagnostic::syntax(span, "this is not a byte"))
 }

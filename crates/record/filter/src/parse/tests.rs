@@ -103,7 +103,7 @@ fn what_is_wrong_is_said() {
         ("(a == 1", "no `)` for this `(`"),
         ("a == 1)", "no `(` before this `)`"),
         ("a = 1", "`=` does not compare"),
-        ("a == \"x", "string without an end"),
+        ("a == \"x", "the string has no end"),
         ("a == \"\\q\"", "unknown escape `\\q`"),
         ("a == \"\\0\"", "a string has no NUL in it"),
         ("a > 5x", "unknown unit `x`"),

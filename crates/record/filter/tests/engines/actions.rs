@@ -70,7 +70,7 @@ impl World {
         for (at, entry) in self.maps.entries().iter().enumerate() {
             let (pairs, dropped) = self.machine.pairs(at);
             if let Some(aggregate) = Aggregate::read(entry, &self.maps, &pairs, dropped) {
-                out.push_str(&aggregate.text(50, 20));
+                out.push_str(&aggregate.text(100, 20));
             }
         }
         out
@@ -96,9 +96,9 @@ fn counts() {
         let expected = "\
 net:* if len > 10 do count by proto, state, $tid, $comm, load, len > 100
   proto state $tid $comm  load len > 100 count
-  tcp   BUSY    42 worker  1.5 false         2  ██
-        IDLE    42 worker  1.5 false         1  █
-  udp   7       42 worker  1.5 true          1  █
+  tcp   BUSY    42 worker  1.5 false         2  ████████████████████████████████████████
+        IDLE    42 worker  1.5 false         1  ████████████████████
+  udp   7       42 worker  1.5 true          1  ████████████████████
 ";
         assert_eq!(world.text(), expected, "{}", world.text());
     });
@@ -121,10 +121,10 @@ count of net:*
       3  ████████████████████████████████████████
 count by $event, prefix(proto, 5), prefix($comm, 3), prefix($comm, 12)
   $event prefix(proto, 5) prefix($comm, 3) prefix($comm, 12) count
-  net:in tcp o…           wor…             worker                2  
-  net:in tcp              wor…             worker                1  
+  net:in tcp o…           wor…             worker                2  ████████████████████████████████
+  net:in tcp              wor…             worker                1  ████████████████
 ";
-        assert_eq!(world.text(), expected.replace("  \n", "\n"), "{}", world.text());
+        assert_eq!(world.text(), expected, "{}", world.text());
     });
 }
 
@@ -145,7 +145,7 @@ fn histograms() {
             "{text}"
         );
         assert!(text.contains("96 .. 103  2 ██") && text.contains("-5  1 █"), "{text}");
-        assert!(text.contains("proto udp: skew: 1 values") && text.contains(" .. -2147483648  1"), "{text}");
+        assert!(text.contains("proto udp: skew: 1 value") && text.contains(" .. -2147483648  1"), "{text}");
         assert!(text.contains("hist len if len < 3\n  len: 3 values, median 2, 99 % 2\n    1  1 "), "{text}");
     });
 }
@@ -275,6 +275,6 @@ fn an_action_whose_value_fails_is_left_out() {
         assert_eq!(world.event(0, "ab", 0, 0), RECORD);
         assert_eq!(world.event(4, "abc", 0, 0), RECORD);
         let text = world.text();
-        assert!(text.contains("       99     1") && text.contains("1 values, median 25"), "{text}");
+        assert!(text.contains("       99     1") && text.contains("1 value, median 25"), "{text}");
     });
 }

@@ -63,7 +63,7 @@ impl World {
         let mut out = String::new();
         for (at, entry) in self.maps.entries().iter().enumerate() {
             if let Some(aggregate) = Aggregate::read(entry, &self.maps, &self.machine.pairs(at), 0) {
-                out.push_str(&aggregate.text(50, 20));
+                out.push_str(&aggregate.text(100, 20));
             }
         }
         out
@@ -83,9 +83,9 @@ fn counts() {
     let expected = "\
 net:* if len > 10 do count by proto, state, $tid, $comm, len > 100, prefix(comm, 5), comm
   proto state $tid $comm  len > 100 prefix(comm, 5) comm         count
-  tcp   BUSY    42 worker false     redis…          redis-server     2
-        IDLE    42 worker false     redis…          redis-server     1
-  udp   7       42 worker true      redis…          redis-server     1
+  tcp   BUSY    42 worker false     redis…          redis-server     2  ████████████████████████████
+        IDLE    42 worker false     redis…          redis-server     1  ██████████████
+  udp   7       42 worker true      redis…          redis-server     1  ██████████████
 ";
     assert_eq!(world.text(), expected, "{}", world.text());
 }
@@ -136,7 +136,7 @@ fn histograms() {
         "{text}"
     );
     assert!(text.contains("96 .. 103  2 ██") && text.contains("-5  1 █"), "{text}");
-    assert!(text.contains("proto udp: skew: 1 values") && text.contains(" .. -2147483648  1"), "{text}");
+    assert!(text.contains("proto udp: skew: 1 value") && text.contains(" .. -2147483648  1"), "{text}");
     assert!(text.contains("hist len if len < 3\n  len: 3 values, median 2, 99 % 2\n    1  1 "), "{text}");
 }
 
@@ -278,7 +278,7 @@ fn an_action_whose_value_fails_is_left_out() {
     assert_eq!(world.event(0, "ab", 0, 0), RECORD);
     assert_eq!(world.event(4, "abc", 0, 0), RECORD);
     let text = world.text();
-    assert!(text.contains("       99     1") && text.contains("1 values, median 25"), "{text}");
+    assert!(text.contains("       99     1") && text.contains("1 value, median 25"), "{text}");
 }
 
 #[test]

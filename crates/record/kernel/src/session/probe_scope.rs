@@ -17,6 +17,7 @@ use mote_catalog::event::Hook;
 use mote_probes::pinned;
 use mote_symbol::mapped::Mapped;
 use mote_sys::Errno;
+use mote_words::counted;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,10 +60,10 @@ impl ProbeScope {
         let known = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = known.iter().filter(|(_, others)| **others > 0);
         let note = |(path, others): (&PathBuf, &usize)| {
-            let (s, path) = (if *others == 1 { "" } else { "es" }, path.display());
+            let others = counted(*others, "other process uses", "other processes use");
             format!(
-                "{path} is used by {others} other process{s}: only the chosen ones are probed, and their children a \
-                 moment after the fork"
+                "{others} {}: only the chosen ones are probed, and their children a moment after the fork",
+                path.display()
             )
         };
         let mut notes: Vec<String> = shared.map(note).collect();

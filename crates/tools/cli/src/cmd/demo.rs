@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if !status.success() && status.code() != Some(super::record::LOSSY.into()) {
         anyhow::bail!(
-            "the demo was not recorded: mote record ended with {status}; see what it said, and mote doctor"
+            "the demo was not recorded: mote record ended with {status}; read what it said above, and what `mote doctor` says"
         );
     }
     out::print(&format!("\nThe first events (mote view {} --limit {LINES}):\n\n", dir.display()))?;
@@ -123,7 +123,7 @@ fn output(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
             .chain((2..1000).map(|number| format!("mote-demo-{number}")))
             .map(PathBuf::from)
             .find(|dir| !dir.exists())
-            .context("there are a thousand directories mote-demo-NUMBER here; remove them, or give another one with -o"),
+            .context("there are a thousand directories mote-demo-NUMBER here; remove some, or give another directory with -o"),
     }
 }
 
@@ -131,11 +131,11 @@ fn output(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
 fn hints(dir: &Path, mote: &Path) -> String {
     let (dir, mote) = (dir.display(), mote.display());
     let rows = [
-        (format!("mote view {dir} --event http:request_slow"), "the requests that took long"),
-        (format!("mote view {dir} --provider pool --time delta"), "the queue before the threads"),
-        (format!("mote view {dir} --format json | jq .fields"), "for programs"),
-        (format!("mote list {mote}"), "the events that this program carries"),
-        ("mote record -- ./your-program".to_owned(), "a program of your own"),
+        (format!("mote view {dir} --event http:request_slow"), "the slow requests"),
+        (format!("mote view {dir} --provider pool --time delta"), "how requests queue for the threads"),
+        (format!("mote view {dir} --format json | jq .fields"), "the fields, for programs"),
+        (format!("mote list {mote}"), "the events that the demo carries"),
+        ("mote record -- ./your-program".to_owned(), "record a program of your own"),
     ];
     let width = rows.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
     let rows: String = rows.iter().map(|(command, why)| format!("  {command:<width$}  {why}\n")).collect();

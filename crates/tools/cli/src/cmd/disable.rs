@@ -1,6 +1,6 @@
 //! `mote disable`: takes rules out of a recording that runs.
 
-use crate::running;
+use crate::{out, running};
 use mote_daemon::control::Request;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,5 +36,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     running::ask(
         &args.recording,
         &Request::Disable { patterns: args.patterns.clone(), kernel: args.kernel.clone() },
+        out::width(),
     )
 }

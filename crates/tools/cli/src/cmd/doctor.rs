@@ -4,6 +4,7 @@ use crate::{cmd, out};
 use anyhow::Context;
 use clap::ValueEnum;
 use mote_inspect::doctor::{self, EMITTED, Finding, Verdict};
+use mote_words::{counted, wrapped};
 use serde_json::json;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -45,33 +46,39 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let colour =
         io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let written = match args.format {
-        Format::Text => print(out::lock(), &findings, colour),
+        Format::Text => print(out::lock(), &findings, colour, out::width().unwrap_or(usize::MAX)),
         Format::Json => print_json(out::lock(), &findings, works),
     };
     written.context("cannot write the findings to standard output")?;
     Ok(if works { ExitCode::SUCCESS } else { cmd::FAILED.into() })
 }
 
-fn print(mut out: impl Write, findings: &[Finding], colour: bool) -> io::Result<()> {
-    let width = findings.iter().map(|finding| finding.what.chars().count()).max().unwrap_or(0);
+/// Columns of a verdict.
+const VERDICT: usize = 4;
+
+fn print(mut out: impl Write, findings: &[Finding], colour: bool, width: usize) -> io::Result<()> {
+    let name = findings.iter().map(|finding| finding.what.chars().count()).max().unwrap_or(0);
+    let indent = VERDICT + 2 + name + 2;
     for finding in findings {
         let (on, off) = if colour { (colour_of(finding.verdict), "\x1b[0m") } else { ("", "") };
-        writeln!(out, "{on}{:<4}{off}  {:<width$}  {}", finding.verdict.name(), finding.what, finding.found)?;
+        let verdict = finding.verdict.name();
+        // Escape sequences have no width.
+        let line = format!("{verdict:<VERDICT$}  {:<name$}  {}", finding.what, finding.found);
+        let line = wrapped(&line, width, indent);
+        writeln!(out, "{on}{verdict}{off}{}", line.strip_prefix(verdict).unwrap_or(&line))?;
         if !finding.advice.is_empty() {
-            writeln!(out, "{:4}  {:width$}  -> {}", "", "", finding.advice)?;
+            writeln!(out, "{}", wrapped(&format!("{:indent$}-> {}", "", finding.advice), width, indent + 3))?;
         }
     }
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count() as u64;
     let warnings = count(Verdict::Warn);
     match count(Verdict::Fail) {
         0 if warnings == 0 => writeln!(out, "\nrecording works"),
-        0 => writeln!(
-            out,
-            "\nrecording works; {} be better",
-            cmd::counted(warnings, "check could", "checks could")
-        ),
+        0 => {
+            writeln!(out, "\nrecording works; {} be better", counted(warnings, "check could", "checks could"))
+        }
         failed => {
-            writeln!(out, "\nrecording does not work: {} failed", cmd::counted(failed, "check", "checks"))
+            writeln!(out, "\nrecording does not work: {} failed", counted(failed, "check", "checks"))
         }
     }?;
     out.flush()

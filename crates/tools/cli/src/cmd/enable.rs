@@ -1,7 +1,7 @@
 //! `mote enable`: adds rules to a recording that runs.
 
 use crate::rules::Rules;
-use crate::running;
+use crate::{out, running};
 use mote_daemon::control::{Given, Request};
 use mote_filter::Rule;
 use std::path::PathBuf;
@@ -46,5 +46,5 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         !rules.is_empty() || !kernel.is_empty(),
         "nothing to enable; give a pattern with -e or -k, or a rule with --on"
     );
-    running::ask(&args.recording, &Request::Enable { rules, kernel })
+    running::ask(&args.recording, &Request::Enable { rules, kernel }, out::width())
 }

@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         out::print(&object::sides(path, event.as_ref(), args.side)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    anyhow::ensure!(given, "say which event the filter is for: give --event, or --fields");
+    anyhow::ensure!(given, "give the event that the filter is for: --event, or --fields");
     let (text, own) = described()?;
     let side = match args.side {
         Some(SideArg::User) => Side::User,
@@ -134,7 +134,7 @@ fn show(
         Decision::Run(compiled) => compiled,
         Decision::Record => {
             return Ok(Ok(
-                "the filter always holds: every event is recorded, and no program is needed\n".to_owned()
+                "the filter always holds, so every event is recorded, and no program is needed\n".to_owned()
             ));
         }
         Decision::Off => return Ok(Ok("the rule is not about this event\n".to_owned())),
@@ -142,7 +142,7 @@ fn show(
     compiled.warnings.iter().for_each(|warning| say!("{}", warning.render_warning()));
     Ok(match emit {
         Emit::Asm if side == Side::Kernel => Err(anyhow::anyhow!(
-            "the kernel makes the machine code; see `bpftool prog dump jited` while it is loaded"
+            "the kernel itself makes the machine code: look at it with `bpftool prog dump jited` while the filter is loaded"
         )),
         Emit::Asm => asm::listing(&compiled.insns, event, &maps),
         _ => Ok(bytecode(&compiled.insns, &maps) + &words(&compiled.words, event)),

@@ -4,6 +4,8 @@ mod show;
 mod threshold;
 mod worst;
 
+use super::begun::{Begun, ReadyArgs};
+use crate::out::Place;
 use crate::rules::Rules;
 use crate::units;
 use anyhow::Context;
@@ -13,9 +15,10 @@ use mote_daemon::{
     Buffers, Ctf, KernelOptions, Latencies, LatencyOptions, Options, Progress, Recorded, Watch,
 };
 use mote_filter::Rule;
+use mote_words::COLUMNS;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use threshold::Threshold;
@@ -96,9 +99,12 @@ pub(crate) struct Args {
     /// How many of the worst calls are shown at the end
     #[arg(long, value_name = "NUMBER", default_value = "10")]
     worst: usize,
-    /// Tables for people, or a line of JSON each interval and one at the end
+    /// Tables for people, or a line of JSON each interval and one at the end; on standard error beside a command, whose
+    /// standard output stays its own
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
+    #[command(flatten)]
+    ready: ReadyArgs,
     /// The command and its arguments; with -p, recording stops when this command ends
     #[arg(last = true, required_unless_present_any = ["all", "pid"], value_name = "CMD")]
     command: Vec<OsString>,
@@ -142,6 +148,7 @@ impl Args {
             objects: self.rules.objects.clone(),
             keeps_on_fault: false,
             interval: None,
+            columns: Place::beside(&self.command).width().unwrap_or(COLUMNS),
             exclude: Vec::new(),
             buffers,
             mode: if keeps { Mode::Overwrite } else { Mode::Discard },
@@ -160,19 +167,20 @@ impl Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for pid in &args.pid {
         if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
-            anyhow::bail!("there is no process {pid}; `pgrep NAME` finds the number of a running program");
+            anyhow::bail!("there is no process {pid}; `pgrep NAME` finds the id of a running program");
         }
     }
-    let mut screen = Screen::new(args.format);
-    let recorded = mote_daemon::record(&args.options()?, &mut screen)?;
+    let mut screen = Screen::new(args)?;
+    let recorded = mote_daemon::record(&args.options()?, &mut screen);
     screen.finish();
+    let recorded = recorded?;
     let latency = recorded.kernel.as_ref().and_then(|kernel| kernel.latency.clone()).unwrap_or_default();
     let worst = worst::of(&recorded.directory, args.worst)?;
     let page = match args.format {
-        Format::Text => show::report(&latency, &worst, &recorded),
+        Format::Text => show::report(&latency, &worst, &recorded, screen.width()),
         Format::Json => show::json("report", &latency, Some((&worst, &recorded)))?,
     };
-    let _ = std::io::stdout().write_all(page.as_bytes());
+    screen.place.show(&page);
     Ok(status(args, &recorded, &latency))
 }
 
@@ -190,18 +198,30 @@ fn status(args: &Args, recorded: &Recorded, latency: &Latencies) -> ExitCode {
 }
 
 /// The live table, on a terminal; or lines of JSON.
-struct Screen {
+struct Screen<'a> {
+    begun: Begun<'a>,
     format: Format,
+    /// Where figures go.
+    place: Place,
     /// The table replaces the one before.
     live: bool,
     /// Lines of the table that is shown.
     lines: usize,
 }
 
-impl Screen {
-    fn new(format: Format) -> Screen {
-        let live = format == Format::Text && std::io::stderr().is_terminal();
-        Screen { format, live, lines: 0 }
+impl<'a> Screen<'a> {
+    /// # Errors
+    /// For a person: `--ready-fd` cannot be written to.
+    fn new(args: &'a Args) -> anyhow::Result<Screen<'a>> {
+        let begun = Begun::new(&args.ready, &args.command, &args.pid)?;
+        let live = args.format == Format::Text && std::io::stderr().is_terminal();
+        let place = Place::beside(&args.command);
+        Ok(Screen { begun, format: args.format, place, live, lines: 0 })
+    }
+
+    /// Columns of the report.
+    fn width(&self) -> usize {
+        self.place.width().unwrap_or(usize::MAX)
     }
 
     /// Takes the table away.
@@ -213,7 +233,15 @@ impl Screen {
     }
 }
 
-impl Watch for Screen {
+impl Watch for Screen<'_> {
+    fn begun(&mut self, directory: &Path) {
+        if let Err(why) = self.begun.tell(directory) {
+            self.problem(&why);
+        }
+        let (subject, directory) = (self.begun.subject(), directory.display());
+        self.say(&format!("recording slow system calls of {subject} into {directory}"));
+    }
+
     fn progress(&mut self, _: &Progress) {}
 
     fn aggregates(&mut self, _: &str) {}
@@ -221,11 +249,11 @@ impl Watch for Screen {
     fn latency(&mut self, now: &Latencies) {
         if self.format == Format::Json {
             if let Ok(line) = show::json("interval", now, None) {
-                let _ = std::io::stdout().write_all(line.as_bytes());
+                self.place.show(&line);
             }
         } else if self.live {
             self.finish();
-            let table = show::table(now, show::LIVE);
+            let table = show::table(now, show::LIVE, Place::Error.width().unwrap_or(COLUMNS));
             self.lines = table.lines().count();
             let _ = std::io::stderr().write_all(table.as_bytes());
         }

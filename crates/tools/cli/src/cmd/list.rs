@@ -9,6 +9,7 @@ use mote_inspect::process::Process;
 use mote_inspect::target::Target;
 use mote_inspect::{Carrier, Event, file, process};
 use mote_pattern::Glob;
+use mote_words::{counted, middle, wrapped};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -108,7 +109,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let out = out::lock();
     let written = match args.format {
         _ if args.c_header => print_header(out, &found),
-        Format::Text => found.print(io::BufWriter::new(out)),
+        Format::Text => found.print(io::BufWriter::new(out), out::width().unwrap_or(usize::MAX)),
         Format::Json => print_json(io::BufWriter::new(out), &found.json()),
     };
     written.context("cannot write the list to standard output")?;
@@ -173,12 +174,12 @@ impl Found {
         if let Found::All { forbidden, .. } = self
             && *forbidden > 0
         {
-            let processes = cmd::counted(*forbidden as u64, "process", "processes");
+            let processes = counted(*forbidden, "process", "processes");
             say!("{processes} could not be inspected: not permitted; root can inspect all");
         }
         if carried.iter().any(|name| name.starts_with(TRACING)) {
             say!(
-                "besides these, events and spans of the crate tracing appear at run time: record, then see mote report"
+                "besides these, events and spans of the crate tracing appear at run time; record, then `mote report` lists them"
             );
         }
         if self.carriers().any(|carrier| !carrier.events.is_empty()) {
@@ -199,15 +200,18 @@ impl Found {
         false
     }
 
-    fn print(&self, mut out: impl Write) -> io::Result<()> {
+    /// Prints it in lines of `width` columns.
+    fn print(&self, mut out: impl Write, width: usize) -> io::Result<()> {
         match self {
-            Found::All { processes, .. } => print_processes(&mut out, processes)?,
+            Found::All { processes, .. } => print_processes(&mut out, processes, width)?,
             Found::One(process) => {
                 for carrier in &process.carriers {
-                    print_carrier(&mut out, carrier, Event::state_text)?;
+                    print_carrier(&mut out, carrier, Event::state_text, width)?;
                 }
             }
-            Found::File(carrier) => print_carrier(&mut out, carrier, |event| event.switch_text().to_owned())?,
+            Found::File(carrier) => {
+                print_carrier(&mut out, carrier, |event| event.switch_text().to_owned(), width)?;
+            }
         }
         out.flush()
     }
@@ -238,55 +242,92 @@ fn some_of(names: &[String]) -> String {
     }
 }
 
-fn print_processes(out: &mut impl Write, processes: &[Process]) -> io::Result<()> {
+/// Columns before the paths of a process.
+const BEFORE_PATHS: usize = 42;
+/// Fewest columns of a path.
+const PATH_MIN: usize = 16;
+
+fn print_processes(out: &mut impl Write, processes: &[Process], width: usize) -> io::Result<()> {
     if !processes.is_empty() {
         writeln!(out, "{:>8}  {:<16}{:>7}{:>7}  IN", "PID", "COMMAND", "EVENTS", "ON")?;
     }
     for process in processes {
         let on = process.events_on().map_or("-".to_owned(), |on| on.to_string());
-        let paths: Vec<String> =
-            process.carriers.iter().map(|carrier| carrier.path.display().to_string()).collect();
+        let paths = process.carriers.iter().map(|carrier| printable(&carrier.path.display().to_string()));
+        let paths = fitting(paths.collect(), width.saturating_sub(BEFORE_PATHS));
         let (pid, comm, events) = (process.pid, printable(&process.comm), process.events());
-        writeln!(out, "{pid:>8}  {comm:<16}{events:>7}{on:>7}  {}", printable(&paths.join(" ")))?;
+        let line = format!("{pid:>8}  {comm:<16}{events:>7}{on:>7}  {paths}");
+        writeln!(out, "{}", wrapped(&line, width, BEFORE_PATHS))?;
     }
     Ok(())
+}
+
+/// Paths beside each other; where they are too long, each without its middle.
+fn fitting(paths: Vec<String>, room: usize) -> String {
+    let whole = paths.join(" ");
+    if whole.chars().count() <= room {
+        return whole;
+    }
+    let share = room.saturating_sub(paths.len().saturating_sub(1)).checked_div(paths.len()).unwrap_or(room);
+    paths.iter().map(|path| middle(path, share.max(PATH_MIN))).collect::<Vec<_>>().join(" ")
 }
 
 fn print_carrier(
     out: &mut impl Write,
     carrier: &Carrier,
     state: impl Fn(&Event) -> String,
+    width: usize,
 ) -> io::Result<()> {
     if carrier.events.is_empty() {
         return Ok(());
     }
     let sites: usize = carrier.events.iter().map(|event| event.sites.len()).sum();
-    writeln!(
-        out,
-        "{}: events: {}, sites: {sites}",
-        printable(&carrier.path.display().to_string()),
-        carrier.events.len()
-    )?;
+    let (events, sites) = (counted(carrier.events.len(), "event", "events"), counted(sites, "site", "sites"));
+    let numbers = format!(": {events}, {sites}");
+    let room = width.saturating_sub(numbers.len()).max(PATH_MIN);
+    writeln!(out, "{}{numbers}", middle(&printable(&carrier.path.display().to_string()), room))?;
     for provider in carrier.events.chunk_by(|a, b| a.provider == b.provider) {
         writeln!(out, "\n{}", provider.first().map_or("", |event| &event.provider))?;
-        let rows: Vec<[String; 4]> = provider.iter().map(|event| row(event, &state)).collect();
-        let widths: [usize; 4] = std::array::from_fn(|column| {
-            rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
-        });
-        for (event, row) in provider.iter().zip(&rows) {
-            write!(out, " ")?;
-            for (cell, width) in row.iter().zip(widths) {
-                write!(out, " {cell:<width$} ")?;
-            }
-            let fields: Vec<String> =
-                event.fields.iter().map(|field| format!("{}: {}", field.name, field.ty)).collect();
-            writeln!(out, " {}", fields.join(", "))?;
-            if !event.text.is_empty() {
-                writeln!(out, "      {}", event.text)?;
-            }
-        }
+        print_events(out, provider, &state, width)?;
     }
     writeln!(out)
+}
+
+/// The events of a provider.
+fn print_events(
+    out: &mut impl Write,
+    events: &[Event],
+    state: &impl Fn(&Event) -> String,
+    width: usize,
+) -> io::Result<()> {
+    let mut rows: Vec<[String; 4]> = events.iter().map(|event| row(event, state)).collect();
+    let widest = |rows: &[[String; 4]], column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+    };
+    // The place in the source is a path; it gives way to the rest.
+    let others: usize = (0..3).map(|column| widest(&rows, column) + 2).sum();
+    let room = width.saturating_sub(others + 3).max(PATH_MIN);
+    rows.iter_mut().for_each(|row| row[3] = middle(&row[3], room));
+    let widths: [usize; 4] = std::array::from_fn(|column| widest(&rows, column));
+    for (event, row) in events.iter().zip(&rows) {
+        let mut line = " ".to_owned();
+        for (cell, width) in row.iter().zip(widths) {
+            line += &format!(" {cell:<width$} ");
+        }
+        let fields: Vec<String> =
+            event.fields.iter().map(|field| format!("{}: {}", field.name, field.ty)).collect();
+        let fields = fields.join(", ");
+        if line.chars().count() + 1 + fields.chars().count() <= width {
+            writeln!(out, "{line} {fields}")?;
+        } else {
+            writeln!(out, "{}", wrapped(line.trim_end(), width, 6))?;
+            writeln!(out, "{}", wrapped(&format!("      {fields}"), width, 6))?;
+        }
+        if !event.text.is_empty() {
+            writeln!(out, "{}", wrapped(&format!("      {}", event.text), width, 6))?;
+        }
+    }
+    Ok(())
 }
 
 /// Name, level, state and place.

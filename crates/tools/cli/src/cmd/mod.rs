@@ -1,5 +1,6 @@
 //! The verbs, one file each, and what they share.
 
+mod begun;
 pub(crate) mod demo;
 pub(crate) mod disable;
 pub(crate) mod doctor;
@@ -18,17 +19,14 @@ use anyhow::Context;
 use mote_daemon::options::User;
 use mote_timeline::{Problems, Trace};
 use mote_view::Stacks;
+use mote_words::counted;
+use serde_json::Value;
 use std::path::Path;
 
 /// Exit status: nothing was found.
 pub(crate) const NOTHING: u8 = 1;
 /// Exit status: it failed, or a part of it.
 pub(crate) const FAILED: u8 = 2;
-
-/// `1 event`, or `2 events`.
-pub(crate) fn counted(count: u64, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { several })
-}
 
 /// The user that a recording is to be given to.
 ///
@@ -50,6 +48,13 @@ pub(crate) fn stacks(trace: &Trace, dir: &Path, root: Option<&Path>) -> anyhow::
     }
     Stacks::new(trace, dir, &options)
         .with_context(|| format!("cannot read the symbols kept in {}", dir.display()))
+}
+
+/// What filters have counted in a recording, a list; null when they were not asked to.
+pub(crate) fn aggregates(dir: &Path) -> Value {
+    let [_, file] = mote_journal::AGGREGATES;
+    let text = std::fs::read_to_string(dir.join(mote_journal::DIRECTORY).join(file)).unwrap_or_default();
+    serde_json::from_str::<Value>(&text).map_or(Value::Null, |mut all| all["aggregates"].take())
 }
 
 /// Says on stderr what was wrong or odd about a recording; returns whether something could not be read.

@@ -1,16 +1,17 @@
 //! `mote record`: runs a command and records the events of it and of all its children.
 
-mod ready;
 mod summary;
 
+use super::begun::{Begun, ReadyArgs};
+use crate::out::Place;
 use crate::rules::Rules;
 use crate::units;
 use anyhow::Context;
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mote_daemon::options::{Stacks, User};
 use mote_daemon::{Buffers, Ctf, KernelOptions, Options, Progress, Recorded, Watch};
 use mote_filter::Rule;
-use ready::Ready;
+use mote_words::{COLUMNS, counted, counted_grouped, grouped};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -110,9 +111,8 @@ pub(crate) struct Args {
     /// Print only errors, and the counts and histograms that were asked for
     #[arg(short, long)]
     quiet: bool,
-    /// Write the recording's directory and a newline to this descriptor when recording has begun, then close it
-    #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(3..))]
-    ready_fd: Option<i32>,
+    #[command(flatten)]
+    ready: ReadyArgs,
     /// The command and its arguments; with -p, recording stops when this command ends
     #[arg(last = true, required_unless_present_any = ["all", "pid"], value_name = "CMD")]
     command: Vec<OsString>,
@@ -169,6 +169,7 @@ impl Args {
             objects: self.rules.objects.clone(),
             keeps_on_fault: matches!(self.on_fault, OnFault::Keep),
             interval: self.interval.map(Duration::from_nanos),
+            columns: Place::beside(&self.command).width().unwrap_or(COLUMNS),
             exclude: self.exclude.clone(),
             buffers: self.buffers.unwrap_or_else(|| self.default_buffers(cpus)),
             mode: match self.mode {
@@ -253,22 +254,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let recorded = mote_daemon::record(&options, &mut screen);
     screen.bar.finish_and_clear();
     let recorded = recorded?;
-    if !recorded.aggregates.is_empty() {
-        tables(args, &recorded.aggregates);
-    }
+    Place::beside(&args.command).show(&recorded.aggregates);
     if !args.quiet {
         let summary = summary::summary(&recorded, only_counts);
         let _ = std::io::stderr().write_all(summary.as_bytes());
     }
     Ok(status(&recorded))
-}
-
-/// Prints counts and histograms. Standard output is the command's where there is one, and else the recorder's own.
-fn tables(args: &Args, text: &str) {
-    let _ = match args.command.is_empty() {
-        true => std::io::stdout().write_all(text.as_bytes()),
-        false => std::io::stderr().write_all(text.as_bytes()),
-    };
 }
 
 fn status(recorded: &Recorded) -> ExitCode {
@@ -288,15 +279,16 @@ fn is_lossy(recorded: &Recorded) -> bool {
 struct Screen<'a> {
     args: &'a Args,
     bar: ProgressBar,
-    ready: Option<Ready>,
+    begun: Begun<'a>,
+    /// When.
     began: Instant,
 }
 
-impl Screen<'_> {
+impl<'a> Screen<'a> {
     /// # Errors
     /// For a person: `--ready-fd` cannot be written to.
-    fn new(args: &Args) -> anyhow::Result<Screen<'_>> {
-        let ready = args.ready_fd.map(Ready::open).transpose()?;
+    fn new(args: &'a Args) -> anyhow::Result<Screen<'a>> {
+        let begun = Begun::new(&args.ready, &args.command, &args.pid)?;
         let target = if args.quiet || !std::io::stderr().is_terminal() {
             ProgressDrawTarget::hidden()
         } else {
@@ -306,23 +298,17 @@ impl Screen<'_> {
         if let Ok(style) = ProgressStyle::with_template("recording {elapsed}  {msg}") {
             bar.set_style(style);
         }
-        Ok(Screen { args, bar, ready, began: Instant::now() })
+        Ok(Screen { args, bar, begun, began: Instant::now() })
     }
 }
 
 impl Watch for Screen<'_> {
     fn begun(&mut self, directory: &Path) {
-        if let Some(why) = self.ready.take().and_then(|ready| ready.tell(directory).err()) {
-            self.problem(&format!("cannot tell --ready-fd that the recording has begun: {why}"));
+        if let Err(why) = self.begun.tell(directory) {
+            self.problem(&why);
         }
         self.began = Instant::now();
-        let what = match (self.args.command.first(), self.args.pid.as_slice()) {
-            (Some(command), _) => command.to_string_lossy().into_owned(),
-            (None, []) => "the whole system".to_owned(),
-            (None, [pid]) => format!("process {pid}"),
-            (None, several) => format!("{} processes", several.len()),
-        };
-        self.say(&format!("recording {what} into {}", directory.display()));
+        self.say(&format!("recording {} into {}", self.begun.subject(), directory.display()));
     }
 
     fn progress(&mut self, now: &Progress) {
@@ -331,22 +317,23 @@ impl Watch for Screen<'_> {
         }
         let lost = match (now.lost, now.lost_unknown) {
             (0, 0) => String::new(),
-            (lost, 0) => format!("  LOST {}", HumanCount(lost)),
+            (lost, 0) => format!("  LOST {}", grouped(lost)),
             (0, _) => "  LOST an unknown number".to_owned(),
-            (lost, _) => format!("  LOST {} and an unknown number", HumanCount(lost)),
+            (lost, _) => format!("  LOST {} and an unknown number", grouped(lost)),
         };
         self.bar.set_message(format!(
-            "{} events  {}  {} processes{lost}",
-            HumanCount(now.events),
-            HumanBytes(now.bytes),
-            now.processes
+            "{}  {}  {}{lost}",
+            counted_grouped(now.events, "event", "events"),
+            mote_words::size(now.bytes),
+            counted(now.processes, "process", "processes")
         ));
         self.bar.tick();
     }
 
     fn aggregates(&mut self, text: &str) {
         let seconds = self.began.elapsed().as_secs_f64();
-        self.bar.suspend(|| tables(self.args, &format!("after {seconds:.1} s\n{text}\n")));
+        let place = Place::beside(&self.args.command);
+        self.bar.suspend(|| place.show(&format!("after {seconds:.1} s\n{text}\n")));
     }
 
     fn problem(&mut self, text: &str) {

@@ -3,9 +3,12 @@
 use crate::{cmd, out};
 use clap::ValueEnum;
 use mote_analysis::{Report, Summary};
+use mote_filter::Aggregate;
 use mote_timeline::{Range, Trace};
 use mote_view::TopStacks;
-use std::path::PathBuf;
+use mote_words::COLUMNS;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Sum up a recording: counts, rates, system calls, threads on the CPUs, times between events, losses
@@ -74,6 +77,9 @@ enum OutputFormat {
     Json,
 }
 
+/// Most rows that are shown of what filters have counted; JSON has all.
+const AGGREGATE_ROWS: usize = 40;
+
 /// Prints the report; see the help for the exit status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let trace = Trace::open(&args.dir)?;
@@ -83,12 +89,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut events = trace.events(Range::ALL);
     let mut report = mote_analysis::run(&mut events, Summary::new(&trace));
     report.add_problems(events.problems());
-    let aggregates = aggregates(args);
-    print(args, &report, &aggregates)?;
+    let counted = cmd::aggregates(&args.dir);
+    print(args, &report, &counted)?;
     if cmd::tell(&[trace.problems(), events.problems()]) {
         return Ok(cmd::FAILED.into());
     }
-    if report.events == 0 && aggregates.is_empty() {
+    if report.events == 0 && counted.as_array().is_none_or(Vec::is_empty) {
         say!("there are no events in {}", args.dir.display());
         return Ok(cmd::NOTHING.into());
     }
@@ -99,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn stacks(args: &Args, trace: &Trace) -> anyhow::Result<ExitCode> {
     let mut stacks = cmd::stacks(trace, &args.dir, args.symfs.as_deref())?;
     let mut events = trace.events(Range::ALL);
-    let page = mote_analysis::run(&mut events, TopStacks::new(trace, &mut stacks));
+    let page = mote_analysis::run(&mut events, TopStacks::new(trace, &mut stacks, out::width().unwrap_or(usize::MAX)));
     out::print(&page)?;
     stacks.doubts().iter().for_each(|doubt| say!("{doubt}"));
     if cmd::tell(&[trace.problems(), events.problems()]) {
@@ -112,30 +118,30 @@ fn stacks(args: &Args, trace: &Trace) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What filters have counted, in the format asked for; empty when there is nothing.
-fn aggregates(args: &Args) -> String {
-    let [text, json] = mote_journal::AGGREGATES;
-    let file = match args.format {
-        OutputFormat::Table => text,
-        OutputFormat::Json => json,
+/// What filters have counted, as tables; each behind an empty line.
+fn aggregates(dir: &Path, counted: &Value, width: usize) -> String {
+    let list = counted.as_array().map(Vec::as_slice).unwrap_or_default();
+    let Some(list) = list.iter().map(Aggregate::of_json).collect::<Option<Vec<_>>>() else {
+        // Another version has written them: as it has shown them.
+        let [file, _] = mote_journal::AGGREGATES;
+        let text = std::fs::read_to_string(dir.join(mote_journal::DIRECTORY).join(file));
+        return format!("\n{}", text.unwrap_or_default());
     };
-    std::fs::read_to_string(args.dir.join(mote_journal::DIRECTORY).join(file)).unwrap_or_default()
+    let shown = list.iter().filter(|aggregate| !aggregate.is_empty());
+    shown.map(|aggregate| format!("\n{}", aggregate.text(width, AGGREGATE_ROWS))).collect()
 }
 
-fn print(args: &Args, report: &Report, aggregates: &str) -> anyhow::Result<()> {
+fn print(args: &Args, report: &Report, counted: &Value) -> anyhow::Result<()> {
     let mut page = match args.format {
         OutputFormat::Table => {
-            let mut page = mote_view::table(&args.dir.display().to_string(), report);
-            if !aggregates.is_empty() {
-                page.push('\n');
-                page.push_str(aggregates);
-            }
-            page
+            let width = out::width().unwrap_or(COLUMNS);
+            let page = mote_view::table(&args.dir.display().to_string(), report, width);
+            page + &aggregates(&args.dir, counted, width)
         }
         OutputFormat::Json => {
             let mut json = serde_json::to_value(report)?;
-            if let Ok(counted) = serde_json::from_str::<serde_json::Value>(aggregates) {
-                json["aggregates"] = counted["aggregates"].clone();
+            if !counted.is_null() {
+                json["aggregates"] = counted.clone();
             }
             serde_json::to_string_pretty(&json)?
         }

@@ -1,6 +1,6 @@
 //! `mote snapshot`: writes down what a flight recorder holds.
 
-use crate::running;
+use crate::{out, running};
 use mote_daemon::control::Request;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,5 +24,5 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    running::ask(&args.recording, &Request::Snapshot)
+    running::ask(&args.recording, &Request::Snapshot, out::width())
 }

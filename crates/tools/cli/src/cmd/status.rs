@@ -1,6 +1,6 @@
 //! `mote status`: how a recording is that runs.
 
-use crate::running;
+use crate::{out, running};
 use mote_daemon::control::Request;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,5 +20,7 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    running::ask(&args.recording, &Request::Status)
+    let width = out::width();
+    let columns = width.and_then(|width| u16::try_from(width).ok());
+    running::ask(&args.recording, &Request::Status { columns }, width)
 }

@@ -9,8 +9,10 @@ use mote_layout::parse::Labels;
 use mote_pattern::Glob;
 use mote_timeline::{Range, Trace};
 use mote_view::{
-    Csv, Folded, Format, Json, Null, Outcome, Selection, Stacked, Stacks, Text, TimeStyle, Tree, pump,
+    Csv, Folded, Format, Json, Null, Outcome, Selection, Stacked, Stacks, Text, TimeStyle, Tree,
+    missing_packets, pump,
 };
+use mote_words::counted;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,8 +51,8 @@ stack: {kernel: [...], user: [...]}. Folded: THREAD;outermost;...;innermost COUN
 With --tree, a span is shown when the outermost one around it has ended, with how long it lasted and how long a thread was in
 it (busy); times in it count from the beginning of the outermost one. Other events are in the span that their thread was in.
 
-JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, level, context, fields; what is not known is left
-out. A loss is an object with lost, since, until, exact, stream: exact when since and until are the times of the events before
+JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, level, span (the name of the one that the event
+is in), context, fields; what is not known is left out, or null. A loss is an object with lost, since, until, exact, stream: exact when since and until are the times of the events before
 and after it; lost.events is null where the number is unknown. CSV: the same as columns, context and fields as JSON; a column for
 each field when --event chooses one kind of event. Losses are told on stderr only.
 
@@ -270,19 +272,11 @@ fn tell_loss(outcome: &Outcome, trace: &Trace) {
     if outcome.unknown > 0 || trace.lost_unknown() {
         say!("an unknown number of events were lost while recording; `mote report` says why");
     } else if lost > 0 {
-        say!(
-            "{} lost while recording; `mote report` says why",
-            cmd::counted(lost, "event was", "events were")
-        );
+        say!("{} lost while recording; `mote report` says why", counted(lost, "event was", "events were"));
     }
     if outcome.lost_packets > 0 {
-        let packets = cmd::counted(outcome.lost_packets, "packet is", "packets are");
-        let why = if trace.is_of_flight_recorder() {
-            "the flight recorder overwrote them"
-        } else {
-            "the tracer did not write them, or their files are not complete"
-        };
-        say!("{packets} missing: {why}");
+        let packets = counted(outcome.lost_packets, "packet is", "packets are");
+        say!("{packets} missing: {}", missing_packets(trace.is_of_flight_recorder()));
     }
 }
 
@@ -299,9 +293,9 @@ fn tell_nothing(args: &Args, trace: &Trace, selection: &Selection) {
     ];
     let given: Vec<&str> = given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();
     if !asks_for_state(args) && args.event.is_empty() && args.provider.is_empty() && selection.is_hopeless() {
-        say!("there are no events in {dir} but the state of the system at the start; --state shows it");
+        say!("{dir} holds nothing but the state of the system at the start; --state shows it");
     } else if selection.is_hopeless() {
-        say!("no event in {dir} has such a name; `mote report {dir}` lists the names that it has");
+        say!("no event in {dir} has such a name; `mote report {dir}` lists those that are there");
     } else if trace.streams().is_empty() {
         say!("{dir} has metadata but no stream files: nothing was recorded, or the files are missing");
     } else if given.is_empty() {

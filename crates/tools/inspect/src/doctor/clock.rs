@@ -11,7 +11,7 @@ pub(super) fn source() -> Finding {
         Source::Tsc => Finding::ok(WHAT, choice.to_string()),
         _ => Finding::warn(
             WHAT,
-            format!("{choice}; an event costs some 20 ns more"),
+            format!("{choice}; an event costs about 20 ns more"),
             "boot with tsc=reliable or ask for the tsc clock, if the machine's counters are known to agree",
         ),
     }
@@ -38,12 +38,12 @@ pub(super) fn agreement() -> Finding {
         }
     }
     let found =
-        format!("{best} ns from CLOCK_MONOTONIC after {} ms, read to {error} ns", SPAN_NS / 1_000_000);
+        format!("{best} ns off CLOCK_MONOTONIC after {} ms (measured to {error} ns)", SPAN_NS / 1_000_000);
     match best {
         u64::MAX => Finding::warn(
             WHAT,
             "the clock stands still",
-            "run again; if it stays, report it with the line above",
+            "run mote doctor again; if the clock still stands, report it",
         ),
         0..WANTED_NS => Finding::ok(WHAT, found),
         _ => Finding::warn(

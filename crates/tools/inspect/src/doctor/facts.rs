@@ -52,15 +52,6 @@ pub(super) fn count(list: &str) -> u64 {
     list.split(',').filter_map(one).sum()
 }
 
-/// Bytes for a person.
-pub(super) fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_048_576 => format!("{} KiB", bytes >> 10),
-        1_048_576..10_737_418_240 => format!("{} MiB", bytes >> 20),
-        _ => format!("{} GiB", bytes >> 30),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

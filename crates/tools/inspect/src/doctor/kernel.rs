@@ -6,6 +6,7 @@ use mote_catalog::btf::Btf;
 use mote_catalog::tracefs::Tracefs;
 use mote_sys::Errno;
 use mote_sys::bpf::{self, ProgramType};
+use mote_words::counted;
 use std::path::Path;
 
 /// Who may look into processes: for `mote list PID`.
@@ -15,16 +16,16 @@ pub(super) fn ptrace() -> Finding {
     const ADVICE: &str = "run mote list PID as root, or: sysctl kernel.yama.ptrace_scope=0";
     match number(FILE) {
         None => Finding::ok(WHAT, "not restricted (no Yama)"),
-        Some(0) => Finding::ok(WHAT, "0: processes of the same user"),
+        Some(0) => Finding::ok(WHAT, "0: processes of the same user may be inspected"),
         Some(scope) if has(Capability::SysPtrace) && scope < 3 => {
-            Finding::ok(WHAT, format!("{scope}; does not restrict us (CAP_SYS_PTRACE)"))
+            Finding::ok(WHAT, format!("{scope}, which does not restrict mote here (CAP_SYS_PTRACE)"))
         }
         Some(3) => Finding::warn(
             WHAT,
-            "3: nobody, until the next boot",
+            "3: no process may be inspected, until the next boot",
             "boot with kernel.yama.ptrace_scope=1 or less",
         ),
-        Some(scope) => Finding::warn(WHAT, format!("{scope}: only own children"), ADVICE),
+        Some(scope) => Finding::warn(WHAT, format!("{scope}: only child processes may be inspected"), ADVICE),
     }
 }
 
@@ -50,7 +51,7 @@ pub(super) fn perf() -> Finding {
     } else {
         Finding::warn(
             WHAT,
-            format!("own processes in user mode only (paranoid level {level}); {counters}"),
+            format!("only your own processes, in user mode (paranoid level {level}); {counters}"),
             ADVICE,
         )
     }
@@ -62,9 +63,9 @@ pub(super) fn bpf() -> Finding {
     // `r0 = 0; exit`.
     const PROGRAM: [u64; 2] = [0xb7, 0x95];
     let unprivileged = match number("/proc/sys/kernel/unprivileged_bpf_disabled") {
-        None => "whether other users may is not known",
-        Some(0) => "other users may, too",
-        Some(_) => "other users may not",
+        None => "it is not known whether other users may load programs",
+        Some(0) => "other users may load programs, too",
+        Some(_) => "other users may not load programs",
     };
     match bpf::load(ProgramType::SocketFilter, &PROGRAM) {
         Ok(_) => Finding::ok(WHAT, format!("a program was loaded; {unprivileged}")),
@@ -86,9 +87,11 @@ pub(super) fn rights() -> Finding {
     const WHAT: &str = "kernel events";
     match mote_kernel::privilege::check() {
         None => Finding::ok(WHAT, "eBPF programs can be loaded and attached (CAP_BPF, CAP_PERFMON)"),
-        Some(missing) => {
-            Finding::warn(WHAT, missing.to_string(), "everything but kernel events works without")
-        }
+        Some(missing) => Finding::warn(
+            WHAT,
+            missing.to_string(),
+            "run as root, or with these rights; everything but kernel events works without them",
+        ),
     }
 }
 
@@ -98,12 +101,15 @@ pub(super) fn tracefs() -> Finding {
     match Tracefs::open() {
         Ok(tracefs) => {
             let systems = tracefs.systems().map_or(0, |systems| systems.len());
-            Finding::ok(WHAT, format!("readable, with events of {systems} systems"))
+            Finding::ok(
+                WHAT,
+                format!("readable, with events of {}", counted(systems, "subsystem", "subsystems")),
+            )
         }
         Err(why) => Finding::warn(
             WHAT,
             format!("not readable: {why}"),
-            "run as root, or: mount -t tracefs nodev /sys/kernel/tracing; till then: the scheduler's events and system calls",
+            "run as root, or: mount -t tracefs nodev /sys/kernel/tracing; until then kernel events are the scheduler's and system calls",
         ),
     }
 }
@@ -116,7 +122,7 @@ pub(super) fn btf() -> Finding {
         Err(why) => Finding::warn(
             WHAT,
             format!("the kernel does not describe its types: {why}"),
-            "use a kernel with CONFIG_DEBUG_INFO_BTF; till then kernel events cost more",
+            "use a kernel with CONFIG_DEBUG_INFO_BTF; until then kernel events cost more",
         ),
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn cpus() -> Finding {
             return Finding::warn(
                 WHAT,
                 found,
-                "mount /sys in the sandbox; until then events use one shared ring",
+                "mount /sys in the sandbox; until then all events share one ring",
             );
         }
     };
@@ -26,7 +26,7 @@ pub(super) fn cpus() -> Finding {
         return Finding::warn(
             WHAT,
             found,
-            "more CPUs than the kernel says are possible: events there use one shared ring",
+            "report it: the kernel says that fewer CPUs are possible; events on the others share one ring",
         );
     }
     Finding::ok(WHAT, found)
@@ -47,7 +47,7 @@ pub(super) fn container() -> Finding {
     }
     let levels = status("NSpid").map_or(1, |pids| pids.split_ascii_whitespace().count());
     if levels > 1 {
-        hints.push(format!("process namespace {levels} deep"));
+        hints.push(format!("process namespace, {levels} levels deep"));
     }
     // The first user namespace maps all 2^32 - 1 ids.
     if line("/proc/self/uid_map").is_some_and(|map| map.split_ascii_whitespace().nth(2) != Some("4294967295"))

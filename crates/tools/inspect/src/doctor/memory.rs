@@ -1,8 +1,9 @@
 //! Where events go: shared memory, descriptors, the disk.
 
-use super::facts::{Capability, has, size, soft_limit};
+use super::facts::{Capability, has, soft_limit};
 use super::finding::Finding;
 use mote_sys::{Result, fd::Fd, mem, trial};
+use mote_words::size;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -16,7 +17,7 @@ pub(super) fn memfd() -> Finding {
     const BYTES: usize = 1 << 20;
     if let Some(most) = soft_limit(FILE_SIZE).filter(|most| *most < BYTES as u64) {
         // A larger file would end this process by SIGXFSZ.
-        let found = format!("files, and so buffers, may have at most {}", size(most));
+        let found = format!("files, and so buffers, can be at most {}", size(most));
         return Finding::fail(WHAT, found, "raise the limit (ulimit -f unlimited)");
     }
     let made = || -> Result<Fd> {
@@ -75,7 +76,7 @@ pub(super) fn limit() -> Finding {
     // What mote record takes without --buffers: 64 MiB a CPU.
     let wanted = u64::from(mote_sys::process::possible_cpus().unwrap_or(1)) * (64 << 20);
     if let Some(most) = soft_limit(FILE_SIZE).filter(|most| *most < wanted) {
-        let found = format!("files may have at most {}, buffers too", size(most));
+        let found = format!("files, and so buffers, can be at most {}", size(most));
         return Finding::warn(WHAT, found, "raise it (ulimit -f unlimited)");
     }
     match mote_memory::group_limit() {

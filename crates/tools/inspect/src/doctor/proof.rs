@@ -2,6 +2,7 @@
 
 use super::finding::Finding;
 use mote_timeline::{Entry, Range, Trace};
+use mote_words::counted;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -31,7 +32,7 @@ pub fn proof(mote: &Path, verb: &str) -> Finding {
         Err(why) => Finding::fail(
             WHAT,
             why,
-            "look at the lines above that are not ok; run mote record -- COMMAND by hand and read what it says",
+            "look at the lines above that are not ok, and at what `mote record -- COMMAND` says",
         ),
     }
 }
@@ -59,7 +60,7 @@ pub fn kernel_proof(mote: &Path, verb: &str) -> Finding {
         Err(why) => Finding::warn(
             WHAT,
             why,
-            "look at the lines above; run mote record -k syscalls -- COMMAND by hand and read what it says",
+            "look at the lines above, and at what `mote record -k syscalls -- COMMAND` says",
         ),
     }
 }
@@ -93,8 +94,7 @@ fn recorded(mote: &Path, options: &[&str], words: &[&str]) -> Result<tempfile::T
     command.arg("record").args(options).arg("-o").arg(dir.path()).arg("--").arg(mote).args(words);
     let (status, said) = run(command)?;
     if !status.success() {
-        let said =
-            said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("and said nothing").to_owned();
+        let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned();
         return Err(format!("mote record ended with {status}: {said}"));
     }
     Ok(dir)
@@ -110,7 +110,10 @@ fn try_proof(mote: &Path, verb: &str) -> Result<(), String> {
     let (numbers, problems) = read_back(dir.path())?;
     check(&numbers)?;
     if problems > 0 {
-        return Err(format!("all events were read back, but the trace has {problems} problems"));
+        return Err(format!(
+            "all events were read back, but the trace has {}",
+            counted(problems, "problem", "problems")
+        ));
     }
     Ok(())
 }
@@ -156,7 +159,9 @@ fn read_back(dir: &Path) -> Result<(Vec<u64>, usize), String> {
                 numbers.push(number.ok_or("an event lacks the field that it was emitted with")?);
             }
             Entry::Event(_) => {}
-            Entry::Loss(loss) => return Err(format!("{} events were lost", loss.loss.events)),
+            Entry::Loss(loss) => {
+                return Err(format!("{} lost", counted(loss.loss.events, "event was", "events were")));
+            }
         }
     }
     let problems = events.problems().list().len() + trace.problems().list().len();

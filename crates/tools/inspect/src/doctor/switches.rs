@@ -30,8 +30,8 @@ pub(super) fn rseq() -> Finding {
 /// The barrier that patching needs while other threads run.
 pub(super) fn membarrier() -> Finding {
     const WHAT: &str = "membarrier";
-    const ADVICE: &str = "use Linux 4.16 or later, and allow membarrier(2) in the sandbox; until then only programs that \
-                          are started by mote record, and not attached to, record";
+    const ADVICE: &str = "use Linux 4.16 or later, and allow membarrier(2) in the sandbox; until then mote records only \
+                          programs that it starts, not running ones";
     match membarrier::query() {
         Err(errno) => Finding::warn(WHAT, errno.to_string(), ADVICE),
         Ok(_) if !membarrier::has_sync_core() => Finding::warn(WHAT, "the kernel has no SYNC_CORE", ADVICE),
@@ -53,12 +53,12 @@ pub(super) fn text() -> Finding {
         (Err(error), Ok(())) => Finding::warn(
             WHAT,
             format!("only with mprotect; /proc/self/mem: {error}"),
-            "nothing, if the last line of this table is ok; else mount /proc in the sandbox",
+            "nothing to do if the line 'an event, end to end' is ok; else mount /proc in the sandbox",
         ),
         (Err(error), Err(errno)) => Finding::warn(
             WHAT,
             format!("not possible: /proc/self/mem: {error}; mprotect: {errno}"),
-            "build the program with the feature `tested-byte` of the crate mote (C: MOTE_TESTED_BYTE), or allow one of both",
+            "build the program with the feature `tested-byte` of the crate mote (C: MOTE_TESTED_BYTE), or allow one of the two",
         ),
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn listing(insns: &[Insn], event: &Description<'_>, maps: &Maps) -> a
     let mut workspace = vec![0; workspace_words(insns.len())];
     let mut frames = vec![Frame::default(); functions.len()];
     let made = native::compile(&input, &mut code, &mut workspace, &mut frames)
-        .map_err(|why| anyhow!("there is no machine code: {why}"))?;
+        .map_err(|why| anyhow!("cannot make machine code of it: {why}"))?;
     let offsets = workspace.get(insns.len() + 1..).unwrap_or_default();
     Ok(annotated(insns, &env, &code[..made.bytes], offsets))
 }

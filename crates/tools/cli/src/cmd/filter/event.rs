@@ -77,12 +77,13 @@ fn made_up(name: &str, fields: &str) -> anyhow::Result<Vec<u8>> {
         let line = format!("{} {}\n", name.trim(), ty.split_whitespace().collect::<Vec<_>>().join(" "));
         if mote_layout::parse::parse(format!("{VERSION}\na:b\n6 :0\n\n{line}").as_bytes()).is_err() {
             bail!(
-                "`{field}` is no field; types are those of mote list, as u32, str, u8[6], enum u8 IDLE=0 BUSY=1..3"
+                "`{field}` is not a field; give NAME: TYPE with a type as in mote list: u32, str, u8[6], enum u8 IDLE=0 BUSY=1..3"
             );
         }
         text.push_str(&line);
     }
-    mote_layout::parse::parse(text.as_bytes()).map_err(|_| anyhow!("`{name}` is no name of an event"))?;
+    mote_layout::parse::parse(text.as_bytes())
+        .map_err(|_| anyhow!("`{name}` is not the name of an event"))?;
     Ok(text.into_bytes())
 }
 

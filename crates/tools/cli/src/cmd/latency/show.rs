@@ -4,6 +4,7 @@ use super::worst::{Found, kernel_functions};
 use mote_analysis::latency::{SlowCall, time};
 use mote_daemon::{CallFigures, Latencies, OpenCall, Recorded};
 use mote_view::Stack;
+use mote_words::{counted, fitted, middle, wrapped};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -13,72 +14,102 @@ pub(super) const LIVE: usize = 15;
 const FRAMES: usize = 20;
 /// Open calls that are shown.
 const OPEN: usize = 10;
+/// Fewest columns of a file's name.
+const FILE_MIN: usize = 24;
 
-/// The table of system calls.
-pub(super) fn table(now: &Latencies, most: usize) -> String {
-    let mut text = format!(
-        "{:<18} {:>11} {:>9} {:>9} {:>9} {:>9} {:>8}\n",
-        "SYSTEM CALL", "CALLS", "p50", "p99", "MAX", "OVER", "SLOW"
-    );
+/// Columns of the table, and of one with less in it.
+const WIDE: usize = 79;
+const NARROW: usize = 69;
+
+/// The table of system calls, in lines of `width` columns.
+pub(super) fn table(now: &Latencies, most: usize, width: usize) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, cells: [&str; 6]| {
+        let [count, p50, p99, max, over, slow] = cells;
+        let _ = write!(text, "{:<18} {count:>11}", fitted(name, 18));
+        for (cell, least) in [(p50, WIDE), (p99, NARROW), (max, 0), (over, 0)] {
+            if width >= least {
+                let _ = write!(text, " {cell:>9}");
+            }
+        }
+        let _ = writeln!(text, " {slow:>8}");
+    };
+    row("SYSTEM CALL", ["CALLS", "p50", "p99", "MAX", "OVER", "SLOW"]);
     for call in now.calls.iter().take(most) {
         let (p50, p99) =
             call.percentiles.map_or((String::new(), String::new()), |(p50, p99)| (time(p50), time(p99)));
         let over = if call.threshold_ns == u64::MAX { "never".to_owned() } else { time(call.threshold_ns) };
         // Without a timed one nothing is known.
         let max = if call.max_ns == 0 { String::new() } else { time(call.max_ns) };
-        let CallFigures { name, count, slow, .. } = call;
-        let _ = writeln!(text, "{name:<18} {count:>11} {p50:>9} {p99:>9} {max:>9} {over:>9} {slow:>8}");
+        let (count, slow) = (call.count.to_string(), call.slow.to_string());
+        row(&call.name, [&count, &p50, &p99, &max, &over, &slow]);
     }
     let more = now.calls.len().saturating_sub(most);
     if more > 0 {
-        let _ = writeln!(text, "and {more} more{}", if most > LIVE { " without a slow one" } else { "" });
+        let calls = counted(more, "more system call", "more system calls");
+        let _ = writeln!(text, "and {calls}{}", if most > LIVE { " without a slow one" } else { "" });
     }
     text
 }
 
-/// All of it, at the end.
-pub(super) fn report(now: &Latencies, found: &Found, recorded: &Recorded) -> String {
+/// All of it, at the end, in lines of `width` columns.
+pub(super) fn report(now: &Latencies, found: &Found, recorded: &Recorded, width: usize) -> String {
     let slow = now.calls.iter().filter(|call| call.slow > 0).count();
-    let mut text = table(now, slow.max(LIVE));
+    let mut text = table(now, slow.max(LIVE), width);
     for (number, (call, stack)) in found.calls.iter().enumerate() {
-        let _ = write!(text, "\n#{} {}", number + 1, headline(call));
-        let _ = writeln!(text, "   {}", call.words(&kernel_functions(stack)));
-        frames(&mut text, stack);
+        let _ = writeln!(text, "\n{}", headline(number + 1, call, width));
+        let words = format!("   {}", call.words(&kernel_functions(stack)));
+        let _ = writeln!(text, "{}", wrapped(&words, width, 3));
+        frames(&mut text, stack, width);
     }
-    if !now.open.is_empty() {
-        let _ = writeln!(text, "\nin a system call at the end:");
-        for OpenCall { name, tid, age_ns, .. } in now.open.iter().take(OPEN) {
-            let _ = writeln!(text, "   {name} of thread {tid}, for {}", time(*age_ns));
-        }
-        if now.open.len() > OPEN {
-            let _ = writeln!(text, "   and {} more", now.open.len() - OPEN);
-        }
+    open_calls(&mut text, now);
+    if !recorded.aggregates.is_empty() {
+        let _ = write!(text, "\n{}", recorded.aggregates);
     }
     text.push('\n');
-    let calls: u64 = now.calls.iter().map(|call| call.count).sum();
-    let seconds = now.elapsed.as_secs_f64();
-    let _ = writeln!(
-        text,
-        "{calls} system calls in {seconds:.1} s, {} slow one{} recorded in {}",
-        found.slow,
-        if found.slow == 1 { "" } else { "s" },
-        recorded.directory.display()
-    );
-    if let Some(cost) = now.cost_ns {
-        let part = calls as f64 * cost / 1e7 / seconds.max(1e-3);
-        let _ = writeln!(
-            text,
-            "mote's overhead: {cost:.0} ns per fast system call (measured just now), {part:.2} % of one CPU"
-        );
-    }
-    notes(now, found).into_iter().for_each(|note| {
-        let _ = writeln!(text, "{note}");
+    ending(now, found, recorded).iter().for_each(|line| {
+        let _ = writeln!(text, "{}", wrapped(line, width, 2));
     });
     text
 }
 
-/// `fsync of postgres 12 (thread 13): 212 ms, over 20.0 ms; /var/lib/x = 0`
-fn headline(call: &SlowCall) -> String {
+/// Calls that had not returned.
+fn open_calls(text: &mut String, now: &Latencies) {
+    if now.open.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\nin a system call at the end:");
+    for OpenCall { name, tid, age_ns, .. } in now.open.iter().take(OPEN) {
+        let _ = writeln!(text, "   {name} of thread {tid}, for {}", time(*age_ns));
+    }
+    if now.open.len() > OPEN {
+        let _ = writeln!(text, "   and {} more", now.open.len() - OPEN);
+    }
+}
+
+/// What it came to, and what a person should know.
+fn ending(now: &Latencies, found: &Found, recorded: &Recorded) -> Vec<String> {
+    let calls: u64 = now.calls.iter().map(|call| call.count).sum();
+    let seconds = now.elapsed.as_secs_f64();
+    let mut lines = vec![format!(
+        "{} in {seconds:.1} s, {} recorded in {}",
+        counted(calls, "system call", "system calls"),
+        counted(found.slow, "slow one", "slow ones"),
+        recorded.directory.display()
+    )];
+    if let Some(cost) = now.cost_ns {
+        let part = calls as f64 * cost / 1e7 / seconds.max(1e-3);
+        lines.push(format!(
+            "mote's overhead: {cost:.0} ns per fast system call (measured just now), {part:.2} % of one CPU"
+        ));
+    }
+    lines.extend(notes(now, found));
+    lines
+}
+
+/// `#1 fsync of postgres (12, thread 13): 212 ms, over 20.0 ms, on /var/lib/x, = 0`; the file gives way where the line
+/// is too long.
+fn headline(number: usize, call: &SlowCall, width: usize) -> String {
     let SlowCall { syscall, comm, pid, tid, .. } = call;
     let took = if call.uncertain_ns * 20 > call.duration_ns {
         format!("{} to {}", time(call.duration_ns - call.uncertain_ns), time(call.duration_ns))
@@ -91,18 +122,19 @@ fn headline(call: &SlowCall) -> String {
     } else {
         format!(" (set by the {})", call.threshold_of)
     };
-    let file = if call.file.is_empty() { String::new() } else { format!(", on {}", call.file) };
-    format!(
-        "{syscall} of {comm} ({pid}{of}): {took}, over {}{whose}{file}, = {}\n",
-        time(call.threshold_ns),
-        call.result()
-    )
+    let before =
+        format!("#{number} {syscall} of {comm} ({pid}{of}): {took}, over {}{whose}", time(call.threshold_ns));
+    let after = format!(", = {}", call.result());
+    let room = width.saturating_sub(before.chars().count() + after.chars().count() + 5).max(FILE_MIN);
+    let file =
+        if call.file.is_empty() { String::new() } else { format!(", on {}", middle(&call.file, room)) };
+    wrapped(&format!("{before}{file}{after}"), width, 3)
 }
 
-fn frames(text: &mut String, stack: &Stack) {
+fn frames(text: &mut String, stack: &Stack, width: usize) {
     let lines = stack.kernel.iter().chain(&stack.user).flat_map(|location| location.lines());
     for line in lines.take(FRAMES) {
-        let _ = writeln!(text, "     {line}");
+        let _ = writeln!(text, "     {}", middle(&line, width.saturating_sub(5)));
     }
 }
 
@@ -110,25 +142,23 @@ fn frames(text: &mut String, stack: &Stack) {
 fn notes(now: &Latencies, found: &Found) -> Vec<String> {
     let mut notes = Vec::new();
     if now.counters.lost > 0 {
-        notes.push(format!(
-            "LOST {} slow calls: they came faster than they could be written; raise the thresholds",
-            now.counters.lost
-        ));
+        let calls = counted(now.counters.lost, "slow call", "slow calls");
+        notes
+            .push(format!("LOST {calls}: they came faster than they could be written; raise the thresholds"));
     }
     if now.waited > 0 {
+        let reads = counted(now.waited, "slow read was", "slow reads were");
         notes.push(format!(
-            "{} reads only waited for data to arrive and are not shown; --threshold read=TIME shows them",
-            now.waited
+            "{reads} not recorded, because they waited for data to arrive; --threshold read=TIME records them"
         ));
     }
     if now.counters.foreign > 0 {
-        notes.push(format!("{} system calls of 32-bit programs were not measured", now.counters.foreign));
+        let calls = counted(now.counters.foreign, "system call", "system calls");
+        notes.push(format!("{calls} of 32-bit programs: mote does not measure these"));
     }
     if now.counters.unpublished > 0 {
-        notes.push(format!(
-            "{} threads did not fit into the memory that their process shares with the kernel",
-            now.counters.unpublished
-        ));
+        let threads = counted(now.counters.unpublished, "thread", "threads");
+        notes.push(format!("{threads} had no room in the memory that their process shares with the kernel"));
     }
     notes.extend(found.doubts.iter().cloned());
     notes
@@ -165,6 +195,7 @@ pub(super) fn json(
         all["open"] = Value::Array(open.collect());
         all["cost_ns"] = json!(now.cost_ns);
         all["slow"] = found.slow.into();
+        all["aggregates"] = super::super::aggregates(&recorded.directory);
         all["directory"] = recorded.directory.display().to_string().into();
         all["problems"] = json!(recorded.problems);
     }

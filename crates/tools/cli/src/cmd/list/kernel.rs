@@ -7,6 +7,7 @@ use mote_catalog::Catalog;
 use mote_catalog::event::{Event, Hook, Type};
 use mote_kernel::attach;
 use mote_probes::Where;
+use mote_words::{COLUMNS, wrapped};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -18,10 +19,11 @@ const NAMES_SHOWN: usize = 4;
 pub(super) fn run(patterns: &[String], format: Format) -> anyhow::Result<ExitCode> {
     let catalog = Catalog::open();
     catalog.notes().iter().for_each(|note| say!("{note}"));
+    let width = out::width().unwrap_or(usize::MAX);
     let out = io::BufWriter::new(out::lock());
     let written = if patterns.is_empty() {
         match format {
-            Format::Text => print_groups(out, &catalog),
+            Format::Text => print_groups(out, &catalog, width),
             Format::Json => print_json(out, &groups_json(&catalog)),
         }
     } else {
@@ -34,7 +36,7 @@ pub(super) fn run(patterns: &[String], format: Format) -> anyhow::Result<ExitCod
         };
         left_out.iter().for_each(|why| say!("{why}"));
         match format {
-            Format::Text => print_events(out, &events),
+            Format::Text => print_events(out, &events, width),
             Format::Json => {
                 let events: Vec<Value> = events.iter().map(event_json).collect();
                 print_json(out, &json!({ "events": events }))
@@ -61,25 +63,24 @@ fn select(catalog: &Catalog, patterns: &[String]) -> Result<(Vec<Event>, Vec<Str
     Ok((events, left_out))
 }
 
-fn print_groups(mut out: impl Write, catalog: &Catalog) -> io::Result<()> {
+fn print_groups(mut out: impl Write, catalog: &Catalog, width: usize) -> io::Result<()> {
     let (families, others): (Vec<_>, Vec<_>) =
         catalog.groups().into_iter().partition(|group| !group.about.is_empty());
     writeln!(out, "{:<10}  {:>6}  ABOUT", "FAMILY", "EVENTS")?;
     for family in families {
-        writeln!(out, "{:<10}  {:>6}  {}", family.name, family.events, family.about)?;
+        let line = format!("{:<10}  {:>6}  {}", family.name, family.events, family.about);
+        writeln!(out, "{}", wrapped(&line, width, 20))?;
     }
     if !others.is_empty() {
         writeln!(out, "\nAlso, with the number of events:")?;
         let others: Vec<String> =
             others.iter().map(|group| format!("{} {}", group.name, group.events)).collect();
-        for line in others.chunks(8) {
-            writeln!(out, "  {}", line.join(", "))?;
-        }
+        writeln!(out, "{}", wrapped(&format!("  {}", others.join(", ")), width.min(COLUMNS), 2))?;
     }
     out.flush()
 }
 
-fn print_events(mut out: impl Write, events: &[Event]) -> io::Result<()> {
+fn print_events(mut out: impl Write, events: &[Event], width: usize) -> io::Result<()> {
     let names = if events.len() == 1 { usize::MAX } else { NAMES_SHOWN };
     for (index, family) in events.chunk_by(|a, b| a.provider == b.provider).enumerate() {
         let gap = if index > 0 { "\n" } else { "" };
@@ -91,7 +92,8 @@ fn print_events(mut out: impl Write, events: &[Event]) -> io::Result<()> {
             };
             writeln!(out, "  {}{origin}", event.name)?;
             for field in &event.fields {
-                writeln!(out, "      {}: {}", field.name, short(&field.ty, names))?;
+                let line = format!("      {}: {}", field.name, short(&field.ty, names));
+                writeln!(out, "{}", wrapped(&line, width, 8))?;
             }
         }
     }

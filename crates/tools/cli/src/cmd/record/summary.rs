@@ -1,8 +1,8 @@
 //! What is said when a recording has ended.
 
-use indicatif::{HumanBytes, HumanCount};
 use mote_daemon::{KernelRecorded, Recorded};
 use mote_journal::Summary;
+use mote_words::{counted, counted_grouped, grouped, size};
 
 /// Most providers that the summary lists.
 const PROVIDERS_MAX: usize = 12;
@@ -30,15 +30,18 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
         page.events("events", sum);
         page.row(
             "processes",
-            format!("{}, with {} that recorded", sum.processes, several(sum.threads.into(), "thread", "s")),
+            format!("{}, {} with events", sum.processes, counted(sum.threads, "thread", "threads")),
         );
     }
     if let Some(kernel) = recorded.kernel.as_ref().filter(|_| !only_counts) {
         page.kernel(kernel);
     }
     if !super::is_lossy(recorded) {
-        let told =
-            if recorded.problems.is_empty() { "none" } else { "none counted, but see the problems above" };
+        let told = if recorded.problems.is_empty() {
+            "none"
+        } else {
+            "none that were counted, but see the problems above"
+        };
         page.row("lost", told.to_owned());
     }
     page.lost(sum, "");
@@ -69,11 +72,6 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
     page.0
 }
 
-/// `1 thread`, `2,000 threads`.
-fn several(count: u64, one: &str, ending: &str) -> String {
-    format!("{} {one}{}", HumanCount(count), if count == 1 { "" } else { ending })
-}
-
 /// The text so far.
 struct Page(String);
 
@@ -85,35 +83,25 @@ impl Page {
     /// Events, by provider, and their size.
     fn events(&mut self, title: &str, sum: &Summary) {
         let events = sum.total() - sum.state();
-        let rate = HumanCount((events as f64 / (sum.duration_ns as f64 / 1e9).max(1e-9)) as u64);
-        self.row(title, format!("{}  ({rate}/s)", HumanCount(events)));
+        let rate = grouped((events as f64 / (sum.duration_ns as f64 / 1e9).max(1e-9)) as u64);
+        self.row(title, format!("{}  ({rate}/s)", grouped(events)));
         let providers = providers(sum).into_iter().filter(|(provider, ..)| *provider != mote_journal::STATE);
         for (provider, count, names) in providers.take(PROVIDERS_MAX) {
-            self.row(
-                "",
-                format!(
-                    "{:>14}  {provider} ({})",
-                    HumanCount(count).to_string(),
-                    several(names as u64, "kind", "s")
-                ),
-            );
+            let kinds = counted(names, "kind", "kinds");
+            self.row("", format!("{:>14}  {provider} ({kinds})", grouped(count)));
         }
-        self.row("size", format!("{} in {}", HumanBytes(sum.bytes), several(sum.packets, "packet", "s")));
+        let packets = counted_grouped(sum.packets, "packet", "packets");
+        self.row("size", format!("{} in {packets}", size(sum.bytes)));
         if sum.overwritten_bytes > 0 {
-            self.row(
-                "flight",
-                format!(
-                    "{} were overwritten by newer events (--mode overwrite)",
-                    HumanBytes(sum.overwritten_bytes)
-                ),
-            );
+            let bytes = size(sum.overwritten_bytes);
+            self.row("flight", format!("{bytes} of older events were overwritten (--mode overwrite)"));
         }
     }
 
     fn kernel(&mut self, kernel: &KernelRecorded) {
         self.events("kernel", &kernel.summary);
         if kernel.summary.state() > 0 {
-            let records = several(kernel.summary.state(), "record", "s");
+            let records = counted_grouped(kernel.summary.state(), "record", "records");
             self.row("state", format!("{records} of the system's state at the start (mote view --state)"));
         }
         self.row(
@@ -121,26 +109,26 @@ impl Page {
             format!(
                 "{} of {}",
                 kernel.summary.threads,
-                several(kernel.summary.processes.into(), "process", "es")
+                counted(kernel.summary.processes, "process", "processes")
             ),
         );
         if !kernel.silent.is_empty() {
             self.row("", format!("no events of {}", kernel.silent.join(", ")));
         }
         if kernel.summary.empty_texts > 0 {
-            let count = HumanCount(kernel.summary.empty_texts);
-            self.row("EMPTY", format!("{:>14}  {}", count.to_string(), mote_journal::EMPTY_TEXTS));
+            let texts = counted_grouped(kernel.summary.empty_texts, "text", "texts");
+            self.row("EMPTY", format!("{texts} {}", mote_journal::EMPTY_TEXTS));
         }
     }
 
     fn lost(&mut self, sum: &Summary, whose: &str) {
         for (cause, count) in &sum.lost {
-            let count = HumanCount(*count).to_string();
-            self.row("LOST", format!("{count:>14}  {whose}{cause}: {}", advice(cause)));
+            let events = counted_grouped(*count, "event", "events");
+            self.row("LOST", format!("{whose}{events}, {cause}: {}", advice(cause)));
         }
         if sum.lost_unknown > 0 {
             let advice = mote_journal::UNKNOWN_LOSS_ADVICE;
-            self.row("LOST", format!("{:>14}  {whose}{advice}", mote_journal::UNKNOWN_LOSS));
+            self.row("LOST", format!("{whose}an unknown number of events: {advice}"));
         }
     }
 }
