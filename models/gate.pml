@@ -12,12 +12,20 @@
  * under way then is over (the two seconds of `Common::settles`). Memory is sequentially consistent (x86 keeps these
  * loads and stores in order).
  *
+ * With PROBED the program itself connects a probe to the event, and takes it out again, twice: the fourth owner of the
+ * site. It and the sessions change the event one at a time (`hold`). The pass looks whether there are probes, calls
+ * those that are in the list, in a read section, and goes on only if a session has the event on (the other bits of
+ * `switch`).
+ *
  * Checked: no filter and no multicast is used after it was freed; a session gets an event unfiltered only if it had it
  * unfiltered at some moment of the pass, through a filter only if that was its own, and it had it at some moment of the
- * pass; at most once; and exactly once if its setting did not change during the pass.
+ * pass; at most once; and exactly once if its setting did not change during the pass. No probe is called after it was
+ * freed; each pass from the return of `connect` until `disconnect` calls it once; while it is connected, or a session
+ * has the event on, and nothing changes that, the site is armed.
  *
  * @code crates/traced/agent/src/event.rs: direct, one, is_gated, ask_inside, without_filter, write_judged, send
- * @code crates/traced/agent/src/event.rs: send_to_one, off
+ * @code crates/traced/agent/src/event.rs: send_to_one, off, set_switch, set_probed
+ * @code crates/traced/agent/src/probes.rs: each, connect, disconnect, switch_off_unless_probed, sweep, take_done
  * @code crates/traced/agent/src/multicast.rs: judge, for_session, make, retire, tidy
  * @code crates/traced/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/traced/agent/src/table.rs: sweep, tidy
@@ -37,6 +45,16 @@
  * @find short | the multicast is not read again when the event is written | -DINJECT_OLD_FAN
  * @reach short | coverage: a verdict of several sessions is written when the event goes to one again | -DREACH_BACK
  * @reach short | coverage: B1 has B0's number, and gets the event directly | -DREACH_REUSE
+ * @pass short | probes come and go, 2 changes | -DPROBED -DCHANGES=2
+ * @pass long | probes come and go, 3 changes | -DPROBED -DCHANGES=3
+ * @find short | disarmed for the sessions while a probe is connected | -DPROBED -DCHANGES=2 -DINJECT_DISARM_PROBED
+ * @find short | disarmed for the last probe while a session has it on | -DPROBED -DCHANGES=1 -DINJECT_DISARM_RECORDED
+ * @find short | a session's change forgets that there are probes | -DPROBED -DCHANGES=2 -DINJECT_FORGET_PROBED
+ * @find short | an event that was never on has its gate open when a probe is connected (so it was, until this model) | -DPROBED -DCHANGES=1 -DINJECT_NEVER_ON
+ * @find short | a probe is freed at once | -DPROBED -DCHANGES=1 -DINJECT_FREE_PROBE_AT_ONCE
+ * @find short | probes are looked at outside of a section | -DPROBED -DCHANGES=1 -DINJECT_CALL_OUTSIDE
+ * @find short | `connect` returns before the probe is in the list | -DPROBED -DCHANGES=1 -DINJECT_CONNECT_EARLY
+ * @reach short | coverage: a pass calls a probe and is recorded | -DPROBED -DCHANGES=1 -DREACH_BOTH
  */
 
 #ifndef CHANGES
@@ -79,6 +97,24 @@ typedef fan_t {
 }
 fan_t multicast[FANS];
 
+/* Probes of the program's own. */
+bool recorded;	/* the bits of `switch` that are the sessions' */
+#ifdef PROBED
+bool held;	/* the control path */
+bool probed;	/* the bit of `switch` that is the program's */
+byte linked;	/* the probe in the list, by its number */
+bool probe_freed[3];
+bool calling;	/* the pass is in the read section of its probes */
+byte promised;	/* the probe that was connected and is not being taken out */
+byte kept;	/* the same, for all of the pass so far */
+byte called;	/* the probe that it has called */
+#define LOCK atomic { !held -> held = true }
+#define UNLOCK atomic { assert(!(linked != 0 || recorded) || armed); held = false }
+#else
+#define LOCK skip
+#define UNLOCK skip
+#endif
+
 /* The pass that is under way. */
 bool passing;
 bool reading;
@@ -88,6 +124,14 @@ bool late;	/* it has begun before the last destination was taken away */
 
 #define NOTE_ALL was[A] = was[A] | (1 << setting[A]); was[B0] = was[B0] | (1 << setting[B0]); \
 	was[B1] = was[B1] | (1 << setting[B1])
+
+/* What a session is promised begins when `switch` says so, and ends when it does no more. */
+#ifdef PROBED
+#define NOTE_UNRECORDED if :: !recorded -> was[A] = was[A] | (1 << OFF); \
+    was[B0] = was[B0] | (1 << OFF); was[B1] = was[B1] | (1 << OFF) :: else fi
+#else
+#define NOTE_UNRECORDED skip
+#endif
 
 /* `how`: unfiltered, or through the filter of `by`. */
 inline deliver(ch, how_, by) {
@@ -108,7 +152,31 @@ proctype thread() {
 
 end:	do
 	:: atomic { armed -> passing = true; late = false;
-			was[A] = 0; was[B0] = 0; was[B1] = 0; got[A] = 0; got[B0] = 0; got[B1] = 0; NOTE_ALL }
+			was[A] = 0; was[B0] = 0; was[B1] = 0; got[A] = 0; got[B0] = 0; got[B1] = 0; NOTE_ALL; NOTE_UNRECORDED;
+#ifdef PROBED
+			kept = promised; called = 0
+#endif
+			}
+#ifdef PROBED
+		if
+		:: !probed
+		:: probed;
+#ifndef INJECT_CALL_OUTSIDE
+			calling = true;
+#endif
+			n = linked;
+			atomic { if
+				:: n != 0 -> assert(!probe_freed[n]); called = n
+				:: else
+				fi;
+				n = 0 }
+			calling = false;
+			atomic { if
+				:: recorded
+				:: !recorded -> goto out
+				fi }
+		fi;
+#endif
 		atomic { to = direct;
 #ifdef REACH_DIRECT
 			assert(to == 0);
@@ -211,6 +279,13 @@ judged:		reading = true;
 			fi;
 			reading = false }
 out:		atomic { DONE(A); DONE(B0); DONE(B1);
+#ifdef PROBED
+			assert(kept == 0 || called == kept);
+#ifdef REACH_BOTH
+			assert(called == 0 || got[A] + got[B0] + got[B1] == 0);
+#endif
+			kept = 0; called = 0;
+#endif
 			passing = false; late = false; seen = 0; to = 0; n = 0; verdict_era = 0;
 			by[0] = 0; by[1] = 0; how[0] = 0; how[1] = 0;
 #ifdef INJECT_OLD_FAN
@@ -244,6 +319,7 @@ proctype control() {
 
 	do
 	:: changes < CHANGES ->
+		LOCK;
 		atomic { changes++;
 			/* B1 comes when B0 has been left: nothing leads to its filter any more. */
 			if
@@ -269,7 +345,20 @@ proctype control() {
 #endif
 		if
 		:: COUNT == 0 ->
+			/* With probes of the program's own the site stays armed. */
+#ifdef PROBED
+#ifdef INJECT_FORGET_PROBED
+			probed = false;
+#endif
+#ifndef INJECT_DISARM_PROBED
+			armed = probed;
+#else
 			armed = false;
+#endif
+#else
+			armed = false;
+#endif
+			atomic { recorded = false; NOTE_UNRECORDED }
 			NOT_DIRECT;
 #ifdef INJECT_OFF_OPENS
 			TURN(OPEN);
@@ -290,6 +379,7 @@ proctype control() {
 			:: next[ONLY] == FILTERED -> TURN(GATE_OF(ONLY))
 			:: else -> TURN(OPEN); direct = ONLY
 			fi;
+			recorded = true;
 			armed = true
 		:: else ->
 			NOT_DIRECT;
@@ -308,6 +398,7 @@ proctype control() {
 			:: destination != 0 && next[destination] == OFF -> TAKE_AWAY
 			:: else
 			fi;
+			recorded = true;
 			armed = true
 		fi;
 		/* retire, sweep, tidy */
@@ -330,12 +421,59 @@ proctype control() {
 		:: else
 		fi;
 		atomic { ch = 0; to = 0; old_gate = 0; at = 0; next[A] = 0; next[B0] = 0; next[B1] = 0 }
+		UNLOCK
 	:: else -> break
 	od
 }
 
+#ifdef PROBED
+proctype program() {
+	byte number;
+
+	do
+	:: number < 2 ->
+		LOCK;
+		number++;
+#ifndef INJECT_NEVER_ON
+		/* One that was never on has an open gate. */
+		if
+		:: !recorded && gate == OPEN -> gate = CLOSED
+		:: else
+		fi;
+#endif
+		probed = true;
+		armed = true;
+#ifdef INJECT_CONNECT_EARLY
+		promised = number;
+#endif
+		linked = number;
+		promised = number;
+		UNLOCK;
+		LOCK;
+		atomic { promised = 0; kept = 0 }
+		linked = 0;
+		probed = false;
+#ifdef INJECT_DISARM_RECORDED
+		armed = false;
+#else
+		armed = recorded;
+#endif
+		UNLOCK;
+#ifdef INJECT_FREE_PROBE_AT_ONCE
+		probe_freed[number] = true
+#else
+		atomic { !calling -> probe_freed[number] = true }
+#endif
+	:: else -> break
+	od
+}
+#endif
+
 init {
 	atomic {
+#ifdef PROBED
+		run program();
+#endif
 		run thread();
 		run control()
 	}

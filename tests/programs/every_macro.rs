@@ -72,7 +72,23 @@ fn shadows() {
     mote::event!(all::shadows, event: u32 = event, record: u32 = record, len: u32 = len, r#type: u32 = 4);
 }
 
+static SWITCH: mote::Switch = mote::Switch::new();
+
+/// What a program has for itself. Emits nothing unless something is wrong.
+fn own() -> Result<(), mote::ChangeError> {
+    if mote::is_on!(SWITCH) || SWITCH.is_on() {
+        mote::note!("a switch that is on at the beginning");
+    }
+    mote::flip(&[(&SWITCH, true), (&SWITCH, false)])?;
+    let connection = deep::found.connect(|what| assert!(what.is_empty()))?;
+    let idle_connection = idle.connect(|| mote::note!("{} is called", 1))?;
+    connection.disconnect();
+    idle_connection.disconnect();
+    Ok(())
+}
+
 fn main() {
+    own().expect("sites can be changed");
     scalars();
     texts_and_sequences();
     forms();

@@ -88,11 +88,12 @@ pub(crate) fn outlive() {
     println!("emitted {seq}\non-at-end {}", on());
 }
 
-/// `flip N`: turns switches N times beside threads that go through their sites and emit events, and counts what those saw
-/// that cannot be.
+/// `flip N [PATH]`: turns switches N times, and for as long as there is nothing at this path, beside threads that go
+/// through their sites and emit events, and counts what those saw that cannot be.
 pub(crate) fn flip(words: &Words) {
     let (turns, wrong, over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     println!("pid {}\nstarted 1", std::process::id());
+    OTHERS.set(true).expect("it can be turned");
     std::thread::scope(|scope| {
         for who in 0..2u64 {
             let (turns, wrong, over) = (&turns, &wrong, &over);
@@ -117,8 +118,8 @@ pub(crate) fn flip(words: &Words) {
                 }
             });
         }
-        mote::flip(&[(&OTHERS, true)]).expect("it can be turned");
-        for turn in 0..words.number(0) {
+        let is_over = || words.text(1).is_empty() || std::path::Path::new(words.text(1)).exists();
+        for turn in (0..).take_while(|turn| *turn < words.number(0) || !is_over()) {
             turns.fetch_add(1, Ordering::SeqCst);
             let is_on = turn % 2 == 0;
             mote::flip(&[(&CHECKS, is_on), (&OTHERS, !is_on)]).expect("they can be turned");

@@ -12,8 +12,8 @@ use mote_layout::site::SiteRecord;
 use mote_patch::{Code, Edit, Refusal};
 use mote_sys::{Errno, time};
 
-/// The pauses between tries: how long the first is, in nanoseconds, and how many there are, each twice as long as the one
-/// before; two seconds in all. Most threads block their signals for a moment only.
+/// The pauses between tries: how long the first is, in nanoseconds, and how many there are, each twice as long as the
+/// one before; two seconds in all. Most threads block their signals for a moment only.
 const PAUSES: (u64, u32) = (1_000_000, 11);
 
 /// Bounds of an object's section of site records.

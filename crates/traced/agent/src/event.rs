@@ -33,7 +33,7 @@
 //!
 //! An event that has begun unfiltered is recorded unfiltered even if a filter comes before it is written. An event that
 //! was off is never let through unfiltered because its switching on was seen in parts: its gate was closed, or it was
-//! never on.
+//! never on, and the program had no probe of its own there.
 
 use crate::channel::{ADDRESS_BITS, Channel};
 use crate::filter::{self, Engine, Filter};
@@ -144,7 +144,13 @@ impl Event {
     }
 
     /// Notes whether the program has probes of its own at the event. With the control path held.
+    ///
+    /// Passes then come by an event that is off. One that was never on has an open gate, which is closed first: else a
+    /// pass could find it open, and then the destination of a session whose filter comes a moment later.
     pub(crate) fn set_probed(&self, is_probed: bool) {
+        if is_probed && !self.is_recorded() {
+            self.gate.store(CLOSED, Ordering::Release);
+        }
         let how = self.switch.load(Ordering::Relaxed) & !PROBED;
         self.switch.store(how | if is_probed { PROBED } else { 0 }, Ordering::Release);
     }

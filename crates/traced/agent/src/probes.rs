@@ -1,22 +1,23 @@
 //! Probes of the program's own: functions that it connects to its declared events, several to one, while threads run.
 //!
 //! # Parties
-//! Threads and signal handlers that come by a site, which call the probes inside of a read section; threads that connect
-//! and disconnect, one at a time, with the control path held. A probe may itself connect and disconnect: nobody waits for
-//! a grace period with the control path held.
+//! Threads and signal handlers that come by a site, which call the probes inside of a read section; threads that
+//! connect and disconnect, one at a time, with the control path held. A probe may itself connect and disconnect: nobody
+//! waits for a grace period with the control path held.
 //! # State
-//! An event's [`Probes`] is a list, in the order in which they were connected. While it is not empty the event's `switch`
-//! says so, and its sites are on. What was taken out is kept until a grace period is over; then its value is dropped,
-//! outside of the control path because that is the program's code, by the next thread that connects, disconnects or waits.
+//! An event's [`Probes`] is a list, in the order in which they were connected. While it is not empty the event's
+//! `switch` says so, and its sites are on. What was taken out is kept until a grace period is over; then its value is
+//! dropped, outside of the control path because that is the program's code, by the next thread that connects,
+//! disconnects or waits.
 //!
 //! # Ordering
 //! A. A probe is whole before the list leads to it (release; acquire in [`Probes::each`]).
-//! B. A pass that starts after `connect` calls the probe: its sites were changed before, and those that led here already
-//!    see the list as any thread sees what another one has stored.
+//! B. A pass that starts after `connect` calls the probe: its sites were changed before, and those that led here
+//!    already see the list as any thread sees what another one has stored.
 //!
 //! # Invariants
-//! `probe-outlives-section`: a [`Probe`] that a list leads to, or led to when a section began that is not over, is whole,
-//! and its value is not dropped.
+//! `probe-outlives-section`: a [`Probe`] that a list leads to, or led to when a section began that is not over, is
+//! whole, and its value is not dropped.
 //! `probe-slots`: a free slot of the pool is in its list once, and no probe lies there.
 
 use crate::change::{self, ChangeError, Sites};

@@ -1,8 +1,8 @@
 //! Switches of the program's own: immediate values (Desnoyers 2009, sections 8.2 and 8.3) for its own branches.
 //!
 //! A switch is a word, and sites that are a NOP while it is off and a jump while it is on. They lie in the same section
-//! as those of events, and are patched in the same way, when the program says so: no session is needed, and no thread of
-//! ours.
+//! as those of events, and are patched in the same way, when the program says so: no session is needed, and no thread
+//! of ours.
 //!
 //! # Parties
 //! Threads that go through sites, or read the word; threads that flip, one at a time, with the control path held.
@@ -46,8 +46,8 @@ impl Default for Switch {
 /// When it returns, every pass through a site that starts afterwards, on any thread, goes the new way. While it runs,
 /// passes go the old way or the new one, each site by itself.
 ///
-/// Waits for a session that is being joined at this moment, up to two seconds; and as long for threads that a breakpoint
-/// would kill.
+/// Waits for a session that is being joined at this moment, up to two seconds; and as long for threads that a
+/// breakpoint would kill.
 ///
 /// # Errors
 /// Sites cannot be changed here, or not now. All are as they were.

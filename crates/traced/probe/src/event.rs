@@ -53,10 +53,10 @@ macro_rules! event {
 /// ```
 ///
 /// # Probes of the program's own
-/// `NAME.connect(closure)` has the closure called with the values wherever the event is emitted, by the thread that emits
-/// it, whether somebody records it or not. Several probes are called in the order in which they were connected; rules of
-/// a recorder do not matter to them. It gives a [`Connection`](crate::Connection): its `disconnect` takes the probe out
-/// again, also from inside of a probe; dropping it leaves the probe connected.
+/// `NAME.connect(closure)` has the closure called with the values wherever the event is emitted, by the thread that
+/// emits it, whether somebody records it or not. Several probes are called in the order in which they were connected;
+/// rules of a recorder do not matter to them. It gives a [`Connection`](crate::Connection): its `disconnect` takes the
+/// probe out again, also from inside of a probe; dropping it leaves the probe connected.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,10 +74,10 @@ macro_rules! event {
 /// # Ok::<(), mote::ChangeError>(())
 /// ```
 ///
-/// A probe runs inside of an RCU read section. What it holds is dropped when no thread can be in it any more, by a later
-/// `connect`, `disconnect` or [`wait_for_probes`](crate::wait_for_probes). A panic of a probe is one of [`emit!`]. For
-/// this each event is a static of its name, beside a module: no variable may be called as an event that is in scope
-/// (E0530). Types of fields are `Copy`.
+/// A probe runs inside of an RCU read section. What it holds is dropped when no thread can be in it any more, by a
+/// later `connect`, `disconnect` or [`wait_for_probes`](crate::wait_for_probes). A panic of a probe is one of
+/// [`emit!`]. For this each event is a static of its name, beside a module: no variable may be called as an event that
+/// is in scope (E0530). Types of fields are `Copy`.
 ///
 /// While nothing is connected a probe costs nothing where the event is off, and a test where it is on.
 #[macro_export]

@@ -5,9 +5,9 @@ use mote_agent::ChangeError;
 
 /// A condition that is part of the instructions: what is rarely changed, and asked for often.
 ///
-/// [`is_on!`](crate::is_on) is a NOP where the switch is off and a jump where it is on: no load, no register, no branch to
-/// be foreseen (Desnoyers 2009, "immediate values"). No recorder is needed. A switch belongs to the program or library
-/// that it is linked into; it is off at the beginning.
+/// [`is_on!`](crate::is_on) is a NOP where the switch is off and a jump where it is on: no load, no register, no branch
+/// to be foreseen (Desnoyers 2009, "immediate values"). No recorder is needed. A switch belongs to the program or
+/// library that it is linked into; it is off at the beginning.
 ///
 /// ```
 /// static CHECKS: mote::Switch = mote::Switch::new();
@@ -22,8 +22,9 @@ use mote_agent::ChangeError;
 /// ```
 ///
 /// # Limits
-/// A child of `vfork` must not turn switches. On processors whose vendor does not promise that two bytes of running code
-/// change at once (all but AMD's) a thread that blocks SIGTRAP makes `set` fail, unless the environment says `MOTE_HOP=1`.
+/// A child of `vfork` must not turn switches. On processors whose vendor does not promise that two bytes of running
+/// code change at once (all but AMD's) a thread that blocks SIGTRAP makes `set` fail, unless the environment says
+/// `MOTE_HOP=1`.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct Switch(mote_agent::Switch);
@@ -37,8 +38,8 @@ impl Switch {
     /// Turns the switch. When it returns, every pass through a site that starts afterwards, on any thread, goes the new
     /// way.
     ///
-    /// It waits while the process joins a session or another thread turns a switch, and for up to two seconds for threads
-    /// that a breakpoint would kill.
+    /// It waits while the process joins a session or another thread turns a switch, and for up to two seconds for
+    /// threads that a breakpoint would kill.
     ///
     /// # Errors
     /// Sites cannot be changed here, or not now. The switch is as it was.
