@@ -27,6 +27,7 @@
 pub(crate) mod state;
 
 use crate::channel;
+use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use mote_layout::cooperation::{self as layout, Header, PROBES, SHARED_BYTES, SLOT_BYTES, Slot, area_bytes};
 use mote_sync::thread;
@@ -129,8 +130,8 @@ fn ask() {
 
 /// The index of the slot that has this id, or of one that was free, or whose thread is no more.
 fn claim(base: *mut u8, id: u32) -> Option<u32> {
-    let slots = SLOTS.load(Ordering::Relaxed).max(1);
-    let places = || (0..PROBES.min(slots)).map(|probe| (id % slots + probe) % slots);
+    let slots = NonZeroU32::new(SLOTS.load(Ordering::Relaxed)).unwrap_or(NonZeroU32::MIN);
+    let places = || (0..PROBES.min(slots.get())).map(move |probe| (id % slots + probe) % slots);
     let holder = |index: u32| &page(base, u64::from(index) + 1).thread;
     for _ in 0..TRIES {
         if let Some(ours) = places().find(|index| holder(*index).load(Ordering::Acquire) == id) {
