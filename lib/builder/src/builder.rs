@@ -18,6 +18,8 @@ pub struct Builder {
     pub(crate) registers: Registers,
     /// Offset of the lowest byte of the frame that was given out.
     pub(crate) frame: i16,
+    /// Registers that instructions of values have changed, a bit for each: see [`Builder::take_changed`].
+    pub(crate) changed: u16,
     pub(crate) error: Option<BuildError>,
 }
 
@@ -101,19 +103,30 @@ impl Builder {
         }
         self.items.push(Item::Plain(op));
         match op {
-            Op::Alu { dst, .. }
-            | Op::Neg { dst, .. }
-            | Op::End { dst, .. }
-            | Op::Wide { dst, .. }
-            | Op::Load { dst, .. } => self.registers.lose(dst),
-            Op::Atomic { op: AtomicOp::CmpXchg, .. } => self.registers.lose(Reg::R0),
-            Op::Atomic { op: AtomicOp::Add | AtomicOp::Or | AtomicOp::And | AtomicOp::Xor, .. } => {}
-            Op::Atomic { op: AtomicOp::StoreRelease, .. } | Op::Store { .. } => {}
-            Op::Atomic { reg, .. } => self.registers.lose(reg),
             Op::Call { .. } => self.registers.call(),
             Op::Exit => self.registers.here = None,
-            Op::Jump { .. } | Op::Branch { .. } | Op::CallLocal { .. } => {}
+            _ => {
+                if let Some(reg) = changed_by(&op) {
+                    self.registers.lose(reg);
+                }
+            }
         }
+    }
+
+    /// Puts no value into these registers from here on, a bit for each: instructions that were written one by one have
+    /// something there. Arguments of calls, and their results, go where they have to.
+    pub fn withhold(&mut self, registers: u16) {
+        self.registers.withheld = registers;
+    }
+
+    /// Whether a value that was not dropped yet is in this register here.
+    pub fn is_held(&self, reg: Reg) -> bool {
+        !self.registers.is_free(reg)
+    }
+
+    /// Registers that the instructions of values have changed since this was asked last, a bit for each.
+    pub fn take_changed(&mut self) -> u16 {
+        std::mem::take(&mut self.changed)
     }
 
     /// `goto label`
@@ -159,5 +172,22 @@ impl Builder {
 
     pub(crate) fn fail(&mut self, error: BuildError) {
         self.error.get_or_insert(error);
+    }
+}
+
+/// The register that an instruction changes; a call changes more.
+pub(crate) fn changed_by(op: &Op) -> Option<Reg> {
+    match *op {
+        Op::Alu { dst, .. }
+        | Op::Neg { dst, .. }
+        | Op::End { dst, .. }
+        | Op::Wide { dst, .. }
+        | Op::Load { dst, .. } => Some(dst),
+        Op::Atomic { op: AtomicOp::CmpXchg, .. } => Some(Reg::R0),
+        Op::Atomic { op: AtomicOp::Add | AtomicOp::Or | AtomicOp::And | AtomicOp::Xor, .. } => None,
+        Op::Atomic { op: AtomicOp::StoreRelease, .. } | Op::Store { .. } => None,
+        Op::Atomic { reg, .. } => Some(reg),
+        Op::Call { .. } | Op::Exit => None,
+        Op::Jump { .. } | Op::Branch { .. } | Op::CallLocal { .. } => None,
     }
 }

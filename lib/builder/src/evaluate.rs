@@ -1,10 +1,10 @@
 //! Working expressions out: in the register where the result is wanted, with as few others as there can be.
 
-use crate::builder::Builder;
+use crate::builder::{Builder, changed_by};
 use crate::error::{BuildError, Label};
 use crate::expr::{Expr, Node, Test};
 use crate::place::Memory;
-use crate::registers::{Id, Value};
+use crate::registers::{Id, SCRATCH_BITS, Value};
 use crate::slots::Item;
 use mote_bpf::Reg;
 use mote_bpf::op::{AluOp, Cond, Op, Operand, Order, Size, Width};
@@ -32,6 +32,10 @@ impl Builder {
         if self.registers.here.is_none() {
             self.fail(BuildError::Unreachable { at: self.registers.at });
         }
+        self.changed |= match op {
+            Op::Call { .. } => SCRATCH_BITS,
+            _ => changed_by(&op).map_or(0, |reg| 1 << reg.index()),
+        };
         self.items.push(Item::Plain(op));
     }
 
@@ -110,6 +114,10 @@ impl Builder {
             }
             Node::Load(memory) => self.load_from(*memory, dst),
             Node::Binary(width, op, left, right) => self.work_out_both(width, op, *left, *right, dst),
+            Node::Negated(value) => {
+                self.work_out(*value, dst);
+                self.write(Op::Neg { width: Width::W64, dst });
+            }
             Node::Extended { value, bits, signed } => {
                 self.work_out(*value, dst);
                 self.extend(dst, bits, signed);

@@ -26,6 +26,8 @@ pub(crate) enum Node {
     Frame(i32),
     Load(Box<Memory>),
     Binary(Width, AluOp, Box<Expr>, Box<Expr>),
+    /// 0 less the number.
+    Negated(Box<Expr>),
     /// The low bits, the others as the sign or 0.
     Extended {
         value: Box<Expr>,
@@ -75,7 +77,9 @@ impl Expr {
             Node::Owned(value) => 1 << value.reg.index(),
             Node::Load(memory) => memory.base.reads(),
             Node::Binary(_, _, left, right) => left.reads() | right.reads(),
-            Node::Extended { value, .. } | Node::BigEndian { value, .. } => value.reads(),
+            Node::Negated(value) | Node::Extended { value, .. } | Node::BigEndian { value, .. } => {
+                value.reads()
+            }
         }
     }
 
@@ -91,7 +95,9 @@ impl Expr {
             }
             Node::Load(memory) => memory.base.give_up(fits),
             Node::Binary(_, _, left, _) => left.give_up(fits),
-            Node::Extended { value, .. } | Node::BigEndian { value, .. } => value.give_up(fits),
+            Node::Negated(value) | Node::Extended { value, .. } | Node::BigEndian { value, .. } => {
+                value.give_up(fits)
+            }
             _ => None,
         }
     }
@@ -239,6 +245,19 @@ operators! {
     [T: Scalar] Local<T>;
     [] Memory;
 }
+
+macro_rules! negations {
+    ($($ty:ty),*) => {$(
+        impl ops::Neg for $ty {
+            type Output = Expr;
+
+            fn neg(self) -> Expr {
+                Expr(Node::Negated(Box::new(self.into())))
+            }
+        }
+    )*};
+}
+negations!(Expr, Value, &Value);
 
 /// Comparisons and functions of everything that is a number.
 macro_rules! functions {

@@ -52,6 +52,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bucket;
 mod build;
 mod builder;
 mod call;
@@ -63,6 +64,7 @@ mod place;
 mod registers;
 mod slots;
 
+pub use bucket::bucket;
 pub use build::Build;
 pub use builder::Builder;
 pub use call::Arguments;

@@ -12,6 +12,8 @@ use std::rc::Rc;
 
 /// Registers that calls change, in the order in which values get them: `r0`, where results come, is the last.
 const SCRATCH: [Reg; 6] = [Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5, Reg::R0];
+/// The same, a bit for each.
+pub(crate) const SCRATCH_BITS: u16 = 0x3f;
 /// Registers that survive calls.
 const SAVED: [Reg; 4] = [Reg::R6, Reg::R7, Reg::R8, Reg::R9];
 
@@ -86,6 +88,8 @@ pub(crate) struct Registers {
     /// `None`: no way leads here.
     pub(crate) here: Option<Known>,
     live: Live,
+    /// Registers that are not given out, a bit for each.
+    pub(crate) withheld: u16,
     /// Where the caller is, in its source.
     pub(crate) at: &'static Location<'static>,
 }
@@ -94,7 +98,7 @@ impl Default for Registers {
     fn default() -> Registers {
         // Number 0 is no value.
         let live = Rc::new(RefCell::new(vec![false]));
-        Registers { here: Some(Known::default()), live, at: Location::caller() }
+        Registers { here: Some(Known::default()), live, withheld: 0, at: Location::caller() }
     }
 }
 
@@ -122,11 +126,11 @@ impl Registers {
     /// A new value in a free register: one that survives calls, or one that does not. One that is set later has the
     /// last one, which is the least likely to be asked for until then.
     pub(crate) fn take(&mut self, saved: bool, later: bool) -> Result<Value, BuildError> {
-        let free = |reg: &&Reg| self.is_free(**reg);
+        let free = |reg: &&Reg| self.withheld >> reg.index() & 1 == 0 && self.is_free(**reg);
         let free = match (saved, later) {
             (true, _) => SAVED.iter().find(free),
             (false, false) => SCRATCH.iter().find(free),
-            (false, true) => SCRATCH.iter().rfind(|reg| **reg != Reg::R0 && self.is_free(**reg)),
+            (false, true) => SCRATCH.iter().rfind(|reg| **reg != Reg::R0 && free(reg)),
         };
         let free = free.copied();
         free.map(|reg| self.own(reg)).ok_or(BuildError::NoRegister { saved, at: self.at })

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{insns, run};
-use mote_bpf::Reg;
+use mote_bpf::{Reg, helper};
 use mote_builder::{Build, Builder, Expr, Local, Test, Value};
 use proptest::prelude::*;
 
@@ -20,6 +20,7 @@ enum Number {
     Word(usize),
     Sum(Box<Number>, Box<Number>),
     Difference(Box<Number>, Box<Number>),
+    Negated(Box<Number>),
     Product(Box<Number>, Box<Number>),
     And(Box<Number>, Box<Number>),
     Shifted(Box<Number>, u8),
@@ -64,6 +65,7 @@ fn number() -> impl Strategy<Value = Number> {
         prop_oneof![
             two().prop_map(|(a, b)| Number::Sum(a, b)),
             two().prop_map(|(a, b)| Number::Difference(a, b)),
+            two().prop_map(|(a, _)| Number::Negated(a)),
             two().prop_map(|(a, b)| Number::Product(a, b)),
             two().prop_map(|(a, b)| Number::And(a, b)),
             two().prop_map(|(a, b)| Number::LowDifference(a, b)),
@@ -123,6 +125,7 @@ impl Evaluation {
             Number::Word(at) => self.words[*at],
             Number::Sum(a, b) => self.number(a).wrapping_add(self.number(b)),
             Number::Difference(a, b) => self.number(a).wrapping_sub(self.number(b)),
+            Number::Negated(a) => self.number(a).wrapping_neg(),
             Number::Product(a, b) => self.number(a).wrapping_mul(self.number(b)),
             Number::And(a, b) => self.number(a) & self.number(b),
             Number::Shifted(a, bits) => self.number(a) << bits,
@@ -212,6 +215,7 @@ impl Written {
             Number::Word(at) => (&self.context + 8 * *at).place::<u64>().into(),
             Number::Sum(a, b) => self.number(a) + self.number(b),
             Number::Difference(a, b) => self.number(a) - self.number(b),
+            Number::Negated(a) => -self.number(a),
             Number::Product(a, b) => self.number(a) * self.number(b),
             Number::And(a, b) => self.number(a) & self.number(b),
             Number::Shifted(a, bits) => self.number(a) << *bits,
@@ -301,5 +305,22 @@ proptest! {
             *b = code.b;
         });
         prop_assert_eq!(run(&program, &[], &words), Ok(result));
+    }
+}
+
+#[test]
+fn buckets_are_those_of_the_helper() {
+    let program = insns(|b| {
+        let context = b.pin(Reg::R1);
+        let bucket = mote_builder::bucket(b, Expr::from(context).place::<u64>());
+        b.exit_with(bucket);
+    });
+    let powers = (0..64).map(|bits| 1u64 << bits);
+    let ends = powers.flat_map(|power| [power - 1, power, power + 1, power | power >> 3, power | power >> 1]);
+    let firsts = (0..helper::BUCKETS).map(helper::bucket_start);
+    let all = ends.chain(firsts.flat_map(|first| [first, first.wrapping_sub(1)])).chain([0, u64::MAX, !7]);
+    for value in all {
+        let words = [value, 0, 0, 0];
+        assert_eq!(run(&program, &[], &words), Ok(helper::bucket(value).into()), "{value:#x}");
     }
 }

@@ -4,7 +4,7 @@ use super::code::{CONTROL, Code, HISTOGRAM, Thread};
 use super::record;
 use crate::places::{BUCKETS, CALLS, COUNTS_BYTES, CREDITS, Control, DURATION_BITS, Record, SAMPLE};
 use mote_bpf::Insn;
-use mote_bpf::helper::{GET_SMP_PROCESSOR_ID, JIFFIES64, KTIME_GET_NS, SUB_BUCKETS};
+use mote_bpf::helper::{GET_SMP_PROCESSOR_ID, JIFFIES64, KTIME_GET_NS};
 use mote_builder::{Build, BuildError, Expr, Field, Label, Local, Place, Pointer, Value, field, map_value};
 use mote_generate::namespace::Task;
 use mote_generate::threads::Entry;
@@ -277,33 +277,11 @@ fn tally_function(code: &mut Code<'_>, tally: Label) {
             code.when((&duration >> DURATION_BITS).ne(0), |code| {
                 code.set(&duration, (1u64 << DURATION_BITS) - 1);
             });
-            let bucket = bucket(code, duration);
+            let bucket = mote_builder::bucket(code, duration);
             code.jump_if(bucket.ge(BUCKETS), end);
             let word = (number * BUCKETS + bucket) << 2;
             code.add_atomically((map_value(HISTOGRAM, 0) + word).place::<u32>(), &weight);
         });
         code.exit_with(0);
     });
-}
-
-/// What [`mote_bpf::helper::bucket`] is.
-fn bucket(code: &mut Code<'_>, value: Value) -> Value {
-    let bits = SUB_BUCKETS.trailing_zeros();
-    let bucket = code.get(&value);
-    code.when(value.ge(SUB_BUCKETS), |code| {
-        // The logarithm, by halves.
-        let rest = code.get(&value);
-        code.set(&bucket, 0);
-        for half in [32, 16, 8, 4, 2, 1] {
-            let upper = code.get(&rest >> half);
-            code.when(upper.ne(0), |code| {
-                code.set(&rest, &upper);
-                code.set(&bucket, &bucket + half);
-            });
-        }
-        code.set(&bucket, (&bucket - bits) & 63);
-        code.set(&value, (&value >> &bucket) & (SUB_BUCKETS - 1));
-        code.set(&bucket, ((&bucket + 1) << bits) + &value);
-    });
-    bucket
 }
