@@ -1,9 +1,10 @@
 //! From trees to instructions.
 //!
 //! Conditions become jumps: each is worked out with two labels, one for each outcome, of which one is the next
-//! instruction. There is a third for what fails. Values stay in registers as long as nothing else needs these:
-//! [`registers`] knows at each place what is where, also behind jumps. A program without calls keeps the context in
-//! `r1` and touches no register that it would have to save; one with calls keeps it in `r6`.
+//! instruction. There is a third for what fails. Values of expressions stay in registers as long as nothing else needs
+//! these: [`known`] knows at each place what is where, also behind jumps. What is done with them is written by values of
+//! the builder, which share the registers with these ([`values`]). A program without calls keeps the context in `r1` and
+//! touches no register that it would have to save; one with calls keeps it in `r6`.
 
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::maps::Maps;
@@ -11,8 +12,9 @@ use crate::session::Declare;
 use crate::target::{ContextWord, KERNEL_STACK_BYTES, Side};
 use crate::typed::{Action, Plan};
 use code::{Code, Label, Next, Stop};
+use mote_bpf::Insn;
 use mote_bpf::environment::STACK_BYTES;
-use mote_bpf::{Insn, Reg};
+use mote_builder::Build;
 use mote_layout::context;
 
 mod action;
@@ -27,6 +29,7 @@ mod number;
 mod published;
 mod speculation;
 mod string_plan;
+mod values;
 
 use needs::Needs;
 
@@ -77,14 +80,11 @@ enum Verdict {
     Drop,
     /// A rule that holds ends the program.
     FirstThatHolds,
-    /// It is in this register until the end.
-    Kept(Reg),
+    /// It is kept until the end: [`Code::set_verdict`].
+    Kept,
 }
 
 impl Code<'_> {
-    /// The register of the verdict, in programs that have one.
-    const VERDICT: Reg = Reg::R9;
-
     fn whole(mut self) -> Result<Program, Stop> {
         let plan = self.plan;
         let only_records =
@@ -93,13 +93,13 @@ impl Code<'_> {
         let verdict = match (plan.records(), is_first) {
             (false, _) => Verdict::Drop,
             (true, true) => Verdict::FirstThatHolds,
-            (true, false) => Verdict::Kept(Code::VERDICT),
+            (true, false) => Verdict::Kept,
         };
         self.begin(verdict)?;
         if verdict == Verdict::FirstThatHolds {
             self.first_that_holds()?;
         } else {
-            self.all_rules(verdict)?;
+            self.all_rules()?;
         }
         self.finish()
     }
@@ -108,16 +108,16 @@ impl Code<'_> {
         self.save_context();
         self.save_state()?;
         self.save_entry()?;
-        if let Verdict::Kept(register) = verdict {
-            self.hold(register)?;
-            self.b.mov(register, 0);
+        if verdict == Verdict::Kept {
+            self.needs_all_registers()?;
+            self.verdict = Some(self.keep(context::DROP));
         }
         self.look_up_thread()
     }
 
     /// What `r0` is for an event that is recorded.
-    fn recorded(&self) -> i32 {
-        if self.plan.aside { context::SPECULATE as i32 } else { context::RECORD as i32 }
+    fn recorded(&self) -> u64 {
+        if self.plan.aside { context::SPECULATE } else { context::RECORD }
     }
 
     fn first_that_holds(&mut self) -> Result<(), Stop> {
@@ -134,40 +134,32 @@ impl Code<'_> {
             }
         }
         self.bind(accept);
-        self.end(self.recorded());
+        self.exit_with(self.recorded());
         self.bind(reject);
-        self.end(context::DROP as i32);
+        self.exit_with(context::DROP);
         Ok(())
     }
 
-    fn all_rules(&mut self, verdict: Verdict) -> Result<(), Stop> {
+    fn all_rules(&mut self) -> Result<(), Stop> {
         let plan = self.plan;
         for rule in plan.rules.iter().filter(|rule| rule.does_something()) {
             let (holds, next) = (self.label(), self.label());
             self.rule_condition(&rule.condition, holds, next, Next::True)?;
             self.bind(holds);
             for action in &rule.actions {
-                self.action(action, verdict)?;
+                self.action(action)?;
             }
             self.bind(next);
         }
         self.keep_thread()?;
-        match verdict {
-            Verdict::Kept(register) => {
-                self.look_up_speculation(register)?;
-                self.b.mov(Reg::R0, register);
-                self.b.exit();
+        match self.verdict.take() {
+            Some(verdict) => {
+                self.look_up_speculation(&verdict)?;
+                self.exit_with(verdict);
             }
-            _ => self.end(context::DROP as i32),
+            None => self.exit_with(context::DROP),
         }
         Ok(())
-    }
-
-    /// Ends the program with a constant.
-    fn end(&mut self, result: i32) {
-        self.b.mov(Reg::R0, result);
-        self.b.exit();
-        self.leave();
     }
 
     /// A rule's condition; what fails does not hold.

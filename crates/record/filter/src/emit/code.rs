@@ -11,7 +11,9 @@ use crate::typed::Plan;
 use mote_bpf::Reg;
 use mote_bpf::environment::STACK_BYTES;
 use mote_bpf::op::{Cond, Operand, Size};
-use mote_builder::{BuildError, Builder};
+pub(in crate::emit) use mote_builder::Label;
+use mote_builder::{Build, BuildError, Builder, Local, Value};
+use std::collections::HashMap;
 
 /// Why the writing stopped.
 #[derive(Clone, Debug)]
@@ -22,13 +24,6 @@ pub(in crate::emit) enum Stop {
     NoStack,
     Build(BuildError),
     Wrong(Box<Diagnostic>),
-}
-
-/// A place in the program; what is known there is what all jumps to it know.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::emit) struct Label {
-    inner: mote_builder::Label,
-    at: usize,
 }
 
 /// A value in a register, for as long as it is not released.
@@ -55,24 +50,37 @@ impl Next {
 /// The labels of the outcomes of a condition, and which is next.
 pub(in crate::emit) type Ways = (Label, Label, Next);
 
-/// Where the pointers and times of a program with thread state are: below the frame's end, in this order.
-#[derive(Clone, Copy, Debug, Default)]
+/// By what the state of a thread is found: in the program of one event on the user's side by the first alone.
+#[repr(C)]
+pub(in crate::emit) struct ThreadKey {
+    /// Process and thread.
+    pub(in crate::emit) thread: u64,
+    /// The event.
+    pub(in crate::emit) event: u64,
+}
+
+/// Where the pointers and times of a program with thread state are in the frame.
+#[derive(Clone, Copy, Debug)]
 pub(in crate::emit) struct ThreadPlaces {
-    /// Process and thread: the key.
-    pub(in crate::emit) key: i16,
+    pub(in crate::emit) key: Local<ThreadKey>,
     /// What was kept, or null.
-    pub(in crate::emit) pointer: i16,
+    pub(in crate::emit) pointer: Local<u64>,
     /// The time of this event.
-    pub(in crate::emit) now: i16,
+    pub(in crate::emit) now: Local<u64>,
+}
+
+impl ThreadPlaces {
+    /// None that were reserved.
+    const NONE: ThreadPlaces = ThreadPlaces { key: Local::at(0), pointer: Local::at(0), now: Local::at(0) };
 }
 
 /// Where the thread's state is found, and the values of it that are kept.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(in crate::emit) struct StatePlaces {
-    /// The pointer, below the frame's end; in `r2` in a program without calls.
-    pub(in crate::emit) pointer: i16,
-    /// Values at this event: offset in the state, place below the frame's end.
-    pub(in crate::emit) now: Vec<(u16, i16)>,
+    /// The pointer; in `r2` in a program without calls.
+    pub(in crate::emit) pointer: Local<u64>,
+    /// Values at this event: offset in the state, place in the frame.
+    pub(in crate::emit) now: Vec<(u16, Local<u64>)>,
 }
 
 pub(in crate::emit) struct Code<'a> {
@@ -88,18 +96,23 @@ pub(in crate::emit) struct Code<'a> {
     pub(in crate::emit) fail: Label,
     /// `None`: no way leads here.
     known: Option<Known>,
-    labels: Vec<Option<Known>>,
+    /// What is known at each label that was jumped to: what all jumps to it know.
+    labels: HashMap<Label, Known>,
     /// How many values each register is held for.
     held: [u8; Reg::COUNT],
     /// Uses to come.
-    uses: std::collections::HashMap<Cached, u32>,
+    uses: HashMap<Cached, u32>,
     leaf: bool,
+    /// Where the context is, as a value.
+    pub(in crate::emit) context: Option<Value>,
+    /// What the program will return, in programs that do not end where a rule holds.
+    pub(in crate::emit) verdict: Option<Value>,
     /// Offset of the lowest byte of the stack in use.
     stack: i16,
     /// The lowest that was ever in use.
     deepest: i16,
     /// On the kernel's side, where the pointer to the thread's entry is kept, if it is.
-    pub(in crate::emit) entry: i16,
+    pub(in crate::emit) entry: Local<u64>,
     /// On the kernel's side: the words of the context so far, by their slots.
     words: Vec<ContextWord>,
     /// Where the slots that are filled at most once are.
@@ -117,7 +130,7 @@ impl<'a> Code<'a> {
         leaf: bool,
     ) -> Code<'a> {
         let mut b = Builder::new();
-        let fail = Label { inner: b.label(), at: 0 };
+        let fail = b.label();
         let mut code = Code {
             plan,
             needs,
@@ -127,17 +140,19 @@ impl<'a> Code<'a> {
             program: None,
             fail,
             known: Some(Known::nothing()),
-            labels: vec![None],
+            labels: HashMap::new(),
             held: [0; Reg::COUNT],
             uses: needs.uses.clone(),
             leaf,
+            context: None,
+            verdict: None,
             stack: 0,
             deepest: 0,
-            entry: 0,
+            entry: Local::at(0),
             words: Vec::new(),
             slots: [0; 5],
-            thread: Default::default(),
-            state_places: Default::default(),
+            thread: ThreadPlaces::NONE,
+            state_places: StatePlaces { pointer: Local::at(0), now: Vec::new() },
         };
         for &(slot, bytes) in &needs.slots {
             // Few and small: they always fit.
@@ -160,9 +175,7 @@ impl<'a> Code<'a> {
     // Ways.
 
     pub(in crate::emit) fn label(&mut self) -> Label {
-        self.labels.push(None);
-        let inner = self.program.as_mut().unwrap_or(&mut self.b).label();
-        Label { inner, at: self.labels.len() - 1 }
+        self.program.as_mut().unwrap_or(&mut self.b).label()
     }
 
     pub(in crate::emit) fn is_reachable(&self) -> bool {
@@ -171,37 +184,51 @@ impl<'a> Code<'a> {
 
     /// No way leads to what follows, until the next label: it is not written.
     pub(in crate::emit) fn leave(&mut self) {
+        self.forget_changed();
         self.known = None;
         if self.program.is_none() {
             self.program = Some(std::mem::take(&mut self.b));
         }
     }
 
-    fn arrive(&mut self, label: Label) {
-        if let (Some(known), Some(there)) = (&self.known, self.labels.get_mut(label.at)) {
-            *there = Some(there.map_or(*known, |there| there.and(known)));
+    /// A way leads from here to the label.
+    pub(in crate::emit) fn arrive(&mut self, label: Label) {
+        self.forget_changed();
+        if let Some(known) = self.known {
+            self.labels.entry(label).and_modify(|there| *there = there.and(&known)).or_insert(known);
+        }
+    }
+
+    /// What the builder's own values have changed is not known any more.
+    pub(in crate::emit) fn forget_changed(&mut self) {
+        let changed = self.b.take_changed();
+        if let Some(known) = &mut self.known {
+            Reg::ALL
+                .into_iter()
+                .filter(|reg| changed >> reg.index() & 1 == 1)
+                .for_each(|reg| known.set(reg, None));
         }
     }
 
     pub(in crate::emit) fn bind(&mut self, label: Label) {
         self.arrive(label);
-        self.known = self.labels.get(label.at).copied().flatten();
+        self.known = self.labels.get(&label).copied();
         match &mut self.program {
             // A label without a jump to it: still not reachable.
-            Some(program) if self.known.is_none() => program.bind(label.inner),
+            Some(program) if self.known.is_none() => program.bind(label),
             Some(program) => {
                 self.b = std::mem::take(program);
                 self.program = None;
-                self.b.bind(label.inner);
+                self.b.bind(label);
             }
-            None => self.b.bind(label.inner),
+            None => self.b.bind(label),
         }
     }
 
     pub(in crate::emit) fn jump(&mut self, to: Label) {
         if self.is_reachable() {
             self.arrive(to);
-            self.b.jump(to.inner);
+            self.b.jump(to);
         }
         self.leave();
     }
@@ -209,14 +236,14 @@ impl<'a> Code<'a> {
     pub(in crate::emit) fn branch(&mut self, cond: Cond, left: Reg, right: impl Into<Operand>, to: Label) {
         if self.is_reachable() {
             self.arrive(to);
-            self.b.branch(cond, left, right, to.inner);
+            self.b.branch(cond, left, right, to);
         }
     }
 
     pub(in crate::emit) fn branch32(&mut self, cond: Cond, left: Reg, right: i32, to: Label) {
         if self.is_reachable() {
             self.arrive(to);
-            self.b.branch32(cond, left, right, to.inner);
+            self.b.branch32(cond, left, right, to);
         }
     }
 
@@ -233,13 +260,15 @@ impl<'a> Code<'a> {
         if !self.leaf {
             self.b.mov(Reg::R6, Reg::R1);
         }
+        self.context = Some(self.b.pin(self.context()));
     }
 
     /// A register for a value of one's own. Calls change it.
     pub(in crate::emit) fn alloc(&mut self) -> Result<Held, Stop> {
         const SCRATCH: [Reg; 6] = [Reg::R0, Reg::R2, Reg::R3, Reg::R4, Reg::R5, Reg::R1];
+        self.forget_changed();
         let known = self.known.unwrap_or(Known::nothing());
-        let free = |reg: &&Reg| self.held[reg.index()] == 0;
+        let free = |reg: &&Reg| self.held[reg.index()] == 0 && !self.b.is_held(**reg);
         let empty = SCRATCH.iter().filter(free).find(|reg| known.at(**reg).is_none());
         // Else one whose value is not wanted any more, or at least the one that is wanted least.
         let wanted =
@@ -253,13 +282,36 @@ impl<'a> Code<'a> {
 
     /// How many registers `alloc` has left.
     pub(in crate::emit) fn free_registers(&self) -> usize {
-        self.held[..6].iter().filter(|held| **held == 0).count()
+        let is_free = |reg: &&Reg| self.held[reg.index()] == 0 && !self.b.is_held(**reg);
+        Reg::ALL[..6].iter().filter(is_free).count()
+    }
+
+    /// Registers that the builder's values may not be put into, a bit for each: what is held, and, as long as there
+    /// are others, what will be wanted again.
+    pub(in crate::emit) fn withheld(&self) -> u16 {
+        /// How many registers the builder has at least, if so many are not held.
+        const LEFT: usize = 3;
+        let bits = |regs: &dyn Fn(Reg) -> bool| {
+            Reg::ALL.into_iter().filter(|reg| regs(*reg)).fold(0, |bits, reg| bits | 1u16 << reg.index())
+        };
+        let saved = bits(&|reg| reg >= Reg::R6 && self.leaf);
+        let held = saved | bits(&|reg| self.held[reg.index()] > 0);
+        let wanted = held
+            | bits(&|reg| {
+                let value = self.known.and_then(|known| known.at(reg));
+                value.is_some_and(|value| self.uses_to_come(value) > 0)
+            });
+        let left =
+            Reg::ALL[..6].iter().filter(|reg| wanted >> reg.index() & 1 == 0 && !self.b.is_held(**reg));
+        if left.count() >= LEFT { wanted } else { held | wanted & !0x3f }
     }
 
     /// A register that calls do not change, if there is one.
     pub(in crate::emit) fn alloc_saved(&mut self) -> Option<Reg> {
+        self.forget_changed();
         let known = self.known?;
-        let free = |reg: &Reg| !self.leaf && self.held[reg.index()] == 0 && known.at(*reg).is_none();
+        let is_free = |reg: Reg| self.held[reg.index()] == 0 && !self.b.is_held(reg);
+        let free = |reg: &Reg| !self.leaf && is_free(*reg) && known.at(*reg).is_none();
         [Reg::R7, Reg::R8, Reg::R9].into_iter().find(free)
     }
 
@@ -268,13 +320,10 @@ impl<'a> Code<'a> {
         if self.leaf { Err(Stop::NotALeaf) } else { Ok(()) }
     }
 
-    /// Takes this register for good.
-    pub(in crate::emit) fn hold(&mut self, reg: Reg) -> Result<(), Stop> {
-        if self.leaf {
-            return Err(Stop::NotALeaf);
-        }
+    /// Holds the value in this register, which has no other reader.
+    pub(in crate::emit) fn hold(&mut self, reg: Reg) -> Held {
         self.held[reg.index()] += 1;
-        Ok(())
+        Held { reg, owned: true }
     }
 
     pub(in crate::emit) fn release(&mut self, held: Held) {
@@ -327,6 +376,7 @@ impl<'a> Code<'a> {
     }
 
     pub(in crate::emit) fn remember(&mut self, reg: Reg, value: Option<Cached>) {
+        self.forget_changed();
         if let Some(known) = &mut self.known {
             known.set(reg, value);
         }
@@ -334,6 +384,7 @@ impl<'a> Code<'a> {
 
     /// The value, if some register has it.
     pub(in crate::emit) fn recall(&mut self, value: Cached) -> Option<Held> {
+        self.forget_changed();
         let reg = self.known?.find(value)?;
         Some(self.share(reg, value))
     }
@@ -352,23 +403,6 @@ impl<'a> Code<'a> {
 
     pub(in crate::emit) fn uses_to_come(&self, value: Cached) -> u32 {
         self.uses.get(&value).copied().unwrap_or(0)
-    }
-
-    /// Keeps what a call returned from being overwritten.
-    pub(in crate::emit) fn hold_result(&mut self) -> Result<(), Stop> {
-        self.held[0] += 1;
-        if self.held[0] == 1 { Ok(()) } else { Err(Stop::NoRegister) }
-    }
-
-    /// What a call returned, as a value of one's own.
-    pub(in crate::emit) fn result(&mut self) -> Result<Held, Stop> {
-        self.hold_result()?;
-        self.changed(Reg::R0);
-        Ok(Held { reg: Reg::R0, owned: true })
-    }
-
-    pub(in crate::emit) fn drop_result(&mut self) {
-        self.held[0] = 0;
     }
 
     /// Calls a helper, whose arguments are in place.
@@ -467,12 +501,17 @@ impl<'a> Code<'a> {
         if !self.is_reachable() {
             return;
         }
-        let slot = self.words.iter().position(|known| *known == word).unwrap_or_else(|| {
-            self.words.push(word);
-            self.words.len() - 1
-        });
+        let slot = self.context_slot(word);
         // As many as there are words of an event: at most 4095.
         self.b.load(Size::DW, dst, self.context(), (slot * 8) as i16);
+    }
+
+    /// Which word of the context this is, on the kernel's side.
+    pub(in crate::emit) fn context_slot(&mut self, word: ContextWord) -> usize {
+        self.words.iter().position(|known| *known == word).unwrap_or_else(|| {
+            self.words.push(word);
+            self.words.len() - 1
+        })
     }
 
     /// `cond` decides between two labels, of which one is next.

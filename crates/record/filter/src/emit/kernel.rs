@@ -18,7 +18,7 @@ use crate::emit::code::{Code, Stop};
 use crate::maps::{Entry, FLAGS_MAX, flag_offset};
 use mote_bpf::Reg;
 use mote_bpf::helper;
-use mote_bpf::op::{AtomicOp, Size};
+use mote_builder::{Build, Expr, Place, map_value};
 use mote_layout::cooperation::{SHARED_WORDS_AT, SharedHeader};
 use std::mem::offset_of;
 
@@ -41,49 +41,39 @@ impl Code<'_> {
         [Reg::R0, Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5].into_iter().for_each(|reg| self.changed(reg));
     }
 
-    /// `dst =` address of a word that the session shares with its processes.
-    pub(in crate::emit) fn shared_word(&mut self, dst: Reg, offset: usize) {
-        let map = self.maps.shared(Entry::shared());
-        self.changed(dst);
-        self.b.map_value(dst, map, offset as u32);
+    /// The address of a word that the session shares with its processes.
+    pub(in crate::emit) fn shared_word(&mut self, offset: usize) -> Expr {
+        map_value(self.maps.shared(Entry::shared()), offset as u32)
     }
 
-    /// `dst =` address of a flag's word.
-    pub(in crate::emit) fn flag_address(&mut self, dst: Reg, flag: &str) -> Result<(), Stop> {
-        self.changed(dst);
+    /// A flag's word.
+    pub(in crate::emit) fn flag_word(&mut self, flag: &str) -> Result<Place<u64>, Stop> {
         if !self.is_kernel() && !self.maps.flags_are_shared() {
-            let map = self.maps.shared(Entry::flag(flag));
-            self.b.map_value(dst, map, 0);
-            return Ok(());
+            return Ok(map_value(self.maps.shared(Entry::flag(flag)), 0).place());
         }
         let offset = self.maps.names().flag(flag).map(flag_offset).ok_or_else(|| {
             let message = format!("there are more than {FLAGS_MAX} flags");
             Stop::Wrong(Box::new(Diagnostic::new(Kind::TooLarge, Span::default(), message)))
         })?;
         if self.is_kernel() {
-            self.shared_word(dst, SHARED_WORDS_AT + offset);
+            Ok(self.shared_word(SHARED_WORDS_AT + offset).place())
         } else {
-            let map = self.maps.shared(Entry::shared_words());
-            self.b.map_value(dst, map, offset as u32);
+            Ok(map_value(self.maps.shared(Entry::shared_words()), offset as u32).place())
         }
-        Ok(())
     }
 
-    /// The thread that the session is about, into `dst`.
-    pub(in crate::emit) fn load_target(&mut self, dst: Reg) {
-        self.shared_word(dst, offset_of!(SharedHeader, target));
-        self.b.load(Size::DW, dst, dst, 0);
+    /// The thread that the session is about.
+    pub(in crate::emit) fn target(&mut self) -> Place<u64> {
+        self.shared_word(offset_of!(SharedHeader, target)).place()
     }
 
     /// Asks the recorder for a snapshot.
     pub(in crate::emit) fn ask_for_snapshot(&mut self) -> Result<(), Stop> {
-        self.call(helper::GET_CURRENT_PID_TGID)?;
-        self.shared_word(Reg::R1, offset_of!(SharedHeader, snapshot_thread));
-        self.b.store(Size::DW, Reg::R1, 0, Reg::R0);
-        self.shared_word(Reg::R1, offset_of!(SharedHeader, snapshots));
-        self.changed(Reg::R2);
-        self.b.mov(Reg::R2, 1);
-        self.b.atomic(AtomicOp::Add, Size::DW, Reg::R1, 0, Reg::R2);
+        let thread = self.call_with(helper::GET_CURRENT_PID_TGID, ())?;
+        let asking = self.shared_word(offset_of!(SharedHeader, snapshot_thread));
+        self.put(asking.place::<u64>(), thread);
+        let snapshots = self.shared_word(offset_of!(SharedHeader, snapshots));
+        self.add_atomically(snapshots.place::<u64>(), 1);
         Ok(())
     }
 }

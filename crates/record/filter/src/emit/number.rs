@@ -9,6 +9,7 @@ use crate::typed::{Cond, Context, Element, Num, NumKind};
 use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::{self, AluOp, Operand, Size, Width};
+use mote_builder::Build;
 
 /// What [`helper::SPECULATED`] returns for a thread that does not speculate: all ones.
 const NOT_SPECULATING: i32 = -1;
@@ -27,10 +28,9 @@ impl Code<'_> {
             NumKind::Length(word, bytes) => self.length(*word, *bytes),
             NumKind::Context(context) => self.thread_context(*context),
             NumKind::Flag(name) => {
-                let held = self.alloc()?;
-                self.flag_address(held.reg, name)?;
-                self.b.load(Size::DW, held.reg, held.reg, 0);
-                Ok(held)
+                let flag = self.flag_word(name)?;
+                let value = self.get(flag);
+                Ok(self.held(value))
             }
             NumKind::NotZero(word) => {
                 let held = self.word(*word)?;
@@ -272,9 +272,9 @@ impl Code<'_> {
             }
             Context::Delta => self.delta(),
             Context::Target => {
-                let held = self.alloc()?;
-                self.load_target(held.reg);
-                Ok(held)
+                let target = self.target();
+                let value = self.get(target);
+                Ok(self.held(value))
             }
         }
     }

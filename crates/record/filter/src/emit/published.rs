@@ -6,6 +6,7 @@ use crate::maps::Entry;
 use crate::typed::{Kept, SharedWord};
 use mote_bpf::Reg;
 use mote_bpf::op::{Cond, Size};
+use mote_builder::{Build, Local, Memory, map_value};
 use mote_layout::cooperation::{SHARED_WORDS_AT, STATE_AT, WORDS_AT};
 
 impl Code<'_> {
@@ -18,16 +19,15 @@ impl Code<'_> {
         if self.is_leaf() {
             return self.hold_state();
         }
-        let pointer = self.reserve(8)?;
-        self.b.store(Size::DW, Reg::R10, pointer, Reg::R2);
+        let pointer = self.room()?;
+        let state = self.left_in(Reg::R2);
+        self.put(pointer, &state);
         let mut now = Vec::new();
         let plan = self.plan;
         for kept in &plan.thread {
             let Kept::Published(offset) = *kept else { continue };
-            let place = self.reserve(8)?;
-            self.changed(Reg::R0);
-            self.b.load(Size::DW, Reg::R0, Reg::R2, offset as i16);
-            self.b.store(Size::DW, Reg::R10, place, Reg::R0);
+            let place = self.room::<u64>()?;
+            self.put(place, Memory::new(&state, offset.into(), Size::DW));
             now.push((offset, place));
         }
         self.state_places = StatePlaces { pointer, now };
@@ -39,22 +39,20 @@ impl Code<'_> {
         if self.is_leaf() {
             return Ok(self.held_state());
         }
-        let held = self.alloc()?;
-        self.b.load(Size::DW, held.reg, Reg::R10, self.state_places.pointer);
-        Ok(held)
+        let pointer = self.get(self.state_places.pointer);
+        Ok(self.held(pointer))
     }
 
     /// Where the value of this event is, if it is kept.
-    pub(in crate::emit) fn published_now(&self, offset: u16) -> Option<i16> {
+    pub(in crate::emit) fn published_now(&self, offset: u16) -> Option<Local<u64>> {
         self.state_places.now.iter().find(|(known, _)| *known == offset).map(|(_, place)| *place)
     }
 
     /// A value of the thread's state.
     pub(in crate::emit) fn published(&mut self, offset: u16) -> Result<Held, Stop> {
         if let Some(place) = self.published_now(offset) {
-            let held = self.alloc()?;
-            self.b.load(Size::DW, held.reg, Reg::R10, place);
-            return Ok(held);
+            let now = self.get(place);
+            return Ok(self.held(now));
         }
         let pointer = self.state_pointer()?;
         let held = self.own_or_other(pointer)?;
@@ -69,14 +67,11 @@ impl Code<'_> {
         };
         let now = self.published(offset)?;
         let last = self.kept_or_zero(kept)?;
+        let (now, last) = (self.value(now)?, self.value(last)?);
         // What was kept is another thread's of the same number, or from before the state began anew.
-        let grown = self.label();
-        self.branch(Cond::Ge, now.reg, last.reg, grown);
-        self.b.mov(last.reg, 0);
-        self.bind(grown);
-        self.b.sub(now.reg, last.reg);
-        self.release(last);
-        Ok(now)
+        self.when(now.lt(&last), |code| code.set(&last, 0));
+        let grown = self.get(now - last);
+        Ok(self.held(grown))
     }
 
     /// A word with a name; fails when it has fewer words.
@@ -120,13 +115,12 @@ impl Code<'_> {
 
     /// The address of a word that all share.
     fn shared_pointer(&mut self, word: u32) -> Result<Held, Stop> {
-        let held = self.alloc()?;
-        if self.is_kernel() {
-            self.shared_word(held.reg, SHARED_WORDS_AT + word as usize * 8);
+        let address = if self.is_kernel() {
+            self.shared_word(SHARED_WORDS_AT + word as usize * 8)
         } else {
-            let map = self.maps.shared(Entry::shared_words());
-            self.b.map_value(held.reg, map, word * 8);
-        }
-        Ok(held)
+            map_value(self.maps.shared(Entry::shared_words()), word * 8)
+        };
+        let pointer = self.get(address);
+        Ok(self.held(pointer))
     }
 }

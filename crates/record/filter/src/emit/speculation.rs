@@ -5,7 +5,7 @@ use crate::emit::code::{Code, Held, Stop};
 use crate::typed::{Link, Speculated, SpeculationKey, SpeculationValue};
 use mote_bpf::Reg;
 use mote_bpf::helper::{self, KINDS_MAX, SPECULATION_JOIN, SPECULATION_LEAVE, SPECULATION_LOOK};
-use mote_bpf::op::Cond;
+use mote_builder::{Build, Expr, Value};
 use mote_layout::context;
 
 /// What [`helper::SPECULATED_BY`] returns for a key without a speculation: all ones.
@@ -13,13 +13,16 @@ const NONE_OPEN: i32 = -1;
 
 impl Code<'_> {
     /// Calls a helper that takes a key.
-    pub(in crate::emit) fn call_by(&mut self, helper: u32, key: &SpeculationKey) -> Result<(), Stop> {
-        self.load_key(key)?;
-        self.call(helper)
+    pub(in crate::emit) fn call_by(&mut self, helper: u32, key: &SpeculationKey) -> Result<Value, Stop> {
+        self.with_key(key, |code, kind, value| code.call_with(helper, (kind, value)))
     }
 
-    /// Kind and value of a key into `r1` and `r2`.
-    fn load_key(&mut self, key: &SpeculationKey) -> Result<(), Stop> {
+    /// Does something with kind and value of a key.
+    fn with_key<R>(
+        &mut self,
+        key: &SpeculationKey,
+        then: impl FnOnce(&mut Self, u32, &Value) -> Result<R, Stop>,
+    ) -> Result<R, Stop> {
         let Some(kind) = self.maps.speculation_key(&key.name) else {
             let message = format!("speculations go by more than {KINDS_MAX} kinds of keys");
             return Err(Stop::Wrong(Box::new(Diagnostic::new(Kind::TooLarge, Span::default(), message))));
@@ -27,55 +30,45 @@ impl Code<'_> {
         match &key.value {
             SpeculationValue::Number(num) => {
                 let held = self.number(num)?;
-                self.changed(Reg::R2);
-                self.b.mov(Reg::R2, held.reg);
-                self.release(held);
+                self.with(held, |code, value| then(code, kind, value))
             }
             SpeculationValue::String(word) => {
                 self.string_hash(*word)?;
-                self.changed(Reg::R2);
-                self.b.mov(Reg::R2, Reg::R0);
+                let hash = self.left_in(Reg::R0);
+                then(self, kind, &hash)
             }
         }
-        self.changed(Reg::R1);
-        self.b.mov(Reg::R1, kind as i32);
-        Ok(())
     }
 
     /// ns since the speculation of a key began; fails when none is open.
     pub(in crate::emit) fn elapsed_by(&mut self, key: &SpeculationKey) -> Result<Held, Stop> {
-        self.call_by(helper::SPECULATED_BY, key)?;
-        let held = self.result()?;
-        self.branch(Cond::Eq, held.reg, NONE_OPEN, self.fail);
-        Ok(held)
+        let elapsed = self.call_by(helper::SPECULATED_BY, key)?;
+        self.jump_if(elapsed.eq(NONE_OPEN), self.fail);
+        Ok(self.held(elapsed))
     }
 
     /// At the program's end: an event that is recorded goes to the first speculation that is open for one of its keys.
-    pub(in crate::emit) fn look_up_speculation(&mut self, verdict: Reg) -> Result<(), Stop> {
+    pub(in crate::emit) fn look_up_speculation(&mut self, verdict: &Value) -> Result<(), Stop> {
         let plan = self.plan;
         if plan.aside_by.is_empty() {
             return Ok(());
         }
         let done = self.label();
-        self.branch(Cond::Eq, verdict, context::DROP as i32, done);
+        self.jump_if(verdict.eq(context::DROP), done);
         for Speculated { key, link } in &plan.aside_by {
             let next = self.label();
             self.fail = next;
-            self.load_key(key)?;
             let (how, parent) = match link {
                 Link::None => (SPECULATION_LOOK, None),
                 Link::Parent(word) => (SPECULATION_JOIN, Some(*word)),
                 Link::Leave => (SPECULATION_LEAVE, None),
             };
-            [Reg::R3, Reg::R4].into_iter().for_each(|reg| self.changed(reg));
-            self.b.mov(Reg::R3, how as i32);
-            match parent {
-                Some(word) => self.load_word(Reg::R4, word),
-                None => self.b.mov(Reg::R4, 0),
-            }
-            self.call(helper::SPECULATION)?;
-            self.branch(Cond::Eq, Reg::R0, 0, next);
-            self.b.mov(verdict, Reg::R0);
+            let parent = parent.map_or(Expr::from(0), |word| self.event_word(word).into());
+            let open = self.with_key(key, |code, kind, value| {
+                code.call_with(helper::SPECULATION, (kind, value, how, parent))
+            })?;
+            self.jump_if(open.eq(0), next);
+            self.set(verdict, open);
             self.jump(done);
             self.bind(next);
         }

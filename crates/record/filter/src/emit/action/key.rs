@@ -3,9 +3,7 @@
 use crate::emit::code::{Code, Stop};
 use crate::target::{COMM_BYTES, ContextWord};
 use crate::typed::{KeyPlan, KeyValue, StringSource};
-use mote_bpf::Reg;
-use mote_bpf::helper;
-use mote_bpf::op::Size;
+use mote_builder::{Build, Expr, Local};
 
 impl Code<'_> {
     /// Writes keys one after another to the stack.
@@ -18,30 +16,24 @@ impl Code<'_> {
     }
 
     fn key(&mut self, key: &KeyPlan, at: i16) -> Result<(), Stop> {
-        match &key.value {
-            KeyValue::Number(num) => {
-                let held = self.number(num)?;
-                self.b.store(Size::DW, Reg::R10, at, held.reg);
-                self.release(held);
-            }
-            KeyValue::Float(float) => {
-                let held = self.double(float)?;
-                self.b.store(Size::DW, Reg::R10, at, held.reg);
-                self.release(held);
-            }
+        let held = match &key.value {
+            KeyValue::Number(num) => self.number(num)?,
+            KeyValue::Float(float) => self.double(float)?,
             KeyValue::Event => {
                 let number = self.maps.event_number(&self.plan.event);
-                let held = self.alloc()?;
-                if self.is_kernel() {
-                    self.load_context(held.reg, ContextWord::Event(number as u32));
+                let event: Expr = if self.is_kernel() {
+                    self.given(ContextWord::Event(number as u32)).into()
                 } else {
-                    self.b.constant(held.reg, number);
-                }
-                self.b.store(Size::DW, Reg::R10, at, held.reg);
-                self.release(held);
+                    number.into()
+                };
+                self.put(Local::<u64>::at(at), event);
+                return Ok(());
             }
-            KeyValue::String(string, bytes) => self.string_to(*string, *bytes, key.ty.bytes(), at)?,
-        }
+            KeyValue::String(string, bytes) => {
+                return self.string_to(*string, *bytes, key.ty.bytes(), at);
+            }
+        };
+        self.with(held, |code, value| code.put(Local::<u64>::at(at), value));
         Ok(())
     }
 
@@ -58,13 +50,9 @@ impl Code<'_> {
             return self.kernel_string_to(word, bytes, space, at);
         }
         if bytes < space {
-            self.b.store(Size::DW, Reg::R10, at + space as i16 - 8, 0);
+            self.put(Local::<u64>::at(at + space as i16 - 8), 0);
         }
-        self.load_string(word);
-        self.stack_address(Reg::R3, at);
-        self.changed(Reg::R4);
-        self.b.mov(Reg::R4, bytes as i32);
-        self.call(helper::TEXT_COPY).map(drop)
+        self.copy_string(word, at, bytes).map(drop)
     }
 
     /// Less of the thread's name than all.
@@ -72,17 +60,12 @@ impl Code<'_> {
         let mark = self.stack_mark();
         let whole = self.reserve(COMM_BYTES)?;
         self.context_string_to(StringSource::Comm, whole, COMM_BYTES)?;
-        let (word, mask) = (self.alloc()?, self.alloc()?);
         for from in (0..bytes).step_by(8) {
-            self.b.load(Size::DW, word.reg, Reg::R10, whole + from as i16);
-            if bytes - from < 8 {
-                self.b.constant(mask.reg, (1 << ((bytes - from) * 8)) - 1);
-                self.b.and(word.reg, mask.reg);
-            }
-            self.b.store(Size::DW, Reg::R10, at + from as i16, word.reg);
+            let left = bytes - from;
+            let word: Expr = Local::<u64>::at(whole + from as i16).into();
+            let word = if left < 8 { word & ((1u64 << (left * 8)) - 1) } else { word };
+            self.put(Local::<u64>::at(at + from as i16), word);
         }
-        self.release(word);
-        self.release(mask);
         self.give_back(mark);
         Ok(())
     }

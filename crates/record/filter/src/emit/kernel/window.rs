@@ -8,7 +8,8 @@ use crate::emit::code::{Code, Label, Stop, Ways};
 use crate::maps::{AREA_INDEX_AT, Entry, OWN_ID_AT};
 use mote_bpf::Reg;
 use mote_bpf::helper;
-use mote_bpf::op::{Cond, Size};
+use mote_bpf::op::Size;
+use mote_builder::{Build, Local, Memory, Pointer, field, map};
 use mote_layout::cooperation::{Header, PROBES, SLOT_BYTES, SLOTS, SharedHeader, Slot};
 use std::mem::offset_of;
 
@@ -17,8 +18,9 @@ impl Code<'_> {
     pub(in crate::emit) fn save_entry(&mut self) -> Result<(), Stop> {
         if self.is_kernel() && self.needs.window {
             self.needs_all_registers()?;
-            self.entry = self.reserve(8)?;
-            self.b.store(Size::DW, Reg::R10, self.entry, Reg::R2);
+            self.entry = self.room()?;
+            let entry = self.left_in(Reg::R2);
+            self.put(self.entry, entry);
         }
         Ok(())
     }
@@ -27,71 +29,52 @@ impl Code<'_> {
     pub(in crate::emit) fn window(&mut self, ways: Ways) -> Result<(), Stop> {
         let (holds, not, _) = ways;
         let mark = self.stack_mark();
-        let (now, key) = (self.reserve(8)?, self.reserve(8)?);
-        self.call(helper::KTIME_GET_NS)?;
-        self.b.store(Size::DW, Reg::R10, now, Reg::R0);
-        self.shared_word(Reg::R1, offset_of!(SharedHeader, window_until));
-        self.b.load(Size::DW, Reg::R1, Reg::R1, 0);
-        self.branch(Cond::Gt, Reg::R1, Reg::R0, holds);
-        self.area(key, not)?;
-        [Reg::R1, Reg::R3].into_iter().for_each(|reg| self.changed(reg));
-        self.b.load(Size::DW, Reg::R3, Reg::R10, now);
-        self.b.load(Size::DW, Reg::R1, Reg::R0, offset_of!(Header, window_until) as i16);
-        self.branch(Cond::Gt, Reg::R1, Reg::R3, holds);
-        self.thread_slot(not)?;
-        self.b.load(Size::DW, Reg::R1, Reg::R0, offset_of!(Slot, window_until) as i16);
-        self.decide(Cond::Gt, Reg::R1, Reg::R3, ways);
+        let (now, key) = (self.room::<u64>()?, self.room::<u32>()?);
+        let time = self.call_with(helper::KTIME_GET_NS, ())?;
+        self.put(now, &time);
+        let of_session = self.shared_word(offset_of!(SharedHeader, window_until));
+        self.jump_if(of_session.place::<u64>().gt(time), holds);
+        let area = self.area(key, not);
+        let time = self.get(now);
+        self.jump_if(area.at(field!(Header, window_until)).gt(&time), holds);
+        let slot = self.thread_slot(&area, not);
+        self.choose(slot.at(field!(Slot, window_until)).gt(time), ways);
         self.give_back(mark);
         Ok(())
     }
 
-    /// `r0 =` the area of the process; or there is none.
-    fn area(&mut self, key: i16, none: Label) -> Result<(), Stop> {
+    /// The area of the process; or there is none.
+    fn area(&mut self, key: Local<u32>, none: Label) -> Pointer<Header> {
         let areas = self.maps.shared(Entry::areas());
-        self.changed(Reg::R1);
-        self.b.load(Size::DW, Reg::R1, Reg::R10, self.entry);
-        self.branch(Cond::Eq, Reg::R1, 0, none);
-        self.b.load(Size::W, Reg::R1, Reg::R1, AREA_INDEX_AT);
-        self.branch(Cond::Eq, Reg::R1, 0, none);
-        self.b.store(Size::W, Reg::R10, key, Reg::R1);
-        self.b.map(Reg::R1, areas);
-        self.stack_address(Reg::R2, key);
-        self.call(helper::MAP_LOOKUP)?;
-        self.branch(Cond::Eq, Reg::R0, 0, none);
-        self.b.store(Size::W, Reg::R10, key, 0);
-        self.changed(Reg::R1);
-        self.b.mov(Reg::R1, Reg::R0);
-        self.stack_address(Reg::R2, key);
-        self.call(helper::MAP_LOOKUP)?;
-        self.branch(Cond::Eq, Reg::R0, 0, none);
-        Ok(())
+        let entry = self.get(self.entry);
+        self.jump_if(entry.eq(0), none);
+        let index = self.get(Memory::new(entry, AREA_INDEX_AT.into(), Size::W));
+        self.jump_if(index.eq(0), none);
+        self.put(key, index);
+        let area = self.invoke(helper::MAP_LOOKUP, (map(areas), key.address()));
+        self.jump_if(area.eq(0), none);
+        self.put(key, 0);
+        let header = self.invoke(helper::MAP_LOOKUP, (area, key.address()));
+        self.jump_if(header.eq(0), none);
+        header.to()
     }
 
-    /// From the area in `r0` to the thread's slot; or it has none. Keeps `r3`.
-    fn thread_slot(&mut self, none: Label) -> Result<(), Stop> {
-        let found = self.label();
-        [Reg::R0, Reg::R1, Reg::R2, Reg::R4, Reg::R5].into_iter().for_each(|reg| self.changed(reg));
-        self.b.load(Size::DW, Reg::R1, Reg::R10, self.entry);
-        self.branch(Cond::Eq, Reg::R1, 0, none);
-        self.b.load(Size::W, Reg::R1, Reg::R1, OWN_ID_AT);
+    /// The thread's slot in an area; or it has none.
+    fn thread_slot(&mut self, area: &Pointer<Header>, none: Label) -> Pointer<Slot> {
+        let entry = self.get(self.entry);
+        self.jump_if(entry.eq(0), none);
+        let own = self.get(Memory::new(entry, OWN_ID_AT.into(), Size::W));
         // Slots without a thread have this id.
-        self.branch(Cond::Eq, Reg::R1, 0, none);
-        self.b.mov(Reg::R4, Reg::R0);
-        for probe in 0..PROBES as i32 {
-            let next = self.label();
-            self.b.mov(Reg::R2, Reg::R1);
-            self.b.add(Reg::R2, probe);
-            self.b.and(Reg::R2, SLOTS as i32 - 1);
-            self.b.add(Reg::R2, 1);
-            self.b.lsh(Reg::R2, SLOT_BYTES.trailing_zeros() as i32);
-            self.b.mov(Reg::R0, Reg::R4);
-            self.b.add(Reg::R0, Reg::R2);
-            self.b.load(Size::W, Reg::R5, Reg::R0, offset_of!(Slot, thread) as i16);
-            self.branch(Cond::Eq, Reg::R5, Reg::R1, found);
-            self.bind(next);
-        }
-        self.jump(none);
-        self.bind(found);
-        Ok(())
+        self.jump_if(own.eq(0), none);
+        let slot = self.scratch().to::<Slot>();
+        self.block(|code, found| {
+            for probe in 0..PROBES {
+                let index = ((&own + probe) & (SLOTS - 1)) + 1;
+                code.set(&slot, (index << SLOT_BYTES.trailing_zeros()) + area);
+                code.jump_if(slot.at(field!(Slot, thread)).eq(&own), found);
+            }
+            code.jump(none);
+        });
+        slot
     }
 }
