@@ -55,7 +55,7 @@ pub fn size(bytes: u64) -> String {
     let Some(unit) = power.checked_sub(1).and_then(|power| UNITS.get(power as usize)) else {
         return counted(bytes, "byte", "bytes");
     };
-    let tenths = u128::from(bytes) * 10 >> (10 * power);
+    let tenths = (u128::from(bytes) * 10) >> (10 * power);
     match (tenths / 10, tenths % 10) {
         (whole, tenth) if whole < 100 && tenth > 0 => format!("{whole}.{tenth} {unit}"),
         (whole, _) => format!("{whole} {unit}"),
