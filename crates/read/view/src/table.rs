@@ -411,7 +411,7 @@ impl Page {
 /// A table without a last column of texts.
 const NO_REST: (&str, usize) = ("", 0);
 /// Columns of names of events: usual ones, and the fewest.
-const NAMES: (usize, usize) = (30, 20);
+const NAMES: (usize, usize) = (30, 24);
 /// Fewest columns of a stream's name.
 const STREAM_MIN: usize = 24;
 

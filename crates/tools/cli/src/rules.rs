@@ -69,8 +69,8 @@ fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 impl clap::Args for Rules {
     fn augment_args(command: Command) -> Command {
         command.args([
-            many(EVENT, "PATTERN", "Record the events of programs that match; may be given several times [default \
-                                    of mote record: all]")
+            many(EVENT, "PATTERN", "Record the events of programs that match PATTERN; may be given several times \
+                                    [default of mote record: all]")
                 .short('e'),
             many(
                 KERNEL,

@@ -24,8 +24,14 @@ fn report(args: &[&str]) -> Option<Value> {
         mote_skip::skip(said(&output));
         return None;
     }
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let last = text.lines().last().unwrap_or_else(|| panic!("{}", said(&output)));
+    // Beside a command, standard output is the command's.
+    let text = if args.contains(&"--") {
+        said(&output)
+    } else {
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let last =
+        text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{}", said(&output)));
     let report: Value = serde_json::from_str(last).expect("JSON");
     assert_eq!(report["type"], "report", "{text}");
     assert_eq!(report["counters"]["lost"], 0, "{text}");
@@ -143,4 +149,70 @@ fn a_running_process_is_watched_until_it_ends() {
     let Some(report) = watched else { return };
     assert!(call(&report, "wait4")["slow"].as_u64() >= Some(3), "{report}");
     assert_eq!(report["problems"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn the_commands_standard_output_stays_its_own() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (number, format) in ["text", "json"].into_iter().enumerate() {
+        let recording = dir.path().join(number.to_string()).display().to_string();
+        let mut args = vec!["--format", format, "-o", &recording, "--interval", "50ms"];
+        args.extend(["-k", "sched:sched_switch", "--count", "by prev_comm"]);
+        args.extend(["--threshold", "wait4=10ms", "--", "sh", "-c", "echo one; sleep 0.3; echo two"]);
+        let output = mote(&args);
+        if said(&output).contains("are missing") || said(&output).contains(" missing; run as root") {
+            return eprintln!("skipped: {}", said(&output));
+        }
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "one\ntwo\n", "{format}");
+        let said = said(&output);
+        assert!(said.contains(&format!("recording slow system calls of sh into {recording}")), "{said}");
+        if format == "text" {
+            assert!(said.contains("SYSTEM CALL") && said.contains("#1 wait4 of sh"), "{said}");
+            assert!(
+                said.contains("sched:sched_switch") && said.contains("prev_comm") && said.contains('█'),
+                "{said}"
+            );
+        } else {
+            let lines: Vec<Value> = said
+                .lines()
+                .filter(|line| line.starts_with('{'))
+                .map(|line| serde_json::from_str(line).expect("JSON"))
+                .collect();
+            assert!(lines.iter().any(|line| line["type"] == "interval"), "{said}");
+            let report = lines.last().expect("a report");
+            assert_eq!(
+                (&report["type"], &report["aggregates"][0]["kind"]),
+                (&"report".into(), &"counts".into())
+            );
+        }
+    }
+    // Without a command it is mote's.
+    let recording = dir.path().join("beside").display().to_string();
+    let own = std::process::id().to_string();
+    let output = mote(&["-p", &own, "--duration", "200ms", "-o", &recording]);
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("SYSTEM CALL"), "{}", said(&output));
+}
+
+#[test]
+fn a_script_is_told_that_it_has_begun() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (recording, told) = (dir.path().join("trace"), dir.path().join("told"));
+    let line = "exec \"$0\" latency --ready-fd 3 -o \"$1\" --duration 200ms -- sleep 1 3>\"$2\"";
+    let output = Command::new("sh")
+        .args(["-c", line, env!("CARGO_BIN_EXE_mote")])
+        .args([&recording, &told])
+        .output()
+        .expect("sh runs");
+    if said(&output).contains("are missing") || said(&output).contains(" missing; run as root") {
+        return eprintln!("skipped: {}", said(&output));
+    }
+    assert_eq!(
+        fs::read_to_string(told).expect("a file"),
+        format!("{}\n", recording.display()),
+        "{}",
+        said(&output)
+    );
+    let closed = mote(&["--ready-fd", "77", "-o", &recording.display().to_string(), "--", "true"]);
+    assert_eq!(closed.status.code(), Some(2), "{}", said(&closed));
+    assert!(said(&closed).contains("descriptor 77, which --ready-fd names"), "{}", said(&closed));
 }

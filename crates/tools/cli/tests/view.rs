@@ -107,3 +107,43 @@ fn the_report_counts() {
     assert_eq!(report["cpus"].as_array().map(Vec::len), Some(2));
     assert_eq!(report["complete"], true);
 }
+
+/// A packet of the stream is not there; the trace has a journal of mote, or is of another tracer.
+fn without_a_packet(journal: bool, mode: &str) -> (TempDir, String) {
+    let (dir, path) = recording(&Plan { packet_bytes: 1000, journal, ..Plan::default() });
+    let file = dir.path().join("stream_0");
+    let bytes = std::fs::read(&file).expect("a stream");
+    const MAGIC: [u8; 4] = 0xc1fc_1fc1_u32.to_le_bytes();
+    let begins: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(&MAGIC)).take(3).collect();
+    std::fs::write(&file, [&bytes[..begins[1]], &bytes[begins[2]..]].concat()).expect("written");
+    let journal = dir.path().join("mote/journal.jsonl");
+    if let Ok(text) = std::fs::read_to_string(&journal) {
+        let text = text.replace("\"mode\":\"discard\"", &format!("\"mode\":\"{mode}\""));
+        std::fs::write(&journal, text).expect("written");
+    }
+    (dir, path)
+}
+
+#[test]
+fn who_has_lost_packets_is_told_by_who_has_written_the_trace() {
+    for (journal, mode, why) in [
+        (false, "", "1 packet is missing: lost by the tracer, or missing from its files"),
+        (true, "discard", "1 packet is missing: lost by the tracer, or missing from its files"),
+        (true, "overwrite", "1 packet is missing: overwritten by the flight recorder"),
+    ] {
+        let (_dir, path) = without_a_packet(journal, mode);
+        let view = mote(&["view", &path]);
+        let said = String::from_utf8_lossy(&view.stderr);
+        assert!(said.contains(why), "{journal} {mode}: {said}");
+        assert!(
+            String::from_utf8_lossy(&view.stdout).contains("*** 1 packet lost between "),
+            "{journal} {mode}"
+        );
+        let report = String::from_utf8_lossy(&mote(&["report", &path]).stdout).into_owned();
+        assert!(report.contains(why), "{journal} {mode}: {report}");
+        let json = mote(&["report", &path, "--format", "json"]);
+        let report: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+        let lost = &report["lost"];
+        assert_eq!((&lost["packets"], &lost["flight_recorder"]), (&1.into(), &(mode == "overwrite").into()));
+    }
+}

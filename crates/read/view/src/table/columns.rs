@@ -199,7 +199,7 @@ provider:a_long_name
                      7     1us     3us
 ";
         assert_eq!(shown(46), narrow);
-        for width in 34..90 {
+        for width in 37..90 {
             let page = shown(width);
             assert!(page.lines().all(|line| line.chars().count() <= width), "{width}:\n{page}");
             assert!(page.contains("provider:a_long_name"), "{width}:\n{page}");

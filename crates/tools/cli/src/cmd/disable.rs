@@ -7,13 +7,14 @@ use std::process::ExitCode;
 
 /// Record fewer events while a recording runs
 ///
-/// Takes away all rules with a pattern, those of `mote record` and of `mote enable`. Where no rule has the pattern, the
-/// events that it means are taken out of the rules of others. Events that no rule records any more cost nothing again.
+/// Takes away all rules with this pattern, whether `mote record` or `mote enable` gave them. Where no rule has the
+/// pattern, the events that match it are taken out of the other rules. Events that no rule records any more cost nothing
+/// again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   mote disable ./trace 'net:*'
-  mote disable ./trace net:packet_in                of the events of a recording with -e 'net:*', all but these
+  mote disable ./trace net:packet_in                these events of a recording with -e 'net:*'
   mote disable ./trace -k sched:sched_switch        kernel events
 
 `mote status DIR` shows the rules of a recording.
@@ -23,10 +24,10 @@ pub(crate) struct Args {
     /// The directory of the recording
     #[arg(value_name = "DIR")]
     recording: PathBuf,
-    /// Patterns, as they were given to record or enable, or of some of their events
+    /// Patterns as they were given to record or enable, or patterns of some of their events
     #[arg(value_name = "PATTERN", required_unless_present = "kernel")]
     patterns: Vec<String>,
-    /// The same of kernel events, separated by commas
+    /// Patterns of kernel events, separated by commas
     #[arg(short, long, value_name = "PATTERNS", value_delimiter = ',')]
     kernel: Vec<String>,
 }

@@ -37,8 +37,8 @@ pub(crate) struct Args {
     #[arg(value_name = "EXPR", allow_hyphen_values = true)]
     expression: String,
 
-    /// What carries the event: a command, the id of a process, a file, or the directory of a recording; without it, it
-    /// is one of the kernel
+    /// What carries the event: a command, the id of a process, a file, or the directory of a recording; without it, the
+    /// event is one of the kernel
     #[arg(value_name = "CMD|PID|FILE|DIR")]
     target: Option<OsString>,
 
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long)]
     rule: bool,
 
-    /// For which side it is compiled [default: that of the event]
+    /// Compile it for this side [default: that of the event]
     #[arg(long)]
     side: Option<SideArg>,
 

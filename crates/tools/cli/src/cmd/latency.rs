@@ -33,8 +33,8 @@ const DEFAULT_NS: u64 = 10_000_000;
 /// mote can set thresholds itself, as it goes (mote::set_threshold).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Thresholds: NAME=TIME or *=TIME, separated by commas; *=10ms is the default. `*` is not for calls that wait because the program
-wants to wait (nanosleep, poll, epoll_wait, select, futex, wait4, accept ...), nor for reads from sockets, pipes and terminals:
+Thresholds: NAME=TIME or *=TIME, separated by commas; *=10ms is the default. `*` does not apply to calls that wait because the
+program wants to wait (nanosleep, poll, epoll_wait, select, futex, wait4, accept ...), nor for reads from sockets, pipes and terminals:
 give these a threshold by name. `NAME=never` leaves a call out.
 
 --adaptive moves each threshold with the call's own distribution, after enough calls were seen (p99.9: 10,000).
@@ -42,7 +42,7 @@ give these a threshold by name. `NAME=never` leaves a call out.
 A threshold of two ticks of the kernel or more (8 ms at 250 Hz) costs less: the clock is not read for most calls. Below, it is
 read twice for each call, and durations are exact.
 
-Root, or CAP_BPF and CAP_PERFMON.
+Needs root, or CAP_BPF and CAP_PERFMON.
 
 Examples:
   mote latency -- ./server                                  what takes over 10 ms
@@ -61,19 +61,21 @@ Examples:
 written to DIR.snapshot-1, -2 ..., each a recording of its own with the slow call in it.
 Then: mote view DIR --stack, mote report DIR
 
+Beside a command, tables and JSON go to standard error, because standard output is the command's.
+
 Exit status: as of `mote record`; without a command 0 when slow calls were found, 1 when there were none.")]
 pub(crate) struct Args {
-    /// From which duration on system calls are recorded [default: *=10ms]
+    /// Record system calls that take at least this long [default: *=10ms]
     #[arg(short, long, value_name = "NAME=TIME,...", value_delimiter = ',', value_parser = Threshold::parse)]
     threshold: Vec<Threshold>,
-    /// Thresholds follow this percentile of the durations, p50 to p99.99; those given by name stay
+    /// Let thresholds follow this percentile of the durations, p50 to p99.99; those given by name stay
     #[arg(long, value_name = "PERCENTILE")]
     adaptive: Option<Percentile>,
-    /// Of this running process, and of what it starts from now on; several are separated by commas
+    /// Watch this running process, and what it starts from now on; separate several by commas
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pid: Vec<i32>,
-    /// Of the whole system
+    /// Watch the whole system
     #[arg(short, long, conflicts_with_all = ["pid", "command"])]
     all: bool,
     /// Stop after this time; the command goes on
@@ -85,22 +87,21 @@ pub(crate) struct Args {
     /// Directory to make for the recording [default: ./NAME-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Root: give the recording to this user when it has ended [default: who has called sudo, if all recorded processes
-    /// are theirs]
+    /// As root: give the recording to this user when it has ended [default: the user who called sudo, if all recorded
+    /// processes are theirs]
     #[arg(long, value_name = "USER", value_parser = super::owner)]
     owner: Option<User>,
-    /// Keep other events in memory only, and write them down when a call was slow, with what was before it: so often at
-    /// most
+    /// Keep other events in memory only, and write them down when a call was slow, with what was before it; at most this
+    /// many times
     #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_missing_value = "10",
         value_parser = clap::value_parser!(u32).range(1..=100))]
     snapshot: Option<u32>,
     #[command(flatten)]
     rules: Rules,
-    /// How many of the worst calls are shown at the end
+    /// Show this many of the worst calls at the end
     #[arg(long, value_name = "NUMBER", default_value = "10")]
     worst: usize,
-    /// Tables for people, or a line of JSON each interval and one at the end; on standard error beside a command, whose
-    /// standard output stays its own
+    /// Tables for people, or a line of JSON each interval and one at the end
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
     #[command(flatten)]

@@ -39,9 +39,9 @@ A line: name, level, state, place in the source, fields. The state is
   on, filtered   a filter decides about each event; by the interpreter, where machine code could not be made
   patched        of a file: a NOP that is patched to switch the event on
   tested         a byte that is tested at each pass (built with the feature tested-byte)
-  -              not known, because the process may not be read
+  -              not known, because mote may not read the process
 
-Events that a program makes at run time, as those of the crate tracing, are in no list: they are known when they have been
+Events that a program makes at run time, as those of the crate tracing, are not in the list: they are known when they have been
 recorded. Where a program has mote-tracing, the list says so.
 
 Exit status: 0 found, 1 nothing found, 2 failed.")]
@@ -50,11 +50,11 @@ pub(crate) struct Args {
     #[arg(value_name = "CMD|PID|FILE|PATTERN")]
     target: Vec<OsString>,
 
-    /// The events that the kernel has; without a pattern only the families
+    /// List the events that the kernel has; without a pattern only their families
     #[arg(short, long, conflicts_with = "c_header")]
     kernel: bool,
 
-    /// Only events whose name, provider or provider:name matches PATTERN (* any text, ? any character); repeat for more
+    /// List only events whose name, provider or provider:name matches PATTERN (* any text, ? any character); repeat for more
     #[arg(short, long, value_name = "PATTERN")]
     event: Vec<String>,
 

@@ -65,13 +65,13 @@ pub(crate) struct Args {
     /// Directory to make for the trace [default: ./NAME-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Root: give the recording to this user when it has ended [default: who has called sudo, if all recorded processes
-    /// are theirs]
+    /// As root: give the recording to this user when it has ended [default: the user who called sudo, if all recorded
+    /// processes are theirs]
     #[arg(long, value_name = "USER", value_parser = super::owner)]
     owner: Option<User>,
     #[command(flatten)]
     rules: Rules,
-    /// What becomes of an event whose filter cannot read its memory
+    /// What to do with an event whose filter cannot read its memory
     #[arg(long, value_enum, default_value = "drop", value_name = "WHAT")]
     on_fault: OnFault,
     /// Print counts and histograms this often while recording
@@ -80,20 +80,22 @@ pub(crate) struct Args {
     /// Leave out events that match; may be given several times
     #[arg(short = 'x', long = "exclude", value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// Kernel events of the whole system, not only of the command; without a command until Ctrl-C or --duration
+    /// Record kernel events of the whole system, not only of the command; without a command, until Ctrl-C or --duration
     #[arg(short, long)]
     all: bool,
-    /// Kernel events of this running process, and of what it starts from now on; several are separated by commas
+    /// Record kernel events of this running process (with -e, its own events, too), and of what it starts from now on;
+    /// separate several by commas
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pid: Vec<i32>,
     /// Record stacks with kernel events: of the kernel, of the process, or of both
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "both")]
     stack: Option<Stacks>,
-    /// Buffer memory a CPU for kernel events, as --buffers [default: 16M, all together at most 256M]
+    /// Buffer memory per CPU for kernel events, as --buffers [default: 16M, all together at most 256M]
     #[arg(long, value_name = "SIZE[xCOUNT]", value_parser = buffers)]
     kernel_buffers: Option<Buffers>,
-    /// Buffer memory a CPU, or size of a sub-buffer and how many: `16M`, `1Mx8` [default: 64M, all together at most 1G]
+    /// Buffer memory per CPU, or the size of a sub-buffer and how many: `16M`, `1Mx8` [default: 64M, all together at most
+    /// 1G]
     #[arg(long, value_name = "SIZE[xCOUNT]", value_parser = buffers)]
     buffers: Option<Buffers>,
     /// What to do when a buffer is full: drop and count new events, or overwrite the oldest
@@ -105,7 +107,7 @@ pub(crate) struct Args {
     /// Stop recording after this time; the command goes on
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     duration: Option<u64>,
-    /// Trace clock; the machine's best is chosen when not given
+    /// Trace clock [default: the best that the machine has]
     #[arg(long, value_enum)]
     clock: Option<Clock>,
     /// Print only errors, and the counts and histograms that were asked for

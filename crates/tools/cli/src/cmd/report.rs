@@ -25,7 +25,8 @@ Examples:
   mote report trace --format json | jq '.thread_syscalls[] | {name, tid, calls, most: .syscalls[0].name}'
 
 The times of an event (min, mean, p50, p90, p99, max) are those between successive events of its kind in the same
-thread. min, mean and max are exact, the others at most 1.6 % off.
+thread. min, mean and max are exact, the others at most 1.6 % off. The table fits the terminal (or COLUMNS): a narrow one gets
+fewer of the columns.
 
 JSON: one object. Its keys are stable; times are nanoseconds, rates events in a second:
   start_ns, end_ns   first and last event, since 1970     duration_ns, events, rate, traces, streams
@@ -105,7 +106,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn stacks(args: &Args, trace: &Trace) -> anyhow::Result<ExitCode> {
     let mut stacks = cmd::stacks(trace, &args.dir, args.symfs.as_deref())?;
     let mut events = trace.events(Range::ALL);
-    let page = mote_analysis::run(&mut events, TopStacks::new(trace, &mut stacks, out::width().unwrap_or(usize::MAX)));
+    let page = mote_analysis::run(
+        &mut events,
+        TopStacks::new(trace, &mut stacks, out::width().unwrap_or(usize::MAX)),
+    );
     out::print(&page)?;
     stacks.doubts().iter().for_each(|doubt| say!("{doubt}"));
     if cmd::tell(&[trace.problems(), events.problems()]) {

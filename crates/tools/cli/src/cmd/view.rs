@@ -41,7 +41,9 @@ A line of text:
    time, UTC           thread/id          CPU   event          context       fields
 
   The context is there only if there is more of it than the thread. Enumerations are shown as LABEL (number), bytes as
-  <c0ffee>, levels other than info as net:slow (warning), the span that an event is in as \"in app:request\", control characters in texts as \\n or \\x1b. A member that only tells the length of the next one is left out.
+  <c0ffee>, levels other than info as net:slow (warning), the span that an event is in as \"in app:request\", control
+  characters in texts as \\n or \\x1b, values that are not known as none. A member that only tells the length of the next one
+  is left out.
   Where events were lost, a line says how many: [time] *** 12 events lost between ... ***
 
 With --stack, a line for each function follows, the innermost first, the kernel's before the program's: NAME+OFFSET (FILE:LINE)
@@ -50,11 +52,12 @@ stack: {kernel: [...], user: [...]}. Folded: THREAD;outermost;...;innermost COUN
 
 With --tree, a span is shown when the outermost one around it has ended, with how long it lasted and how long a thread was in
 it (busy); times in it count from the beginning of the outermost one. Other events are in the span that their thread was in.
+Where --event, --tid and the like choose events, the spans are shown that have such events.
 
 JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, level, span (the name of the one that the event
-is in), context, fields; what is not known is left out, or null. A loss is an object with lost, since, until, exact, stream: exact when since and until are the times of the events before
-and after it; lost.events is null where the number is unknown. CSV: the same as columns, context and fields as JSON; a column for
-each field when --event chooses one kind of event. Losses are told on stderr only.
+is in), context, fields; what is not known is left out, or null. A loss is an object with lost, since, until, exact, stream:
+exact when since and until are the times of the events before and after it; lost.events is null where the number is unknown. CSV: the same as columns, context and fields as JSON; a column for
+each field when --event chooses one kind of event. What is not known is empty. Losses are told on stderr only.
 
 Exit status: 0 done, 1 no event matched, 2 failed, or a part of the recording is damaged (what is readable is shown).")]
 pub(crate) struct Args {
@@ -83,41 +86,41 @@ pub(crate) struct Args {
     #[arg(long)]
     date: bool,
 
-    /// Only events of providers that match PATTERN (* any text, ? any character); repeat for more
+    /// Show only events of providers that match PATTERN (* any text, ? any character); repeat for more
     #[arg(long, value_name = "PATTERN")]
     provider: Vec<String>,
 
-    /// Only events whose name, or provider:name, matches PATTERN; repeat for more
+    /// Show only events whose name, or provider:name, matches PATTERN; repeat for more
     #[arg(short, long, value_name = "PATTERN")]
     event: Vec<String>,
 
-    /// Show the state of the system at the start, too, which is recorded with kernel events (statedump:*)
+    /// Show the state of the system at the start as well, which is recorded with kernel events (statedump:*)
     #[arg(long)]
     state: bool,
 
-    /// Only events that are at least as important as LEVEL: err, warning, info, debug_function (DEBUG of tracing),
+    /// Show only events that are at least as important as LEVEL: err, warning, info, debug_function (DEBUG of tracing),
     /// debug_line (its TRACE), debug, or another of LTTng's; kernel events have no level
     #[arg(long, value_name = "LEVEL", value_parser = level)]
     level: Option<Level>,
 
     /// Show each span with the spans and events in it, whatever threads they were on (of mote-tracing)
-    #[arg(long, conflicts_with_all = ["format", "stack", "provider", "event", "level", "tid", "limit"])]
+    #[arg(long, conflicts_with_all = ["format", "stack", "limit"])]
     tree: bool,
 
-    /// Only events of these threads
+    /// Show only events of these threads
     #[arg(long, value_name = "ID,...", value_delimiter = ',')]
     tid: Vec<u32>,
 
-    /// Only events from then on: HH:MM:SS[.fraction] or YYYY-MM-DDTHH:MM:SS[.fraction] (UTC), seconds since 1970, or
+    /// Show only events from then on: HH:MM:SS[.fraction] or YYYY-MM-DDTHH:MM:SS[.fraction] (UTC), seconds since 1970, or
     /// +TIME after the first event (ns us ms s m h)
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     from: Option<Moment>,
 
-    /// Only events until then, included; as --from
+    /// Show only events until then, included; TIME as of --from
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     to: Option<Moment>,
 
-    /// Stop after so many events
+    /// Stop after this many events
     #[arg(short = 'n', long, value_name = "NUMBER")]
     limit: Option<u64>,
 }

@@ -30,7 +30,7 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
         page.events("events", sum);
         page.row(
             "processes",
-            format!("{}, {} with events", sum.processes, counted(sum.threads, "thread", "threads")),
+            format!("{}, with {} that had events", sum.processes, counted(sum.threads, "thread", "threads")),
         );
     }
     if let Some(kernel) = recorded.kernel.as_ref().filter(|_| !only_counts) {
