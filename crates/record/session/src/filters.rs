@@ -290,14 +290,8 @@ impl Filters {
 
     /// Tells how many remarks were not told one by one, if there were any since this was asked last.
     pub(crate) fn tell_more(&mut self, reports: &mut Vec<(String, Weight)>) {
-        let text = match std::mem::take(&mut self.more_remarks) {
-            0 => return,
-            1 => "1 more event lacks a field that a rule uses, and is not recorded by that rule".to_owned(),
-            more => {
-                format!("{more} more events lack fields that rules use, and are not recorded by those rules")
-            }
-        };
-        reports.push((text, Weight::Remark));
+        let more = std::mem::take(&mut self.more_remarks);
+        reports.extend(more_events(more).map(|text| (text, Weight::Remark)));
     }
 
     /// Tells of something that takes events away, once.
@@ -374,5 +368,16 @@ impl Filters {
         let encoded = bundle.encode(&mut bytes).map_or(0, <[u8]>::len);
         bytes.truncate(encoded);
         bytes
+    }
+}
+
+/// What is said of so many events that lack a field, where others were told of one by one.
+pub fn more_events(more: usize) -> Option<String> {
+    match more {
+        0 => None,
+        1 => Some("1 more event lacks a field that a rule uses, and is not recorded by that rule".to_owned()),
+        _ => Some(format!(
+            "{more} more events lack fields that rules use, and are not recorded by those rules"
+        )),
     }
 }

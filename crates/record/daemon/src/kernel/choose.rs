@@ -13,6 +13,7 @@ use mote_kernel::{attach, privilege};
 use mote_layout::parse::{Description, parse};
 use mote_pattern::Pattern;
 use mote_probes::Where;
+use mote_session::filters::more_events;
 use mote_session::objects::{self, ObjectFilter};
 use mote_session::rules::{Entry, RuleList};
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,7 +100,8 @@ impl Wanting {
         }
         let mut remarks = found.remarks;
         warnings.dedup();
-        remarks.extend(warnings.into_iter().take(REMARKS_MAX));
+        let more = warnings.len().saturating_sub(REMARKS_MAX);
+        remarks.extend(warnings.into_iter().take(REMARKS_MAX).chain(more_events(more)));
         let maps = self.rules.create(session_area.kernel()?).map_err(|why| Error::Kernel(why.to_string()))?;
         self.patterns = found.patterns;
         self.on = events.iter().map(|(event, _)| event.full_name()).collect();
@@ -172,7 +174,11 @@ impl Found {
             match entry {
                 Entry::Rule(rule) => {
                     let (events, notes) = select(&catalog, &place, rule.pattern())?;
+                    let more = notes.len().saturating_sub(REMARKS_MAX);
                     found.remarks.extend(notes.into_iter().take(REMARKS_MAX));
+                    if more > 0 {
+                        found.remarks.push(format!("and {more} more like these"));
+                    }
                     found.add(rule, events)?;
                 }
                 Entry::Not(pattern) => {
