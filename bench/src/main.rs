@@ -1,6 +1,8 @@
 //! `mote-bench`: what mote costs, and that it holds.
 #![deny(unsafe_code)]
 
+#[allow(unsafe_code, reason = "assembly")]
+mod arch;
 mod calls;
 mod figures;
 #[allow(unsafe_code, reason = "it shares the cores of the tests of `mote-rcu`, `mote-ring` and `mote-patch`")]

@@ -3,12 +3,11 @@
 //! libFuzzer needs the compiler's coverage instrumentation, which LLVM has as a pass; only the sanitizers need
 //! nightly. `--target` keeps the flags away from build scripts.
 
-use crate::workspace::{cargo, root};
+use crate::workspace::{cargo, host, root};
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const HOST: &str = "x86_64-unknown-linux-gnu";
 const FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -59,7 +58,7 @@ pub(crate) fn all(root: &Path, seconds: u32) -> anyhow::Result<()> {
 
 fn build(fuzz: &Path, what: &[&str]) -> anyhow::Result<()> {
     let built = cargo()
-        .args(["build", "--release", "--target", HOST])
+        .args(["build", "--release", "--target", &host()?])
         .args(what)
         .current_dir(fuzz)
         .env("RUSTFLAGS", FLAGS)
@@ -76,7 +75,7 @@ fn one(fuzz: &Path, target: &str, seconds: u32, said: Stdio) -> anyhow::Result<(
     let corpus = fuzz.join("corpus").join(target);
     std::fs::create_dir_all(&corpus).context("cannot make the corpus")?;
     let seeds = Some(fuzz.join("seeds").join(target)).filter(|seeds| seeds.is_dir());
-    let ran = Command::new(fuzz.join("target").join(HOST).join("release").join(target))
+    let ran = Command::new(fuzz.join("target").join(host()?).join("release").join(target))
         .arg(format!("-max_total_time={seconds}"))
         .arg("-rss_limit_mb=2048")
         .arg(format!("-artifact_prefix={}/", corpus.display()))

@@ -6,6 +6,8 @@ use crate::{Errno, Result};
 use core::ffi::CStr;
 use core::ptr::NonNull;
 
+pub use crate::arch::PAGE_BYTES;
+
 /// Makes an anonymous file of `size` bytes that can neither shrink nor grow.
 ///
 /// A peer that holds the descriptor cannot make the mapping fault by truncating it (`F_SEAL_SHRINK`).

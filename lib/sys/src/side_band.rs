@@ -9,7 +9,7 @@
 //! B. Records are copied before `data_tail` is stored with release: the kernel writes over them from then on.
 
 use crate::fd::Fd;
-use crate::mem::Mapping;
+use crate::mem::{Mapping, PAGE_BYTES};
 use crate::raw::syscall;
 use crate::{Errno, Result};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,6 @@ const FLAGS: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 24 | 1 <
 const BUILD_ID: u64 = 1 << 34;
 const PERF_FLAG_FD_CLOEXEC: usize = 8;
 
-const PAGE: usize = 4096;
 /// `data_head`, `data_tail`, `data_offset`, `data_size` in the first page.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
@@ -59,7 +58,7 @@ impl SideBand {
         // SAFETY: the kernel reads the attribute, as many bytes as it says, and writes nothing.
         let raw = unsafe { syscall(libc::SYS_perf_event_open, arguments) }?;
         let event = Fd::from_raw(raw as i32);
-        let memory = Mapping::shared(&event, (pages + 1) * PAGE)?;
+        let memory = Mapping::shared(&event, (pages + 1) * PAGE_BYTES)?;
         Ok(SideBand { _event: event, memory })
     }
 
@@ -97,10 +96,10 @@ impl SideBand {
 
     /// Copies the bytes from position `from` on.
     fn copy(&self, from: u64, to: &mut [u8]) {
-        let bytes = self.memory.len() - PAGE;
+        let bytes = self.memory.len() - PAGE_BYTES;
         for (at, byte) in (from..).zip(to) {
             // A power of two.
-            let at = PAGE + (at as usize & (bytes - 1));
+            let at = PAGE_BYTES + (at as usize & (bytes - 1));
             // SAFETY: `at` is below the mapping's length, and the kernel does not write there until `TAIL` is moved;
             // were it otherwise, the bytes would be wrong and nothing else: a volatile read of a byte.
             *byte = unsafe { self.memory.base().wrapping_add(at).read_volatile() };

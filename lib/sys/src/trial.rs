@@ -1,6 +1,7 @@
 //! Questions to the kernel that change nothing, for `mote doctor`.
 
 use crate::Result;
+use crate::mem::PAGE_BYTES;
 use crate::raw::syscall;
 use core::ffi::CStr;
 
@@ -22,7 +23,6 @@ pub fn free_disk_bytes(path: &CStr) -> Result<u64> {
 /// # Errors
 /// `EACCES` or `EPERM` where the system forbids it (SELinux `execmod`, PaX, systemd's `MemoryDenyWriteExecute`).
 pub fn make_text_writable() -> Result<()> {
-    const PAGE_BYTES: usize = 4096;
     let page = make_text_writable as *const () as usize & !(PAGE_BYTES - 1);
     let code = (libc::PROT_READ | libc::PROT_EXEC) as usize;
     // SAFETY: the page is code of this crate and stays executable and as it is; it only may be written for a moment,

@@ -9,7 +9,7 @@ use core::mem::ManuallyDrop;
 use mote_bpf::Insn;
 use mote_jit::{FUNCTIONS_MAX, Frame, Function, HelperPlace, Input, MapPlace, native};
 use mote_sys::Errno;
-use mote_sys::mem::Mapping;
+use mote_sys::mem::{Mapping, PAGE_BYTES};
 use mote_sys::raw::syscall;
 
 /// What a program is compiled from.
@@ -73,8 +73,6 @@ pub(crate) struct Code {
 unsafe impl Send for Code {}
 // SAFETY: as above.
 unsafe impl Sync for Code {}
-
-const PAGE_BYTES: usize = 4096;
 
 impl Code {
     /// Compiles a program and makes sure that its faults are caught.

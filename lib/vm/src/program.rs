@@ -15,7 +15,7 @@ use mote_bpf::verify::Verified;
 use mote_bpf::{Environment, Insn, MapShape};
 use mote_jit::{HelperPlace, MapPlace};
 use mote_sys::Errno;
-use mote_sys::mem::Mapping;
+use mote_sys::mem::{Mapping, PAGE_BYTES};
 
 /// A program that is ready to run: with its maps, helpers and code.
 ///
@@ -126,8 +126,6 @@ impl ProgramSlot {
         self.store(program.map(|program| &program.target));
     }
 }
-
-const PAGE_BYTES: usize = 4096;
 
 fn same_maps(shapes: &[MapShape], maps: &[Map]) -> Result<(), LoadError> {
     let differs = |index: &usize| maps.get(*index).map(Map::shape) != shapes.get(*index);

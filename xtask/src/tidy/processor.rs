@@ -2,7 +2,7 @@
 //! add.
 
 /// What only makes sense on one processor, or is assembly.
-const WORDS: [&str; 7] = [
+const WORDS: [&str; 8] = [
     "asm!",
     "naked_asm!",
     "arch::x86_64",
@@ -10,18 +10,38 @@ const WORDS: [&str; 7] = [
     "target_arch",
     "is_x86_feature_detected",
     "is_aarch64_feature_detected",
+    "x86_64-unknown",
 ];
+
+/// What stands for one processor without saying so: bytes of its instructions (NOPs, jumps, the breakpoint), features
+/// by name, the size of its pages. Unit tests may have bytes of their own.
+const SIGNS: [&str; 9] = [
+    "0x0f, 0x1f",
+    "0x90, 0x90",
+    "0xe9",
+    "0xeb",
+    "0xcc",
+    "XSAVE",
+    "Xsave",
+    "xsave",
+    "PAGE: u64 = 4096|PAGE: usize = 4096|PAGE_BYTES: u64 = 4096|PAGE_BYTES: usize = 4096",
+];
+
+/// This file, which has the words.
+const OWN: &str = "xtask/src/tidy/processor.rs";
 
 /// Names what stands outside of an `arch` folder in the sources of a crate. Tests may: they make code for the machine
 /// that they run on.
 pub(super) fn check(name: &str, text: &str, wrong: &mut Vec<String>) {
-    if !is_bound(name) {
-        return;
-    }
+    let Some(is_of_product) = bound(name) else { return };
+    let own = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(text).lines().count();
     for (number, line) in text.lines().enumerate() {
         let code = line.split("//").next().unwrap_or(line);
-        if let Some(word) = WORDS.iter().find(|word| code.contains(**word)) {
+        let is_sign = |sign: &&&str| sign.split('|').any(|word| holds(code, word));
+        let sign = || SIGNS.iter().find(is_sign).filter(|_| is_of_product && number < own);
+        if let Some(word) = WORDS.iter().find(|word| code.contains(**word)).or_else(sign) {
             let number = number + 1;
+            let word = word.split('|').next().unwrap_or(word);
             wrong.push(format!(
                 "{name}:{number} has {word}; what depends on the processor stands in src/arch"
             ));
@@ -29,12 +49,23 @@ pub(super) fn check(name: &str, text: &str, wrong: &mut Vec<String>) {
     }
 }
 
-/// Whether a file is a source of a crate, and in no `arch` folder.
-fn is_bound(name: &str) -> bool {
+/// Whether the line has the word, not as a part of a longer number or name.
+fn holds(line: &str, word: &str) -> bool {
+    let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    // A number goes on in its digits; a name has parts.
+    line.match_indices(word).any(|(at, _)| !word.starts_with("0x") || !goes_on(&line[at + word.len()..]))
+}
+
+/// Whether a file is a source that stands in no `arch` folder; then, whether of what users get.
+fn bound(name: &str) -> Option<bool> {
     let mut parts = name.split('/');
-    let is_of_crate = matches!(parts.next(), Some("lib" | "crates"));
+    let is_of_product = match parts.next() {
+        Some("lib" | "crates") => true,
+        Some("bench" | "xtask") if name != OWN => false,
+        _ => return None,
+    };
     let mut inner = parts.skip_while(|part| *part != "src").skip(1).peekable();
-    is_of_crate && inner.peek().is_some() && inner.next() != Some("arch")
+    (inner.peek().is_some() && inner.next() != Some("arch")).then_some(is_of_product)
 }
 
 #[cfg(test)]
@@ -71,5 +102,24 @@ mod tests {
             "naked_asm!(\"ret\")\n\n::core::arch::global_asm!(\"\")\n",
             &[1, 3],
         );
+    }
+
+    #[test]
+    fn so_do_bytes_of_instructions_and_sizes_of_pages() {
+        let text = "const JUMP: u8 = 0xe9;\nconst A: u32 = 0xe9ab;\nconst PAGE: u64 = 4096;\nconst MAX: u64 = 4096;\n\
+                    [0x0f, 0x1f, 0x44]\nError::NoXsave\n";
+        assert_finds(check, "crates/tools/inspect/src/process.rs", text, &[1, 3, 5, 6]);
+        assert_finds(check, "crates/tools/inspect/src/arch/x86_64/mod.rs", text, &[]);
+        assert_finds(check, "bench/src/figures/floor.rs", text, &[]);
+        let tests = format!("fn f() {{}}\n\n#[cfg(test)]\nmod tests {{\n{text}}}\n");
+        assert_finds(check, "crates/traced/patch/src/table.rs", &tests, &[]);
+    }
+
+    #[test]
+    fn figures_and_chores_have_the_seam_too() {
+        let text = "unsafe { asm!(\"nop\") };\nconst HOST: &str = \"x86_64-unknown-linux-gnu\";\n";
+        assert_finds(check, "bench/src/figures/floor.rs", text, &[1, 2]);
+        assert_finds(check, "xtask/src/fuzz.rs", text, &[1, 2]);
+        assert_finds(check, OWN, text, &[]);
     }
 }

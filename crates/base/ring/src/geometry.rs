@@ -72,7 +72,7 @@ pub const RINGS_MAX: u32 = 4096;
 /// Largest ring: 4 GiB.
 pub const RING_BITS_MAX: u32 = 32;
 
-const PAGE: u64 = 4096;
+const PAGE: u64 = mote_sys::mem::PAGE_BYTES as u64;
 
 /// A size that is outside of what a channel can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

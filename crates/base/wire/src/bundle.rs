@@ -29,7 +29,7 @@ pub const PROGRAMS_MAX: usize = ID_MAX as usize;
 /// `Cooperate`.
 pub const SHARED: u64 = u64::MAX;
 /// Maps and the pool begin at multiples of this.
-pub const PAGE: u64 = 4096;
+pub const PAGE: u64 = mote_sys::mem::PAGE_BYTES as u64;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"mtb1");
 const HEADER_BYTES: usize = 48;

@@ -2,9 +2,9 @@
 //!
 //! Conditions become jumps: each is worked out with two labels, one for each outcome, of which one is the next
 //! instruction. There is a third for what fails. Values of expressions stay in registers as long as nothing else needs
-//! these: [`known`] knows at each place what is where, also behind jumps. What is done with them is written by values of
-//! the builder, which share the registers with these ([`values`]). A program without calls keeps the context in `r1` and
-//! touches no register that it would have to save; one with calls keeps it in `r6`.
+//! these: [`known`] knows at each place what is where, also behind jumps. What is done with them is written by values
+//! of the builder, which share the registers with these ([`values`]). A program without calls keeps the context in `r1`
+//! and touches no register that it would have to save; one with calls keeps it in `r6`.
 
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::maps::Maps;

@@ -57,8 +57,11 @@ pub enum Error {
     #[error("the recording has ended before it could join")]
     Over,
     /// The processor lacks what is needed to put a thread's registers back.
-    #[error("this processor has no XSAVE, which is needed to put a thread's registers back")]
-    NoXsave,
+    #[error(
+        "this processor has no {}, which is needed to put a thread's registers back",
+        crate::arch::KEEPS_REGISTERS
+    )]
+    LosesRegisters,
 }
 
 /// What keeps threads from being sent.

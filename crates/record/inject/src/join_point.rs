@@ -17,7 +17,7 @@ const READ_MAX: u64 = 8 << 20;
 const FILES_MAX: usize = 4096;
 /// Most copies of mote in a process that are asked.
 const POINTS_MAX: usize = 64;
-const PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: u64 = mote_sys::mem::PAGE_BYTES as u64;
 
 /// Code and memory of one copy of mote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -88,7 +88,7 @@ impl Target {
         })?;
         let points = join_point::find(pid.unsigned_abs(), &memory, patience.until)?;
         if !arch::can_keep_registers() {
-            return Err(Error::NoXsave);
+            return Err(Error::LosesRegisters);
         }
         let target = Target { pid, memory, points };
         target.check()?;

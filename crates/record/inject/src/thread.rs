@@ -14,6 +14,7 @@
 
 use crate::arch::is_signal_frame;
 use mote_layout::join::restart;
+use mote_sys::mem::PAGE_BYTES;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -163,7 +164,7 @@ pub(crate) fn has_signal_frame(memory: &File, stack_pointer: u64) -> bool {
     // Up to the stack's end, which is somewhere in between: page by page.
     while len < STACK_MAX {
         let at = stack_pointer.saturating_add(len as u64);
-        let to_page_end = (4096 - at % 4096) as usize;
+        let to_page_end = PAGE_BYTES - at as usize % PAGE_BYTES;
         let Some(into) = stack.get_mut(len..STACK_MAX.min(len + to_page_end)) else { break };
         match memory.read_at(into, at) {
             Ok(read) if read > 0 => len += read,

@@ -3,24 +3,18 @@
 //! All objects that a process has mapped are looked at: its program and the libraries that it has loaded so far. The
 //! state of a site is read from the process's memory through `/proc/PID/mem`, which does not stop or disturb it.
 
+use crate::arch::{SITE_BYTES, state_of};
 use crate::error::Error;
 use crate::event::{Carrier, Engine, Event, Site, State};
 use crate::file::{self, Image, Segment};
 use mote_layout::site::{PROBED, SWITCH_OFFSET, Switch};
 use mote_symbol::mapped::{self, FileId};
+use mote_sys::mem::PAGE_BYTES;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-
-/// The NOP of a site that is off.
-const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
-/// First byte of the jump of a site that is on.
-const JUMP: u8 = 0xe9;
-/// First byte of a site that is being changed.
-const BREAKPOINT: u8 = 0xcc;
-const PAGE_BYTES: u64 = 4096;
 
 /// A process that carries events.
 #[derive(Clone, Debug)]
@@ -169,7 +163,7 @@ impl Map {
 
     /// What to add to addresses of the file, when this mapping is of one of its segments.
     fn bias(&self, segments: &[Segment]) -> Option<u64> {
-        let down = |address: u64| address & !(PAGE_BYTES - 1);
+        let down = |address: u64| address & !(PAGE_BYTES as u64 - 1);
         let segment = segments.iter().find(|segment| down(segment.offset) == self.offset)?;
         Some(self.start.wrapping_sub(down(segment.address)))
     }
@@ -198,14 +192,9 @@ fn state(memory: &File, bias: u64, site: &Site) -> Option<State> {
     let Some(code) = site.code else {
         return Some(if switch(memory, bias, site)? == 0 { State::Off } else { State::On });
     };
-    let mut bytes = [0; 5];
+    let mut bytes = [0; SITE_BYTES];
     memory.read_exact_at(&mut bytes, bias.wrapping_add(code)).ok()?;
-    Some(match bytes {
-        NOP => State::Off,
-        [JUMP, ..] => State::On,
-        [BREAKPOINT, ..] => State::Changing,
-        _ => State::Foreign,
-    })
+    Some(state_of(bytes))
 }
 
 #[cfg(test)]

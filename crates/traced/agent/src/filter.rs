@@ -11,7 +11,7 @@ use mote_vm::{Fault, Program};
 /// Events with more words than this have filters of their own, also if other events have the same program.
 pub(crate) const SHAPE_MAX: usize = 96;
 /// Memory is there in pages.
-const PAGE: u64 = 4096;
+const PAGE: u64 = mote_sys::mem::PAGE_BYTES as u64;
 
 /// A program that decides about each occurrence of an event.
 #[derive(Debug)]

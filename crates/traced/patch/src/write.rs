@@ -17,7 +17,7 @@ use mote_sys::raw::syscall;
 use mote_sys::{Errno, Result};
 
 /// Bytes of a page. Text in huge pages answers `EINVAL` to being made writable by this.
-const PAGE: usize = 4096;
+const PAGE: usize = mote_sys::mem::PAGE_BYTES;
 /// A site lies in at most two pages.
 const PAGES: usize = 2 * BATCH;
 

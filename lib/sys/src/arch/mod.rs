@@ -14,6 +14,7 @@
 //! | `finish_loads` | waits until the loads before it are done |
 //! | `is_invariant` | whether the counter runs at one rate for ever |
 //! | `Registers` | the registers of interrupted code: `ip`, `set_ip`, `breakpoint`, `is_denied_counter` |
+//! | `PAGE_BYTES` | the size of a page; of several that the processor has, the largest |
 //! | `weak_symbol!` | the address of a weak symbol, from the global offset table |
 //!
 //! A second processor is a second folder, and its line in the list below. [`sections`] holds assembly of directives

@@ -3,6 +3,7 @@
 //! | item | what a processor's folder gives |
 //! |---|---|
 //! | `can_keep_registers` | whether the processor has what `probe`'s code keeps a thread's registers with |
+//! | `KEEPS_REGISTERS` | what that is, for people |
 //! | `Registers` | the registers of a stopped thread: its call, and where it goes |
 //! | `is_signal_frame` | whether a word of a stack shows that a signal's frame is there |
 //!
@@ -11,7 +12,7 @@
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{Registers, can_keep_registers, is_signal_frame};
+pub(crate) use x86_64::{KEEPS_REGISTERS, Registers, can_keep_registers, is_signal_frame};
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(

@@ -13,3 +13,6 @@ pub(crate) use counter::{
     is_invariant,
 };
 pub use registers::Registers;
+
+/// Bytes of a page: what is mapped and protected as one. All x86-64 kernels have pages of 4 KiB.
+pub const PAGE_BYTES: usize = 4096;

@@ -8,7 +8,9 @@ const CODE_64: u64 = 0x33;
 /// `cs`, `gs`, `fs`, `ss` in a signal's frame (`struct sigcontext`): user space's segments.
 const SEGMENTS: u64 = 0x002b_0000_0000_0033;
 
-/// Whether the processor has XSAVE.
+pub(crate) const KEEPS_REGISTERS: &str = "XSAVE";
+
+/// Whether the processor has it.
 pub(crate) fn can_keep_registers() -> bool {
     std::arch::is_x86_feature_detected!("xsave")
 }
