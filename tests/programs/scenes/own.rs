@@ -112,7 +112,7 @@ pub(crate) fn flip(words: &Words) {
                     );
                     mote::event!(own::turning, who: u64 = who, seq: u64 = seq);
                     seq += 1;
-                    if seq % 64 == 0 {
+                    if seq.is_multiple_of(64) {
                         std::thread::sleep(Duration::from_micros(100));
                     }
                 }

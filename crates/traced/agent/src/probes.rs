@@ -25,7 +25,7 @@ use crate::event::Event;
 use crate::hold::{self, Control};
 use crate::registry::{self, Range};
 use core::alloc::Layout;
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use mote_patch::Edit;
@@ -59,9 +59,9 @@ struct Probe {
     end: Option<unsafe fn(*mut ())>,
     /// Of its own mapping; 0: it lies in the pool.
     bytes: usize,
-    /// When it was taken out, and who was before.
-    retired: Option<Token<Library>>,
-    next_retired: *mut Probe,
+    /// When it was taken out, and the one that was before. With the control path held.
+    retired: Cell<Option<Token<Library>>>,
+    next_retired: Cell<*mut Probe>,
 }
 const _: () = assert!(size_of::<Probe>() <= SLOT_BYTES);
 
@@ -101,7 +101,7 @@ struct Store {
     used: usize,
     /// Slots that were used, as a list through their first words.
     free: *mut u8,
-    retired: *mut Probe,
+    retired: Cell<*mut Probe>,
 }
 
 struct Shelf(UnsafeCell<Store>);
@@ -111,7 +111,7 @@ static STORE: Shelf = Shelf(UnsafeCell::new(Store {
     pool: None,
     used: 0,
     free: core::ptr::null_mut(),
-    retired: core::ptr::null_mut(),
+    retired: Cell::new(core::ptr::null_mut()),
 }));
 
 fn store(_: &mut Control) -> &mut Store {
@@ -218,8 +218,8 @@ pub unsafe fn connect(
             event,
             end: new.moved.map(|moved| moved.end),
             bytes,
-            retired: None,
-            next_retired: core::ptr::null_mut(),
+            retired: Cell::new(None),
+            next_retired: Cell::new(core::ptr::null_mut()),
         };
         // SAFETY: fresh memory of the right size, aligned to 256.
         unsafe { probe.write(whole) };
@@ -241,18 +241,14 @@ impl Connection {
     /// Not for handlers.
     pub fn disconnect(self) {
         let mut control = hold::control();
-        let at = self.0.as_ptr();
         // SAFETY: `probe-outlives-section`: it is in its list, from which only this takes it out.
-        let Probe { next, of: probes, event, .. } = unsafe { &*at };
-        let (probes, event) = (*probes, *event);
-        probes.leading_to(at).store(next.load(Ordering::Relaxed), Ordering::Release);
-        switch_off_unless_probed(event, probes);
-        let store = store(&mut control);
-        // SAFETY: threads that are in the list look at other words of it.
-        unsafe { (&raw mut (*at).retired).write(Some(start_poll())) };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*at).next_retired).write(store.retired) };
-        store.retired = at;
+        let probe = unsafe { self.0.as_ref() };
+        let next = probe.next.load(Ordering::Relaxed);
+        probe.of.leading_to(probe).store(next, Ordering::Release);
+        switch_off_unless_probed(probe.event, probe.of);
+        let retired = &store(&mut control).retired;
+        probe.retired.set(Some(start_poll()));
+        probe.next_retired.set(retired.replace(self.0.as_ptr()));
         drop(control);
         sweep();
     }
@@ -327,10 +323,11 @@ impl Store {
     fn take(&mut self, value: Option<Layout>) -> Result<(*mut u8, usize, usize), ChangeError> {
         let whole = Layout::new::<Probe>().extend(value.unwrap_or(Layout::new::<()>()));
         let (whole, value_at) = whole.map_err(|_| ChangeError::NO_ROOM)?;
-        if whole.size() <= SLOT_BYTES && whole.align() <= SLOT_BYTES {
-            if let Some(slot) = self.slot() {
-                return Ok((slot, value_at, 0));
-            }
+        if whole.size() <= SLOT_BYTES
+            && whole.align() <= SLOT_BYTES
+            && let Some(slot) = self.slot()
+        {
+            return Ok((slot, value_at, 0));
         }
         if whole.align() > PAGE_BYTES {
             return Err(ChangeError::NO_ROOM);
@@ -372,22 +369,16 @@ impl Store {
 
     /// Takes out a probe that was disconnected a grace period ago.
     fn take_done(&mut self) -> Option<*mut Probe> {
-        let mut place = &raw mut self.retired;
+        let mut place = &self.retired;
         loop {
-            // SAFETY: the list leads through `self` and probes that were disconnected and not freed.
-            let probe = unsafe { place.read() };
-            // SAFETY: as above.
-            let token = unsafe { probe.as_ref() }?.retired;
-            // SAFETY: as above.
-            let next = unsafe { &raw mut (*probe).next_retired };
-            if token.is_none_or(|token| token.is_done()) {
-                // SAFETY: as above.
-                let behind = unsafe { next.read() };
-                // SAFETY: as above.
-                unsafe { place.write(behind) };
-                return Some(probe);
+            let at = place.get();
+            // SAFETY: the list leads through probes that were disconnected and not freed.
+            let probe = unsafe { at.as_ref() }?;
+            if probe.retired.get().is_none_or(|token| token.is_done()) {
+                place.set(probe.next_retired.get());
+                return Some(at);
             }
-            place = next;
+            place = &probe.next_retired;
         }
     }
 }

@@ -20,6 +20,9 @@
  *
  *   mote_tracef("gave up after %d tries: %s", tries, why);
  *
+ * A declared event takes functions of the program's own (mote_connect), and the program may have switches that cost it as
+ * little as an event that is off (MOTE_SWITCH): see "Probes" and "Switches of the program's own" below.
+ *
  * Field                          | In the trace
  * -------------------------------|--------------------------------------------------------------
  * mote_u8/16/32/64(name, value)  | unsigned integer; mote_i8 ... signed; mote_x8 ... in base 16
