@@ -5,6 +5,7 @@
 //! ourselves: a thread has only one area. The symbols are weak, so that programs start with
 //! older C libraries too.
 
+use crate::arch::define_shared_word;
 use core::sync::atomic::{AtomicIsize, Ordering};
 use mote_sys::weak_symbol;
 
@@ -31,9 +32,13 @@ pub const CPU_ID: usize = core::mem::offset_of!(Area, cpu_id);
 pub const RSEQ_CS: usize = core::mem::offset_of!(Area, rseq_cs);
 
 const UNAVAILABLE: isize = isize::MIN;
-/// How far behind the thread pointer the area lies, for assembly of a process where [`is_found`].
-#[doc(hidden)]
-pub static OFFSET: AtomicIsize = AtomicIsize::new(UNAVAILABLE);
+define_shared_word!("mote_rseq_offset", "0x8000000000000000");
+unsafe extern "C" {
+    /// How far behind the thread pointer the area lies. Assembly of the same object uses it by its name, in a process
+    /// where [`is_found`].
+    #[link_name = "mote_rseq_offset"]
+    safe static OFFSET: AtomicIsize;
+}
 
 /// The area used where the C library registers none: a CPU number that no ring has.
 static NOWHERE: Nowhere =

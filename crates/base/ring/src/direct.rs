@@ -21,6 +21,22 @@ pub trait Shape {
     const SECOND_AT: usize;
 }
 
+/// How many pieces a record has that [`Direct::write_pieces`] writes.
+pub trait Row {
+    /// Their number.
+    const COUNT: usize;
+}
+
+/// A field of at most 8 bytes, ready to be stored as a whole word.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Its bytes; zeros above.
+    pub value: u64,
+    /// How many there are, at most 8.
+    pub len: u64,
+}
+
 /// Where small records go, with their tag: a writer whose records can be written without a further look at it.
 ///
 /// # Invariants
@@ -121,6 +137,23 @@ impl Direct {
     pub unsafe fn write_words(self, from: *const u8, len: usize) -> bool {
         // SAFETY: `direct-writer-lives`, and the caller's promise.
         unsafe { arch::direct_words(self.word(), from, len) }
+    }
+
+    /// Writes a record of `R::COUNT` pieces at `from`. False as with [`Direct::write_none`], and where there would be
+    /// no room for pieces of 8 bytes.
+    ///
+    /// # Safety
+    /// The pieces must be readable, of 8 bytes at most each.
+    ///
+    /// # Signal safety
+    /// Callable from a handler.
+    ///
+    /// # Cost
+    /// Bench `event_cost`, case `nine_strings/rseq`.
+    #[inline(always)]
+    pub unsafe fn write_pieces<R: Row>(self, from: *const Piece) -> bool {
+        // SAFETY: `direct-writer-lives`, and the caller's promise.
+        unsafe { arch::direct_pieces::<R>(self.word(), from) }
     }
 
     /// Writes a record by the general way.

@@ -11,6 +11,7 @@
 //! only, which is the same for all of them.
 
 mod sections;
+pub(crate) use sections::define_shared_word;
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

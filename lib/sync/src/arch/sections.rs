@@ -17,3 +17,21 @@ macro_rules! define_word {
         );
     };
 }
+
+/// Makes the word `$name` that all threads share, with the value `$value` (both are texts): for assembly of the same
+/// object, which reaches it without the linker's table. Weak and hidden, as with [`define_word!`](crate::define_word).
+macro_rules! define_shared_word {
+    ($name:expr, $value:literal) => {
+        ::core::arch::global_asm!(
+            ::core::concat!(".pushsection .data.", $name, ",\"aw\""),
+            ".balign 8",
+            ::core::concat!(".hidden ", $name),
+            ::core::concat!(".weak ", $name),
+            ::core::concat!(".type ", $name, ",@object"),
+            ::core::concat!(".size ", $name, ", 8"),
+            ::core::concat!($name, ": .quad ", $value),
+            ".popsection",
+        );
+    };
+}
+pub(crate) use define_shared_word;

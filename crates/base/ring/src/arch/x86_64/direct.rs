@@ -33,9 +33,8 @@ macro_rules! direct {
             ".long {SIGNATURE}",
             "6:",
             mote_sys::exception!(mote_clocks, "6b" => "{otherwise}"),
-            // By the linker's table, or a distance that the linker puts in its place: a shared object may hold this.
-            "mov {p}, [rip + {RSEQ}@GOTPCREL]",
-            "mov {p}, [{p}]",
+            // Hidden, so that no table of the linker is between.
+            "mov {p}, [rip + mote_rseq_offset]",
             "lea rax, [rip + 2b]",
             "mov fs:[{p} + {RSEQ_CS}], rax",
             "3:",
@@ -70,7 +69,6 @@ macro_rules! direct {
             concat!("lea {p}, [{p} + ", $len, " + 12]"),
             "mov [{c}], {p}",
             "5:",
-            RSEQ = sym rseq::OFFSET,
             RSEQ_CS = const rseq::RSEQ_CS,
             CPU_ID = const rseq::CPU_ID,
             SIGNATURE = const rseq::SIGNATURE,
@@ -95,7 +93,7 @@ macro_rules! direct {
 }
 
 use crate::control::RING_SHIFT;
-use crate::direct::{Shape, TAG_BITS};
+use crate::direct::{Piece, Row, Shape, TAG_BITS};
 use crate::writer::{Rings, TABLE_AT, Writer};
 use core::mem::offset_of;
 use mote_sync::rseq;
@@ -124,7 +122,8 @@ pub(crate) unsafe fn write_two<S: Shape>(to: u64, first: u64, second: u64) -> bo
     //    lives as long as the process, `Direct`'s invariant;
     // 2. writes behind `pos` and inside the sub-buffer: all that it writes, 28 bytes, ends in the one that `pos` is in;
     // 3. ends with the store of `pos`; an abort before it goes to `6:`, the start;
-    // 4. touches the thread's own area, which is where `rseq::OFFSET` says: `Direct` is made where it has been found.
+    // 4. touches the thread's own area, which is where `mote_rseq_offset` says: `Direct` is made where it has been
+    //    found.
     unsafe {
         direct!(
             "28", "{len}", ["mov [{d} + 12], {first}", "mov [{d} + 12 + {second_at}], {second}"], { return false }, to;
@@ -182,6 +181,43 @@ pub(crate) unsafe fn write_words(to: u64, from: *const u8, len: usize) -> bool {
             { return false }, to;
             len = in(reg) len,
             from = in(reg) from,
+        );
+    }
+    true
+}
+
+/// Writes a record of `R::COUNT` pieces at `from`; false when it has to be written otherwise.
+///
+/// Each piece is stored as a whole word, and the next one over what it has too much: no piece is shifted, and each is
+/// loaded as it was stored.
+///
+/// # Safety
+/// `to` is of [`crate::Direct`]; the pieces are readable, of 8 bytes at most each.
+#[inline(always)]
+pub(crate) unsafe fn write_pieces<R: Row>(to: u64, from: *const Piece) -> bool {
+    const { assert!(offset_of!(Piece, value) == 0 && offset_of!(Piece, len) == 8 && size_of::<Piece>() == 16) };
+    // SAFETY: as in `write_two`; each piece takes 8 bytes at most, and is stored as 8; it reads the pieces, the
+    // caller's promise.
+    unsafe {
+        direct!(
+            "8 * {count} + 12",
+            // What `d` has been moved by since `p` was made less by it.
+            "{d}",
+            [
+                "sub {p}, {d}",
+                "add {d}, 12",
+                ".set mote_piece, 0",
+                ".rept {count}",
+                "mov rax, [{from} + mote_piece]",
+                "mov [{d}], rax",
+                "add {d}, [{from} + mote_piece + 8]",
+                ".set mote_piece, mote_piece + 16",
+                ".endr",
+                "sub {d}, 12"
+            ],
+            { return false }, to;
+            from = in(reg) from,
+            count = const R::COUNT,
         );
     }
     true
