@@ -6,7 +6,9 @@
  * left. Each has the event off, on, or on with a filter (which always says yes). An event that one session has goes
  * there directly, unfiltered by one word that says all (`direct`); else by a multicast, made anew for each change. A
  * thread that passes has seen the site armed at any moment before; it looks at the gate, asks in a read section (where
- * the gate is read again), and then takes the destination, or goes by the multicast that is there by then. Filters and
+ * the gate is read again), and then takes the destination, or goes by the multicast that is there by then. A
+ * multicast without filters is gone by at once, in the section in which it was found, where all sessions can be written
+ * to directly. Filters and
  * multicasts that nothing leads to any more are freed a grace period later (here: when the thread is outside of a
  * section, which rcu.pml is about). After a destination was taken away, none takes its place until the pass that was
  * under way then is over (the two seconds of `Common::settles`). Memory is sequentially consistent (x86 keeps these
@@ -23,13 +25,14 @@
  * freed; each pass from the return of `connect` until `disconnect` calls it once; while it is connected, or a session
  * has the event on, and nothing changes that, the site is armed.
  *
- * @code crates/traced/agent/src/event.rs: direct, one, is_gated, ask_inside, without_filter, write_judged, send
+ * @code crates/traced/agent/src/event.rs: direct, one, between, is_gated, each_direct, ask_inside
+ * @code crates/traced/agent/src/event.rs: without_filter, write_judged, send
  * @code crates/traced/agent/src/event.rs: send_to_one, off, set_switch, set_probed
  * @code crates/traced/agent/src/probes.rs: each, connect, disconnect, switch_off_unless_probed, sweep, take_done
- * @code crates/traced/agent/src/multicast.rs: judge, for_session, make, retire, tidy
+ * @code crates/traced/agent/src/multicast.rs: new, direct, judge, for_session, make, retire, tidy
  * @code crates/traced/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/traced/agent/src/table.rs: sweep, tidy
- * @digest 5121da4ce6c9989c
+ * @digest 677de7803f883c08
  *
  * @pass short | 3 changes | -DCHANGES=3 small
  * @pass long | 5 changes | -DCHANGES=5
@@ -42,6 +45,9 @@
  * @find short | one destination takes the place of another one at once | -DINJECT_NO_SETTLING
  * @find short | settling only when a session is left, not when its rules take an event from it (so it was, until this model) | -DINJECT_SETTLE_AT_LEAVE
  * @find short | a verdict is for the session that has the number by then | -DINJECT_NO_ERA
+ * @find short | the ways of a multicast outlive the section | -DINJECT_WAYS_OUTLIVE
+ * @find short | a multicast with a filter is gone by at once | -DINJECT_WAYS_PAST_FILTERS
+ * @reach short | coverage: an event goes to two sessions directly | -DREACH_MANY
  * @find short | the multicast is not read again when the event is written | -DINJECT_OLD_FAN
  * @reach short | coverage: a verdict of several sessions is written when the event goes to one again | -DREACH_BACK
  * @reach short | coverage: B1 has B0's number, and gets the event directly | -DREACH_REUSE
@@ -143,6 +149,13 @@ inline deliver(ch, how_, by) {
 
 #define DONE(ch) assert(got[ch] == 1 || (was[ch] != (1 << ON) && was[ch] != (1 << FILTERED)))
 
+/* No session of the multicast has a filter. Whether it is gone by at once depends on what the machine can, too. */
+#ifdef INJECT_WAYS_PAST_FILTERS
+#define ALL_OPEN true
+#else
+#define ALL_OPEN ((by[0] == 0 || how[0] == ON) && (by[1] == 0 || how[1] == ON))
+#endif
+
 proctype thread() {
 	byte seen, to, n, verdict_era;
 	byte by[2], how[2];
@@ -214,8 +227,10 @@ end:	do
 #ifdef INJECT_OLD_FAN
 				old = seen;
 #endif
-				reading = false;
-				goto judged
+				if
+				:: ALL_OPEN -> goto many
+				:: true -> reading = false; goto judged
+				fi
 			fi }
 		/* One filter. It runs; then the one destination is taken. */
 		atomic { assert(!filter_freed[seen - 1]); reading = false }
@@ -226,6 +241,24 @@ end:	do
 			:: else
 			fi;
 			goto out }
+many:
+#ifdef INJECT_WAYS_OUTLIVE
+		reading = false;
+#endif
+		do
+		:: n < 2 -> atomic {
+			assert(multicast[seen - MULTICAST].used);
+			if
+			:: by[n] != 0 -> deliver(by[n], ON, 0)
+			:: else
+			fi;
+			n++ }
+		:: else -> break
+		od;
+#ifdef REACH_MANY
+		assert(by[0] == 0 || by[1] == 0);
+#endif
+		atomic { reading = false; goto out }
 straight:	atomic { deliver(to, ON, 0); goto out }
 record:		atomic {
 			to = destination;

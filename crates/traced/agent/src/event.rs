@@ -76,6 +76,17 @@ const _: () = assert!(size_of::<Event>() == 32 && core::mem::offset_of!(Event, s
 /// In `switch`: the program has connected probes of its own (`probes`).
 const PROBED: u32 = mote_layout::site::PROBED;
 
+/// What is between an event and its channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// Nothing.
+    Nothing,
+    /// Several sessions have it, with filters or without.
+    Sessions,
+    /// A filter, or the event is off.
+    Filter,
+}
+
 /// The filter has ended with a fault, or claims so.
 pub const FAULTED: u64 = u64::MAX;
 
@@ -168,6 +179,55 @@ impl Event {
     #[inline(always)]
     pub fn is_gated(&self) -> bool {
         !self.gate.load(Ordering::Acquire).is_null()
+    }
+
+    /// What is between the event and its channel, as the gate says.
+    ///
+    /// # Cost
+    /// One load and one test.
+    #[inline(always)]
+    pub fn between(&self) -> Between {
+        match self.gate.load(Ordering::Acquire).addr() as isize {
+            0 => Between::Nothing,
+            ..0 => Between::Sessions,
+            _ => Between::Filter,
+        }
+    }
+
+    /// Calls `write` with the way to each of the several sessions that have the event on, if no filter is in front of
+    /// any of them. False when it has to be judged; nothing was done then. Where `write` answers false, `otherwise`
+    /// gets that way and those behind it, up to the first that is none: so nothing has to outlive a call on the way.
+    ///
+    /// What the gate leads to is read and gone by in one section: no session is written to that was not meant.
+    ///
+    /// # Signal safety
+    /// Callable from a handler, as both have to be.
+    ///
+    /// # Cost
+    /// Bench `event_cost`, case `two_sessions/rseq`.
+    #[inline(always)]
+    pub fn each_direct(
+        &self,
+        write: impl Fn(Direct) -> bool,
+        otherwise: impl FnOnce(&[Option<Direct>]),
+    ) -> bool {
+        let Some(section) = filter::read_again() else { return false };
+        let mut done = false;
+        if let Some(multicast) = multicast_of(self.gate.load(Ordering::Acquire)) {
+            // SAFETY: `gate-outlives-section`; we are in a read section.
+            let mut ways = unsafe { &*multicast }.direct();
+            done = matches!(ways, [Some(_), ..]);
+            while let [Some(to), others @ ..] = ways {
+                if !write(*to) {
+                    core::hint::cold_path();
+                    otherwise(ways);
+                    break;
+                }
+                ways = others;
+            }
+        }
+        drop(section);
+        done
     }
 
     /// What is to become of this occurrence of the event, whose context is `words`: `DROP`, `RECORD`, `SPECULATE` or

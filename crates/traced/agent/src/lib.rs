@@ -118,7 +118,7 @@ use without::{filter, loader, shared, speculation};
 
 pub use change::ChangeError;
 pub use channel::introduce_thread;
-pub use event::{Event, FAULTED};
+pub use event::{Between, Event, FAULTED};
 pub use late::{Interrupted, enter};
 pub use probes::{Connection, Moved, NewProbe, Probes, connect, wait_for_probes};
 pub use registry::DynamicEvent;

@@ -22,6 +22,7 @@ use crate::shared;
 use crate::speculation::by_key;
 use mote_layout::context::{DROP, KEPT, RECORD, SPECULATE};
 use mote_rcu::{Library, Token, start_poll};
+use mote_ring::Direct;
 use mote_sys::mem::Mapping;
 use mote_wire::SESSIONS_MAX;
 
@@ -98,6 +99,9 @@ pub(crate) struct Multicast {
     pub(crate) to: Destinations,
     /// How many sessions the process had joined when it was made.
     era: u32,
+    /// The shortest ways to all destinations, and nothing behind them. Nothing at all if a filter is in front of one
+    /// of them, or one has to be looked at for each record.
+    direct: [Option<Direct>; SESSIONS_MAX],
 }
 
 /// What is to become of an occurrence, for each session.
@@ -166,6 +170,23 @@ impl Verdicts {
 }
 
 impl Multicast {
+    fn new(to: &Destinations, era: u32) -> Multicast {
+        let open = to.iter().filter(|to| to.filter.is_null());
+        let ways = open.filter_map(|to| Direct::to(&to.channel.writer, to.id));
+        let mut direct = [None; SESSIONS_MAX];
+        direct.iter_mut().zip(ways).for_each(|(to, way)| *to = Some(way));
+        if direct.iter().flatten().count() != to.iter().count() {
+            direct = [None; SESSIONS_MAX];
+        }
+        Multicast { to: *to, era, direct }
+    }
+
+    /// The shortest ways to all destinations, up to the first that is none.
+    #[inline(always)]
+    pub(crate) fn direct(&self) -> &[Option<Direct>] {
+        &self.direct
+    }
+
     /// What the filters say of an occurrence.
     ///
     /// # Safety
@@ -261,7 +282,7 @@ impl Multicasts {
             }
         };
         // SAFETY: `at` is inside of the memory, and no gate leads there.
-        unsafe { at.write(Node { multicast: Multicast { to: *to, era }, next: NONE, retired: None }) };
+        unsafe { at.write(Node { multicast: Multicast::new(to, era), next: NONE, retired: None }) };
         // SAFETY: `at` points to a node.
         Some(unsafe { &raw const (*at).multicast })
     }
