@@ -5,9 +5,9 @@ use crate::fields::Fields;
 use crate::packer::Packer;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
-use mote_agent::{Event, FAULTED};
+use mote_agent::{Between, Event, FAULTED};
 use mote_layout::context::{DROP, RECORD};
-use mote_ring::direct::Shape;
+use mote_ring::direct::{Piece, Row, Shape};
 use mote_ring::writer::Payload;
 use mote_ring::{Direct, Fragment, Record};
 
@@ -47,11 +47,114 @@ fn emit_apart<F: Fields>(fields: F, event: &Event) {
     {
         return emit_direct(to, fields);
     }
-    if !event.is_gated() {
-        core::hint::cold_path();
+    if Short::<F>::FITS
+        && let Some(to) = event.direct()
+    {
+        return emit_short(fields, event, to);
+    }
+    match event.between() {
+        Between::Nothing => {
+            core::hint::cold_path();
+            emit_now(event, fields);
+        }
+        Between::Sessions if Two::<F>::FITS || Short::<F>::FITS => emit_many(fields, event),
+        _ => emit_filtered(fields, event),
+    }
+}
+
+/// Records fields that are a piece each, if they are short enough: nothing is in the way of the event.
+#[inline(never)]
+fn emit_short<F: Fields>(fields: F, event: &Event, to: Direct) {
+    let mut pieces = Pieces::uninit();
+    if !put_pieces(&fields, &mut pieces) {
         return emit_now(event, fields);
     }
-    emit_filtered(fields, event);
+    // SAFETY: `put_pieces`.
+    if !unsafe { write_pieces::<F>(to, &pieces) } {
+        emit_otherwise(to, &fields);
+    }
+}
+
+/// Records an event that several sessions have on, none of them with a filter; or asks the filters.
+#[inline(never)]
+fn emit_many<F: Fields>(fields: F, event: &Event) {
+    if !(if Two::<F>::FITS { write_two_to_each(fields, event) } else { write_pieces_to_each(&fields, event) })
+    {
+        emit_filtered(fields, event);
+    }
+}
+
+#[inline(always)]
+fn write_two_to_each<F: Fields>(fields: F, event: &Event) -> bool {
+    let (first, second) = in_two(fields);
+    event.each_direct(|to| write_two::<F>(to, first, second), |ways| two_otherwise::<F>(ways, first, second))
+}
+
+/// Records numbers for the first of these sessions by the general way, and for each of the others as it can be.
+#[cold]
+#[inline(never)]
+fn two_otherwise<F: Fields>(ways: &[Option<Direct>], first: u64, second: u64) {
+    for to in ways.iter().map_while(|to| *to) {
+        record_two_otherwise::<F>(to, first, second);
+    }
+}
+
+#[inline(always)]
+fn write_pieces_to_each<F: Fields>(fields: &F, event: &Event) -> bool {
+    let mut pieces = Pieces::uninit();
+    put_pieces(fields, &mut pieces)
+        && event.each_direct(
+            // SAFETY: `put_pieces`.
+            |to| unsafe { write_pieces::<F>(to, &pieces) },
+            |ways| ways.iter().map_while(|to| *to).for_each(|to| emit_otherwise(to, fields)),
+        )
+}
+
+/// Fields that may be a piece each.
+struct Short<F>(PhantomData<F>);
+
+/// Most pieces of an event.
+const PIECES_MAX: usize = 16;
+/// The highest bit of each byte.
+const HIGHEST_BITS: u64 = 0x8080_8080_8080_8080;
+/// Space for them.
+type Pieces = MaybeUninit<[Piece; PIECES_MAX]>;
+
+impl<F: Fields> Short<F> {
+    const FITS: bool = F::ARE_SHORT && !Two::<F>::FITS && F::COUNT <= PIECES_MAX;
+}
+
+impl<F: Fields> Row for Short<F> {
+    const COUNT: usize = if Short::<F>::FITS { F::COUNT } else { 0 };
+}
+
+/// Makes pieces of short fields; false when one of them is not short, or has a NUL.
+#[inline(always)]
+fn put_pieces<F: Fields>(fields: &F, pieces: &mut Pieces) -> bool {
+    let mut nul = 0;
+    // SAFETY: there is room for all pieces of fields that fit.
+    let are_short = Short::<F>::FITS && unsafe { fields.put_pieces(pieces.as_mut_ptr().cast(), &mut nul) };
+    are_short && nul & HIGHEST_BITS == 0
+}
+
+/// Writes a record of pieces; false when it has to be written otherwise.
+///
+/// # Safety
+/// The pieces are of [`put_pieces`] of such fields.
+#[inline(always)]
+unsafe fn write_pieces<F: Fields>(to: Direct, pieces: &Pieces) -> bool {
+    // SAFETY: `Fields` is sealed: there are `COUNT` pieces, of 8 bytes at most.
+    unsafe { to.write_pieces::<Short<F>>(pieces.as_ptr().cast()) }
+}
+
+/// As [`record_two_otherwise`], of short fields.
+#[cold]
+#[inline(never)]
+fn emit_otherwise<F: Fields>(to: Direct, fields: &F) {
+    let mut small = Small::uninit();
+    let (from, len) = pack(*fields, &mut small);
+    // SAFETY: `pack`; pieces are 16 words at most, and `Small` has more.
+    unsafe { write_words_otherwise(to, from, len) };
 }
 
 /// Records an event that has something between it and its channel. Apart, so that others need no stack frame.
@@ -82,14 +185,25 @@ impl<F: Fields> Shape for Two<F> {
 /// Records numbers, of at most 16 bytes together, that nothing is in the way of: they never leave the registers.
 #[inline(always)]
 fn emit_direct<F: Fields>(to: Direct, fields: F) {
-    let (first, second) = match Two::<F>::ARE_APART {
+    let (first, second) = in_two(fields);
+    if !write_two::<F>(to, first, second) {
+        record_two_otherwise::<F>(to, first, second);
+    }
+}
+
+/// Numbers as they are handed to the sequence.
+#[inline(always)]
+fn in_two<F: Fields>(fields: F) -> (u64, u64) {
+    match Two::<F>::ARE_APART {
         true => (fields.first_bits(), fields.second_bits()),
         false => packed(fields),
-    };
-    let written = if F::SIZE == 0 { to.write_none() } else { to.write_two::<Two<F>>(first, second) };
-    if !written {
-        write_two_otherwise(to, fields);
     }
+}
+
+/// Writes a record of fields that are in two words ([`in_two`]); false when it has to be written otherwise.
+#[inline(always)]
+fn write_two<F: Fields>(to: Direct, first: u64, second: u64) -> bool {
+    if F::SIZE == 0 { to.write_none() } else { to.write_two::<Two<F>>(first, second) }
 }
 
 /// Fields of 16 bytes at most, in two words.
@@ -108,12 +222,17 @@ fn packed<F: Fields>(fields: F) -> (u64, u64) {
 /// Records what could not be written directly: the thread has no name yet, its CPU no ring, or the sub-buffer is full.
 #[cold]
 #[inline(always)]
-fn write_two_otherwise<F: Fields>(to: Direct, fields: F) {
-    let (first, second) = packed(fields);
-    record_packed_otherwise(to, first, second, F::SIZE);
+fn record_two_otherwise<F: Fields>(to: Direct, first: u64, second: u64) {
+    // Behind the first field, what lies above it in its register does not count.
+    let (low, above) = match <Two<F> as Shape>::SECOND_AT {
+        at @ 1..8 => (first & ((1 << (8 * at)) - 1) | second << (8 * at), second >> (64 - 8 * at)),
+        0 => (second, 0),
+        _ => (first, second),
+    };
+    record_packed_otherwise(to, low, above, F::SIZE);
 }
 
-/// As [`write_two_otherwise`], of packed fields.
+/// As [`record_two_otherwise`], of packed fields.
 #[cold]
 #[inline(never)]
 fn record_packed_otherwise(to: Direct, first: u64, second: u64, len: usize) {
@@ -246,7 +365,7 @@ pub unsafe fn record_judged(event: &Event, from: *const u8, len: usize, verdict:
     let _ = unsafe { channel.write_words(tag, thread, from, len) };
 }
 
-/// As [`write_two_otherwise`], of fields in memory.
+/// As [`record_two_otherwise`], of fields in memory.
 ///
 /// # Safety
 /// As [`record`].

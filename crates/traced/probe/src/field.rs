@@ -1,9 +1,11 @@
 //! Types that a field can have, and how each is packed.
 
+use crate::arch::{is_in_one_page, short_text};
 use crate::packer::{Packer, cut_at_nul, small};
 use core::ffi::CStr;
 use mote_layout::types::{Scalar, Type};
 use mote_ring::Fragment;
+use mote_ring::direct::Piece;
 
 /// A type that a field of an event can have.
 pub trait Field {
@@ -28,6 +30,16 @@ pub trait Packed: Copy + Sealed {
     #[inline(always)]
     fn bits(&self) -> u64 {
         0
+    }
+
+    /// Whether it can ever be one piece.
+    const IS_SHORT: bool = false;
+
+    /// It as one piece, if it is short enough. `nul` gets a highest bit of one of its bytes when it is no piece all the
+    /// same.
+    #[inline(always)]
+    fn piece(&self, _nul: &mut u64) -> Option<Piece> {
+        None
     }
 
     /// Bytes that it takes, at most.
@@ -111,6 +123,13 @@ impl<T: Plain> Packed for Number<T> {
             Some(whole) => u64::from_le_bytes(*whole),
             None => small(self.bytes()),
         }
+    }
+
+    const IS_SHORT: bool = Self::SIZE <= size_of::<u64>();
+
+    #[inline(always)]
+    fn piece(&self, _nul: &mut u64) -> Option<Piece> {
+        Self::IS_SHORT.then(|| Piece { value: self.bits(), len: Self::SIZE as u64 })
     }
 
     #[inline(always)]
@@ -219,6 +238,13 @@ impl<T: Element, const N: usize> Field for &[T; N] {
     }
 }
 
+/// As [`short_text`], of a text that may lie anywhere; and whether it has a NUL.
+#[cold]
+#[inline(never)]
+fn short_text_apart(text: &[u8]) -> (u64, bool) {
+    (small(text), text.contains(&0))
+}
+
 /// A text up to its first NUL; packed with a NUL.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a>(&'a [u8]);
@@ -243,6 +269,28 @@ impl<'a> Field for &'a CStr {
 
 impl Sealed for Text<'_> {}
 impl Packed for Text<'_> {
+    const IS_SHORT: bool = true;
+
+    // How many bytes it takes follows from its length, which is known before its bytes are. So a NUL inside has to be
+    // looked for; it is rare.
+    #[inline(always)]
+    fn piece(&self, nul: &mut u64) -> Option<Piece> {
+        let Text(text) = *self;
+        let value = if text.len().wrapping_sub(1) < 7 && is_in_one_page(text.as_ptr()) {
+            // SAFETY: it has a byte, and less than 8.
+            unsafe { short_text(text.as_ptr(), text.len(), nul) }
+        } else {
+            core::hint::cold_path();
+            if text.len() > 7 {
+                return None;
+            }
+            let (value, has_nul) = short_text_apart(text);
+            *nul |= u64::from(has_nul) << 7;
+            value
+        };
+        Some(Piece { value, len: text.len() as u64 + 1 })
+    }
+
     #[inline(always)]
     fn size_max(&self) -> usize {
         self.0.len() + 1

@@ -4,6 +4,7 @@ use crate::field::Packed;
 use crate::field::sealed::Sealed;
 use crate::packer::Packer;
 use mote_ring::Fragment;
+use mote_ring::direct::Piece;
 
 /// Values that follow one another in a record.
 ///
@@ -22,6 +23,16 @@ pub trait Fields: Copy + Sealed {
     fn first_bits(&self) -> u64;
     /// As `first_bits`, of the second one.
     fn second_bits(&self) -> u64;
+
+    /// Whether they can ever be one piece each.
+    const ARE_SHORT: bool;
+
+    /// Puts a piece of each behind one another, from `to` on; false when one of them is too long. `nul` gets a highest
+    /// bit of one of its bytes when a text has a NUL inside, and is no piece.
+    ///
+    /// # Safety
+    /// There is room for [`Fields::COUNT`] pieces.
+    unsafe fn put_pieces(&self, to: *mut Piece, nul: &mut u64) -> bool;
 
     /// Room for the fragments of all of them.
     type Fragments: Default + AsFragments;
@@ -115,6 +126,13 @@ impl Fields for () {
         0
     }
 
+    const ARE_SHORT: bool = true;
+
+    #[inline(always)]
+    unsafe fn put_pieces(&self, _to: *mut Piece, _nul: &mut u64) -> bool {
+        true
+    }
+
     type Fragments = NoRoom;
 
     #[inline(always)]
@@ -152,6 +170,18 @@ impl<A: Packed, B: Fields> Fields for (A, B) {
     #[inline(always)]
     fn second_bits(&self) -> u64 {
         self.1.first_bits()
+    }
+
+    const ARE_SHORT: bool = A::IS_SHORT && B::ARE_SHORT;
+
+    // Each is stored when it is made: all of them together would not find room in registers.
+    #[inline(always)]
+    unsafe fn put_pieces(&self, to: *mut Piece, nul: &mut u64) -> bool {
+        let Some(own) = self.0.piece(nul) else { return false };
+        // SAFETY: the caller's promise.
+        unsafe { to.write(own) };
+        // SAFETY: the caller's promise.
+        unsafe { self.1.put_pieces(to.wrapping_add(1), nul) }
     }
 
     type Fragments = Room<B::Fragments>;

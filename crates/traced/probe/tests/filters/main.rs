@@ -55,6 +55,14 @@ fn what_the_filter_refuses_is_not_in_the_ring() {
 }
 
 #[test]
+fn short_texts_are_recorded_as_they_are_up_to_a_nul() {
+    let (_, process, mut rings) = run("short", &[("scenario:short", Wish::default())].into());
+    let expect = scenarios::SHORT.iter().flat_map(|(.., bytes)| [u64::from_le_bytes(**bytes); 2]);
+    let id = process.id("scenario:short");
+    assert_eq!(numbers(&rings.take(), id), expect.collect::<Vec<_>>());
+}
+
+#[test]
 fn texts_are_compared_where_they_lie() {
     let (_, process, mut rings) = run("texts", &[("scenario:text", filtered(is_tcp()))].into());
     let records = rings.take();

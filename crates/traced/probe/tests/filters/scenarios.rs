@@ -8,6 +8,7 @@ pub(crate) fn play(scenario: &str) {
     match scenario {
         "numbers" => numbers(0..100),
         "texts" => ["udp", "tcp", "tc", "tcpx", "tcp"].into_iter().for_each(text),
+        "short" => SHORT.iter().for_each(|(first, second, _)| short(first, second)),
         "types" => every_type(),
         "hammer" => hammer(),
         "fork" => fork(),
@@ -40,6 +41,30 @@ fn text(text: &str) {
     // Eight bytes with the NUL.
     let padded = "x".repeat(7 - text.len());
     mote::event!(scenario::text, text: &str = text, rest: &[u8] = padded.as_bytes().get(2..).unwrap_or(b""));
+}
+
+/// Pairs of texts, and what becomes of them with a byte behind: eight bytes in all.
+pub(crate) const SHORT: [(&str, &str, &[u8; 8]); 9] = [
+    ("", "abcde", b"\0abcde\0!"),
+    ("a", "bcde", b"a\0bcde\0!"),
+    ("ab", "cde", b"ab\0cde\0!"),
+    ("abc", "de", b"abc\0de\0!"),
+    ("abcd", "e", b"abcd\0e\0!"),
+    ("abcde", "", b"abcde\0\0!"),
+    ("a\0bcde", "fghi", b"a\0fghi\0!"),
+    ("a\0bcdefghijkl", "\u{80}\u{7f}\u{1}", b"a\0\xc2\x80\x7f\x01\0!"),
+    ("\0", "\u{80}abc\0d", b"\0\xc2\x80abc\0!"),
+];
+
+/// The texts where they are, and with the first one at the end of a page.
+fn short(first: &str, second: &str) {
+    let record = |first: &str| mote::event!(scenario::short, a: &str = first, b: &str = second, c: u8 = b'!');
+    record(first);
+    let mut pages = vec![b'?'; 3 * 4096];
+    let end = 4096 + pages.as_ptr().align_offset(4096);
+    let begin = end - first.len();
+    pages[begin..end].copy_from_slice(first.as_bytes());
+    record(std::str::from_utf8(&pages[begin..end]).expect("it is the same text"));
 }
 
 fn every_type() {

@@ -3,3 +3,6 @@
 mod join;
 #[cfg(not(feature = "tested-byte"))]
 mod site;
+mod text;
+
+pub(crate) use text::{is_in_one_page, short_text};
