@@ -170,20 +170,20 @@ fn a_small_event_takes_few_instructions() {
 #[test]
 fn short_texts_go_straight_into_the_ring() {
     nine_strings(black_box(&["foo"; 9]));
-    // Through the packer they would be more than 400.
-    check("hot_path:nine_strings", |counts| counts.instructions <= 300);
+    // Through the packer they would be some 500.
+    check("hot_path:nine_strings", |counts| counts.instructions <= 345);
 }
 
 /// Walks an event, where what users get was built.
 fn check(name: &str, is_good: impl Fn(&Counts) -> bool) {
+    if cfg!(debug_assertions) {
+        mote_skip::skip("what users get is counted, the release");
+        return;
+    }
     let Some(counts) = walk(name) else {
         mote_skip::skip(format_args!("{name} tests a byte"));
         return;
     };
     println!("{name}: {counts:?}");
-    if cfg!(debug_assertions) {
-        mote_skip::skip("what users get is counted, the release");
-        return;
-    }
     assert!(is_good(&counts), "{name}: {counts:?}");
 }
