@@ -30,7 +30,7 @@
  * @code crates/traced/agent/src/link.rs: open, through_mailbox
  * @code crates/traced/agent/src/event.rs: destination, send, send_to_one, off
  * @code crates/record/session/src/ending.rs: in_company, alone
- * @code crates/record/session/src/session.rs: is_over, say_goodbye
+ * @code crates/record/session/src/over.rs: outlook, is_over, say_goodbye
  * @code crates/record/session/src/admission.rs: hello, looked, check_id, give_rings, admit, hung_up
  * @code crates/record/session/src/conversation.rs: message, heard
  * @code crates/record/session/src/publish.rs: publish, send_filters, filters_sent, send_ids
@@ -39,7 +39,7 @@
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/registration/backlog.rs: take, next
- * @digest 6d798a7f31b696cc
+ * @digest b3540c2fddab1f51
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

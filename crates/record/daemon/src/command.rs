@@ -3,7 +3,6 @@
 use crate::error::Error;
 use crate::umask::Umask;
 use crate::watch::Watch;
-use mote_session::ending;
 use nix::errno::Errno;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -75,6 +74,13 @@ impl Command {
         }
     }
 
+    /// Passes on the signal of this number.
+    pub(crate) fn pass_on_number(&mut self, number: i32) {
+        if let Ok(signal) = Signal::try_from(number) {
+            self.pass_on(signal);
+        }
+    }
+
     /// Waits for its end, passing signals on. Returns its exit status, or 128 plus the signal that ended it.
     pub(crate) fn wait(mut self, signals: &Signals, watch: &mut dyn Watch) -> Option<i32> {
         if !self.has_ended() {
@@ -127,8 +133,12 @@ impl Arrived {
     }
 
     /// As the session takes it.
-    pub(crate) fn request(self) -> ending::Request {
-        ending::Request { from_terminal: self.from_terminal, is_interrupt: self.signal == Signal::SIGINT }
+    pub(crate) fn as_request(self) -> mote_session::Signal {
+        mote_session::Signal {
+            number: self.signal as i32,
+            from_terminal: self.from_terminal,
+            is_interrupt: self.signal == Signal::SIGINT,
+        }
     }
 
     /// Whether it asks for a snapshot, as `perf record --switch-output=signal` and others take it.

@@ -36,6 +36,7 @@ mod round;
 mod snapshots;
 mod spare;
 
+use crate::command::Command;
 use crate::consumer::{ConsumerThread, Notice, Shared};
 use crate::control::Answer;
 use crate::cooperation::Cooperation;
@@ -112,9 +113,21 @@ pub(crate) struct Recorder<'w> {
     pub(crate) began: Instant,
     /// When counts and histograms were last shown.
     pub(crate) shown: Instant,
+    pub(crate) command: Option<Command>,
+    /// The session has said that the recording is over.
+    pub(crate) is_over: bool,
 }
 
 impl Recorder<'_> {
+    /// How the command is.
+    pub(crate) fn command_state(&mut self) -> mote_session::Command {
+        match self.command.as_mut().map(Command::has_ended) {
+            None => mote_session::Command::None,
+            Some(false) => mote_session::Command::Runs,
+            Some(true) => mote_session::Command::Ended,
+        }
+    }
+
     /// Reports a problem of the recorder itself.
     pub(crate) fn problem(&mut self, text: String) {
         self.problem_of(Kind::Recorder, 0, text);

@@ -34,9 +34,8 @@ use mote_clock::Source;
 use mote_filter::Rule;
 use mote_journal::Fact;
 use mote_ring::Geometry;
-use mote_session::ending;
 use mote_session::layout::Layout;
-use mote_session::{NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Outlook, PeerId, Session, Settings};
+use mote_session::{Input, NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Outlook, PeerId, Session, Settings};
 use mote_symbol::collect::BuildIds;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -76,7 +75,6 @@ pub struct Recording<'w> {
     server: Server,
     listeners: Listeners,
     recorder: Recorder<'w>,
-    command: Option<Command>,
     /// It was told that the recording has begun.
     is_announced: bool,
 }
@@ -101,12 +99,13 @@ impl<'w> Recording<'w> {
         recorder.begin_cooperation();
         recorder.begin_kernel();
         recorder.follow_all();
-        let command = start(&recorder, &listeners, signals)?;
+        recorder.perform();
+        recorder.command = start(&recorder, &listeners, signals)?;
         recorder.trace.directory.keep();
         recorder.kernel.iter_mut().for_each(|kernel| kernel.trace.directory.keep());
         listeners.hand_over();
         recorder.began = Instant::now();
-        let mut recording = Recording { server, listeners, recorder, command, is_announced: false };
+        let mut recording = Recording { server, listeners, recorder, is_announced: false };
         recording.announce();
         Ok(recording)
     }
@@ -157,37 +156,22 @@ impl<'w> Recording<'w> {
         if !arrived.asks_to_end() {
             return;
         }
-        let command = self.command_state();
-        if self.recorder.session.signal(arrived.request(), command)
-            && let Some(command) = &mut self.command
-        {
-            command.pass_on(arrived.signal);
-        }
-    }
-
-    fn command_state(&mut self) -> ending::Command {
-        match self.command.as_mut().map(Command::has_ended) {
-            None => ending::Command::None,
-            Some(false) => ending::Command::Runs,
-            Some(true) => ending::Command::Ended,
-        }
+        let command = self.recorder.command_state();
+        self.recorder.take(Input::Signal { signal: arrived.as_request(), command });
     }
 
     /// Whether the recording is over.
     pub fn is_over(&mut self) -> bool {
-        let command = self.command_state();
         let recorder = &mut self.recorder;
+        let command = recorder.command_state();
         let attached = recorder.attached_are_gone();
         let timed_out =
             recorder.options.duration.is_some_and(|duration| recorder.began.elapsed() >= duration);
         let is_cut = timed_out || recorder.shared.failure().is_some();
         let is_deserted = self.listeners.is_deserted() && recorder.backlog.is_empty() && !recorder.pressed;
         let threads = recorder.kernel.as_ref().map_or(0, Kernel::left);
-        let now = recorder.now();
-        let outlook = Outlook { command, is_cut, is_deserted, threads, attached };
-        let over = recorder.session.is_over(&outlook, now);
-        recorder.perform();
-        over
+        recorder.take(Input::Outlook(Outlook { command, is_cut, is_deserted, threads, attached }));
+        recorder.is_over
     }
 
     /// Ends the recording, and waits for the command to end, passing signals on.
@@ -195,7 +179,7 @@ impl<'w> Recording<'w> {
     /// # Errors
     /// [`Error::Loop`] when the thread that empties the rings has failed.
     pub fn finish(self, signals: &Signals) -> Result<Recorded, Error> {
-        let Recording { server, listeners, mut recorder, command, .. } = self;
+        let Recording { server, listeners, mut recorder, .. } = self;
         let duration_ns = recorder.began.elapsed().as_nanos() as u64;
         recorder.look_at_owners(usize::MAX);
         recorder.look_for_awaited(true);
@@ -207,6 +191,7 @@ impl<'w> Recording<'w> {
             what: "empty the rings",
             why: std::io::Error::other("the consumer has failed"),
         })?;
+        let command = recorder.command.take();
         let wait = |watch: &mut dyn Watch| command.and_then(|command| command.wait(signals, watch));
         Ok(recorder.finish(duration_ns, &consumed, wait))
     }
@@ -278,6 +263,8 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
         build_ids: BuildIds::default(),
         began: Instant::now(),
         shown: Instant::now(),
+        command: None,
+        is_over: false,
     })
 }
 
@@ -288,7 +275,6 @@ fn settings(
     layout: Layout,
     session_area: &SessionArea,
 ) -> Result<Settings, Error> {
-    let words = session_area.clone();
     Ok(Settings {
         rules: options.rules.clone(),
         objects: objects::read(&options.objects)?,
@@ -302,7 +288,6 @@ fn settings(
         many_groups: principal::may_record_others(),
         layout,
         names: session_area.names().clone(),
-        make_words: Box::new(move || words.fd().map(drop).map_err(|why| why.to_string())),
     })
 }
 

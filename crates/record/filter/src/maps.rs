@@ -228,7 +228,7 @@ impl Maps {
     }
 
     /// Whether flags are in shared memory.
-    pub(crate) fn flags_are_shared(&self) -> bool {
+    pub fn flags_are_shared(&self) -> bool {
         self.flags_are_shared
     }
 

@@ -265,6 +265,13 @@ impl Rule {
         self.has_context(&|name| name.starts_with("shared.") || name.starts_with("thread."))
     }
 
+    /// Whether it names words that the session shares with all processes; `with_flags` when flags are among these
+    /// ([`crate::Maps::share_flags`]).
+    pub fn names_shared_words(&self, with_flags: bool) -> bool {
+        self.has_context(&|name| name.starts_with("shared.") || with_flags && name.starts_with("flag."))
+            || with_flags && self.has(|kind| matches!(kind, ActionKind::Set(_) | ActionKind::Clear(_)))
+    }
+
     pub(crate) fn has_context(&self, is: &dyn Fn(&str) -> bool) -> bool {
         self.condition.as_ref().is_some_and(|expr| expr.has_context(is))
             || self.actions.iter().any(|action| action.kind.has_context(is))

@@ -91,6 +91,8 @@ pub enum Action {
     },
     /// Rules speculate from now on.
     Speculate,
+    /// Make the words that all processes share; answered by [`crate::Input::Words`].
+    MakeWords,
     /// Change the rules on kernel events; answered by [`crate::Input::KernelChanged`].
     ChangeKernel {
         /// The request.
@@ -122,6 +124,10 @@ pub enum Action {
         /// To be put behind it.
         remark: &'static str,
     },
+    /// Pass the signal of this number on to the command.
+    PassOn(i32),
+    /// The recording is over: end it. Comes once, and is answered by [`crate::Input::Ending`].
+    End,
     /// Tell a person something good to know.
     Say(String),
     /// Report a problem: to a person, and in the journal.

@@ -12,8 +12,10 @@ const TELL_AFTER: Duration = Duration::from_millis(200);
 /// What has been asked about the end.
 #[derive(Default)]
 pub struct End {
-    /// It is over.
+    /// It was asked for, and is not waited for any more.
     pub now: bool,
+    /// It was told that it is over.
+    pub told: bool,
     asked: bool,
     /// Since when the command has ended and only children are left, and whether that was told.
     left_since: Option<Instant>,
@@ -56,19 +58,19 @@ impl End {
         self.rounds_alone == 1 || self.was_deserted
     }
 
-    /// A request by signal to end. Returns whether to pass the signal on to the command.
+    /// A signal asks for the end. Returns whether to pass the signal on to the command.
     ///
     /// The command gets the signal, and ends if it wants to. When it has ended already, or with the second request that
     /// is no Ctrl-C, the recording ends. Without a command, the first request ends the recording.
     #[must_use]
-    pub fn signal(&mut self, request: Request, command: Command) -> bool {
+    pub fn signal(&mut self, signal: Signal, command: Command) -> bool {
         match command {
             Command::None => self.now = true,
             Command::Ended => self.now = true,
-            Command::Runs => self.now |= self.asked && !request.is_interrupt,
+            Command::Runs => self.now |= self.asked && !signal.is_interrupt,
         }
         self.asked = true;
-        command == Command::Runs && !request.from_terminal
+        command == Command::Runs && !signal.from_terminal
     }
 }
 
@@ -85,11 +87,28 @@ pub enum Command {
 
 /// A signal that asks for the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
     /// It came from the terminal, so the command has got it, too.
     pub from_terminal: bool,
     /// It is SIGINT, which a person at a terminal may send to the command several times.
     pub is_interrupt: bool,
+}
+
+/// What the end of a recording depends on beside the session.
+#[derive(Clone, Copy, Debug)]
+pub struct Outlook {
+    /// The command.
+    pub command: Command,
+    /// The recording's time is over, or no more can be written.
+    pub is_cut: bool,
+    /// No process can come any more: the mailbox is closed at the other end, and empty.
+    pub is_deserted: bool,
+    /// Threads that are left and that the kernel's side follows.
+    pub threads: usize,
+    /// Running processes were asked for; whether all of them are gone.
+    pub attached: Option<bool>,
 }
 
 #[cfg(test)]

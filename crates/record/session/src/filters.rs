@@ -50,7 +50,7 @@ pub struct Filters {
 /// What deciding about events reads and changes of the session.
 pub(crate) struct Scope<'s> {
     pub(crate) layout: &'s mut Layout,
-    pub(crate) words: &'s mut SharedWords,
+    pub(crate) words: &'s SharedWords,
     pub(crate) events: &'s mut Events,
     /// Events that rules emit, and that are new.
     pub(crate) emitted: &'s mut Vec<u32>,
@@ -137,6 +137,18 @@ impl Filters {
     pub fn snapshots(&self) -> bool {
         self.rules.rules().any(Rule::snapshots)
             || self.objects.iter().any(|object| object.calls(helper::SNAPSHOT))
+    }
+
+    /// Whether any rule names words that all processes share.
+    pub(crate) fn names_shared_words(&self) -> bool {
+        let with_flags = self.maps.flags_are_shared();
+        self.rules.rules().any(|rule| rule.names_shared_words(with_flags))
+    }
+
+    /// Takes the rules away that name such words.
+    pub(crate) fn forget_shared_words(&mut self) {
+        let with_flags = self.maps.flags_are_shared();
+        self.rules.retain(|rule| !rule.names_shared_words(with_flags));
     }
 
     /// The rules, for a person.

@@ -1,5 +1,6 @@
 //! What happens to a session.
 
+use crate::ending::{Command, Outlook, Signal};
 use crate::groups::GroupId;
 use crate::peer::{PeerId, Seen, Way};
 use crate::trust::Guard;
@@ -115,6 +116,21 @@ pub enum Input<'i> {
     Snapshot(u64, Result<String, String>),
     /// What was in the rings when this number was asked for is in the figures.
     Figures(u64),
+    /// Answer to [`crate::Action::MakeWords`]: the words are there, or why not, for a person.
+    Words(Result<(), String>),
+    /// A signal has arrived that asks for the end.
+    Signal {
+        /// Which.
+        signal: Signal,
+        /// How the command is.
+        command: Command,
+    },
+    /// A round of the event loop is over, and so it looks around the session.
+    Outlook(Outlook),
+    /// The recording ends ([`crate::Action::End`]): all processes are to switch off, and no more are let in.
+    Ending,
+    /// Everything that was recorded has been read: nothing more will be reported.
+    Read,
 }
 
 /// A request, by which its answer is found.

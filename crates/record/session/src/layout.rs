@@ -37,7 +37,7 @@ impl Layout {
         &mut self,
         maps: &Maps,
         speculates: bool,
-        words: &mut SharedWords,
+        words: &SharedWords,
     ) -> Result<(), String> {
         self.speculates |= speculates;
         for entry in maps.entries().iter().skip(self.maps.len()) {
@@ -46,7 +46,7 @@ impl Layout {
         Ok(())
     }
 
-    fn place(&mut self, entry: &Entry, words: &mut SharedWords) -> Result<(), String> {
+    fn place(&mut self, entry: &Entry, words: &SharedWords) -> Result<(), String> {
         let shape = entry.shape;
         if entry.meaning == Meaning::Shared {
             words.check(&shape)?;

@@ -8,9 +8,9 @@
 //!                                what came of an action is an input again
 //! ```
 //!
-//! The session opens nothing, reads no clock and waits for nothing: `mote-daemon`'s event loop does that for it. So all
-//! of its behaviour can be tested by sequences of inputs (`tests/model.rs`), and several sessions can live in one event
-//! loop.
+//! The session opens nothing, makes nothing, reads no clock and waits for nothing: `mote-daemon`'s event loop does that
+//! for it. So all of its behaviour can be tested by sequences of inputs (`tests/model`), and several sessions can live
+//! in one event loop.
 //!
 //! | module | job |
 //! |---|---|
@@ -24,7 +24,8 @@
 //! | `groups` | which processes share rings, and how large these are |
 //! | `events`, `rules`, `objects`, `filters` | event descriptions and ids; the rules and what they make of each event |
 //! | `layout`, `memory` | where the maps of filters lie; the words that all processes share |
-//! | `problems`, `ending` | what is reported, and within which bounds; when a recording is over |
+//! | `problems` | what is reported, and within which bounds |
+//! | `ending`, `over` | when a recording is over: signals, the command, who is left |
 #![forbid(unsafe_code)]
 
 mod action;
@@ -38,6 +39,7 @@ mod input;
 pub mod layout;
 pub mod memory;
 pub mod objects;
+mod over;
 mod peer;
 mod problems;
 mod publish;
@@ -49,9 +51,10 @@ mod settings;
 pub mod trust;
 
 pub use action::{Action, KernelChange, Letter};
+pub use ending::{Command, Outlook, Signal};
 pub use groups::{Change, GroupId, Make, Principal};
 pub use input::{Input, MailboxId, Receipt, Request, SendError, Ticket};
 pub use peer::{Peer, PeerId, Seen, Way};
 pub use problems::{Kind, Problems};
-pub use session::{Now, Outlook, Session};
+pub use session::{Now, Session};
 pub use settings::{NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Settings};

@@ -13,30 +13,45 @@ pub const SHAPE: MapShape = MapShape {
     read_only: false,
 };
 
-/// Makes the memory of the words; the error is for a person.
-pub type MakeWords = Box<dyn FnMut() -> Result<(), String>>;
-
-/// The words, made when a rule first names some. The only answer that the session cannot wait for: a rule fits or is
-/// refused at once.
-pub struct SharedWords {
-    make: MakeWords,
-    made: Option<Result<(), String>>,
+/// Whether the words are there. They are made when a rule first names some, and before it is in force
+/// ([`crate::Action::MakeWords`]).
+#[derive(Clone, Debug, Default)]
+pub(crate) enum SharedWords {
+    /// Nothing has named them.
+    #[default]
+    Unasked,
+    /// They are being made.
+    Asked,
+    /// They are there, or it is known, for a person, why not.
+    Made(Result<(), String>),
 }
 
 impl SharedWords {
-    /// Not made yet.
-    pub(crate) fn new(make: MakeWords) -> SharedWords {
-        SharedWords { make, made: None }
+    /// They are wanted. Returns whether they are to be made now.
+    pub(crate) fn ask(&mut self) -> bool {
+        let is_first = matches!(self, SharedWords::Unasked);
+        if is_first {
+            *self = SharedWords::Asked;
+        }
+        is_first
     }
 
-    /// Whether the words can be named by a map of this shape; makes them if need be.
+    /// Whether they are there; `None` when that is not known yet.
+    pub(crate) fn made(&self) -> Option<Result<(), String>> {
+        match self {
+            SharedWords::Made(made) => Some(made.clone()),
+            SharedWords::Unasked | SharedWords::Asked => None,
+        }
+    }
+
+    /// Whether the words can be named by a map of this shape.
     ///
     /// # Errors
     /// Why not, for a person.
-    pub(crate) fn check(&mut self, shape: &MapShape) -> Result<(), String> {
+    pub(crate) fn check(&self, shape: &MapShape) -> Result<(), String> {
         if *shape != SHAPE {
             return Err("it has another shape".to_owned());
         }
-        self.made.get_or_insert_with(&mut self.make).clone()
+        self.made().unwrap_or_else(|| Err("it is not there yet".to_owned()))
     }
 }

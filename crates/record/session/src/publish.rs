@@ -34,7 +34,7 @@ impl Session {
         let (mut emitted, mut reports) = (Vec::new(), Vec::new());
         let mut scope = Scope {
             layout: &mut self.layout,
-            words: &mut self.words,
+            words: &self.words,
             events: &mut self.events,
             emitted: &mut emitted,
             reports: &mut reports,

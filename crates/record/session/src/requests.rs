@@ -43,9 +43,23 @@ impl Session {
         self.act(Action::Answer { ticket, done, text });
     }
 
-    fn enable(&mut self, ticket: Ticket, rules: Vec<Rule>, kernel: Vec<Rule>) {
+    pub(crate) fn enable(&mut self, ticket: Ticket, rules: Vec<Rule>, kernel: Vec<Rule>) {
         if let Err(why) = self.check(&rules, &kernel) {
             return self.answer(ticket, false, why);
+        }
+        if rules.iter().any(|rule| rule.names_shared_words(self.has_kernel)) {
+            match self.words.made() {
+                Some(Ok(())) => {}
+                Some(Err(why)) => {
+                    let text =
+                        format!("no memory for the words that these rules share with processes: {why}");
+                    return self.answer(ticket, false, text);
+                }
+                None => {
+                    self.ask_for_words();
+                    return self.requests.for_words.push((ticket, rules, kernel));
+                }
+            }
         }
         let count = rules.len() + kernel.len();
         if kernel.is_empty() {

@@ -38,6 +38,12 @@ impl RuleList {
         })
     }
 
+    /// Keeps the rules of which this is true.
+    pub fn retain(&mut self, keep: impl Fn(&Rule) -> bool) {
+        self.entries.retain(|entry| !matches!(entry, Entry::Rule(rule) if !keep(rule)));
+        self.forget_idle();
+    }
+
     /// Adds rules. One that only records takes the place of those that recorded the same pattern.
     pub fn add(&mut self, rules: Vec<Rule>) {
         for rule in rules {

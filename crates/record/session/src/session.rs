@@ -1,7 +1,7 @@
 //! The state of a session, and which part of it an input is for.
 
 use crate::action::{Action, Letter};
-use crate::ending::{Command, End};
+use crate::ending::End;
 use crate::events::Events;
 use crate::filters::Filters;
 use crate::groups::{Change, Groups};
@@ -86,6 +86,8 @@ pub(crate) struct Requests {
     pub(crate) figures_since: Option<Instant>,
     /// Invitations on the way: receipts that are to come, and how many were taken.
     pub(crate) inviting: BTreeMap<Ticket, Inviting>,
+    /// Rules to add that name words which all processes share, and are being made.
+    pub(crate) for_words: Vec<(Ticket, Vec<Rule>, Vec<Rule>)>,
 }
 
 /// What a request waits for.
@@ -110,21 +112,6 @@ pub(crate) struct Inviting {
     pub(crate) taken: usize,
 }
 
-/// What the end of a recording depends on beside the session.
-#[derive(Clone, Copy, Debug)]
-pub struct Outlook {
-    /// The command.
-    pub command: Command,
-    /// The recording's time is over, or no more can be written.
-    pub is_cut: bool,
-    /// No process can come any more: the mailbox is closed at the other end, and empty.
-    pub is_deserted: bool,
-    /// Threads that are left and that the kernel's side follows.
-    pub threads: usize,
-    /// Running processes were asked for; whether all of them are gone.
-    pub attached: Option<bool>,
-}
-
 impl Session {
     /// A session that begins.
     ///
@@ -132,7 +119,7 @@ impl Session {
     /// An object with filters that cannot be used, and why.
     pub fn new(settings: Settings) -> Result<Session, (PathBuf, String)> {
         let filters = Filters::new(&settings)?;
-        Ok(Session {
+        let mut session = Session {
             is_flight_recorder: settings.is_flight_recorder,
             has_kernel: settings.has_kernel,
             peers: BTreeMap::new(),
@@ -141,7 +128,7 @@ impl Session {
             events: Events::default(),
             filters,
             layout: settings.layout,
-            words: SharedWords::new(settings.make_words),
+            words: SharedWords::default(),
             new: Vec::new(),
             speculates: false,
             problems: Problems::default(),
@@ -155,7 +142,11 @@ impl Session {
             end: End::default(),
             is_ending: false,
             actions: VecDeque::new(),
-        })
+        };
+        if session.filters.names_shared_words() {
+            session.ask_for_words();
+        }
+        Ok(session)
     }
 
     /// Takes in what has happened. What is to be done for it comes out of [`Session::next_action`].
@@ -188,6 +179,11 @@ impl Session {
             Input::Asked { ticket, number } => self.asked(ticket, number, now),
             Input::Snapshot(number, came_to) => self.snapshot(number, &came_to),
             Input::Figures(number) => self.figures(number, ""),
+            Input::Words(made) => self.words_made(made),
+            Input::Signal { signal, command } => self.signal(signal, command),
+            Input::Outlook(outlook) => self.outlook(&outlook, now),
+            Input::Ending => self.say_goodbye(),
+            Input::Read => self.report_more(),
         }
     }
 
@@ -221,6 +217,30 @@ impl Session {
         self.problem(Kind::Missing, pid, format!("process {pid} is not recorded: it {why}"));
     }
 
+    /// Has the words made that all processes share, once.
+    pub(crate) fn ask_for_words(&mut self) {
+        if self.words.ask() {
+            self.act(Action::MakeWords);
+        }
+    }
+
+    /// The words that all processes share are there, or cannot be: then no rule that names them is in force.
+    fn words_made(&mut self, made: Result<(), String>) {
+        if let Err(why) = &made
+            && self.filters.names_shared_words()
+        {
+            self.filters.forget_shared_words();
+            let text = format!(
+                "no memory for the words that rules share with processes: {why}; rules with them are not in force"
+            );
+            self.problem(Kind::Rules, 0, text);
+        }
+        self.words = SharedWords::Made(made);
+        for (ticket, rules, kernel) in std::mem::take(&mut self.requests.for_words) {
+            self.enable(ticket, rules, kernel);
+        }
+    }
+
     fn tick(&mut self, now: Now) {
         self.conclude();
         self.close_silent(now);
@@ -231,61 +251,9 @@ impl Session {
         ahead.into_iter().for_each(|sizes| self.act(Action::PrepareRings(sizes)));
     }
 
-    /// Takes a signal in that asks for the end. Returns whether to pass it on to the command.
-    pub fn signal(&mut self, request: crate::ending::Request, command: Command) -> bool {
-        self.end.signal(request, command)
-    }
-
-    /// Whether the recording is over.
-    pub fn is_over(&mut self, outlook: &Outlook, now: Now) -> bool {
-        if outlook.is_cut || self.end.now {
-            return true;
-        }
-        let left = self.processes().max(outlook.threads);
-        match outlook.command {
-            Command::None => outlook.attached == Some(true) && left == 0,
-            Command::Runs => false,
-            // Beside running processes the command says how long: what it leaves behind is not waited for.
-            Command::Ended if left > 0 && outlook.attached.is_none() => {
-                if self.end.in_company(now.at) {
-                    let rest = rest(self.processes(), left);
-                    self.act(Action::Say(format!(
-                        "the command has ended; recording goes on until {rest} (Ctrl-C \
-                                                  stops it)"
-                    )));
-                }
-                false
-            }
-            Command::Ended => self.end.alone(now.at, outlook.is_deserted),
-        }
-    }
-
     /// Whether the next round may be the last, and is not to be waited for.
     pub fn is_last_round(&self) -> bool {
         self.end.is_last_round()
-    }
-
-    /// Ends: all processes are to switch off. Those that never came to record anything are missing.
-    pub fn say_goodbye(&mut self) {
-        let unready: Vec<i32> = self
-            .peers
-            .values()
-            .filter(|peer| peer.is_unready() && peer.goes_on)
-            .map(|peer| peer.pid)
-            .collect();
-        for pid in unready {
-            self.missing(pid, "joined, but was not ready before the recording ended");
-        }
-        self.is_ending = true;
-        let greeted = self.peers.iter().filter(|(_, peer)| peer.hello.is_some());
-        let peers: Vec<PeerId> = greeted.map(|(id, _)| *id).collect();
-        peers.into_iter().for_each(|peer| self.send(peer, Letter::Stop));
-    }
-
-    /// Says how many more problems there were than were reported.
-    pub fn report_more(&mut self) {
-        let more = self.problems.more();
-        self.actions.extend(more.into_iter().map(Action::Report));
     }
 
     /// The connection of this number.
@@ -346,16 +314,6 @@ impl Session {
     /// Sizes of the rings for the first group, which are to be made before any process comes.
     pub fn first_rings(&self) -> Option<Geometry> {
         self.groups.ahead()
-    }
-}
-
-/// `2 other processes until they end`.
-fn rest(processes: usize, left: usize) -> String {
-    match (processes, left) {
-        (0, 1) => "another thread ends".to_owned(),
-        (0, threads) => format!("{threads} other threads end"),
-        (1, _) => "another process ends".to_owned(),
-        (processes, _) => format!("{processes} other processes end"),
     }
 }
 

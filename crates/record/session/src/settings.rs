@@ -1,7 +1,6 @@
 //! What a session is told when it begins.
 
 use crate::layout::Layout;
-use crate::memory::MakeWords;
 use mote_filter::{Rule, SharedNames};
 use mote_ring::Geometry;
 use std::path::PathBuf;
@@ -17,7 +16,7 @@ pub const NO_EVENT: &str = "no event is chosen, so nothing would be recorded: --
 pub const NEEDS_KERNEL: &str = "rules use the kernel's side (`$kernel`, `threshold`, `open kernel`): record kernel \
                                 events, too, for example with -k sched";
 
-/// Everything that a session is told.
+/// Everything that a session is told: values, and one thing that others write, too ([`Settings::names`]).
 pub struct Settings {
     /// What to do with which events of processes.
     pub rules: Vec<Rule>,
@@ -41,8 +40,7 @@ pub struct Settings {
     pub many_groups: bool,
     /// The memory that a group shares with the session beside its rings.
     pub layout: Layout,
-    /// Names of the words that all processes share.
+    /// Names of the words that all processes share. They are the directory of a recording: rules and processes take
+    /// places there, which stay. So the order of inputs decides where a name is, and nothing else.
     pub names: SharedNames,
-    /// Makes the memory of these words.
-    pub make_words: MakeWords,
 }

@@ -6,6 +6,7 @@ use crate::consumer::trace::Consumed;
 use crate::recorder::group_areas::Faults;
 use crate::watch::{Recorded, Watch};
 use mote_journal::{Fact, Summary};
+use mote_session::Input;
 use mote_words::counted;
 
 impl Recorder<'_> {
@@ -34,8 +35,7 @@ impl Recorder<'_> {
         let aggregates = self.write_aggregates();
         self.note_faults();
         let kernel = self.finish_kernel(consumed.get(1), duration_ns);
-        self.session.report_more();
-        self.perform();
+        self.take(Input::Read);
         let mut summary = self.summary(own, duration_ns);
         summary.status = wait(self.watch);
         if !self.trace.directory.note(&Fact::End(summary.clone())) {

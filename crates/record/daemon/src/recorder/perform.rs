@@ -80,7 +80,22 @@ impl Recorder<'_> {
             Action::Note(fact) => self.note(&fact),
             Action::NoteProcess { pid, process } => self.note_process(pid, process),
             Action::Bundle { bytes, .. } => self.keep_bundle(&bytes),
+            Action::MakeWords => {
+                let made = self.cooperation.session_area.fd().map(drop).map_err(|why| why.to_string());
+                self.take(Input::Words(made));
+            }
+            Action::PassOn(number) => {
+                self.command.iter_mut().for_each(|command| command.pass_on_number(number));
+            }
+            Action::End => self.is_over = true,
             Action::Speculate => self.shared.speculates.store(true, Ordering::Release),
+            other => self.act_on_requests(other),
+        }
+    }
+
+    /// What requests, rules and signals want done.
+    fn act_on_requests(&mut self, action: Action) {
+        match action {
             Action::ChangeKernel { ticket, change } => {
                 let done = match change {
                     KernelChange::Enable(rules) => self.enable_kernel(rules).map(|()| 0),
@@ -109,6 +124,7 @@ impl Recorder<'_> {
                 let fact = Fact::Problem { at: self.source.ticks(), text };
                 let _ = self.trace.directory.note(&fact);
             }
+            other => debug_assert!(false, "{other:?} is of processes"),
         }
     }
 

@@ -57,8 +57,7 @@ impl Recorder<'_> {
 
     /// Asks all processes to switch off, and waits a little until they have.
     pub(crate) fn say_goodbye(&mut self, listeners: &Listeners) {
-        self.session.say_goodbye();
-        self.perform();
+        self.take(Input::Ending);
         self.connections.values_mut().for_each(Connection::let_be);
         for _ in 0..GOODBYE {
             self.turns.begin_round();

@@ -4,21 +4,26 @@
 //! of it, and some of that fails. What holds is checked at each action ([`World::perform`]) and at the end of a
 //! sequence ([`World::end`]).
 
+mod end;
+mod step;
+
+use end::EndSeen;
 use mote_filter::{Rule, SharedNames};
 use mote_ring::{Clock, Geometry, Mode};
 use mote_session::layout::Layout;
 use mote_session::trust::{Guard, Trust};
 use mote_session::{
-    Action, Change, GroupId, Input, KernelChange, Letter, MailboxId, Make, Now, PeerId, Principal, Request,
-    Seen, SendError, Session, Settings, Ticket, Way,
+    Action, Change, Command, GroupId, Input, KernelChange, Letter, MailboxId, Make, Now, Outlook, PeerId,
+    Principal, Request, Seen, SendError, Session, Settings, Ticket,
 };
 use mote_sys::socket::Credentials;
-use mote_wire::bundle::PoolPlace;
-use mote_wire::{Hello, How, ID_ON, Message, Ready, Whose};
+use mote_wire::bundle::{PoolPlace, SHARED};
+use mote_wire::{Hello, How, ID_ON, Message, Ready, Refusal, Whose};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+use step::{Begun, Filter, Step, step};
 
 const RINGS: Geometry =
     Geometry { cpus: 1, shared: 1, sub_bits: 14, count_bits: 4, mode: Mode::Overwrite, clock: Clock::Tsc };
@@ -29,111 +34,6 @@ const PATTERNS: [&str; 6] = ["net:*", "net:in", "disk:*", "disk:read", "*", "usb
 /// Excluded from the beginning.
 const EXCLUDED: &str = "cpu:idle";
 
-/// Something that happens.
-#[derive(Clone, Debug)]
-enum Step {
-    Connect {
-        pid: i32,
-        user: u32,
-        way: Way,
-    },
-    Hello {
-        peer: usize,
-        how: How,
-        lies: bool,
-    },
-    Announce {
-        peer: usize,
-        events: Vec<usize>,
-    },
-    Ready {
-        peer: usize,
-        failed: u32,
-    },
-    GoesOn {
-        peer: usize,
-    },
-    Fails {
-        peer: usize,
-    },
-    Garbage {
-        peer: usize,
-        bytes: Vec<u8>,
-    },
-    OfAnother {
-        peer: usize,
-    },
-    HangUp {
-        peer: usize,
-        runs: bool,
-    },
-    Round,
-    Tick {
-        ms: u64,
-    },
-    Enable {
-        pattern: usize,
-        filters: bool,
-        kernel: bool,
-    },
-    Disable {
-        pattern: usize,
-    },
-    Snapshot,
-    Status,
-    Join {
-        pid: i32,
-        mailbox: bool,
-    },
-    Damaged {
-        group: u64,
-    },
-    Ended {
-        group: u64,
-    },
-    Consumer {
-        snapshot: u64,
-        figures: u64,
-    },
-    /// What fails from here on: making rings, sending.
-    Trouble {
-        rings: bool,
-        send: u8,
-    },
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let peer = || 0..6_usize;
-    let how = prop_oneof![
-        4 => Just(How::Start), 2 => Just(How::Fork), 1 => Just(How::Library), 1 => Just(How::Attach),
-        2 => Just(How::Apart)
-    ];
-    let way = prop_oneof![Just(Way::Mailbox), Just(Way::Listener)];
-    prop_oneof![
-        8 => (1..5_i32, 0..4_u32, way).prop_map(|(pid, user, way)| Step::Connect { pid, user, way }),
-        8 => (peer(), how, prop::bool::weighted(0.1)).prop_map(|(peer, how, lies)| Step::Hello { peer, how, lies }),
-        6 => (peer(), vec(0..7_usize, 0..5)).prop_map(|(peer, events)| Step::Announce { peer, events }),
-        4 => (peer(), 0..2_u32).prop_map(|(peer, failed)| Step::Ready { peer, failed }),
-        1 => peer().prop_map(|peer| Step::GoesOn { peer }),
-        1 => peer().prop_map(|peer| Step::Fails { peer }),
-        1 => (peer(), vec(any::<u8>(), 0..40)).prop_map(|(peer, bytes)| Step::Garbage { peer, bytes }),
-        1 => peer().prop_map(|peer| Step::OfAnother { peer }),
-        3 => (peer(), any::<bool>()).prop_map(|(peer, runs)| Step::HangUp { peer, runs }),
-        6 => Just(Step::Round),
-        4 => (0..3000_u64).prop_map(|ms| Step::Tick { ms }),
-        3 => (0..PATTERNS.len(), any::<bool>(), prop::bool::weighted(0.2))
-            .prop_map(|(pattern, filters, kernel)| Step::Enable { pattern, filters, kernel }),
-        3 => (0..PATTERNS.len()).prop_map(|pattern| Step::Disable { pattern }),
-        1 => Just(Step::Snapshot),
-        1 => Just(Step::Status),
-        1 => (1..5_i32, prop::bool::weighted(0.8)).prop_map(|(pid, mailbox)| Step::Join { pid, mailbox }),
-        2 => (0..6_u64).prop_map(|group| Step::Damaged { group }),
-        1 => (0..6_u64).prop_map(|group| Step::Ended { group }),
-        1 => (0..4_u64, 0..4_u64).prop_map(|(snapshot, figures)| Step::Consumer { snapshot, figures }),
-        2 => (prop::bool::weighted(0.3), 0..8_u8).prop_map(|(rings, send)| Step::Trouble { rings, send }),
-    ]
-}
-
 /// A connection as the world sees it.
 #[derive(Debug, Default)]
 struct Link {
@@ -143,6 +43,8 @@ struct Link {
     has_said_hello: bool,
     wants_rings: bool,
     welcomed: u32,
+    /// It was told that the recording ends.
+    is_refused: bool,
     /// The rings that it writes to.
     rings: Option<GroupId>,
     /// The newest filters that it has taken, or cannot be told of.
@@ -179,6 +81,12 @@ struct World {
     mailboxes: BTreeSet<MailboxId>,
     rings_fail: bool,
     send_fails: u8,
+    words_fail: bool,
+    /// Whether the words that rules share could be made, once they were asked for.
+    words: Option<bool>,
+    /// What was answered to requests.
+    answers: BTreeMap<Ticket, bool>,
+    end: EndSeen,
 }
 
 fn matches(pattern: &str, event: usize) -> bool {
@@ -202,7 +110,7 @@ fn principal(uid: u32, pid: i32) -> Principal {
 }
 
 impl World {
-    fn new() -> World {
+    fn new(begun: Begun) -> World {
         let settings = Settings {
             rules: vec![Rule::record("net:*")],
             objects: Vec::new(),
@@ -216,7 +124,6 @@ impl World {
             many_groups: true,
             layout: Layout::new(1 << 20, PoolPlace::NONE),
             names: SharedNames::default(),
-            make_words: Box::new(|| Ok(())),
         };
         let session =
             Session::new(settings).unwrap_or_else(|(path, why)| panic!("{}: {why}", path.display()));
@@ -239,6 +146,10 @@ impl World {
             mailboxes: BTreeSet::new(),
             rings_fail: false,
             send_fails: 0,
+            words_fail: false,
+            words: None,
+            answers: BTreeMap::new(),
+            end: EndSeen::new(begun),
         }
     }
 
@@ -248,6 +159,8 @@ impl World {
             self.perform(action);
         }
         assert!(self.session.groups().taken() <= RINGS.ring_bytes(), "more memory than was given");
+        let names_words = self.session.layout().maps().iter().any(|(_, place)| place.offset == SHARED);
+        assert!(!names_words || self.words == Some(true), "a filter names words that are not there");
     }
 
     fn peer(&self, index: usize) -> Option<PeerId> {
@@ -264,6 +177,9 @@ impl World {
 
     fn step(&mut self, step: Step) {
         self.now.ticks += 1;
+        if self.end.is_over && !self.end.is_ending {
+            self.begin_to_end();
+        }
         match step {
             Step::Connect { pid, user, way } => {
                 self.connections += 1;
@@ -302,7 +218,14 @@ impl World {
                 self.now.at += Duration::from_millis(ms);
                 self.take(Input::Tick);
             }
-            Step::Enable { pattern, filters, kernel } => self.enable(PATTERNS[pattern], filters, kernel),
+            other => self.step_of_others(other),
+        }
+    }
+
+    /// What persons, the consumer and the machine do.
+    fn step_of_others(&mut self, step: Step) {
+        match step {
+            Step::Enable { pattern, filter, kernel } => self.enable(PATTERNS[pattern], filter, kernel),
             Step::Disable { pattern } => self.disable(PATTERNS[pattern]),
             Step::Snapshot => self.ask(Request::Snapshot),
             Step::Status => self.ask(Request::Status),
@@ -322,7 +245,18 @@ impl World {
                 self.take(Input::Snapshot(snapshot.min(self.asked.0), Ok("written".to_owned())));
                 self.take(Input::Figures(figures.min(self.asked.1)));
             }
-            Step::Trouble { rings, send } => (self.rings_fail, self.send_fails) = (rings, send),
+            Step::Trouble { rings, send, words } => {
+                (self.rings_fail, self.send_fails, self.words_fail) = (rings, send, words);
+            }
+            Step::Signal { from_terminal, is_interrupt } => self.signal(from_terminal, is_interrupt),
+            Step::CommandEnds if self.end.command == Command::Runs => self.end.command = Command::Ended,
+            Step::CommandEnds => {}
+            Step::Outlook { ms, is_cut, is_deserted, threads, are_gone } => {
+                self.now.at += Duration::from_millis(ms);
+                let (command, attached) = (self.end.command, self.end.attaches.then_some(are_gone));
+                self.outlook(Outlook { command, is_cut, is_deserted, threads, attached });
+            }
+            other => unreachable!("{other:?} is of processes"),
         }
     }
 
@@ -354,8 +288,13 @@ impl World {
         let sender = self.open[&id].sender;
         self.take(Input::Message { peer: id, sender, bytes: &bytes });
         assert!(
-            !((again || lies) && self.open.contains_key(&id)),
+            !((again || lies && !self.end.is_ending) && self.open.contains_key(&id)),
             "a lie, or a second hello, closes the connection"
+        );
+        let is_refused = |link: &Link| link.is_refused && !link.is_admitted && link.welcomed == 0;
+        assert!(
+            again || !self.end.is_ending || self.open.get(&id).is_some_and(is_refused),
+            "who comes when it is over is told so"
         );
     }
 
@@ -382,16 +321,27 @@ impl World {
         self.take(Input::Request { ticket: Ticket(self.tickets), request });
     }
 
-    fn enable(&mut self, pattern: &'static str, filters: bool, kernel: bool) {
+    fn enable(&mut self, pattern: &'static str, filter: Filter, kernel: bool) {
         // As the event loop: requests come when all messages of a round were given in.
         self.take(Input::RoundEnds);
-        let rule = if filters { Rule::filter(pattern, "len > 3") } else { Ok(Rule::record(pattern)) };
+        let rule = match filter {
+            Filter::None => Ok(Rule::record(pattern)),
+            Filter::OfFields => Rule::filter(pattern, "len > 3"),
+            Filter::OfSharedWords => Rule::filter(pattern, "len > $shared.most[0]"),
+        };
         let rule = rule.expect("a rule");
         let kernel = if kernel { vec![Rule::record("sched:*")] } else { Vec::new() };
-        self.said.push(Said::Record(pattern));
+        let has_words = self.words.unwrap_or(!self.words_fail);
+        let is_refused = matches!(filter, Filter::OfSharedWords) && !has_words;
+        if !is_refused {
+            self.said.push(Said::Record(pattern));
+        }
         self.ask(Request::Enable { rules: vec![rule], kernel });
         self.take(Input::Tick);
         assert!(!self.waiting.contains(&Ticket(self.tickets)), "answered when everything is done");
+        let is_done = self.answers.get(&Ticket(self.tickets)) == Some(&true);
+        assert!(!(is_refused && is_done), "rules are in force without the words that they name");
+        assert!(!matches!(filter, Filter::OfSharedWords) || self.words.is_some(), "words are made first");
     }
 
     fn disable(&mut self, pattern: &'static str) {
@@ -456,6 +406,7 @@ impl World {
                 );
             }
             Action::Admitted { peer, .. } => {
+                assert!(!self.end.is_ending, "let in after the end");
                 let link = self.open.get_mut(&peer).expect("it is open");
                 assert!(!link.is_admitted && (!link.wants_rings || link.welcomed == 1));
                 // Libraries leave without a word.
@@ -504,8 +455,21 @@ impl World {
                 self.asked.1 += 1;
                 self.session.take(Input::Asked { ticket, number: self.asked.1 }, self.now);
             }
-            Action::Answer { ticket, .. } | Action::AnswerStatus { ticket, .. } => {
+            Action::Answer { ticket, done, .. } => {
                 assert!(self.waiting.remove(&ticket), "answered twice");
+                self.answers.insert(ticket, done);
+            }
+            Action::AnswerStatus { ticket, .. } => assert!(self.waiting.remove(&ticket), "answered twice"),
+            Action::MakeWords => {
+                assert_eq!(self.words, None, "made twice");
+                let made = if self.words_fail { Err("none".to_owned()) } else { Ok(()) };
+                self.words = Some(made.is_ok());
+                self.session.take(Input::Words(made), self.now);
+            }
+            Action::PassOn(number) => self.end.passed_on.push(number),
+            Action::End => assert!(!std::mem::replace(&mut self.end.is_over, true), "over twice"),
+            Action::Say(text) if text.starts_with("the command has ended") => {
+                assert!(!std::mem::replace(&mut self.end.is_told, true), "told twice");
             }
             Action::DropMailbox(mailbox) => assert!(self.mailboxes.remove(&mailbox), "dropped twice"),
             _ => {}
@@ -557,7 +521,11 @@ impl World {
             }
             Letter::Ids(words) => self.check_ids(peer, words),
             Letter::Invitation { mailbox, .. } => assert!(self.mailboxes.contains(mailbox)),
-            Letter::Refused(_) | Letter::Stop => {}
+            Letter::Refused(why) => link.is_refused |= *why == Refusal::Ending,
+            Letter::Stop => {
+                assert!(self.end.is_ending, "nothing is switched off before the end");
+                assert!(self.end.stopped.insert(peer), "told twice that it is over");
+            }
         }
         if let Some(receipt) = letter.receipt() {
             self.session.take(Input::Sent { peer, receipt, done }, self.now);
@@ -612,10 +580,13 @@ impl World {
         self.now.at += Duration::from_secs(2);
         self.take(Input::Tick);
         assert!(self.waiting.is_empty(), "requests without an answer: {:?}", self.waiting);
-        self.session.say_goodbye();
-        while let Some(action) = self.session.next_action() {
-            self.perform(action);
+        let is_cut = true;
+        let command = self.end.command;
+        self.outlook(Outlook { command, is_cut, is_deserted: true, threads: 0, attached: None });
+        if !self.end.is_ending {
+            self.begin_to_end();
         }
+        self.take(Input::Read);
     }
 }
 
@@ -625,8 +596,10 @@ proptest! {
     })]
 
     #[test]
-    fn what_comes_out_is_right_whatever_happens(steps in vec(step(), 1..120)) {
-        let mut world = World::new();
+    fn what_comes_out_is_right_whatever_happens(
+        (command, attaches) in any::<(bool, bool)>(), steps in vec(step(), 1..120)
+    ) {
+        let mut world = World::new(Begun { command, attaches });
         steps.into_iter().for_each(|step| world.step(step));
         world.end();
     }
