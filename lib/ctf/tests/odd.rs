@@ -120,3 +120,66 @@ fn a_stream_without_packet_sizes_that_is_cut_ends_with_an_error() {
         assert!(end.is_none_or(|error| error.bit / 8 >= 9 * seen as u64), "the place is in the cut event");
     }
 }
+
+/// As many stream classes as some tracers write. Where all of them are searched for each, the time grows with the square
+/// of their number.
+const MANY: u32 = 20_000;
+
+#[test]
+fn twenty_thousand_stream_classes_are_read() {
+    let class = |id: u32| {
+        format!(
+            "stream {{ id = {id}; packet.context := struct {{ uint32_t packet_size; }};
+                event.header := struct {{ uint8_t id; }}; }};
+            event {{ name = \"e{id}\"; id = 3; stream_id = {id}; fields := struct {{ uint32_t a; }}; }};"
+        )
+    };
+    let text = format!(
+        "trace {{ major = 1; minor = 8; byte_order = le;
+            packet.header := struct {{ integer {{ size = 32; align = 8; }} magic;
+                integer {{ size = 32; align = 8; }} stream_id; }}; }};
+        typealias integer {{ size = 32; align = 8; }} := uint32_t;
+        typealias integer {{ size = 8; align = 8; }} := uint8_t;
+        {}",
+        (0..MANY).map(class).collect::<String>()
+    );
+    let schema = schema(&text);
+    assert_eq!(schema.trace().streams.len(), MANY as usize);
+    for id in 0..MANY {
+        let words = [0xc1fc_1fc1, id, 8 * 17];
+        let packet: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).chain([3]).chain(id.to_le_bytes()).collect();
+        assert_eq!(events(&schema, &packet), [(0, i128::from(id))]);
+    }
+}
+
+#[test]
+fn twenty_thousand_stream_classes_of_ctf_2_are_read() {
+    let integer = |bits: u32, roles: &str| {
+        format!(
+            r#"{{"type":"fixed-length-unsigned-integer","length":{bits},"byte-order":"little-endian","alignment":8
+            {roles}}}"#
+        )
+    };
+    let structure = |name: &str, class: String| {
+        format!(r#"{{"type":"structure","member-classes":[{{"name":"{name}","field-class":{class}}}]}}"#)
+    };
+    let header = structure("stream", integer(32, r#","roles":["data-stream-class-id"]"#));
+    let event_header = structure("id", integer(8, r#","roles":["event-record-class-id"]"#));
+    let payload = structure("a", integer(32, ""));
+    let class = |id: u32| {
+        format!(
+            r#"{{"type":"data-stream-class","id":{id},"event-record-header-field-class":{event_header}}}
+            {{"type":"event-record-class","id":3,"data-stream-class-id":{id},"name":"e{id}",
+            "payload-field-class":{payload}}}"#
+        )
+    };
+    let text = format!(
+        r#"{{"type":"preamble","version":2}}{{"type":"trace-class","packet-header-field-class":{header}}}{}"#,
+        (0..MANY).map(class).collect::<String>()
+    );
+    let schema = schema(&text);
+    for id in 0..MANY {
+        let packet: Vec<u8> = id.to_le_bytes().into_iter().chain([3]).chain(id.to_le_bytes()).collect();
+        assert_eq!(events(&schema, &packet), [(0, i128::from(id))]);
+    }
+}
