@@ -7,6 +7,8 @@ use mote_bpf::helper::{MAP_ADD, TAIL_CALL};
 use mote_bpf::op::{AluOp, AtomicOp, Cond, Size, Width};
 use mote_bpf::verify::verify;
 use mote_bpf::{Entry, Environment, Insn, MapKind, Reg};
+use mote_jit::{Error, FUNCTIONS_MAX};
+use mote_vm::code::Refused;
 use mote_vm::{Choice, Engine, Fault, LoadError, Program, ProgramSlot, Returned, Setup, Update};
 
 fn refusal(insns: &[Insn], setup: Setup<'_>) -> LoadError {
@@ -43,6 +45,88 @@ fn malformed_programs_are_refused() {
     assert!(matches!(refusal(&[Insn::new(0x18, 0, 0, 0, 0)], interpreted), LoadError::Decode { at: 0, .. }));
     let other = [map(&shape(MapKind::Array, 4, 8, 1))];
     assert_eq!(refusal(&[exit], Setup { maps: &other, ..interpreted }), LoadError::Map(0));
+}
+
+/// More functions than machine code may have, and than the interpreter has frames for.
+fn with_functions(count: usize) -> Vec<Insn> {
+    insns(|b| {
+        let labels: Vec<_> = (1..count).map(|_| b.label()).collect();
+        labels.iter().for_each(|label| b.call_local(*label));
+        b.exit();
+        for label in labels {
+            b.bind(label);
+            b.mov(Reg::R0, 1);
+            b.exit();
+        }
+    })
+}
+
+#[test]
+fn a_refusal_names_its_own_reason() {
+    let exit = Insn::new(0x95, 0, 0, 0, 0);
+    let call = |offset: i32| Insn::new(0x85, 0, 1, 0, offset);
+    let tail_call = [call(1), exit, Insn::new(0x85, 0, 0, 0, TAIL_CALL as i32), exit];
+    let env = Environment { entry: Entry::Context(&NUMBERS), maps: &[], helpers: &[], steps_max: 100 };
+    for (program, why, words) in [
+        (vec![call(1), exit], Error::Target(0), "instruction 0 leads to no instruction of its function"),
+        (vec![Insn::new(0x05, 0, 0, 1, 0), exit], Error::Target(0), "instruction 0 leads to no instruction"),
+        (vec![Insn::new(0xb7, 0, 0, 0, 0)], Error::Flow(0), "instruction 0 runs out of its function"),
+        (vec![exit, Insn::new(0x85, 0, 0, 0, 9999), exit], Error::Helper(1), "instruction 1 calls an unknown"),
+        (vec![Insn::new(0x18, 0, 5, 0, 3), Insn::default(), exit], Error::Map(0), "instruction 0 names an unknown"),
+        (tail_call.to_vec(), Error::TailCall(2), "instruction 2 is a tail call in a local function"),
+        (with_functions(FUNCTIONS_MAX + 1), Error::Functions, "the program has too many functions"),
+    ] {
+        let refused = Refused::Jit(why);
+        assert!(refused.to_string().starts_with(words), "{refused}");
+        // SAFETY: it is not run.
+        let load = |engine| unsafe { Program::load_unverified(&program, &env, &Setup { engine, ..Setup::default() }) };
+        assert_eq!(load(Choice::Jit).expect_err("it is refused"), LoadError::Jit(refused), "{program:?}");
+        // Where the interpreter takes it, it says why it is not machine code.
+        if let Ok(program) = load(Choice::Auto) {
+            assert_eq!((program.engine(), program.refusal()), (Engine::Interpreter, Some(refused)));
+        }
+    }
+    let unknown = [exit, Insn::new(0xff, 0, 0, 0, 0), exit];
+    let refused = refusal(&unknown, Setup { engine: Choice::Jit, ..Setup::default() });
+    assert!(matches!(refused, LoadError::Jit(Refused::Jit(Error::Insn(1, _)))), "{refused}");
+}
+
+#[test]
+fn the_interpreter_takes_what_has_too_many_functions_and_says_so() {
+    let program = load(&with_functions(FUNCTIONS_MAX), Setup::default());
+    assert_eq!((program.engine(), program.refusal()), (Engine::Jit, None));
+    let program = load(&with_functions(FUNCTIONS_MAX + 1), Setup::default());
+    assert_eq!(program.engine(), Engine::Interpreter);
+    assert_eq!(program.refusal(), Some(Refused::Jit(Error::Functions)));
+    // SAFETY: it touches nothing.
+    assert_eq!(unsafe { program.run(0, 0) }, Ok(1));
+}
+
+#[test]
+fn memory_that_may_not_become_code_is_the_reason() {
+    let words = std::env::args().collect::<Vec<_>>();
+    if std::env::var_os("MOTE_TEST_NO_CODE").is_none() {
+        let mut again = std::process::Command::new(&words[0]);
+        let name = "memory_that_may_not_become_code_is_the_reason";
+        let done = again.args(["--exact", name, "--nocapture"]).env("MOTE_TEST_NO_CODE", "1").output().expect("it runs");
+        let said = String::from_utf8_lossy(&done.stderr);
+        eprint!("{said}");
+        return assert!(done.status.success(), "{said}");
+    }
+    // From here on this process gets no executable memory (PR_SET_MDWE, Linux 6.3).
+    const PR_SET_MDWE: i32 = 65;
+    // SAFETY: touches no memory.
+    if unsafe { libc::prctl(PR_SET_MDWE, 1, 0, 0, 0) } != 0 {
+        return eprintln!("SKIP: this kernel cannot forbid executable memory");
+    }
+    let exit = insns(|b| {
+        b.mov(Reg::R0, 1);
+        b.exit();
+    });
+    let program = load(&exit, Setup::default());
+    let Some(Refused::Memory(errno)) = program.refusal() else { panic!("{:?}", program.refusal()) };
+    assert_eq!((program.engine(), errno.0), (Engine::Interpreter, libc::EACCES));
+    assert!(program.refusal().is_some_and(|why| why.to_string().starts_with("no executable memory: ")));
 }
 
 #[test]

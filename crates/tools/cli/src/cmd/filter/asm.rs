@@ -47,13 +47,19 @@ pub(super) fn listing(insns: &[Insn], event: &Description<'_>, maps: &Maps) -> a
         env.helper(id).map(|_| HelperPlace { address: HELPERS + u64::from(id) * 16, faults: faults(id) })
     };
     let input = Input { insns, functions: &functions, maps: &places, helper: &place, base: HELPERS / 2 };
-    let mut code = vec![0; native::bytes_max(insns.len(), functions.len())];
-    let mut workspace = vec![0; workspace_words(insns.len())];
-    let mut frames = vec![Frame::default(); functions.len()];
-    let made = native::compile(&input, &mut code, &mut workspace, &mut frames)
+    let (code, offsets) = compiled(&input, native::bytes_max(insns.len(), functions.len()))?;
+    Ok(annotated(insns, &env, &code, &offsets))
+}
+
+/// The machine code, which may have so many bytes, and where in it the code of each instruction begins.
+fn compiled(input: &Input<'_>, bytes_max: usize) -> anyhow::Result<(Vec<u8>, Vec<u32>)> {
+    let mut code = vec![0; bytes_max];
+    let mut workspace = vec![0; workspace_words(input.insns.len())];
+    let mut frames = vec![Frame::default(); input.functions.len()];
+    let made = native::compile(input, &mut code, &mut workspace, &mut frames)
         .map_err(|why| anyhow!("cannot make machine code of it: {why}"))?;
-    let offsets = workspace.get(insns.len() + 1..).unwrap_or_default();
-    Ok(annotated(insns, &env, &code[..made.bytes], offsets))
+    code.truncate(made.bytes);
+    Ok((code, workspace.split_off(input.insns.len() + 1)))
 }
 
 /// Helpers that read memory of the traced program.
@@ -82,4 +88,34 @@ fn annotated(insns: &[Insn], env: &Environment<'_>, code: &[u8], offsets: &[u32]
     }
     let _ = writeln!(out, "{} bytes of machine code", code.len());
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::filter::event;
+    use mote_layout::parse::parse;
+
+    const EXIT: Insn = Insn::new(0x95, 0, 0, 0, 0);
+    const ONE: Insn = Insn::new(0xb7, 0, 0, 0, 1);
+
+    #[test]
+    fn what_is_refused_is_refused_for_its_own_reason() {
+        let (text, _) = event::description(None, None, Some("len: u32")).expect("a description");
+        let event = parse(&text).expect("a description");
+        let said = listing(&[EXIT], &event, &Maps::new()).expect_err("r0 was never set").to_string();
+        assert!(said.starts_with("the verifier refuses the filter: instruction 0") && said.contains("r0"), "{said}");
+        let function = [Function { start: 0, stack_bytes: 0 }];
+        let said = |insns: &[Insn], bytes| {
+            let input = Input { insns, functions: &function, maps: &[], helper: &|_| None, base: 0 };
+            compiled(&input, bytes).map_err(|why| why.to_string())
+        };
+        assert_eq!(said(&[ONE, EXIT], 0), Err("there is no machine code: no room for the machine code".to_owned()));
+        let call = Insn::new(0x85, 0, 0, 0, 5);
+        assert_eq!(
+            said(&[call, EXIT], 4096),
+            Err("there is no machine code: instruction 0 calls an unknown helper".to_owned())
+        );
+        assert!(said(&[ONE, EXIT], 4096).is_ok_and(|(code, _)| !code.is_empty()));
+    }
 }
