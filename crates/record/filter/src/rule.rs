@@ -213,9 +213,10 @@ impl Rule {
         self.has(|kind| matches!(kind, ActionKind::Record))
     }
 
-    /// Whether it puts events into the recording: those that it is about, or others.
+    /// Whether it puts events into the recording: those that it is about, or others. To speculate and to commit does
+    /// not: these say what becomes of records that other rules make.
     pub fn writes(&self) -> bool {
-        self.has(|kind| matches!(kind, ActionKind::Record | ActionKind::Emit { .. } | ActionKind::Commit(_)))
+        self.has(|kind| matches!(kind, ActionKind::Record | ActionKind::Emit { .. }))
     }
 
     /// Whether it leaves something behind: events, counts, histograms, the last ones.
@@ -306,7 +307,7 @@ mod tests {
         assert!(rule.condition.is_none() && rule.speculates() && !rule.records());
         let rule =
             Rule::parse("http:begin do speculate by req.id, commit by $span, discard by (a + b)").unwrap();
-        assert!(rule.speculates() && !rule.speculates_by_thread() && rule.writes());
+        assert!(rule.speculates() && !rule.speculates_by_thread() && !rule.yields());
         assert_eq!(rule.speculation_keys().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["req.id"]);
         for (text, value_is_by) in
             [("* do hist $elapsed by a", false), ("* do hist ($elapsed by a) by b", true)]
