@@ -1,14 +1,14 @@
 //! Threads and the CPUs: how long each one ran, how often it was taken off, how long it could have run and had no CPU.
 //!
 //! Where only some threads are recorded, others are seen when a CPU goes from one of these to them or back. Those are
-//! left out: what is shown of a thread is complete. That a thread is recorded is seen from other events that it has, or
-//! from a switch between it and a CPU's idle task.
+//! left out: what is shown of a thread is complete. That a thread is recorded is said by the journal of a recording of
+//! the whole system; else it is seen from other events that it has, or from a switch between it and a CPU's idle task.
 
 use crate::Histogram;
 use crate::analysis::Analysis;
 use crate::report::{Interval, ThreadTime};
 use mote_ctf::{Fields, Value};
-use mote_timeline::{ClassId, Record, Trace};
+use mote_timeline::{ClassId, Origin, Record, Trace};
 use rustc_hash::FxHashMap;
 
 /// `prev_state` of a thread that would have gone on: 0, or `TASK_REPORT_MAX`.
@@ -39,6 +39,8 @@ struct Thread {
 #[derive(Debug)]
 pub struct Scheduling {
     roles: Vec<Role>,
+    /// Of each trace: all threads are recorded.
+    whole: Vec<bool>,
     threads: FxHashMap<(usize, u32), Thread>,
     /// By trace and CPU: the thread that came last, and when.
     cpus: FxHashMap<(usize, u32), (u32, i64)>,
@@ -60,7 +62,12 @@ impl Scheduling {
         if !roles.contains(&Role::Switch) {
             roles.clear();
         }
-        Scheduling { roles, threads: FxHashMap::default(), cpus: FxHashMap::default() }
+        let is_whole = |origin: &Origin| {
+            let session = origin.facts.as_ref().and_then(|facts| facts.session.as_ref());
+            session.is_some_and(|session| session.whole_system)
+        };
+        let whole = trace.origins().iter().map(is_whole).collect();
+        Scheduling { roles, whole, threads: FxHashMap::default(), cpus: FxHashMap::default() }
     }
 
     fn thread(&mut self, origin: usize, tid: u32) -> &mut Thread {
@@ -136,8 +143,10 @@ impl Analysis for Scheduling {
     }
 
     fn finish(self) -> Vec<ThreadTime> {
-        let whole = |thread: &Thread| thread.is_recorded && thread.running > 0;
-        let threads = self.threads.into_iter().filter(|((_, tid), thread)| *tid != 0 && whole(thread));
+        let has_all = |origin: usize| self.whole.get(origin).is_some_and(|whole| *whole);
+        let threads = self.threads.into_iter().filter(|((origin, tid), thread)| {
+            *tid != 0 && thread.running > 0 && (thread.is_recorded || has_all(*origin))
+        });
         let mut times: Vec<ThreadTime> = threads
             .map(|((_, tid), thread)| ThreadTime {
                 name: String::from_utf8_lossy(&thread.name).into_owned(),

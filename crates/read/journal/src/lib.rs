@@ -111,6 +111,9 @@ pub struct Session {
     pub frequency: u64,
     /// Event patterns that were chosen, and those left out (with a leading `!`).
     pub patterns: Vec<String>,
+    /// The events are those of all threads of the system, not only of some that were followed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole_system: bool,
 }
 
 /// One reading of all clocks at (nearly) the same moment.

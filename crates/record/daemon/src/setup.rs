@@ -99,6 +99,7 @@ pub(crate) fn session(options: &Options, frame: &Frame, geometry: Geometry, freq
         clock: frame.clock.to_owned(),
         frequency,
         patterns: options.rules.iter().map(rule_text).chain(excluded).collect(),
+        whole_system: false,
     }
 }
 
@@ -113,6 +114,7 @@ pub(crate) fn kernel_session(
     Session {
         cpus: options::cpus(),
         patterns: wanted.rules.iter().map(rule_text).chain(excluded).collect(),
+        whole_system: wanted.all,
         ..session(options, frame, geometry, 1_000_000_000)
     }
 }

@@ -215,6 +215,7 @@ fn write_journal(dir: &Path, plan: &Plan) -> io::Result<()> {
         clock: "monotonic".to_owned(),
         frequency: 1_000_000_000,
         patterns: Vec::new(),
+        whole_system: false,
     }))?;
     for ticks in (0..=10).map(|n| n * 100_000_000) {
         journal.note(&Fact::Clock(ClockSample {
