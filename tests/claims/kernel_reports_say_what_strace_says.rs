@@ -180,8 +180,8 @@ fn a_slow_call_says_on_what() {
     let trace = Record::program(&["cat", "/no/such/file"]).by("latency").with(&options).run();
     // Standard output is the command's.
     assert_eq!(trace.out, "");
-    let lines = trace.err.lines().filter(|line| line.starts_with('{'));
-    let report = lines.last().and_then(|line| serde_json::from_str::<Value>(line).ok());
+    let mut lines = trace.err.lines().filter(|line| line.starts_with('{'));
+    let report = lines.next_back().and_then(|line| serde_json::from_str::<Value>(line).ok());
     let report = report.unwrap_or_else(|| panic!("{}\n{}", trace.out, trace.err));
     let shown = trace.mote(&["view", "--event", "syscall_slow"]);
     let text = String::from_utf8(shown.stdout).expect("text");

@@ -110,6 +110,7 @@ impl Lab {
             objects: Vec::new(),
             keeps_on_fault: false,
             interval: None,
+            columns: 100,
             exclude: Vec::new(),
             buffers,
             mode,

@@ -147,7 +147,8 @@ fn twenty_thousand_stream_classes_are_read() {
     assert_eq!(schema.trace().streams.len(), MANY as usize);
     for id in 0..MANY {
         let words = [0xc1fc_1fc1, id, 8 * 17];
-        let packet: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).chain([3]).chain(id.to_le_bytes()).collect();
+        let packet: Vec<u8> =
+            words.into_iter().flat_map(u32::to_le_bytes).chain([3]).chain(id.to_le_bytes()).collect();
         assert_eq!(events(&schema, &packet), [(0, i128::from(id))]);
     }
 }

@@ -71,15 +71,25 @@ fn a_refusal_names_its_own_reason() {
         (vec![call(1), exit], Error::Target(0), "instruction 0 leads to no instruction of its function"),
         (vec![Insn::new(0x05, 0, 0, 1, 0), exit], Error::Target(0), "instruction 0 leads to no instruction"),
         (vec![Insn::new(0xb7, 0, 0, 0, 0)], Error::Flow(0), "instruction 0 runs out of its function"),
-        (vec![exit, Insn::new(0x85, 0, 0, 0, 9999), exit], Error::Helper(1), "instruction 1 calls an unknown"),
-        (vec![Insn::new(0x18, 0, 5, 0, 3), Insn::default(), exit], Error::Map(0), "instruction 0 names an unknown"),
+        (
+            vec![exit, Insn::new(0x85, 0, 0, 0, 9999), exit],
+            Error::Helper(1),
+            "instruction 1 calls an unknown",
+        ),
+        (
+            vec![Insn::new(0x18, 0, 5, 0, 3), Insn::default(), exit],
+            Error::Map(0),
+            "instruction 0 names an unknown",
+        ),
         (tail_call.to_vec(), Error::TailCall(2), "instruction 2 is a tail call in a local function"),
         (with_functions(FUNCTIONS_MAX + 1), Error::Functions, "the program has too many functions"),
     ] {
         let refused = Refused::Jit(why);
         assert!(refused.to_string().starts_with(words), "{refused}");
         // SAFETY: it is not run.
-        let load = |engine| unsafe { Program::load_unverified(&program, &env, &Setup { engine, ..Setup::default() }) };
+        let load = |engine| unsafe {
+            Program::load_unverified(&program, &env, &Setup { engine, ..Setup::default() })
+        };
         assert_eq!(load(Choice::Jit).expect_err("it is refused"), LoadError::Jit(refused), "{program:?}");
         // Where the interpreter takes it, it says why it is not machine code.
         if let Ok(program) = load(Choice::Auto) {
@@ -108,7 +118,11 @@ fn memory_that_may_not_become_code_is_the_reason() {
     if std::env::var_os("MOTE_TEST_NO_CODE").is_none() {
         let mut again = std::process::Command::new(&words[0]);
         let name = "memory_that_may_not_become_code_is_the_reason";
-        let done = again.args(["--exact", name, "--nocapture"]).env("MOTE_TEST_NO_CODE", "1").output().expect("it runs");
+        let done = again
+            .args(["--exact", name, "--nocapture"])
+            .env("MOTE_TEST_NO_CODE", "1")
+            .output()
+            .expect("it runs");
         let said = String::from_utf8_lossy(&done.stderr);
         eprint!("{said}");
         return assert!(done.status.success(), "{said}");

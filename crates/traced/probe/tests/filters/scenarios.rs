@@ -61,10 +61,10 @@ fn short(first: &str, second: &str) {
     let record = |first: &str| mote::event!(scenario::short, a: &str = first, b: &str = second, c: u8 = b'!');
     record(first);
     let mut pages = vec![b'?'; 3 * 4096];
-    let end = 4096 + pages.as_ptr().align_offset(4096);
-    let begin = end - first.len();
-    pages[begin..end].copy_from_slice(first.as_bytes());
-    record(std::str::from_utf8(&pages[begin..end]).expect("it is the same text"));
+    let behind = 4096 + pages.as_ptr().align_offset(4096);
+    let from = behind - first.len();
+    pages[from..behind].copy_from_slice(first.as_bytes());
+    record(std::str::from_utf8(&pages[from..behind]).expect("it is the same text"));
 }
 
 fn every_type() {

@@ -104,17 +104,23 @@ mod tests {
         let (text, _) = event::description(None, None, Some("len: u32")).expect("a description");
         let event = parse(&text).expect("a description");
         let said = listing(&[EXIT], &event, &Maps::new()).expect_err("r0 was never set").to_string();
-        assert!(said.starts_with("the verifier refuses the filter: instruction 0") && said.contains("r0"), "{said}");
+        assert!(
+            said.starts_with("the verifier refuses the filter: instruction 0") && said.contains("r0"),
+            "{said}"
+        );
         let function = [Function { start: 0, stack_bytes: 0 }];
         let said = |insns: &[Insn], bytes| {
             let input = Input { insns, functions: &function, maps: &[], helper: &|_| None, base: 0 };
             compiled(&input, bytes).map_err(|why| why.to_string())
         };
-        assert_eq!(said(&[ONE, EXIT], 0), Err("there is no machine code: no room for the machine code".to_owned()));
+        assert_eq!(
+            said(&[ONE, EXIT], 0),
+            Err("cannot make machine code of it: no room for the machine code".to_owned())
+        );
         let call = Insn::new(0x85, 0, 0, 0, 5);
         assert_eq!(
             said(&[call, EXIT], 4096),
-            Err("there is no machine code: instruction 0 calls an unknown helper".to_owned())
+            Err("cannot make machine code of it: instruction 0 calls an unknown helper".to_owned())
         );
         assert!(said(&[ONE, EXIT], 4096).is_ok_and(|(code, _)| !code.is_empty()));
     }
