@@ -121,8 +121,8 @@ fn a_stream_without_packet_sizes_that_is_cut_ends_with_an_error() {
     }
 }
 
-/// As many stream classes as some tracers write. Where all of them are searched for each, the time grows with the square
-/// of their number.
+/// As many stream classes as some tracers write. Where all of them are searched for each, the time grows with the
+/// square of their number.
 const MANY: u32 = 20_000;
 
 #[test]

@@ -131,7 +131,7 @@ fn memory_that_may_not_become_code_is_the_reason() {
     const PR_SET_MDWE: i32 = 65;
     // SAFETY: touches no memory.
     if unsafe { libc::prctl(PR_SET_MDWE, 1, 0, 0, 0) } != 0 {
-        return eprintln!("SKIP: this kernel cannot forbid executable memory");
+        return mote_skip::skip("this kernel cannot forbid executable memory");
     }
     let exit = insns(|b| {
         b.mov(Reg::R0, 1);

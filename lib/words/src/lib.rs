@@ -93,8 +93,8 @@ pub fn fitted(name: &str, width: usize) -> String {
     if name.contains('/') { middle(name, width) } else { cut(name, width) }
 }
 
-/// Sentences in lines of so many columns; all lines but the first begin with `indent` spaces. Words that are longer than
-/// a line have one for themselves. Does not end with a line feed.
+/// Sentences in lines of so many columns; all lines but the first begin with `indent` spaces. Words that are longer
+/// than a line have one for themselves. Does not end with a line feed.
 pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for (index, paragraph) in text.split('\n').enumerate() {

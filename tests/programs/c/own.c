@@ -1,4 +1,5 @@
-/* What a program does with its own switches and probes, in C11 and in C++17. Without a recorder each line says what must
+/* What a program does with its own switches and probes, in C11 and in C++17. Without a recorder each line says what
+ * must
  * come of it; prints how many events it emitted. */
 #include "own.h"
 #include <errno.h>

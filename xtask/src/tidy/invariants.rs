@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 const KNOWS: [(&str, &[&str]); 7] = [
     ("crates/base/ring", &["mote-trace-layout", "mote-trace-sync", "mote-trace-sys"]),
     ("crates/base/layout", &["mote-trace-bpf"]),
-    ("crates/base/wire", &["mote-trace-bpf", "mote-trace-layout", "mote-trace-ring"]),
+    ("crates/base/wire", &["mote-trace-bpf", "mote-trace-layout", "mote-trace-ring", "mote-trace-sys"]),
     ("crates/read/journal", &[]),
     ("crates/read/pattern", &[]),
     ("lib/ctf", &[]),

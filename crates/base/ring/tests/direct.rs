@@ -19,7 +19,7 @@ impl Row for Three {
 /// A channel for good, as `Direct` asks for; `None` where there are no restartable sequences.
 fn lab(mode: Mode) -> Option<&'static Lab> {
     if !rseq::find() {
-        eprintln!("SKIP: the shortest way: the C library has registered no restartable sequences");
+        mote_skip::skip("the shortest way: the C library has registered no restartable sequences");
         return None;
     }
     thread::set_id(THREAD);

@@ -6,7 +6,8 @@
 //! ```
 //! Always valid: what is not UTF-8 becomes U+FFFD, infinities and NaN are the strings `"inf"`, `"-inf"`, `"NaN"`, bytes
 //! a string of hexadecimal digits, an enumeration's value its label (the number if it has none), a variant an object
-//! with the chosen option, a missing optional `null`. An event in a span whose name is known has that as `"span"`. Integers are numbers with all their digits, also beyond 2^53.
+//! with the chosen option, a missing optional `null`. An event in a span whose name is known has that as `"span"`.
+//! Integers are numbers with all their digits, also beyond 2^53.
 
 use crate::Format;
 use crate::digits;

@@ -44,6 +44,7 @@ fn trace(is_ours: bool) -> (TempDir, Trace) {
             clock: "monotonic".to_owned(),
             frequency: 1_000_000_000,
             patterns: Vec::new(),
+            whole_system: false,
         };
         journal.note(&Fact::Session(session)).expect("written");
     }

@@ -15,6 +15,7 @@ macro_rules! say {
 }
 
 mod arch;
+mod begun;
 mod check;
 mod cmd;
 mod demo;

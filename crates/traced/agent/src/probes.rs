@@ -30,14 +30,12 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use mote_patch::Edit;
 use mote_rcu::{Flavor, Library, Token, library, start_poll, synchronize};
-use mote_sys::mem::Mapping;
+use mote_sys::mem::{Mapping, PAGE_BYTES};
 
 /// Bytes of a slot: a probe, and a value of up to some 150 bytes.
 const SLOT_BYTES: usize = 256;
 /// Slots of the pool; pages of it are used as probes come.
 const SLOTS: usize = 1 << 14;
-/// What mappings are aligned to.
-const PAGE_BYTES: usize = 4096;
 
 /// The probes of an event; `mote.h` has the same.
 #[repr(C)]

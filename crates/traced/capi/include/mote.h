@@ -20,8 +20,8 @@
  *
  *   mote_tracef("gave up after %d tries: %s", tries, why);
  *
- * A declared event takes functions of the program's own (mote_connect), and the program may have switches that cost it as
- * little as an event that is off (MOTE_SWITCH): see "Probes" and "Switches of the program's own" below.
+ * A declared event takes functions of the program's own (mote_connect), and the program may have switches that cost
+ * it as little as an event that is off (MOTE_SWITCH): see "Probes" and "Switches of the program's own" below.
  *
  * Field                          | In the trace
  * -------------------------------|--------------------------------------------------------------
@@ -199,7 +199,8 @@ __attribute__((weak, visibility("hidden"), destructor(101))) void mote_object_le
 /* ---- The switch -------------------------------------------------------------------------------- */
 
 /* A record of a site: place of the NOP, where to jump, event, description, each relative to its own place; a switch has
- * no description. With `?` it belongs to the group of its function: the linker drops both together (inline functions, templates). */
+ * no description. With `?` it belongs to the group of its function: the linker drops both together (inline functions,
+ * templates). */
 #define MOTE_SITE_(code, target, described)                                                               \
     ".pushsection mote_sites,\"aR?\",@progbits\n"                                                        \
     ".balign 4\n"                                                                                         \
@@ -1042,7 +1043,8 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
  *   struct mote_connection *connection = mote_connect(net, packet_in, seen, &counters);
  *   mote_disconnect(connection);
  *
- * A number comes as its type (a truth value as uint8_t), a text as const char * as the program gave it, an array as where
+ * A number comes as its type (a truth value as uint8_t), a text as const char * as the program gave it, an array as
+ * where
  * it begins, a sequence as where it begins and how many there are. Several are called in the order in which they were
  * connected; rules of a recorder do not matter to them. A probe returns to its caller (no longjmp). It may connect and
  * disconnect. An object that is to be unloaded disconnects first what is connected to its events, and its functions. */
@@ -1060,7 +1062,8 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* No pass that starts after this calls the probe; threads may still be in it. Null is ignored. Not for signal handlers. */
+/* No pass that starts after this calls the probe; threads may still be in it. Null is ignored. Not for signal
+ * handlers. */
 MOTE_API_ void mote_disconnect(struct mote_connection *connection);
 /* Waits until no thread is in a probe any more that was disconnected before: what it used can be freed then. 1; or 0 at
  * once, inside of a probe, where it would wait for itself. The caller holds no lock that a probe takes. */
@@ -1071,7 +1074,8 @@ MOTE_API_ int mote_wait_for_probes(void);
 
 /* ---- Switches of the program's own --------------------------------------------------------------
  *
- * A condition that is part of the instructions: mote_switched(checks) is a NOP while the switch is off and a jump while it
+ * A condition that is part of the instructions: mote_switched(checks) is a NOP while the switch is off and a jump
+ * while it
  * is on. It is turned while threads run, with or without a recorder, and belongs to the program or library that it is
  * linked into. It is off at the beginning. In a header or in one or several source files, at the outermost level:
  *
@@ -1112,7 +1116,8 @@ MOTE_API_ int mote_flip_(const void *first, const void *end, const struct mote_f
 #endif
 
 /* Turns several switches in one go, all of them or none. 0; or an error number, and all are as they were: EBUSY while a
- * thread or a handler blocks SIGTRAP or a debugger is attached (two seconds are waited for that), others where text cannot
+ * thread or a handler blocks SIGTRAP or a debugger is attached (two seconds are waited for that), others where text
+ * cannot
  * be changed. When it returns 0, every pass that starts afterwards, on any thread, goes the new way. It waits while the
  * process joins a recording. Not for signal handlers, nor after vfork. */
 MOTE_INLINE_ int mote_switch_flip(const struct mote_flip *list, size_t count) {
@@ -1129,8 +1134,8 @@ MOTE_INLINE_ int mote_switch_is_on(const struct mote_switch *which) {
 
 /* ---- Quick text --------------------------------------------------------------------------------- */
 
-/* An event mote:note of level MOTE_DEBUG with the field `text`, made as by printf and only while it is on. A text of more
- * than 511 bytes is cut, between two characters of UTF-8. The C library's vsnprintf makes it: for %s, %d,
+/* An event mote:note of level MOTE_DEBUG with the field `text`, made as by printf and only while it is on. A text of
+ * more than 511 bytes is cut, between two characters of UTF-8. The C library's vsnprintf makes it: for %s, %d,
  * %p and the like it allocates nothing; for wide characters, positions and large precisions of numbers it may. */
 #define mote_tracef(...)                                                                                  \
     MOTE_TRACEF_(MOTE_DESCRIPTION_("mote:note", MOTE_DEBUG, "", "", mote_str(text, "")), __VA_ARGS__)

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 /// Record fewer events while a recording runs
 ///
 /// Takes away all rules with this pattern, whether `mote record` or `mote enable` gave them. Where no rule has the
-/// pattern, the events that match it are taken out of the other rules. Events that no rule records any more cost nothing
-/// again.
+/// pattern, the events that match it are taken out of the other rules. Events that no rule records any more cost
+/// nothing again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -4,7 +4,7 @@ mod show;
 mod threshold;
 mod worst;
 
-use super::begun::{Begun, ReadyArgs};
+use crate::begun::{Begun, ReadyArgs};
 use crate::out::Place;
 use crate::rules::Rules;
 use crate::units;
@@ -91,8 +91,8 @@ pub(crate) struct Args {
     /// processes are theirs]
     #[arg(long, value_name = "USER", value_parser = super::owner)]
     owner: Option<User>,
-    /// Keep other events in memory only, and write them down when a call was slow, with what was before it; at most this
-    /// many times
+    /// Keep other events in memory only, and write them down when a call was slow, with what was before it; at most
+    /// this many times
     #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_missing_value = "10",
         value_parser = clap::value_parser!(u32).range(1..=100))]
     snapshot: Option<u32>,

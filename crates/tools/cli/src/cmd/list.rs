@@ -54,7 +54,8 @@ pub(crate) struct Args {
     #[arg(short, long, conflicts_with = "c_header")]
     kernel: bool,
 
-    /// List only events whose name, provider or provider:name matches PATTERN (* any text, ? any character); repeat for more
+    /// List only events whose name, provider or provider:name matches PATTERN (* any text, ? any character); repeat
+    /// for more
     #[arg(short, long, value_name = "PATTERN")]
     event: Vec<String>,
 

@@ -1,6 +1,5 @@
 //! The verbs, one file each, and what they share.
 
-mod begun;
 pub(crate) mod demo;
 pub(crate) mod disable;
 pub(crate) mod doctor;

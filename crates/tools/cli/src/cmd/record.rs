@@ -2,7 +2,7 @@
 
 mod summary;
 
-use super::begun::{Begun, ReadyArgs};
+use crate::begun::{Begun, ReadyArgs};
 use crate::out::Place;
 use crate::rules::Rules;
 use crate::units;
@@ -94,8 +94,8 @@ pub(crate) struct Args {
     /// Buffer memory per CPU for kernel events, as --buffers [default: 16M, all together at most 256M]
     #[arg(long, value_name = "SIZE[xCOUNT]", value_parser = buffers)]
     kernel_buffers: Option<Buffers>,
-    /// Buffer memory per CPU, or the size of a sub-buffer and how many: `16M`, `1Mx8` [default: 64M, all together at most
-    /// 1G]
+    /// Buffer memory per CPU, or the size of a sub-buffer and how many: `16M`, `1Mx8` [default: 64M, all together at
+    /// most 1G]
     #[arg(long, value_name = "SIZE[xCOUNT]", value_parser = buffers)]
     buffers: Option<Buffers>,
     /// What to do when a buffer is full: drop and count new events, or overwrite the oldest

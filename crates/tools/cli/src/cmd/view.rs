@@ -111,8 +111,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID,...", value_delimiter = ',')]
     tid: Vec<u32>,
 
-    /// Show only events from then on: HH:MM:SS[.fraction] or YYYY-MM-DDTHH:MM:SS[.fraction] (UTC), seconds since 1970, or
-    /// +TIME after the first event (ns us ms s m h)
+    /// Show only events from then on: HH:MM:SS[.fraction] or YYYY-MM-DDTHH:MM:SS[.fraction] (UTC), seconds since
+    /// 1970, or +TIME after the first event (ns us ms s m h)
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     from: Option<Moment>,
 
