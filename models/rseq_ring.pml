@@ -24,7 +24,7 @@
  * @code crates/base/ring/src/arch/x86_64/sub_buffer.rs: switch, count_ring_full
  * @code crates/base/ring/src/reader.rs: look, look_once, look_own, part, chunk, content_end, is_closed, whole, lapped
  * @code crates/base/ring/src/reader.rs: copy, release, advance, publish
- * @digest 3fa55d89f63dbb54
+ * @digest 5d28828f41e93835
  *
  * @pass short | discard, 2 threads | 
  * @pass short | overwrite, 2 threads | -DOVERWRITE
