@@ -12,7 +12,7 @@ unsafe extern "C" {
 
 const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 
-/// Patched sites, and how many of them hold the NOP.
+/// Patched sites of events, and how many of them hold the NOP. Switches are the program's: no recorder turns them.
 pub(crate) fn nops() -> (usize, usize) {
     let first = (&raw const FIRST).addr();
     let count = ((&raw const END).addr() - first) / RECORD_BYTES;
@@ -21,6 +21,9 @@ pub(crate) fn nops() -> (usize, usize) {
             let at = (&raw const FIRST).wrapping_add(index);
             // SAFETY: inside the section, whose bounds the linker has set.
             let record = unsafe { at.read_unaligned() };
+            if record.description == 0 {
+                return None;
+            }
             let (code, _) = record.resolve(at.addr() as u64).code?;
             // SAFETY: the record leads to five bytes of this program's text.
             Some(unsafe { std::ptr::with_exposed_provenance::<[u8; 5]>(code as usize).read_volatile() })
