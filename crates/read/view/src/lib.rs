@@ -12,6 +12,7 @@ pub mod civil;
 mod csv;
 mod digits;
 mod escape;
+mod export;
 mod folded;
 mod json;
 mod known;
@@ -30,6 +31,7 @@ mod top;
 mod tree;
 
 pub use csv::Csv;
+pub use export::{Firefox, FlameGraph, Perfetto};
 pub use folded::Folded;
 pub use json::Json;
 pub use null::Null;

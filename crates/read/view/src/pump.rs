@@ -28,7 +28,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// As the writer.
-pub fn pump<S: Source + ?Sized, F: Format, W: Write>(
+pub fn pump<S: Source + ?Sized, F: Format + ?Sized, W: Write>(
     events: &mut S,
     selection: &Selection,
     limit: Option<u64>,

@@ -113,7 +113,7 @@ fn the_status_ends_well_when_its_reader_goes() {
 fn is_without_kernel(said: &str) -> bool {
     let is_without = said.contains(" missing; run as root") || said.contains("not permitted to");
     if is_without {
-        mote_skip::skip(&said);
+        mote_skip::skip(said);
     }
     is_without
 }

@@ -4,6 +4,7 @@ pub(crate) mod demo;
 pub(crate) mod disable;
 pub(crate) mod doctor;
 pub(crate) mod enable;
+pub(crate) mod export;
 pub(crate) mod filter;
 pub(crate) mod generate;
 pub(crate) mod latency;
