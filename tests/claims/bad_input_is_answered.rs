@@ -48,7 +48,7 @@ fn a_directory_with_much_else_in_it() {
         (output.status.code(), said)
     };
     let (status, said) = view(Path::new("/"));
-    assert!(status == Some(2) && said.contains("/ is no recording, and holds too much"), "{said}");
+    assert!(status == Some(2) && said.contains("/ is not a recording, and is too large to search"), "{said}");
     let tree = tempfile::tempdir().expect("a directory");
     let trace = tree.path().join("trace");
     Record::scene(&["count", "5"]).to(&trace).run().ends_with(0);
