@@ -114,7 +114,7 @@ fn a_process_with_all_threads_in_a_sandbox_is_sent_nothing() {
     let word = Word::new();
     let (running, pid) = start_locked(&word, &[]);
     mote(&running, &["disable", "e2e:calm"]);
-    running.wait_until_said("cannot get other rules: it is recorded as before");
+    running.wait_until_said("cannot get new rules; it is recorded by the old ones");
     assert!(is_alive(pid));
     word.set();
     let trace = running.wait().ends_with(3);
