@@ -355,7 +355,11 @@ fn functions_of_two_programs_with_one_name_are_told_apart() {
     let script = format!("{} 3; {} 5", path.display(), second.display());
     let options = ["-k", patterns[0].as_str(), "-k", patterns[1].as_str()];
     let trace = Record::program(&["sh", "-c", &script]).with(&options).run().ends_with(0);
-    assert!(trace.err.contains(&format!("uprobe_app_work_2 is the one at {}", second.display())), "{}", trace.err);
+    assert!(
+        trace.err.contains(&format!("uprobe_app_work_2 is the one at {}", second.display())),
+        "{}",
+        trace.err
+    );
     let events = trace.view();
     let counts = ["uprobe_app_work", "uprobe_app_work_2"].map(|name| named(&events, name).len());
     assert_eq!(counts, [3, 5]);
