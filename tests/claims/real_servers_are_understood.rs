@@ -9,7 +9,7 @@ use crate::support::kernel;
 use crate::support::latency::{Call, Report, Watching};
 use crate::support::servers::{Kind, Load, Server};
 use crate::support::slow_disk::SlowDisk;
-use crate::support::{skip, wait_for, within};
+use crate::support::{Record, skip, wait_for, within};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -134,6 +134,40 @@ fn a_backend_of_postgres_waits_for_the_disk() {
     for function in ["XLogFlush", "CommitTransactionCommand", "PostgresMain"] {
         assert!(call.has_frame("callstack_user", function), "no {function} in {call:?}");
     }
+}
+
+#[test]
+fn the_statements_of_postgres_are_recorded_as_text() {
+    const TIMES: u64 = 100;
+    if !is_there(Kind::Postgres) {
+        return;
+    }
+    let data = tempfile::tempdir().expect("a directory");
+    let open = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+    std::fs::set_permissions(data.path(), open).expect("permissions");
+    let server = Server::start(Kind::Postgres, data.path()).expect("postgres");
+    // Other claims may run one beside.
+    let sql = format!("SELECT 'asked of {}', 1 + 1", server.pid());
+    let binary = std::fs::read_link(format!("/proc/{}/exe", server.pid())).expect("it runs");
+    let pattern = format!("usdt:{}:query__start(sql: str)", binary.display());
+    let mut running = Record::nothing().with(&["-a", "-k", &pattern]).start();
+    wait_for("a recording", || {
+        (running.said().1.contains("recording ") || running.has_ended()).then_some(())
+    });
+    if running.has_ended() {
+        let said = running.said().1;
+        assert!(said.contains("has no static probes"), "{said}");
+        return skip("this build of PostgreSQL has no static probes");
+    }
+    server.home().ask(&sql, TIMES).expect("answers");
+    running.signal(nix::sys::signal::Signal::SIGINT);
+    let events = running.wait().ends_with(0).view();
+    let asked = events.iter().filter(|event| event.name == "usdt_postgresql_query__start");
+    assert_eq!(
+        asked.filter(|event| event.fields["sql"] == format!("{sql};")).count() as u64,
+        TIMES,
+        "{events:?}"
+    );
 }
 
 #[test]

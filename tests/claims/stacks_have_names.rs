@@ -89,6 +89,23 @@ fn arguments_of_static_probes_have_the_names_and_types_that_were_given() {
 }
 
 #[test]
+fn texts_that_static_probes_point_to_are_recorded() {
+    for options in [&["-O0"][..], &["-O2", "-no-pie"]] {
+        let Some((_dir, path)) = program(options) else { return };
+        let events = recorded(&path, &["usdt:APP:said(text: str, number: i32)"], &[]).view();
+        let said = named(&events, "usdt_app_said");
+        assert_eq!(said.len(), CALLS);
+        for (number, event) in said.iter().enumerate() {
+            assert_eq!(event.number("number"), number as u64);
+            assert_eq!(event.fields["text"], ["", "an odd number"][number & 1]);
+        }
+        let filtered = recorded(&path, &["usdt:APP:said(text: str)"], &["--filter", "text == \"*odd*\""]);
+        let odd = filtered.view();
+        assert_eq!(named(&odd, "usdt_app_said").len(), CALLS / 2);
+    }
+}
+
+#[test]
 fn a_probe_that_cannot_be_says_why() {
     let Some((_dir, path)) = program(&[]) else { return };
     for (pattern, says) in [

@@ -77,6 +77,12 @@ impl Home {
         std::fs::read_to_string(self.log()).unwrap_or_default()
     }
 
+    /// Where its files are.
+    #[allow(dead_code, reason = "the figures do not ask")]
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
     fn log(&self) -> PathBuf {
         self.dir.path().join("log")
     }

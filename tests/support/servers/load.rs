@@ -63,6 +63,21 @@ impl Home {
         rate.ok_or_else(|| io::Error::other(format!("the load of {name}, {}: {text}", output.status)))
     }
 
+    /// Has one client of PostgreSQL ask this so many times, each time as a statement of its own.
+    ///
+    /// # Errors
+    /// As [`Home::rate`].
+    #[allow(dead_code, reason = "the figures do not ask")]
+    pub(crate) fn ask(&self, sql: &str, times: u64) -> io::Result<()> {
+        let script = self.path().join("asked.sql");
+        std::fs::write(&script, format!("{sql};\n"))?;
+        let mut command = self.pgbench()?;
+        command.args(["-n", "-c", "1", "-t", &times.to_string(), "-f"]).arg(script).arg("postgres");
+        let output = command.stdin(Stdio::null()).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() { Ok(()) } else { Err(io::Error::other(format!("pgbench: {said}"))) }
+    }
+
     /// Starts to make requests, until the value goes.
     ///
     /// # Errors

@@ -164,7 +164,10 @@ fn static_probes_with_arguments_and_semaphores() {
         let twice = chosen(&path, "usdt app:twice");
         let names: Vec<&str> = twice.events.iter().map(|event| event.name.as_str()).collect();
         assert_eq!(names, ["usdt_app_twice", "usdt_app_twice_2"]);
-        assert_eq!(chosen(&path, "usdt *:*").events.len(), 4);
+        assert_eq!(chosen(&path, "usdt *:*").events.len(), 5);
+        let said = chosen(&path, "usdt said(text: str)");
+        assert_eq!(said.events[0].fields[1].ty, Type::Text);
+        assert!(matches!(said.events[0].fields[1].from, Origin::OperandText(_)));
     }
 }
 

@@ -56,6 +56,10 @@ __attribute__((noinline)) void tock(int number) {
         PROBE("app", "twice", "0", "-4@%0", "nor"(number));
     else
         PROBE("app", "twice", "0", "-4@%0", "n"(-7));
+    const char *text = number & 1 ? "an odd number" : "";
+    // A probe cannot wait for the page that the text is in.
+    total += text[0];
+    PROBE("app", "said", "0", "8@%0 -4@%1", "nor"(text), "nor"(number));
 }
 
 int main(int argc, char **argv) {
