@@ -254,13 +254,13 @@ mod tests {
             ("uprobe:app:", "empty"),
             ("uprobe::f", "empty"),
             ("usdt:app", "usdt:BIN:PROVIDER:NAME"),
-            ("usdt:app:tick(a: text)", "no type of an argument"),
+            ("usdt:app:tick(a: text)", "is not a type of an argument"),
             ("usdt:app:tick(a)", "NAME: TYPE"),
             ("uretprobe:app:f+4", "as a whole"),
             ("fexit:f+4", "as a whole"),
             ("fentry:f+4", "`kprobe:` takes"),
             ("fentry:", "empty"),
-            ("uprobe:app:f(a: f64)", "no type of an argument"),
+            ("uprobe:app:f(a: f64)", "is not a type of an argument"),
             ("uprobe:app:f(a b: i8)", "NAME: TYPE"),
         ] {
             let wrong = Spec::parse(pattern).expect_err(pattern).to_string();
