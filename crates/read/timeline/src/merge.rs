@@ -21,6 +21,12 @@ use crate::trace::Trace;
 pub struct Events<'t> {
     trace: &'t Trace,
     readers: Vec<Reader<'t>>,
+    merge: Merge,
+}
+
+/// How far the merging is; it knows readers by their numbers.
+#[derive(Debug)]
+struct Merge {
     /// Readers whose heads were not yet handed out.
     waiting: Waiting,
     /// The reader whose head was handed out last.
@@ -39,12 +45,7 @@ pub struct Paused {
     readers: Vec<PausedReader>,
     /// How many streams there were.
     streams: usize,
-    waiting: Waiting,
-    current: Option<usize>,
-    ended: Vec<usize>,
-    complete: i64,
-    range: Range,
-    problems: Problems,
+    merge: Merge,
 }
 
 #[derive(Debug)]
@@ -57,9 +58,7 @@ struct PausedReader {
 
 impl<'t> Events<'t> {
     pub(crate) fn new(trace: &'t Trace, range: Range) -> Events<'t> {
-        let mut events = Events {
-            trace,
-            readers: Vec::new(),
+        let merge = Merge {
             waiting: Waiting::default(),
             current: None,
             ended: Vec::new(),
@@ -67,6 +66,7 @@ impl<'t> Events<'t> {
             range,
             problems: Problems::default(),
         };
+        let mut events = Events { trace, readers: Vec::new(), merge };
         events.open(0);
         events.seek(range);
         events
@@ -88,13 +88,13 @@ impl<'t> Events<'t> {
     fn note_unreadable(&mut self, index: usize, error: std::io::Error) {
         let Some(stream) = self.trace.streams().get(index) else { return };
         let (path, fault) = (stream.path.clone(), Fault::Io(error));
-        self.problems.note(Problem { path, offset: None, fault, skipped: 0 });
+        self.merge.problems.note(Problem { path, offset: None, fault, skipped: 0 });
     }
 
     /// Puts the reading aside, so that the recording can grow.
     #[must_use]
     pub fn pause(self) -> Paused {
-        let Events { trace, readers, waiting, current, ended, complete, range, problems } = self;
+        let Events { trace, readers, merge } = self;
         let paused = |reader: Reader<'_>| PausedReader {
             index: reader.index,
             renewals: reader.origin.renewals,
@@ -102,14 +102,13 @@ impl<'t> Events<'t> {
         };
         let readers = readers.into_iter().map(paused).collect();
         let streams = trace.streams().len();
-        Paused { readers, streams, waiting, current, ended, complete, range, problems }
+        Paused { readers, streams, merge }
     }
 
     /// Goes on where a reading of the same recording was put aside, with the streams that have come since.
     pub(crate) fn go_on(trace: &'t Trace, paused: Paused) -> Events<'t> {
-        let Paused { readers, streams, waiting, current, ended, complete, range, problems } = paused;
-        let known = Vec::with_capacity(readers.len());
-        let mut events = Events { trace, readers: known, waiting, current, ended, complete, range, problems };
+        let Paused { readers, streams, merge } = paused;
+        let mut events = Events { trace, readers: Vec::with_capacity(readers.len()), merge };
         for PausedReader { index, renewals, state } in readers {
             let stream = trace.streams().get(index);
             let origin = stream.and_then(|stream| trace.origins().get(stream.origin));
@@ -131,11 +130,11 @@ impl<'t> Events<'t> {
     /// Has a reader begin with the range.
     fn begin(&mut self, number: usize) {
         let Some(reader) = self.readers.get_mut(number) else { return };
-        reader.seek(self.range);
-        if reader.advance(&mut self.problems) {
-            self.waiting.push(reader.state.time, number);
+        reader.seek(self.merge.range);
+        if reader.advance(&mut self.merge.problems) {
+            self.merge.waiting.push(reader.state.time, number);
         } else {
-            self.ended.push(number);
+            self.merge.ended.push(number);
         }
     }
 
@@ -146,18 +145,18 @@ impl<'t> Events<'t> {
     /// # Cost
     /// One look at the size of each stream that was read to its end.
     pub fn arrived(&mut self, until: i64) {
-        self.complete = until;
-        std::mem::take(&mut self.ended).into_iter().for_each(|number| self.look_again(number));
+        self.merge.complete = until;
+        std::mem::take(&mut self.merge.ended).into_iter().for_each(|number| self.look_again(number));
     }
 
     /// Looks for more of a stream that was read to its end.
     #[cold]
     fn look_again(&mut self, number: usize) {
         let Some(reader) = self.readers.get_mut(number) else { return };
-        if reader.look_again() && reader.advance(&mut self.problems) {
-            self.waiting.push(reader.state.time, number);
+        if reader.look_again() && reader.advance(&mut self.merge.problems) {
+            self.merge.waiting.push(reader.state.time, number);
         } else {
-            self.ended.push(number);
+            self.merge.ended.push(number);
         }
     }
 
@@ -170,10 +169,10 @@ impl<'t> Events<'t> {
     /// small read each, and the first packet in the range. The index knows what this reading has come past, however it
     /// came there; it takes at most 200 KiB a stream.
     pub fn seek(&mut self, range: Range) {
-        self.waiting = Waiting::default();
-        self.current = None;
-        self.ended.clear();
-        self.range = range;
+        self.merge.waiting = Waiting::default();
+        self.merge.current = None;
+        self.merge.ended.clear();
+        self.merge.range = range;
         (0..self.readers.len()).for_each(|number| self.begin(number));
     }
 
@@ -200,34 +199,34 @@ impl<'t> Events<'t> {
     /// Moves on; returns the reader whose head is next.
     #[inline]
     fn choose(&mut self) -> Option<usize> {
-        if let Some(current) = self.current
+        if let Some(current) = self.merge.current
             && let Some(reader) = self.readers.get_mut(current)
-            && reader.advance(&mut self.problems)
+            && reader.advance(&mut self.merge.problems)
         {
-            if self.waiting.go_before(reader.state.time, current) {
-                self.current = Some(self.waiting.replace(reader.state.time, current));
+            if self.merge.waiting.go_before(reader.state.time, current) {
+                self.merge.current = Some(self.merge.waiting.replace(reader.state.time, current));
             }
         } else {
-            self.current.into_iter().for_each(|ended| self.look_again(ended));
-            self.current = self.waiting.pop();
+            self.merge.current.into_iter().for_each(|ended| self.look_again(ended));
+            self.merge.current = self.merge.waiting.pop();
         }
-        let chosen = self.current?;
+        let chosen = self.merge.current?;
         let time = self.readers.get(chosen)?.state.time;
-        if time > self.complete { self.wait(time, chosen) } else { Some(chosen) }
+        if time > self.merge.complete { self.wait(time, chosen) } else { Some(chosen) }
     }
 
     /// The earliest head is too early to be handed out.
     #[cold]
     fn wait(&mut self, time: i64, chosen: usize) -> Option<usize> {
-        self.waiting.push(time, chosen);
-        self.current = None;
+        self.merge.waiting.push(time, chosen);
+        self.merge.current = None;
         None
     }
 
     /// What was wrong so far.
     #[must_use]
     pub fn problems(&self) -> &Problems {
-        &self.problems
+        &self.merge.problems
     }
 }
 
