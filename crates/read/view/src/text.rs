@@ -152,7 +152,7 @@ impl Format for Text<'_> {
 }
 
 /// `12 events and 1 packet`
-fn what(loss: &Loss) -> String {
+pub(crate) fn what(loss: &Loss) -> String {
     let number = |count: u64, one: &str, several: &str| (count > 0).then(|| counted(count, one, several));
     let unknown = match loss.events {
         _ if loss.unknown == 0 => None,

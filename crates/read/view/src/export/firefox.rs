@@ -9,6 +9,7 @@
 
 use super::roles::{Role, Roles};
 use crate::json::thread;
+use crate::text::what;
 use crate::{Format, Stacks, Text, TimeStyle};
 use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, MarkerFieldFlags,
@@ -284,11 +285,8 @@ impl Format for Firefox<'_> {
     fn loss(&mut self, _out: &mut Vec<u8>, loss: &LossRecord<'_>) {
         let until = self.at(loss.loss.until);
         let thread = self.thread(usize::MAX, 0, None, b"lost events", until);
-        let count = match loss.loss.known() {
-            Some(events) => format!("{events} events lost"),
-            None => "an unknown number of events lost".to_owned(),
-        };
-        let marker = self.marker(&count, self.categories.losses, &loss.stream.label);
+        let lost = format!("{} lost", what(loss.loss));
+        let marker = self.marker(&lost, self.categories.losses, &loss.stream.label);
         let timing = match loss.loss.since {
             Some(since) => MarkerTiming::Interval(self.at(since), until),
             None => MarkerTiming::Instant(until),

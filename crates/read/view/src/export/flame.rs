@@ -11,6 +11,7 @@
 use crate::folded::Folded;
 use crate::{Format, Stacks};
 use mote_timeline::{LossRecord, Record};
+use mote_words::counted;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -134,17 +135,16 @@ fn svg(title: &str, root: &Node) -> String {
         let (x, width) = (frame.from * WIDTH, (frame.to - frame.from) * WIDTH);
         let share = 100.0 * (frame.to - frame.from);
         let name = escaped(&frame.name);
-        let events = if frame.count == 1 { "event" } else { "events" };
         let _ = writeln!(
             out,
             "<g class=\"frame\" data-from=\"{:.7}\" data-to=\"{:.7}\" data-row=\"{}\" data-name=\"{name}\">\
-             <title>{name} ({} {events}, {share:.2} %)</title>\
+             <title>{name} ({}, {share:.2} %)</title>\
              <rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{ROW}\" fill=\"{}\"/>\
              <text x=\"{:.2}\" y=\"{}\">{}</text></g>",
             frame.from,
             frame.to,
             frame.row,
-            frame.count,
+            counted(frame.count, "event", "events"),
             colour(&frame.name),
             x + 3.0,
             y + 12,

@@ -15,6 +15,7 @@
 use super::proto::Message;
 use super::roles::{Role, Roles};
 use crate::json::thread;
+use crate::text::what;
 use crate::{Format, Stacks};
 use mote_analysis::{SpanClasses, SpanRole};
 use mote_ctf::model::FieldClass;
@@ -309,15 +310,12 @@ impl Format for Perfetto<'_> {
                 track
             }
         };
-        let count = match loss.loss.known() {
-            Some(events) => format!("{events} events lost"),
-            None => "an unknown number of events lost".to_owned(),
-        };
+        let lost = format!("{} lost", what(loss.loss));
         packet(out, Some(clock(loss.loss.until)), |packet| {
             packet.message(packet::TRACK_EVENT, |event| {
                 event.unsigned(9, Kind::Instant as u32);
                 event.unsigned(11, track);
-                event.text(23, count.as_bytes());
+                event.text(23, lost.as_bytes());
                 event.message(4, |stream| {
                     stream.text(10, b"stream");
                     stream.text(6, loss.stream.label.as_bytes());
