@@ -28,4 +28,4 @@ pub use report::{
 pub use scheduling::Scheduling;
 pub use spans::{OPEN_MAX, SpanClasses, SpanRole, SpanSums, Spans};
 pub use summary::Summary;
-pub use syscalls::Syscalls;
+pub use syscalls::{SyscallClasses, SyscallRole, Syscalls};

@@ -1,17 +1,17 @@
 //! System calls by name, and of each thread: how many, how many failed and with what, how long they took, and which had
 //! not returned at the end.
 
+mod classes;
+
+pub use classes::{SyscallClasses, SyscallRole};
+
 use crate::Histogram;
 use crate::analysis::Analysis;
 use crate::report::{Errors, Interval, OpenCall, SyscallCount, ThreadCall, ThreadCalls};
-use mote_timeline::{ClassId, Record, Trace};
+use mote_timeline::{Record, Trace};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// What names of system calls' entries begin with, by LTTng's and our convention.
-const ENTRY: &str = "syscall_entry_";
-/// What names of their returns begin with.
-const EXIT: &str = "syscall_exit_";
 /// Calls that return twice.
 const FORKS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
 /// Calls that never return: their threads end in them.
@@ -19,18 +19,9 @@ const ENDS: [&str; 2] = ["exit", "exit_group"];
 /// Errors are the negative numbers down to this one (`MAX_ERRNO` of the kernel).
 const LOWEST: i128 = -4095;
 
-/// What an event class means here; the number is the call's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Other,
-    Entry(usize),
-    Exit(usize),
-}
-
 /// What the calls of a name came to.
 #[derive(Debug, Default)]
 struct Call {
-    name: String,
     returned: u64,
     errors: BTreeMap<i64, u64>,
     total: u64,
@@ -53,10 +44,8 @@ pub(crate) type Identity = (Option<String>, Option<u32>);
 /// Adds up the system calls of a trace.
 #[derive(Debug)]
 pub struct Syscalls {
-    /// By [`ClassId`].
-    roles: Vec<Role>,
-    /// Where returns are not recorded, it is not known which calls are open.
-    has_exits: bool,
+    classes: SyscallClasses,
+    /// By the number of the call.
     calls: Vec<Call>,
     /// By trace and thread: the call that has begun, and when.
     begun: FxHashMap<(usize, u32), (usize, i64)>,
@@ -68,25 +57,9 @@ impl Syscalls {
     /// No call so far of `trace`.
     #[must_use]
     pub fn new(trace: &Trace) -> Syscalls {
-        let mut calls: Vec<Call> = Vec::new();
-        let mut number = |name: &str| {
-            calls.iter().position(|call| call.name == name).unwrap_or_else(|| {
-                calls.push(Call { name: name.to_owned(), ..Call::default() });
-                calls.len() - 1
-            })
-        };
-        let mut role = |id| {
-            let name = trace.class(ClassId(id)).map_or("", |(_, class)| class.name.as_str());
-            match (name.strip_prefix(ENTRY), name.strip_prefix(EXIT)) {
-                (Some(call), _) => Role::Entry(number(call)),
-                (_, Some(call)) => Role::Exit(number(call)),
-                _ => Role::Other,
-            }
-        };
-        let roles: Vec<Role> =
-            (0..u32::try_from(trace.classes()).unwrap_or(u32::MAX)).map(&mut role).collect();
-        let has_exits = roles.iter().any(|role| matches!(role, Role::Exit(_)));
-        Syscalls { roles, has_exits, calls, begun: FxHashMap::default(), of_threads: FxHashMap::default() }
+        let classes = SyscallClasses::new(trace);
+        let calls = (0..classes.calls()).map(|_| Call::default()).collect();
+        Syscalls { classes, calls, begun: FxHashMap::default(), of_threads: FxHashMap::default() }
     }
 
     fn returned(&mut self, record: &Record<'_>, number: usize) {
@@ -94,7 +67,8 @@ impl Syscalls {
         let (Some(call), Some(event)) = (self.calls.get_mut(number), record.event()) else { return };
         let payload = event.payload();
         // A child begins with the return of a call that it has not made.
-        if begun.is_none() && payload.integer("ret") == Some(0) && FORKS.contains(&&*call.name) {
+        if begun.is_none() && payload.integer("ret") == Some(0) && FORKS.contains(&self.classes.name(number))
+        {
             return;
         }
         call.returned += 1;
@@ -126,7 +100,7 @@ impl Syscalls {
         let mut threads: BTreeMap<(usize, u32), Vec<ThreadCall>> = BTreeMap::new();
         for ((session, tid, number), sums) in &self.of_threads {
             threads.entry((*session, *tid)).or_default().push(ThreadCall {
-                name: self.calls.get(*number).map_or_else(String::new, |call| call.name.clone()),
+                name: self.classes.name(*number).to_owned(),
                 calls: sums.returned,
                 failed: sums.failed,
                 total_ns: (sums.timed > 0).then_some(sums.total),
@@ -151,11 +125,13 @@ impl Syscalls {
 
     /// The calls that had not returned at `end`, the longest first.
     pub(crate) fn open(&self, end: i64) -> Vec<OpenCall> {
-        let begun = self.begun.iter().filter(|_| self.has_exits);
+        // Where returns are not recorded, it is not known which calls are open.
+        let has_exits = self.classes.has_exits();
+        let begun = self.begun.iter().filter(|_| has_exits);
         let call = |(&(_, tid), &(number, since_ns)): (&(usize, u32), &(usize, i64))| {
-            let name = &self.calls.get(number)?.name;
+            let name = self.classes.name(number);
             let open_ns = end.abs_diff(since_ns);
-            (!ENDS.contains(&&**name)).then(|| OpenCall { name: name.clone(), tid, since_ns, open_ns })
+            (!ENDS.contains(&name)).then(|| OpenCall { name: name.to_owned(), tid, since_ns, open_ns })
         };
         let mut open: Vec<OpenCall> = begun.filter_map(call).collect();
         open.sort_by_key(|call| (call.since_ns, call.tid));
@@ -164,12 +140,13 @@ impl Syscalls {
 
     /// The calls that returned, those first that took most of the time.
     pub(crate) fn by_name(self) -> Vec<SyscallCount> {
-        let count = |call: Call| {
+        let classes = self.classes;
+        let count = |(number, call): (usize, Call)| {
             let mut errors: Vec<Errors> =
                 call.errors.into_iter().map(|(ret, count)| Errors { error: name(ret), count }).collect();
             errors.sort_by_key(|error| std::cmp::Reverse(error.count));
             SyscallCount {
-                name: call.name,
+                name: classes.name(number).to_owned(),
                 calls: call.returned,
                 failed: errors.iter().map(|error| error.count).sum(),
                 errors,
@@ -178,7 +155,7 @@ impl Syscalls {
             }
         };
         let mut calls: Vec<SyscallCount> =
-            self.calls.into_iter().filter(|call| call.returned > 0).map(count).collect();
+            self.calls.into_iter().enumerate().filter(|(_, call)| call.returned > 0).map(count).collect();
         calls.sort_by(|a, b| {
             (b.total_ns, b.calls).cmp(&(a.total_ns, a.calls)).then_with(|| a.name.cmp(&b.name))
         });
@@ -191,14 +168,14 @@ impl Analysis for Syscalls {
 
     #[inline]
     fn event(&mut self, record: &Record<'_>) {
-        match self.roles.get(record.class().0 as usize) {
-            Some(Role::Entry(call)) => {
+        match self.classes.role(record) {
+            SyscallRole::Entry(call) => {
                 if let Some(tid) = record.tid() {
-                    self.begun.insert((record.origin_index(), tid), (*call, record.time()));
+                    self.begun.insert((record.origin_index(), tid), (call, record.time()));
                 }
             }
-            Some(Role::Exit(call)) => self.returned(record, *call),
-            _ => {}
+            SyscallRole::Exit(call) => self.returned(record, call),
+            SyscallRole::None => {}
         }
     }
 
