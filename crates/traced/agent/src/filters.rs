@@ -3,6 +3,7 @@
 //! What the session wants is checked here and in `loader`, and nothing of it believed. A filter that is refused leaves
 //! its event off.
 
+use crate::beginning::Beginning;
 use crate::filter::Filter;
 use crate::loader::{Loaded, Loader, Table};
 use core::ffi::CStr;
@@ -37,10 +38,7 @@ pub(crate) struct Filters {
 }
 
 /// Why the first filter of a bundle was refused.
-struct Why {
-    text: [u8; WHY_MAX],
-    len: usize,
-}
+struct Why(Beginning<WHY_MAX>);
 
 impl Filters {
     /// None, of the session of this number. All of it are zeros for number 0.
@@ -51,7 +49,7 @@ impl Filters {
             bundle: None,
             failed: false,
             loader: Loader::new(session),
-            why: Why { text: [0; WHY_MAX], len: 0 },
+            why: Why(Beginning::new()),
             changed: false,
             news: false,
         }
@@ -65,7 +63,7 @@ impl Filters {
             return;
         }
         self.generation = generation;
-        self.why.len = 0;
+        self.why.0.clear();
         self.changed = true;
         self.news = true;
         self.bundle = match self.open(fds) {
@@ -168,8 +166,7 @@ impl Filters {
     /// The message about it.
     pub(crate) fn installed(&self, counts: Counts) -> Installed<'_> {
         let Counts { running, interpreted, refused } = counts;
-        let why = self.why.text.get(..self.why.len).unwrap_or(&[]);
-        Installed { generation: self.generation, running, interpreted, refused, why }
+        Installed { generation: self.generation, running, interpreted, refused, why: self.why.0.bytes() }
     }
 
     /// Whether the filter there is interpreted.
@@ -224,25 +221,9 @@ impl core::fmt::Display for Name<'_> {
 impl Why {
     /// Notes a reason, if it is the first.
     fn say(&mut self, reason: core::fmt::Arguments<'_>) {
-        if self.len == 0 {
+        if self.0.is_empty() {
             // What does not fit is cut.
-            let _ = self.write_fmt(reason);
+            let _ = self.0.write_fmt(reason);
         }
-    }
-}
-
-impl Write for Why {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let rest = self.text.get_mut(self.len..).unwrap_or(&mut []);
-        let mut fits = text.len().min(rest.len());
-        while !text.is_char_boundary(fits) {
-            fits -= 1;
-        }
-        let (Some(to), Some(from)) = (rest.get_mut(..fits), text.as_bytes().get(..fits)) else {
-            return Err(core::fmt::Error);
-        };
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-        self.len += fits;
-        if fits == text.len() { Ok(()) } else { Err(core::fmt::Error) }
     }
 }

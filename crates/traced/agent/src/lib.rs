@@ -28,6 +28,7 @@
 //! | `switch` | switching events on and off, with or without filters |
 //! | `switches` | switches of the program's own |
 //! | `probes` | probes of the program's own |
+//! | `beginning` | the beginning of a text, made without an allocation |
 //! | `change` | changing sites for the program itself: all of them or none |
 //! | `filters` | the session's bundle: what is to become of each event |
 //! | `loader`, `table`, `maps` | from the bundle to filters that run, and their end |
@@ -63,6 +64,7 @@
 )]
 
 mod arch;
+mod beginning;
 mod change;
 mod channel;
 mod control;
@@ -116,6 +118,7 @@ mod words;
 #[cfg(not(feature = "filters"))]
 use without::{filter, loader, shared, speculation};
 
+pub use beginning::Beginning;
 pub use change::ChangeError;
 pub use channel::introduce_thread;
 pub use event::{Between, Event, FAULTED};
