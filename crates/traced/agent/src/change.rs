@@ -9,7 +9,7 @@ use crate::{fork, keep, registry};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use mote_layout::site::SiteRecord;
-use mote_patch::{Code, Edit, Refusal};
+use mote_patch::{Edit, Refusal};
 use mote_sys::{Errno, time};
 
 /// The pauses between tries: how long the first is, in nanoseconds, and how many there are, each twice as long as the
@@ -125,11 +125,6 @@ pub(crate) unsafe fn know((first, end): Sites) -> Result<(), ChangeError> {
         Some(_) => Ok(()),
         None => Err(ChangeError::NO_ROOM),
     }
-}
-
-/// What a site, by its NOP and its target, becomes when it is on or off.
-pub(crate) fn edit((addr, target): (usize, usize), on: bool) -> Edit {
-    Edit { addr, to: if on { Code::Jump(target) } else { Code::Nop } }
 }
 
 /// Changes sites of the registry. With the control path held, which keeps them mapped.

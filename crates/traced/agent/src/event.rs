@@ -42,7 +42,7 @@ use crate::speculation::by_key;
 use crate::{channel, shared, speculation};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use mote_layout::context::{DROP, KEPT, RECORD, SPECULATE};
-use mote_layout::site::{SWITCH_OFFSET, Switch};
+use mote_layout::site::{PROBED, SWITCH_OFFSET, Switch};
 use mote_ring::writer::Payload;
 use mote_ring::{Direct, Record, Writer};
 
@@ -72,9 +72,6 @@ pub struct Event {
     direct: AtomicU64,
 }
 const _: () = assert!(size_of::<Event>() == 32 && core::mem::offset_of!(Event, switch) == SWITCH_OFFSET);
-
-/// In `switch`: the program has connected probes of its own (`probes`).
-const PROBED: u32 = mote_layout::site::PROBED;
 
 /// What is between an event and its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

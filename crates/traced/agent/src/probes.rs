@@ -292,7 +292,7 @@ fn switch_off_unless_probed(event: &'static Event, probes: &Probes) {
 fn edits(event: &'static Event, on: bool) -> impl Iterator<Item = Edit> {
     let sites = registry::objects().flat_map(Range::sites);
     let its = sites.filter(move |site| core::ptr::eq(site.event(), event));
-    its.filter_map(move |site| Some(change::edit(site.code()?, on)))
+    its.filter_map(move |site| site.edit(on))
 }
 
 /// Drops what no thread looks at any more.

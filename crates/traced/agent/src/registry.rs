@@ -7,6 +7,7 @@ use crate::event::Event;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use mote_layout::site::{Of, RECORD_BYTES, SiteAddresses, SiteRecord};
+use mote_patch::{Code, Edit};
 
 /// Most objects that share one copy of the library.
 const OBJECTS_MAX: usize = 256;
@@ -51,9 +52,9 @@ static DYNAMIC: AtomicPtr<DynamicEvent> = AtomicPtr::new(core::ptr::null_mut());
 pub(crate) struct Site(SiteAddresses);
 
 impl Site {
-    /// The NOP and its target, for sites that are patched.
-    pub(crate) fn code(&self) -> Option<(usize, usize)> {
-        self.0.code.map(|(code, target)| (code as usize, target as usize))
+    /// What has it on or off; `None` when it tests a byte instead of being patched.
+    pub(crate) fn edit(&self, on: bool) -> Option<Edit> {
+        edit(&self.0, on)
     }
 
     /// The event's state.
@@ -75,15 +76,21 @@ impl Site {
 pub(crate) struct SwitchSite(SiteAddresses);
 
 impl SwitchSite {
-    /// The NOP and its target, for sites that are patched.
-    pub(crate) fn code(&self) -> Option<(usize, usize)> {
-        self.0.code.map(|(code, target)| (code as usize, target as usize))
+    /// What has it on or off; `None` when it tests a byte instead of being patched.
+    pub(crate) fn edit(&self, on: bool) -> Option<Edit> {
+        edit(&self.0, on)
     }
 
     /// Address of the switch.
     pub(crate) fn switch(&self) -> usize {
         self.0.event as usize
     }
+}
+
+fn edit(site: &SiteAddresses, on: bool) -> Option<Edit> {
+    let (code, target) = site.code?;
+    let to = if on { Code::Jump(target as usize) } else { Code::Nop };
+    Some(Edit { addr: code as usize, to })
 }
 
 impl Range {

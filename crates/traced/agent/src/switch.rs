@@ -8,7 +8,7 @@ use crate::multicast::{Destination, Destinations, Multicasts};
 use crate::registry::{self, Site};
 use crate::subscription::Subscription;
 use core::ffi::CStr;
-use mote_patch::{Code, Edit, Refusal};
+use mote_patch::Refusal;
 use mote_sys::fd::Fd;
 use mote_sys::tsc;
 use mote_wire::Ready;
@@ -228,11 +228,9 @@ fn patch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) -> bool
     let mut wanted = 0;
     let edits = sites.filter_map(|site| {
         wanted += 1;
-        let Some((addr, target)) = site.code() else {
-            tested += 1;
-            return None;
-        };
-        Some(Edit { addr, to: if on { Code::Jump(target) } else { Code::Nop } })
+        let edit = site.edit(on);
+        tested += u32::from(edit.is_none());
+        edit
     });
     // SAFETY: the sites' records come from the macros and the header (`registry::add_sites`):
     // 1. each code address is a 5-byte site of a mapped object;

@@ -83,6 +83,6 @@ fn edits(wanted: impl Iterator<Item = (&'static Switch, bool)> + Clone) -> impl 
         let is_its =
             |(switch, _): &(&'static Switch, bool)| core::ptr::from_ref(*switch).addr() == site.switch();
         let (_, on) = wanted.clone().filter(is_its).last()?;
-        Some(change::edit(site.code()?, on))
+        site.edit(on)
     })
 }
