@@ -78,8 +78,11 @@ fn emit_short<F: Fields>(fields: F, event: &Event, to: Direct) {
 /// Records an event that several sessions have on, none of them with a filter; or asks the filters.
 #[inline(never)]
 fn emit_many<F: Fields>(fields: F, event: &Event) {
-    if !(if Two::<F>::FITS { write_two_to_each(fields, event) } else { write_pieces_to_each(&fields, event) })
-    {
+    let written = match Two::<F>::FITS {
+        true => write_two_to_each(fields, event),
+        false => write_pieces_to_each(&fields, event),
+    };
+    if !written {
         emit_filtered(fields, event);
     }
 }
