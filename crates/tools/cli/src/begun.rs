@@ -10,14 +10,14 @@ use std::path::Path;
 
 /// The flag.
 #[derive(Debug, clap::Args)]
-pub(super) struct ReadyArgs {
+pub(crate) struct ReadyArgs {
     /// Write the recording's directory and a newline to this descriptor when recording has begun, then close it
     #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(3..))]
     ready_fd: Option<i32>,
 }
 
 /// Whom to tell, and of what.
-pub(super) struct Begun<'a> {
+pub(crate) struct Begun<'a> {
     ready: Option<Ready>,
     command: &'a [OsString],
     pids: &'a [i32],
@@ -28,7 +28,7 @@ impl<'a> Begun<'a> {
     ///
     /// # Errors
     /// For a person: `--ready-fd` cannot be written to.
-    pub(super) fn new(
+    pub(crate) fn new(
         args: &ReadyArgs,
         command: &'a [OsString],
         pids: &'a [i32],
@@ -40,13 +40,13 @@ impl<'a> Begun<'a> {
     ///
     /// # Errors
     /// For a person.
-    pub(super) fn tell(&mut self, directory: &Path) -> Result<(), String> {
+    pub(crate) fn tell(&mut self, directory: &Path) -> Result<(), String> {
         let told = self.ready.take().map_or(Ok(()), |ready| ready.tell(directory));
         told.map_err(|why| format!("cannot tell --ready-fd that the recording has begun: {why}"))
     }
 
     /// What is recorded, for a person.
-    pub(super) fn subject(&self) -> String {
+    pub(crate) fn subject(&self) -> String {
         match (self.command.first(), self.pids) {
             (Some(command), _) => command.to_string_lossy().into_owned(),
             (None, []) => "the whole system".to_owned(),

@@ -7,8 +7,8 @@ use serde_json::{Map, Value as Json, json};
 impl Aggregate {
     /// One object: `name`, `kind` (`counts`, `histograms`, `last`, `flag`), `dropped`, and by kind: `columns` (`name`
     /// and `type` of the keys, in their order), `rows` (`keys` by name, and `count`, or `number` of the event),
-    /// `histograms`
-    /// (`keys`, `count`, `buckets` of first, last, count) with what is measured (`value`, `type`), or `set`.
+    /// `histograms` (`keys`, `count`, `buckets` of first, last, count) with what is measured (`value`, `type`), or
+    /// `set`.
     pub fn json(&self) -> Json {
         let mut out = json!({ "name": self.name, "dropped": self.dropped });
         let content = match &self.content {

@@ -22,16 +22,17 @@ use std::process::ExitCode;
 Examples:
   mote export trace --to perfetto -o trace.pftrace    open it at https://ui.perfetto.dev
   mote export trace --to firefox -o trace.json        load it at https://profiler.firefox.com
-  mote export trace --to svg -o flame.svg             a flame graph of all stacks, for a browser (recorded with --stack)
+  mote export trace --to svg -o flame.svg             a flame graph of all stacks (recorded with --stack)
   mote export trace --to folded                       the same stacks, counted, for other tools
   mote export trace --to perfetto -e 'net:*' --from +1s --until +2s -o part.pftrace
 
-Perfetto: a track for each thread, with its system calls and the spans that it works on; a track for each span; CPUs and states of
-threads where sched_switch was recorded; events with a stack are samples, too. Firefox: the same as markers.
+Perfetto: a track for each thread, with its system calls and the spans that it works on; a track for each span; CPUs and
+states of threads where sched_switch was recorded; events with a stack are samples, too. Firefox: the same as markers.
 
 In the flame graph a click zooms, Ctrl-F searches by a regular expression, Esc shows all again.
 
-Exit status: 0 done, 1 no event matched, 2 failed, or a part of the recording is damaged (what is readable is written).")]
+Exit status: 0 done, 1 no event matched, 2 failed, or a part of the recording is damaged (what is readable is
+written).")]
 pub(crate) struct Args {
     /// Directory of the recording, or a tree of CTF traces
     dir: PathBuf,
