@@ -1,9 +1,12 @@
 //! `mote latency`: what is found of slow calls, and what is said of wrong words.
 
+mod support;
+
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use support::lacks_rights;
 
 fn mote(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_mote")).arg("latency").args(args).output().expect("mote runs")
@@ -160,8 +163,8 @@ fn the_commands_standard_output_stays_its_own() {
         args.extend(["-k", "sched:sched_switch", "--count", "by prev_comm"]);
         args.extend(["--threshold", "wait4=10ms", "--", "sh", "-c", "echo one; sleep 0.3; echo two"]);
         let output = mote(&args);
-        if said(&output).contains("are missing") || said(&output).contains(" missing; run as root") {
-            return mote_skip::skip(said(&output));
+        if lacks_rights(&said(&output)) {
+            return;
         }
         assert_eq!(String::from_utf8_lossy(&output.stdout), "one\ntwo\n", "{format}");
         let said = said(&output);
@@ -203,8 +206,8 @@ fn a_script_is_told_that_it_has_begun() {
         .args([&recording, &told])
         .output()
         .expect("sh runs");
-    if said(&output).contains("are missing") || said(&output).contains(" missing; run as root") {
-        return mote_skip::skip(said(&output));
+    if lacks_rights(&said(&output)) {
+        return;
     }
     assert_eq!(
         fs::read_to_string(told).expect("a file"),

@@ -2,6 +2,7 @@
 
 #[path = "../../../read/timeline/examples/make_trace/build.rs"]
 mod build;
+mod support;
 
 use build::Plan;
 use nix::pty::{OpenptyResult, Winsize, openpty};
@@ -10,6 +11,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use support::lacks_rights;
 use tempfile::TempDir;
 
 const MOTE: &str = env!("CARGO_BIN_EXE_mote");
@@ -194,8 +196,7 @@ fn latency_is_as_wide_as_the_terminal() {
     let (page, said) = on_terminal(COLUMNS, mote(&words).arg(&dir));
     let _ = sleeper.kill();
     let _ = sleeper.wait();
-    if said.contains("are missing") || said.contains(" missing; run as root") {
-        mote_skip::skip(&said);
+    if lacks_rights(&said) {
         return;
     }
     assert_fits(&page, COLUMNS);
