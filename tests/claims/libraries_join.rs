@@ -40,13 +40,15 @@ fn a_library_that_is_loaded_later() {
 #[test]
 fn a_library_that_is_loaded_beside_threads_that_block_all_signals() {
     // Their sites are changed in a way that not every vendor of processors promises (`mote_patch::hop`).
-    let trace = dlopen("1000", "3", "").env("MOTE_HOP", "1").run().ends_with(0);
+    let chosen = ["-e", "e2e:*", "-e", "plugin:work"];
+    let trace = dlopen("1000", "3", "").with(&chosen).env("MOTE_HOP", "1").run().ends_with(0);
     assert_counts(&named(&trace.events(), "plugin:work"), "seq", 1000);
 }
 
 #[test]
 fn a_library_that_is_unloaded() {
-    let trace = dlopen("1000", "1", "unload").env("MOTE_HOP", "1").run().ends_with(0);
+    let chosen = ["-e", "e2e:*", "-e", "plugin:work"];
+    let trace = dlopen("1000", "1", "unload").with(&chosen).env("MOTE_HOP", "1").run().ends_with(0);
     let events = trace.events();
     assert_counts(&named(&events, "plugin:work"), "seq", 1000);
     assert_eq!(named(&events, "e2e:after_load").len(), 1);

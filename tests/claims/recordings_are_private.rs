@@ -113,7 +113,7 @@ fn a_recording_whose_name_is_taken_away_is_written_nowhere_else() {
     wait_for("new metadata", || (metadata(&place.path().join("moved")) != before).then_some(()));
     running.signal(nix::sys::signal::Signal::SIGTERM);
     let trace = running.wait().ends_with(128 + 15);
-    let moved = format!("it is {}", place.path().join("moved").display());
+    let moved = format!("it is now {}", place.path().join("moved").display());
     assert!(trace.err.contains(&moved), "no '{moved}' in {}", trace.err);
     for name in victims {
         assert_eq!(fs::read_to_string(target.path().join(name)).expect("it"), "data", "{name}");

@@ -112,9 +112,11 @@ macro_rules! tracepoint {
                 #[allow(clippy::too_many_arguments)]
                 pub fn __mote_record($($field: $type),*) {
                     if __MOTE_EVENT.is_probed() {
-                        return __mote_probed($($field),*);
+                        __mote_probed($($field),*);
+                    } else {
+                        $crate::emit(&__MOTE_EVENT, $crate::__fields!($($type = $field;)*));
                     }
-                    $crate::emit(&__MOTE_EVENT, $crate::__fields!($($type = $field;)*));
+                    $crate::__private::meet();
                 }
 
                 #[cold]

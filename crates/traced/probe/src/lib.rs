@@ -66,6 +66,7 @@ pub use switch::{Switch, flip};
 /// What the macros need; not for direct use.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::arch::meet;
     pub use crate::connect::connect;
     pub use crate::constructor::{CONSTRUCTOR, add_object, remove_object};
     pub use crate::emit::{record_fragments, record_judged, record_packed};

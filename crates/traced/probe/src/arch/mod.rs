@@ -12,6 +12,7 @@
 mod sections;
 
 pub(crate) use sections::keep_in_memory;
+pub use sections::meet;
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -18,6 +18,16 @@ global_asm!(
     join = sym crate::join::enter_here,
 );
 
+/// Where two ways past an event meet again. Without an instruction, but a block of its own, in which the compiler can
+/// restore the registers that both ways need: otherwise it saves them at the start of the function, where each call
+/// pays for an event that is off.
+#[doc(hidden)]
+#[inline(always)]
+pub fn meet() {
+    // SAFETY: no instruction.
+    unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
+}
+
 /// Has the compiler forget what it knows of `value`: what is used later is loaded then.
 #[inline(always)]
 pub(crate) fn keep_in_memory<T>(value: &T) {
