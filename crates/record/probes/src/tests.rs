@@ -116,7 +116,7 @@ fn functions_without_debug_information_have_registers_or_what_the_person_says() 
 fn what_is_not_there_is_said_with_names_that_are() {
     let Some((_dir, path)) = program(&["-g"]) else { return };
     assert!(refused(&path, "uprobe wrok").contains("has no function `wrok`; similar names: work"));
-    assert!(refused(&path, "uprobe 0x1").contains("no address of code"));
+    assert!(refused(&path, "uprobe 0x1").contains("is not an address of code"));
     assert!(refused(&path, "uretprobe _start").contains("does not return"));
     assert_eq!(chosen(&path, "uprobe _start").events.len(), 1);
     let static_probe = refused(&path, "usdt app:tok");
