@@ -148,8 +148,7 @@ fn a_planted_socket_that_promises_a_process_is_reported() {
     target.wait_for("started");
     // It is the liar's own process: it may be asked for it, and gets the way in for this user's processes.
     let running = Record::process(target.pid()).with(&["-e", "e2e:steady"]).start();
-    liar.wait_for("heard");
-    assert_eq!(liar.said("mailboxes"), Some(1));
+    assert_eq!(liar.wait_for("mailboxes"), 1);
     sockets(&running);
     let trace = finish(running, 3);
     assert!(trace.problems().join("\n").contains("and did not"), "{:?}", trace.problems());
