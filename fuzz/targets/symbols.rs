@@ -11,6 +11,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         PerfMap::parse(&text).find(1),
         Kernel::parse(&text).map(|kernel| kernel.find(1).is_some()),
     );
+    if let Ok(found) = mote_functions::from_bytes(Path::new("fuzz"), bytes) {
+        assert!(found.functions.is_sorted_by_key(|function| function.address));
+    }
     let Ok(image) = Image::from_bytes(Path::new("fuzz"), bytes) else { return };
     for symbol in image.table.iter() {
         let found = image.table.find(symbol.address).expect("there is one");

@@ -1,7 +1,9 @@
 //! Parameters of functions, as the debug information has them: names, types, and the order in which they are passed.
 
-use crate::debug::Reader;
+use crate::debug::{DebugFiles, Reader, dwarf};
+use crate::image::Image;
 use gimli::{AttributeValue, DebuggingInformationEntry, UnitOffset, UnitRef, constants as dw};
+use std::path::Path;
 
 /// How deep a type's names and qualifiers may nest.
 const DEPTH_MAX: usize = 32;
@@ -68,6 +70,27 @@ pub struct Functions {
 }
 
 impl Functions {
+    /// The debug information of the file at `path`, or that of its separate debug file; `None` when there is none.
+    #[must_use]
+    pub fn open(path: &Path) -> Option<Functions> {
+        Functions::of(&Image::open(path).ok()?, path)
+    }
+
+    /// The same of a file that has been read; `path` is where it is opened once more.
+    #[must_use]
+    pub fn of(image: &Image, path: &Path) -> Option<Functions> {
+        let files = DebugFiles::default();
+        let path = if image.has_dwarf { Some(path.to_owned()) } else { files.find(image) };
+        Functions::new(dwarf(&path?, &files).ok()?)
+    }
+
+    /// Source file and line of the code at `address` of the file's own address space.
+    #[must_use]
+    pub fn place(&self, address: u64) -> Option<(String, u32)> {
+        let found = self.context.find_location(address).ok()??;
+        Some((found.file?.to_owned(), found.line.unwrap_or(0)))
+    }
+
     /// Takes the debug information of a file; `None` when it is broken.
     #[must_use]
     pub fn new(dwarf: gimli::Dwarf<Reader>) -> Option<Functions> {

@@ -93,7 +93,7 @@ impl Image {
     /// # Errors
     /// They are no ELF file, or damaged.
     pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Image, ImageError> {
-        parse(path, bytes, &Reading, None)
+        with_bytes(path, bytes, Reading)
     }
 
     /// The address, in the file's own address space, of what lies at `offset` of the file.
@@ -119,8 +119,13 @@ impl Image {
 }
 
 /// What is done with a parsed file.
-pub(crate) trait Visit {
+pub trait Visit {
+    /// What comes of it.
     type Answer;
+    /// Does it; `modified` is when the file was written last.
+    ///
+    /// # Errors
+    /// The file is damaged.
     fn visit<'d, R: ReadRef<'d>>(
         &self,
         path: &Path,
@@ -129,8 +134,11 @@ pub(crate) trait Visit {
     ) -> Result<Self::Answer, object::Error>;
 }
 
-/// Opens and parses a regular file.
-pub(crate) fn with_elf<V: Visit>(path: &Path, visit: V) -> Result<V::Answer, ImageError> {
+/// Opens and parses a regular file. Of one of more than 256 MiB only what is needed is read.
+///
+/// # Errors
+/// It cannot be read, is no ELF file, or is damaged.
+pub fn with_elf<V: Visit>(path: &Path, visit: V) -> Result<V::Answer, ImageError> {
     let unreadable = |error| ImageError::Unreadable { path: path.to_owned(), error };
     let (mut file, bytes, modified) = open(path).map_err(unreadable)?;
     if bytes > WHOLE_MAX {
@@ -139,6 +147,14 @@ pub(crate) fn with_elf<V: Visit>(path: &Path, visit: V) -> Result<V::Answer, Ima
     let mut whole = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
     file.by_ref().take(WHOLE_MAX).read_to_end(&mut whole).map_err(unreadable)?;
     parse(path, whole.as_slice(), &visit, modified)
+}
+
+/// Parses bytes, which are called `path`.
+///
+/// # Errors
+/// They are no ELF file, or damaged.
+pub fn with_bytes<V: Visit>(path: &Path, bytes: &[u8], visit: V) -> Result<V::Answer, ImageError> {
+    parse(path, bytes, &visit, None)
 }
 
 /// Opens a regular file only: its name is some process's choice, and may be a pipe without a writer.
@@ -217,7 +233,7 @@ fn of_segment<'d>(segment: &impl ObjectSegment<'d>) -> Segment {
 }
 
 /// Build id of a file in hex; empty without one.
-pub(crate) fn build_id<'d>(elf: &object::File<'d, impl ReadRef<'d>>) -> String {
+pub fn build_id<'d>(elf: &object::File<'d, impl ReadRef<'d>>) -> String {
     let id = elf.build_id().ok().flatten().unwrap_or_default();
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -9,7 +9,7 @@
 //! address. [`collect`] is what the recorder keeps for that, besides the processes' mappings: the kernel's symbols, the
 //! vdso, the tables that run-time compilers write.
 //!
-//! [`Image`] and [`functions`] are for the search for places to probe.
+//! [`Image`], [`functions`] and [`with_elf`] are for the search for places to probe.
 //!
 //! # Limits
 //! Split DWARF (`.dwo` files) is not followed: functions have their names then, but no lines.
@@ -25,13 +25,14 @@ mod kernel;
 mod location;
 pub mod mapped;
 mod module;
+pub mod names;
 mod space;
 mod symbols;
 mod table;
 
-pub use debug::{DebugFiles, Reader, dwarf};
+pub use debug::{DebugFiles, Reader, dwarf, separate_symbols};
 pub use demangle::demangle;
-pub use image::{Image, ImageError, Segment};
+pub use image::{Image, ImageError, Segment, Visit, build_id, with_bytes, with_elf};
 pub use jit::PerfMap;
 pub use kernel::{Kernel, KernelError};
 pub use location::{Doubt, Function, Location, folded};

@@ -34,7 +34,8 @@ struct Entry {
 
 impl Table {
     /// The functions in `.symtab` and `.dynsym`.
-    pub(crate) fn read<'d>(elf: &object::File<'d, impl ReadRef<'d>>) -> Table {
+    #[must_use]
+    pub fn read<'d>(elf: &object::File<'d, impl ReadRef<'d>>) -> Table {
         let mut table = Table::default();
         for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
             table.add(&symbol);
@@ -44,7 +45,7 @@ impl Table {
     }
 
     /// Adds what `other` has: the symbols of a separate debug file.
-    pub(crate) fn merge(&mut self, other: &Table) {
+    pub fn merge(&mut self, other: &Table) {
         for entry in &other.entries {
             let name = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
             self.names.push_str(other.name(entry));

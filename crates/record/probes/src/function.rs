@@ -8,12 +8,12 @@ use mote_catalog::event::{Event, Field, Hook, Operand, Origin, Type};
 use mote_layout::types::Scalar;
 use mote_pattern::Glob;
 use mote_symbol::functions::{Functions, Kind as Value, Signature};
-use mote_symbol::{DebugFiles, Image, Symbol, demangle, dwarf};
+use mote_symbol::{Image, Symbol, demangle, names};
 use std::collections::HashSet;
 
 /// Adds the events of the functions that `spec` means.
 pub(crate) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Result<(), Wrong> {
-    let debug = debug_information(image);
+    let debug = Functions::of(image, &pinned::opened(&image.path));
     let chosen = match spec.name.strip_prefix("0x").and_then(|_| number(&spec.name)) {
         Some(address) => vec![(address, at_address(image, address)?)],
         None => named(spec, image, &mut selection.notes)?,
@@ -49,12 +49,6 @@ pub(crate) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Resu
     Ok(())
 }
 
-fn debug_information(image: &Image) -> Option<Functions> {
-    let files = DebugFiles::default();
-    let path = if image.has_dwarf { Some(pinned::opened(&image.path)) } else { files.find(image) };
-    Functions::new(dwarf(&path?, &files).ok()?)
-}
-
 /// A name for the code at an address that a person gave.
 fn at_address(image: &Image, address: u64) -> Result<String, Wrong> {
     let code = image.segments.iter().filter(|segment| segment.executable);
@@ -73,23 +67,22 @@ fn named(spec: &Spec, image: &Image, notes: &mut Vec<String>) -> Result<Vec<(u64
     }
     let glob = spec.is_glob().then(|| Glob::new(&spec.name));
     let fits = |symbol: &Symbol<'_>| {
-        let name = plain(symbol.name);
         let is = |name: &str| name == spec.name || glob.as_ref().is_some_and(|glob| glob.matches(name));
-        is(name) || (name.starts_with('_') && is_demangled(name, is))
+        names::fits(symbol.name, is)
     };
     let fitting: Vec<Symbol<'_>> = image.table.iter().filter(fits).collect();
-    let names = || image.table.iter().map(|symbol| plain(symbol.name));
+    let all = || image.table.iter().map(|symbol| names::plain(symbol.name));
     if fitting.is_empty() {
-        let readable: Vec<String> = names().map(|name| bare(&demangle(name))).collect();
+        let readable: Vec<String> = all().map(|name| names::bare(&demangle(name))).collect();
         let near = similar(&spec.name, readable.iter().map(String::as_str));
         return Err(Wrong::NoFunction { path: path(), name: spec.name.clone(), near });
     }
     let mut places = HashSet::new();
     let direct = fitting.iter().filter(|symbol| !symbol.indirect && places.insert(symbol.address));
     let chosen: Vec<(u64, String)> =
-        direct.map(|symbol| (symbol.address, bare(&demangle(plain(symbol.name))))).collect();
+        direct.map(|symbol| (symbol.address, names::bare(&demangle(names::plain(symbol.name))))).collect();
     if chosen.is_empty() {
-        let others = names().filter(|name| *name != spec.name);
+        let others = all().filter(|name| *name != spec.name);
         return Err(Wrong::Indirect {
             path: path(),
             name: spec.name.clone(),
@@ -108,44 +101,6 @@ fn named(spec: &Spec, image: &Image, notes: &mut Vec<String>) -> Result<Vec<(u64
         return Err(Wrong::TooMany { path: path(), count: chosen.len() });
     }
     Ok(chosen)
-}
-
-/// Without the version: `memcpy@@GLIBC_2.14`.
-fn plain(name: &str) -> &str {
-    name.split_once('@').map_or(name, |(name, _)| name)
-}
-
-/// Whether the name that a person wrote, with parameters or without, is meant.
-fn is_demangled(mangled: &str, is: impl Fn(&str) -> bool) -> bool {
-    let demangled = demangle(mangled);
-    *demangled != *mangled && (is(&demangled) || is(&bare(&demangled)))
-}
-
-/// Without parameters and result: `shop::twice<int>` of `int shop::twice<int>(int)`; `operator()` keeps its own.
-fn bare(name: &str) -> String {
-    let operator = name.find("operator");
-    let from = match operator {
-        Some(at) if name.get(at..).is_some_and(|rest| rest.starts_with("operator()")) => {
-            at + "operator()".len()
-        }
-        _ => 0,
-    };
-    let end = name.get(from..).and_then(|rest| rest.find('(')).map_or(name.len(), |at| from + at);
-    // `(anonymous namespace)::f` begins with one.
-    let head = name.get(..end).filter(|head| !head.is_empty()).unwrap_or(name);
-    // `operator new` has a space of its own.
-    let plain = head.get(..operator.unwrap_or(head.len())).unwrap_or(head);
-    let mut depth = 0_u32;
-    let mut start = 0;
-    for (at, byte) in plain.bytes().enumerate() {
-        match byte {
-            b'<' | b'(' => depth += 1,
-            b'>' | b')' => depth = depth.saturating_sub(1),
-            b' ' if depth == 0 => start = at + 1,
-            _ => {}
-        }
-    }
-    head.get(start..).unwrap_or(head).trim_start_matches(['*', '&']).to_owned()
 }
 
 pub(crate) fn ip() -> Field {
@@ -349,31 +304,6 @@ pub(crate) fn apart(fields: &mut [Field]) {
     for field in fields {
         while !taken.insert(field.name.clone()) {
             field.name.push('_');
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::bare;
-
-    #[test]
-    fn names_without_parameters() {
-        for (name, short) in [
-            ("main", "main"),
-            ("shop::checkout(int, char const*)", "shop::checkout"),
-            ("int shop::twice<int>(int)", "shop::twice<int>"),
-            (
-                "std::vector<int, std::allocator<int> >::push_back(int const&)",
-                "std::vector<int, std::allocator<int> >::push_back",
-            ),
-            ("shop::Cart::operator()(int)", "shop::Cart::operator()"),
-            ("operator new(unsigned long)", "operator new"),
-            ("(anonymous namespace)::f(int)", "(anonymous namespace)::f(int)"),
-            ("char const* name_of<int>()", "name_of<int>"),
-            ("", ""),
-        ] {
-            assert_eq!(bare(name), short, "{name}");
         }
     }
 }

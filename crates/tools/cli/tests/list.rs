@@ -101,3 +101,61 @@ fn in_a_recorded_process_the_chosen_events_are_on_and_the_others_off() {
     }
     panic!("the states never were as chosen: {last}");
 }
+
+#[test]
+fn functions_are_listed_with_the_way_to_probe_them() {
+    let output = list(&["--functions", MOTE, "mote_functions::read", "--format", "json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let functions = json["objects"][0]["functions"].as_array().expect("a list");
+    let [function] = &functions[..] else { panic!("{json:#}") };
+    assert!(function["name"].as_str().expect("text").starts_with("mote_functions::read"), "{function}");
+    assert!(function["size"].as_u64().is_some_and(|size| size > 0), "{function}");
+    let way = function["entry"]["way"].as_str().expect("text");
+    assert!(["jump", "punned", "window"].contains(&way), "{function}");
+
+    let by_source = list(&["--functions", MOTE, "@list/functions.rs"]);
+    let text = String::from_utf8(by_source.stdout).expect("text");
+    let rows = text.lines().filter(|line| line.trim_start().starts_with("0x"));
+    assert!(rows.clone().count() > 0 && rows.clone().all(|row| row.contains("functions.rs")), "{text}");
+}
+
+#[test]
+fn functions_of_a_process_have_its_addresses() {
+    let mut child = Command::new("sleep").arg("1000").spawn().expect("sleep");
+    let is_ready =
+        || std::fs::read_to_string(format!("/proc/{}/comm", child.id())).is_ok_and(|comm| comm == "sleep\n");
+    while !is_ready() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let output = list(&["--functions", &child.id().to_string(), "libc.so*:nanosleep*", "--format", "json"]);
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", child.id())).expect("its maps");
+    let _ = child.kill();
+    let _ = child.wait();
+    if !maps.contains("libc.so") {
+        return mote_skip::skip("sleep has no libc.so");
+    }
+    let json: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {}", said(&output)));
+    let address = json["objects"][0]["functions"][0]["address"].as_u64().expect("a number");
+    let holds = |line: &str| {
+        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+        let hex = |text| u64::from_str_radix(text, 16).ok();
+        (hex(start)?..hex(end)?).contains(&address).then(|| line.contains("libc.so") && line.contains("r-xp"))
+    };
+    assert_eq!(maps.lines().find_map(holds), Some(true), "{address:#x} in {maps}");
+}
+
+#[test]
+fn functions_that_are_not_there_are_said_with_names_that_are() {
+    for (arguments, status, words) in [
+        (&["--functions", MOTE, "mote_functions::raed"][..], 1, "similar names: "),
+        (&["--functions", "Cargo.toml"], 2, "is not an ELF file"),
+        (&["--functions"], 2, "give a program or a process"),
+        (&["--functions", "4000000000"], 2, "there is no process"),
+    ] {
+        let output = list(arguments);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", said(&output));
+        assert!(said(&output).contains(words), "{}", said(&output));
+    }
+}

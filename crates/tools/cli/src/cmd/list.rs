@@ -1,5 +1,6 @@
 //! `mote list`: shows the events that a program carries, and whether they are on.
 
+mod functions;
 mod kernel;
 
 use crate::{cmd, out};
@@ -33,6 +34,9 @@ Examples:
   mote list -k                 the kernel's events: families, and how many each has
   mote list -k sched openat    those of a family, and of a system call, with their fields
   mote list -k 'mm:*fault*'    by family and name; also by LTTng's or the kernel's name alone
+  mote list --functions ./app              all functions, with address, size, and how each can be probed
+  mote list --functions ./app 'db::*'      those of a name; generics and parameters may be left away
+  mote list --functions 4711 'libc.so.6:str*' '@src/db.c'   of a process: by library, by source file
 
 A line: name, level, state, place in the source, fields. The state is
   on, off        of a process: it records, or is a NOP; 2/3 on: at two of its three sites
@@ -40,6 +44,13 @@ A line: name, level, state, place in the source, fields. The state is
   patched        of a file: a NOP that is patched to switch the event on
   tested         a byte that is tested at each pass (built with the feature tested-byte)
   -              not known, because mote may not read the process
+
+Of a function, how a probe comes to its entry:
+  placeholder  a NOP of the compiler's is replaced
+  jump         a jump takes the place of one instruction
+  punned       the same of a shorter one: the jump's last bytes are those of the instructions behind it
+  window of N  a jump takes the place of N instructions
+  trap         only a breakpoint is possible; the list says why
 
 Events that a program makes at run time, as those of the crate tracing, are not in the list: they are known when they have been
 recorded. Where a program has mote-tracing, the list says so.
@@ -53,6 +64,10 @@ pub(crate) struct Args {
     /// List the events that the kernel has; without a pattern only their families
     #[arg(short, long, conflicts_with = "c_header")]
     kernel: bool,
+
+    /// List the functions of a program, a library or a process, and how each can be probed; patterns of names behind it
+    #[arg(long, conflicts_with_all = ["kernel", "event", "c_header"])]
+    functions: bool,
 
     /// List only events whose name, provider or provider:name matches PATTERN (* any text, ? any character); repeat
     /// for more
@@ -88,6 +103,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let patterns: Vec<String> = words.chain(args.event.iter().cloned()).collect();
         let patterns = patterns.iter().flat_map(|list| mote_pattern::listed(list)).map(str::to_owned);
         return kernel::run(&patterns.collect::<Vec<_>>(), args.format);
+    }
+    if args.functions {
+        let patterns = args.target.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
+        return functions::run(args.target.first(), &patterns.collect::<Vec<_>>(), args.format);
     }
     if let [_, more, ..] = &args.target[..] {
         anyhow::bail!(

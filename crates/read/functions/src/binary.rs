@@ -1,0 +1,119 @@
+//! What is needed of a file to find its functions and look at their code.
+
+use crate::arch;
+use crate::frames::{self, Frame};
+use mote_symbol::{Table, Visit};
+use object::{Object, ObjectKind, ObjectSection, ReadRef, SectionFlags, SectionKind};
+use std::ops::Range;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// A file, taken apart.
+#[derive(Debug, Default)]
+pub(crate) struct Binary {
+    pub(crate) build_id: String,
+    /// Sections of code, by address.
+    pub(crate) code: Vec<Part>,
+    /// Other sections that are loaded from the file, by address.
+    pub(crate) data: Vec<Part>,
+    /// The linker's tables of functions of other files.
+    pub(crate) linkage: Vec<Range<u64>>,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) symbols: Table,
+    /// Addresses that the loader writes into memory (`R_X86_64_RELATIVE`).
+    pub(crate) relocated: Vec<u64>,
+    /// From the first byte that is loaded to the last one.
+    pub(crate) extent: Range<u64>,
+    /// It is loaded at the addresses that it has in the file.
+    pub(crate) is_fixed: bool,
+}
+
+/// A section.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) address: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Part {
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.address..self.address.saturating_add(self.bytes.len() as u64)
+    }
+
+    /// The bytes from `address` on; `None` when it is not in this section.
+    pub(crate) fn from(&self, address: u64) -> Option<&[u8]> {
+        let at = usize::try_from(address.checked_sub(self.address)?).ok()?;
+        self.bytes.get(at..).filter(|bytes| !bytes.is_empty())
+    }
+}
+
+/// The one of these sections that holds `address`.
+pub(crate) fn part_at(parts: &[Part], address: u64) -> Option<&Part> {
+    let behind = parts.partition_point(|part| part.address <= address);
+    parts.get(behind.checked_sub(1)?).filter(|part| part.range().contains(&address))
+}
+
+/// Reads it.
+pub(crate) struct Reading;
+
+impl Visit for Reading {
+    type Answer = Binary;
+
+    fn visit<'d, R: ReadRef<'d>>(
+        &self,
+        _: &Path,
+        elf: &object::File<'d, R>,
+        _: Option<SystemTime>,
+    ) -> Result<Binary, object::Error> {
+        let mut binary = Binary {
+            build_id: mote_symbol::build_id(elf),
+            symbols: Table::read(elf),
+            is_fixed: elf.kind() == ObjectKind::Executable,
+            ..Binary::default()
+        };
+        if elf.architecture() != arch::ARCHITECTURE {
+            return Ok(binary);
+        }
+        let mut eh_frame = None;
+        for section in elf.sections().filter(|section| is_loaded(section)) {
+            let (name, address) = (section.name().unwrap_or_default(), section.address());
+            if name == ".eh_frame" {
+                eh_frame = Some((address, section.data()?));
+            }
+            if name.starts_with(".plt") || name == ".iplt" {
+                binary.linkage.push(address..address.saturating_add(section.size()));
+            }
+            let part = Part { address, bytes: section.data()?.to_vec() };
+            if part.bytes.is_empty() {
+                continue;
+            }
+            let end = part.range().end;
+            match binary.extent.is_empty() {
+                true => binary.extent = address..end,
+                false => {
+                    binary.extent = binary.extent.start.min(address)..binary.extent.end.max(end);
+                }
+            }
+            match section.kind() {
+                SectionKind::Text => binary.code.push(part),
+                _ => binary.data.push(part),
+            }
+        }
+        binary.code.sort_by_key(|part| part.address);
+        binary.data.sort_by_key(|part| part.address);
+        if let Some((address, bytes)) = eh_frame {
+            binary.frames = frames::read(bytes, address);
+        }
+        let relocations = elf.dynamic_relocations().into_iter().flatten();
+        binary.relocated = relocations.map(|(_, one)| one.addend().cast_unsigned()).collect();
+        Ok(binary)
+    }
+}
+
+fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
+    let allocated = match section.flags() {
+        SectionFlags::Elf { sh_flags, .. } => sh_flags.contains(object::elf::SHF_ALLOC),
+        _ => true,
+    };
+    allocated && !matches!(section.kind(), SectionKind::UninitializedData | SectionKind::UninitializedTls)
+}

@@ -1,0 +1,31 @@
+//! The frames that a file describes for unwinding (`.eh_frame`): stripped files have them, too.
+
+use gimli::{BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection, X86_64};
+
+/// The description of a frame: of a function, or of a part of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) address: u64,
+    pub(crate) len: u64,
+    /// It begins as a function does: only the return address lies on the stack.
+    pub(crate) is_entry: bool,
+}
+
+/// Reads the section, which is loaded at `address`, up to where it is damaged.
+pub(crate) fn read(bytes: &[u8], address: u64) -> Vec<Frame> {
+    let section = EhFrame::new(bytes, LittleEndian);
+    let bases = BaseAddresses::default().set_eh_frame(address);
+    let mut context = UnwindContext::new();
+    let (mut frames, mut entries) = (Vec::new(), section.entries(&bases));
+    while let Ok(Some(entry)) = entries.next() {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+        let mut rows = fde.rows(&section, &bases, &mut context);
+        let first = rows.as_mut().ok().and_then(|rows| rows.next_row().ok().flatten());
+        let is_entry = first.is_none_or(|row| {
+            matches!(row.cfa(), CfaRule::RegisterAndOffset { register: X86_64::RSP, offset: 8 })
+        });
+        frames.push(Frame { address: fde.initial_address(), len: fde.len(), is_entry });
+    }
+    frames
+}

@@ -1,0 +1,98 @@
+//! The functions of a program or library, and how a probe can be put at the entry of each.
+//!
+//! ```text
+//! file ─ Binary ─▶ code, data, symbols, frames ─ starts ─▶ where functions begin and end
+//!                                              ─ decode ─▶ what is jumped to ─ entry ─▶ a Way for each function
+//! ```
+//! The source of the idea is iProbe (Arora et al. 2013, section II: ColdPatch looks for places, HotPatch writes jumps).
+//! The tactics beyond its placeholders: instruction punning (Chamith et al., PLDI 2017), and windows of several
+//! instructions that are moved away. Nothing is guessed: what cannot be shown to be safe is left to a breakpoint, and
+//! [`Way`] says why.
+//!
+//! # Limits
+//! A file without section headers has no functions here. Parts of functions that the compiler has moved away are known
+//! by their name (`.cold`) or by their frame, which does not begin as that of a function does; such a part without
+//! either is taken for a function.
+#![forbid(unsafe_code)]
+
+mod arch;
+mod binary;
+mod frames;
+mod pattern;
+mod starts;
+mod way;
+
+pub use pattern::Pattern;
+pub use way::{Reason, Way};
+
+use mote_symbol::ImageError;
+use std::path::Path;
+
+/// The functions of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Functions {
+    /// GNU build id in hex; empty when the file has none.
+    pub build_id: String,
+    /// By address.
+    pub functions: Vec<Function>,
+    /// What begins like a function, and is none.
+    pub left_out: LeftOut,
+}
+
+/// A function as it lies in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Where it begins, in the file's own address space.
+    pub address: u64,
+    /// Bytes, without the padding behind it.
+    pub len: u64,
+    /// Name as in the symbol table; `None` where only the frame is known, as in a stripped file.
+    pub name: Option<String>,
+    /// How its entry can be probed.
+    pub way: Way,
+}
+
+/// How many of what begins like a function are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Parts that the compiler has moved away from their functions.
+    pub parts: usize,
+    /// Indirect functions: the code there chooses the function that is called.
+    pub resolvers: usize,
+    /// Entries of the linker's tables of functions of other files.
+    pub linkage: usize,
+}
+
+/// Finds the functions of the file at `path`, with the names in its separate debug file, if there is one.
+///
+/// # Errors
+/// It cannot be read, is no ELF file, is damaged, or is of another processor than this program.
+///
+/// # Cost
+/// Decodes all of its code once: some 100 MB/s.
+pub fn read(path: &Path) -> Result<Functions, ImageError> {
+    let mut binary = mote_symbol::with_elf(path, binary::Reading)?;
+    if let Some(symbols) = mote_symbol::separate_symbols(path) {
+        binary.symbols.merge(&symbols);
+    }
+    Ok(found(&binary))
+}
+
+/// The same from bytes, which are called `path`.
+///
+/// # Errors
+/// As [`read`].
+pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Functions, ImageError> {
+    Ok(found(&mote_symbol::with_bytes(path, bytes, binary::Reading)?))
+}
+
+fn found(binary: &binary::Binary) -> Functions {
+    let starts = starts::find(binary);
+    let targets = arch::targets(binary, &starts.begins);
+    let mut functions = Vec::with_capacity(starts.functions.len());
+    for start in &starts.functions {
+        let way = arch::way(binary, &targets, start);
+        functions.push(Function { address: start.address, len: start.len, name: start.name.clone(), way });
+    }
+    Functions { build_id: binary.build_id.clone(), functions, left_out: starts.left_out }
+}
