@@ -121,7 +121,7 @@ pub enum Fault {
     #[error("cannot be read: {0}")]
     Io(io::Error),
     /// The metadata of one of several traces is broken.
-    #[error("cannot be understood, so this trace is left out: {0}")]
+    #[error("the metadata cannot be understood, so this trace is left out: {0}")]
     Metadata(MetadataError),
     /// Clock samples of the journal do not fit together.
     #[error("{0}; later times are less exact")]
