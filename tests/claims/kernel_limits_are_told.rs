@@ -154,7 +154,7 @@ fn which_event_the_verifier_refuses() {
         .with(&["-k", "task:task_rename"])
         .run()
         .ends_with(2);
-    assert!(trace.err.contains("no event could be attached, of 1"), "{}", trace.err);
+    assert!(trace.err.contains("no kernel event could be attached, of 1"), "{}", trace.err);
 }
 
 #[test]

@@ -321,7 +321,7 @@ fn mote_latency_keeps_what_was_before_a_slow_call() {
     let running = Record::scene(&["naps", "3000", "200"]).by("latency").with(&options).with(&[rule]).start();
     let pid = running.wait_for("pid");
     let trace = snapshot(running.output(), 1, || running.said().1);
-    wait_for("the last word", || running.said().1.contains("no more will be taken").then_some(()));
+    wait_for("the last word", || running.said().1.contains("later slow calls take none").then_some(()));
     running.signal(nix::sys::signal::Signal::SIGTERM);
     let whole = running.wait();
     let events = trace.view();

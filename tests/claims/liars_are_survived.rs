@@ -61,7 +61,9 @@ fn lies_in_the_handshake() {
     assert_survived(&trace);
     assert_counts(&named(&trace.events(), "e2e:honest"), "seq", 100);
     let problems = trace.problems().join("\n");
-    for word in ["malformed hello", "disconnected", "version", "out of turn", "cannot be recorded"] {
+    for word in
+        ["malformed first message", "disconnected", "version", "does not belong there", "cannot be recorded"]
+    {
         assert!(problems.contains(word), "no '{word}' in {problems}");
     }
 }
@@ -79,7 +81,7 @@ fn one_process_does_not_silence_others() {
     assert_eq!(other, 1, "{problems:?}");
     assert!((1..10).contains(&own), "{problems:?}");
     // The others are counted.
-    let more = format!("{} more problems like this one: an event of process", NAGS - own);
+    let more = format!("{} more problems of this kind: an event of process", NAGS - own);
     assert_eq!(
         problems.iter().filter(|problem| problem.starts_with(&more)).count(),
         1,

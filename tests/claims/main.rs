@@ -14,6 +14,7 @@ mod contents_are_exact;
 mod counts_add_up;
 mod events_survive_fork;
 mod events_survive_signals;
+mod everyday_commands_work;
 mod filters_can_be_left_out;
 mod filters_choose;
 mod gaps_are_exact;

@@ -3,7 +3,9 @@
 
 use crate::support::kernel::{self, Beside};
 use crate::support::{Event, Record, programs};
+use std::collections::BTreeSet;
 use std::process::Command;
+use std::time::Duration;
 
 /// Runs `mote record` as a script does: a shell gives it descriptor 9, which is a pipe to `cat`.
 fn with_descriptor(words: &str) -> (String, String) {
@@ -98,18 +100,32 @@ fn of_the_whole_system_is_without_the_recorder() {
     }
     let beside = Beside::scene(&["calls-until-killed"]);
     let options = ["-k", "syscalls,sched:sched_switch", "-a", "--duration", "300ms"];
-    let running = Record::nothing().with(&options).start();
+    let mut running = Record::nothing().with(&options).start();
     let recorder = u64::from(running.pid().as_raw().unsigned_abs());
+    let mut threads = BTreeSet::new();
+    while !running.has_ended() {
+        threads.extend(threads_now(recorder));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(threads.len() > 1 && threads.contains(&recorder), "{threads:?}");
     let trace = running.wait().ends_with(0);
     let events = trace.view();
-    let calls = |pid: u64| {
+    let calls = |thread: u64| {
         let is_call = |name: &str| name.starts_with("syscall_");
-        events.iter().filter(|event| event.tid == pid && is_call(&event.name)).count()
+        events.iter().filter(|event| event.tid == thread && is_call(&event.name)).count()
     };
     assert!(calls(beside.pid()) > 20, "{}", trace.err);
-    assert_eq!(calls(recorder), 0, "its own calls");
+    for thread in threads {
+        assert_eq!(calls(thread), 0, "calls of the recorder's thread {thread}");
+    }
     let switched = |event: &&Event| event.name == "sched_switch" && event.number("next_tid") == recorder;
     assert!(events.iter().any(|event| switched(&event)), "the CPUs' time is whole");
+}
+
+/// The threads that a process has at the moment.
+fn threads_now(process: u64) -> Vec<u64> {
+    let entries = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 #[test]

@@ -267,10 +267,22 @@ fn levels_choose() {
 fn the_list_says_that_events_come_at_run_time() {
     let list =
         |program: &str| Command::new(programs::mote()).args(["list", program]).output().expect("mote runs");
-    let said = String::from_utf8_lossy(&list(programs::asynchronous()).stderr).into_owned();
-    assert!(said.contains("events and spans of the crate tracing appear at run time"), "{said}");
+    for program in [programs::asynchronous(), programs::layered()] {
+        let said = String::from_utf8_lossy(&list(program).stderr).into_owned();
+        assert!(
+            said.contains("events and spans of the crate tracing appear at run time"),
+            "{program}: {said}"
+        );
+    }
     let said = String::from_utf8_lossy(&list(programs::scenes()).stderr).into_owned();
     assert!(!said.contains("run time"), "{said}");
+}
+
+#[test]
+fn a_layer_says_that_it_was_made() {
+    let events = Record::program(&[programs::layered()]).run().ends_with(0).events();
+    assert_eq!(event::named(&events, "mote_tracing:layer_made").len(), 1);
+    assert_eq!(event::named(&events, "app:done").len(), 1);
 }
 
 fn spans_of(events: &[Event], name: &str) -> BTreeSet<u64> {

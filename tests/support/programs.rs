@@ -111,6 +111,16 @@ pub(crate) fn asynchronous() -> &'static str {
     env!("CARGO_BIN_EXE_asynchronous")
 }
 
+/// A program with what the documents' everyday commands look for.
+pub(crate) fn everyday() -> &'static str {
+    env!("CARGO_BIN_EXE_everyday")
+}
+
+/// A program with `mote_tracing::layer()`, without `init`.
+pub(crate) fn layered() -> &'static str {
+    env!("CARGO_BIN_EXE_layered")
+}
+
 /// `scenes` of this build.
 pub(crate) fn scenes() -> &'static str {
     env!("CARGO_BIN_EXE_scenes")

@@ -52,7 +52,7 @@ fn fmt_placed(f: &mut fmt::Formatter<'_>, line: u32, column: u32, kind: &dyn fmt
 #[non_exhaustive]
 pub enum Oddity {
     /// A named type is declared, and no `;` follows.
-    #[error("`;` is missing behind the declaration; read as if it were there")]
+    #[error("`;` is missing after the declaration; read as if it were there")]
     MissingSemicolon,
     /// An attribute of a block that CTF 1.8 does not know.
     #[error("unknown attribute of {0}; it is not used")]
@@ -73,7 +73,7 @@ pub enum Oddity {
     #[error("the UUID is text and not 16 integers; read as the usual form of a UUID")]
     TextUuid,
     /// CTF 2: the cycles of a clock's offset are as many as its frequency, or more.
-    #[error("the clock's offset has a second or more in cycles; both are added")]
+    #[error("the clock's offset has a second or more in cycles; seconds and cycles are added")]
     LargeCycles,
     /// The metadata's packets have the byte order that the trace has not.
     #[error("metadata packets are of another byte order than the trace; the trace's is used for events")]

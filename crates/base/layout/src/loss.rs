@@ -53,7 +53,7 @@ impl Cause {
     pub const fn advice(self) -> &'static str {
         match self {
             Cause::RingFull => {
-                "the consumer was behind: give larger --buffers, or choose fewer events with -e"
+                "the recorder could not keep up: give larger --buffers, or choose fewer events with -e"
             }
             Cause::TooBig => {
                 "an event was larger than 64 KiB or than a sub-buffer: give larger --buffers or record less of it"

@@ -175,7 +175,8 @@ impl SlowCall {
             words.push_str(&format!("; woken by {} ({})", self.waker_comm, self.waker_tid.cast_signed()));
         }
         if self.waker_tid != 0 && self.waker_throttled_ns > 0 {
-            words.push_str(&format!(", which its cgroup had held back {}", time(self.waker_throttled_ns)));
+            words
+                .push_str(&format!(", which its cgroup had held back for {}", time(self.waker_throttled_ns)));
         }
         words
     }
@@ -343,7 +344,7 @@ mod tests {
         let words = "waited 212 ms off CPU in state D, block I/O in ext4_sync_file";
         assert_eq!(waits.words(&stack), words);
         let held = SlowCall { waker_throttled_ns: 80 * ms, ..waits.clone() };
-        assert!(held.words(&[]).ends_with("(7), which its cgroup had held back 80.0 ms"));
+        assert!(held.words(&[]).ends_with("(7), which its cgroup had held back for 80.0 ms"));
         let queued = SlowCall {
             cause: "runqueue".into(),
             runqueue_ns: 30 * ms,

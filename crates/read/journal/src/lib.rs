@@ -229,7 +229,7 @@ pub struct Summary {
 pub const UNKNOWN_LOSS: &str = "unknown";
 /// What that means, and what to do about it.
 pub const UNKNOWN_LOSS_ADVICE: &str = "a process joined late or not at all, or overwrote its buffers: the problems \
-                                       that are reported say which one, and what to do";
+                                       above say which process, and what to do";
 
 /// Causes of loss that only kernel events have, beside those of `mote_layout::Cause`.
 pub const KERNEL_LOSSES: [(&str, &str); 3] = [
@@ -244,7 +244,8 @@ pub fn kernel_loss_advice(cause: &str) -> Option<&'static str> {
 }
 
 /// Why texts are empty, and what to do about it.
-pub const EMPTY_TEXTS: &str = "of kernel events left empty: they could not be read, because of a bad address, or of a page that the program had not touched yet";
+pub const EMPTY_TEXTS: &str =
+    "of kernel events left empty: the address was bad, or its page was not in memory yet";
 
 /// Provider of the records that tell the system's state when a recording of kernel events begins.
 pub const STATE: &str = "statedump";

@@ -91,7 +91,7 @@ impl fmt::Display for Doubt {
                 "the kernel hid its addresses from the recorder (sysctl kernel.kptr_restrict); record as root, with kernel.kptr_restrict=0 or 1",
             ),
             Doubt::NoProcess(pid) => write!(f, "the recording has no memory maps of process {pid}"),
-            Doubt::NotMapped => f.write_str("no code was mapped there"),
+            Doubt::NotMapped => f.write_str("no code was mapped at the address"),
             Doubt::Cut => f.write_str(
                 "code without frame pointers (build with -fno-omit-frame-pointer)",
             ),

@@ -98,6 +98,11 @@ pub enum Fault {
     /// An event is later than the end of its packet: LTTng before 2.12 wrote such.
     #[error("an event is later than the end of its packet; times in this packet may be wrong")]
     LateEvent,
+    /// An event is earlier than the one before it in the stream.
+    #[error(
+        "an event is earlier than the one before it; events of this stream are shown as they stand in the file"
+    )]
+    EarlyEvent,
     /// A packet whose end was never written: it was taken from the memory of a program that crashed.
     #[error("a packet has no end, as `lttng-crash` leaves it; the events in it are shown")]
     NoEnd,
@@ -108,13 +113,15 @@ pub enum Fault {
     #[error("{0}")]
     OddMetadata(MetadataWarning),
     /// A packet begins before the one before it, or ends before it begins.
-    #[error("the packets are not in the order of time; events around here may come too late")]
+    #[error(
+        "packets are not in the order of time; events of this stream are shown as they stand in the file"
+    )]
     Disorder,
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Io(io::Error),
     /// The metadata of one of several traces is broken.
-    #[error("cannot be understood, so this trace is left out: {0}")]
+    #[error("the metadata cannot be understood, so this trace is left out: {0}")]
     Metadata(MetadataError),
     /// Clock samples of the journal do not fit together.
     #[error("{0}; later times are less exact")]
@@ -134,7 +141,8 @@ impl Fault {
     /// Whether all is read in spite of it: a person should know, but nothing is missing.
     #[must_use]
     pub fn is_warning(&self) -> bool {
-        matches!(self, Fault::LateEvent | Fault::NoEnd | Fault::ForeignUuid | Fault::OddMetadata(_))
+        use Fault::{Disorder, EarlyEvent, ForeignUuid, LateEvent, NoEnd, OddMetadata};
+        matches!(self, LateEvent | EarlyEvent | NoEnd | Disorder | ForeignUuid | OddMetadata(_))
     }
 }
 

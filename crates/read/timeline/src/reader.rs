@@ -7,6 +7,10 @@
 //! # What is passed over
 //! A packet whose header says that it ends before the range, or begins behind it. A header whose times contradict each
 //! other or the packet before is not believed: the packet is read, and its events are looked at one by one.
+//!
+//! # Events out of order
+//! Recordings of mote have none. A stream that others wrote may: its events come as they stand in the file, with one
+//! warning, and a packet is read to its end even when an event of it is behind the range.
 
 use crate::Range;
 use crate::clock::Clock;
@@ -78,6 +82,8 @@ pub(crate) struct State {
     end: u64,
     /// Packets have had the UUID of another trace.
     is_foreign: bool,
+    /// When the event before was, in nanoseconds since 1970; `i64::MIN` when it is not known.
+    before: i64,
     /// When the packet began, of those that say so the last.
     begun: i64,
     /// Latest time of all packets so far; `i64::MAX` when it is not known.
@@ -112,6 +118,7 @@ impl<'t> Reader<'t> {
             sound: 0,
             end: u64::MAX,
             is_foreign: false,
+            before: i64::MIN,
             begun: i64::MIN,
             latest: i64::MIN,
             beyond: 0,
@@ -175,6 +182,7 @@ impl<'t> Reader<'t> {
     pub(crate) fn seek(&mut self, range: Range) {
         self.state.range = range;
         self.state.inside = false;
+        self.state.before = i64::MIN;
         self.state.beyond = 0;
         let mark = self.state.marks.before(range.from).cloned();
         let mark = mark.unwrap_or_else(|| {
@@ -218,9 +226,13 @@ impl<'t> Reader<'t> {
             self.state.end = u64::MAX;
             self.note(problems, self.state.packet + self.state.cursor.bit() / 8, Fault::LateEvent, 0);
         }
+        if self.state.time < self.state.before {
+            self.early(problems);
+        }
+        self.state.before = self.state.time;
         if self.state.time > self.state.range.to {
-            // The next packet's header tells whether there is more.
-            self.state.inside = false;
+            // The next packet's header tells whether there is more; in this one there may be if others wrote it.
+            self.state.inside = self.origin.facts.is_none();
             if self.state.end == u64::MAX {
                 // What follows in this packet is later still, and the header does not say by how much.
                 self.state.latest = i64::MAX;
@@ -228,6 +240,13 @@ impl<'t> Reader<'t> {
             return false;
         }
         self.state.time >= self.state.range.from
+    }
+
+    /// The event is earlier than the one before it.
+    #[cold]
+    fn early(&mut self, problems: &mut Problems) {
+        self.state.latest = self.state.latest.max(self.state.before);
+        self.note(problems, self.state.packet + self.state.cursor.bit() / 8, Fault::EarlyEvent, 0);
     }
 
     /// The packet is read.

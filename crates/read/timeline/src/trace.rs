@@ -51,7 +51,7 @@ pub struct Growth {
 
 /// Metadata that are no continuation of what a trace had before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the metadata do not continue those that the trace has")]
+#[error("the new metadata do not continue the trace's former metadata")]
 pub struct NoGrowth;
 
 /// Where a class stands.

@@ -97,6 +97,37 @@ fn an_event_behind_the_end_of_its_packet_is_read_with_a_warning() {
 }
 
 #[test]
+fn events_out_of_order_are_read_with_one_warning_a_stream() {
+    let times = [10, 30, 20, 40, 15, 50];
+    let stream: Vec<u8> = times.iter().zip(1..).flat_map(|(time, a)| event(*time, a)).collect();
+    let dir = write(PLAIN, &stream);
+    let (seen, good, words) = read(dir.path());
+    assert_eq!((seen, good), (vec![1, 2, 3, 4, 5, 6], true));
+    let [word] = &words[..] else { panic!("{words:?}") };
+    assert!(word.starts_with("warning: ") && word.contains("stream, byte 2"), "{word}");
+    assert!(word.contains("an event is earlier than the one before it"), "{word}");
+    // A range has those that are in it, whatever is between them.
+    let trace = Trace::open(dir.path()).expect("a trace");
+    let mut events = trace.events(Range { from: 15, to: 30 });
+    let mut seen = Vec::new();
+    while let Some(entry) = events.next() {
+        let Entry::Event(record) = entry else { panic!("no loss here") };
+        seen.push(record.time());
+    }
+    assert_eq!(seen, [30, 20, 15]);
+}
+
+#[test]
+fn packets_out_of_order_are_read_with_a_warning() {
+    let dir = write(PACKETS, &[packet(1, 9, 20), packet(1, 5, 20)].concat());
+    let (seen, good, words) = read(dir.path());
+    assert_eq!((seen, good), (vec![1, 2, 1, 2], true), "{words:?}");
+    let told = |what: &str| words.iter().filter(|word| word.contains(what)).count();
+    assert_eq!(told("stream, byte 62: packets are not in the order of time"), 1, "{words:?}");
+    assert_eq!((told("an event is earlier than the one before it"), words.len()), (1, 2), "{words:?}");
+}
+
+#[test]
 fn a_packet_of_a_crashed_program_without_an_end_is_read_with_a_warning() {
     let dir = write(PACKETS, &packet(1, 5, 0));
     let (seen, good, words) = read(dir.path());

@@ -88,7 +88,7 @@ impl Page {
         match (&report.incomplete, report.lost.events) {
             (Some(why), _) => {
                 self.say(&format!("  the recording was cut short: {}", safe(why)), 4)?;
-                self.say("  what it lost at its end is not known", 4)?;
+                self.say("  the number of events lost at its end is not known", 4)?;
             }
             (_, Some(0)) => self.say("  no event was lost", 4)?,
             _ => {}
@@ -173,7 +173,7 @@ impl Page {
         self.more(report.spans.len(), KINDS, "more kind of span", "more kinds of spans")?;
         if report.spans_not_followed > 0 {
             let count = counted_grouped(report.spans_not_followed, "span is", "spans are");
-            self.say(&format!("{count} not counted: too many were open at a time"), 2)?;
+            self.say(&format!("{count} not counted: too many spans were open at a time"), 2)?;
         }
         Ok(())
     }

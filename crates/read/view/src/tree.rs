@@ -259,8 +259,11 @@ impl<'t> Tree<'t> {
                     node.line(out);
                     if node.more > 0 {
                         let indent = 2 * depth.min(DEPTH_MAX) + 12;
-                        let _ =
-                            writeln!(out, "{:indent$}*** {} more: no room to keep them ***", "", node.more);
+                        let _ = writeln!(
+                            out,
+                            "{:indent$}*** {} more: too many to keep in memory ***",
+                            "", node.more
+                        );
                     }
                     node.items.sort_by_key(Item::time);
                     waiting.extend(node.items.drain(..).rev().map(|item| (depth + 1, item)));

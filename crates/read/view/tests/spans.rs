@@ -62,7 +62,7 @@ fn what_there_is_no_room_for_is_counted() {
     let text = tree(&events, 2000);
     let shown = text.lines().filter(|line| line.contains("app:event")).count();
     assert!(shown > 0 && shown < 100, "{text}");
-    assert!(text.contains(&format!("*** {} more: no room to keep them ***", 100 - shown)), "{text}");
+    assert!(text.contains(&format!("*** {} more: too many to keep in memory ***", 100 - shown)), "{text}");
 }
 
 #[test]

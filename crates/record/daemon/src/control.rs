@@ -95,7 +95,9 @@ impl Given {
     /// What is wrong with it, for a person.
     pub(crate) fn rule(&self) -> Result<Rule, String> {
         let form = FORMS.iter().find(|(name, _)| *name == self.form);
-        let (_, form) = form.ok_or_else(|| format!("there is no form '{}' of a rule", self.form))?;
+        let (_, form) = form.ok_or_else(|| {
+            format!("there is no kind of rule called '{}': use the same mote for both", self.form)
+        })?;
         Rule::of(*form, &self.pattern, &self.source).map_err(|why| why.render())
     }
 }
@@ -126,7 +128,7 @@ fn parse<T: DeserializeOwned>(line: &[u8], what: &str) -> Result<T, String> {
     struct Version {
         mote: Option<u32>,
     }
-    let malformed = |why| format!("the {what} is not understood: {why}");
+    let malformed = |why| format!("cannot understand the {what}: {why}");
     let Version { mote } = serde_json::from_slice(line).map_err(malformed)?;
     if mote != Some(VERSION) {
         let theirs = mote.map_or("none".to_owned(), |version| version.to_string());

@@ -208,15 +208,14 @@ impl Cooperation {
         let mut remarks = Vec::new();
         if self.without_slot > 0 {
             remarks.push(format!(
-                "{} did not fit into the memory shared with the kernel ({SLOTS} per process): without it the thresholds \
-                 of the process apply, and `$kernel` and `$thread` are 0",
+                "{} did not fit into the memory shared with the kernel (at most {SLOTS} per process): they have the \
+                 thresholds of their process, and `$kernel` and `$thread` are 0 there",
                 counted(self.without_slot, "thread", "threads")
             ));
         }
         if self.without_area > 0 {
             remarks.push(format!(
-                "{} could not share memory with the kernel: without it the thresholds of the session apply, and \
-                 `$kernel` is 0",
+                "{} could not share memory with the kernel: the thresholds of the session apply there, and `$kernel` is 0",
                 counted(self.without_area, "process", "processes")
             ));
         }

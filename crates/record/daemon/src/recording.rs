@@ -189,7 +189,7 @@ impl<'w> Recording<'w> {
         drop((server, listeners));
         let consumed = recorder.consumer.finish().ok_or_else(|| Error::Loop {
             what: "empty the rings",
-            why: std::io::Error::other("the consumer has failed"),
+            why: std::io::Error::other("the thread that writes the trace has failed (a bug of mote)"),
         })?;
         let command = recorder.command.take();
         let wait = |watch: &mut dyn Watch| command.and_then(|command| command.wait(signals, watch));

@@ -105,7 +105,7 @@ impl Parser {
         match &self.peek().kind {
             Kind::End => Ok(()),
             Kind::Sign("=") => {
-                let problem = Diagnostic::syntax(self.peek().span, "`=` does not compare");
+                let problem = Diagnostic::syntax(self.peek().span, "`=` is not a comparison");
                 Err(problem.help("write `==`"))
             }
             Kind::Sign(")") => Err(Diagnostic::syntax(self.peek().span, "no `(` before this `)`")),
@@ -190,7 +190,7 @@ impl Parser {
 
     /// `a in (1, 3..5, "x")`, behind `in`.
     fn member_list(&mut self, left: Expr) -> Result<Expr, Diagnostic> {
-        self.expect("(", "behind `in`")?;
+        self.expect("(", "after `in`")?;
         let mut members = Vec::new();
         let end = loop {
             let first = self.binding(EQUALITY)?;
@@ -226,12 +226,12 @@ impl Parser {
         let mut operand = self.primary()?;
         while self.eat("[").is_some() {
             let index = self.binding(0)?;
-            let end = self.expect("]", "behind the index")?;
+            let end = self.expect("]", "after the index")?;
             let span = operand.span.to(end);
             operand = node(ExprKind::Index(Box::new(operand), Box::new(index)), span)?;
         }
         if matches!(self.peek().kind, Kind::Sign("." | "->")) {
-            let problem = Diagnostic::syntax(self.peek().span, "elements of arrays have no parts");
+            let problem = Diagnostic::syntax(self.peek().span, "elements of arrays have no members");
             return Err(problem.help("events have plain fields and arrays of numbers"));
         }
         Ok(operand)
@@ -263,7 +263,7 @@ impl Parser {
                     let problem = Diagnostic::syntax(span, "no `)` for this `(`");
                     return Err(problem.help("add `)`"));
                 }
-                let end = self.expect(")", "behind what is in brackets")?;
+                let end = self.expect(")", "after the expression in parentheses")?;
                 return node(inner.kind, span.to(end));
             }
             _ => return Err(self.unexpected("a field, a number or a string")),

@@ -16,7 +16,10 @@ impl Code<'_> {
     /// [`Error::Event`] when its origin cannot give its type.
     pub(crate) fn field(&mut self, event: &Event, index: usize, field: &Field) -> Result<(), Error> {
         self.try_field(index, field).map_err(|why| {
-            Error::event(&event.name, format!("of field {}, which is {:?}: {why}", field.name, field.from))
+            Error::event(
+                &event.name,
+                format!("its field {} cannot be read there ({:?}): {why}", field.name, field.from),
+            )
         })
     }
 

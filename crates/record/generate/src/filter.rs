@@ -138,7 +138,7 @@ impl Code<'_> {
         self.kept = vec![None; event.fields.len()];
         if filter.words.len() > FILTER_WORDS_MAX {
             let why = format!(
-                "its filter looks at {} words, more than the {FILTER_WORDS_MAX} that are possible",
+                "its filter uses {} values, more than the {FILTER_WORDS_MAX} that are possible",
                 filter.words.len()
             );
             return Err(Error::event(&event.name, why));

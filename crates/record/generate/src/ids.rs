@@ -50,7 +50,7 @@ impl Code<'_> {
     ) -> Result<Value, &'static str> {
         let Some(namespace) = self.plan.namespace else { return self.member(argument, path, Size::W) };
         if self.access != Access::Typed {
-            return Err("it is an id in a pid namespace, which this kernel shows to typed programs only");
+            return Err("ids of a pid namespace (a container) need kernel events with BTF");
         }
         let task = self.argument(argument)?.to::<Task>();
         let leader = namespace.offsets.group_leader;

@@ -48,7 +48,7 @@ pub enum Error {
     )]
     Silent(u64),
     /// It is in another recording.
-    #[error("another recording has it, and cannot be found from here: use that one's XDG_RUNTIME_DIR")]
+    #[error("another recording has it, whose sockets are elsewhere: set XDG_RUNTIME_DIR as for that one")]
     InAnother,
     /// It has answered with an error.
     #[error("it did not join: {0}")]

@@ -122,7 +122,7 @@ impl Rules {
         if let Some(id) = calls(insns).find(|id| *id >= USER_ONLY) {
             let known = helper::TRACER.iter().chain(helper::BUILTIN).find(|helper| helper.id == id);
             let name = known.map_or("a helper", |helper| helper.name);
-            return Err(format!("it calls {name} ({id}), which only traced processes have"));
+            return Err(format!("it calls the helper {name} ({id}), which exists only in traced processes"));
         }
         let unmade = |entry: &&Entry| matches!(entry.shape.kind, MapKind::RingBuffer | MapKind::Programs);
         if let Some(entry) = self.maps.entries().iter().find(unmade) {

@@ -313,7 +313,8 @@ impl Session {
         let Some(peer) = self.peers.get(&id) else { return };
         let (pid, is_letter) = (peer.pid, peer.way == Way::Mailbox && !peer.is_admitted);
         if is_letter {
-            let text = format!("a process could not join: process {pid} sent a malformed hello: {why}");
+            let text =
+                format!("a process could not join: process {pid} has sent a malformed first message: {why}");
             self.problem(Kind::Admission, pid, text);
         } else {
             self.problem(Kind::Conversation, pid, format!("process {pid} was disconnected: {why}"));

@@ -22,7 +22,7 @@ impl Session {
         match Message::decode(bytes) {
             Ok(Message::Hello(hello)) if !has_said_hello => self.hello(id, sender, hello, now),
             Ok(message) if has_said_hello => self.heard(id, message, now),
-            Ok(_) => self.nonsense(id, "it sent a message out of turn", now),
+            Ok(_) => self.nonsense(id, "it sent a message that does not belong there", now),
             Err(error) => self.nonsense(id, &error.to_string(), now),
         }
     }
@@ -51,7 +51,7 @@ impl Session {
                 self.missing(pid, &format!("cannot join: {why}{}", join_hint(why)));
                 self.close(id, now);
             }
-            _ => self.nonsense(id, "it sent a message out of turn", now),
+            _ => self.nonsense(id, "it sent a message that does not belong there", now),
         }
     }
 

@@ -50,7 +50,7 @@ impl SharedWords {
     /// Why not, for a person.
     pub(crate) fn check(&self, shape: &MapShape) -> Result<(), String> {
         if *shape != SHAPE {
-            return Err("it has another shape".to_owned());
+            return Err("its size differs from what this version of mote uses".to_owned());
         }
         self.made().unwrap_or_else(|| Err("it is not there yet".to_owned()))
     }

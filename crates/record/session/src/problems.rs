@@ -98,7 +98,7 @@ impl Problems {
         self.more
             .iter()
             .map(|(kind, more)| {
-                format!("{} like this one: {}", counted(*more, "more problem", "more problems"), first(*kind))
+                format!("{} of this kind: {}", counted(*more, "more problem", "more problems"), first(*kind))
             })
             .collect()
     }

@@ -34,7 +34,11 @@ impl Session {
             }
             Request::Join { pid, place, mailbox } => match mailbox {
                 Some(mailbox) => self.join(ticket, Forward { pids: HashSet::from([pid]), place, mailbox }),
-                None => self.answer(ticket, false, "an invitation came without a mailbox".to_owned()),
+                None => self.answer(
+                    ticket,
+                    false,
+                    "the request to join came without the mailbox to join by".to_owned(),
+                ),
             },
         }
     }

@@ -42,7 +42,7 @@ impl<'a> Begun<'a> {
     /// For a person.
     pub(crate) fn tell(&mut self, directory: &Path) -> Result<(), String> {
         let told = self.ready.take().map_or(Ok(()), |ready| ready.tell(directory));
-        told.map_err(|why| format!("cannot tell --ready-fd that the recording has begun: {why}"))
+        told.map_err(|why| format!("cannot write to the descriptor of --ready-fd: {why}"))
     }
 
     /// What is recorded, for a person.
@@ -68,7 +68,7 @@ impl Ready {
     fn open(number: i32) -> anyhow::Result<Ready> {
         let path = format!("/proc/self/fd/{number}");
         let file = OpenOptions::new().append(true).open(path).with_context(|| {
-            format!("cannot write to descriptor {number}, which --ready-fd names; give it with {number}>FILE")
+            format!("descriptor {number} of --ready-fd is not open for writing; have the shell open it: {number}>FILE")
         })?;
         drop(Fd::from_raw(number));
         Ok(Ready(file))

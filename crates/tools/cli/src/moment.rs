@@ -24,7 +24,7 @@ impl Moment {
             let ns = units::time(after)?;
             return i64::try_from(ns)
                 .map(Moment::After)
-                .map_err(|_| "this is too long after the first event".to_owned());
+                .map_err(|_| "this time after the first event is too long".to_owned());
         }
         let parsed = if text.contains('-') {
             absolute(text)

@@ -16,7 +16,7 @@ struct Closed;
 
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the reader of standard output has closed it")
+        f.write_str("standard output was closed by the program that reads it")
     }
 }
 

@@ -49,7 +49,7 @@ fn call<'v>(report: &'v Value, name: &str) -> &'v Value {
 #[test]
 fn wrong_words_are_refused_with_a_hint() {
     for (args, hint) in [
-        (&["--threshold", "raed=1ms", "--", "true"][..], "similar: read"),
+        (&["--threshold", "raed=1ms", "--", "true"][..], "did you mean read or readv or preadv?"),
         (&["--threshold", "read", "--", "true"], "read=1ms"),
         (&["--threshold", "read=5", "--", "true"], "no unit"),
         (&["--adaptive", "p0", "--", "true"], "p99.9"),
@@ -217,5 +217,5 @@ fn a_script_is_told_that_it_has_begun() {
     );
     let closed = mote(&["--ready-fd", "77", "-o", &recording.display().to_string(), "--", "true"]);
     assert_eq!(closed.status.code(), Some(2), "{}", said(&closed));
-    assert!(said(&closed).contains("descriptor 77, which --ready-fd names"), "{}", said(&closed));
+    assert!(said(&closed).contains("descriptor 77 of --ready-fd"), "{}", said(&closed));
 }

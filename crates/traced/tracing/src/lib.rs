@@ -57,6 +57,11 @@ mod list;
 mod tests;
 mod values;
 
+/// The examples of the project's first page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../README.md")]
+struct Readme;
+
 pub use init::{init, install};
 pub use layer::Layer;
 
@@ -65,5 +70,7 @@ pub use layer::Layer;
 /// It records whatever the other layers let pass: give filters to the layers that they are for (`with_filter`).
 #[must_use]
 pub fn layer() -> Option<Layer> {
+    // By this site `mote list` knows that the program makes events at run time.
+    mote::event!(mote_tracing::layer_made, "the program has made a layer that records events and spans");
     mote::is_traced().then(Layer::new)
 }

@@ -65,10 +65,12 @@ impl SessionArea {
     pub(crate) fn kernel(&self) -> Result<&Shared, Error> {
         match self.made() {
             Ok(Made::Kernel(shared)) => Ok(shared),
-            Ok(Made::Processes(_)) => {
-                Err(Error::Kernel("there is no memory shared with the kernel".to_owned()))
+            Ok(Made::Processes(_)) => Err(Error::Kernel(
+                "this recording has no kernel events, so it shares no memory with the kernel".to_owned(),
+            )),
+            Err(errno) => {
+                Err(Error::Kernel(format!("cannot make memory that is shared with the kernel: {errno}")))
             }
-            Err(errno) => Err(Error::Kernel(format!("no memory shared with the kernel: {errno}"))),
         }
     }
 

@@ -53,7 +53,7 @@ impl Speculated {
             areas.filter_map(GroupArea::pool).map(|pool| Reader::new(pool).reap(&is_alive).torn).sum();
         if torn > 0 {
             totals.problems.push(format!(
-                "records that were kept aside are missing: {} killed while writing some that were committed",
+                "some records that were kept aside and committed are missing: {} killed while they were written",
                 counted(torn, "process was", "processes were")
             ));
         }
@@ -78,7 +78,8 @@ impl Speculated {
             while let Some((who, len)) = reader.take(&mut records) {
                 any = true;
                 if let Err(why) = self.write(context, events, &records[..len], totals) {
-                    let why = format!("cannot write what process {} has committed: {why}", who.pid);
+                    let why =
+                        format!("cannot write the records that process {} has committed: {why}", who.pid);
                     totals
                         .problems
                         .push(format!("{why}; recording stops; what was written before is complete"));

@@ -151,7 +151,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let over = Answer { done: false, text: "the recording has ended meanwhile".to_owned() };
+        let over = Answer { done: false, text: "the recording has ended in the meantime".to_owned() };
         let waiting = self.visitors.iter_mut().filter(|visitor| matches!(visitor.stage, Stage::Waiting));
         for visitor in waiting {
             let _ = visitor.hear(&over);

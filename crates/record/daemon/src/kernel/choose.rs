@@ -203,8 +203,10 @@ impl Found {
             if self.tell_apart(&mut event)
                 && let Some(place) = event.hook.place()
             {
-                self.remarks
-                    .push(format!("{} is the one at {place}: another event has its name", event.name));
+                self.remarks.push(format!(
+                    "several events would have one name: {} is the one at {place}",
+                    event.name
+                ));
                 self.remarks.truncate(MANY_REMARKS);
             }
             let name = event.full_name();

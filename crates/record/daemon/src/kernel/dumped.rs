@@ -88,7 +88,9 @@ impl Kernel {
         let lost = std::mem::take(&mut self.born_lost);
         (lost > 0).then(|| {
             let threads = counted(lost, "thread runs", "threads run");
-            format!("{threads} in a pid namespace (a container), in which the thread's id is not known")
+            format!(
+                "{threads} in a pid namespace (a container); their ids inside it are missing from the trace"
+            )
         })
     }
 }

@@ -114,7 +114,9 @@ pub(crate) fn make(
     tracer.notes().iter().for_each(|note| watch.say(note));
     let refused = tracer.refused();
     if let Some((_, why)) = refused.first().filter(|_| refused.len() == count) {
-        return Err(Error::Kernel(format!("no event could be attached, of {count}; the first: {why}")));
+        return Err(Error::Kernel(format!(
+            "no kernel event could be attached, of {count} that were chosen; the first: {why}"
+        )));
     }
     Ok(Made { tracer, trace, events: events_of_trace, dump, slow, wanting })
 }

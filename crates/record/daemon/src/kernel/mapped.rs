@@ -134,7 +134,7 @@ impl Kernel {
         if processes > 0 {
             let ms = ns_max.div_ceil(1_000_000);
             remarks.said.push(format!(
-                "{} probed a moment after the fork (up to {ms} ms); what was done before is not recorded",
+                "{} probed only a moment after the fork (up to {ms} ms); earlier events of the probes are missing",
                 counted(processes, "child process was", "child processes were")
             ));
         }

@@ -118,7 +118,8 @@ impl Owner {
         let is_theirs = |uid: u32| uid == user.uid || (uid == 0 && self.is_launched);
         if let Some(other) = uids.iter().copied().find(|uid| !is_theirs(*uid)) {
             let other = User { uid: other, gid: None }.describe();
-            self.ownership = Ownership::Kept(user, format!("process {id} in it is of another user, {other}"));
+            self.ownership =
+                Ownership::Kept(user, format!("it has process {id}, which belongs to another user, {other}"));
         }
     }
 

@@ -39,7 +39,7 @@ impl Recorder<'_> {
         for full in aggregates.iter().filter(|aggregate| aggregate.dropped > 0) {
             let events = counted(full.dropped, "event is", "events are");
             self.problem(format!(
-                "{events} not in '{}': its table is full; give fewer keys after 'by', or a filter",
+                "{events} missing in the table '{}', which is full; give fewer keys after 'by', or a filter",
                 full.name
             ));
         }

@@ -47,7 +47,7 @@ impl Recorder<'_> {
         let Some(socket) = socket else {
             let pid = sender.pid;
             let text = format!(
-                "a process could not join: process {pid} has sent a malformed hello: it has no socket"
+                "a process could not join: process {pid} has sent a malformed first message: no socket came with it"
             );
             return self.problem_of(Kind::Admission, pid, text);
         };

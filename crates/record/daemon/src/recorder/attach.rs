@@ -77,7 +77,7 @@ impl Recorder<'_> {
         let asks = !self.options.rules.is_empty();
         for pid in missing.into_iter().filter(|pid| asks && process::runs(*pid)) {
             self.problem(format!(
-                "the events of process {pid} are not recorded: it was asked to join, and did not"
+                "the events of process {pid} are not recorded: it did not follow the request to join the recording"
             ));
         }
     }
@@ -91,8 +91,10 @@ impl Recorder<'_> {
         let uid = process::users(pid.unsigned_abs()).map_or(trust.own(), |[real, ..]| real);
         let Some((place, mailbox)) = listeners.place_for(uid)? else { return Ok(()) };
         let request = Request::Join { pid, place: place.clone() };
-        let mailbox = mote_sys::fd::duplicate(mailbox)
-            .map_err(|why| Error::Session { what: "hand the mailbox over", why })?;
+        let mailbox = mote_sys::fd::duplicate(mailbox).map_err(|why| Error::Session {
+            what: "hand the session's mailbox to the other recorder",
+            why,
+        })?;
         let awaited = self.awaited.clone();
         awaited.asks(pid);
         let wanted = move |owner| trust.invites(owner, uid);

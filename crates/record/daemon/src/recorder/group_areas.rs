@@ -80,14 +80,14 @@ impl GroupAreas {
         if !self.groups.contains_key(&group) {
             let all = (self.groups.len() as u64 + 1) * layout.memory();
             if !self.groups.is_empty() && all > BYTES_MAX {
-                return Err(format!("that of all processes together would be {}", size(all)));
+                return Err(format!("all processes together would need {}", size(all)));
             }
             let area = self.spare.take().map_or_else(GroupArea::make, Ok).map_err(|why| why.to_string())?;
             let held = Held { area: Arc::new(area), maps: Vec::new(), pool_has_memory: false };
             self.shared.change(Change::GroupArea(group, held.area.clone()));
             self.groups.insert(group, held);
         }
-        let held = self.groups.get_mut(&group).ok_or("its group has ended")?;
+        let held = self.groups.get_mut(&group).ok_or("its processes have ended")?;
         held.fill(layout)?;
         Ok(&held.area)
     }

@@ -152,7 +152,7 @@ impl Recorder<'_> {
             && left == 0
         {
             self.watch.say(&format!(
-                "{} taken for slow calls, as many as --snapshot allows; no more will be taken for them",
+                "{} taken for slow calls, as many as --snapshot allows; later slow calls take none",
                 counted(most, "snapshot was", "snapshots were")
             ));
         }

@@ -30,7 +30,7 @@ impl Recorder<'_> {
     /// It cannot be known whose processes these are.
     pub(crate) fn note_unknown_owners(&mut self) {
         if let Ownership::Theirs(user) = self.owner.ownership {
-            let why = "it has kernel events of processes that cannot be looked at here";
+            let why = "it has kernel events of processes whose owners mote cannot see";
             self.owner.ownership = Ownership::Kept(user, why.to_owned());
         }
     }

@@ -72,7 +72,11 @@ impl Attached {
             // It has ended without a word: what it has to say is its result.
             Err(RecvTimeoutError::Disconnected) => match work.join() {
                 Ok(done) => done.map_err(not_reached)?,
-                Err(_) => return Err(not_reached("the thread for it has failed".to_owned())),
+                Err(_) => {
+                    return Err(not_reached(
+                        "the thread that asks it to join has failed (a bug of mote)".to_owned(),
+                    ));
+                }
             },
             Err(RecvTimeoutError::Timeout) => {
                 let seconds = LOOKING.as_secs();

@@ -45,7 +45,10 @@ impl Connection {
     pub(crate) fn new(socket: Fd, sender: Credentials) -> Result<Connection, String> {
         // A socket of another kind would not tell which process has sent what.
         if !socket::is_messages(socket.raw()) || socket::pass_credentials(socket.raw()).is_err() {
-            return Err(format!("process {} has sent a malformed hello: it has no socket", sender.pid));
+            return Err(format!(
+                "process {} has sent a malformed first message: no socket came with it",
+                sender.pid
+            ));
         }
         Ok(Connection {
             socket,

@@ -53,7 +53,7 @@ impl Listener {
     pub(crate) fn open_for(trust: Trust, uid: u32) -> Result<Listener, Error> {
         let opened = Listener::open_in(Sockets::make_for_others(trust)?, Guard { trust, only: Some(uid) })?;
         let given = opened.sockets.give(sockets::SESSION, uid);
-        given.map_err(|why| Error::Loop { what: "let another user come to a socket", why })?;
+        given.map_err(|why| Error::Loop { what: "give another user access to a socket", why })?;
         Ok(opened)
     }
 

@@ -78,7 +78,7 @@ impl Parser {
     fn only_key(&mut self) -> Result<Option<SpeculationKey>, Diagnostic> {
         let key = self.speculation_key()?;
         if key.is_some() && self.peek().kind == Kind::Sign(",") && !self.action_is_next() {
-            let problem = Diagnostic::syntax(self.peek().span, "a speculation goes by one key");
+            let problem = Diagnostic::syntax(self.peek().span, "a speculation has one key");
             return Err(problem.help("make one number of several: `by (connection << 32 | stream)`"));
         }
         Ok(key)
@@ -111,7 +111,10 @@ impl Parser {
         let entries = match self.bump().kind {
             Kind::Integer(n @ 1..=LAST_MAX) => n as u32,
             _ => {
-                let problem = Diagnostic::syntax(span, format!("expected how many, from 1 to {LAST_MAX}"));
+                let problem = Diagnostic::syntax(
+                    span,
+                    format!("expected the number of events to keep, from 1 to {LAST_MAX}"),
+                );
                 return Err(problem.help("for example `last 100 len, proto`"));
             }
         };
@@ -186,13 +189,13 @@ impl Parser {
         }
         while self.eat(")").is_none() {
             if !fields.is_empty() {
-                self.expect(",", "or `)` behind a field")?;
+                self.expect(",", "or `)` after a field")?;
             }
             let (field, span) = self.name("the name of a field")?;
             if fields.iter().any(|(other, _)| *other == field) {
-                return Err(Diagnostic::syntax(span, format!("field `{field}` is there twice")));
+                return Err(Diagnostic::syntax(span, format!("field `{field}` is given twice")));
             }
-            self.expect("=", "behind the name of a field")?;
+            self.expect("=", "after the name of a field")?;
             let value = self.expression()?;
             fields.push((field, value));
         }

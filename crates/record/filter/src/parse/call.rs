@@ -15,7 +15,7 @@ impl Parser {
             arguments.push(self.argument()?);
             end = self.eat(")");
             if end.is_none() {
-                self.expect(",", "or `)` behind an argument")?;
+                self.expect(",", "or `)` after an argument")?;
             }
         }
         let span = start.to(end.unwrap_or(start));

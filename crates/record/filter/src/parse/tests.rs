@@ -102,7 +102,7 @@ fn what_is_wrong_is_said() {
         ("a ==", "expected a field, a number or a string, found the end"),
         ("(a == 1", "no `)` for this `(`"),
         ("a == 1)", "no `(` before this `)`"),
-        ("a = 1", "`=` does not compare"),
+        ("a = 1", "`=` is not a comparison"),
         ("a == \"x", "the string has no end"),
         ("a == \"\\q\"", "unknown escape `\\q`"),
         ("a == \"\\0\"", "a string has no NUL in it"),
@@ -113,8 +113,8 @@ fn what_is_wrong_is_said() {
         ("a b", "expected an operator, or the end, found `b`"),
         ("$", "`$` without a name"),
         ("a # b", "`#` has no meaning here"),
-        ("a in 5", "expected `(` behind `in`, found a number"),
-        ("x[1].y == 2", "elements of arrays have no parts"),
+        ("a in 5", "expected `(` after `in`, found a number"),
+        ("x[1].y == 2", "elements of arrays have no members"),
         ("/* a", "comment without an end"),
     ] {
         assert_eq!(expression(text).unwrap_err().message(), message, "{text}");

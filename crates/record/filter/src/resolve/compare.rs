@@ -210,13 +210,10 @@ fn strings(order: Order, a: Value<'_>, a_span: Span, b: Value<'_>, b_span: Span)
             Order::Ne => Ok(Cond::Not(Box::new(Cond::StringMatch(string, vec![pattern.clone()])))),
             _ => match (pattern.as_exact(), string) {
                 (Some(bytes), StringSource::Field(_)) => Ok(Cond::StringOrder(order, string, bytes.to_vec())),
-                (Some(_), _) => {
-                    Err(Diagnostic::mismatch(a_span, "a context has no order")
-                        .help("compare it by `==` or `!=`"))
-                }
-                (None, _) => {
-                    Err(Diagnostic::mismatch(b_span, "a pattern has no order").help("write `\\*` for a `*`"))
-                }
+                (Some(_), _) => Err(Diagnostic::mismatch(a_span, "a context cannot be compared by < or >")
+                    .help("compare it by `==` or `!=`")),
+                (None, _) => Err(Diagnostic::mismatch(b_span, "a pattern cannot be compared by < or >")
+                    .help("write `\\*` for a `*`")),
             },
         },
         (_, _, Value::Pattern(left), Value::Pattern(right)) => {
@@ -245,7 +242,8 @@ fn constant_strings(
     match order {
         Order::Eq => Ok(Cond::Constant(is_same)),
         Order::Ne => Ok(Cond::Constant(!is_same)),
-        _ => Err(Diagnostic::mismatch(span, "a pattern has no order").help("write `\\*` for a `*`")),
+        _ => Err(Diagnostic::mismatch(span, "a pattern cannot be compared by < or >")
+            .help("write `\\*` for a `*`")),
     }
 }
 

@@ -111,10 +111,10 @@ impl<'a> Resolver<'a> {
                 wrong("there is no `$elapsed`", "only threads of traced programs speculate")
             }
             (Side::User, "window") => {
-                wrong("there is no `$window`", "`$window` belongs to kernel events: use it behind -k")
+                wrong("there is no `$window`", "`$window` belongs to kernel events: use it after a -k")
             }
             (Side::User, "target") => {
-                wrong("there is no `$target`", "`$target` belongs to kernel events: use it behind -k")
+                wrong("there is no `$target`", "`$target` belongs to kernel events: use it after a -k")
             }
             _ => Ok(()),
         }

@@ -31,7 +31,7 @@ impl<'a> Resolver<'a> {
                 Ok(SpeculationKey { name, value: SpeculationValue::Number(num) })
             }
             other => {
-                let problem = Diagnostic::mismatch(key.expr.span, "a speculation cannot go by this");
+                let problem = Diagnostic::mismatch(key.expr.span, "this cannot be the key of a speculation");
                 Err(problem
                     .label(format!("this is {}", other.what()))
                     .help("use an integer, a string of the event, or `$span`"))
@@ -81,8 +81,11 @@ impl<'a> Resolver<'a> {
                 Ok(found) => all.push(Speculated { link: self.link(key), key: found }),
                 Err(problem) if problem.kind() == Kind::UnknownField => {}
                 Err(problem) => {
-                    warnings
-                        .push(problem.of(rule.source()).help("the event is never kept aside by this key"));
+                    warnings.push(
+                        problem
+                            .of(rule.source())
+                            .help("events of this kind are never kept aside by this key"),
+                    );
                 }
             }
         }

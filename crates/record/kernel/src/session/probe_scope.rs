@@ -62,7 +62,7 @@ impl ProbeScope {
         let note = |(path, others): (&PathBuf, &usize)| {
             let others = counted(*others, "other process uses", "other processes use");
             format!(
-                "{others} {}: only the chosen ones are probed, and their children a moment after the fork",
+                "{others} {}: only the chosen processes are probed, and their children from a moment after the fork on",
                 path.display()
             )
         };

@@ -61,7 +61,7 @@ const KERNEL: &str = "sched,syscalls";
 
 /// Records, shows, reports.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mote = std::env::current_exe().context("cannot find the program mote itself")?;
+    let mote = std::env::current_exe().context("cannot find the path of the program mote")?;
     let dir = output(args.output.as_deref())?;
     let mut status = record(&mote, &dir, &args.load, mote_kernel::privilege::check().is_none())?;
     if status.code() == Some(super::FAILED.into()) && !dir.exists() {
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if !status.success() && status.code() != Some(super::record::LOSSY.into()) {
         anyhow::bail!(
-            "the demo was not recorded: mote record ended with {status}; read what it said above, and what `mote doctor` says"
+            "the demo was not recorded: `mote record` ended with {status}, see above; run `mote doctor`, too"
         );
     }
     out::print(&format!("\nThe first events (mote view {} --limit {LINES}):\n\n", dir.display()))?;

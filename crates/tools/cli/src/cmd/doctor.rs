@@ -38,7 +38,7 @@ enum Format {
 
 /// Checks; see the help for the exit status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mote = std::env::current_exe().context("cannot find the program mote itself")?;
+    let mote = std::env::current_exe().context("cannot find the path of the program mote")?;
     let mut findings = doctor::machine(Path::new("."));
     findings.push(doctor::proof(&mote, EMIT_VERB));
     findings.push(doctor::kernel_proof(&mote, EMIT_VERB));

@@ -37,7 +37,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(
         args.rules.objects.is_empty(),
-        "--filter-file belongs to the beginning of a recording: give it to mote record"
+        "--filter-file cannot be added to a running recording; give it to `mote record`"
     );
     let given = |rules: &[Rule]| rules.iter().map(Given::of).collect::<Vec<_>>();
     let rules = if args.rules.is_default { Vec::new() } else { given(&args.rules.rules) };

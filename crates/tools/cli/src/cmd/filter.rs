@@ -137,7 +137,7 @@ fn show(
                 "the filter always holds, so every event is recorded, and no program is needed\n".to_owned()
             ));
         }
-        Decision::Off => return Ok(Ok("the rule is not about this event\n".to_owned())),
+        Decision::Off => return Ok(Ok("the rule's pattern does not match this event\n".to_owned())),
     };
     compiled.warnings.iter().for_each(|warning| say!("{}", warning.render_warning()));
     Ok(match emit {

@@ -141,7 +141,7 @@ impl Args {
         let output = match &self.output {
             Some(path) => path.clone(),
             None => super::record::default_output(&self.command)
-                .context("give a name for the recording with -o")?,
+                .context("cannot choose a name for the recording; give one with -o")?,
         };
         Ok(Options {
             output,

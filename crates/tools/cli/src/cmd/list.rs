@@ -199,7 +199,7 @@ impl Found {
         }
         if carried.iter().any(|name| name.starts_with(TRACING)) {
             say!(
-                "besides these, events and spans of the crate tracing appear at run time; record, then `mote report` lists them"
+                "more events and spans of the crate tracing appear at run time; `mote report` lists them in a recording"
             );
         }
         if self.carriers().any(|carrier| !carrier.events.is_empty()) {

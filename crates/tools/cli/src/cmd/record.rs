@@ -165,7 +165,7 @@ impl Args {
             output: match &self.output {
                 Some(path) => path.clone(),
                 None => default_output(&self.command)
-                    .context("cannot find a name for the trace; give one with -o")?,
+                    .context("cannot choose a name for the recording; give one with -o")?,
             },
             rules: self.program_rules(),
             objects: self.rules.objects.clone(),
@@ -243,7 +243,7 @@ pub(super) fn default_output(command: &[OsString]) -> anyhow::Result<PathBuf> {
     tries
         .map(PathBuf::from)
         .find(|path| !path.exists())
-        .context("a hundred recordings of this second exist already")
+        .context("a hundred recordings that were begun in this second exist already")
 }
 
 /// Runs the verb.

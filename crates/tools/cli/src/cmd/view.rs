@@ -205,7 +205,7 @@ fn level(name: &str) -> Result<Level, String> {
     let number = known.find(|(label, ..)| *label == name.to_ascii_lowercase()).map(|(_, number, _)| number);
     number.and_then(|number| Level::from_number(u8::try_from(number).ok()?)).ok_or_else(|| {
         let names: Vec<&str> = Labels::new(Level::LABELS).iter().map(|(label, ..)| label).collect();
-        format!("there is no such level; there are {}", names.join(", "))
+        format!("there is no such level; the levels are {}", names.join(", "))
     })
 }
 

@@ -148,13 +148,13 @@ fn check(method: Method, path: &str, response: &Response) -> Result<(), &'static
         _ => 200,
     };
     if response.status != expected {
-        return Err("the status is another one");
+        return Err("the answer's status is not the expected one");
     }
     if method == Method::Get && response.body.len() as u64 != response.len {
-        return Err("the body was cut");
+        return Err("the answer's body was cut short");
     }
     if method == Method::Get && response.tag != Some(content::digest(&response.body)) {
-        return Err("the body is not that of its digest");
+        return Err("the answer's body does not match its digest");
     }
     Ok(())
 }

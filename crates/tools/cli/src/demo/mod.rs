@@ -59,7 +59,7 @@ pub(crate) fn run(load: Load) -> anyhow::Result<String> {
         start.elapsed().as_millis(),
         tally.bytes >> 10
     );
-    anyhow::ensure!(tally.wrong == 0, "{line}; {} answers were wrong", tally.wrong);
+    anyhow::ensure!(tally.wrong == 0, "{line}; {} wrong", tally.wrong);
     Ok(line)
 }
 

@@ -57,7 +57,7 @@ fn compiled(input: &Input<'_>, bytes_max: usize) -> anyhow::Result<(Vec<u8>, Vec
     let mut workspace = vec![0; workspace_words(input.insns.len())];
     let mut frames = vec![Frame::default(); input.functions.len()];
     let made = native::compile(input, &mut code, &mut workspace, &mut frames)
-        .map_err(|why| anyhow!("cannot make machine code of it: {why}"))?;
+        .map_err(|why| anyhow!("cannot compile the filter to machine code: {why}"))?;
     code.truncate(made.bytes);
     Ok((code, workspace.split_off(input.insns.len() + 1)))
 }
@@ -115,12 +115,12 @@ mod tests {
         };
         assert_eq!(
             said(&[ONE, EXIT], 0),
-            Err("cannot make machine code of it: no room for the machine code".to_owned())
+            Err("cannot compile the filter to machine code: no room for the machine code".to_owned())
         );
         let call = Insn::new(0x85, 0, 0, 0, 5);
         assert_eq!(
             said(&[call, EXIT], 4096),
-            Err("cannot make machine code of it: instruction 0 calls an unknown helper".to_owned())
+            Err("cannot compile the filter to machine code: instruction 0 calls an unknown helper".to_owned())
         );
         assert!(said(&[ONE, EXIT], 4096).is_ok_and(|(code, _)| !code.is_empty()));
     }

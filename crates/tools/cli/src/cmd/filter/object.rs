@@ -59,7 +59,7 @@ fn refused(
     if let Some(id) = ours {
         let known = helper::TRACER.iter().chain(helper::BUILTIN).find(|helper| helper.id == id);
         let name = known.map_or("?", |helper| helper.name);
-        return Ok(Some(format!("it calls {name} ({id}), which only traced processes have")));
+        return Ok(Some(format!("it calls the helper {name} ({id}), which exists only in traced processes")));
     }
     let Some(event) = event else { return Ok(None) };
     let words: Vec<Word> = match side {

@@ -143,8 +143,7 @@ fn notes(now: &Latencies, found: &Found) -> Vec<String> {
     let mut notes = Vec::new();
     if now.counters.lost > 0 {
         let calls = counted(now.counters.lost, "slow call", "slow calls");
-        notes
-            .push(format!("LOST {calls}: they came faster than they could be written; raise the thresholds"));
+        notes.push(format!("LOST {calls}: they came faster than they can be written; raise the thresholds"));
     }
     if now.waited > 0 {
         let reads = counted(now.waited, "slow read was", "slow reads were");
@@ -158,7 +157,10 @@ fn notes(now: &Latencies, found: &Found) -> Vec<String> {
     }
     if now.counters.unpublished > 0 {
         let threads = counted(now.counters.unpublished, "thread", "threads");
-        notes.push(format!("{threads} had no room in the memory that their process shares with the kernel"));
+        notes.push(format!(
+            "{threads} found no room in the memory that their process shares with the kernel: the thresholds of the \
+             process apply"
+        ));
     }
     notes.extend(found.doubts.iter().cloned());
     notes

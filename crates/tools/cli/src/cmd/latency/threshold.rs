@@ -35,7 +35,7 @@ fn unknown(name: &str) -> String {
     let near = mote_pattern::similar(name, syscalls::names());
     match &near[..] {
         [] => format!("there is no system call `{name}`; `mote list -k syscalls` shows all"),
-        near => format!("there is no system call `{name}`; similar: {}", near.join(", ")),
+        near => format!("there is no system call `{name}`; did you mean {}?", near.join(" or ")),
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
             ["read=1ms", "*=5ms", "fsync=never"].iter().map(|text| Threshold::parse(text).unwrap()).collect();
         assert_eq!(named(&all), [(0, 1_000_000), (74, u64::MAX)]);
         assert_eq!(others(&all), Some(5_000_000));
-        assert!(Threshold::parse("raed=1ms").unwrap_err().contains("similar: read"), "similar names");
+        assert!(Threshold::parse("raed=1ms").unwrap_err().contains("did you mean read"), "similar names");
         for wrong in ["read", "read=", "read=1", "read=fast", "=1ms"] {
             assert!(Threshold::parse(wrong).is_err(), "{wrong}");
         }

@@ -40,7 +40,7 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
         let told = if recorded.problems.is_empty() {
             "none"
         } else {
-            "none that were counted, but see the problems above"
+            "no counted event; some may be missing all the same, see the problems above"
         };
         page.row("lost", told.to_owned());
     }
