@@ -169,12 +169,16 @@ fn nothing_of_others_is_removed_from_tmp() {
     let ours = Planted::name(NOBODYS_PID);
     let other = Planted::name(NOBODYS_PID);
     for (planted, owner, mode) in [(&theirs, LITTERER, 0o700), (&ours, 0, 0o700), (&other, 0, 0o777)] {
-        fs::create_dir(&planted.0).expect("a directory");
+        // Elsewhere first: recorders of other claims look for what was left behind, too.
+        let made = place();
+        let directory = made.path().join("made");
+        fs::create_dir(&directory).expect("a directory");
         for name in ["control", "session"] {
-            drop(UnixListener::bind(planted.0.join(name)).expect("a socket"));
+            drop(UnixListener::bind(directory.join(name)).expect("a socket"));
         }
-        fs::set_permissions(&planted.0, PermissionsExt::from_mode(mode)).expect("ours");
-        lchown(&planted.0, Some(owner), Some(owner)).expect("root");
+        fs::set_permissions(&directory, PermissionsExt::from_mode(mode)).expect("ours");
+        lchown(&directory, Some(owner), Some(owner)).expect("root");
+        fs::rename(&directory, &planted.0).expect("in the same file system");
     }
     let filled = Planted::name(NOBODYS_PID);
     fs::create_dir(&filled.0).expect("a directory");

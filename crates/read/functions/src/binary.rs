@@ -1,9 +1,8 @@
 //! What is needed of a file to find its functions and look at their code.
 
-use crate::arch;
 use crate::frames::{self, Frame};
 use mote_symbol::{Table, Visit};
-use object::{Object, ObjectKind, ObjectSection, ReadRef, SectionFlags, SectionKind};
+use object::{Architecture, Object, ObjectKind, ObjectSection, ReadRef, SectionFlags, SectionKind};
 use std::ops::Range;
 use std::path::Path;
 use std::time::SystemTime;
@@ -53,8 +52,8 @@ pub(crate) fn part_at(parts: &[Part], address: u64) -> Option<&Part> {
     parts.get(behind.checked_sub(1)?).filter(|part| part.range().contains(&address))
 }
 
-/// Reads it.
-pub(crate) struct Reading;
+/// Reads it; one of another processor has no code.
+pub(crate) struct Reading(pub(crate) Architecture);
 
 impl Visit for Reading {
     type Answer = Binary;
@@ -71,11 +70,11 @@ impl Visit for Reading {
             is_fixed: elf.kind() == ObjectKind::Executable,
             ..Binary::default()
         };
-        if elf.architecture() != arch::ARCHITECTURE {
+        if elf.architecture() != self.0 {
             return Ok(binary);
         }
         let mut eh_frame = None;
-        for section in elf.sections().filter(|section| is_loaded(section)) {
+        for section in elf.sections().filter(is_loaded) {
             let (name, address) = (section.name().unwrap_or_default(), section.address());
             if name == ".eh_frame" {
                 eh_frame = Some((address, section.data()?));

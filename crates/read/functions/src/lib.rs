@@ -23,6 +23,7 @@ mod starts;
 mod way;
 
 pub use pattern::Pattern;
+pub use starts::LeftOut;
 pub use way::{Reason, Way};
 
 use mote_symbol::ImageError;
@@ -52,26 +53,15 @@ pub struct Function {
     pub way: Way,
 }
 
-/// How many of what begins like a function are none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Parts that the compiler has moved away from their functions.
-    pub parts: usize,
-    /// Indirect functions: the code there chooses the function that is called.
-    pub resolvers: usize,
-    /// Entries of the linker's tables of functions of other files.
-    pub linkage: usize,
-}
-
 /// Finds the functions of the file at `path`, with the names in its separate debug file, if there is one.
 ///
 /// # Errors
-/// It cannot be read, is no ELF file, is damaged, or is of another processor than this program.
+/// It cannot be read, is no ELF file, or is damaged. One of another processor than this program has no functions.
 ///
 /// # Cost
 /// Decodes all of its code once: some 100 MB/s.
 pub fn read(path: &Path) -> Result<Functions, ImageError> {
-    let mut binary = mote_symbol::with_elf(path, binary::Reading)?;
+    let mut binary = mote_symbol::with_elf(path, binary::Reading(arch::ARCHITECTURE))?;
     if let Some(symbols) = mote_symbol::separate_symbols(path) {
         binary.symbols.merge(&symbols);
     }
@@ -83,7 +73,7 @@ pub fn read(path: &Path) -> Result<Functions, ImageError> {
 /// # Errors
 /// As [`read`].
 pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Functions, ImageError> {
-    Ok(found(&mote_symbol::with_bytes(path, bytes, binary::Reading)?))
+    Ok(found(&mote_symbol::with_bytes(path, bytes, binary::Reading(arch::ARCHITECTURE))?))
 }
 
 fn found(binary: &binary::Binary) -> Functions {

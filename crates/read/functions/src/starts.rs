@@ -1,6 +1,5 @@
 //! Where functions begin and end: by symbols, and by frames where there are no symbols.
 
-use crate::LeftOut;
 use crate::binary::{Binary, part_at};
 use mote_symbol::Symbol;
 use std::collections::BTreeMap;
@@ -23,6 +22,17 @@ pub(crate) struct Start {
     pub(crate) name: Option<String>,
     /// Bytes up to what begins next, or to the end of the section.
     pub(crate) room: u64,
+}
+
+/// How many of what begins like a function are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Parts that the compiler has moved away from their functions.
+    pub parts: usize,
+    /// Indirect functions: the code there chooses the function that is called.
+    pub resolvers: usize,
+    /// Entries of the linker's tables of functions of other files.
+    pub linkage: usize,
 }
 
 /// What may begin at an address.

@@ -84,7 +84,8 @@ impl Entry<'_> {
             let one = decoder.decode();
             let is_nop = matches!(one.mnemonic(), iced_x86::Mnemonic::Nop | iced_x86::Mnemonic::Int3);
             // A NOP may be cut where the bytes end.
-            if !is_nop && !(one.is_invalid() && !decoder.can_decode()) {
+            let is_cut = one.is_invalid() && !decoder.can_decode();
+            if !(is_nop || is_cut) {
                 return false;
             }
         }

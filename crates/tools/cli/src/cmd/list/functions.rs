@@ -39,12 +39,12 @@ pub(super) fn run(
         Target::Process(pid) => of_process(pid)?,
     };
     let patterns: Vec<Pattern> = patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
-    let near = near_names(&objects, &patterns);
+    let similar = similar_names(&objects, &patterns);
     objects.iter_mut().for_each(|object| object.keep(&patterns));
     if objects.iter().all(|object| object.found.functions.is_empty()) {
         match patterns.is_empty() {
             true => say!("{} has no functions that can be seen", target.display()),
-            false => say!("no function of {} is called so{near}", target.display()),
+            false => say!("no function of {} is called so{similar}", target.display()),
         }
         return Ok(cmd::NOTHING.into());
     }
@@ -63,7 +63,7 @@ pub(super) fn run(
 }
 
 /// `; similar names: a, b` for patterns that nothing fits.
-fn near_names(objects: &[Object], patterns: &[Pattern]) -> String {
+fn similar_names(objects: &[Object], patterns: &[Pattern]) -> String {
     let has =
         |object: &Object, pattern| object.found.functions.iter().any(|one| object.is_meant(one, pattern));
     let without = patterns.iter().find(|pattern| !objects.iter().any(|object| has(object, pattern)));
@@ -71,8 +71,8 @@ fn near_names(objects: &[Object], patterns: &[Pattern]) -> String {
     let functions = objects.iter().flat_map(|object| &object.found.functions);
     let names: Vec<String> =
         functions.filter_map(|one| Some(names::bare(&demangle(one.name.as_ref()?)))).collect();
-    let near = similar(pattern.name(), names.iter().map(String::as_str));
-    if near.is_empty() { String::new() } else { format!("; similar names: {}", near.join(", ")) }
+    let found = similar(pattern.name(), names.iter().map(String::as_str));
+    if found.is_empty() { String::new() } else { format!("; similar names: {}", found.join(", ")) }
 }
 
 /// All that a process has mapped as code.
