@@ -39,7 +39,7 @@
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/registration/backlog.rs: take, next
- * @digest 01e2e3082581f374
+ * @digest 46bab6c291d1af57
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

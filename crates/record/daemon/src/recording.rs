@@ -17,16 +17,19 @@ use crate::kernel::{self, Kernel};
 use crate::options::{self, Mode, Options};
 use crate::output::directory::Directory;
 use crate::output::owner::Owner;
+use crate::recorder::clock::Clock;
 use crate::recorder::group_areas::GroupAreas;
+use crate::recorder::group_memory::GroupMemory;
+use crate::recorder::kernel_side::KernelSide;
+use crate::recorder::output::Output;
+use crate::recorder::peers::Peers;
+use crate::recorder::requests::Requests;
 use crate::recorder::rings::Rings;
+use crate::recorder::screen::Screen;
+use crate::recorder::subjects::Subjects;
 use crate::recorder::{Recorder, TICK, TICK_SOON};
-use crate::registration::attached::Attached;
-use crate::registration::awaited::Awaited;
-use crate::registration::backlog::Backlog;
 use crate::registration::listeners::Listeners;
 use crate::registration::principal;
-use crate::registration::turns::Turns;
-use crate::samples::Samples;
 use crate::trace::Trace;
 use crate::watch::{Recorded, Watch};
 use crate::{objects, setup};
@@ -35,12 +38,10 @@ use mote_filter::Rule;
 use mote_journal::Fact;
 use mote_ring::Geometry;
 use mote_session::layout::Layout;
-use mote_session::{Input, NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Outlook, PeerId, Session, Settings};
-use mote_symbol::collect::BuildIds;
-use std::collections::{BTreeMap, HashSet};
+use mote_session::{Input, NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Outlook, Session, Settings};
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The directory of the processes' trace in a recording that has one of the kernel, too. LTTng calls it so.
 const PROCESSES: &str = "ust";
@@ -91,20 +92,18 @@ impl<'w> Recording<'w> {
     ) -> Result<Recording<'w>, Error> {
         let mut recorder = make(options, watch)?;
         let mut listeners = Listeners::open()?;
-        let server = Server::open(listeners.sockets(), listeners.trust(), recorder.trace.directory.inner())?;
+        let server =
+            Server::open(listeners.sockets(), listeners.trust(), recorder.output.trace.directory.inner())?;
         recorder.note_samples();
         recorder.write_metadata()?;
-        recorder.attach(&mut listeners)?;
-        recorder.begin_slow_calls();
-        recorder.begin_cooperation();
+        recorder.subjects.attach(&mut listeners, &recorder.options, recorder.screen.watch)?;
         recorder.begin_kernel();
-        recorder.follow_all();
         recorder.perform();
-        recorder.command = start(&recorder, &listeners, signals)?;
-        recorder.trace.directory.keep();
-        recorder.kernel.iter_mut().for_each(|kernel| kernel.trace.directory.keep());
+        recorder.subjects.command = start(&recorder, &listeners, signals)?;
+        recorder.output.trace.directory.keep();
+        recorder.kernel.get_mut().into_iter().for_each(|kernel| kernel.trace.directory.keep());
         listeners.hand_over();
-        recorder.began = Instant::now();
+        recorder.clock.begin();
         let mut recording = Recording { server, listeners, recorder, is_announced: false };
         recording.announce();
         Ok(recording)
@@ -112,18 +111,16 @@ impl<'w> Recording<'w> {
 
     /// Says that the recording has begun, once all processes that are expected are in it.
     fn announce(&mut self) {
-        if !self.is_announced && self.recorder.has_all_expected() {
+        let Recorder { subjects, session, screen, output, .. } = &mut self.recorder;
+        if !self.is_announced && subjects.have_come(session) {
             self.is_announced = true;
-            self.recorder.watch.begun(self.recorder.trace.directory.path());
+            screen.watch.begun(output.trace.directory.path());
         }
     }
 
     /// What to wait for.
     pub fn polled(&self) -> Vec<libc::pollfd> {
-        let readable = self
-            .listeners
-            .polled()
-            .chain(self.recorder.connections.values().map(crate::registration::connection::Connection::raw));
+        let readable = self.listeners.polled().chain(self.recorder.peers.polled());
         let readable = readable.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
         readable.chain(self.server.polled()).collect()
     }
@@ -131,12 +128,12 @@ impl<'w> Recording<'w> {
     /// How long to wait for it.
     pub fn patience(&self) -> Duration {
         let recorder = &self.recorder;
-        if recorder.session.is_last_round() || !recorder.backlog.is_empty() {
+        if recorder.session.is_last_round() || recorder.peers.has_waiting() {
             return Duration::ZERO;
         }
-        let soon = recorder.kernel.as_ref().is_some_and(Kernel::snapshots_slow);
+        let soon = recorder.kernel.get().is_some_and(Kernel::snapshots_slow);
         let tick = if soon { TICK_SOON } else { TICK };
-        let left = |duration: Duration| duration.saturating_sub(recorder.began.elapsed());
+        let left = |duration: Duration| duration.saturating_sub(recorder.clock.elapsed());
         recorder.options.duration.map_or(tick, |duration| left(duration).min(tick))
     }
 
@@ -151,25 +148,26 @@ impl<'w> Recording<'w> {
         if arrived.asks_for_snapshot()
             && let Err(why) = self.recorder.ask_for_snapshot()
         {
-            self.recorder.watch.say(why);
+            self.recorder.screen.say(why);
         }
         if !arrived.asks_to_end() {
             return;
         }
-        let command = self.recorder.command_state();
+        let command = self.recorder.subjects.command_state();
         self.recorder.take(Input::Signal { signal: arrived.as_request(), command });
     }
 
     /// Whether the recording is over.
     pub fn is_over(&mut self) -> bool {
         let recorder = &mut self.recorder;
-        let command = recorder.command_state();
-        let attached = recorder.attached_are_gone();
+        let command = recorder.subjects.command_state();
+        let (attached, remarks) = recorder.subjects.are_gone(&recorder.options);
+        recorder.tell(remarks);
         let timed_out =
-            recorder.options.duration.is_some_and(|duration| recorder.began.elapsed() >= duration);
-        let is_cut = timed_out || recorder.shared.failure().is_some();
-        let is_deserted = self.listeners.is_deserted() && recorder.backlog.is_empty() && !recorder.pressed;
-        let threads = recorder.kernel.as_ref().map_or(0, Kernel::left);
+            recorder.options.duration.is_some_and(|duration| recorder.clock.elapsed() >= duration);
+        let is_cut = timed_out || recorder.consumer.shared.failure().is_some();
+        let is_deserted = self.listeners.is_deserted() && recorder.peers.is_at_rest();
+        let threads = recorder.kernel.get().map_or(0, Kernel::left);
         recorder.take(Input::Outlook(Outlook { command, is_cut, is_deserted, threads, attached }));
         recorder.is_over
     }
@@ -180,18 +178,15 @@ impl<'w> Recording<'w> {
     /// [`Error::Loop`] when the thread that empties the rings has failed.
     pub fn finish(self, signals: &Signals) -> Result<Recorded, Error> {
         let Recording { server, listeners, mut recorder, .. } = self;
-        let duration_ns = recorder.began.elapsed().as_nanos() as u64;
-        recorder.look_at_owners(usize::MAX);
-        recorder.look_for_awaited(true);
-        recorder.end_kernel();
-        recorder.end_slow_calls();
+        let duration_ns = recorder.clock.duration_ns();
+        recorder.end_subjects();
         recorder.say_goodbye(&listeners);
         drop((server, listeners));
         let consumed = recorder.consumer.finish().ok_or_else(|| Error::Loop {
             what: "empty the rings",
             why: std::io::Error::other("the consumer has failed"),
         })?;
-        let command = recorder.command.take();
+        let command = recorder.subjects.command.take();
         let wait = |watch: &mut dyn Watch| command.and_then(|command| command.wait(signals, watch));
         Ok(recorder.finish(duration_ns, &consumed, wait))
     }
@@ -210,12 +205,12 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
     let settings = settings(options, sizes, layout, &session_area)?;
     let session = Session::new(settings).map_err(|(path, why)| Error::Object(path, why))?;
     let rings = Rings::new(session.first_rings().unwrap_or(sizes), online, shared.clone())?;
-    let samples = Samples::begin(source);
-    let frame = setup::frame(options, source, &samples.first());
+    let clock = Clock::new(source);
+    let frame = setup::frame(options, source, &clock.samples.first());
     let cooperation = Cooperation::new(session_area.clone(), options.kernel.is_some());
     check(options, &session)?;
     let options = cooperation::with_slow_calls(options.clone(), session.filters());
-    directory.note(&Fact::Session(setup::session(&options, &frame, sizes, samples.frequency())));
+    directory.note(&Fact::Session(setup::session(&options, &frame, sizes, clock.samples.frequency())));
     let made = match &options.kernel {
         Some(wanted) => Some(kernel::make(wanted, &options, (&directory, &frame), &session_area, watch)?),
         None => None,
@@ -227,44 +222,24 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
     let processes = Destination { state: state.clone(), context, home: "", inside, cpus, mode };
     let of_kernel = made.as_ref().map(|made| (made.destination(cpus, mode), made.tracer.channel().clone()));
     let trace = Trace::new(directory, frame, options.ctf, state);
-    let (tell, hear) = channel();
     let task = Task { beside, processes, kernel: of_kernel, shared: shared.clone(), session_area };
-    let consumer = ConsumerThread::start(task, tell);
+    let consumer = ConsumerThread::start(task);
     let consumer = consumer.map_err(|why| Error::Loop { what: "start the consumer", why })?;
     let kernel = options.kernel.clone().zip(made).map(|(wanted, made)| Kernel::new(wanted, made));
     Ok(Recorder {
         consumer,
-        hear,
-        shared,
-        owner: Owner::of(&options),
-        options,
-        watch,
         session,
         performs: false,
-        connections: BTreeMap::new(),
-        accepted: 0,
-        first: PeerId(0),
-        pressed: false,
-        backlog: Backlog::default(),
-        turns: Turns::default(),
-        rings,
-        areas,
-        bundle: None,
-        mailboxes: BTreeMap::new(),
-        answers: Vec::new(),
-        columns: BTreeMap::new(),
-        source,
-        samples,
-        kernel,
-        trace,
-        cooperation,
-        attached: Attached::default(),
-        awaited: Awaited::default(),
-        build_ids: BuildIds::default(),
-        began: Instant::now(),
-        shown: Instant::now(),
-        command: None,
         is_over: false,
+        clock,
+        peers: Peers::new(),
+        memory: GroupMemory::new(rings, areas),
+        requests: Requests::default(),
+        subjects: Subjects::default(),
+        kernel: KernelSide::new(kernel, cooperation),
+        output: Output::new(trace, Owner::of(&options)),
+        screen: Screen::new(watch, &options),
+        options,
     })
 }
 
@@ -315,13 +290,13 @@ fn start(
     listeners: &Listeners,
     signals: &Signals,
 ) -> Result<Option<Command>, Error> {
-    let (session_area, options) = (&recorder.cooperation.session_area, &recorder.options);
+    let (session_area, options) = (&recorder.kernel.cooperation.session_area, &recorder.options);
     if options.command.is_empty() {
         options.attach.first().into_iter().for_each(|pid| session_area.set_target(pid.unsigned_abs()));
         return Ok(None);
     }
     let variable = listeners.variable()?;
-    let launching = recorder.kernel.as_ref().map(|kernel| kernel.tracer.launching()).transpose();
+    let launching = recorder.kernel.get().map(|kernel| kernel.tracer.launching()).transpose();
     let _launching = launching.map_err(|why| Error::Kernel(why.to_string()))?;
     let command = Command::start(&options.command, (variable.0, &variable.1), signals)?;
     session_area.set_target(command.id());

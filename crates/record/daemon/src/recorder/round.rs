@@ -2,11 +2,10 @@
 
 use super::Recorder;
 use crate::control::server::Server;
-use crate::registration::connection::Connection;
+use crate::output::owner::LOOKS;
 use crate::registration::listeners::Listeners;
 use crate::watch::Progress;
 use mote_session::Input;
-use mote_wire::{Message, Refusal};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -24,29 +23,37 @@ impl Recorder<'_> {
     pub(crate) fn serve(&mut self, listeners: &Listeners, server: &mut Server, ready: &HashSet<i32>) {
         self.admit(listeners);
         self.talk(Some(ready));
-        self.serve_requests(server);
+        for (ticket, request) in self.requests.read(server) {
+            self.take(Input::Request { ticket, request });
+        }
+        self.requests.give(server);
         self.look_around();
-        self.give_answers(server);
+        self.requests.give(server);
     }
 
     /// What is done in every round: clock, news from the consumer, progress.
     fn look_around(&mut self) {
         self.take(Input::Tick);
-        self.samples.tick();
-        self.look_at_some_owners();
+        self.clock.samples.tick();
+        self.output.look_at_owners(&self.peers, LOOKS);
         self.look_at_directories();
         self.look_at_agents();
         if self.note_samples() {
             // The line through the clock is better known: what is there is right even if we are killed.
             self.renew_metadata();
         }
-        self.note_mapped();
-        self.publish_if_asked();
+        let noted = self.kernel.note_mapped();
+        self.check_journal(noted);
+        let remarks = self.kernel.publish_if_asked();
+        self.tell(remarks);
         self.look_at_slow_calls();
         self.hear_consumer();
-        self.show_aggregates();
+        if self.screen.is_due() {
+            let all = self.aggregates();
+            self.screen.show_aggregates(&all);
+        }
         let now = self.figures();
-        self.watch.progress(&Progress {
+        self.screen.watch.progress(&Progress {
             events: now.events,
             bytes: now.bytes,
             lost: now.lost,
@@ -55,33 +62,27 @@ impl Recorder<'_> {
         });
     }
 
-    /// Asks all processes to switch off, and waits a little until they have.
-    pub(crate) fn say_goodbye(&mut self, listeners: &Listeners) {
-        self.take(Input::Ending);
-        self.connections.values_mut().for_each(Connection::let_be);
-        for _ in 0..GOODBYE {
-            self.turns.begin_round();
-            self.send_away(listeners);
-            self.talk(None);
-            if !self.connections.values().any(Connection::can_leave) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
+    /// Tells of processes that have locked themselves in since.
+    fn look_at_agents(&mut self) {
+        for pid in self.peers.look(self.output.trace.state.is_without_clock()) {
+            self.screen.say(&format!(
+                "process {pid} has put all of its threads into a sandbox (seccomp): its rules can no longer change"
+            ));
         }
     }
 
-    /// Sends those away who have put a hello into a mailbox when the recording ends.
-    fn send_away(&mut self, listeners: &Listeners) {
-        listeners.all().for_each(|listener| drop(self.backlog.take(listener)));
-        for uid in self.backlog.users() {
-            while let Some(waiting) = self.backlog.next(uid) {
-                let (sender, socket) = (waiting.letter.sender, waiting.letter.socket);
-                if waiting.guard.admit(sender).is_ok()
-                    && let Some(Ok(connection)) = socket.map(|socket| Connection::new(socket, sender))
-                {
-                    let _ = connection.send(&Message::Refused(Refusal::Ending), &[]);
-                }
+    /// Asks all processes to switch off, and waits a little until they have.
+    pub(crate) fn say_goodbye(&mut self, listeners: &Listeners) {
+        self.take(Input::Ending);
+        self.peers.let_be();
+        for _ in 0..GOODBYE {
+            self.peers.begin_round();
+            self.peers.send_away(listeners);
+            self.talk(None);
+            if !self.peers.can_leave() {
+                break;
             }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
