@@ -127,6 +127,7 @@ impl Shared {
 
     fn stop(&self) {
         self.stop.store(true, Ordering::Release);
+        self.consumer.get().into_iter().for_each(Thread::unpark);
     }
 }
 
@@ -177,7 +178,18 @@ impl ConsumerThread {
         self.hear.try_recv().ok()
     }
 
-    /// Has it read everything to the end. Returns what each trace has come to; `None` when it has failed.
+    /// Has it read everything to the end.
+    pub(crate) fn stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Whether it has read everything to the end.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.work.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Has it read everything to the end, and waits for that. Returns what each trace has come to; `None` when it has
+    /// failed.
     pub(crate) fn finish(&mut self) -> Option<Vec<Consumed>> {
         self.shared.stop();
         self.work.take()?.join().ok()

@@ -6,7 +6,8 @@
 //! | `round`, `arrivals`, `notices` | what has happened: one round of the event loop, what processes say, what the consumer has noticed |
 //! | `perform` | what the session wants done |
 //! | `kernel`, `written`, `snapshots`, `status` | what concerns several of the parts below |
-//! | `finish` | the end |
+//! | `finish`, `outcome` | the end, and what the recording came to |
+//! | `ways_in` | the ways in |
 //! | `peers`, `post` | connections of processes; letters to them |
 //! | `group_memory`, `rings`, `spare`, `group_areas` | what groups of processes are given |
 //! | `requests` | what persons and other recorders ask |
@@ -26,6 +27,7 @@ pub(crate) mod group_memory;
 mod kernel;
 pub(crate) mod kernel_side;
 mod notices;
+pub(crate) mod outcome;
 pub(crate) mod output;
 pub(crate) mod peers;
 mod perform;
@@ -38,6 +40,7 @@ mod snapshots;
 mod spare;
 mod status;
 pub(crate) mod subjects;
+pub(crate) mod ways_in;
 mod written;
 
 use crate::consumer::ConsumerThread;
@@ -45,14 +48,14 @@ use crate::options::Options;
 use crate::recorder::clock::Clock;
 use crate::recorder::group_memory::GroupMemory;
 use crate::recorder::kernel_side::KernelSide;
+use crate::recorder::outcome::Outcome;
 use crate::recorder::output::Output;
 use crate::recorder::peers::Peers;
 use crate::recorder::requests::Requests;
 use crate::recorder::screen::Screen;
 use crate::recorder::subjects::Subjects;
+use crate::recorder::ways_in::WaysIn;
 use mote_session::{Kind, Session};
-
-pub(crate) use round::{TICK, TICK_SOON};
 
 /// A recording, with everything that it holds: the session, and the parts that serve it.
 pub(crate) struct Recorder<'w> {
@@ -61,10 +64,10 @@ pub(crate) struct Recorder<'w> {
     pub(crate) session: Session,
     /// Actions are being done.
     pub(crate) performs: bool,
-    /// The session has said that the recording is over.
-    pub(crate) is_over: bool,
     pub(crate) options: Options,
     pub(crate) clock: Clock,
+    /// Closed at the end, when processes have switched off.
+    pub(crate) ways_in: Option<WaysIn>,
     pub(crate) peers: Peers,
     pub(crate) memory: GroupMemory,
     pub(crate) requests: Requests,
@@ -73,6 +76,7 @@ pub(crate) struct Recorder<'w> {
     pub(crate) kernel: KernelSide,
     pub(crate) output: Output,
     pub(crate) screen: Screen<'w>,
+    pub(crate) outcome: Outcome,
 }
 
 impl Recorder<'_> {

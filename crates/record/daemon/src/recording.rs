@@ -1,7 +1,9 @@
-//! One recording, from start to end, in an event loop that may serve others beside it.
+//! One recording, from start to end, in an event loop that may serve others beside it: it begins and ends without
+//! waiting for anything, and what it waits for meanwhile is a descriptor or a time.
 //!
-//! A loop polls [`Recording::polled`] for at most [`Recording::patience`], gives signals to [`Recording::signal`], then
-//! calls [`Recording::serve`], until [`Recording::is_over`]. [`record()`] is that loop for one recording.
+//! A loop polls [`Recording::polled`] for at most [`Recording::patience`], gives signals to [`Recording::signal`], and
+//! calls [`Recording::serve`], until [`Recording::ended`] has what the recording came to. [`record()`] is that loop for
+//! one recording.
 
 use crate::area::session::SessionArea;
 use crate::command::{Arrived, Command, Signals};
@@ -10,24 +12,25 @@ use crate::consumer::state::TraceState;
 use crate::consumer::totals::Context;
 use crate::consumer::trace::Destination;
 use crate::consumer::{ConsumerThread, Shared, Task};
-use crate::control::server::Server;
 use crate::cooperation::{self, Cooperation};
 use crate::error::Error;
 use crate::kernel::{self, Kernel};
 use crate::options::{self, Mode, Options};
 use crate::output::directory::Directory;
 use crate::output::owner::Owner;
+use crate::recorder::Recorder;
 use crate::recorder::clock::Clock;
 use crate::recorder::group_areas::GroupAreas;
 use crate::recorder::group_memory::GroupMemory;
 use crate::recorder::kernel_side::KernelSide;
+use crate::recorder::outcome::Outcome;
 use crate::recorder::output::Output;
 use crate::recorder::peers::Peers;
 use crate::recorder::requests::Requests;
 use crate::recorder::rings::Rings;
 use crate::recorder::screen::Screen;
 use crate::recorder::subjects::Subjects;
-use crate::recorder::{Recorder, TICK, TICK_SOON};
+use crate::recorder::ways_in::WaysIn;
 use crate::registration::listeners::Listeners;
 use crate::registration::principal;
 use crate::trace::Trace;
@@ -38,7 +41,7 @@ use mote_filter::Rule;
 use mote_journal::Fact;
 use mote_ring::Geometry;
 use mote_session::layout::Layout;
-use mote_session::{Input, NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Outlook, Session, Settings};
+use mote_session::{Input, NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Session, Settings, Stage};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,30 +57,39 @@ const PROCESSES: &str = "ust";
 pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Error> {
     let signals = Signals::catch()?;
     let mut recording = Recording::begin(options, &signals, watch)?;
-    while !recording.is_over() {
+    loop {
         let mut polled = recording.polled();
         polled.push(signals.polled());
-        let patience = recording.patience();
-        match mote_sys::socket::wait_any(&mut polled, patience.as_millis() as i32) {
-            Ok(_) | Err(mote_sys::Errno(libc::EINTR)) => {}
-            Err(why) => return Err(Error::Session { what: "wait for processes", why }),
-        }
+        let ready = wait(&mut polled, recording.patience())?;
         while let Some(arrived) = signals.next() {
             recording.signal(arrived);
         }
-        let ready = polled.into_iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd).collect();
         recording.serve(&ready);
+        if let Some(ended) = recording.ended() {
+            return ended;
+        }
     }
-    recording.finish(&signals)
+}
+
+/// Waits until something can be served. Returns the descriptors that are ready.
+///
+/// # Errors
+/// [`Error::Session`], as poll(2).
+pub fn wait(polled: &mut [libc::pollfd], patience: Duration) -> Result<HashSet<i32>, Error> {
+    match mote_sys::socket::wait_any(polled, patience.as_millis() as i32) {
+        Ok(_) | Err(mote_sys::Errno(libc::EINTR)) => {}
+        Err(why) => return Err(Error::Session { what: "wait for processes", why }),
+    }
+    Ok(polled.iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd).collect())
 }
 
 /// A recording that runs.
 pub struct Recording<'w> {
-    server: Server,
-    listeners: Listeners,
     recorder: Recorder<'w>,
     /// It was told that the recording has begun.
     is_announced: bool,
+    /// What it came to was given.
+    is_given: bool,
 }
 
 impl<'w> Recording<'w> {
@@ -91,20 +103,20 @@ impl<'w> Recording<'w> {
         watch: &'w mut dyn Watch,
     ) -> Result<Recording<'w>, Error> {
         let mut recorder = make(options, watch)?;
-        let mut listeners = Listeners::open()?;
-        let server =
-            Server::open(listeners.sockets(), listeners.trust(), recorder.output.trace.directory.inner())?;
+        let mut ways_in = WaysIn::open(recorder.output.trace.directory.inner())?;
+        let listeners = &mut ways_in.listeners;
         recorder.note_samples();
         recorder.write_metadata()?;
-        recorder.subjects.attach(&mut listeners, &recorder.options, recorder.screen.watch)?;
+        recorder.subjects.attach(listeners, &recorder.options, recorder.screen.watch)?;
         recorder.begin_kernel();
         recorder.perform();
-        recorder.subjects.command = start(&recorder, &listeners, signals)?;
+        recorder.subjects.command = start(&recorder, listeners, signals)?;
         recorder.output.trace.directory.keep();
         recorder.kernel.get_mut().into_iter().for_each(|kernel| kernel.trace.directory.keep());
         listeners.hand_over();
+        recorder.ways_in = Some(ways_in);
         recorder.clock.begin();
-        let mut recording = Recording { server, listeners, recorder, is_announced: false };
+        let mut recording = Recording { recorder, is_announced: false, is_given: false };
         recording.announce();
         Ok(recording)
     }
@@ -120,32 +132,41 @@ impl<'w> Recording<'w> {
 
     /// What to wait for.
     pub fn polled(&self) -> Vec<libc::pollfd> {
-        let readable = self.listeners.polled().chain(self.recorder.peers.polled());
-        let readable = readable.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-        readable.chain(self.server.polled()).collect()
+        let readable = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut polled: Vec<libc::pollfd> = self.recorder.peers.polled().map(readable).collect();
+        // At the end nobody is let in: the ways in are looked at in each round.
+        if let Some(ways_in) = self.recorder.ways_in.as_ref().filter(|_| self.is_recording()) {
+            polled.extend(ways_in.listeners.polled().map(readable));
+            polled.extend(ways_in.server.polled());
+        }
+        polled
     }
 
     /// How long to wait for it.
     pub fn patience(&self) -> Duration {
-        let recorder = &self.recorder;
-        if recorder.session.is_last_round() || recorder.peers.has_waiting() {
-            return Duration::ZERO;
-        }
-        let soon = recorder.kernel.get().is_some_and(Kernel::snapshots_slow);
-        let tick = if soon { TICK_SOON } else { TICK };
-        let left = |duration: Duration| duration.saturating_sub(recorder.clock.elapsed());
-        recorder.options.duration.map_or(tick, |duration| left(duration).min(tick))
+        self.recorder.patience()
     }
 
-    /// Serves what has arrived. Of the connections of processes only those are read whose descriptors are `ready`.
+    /// Whether it goes on, and has not begun to end.
+    pub fn is_recording(&self) -> bool {
+        self.recorder.session.stage().is_recording()
+    }
+
+    /// Serves what has arrived. Of the connections of processes only those are read whose descriptors are `ready`. May
+    /// find that the recording is over, and begin to end it.
     pub fn serve(&mut self, ready: &HashSet<i32>) {
-        self.recorder.serve(&self.listeners, &mut self.server, ready);
-        self.announce();
+        if self.is_recording() {
+            self.recorder.serve(ready);
+            self.announce();
+        } else {
+            self.recorder.serve_end();
+        }
     }
 
     /// A signal has arrived: one that asks for the end goes to the command first; SIGUSR2 asks for a snapshot.
     pub fn signal(&mut self, arrived: Arrived) {
         if arrived.asks_for_snapshot()
+            && self.is_recording()
             && let Err(why) = self.recorder.ask_for_snapshot()
         {
             self.recorder.screen.say(why);
@@ -157,38 +178,21 @@ impl<'w> Recording<'w> {
         self.recorder.take(Input::Signal { signal: arrived.as_request(), command });
     }
 
-    /// Whether the recording is over.
-    pub fn is_over(&mut self) -> bool {
-        let recorder = &mut self.recorder;
-        let command = recorder.subjects.command_state();
-        let (attached, remarks) = recorder.subjects.are_gone(&recorder.options);
-        recorder.tell(remarks);
-        let timed_out =
-            recorder.options.duration.is_some_and(|duration| recorder.clock.elapsed() >= duration);
-        let is_cut = timed_out || recorder.consumer.shared.failure().is_some();
-        let is_deserted = self.listeners.is_deserted() && recorder.peers.is_at_rest();
-        let threads = recorder.kernel.get().map_or(0, Kernel::left);
-        recorder.take(Input::Outlook(Outlook { command, is_cut, is_deserted, threads, attached }));
-        recorder.is_over
+    /// Begins to end the recording. What it waits for from then on (processes that switch off, a bounded time; the
+    /// rings, until they are read; the command) is served like everything else, until it has [`Recording::ended`].
+    pub fn end(&mut self) {
+        self.recorder.begin_to_end();
     }
 
-    /// Ends the recording, and waits for the command to end, passing signals on.
+    /// What the recording came to, once it has ended; this is given once.
     ///
     /// # Errors
     /// [`Error::Loop`] when the thread that empties the rings has failed.
-    pub fn finish(self, signals: &Signals) -> Result<Recorded, Error> {
-        let Recording { server, listeners, mut recorder, .. } = self;
-        let duration_ns = recorder.clock.duration_ns();
-        recorder.end_subjects();
-        recorder.say_goodbye(&listeners);
-        drop((server, listeners));
-        let consumed = recorder.consumer.finish().ok_or_else(|| Error::Loop {
-            what: "empty the rings",
-            why: std::io::Error::other("the consumer has failed"),
-        })?;
-        let command = recorder.subjects.command.take();
-        let wait = |watch: &mut dyn Watch| command.and_then(|command| command.wait(signals, watch));
-        Ok(recorder.finish(duration_ns, &consumed, wait))
+    pub fn ended(&mut self) -> Option<Result<Recorded, Error>> {
+        if self.recorder.session.stage() != Stage::Ended || std::mem::replace(&mut self.is_given, true) {
+            return None;
+        }
+        Some(self.recorder.outcome.take())
     }
 }
 
@@ -230,8 +234,8 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
         consumer,
         session,
         performs: false,
-        is_over: false,
         clock,
+        ways_in: None,
         peers: Peers::new(),
         memory: GroupMemory::new(rings, areas),
         requests: Requests::default(),
@@ -239,6 +243,7 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
         kernel: KernelSide::new(kernel, cooperation),
         output: Output::new(trace, Owner::of(&options)),
         screen: Screen::new(watch, &options),
+        outcome: Outcome::default(),
         options,
     })
 }

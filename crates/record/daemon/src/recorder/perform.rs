@@ -77,7 +77,13 @@ impl Recorder<'_> {
             Action::PassOn(number) => {
                 self.subjects.command.iter_mut().for_each(|command| command.pass_on_number(number));
             }
-            Action::End => self.is_over = true,
+            Action::End => self.outcome.is_over = true,
+            Action::ReadToEnd => {
+                self.ways_in = None;
+                self.consumer.stop();
+            }
+            Action::WriteEnd => self.write_end(),
+            Action::Finish => self.finish(),
             Action::Speculate => self.consumer.shared.speculates.store(true, Ordering::Release),
             other => self.act_on_requests(other),
         }

@@ -1,34 +1,69 @@
 //! One round of the event loop.
 
 use super::Recorder;
-use crate::control::server::Server;
+use super::ways_in::WaysIn;
+use crate::kernel::Kernel;
 use crate::output::owner::LOOKS;
-use crate::registration::listeners::Listeners;
 use crate::watch::Progress;
-use mote_session::Input;
+use mote_session::{Input, Outlook, Stage};
 use std::collections::HashSet;
 use std::time::Duration;
 
 /// How often the loop looks around when nothing happens.
-pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// The same when what happened is to be written down before it is overwritten.
-pub(crate) const TICK_SOON: Duration = Duration::from_millis(10);
-/// How long processes have to switch off at the end: looks, a millisecond apart. When the whole machine stood still,
-/// they have had no more time than we.
-const GOODBYE: u32 = 500;
+const TICK: Duration = Duration::from_millis(100);
+/// The same when what happened is to be written down before it is overwritten, or the command is about to end.
+const TICK_SOON: Duration = Duration::from_millis(10);
+/// The same when processes are about to leave.
+const TICK_LEAVING: Duration = Duration::from_millis(1);
 
 impl Recorder<'_> {
     /// Serves what has arrived: connections and messages of processes, requests, what the consumer has noticed, the
-    /// clock.
-    pub(crate) fn serve(&mut self, listeners: &Listeners, server: &mut Server, ready: &HashSet<i32>) {
-        self.admit(listeners);
+    /// clock. Then looks ahead: it may be that the recording is over.
+    pub(crate) fn serve(&mut self, ready: &HashSet<i32>) {
+        let Some(WaysIn { mut server, listeners }) = self.ways_in.take() else { return };
+        self.admit(&listeners);
         self.talk(Some(ready));
-        for (ticket, request) in self.requests.read(server) {
+        for (ticket, request) in self.requests.read(&mut server) {
             self.take(Input::Request { ticket, request });
         }
-        self.requests.give(server);
+        self.requests.give(&mut server);
         self.look_around();
-        self.requests.give(server);
+        self.requests.give(&mut server);
+        let is_deserted = listeners.is_deserted();
+        self.ways_in = Some(WaysIn { server, listeners });
+        self.look_ahead(is_deserted);
+    }
+
+    /// Looks whether the recording is over. No process can come any more when the mailbox is deserted, and empty.
+    fn look_ahead(&mut self, is_deserted: bool) {
+        let command = self.subjects.command_state();
+        let (attached, remarks) = self.subjects.are_gone(&self.options);
+        self.tell(remarks);
+        let timed_out = self.options.duration.is_some_and(|duration| self.clock.elapsed() >= duration);
+        let is_cut = timed_out || self.consumer.shared.failure().is_some();
+        let is_deserted = is_deserted && self.peers.is_at_rest();
+        let threads = self.kernel.get().map_or(0, Kernel::left);
+        self.take(Input::Outlook(Outlook { command, is_cut, is_deserted, threads, attached }));
+        if self.outcome.is_over {
+            self.begin_to_end();
+        }
+    }
+
+    /// How long to wait for something to serve.
+    pub(crate) fn patience(&self) -> Duration {
+        match self.session.stage() {
+            Stage::Records => {}
+            Stage::Leaving(..) | Stage::Reading => return TICK_LEAVING,
+            Stage::Waiting(_) => return TICK_SOON,
+            Stage::Ended => return TICK,
+        }
+        if self.session.is_last_round() || self.peers.has_waiting() {
+            return Duration::ZERO;
+        }
+        let soon = self.kernel.get().is_some_and(Kernel::snapshots_slow);
+        let tick = if soon { TICK_SOON } else { TICK };
+        let left = |duration: Duration| duration.saturating_sub(self.clock.elapsed());
+        self.options.duration.map_or(tick, |duration| left(duration).min(tick))
     }
 
     /// What is done in every round: clock, news from the consumer, progress.
@@ -68,21 +103,6 @@ impl Recorder<'_> {
             self.screen.say(&format!(
                 "process {pid} has put all of its threads into a sandbox (seccomp): its rules can no longer change"
             ));
-        }
-    }
-
-    /// Asks all processes to switch off, and waits a little until they have.
-    pub(crate) fn say_goodbye(&mut self, listeners: &Listeners) {
-        self.take(Input::Ending);
-        self.peers.let_be();
-        for _ in 0..GOODBYE {
-            self.peers.begin_round();
-            self.peers.send_away(listeners);
-            self.talk(None);
-            if !self.peers.can_leave() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

@@ -34,6 +34,26 @@ impl Subjects {
         }
     }
 
+    /// The command's exit status, or 128 plus the signal that ended it, once it has ended.
+    pub(crate) fn status(&self) -> Option<i32> {
+        self.command.as_ref()?.status()
+    }
+
+    /// The recording ends: no process is to be brought any more.
+    pub(crate) fn tell_over(&self) {
+        self.attached.tell_over();
+    }
+
+    /// Whether threads of ours are still at work in processes that were to be brought.
+    pub(crate) fn is_joining(&self) -> bool {
+        self.attached.is_busy()
+    }
+
+    /// Waits for no process any more.
+    pub(crate) fn let_go(&mut self) {
+        self.attached.coming.clear();
+    }
+
     /// A process has said hello, and is let in.
     pub(crate) fn came(&mut self, pid: i32) {
         self.awaited.came(pid);
