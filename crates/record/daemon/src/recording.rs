@@ -16,7 +16,7 @@ use crate::cooperation::{self, Cooperation};
 use crate::error::Error;
 use crate::kernel::{self, Kernel};
 use crate::options::{self, Mode, Options};
-use crate::output::directory::Directory;
+use crate::output::directory::{Directory, PROCESSES};
 use crate::output::owner::Owner;
 use crate::recorder::Recorder;
 use crate::recorder::clock::Clock;
@@ -45,9 +45,6 @@ use mote_session::{Input, NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Session, Setting
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The directory of the processes' trace in a recording that has one of the kernel, too. LTTng calls it so.
-const PROCESSES: &str = "ust";
 
 /// Records until the command and all its children have ended, the duration is over, or a signal asks to stop.
 ///
@@ -200,7 +197,7 @@ impl<'w> Recording<'w> {
 fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>, Error> {
     // Where there are two traces, both are below the recording's directory.
     let inside = if options.kernel.is_some() { PROCESSES } else { "" };
-    let mut directory = Directory::make(&options.output, inside)?;
+    let mut directory = Directory::make(&options.output, inside, &options.streams)?;
     let source = Source::choose(options.clock).source;
     let shared = Arc::new(Shared::default());
     let (sizes, online) = setup::rings(options, source)?;
