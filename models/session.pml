@@ -4,8 +4,8 @@
  * A program joins before `main`: hello through the mailbox, welcome, events, ids, sites armed, ready. A second thread
  * of it (some library has started one) runs through the site all the time and may fork at any moment; so may the main
  * thread later. The child inherits armed sites, rings and mailbox, says hello and waits for nothing. The recorder is
- * the loop of `Recorder::serve`, with a consumer that reads the rings to their end behind it. The recorder is patient
- * here: the time limits (LATE, GOODBYE, PATIENCE) never strike; they are for processes that misbehave.
+ * the loop of `Recorder::serve` and `serve_end`, with a consumer that reads the rings to their end behind it. It is
+ * patient here: the time limits (LATE, GOODBYE, PATIENCE) never strike; they are for processes that misbehave.
  *
  * Checked: no event is recorded before the metadata knows it (a recording that is cut there is whole), nor without its
  * filter; from the return of `join` on, each pass of the program and of its child is recorded, once, until the session
@@ -34,12 +34,15 @@
  * @code crates/record/session/src/admission.rs: hello, looked, check_id, give_rings, admit, hung_up
  * @code crates/record/session/src/conversation.rs: message, heard
  * @code crates/record/session/src/publish.rs: publish, send_filters, filters_sent, send_ids
- * @code crates/record/daemon/src/recording.rs: record, is_over, finish
- * @code crates/record/daemon/src/recorder/round.rs: serve, say_goodbye
+ * @code crates/record/session/src/farewell.rs: begin_to_end, left
+ * @code crates/record/session/src/stage.rs: step
+ * @code crates/record/daemon/src/recording.rs: record, serve
+ * @code crates/record/daemon/src/recorder/round.rs: serve, look_ahead
+ * @code crates/record/daemon/src/recorder/finish.rs: begin_to_end, serve_end
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/registration/backlog.rs: take, next
- * @digest 01e2e3082581f374
+ * @digest 94bcb9790e78fd78
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

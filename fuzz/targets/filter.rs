@@ -4,9 +4,10 @@
 
 use mote_bpf::environment::STEPS_MAX;
 use mote_bpf::verify::verify_traced;
-use mote_bpf::{Entry, Environment, helper};
+use mote_bpf::{Entry, Environment};
 use mote_filter::{Decision, Maps, Missing, Rule, Session, Side, compile};
 use mote_layout::{context, parse};
+use mote_layout::tracer;
 
 /// What is filtered when the input says nothing else.
 const EVENT: &[u8] = b"mote1\nnet:in\n6 f:1\n\nlen u32\nproto str\nstate enum u8 IDLE=0 BUSY=1..3\nmac u8[6]\npath u16[]\nnow u64\nload f64\nup bool\nf f32[]\n";
@@ -35,7 +36,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
                 let env = Environment {
                     entry: Entry::Context(&words),
                     maps: &shapes,
-                    helpers: helper::TRACER,
+                    helpers: tracer::HELPERS,
                     steps_max: STEPS_MAX,
                 };
                 let mut room = mote_vm::workspace().expect("memory");

@@ -7,6 +7,7 @@ use super::stopwatch::thread_ns;
 use mote_bpf::environment::{Entry, STEPS_MAX};
 use mote_bpf::{Environment, Insn, Word, verify};
 use mote_filter::{Decision, Maps, Missing, Rule, Session, compile};
+use mote_layout::tracer;
 use mote_layout::{context, parse};
 use mote_vm::{Choice, Map, Program, Setup, Update};
 use std::fmt::Write;
@@ -122,7 +123,7 @@ fn loaded(insns: &[Insn], words: &[Word], maps: (&Maps, &[Map]), engine: Choice)
     let environment = Environment {
         entry: Entry::Context(words),
         maps: &shapes,
-        helpers: mote_bpf::helper::TRACER,
+        helpers: tracer::HELPERS,
         steps_max: STEPS_MAX,
     };
     let mut room = mote_vm::workspace().map_err(|why| anyhow::anyhow!("no memory: {why}"))?;

@@ -2,7 +2,7 @@
 
 use super::figure::Samples;
 use anyhow::Context;
-use mote_daemon::options::{self, Mode};
+use mote_daemon::options::{self, Mode, Streams};
 use mote_daemon::{Buffers, Ctf, KernelOptions, Options, Progress, Recorded, Watch};
 use mote_filter::Rule;
 use std::ffi::OsString;
@@ -106,6 +106,7 @@ impl Lab {
         let name = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let options = Options {
             output: self.fresh("trace"),
+            streams: Streams::Files,
             rules,
             objects: Vec::new(),
             keeps_on_fault: false,

@@ -28,7 +28,7 @@ mod token;
 
 use mote_bpf::Insn;
 use mote_bpf::environment::{Environment, INSNS_MAX};
-use mote_bpf::helper::{BUILTIN, TRACER};
+use mote_bpf::helper::BUILTIN;
 use mote_bpf::op::{Op, encode};
 use statement::{Result, Statement, Target, Trouble};
 use std::collections::HashMap;
@@ -176,7 +176,7 @@ impl<'a> Text<'a> {
 fn helper(name: &str, column: usize, environment: Option<&Environment<'_>>) -> Result<u32> {
     let short = name.strip_prefix("bpf_").unwrap_or(name);
     let own = environment.map_or(&[][..], |environment| environment.helpers);
-    let mut all = own.iter().chain(BUILTIN).chain(TRACER);
+    let mut all = own.iter().chain(BUILTIN);
     all.find(|helper| helper.name == short || helper.name == name).map(|helper| helper.id).ok_or_else(|| {
         Trouble { column, message: format!("expected a helper or a label, found `{name}`, which is neither") }
     })

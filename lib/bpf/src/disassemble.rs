@@ -13,7 +13,7 @@
 //! `w0` is the lower half of `r0`. The assembler reads all of it back to the same bytes.
 
 use crate::environment::Environment;
-use crate::helper::{BUILTIN, TRACER};
+use crate::helper::BUILTIN;
 use crate::insn::{Insn, Reg};
 use crate::op::{AluOp, AtomicOp, Cond, DecodeError, Op, Operand, Order, Size, Wide, Width, decode};
 use core::fmt::{Display, Formatter, Result};
@@ -119,7 +119,7 @@ fn write_op(f: &mut Formatter<'_>, op: &Op, environment: Option<&Environment<'_>
 
 fn helper_name<'a>(id: u32, environment: Option<&Environment<'a>>) -> Option<&'a str> {
     let known = environment.and_then(|environment| environment.helper(id));
-    known.or_else(|| BUILTIN.iter().chain(TRACER).find(|helper| helper.id == id)).map(|helper| helper.name)
+    known.or_else(|| BUILTIN.iter().find(|helper| helper.id == id)).map(|helper| helper.name)
 }
 
 fn write_alu(f: &mut Formatter<'_>, width: Width, op: AluOp, dst: Reg, src: Operand) -> Result {

@@ -1,7 +1,8 @@
 //! Functions that programs may call, and what the verifier knows of them.
 //!
 //! Numbers below 1000 are the kernel's (`enum bpf_func_id` of `include/uapi/linux/bpf.h`, Linux 6.18) and mean what
-//! they mean there, so that a program that uses only those runs on either side. Those from 1000 on are mote's.
+//! they mean there, so that a program that uses only those runs on either side. Those from 1000 to 1099 are this
+//! machine's; those from [`OWN`] on are for whoever runs programs.
 
 /// What a helper takes for one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,22 +68,26 @@ pub struct Helper {
     pub returns: Returns,
 }
 
-#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler only: a wrong index is its error")]
-const fn helper(id: u32, name: &'static str, args: &[Arg], returns: Returns) -> Helper {
-    let mut all = [Arg::None; 5];
-    let mut i = 0;
-    while i < args.len() {
-        all[i] = args[i];
-        i += 1;
+impl Helper {
+    /// A helper that takes these arguments, at most five.
+    #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler only: a wrong index is its error")]
+    pub const fn new(id: u32, name: &'static str, args: &[Arg], returns: Returns) -> Helper {
+        let mut all = [Arg::None; 5];
+        let mut i = 0;
+        while i < args.len() {
+            all[i] = args[i];
+            i += 1;
+        }
+        Helper { id, name, args: all, returns }
     }
-    Helper { id, name, args: all, returns }
+}
+
+const fn helper(id: u32, name: &'static str, args: &[Arg], returns: Returns) -> Helper {
+    Helper::new(id, name, args, returns)
 }
 
 use crate::map::MapKind::{Array, Programs, RingBuffer};
-use Arg::{
-    Constant, Context, End, Key, Map, MapOf, Number, Readable, Record, Size, SizeOrZero, Start, Value,
-    Writable,
-};
+use Arg::{Constant, Context, End, Key, Map, MapOf, Number, Readable, Record, Size, Start, Value, Writable};
 
 /// `map_lookup_elem(map, key)`
 pub const MAP_LOOKUP: u32 = 1;
@@ -142,7 +147,10 @@ pub const GET_CURRENT_TASK_BTF: u32 = 158;
 /// `get_attach_cookie(context)`: the number that the program was attached with here.
 pub const GET_ATTACH_COOKIE: u32 = 174;
 
-// mote's own.
+/// The first number of helpers that an environment may have of its own.
+pub const OWN: u32 = 1100;
+
+// This machine's.
 
 /// `memory_compare(a, a_size, b, b_size)`: less than, equal to or greater than 0, as `memcmp` and then the shorter
 /// first.
@@ -197,71 +205,6 @@ pub const BUILTIN: &[Helper] = &[
     helper(LOG_LINEAR, "log_linear", &[Number], Returns::UpTo(BUCKETS as u64 - 1)),
     helper(TEXT_TEXT_COMPARE, "text_text_compare", &[Start, End, Start, End], Returns::Number),
     helper(KEEP_LAST, "keep_last", &[MapOf(Array), Readable, Size], Returns::Number),
-];
-
-/// `get_executable(buffer, size)`: path of the program, NUL-terminated, cut if need be; returns its bytes.
-pub const GET_EXECUTABLE: u32 = 1100;
-/// `emit(id, data, size)`: records an event of the session of its own, fields packed as in a record.
-pub const EMIT: u32 = 1101;
-/// `speculate()`: from now on this thread's records are kept aside, until `commit` or `discard`. 0, or negative when
-/// there is no space for one more speculation, which is counted.
-pub const SPECULATE: u32 = 1102;
-/// `commit()`: what was kept aside is recorded, this event (if it is recorded) included.
-pub const COMMIT: u32 = 1103;
-/// `discard()`: what was kept aside is forgotten.
-pub const DISCARD: u32 = 1104;
-/// `speculated()`: nanoseconds since this thread's `speculate`, or `u64::MAX` when it has none open.
-pub const SPECULATED: u32 = 1105;
-/// `snapshot()`: asks the session to write down what its flight recorder holds.
-pub const SNAPSHOT: u32 = 1106;
-
-/// `set_threshold(syscall, ns)`: from which duration on this system call of this thread is recorded ([`u64::MAX`]:
-/// never). 0; or negative: there is no such system call, or no program to look at it, or the thread has no slot. The
-/// paper's `bpf_set_threshold` (Sharma & Dagenais 2016, 5.3).
-pub const SET_THRESHOLD: u32 = 1107;
-/// `open_kernel(ns, scope)`: the kernel's events of this thread (scope 0), of the system (1), of the process (2) are
-/// wanted from now on, for so long. 0, or negative when there is no recorder to ask.
-pub const OPEN_KERNEL: u32 = 1108;
-
-/// `speculate_by(kind, value)`: from now on the records of this key are kept aside in all threads of the process, until
-/// `commit_by` or `discard_by`; what was kept of it before is forgotten. Kinds are the session's, below [`KINDS_MAX`].
-/// 0, or negative when there is no room, which is counted; the records are recorded at once then.
-pub const SPECULATE_BY: u32 = 1109;
-/// `commit_by(kind, value)`: what was kept aside of the key is recorded. 1, or 0 when nothing was.
-pub const COMMIT_BY: u32 = 1110;
-/// `discard_by(kind, value)`: what was kept aside of the key is forgotten. 1, or 0 when nothing was.
-pub const DISCARD_BY: u32 = 1111;
-/// `speculated_by(kind, value)`: nanoseconds since the key's `speculate_by`, or `u64::MAX` when it has none open.
-pub const SPECULATED_BY: u32 = 1112;
-/// `speculation(kind, value, how, parent)`: what a program returns for an event of the key that is recorded, when its
-/// records are kept aside; else 0. `how`: [`SPECULATION_LOOK`], [`SPECULATION_JOIN`] or [`SPECULATION_LEAVE`].
-pub const SPECULATION: u32 = 1113;
-/// Kinds of keys are below this.
-pub const KINDS_MAX: u32 = 256;
-/// For [`SPECULATION`]: look for the key.
-pub const SPECULATION_LOOK: u32 = 0;
-/// For [`SPECULATION`]: where the key has none open and the parent has, the key belongs to that from now on.
-pub const SPECULATION_JOIN: u32 = 1;
-/// For [`SPECULATION`]: look for the key; if it has joined another one, it does not belong to that any more after this
-/// event.
-pub const SPECULATION_LEAVE: u32 = 2;
-
-/// The helpers that a traced process gives to filters beside those of every environment.
-pub const TRACER: &[Helper] = &[
-    helper(GET_EXECUTABLE, "get_executable", &[Writable, Size], Returns::Number),
-    helper(EMIT, "emit", &[Number, Readable, SizeOrZero], Returns::Number),
-    helper(SPECULATE, "speculate", &[], Returns::Number),
-    helper(COMMIT, "commit", &[], Returns::Number),
-    helper(DISCARD, "discard", &[], Returns::Number),
-    helper(SPECULATED, "speculated", &[], Returns::Number),
-    helper(SNAPSHOT, "snapshot", &[], Returns::Number),
-    helper(SET_THRESHOLD, "set_threshold", &[Number, Number], Returns::Number),
-    helper(OPEN_KERNEL, "open_kernel", &[Number, Number], Returns::Number),
-    helper(SPECULATE_BY, "speculate_by", &[Number, Number], Returns::Number),
-    helper(COMMIT_BY, "commit_by", &[Number, Number], Returns::UpTo(1)),
-    helper(DISCARD_BY, "discard_by", &[Number, Number], Returns::UpTo(1)),
-    helper(SPECULATED_BY, "speculated_by", &[Number, Number], Returns::Number),
-    helper(SPECULATION, "speculation", &[Number, Number, Number, Number], Returns::Number),
 ];
 
 /// How many [`SUB_BUCKETS`], as a power of two.

@@ -31,6 +31,7 @@ pub mod parse;
 pub mod record;
 pub mod site;
 pub mod syscalls;
+pub mod tracer;
 pub mod types;
 
 pub use level::Level;

@@ -2,7 +2,6 @@
 
 use crate::error::Error;
 use crate::umask::Umask;
-use crate::watch::Watch;
 use nix::errno::Errno;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -12,7 +11,6 @@ use nix::unistd::Pid;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::time::Duration;
 
 /// The command, running or done.
 pub(crate) struct Command {
@@ -81,20 +79,8 @@ impl Command {
         }
     }
 
-    /// Waits for its end, passing signals on. Returns its exit status, or 128 plus the signal that ended it.
-    pub(crate) fn wait(mut self, signals: &Signals, watch: &mut dyn Watch) -> Option<i32> {
-        if !self.has_ended() {
-            watch.say("recording has ended; waiting for the command to end");
-        }
-        while !self.has_ended() {
-            if let Some(arrived) = signals.next()
-                && !arrived.from_terminal
-                && arrived.asks_to_end()
-            {
-                self.pass_on(arrived.signal);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+    /// Its exit status, or 128 plus the signal that ended it; `None` while it runs.
+    pub(crate) fn status(&self) -> Option<i32> {
         self.status
     }
 }

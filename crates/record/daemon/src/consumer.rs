@@ -34,7 +34,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
@@ -127,6 +127,7 @@ impl Shared {
 
     fn stop(&self) {
         self.stop.store(true, Ordering::Release);
+        self.consumer.get().into_iter().for_each(Thread::unpark);
     }
 }
 
@@ -154,7 +155,8 @@ pub(crate) enum Notice {
 
 /// The consumer at work. It is told to stop when this is dropped.
 pub(crate) struct ConsumerThread {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
+    hear: Receiver<Notice>,
     work: Option<JoinHandle<Vec<Consumed>>>,
 }
 
@@ -163,14 +165,31 @@ impl ConsumerThread {
     ///
     /// # Errors
     /// As pthread_create(3).
-    pub(crate) fn start(task: Task, tell: Sender<Notice>) -> io::Result<ConsumerThread> {
+    pub(crate) fn start(task: Task) -> io::Result<ConsumerThread> {
         let shared = task.shared.clone();
+        let (tell, hear) = channel();
         let builder = std::thread::Builder::new().name("mote-consumer".to_owned());
         let work = builder.spawn(move || consume(task, &|notice| drop(tell.send(notice))))?;
-        Ok(ConsumerThread { shared, work: Some(work) })
+        Ok(ConsumerThread { shared, hear, work: Some(work) })
     }
 
-    /// Has it read everything to the end. Returns what each trace has come to; `None` when it has failed.
+    /// The next thing that it has noticed.
+    pub(crate) fn notice(&self) -> Option<Notice> {
+        self.hear.try_recv().ok()
+    }
+
+    /// Has it read everything to the end.
+    pub(crate) fn stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Whether it has read everything to the end.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.work.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Has it read everything to the end, and waits for that. Returns what each trace has come to; `None` when it has
+    /// failed.
     pub(crate) fn finish(&mut self) -> Option<Vec<Consumed>> {
         self.shared.stop();
         self.work.take()?.join().ok()

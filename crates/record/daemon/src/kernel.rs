@@ -29,6 +29,7 @@ mod slow_calls;
 mod slow_stream;
 mod symbols;
 
+pub(crate) use change::Change;
 pub use end::KernelRecorded;
 pub(crate) use make::{DIRECTORY, Made, make};
 
@@ -47,6 +48,7 @@ use mote_words::counted;
 use names::Names;
 use processes::Processes;
 use records::now;
+pub(crate) use slow_calls::Looked;
 use slow_stream::SlowCalls;
 
 /// What is recorded of the kernel.
@@ -142,6 +144,10 @@ pub(crate) struct Remarks {
     pub(crate) said: Vec<String>,
     /// What is missing.
     pub(crate) problems: Vec<String>,
+    /// The journal could not be written.
+    pub(crate) is_unnoted: bool,
+    /// The trace has events that are not in its metadata yet.
+    pub(crate) has_new_events: bool,
 }
 
 impl Kernel {

@@ -45,5 +45,5 @@ pub use kernel::KernelRecorded;
 pub use mote_slow::{CallFigures, Latencies, OpenCall};
 pub use options::{Buffers, Ctf, KernelOptions, LatencyOptions, Options};
 pub use output::metadata;
-pub use recording::{Recording, record};
+pub use recording::{Recording, record, wait};
 pub use watch::{Progress, Recorded, Watch};

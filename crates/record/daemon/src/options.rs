@@ -1,6 +1,8 @@
 //! What to record, and where to.
 
+pub use crate::output::memory::Memory;
 pub use crate::output::owner::User;
+pub use crate::output::streams::Streams;
 pub use mote_catalog::stack::Stacks;
 pub use mote_clock::Source;
 use mote_filter::Rule;
@@ -17,6 +19,8 @@ use std::time::Duration;
 pub struct Options {
     /// The directory to make.
     pub output: PathBuf,
+    /// Where the streams of events go.
+    pub streams: Streams,
     /// What to do with which events on what condition; events that no rule is about stay off.
     pub rules: Vec<Rule>,
     /// Objects with filters that clang has compiled.

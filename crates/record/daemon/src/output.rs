@@ -3,8 +3,10 @@
 
 pub(crate) mod directory;
 pub(crate) mod folder;
+pub(crate) mod memory;
 pub mod metadata;
 pub(crate) mod owner;
 pub(crate) mod packets;
 pub(crate) mod path;
 pub(crate) mod sink;
+pub(crate) mod streams;

@@ -3,131 +3,83 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | `round` | one round of the event loop |
-//! | `arrivals` | processes that connect, and what they say |
+//! | `round`, `arrivals`, `notices` | what has happened: one round of the event loop, what processes say, what the consumer has noticed |
 //! | `perform` | what the session wants done |
-//! | `post` | letters to processes |
+//! | `kernel`, `written`, `snapshots`, `status` | what concerns several of the parts below |
+//! | `finish`, `outcome` | the end, and what the recording came to |
+//! | `ways_in` | the ways in |
+//! | `peers`, `post` | connections of processes; letters to them |
+//! | `group_memory`, `rings`, `spare`, `group_areas` | what groups of processes are given |
 //! | `requests` | what persons and other recorders ask |
-//! | `notices` | what the consumer has noticed |
-//! | `attach` | running processes that are to be recorded, too |
-//! | `agents` | processes that have locked themselves in, or of which only the agent's thread is left |
-//! | `facts` | metadata and journal, and whether they are still there |
-//! | `aggregates` | counts and histograms of filters: shown and written |
-//! | `snapshots` | snapshots of a flight recorder, made whole |
-//! | `ownership` | whose the recording is to be |
-//! | `finish` | the end |
+//! | `subjects` | the command, and running processes that are recorded |
+//! | `kernel_side`, `cooperation` | the kernel's trace and programs, and what processes share with them |
+//! | `output`, `aggregates` | what is written beside the streams |
+//! | `screen` | what a person is told meanwhile |
+//! | `clock` | the recording's time |
 
-mod agents;
 mod aggregates;
 mod arrivals;
-mod attach;
+pub(crate) mod clock;
 mod cooperation;
-mod facts;
 mod finish;
 pub(crate) mod group_areas;
+pub(crate) mod group_memory;
 mod kernel;
+pub(crate) mod kernel_side;
 mod notices;
-mod ownership;
+pub(crate) mod outcome;
+pub(crate) mod output;
+pub(crate) mod peers;
 mod perform;
 mod post;
-mod requests;
+pub(crate) mod requests;
 pub(crate) mod rings;
 mod round;
+pub(crate) mod screen;
 mod snapshots;
 mod spare;
+mod status;
+pub(crate) mod subjects;
+pub(crate) mod ways_in;
+mod written;
 
-use crate::command::Command;
-use crate::consumer::{ConsumerThread, Notice, Shared};
-use crate::control::Answer;
-use crate::cooperation::Cooperation;
-use crate::kernel::Kernel;
+use crate::consumer::ConsumerThread;
 use crate::options::Options;
-use crate::output::owner::Owner;
-use crate::recorder::group_areas::GroupAreas;
-use crate::recorder::rings::Rings;
-use crate::registration::attached::Attached;
-use crate::registration::awaited::Awaited;
-use crate::registration::backlog::Backlog;
-use crate::registration::connection::Connection;
-use crate::registration::turns::Turns;
-use crate::samples::Samples;
-use crate::trace::Trace;
-use crate::watch::Watch;
-use mote_clock::Source;
-use mote_session::{Kind, MailboxId, PeerId, Session, Ticket};
-use mote_symbol::collect::BuildIds;
-use mote_sys::fd::Fd;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::mpsc::Receiver;
-use std::time::Instant;
+use crate::recorder::clock::Clock;
+use crate::recorder::group_memory::GroupMemory;
+use crate::recorder::kernel_side::KernelSide;
+use crate::recorder::outcome::Outcome;
+use crate::recorder::output::Output;
+use crate::recorder::peers::Peers;
+use crate::recorder::requests::Requests;
+use crate::recorder::screen::Screen;
+use crate::recorder::subjects::Subjects;
+use crate::recorder::ways_in::WaysIn;
+use mote_session::{Kind, Session};
 
-pub(crate) use round::{TICK, TICK_SOON};
-
-/// A recording, with everything that it holds.
+/// A recording, with everything that it holds: the session, and the parts that serve it.
 pub(crate) struct Recorder<'w> {
     /// The thread that empties the rings. First: it ends before directories are given up.
     pub(crate) consumer: ConsumerThread,
-    pub(crate) hear: Receiver<Notice>,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) options: Options,
-    pub(crate) watch: &'w mut dyn Watch,
     pub(crate) session: Session,
     /// Actions are being done.
     pub(crate) performs: bool,
-    pub(crate) connections: BTreeMap<PeerId, Connection>,
-    /// Connections so far.
-    pub(crate) accepted: u64,
-    /// Whose turn is the first.
-    pub(crate) first: PeerId,
-    /// A connection has more to say than there was time for.
-    pub(crate) pressed: bool,
-    /// Hellos that came through a mailbox and wait for their turn.
-    pub(crate) backlog: Backlog,
-    pub(crate) turns: Turns,
-    pub(crate) rings: Rings,
-    /// What groups of processes share beside their rings.
-    pub(crate) areas: GroupAreas,
-    /// The newest filters.
-    pub(crate) bundle: Option<Fd>,
-    /// Mailboxes of other recorders.
-    pub(crate) mailboxes: BTreeMap<MailboxId, Fd>,
-    /// Answers to requests that are still to be given.
-    pub(crate) answers: Vec<(Ticket, Answer)>,
-    /// Columns of the terminals of those who ask how it is.
-    pub(crate) columns: BTreeMap<Ticket, usize>,
-    pub(crate) source: Source,
-    pub(crate) samples: Samples,
-    /// The kernel's side, if its events were asked for. Before `trace`: of two directories the inner one goes first.
-    pub(crate) kernel: Option<Kernel>,
-    /// What the processes write.
-    pub(crate) trace: Trace,
-    pub(crate) cooperation: Cooperation,
-    /// Running processes that are recorded, too.
-    pub(crate) attached: Attached,
-    /// Those of them that other recordings have promised.
-    pub(crate) awaited: Awaited,
-    pub(crate) build_ids: BuildIds,
-    /// Who is to have the recording.
-    pub(crate) owner: Owner,
-    pub(crate) began: Instant,
-    /// When counts and histograms were last shown.
-    pub(crate) shown: Instant,
-    pub(crate) command: Option<Command>,
-    /// The session has said that the recording is over.
-    pub(crate) is_over: bool,
+    pub(crate) options: Options,
+    pub(crate) clock: Clock,
+    /// Closed at the end, when processes have switched off.
+    pub(crate) ways_in: Option<WaysIn>,
+    pub(crate) peers: Peers,
+    pub(crate) memory: GroupMemory,
+    pub(crate) requests: Requests,
+    pub(crate) subjects: Subjects,
+    /// Before `output`: of two directories the inner one goes first.
+    pub(crate) kernel: KernelSide,
+    pub(crate) output: Output,
+    pub(crate) screen: Screen<'w>,
+    pub(crate) outcome: Outcome,
 }
 
 impl Recorder<'_> {
-    /// How the command is.
-    pub(crate) fn command_state(&mut self) -> mote_session::Command {
-        match self.command.as_mut().map(Command::has_ended) {
-            None => mote_session::Command::None,
-            Some(false) => mote_session::Command::Runs,
-            Some(true) => mote_session::Command::Ended,
-        }
-    }
-
     /// Reports a problem of the recorder itself.
     pub(crate) fn problem(&mut self, text: String) {
         self.problem_of(Kind::Recorder, 0, text);

@@ -1,7 +1,9 @@
-//! One recording, from start to end, in an event loop that may serve others beside it.
+//! One recording, from start to end, in an event loop that may serve others beside it: it begins and ends without
+//! waiting for anything, and what it waits for meanwhile is a descriptor or a time.
 //!
-//! A loop polls [`Recording::polled`] for at most [`Recording::patience`], gives signals to [`Recording::signal`], then
-//! calls [`Recording::serve`], until [`Recording::is_over`]. [`record()`] is that loop for one recording.
+//! A loop polls [`Recording::polled`] for at most [`Recording::patience`], gives signals to [`Recording::signal`], and
+//! calls [`Recording::serve`], until [`Recording::ended`] has what the recording came to. [`record()`] is that loop for
+//! one recording.
 
 use crate::area::session::SessionArea;
 use crate::command::{Arrived, Command, Signals};
@@ -10,23 +12,27 @@ use crate::consumer::state::TraceState;
 use crate::consumer::totals::Context;
 use crate::consumer::trace::Destination;
 use crate::consumer::{ConsumerThread, Shared, Task};
-use crate::control::server::Server;
 use crate::cooperation::{self, Cooperation};
 use crate::error::Error;
 use crate::kernel::{self, Kernel};
 use crate::options::{self, Mode, Options};
-use crate::output::directory::Directory;
+use crate::output::directory::{Directory, PROCESSES};
 use crate::output::owner::Owner;
+use crate::recorder::Recorder;
+use crate::recorder::clock::Clock;
 use crate::recorder::group_areas::GroupAreas;
+use crate::recorder::group_memory::GroupMemory;
+use crate::recorder::kernel_side::KernelSide;
+use crate::recorder::outcome::Outcome;
+use crate::recorder::output::Output;
+use crate::recorder::peers::Peers;
+use crate::recorder::requests::Requests;
 use crate::recorder::rings::Rings;
-use crate::recorder::{Recorder, TICK, TICK_SOON};
-use crate::registration::attached::Attached;
-use crate::registration::awaited::Awaited;
-use crate::registration::backlog::Backlog;
+use crate::recorder::screen::Screen;
+use crate::recorder::subjects::Subjects;
+use crate::recorder::ways_in::WaysIn;
 use crate::registration::listeners::Listeners;
 use crate::registration::principal;
-use crate::registration::turns::Turns;
-use crate::samples::Samples;
 use crate::trace::Trace;
 use crate::watch::{Recorded, Watch};
 use crate::{objects, setup};
@@ -35,15 +41,10 @@ use mote_filter::Rule;
 use mote_journal::Fact;
 use mote_ring::Geometry;
 use mote_session::layout::Layout;
-use mote_session::{Input, NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Outlook, PeerId, Session, Settings};
-use mote_symbol::collect::BuildIds;
-use std::collections::{BTreeMap, HashSet};
+use mote_session::{Input, NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Session, Settings, Stage};
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
-
-/// The directory of the processes' trace in a recording that has one of the kernel, too. LTTng calls it so.
-const PROCESSES: &str = "ust";
+use std::time::Duration;
 
 /// Records until the command and all its children have ended, the duration is over, or a signal asks to stop.
 ///
@@ -53,30 +54,39 @@ const PROCESSES: &str = "ust";
 pub fn record(options: &Options, watch: &mut dyn Watch) -> Result<Recorded, Error> {
     let signals = Signals::catch()?;
     let mut recording = Recording::begin(options, &signals, watch)?;
-    while !recording.is_over() {
+    loop {
         let mut polled = recording.polled();
         polled.push(signals.polled());
-        let patience = recording.patience();
-        match mote_sys::socket::wait_any(&mut polled, patience.as_millis() as i32) {
-            Ok(_) | Err(mote_sys::Errno(libc::EINTR)) => {}
-            Err(why) => return Err(Error::Session { what: "wait for processes", why }),
-        }
+        let ready = wait(&mut polled, recording.patience())?;
         while let Some(arrived) = signals.next() {
             recording.signal(arrived);
         }
-        let ready = polled.into_iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd).collect();
         recording.serve(&ready);
+        if let Some(ended) = recording.ended() {
+            return ended;
+        }
     }
-    recording.finish(&signals)
+}
+
+/// Waits until something can be served. Returns the descriptors that are ready.
+///
+/// # Errors
+/// [`Error::Session`], as poll(2).
+pub fn wait(polled: &mut [libc::pollfd], patience: Duration) -> Result<HashSet<i32>, Error> {
+    match mote_sys::socket::wait_any(polled, patience.as_millis() as i32) {
+        Ok(_) | Err(mote_sys::Errno(libc::EINTR)) => {}
+        Err(why) => return Err(Error::Session { what: "wait for processes", why }),
+    }
+    Ok(polled.iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd).collect())
 }
 
 /// A recording that runs.
 pub struct Recording<'w> {
-    server: Server,
-    listeners: Listeners,
     recorder: Recorder<'w>,
     /// It was told that the recording has begun.
     is_announced: bool,
+    /// What it came to was given.
+    is_given: bool,
 }
 
 impl<'w> Recording<'w> {
@@ -90,110 +100,96 @@ impl<'w> Recording<'w> {
         watch: &'w mut dyn Watch,
     ) -> Result<Recording<'w>, Error> {
         let mut recorder = make(options, watch)?;
-        let mut listeners = Listeners::open()?;
-        let server = Server::open(listeners.sockets(), listeners.trust(), recorder.trace.directory.inner())?;
+        let mut ways_in = WaysIn::open(recorder.output.trace.directory.inner())?;
+        let listeners = &mut ways_in.listeners;
         recorder.note_samples();
         recorder.write_metadata()?;
-        recorder.attach(&mut listeners)?;
-        recorder.begin_slow_calls();
-        recorder.begin_cooperation();
+        recorder.subjects.attach(listeners, &recorder.options, recorder.screen.watch)?;
         recorder.begin_kernel();
-        recorder.follow_all();
         recorder.perform();
-        recorder.command = start(&recorder, &listeners, signals)?;
-        recorder.trace.directory.keep();
-        recorder.kernel.iter_mut().for_each(|kernel| kernel.trace.directory.keep());
+        recorder.subjects.command = start(&recorder, listeners, signals)?;
+        recorder.output.trace.directory.keep();
+        recorder.kernel.get_mut().into_iter().for_each(|kernel| kernel.trace.directory.keep());
         listeners.hand_over();
-        recorder.began = Instant::now();
-        let mut recording = Recording { server, listeners, recorder, is_announced: false };
+        recorder.ways_in = Some(ways_in);
+        recorder.clock.begin();
+        let mut recording = Recording { recorder, is_announced: false, is_given: false };
         recording.announce();
         Ok(recording)
     }
 
     /// Says that the recording has begun, once all processes that are expected are in it.
     fn announce(&mut self) {
-        if !self.is_announced && self.recorder.has_all_expected() {
+        let Recorder { subjects, session, screen, output, .. } = &mut self.recorder;
+        if !self.is_announced && subjects.have_come(session) {
             self.is_announced = true;
-            self.recorder.watch.begun(self.recorder.trace.directory.path());
+            screen.watch.begun(output.trace.directory.path());
         }
     }
 
     /// What to wait for.
     pub fn polled(&self) -> Vec<libc::pollfd> {
-        let readable = self
-            .listeners
-            .polled()
-            .chain(self.recorder.connections.values().map(crate::registration::connection::Connection::raw));
-        let readable = readable.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-        readable.chain(self.server.polled()).collect()
+        let readable = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut polled: Vec<libc::pollfd> = self.recorder.peers.polled().map(readable).collect();
+        // At the end nobody is let in: the ways in are looked at in each round.
+        if let Some(ways_in) = self.recorder.ways_in.as_ref().filter(|_| self.is_recording()) {
+            polled.extend(ways_in.listeners.polled().map(readable));
+            polled.extend(ways_in.server.polled());
+        }
+        polled
     }
 
     /// How long to wait for it.
     pub fn patience(&self) -> Duration {
-        let recorder = &self.recorder;
-        if recorder.session.is_last_round() || !recorder.backlog.is_empty() {
-            return Duration::ZERO;
-        }
-        let soon = recorder.kernel.as_ref().is_some_and(Kernel::snapshots_slow);
-        let tick = if soon { TICK_SOON } else { TICK };
-        let left = |duration: Duration| duration.saturating_sub(recorder.began.elapsed());
-        recorder.options.duration.map_or(tick, |duration| left(duration).min(tick))
+        self.recorder.patience()
     }
 
-    /// Serves what has arrived. Of the connections of processes only those are read whose descriptors are `ready`.
+    /// Whether it goes on, and has not begun to end.
+    pub fn is_recording(&self) -> bool {
+        self.recorder.session.stage().is_recording()
+    }
+
+    /// Serves what has arrived. Of the connections of processes only those are read whose descriptors are `ready`. May
+    /// find that the recording is over, and begin to end it.
     pub fn serve(&mut self, ready: &HashSet<i32>) {
-        self.recorder.serve(&self.listeners, &mut self.server, ready);
-        self.announce();
+        if self.is_recording() {
+            self.recorder.serve(ready);
+            self.announce();
+        } else {
+            self.recorder.serve_end();
+        }
     }
 
     /// A signal has arrived: one that asks for the end goes to the command first; SIGUSR2 asks for a snapshot.
     pub fn signal(&mut self, arrived: Arrived) {
         if arrived.asks_for_snapshot()
+            && self.is_recording()
             && let Err(why) = self.recorder.ask_for_snapshot()
         {
-            self.recorder.watch.say(why);
+            self.recorder.screen.say(why);
         }
         if !arrived.asks_to_end() {
             return;
         }
-        let command = self.recorder.command_state();
+        let command = self.recorder.subjects.command_state();
         self.recorder.take(Input::Signal { signal: arrived.as_request(), command });
     }
 
-    /// Whether the recording is over.
-    pub fn is_over(&mut self) -> bool {
-        let recorder = &mut self.recorder;
-        let command = recorder.command_state();
-        let attached = recorder.attached_are_gone();
-        let timed_out =
-            recorder.options.duration.is_some_and(|duration| recorder.began.elapsed() >= duration);
-        let is_cut = timed_out || recorder.shared.failure().is_some();
-        let is_deserted = self.listeners.is_deserted() && recorder.backlog.is_empty() && !recorder.pressed;
-        let threads = recorder.kernel.as_ref().map_or(0, Kernel::left);
-        recorder.take(Input::Outlook(Outlook { command, is_cut, is_deserted, threads, attached }));
-        recorder.is_over
+    /// Begins to end the recording. What it waits for from then on (processes that switch off, a bounded time; the
+    /// rings, until they are read; the command) is served like everything else, until it has [`Recording::ended`].
+    pub fn end(&mut self) {
+        self.recorder.begin_to_end();
     }
 
-    /// Ends the recording, and waits for the command to end, passing signals on.
+    /// What the recording came to, once it has ended; this is given once.
     ///
     /// # Errors
     /// [`Error::Loop`] when the thread that empties the rings has failed.
-    pub fn finish(self, signals: &Signals) -> Result<Recorded, Error> {
-        let Recording { server, listeners, mut recorder, .. } = self;
-        let duration_ns = recorder.began.elapsed().as_nanos() as u64;
-        recorder.look_at_owners(usize::MAX);
-        recorder.look_for_awaited(true);
-        recorder.end_kernel();
-        recorder.end_slow_calls();
-        recorder.say_goodbye(&listeners);
-        drop((server, listeners));
-        let consumed = recorder.consumer.finish().ok_or_else(|| Error::Loop {
-            what: "empty the rings",
-            why: std::io::Error::other("the thread that writes the trace has failed (a bug of mote)"),
-        })?;
-        let command = recorder.command.take();
-        let wait = |watch: &mut dyn Watch| command.and_then(|command| command.wait(signals, watch));
-        Ok(recorder.finish(duration_ns, &consumed, wait))
+    pub fn ended(&mut self) -> Option<Result<Recorded, Error>> {
+        if self.recorder.session.stage() != Stage::Ended || std::mem::replace(&mut self.is_given, true) {
+            return None;
+        }
+        Some(self.recorder.outcome.take())
     }
 }
 
@@ -201,7 +197,7 @@ impl<'w> Recording<'w> {
 fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>, Error> {
     // Where there are two traces, both are below the recording's directory.
     let inside = if options.kernel.is_some() { PROCESSES } else { "" };
-    let mut directory = Directory::make(&options.output, inside)?;
+    let mut directory = Directory::make(&options.output, inside, &options.streams)?;
     let source = Source::choose(options.clock).source;
     let shared = Arc::new(Shared::default());
     let (sizes, online) = setup::rings(options, source)?;
@@ -210,12 +206,12 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
     let settings = settings(options, sizes, layout, &session_area)?;
     let session = Session::new(settings).map_err(|(path, why)| Error::Object(path, why))?;
     let rings = Rings::new(session.first_rings().unwrap_or(sizes), online, shared.clone())?;
-    let samples = Samples::begin(source);
-    let frame = setup::frame(options, source, &samples.first());
+    let clock = Clock::new(source);
+    let frame = setup::frame(options, source, &clock.samples.first());
     let cooperation = Cooperation::new(session_area.clone(), options.kernel.is_some());
     check(options, &session)?;
     let options = cooperation::with_slow_calls(options.clone(), session.filters());
-    directory.note(&Fact::Session(setup::session(&options, &frame, sizes, samples.frequency())));
+    directory.note(&Fact::Session(setup::session(&options, &frame, sizes, clock.samples.frequency())));
     let made = match &options.kernel {
         Some(wanted) => Some(kernel::make(wanted, &options, (&directory, &frame), &session_area, watch)?),
         None => None,
@@ -227,44 +223,25 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
     let processes = Destination { state: state.clone(), context, home: "", inside, cpus, mode };
     let of_kernel = made.as_ref().map(|made| (made.destination(cpus, mode), made.tracer.channel().clone()));
     let trace = Trace::new(directory, frame, options.ctf, state);
-    let (tell, hear) = channel();
     let task = Task { beside, processes, kernel: of_kernel, shared: shared.clone(), session_area };
-    let consumer = ConsumerThread::start(task, tell);
+    let consumer = ConsumerThread::start(task);
     let consumer = consumer.map_err(|why| Error::Loop { what: "start the consumer", why })?;
     let kernel = options.kernel.clone().zip(made).map(|(wanted, made)| Kernel::new(wanted, made));
     Ok(Recorder {
         consumer,
-        hear,
-        shared,
-        owner: Owner::of(&options),
-        options,
-        watch,
         session,
         performs: false,
-        connections: BTreeMap::new(),
-        accepted: 0,
-        first: PeerId(0),
-        pressed: false,
-        backlog: Backlog::default(),
-        turns: Turns::default(),
-        rings,
-        areas,
-        bundle: None,
-        mailboxes: BTreeMap::new(),
-        answers: Vec::new(),
-        columns: BTreeMap::new(),
-        source,
-        samples,
-        kernel,
-        trace,
-        cooperation,
-        attached: Attached::default(),
-        awaited: Awaited::default(),
-        build_ids: BuildIds::default(),
-        began: Instant::now(),
-        shown: Instant::now(),
-        command: None,
-        is_over: false,
+        clock,
+        ways_in: None,
+        peers: Peers::new(),
+        memory: GroupMemory::new(rings, areas),
+        requests: Requests::default(),
+        subjects: Subjects::default(),
+        kernel: KernelSide::new(kernel, cooperation),
+        output: Output::new(trace, Owner::of(&options)),
+        screen: Screen::new(watch, &options),
+        outcome: Outcome::default(),
+        options,
     })
 }
 
@@ -315,13 +292,13 @@ fn start(
     listeners: &Listeners,
     signals: &Signals,
 ) -> Result<Option<Command>, Error> {
-    let (session_area, options) = (&recorder.cooperation.session_area, &recorder.options);
+    let (session_area, options) = (&recorder.kernel.cooperation.session_area, &recorder.options);
     if options.command.is_empty() {
         options.attach.first().into_iter().for_each(|pid| session_area.set_target(pid.unsigned_abs()));
         return Ok(None);
     }
     let variable = listeners.variable()?;
-    let launching = recorder.kernel.as_ref().map(|kernel| kernel.tracer.launching()).transpose();
+    let launching = recorder.kernel.get().map(|kernel| kernel.tracer.launching()).transpose();
     let _launching = launching.map_err(|why| Error::Kernel(why.to_string()))?;
     let command = Command::start(&options.command, (variable.0, &variable.1), signals)?;
     session_area.set_target(command.id());

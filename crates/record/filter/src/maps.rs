@@ -4,6 +4,7 @@ use crate::shared_names::SharedNames;
 use mote_bpf::helper::BUCKETS;
 use mote_bpf::{MapKind, MapShape};
 use mote_layout::cooperation::{FLAG_WORDS, SHARED_BYTES, SHARED_WORDS};
+use mote_layout::tracer;
 
 /// All maps of a session, in the order of the bundle: programs name them by their place here. Maps are only ever added.
 #[derive(Clone, Debug, Default)]
@@ -218,7 +219,7 @@ impl Maps {
         if at == keys.len() {
             keys.push(name.to_owned());
         }
-        u32::try_from(at).ok().filter(|at| *at < mote_bpf::helper::KINDS_MAX)
+        u32::try_from(at).ok().filter(|at| *at < tracer::KINDS_MAX)
     }
 
     /// Flags are words of the memory that the session shares with its processes from now on, as they are on the

@@ -3,10 +3,16 @@
 //! the kernel's side.
 
 use mote_bpf::disassemble::Listing;
+use mote_bpf::{Entry, Environment};
 use mote_filter::{Decision, Maps, Missing, Rule, Session, Side, compile, explain};
 use mote_layout::parse::parse;
+use mote_layout::tracer;
 use std::fmt::Write;
 use std::path::Path;
+
+/// Where helpers have their names from.
+const NAMES: Environment<'static> =
+    Environment { entry: Entry::Context(&[]), maps: &[], helpers: tracer::HELPERS, steps_max: 0 };
 
 /// Splits a file's input from what came out of it.
 const OUTPUT: &str = "\n== typed\n";
@@ -27,7 +33,8 @@ fn output(input: &str, side: Side) -> String {
     match done {
         Ok(Decision::Run(compiled)) => {
             compiled.warnings.iter().for_each(|warning| _ = write!(out, "\n{}\n", warning.render_warning()));
-            let _ = write!(out, "\n== bpf\n{}", Listing { insns: &compiled.insns, environment: None });
+            let _ =
+                write!(out, "\n== bpf\n{}", Listing { insns: &compiled.insns, environment: Some(&NAMES) });
             compiled
                 .words
                 .iter()

@@ -2,8 +2,9 @@
 
 use mote_bpf::environment::STEPS_MAX;
 use mote_bpf::verify::verify_traced;
-use mote_bpf::{Entry, Environment, helper};
+use mote_bpf::{Entry, Environment};
 use mote_filter::{Decision, Maps, Missing, Rule, Session, Side, compile};
+use mote_layout::tracer;
 use mote_layout::{context, parse};
 
 const EVENT: &[u8] = b"mote1\nnet:in\n6 f:1\n\nlen u32\nproto str\nstate enum u8 IDLE=0 BUSY=1..3\nmac u8[6]\npath u16[]\nnow u64\nload f64\nup bool\nf f32[]\n";
@@ -90,7 +91,7 @@ fn any_text_is_understood_or_refused() {
                     let env = Environment {
                         entry: Entry::Context(&words),
                         maps: &shapes,
-                        helpers: helper::TRACER,
+                        helpers: tracer::HELPERS,
                         steps_max: STEPS_MAX,
                     };
                     let state = mote_layout::cooperation::READABLE_BYTES as u32;

@@ -22,6 +22,7 @@ use mote_filter::{
 use mote_generate::{FILTER_WORDS_MAX, Filter, Outcome, names_threads};
 use mote_layout::cooperation::{SLOTS, area_bytes};
 use mote_layout::parse::parse;
+use mote_layout::tracer;
 use mote_sys::bpf::{Create, MMAPABLE, MapType};
 use shared::Shared;
 use std::sync::Arc;
@@ -120,7 +121,7 @@ impl Rules {
     /// Why it cannot run in the kernel.
     pub fn program(&self, insns: &[Insn], event: &Event) -> Result<Filter, String> {
         if let Some(id) = calls(insns).find(|id| *id >= USER_ONLY) {
-            let known = helper::TRACER.iter().chain(helper::BUILTIN).find(|helper| helper.id == id);
+            let known = tracer::HELPERS.iter().chain(helper::BUILTIN).find(|helper| helper.id == id);
             let name = known.map_or("a helper", |helper| helper.name);
             return Err(format!("it calls the helper {name} ({id}), which exists only in traced processes"));
         }

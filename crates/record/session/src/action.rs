@@ -128,6 +128,13 @@ pub enum Action {
     PassOn(i32),
     /// The recording is over: end it. Comes once, and is answered by [`crate::Input::Ending`].
     End,
+    /// Processes have switched off: let no more in, and read the rings to the end.
+    ReadToEnd,
+    /// Everything was read: write what is known now, and tell by [`crate::Input::Read`] when nothing more will be
+    /// reported.
+    WriteEnd,
+    /// Nothing is left to wait for: write the last line, and say what the recording came to.
+    Finish,
     /// Tell a person something good to know.
     Say(String),
     /// Report a problem: to a person, and in the journal.

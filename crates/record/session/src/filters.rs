@@ -10,10 +10,11 @@ use crate::layout::Layout;
 use crate::memory::SharedWords;
 use crate::objects::{self, ObjectFilter};
 use crate::rules::RuleList;
-use mote_bpf::{Entry, Environment, Insn, Word, environment, helper, verify};
+use mote_bpf::{Entry, Environment, Insn, Word, environment, verify};
 use mote_filter::{Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Side, compile, fits};
 use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;
+use mote_layout::tracer;
 use mote_pattern::Pattern;
 use mote_wire::bundle::{Bundle, Disposition, MapPlace, Program};
 use std::collections::HashSet;
@@ -120,7 +121,7 @@ impl Filters {
 
     /// Whether any rule asks for the state of threads, thresholds, or kernel events.
     pub fn asks_kernel(&self) -> bool {
-        let helpers = [helper::SET_THRESHOLD, helper::OPEN_KERNEL];
+        let helpers = [tracer::SET_THRESHOLD, tracer::OPEN_KERNEL];
         self.rules.rules().any(Rule::asks_kernel)
             || self.objects.iter().any(|object| helpers.iter().any(|helper| object.calls(*helper)))
     }
@@ -128,7 +129,7 @@ impl Filters {
     /// Whether any rule keeps records aside.
     pub fn speculates(&self) -> bool {
         self.rules.rules().any(Rule::speculates)
-            || [helper::SPECULATE, helper::SPECULATE_BY]
+            || [tracer::SPECULATE, tracer::SPECULATE_BY]
                 .into_iter()
                 .any(|id| self.objects.iter().any(|object| object.calls(id)))
     }
@@ -136,7 +137,7 @@ impl Filters {
     /// Whether any rule asks for snapshots.
     pub fn snapshots(&self) -> bool {
         self.rules.rules().any(Rule::snapshots)
-            || self.objects.iter().any(|object| object.calls(helper::SNAPSHOT))
+            || self.objects.iter().any(|object| object.calls(tracer::SNAPSHOT))
     }
 
     /// Whether any rule names words that all processes share.
@@ -253,7 +254,7 @@ impl Filters {
         let environment = Environment {
             entry: Entry::Context(&words),
             maps: &maps,
-            helpers: helper::TRACER,
+            helpers: tracer::HELPERS,
             steps_max: environment::STEPS_MAX,
         };
         let mut workspace = mote_vm::workspace().map_err(|why| why.to_string())?;

@@ -3,6 +3,7 @@
 use crate::ending::{Command, Outlook, Signal};
 use crate::groups::GroupId;
 use crate::peer::{PeerId, Seen, Way};
+use crate::stage::Left;
 use crate::trust::Guard;
 use mote_filter::Rule;
 use mote_sys::Errno;
@@ -129,6 +130,8 @@ pub enum Input<'i> {
     Outlook(Outlook),
     /// The recording ends ([`crate::Action::End`]): all processes are to switch off, and no more are let in.
     Ending,
+    /// A round of the event loop while the recording ends.
+    Left(Left),
     /// Everything that was recorded has been read: nothing more will be reported.
     Read,
 }

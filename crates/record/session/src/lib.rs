@@ -26,6 +26,7 @@
 //! | `layout`, `memory` | where the maps of filters lie; the words that all processes share |
 //! | `problems` | what is reported, and within which bounds |
 //! | `ending`, `over` | when a recording is over: signals, the command, who is left |
+//! | `stage`, `farewell` | what the end waits for, one after the other; what is done then |
 #![forbid(unsafe_code)]
 
 mod action;
@@ -33,6 +34,7 @@ mod admission;
 mod conversation;
 pub mod ending;
 pub mod events;
+mod farewell;
 pub mod filters;
 pub mod groups;
 mod input;
@@ -48,6 +50,7 @@ mod requests;
 pub mod rules;
 mod session;
 mod settings;
+mod stage;
 pub mod trust;
 
 pub use action::{Action, KernelChange, Letter};
@@ -58,3 +61,4 @@ pub use peer::{Peer, PeerId, Seen, Way};
 pub use problems::{Kind, Problems};
 pub use session::{Now, Session};
 pub use settings::{NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Settings};
+pub use stage::{Left, Stage};

@@ -1,9 +1,10 @@
 //! Filters that clang has compiled: programs of an object, by the events that their sections name.
 
 use mote_assembler::elf::Object;
+use mote_bpf::Insn;
 use mote_bpf::op::{self, Op, Wide};
-use mote_bpf::{Insn, helper};
 use mote_filter::Maps;
+use mote_layout::tracer;
 use mote_pattern::Pattern;
 
 /// What the section of a filter begins with; the pattern of its events follows.
@@ -41,7 +42,7 @@ impl ObjectFilter {
 /// # Errors
 /// What is wrong with the object, for a person.
 pub fn read(file: &str, bytes: &[u8], maps: &mut Maps) -> Result<Vec<ObjectFilter>, String> {
-    let object = Object::read(bytes, helper::TRACER).map_err(|why| why.to_string())?;
+    let object = Object::read(bytes, tracer::HELPERS).map_err(|why| why.to_string())?;
     let first = maps.entries().len() as u32;
     for map in &object.maps {
         maps.add_state(&map.name, map.shape, map.initial.clone());

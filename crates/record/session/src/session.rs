@@ -12,6 +12,7 @@ use crate::peer::{Peer, PeerId};
 use crate::problems::{Kind, Problems};
 use crate::quota::Quota;
 use crate::settings::Settings;
+use crate::stage::Stage;
 use mote_filter::Rule;
 use mote_journal::Fact;
 use mote_ring::Geometry;
@@ -56,6 +57,7 @@ pub struct Session {
     pub(crate) forwards: VecDeque<Forward>,
     pub(crate) requests: Requests,
     pub(crate) end: End,
+    pub(crate) stage: Stage,
     /// No more processes are let in.
     pub(crate) is_ending: bool,
     pub(crate) actions: VecDeque<Action>,
@@ -140,6 +142,7 @@ impl Session {
             forwards: VecDeque::new(),
             requests: Requests::default(),
             end: End::default(),
+            stage: Stage::default(),
             is_ending: false,
             actions: VecDeque::new(),
         };
@@ -182,7 +185,8 @@ impl Session {
             Input::Words(made) => self.words_made(made),
             Input::Signal { signal, command } => self.signal(signal, command),
             Input::Outlook(outlook) => self.outlook(&outlook, now),
-            Input::Ending => self.say_goodbye(),
+            Input::Ending => self.begin_to_end(now),
+            Input::Left(left) => self.left(left, now),
             Input::Read => self.report_more(),
         }
     }

@@ -4,12 +4,13 @@
 
 use crate::{Event, Field};
 use mote_bpf::helper::{self, Arg, Helper, Returns};
+use mote_layout::tracer;
 use std::fmt::Write;
 
 /// The header for these events. An event that several objects carry alike is there once.
 pub fn c_header<'e>(events: impl Iterator<Item = &'e Event>) -> String {
     let mut out = String::from(HEAD);
-    for helper in helper::BUILTIN.iter().chain(helper::TRACER) {
+    for helper in helper::BUILTIN.iter().chain(tracer::HELPERS) {
         let _ = writeln!(out, "{}", declaration(helper));
     }
     let mut seen: Vec<(String, String)> = Vec::new();

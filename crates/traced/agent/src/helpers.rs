@@ -1,4 +1,4 @@
-//! What a traced process gives to filters beside the helpers of every environment (`mote_bpf::helper::TRACER`).
+//! What a traced process gives to filters beside the helpers of every environment (`mote_layout::tracer::HELPERS`).
 //!
 //! They run on probes: no allocation, no waiting, and no system call but for a thread's first event. What they are
 //! given the verifier has checked: pointers are to so many bytes. Programs run inside of read sections. Helpers that
@@ -10,9 +10,9 @@ use crate::speculation::by_key;
 use crate::{channel, shared, speculation};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
-use mote_bpf::helper;
 use mote_layout::cooperation::threshold_word;
 use mote_layout::record::ID_MAX;
+use mote_layout::tracer;
 use mote_ring::Record;
 use mote_ring::writer::Payload;
 use mote_sys::raw::syscall;
@@ -30,21 +30,21 @@ pub(crate) struct Helpers {
 const fn helpers<const SESSION: usize>() -> Helpers {
     Helpers {
         plain: [
-            (helper::GET_EXECUTABLE, get_executable),
-            (helper::SPECULATE, speculate::<SESSION>),
-            (helper::COMMIT, commit::<SESSION>),
-            (helper::DISCARD, discard::<SESSION>),
-            (helper::SPECULATED, speculated::<SESSION>),
-            (helper::SNAPSHOT, snapshot::<SESSION>),
-            (helper::SET_THRESHOLD, set_threshold),
-            (helper::OPEN_KERNEL, open_kernel),
-            (helper::SPECULATE_BY, speculate_by::<SESSION>),
-            (helper::COMMIT_BY, commit_by::<SESSION>),
-            (helper::DISCARD_BY, discard_by::<SESSION>),
-            (helper::SPECULATED_BY, speculated_by::<SESSION>),
-            (helper::SPECULATION, speculation_verdict::<SESSION>),
+            (tracer::GET_EXECUTABLE, get_executable),
+            (tracer::SPECULATE, speculate::<SESSION>),
+            (tracer::COMMIT, commit::<SESSION>),
+            (tracer::DISCARD, discard::<SESSION>),
+            (tracer::SPECULATED, speculated::<SESSION>),
+            (tracer::SNAPSHOT, snapshot::<SESSION>),
+            (tracer::SET_THRESHOLD, set_threshold),
+            (tracer::OPEN_KERNEL, open_kernel),
+            (tracer::SPECULATE_BY, speculate_by::<SESSION>),
+            (tracer::COMMIT_BY, commit_by::<SESSION>),
+            (tracer::DISCARD_BY, discard_by::<SESSION>),
+            (tracer::SPECULATED_BY, speculated_by::<SESSION>),
+            (tracer::SPECULATION, speculation_verdict::<SESSION>),
         ],
-        faulting: [(helper::EMIT, emit::<SESSION>)],
+        faulting: [(tracer::EMIT, emit::<SESSION>)],
     }
 }
 

@@ -12,6 +12,7 @@ use core::ffi::CStr;
 use mote_bpf::environment::{Entry, INSNS_MAX, STEPS_MAX};
 use mote_bpf::{Environment, Insn, Word, verify};
 use mote_layout::cooperation::READABLE_BYTES;
+use mote_layout::tracer;
 use mote_layout::{context, parse};
 use mote_rcu::library;
 use mote_sys::fd::Fd;
@@ -116,7 +117,7 @@ impl Loader {
         let environment = Environment {
             entry: Entry::Context(workshop.words.all()),
             maps: self.maps.shapes(),
-            helpers: mote_bpf::helper::TRACER,
+            helpers: tracer::HELPERS,
             steps_max: STEPS_MAX,
         };
         let state = READABLE_BYTES as u32;

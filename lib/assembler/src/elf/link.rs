@@ -4,7 +4,7 @@ use super::file::File;
 use super::maps::{Maps, Place};
 use super::{ObjectError, Program};
 use mote_bpf::environment::INSNS_MAX;
-use mote_bpf::helper::{BUILTIN, TRACER};
+use mote_bpf::helper::BUILTIN;
 use mote_bpf::insn::INSN_BYTES;
 use mote_bpf::op::{Op, Wide, encode};
 use mote_bpf::{Helper, Insn, Reg};
@@ -201,7 +201,7 @@ impl<'a> Linker<'a> {
             return self.call_at(here, slot, section, target);
         }
         let name = symbol.name.strip_prefix("bpf_").unwrap_or(symbol.name);
-        let helper = self.helpers.iter().chain(BUILTIN).chain(TRACER).find(|helper| helper.name == name);
+        let helper = self.helpers.iter().chain(BUILTIN).find(|helper| helper.name == name);
         let Some(helper) = helper else {
             return here.fail(format!("`{}` is defined nowhere, and no helper", symbol.name));
         };

@@ -59,7 +59,7 @@ pub(crate) fn make(
     session_area: &SessionArea,
     watch: &mut dyn Watch,
 ) -> Result<Made, Error> {
-    let directory = directory.make_inside(DIRECTORY)?;
+    let directory = directory.make_inside(DIRECTORY, &options.streams)?;
     let frame = setup::kernel_frame(frame);
     let mut wanting = Wanting::new(wanted, options, session_area)?;
     let Choice { events, maps, remarks, facts } = wanting.choose(wanted, options, session_area)?;

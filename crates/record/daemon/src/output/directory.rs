@@ -15,6 +15,7 @@ use crate::output::owner::User;
 use crate::output::packets::Files;
 use crate::output::path::{self, Output};
 use crate::output::sink::TraceSink;
+use crate::output::streams::Streams;
 use mote_ctf::model::TraceClass;
 use mote_journal::{DIRECTORY, FILE, Fact, Journal};
 use std::ffi::OsString;
@@ -23,6 +24,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The trace of the processes; its directory in a recording that has one of the kernel, too. LTTng calls it so.
+pub(crate) const PROCESSES: &str = "ust";
 
 /// Name of the file with the metadata.
 const METADATA: &str = "metadata";
@@ -38,6 +42,8 @@ pub(crate) struct Directory {
     inside: &'static str,
     trace: Folder,
     inner: Folder,
+    /// Where the streams of the trace go.
+    sink: Arc<dyn TraceSink>,
     journal: Journal<File>,
     journal_failed: bool,
     /// Its mode before, if it was there.
@@ -50,20 +56,26 @@ pub(crate) struct Directory {
 impl Directory {
     /// Makes the directory with its journal, and the one for the trace. An empty directory of our own may be there
     /// already.
-    pub(crate) fn make(path: &Path, inside: &'static str) -> Result<Directory, Error> {
-        Directory::furnish(path.to_owned(), path::make(path)?, inside)
+    pub(crate) fn make(path: &Path, inside: &'static str, streams: &Streams) -> Result<Directory, Error> {
+        Directory::furnish(path.to_owned(), path::make(path)?, (inside, PROCESSES), streams)
     }
 
     /// Makes a directory for another trace of the same recording in this one.
-    pub(crate) fn make_inside(&self, name: &str) -> Result<Directory, Error> {
+    pub(crate) fn make_inside(&self, name: &str, streams: &Streams) -> Result<Directory, Error> {
         let path = self.path.join(name);
         let folder = self.folder.make(name).map_err(|why| Error::Output(path.clone(), why))?;
         let (parent, above) = (self.folder.clone(), Vec::new());
         let output = Output { parent, name: name.into(), folder, found: None, above };
-        Directory::furnish(path, output, "")
+        Directory::furnish(path, output, ("", name), streams)
     }
 
-    fn furnish(path: PathBuf, output: Output, inside: &'static str) -> Result<Directory, Error> {
+    /// Makes what is in it. The trace is `inside`, and has a name for other places than directories.
+    fn furnish(
+        path: PathBuf,
+        output: Output,
+        (inside, trace_name): (&'static str, &str),
+        streams: &Streams,
+    ) -> Result<Directory, Error> {
         let Output { parent, name, folder, found, above } = output;
         let furnished = || {
             let inner = folder.make(DIRECTORY)?;
@@ -73,6 +85,7 @@ impl Directory {
         };
         match furnished() {
             Ok((trace, inner, journal)) => Ok(Directory {
+                sink: streams.sink(trace_name, Files { directory: trace.clone(), hidden: inner.clone() }),
                 path,
                 parent,
                 name,
@@ -110,7 +123,7 @@ impl Directory {
 
     /// Where the streams of the trace go.
     pub(crate) fn sink(&self) -> Arc<dyn TraceSink> {
-        Arc::new(Files { directory: self.trace.clone(), hidden: self.inner.clone() })
+        self.sink.clone()
     }
 
     /// The directory that it is in.
@@ -169,7 +182,9 @@ impl Directory {
             Ctf::V2 => mote_ctf::write::json(trace),
         };
         let written = self.inner.replace(&self.trace, METADATA, text.as_bytes());
-        written.map_err(|why| Error::Output(self.path.join(self.inside).join(METADATA), why))
+        written.map_err(|why| Error::Output(self.path.join(self.inside).join(METADATA), why))?;
+        self.sink.tell_metadata(&text);
+        Ok(())
     }
 }
 

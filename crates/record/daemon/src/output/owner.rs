@@ -10,6 +10,7 @@
 
 use crate::options::Options;
 use crate::output::folder::Folder;
+use crate::process;
 use nix::unistd::{Uid, geteuid};
 
 /// Processes that are looked at again in each round of the loop: they may have become another user's since they came.
@@ -120,6 +121,32 @@ impl Owner {
             let other = User { uid: other, gid: None }.describe();
             self.ownership =
                 Ownership::Kept(user, format!("it has process {id}, which belongs to another user, {other}"));
+        }
+    }
+
+    /// A process is recorded. The kernel says which users it runs as, not the process; `uid` is what the kernel said
+    /// when the process came.
+    pub(crate) fn came(&mut self, pid: i32, uid: u32) {
+        if self.asks() {
+            let users = process::users(pid.unsigned_abs());
+            self.saw(pid.unsigned_abs(), &users.map_or_else(|| vec![uid], |users| users.to_vec()));
+        }
+    }
+
+    /// Kernel events are of these threads.
+    pub(crate) fn note(&mut self, threads: &[u32]) {
+        for id in threads {
+            if let Some(users) = self.asks().then(|| process::users(*id)).flatten() {
+                self.saw(*id, &users);
+            }
+        }
+    }
+
+    /// It cannot be known whose processes these are.
+    pub(crate) fn note_unknown(&mut self) {
+        if let Ownership::Theirs(user) = self.ownership {
+            let why = "it has kernel events of processes whose owners mote cannot see";
+            self.ownership = Ownership::Kept(user, why.to_owned());
         }
     }
 

@@ -9,7 +9,7 @@
 //! change one after the other: a kill between these two calls leaves zeros behind the last packet.
 
 use crate::output::folder::Folder;
-use crate::output::sink::{Content, StreamSink, TraceSink};
+use crate::output::sink::{Content, PACKET_SIZE_AT, StreamSink, TraceSink, set_packet_size};
 use mote_layout::packet::{CONTENT_SIZE_AT, HEADER_BYTES, TIMESTAMP_END_AT};
 use mote_sys::fd::{self, Fd};
 use mote_sys::{Errno, Result};
@@ -17,8 +17,6 @@ use std::os::fd::IntoRawFd;
 
 /// The file grows by this.
 const STEP: u64 = 8 << 20;
-/// Byte offset of `packet_size` in a packet's header.
-const PACKET_SIZE_AT: usize = CONTENT_SIZE_AT + 8;
 
 /// The directory of a trace.
 #[derive(Clone, Debug)]
@@ -33,6 +31,9 @@ impl TraceSink for Files {
     fn stream(&self, name: &str) -> Result<Box<dyn StreamSink>> {
         Ok(Box::new(Packets::make(&self.directory, &self.hidden, name)?))
     }
+
+    /// They are in the same directory.
+    fn tell_metadata(&self, _text: &str) {}
 }
 
 /// The file.
@@ -81,8 +82,7 @@ impl StreamSink for Packets {
         if end > self.len {
             self.grow(end.next_multiple_of(STEP))?;
         }
-        let bits = (self.len - at) * 8;
-        header[PACKET_SIZE_AT..PACKET_SIZE_AT + 8].copy_from_slice(&bits.to_le_bytes());
+        set_packet_size(&mut header, self.len - at);
         if content.write_to(&header, &self.fd, at)? != whole {
             return Err(Errno(libc::ENOSPC));
         }
@@ -184,6 +184,10 @@ mod tests {
             (self.looks)();
             fd::write_slices_at(fd, [header, self.bytes], at)
         }
+
+        fn copy_to(&self, _into: &mut [u8]) -> bool {
+            unreachable!("it goes to a file")
+        }
     }
 
     /// Content that is written in part, as on a full disk.
@@ -196,6 +200,10 @@ mod tests {
 
         fn write_to(&self, header: &[u8], fd: &Fd, at: u64) -> Result<usize> {
             fd::write_slices_at(fd, [header, &self.0[..99]], at)
+        }
+
+        fn copy_to(&self, _into: &mut [u8]) -> bool {
+            unreachable!("it goes to a file")
         }
     }
 

@@ -1,7 +1,8 @@
 //! Where the packets of a trace go. Streams know nothing of files: a sink may be a directory
-//! ([`crate::output::packets`]), memory, a connection.
+//! ([`crate::output::packets`]), memory ([`crate::output::memory`]), a connection. A new one is a file here, and a line
+//! in [`crate::output::streams`].
 
-use mote_layout::packet::HEADER_BYTES;
+use mote_layout::packet::{CONTENT_SIZE_AT, HEADER_BYTES};
 use mote_ring::reader::{Chunk, Reader};
 use mote_sys::Result;
 use mote_sys::fd::{self, Fd};
@@ -14,6 +15,10 @@ pub(crate) trait TraceSink: Debug + Send + Sync {
     /// # Errors
     /// As making a file.
     fn stream(&self, name: &str) -> Result<Box<dyn StreamSink>>;
+
+    /// Tells the metadata as they are now, before the first packet that needs them. They are in the recording's
+    /// directory already.
+    fn tell_metadata(&self, text: &str);
 }
 
 /// Where the packets of one stream go.
@@ -59,7 +64,18 @@ pub(crate) trait Content {
     /// # Errors
     /// As pwritev(2).
     fn write_to(&self, header: &[u8], fd: &Fd, at: u64) -> Result<usize>;
+
+    /// Copies the content, all of it. False when writers have overwritten it meanwhile: then it is not to be used.
+    fn copy_to(&self, into: &mut [u8]) -> bool;
 }
+
+/// Sets the size of a whole packet in its header.
+pub(crate) fn set_packet_size(header: &mut [u8; HEADER_BYTES], bytes: u64) {
+    header[PACKET_SIZE_AT..PACKET_SIZE_AT + 8].copy_from_slice(&(bytes * 8).to_le_bytes());
+}
+
+/// Byte offset of `packet_size` in a packet's header.
+pub(crate) const PACKET_SIZE_AT: usize = CONTENT_SIZE_AT + 8;
 
 /// Bytes in memory.
 pub(crate) struct Bytes<'b>(pub(crate) &'b [u8]);
@@ -71,6 +87,11 @@ impl Content for Bytes<'_> {
 
     fn write_to(&self, header: &[u8], fd: &Fd, at: u64) -> Result<usize> {
         fd::write_slices_at(fd, [header, self.0], at)
+    }
+
+    fn copy_to(&self, into: &mut [u8]) -> bool {
+        into.copy_from_slice(self.0);
+        true
     }
 }
 
@@ -87,5 +108,9 @@ impl Content for InRing<'_> {
 
     fn write_to(&self, header: &[u8], fd: &Fd, at: u64) -> Result<usize> {
         self.reader.write_to(self.chunk, header, fd, at)
+    }
+
+    fn copy_to(&self, into: &mut [u8]) -> bool {
+        self.reader.copy(self.chunk, into)
     }
 }

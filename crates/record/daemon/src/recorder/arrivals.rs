@@ -1,9 +1,10 @@
-//! Processes that connect, and what they say: read from the sockets, each user in its turn, and given to the session.
+//! What processes that connect say: read from the sockets, each user in its turn, and given to the session.
 
 use super::Recorder;
+use super::peers::Heard;
 use crate::process;
 use crate::registration::backlog::Waiting;
-use crate::registration::connection::{Connection, Received};
+use crate::registration::connection::Received;
 use crate::registration::listener::Letter;
 use crate::registration::listeners::Listeners;
 use mote_session::trust::Guard;
@@ -20,9 +21,9 @@ const ROUND: usize = 64;
 impl Recorder<'_> {
     /// Takes in the processes that have connected, or have put a hello into a mailbox.
     pub(super) fn admit(&mut self, listeners: &Listeners) {
-        self.turns.begin_round();
+        self.peers.begin_round();
         for listener in listeners.all() {
-            for uid in self.backlog.take(listener) {
+            for uid in self.peers.take_hellos(listener) {
                 let text = format!("some processes of user {uid} are not recorded: too many started at once");
                 self.problem_of(Kind::Admission, 0, text);
             }
@@ -31,12 +32,11 @@ impl Recorder<'_> {
                 self.connect(Way::Listener, socket, sender, listener.guard_of_path());
             }
         }
-        for uid in self.backlog.users() {
-            while self.turns.has_time(uid) {
-                let began = Instant::now();
-                let Some(waiting) = self.backlog.next(uid) else { break };
+        for uid in self.peers.waiting_users() {
+            let mut began = Instant::now();
+            while let Some(waiting) = self.peers.next_hello(uid) {
                 self.let_in(waiting);
-                self.turns.spend(uid, began);
+                self.peers.spend(uid, std::mem::replace(&mut began, Instant::now()));
             }
         }
     }
@@ -58,13 +58,10 @@ impl Recorder<'_> {
 
     /// Takes in a connection. Returns its number if it stays.
     fn connect(&mut self, way: Way, socket: Fd, sender: Credentials, guard: Guard) -> Option<PeerId> {
-        match Connection::new(socket, sender) {
-            Ok(connection) => {
-                self.accepted += 1;
-                let peer = PeerId(self.accepted);
-                self.connections.insert(peer, connection);
+        match self.peers.add(socket, sender) {
+            Ok(peer) => {
                 self.take(Input::Connected { peer, way, sender, guard });
-                self.connections.contains_key(&peer).then_some(peer)
+                self.peers.get(peer).map(|_| peer)
             }
             Err(why) => {
                 let text = format!("a process could not join: {why}");
@@ -77,28 +74,18 @@ impl Recorder<'_> {
     /// Reads what has arrived over the connections that are `ready`, or have not said hello; `None` for all.
     pub(super) fn talk(&mut self, ready: Option<&HashSet<i32>>) {
         let mut passed_over = None;
-        // The one that was passed over is the first this time.
-        let ids: Vec<PeerId> = self
-            .connections
-            .range(self.first..)
-            .chain(self.connections.range(..self.first))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in ids {
-            let Some(connection) = self.connections.get(&id) else { continue };
-            let may_speak = ready.is_none_or(|ready| ready.contains(&connection.raw()))
-                || self.session.peer(id).is_some_and(|peer| !peer.has_said_hello());
-            if !may_speak {
+        for id in self.peers.in_turn() {
+            let is_new = self.session.peer(id).is_some_and(|peer| !peer.has_said_hello());
+            if !is_new && !self.peers.is_ready(id, ready) {
                 continue;
             }
-            if self.turns.has_time(connection.uid) {
+            if self.peers.has_time(id) {
                 self.talk_to(id);
             } else {
                 passed_over.get_or_insert(id);
             }
         }
-        self.pressed = passed_over.is_some();
-        self.first = passed_over.unwrap_or(PeerId(0));
+        self.peers.end_round(passed_over);
         self.take(Input::RoundEnds);
     }
 
@@ -107,12 +94,9 @@ impl Recorder<'_> {
         let mut buffer = vec![0; MESSAGE_MAX + 1];
         for _ in 0..ROUND {
             let began = Instant::now();
-            let Some(connection) = self.connections.get_mut(&id) else { return };
-            let (uid, pid) = (connection.uid, connection.pid);
-            if !self.turns.has_time(uid) {
-                return;
-            }
-            match connection.receive(&mut buffer) {
+            let uid = self.peers.get(id).map(|connection| connection.uid);
+            let Some(Heard { pid, received }) = self.peers.receive(id, &mut buffer) else { return };
+            match received {
                 Received::Nothing => return,
                 Received::Closed => self.take(Input::HungUp { peer: id, runs: process::runs(pid) }),
                 Received::Message(len, sender) => {
@@ -120,7 +104,7 @@ impl Recorder<'_> {
                     self.take(Input::Message { peer: id, sender, bytes });
                 }
             }
-            self.turns.spend(uid, began);
+            uid.into_iter().for_each(|uid| self.peers.spend(uid, began));
         }
     }
 }

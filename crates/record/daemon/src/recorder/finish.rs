@@ -1,26 +1,59 @@
 //! The end of a recording: what is written when everything has been read.
 
 use super::Recorder;
+use super::outcome::Written;
 use crate::area::group::GroupArea;
 use crate::consumer::trace::Consumed;
 use crate::recorder::group_areas::Faults;
-use crate::watch::{Recorded, Watch};
+use crate::watch::Recorded;
 use mote_journal::{Fact, Summary};
-use mote_session::Input;
+use mote_session::{Input, Left};
 use mote_words::counted;
 
 impl Recorder<'_> {
-    /// Writes what is known now that everything has been read.
-    pub(crate) fn finish(
-        &mut self,
-        duration_ns: u64,
-        consumed: &[Consumed],
-        wait: impl FnOnce(&mut dyn Watch) -> Option<i32>,
-    ) -> Recorded {
+    /// Begins to end the recording, if it has not begun to: looks for the last time at what is recorded, switches the
+    /// kernel's programs off, and asks all processes to switch off.
+    pub(crate) fn begin_to_end(&mut self) {
+        if !self.session.stage().is_recording() {
+            return;
+        }
+        self.outcome.duration_ns = self.clock.duration_ns();
+        self.output.look_at_owners(&self.peers, usize::MAX);
+        self.subjects.tell_over();
+        let missing = self.subjects.missing(&self.options, true);
+        missing.into_iter().for_each(|problem| self.problem(problem));
+        let remarks = self.kernel.end();
+        self.tell(remarks);
+        self.look_at_slow_calls();
+        self.kernel.end_slow_calls().into_iter().for_each(|why| self.problem(why));
+        self.take(Input::Ending);
+        self.peers.let_be();
+    }
+
+    /// A round of the loop while the recording ends: hears processes that leave, sends those away that come, and looks
+    /// what is left.
+    pub(crate) fn serve_end(&mut self) {
+        if let Some(ways_in) = self.ways_in.take() {
+            self.peers.begin_round();
+            self.peers.send_away(&ways_in.listeners);
+            self.talk(None);
+            self.ways_in = Some(ways_in);
+        }
+        // Looked at first: what was noticed before the end is heard then.
+        let is_read = self.consumer.is_finished();
         self.hear_consumer();
-        self.samples.end();
+        let (processes, helpers) = (self.peers.can_leave(), self.subjects.is_joining());
+        let command = self.subjects.command_state();
+        self.take(Input::Left(Left { processes, is_read, helpers, command }));
+    }
+
+    /// Writes what is known now that everything has been read.
+    pub(super) fn write_end(&mut self) {
+        let Some(consumed) = self.consumer.finish() else { return };
+        let duration_ns = self.outcome.duration_ns;
+        self.clock.samples.end();
         self.note_samples();
-        if self.trace.directory.removed().is_none()
+        if self.output.trace.directory.removed().is_none()
             && let Err(why) = self.write_metadata()
         {
             self.problem(why.to_string());
@@ -31,35 +64,52 @@ impl Recorder<'_> {
             let threads = counted(own.nameless, "thread has", "threads have");
             self.problem(format!("{threads} no name: too many started at once"));
         }
-        self.end_cooperation();
+        self.kernel.cooperation.remarks().into_iter().for_each(|remark| self.problem(remark));
         let aggregates = self.write_aggregates();
         self.note_faults();
-        let kernel = self.finish_kernel(consumed.get(1), duration_ns);
+        let stopped = self.consumer.shared.failure().cloned();
+        let kernel = self.kernel.finish(consumed.get(1), duration_ns, stopped).map(|(done, remarks)| {
+            self.tell(remarks);
+            done
+        });
         self.take(Input::Read);
-        let mut summary = self.summary(own, duration_ns);
-        summary.status = wait(self.watch);
-        if !self.trace.directory.note(&Fact::End(summary.clone())) {
+        self.outcome.written = Some(Written { summary: self.summary(own, duration_ns), kernel, aggregates });
+    }
+
+    /// Writes the last line, and gives the recording to whoever is to have it.
+    pub(super) fn finish(&mut self) {
+        self.subjects.let_go();
+        let Some(Written { mut summary, kernel, aggregates }) = self.outcome.written.take() else { return };
+        summary.status = self.subjects.status();
+        if !self.output.note(&Fact::End(summary.clone())) {
             self.problem("the end of the journal could not be written".to_owned());
         }
-        self.hand_over();
-        let moved = self.trace.directory.moved_to();
-        if let Some(path) = &moved {
-            self.watch
-                .say(&format!("the recording was moved while it was made; it is now {}", path.display()));
-        }
-        Recorded {
-            directory: moved.unwrap_or_else(|| self.trace.directory.path().to_owned()),
+        let remarks = self.output.hand_over();
+        self.tell(remarks);
+        self.outcome.recorded = Some(Recorded {
+            directory: self.output.place(self.screen.watch),
             summary,
             kernel,
             problems: self.session.problems().all(),
             aggregates,
+        });
+    }
+
+    /// Writes counts and histograms into the recording. Returns them as text.
+    fn write_aggregates(&mut self) -> String {
+        let all = self.aggregates();
+        if all.is_empty() {
+            return String::new();
         }
+        let problems = self.output.write_aggregates(&all, self.clock.duration_ns());
+        problems.into_iter().for_each(|problem| self.problem(problem));
+        self.screen.text(&all)
     }
 
     /// Tells of the faults that filters had, and of keys without room. Events that were dropped for faults are counted
     /// as lost, too.
     fn note_faults(&mut self) {
-        let Faults { dropped, kept, by_event, keys_refused } = self.areas.faults();
+        let Faults { dropped, kept, by_event, keys_refused } = self.memory.faults();
         if keys_refused > 0 {
             self.problem(format!(
                 "there was no room to keep records aside for {} of `speculate by`, whose events were recorded at once; \
@@ -85,12 +135,12 @@ impl Recorder<'_> {
 
     /// What the trace of the processes came to.
     pub(crate) fn summary(&self, consumed: &Consumed, duration_ns: u64) -> Summary {
-        let own = self.trace.summary(self.session.events(), consumed, duration_ns);
+        let own = self.output.trace.summary(self.session.events(), consumed, duration_ns);
         let (processes, threads) = self.session.seen();
         Summary {
             processes: processes as u32,
             threads: threads as u32,
-            stopped: self.shared.failure().cloned(),
+            stopped: self.consumer.shared.failure().cloned(),
             lost_unknown: own.lost_unknown + self.session.missed(),
             ..own
         }

@@ -1,52 +1,44 @@
-//! The kernel's side, as the loop drives it: begun, changed, looked at in each round, ended.
+//! What the kernel's side has to say, and requests about its events.
 
 use super::Recorder;
-use crate::consumer::trace::Consumed;
-use crate::kernel::{KernelRecorded, Remarks};
-use crate::options::LatencyOptions;
+use crate::kernel::{Looked, Remarks};
 use mote_filter::Rule;
-use mote_journal::Fact;
 use mote_session::rules::RuleList;
 use mote_words::counted;
 
-/// What is said of a recording that has no kernel events.
-const NO_KERNEL: &str =
-    "no kernel events are recorded here: begin the recording with -k, for example -k sched";
-
 impl Recorder<'_> {
-    /// Switches the kernel's programs on. From here on nothing is missed of those that are followed.
-    pub(crate) fn begin_kernel(&mut self) {
-        let Some(kernel) = &mut self.kernel else { return };
-        let remarks = kernel.begin(&self.options.attach, self.source, &self.samples);
-        let is_blind = kernel.is_blind();
-        self.tell(remarks);
-        if is_blind {
-            self.note_unknown_owners();
-        } else {
-            let attached: Vec<u32> = self.options.attach.iter().map(|pid| pid.unsigned_abs()).collect();
-            self.note_owners(&attached);
+    /// Tells what there is to tell, and writes down what is new.
+    pub(crate) fn tell(&mut self, remarks: Remarks) {
+        let Remarks { said, problems, is_unnoted, has_new_events } = remarks;
+        self.check_journal(!is_unnoted);
+        if has_new_events {
+            self.renew_metadata();
         }
+        said.iter().for_each(|text| self.screen.say(text));
+        problems.into_iter().for_each(|text| self.problem(text));
     }
 
-    fn tell(&mut self, remarks: Remarks) {
-        remarks.said.iter().for_each(|text| self.watch.say(text));
-        remarks.problems.into_iter().for_each(|text| self.problem(text));
+    /// Attaches the kernel's programs and switches them on. From here on nothing is missed of those that are followed.
+    pub(crate) fn begin_kernel(&mut self) {
+        let problems = self.kernel.begin_programs(self.session.filters().asks_kernel());
+        problems.into_iter().for_each(|why| self.problem(why));
+        let Recorder { kernel, options, clock, output, .. } = self;
+        let remarks = kernel.begin(&options.attach, clock, &mut output.owner);
+        self.tell(remarks);
+        self.kernel.follow_all().into_iter().for_each(|why| self.problem(why));
     }
 
     /// Notes names of threads that kernel events are of.
-    pub(crate) fn name_threads(&mut self, ids: &[u32]) {
-        self.note_owners(ids);
-        if let Some(kernel) = &mut self.kernel {
-            let noted = kernel.name_threads(ids);
-            self.check_journal(noted);
-        }
+    pub(super) fn name_threads(&mut self, ids: &[u32]) {
+        let noted = self.kernel.name_threads(ids, &mut self.output.owner);
+        self.check_journal(noted);
     }
 
     /// Records kernel events by these rules, too.
     ///
     /// # Errors
     /// Why not, for a person; then nothing has changed.
-    pub(crate) fn enable_kernel(&mut self, rules: Vec<Rule>) -> Result<(), String> {
+    pub(super) fn enable_kernel(&mut self, rules: Vec<Rule>) -> Result<(), String> {
         if rules.is_empty() {
             return Ok(());
         }
@@ -57,114 +49,47 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// Why not, for a person; then nothing has changed.
-    pub(crate) fn disable_kernel(&mut self, patterns: &[String]) -> Result<usize, String> {
-        let kernel = self.kernel.as_ref().ok_or(NO_KERNEL)?;
-        let (rules, meant) = kernel.rules_without(patterns, &self.options);
-        if meant == 0 {
-            let lines = kernel.lines();
-            return Err(format!("no recorded kernel event matches this pattern; recorded are{lines}"));
-        }
+    pub(super) fn disable_kernel(&mut self, patterns: &[String]) -> Result<usize, String> {
+        let (rules, meant) = self.kernel.rules_without(patterns, &self.options)?;
         self.change_kernel(|old| *old = rules)?;
         Ok(meant)
     }
 
     fn change_kernel(&mut self, work: impl FnOnce(&mut RuleList)) -> Result<(), String> {
-        let kernel = self.kernel.as_mut().ok_or(NO_KERNEL)?;
-        let change = kernel.choose_by(work, &self.options, &self.cooperation);
+        let change = self.kernel.choose(work, &self.options)?;
         self.check_journal(change.is_noted);
         if change.has_new_events() {
             self.renew_metadata();
         }
-        let kernel = self.kernel.as_mut().ok_or(NO_KERNEL)?;
-        let remarks = kernel.replace(change)?;
-        remarks.iter().for_each(|remark| self.watch.say(remark));
+        let remarks = self.kernel.replace(change)?;
+        remarks.iter().for_each(|remark| self.screen.say(remark));
         Ok(())
     }
 
-    /// Notes what processes have mapped.
-    pub(crate) fn note_mapped(&mut self) {
-        if let Some(kernel) = &mut self.kernel {
-            let noted = kernel.note_mapped();
-            self.check_journal(noted);
-        }
-    }
-
-    /// Switches the kernel's programs off; what they have written is in the rings.
-    pub(crate) fn end_kernel(&mut self) {
-        if let Some(kernel) = &self.kernel {
-            kernel.tracer.disable();
-        }
-        self.note_mapped();
-        let remarks = self.kernel.as_ref().map(|kernel| kernel.mapped_remarks());
-        self.tell(remarks.unwrap_or_default());
-    }
-
-    /// Ends the kernel's trace.
-    pub(crate) fn finish_kernel(
-        &mut self,
-        consumed: Option<&Consumed>,
-        duration_ns: u64,
-    ) -> Option<KernelRecorded> {
-        let stopped = self.shared.failure().cloned();
-        let (done, remarks) = self.kernel.as_mut()?.finish(consumed?, duration_ns, stopped);
-        self.tell(remarks);
-        let noted = self.kernel.as_mut()?.trace.directory.note(&Fact::End(done.summary.clone()));
-        self.check_journal(noted);
-        Some(done)
-    }
-
-    /// Attaches what looks for slow calls, if they are wanted. Before the command starts.
-    pub(crate) fn begin_slow_calls(&mut self) {
-        let Some(kernel) = &self.kernel else { return };
-        let Some(settings) = kernel.slow_settings() else { return };
-        if let Err(why) = self.cooperation.watch(&kernel.tracer, &settings) {
-            self.problem(format!("slow system calls are not recorded: {why}"));
-        }
-    }
-
-    /// Takes slow calls in from now on, which the recording was not begun for.
-    pub(crate) fn watch_slow_calls(&mut self, wanted: &LatencyOptions) {
-        if let Some(noted) = self.kernel.as_mut().and_then(|kernel| kernel.watch_slow(wanted)) {
-            self.check_journal(noted);
-            self.renew_metadata();
-        }
-    }
-
-    /// Follows all processes that run, for `-a`.
-    pub(crate) fn follow_all(&mut self) {
-        let refused = self.kernel.as_ref().map_or(0, |kernel| kernel.follow_all());
-        if refused > 0 {
-            self.problem(format!(
-                "slow system calls of {} are not recorded: the kernel did not let mote follow them",
-                counted(refused, "process", "processes")
-            ));
-        }
-    }
-
-    /// What is done at every tick: slow calls taken in, thresholds moved, figures shown.
-    pub(crate) fn look_at_slow_calls(&mut self) {
-        let (Some(kernel), Some(latency)) = (&mut self.kernel, &mut self.cooperation.latency) else { return };
-        let looked = kernel.look_at_slow(latency, |now| self.watch.latency(now));
-        looked.problem.into_iter().for_each(|why| self.problem(why));
-        self.name_threads(&looked.threads);
-        if let Some((left, most)) = looked.snapshot
+    /// What is done at every tick about slow calls.
+    pub(super) fn look_at_slow_calls(&mut self) {
+        let Looked { threads, snapshot, problem } = self.kernel.look_at_slow_calls(self.screen.watch);
+        problem.into_iter().for_each(|why| self.problem(why));
+        self.name_threads(&threads);
+        if let Some((left, most)) = snapshot
             && self.ask_for_snapshot().is_ok()
             && left == 0
         {
-            self.watch.say(&format!(
+            self.screen.say(&format!(
                 "{} taken for slow calls, as many as --snapshot allows; later slow calls take none",
                 counted(most, "snapshot was", "snapshots were")
             ));
         }
     }
 
-    /// The last slow calls, and those that have not returned.
-    pub(crate) fn end_slow_calls(&mut self) {
-        self.look_at_slow_calls();
-        let (Some(kernel), Some(latency)) = (&mut self.kernel, self.cooperation.latency.take()) else {
-            return;
-        };
-        let problem = kernel.end_slow(latency);
-        problem.into_iter().for_each(|why| self.problem(why));
+    /// Has the consumer write down what the flight recorder holds. Returns the number of the request.
+    ///
+    /// # Errors
+    /// This is no flight recorder.
+    pub(crate) fn ask_for_snapshot(&mut self) -> Result<u64, &'static str> {
+        if self.options.mode != mote_ring::Mode::Overwrite {
+            return Err(mote_session::NO_SNAPSHOTS);
+        }
+        Ok(self.consumer.shared.snapshots.ask())
     }
 }

@@ -5,8 +5,9 @@ use crate::consumer::Notice;
 use mote_session::{Input, Kind};
 
 impl Recorder<'_> {
-    pub(crate) fn hear_consumer(&mut self) {
-        while let Ok(notice) = self.hear.try_recv() {
+    /// Takes in what the consumer has noticed.
+    pub(super) fn hear_consumer(&mut self) {
+        while let Some(notice) = self.consumer.notice() {
             match notice {
                 Notice::Thread(name) => {
                     let end = name.comm.iter().position(|byte| *byte == 0).unwrap_or(name.comm.len());

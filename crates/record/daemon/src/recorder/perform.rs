@@ -1,6 +1,7 @@
 //! What the session wants done.
 
 use super::Recorder;
+use super::post::Post;
 use crate::consumer::Change as ForConsumer;
 use crate::consumer::walk::Steps;
 use crate::control::Answer;
@@ -8,22 +9,15 @@ use crate::process;
 use crate::registration::connection::Connection;
 use crate::registration::principal;
 use mote_journal::{Fact, Process};
-use mote_session::{Action, Change, Input, KernelChange, Now, PeerId, Seen};
+use mote_session::{Action, Change, Input, KernelChange, Letter, PeerId, Seen};
 use mote_symbol::collect;
-use mote_sys::fd;
-use mote_sys::mem::sealed_memfd;
 use mote_wire::How;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 impl Recorder<'_> {
-    pub(crate) fn now(&self) -> Now {
-        Now { at: Instant::now(), ticks: self.source.ticks() }
-    }
-
     /// Tells the session what has happened, and does what it wants done for that.
     pub(crate) fn take(&mut self, input: Input<'_>) {
-        let now = self.now();
+        let now = self.clock.now();
         self.session.take(input, now);
         self.perform();
     }
@@ -44,36 +38,32 @@ impl Recorder<'_> {
         match action {
             Action::Look { peer, pid, uid, how, said } => self.look_at(peer, (pid, uid), how, said),
             Action::MakeRings(make) => {
-                let made = self.rings.make(make);
+                let made = self.memory.make_rings(make);
                 self.take(Input::Rings { group: make.group, made });
             }
             Action::PrepareRings(sizes) => {
-                if !self.rings.prepare(sizes) {
+                if !self.memory.prepare_rings(sizes) {
                     self.take(Input::NotAhead);
                 }
             }
-            Action::Rings(Change::Left(group)) => self.shared.change(ForConsumer::Left(group)),
-            Action::Rings(Change::Evict(group)) => self.shared.change(ForConsumer::Evict(group)),
-            Action::DropRings(group) => {
-                self.rings.forget(group);
-                self.areas.end(group, self.session.layout());
-            }
+            Action::Rings(Change::Left(group)) => self.consumer.shared.change(ForConsumer::Left(group)),
+            Action::Rings(Change::Evict(group)) => self.consumer.shared.change(ForConsumer::Evict(group)),
+            Action::DropRings(group) => self.memory.drop_group(group, self.session.layout()),
             Action::Send(peer, letter) => self.post(peer, &letter),
-            Action::Close(peer) => drop(self.connections.remove(&peer)),
+            Action::Close(peer) => self.peers.close(peer),
             Action::Admitted { peer, pid, is_process } => self.admitted(peer, pid, is_process),
             Action::Left { peer, pid } => {
-                let area = self.connections.get_mut(&peer).and_then(|connection| connection.area.take());
-                area.into_iter().for_each(|area| self.cooperation.leave(area));
-                self.shared.left(pid);
+                self.kernel.leave(&mut self.peers, peer);
+                self.consumer.shared.left(pid);
             }
-            Action::Cooperate(peer) => self.cooperate(peer),
-            Action::Share { peer, name, words, each_thread } => self.share(peer, &name, words, each_thread),
-            Action::Keep(peer) => self.connections.get_mut(&peer).into_iter().for_each(Connection::keep),
+            Action::Cooperate(peer) => self.kernel.cooperate(&mut self.peers, peer),
+            Action::Share { peer, name, words, each_thread } => {
+                self.kernel.share(&mut self.peers, peer, (&name, words, each_thread));
+            }
+            Action::Keep(peer) => self.peers.get_mut(peer).into_iter().for_each(Connection::keep),
             Action::Listens(peer) => {
-                self.connections
-                    .get_mut(&peer)
-                    .into_iter()
-                    .for_each(|connection| connection.sandbox.listens());
+                let connection = self.peers.get_mut(peer);
+                connection.into_iter().for_each(|connection| connection.sandbox.listens());
             }
             Action::KnowEvent(id) => self.know_event(id),
             Action::PublishEvents(new) => self.publish_events(&new),
@@ -81,14 +71,20 @@ impl Recorder<'_> {
             Action::NoteProcess { pid, process } => self.note_process(pid, process),
             Action::Bundle { bytes, .. } => self.keep_bundle(&bytes),
             Action::MakeWords => {
-                let made = self.cooperation.session_area.fd().map(drop).map_err(|why| why.to_string());
+                let made = self.kernel.cooperation.session_area.fd().map(drop).map_err(|why| why.to_string());
                 self.take(Input::Words(made));
             }
             Action::PassOn(number) => {
-                self.command.iter_mut().for_each(|command| command.pass_on_number(number));
+                self.subjects.command.iter_mut().for_each(|command| command.pass_on_number(number));
             }
-            Action::End => self.is_over = true,
-            Action::Speculate => self.shared.speculates.store(true, Ordering::Release),
+            Action::End => self.outcome.is_over = true,
+            Action::ReadToEnd => {
+                self.ways_in = None;
+                self.consumer.stop();
+            }
+            Action::WriteEnd => self.write_end(),
+            Action::Finish => self.finish(),
+            Action::Speculate => self.consumer.shared.speculates.store(true, Ordering::Release),
             other => self.act_on_requests(other),
         }
     }
@@ -103,26 +99,30 @@ impl Recorder<'_> {
                 };
                 self.take(Input::KernelChanged { ticket, done });
             }
-            Action::BeginCooperation => self.begin_cooperation(),
+            Action::BeginCooperation => {
+                let problem = self.kernel.begin_cooperation(self.session.filters().asks_kernel());
+                problem.into_iter().for_each(|why| self.problem(why));
+            }
             Action::AskSnapshot(ticket) => {
-                let number = self.shared.snapshots.ask();
+                let number = self.consumer.shared.snapshots.ask();
                 self.take(Input::Asked { ticket, number });
             }
             Action::AskFigures(ticket) => {
-                let number = self.shared.figures.ask();
+                let number = self.consumer.shared.figures.ask();
                 self.take(Input::Asked { ticket, number });
             }
-            Action::DropMailbox(mailbox) => drop(self.mailboxes.remove(&mailbox)),
-            Action::Answer { ticket, done, text } => self.answers.push((ticket, Answer { done, text })),
+            Action::DropMailbox(mailbox) => self.requests.drop_mailbox(mailbox),
+            Action::Answer { ticket, done, text } => self.requests.answer(ticket, Answer { done, text }),
             Action::AnswerStatus { ticket, remark } => {
-                let text = self.status(ticket) + remark;
-                self.answers.push((ticket, Answer { done: true, text }));
+                let columns = self.requests.columns(ticket);
+                let text = self.status(columns) + remark;
+                self.requests.answer(ticket, Answer { done: true, text });
             }
-            Action::Say(text) => self.watch.say(&text),
+            Action::Say(text) => self.screen.say(&text),
             Action::Report(text) => {
-                self.watch.problem(&text);
-                let fact = Fact::Problem { at: self.source.ticks(), text };
-                let _ = self.trace.directory.note(&fact);
+                self.screen.watch.problem(&text);
+                let fact = Fact::Problem { at: self.clock.source.ticks(), text };
+                let _ = self.output.note(&fact);
             }
             other => debug_assert!(false, "{other:?} is of processes"),
         }
@@ -130,7 +130,7 @@ impl Recorder<'_> {
 
     /// Finds out what the kernel says of a process that has said hello.
     fn look_at(&mut self, peer: PeerId, (pid, uid): (i32, u32), how: How, said: u32) {
-        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        let Some(connection) = self.peers.get_mut(peer) else { return };
         (connection.pid, connection.uid) = (pid, uid);
         connection.sandbox.begin(pid, how);
         let ask = || process::proc_is_ours().then(|| process::own_id(pid.unsigned_abs())).flatten();
@@ -145,44 +145,45 @@ impl Recorder<'_> {
     }
 
     fn admitted(&mut self, peer: PeerId, said: u32, is_process: bool) {
-        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        let Some(connection) = self.peers.get_mut(peer) else { return };
         connection.is_process = is_process;
         let (pid, uid) = (connection.pid, connection.uid);
-        self.note_owner(pid, uid);
-        self.awaited.came(pid);
-        self.attached.came(pid);
+        self.output.owner.came(pid, uid);
+        self.subjects.came(pid);
         if is_process {
-            self.shared.came(said, pid == said as i32);
+            self.consumer.shared.came(said, pid == said as i32);
         }
     }
 
     fn know_event(&mut self, id: u32) {
         let steps = self.session.events().description(id).map(|event| Steps::of(&event));
-        self.trace.state.add_event(steps.unwrap_or_default());
+        self.output.trace.state.add_event(steps.unwrap_or_default());
     }
 
     /// Puts new events into journal and metadata, before any process can record them.
     fn publish_events(&mut self, new: &[u32]) {
-        let noted = self.trace.note_events(self.session.events(), new);
+        let noted = self.output.trace.note_events(self.session.events(), new);
         self.check_journal(noted);
         self.renew_metadata();
     }
 
-    fn note_process(&mut self, pid: i32, mut process: Process) {
-        self.build_ids.fill(pid.unsigned_abs(), &mut process.maps);
-        self.note(&Fact::Process(process));
+    fn note_process(&mut self, pid: i32, process: Process) {
+        let noted = self.output.note_process(pid, process);
+        self.check_journal(noted);
     }
 
-    /// Makes a file of the newest filters.
     fn keep_bundle(&mut self, bytes: &[u8]) {
-        let made = sealed_memfd(c"mote-bundle", bytes.len() as u64);
-        let made = made.and_then(|file| fd::write_at(&file, bytes, 0).map(|()| file));
-        self.bundle = match made {
-            Ok(file) => Some(file),
-            Err(why) => {
-                self.problem(format!("cannot make a file of filters: {why}"));
-                None
-            }
-        };
+        if let Err(why) = self.memory.keep_bundle(bytes) {
+            self.problem(why);
+        }
+    }
+
+    /// Sends a letter, and tells the session what came of it, if it wants to know.
+    fn post(&mut self, peer: PeerId, letter: &Letter) {
+        let Recorder { peers, memory, requests, session, .. } = self;
+        let done = Post { peers, memory, requests, layout: session.layout() }.deliver(peer, letter);
+        if let Some(receipt) = letter.receipt() {
+            self.take(Input::Sent { peer, receipt, done });
+        }
     }
 }

@@ -1,31 +1,37 @@
-//! What persons and other recorders ask of the recording.
+//! What persons and other recorders ask of the recording, until they have their answers.
 
-use super::Recorder;
-use crate::consumer::state::Figures;
 use crate::control::server::Server;
 use crate::control::{Answer, Given, Request};
 use mote_filter::Rule;
-use mote_session::{Input, MailboxId, Ticket};
+use mote_session::{MailboxId, Ticket};
 use mote_sys::fd::Fd;
-use mote_words::{COLUMNS, counted};
+use mote_words::COLUMNS;
+use std::collections::BTreeMap;
 
-impl Recorder<'_> {
-    /// Takes in the requests that have come, and gives the answers that are ready.
-    pub(super) fn serve_requests(&mut self, server: &mut Server) {
+/// Requests that are being served.
+#[derive(Default)]
+pub(crate) struct Requests {
+    /// Answers that are still to be given.
+    answers: Vec<(Ticket, Answer)>,
+    /// Columns of the terminals of those who ask how it is.
+    columns: BTreeMap<Ticket, usize>,
+    /// Mailboxes of other recorders.
+    mailboxes: BTreeMap<MailboxId, Fd>,
+}
+
+impl Requests {
+    /// Takes in the requests that have come, as the session knows them. What cannot be understood is answered so.
+    pub(super) fn read(&mut self, server: &mut Server) -> Vec<(Ticket, mote_session::Request)> {
+        let mut understood = Vec::new();
         for (ticket, request, beside) in server.serve() {
             match self.understand(ticket, request, beside) {
-                Ok(request) => self.take(Input::Request { ticket, request }),
-                Err(text) => self.answers.push((ticket, Answer { done: false, text })),
+                Ok(request) => understood.push((ticket, request)),
+                Err(text) => self.answer(ticket, Answer { done: false, text }),
             }
         }
-        self.give_answers(server);
+        understood
     }
 
-    pub(super) fn give_answers(&mut self, server: &mut Server) {
-        self.answers.drain(..).for_each(|(ticket, answer)| server.answer(ticket, &answer));
-    }
-
-    /// A request as the session knows it.
     fn understand(
         &mut self,
         ticket: Ticket,
@@ -54,49 +60,28 @@ impl Recorder<'_> {
         })
     }
 
-    /// Has the consumer write down what the flight recorder holds. Returns the number of the request.
-    pub(crate) fn ask_for_snapshot(&mut self) -> Result<u64, &'static str> {
-        if self.options.mode != mote_ring::Mode::Overwrite {
-            return Err(mote_session::NO_SNAPSHOTS);
-        }
-        Ok(self.shared.snapshots.ask())
+    /// Keeps the answer to a request.
+    pub(super) fn answer(&mut self, ticket: Ticket, answer: Answer) {
+        self.answers.push((ticket, answer));
     }
 
-    /// What has come of both traces so far.
-    pub(super) fn figures(&self) -> Figures {
-        let kernel = self.kernel.as_ref().map(|kernel| kernel.trace.state.figures());
-        self.figures_of_processes() + kernel.unwrap_or_default()
+    /// Gives the answers that are ready.
+    pub(super) fn give(&mut self, server: &mut Server) {
+        self.answers.drain(..).for_each(|(ticket, answer)| server.answer(ticket, &answer));
     }
 
-    /// What has come of the processes' trace so far.
-    fn figures_of_processes(&self) -> Figures {
-        self.trace.state.figures() + Figures { unknown: self.session.missed(), ..Figures::default() }
+    /// Columns of the terminal at which this was asked; asked once.
+    pub(super) fn columns(&mut self, ticket: Ticket) -> usize {
+        self.columns.remove(&ticket).unwrap_or(COLUMNS)
     }
 
-    /// How it is, for the person who asks.
-    pub(super) fn status(&mut self, ticket: Ticket) -> String {
-        let columns = self.columns.remove(&ticket).unwrap_or(COLUMNS);
-        let (events, filters) = (self.session.events(), self.session.filters());
-        let on = (0..events.len()).filter(|id| filters.is_on(*id)).count();
-        let mut text = format!(
-            "recording for {:.1} s: {}, {}, {on} of {} on",
-            self.began.elapsed().as_secs_f64(),
-            self.figures_of_processes(),
-            counted(self.session.processes(), "process", "processes"),
-            counted(events.len(), "kind of event", "kinds of events"),
-        );
-        for line in filters.lines() {
-            text.push_str("\n  ");
-            text.push_str(&line);
-        }
-        if let Some(kernel) = &self.kernel {
-            text.push_str(&kernel.status());
-        }
-        let counted = super::aggregates::text(&self.aggregates(), columns);
-        if !counted.is_empty() {
-            text.push_str("\n\n");
-            text.push_str(counted.trim_end());
-        }
-        text
+    /// The mailbox of another recorder.
+    pub(super) fn mailbox(&self, mailbox: MailboxId) -> Option<&Fd> {
+        self.mailboxes.get(&mailbox)
+    }
+
+    /// Closes the mailbox of another recorder.
+    pub(super) fn drop_mailbox(&mut self, mailbox: MailboxId) {
+        self.mailboxes.remove(&mailbox);
     }
 }

@@ -1,52 +1,94 @@
 //! One round of the event loop.
 
 use super::Recorder;
-use crate::control::server::Server;
-use crate::registration::connection::Connection;
-use crate::registration::listeners::Listeners;
+use super::ways_in::WaysIn;
+use crate::kernel::Kernel;
+use crate::output::owner::LOOKS;
 use crate::watch::Progress;
-use mote_session::Input;
-use mote_wire::{Message, Refusal};
+use mote_session::{Input, Outlook, Stage};
 use std::collections::HashSet;
 use std::time::Duration;
 
 /// How often the loop looks around when nothing happens.
-pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// The same when what happened is to be written down before it is overwritten.
-pub(crate) const TICK_SOON: Duration = Duration::from_millis(10);
-/// How long processes have to switch off at the end: looks, a millisecond apart. When the whole machine stood still,
-/// they have had no more time than we.
-const GOODBYE: u32 = 500;
+const TICK: Duration = Duration::from_millis(100);
+/// The same when what happened is to be written down before it is overwritten, or the command is about to end.
+const TICK_SOON: Duration = Duration::from_millis(10);
+/// The same when processes are about to leave.
+const TICK_LEAVING: Duration = Duration::from_millis(1);
 
 impl Recorder<'_> {
     /// Serves what has arrived: connections and messages of processes, requests, what the consumer has noticed, the
-    /// clock.
-    pub(crate) fn serve(&mut self, listeners: &Listeners, server: &mut Server, ready: &HashSet<i32>) {
-        self.admit(listeners);
+    /// clock. Then looks ahead: it may be that the recording is over.
+    pub(crate) fn serve(&mut self, ready: &HashSet<i32>) {
+        let Some(WaysIn { mut server, listeners }) = self.ways_in.take() else { return };
+        self.admit(&listeners);
         self.talk(Some(ready));
-        self.serve_requests(server);
+        for (ticket, request) in self.requests.read(&mut server) {
+            self.take(Input::Request { ticket, request });
+        }
+        self.requests.give(&mut server);
         self.look_around();
-        self.give_answers(server);
+        self.requests.give(&mut server);
+        let is_deserted = listeners.is_deserted();
+        self.ways_in = Some(WaysIn { server, listeners });
+        self.look_ahead(is_deserted);
+    }
+
+    /// Looks whether the recording is over. No process can come any more when the mailbox is deserted, and empty.
+    fn look_ahead(&mut self, is_deserted: bool) {
+        let command = self.subjects.command_state();
+        let (attached, remarks) = self.subjects.are_gone(&self.options);
+        self.tell(remarks);
+        let timed_out = self.options.duration.is_some_and(|duration| self.clock.elapsed() >= duration);
+        let is_cut = timed_out || self.consumer.shared.failure().is_some();
+        let is_deserted = is_deserted && self.peers.is_at_rest();
+        let threads = self.kernel.get().map_or(0, Kernel::left);
+        self.take(Input::Outlook(Outlook { command, is_cut, is_deserted, threads, attached }));
+        if self.outcome.is_over {
+            self.begin_to_end();
+        }
+    }
+
+    /// How long to wait for something to serve.
+    pub(crate) fn patience(&self) -> Duration {
+        match self.session.stage() {
+            Stage::Records => {}
+            Stage::Leaving(..) | Stage::Reading => return TICK_LEAVING,
+            Stage::Waiting(_) => return TICK_SOON,
+            Stage::Ended => return TICK,
+        }
+        if self.session.is_last_round() || self.peers.has_waiting() {
+            return Duration::ZERO;
+        }
+        let soon = self.kernel.get().is_some_and(Kernel::snapshots_slow);
+        let tick = if soon { TICK_SOON } else { TICK };
+        let left = |duration: Duration| duration.saturating_sub(self.clock.elapsed());
+        self.options.duration.map_or(tick, |duration| left(duration).min(tick))
     }
 
     /// What is done in every round: clock, news from the consumer, progress.
     fn look_around(&mut self) {
         self.take(Input::Tick);
-        self.samples.tick();
-        self.look_at_some_owners();
+        self.clock.samples.tick();
+        self.output.look_at_owners(&self.peers, LOOKS);
         self.look_at_directories();
         self.look_at_agents();
         if self.note_samples() {
             // The line through the clock is better known: what is there is right even if we are killed.
             self.renew_metadata();
         }
-        self.note_mapped();
-        self.publish_if_asked();
+        let noted = self.kernel.note_mapped();
+        self.check_journal(noted);
+        let remarks = self.kernel.publish_if_asked();
+        self.tell(remarks);
         self.look_at_slow_calls();
         self.hear_consumer();
-        self.show_aggregates();
+        if self.screen.is_due() {
+            let all = self.aggregates();
+            self.screen.show_aggregates(&all);
+        }
         let now = self.figures();
-        self.watch.progress(&Progress {
+        self.screen.watch.progress(&Progress {
             events: now.events,
             bytes: now.bytes,
             lost: now.lost,
@@ -55,33 +97,12 @@ impl Recorder<'_> {
         });
     }
 
-    /// Asks all processes to switch off, and waits a little until they have.
-    pub(crate) fn say_goodbye(&mut self, listeners: &Listeners) {
-        self.take(Input::Ending);
-        self.connections.values_mut().for_each(Connection::let_be);
-        for _ in 0..GOODBYE {
-            self.turns.begin_round();
-            self.send_away(listeners);
-            self.talk(None);
-            if !self.connections.values().any(Connection::can_leave) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// Sends those away who have put a hello into a mailbox when the recording ends.
-    fn send_away(&mut self, listeners: &Listeners) {
-        listeners.all().for_each(|listener| drop(self.backlog.take(listener)));
-        for uid in self.backlog.users() {
-            while let Some(waiting) = self.backlog.next(uid) {
-                let (sender, socket) = (waiting.letter.sender, waiting.letter.socket);
-                if waiting.guard.admit(sender).is_ok()
-                    && let Some(Ok(connection)) = socket.map(|socket| Connection::new(socket, sender))
-                {
-                    let _ = connection.send(&Message::Refused(Refusal::Ending), &[]);
-                }
-            }
+    /// Tells of processes that have locked themselves in since.
+    fn look_at_agents(&mut self) {
+        for pid in self.peers.look(self.output.trace.state.is_without_clock()) {
+            self.screen.say(&format!(
+                "process {pid} has put all of its threads into a sandbox (seccomp): its rules can no longer change"
+            ));
         }
     }
 }

@@ -15,14 +15,14 @@ impl Recorder<'_> {
             totals.problems.iter().for_each(|text| self.problem(text.clone()));
             totals.damaged.iter().for_each(|text| self.problem_of(Kind::Damage, 0, text.clone()));
         }
-        let duration_ns = self.began.elapsed().as_nanos() as u64;
+        let duration_ns = self.clock.duration_ns();
         let mut completed = Ok(());
         let mut problem = None;
         if let Some(own) = parts.first() {
             let end = Fact::End(self.summary(own, duration_ns));
-            completed = self.trace.directory.complete(folder, &end);
+            completed = self.output.trace.directory.complete(folder, &end);
         }
-        if let (Some(kernel), Some(part)) = (&self.kernel, parts.get(1)) {
+        if let (Some(kernel), Some(part)) = (self.kernel.get(), parts.get(1)) {
             let mut part = part.clone();
             completed = completed.and_then(|()| {
                 let inside = folder.open(kernel::DIRECTORY)?;
@@ -37,9 +37,9 @@ impl Recorder<'_> {
         }
         let came_to = match completed {
             Ok(()) => {
-                self.owner.keep(folder);
+                self.output.owner.keep(folder);
                 let text = format!("snapshot written: {}", path.display());
-                self.watch.say(&text);
+                self.screen.say(&text);
                 Ok(text)
             }
             Err(why) => Err(format!("cannot finish snapshot {}: {why}", path.display())),

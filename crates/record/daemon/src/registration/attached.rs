@@ -91,6 +91,16 @@ impl Attached {
         self.came.insert(pid);
     }
 
+    /// The recording ends: those that are being brought are left as they were.
+    pub(crate) fn tell_over(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether some are still being brought.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.coming.iter().any(|coming| !coming.work.is_finished())
+    }
+
     /// What went wrong with those that have been asked by now.
     pub(crate) fn failed(&mut self) -> Vec<(i32, String)> {
         let now = Instant::now();
@@ -109,10 +119,11 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.tell_over();
         let until = Instant::now() + ENDING;
-        // Only for the sake of processes whose code is not ours: they are put back as they were.
-        while self.coming.iter().any(|coming| !coming.work.is_finished()) && Instant::now() < until {
+        // Only for the sake of processes whose code is not ours: they are put back as they were. A recording that has
+        // ended has waited for them already.
+        while self.is_busy() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

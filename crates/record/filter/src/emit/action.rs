@@ -8,6 +8,7 @@ use crate::typed::{Action, EmittedField, KeyPlan, KeyValue, Num, NumKind, Specul
 use mote_bpf::helper::{self, BUCKETS};
 use mote_builder::{Build, Expr, Local, Value, map, map_value};
 use mote_layout::context;
+use mote_layout::tracer;
 
 mod key;
 
@@ -29,13 +30,13 @@ impl Code<'_> {
             Action::Clear(flag) => self.flag(flag, 0)?,
             Action::Emit { event, fields, span } => self.emit(event, fields, *span)?,
             Action::Snapshot if self.is_kernel() => self.ask_for_snapshot()?,
-            Action::Snapshot => self.call_only(helper::SNAPSHOT, ())?,
-            Action::Threshold { syscall, ns } => self.call_only(helper::SET_THRESHOLD, (*syscall, *ns))?,
-            Action::OpenKernel { ns, of } => self.call_only(helper::OPEN_KERNEL, (*ns, *of as i32))?,
-            Action::Speculate(None) => self.call_only(helper::SPECULATE, ())?,
-            Action::Speculate(Some(key)) => self.call_by(helper::SPECULATE_BY, key).map(drop)?,
-            Action::Commit(None) => self.call_only(helper::COMMIT, ())?,
-            Action::Commit(Some(key)) => self.call_by(helper::COMMIT_BY, key).map(drop)?,
+            Action::Snapshot => self.call_only(tracer::SNAPSHOT, ())?,
+            Action::Threshold { syscall, ns } => self.call_only(tracer::SET_THRESHOLD, (*syscall, *ns))?,
+            Action::OpenKernel { ns, of } => self.call_only(tracer::OPEN_KERNEL, (*ns, *of as i32))?,
+            Action::Speculate(None) => self.call_only(tracer::SPECULATE, ())?,
+            Action::Speculate(Some(key)) => self.call_by(tracer::SPECULATE_BY, key).map(drop)?,
+            Action::Commit(None) => self.call_only(tracer::COMMIT, ())?,
+            Action::Commit(Some(key)) => self.call_by(tracer::COMMIT_BY, key).map(drop)?,
             Action::Discard(key) => self.discard(key.as_ref())?,
         }
         self.give_back(mark);
@@ -146,8 +147,8 @@ impl Code<'_> {
     /// The event itself goes too, if it belongs to what is forgotten.
     fn discard(&mut self, key: Option<&SpeculationKey>) -> Result<(), Stop> {
         let discarded = match key {
-            None => self.call_with(helper::DISCARD, ())?,
-            Some(key) => self.call_by(helper::DISCARD_BY, key)?,
+            None => self.call_with(tracer::DISCARD, ())?,
+            Some(key) => self.call_by(tracer::DISCARD_BY, key)?,
         };
         if self.verdict.is_some() {
             self.when(discarded.ne(0), |code| code.set_verdict(context::DROP));
@@ -179,7 +180,7 @@ impl Code<'_> {
             });
             at += bytes as i16;
         }
-        self.call_only(helper::EMIT, (id, Local::<u64>::at(base).address(), size))
+        self.call_only(tracer::EMIT, (id, Local::<u64>::at(base).address(), size))
     }
 
     /// Writes a string and its NUL to the stack; returns how many bytes there are then, with those before it.
@@ -215,7 +216,7 @@ impl Code<'_> {
     /// As `context_string_to`, at any place.
     fn context_bytes_to(&mut self, string: StringSource, at: i16, bytes: u32) -> Result<Value, Stop> {
         let id = if string == StringSource::Executable {
-            helper::GET_EXECUTABLE
+            tracer::GET_EXECUTABLE
         } else {
             helper::GET_CURRENT_COMM
         };

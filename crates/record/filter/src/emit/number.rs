@@ -10,8 +10,9 @@ use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::{self, AluOp, Operand, Size, Width};
 use mote_builder::Build;
+use mote_layout::tracer;
 
-/// What [`helper::SPECULATED`] returns for a thread that does not speculate: all ones.
+/// What [`tracer::SPECULATED`] returns for a thread that does not speculate: all ones.
 const NOT_SPECULATING: i32 = -1;
 
 impl Code<'_> {
@@ -266,7 +267,7 @@ impl Code<'_> {
                 self.helper_value(Cached::Context(context), Slot::Cpu, helper::GET_SMP_PROCESSOR_ID)
             }
             Context::Elapsed => {
-                let held = self.helper_value(Cached::Context(context), Slot::Elapsed, helper::SPECULATED)?;
+                let held = self.helper_value(Cached::Context(context), Slot::Elapsed, tracer::SPECULATED)?;
                 self.branch(op::Cond::Eq, held.reg, NOT_SPECULATING, self.fail);
                 Ok(held)
             }

@@ -4,11 +4,11 @@ use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::emit::code::{Code, Held, Stop};
 use crate::typed::{Link, Speculated, SpeculationKey, SpeculationValue};
 use mote_bpf::Reg;
-use mote_bpf::helper::{self, KINDS_MAX, SPECULATION_JOIN, SPECULATION_LEAVE, SPECULATION_LOOK};
 use mote_builder::{Build, Expr, Value};
 use mote_layout::context;
+use mote_layout::tracer::{self, KINDS_MAX, SPECULATION_JOIN, SPECULATION_LEAVE, SPECULATION_LOOK};
 
-/// What [`helper::SPECULATED_BY`] returns for a key without a speculation: all ones.
+/// What [`tracer::SPECULATED_BY`] returns for a key without a speculation: all ones.
 const NONE_OPEN: i32 = -1;
 
 impl Code<'_> {
@@ -42,7 +42,7 @@ impl Code<'_> {
 
     /// ns since the speculation of a key began; fails when none is open.
     pub(in crate::emit) fn elapsed_by(&mut self, key: &SpeculationKey) -> Result<Held, Stop> {
-        let elapsed = self.call_by(helper::SPECULATED_BY, key)?;
+        let elapsed = self.call_by(tracer::SPECULATED_BY, key)?;
         self.jump_if(elapsed.eq(NONE_OPEN), self.fail);
         Ok(self.held(elapsed))
     }
@@ -65,7 +65,7 @@ impl Code<'_> {
             };
             let parent = parent.map_or(Expr::from(0), |word| self.event_word(word).into());
             let open = self.with_key(key, |code, kind, value| {
-                code.call_with(helper::SPECULATION, (kind, value, how, parent))
+                code.call_with(tracer::SPECULATION, (kind, value, how, parent))
             })?;
             self.jump_if(open.eq(0), next);
             self.set(verdict, open);

@@ -9,6 +9,7 @@ use mote_filter::interpret::{Facts, Word};
 use mote_layout::context;
 use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;
+use mote_layout::tracer;
 use mote_vm::{Choice, Cursor, Engine, HelperFn, Map, Program, Setup, Update};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -101,12 +102,12 @@ extern "C" fn elapsed_by(kind: u64, value: u64, _: u64, _: u64, _: u64) -> u64 {
 extern "C" fn speculation(kind: u64, value: u64, how: u64, parent: u64, _: u64) -> u64 {
     KEYS.with_borrow_mut(|keys| {
         if let (true, Some(of)) =
-            (how == u64::from(helper::SPECULATION_JOIN), keys.get(&(kind, parent)).copied())
+            (how == u64::from(tracer::SPECULATION_JOIN), keys.get(&(kind, parent)).copied())
         {
             keys.entry((kind, value)).or_insert(of);
         }
         let found = keys.get(&(kind, value)).copied();
-        if how == u64::from(helper::SPECULATION_LEAVE) && found.is_some_and(|of| of != (kind, value)) {
+        if how == u64::from(tracer::SPECULATION_LEAVE) && found.is_some_and(|of| of != (kind, value)) {
             keys.remove(&(kind, value));
         }
         found.map_or(0, |(kind, value)| kept(kind, value))
@@ -142,21 +143,21 @@ const HELPERS: &[(u32, HelperFn)] = &[
     (helper::GET_CURRENT_PID_TGID, pid_tgid),
     (helper::GET_SMP_PROCESSOR_ID, cpu),
     (helper::KTIME_GET_NS, now),
-    (helper::SPECULATED, elapsed),
+    (tracer::SPECULATED, elapsed),
     (helper::GET_CURRENT_COMM, comm),
-    (helper::GET_EXECUTABLE, executable),
-    (helper::EMIT, emit),
-    (helper::SPECULATE, speculate),
-    (helper::COMMIT, end_speculation),
-    (helper::DISCARD, end_speculation),
-    (helper::SNAPSHOT, nothing),
-    (helper::SET_THRESHOLD, set_threshold),
-    (helper::OPEN_KERNEL, nothing),
-    (helper::SPECULATE_BY, speculate_by),
-    (helper::COMMIT_BY, end_by),
-    (helper::DISCARD_BY, end_by),
-    (helper::SPECULATED_BY, elapsed_by),
-    (helper::SPECULATION, speculation),
+    (tracer::GET_EXECUTABLE, executable),
+    (tracer::EMIT, emit),
+    (tracer::SPECULATE, speculate),
+    (tracer::COMMIT, end_speculation),
+    (tracer::DISCARD, end_speculation),
+    (tracer::SNAPSHOT, nothing),
+    (tracer::SET_THRESHOLD, set_threshold),
+    (tracer::OPEN_KERNEL, nothing),
+    (tracer::SPECULATE_BY, speculate_by),
+    (tracer::COMMIT_BY, end_by),
+    (tracer::DISCARD_BY, end_by),
+    (tracer::SPECULATED_BY, elapsed_by),
+    (tracer::SPECULATION, speculation),
 ];
 
 /// The events that programs of this thread have emitted since it was asked.
@@ -177,7 +178,7 @@ impl Machine {
         let env = Environment {
             entry: Entry::Context(&words),
             maps: &shapes,
-            helpers: helper::TRACER,
+            helpers: tracer::HELPERS,
             steps_max: STEPS_MAX,
         };
         let listing = || Listing { insns, environment: None };
@@ -242,7 +243,8 @@ impl Machine {
             });
         }
         // SAFETY: 1. the words are those of the event's description, and what they point to lives in `words`; 2.
-        // `HELPERS` have the signatures of `helper::TRACER` and of the built-in ones; 3. `self` holds the maps' memory.
+        // `HELPERS` have the signatures of `tracer::HELPERS` and of the built-in ones; 3. `self` holds the maps'
+        // memory.
         unsafe { self.program.run(raw.as_ptr() as u64, state.as_ptr() as u64) }
             .map_err(|fault| format!("{fault:?}"))
     }

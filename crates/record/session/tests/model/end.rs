@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::step::Begun;
-use mote_session::{Command, Input, Outlook, PeerId, Signal};
+use mote_session::{Command, Input, Left, Outlook, PeerId, Signal, Stage};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -27,9 +27,27 @@ pub(crate) struct EndSeen {
     pub(crate) is_over: bool,
     pub(crate) is_ending: bool,
     pub(crate) stopped: BTreeSet<PeerId>,
+    /// What has come of the end, in this order, and since when it was waited for the next.
+    done: Vec<EndStep>,
+    since: Instant,
+    /// Rounds in which it was waited for processes.
+    rounds: u32,
+}
+
+/// What the session has done to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndStep {
+    ReadToEnd,
+    Write,
+    TellOfCommand,
+    Finish,
 }
 
 impl EndSeen {
+    pub(crate) fn ended(&mut self, step: EndStep) {
+        self.done.push(step);
+    }
+
     pub(crate) fn new(begun: Begun) -> EndSeen {
         EndSeen {
             command: if begun.command { Command::Runs } else { Command::None },
@@ -44,6 +62,9 @@ impl EndSeen {
             is_over: false,
             is_ending: false,
             stopped: BTreeSet::new(),
+            done: Vec::new(),
+            since: Instant::now(),
+            rounds: 0,
         }
     }
 }
@@ -108,11 +129,50 @@ impl World {
 
     /// What the event loop does when the session is over.
     pub(crate) fn begin_to_end(&mut self) {
-        self.end.is_ending = true;
+        (self.end.is_ending, self.end.since) = (true, self.now.at);
         let greeted: Vec<PeerId> =
             self.session.peers().filter(|(_, peer)| peer.has_said_hello()).map(|(id, _)| id).collect();
         self.take(Input::Ending);
         let told = |id: &PeerId| self.end.stopped.contains(id) || !self.open.contains_key(id);
         assert!(greeted.iter().all(told), "a process is not told that it is over");
+        let told = self.end.stopped.len();
+        self.take(Input::Ending);
+        assert_eq!(self.end.stopped.len(), told, "it ends once");
+    }
+
+    /// Processes are waited for, half a second and 500 rounds; then the reading, however long; then the command,
+    /// however long, and threads of the recorder, 2 seconds.
+    pub(crate) fn left(&mut self, left: Left) {
+        let before = self.end.done.len();
+        let waited = self.now.at - self.end.since;
+        self.end.rounds += u32::from(self.end.is_ending && self.end.done.is_empty());
+        let is_late = waited >= Duration::from_millis(500) && self.end.rounds >= 500;
+        let runs = left.command == Command::Runs;
+        let expected: &[EndStep] = match self.end.done.last() {
+            None if self.end.is_ending && (!left.processes || is_late) => &[EndStep::ReadToEnd],
+            Some(EndStep::ReadToEnd) if left.is_read && runs => &[EndStep::Write, EndStep::TellOfCommand],
+            Some(EndStep::ReadToEnd) if left.is_read => &[EndStep::Write],
+            Some(EndStep::Write | EndStep::TellOfCommand)
+                if !runs && (!left.helpers || waited >= Duration::from_secs(2)) =>
+            {
+                &[EndStep::Finish]
+            }
+            _ => &[],
+        };
+        self.take(Input::Left(left));
+        assert_eq!(&self.end.done[before..], expected, "{left:?} after {:?}", self.end.done);
+        if !expected.is_empty() {
+            self.end.since = self.now.at;
+        }
+    }
+
+    /// Whatever does not end, the recording does, once all is read and the command has ended.
+    pub(crate) fn end_in_time(&mut self) {
+        self.end.command = Command::Ended;
+        for round in 0..504 {
+            self.now.at += Duration::from_millis(if round < 500 { 1 } else { 2000 });
+            self.left(Left { processes: true, is_read: true, helpers: true, command: Command::Ended });
+        }
+        assert_eq!(self.session.stage(), Stage::Ended);
     }
 }

@@ -7,14 +7,14 @@
 mod end;
 mod step;
 
-use end::EndSeen;
+use end::{EndSeen, EndStep};
 use mote_filter::{Rule, SharedNames};
 use mote_ring::{Clock, Geometry, Mode};
 use mote_session::layout::Layout;
 use mote_session::trust::{Guard, Trust};
 use mote_session::{
-    Action, Change, Command, GroupId, Input, KernelChange, Letter, MailboxId, Make, Now, Outlook, PeerId,
-    Principal, Request, Seen, SendError, Session, Settings, Ticket,
+    Action, Change, Command, GroupId, Input, KernelChange, Left, Letter, MailboxId, Make, Now, Outlook,
+    PeerId, Principal, Request, Seen, SendError, Session, Settings, Ticket,
 };
 use mote_sys::socket::Credentials;
 use mote_wire::bundle::{PoolPlace, SHARED};
@@ -251,6 +251,10 @@ impl World {
             Step::Signal { from_terminal, is_interrupt } => self.signal(from_terminal, is_interrupt),
             Step::CommandEnds if self.end.command == Command::Runs => self.end.command = Command::Ended,
             Step::CommandEnds => {}
+            Step::Left { ms, processes, is_read, helpers } => {
+                self.now.at += Duration::from_millis(ms);
+                self.left(Left { processes, is_read, helpers, command: self.end.command });
+            }
             Step::Outlook { ms, is_cut, is_deserted, threads, are_gone } => {
                 self.now.at += Duration::from_millis(ms);
                 let (command, attached) = (self.end.command, self.end.attaches.then_some(are_gone));
@@ -468,6 +472,13 @@ impl World {
             }
             Action::PassOn(number) => self.end.passed_on.push(number),
             Action::End => assert!(!std::mem::replace(&mut self.end.is_over, true), "over twice"),
+            Action::ReadToEnd => self.end.ended(EndStep::ReadToEnd),
+            Action::WriteEnd => self.end.ended(EndStep::Write),
+            Action::Finish => self.end.ended(EndStep::Finish),
+            Action::Say(text) if text.starts_with("recording has ended") => {
+                assert_eq!(self.end.command, Command::Runs, "a command is waited for that does not run");
+                self.end.ended(EndStep::TellOfCommand);
+            }
             Action::Say(text) if text.starts_with("the command has ended") => {
                 assert!(!std::mem::replace(&mut self.end.is_told, true), "told twice");
             }
@@ -587,6 +598,7 @@ impl World {
             self.begin_to_end();
         }
         self.take(Input::Read);
+        self.end_in_time();
     }
 }
 

@@ -83,6 +83,13 @@ pub(crate) enum Step {
         is_interrupt: bool,
     },
     CommandEnds,
+    /// A round while the recording ends, this long after the step before.
+    Left {
+        ms: u64,
+        processes: bool,
+        is_read: bool,
+        helpers: bool,
+    },
     /// The event loop looks around the session, this long after the step before.
     Outlook {
         ms: u64,
@@ -145,6 +152,8 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => (any::<bool>(), any::<bool>())
             .prop_map(|(from_terminal, is_interrupt)| Step::Signal { from_terminal, is_interrupt }),
         1 => Just(Step::CommandEnds),
+        4 => (0..900_u64, any::<bool>(), any::<bool>(), any::<bool>())
+            .prop_map(|(ms, processes, is_read, helpers)| Step::Left { ms, processes, is_read, helpers }),
         6 => (0..700_u64, prop::bool::weighted(0.02), any::<bool>(), 0..2_usize, any::<bool>()).prop_map(
             |(ms, is_cut, is_deserted, threads, are_gone)| {
                 Step::Outlook { ms, is_cut, is_deserted, threads, are_gone }

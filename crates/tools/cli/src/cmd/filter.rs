@@ -7,9 +7,11 @@ mod object;
 use crate::out;
 use clap::ValueEnum;
 use mote_bpf::disassemble::Listing;
+use mote_bpf::{Entry, Environment};
 use mote_filter::{ContextWord, Decision, Maps, Missing, Rule, Session, Side, compile, explain};
 use mote_layout::context::words_of;
 use mote_layout::parse::{Description, parse};
+use mote_layout::tracer;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -168,7 +170,9 @@ fn words(words: &[ContextWord], event: &Description<'_>) -> String {
 }
 
 fn bytecode(insns: &[mote_bpf::Insn], maps: &Maps) -> String {
-    let mut out = Listing { insns, environment: None }.to_string();
+    let (entry, helpers) = (Entry::Context(&[]), tracer::HELPERS);
+    let names = Environment { entry, maps: &[], helpers, steps_max: 0 };
+    let mut out = Listing { insns, environment: Some(&names) }.to_string();
     for (at, map) in maps.entries().iter().enumerate() {
         let shape = map.shape;
         let kind = format!("{:?}", shape.kind).to_lowercase();

@@ -10,7 +10,7 @@ use crate::rules::Rules;
 use crate::units;
 use anyhow::Context;
 use clap::ValueEnum;
-use mote_daemon::options::{Mode, Percentile, Stacks, User};
+use mote_daemon::options::{Mode, Percentile, Stacks, Streams, User};
 use mote_daemon::{
     Buffers, Ctf, KernelOptions, Latencies, LatencyOptions, Options, Progress, Recorded, Watch,
 };
@@ -145,6 +145,7 @@ impl Args {
         };
         Ok(Options {
             output,
+            streams: Streams::Files,
             rules,
             objects: self.rules.objects.clone(),
             keeps_on_fault: false,

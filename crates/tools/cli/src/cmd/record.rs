@@ -8,7 +8,7 @@ use crate::rules::Rules;
 use crate::units;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mote_daemon::options::{Stacks, User};
+use mote_daemon::options::{Stacks, Streams, User};
 use mote_daemon::{Buffers, Ctf, KernelOptions, Options, Progress, Recorded, Watch};
 use mote_filter::Rule;
 use mote_words::{COLUMNS, counted, counted_grouped, grouped};
@@ -162,6 +162,7 @@ impl Args {
     fn options(&self) -> anyhow::Result<Options> {
         let cpus = mote_daemon::options::cpus();
         Ok(Options {
+            streams: Streams::Files,
             output: match &self.output {
                 Some(path) => path.clone(),
                 None => default_output(&self.command)

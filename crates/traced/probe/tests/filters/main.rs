@@ -5,8 +5,9 @@ mod programs;
 mod scenarios;
 mod session;
 
-use mote_bpf::{MapKind, MapShape, helper};
+use mote_bpf::{MapKind, MapShape};
 use mote_layout::Cause;
+use mote_layout::tracer;
 use mote_wire::{How, filter_counters};
 use programs::*;
 use session::{Rings, Seen, Session, Wish, Wishes, filtered};
@@ -220,9 +221,9 @@ fn what_is_kept_aside_is_recorded_when_it_is_committed() {
 
 #[test]
 fn what_is_kept_by_a_key_is_of_all_threads() {
-    for (end, of_each) in [(helper::COMMIT_BY, 2), (helper::DISCARD_BY, 0)] {
+    for (end, of_each) in [(tracer::COMMIT_BY, 2), (tracer::DISCARD_BY, 0)] {
         let wishes = [
-            ("scenario:begin", filtered(by_key(Some(helper::SPECULATE_BY)))),
+            ("scenario:begin", filtered(by_key(Some(tracer::SPECULATE_BY)))),
             ("scenario:step", filtered(by_key(None))),
             ("scenario:end", filtered(by_key(Some(end)))),
         ];

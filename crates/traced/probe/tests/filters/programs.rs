@@ -3,6 +3,7 @@
 use mote_bpf::op::{Cond, Size};
 use mote_bpf::{Insn, Reg, helper};
 use mote_builder::Builder;
+use mote_layout::tracer;
 
 fn program(build: impl FnOnce(&mut Builder)) -> Vec<Insn> {
     let mut builder = Builder::new();
@@ -121,7 +122,7 @@ fn emit(b: &mut Builder, id: u16) {
     b.mov(Reg::R2, Reg::R10);
     b.add(Reg::R2, -8);
     b.mov(Reg::R3, 8);
-    b.call(helper::EMIT);
+    b.call(tracer::EMIT);
 }
 
 /// Emits process and thread id instead of the event.
@@ -164,8 +165,8 @@ pub(crate) fn first_byte() -> Vec<Insn> {
 /// Asks for a snapshot, and emits the time since this thread speculates.
 pub(crate) fn snapshot(emitted: u16) -> Vec<Insn> {
     program(|b| {
-        b.call(helper::SNAPSHOT);
-        b.call(helper::SPECULATED);
+        b.call(tracer::SNAPSHOT);
+        b.call(tracer::SPECULATED);
         b.store(Size::DW, Reg::R10, -8, Reg::R0);
         emit(b, emitted);
         b.mov(Reg::R0, 0);
@@ -176,7 +177,7 @@ pub(crate) fn snapshot(emitted: u16) -> Vec<Insn> {
 /// Begins to speculate, with this event.
 pub(crate) fn speculate() -> Vec<Insn> {
     program(|b| {
-        b.call(helper::SPECULATE);
+        b.call(tracer::SPECULATE);
         b.mov(Reg::R0, 2);
         b.exit();
     })
@@ -194,9 +195,9 @@ pub(crate) fn by_key(call: Option<u32>) -> Vec<Insn> {
         }
         b.mov(Reg::R1, 3);
         b.load(Size::DW, Reg::R2, Reg::R6, 0);
-        b.mov(Reg::R3, helper::SPECULATION_LOOK as i32);
+        b.mov(Reg::R3, tracer::SPECULATION_LOOK as i32);
         b.mov(Reg::R4, 0);
-        b.call(helper::SPECULATION);
+        b.call(tracer::SPECULATION);
         b.branch(Cond::Ne, Reg::R0, 0, kept);
         b.mov(Reg::R0, 1);
         b.bind(kept);
@@ -219,10 +220,10 @@ pub(crate) fn decide() -> Vec<Insn> {
         b.load(Size::DW, Reg::R6, Reg::R1, 0);
         b.modulo(Reg::R6, 3);
         b.branch(Cond::Ne, Reg::R6, 0, forget);
-        b.call(helper::COMMIT);
+        b.call(tracer::COMMIT);
         b.jump(record);
         b.bind(forget);
-        b.call(helper::DISCARD);
+        b.call(tracer::DISCARD);
         b.branch(Cond::Eq, Reg::R0, 0, record);
         b.mov(Reg::R0, 0);
         b.jump(out);

@@ -13,6 +13,7 @@ use crate::typed::StringSource;
 use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::Size;
+use mote_layout::tracer;
 use std::collections::BTreeMap;
 
 /// Most parts of a pattern behind the first one.
@@ -61,7 +62,7 @@ impl Code<'_> {
         bytes: u32,
     ) -> Result<(), Stop> {
         let id = if string == StringSource::Executable {
-            helper::GET_EXECUTABLE
+            tracer::GET_EXECUTABLE
         } else {
             helper::GET_CURRENT_COMM
         };

@@ -11,6 +11,7 @@ use mote_jit::{Frame, Function, HelperPlace, Input, MapPlace, native, workspace_
 use mote_layout::context;
 use mote_layout::cooperation::READABLE_BYTES;
 use mote_layout::parse::Description;
+use mote_layout::tracer;
 use std::fmt::Write;
 
 /// Where helpers and maps are made out to be: their numbers can be told from the addresses.
@@ -26,7 +27,7 @@ pub(super) fn listing(insns: &[Insn], event: &Description<'_>, maps: &Maps) -> a
     let env = Environment {
         entry: Entry::Context(&words),
         maps: &shapes,
-        helpers: helper::TRACER,
+        helpers: tracer::HELPERS,
         steps_max: STEPS_MAX,
     };
     let mut room = mote_vm::workspace().map_err(|error| anyhow!("no memory for the verifier: {error:?}"))?;

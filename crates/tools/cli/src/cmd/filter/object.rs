@@ -11,6 +11,7 @@ use mote_bpf::{Entry, Environment, Insn, MapShape, Word, helper};
 use mote_filter::STRING_ROOM;
 use mote_layout::context;
 use mote_layout::parse::Description;
+use mote_layout::tracer;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -30,7 +31,7 @@ pub(super) fn sides(
     side: Option<SideArg>,
 ) -> anyhow::Result<String> {
     let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
-    let object = Object::read(&bytes, helper::TRACER).map_err(|why| anyhow!("{}: {why}", path.display()))?;
+    let object = Object::read(&bytes, tracer::HELPERS).map_err(|why| anyhow!("{}: {why}", path.display()))?;
     let shapes: Vec<MapShape> = object.maps.iter().map(|map| map.shape).collect();
     let mut out = String::new();
     for program in &object.programs {
@@ -57,7 +58,7 @@ fn refused(
 ) -> anyhow::Result<Option<String>> {
     let ours = calls(&program.insns).find(|id| side == SideArg::Kernel && *id >= OURS);
     if let Some(id) = ours {
-        let known = helper::TRACER.iter().chain(helper::BUILTIN).find(|helper| helper.id == id);
+        let known = tracer::HELPERS.iter().chain(helper::BUILTIN).find(|helper| helper.id == id);
         let name = known.map_or("?", |helper| helper.name);
         return Ok(Some(format!("it calls the helper {name} ({id}), which exists only in traced processes")));
     }
@@ -67,7 +68,7 @@ fn refused(
         SideArg::Kernel => event.fields().flat_map(|field| in_kernel(context::words_of(&field.ty))).collect(),
     };
     let environment =
-        Environment { entry: Entry::Context(&words), maps, helpers: helper::TRACER, steps_max: STEPS_MAX };
+        Environment { entry: Entry::Context(&words), maps, helpers: tracer::HELPERS, steps_max: STEPS_MAX };
     let mut room = mote_vm::workspace().map_err(|error| anyhow!("no memory for the verifier: {error:?}"))?;
     Ok(verify(&program.insns, &environment, &mut room).err().map(|why| why.to_string()))
 }

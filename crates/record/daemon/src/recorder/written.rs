@@ -3,51 +3,49 @@
 use super::Recorder;
 use crate::error::Error;
 use crate::output::directory::Directory;
-use crate::samples;
 use mote_journal::Fact;
 
 impl Recorder<'_> {
+    /// Writes the metadata, which have changed; the recording stops when that cannot be.
     pub(crate) fn renew_metadata(&mut self) {
         if let Err(why) = self.write_metadata() {
             self.look_at_directories();
-            if self.shared.failure().is_some() {
+            if self.consumer.shared.failure().is_some() {
                 return;
             }
             self.problem(format!("{why}; recording stops; what was written before is complete"));
-            self.shared.fail(why.to_string());
+            self.consumer.shared.fail(why.to_string());
         }
     }
 
+    /// Writes the metadata of both traces.
+    ///
+    /// # Errors
+    /// [`Error::Output`], [`Error::Metadata`].
     pub(crate) fn write_metadata(&self) -> Result<(), Error> {
-        self.trace.write_metadata(self.session.events(), self.samples.conversion())?;
-        match &self.kernel {
-            Some(kernel) => {
-                kernel.trace.write_metadata(&kernel.events, self.samples.conversion_of_monotonic())
-            }
-            None => Ok(()),
-        }
+        self.output.write_metadata(self.session.events(), &self.clock)?;
+        self.kernel.write_metadata(&self.clock)
     }
 
     /// Stops when a directory of the recording was removed.
-    pub(crate) fn look_at_directories(&mut self) {
-        let shared = self.shared.clone();
-        let kernel = self.kernel.as_ref().map(|kernel| &kernel.trace.directory);
+    pub(super) fn look_at_directories(&mut self) {
+        let kernel = self.kernel.get().map(|kernel| &kernel.trace.directory);
         let removed =
-            [Some(&self.trace.directory), kernel].into_iter().flatten().find_map(Directory::removed);
-        if let Some(path) = removed.filter(|_| shared.failure().is_none()) {
+            [Some(&self.output.trace.directory), kernel].into_iter().flatten().find_map(Directory::removed);
+        if let Some(path) = removed.filter(|_| self.consumer.shared.failure().is_none()) {
             let text = format!("{} was removed while it was recorded", path.display());
             self.problem(format!("{text}; recording stops"));
-            shared.fail(text);
+            self.consumer.shared.fail(text);
         }
     }
 
-    pub(crate) fn note(&mut self, fact: &Fact) {
-        let noted = self.trace.directory.note(fact);
+    pub(super) fn note(&mut self, fact: &Fact) {
+        let noted = self.output.note(fact);
         self.check_journal(noted);
     }
 
     /// Tells if something could not be noted.
-    pub(crate) fn check_journal(&mut self, noted: bool) {
+    pub(super) fn check_journal(&mut self, noted: bool) {
         if !noted {
             self.problem(
                 "the journal cannot be written any more; thread names and maps will be missing".to_owned(),
@@ -57,11 +55,8 @@ impl Recorder<'_> {
 
     /// Notes the samples that are new; true when there were any.
     pub(crate) fn note_samples(&mut self) -> bool {
-        let news = self.samples.news();
-        let mut noted = self.trace.note_samples(news.iter().copied());
-        if let Some(kernel) = &mut self.kernel {
-            noted &= kernel.trace.note_samples(news.iter().map(samples::of_monotonic));
-        }
+        let news = self.clock.samples.news();
+        let noted = self.output.trace.note_samples(news.iter().copied()) & self.kernel.note_samples(&news);
         self.check_journal(noted);
         !news.is_empty()
     }

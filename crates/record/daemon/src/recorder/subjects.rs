@@ -1,21 +1,77 @@
-//! Running processes that are to be recorded, too: how they are asked to come, and when they are gone.
+//! What is recorded: the command, and running processes, how these are asked to come, and when they are gone.
 
-use super::Recorder;
+use crate::command::Command;
 use crate::control::Request;
 use crate::control::join::{ask_all, recorders};
 use crate::error::Error;
+use crate::kernel::Remarks;
+use crate::options::Options;
 use crate::process;
+use crate::registration::attached::Attached;
+use crate::registration::awaited::Awaited;
 use crate::registration::listeners::Listeners;
+use crate::watch::Watch;
+use mote_session::Session;
 use mote_sys::fd::Fd;
 
-impl Recorder<'_> {
-    /// Finds the processes that are to be recorded, and asks them to come.
+/// The command and the processes that are recorded.
+#[derive(Default)]
+pub(crate) struct Subjects {
+    pub(crate) command: Option<Command>,
+    /// Running processes that are recorded, too.
+    attached: Attached,
+    /// Those of them that other recordings have promised.
+    awaited: Awaited,
+}
+
+impl Subjects {
+    /// How the command is.
+    pub(crate) fn command_state(&mut self) -> mote_session::Command {
+        match self.command.as_mut().map(Command::has_ended) {
+            None => mote_session::Command::None,
+            Some(false) => mote_session::Command::Runs,
+            Some(true) => mote_session::Command::Ended,
+        }
+    }
+
+    /// The command's exit status, or 128 plus the signal that ended it, once it has ended.
+    pub(crate) fn status(&self) -> Option<i32> {
+        self.command.as_ref()?.status()
+    }
+
+    /// The recording ends: no process is to be brought any more.
+    pub(crate) fn tell_over(&self) {
+        self.attached.tell_over();
+    }
+
+    /// Whether threads of ours are still at work in processes that were to be brought.
+    pub(crate) fn is_joining(&self) -> bool {
+        self.attached.is_busy()
+    }
+
+    /// Waits for no process any more.
+    pub(crate) fn let_go(&mut self) {
+        self.attached.coming.clear();
+    }
+
+    /// A process has said hello, and is let in.
+    pub(crate) fn came(&mut self, pid: i32) {
+        self.awaited.came(pid);
+        self.attached.came(pid);
+    }
+
+    /// Finds the running processes that are to be recorded, and asks them to come. Tells of those that cannot be
+    /// asked.
     ///
     /// # Errors
     /// [`Error::Process`] when one of them is not there; [`Error::NotReached`] when it cannot be asked, which is only
     /// told when there are kernel events to be recorded of it.
-    pub(crate) fn attach(&mut self, listeners: &mut Listeners) -> Result<(), Error> {
-        let options = self.options.clone();
+    pub(crate) fn attach(
+        &mut self,
+        listeners: &mut Listeners,
+        options: &Options,
+        watch: &mut dyn Watch,
+    ) -> Result<(), Error> {
         // What the kernel sees of a process needs nothing of the process.
         let latency = options.kernel.as_ref().is_some_and(|kernel| kernel.latency.is_some());
         let asks = latency || !options.rules.is_empty() || !options.objects.is_empty();
@@ -35,58 +91,61 @@ impl Recorder<'_> {
             match invited {
                 // A recording that asks for none of their own events misses nothing.
                 Err(_) if options.rules.is_empty() => {}
-                Err(why) if options.kernel.is_some() => self.watch.say(&why.to_string()),
+                Err(why) if options.kernel.is_some() => watch.say(&why.to_string()),
                 invited => invited?,
             }
         }
         Ok(())
     }
 
-    /// Whether all running processes that were asked for are gone; `None` when there were none.
-    pub(crate) fn attached_are_gone(&mut self) -> Option<bool> {
-        if self.options.attach.is_empty() {
-            return None;
+    /// Whether all running processes that were asked for are gone, `None` when there were none; and what is to be told
+    /// of them.
+    pub(crate) fn are_gone(&mut self, options: &Options) -> (Option<bool>, Remarks) {
+        let mut remarks = Remarks::default();
+        if options.attach.is_empty() {
+            return (None, remarks);
         }
         for (pid, why) in self.attached.failed() {
             self.awaited.came(pid);
             self.attached.expected.retain(|known| *known != pid);
-            self.problem(format!("the events of process {pid} are not recorded: {why}"));
+            remarks.problems.push(format!("the events of process {pid} are not recorded: {why}"));
             // What the kernel sees of it goes on.
-            self.attached.alive.retain(|(known, _)| *known != pid || self.options.kernel.is_some());
+            self.attached.alive.retain(|(known, _)| *known != pid || options.kernel.is_some());
         }
         let is_alive = |fd: &Fd| mote_sys::socket::wait_readable(fd.raw(), 0) != Ok(true);
         self.attached.alive.retain(|(_, fd)| is_alive(fd));
-        self.look_for_awaited(false);
+        remarks.problems.extend(self.missing(options, false));
         // Those that are still being brought say in a moment why not.
-        Some(self.attached.alive.is_empty() && self.attached.coming.is_empty())
+        (Some(self.attached.alive.is_empty() && self.attached.coming.is_empty()), remarks)
     }
 
     /// Whether all running processes that were asked to come are in the session, are gone, or will not come.
-    pub(crate) fn has_all_expected(&mut self) -> bool {
-        let (session, attached) = (&self.session, &mut self.attached);
+    pub(crate) fn have_come(&mut self, session: &Session) -> bool {
+        let attached = &mut self.attached;
         let is_alive = |pid: i32| attached.alive.iter().any(|(known, _)| *known == pid);
         attached.expected.retain(|pid| is_alive(*pid) && !session.is_recorded(*pid));
         attached.expected.is_empty()
     }
 
-    /// Tells of processes that have not come: in time after a promise, or, at the end, at all, if they still run.
-    pub(crate) fn look_for_awaited(&mut self, at_all: bool) {
+    /// What is to be told of processes that have not come: in time after a promise, or, at the end, at all, if they
+    /// still run.
+    pub(crate) fn missing(&mut self, options: &Options, at_all: bool) -> Vec<String> {
         let missing = self.awaited.take_missing(at_all);
         self.attached.expected.retain(|known| !missing.contains(known));
         // A recording that asks for none of their own events misses nothing.
-        let asks = !self.options.rules.is_empty();
-        for pid in missing.into_iter().filter(|pid| asks && process::runs(*pid)) {
-            self.problem(format!(
-                "the events of process {pid} are not recorded: it did not follow the request to join the recording"
-            ));
-        }
+        let asks = !options.rules.is_empty();
+        let missing = missing.into_iter().filter(|pid| asks && process::runs(*pid));
+        let told = missing.map(|pid| {
+            format!("the events of process {pid} are not recorded: it did not follow the request to join the recording")
+        });
+        told.collect()
     }
 
     /// Asks the recording that the process `pid` is in to let us have it, too.
     ///
     /// # Errors
     /// [`Error::NotReached`], with what the others have said, or when there is none.
-    pub(crate) fn invite(&mut self, listeners: &mut Listeners, pid: i32) -> Result<(), Error> {
+    fn invite(&mut self, listeners: &mut Listeners, pid: i32) -> Result<(), Error> {
         let (trust, own) = (listeners.trust(), listeners.sockets().path().to_owned());
         let uid = process::users(pid.unsigned_abs()).map_or(trust.own(), |[real, ..]| real);
         let Some((place, mailbox)) = listeners.place_for(uid)? else { return Ok(()) };
