@@ -23,7 +23,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All causes, in the order of their numbers.
+    /// All causes, in the order of their numbers. A ring's lines are full with these eight: the ninth takes another
+    /// line (`ring/src/control.rs`).
     pub const ALL: [Cause; 8] = [
         Cause::RingFull,
         Cause::TooBig,

@@ -19,13 +19,14 @@ mod begun;
 mod check;
 mod cmd;
 mod demo;
+mod help;
 mod moment;
 mod out;
 mod rules;
 mod running;
 mod units;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Low-impact tracing for Linux: record what programs do, look at it, sum it up.
@@ -64,7 +65,9 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().verb {
+    let matches = help::command::<Cli>().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|why| why.exit());
+    let done = match cli.verb {
         Verb::Record(args) => cmd::record::run(&args),
         Verb::View(args) => cmd::view::run(&args),
         Verb::Report(args) => cmd::report::run(&args),
@@ -80,7 +83,7 @@ fn main() -> ExitCode {
         Verb::Demo(args) => cmd::demo::run(&args),
         Verb::DoctorEmit(args) => cmd::doctor::emit(&args),
         Verb::DemoServer(args) => cmd::demo::serve(&args),
-        Verb::Generate(args) => cmd::generate::run(&args, Cli::command()),
+        Verb::Generate(args) => cmd::generate::run(&args, help::command::<Cli>()),
     };
     done.unwrap_or_else(|error| {
         if out::is_closed(&error) {

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 Examples:
   mote export trace --to perfetto -o trace.pftrace    open it at https://ui.perfetto.dev
   mote export trace --to firefox -o trace.json        load it at https://profiler.firefox.com
-  mote export trace --to svg -o flame.svg             a flame graph of all stacks (recorded with --stack)
+  mote export trace --to svg -o flame.svg             a flame graph of all stacks (--stack)
   mote export trace --to folded                       the same stacks, counted, for other tools
   mote export trace --to perfetto -e 'net:*' --from +1s --until +2s -o part.pftrace
 
@@ -53,12 +53,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID,...", value_delimiter = ',')]
     tid: Vec<u32>,
 
-    /// Only events from then on: HH:MM:SS[.fraction] or YYYY-MM-DDTHH:MM:SS[.fraction] (UTC), seconds since 1970, or
-    /// +TIME after the first event (ns us ms s m h)
+    /// Only events from this TIME on: HH:MM:SS[.fraction] or YYYY-MM-DDTHH:MM:SS[.fraction] (UTC), seconds since 1970,
+    /// or +TIME after the first event (ns us ms s m h)
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     from: Option<Moment>,
 
-    /// Only events until then, included; as --from
+    /// Only events until this TIME, included; as --from
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     until: Option<Moment>,
 

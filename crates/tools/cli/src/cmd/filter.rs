@@ -26,9 +26,11 @@ Examples:
   mote filter 'len > 1500 && proto == \"tcp*\"' --event net:packet_in ./app
   mote filter 'len > 4k' --fields 'len: u32, proto: str' --emit asm
   mote filter --rule 'net:* if len > 4k do count by proto' --event packet_in 4711 --emit bpf
-  mote filter 'prev_comm == \"redis*\"' --event sched:sched_switch --emit bpf       an event of the kernel
-  mote filter '$exe == \"*/sh\"' --event net:packet_in ./app --side kernel         whether the kernel could do it, and why not
-  mote filter large.o --event net:packet_in ./app                                 a filter that clang compiled
+An event of the kernel; whether the kernel could decide about an event of a program, and why not; a filter that clang
+compiled:
+  mote filter 'prev_comm == \"redis*\"' --event sched:sched_switch --emit bpf
+  mote filter '$exe == \"*/sh\"' --event net:packet_in ./app --side kernel
+  mote filter large.o --event net:packet_in ./app
 
 Fields of --fields have a type of u8 to u64, i8 to i64, x8 to x64 (shown in base 16), f32, f64, bool, str, bytes, u8[] (a sequence),
 u8[6] (an array), or enum u8 IDLE=0 BUSY=1..3.

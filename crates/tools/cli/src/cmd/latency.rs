@@ -47,15 +47,16 @@ Needs root, or CAP_BPF and CAP_PERFMON.
 Examples:
   mote latency -- ./server                                  what takes over 10 ms
   mote latency -p 4711 --duration 10s                       a running process
-  mote latency -p 4711 -- ab -n 10000 http://localhost/     while a command runs (it is watched, too)
+  mote latency -p 4711 -- ab -n 9000 http://localhost/     while a command runs; it is watched, too
   mote latency -p $(pgrep -d, postgres)                     several, which run already
   mote latency --threshold 'fsync=20ms,read=1ms,*=5ms' -p 4711
   mote latency --adaptive p99.9 -p 4711                     what is unusual for this process
-  mote latency --threshold futex=50ms -- ./app              calls that wait by request must be named
+  mote latency --threshold futex=50ms -- ./app             calls that wait by request must be named
   mote latency -a --duration 30s --format json              the whole system, for machines
-  mote latency -e 'http:*' -- ./server                      with the events of the program, in one recording
-  mote latency -e 'http:*' --snapshot -- ./server           of these only what was around the slow calls
-  mote latency --on 'http:begin do threshold write 1ms' --on 'http:end do threshold write default' -- ./server
+  mote latency -e 'http:*' -- ./server                     with the events of the program
+  mote latency -e 'http:*' --snapshot -- ./server          of these only what was around slow calls
+  mote latency --on 'http:begin do threshold write 1ms' \\
+    --on 'http:end do threshold write default' -- ./server
 
 --snapshot makes a flight recorder of the events that -e, -k and --on ask for: the newest are in memory, and a slow call has them
 written to DIR.snapshot-1, -2 ..., each a recording of its own with the slow call in it.

@@ -34,13 +34,13 @@ Examples:
   mote list -k                 the kernel's events: families, and how many each has
   mote list -k sched openat    those of a family, and of a system call, with their fields
   mote list -k 'mm:*fault*'    by family and name; also by LTTng's or the kernel's name alone
-  mote list --functions ./app              all functions, with address, size, and how each can be probed
-  mote list --functions ./app 'db::*'      those of a name; generics and parameters may be left away
-  mote list --functions 4711 'libc.so.6:str*' '@src/db.c'   of a process: by library, by source file
+  mote list --functions ./app          all functions: address, size, how each can be probed
+  mote list --functions ./app 'db::*'  those of a name, with generics and parameters or without
+  mote list --functions 4711 'libc.so.6:str*' '@src/db.c'   by library, by source file
 
 A line: name, level, state, place in the source, fields. The state is
   on, off        of a process: it records, or is a NOP; 2/3 on: at two of its three sites
-  on, filtered   a filter decides about each event; by the interpreter, where machine code could not be made
+  on, filtered   a filter decides (by the interpreter, where machine code cannot be made)
   patched        of a file: a NOP that is patched to switch the event on
   tested         a byte that is tested at each pass (built with the feature tested-byte)
   -              not known, because mote may not read the process
@@ -48,7 +48,7 @@ A line: name, level, state, place in the source, fields. The state is
 Of a function, how a probe comes to its entry:
   placeholder  a NOP of the compiler's is replaced
   jump         a jump takes the place of one instruction
-  punned       the same of a shorter one: the jump's last bytes are those of the instructions behind it
+  punned       the same of a shorter one: the jump's last bytes are the next instruction's
   window of N  a jump takes the place of N instructions
   trap         only a breakpoint is possible; the list says why
 

@@ -38,12 +38,13 @@ Examples:
 Filters run in the program, on its own arguments, before anything is recorded:
   mote record -e 'net:*' --filter 'len > 1500 && proto == \"tcp*\"' -- ./app
   mote record -e 'net:*' --filter 'dur > 250us && sample(10%)' -e 'disk:*' -- ./app
-  mote record -e 'net:*' --count 'by proto' -- ./app               counted in the program, not recorded
+  mote record -e 'net:*' --count 'by proto' -- ./app        counted in the program, not recorded
   mote record -e 'net:*' --hist 'len by proto' --interval 1s -- ./app
-  mote record -e 'net:*' --filter-file large.o -- ./app            compiled by clang; see mote list --c-header
+  mote record -e 'net:*' --filter-file large.o -- ./app     compiled by clang; see list --c-header
 All the events of requests that ended with an error or took over 10 ms, and no others:
   mote record -e 'http:*' --on 'http:begin do speculate' \
-    --on 'http:end if status >= 500 || $elapsed > 10ms do commit' --on 'http:end do discard' -- ./server
+    --on 'http:end if status >= 500 || $elapsed > 10ms do commit' \\
+    --on 'http:end do discard' -- ./server
 `mote filter --help` explains the language.
 
 Kernel events (root, or CAP_BPF and CAP_PERFMON) of the command and all that it starts, in the same recording:
@@ -51,7 +52,7 @@ Kernel events (root, or CAP_BPF and CAP_PERFMON) of the command and all that it 
   mote record -k 'syscalls:*open*,sched:sched_switch' -- ./app
   mote record -k syscalls --filter 'ret < 0' -k sched -- ./app
   mote record -k sched -a --duration 10s         of the whole system
-  mote record -k syscalls -p 4711                of a running process, until it ends or Ctrl-C; add -e for its own events
+  mote record -k syscalls -p 4711                of a running process; -e adds its own events
   mote record -k block:block_rq_issue --stack=kernel -a
 
 Patterns: `*` any characters, `?` one character. `net:*` is compared with provider:name, `net` with

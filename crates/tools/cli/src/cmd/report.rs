@@ -22,34 +22,42 @@ Examples:
   mote report trace --format json | jq '.kinds[] | select(.rate > 1000) | .name'
   mote report trace --format json | jq .lost.events
   mote report trace --format json | jq '.syscalls[] | select(.failed > 0) | {name, errors}'
-  mote report trace --format json | jq '.thread_syscalls[] | {name, tid, calls, most: .syscalls[0].name}'
+  mote report trace --format json | jq '.thread_syscalls[] | {name, tid, calls}'
 
 The times of an event (min, mean, p50, p90, p99, max) are those between successive events of its kind in the same
 thread. min, mean and max are exact, the others at most 1.6 % off. The table fits the terminal (or COLUMNS): a narrow one gets
 fewer of the columns.
 
 JSON: one object. Its keys are stable; times are nanoseconds, rates events in a second:
-  start_ns, end_ns   first and last event, since 1970     duration_ns, events, rate, traces, streams
-  command            the recorded command                 complete   false: the recording was cut short
+  start_ns, end_ns   first and last event, since 1970
+  duration_ns, events, rate, traces, streams
+  command            the recorded command
+  complete           false: the recording was cut short
   incomplete         why it is not complete, in words
-  lost               {events, packets, flight_recorder, texts, causes: [{cause, events, advice}], gaps: [{stream,
-                     since_ns, until_ns, exact, events, causes}], more_gaps}   events: null where the number is
-                     unknown; packets: missing ones; flight_recorder: true: it overwrote them; texts: empty in events
-                     that are there; exact: since_ns and until_ns are the times of the events before and after
+  lost               {events, packets, flight_recorder, texts, causes: [{cause, events, advice}],
+                     gaps: [{stream, since_ns, until_ns, exact, events, causes}], more_gaps}
+                     events: null where the number is unknown; packets: missing ones;
+                     flight_recorder: true: it overwrote them; texts: empty in their events;
+                     exact: since_ns and until_ns are the times of the events before and after
   providers          [{name, events}]
-  kinds              [{name, events, rate, interval_ns: {samples, min, mean, p50, p90, p99, max} or null}]
+  kinds              [{name, events, rate, interval_ns}], a DURATION or null:
+                     {samples, min, mean, p50, p90, p99, max}
   threads            [{name, tid, pid, events}]
   cpus               [{cpu, events}]
   processes          [{pid, parent, name, exe}]
-  syscalls           [{name, calls, failed, errors: [{error, count}], total_ns, duration_ns: {samples, .. max} or null}]
-  thread_syscalls    [{name, tid, pid, calls, failed, total_ns, syscalls: [{name, calls, failed, total_ns, timed, max_ns}]}]
-  scheduling         [{name, tid, running_ns, switches, preemptions, queued_ns: {samples, .. max} or null}]
-  spans              [{name, count, duration_ns, busy_ns: {samples, .. max} or null, total_ns, total_busy_ns,
-                     total_idle_ns, total_self_ns, open, began_before}]   of mote-tracing: busy while a thread is in
-                     it, self: and in no span inside; open at the end, began_before the recording: not in the times
+  syscalls           [{name, calls, failed, errors: [{error, count}], total_ns,
+                     duration_ns: DURATION or null}]
+  thread_syscalls    [{name, tid, pid, calls, failed, total_ns,
+                     syscalls: [{name, calls, failed, total_ns, timed, max_ns}]}]
+  scheduling         [{name, tid, running_ns, switches, preemptions,
+                     queued_ns: DURATION or null}]
+  spans              [{name, count, duration_ns, busy_ns: DURATION or null, total_ns,
+                     total_busy_ns, total_idle_ns, total_self_ns, open, began_before}]
+                     of mote-tracing: busy while a thread is in it, self: and in no span inside;
+                     open at the end, began_before the recording: not in the times
   spans_not_followed spans that are not counted, because more than a million were open
-  open_syscalls      [{name, tid, since_ns, open_ns}]      system calls that had not returned at the end
-  clock_offset       {offset_ns, error_ns}   kernel events' clock less that of programs' events, as measured
+  open_syscalls      [{name, tid, since_ns, open_ns}], which had not returned at the end
+  clock_offset       {offset_ns, error_ns}: kernel events' clock less that of programs' events
   problems           what is wrong with the recording, in words
   aggregates         what filters have counted, if they were asked to
 What is not known is null.

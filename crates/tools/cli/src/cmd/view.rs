@@ -32,19 +32,18 @@ Examples:
   mote view trace --level warning              what matters
   mote view trace --tree                       spans, with their durations and what was in them
   mote view trace --format json | jq .fields   for programs
-  mote view trace --stack --event sched_switch where threads gave up the CPU (recorded with --stack)
+  mote view trace --stack -e sched_switch      where threads gave up the CPU (recorded with --stack)
   mote view trace --format folded > stacks     for flamegraph.pl, speedscope
   mote view ~/lttng-traces/auto-20261120       what LTTng recorded, kernel and user space merged
 
 A line of text:
-  [15:34:12.123456789] worker/4711        [001] net:packet_in: { prio = 3 }, { len = 12, proto = \"tcp\" }
-   time, UTC           thread/id          CPU   event          context       fields
+  [15:34:12.123456789] worker/4711  [001] net:packet_in: { prio = 3 }, { len = 12, proto = \"tcp\" }
+   time, UTC           thread/id    CPU   event          context       fields
 
-  The context is there only if there is more of it than the thread. Enumerations are shown as LABEL (number), bytes as
-  <c0ffee>, levels other than info as net:slow (warning), the span that an event is in as \"in app:request\", control
-  characters in texts as \\n or \\x1b, values that are not known as none. A member that only tells the length of the next one
-  is left out.
-  Where events were lost, a line says how many: [time] *** 12 events lost between ... ***
+The context is there only if there is more of it than the thread. Enumerations are shown as LABEL (number), bytes as
+<c0ffee>, levels other than info as net:slow (warning), the span that an event is in as \"in app:request\", control
+characters in texts as \\n or \\x1b, values that are not known as none. A member that only tells the length of the next
+one is left out. Where events were lost, a line says how many: [time] *** 12 events lost between ... ***
 
 With --stack, a line for each function follows, the innermost first, the kernel's before the program's: NAME+OFFSET (FILE:LINE)
 [BINARY]. An address without a name stays as it is, with its place in the binary; stderr says why. JSON has the same lines in
@@ -56,8 +55,10 @@ Where --event, --tid and the like choose events, the spans are shown that have s
 
 JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, level, span (the name of the one that the event
 is in), context, fields; what is not known is left out, or null. A loss is an object with lost, since, until, exact, stream:
-exact when since and until are the times of the events before and after it; lost.events is null where the number is unknown. CSV: the same as columns, context and fields as JSON; a column for
-each field when --event chooses one kind of event. What is not known is empty. Losses are told on stderr only.
+exact when since and until are the times of the events before and after it; lost.events is null where the number is
+unknown.
+
+CSV: the same as columns, context and fields as JSON; a column for each field when --event chooses one kind of event. What is not known is empty. Losses are told on stderr only.
 
 Exit status: 0 done, 1 no event matched, 2 failed, or a part of the recording is damaged (what is readable is shown).")]
 pub(crate) struct Args {
@@ -111,12 +112,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID,...", value_delimiter = ',')]
     tid: Vec<u32>,
 
-    /// Show only events from then on: HH:MM:SS[.fraction] or YYYY-MM-DDTHH:MM:SS[.fraction] (UTC), seconds since
+    /// Show only events from this TIME on: HH:MM:SS[.fraction] or YYYY-MM-DDTHH:MM:SS[.fraction] (UTC), seconds since
     /// 1970, or +TIME after the first event (ns us ms s m h)
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     from: Option<Moment>,
 
-    /// Show only events until then, included; TIME as of --from
+    /// Show only events until this TIME, included; as --from
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     to: Option<Moment>,
 
