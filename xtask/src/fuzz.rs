@@ -18,6 +18,15 @@ const FLAGS: &str = "-Cpasses=sancov-module \
 /// For how long each target runs with the tests, in seconds.
 pub(crate) const BRIEFLY: u32 = 4;
 
+/// The profile of targets that run for long, and of those that run so briefly that building them takes longer.
+const LONG: &str = "release";
+const BRIEF: &str = "brief";
+
+/// How the targets are built that run for so many seconds.
+fn profile(seconds: u32) -> &'static str {
+    if seconds > BRIEFLY { LONG } else { BRIEF }
+}
+
 /// Builds one target and runs it for `seconds`, beginning with what is in `fuzz/seeds`. What it finds worth keeping
 /// stays in `fuzz/corpus`.
 pub(crate) fn run(target: &str, seconds: u32) -> anyhow::Result<()> {
@@ -25,14 +34,14 @@ pub(crate) fn run(target: &str, seconds: u32) -> anyhow::Result<()> {
     if !fuzz.join("targets").join(format!("{target}.rs")).is_file() {
         bail!("no such target; there are {}", targets(&fuzz)?.join(", "));
     }
-    build(&fuzz, &["--bin", target])?;
+    build(&fuzz, profile(seconds), &["--bin", target])?;
     one(&fuzz, target, seconds, Stdio::inherit())
 }
 
 /// Builds all targets, and runs each for `seconds`, two at a time, beginning with its seeds.
 pub(crate) fn all(root: &Path, seconds: u32) -> anyhow::Result<()> {
     let fuzz = root.join("fuzz");
-    build(&fuzz, &["--bins"])?;
+    build(&fuzz, profile(seconds), &["--bins"])?;
     let targets = targets(&fuzz)?;
     let run = |some: &[String]| -> Vec<String> {
         let errors = some.iter().filter_map(|target| {
@@ -56,9 +65,9 @@ pub(crate) fn all(root: &Path, seconds: u32) -> anyhow::Result<()> {
     bail!("{}", found.join("\n"))
 }
 
-fn build(fuzz: &Path, what: &[&str]) -> anyhow::Result<()> {
+fn build(fuzz: &Path, profile: &str, what: &[&str]) -> anyhow::Result<()> {
     let built = cargo()
-        .args(["build", "--release", "--target", &host()?])
+        .args(["build", "--profile", profile, "--target", &host()?])
         .args(what)
         .current_dir(fuzz)
         .env("RUSTFLAGS", FLAGS)
@@ -75,7 +84,7 @@ fn one(fuzz: &Path, target: &str, seconds: u32, said: Stdio) -> anyhow::Result<(
     let corpus = fuzz.join("corpus").join(target);
     std::fs::create_dir_all(&corpus).context("cannot make the corpus")?;
     let seeds = Some(fuzz.join("seeds").join(target)).filter(|seeds| seeds.is_dir());
-    let ran = Command::new(fuzz.join("target").join(host()?).join("release").join(target))
+    let ran = Command::new(fuzz.join("target").join(host()?).join(profile(seconds)).join(target))
         .arg(format!("-max_total_time={seconds}"))
         .arg("-rss_limit_mb=2048")
         .arg(format!("-artifact_prefix={}/", corpus.display()))
