@@ -41,7 +41,8 @@ pub(super) fn run(
     let patterns: Vec<Pattern> = patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
     let similar = similar_names(&objects, &patterns);
     objects.iter_mut().for_each(|object| object.keep(&patterns));
-    if objects.iter().all(|object| object.found.functions.is_empty()) {
+    objects.retain(|object| !object.found.functions.is_empty());
+    if objects.is_empty() {
         match patterns.is_empty() {
             true => say!("{} has no functions that can be seen", target.display()),
             false => say!("no function of {} is called so{similar}", target.display()),
@@ -175,7 +176,7 @@ impl Object {
 }
 
 fn print(mut out: impl Write, objects: &[Object], width: usize) -> io::Result<()> {
-    for object in objects.iter().filter(|object| !object.found.functions.is_empty()) {
+    for object in objects {
         let functions = &object.found.functions;
         let count = format!(": {}", counted_grouped(functions.len() as u64, "function", "functions"));
         let room = width.saturating_sub(count.len()).max(PATH_MIN);
