@@ -75,7 +75,9 @@ pub fn without_generics(name: &str) -> String {
         }
     }
     // Rust's generic functions are `f::<T>`.
-    out.replace("::::", "::").trim_end_matches("::").to_owned() + operator
+    let out = out.replace("::::", "::");
+    let whole = if operator.is_empty() { out.trim_end_matches("::") } else { &out };
+    whole.to_owned() + operator
 }
 
 /// Where the bracket ends that was opened before `text`.
