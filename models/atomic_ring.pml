@@ -28,7 +28,7 @@
  * @code crates/base/ring/src/atomic_writer.rs: note_lost, leave, slot_of, at, bytes, records
  * @code crates/base/ring/src/reader.rs: look, look_once, part, chunk, content_end, is_closed, whole, lapped
  * @code crates/base/ring/src/reader.rs: look_shared, committed, give_up, copy, release, advance, publish
- * @digest e46bc906fb546a41
+ * @digest 3017dd934cf6f239
  *
  * @pass short | discard, 2 writers, reader | small
  * @pass short | overwrite, 2 writers, reader | -DOVERWRITE small

@@ -31,7 +31,7 @@
  * @code crates/base/ring/src/atomic_writer.rs: write, reserve, may_enter, leave, bytes
  * @code crates/base/ring/src/reader.rs: pos, look, look_once, whole, lapped, look_shared, committed, copy, release
  * @code crates/base/ring/src/reader.rs: advance, publish
- * @digest cff2119beec7a312
+ * @digest 4e85a8a36bb7f16a
  *
  * @pass short | x86: two writers in one sub-buffer | -DARCH_X86 -DPUBLISH small
  * @pass short | x86: the switch to the next sub-buffer | -DARCH_X86 -DSWITCH small

@@ -1,5 +1,5 @@
-//! What the lock-free parts stand on: atomics behind one alias, the thread's rseq area, one
-//! thread-local word, a futex lock, padding.
+//! What the lock-free parts stand on: atomics behind one alias, the thread's rseq area, thread-local words, a futex
+//! lock, padding.
 #![cfg_attr(not(any(loom, shuttle)), no_std)]
 #![cfg_attr(
     not(test),

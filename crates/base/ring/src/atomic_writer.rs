@@ -37,10 +37,10 @@
 
 use crate::control::{Control, Count, Ring, Slot};
 use crate::writer::{Outcome, Payload, Record, Rings, Write, Writer};
+use crate::writes;
 use mote_layout::Cause;
 use mote_layout::record::{self, PREFIX_BYTES};
 use mote_sync::atomic::{Ordering, fence};
-use mote_sync::thread;
 use mote_sys::mem;
 
 /// Writes by compare-and-swap and atomic addition; serves every thread.
@@ -62,11 +62,11 @@ struct Reserved {
 impl Write for AtomicWriter {
     unsafe fn write(&self, channel: &Writer, record: Record<'_>) -> Outcome {
         // From before the ring is found until nothing of it is touched: for children of handlers that interrupt this.
-        let writes = thread::writes();
-        thread::set_writes(writes + 1);
+        let under_way = writes::get();
+        writes::set(under_way + 1);
         // SAFETY: the caller's promise.
         let outcome = unsafe { write(channel.rings(), record) };
-        thread::set_writes(writes);
+        writes::set(under_way);
         outcome
     }
 }

@@ -50,6 +50,7 @@ mod sequence;
 pub mod speculation;
 pub mod threads;
 pub mod writer;
+mod writes;
 
 pub use direct::Direct;
 pub use geometry::{Clock, Geometry, Mode};

@@ -3,10 +3,10 @@
 use crate::control::Ring;
 use crate::geometry::{BadGeometry, Clock, Geometry, Mode};
 use crate::threads::{ThreadName, ThreadTable};
+use crate::writes;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use mote_layout::Cause;
 use mote_layout::record::{FIELDS_MAX, PREFIX_BYTES};
-use mote_sync::thread;
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
 use mote_sys::tsc;
@@ -372,7 +372,7 @@ impl Writer {
     /// # Safety
     /// The calling thread is the only one, and no handler of it writes meanwhile.
     pub unsafe fn part_from_writes(&self) -> mote_sys::Result<()> {
-        if thread::writes() == 0 {
+        if writes::get() == 0 {
             return Ok(());
         }
         let before = Former(self.rings.load(Ordering::Acquire));

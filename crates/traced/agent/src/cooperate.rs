@@ -7,7 +7,7 @@
 //! # State
 //! `AREA` is null, or the address of an area of `SLOTS` slots; it is set once. What is mapped there may change: a child
 //! of fork has its parent's area until it gets its own, which then takes its place. A thread's word
-//! (`mote_sync::thread::slot`): number of its slot's page in bits 0 to 19, 0 for none; its id in the upper half.
+//! ([`word`]): number of its slot's page in bits 0 to 19, 0 for none; its id in the upper half.
 //! [`NO_SLOT`] is the id of a thread that found no slot; bits 20 to 31 then count down to its next try.
 //! # Who may touch what
 //! A thread its own slot; before it does, it looks whether the slot still has its id: so nothing need be told to
@@ -25,12 +25,12 @@
 
 #[cfg(feature = "filters")]
 pub(crate) mod state;
+mod word;
 
 use crate::channel;
 use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use mote_layout::cooperation::{self as layout, Header, PROBES, SHARED_BYTES, SLOT_BYTES, Slot, area_bytes};
-use mote_sync::thread;
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{self, Mapping};
 use mote_sys::{Errno, Result, process};
@@ -78,7 +78,7 @@ pub fn slot() -> Option<&'static Slot> {
     if base.is_null() {
         return None;
     }
-    let word = thread::slot();
+    let word = word::get();
     // Without a slot it is the header's page, whose first word is no id.
     let slot = page(base, word);
     if u64::from(slot.thread.load(Ordering::Relaxed)) == word >> 32 { Some(slot) } else { find(base, word) }
@@ -98,14 +98,14 @@ pub fn header() -> Option<&'static Header> {
 fn find(base: *mut u8, word: u64) -> Option<&'static Slot> {
     let was_without = word >> 32 == NO_SLOT;
     if was_without && (word >> 20) & 0xfff != 0 {
-        thread::set_slot(word - (1 << 20));
+        word::set(word - (1 << 20));
         return None;
     }
     let id = channel::this_thread();
     match claim(base, id) {
         Some(index) => {
             let word = u64::from(id) << 32 | u64::from(index + 1);
-            thread::set_slot(word);
+            word::set(word);
             ask();
             Some(page(base, word))
         }
@@ -113,7 +113,7 @@ fn find(base: *mut u8, word: u64) -> Option<&'static Slot> {
             if let Some(header) = header().filter(|_| !was_without) {
                 header.without_slot.fetch_add(1, Ordering::Relaxed);
             }
-            thread::set_slot(NO_SLOT << 32 | AGAIN << 20);
+            word::set(NO_SLOT << 32 | AGAIN << 20);
             None
         }
     }
@@ -246,8 +246,8 @@ fn copy(from: &[AtomicU32], to: &[AtomicU32]) {
 /// in its parent's. If the area `is_parents` alone, private memory takes its place. With the control path held.
 pub(crate) fn after_fork(is_parents: bool) {
     let base = AREA.load(Ordering::Acquire);
-    let word = thread::slot();
-    thread::set_slot(0);
+    let word = word::get();
+    word::set(0);
     if base.is_null() {
         return;
     }

@@ -1,7 +1,7 @@
 //! What the calling thread keeps aside until a filter commits or discards it; [`by_key`] is for what all threads keep.
 //!
 //! # State
-//! The thread's word of the session (`mote_sync::thread::speculation`): 0: it does not speculate there. Else which
+//! The thread's word of the session ([`word`]): 0: it does not speculate there. Else which
 //! session that was, as far as [`STAMP_BITS`] bits of `Channel::joined` say (a word that a former session of this
 //! number has left means nothing), above: number of its slot of the pool, plus one; or, with [`NO_ROOM`], the time
 //! since which it speculates without a slot: its records are lost, and counted.
@@ -18,13 +18,12 @@ use core::sync::atomic::Ordering;
 use mote_layout::Cause;
 use mote_ring::Record;
 use mote_ring::speculation::{Pool, Refused};
-use mote_sync::thread;
 use mote_sys::tsc;
 use mote_wire::SESSIONS_MAX;
 
 pub(crate) mod by_key;
+mod word;
 
-const _: () = assert!(SESSIONS_MAX <= thread::SPECULATIONS);
 /// Set in a thread's word when it has no slot; the time, in units of [`UNIT_SHIFT`], is below.
 const NO_ROOM: u64 = 1 << 63;
 /// Bits of the session's stamp, and where they are.
@@ -51,7 +50,7 @@ fn stamp(channel: &Channel) -> u64 {
 }
 
 fn kept(channel: &Channel) -> Kept {
-    let word = thread::speculation(channel.session);
+    let word = word::get(channel.session);
     let (stamped, rest) = (word >> STAMP_SHIFT & ((1 << STAMP_BITS) - 1), word & ((1 << STAMP_SHIFT) - 1));
     if word == 0 || stamped != stamp(channel) {
         return Kept::Nothing;
@@ -87,7 +86,7 @@ pub(crate) unsafe fn write(channel: &Channel, record: Record<'_>) {
                 Err(Refused::NoClock) => return writer.lose(Cause::NoClock),
                 Err(Refused::Busy) => {}
                 // The consumer took the thread for dead.
-                Err(Refused::NotOpen) => thread::set_speculation(channel.session, 0),
+                Err(Refused::NotOpen) => word::set(channel.session, 0),
             }
         }
     }
@@ -108,7 +107,7 @@ pub(crate) fn begin(session: usize) -> bool {
     let slot = shared::pool(session).and_then(|pool| pool.begin(tid, pid, now));
     let time = now >> UNIT_SHIFT & ((1 << STAMP_SHIFT) - 1);
     let word = slot.map_or(NO_ROOM | time, |slot| u64::from(slot) + 1);
-    thread::set_speculation(session, word | stamp(channel) << STAMP_SHIFT);
+    word::set(session, word | stamp(channel) << STAMP_SHIFT);
     slot.is_some()
 }
 
@@ -130,11 +129,11 @@ fn end(session: usize, how: impl FnOnce(&Slot) -> bool) -> bool {
         Kept::Slot(slot) if slot.pool.is_busy(slot.number) => return false,
         Kept::Slot(slot) => {
             // In this order: a handler finds either an open slot or none.
-            thread::set_speculation(session, 0);
+            word::set(session, 0);
             // It is not ours any more if the consumer took the thread for dead.
             let _ = how(&slot);
         }
-        Kept::NoRoom { .. } => thread::set_speculation(session, 0),
+        Kept::NoRoom { .. } => word::set(session, 0),
     }
     true
 }
@@ -151,5 +150,5 @@ pub(crate) fn elapsed(session: usize) -> Option<u64> {
 
 /// A child of fork begins without: what its parent has kept aside is its parent's.
 pub(crate) fn forget() {
-    (0..SESSIONS_MAX).for_each(|session| thread::set_speculation(session, 0));
+    (0..SESSIONS_MAX).for_each(|session| word::set(session, 0));
 }

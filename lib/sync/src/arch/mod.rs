@@ -5,7 +5,6 @@
 //! | `RSEQ_SIGNATURE` | what the kernel expects in front of an abort handler |
 //! | `thread_pointer` | the thread pointer, which thread-local words lie beside |
 //! | `load_word!`, `store_word!` | access to a thread-local word of [`define_word!`](crate::define_word) |
-//! | `load_word_at`, `store_word_at` | the same of one word of `mote_thread_speculation`, by its index |
 //!
 //! A second processor is a second folder, and its line in the list below. [`sections`] holds assembly of directives
 //! only, which is the same for all of them.

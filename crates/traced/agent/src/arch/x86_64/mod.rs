@@ -1,4 +1,10 @@
-//! x86-64: the frame of a thread that a recorder has sent (`probe/src/arch/x86_64/join.rs` makes it).
+//! x86-64: the frame of a thread that a recorder has sent (`probe/src/arch/x86_64/join.rs` makes it), and a row of
+//! thread-local words.
+
+#[cfg(feature = "filters")]
+mod speculation;
+#[cfg(feature = "filters")]
+pub(crate) use speculation::{load_word_at, store_word_at};
 
 /// What a thread keeps on its own stack while it is here, from the lowest address on.
 #[repr(C)]
