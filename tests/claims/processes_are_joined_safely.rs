@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use std::fs::{self, File};
 use std::panic::resume_unwind;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// restart_syscall(2), by which the kernel goes on with a call that has a time limit.
@@ -485,4 +485,31 @@ fn killed_from(first: u64) -> u64 {
     assert_eq!(scene.said("mask-changed"), Some(0));
     assert_eq!(scene.said("returned"), Some(runs + 1), "once for each signal, and at the end");
     runs - 1
+}
+
+/// A library of several objects is linked with those that something refers to: nothing calls the way in.
+#[test]
+fn a_program_of_another_workspace_has_the_way_in() {
+    use object::{Object, ObjectSection};
+    for program in [programs::release(), programs::without_filters()].map(|folder| folder.join("spotted")) {
+        let bytes = fs::read(&program).expect("readable");
+        let file = object::File::parse(&*bytes).expect("a program");
+        let section = file.section_by_name("mote_join");
+        assert!(section.is_some_and(|section| section.size() > 0), "{}", program.display());
+    }
+    let scene = programs::without_filters().join("scenes");
+    let mut command = Command::new(&scene);
+    let mut child = command
+        .args(["waits", "nanosleep"])
+        .env_remove("MOTE_SESSION")
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let running = Record::process(child.id().into()).with(&["-e", "e2e:*"]).start();
+    wait_until_on(child.id().into());
+    running.signal(Signal::SIGINT);
+    let trace = running.wait().ends_with(0);
+    let _ = child.kill();
+    let _ = child.wait();
+    assert_eq!(trace.summary()["processes"], 1);
 }

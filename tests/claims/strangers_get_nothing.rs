@@ -151,7 +151,11 @@ fn a_planted_socket_that_promises_a_process_is_reported() {
     assert_eq!(liar.wait_for("mailboxes"), 1);
     sockets(&running);
     let trace = finish(running, 3);
-    assert!(trace.problems().join("\n").contains("and did not"), "{:?}", trace.problems());
+    assert!(
+        trace.problems().join("\n").contains("did not follow the request to join"),
+        "{:?}",
+        trace.problems()
+    );
 }
 
 #[test]
@@ -356,7 +360,7 @@ fn a_user_who_takes_all_descriptors_leaves_room_for_others() {
     let trace = scene.under(&["prlimit", "--nofile=128:"]).run().ends_with(3);
     assert_eq!(named(&trace.view(), "e2e:count").len(), 10 * 100, "{}", trace.err);
     let problems = trace.problems().join("\n");
-    assert!(problems.contains("they may not use more open files"), "{problems}");
+    assert!(problems.contains("the recorder's open files do not suffice for more"), "{problems}");
 }
 
 #[test]

@@ -73,13 +73,16 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// Directory of `plain`, `spotted` and `scenes` without the feature `filters`.
+/// Directory of `plain`, `spotted` and `scenes` without the feature `filters`, with the library in several objects, as
+/// other workspaces build it.
 pub(crate) fn without_filters() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         let target = target().join("no-filters");
         let bins = ["--bin", "plain", "--bin", "spotted", "--bin", "scenes", "--no-default-features"];
-        cargo(&[&["-p", "mote-tests"], &bins[..]].concat(), &target);
+        // Only this workspace has the library in one object.
+        let parts = format!("profile.{}.package.mote-trace.codegen-units=16", profile());
+        cargo(&[&["-p", "mote-tests", "--config", &parts], &bins[..]].concat(), &target);
         target.join(profile())
     })
 }

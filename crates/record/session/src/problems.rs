@@ -129,7 +129,7 @@ mod tests {
         assert!(problems.take(Kind::Recorder, 0, "disk still full"));
         let (all, more) = (problems.all(), 1000 - OF_PROCESS + 991 - reported);
         assert_eq!(all.len(), OF_KIND + 4 + 1);
-        assert_eq!(all.last(), Some(&format!("{more} more problems like this one: nonsense 0")));
+        assert_eq!(all.last(), Some(&format!("{more} more problems of this kind: nonsense 0")));
         assert_eq!((problems.count(), problems.newest()), (1000 + 991 + 5, "disk still full"));
     }
 }

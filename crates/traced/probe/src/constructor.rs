@@ -23,6 +23,7 @@ unsafe extern "C" fn before_main(
     _arguments: *const *const c_char,
     _environment: *const *const c_char,
 ) {
+    crate::arch::keep_join();
     // SAFETY: the C library has set it before it calls constructors.
     let environment = unsafe { environ };
     // SAFETY: `environ` is a NULL-terminated array of strings; the section symbols are made by the linker for this

@@ -4,15 +4,15 @@
 //! |---|---|
 //! | `__switch!` | the instruction that an event's site is while the event is off, and its record (`mote_layout::site`) |
 //! | `short_text`, `is_in_one_page` | a text of a few bytes as a number, by one load; where that may be done |
-//! | section `mote_join` | the code that a recorder sends a thread to, and its record (`mote_layout::join`) |
+//! | section `mote_join` | the code that a recorder sends a thread to, and its record `mote_join_record` (`mote_layout::join`) |
 //!
 //! A second processor is a second folder, and its line in the list below. `sections` holds what is the same for all of
 //! them.
 
 mod sections;
 
-pub(crate) use sections::keep_in_memory;
 pub use sections::meet;
+pub(crate) use sections::{keep_in_memory, keep_join};
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

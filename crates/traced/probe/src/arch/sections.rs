@@ -6,17 +6,22 @@
 use core::arch::{asm, global_asm};
 
 // An empty record, so that the section and the linker's `__start_`/`__stop_` symbols exist in every object.
-// It needs the code that recorders send threads to, which nothing else refers to.
 global_asm!(
     ".pushsection mote_sites,\"aR\",@progbits",
     ".balign 4",
     ".long 0, 0, 0, 0",
-    ".reloc ., BFD_RELOC_NONE, {join}",
     ".popsection",
     ".hidden __start_mote_sites",
     ".hidden __stop_mote_sites",
-    join = sym crate::join::enter_here,
 );
+
+/// Has the linker take the code that recorders send threads to, and its record: nothing calls it, and a library of
+/// several objects, as other workspaces build it, would be linked without the one that has it.
+#[inline(always)]
+pub(crate) fn keep_join() {
+    // SAFETY: no instruction.
+    unsafe { asm!(".reloc ., BFD_RELOC_NONE, mote_join_record", options(nomem, nostack, preserves_flags)) };
+}
 
 /// Where two ways past an event meet again. Without an instruction, but a block of its own, in which the compiler can
 /// restore the registers that both ways need: otherwise it saves them at the start of the function, where each call

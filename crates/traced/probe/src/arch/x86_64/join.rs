@@ -34,6 +34,10 @@ const XSAVED: u32 = 0xe7;
 global_asm!(
     ".pushsection mote_join,\"aR\",@progbits",
     ".balign 4",
+    // By this name the linker takes this code from its library: nothing calls it.
+    ".globl mote_join_record",
+    ".hidden mote_join_record",
+    "mote_join_record:",
     ".long {version}",
     ".long 2f + 2 - .",
     ".long {area} - .",
