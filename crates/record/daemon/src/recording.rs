@@ -1,5 +1,6 @@
-//! One recording, from start to end, in an event loop that may serve others beside it: it begins and ends without
-//! waiting for anything, and what it waits for meanwhile is a descriptor or a time.
+//! One recording, from start to end, in an event loop that may serve others beside it: what it waits for, also at its
+//! end, is a descriptor or a time. Only its beginning keeps the loop, for as long as it takes to look at running
+//! processes that are to be recorded (10 s at most for each).
 //!
 //! A loop polls [`Recording::polled`] for at most [`Recording::patience`], gives signals to [`Recording::signal`], and
 //! calls [`Recording::serve`], until [`Recording::ended`] has what the recording came to. [`record()`] is that loop for
