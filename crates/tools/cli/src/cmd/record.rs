@@ -42,7 +42,7 @@ Filters run in the program, on its own arguments, before anything is recorded:
   mote record -e 'net:*' --hist 'len by proto' --interval 1s -- ./app
   mote record -e 'net:*' --filter-file large.o -- ./app     compiled by clang; see list --c-header
 All the events of requests that ended with an error or took over 10 ms, and no others:
-  mote record -e 'http:*' --on 'http:begin do speculate' \
+  mote record -e 'http:*' --on 'http:begin do speculate' \\
     --on 'http:end if status >= 500 || $elapsed > 10ms do commit' \\
     --on 'http:end do discard' -- ./server
 `mote filter --help` explains the language.
