@@ -491,7 +491,7 @@ fn killed_from(first: u64) -> u64 {
 #[test]
 fn a_program_of_another_workspace_has_the_way_in() {
     use object::{Object, ObjectSection};
-    for program in [programs::release(), programs::without_filters()].map(|folder| folder.join("spotted")) {
+    for program in [programs::release(), programs::without_filters()].map(|folder| folder.join("scenes")) {
         let bytes = fs::read(&program).expect("readable");
         let file = object::File::parse(&*bytes).expect("a program");
         let section = file.section_by_name("mote_join");
