@@ -268,6 +268,7 @@ fn a_recording_stops_when_its_memory_is_full() {
     let why = recorded.summary.stopped.clone().unwrap_or_default();
     assert!(why.contains("No space left") || why.contains("ENOSPC") || why.contains("28"), "{why}");
     let numbers = numbers(&trace_in(&memory));
-    assert!(!numbers.is_empty() && numbers.iter().copied().eq(0..numbers.len() as u64), "{numbers:?}");
+    // The program may have moved to another CPU, whose smaller packet had room where the one before had none.
+    assert!(!numbers.is_empty() && numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
     assert_eq!(recorded.summary.total(), numbers.len() as u64);
 }
