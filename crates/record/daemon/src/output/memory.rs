@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The streams of a recording, in memory. Copies are the same memory: one is the recording's, another its reader's.
 ///
-/// When it is full, that is as with a disk: the recording stops, and is whole up to there.
+/// When it is full, that is as with a disk: the recording stops, and each stream is whole up to its last packet that
+/// had room.
 #[derive(Clone, Debug)]
 pub struct Memory {
     /// Bytes of all streams together, at most.

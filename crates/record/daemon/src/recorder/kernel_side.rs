@@ -5,7 +5,7 @@ use super::clock::Clock;
 use crate::consumer::trace::Consumed;
 use crate::cooperation::{Cooperation, never};
 use crate::error::Error;
-use crate::kernel::{Kernel, KernelRecorded, Remarks};
+use crate::kernel::{Change, Kernel, KernelRecorded, Looked, Remarks};
 use crate::options::{LatencyOptions, Options};
 use crate::output::owner::Owner;
 use crate::samples::of_monotonic;
@@ -26,9 +26,6 @@ pub(crate) struct KernelSide {
     pub(super) kernel: Option<Kernel>,
     pub(crate) cooperation: Cooperation,
 }
-
-/// A change of rules that was chosen, and is not made yet.
-pub(crate) type Change = crate::kernel::Change;
 
 impl KernelSide {
     /// That of a recording that begins.
@@ -181,10 +178,10 @@ impl KernelSide {
     }
 
     /// What is done at every tick: slow calls taken in, thresholds moved, figures shown. Returns what came of it.
-    pub(crate) fn look_at_slow_calls(&mut self, watch: &mut dyn Watch) -> crate::kernel::Looked {
+    pub(crate) fn look_at_slow_calls(&mut self, watch: &mut dyn Watch) -> Looked {
         match (&mut self.kernel, &mut self.cooperation.latency) {
             (Some(kernel), Some(latency)) => kernel.look_at_slow(latency, |now| watch.latency(now)),
-            _ => crate::kernel::Looked::default(),
+            _ => Looked::default(),
         }
     }
 
