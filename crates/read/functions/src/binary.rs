@@ -1,7 +1,7 @@
 //! What is needed of a file to find its functions and look at their code.
 
 use crate::frames::{self, Frame};
-use mote_symbol::{Table, Visit};
+use mote_symbol::Visit;
 use object::{Architecture, Object, ObjectKind, ObjectSection, ReadRef, SectionFlags, SectionKind};
 use std::ops::Range;
 use std::path::Path;
@@ -10,7 +10,6 @@ use std::time::SystemTime;
 /// A file, taken apart.
 #[derive(Debug, Default)]
 pub(crate) struct Binary {
-    pub(crate) build_id: String,
     /// Sections of code, by address.
     pub(crate) code: Vec<Part>,
     /// Other sections that are loaded from the file, by address.
@@ -18,7 +17,6 @@ pub(crate) struct Binary {
     /// The linker's tables of functions of other files.
     pub(crate) linkage: Vec<Range<u64>>,
     pub(crate) frames: Vec<Frame>,
-    pub(crate) symbols: Table,
     /// Addresses that the loader writes into memory (`R_X86_64_RELATIVE`).
     pub(crate) relocated: Vec<u64>,
     /// From the first byte that is loaded to the last one.
@@ -64,12 +62,7 @@ impl Visit for Reading {
         elf: &object::File<'d, R>,
         _: Option<SystemTime>,
     ) -> Result<Binary, object::Error> {
-        let mut binary = Binary {
-            build_id: mote_symbol::build_id(elf),
-            symbols: Table::read(elf),
-            is_fixed: elf.kind() == ObjectKind::Executable,
-            ..Binary::default()
-        };
+        let mut binary = Binary { is_fixed: elf.kind() == ObjectKind::Executable, ..Binary::default() };
         if elf.architecture() != self.0 {
             return Ok(binary);
         }

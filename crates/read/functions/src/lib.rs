@@ -26,7 +26,7 @@ pub use pattern::Pattern;
 pub use starts::LeftOut;
 pub use way::{Reason, Way};
 
-use mote_symbol::ImageError;
+use mote_symbol::{Image, ImageError, Table};
 use std::path::Path;
 
 /// The functions of a file.
@@ -53,19 +53,20 @@ pub struct Function {
     pub way: Way,
 }
 
-/// Finds the functions of the file at `path`, with the names in its separate debug file, if there is one.
+/// Finds the functions of a file, with the names in its separate debug file, if there is one.
 ///
 /// # Errors
 /// It cannot be read, is no ELF file, or is damaged. One of another processor than this program has no functions.
 ///
 /// # Cost
 /// Decodes all of its code once: some 100 MB/s.
-pub fn read(path: &Path) -> Result<Functions, ImageError> {
-    let mut binary = mote_symbol::with_elf(path, binary::Reading(arch::ARCHITECTURE))?;
-    if let Some(symbols) = mote_symbol::separate_symbols(path) {
-        binary.symbols.merge(&symbols);
+pub fn read(image: &Image) -> Result<Functions, ImageError> {
+    let binary = mote_symbol::with_elf(&image.path, binary::Reading(arch::ARCHITECTURE))?;
+    let mut symbols = image.table.clone();
+    if let Some(others) = mote_symbol::separate_symbols(image) {
+        symbols.merge(&others);
     }
-    Ok(found(&binary))
+    Ok(found(&binary, &symbols, image))
 }
 
 /// The same from bytes, which are called `path`.
@@ -73,16 +74,18 @@ pub fn read(path: &Path) -> Result<Functions, ImageError> {
 /// # Errors
 /// As [`read`].
 pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Functions, ImageError> {
-    Ok(found(&mote_symbol::with_bytes(path, bytes, binary::Reading(arch::ARCHITECTURE))?))
+    let image = Image::from_bytes(path, bytes)?;
+    let binary = mote_symbol::with_bytes(path, bytes, binary::Reading(arch::ARCHITECTURE))?;
+    Ok(found(&binary, &image.table, &image))
 }
 
-fn found(binary: &binary::Binary) -> Functions {
-    let starts = starts::find(binary);
+fn found(binary: &binary::Binary, symbols: &Table, image: &Image) -> Functions {
+    let starts = starts::find(binary, symbols);
     let targets = arch::targets(binary, &starts.begins);
     let mut functions = Vec::with_capacity(starts.functions.len());
     for start in &starts.functions {
         let way = arch::way(binary, &targets, start);
         functions.push(Function { address: start.address, len: start.len, name: start.name.clone(), way });
     }
-    Functions { build_id: binary.build_id.clone(), functions, left_out: starts.left_out }
+    Functions { build_id: image.build_id.clone(), functions, left_out: starts.left_out }
 }

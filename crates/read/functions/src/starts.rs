@@ -1,7 +1,7 @@
 //! Where functions begin and end: by symbols, and by frames where there are no symbols.
 
 use crate::binary::{Binary, part_at};
-use mote_symbol::Symbol;
+use mote_symbol::{Symbol, Table};
 use std::collections::BTreeMap;
 
 /// What was found.
@@ -52,9 +52,9 @@ enum Kind {
 }
 
 /// Finds the functions of a file.
-pub(crate) fn find(binary: &Binary) -> Starts {
+pub(crate) fn find(binary: &Binary, symbols: &Table) -> Starts {
     let mut candidates: BTreeMap<u64, Candidate> = BTreeMap::new();
-    for symbol in binary.symbols.iter() {
+    for symbol in symbols.iter() {
         add_symbol(&mut candidates, symbol);
     }
     for frame in &binary.frames {

@@ -3,15 +3,16 @@
 #![cfg(target_arch = "x86_64")]
 
 use mote_functions::{Function, Functions, LeftOut, Reason, Way};
+use mote_symbol::{Image, ImageError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Builds the file as a library; `None`, as a skip, without a C compiler.
-fn library(directory: &Path, words: &[&str]) -> Option<PathBuf> {
+fn library(directory: &Path) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/entries.s");
     let output = directory.join("entries.so");
     let mut command = Command::new("cc");
-    command.args(["-shared", "-nostdlib", "-o"]).arg(&output).args(words).arg(source);
+    command.args(["-shared", "-nostdlib", "-o"]).arg(&output).arg(source);
     match command.status() {
         Ok(status) => assert!(status.success()),
         Err(why) => {
@@ -22,6 +23,10 @@ fn library(directory: &Path, words: &[&str]) -> Option<PathBuf> {
     Some(output)
 }
 
+fn read(path: &Path) -> Result<Functions, ImageError> {
+    mote_functions::read(&Image::open(path)?)
+}
+
 fn way(found: &Functions, name: &str) -> Way {
     let named = |function: &&Function| function.name.as_deref() == Some(name);
     found.functions.iter().find(named).unwrap_or_else(|| panic!("no {name}: {found:#?}")).way
@@ -30,8 +35,8 @@ fn way(found: &Functions, name: &str) -> Way {
 #[test]
 fn each_function_has_its_way() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(file) = library(directory.path(), &[]) else { return };
-    let found = mote_functions::read(&file).expect("it is whole");
+    let Some(file) = library(directory.path()) else { return };
+    let found = read(&file).expect("it is whole");
     for (name, expected) in [
         ("placeholder", Way::Placeholder),
         ("behind_endbr", Way::Placeholder),
@@ -66,7 +71,7 @@ fn a_stripped_file_has_the_functions_of_its_frames() {
         Ok(status) => assert!(status.success()),
         Err(why) => return mote_skip::skip(format!("no C compiler: {why}")),
     }
-    let whole = mote_functions::read(&file).expect("it is whole");
+    let whole = read(&file).expect("it is whole");
     let stripped = directory.path().join("stripped.so");
     let mut command = Command::new("objcopy");
     command.args(["--strip-all", "--remove-section=.dynsym"]).arg(&file).arg(&stripped);
@@ -74,7 +79,7 @@ fn a_stripped_file_has_the_functions_of_its_frames() {
         // What the loader needs cannot always be removed.
         return mote_skip::skip("objcopy does not strip it");
     }
-    let bare = mote_functions::read(&stripped).expect("it is whole");
+    let bare = read(&stripped).expect("it is whole");
     let places =
         |found: &Functions| found.functions.iter().map(|one| (one.address, one.len)).collect::<Vec<_>>();
     assert_eq!(places(&whole), places(&bare));
@@ -86,7 +91,7 @@ fn a_stripped_file_has_the_functions_of_its_frames() {
 #[test]
 fn damaged_files_are_read_or_refused() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(file) = library(directory.path(), &[]) else { return };
+    let Some(file) = library(directory.path()) else { return };
     let bytes = std::fs::read(&file).expect("readable");
     let whole = mote_functions::from_bytes(&file, &bytes).expect("it is whole");
     let (mut read, mut refused) = (0, 0);
@@ -114,7 +119,7 @@ fn the_c_library_can_be_probed_nearly_whole() {
     if !path.exists() {
         return mote_skip::skip("no C library at its usual place");
     }
-    let found = mote_functions::read(path).expect("it is whole");
+    let found = read(path).expect("it is whole");
     let by_jump = |one: &&Function| !matches!(one.way, Way::Trap(_) | Way::Unknown);
     let (jumps, all) = (found.functions.iter().filter(by_jump).count(), found.functions.len());
     assert!(all > 2000 && jumps * 100 >= all * 99, "{jumps} of {all}");

@@ -91,14 +91,13 @@ pub fn dwarf(path: &Path, files: &DebugFiles) -> Result<gimli::Dwarf<Reader>, Im
     Ok(dwarf)
 }
 
-/// The symbols in the separate debug file of the file at `path`; `None` when there is none, or it has them itself.
+/// The symbols in the separate debug file of `image`; `None` when there is none, or it has them itself.
 #[must_use]
-pub fn separate_symbols(path: &Path) -> Option<Table> {
-    let image = Image::open(path).ok()?;
+pub fn separate_symbols(image: &Image) -> Option<Table> {
     if image.has_dwarf {
         return None;
     }
-    table(&DebugFiles::default().find(&image)?)
+    table(&DebugFiles::default().find(image)?)
 }
 
 /// The functions in the symbol tables of the file at `path`.

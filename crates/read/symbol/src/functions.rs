@@ -70,13 +70,8 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// The debug information of the file at `path`, or that of its separate debug file; `None` when there is none.
-    #[must_use]
-    pub fn open(path: &Path) -> Option<Functions> {
-        Functions::of(&Image::open(path).ok()?, path)
-    }
-
-    /// The same of a file that has been read; `path` is where it is opened once more.
+    /// The debug information of `image`, which is opened once more at `path`, or that of its separate debug file;
+    /// `None` when there is none.
     #[must_use]
     pub fn of(image: &Image, path: &Path) -> Option<Functions> {
         let files = DebugFiles::default();

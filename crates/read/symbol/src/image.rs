@@ -233,7 +233,7 @@ fn of_segment<'d>(segment: &impl ObjectSegment<'d>) -> Segment {
 }
 
 /// Build id of a file in hex; empty without one.
-pub fn build_id<'d>(elf: &object::File<'d, impl ReadRef<'d>>) -> String {
+pub(crate) fn build_id<'d>(elf: &object::File<'d, impl ReadRef<'d>>) -> String {
     let id = elf.build_id().ok().flatten().unwrap_or_default();
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -2,12 +2,12 @@
 
 use crate::demangle::demangle;
 
-/// Whether `is` holds for one of the names that a symbol has for people: as it is, without its version, demangled,
-/// without parameters, and without generic arguments.
+/// Whether `is` holds for one of the names that a symbol has for people: without its version, demangled, without
+/// parameters, and without generic arguments.
 pub fn fits(symbol: &str, is: impl Fn(&str) -> bool) -> bool {
     let name = plain(symbol);
-    if is(name) || !name.starts_with('_') {
-        return is(name);
+    if is(name) {
+        return true;
     }
     let demangled = demangle(name);
     if *demangled == *name {

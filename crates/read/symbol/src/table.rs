@@ -34,8 +34,7 @@ struct Entry {
 
 impl Table {
     /// The functions in `.symtab` and `.dynsym`.
-    #[must_use]
-    pub fn read<'d>(elf: &object::File<'d, impl ReadRef<'d>>) -> Table {
+    pub(crate) fn read<'d>(elf: &object::File<'d, impl ReadRef<'d>>) -> Table {
         let mut table = Table::default();
         for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
             table.add(&symbol);

@@ -41,6 +41,13 @@ pub(crate) fn targets(binary: &Binary, begins: &[u64]) -> Targets {
     Targets(targets)
 }
 
+/// The numbers in an instruction that are large enough to be addresses.
+fn immediates(instruction: &Instruction) -> impl Iterator<Item = u64> {
+    let is_large = |kind| matches!(kind, OpKind::Immediate32 | OpKind::Immediate32to64 | OpKind::Immediate64);
+    let large = (0..instruction.op_count()).filter(move |operand| is_large(instruction.op_kind(*operand)));
+    large.map(|operand| instruction.immediate(operand))
+}
+
 struct Found<'b> {
     binary: &'b Binary,
     targets: Vec<u64>,
@@ -84,11 +91,8 @@ impl Found<'_> {
                 tables.push(to);
             }
             // Code that can be loaded anywhere holds no addresses.
-            for operand in 0..if self.binary.is_fixed { instruction.op_count() } else { 0 } {
-                let kind = instruction.op_kind(operand);
-                if matches!(kind, OpKind::Immediate32 | OpKind::Immediate32to64 | OpKind::Immediate64) {
-                    self.add(instruction.immediate(operand));
-                }
+            if self.binary.is_fixed {
+                immediates(&instruction).for_each(|number| self.add(number));
             }
             if instruction.memory_displ_size() >= 4 && instruction.memory_base() == Register::None {
                 tables.push(instruction.memory_displacement64());

@@ -76,9 +76,9 @@ impl Entry<'_> {
             return false;
         }
         let at = |address: u64| self.bytes.get((address - self.start.address) as usize);
-        let mut decoder_bytes = (from..self.start.address + self.start.room.min(16)).map_while(at);
-        // INT3, or NOPs of any length, which are looked at as instructions.
-        let bytes: Vec<u8> = decoder_bytes.by_ref().copied().collect();
+        let end = self.start.address + self.start.room.min(16);
+        let bytes: Vec<u8> = (from..end).map_while(at).copied().collect();
+        // INT3, or NOPs of any length.
         let mut decoder = Decoder::with_ip(64, &bytes, from, DecoderOptions::NONE);
         while decoder.can_decode() && decoder.ip() < self.start.address + JUMP {
             let one = decoder.decode();
@@ -89,7 +89,7 @@ impl Entry<'_> {
                 return false;
             }
         }
-        from < self.start.address + JUMP
+        true
     }
 
     /// A jump whose last bytes are those behind the first instruction.
@@ -121,9 +121,6 @@ impl Entry<'_> {
         let begin = self.start.address;
         let mut end = begin;
         for (number, one) in (1_u8..).zip(instructions) {
-            if end > begin && one.flow_control() == FlowControl::Call && one.next_ip() < begin + JUMP {
-                return Way::Trap(Reason::Call);
-            }
             end = one.next_ip();
             let is_whole = end >= begin + JUMP || ends(one) && self.is_padding(end);
             if is_whole && targets.lie_between(begin, end.max(begin + JUMP)) {

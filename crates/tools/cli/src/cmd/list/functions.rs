@@ -8,7 +8,7 @@ use mote_inspect::target::Target;
 use mote_pattern::similar;
 use mote_symbol::functions::Functions as Debug;
 use mote_symbol::mapped;
-use mote_symbol::{ImageError, demangle, names};
+use mote_symbol::{Image, ImageError, demangle, names};
 use mote_words::{counted, counted_grouped, middle};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -35,20 +35,22 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     let target = target.context("give a program or a process: mote list --functions ./app")?;
     let mut objects = match Target::find(target)? {
-        Target::File(path) => vec![Object::read(&path, &path, 0)?],
+        Target::File(path) => vec![Object::read(&path, &path, |_| 0)?],
         Target::Process(pid) => of_process(pid)?,
     };
     let patterns: Vec<Pattern> = patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
-    let similar = similar_names(&objects, &patterns);
-    objects.iter_mut().for_each(|object| object.keep(&patterns));
-    objects.retain(|object| !object.found.functions.is_empty());
-    if objects.is_empty() {
-        match patterns.is_empty() {
-            true => say!("{} has no functions that can be seen", target.display()),
-            false => say!("no function of {} is called so{similar}", target.display()),
+    let kept: Vec<Vec<Function>> = objects.iter().map(|object| object.meant(&patterns)).collect();
+    if kept.iter().all(Vec::is_empty) {
+        match patterns.first() {
+            None => say!("{} has no functions that can be seen", target.display()),
+            Some(pattern) => {
+                say!("no function of {} is called so{}", target.display(), similar_names(&objects, pattern));
+            }
         }
         return Ok(cmd::NOTHING.into());
     }
+    objects.iter_mut().zip(kept).for_each(|(object, kept)| object.found.functions = kept);
+    objects.retain(|object| !object.found.functions.is_empty());
     let out = out::lock();
     let width = out::width().unwrap_or(usize::MAX);
     let out = io::BufWriter::new(out);
@@ -63,12 +65,8 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// `; similar names: a, b` for patterns that nothing fits.
-fn similar_names(objects: &[Object], patterns: &[Pattern]) -> String {
-    let has =
-        |object: &Object, pattern| object.found.functions.iter().any(|one| object.is_meant(one, pattern));
-    let without = patterns.iter().find(|pattern| !objects.iter().any(|object| has(object, pattern)));
-    let Some(pattern) = without else { return String::new() };
+/// `; similar names: a, b` for a pattern that nothing fits.
+fn similar_names(objects: &[Object], pattern: &Pattern) -> String {
     let functions = objects.iter().flat_map(|object| &object.found.functions);
     let names: Vec<String> =
         functions.filter_map(|one| Some(names::bare(&demangle(one.name.as_ref()?)))).collect();
@@ -86,7 +84,9 @@ fn of_process(pid: u32) -> anyhow::Result<Vec<Object>> {
         let found =
             id.pin(pid, (map.start, map.end), &map.path).map_err(|why| why.to_string()).and_then(|file| {
                 let opened = PathBuf::from(format!("/proc/self/fd/{}", file.raw()));
-                let shift = shift(&opened, map.start, map.offset).map_err(|why| why.to_string())?;
+                let shift = |image: &Image| {
+                    map.start.wrapping_sub(image.address_of(map.offset).unwrap_or(map.offset))
+                };
                 Object::read(&opened, &path, shift).map_err(|why| why.to_string())
             });
         match found {
@@ -101,26 +101,20 @@ fn of_process(pid: u32) -> anyhow::Result<Vec<Object>> {
     Ok(objects)
 }
 
-/// How far from its own addresses a file is loaded that is mapped at `start` from `offset` on.
-fn shift(file: &Path, start: u64, offset: u64) -> Result<u64, ImageError> {
-    let image = mote_symbol::Image::open(file)?;
-    Ok(start.wrapping_sub(image.address_of(offset).unwrap_or(offset)))
-}
-
 impl Object {
-    fn read(file: &Path, path: &Path, shift: u64) -> Result<Object, ImageError> {
-        let found = mote_functions::read(file)?;
-        Ok(Object { path: path.to_owned(), shift, found, debug: Debug::open(file) })
+    /// Looks through a file; `shift` says how far from its addresses it is loaded.
+    fn read(file: &Path, path: &Path, shift: impl FnOnce(&Image) -> u64) -> Result<Object, ImageError> {
+        let image = Image::open(file)?;
+        let found = mote_functions::read(&image)?;
+        Ok(Object { path: path.to_owned(), shift: shift(&image), found, debug: Debug::of(&image, file) })
     }
 
-    fn keep(&mut self, patterns: &[Pattern]) {
-        if patterns.is_empty() {
-            return;
-        }
-        let all = std::mem::take(&mut self.found.functions);
-        let fits = |function: &Function| patterns.iter().any(|pattern| self.is_meant(function, pattern));
-        let kept = all.into_iter().filter(fits).collect();
-        self.found.functions = kept;
+    /// The functions that one of the patterns means; all without patterns.
+    fn meant(&self, patterns: &[Pattern]) -> Vec<Function> {
+        let is_meant = |function: &&Function| {
+            patterns.is_empty() || patterns.iter().any(|pattern| self.is_meant(function, pattern))
+        };
+        self.found.functions.iter().filter(is_meant).cloned().collect()
     }
 
     fn is_meant(&self, function: &Function, pattern: &Pattern) -> bool {
