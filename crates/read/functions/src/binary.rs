@@ -50,23 +50,28 @@ pub(crate) fn part_at(parts: &[Part], address: u64) -> Option<&Part> {
     parts.get(behind.checked_sub(1)?).filter(|part| part.range().contains(&address))
 }
 
+/// Most bytes of all loaded sections. Those of a file that was built do not overlap; those of a hostile one may each be
+/// the whole file.
+const LOADED_MAX: u64 = 512 << 20;
+
 /// Reads it; one of another processor has no code.
 pub(crate) struct Reading(pub(crate) Architecture);
 
 impl Visit for Reading {
-    type Answer = Binary;
+    /// `None` when more than [`LOADED_MAX`] would be loaded.
+    type Answer = Option<Binary>;
 
     fn visit<'d, R: ReadRef<'d>>(
         &self,
         _: &Path,
         elf: &object::File<'d, R>,
         _: Option<SystemTime>,
-    ) -> Result<Binary, object::Error> {
+    ) -> Result<Option<Binary>, object::Error> {
         let mut binary = Binary { is_fixed: elf.kind() == ObjectKind::Executable, ..Binary::default() };
         if elf.architecture() != self.0 {
-            return Ok(binary);
+            return Ok(Some(binary));
         }
-        let mut eh_frame = None;
+        let (mut eh_frame, mut left) = (None, LOADED_MAX);
         for section in elf.sections().filter(is_loaded) {
             let (name, address) = (section.name().unwrap_or_default(), section.address());
             if name == ".eh_frame" {
@@ -74,6 +79,10 @@ impl Visit for Reading {
             }
             if name.starts_with(".plt") || name == ".iplt" {
                 binary.linkage.push(address..address.saturating_add(section.size()));
+            }
+            match left.checked_sub(section.size()) {
+                Some(rest) => left = rest,
+                None => return Ok(None),
             }
             let part = Part { address, bytes: section.data()?.to_vec() };
             if part.bytes.is_empty() {
@@ -98,7 +107,7 @@ impl Visit for Reading {
         }
         let relocations = elf.dynamic_relocations().into_iter().flatten();
         binary.relocated = relocations.map(|(_, one)| one.addend().cast_unsigned()).collect();
-        Ok(binary)
+        Ok(Some(binary))
     }
 }
 

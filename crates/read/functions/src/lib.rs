@@ -26,6 +26,7 @@ pub use pattern::Pattern;
 pub use starts::LeftOut;
 pub use way::{Reason, Way};
 
+use binary::Binary;
 use mote_symbol::{Image, ImageError, Table};
 use std::path::Path;
 
@@ -59,9 +60,11 @@ pub struct Function {
 /// It cannot be read, is no ELF file, or is damaged. One of another processor than this program has no functions.
 ///
 /// # Cost
-/// Decodes all of its code once: some 100 MB/s.
+/// Decodes all of its code once: some 100 MB/s. At most 512 MiB of sections are loaded; of tables of jumps at most
+/// 8 M entries are read: where there are more, any place may be jumped to.
 pub fn read(image: &Image) -> Result<Functions, ImageError> {
     let binary = mote_symbol::with_elf(&image.path, binary::Reading(arch::ARCHITECTURE))?;
+    let binary = within_bounds(binary, &image.path)?;
     let mut symbols = image.table.clone();
     if let Some(others) = mote_symbol::separate_symbols(image) {
         symbols.merge(&others);
@@ -76,10 +79,18 @@ pub fn read(image: &Image) -> Result<Functions, ImageError> {
 pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Functions, ImageError> {
     let image = Image::from_bytes(path, bytes)?;
     let binary = mote_symbol::with_bytes(path, bytes, binary::Reading(arch::ARCHITECTURE))?;
+    let binary = within_bounds(binary, path)?;
     Ok(found(&binary, &image.table, &image))
 }
 
-fn found(binary: &binary::Binary, symbols: &Table, image: &Image) -> Functions {
+fn within_bounds(binary: Option<Binary>, path: &Path) -> Result<Binary, ImageError> {
+    binary.ok_or_else(|| ImageError::Damaged {
+        path: path.to_owned(),
+        what: "its sections have more than 512 MiB together".to_owned(),
+    })
+}
+
+fn found(binary: &Binary, symbols: &Table, image: &Image) -> Functions {
     let starts = starts::find(binary, symbols);
     let targets = arch::targets(binary, &starts.begins);
     let mut functions = Vec::with_capacity(starts.functions.len());

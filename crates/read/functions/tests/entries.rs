@@ -7,9 +7,13 @@ use mote_symbol::{Image, ImageError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the file as a library; `None`, as a skip, without a C compiler.
+/// Builds the functions of `entries.s` as a library; `None`, as a skip, without a C compiler.
 fn library(directory: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/entries.s");
+    built(directory, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/entries.s"))
+}
+
+/// Builds a file of assembly as a library; `None` as of [`library`].
+fn built(directory: &Path, source: &Path) -> Option<PathBuf> {
     let output = directory.join("entries.so");
     let mut command = Command::new("cc");
     command.args(["-shared", "-nostdlib", "-o"]).arg(&output).arg(source);
@@ -123,4 +127,48 @@ fn the_c_library_can_be_probed_nearly_whole() {
     let by_jump = |one: &&Function| !matches!(one.way, Way::Trap(_) | Way::Unknown);
     let (jumps, all) = (found.functions.iter().filter(by_jump).count(), found.functions.len());
     assert!(all > 2000 && jumps * 100 >= all * 99, "{jumps} of {all}");
+}
+
+/// Instructions that each name another entry of one long table, which all may be tables of their own.
+#[test]
+fn tables_within_tables_are_read_up_to_a_bound() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = directory.path().join("tables.s");
+    let instructions: String = (0..2000).map(|n| format!("lea table+{}(%rip), %rax\n", 4 * n)).collect();
+    let text = format!(
+        ".text\n.type many, @function\nmany:\n{instructions}jmp *%rax\n.size many, . - many\n\
+         .type window, @function\n.p2align 4, 0xcc\nwindow:\npush %rbp\nadd %al, (%rax)\nadd %al, (%rax)\nret\n\
+         .size window, . - window\n.section .rodata\n.p2align 2\n\
+         table:\n.rept 20000\n.long many + 0x1000 - table\n.endr\n"
+    );
+    std::fs::write(&source, text).expect("written");
+    let Some(file) = built(directory.path(), &source) else { return };
+    // What is not known is not guessed.
+    assert_eq!(way(&read(&file).expect("it is whole"), "window"), Way::Trap(Reason::JumpedInto));
+}
+
+/// A file of 1 MiB whose sections are each the whole file.
+#[test]
+fn sections_that_overlap_are_loaded_up_to_a_bound() {
+    const SECTIONS: u16 = 1000;
+    let mut file = vec![0; 1 << 20];
+    let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, b"\x7fELF\x02\x01\x01");
+    // A library for x86-64; section headers of 64 bytes from 64 on, the second with names.
+    put(16, &[3, 0, 62, 0, 1]);
+    put(40, &64_u64.to_le_bytes());
+    put(52, &64_u16.to_le_bytes());
+    put(58, &64_u16.to_le_bytes());
+    put(60, &SECTIONS.to_le_bytes());
+    put(62, &1_u16.to_le_bytes());
+    for section in 1..usize::from(SECTIONS) {
+        let at = 64 + 64 * section;
+        let (kind, flags, size) = if section == 1 { (3_u32, 0_u64, 1) } else { (1, 6, 1 << 20) };
+        put(at + 4, &kind.to_le_bytes());
+        put(at + 8, &flags.to_le_bytes());
+        put(at + 16, &(section as u64 * 0x1000).to_le_bytes());
+        put(at + 32, &u64::to_le_bytes(size));
+    }
+    let refused = mote_functions::from_bytes(Path::new("overlapping"), &file).expect_err("too much");
+    assert!(refused.to_string().contains("more than 512 MiB"), "{refused}");
 }

@@ -8,26 +8,34 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Regist
 
 /// Most entries of a table of jumps that are read.
 const TABLE_MAX: usize = 1 << 16;
+/// Most entries of all tables of a file; of the programs of a usual system the most is 350,000.
+const ENTRIES_MAX: usize = 1 << 23;
 
-/// Addresses, in order.
+/// The places.
 #[derive(Debug, Default)]
-pub(crate) struct Targets(Vec<u64>);
+pub(crate) struct Targets {
+    /// In order.
+    found: Vec<u64>,
+    /// There were more than are looked for: any place may be one.
+    is_cut: bool,
+}
 
 impl Targets {
     /// Whether something may jump between the two addresses, to neither of them.
     pub(crate) fn lie_between(&self, begin: u64, end: u64) -> bool {
-        let behind = self.0.partition_point(|target| *target <= begin);
-        self.0.get(behind).is_some_and(|target| *target < end)
+        let behind = self.found.partition_point(|target| *target <= begin);
+        self.is_cut || self.found.get(behind).is_some_and(|target| *target < end)
     }
 }
 
 /// Finds them: targets of jumps and calls, addresses that instructions, relocations or words of data hold, and entries
 /// of tables of distances beside functions that jump by a register.
 pub(crate) fn targets(binary: &Binary, begins: &[u64]) -> Targets {
-    let mut found = Found { binary, targets: Vec::new() };
+    let mut found = Found { binary, targets: Vec::new(), tables: Vec::new() };
     for part in &binary.code {
         found.look_through(part, begins);
     }
+    let is_cut = !found.read_tables();
     let is_code = |address: &u64| part_at(&binary.code, *address).is_some();
     let mut targets = found.targets;
     targets.extend(binary.relocated.iter().copied().filter(is_code));
@@ -38,7 +46,7 @@ pub(crate) fn targets(binary: &Binary, begins: &[u64]) -> Targets {
     targets.sort_unstable();
     targets.dedup();
     targets.retain(|target| begins.binary_search(target).is_err());
-    Targets(targets)
+    Targets { found: targets, is_cut }
 }
 
 /// The numbers in an instruction that are large enough to be addresses.
@@ -51,6 +59,8 @@ fn immediates(instruction: &Instruction) -> impl Iterator<Item = u64> {
 struct Found<'b> {
     binary: &'b Binary,
     targets: Vec<u64>,
+    /// Where tables may begin that functions with computed jumps go by.
+    tables: Vec<u64>,
 }
 
 impl Found<'_> {
@@ -99,7 +109,7 @@ impl Found<'_> {
             }
         }
         if jumps {
-            tables.iter().for_each(|table| self.read_table(*table));
+            self.tables.append(&mut tables);
         }
     }
 
@@ -109,16 +119,31 @@ impl Found<'_> {
         }
     }
 
-    /// Reads a table of distances from itself to code, up to what is none.
-    fn read_table(&mut self, table: u64) {
-        let Some(part) = part_at(&self.binary.data, table) else { return };
-        let entries = part.from(table).unwrap_or_default().as_chunks::<4>().0.iter().take(TABLE_MAX);
-        for entry in entries {
+    /// Reads all tables, each once: of a hostile file they may lie in one another. False when they have too many
+    /// entries together.
+    fn read_tables(&mut self) -> bool {
+        let mut tables = std::mem::take(&mut self.tables);
+        tables.sort_unstable();
+        tables.dedup();
+        let mut left = ENTRIES_MAX;
+        for table in tables {
+            left -= self.read_table(table, left);
+        }
+        left > 0
+    }
+
+    /// Reads a table of distances from itself to code, up to what is none; at most so many. Returns how many it has.
+    fn read_table(&mut self, table: u64, most: usize) -> usize {
+        let Some(part) = part_at(&self.binary.data, table) else { return 0 };
+        let entries = part.from(table).unwrap_or_default().as_chunks::<4>().0.iter();
+        let before = self.targets.len();
+        for entry in entries.take(TABLE_MAX.min(most)) {
             let target = table.wrapping_add_signed(i32::from_le_bytes(*entry).into());
             if !self.is_code(target) {
-                return;
+                break;
             }
             self.targets.push(target);
         }
+        self.targets.len() - before
     }
 }
