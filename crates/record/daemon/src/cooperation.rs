@@ -215,7 +215,8 @@ impl Cooperation {
         }
         if self.without_area > 0 {
             remarks.push(format!(
-                "{} could not share memory with the kernel: the thresholds of the session apply there, and `$kernel` is 0",
+                "{} could not share memory with the kernel: the thresholds of the session apply there, and \
+                 `$kernel` is 0",
                 counted(self.without_area, "process", "processes")
             ));
         }

@@ -59,8 +59,8 @@ impl Quota {
         let is_full = of_user >= self.descriptors / 2 || of_others >= self.descriptors / 4 * 3;
         if uid != self.own && is_full {
             return Err(format!(
-                "user {uid} has {}, and all users but the recorder's own have {of_others}: the recorder's open files do \
-                 not suffice for more; raise `ulimit -n`",
+                "user {uid} has {}, and all users but the recorder's own have {of_others}: the recorder's open files \
+                 do not suffice for more; raise `ulimit -n`",
                 counted(of_user, "process", "processes")
             ));
         }

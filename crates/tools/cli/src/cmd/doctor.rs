@@ -20,8 +20,8 @@ Examples:
   mote doctor                  the table
   mote doctor --format json    for programs, and for reports of problems
 
-A line has ok, warn (recording works, but something is slower or missing) or FAIL; what was checked; what was found; and below,
-what to do about it.
+A line has ok, warn (recording works, but something is slower or missing) or FAIL; what was checked; what was found; and
+below, what to do about it.
 
 Exit status: 0 recording works, 2 it does not.")]
 pub(crate) struct Args {

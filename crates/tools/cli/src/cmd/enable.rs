@@ -21,8 +21,8 @@ Examples:
   mote enable ./trace -k 'syscalls:*open*' --filter 'ret < 0'
   mote enable ./trace -k sched --count 'by prev_comm'
 
-The flags mean what they mean for `mote record`. DIR is the directory that a running `mote record` writes; `mote status DIR`
-shows what is recorded there.
+The flags mean what they mean for `mote record`. DIR is the directory that a running `mote record` writes; `mote status
+DIR` shows what is recorded there.
 
 Exit status: 0 done, 2 failed.")]
 pub(crate) struct Args {

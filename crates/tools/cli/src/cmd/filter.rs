@@ -32,8 +32,8 @@ compiled:
   mote filter '$exe == \"*/sh\"' --event net:packet_in ./app --side kernel
   mote filter large.o --event net:packet_in ./app
 
-Fields of --fields have a type of u8 to u64, i8 to i64, x8 to x64 (shown in base 16), f32, f64, bool, str, bytes, u8[] (a sequence),
-u8[6] (an array), or enum u8 IDLE=0 BUSY=1..3.
+Fields of --fields have a type of u8 to u64, i8 to i64, x8 to x64 (shown in base 16), f32, f64, bool, str, bytes, u8[]
+(a sequence), u8[6] (an array), or enum u8 IDLE=0 BUSY=1..3.
 
 Exit status: 0 it compiles, 2 it does not.")]
 pub(crate) struct Args {

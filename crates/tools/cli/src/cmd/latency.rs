@@ -33,14 +33,15 @@ const DEFAULT_NS: u64 = 10_000_000;
 /// mote can set thresholds itself, as it goes (mote::set_threshold).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Thresholds: NAME=TIME or *=TIME, separated by commas; *=10ms is the default. `*` does not apply to calls that wait because the
-program wants to wait (nanosleep, poll, epoll_wait, select, futex, wait4, accept ...), nor for reads from sockets, pipes and terminals:
+Thresholds: NAME=TIME or *=TIME, separated by commas; *=10ms is the default. `*` does not apply to calls that wait
+because the program wants to wait (nanosleep, poll, epoll_wait, select, futex, wait4, accept ...), nor for reads from
+sockets, pipes and terminals:
 give these a threshold by name. `NAME=never` leaves a call out.
 
 --adaptive moves each threshold with the call's own distribution, after enough calls were seen (p99.9: 10,000).
 
-A threshold of two ticks of the kernel or more (8 ms at 250 Hz) costs less: the clock is not read for most calls. Below, it is
-read twice for each call, and durations are exact.
+A threshold of two ticks of the kernel or more (8 ms at 250 Hz) costs less: the clock is not read for most calls. Below,
+it is read twice for each call, and durations are exact.
 
 Needs root, or CAP_BPF and CAP_PERFMON.
 
@@ -58,9 +59,9 @@ Examples:
   mote latency --on 'http:begin do threshold write 1ms' \\
     --on 'http:end do threshold write default' -- ./server
 
---snapshot makes a flight recorder of the events that -e, -k and --on ask for: the newest are in memory, and a slow call has them
-written to DIR.snapshot-1, -2 ..., each a recording of its own with the slow call in it.
-Then: mote view DIR --stack, mote report DIR
+--snapshot makes a flight recorder of the events that -e, -k and --on ask for: the newest are in memory, and a slow call
+has them written to DIR.snapshot-1, -2 ..., each a recording of its own with the slow call in it. Then: mote view DIR
+--stack, mote report DIR
 
 Beside a command, tables and JSON go to standard error, because standard output is the command's.
 

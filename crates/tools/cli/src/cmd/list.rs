@@ -52,8 +52,8 @@ Of a function, how a probe comes to its entry:
   window of N  a jump takes the place of N instructions
   trap         only a breakpoint is possible; the list says why
 
-Events that a program makes at run time, as those of the crate tracing, are not in the list: they are known when they have been
-recorded. Where a program has mote-tracing, the list says so.
+Events that a program makes at run time, as those of the crate tracing, are not in the list: they are known when they
+have been recorded. Where a program has mote-tracing, the list says so.
 
 Exit status: 0 found, 1 nothing found, 2 failed.")]
 pub(crate) struct Args {

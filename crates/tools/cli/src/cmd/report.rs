@@ -25,8 +25,8 @@ Examples:
   mote report trace --format json | jq '.thread_syscalls[] | {name, tid, calls}'
 
 The times of an event (min, mean, p50, p90, p99, max) are those between successive events of its kind in the same
-thread. min, mean and max are exact, the others at most 1.6 % off. The table fits the terminal (or COLUMNS): a narrow one gets
-fewer of the columns.
+thread. min, mean and max are exact, the others at most 1.6 % off. The table fits the terminal (or COLUMNS): a narrow
+one gets fewer of the columns.
 
 JSON: one object. Its keys are stable; times are nanoseconds, rates events in a second:
   start_ns, end_ns   first and last event, since 1970

@@ -45,20 +45,23 @@ The context is there only if there is more of it than the thread. Enumerations a
 characters in texts as \\n or \\x1b, values that are not known as none. A member that only tells the length of the next
 one is left out. Where events were lost, a line says how many: [time] *** 12 events lost between ... ***
 
-With --stack, a line for each function follows, the innermost first, the kernel's before the program's: NAME+OFFSET (FILE:LINE)
-[BINARY]. An address without a name stays as it is, with its place in the binary; stderr says why. JSON has the same lines in
-stack: {kernel: [...], user: [...]}. Folded: THREAD;outermost;...;innermost COUNT, functions of the kernel with _[k] behind.
+With --stack, a line for each function follows, the innermost first, the kernel's before the program's: NAME+OFFSET
+(FILE:LINE) [BINARY]. An address without a name stays as it is, with its place in the binary; stderr says why. JSON has
+the same lines in stack: {kernel: [...], user: [...]}. Folded: THREAD;outermost;...;innermost COUNT, functions of the
+kernel with _[k] behind.
 
-With --tree, a span is shown when the outermost one around it has ended, with how long it lasted and how long a thread was in
-it (busy); times in it count from the beginning of the outermost one. Other events are in the span that their thread was in.
-Where --event, --tid and the like choose events, the spans are shown that have such events.
+With --tree, a span is shown when the outermost one around it has ended, with how long it lasted and how long a thread
+was in it (busy); times in it count from the beginning of the outermost one. Other events are in the span that their
+thread was in. Where --event, --tid and the like choose events, the spans are shown that have such events.
 
-JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, level, span (the name of the one that the event
-is in), context, fields; what is not known is left out, or null. A loss is an object with lost, since, until, exact, stream:
+JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, level, span (the name of the one that
+the event is in), context, fields; what is not known is left out, or null. A loss is an object with lost, since, until,
+exact, stream:
 exact when since and until are the times of the events before and after it; lost.events is null where the number is
 unknown.
 
-CSV: the same as columns, context and fields as JSON; a column for each field when --event chooses one kind of event. What is not known is empty. Losses are told on stderr only.
+CSV: the same as columns, context and fields as JSON; a column for each field when --event chooses one kind of event.
+What is not known is empty. Losses are told on stderr only.
 
 Exit status: 0 done, 1 no event matched, 2 failed, or a part of the recording is damaged (what is readable is shown).")]
 pub(crate) struct Args {
