@@ -84,6 +84,23 @@ fn the_journal_knows_level_place_and_meaning() {
     assert!(source.lines().nth(line - 1).is_some_and(|text| text.contains("all::nothing")), "line {line}");
 }
 
+/// The trace has two classes of each event: of packets with counts of losses, and without.
+#[test]
+fn csv_of_one_kind_of_event_has_its_fields_as_columns() {
+    let trace = Record::scene(&["count", "5"]).run().ends_with(0);
+    let csv = |words: &[&str]| {
+        let output = trace.mote(&[&["view", "--format", "csv"], words].concat());
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let one = csv(&["--event", "e2e:count"]);
+    let (head, rows) = one.split_once('\n').expect("a header");
+    let columns: Vec<&str> = head.split(',').collect();
+    let seq = columns.iter().position(|column| *column == "seq").unwrap_or_else(|| panic!("{head}"));
+    let numbers: Vec<&str> = rows.lines().filter_map(|row| row.split(',').nth(seq)).collect();
+    assert_eq!(numbers, ["0", "1", "2", "3", "4"], "{one}");
+    assert!(csv(&[]).starts_with("time,cpu,pid,tid,thread,event,context,fields\n"));
+}
+
 #[test]
 fn ctf_2_says_the_same_as_ctf_1_8() {
     let bare = |events: Vec<Event>| events.into_iter().map(|e| (e.name, e.fields)).collect::<Vec<_>>();

@@ -73,13 +73,20 @@ impl Selection {
         !self.classes.is_empty() && !self.classes.contains(&true)
     }
 
-    /// Whether the events of exactly one class of `trace` are chosen.
+    /// Whether exactly one kind of event of `trace` is chosen: of several classes if they have the same names and
+    /// members, as the stream classes have that mote writes with and without counts of losses.
     #[must_use]
     pub fn is_one(&self, trace: &Trace) -> bool {
-        match self.classes.is_empty() {
-            true => trace.classes() == 1,
-            false => self.classes.iter().filter(|chosen| **chosen).count() == 1,
-        }
+        let ids = 0..u32::try_from(trace.classes()).unwrap_or(u32::MAX);
+        let chosen =
+            ids.filter(|id| self.classes.is_empty() || self.classes.get(*id as usize) == Some(&true));
+        let kind = |id| {
+            let (stream, class) = trace.class(ClassId(id))?;
+            let members = (&stream.common_context, &class.specific_context, &class.payload);
+            Some((trace.provider(ClassId(id)), &class.name, members))
+        };
+        let mut kinds = chosen.map(kind);
+        kinds.next().is_some_and(|first| first.is_some() && kinds.all(|other| other == first))
     }
 
     /// Whether `record` is chosen.
