@@ -23,6 +23,7 @@ pub mod context;
 pub mod cooperation;
 pub mod describe;
 pub mod errors;
+pub mod functions;
 pub mod join;
 pub mod level;
 pub mod loss;
