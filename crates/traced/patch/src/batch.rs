@@ -24,6 +24,13 @@
 //!     process executes a core serialising instruction before it runs user code again.)
 //! A runner cannot be *inside* a site: old code, gate and new code are one instruction each, at its first byte.
 //!
+//! # Places of the program's own code
+//! Their old code may be several instructions ([`crate::Place`]), so a runner can be inside. Between 3 and 4 the guards
+//! are written, and between them the program's instructions stand as they were; when the jump goes, these come before
+//! the guards go.
+//! B4. No runner executes an instruction between guards with bytes of the jump: from the barrier behind the guards on,
+//!     each runner that comes to one of these instructions meets its guard, at any time (`crate::trap`).
+//!
 //! # Why the gates may be written under running threads
 //! `Trap` is one byte. Replacing the first byte of an instruction by int3 unsynchronised is what kernels and debuggers
 //! rest on; Intel confirmed it to them, outside of the manuals (R. J. Moore, linux-kernel, 2006-09-20). `Hop` is what
@@ -44,7 +51,7 @@ use crate::Error;
 use crate::arch::{self, HOP, Head, TRAP, serialise};
 use crate::code::{Code, SITE_BYTES};
 use crate::hop::may_hop;
-use crate::table::BATCH;
+use crate::table::{BATCH, Published};
 use crate::trap::TABLE;
 use crate::write::{Memory, Writer};
 use mote_sys::{Errno, membarrier};
@@ -59,9 +66,27 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// True when the site can be changed through [`Gate::Hop`].
+    /// True when the site can be changed through [`Gate::Hop`]: at a program's own code it is not, whose first
+    /// instruction may be shorter.
     pub(crate) fn can_hop(&self) -> bool {
-        arch::can_hop(self.addr) && may_hop()
+        self.to.place().is_none() && arch::can_hop(self.addr) && may_hop()
+    }
+
+    /// What has to stand between the old bytes and the new ones, if anything: guards stand before a jump lies between
+    /// them, and until it is gone.
+    fn between(&self) -> Option<[u8; SITE_BYTES]> {
+        let (place, guarded, open) = match &self.to {
+            Code::On(place) => (place, self.new, self.old),
+            Code::Off(place) => (place, self.old, self.new),
+            Code::Nop | Code::Jump(_) => return None,
+        };
+        let mut between = open;
+        for (n, (to, guard)) in between.iter_mut().zip(guarded).enumerate() {
+            if place.is_guard(n) {
+                *to = guard;
+            }
+        }
+        (place.guards != 0).then_some(between)
     }
 }
 
@@ -163,7 +188,11 @@ pub(crate) unsafe fn write_alone(changes: &[Change], memory: &mut Memory) -> Res
 pub(crate) unsafe fn write_among(gate: Gate, changes: &[Change], memory: &mut Memory) -> Result<(), Error> {
     membarrier::register_sync_core().map_err(Error::NoBarrier)?;
     let mut writer = Writer::new(memory, changes.iter().map(|change| change.addr));
-    TABLE.publish(changes.iter().map(|change| (change.addr, change.to.leads_to(change.addr))));
+    TABLE.publish(changes.iter().map(|change| Published {
+        addr: change.addr,
+        leads_to: change.to.leads_to(change.addr),
+        becomes: change.new,
+    }));
     for (n, change) in changes.iter().enumerate() {
         // SAFETY: the caller's promises, and `batch-published`.
         if let Err(errno) = unsafe { gate.close(change, &mut writer) } {
@@ -237,10 +266,21 @@ impl Gate {
     /// `gate-closed`.
     unsafe fn finish(self, changes: &[Change], writer: &mut Writer) -> Result<(), Errno> {
         sync_core()?; // B1
+        let mut tail = |change: &Change, code: [u8; SITE_BYTES]| {
+            let tail = code.get(self.len()..).unwrap_or_default();
+            // SAFETY: `gate-closed`: no thread executes the bytes behind it, but guards and what stands between them.
+            unsafe { writer.write(change.addr.wrapping_add(self.len()), tail) }
+        };
+        let mut has_guards = false;
+        for (change, between) in changes.iter().filter_map(|change| Some((change, change.between()?))) {
+            tail(change, between)?;
+            has_guards = true;
+        }
+        if has_guards {
+            sync_core()?; // B4
+        }
         for change in changes {
-            let tail = change.new.get(self.len()..).unwrap_or_default();
-            // SAFETY: `gate-closed`: no thread executes the bytes behind it.
-            unsafe { writer.write(change.addr.wrapping_add(self.len()), tail) }?;
+            tail(change, change.new)?;
         }
         sync_core()?; // B2
         // SAFETY: `gate-closed`, and B2.

@@ -12,6 +12,37 @@ pub enum Code {
     Nop,
     /// Go to this address. Armed.
     Jump(usize),
+    /// What the program does at this place of its code. Disarmed.
+    Off(Place),
+    /// Go to the probe of this place. Armed.
+    On(Place),
+}
+
+/// A place of a program's code that is no NOP: one or several of its instructions, with a jump over them while it is on.
+///
+/// The jump may lie over several instructions, and end in the middle of one that it leaves alone: what of it lies over
+/// the begin of an instruction, but the first, is a breakpoint (a *guard*) whatever else the jump's bytes are. So a thread
+/// that stood there when it was written, or comes back there later, from a signal's handler or another context, goes on
+/// in the copy: nobody has to look where threads stand (instruction punning with traps: Chamith et al., PLDI 2017).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The program's bytes.
+    pub off: [u8; SITE_BYTES],
+    /// The jump.
+    pub on: [u8; SITE_BYTES],
+    /// Where the jump leads.
+    pub probe: usize,
+    /// Where a copy of the program's instructions is.
+    pub copy: usize,
+    /// Bit n: the byte n is a guard.
+    pub guards: u8,
+}
+
+impl Place {
+    /// Whether the byte `n` is a guard.
+    pub(crate) fn is_guard(&self, n: usize) -> bool {
+        self.guards.checked_shr(n as u32).unwrap_or(0) & 1 == 1
+    }
 }
 
 /// What a site holds now.
@@ -31,6 +62,8 @@ impl Code {
         match self {
             Code::Nop => Some(NOP),
             Code::Jump(target) => jump(addr, target),
+            Code::Off(place) => Some(place.off),
+            Code::On(place) => Some(place.on),
         }
     }
 
@@ -39,12 +72,25 @@ impl Code {
         match self {
             Code::Nop => behind(addr),
             Code::Jump(target) => target,
+            Code::Off(place) => place.copy,
+            Code::On(place) => place.probe,
         }
     }
 
-    /// The code at `addr` that leads to `target`: inverse of [`Code::leads_to`].
-    pub(crate) fn leading_to(target: usize, addr: usize) -> Code {
-        if target == behind(addr) { Code::Nop } else { Code::Jump(target) }
+    /// The place of a program's code that this is for; `None` for a site.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        match self {
+            Code::Nop | Code::Jump(_) => None,
+            Code::Off(place) | Code::On(place) => Some(place),
+        }
+    }
+
+    /// Whether `bytes` at `addr` are what may be changed to this.
+    pub(crate) fn may_replace(&self, bytes: [u8; SITE_BYTES], addr: usize) -> bool {
+        match self.place() {
+            Some(place) => bytes == place.off || bytes == place.on,
+            None => !matches!(State::decode(bytes, addr), State::Foreign(_)),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Live patching of event sites in running text.
 //!
-//! A site is a NOP in a program's code. [`apply`] writes a jump over it (armed) or the NOP back (disarmed)
-//! while other threads run through it at full speed; once it returned, every pass that starts goes the new way.
+//! A site is a NOP in a program's code, or a place of its code that was not made for this ([`Place`]). [`apply`] writes a
+//! jump over it (armed) or what was there back (disarmed) while other threads run through it at full speed; once it
+//! returned, every pass that starts goes the new way.
 //! Nothing here allocates, prints, panics or touches `errno`, and no foreign byte is ever changed.
 //!
 //! | module | job |
@@ -56,14 +57,16 @@ mod table;
 mod trap;
 mod write;
 
-pub use code::{Code, SITE_BYTES, State};
+pub use code::{Code, Place, SITE_BYTES, State};
 pub use hop::{Hops, set_hops};
 pub use lock::{PatchGuard, fork_done, fork_prepare, lock};
+pub use trap::{Lasting, Resume, add_lasting};
 
 use batch::{Batch, Change, Gate, read};
 use core::fmt;
 use mote_sys::signal::chain::Installed;
 use mote_sys::{Errno, membarrier, time};
+use table::Published;
 use trap::TABLE;
 use write::Memory;
 
@@ -79,7 +82,7 @@ pub struct Edit {
 /// Why one site was left as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It holds neither the NOP nor a jump, but these bytes.
+    /// It holds neither the NOP nor a jump, but these bytes; a place of the program's code, neither that nor its jump.
     Foreign([u8; SITE_BYTES]),
     /// The jump cannot reach: the target is more than 2 GiB away.
     OutOfReach,
@@ -224,12 +227,10 @@ pub unsafe fn reset_after_fork() -> Result<(), Error> {
     let guard = lock();
     let mut memory = Memory::open();
     let mut batch = Batch::new();
-    for (addr, leads_to) in TABLE.published() {
-        let to = Code::leading_to(leads_to, addr);
+    for Published { addr, leads_to, becomes } in TABLE.published() {
         // SAFETY: the caller's promise.
         let old = unsafe { read(addr) };
-        let new = to.encode(addr).unwrap_or(old);
-        batch.add(Change { addr, to, old, new });
+        batch.add(Change { addr, to: Code::Jump(leads_to), old, new: becomes });
     }
     if TABLE.is_published() {
         // SAFETY: they are sites of a batch; `guard` is `patch-locked`; `one-thread` is the caller's promise.
@@ -256,8 +257,8 @@ unsafe fn plan(edit: Edit) -> Plan {
     let Edit { addr, to } = edit;
     // SAFETY: the caller's promise.
     let old = unsafe { read(addr) };
-    if let State::Foreign(bytes) = State::decode(old, addr) {
-        return Plan::Refuse(Refusal::Foreign(bytes));
+    if !to.may_replace(old, addr) {
+        return Plan::Refuse(Refusal::Foreign(old));
     }
     match to.encode(addr) {
         None => Plan::Refuse(Refusal::OutOfReach),
@@ -328,8 +329,13 @@ unsafe fn flush(
 fn gate(batch: &Batch) -> Option<Gate> {
     const LOOKS: u32 = 4;
     const PAUSE_NS: u64 = 200_000;
+    let has_guards =
+        batch.changes().iter().any(|change| change.to.place().is_some_and(|place| place.guards != 0));
     if company::is_alone() {
-        return None;
+        // A context of this thread that it does not run now may stand between guards.
+        if !has_guards || trap::install() != Installed::Refused {
+            return None;
+        }
     }
     match trap::install() {
         Installed::Refused => return Some(Gate::Hop),

@@ -42,6 +42,7 @@
 //! serving what an interrupted batch left.
 
 use crate::arch::{Head, TRAP, begins_site};
+use crate::code::SITE_BYTES;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Most sites in one batch.
@@ -51,6 +52,18 @@ pub(crate) const BATCH: usize = 64;
 struct Site {
     addr: AtomicUsize,
     leads_to: AtomicUsize,
+    /// The bytes that it becomes, from the lowest.
+    becomes: AtomicU64,
+}
+
+/// A site of a batch, as it is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Published {
+    pub(crate) addr: usize,
+    /// Where a thread goes on that meets its breakpoint.
+    pub(crate) leads_to: usize,
+    /// The bytes that it becomes.
+    pub(crate) becomes: [u8; SITE_BYTES],
 }
 
 /// The published batch, see the module.
@@ -70,6 +83,8 @@ pub(crate) enum Trap {
     Retry,
     /// Not ours.
     Foreign,
+    /// There is none now, and no site: ours if it was at a place of the program's code.
+    Gone,
 }
 
 impl Table {
@@ -78,7 +93,9 @@ impl Table {
         Table {
             turn: AtomicU64::new(0),
             count: AtomicUsize::new(0),
-            sites: [const { Site { addr: AtomicUsize::new(0), leads_to: AtomicUsize::new(0) } }; BATCH],
+            sites: [const {
+                Site { addr: AtomicUsize::new(0), leads_to: AtomicUsize::new(0), becomes: AtomicU64::new(0) }
+            }; BATCH],
         }
     }
 
@@ -87,15 +104,16 @@ impl Table {
         self.turn.load(Ordering::Relaxed) & 1 == 1
     }
 
-    /// Publishes pairs of address and where it leads to; those beyond [`BATCH`] are left out.
+    /// Publishes sites; those beyond [`BATCH`] are left out.
     ///
     /// Patcher only, with nothing published.
-    pub(crate) fn publish(&self, sites: impl Iterator<Item = (usize, usize)>) {
+    pub(crate) fn publish(&self, sites: impl Iterator<Item = Published>) {
         fence(Ordering::Release); // T2
         let mut count = 0;
-        for (site, (addr, leads_to)) in self.sites.iter().zip(sites) {
+        for (site, Published { addr, leads_to, becomes: [a, b, c, d, e] }) in self.sites.iter().zip(sites) {
             site.addr.store(addr, Ordering::Relaxed);
             site.leads_to.store(leads_to, Ordering::Relaxed);
+            site.becomes.store(u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]), Ordering::Relaxed);
             count += 1;
         }
         self.count.store(count, Ordering::Relaxed);
@@ -107,13 +125,17 @@ impl Table {
         self.turn.fetch_add(1, Ordering::Release); // T3
     }
 
-    /// The published batch as pairs of address and where it leads to. Patcher only.
-    pub(crate) fn published(&self) -> impl Iterator<Item = (usize, usize)> {
+    /// The published batch. Patcher only.
+    pub(crate) fn published(&self) -> impl Iterator<Item = Published> {
         let count = if self.is_published() { self.count.load(Ordering::Relaxed) } else { 0 };
-        self.sites
-            .iter()
-            .take(count)
-            .map(|site| (site.addr.load(Ordering::Relaxed), site.leads_to.load(Ordering::Relaxed)))
+        self.sites.iter().take(count).map(|site| {
+            let [a, b, c, d, e, ..] = site.becomes.load(Ordering::Relaxed).to_le_bytes();
+            Published {
+                addr: site.addr.load(Ordering::Relaxed),
+                leads_to: site.leads_to.load(Ordering::Relaxed),
+                becomes: [a, b, c, d, e],
+            }
+        })
     }
 
     /// What a trap at `addr` means; `head` reads what begins there now.
@@ -126,7 +148,7 @@ impl Table {
                 None => match head() {
                     TRAP => Trap::Foreign,
                     head if begins_site(head) => Trap::Retry,
-                    _ => Trap::Foreign,
+                    _ => Trap::Gone,
                 },
             };
             fence(Ordering::Acquire); // T2, T3
@@ -148,17 +170,21 @@ mod tests {
     use super::*;
     use core::cell::Cell;
 
+    fn site(addr: usize, leads_to: usize) -> Published {
+        Published { addr, leads_to, becomes: [1, 2, 3, 4, addr as u8] }
+    }
+
     #[test]
     fn looks_up_by_turn() {
         let table = Table::new();
         assert_eq!(table.look_up(0x10, || TRAP), Trap::Foreign);
         assert_eq!(table.look_up(0x10, || 0x0f), Trap::Retry);
-        assert_eq!(table.look_up(0x10, || 0x03), Trap::Foreign, "the tail of `int 3` as two bytes");
-        table.publish([(0x10, 0x15), (0x20, 0x99)].into_iter());
+        assert_eq!(table.look_up(0x10, || 0x03), Trap::Gone, "the tail of `int 3` as two bytes");
+        table.publish([site(0x10, 0x15), site(0x20, 0x99)].into_iter());
         assert_eq!(table.look_up(0x10, || TRAP), Trap::Resume(0x15));
         assert_eq!(table.look_up(0x20, || 0xe9), Trap::Resume(0x99));
         assert_eq!(table.look_up(0x30, || TRAP), Trap::Foreign);
-        assert!(table.published().eq([(0x10, 0x15), (0x20, 0x99)]));
+        assert!(table.published().eq([site(0x10, 0x15), site(0x20, 0x99)]));
         table.retract();
         assert_eq!(table.look_up(0x10, || 0xe9), Trap::Retry);
         assert_eq!(table.published().count(), 0);
@@ -171,7 +197,7 @@ mod tests {
         let begun = Cell::new(false);
         let trap = table.look_up(0x10, || {
             if !begun.replace(true) {
-                table.publish([(0x10, 0x15)].into_iter());
+                table.publish([site(0x10, 0x15)].into_iter());
             }
             TRAP
         });
@@ -182,13 +208,13 @@ mod tests {
     #[test]
     fn a_batch_that_ends_meanwhile_is_seen() {
         let table = Table::new();
-        table.publish([(0x20, 0x25)].into_iter());
+        table.publish([site(0x20, 0x25)].into_iter());
         let reads = Cell::new(0);
         let trap = table.look_up(0x10, || {
             reads.set(reads.get() + 1);
             if reads.get() == 1 {
                 table.retract();
-                table.publish([(0x30, 0x35)].into_iter());
+                table.publish([site(0x30, 0x35)].into_iter());
                 TRAP
             } else {
                 0x0f
@@ -200,7 +226,7 @@ mod tests {
     #[test]
     fn takes_no_more_than_a_batch() {
         let table = Table::new();
-        table.publish((0..BATCH + 5).map(|n| (n, n)));
+        table.publish((0..BATCH + 5).map(|n| site(n, n)));
         assert_eq!(table.published().count(), BATCH);
     }
 }

@@ -17,6 +17,7 @@
 use crate::arch::read_head;
 use crate::table::{Table, Trap};
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
 use libc::siginfo_t;
 use mote_sys::signal::chain::{Chain, Handler, Installed, LEVELS};
 use mote_sys::signal::{self, Registers};
@@ -28,6 +29,54 @@ pub(crate) static TABLE: Table = Table::new();
 const SI_KERNEL: c_int = 0x80;
 
 static TRAPS: Chain = Chain::new(libc::SIGTRAP);
+
+/// Who knows breakpoints that stay, guards ([`crate::Place`]). A list that only grows.
+static LASTING: AtomicPtr<Lasting> = AtomicPtr::new(core::ptr::null_mut());
+
+/// See [`Lasting::resume`].
+pub type Resume = fn(&'static Lasting, usize, bool) -> Option<usize>;
+
+/// Knows breakpoints that stay.
+#[derive(Debug)]
+pub struct Lasting {
+    /// Where a thread goes on that has met a breakpoint at this address, if it was one of these; the last argument says
+    /// that there is none any more. Called by handlers: it neither waits nor changes anything.
+    pub resume: Resume,
+    next: AtomicPtr<Lasting>,
+}
+
+impl Lasting {
+    /// One that answers by `resume`.
+    pub const fn new(resume: Resume) -> Lasting {
+        Lasting { resume, next: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+}
+
+/// Has `lasting` asked about traps that no batch knows, for good. Once for each, before any of its breakpoints is there.
+pub fn add_lasting(lasting: &'static Lasting) {
+    let mut head = LASTING.load(Ordering::Acquire);
+    loop {
+        lasting.next.store(head, Ordering::Relaxed);
+        let new = (&raw const *lasting).cast_mut();
+        match LASTING.compare_exchange(head, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return,
+            Err(now) => head = now,
+        }
+    }
+}
+
+/// Where a thread goes on that has met a breakpoint that stays.
+fn lasting(addr: usize, is_gone: bool) -> Option<usize> {
+    let mut next = LASTING.load(Ordering::Acquire).cast_const();
+    // SAFETY: the list holds only `&'static` references, never removed.
+    while let Some(one) = unsafe { next.as_ref() } {
+        if let Some(resume) = (one.resume)(one, addr, is_gone) {
+            return Some(resume);
+        }
+        next = one.next.load(Ordering::Acquire);
+    }
+    None
+}
 
 /// Our handler of each level.
 const HANDLERS: [Handler; LEVELS] = [
@@ -70,7 +119,10 @@ fn serve(registers: &mut Registers) -> bool {
     let go_on = match TABLE.look_up(addr, || unsafe { read_head(addr) }) {
         Trap::Resume(leads_to) => leads_to,
         Trap::Retry => addr,
-        Trap::Foreign => return false,
+        trap @ (Trap::Foreign | Trap::Gone) => match lasting(addr, trap == Trap::Gone) {
+            Some(resume) => resume,
+            None => return false,
+        },
     };
     registers.set_ip(go_on as u64);
     true
