@@ -12,6 +12,10 @@ const INTERRUPT: usize = 0x4207;
 const GETREGSET: usize = 0x4204;
 const SETREGSET: usize = 0x4205;
 const DETACH: usize = 17;
+const CONT: usize = 7;
+/// Have the thread stop in exec (`PTRACE_O_TRACEEXEC`), and the event of that stop.
+const OPTION_EXEC: usize = 1 << 4;
+const EVENT_EXEC: i32 = 4;
 /// General registers (`elf.h`).
 const NT_PRSTATUS: usize = 1;
 /// The event of a stop that [`interrupt`] has asked for, or that is a group's (`PTRACE_EVENT_STOP`).
@@ -26,6 +30,8 @@ pub enum State {
     Interrupted,
     /// Its whole process is being stopped, by SIGSTOP or a terminal.
     GroupStop,
+    /// It has become another program, of which no instruction has run ([`seize_until_exec`]).
+    Exec,
     /// It is about to take this signal, which [`detach`] has to give back.
     Signal(i32),
     /// It has ended.
@@ -39,6 +45,24 @@ pub enum State {
 pub fn seize(tid: i32) -> Result<()> {
     // SAFETY: without options no memory of ours is involved.
     unsafe { syscall(libc::SYS_ptrace, [SEIZE, tid as usize, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// As [`seize`]; it stops when it has become another program.
+///
+/// # Errors
+/// As [`seize`].
+pub fn seize_until_exec(tid: i32) -> Result<()> {
+    // SAFETY: no memory of ours is involved.
+    unsafe { syscall(libc::SYS_ptrace, [SEIZE, tid as usize, 0, OPTION_EXEC, 0, 0]) }.map(drop)
+}
+
+/// Has a stopped thread go on, with a signal or 0; it stays traced.
+///
+/// # Errors
+/// `ESRCH` when it has not stopped.
+pub fn resume(tid: i32, signal: i32) -> Result<()> {
+    // SAFETY: no memory.
+    unsafe { syscall(libc::SYS_ptrace, [CONT, tid as usize, 0, signal as usize, 0, 0]) }.map(drop)
 }
 
 /// Asks a traced thread to stop; [`state`] tells when it has.
@@ -74,6 +98,7 @@ fn meaning(code: i32, status: i32) -> State {
     match (code, status & 0xff, status >> 8) {
         (0, ..) => State::Runs,
         (libc::CLD_TRAPPED | libc::CLD_STOPPED, libc::SIGTRAP, EVENT_STOP) => State::Interrupted,
+        (libc::CLD_TRAPPED, libc::SIGTRAP, EVENT_EXEC) => State::Exec,
         (libc::CLD_TRAPPED | libc::CLD_STOPPED, _, EVENT_STOP) => State::GroupStop,
         (libc::CLD_TRAPPED | libc::CLD_STOPPED, signal, _) => State::Signal(signal),
         _ => State::Gone,
@@ -132,6 +157,7 @@ mod tests {
         assert_eq!(meaning(0, 0), State::Runs);
         assert_eq!(stopped(0x8005), State::Interrupted);
         assert_eq!(stopped(0x8013), State::GroupStop);
+        assert_eq!(stopped(0x0405), State::Exec);
         assert_eq!(stopped(libc::SIGUSR1), State::Signal(libc::SIGUSR1));
         // A real-time signal.
         assert_eq!(stopped(36), State::Signal(36));

@@ -35,6 +35,17 @@ pub enum Error {
     /// No thread could be sent.
     #[error("none of its threads waits in a system call that can be interrupted{hint}", hint = why(*.0))]
     NoThread(Busy),
+    /// There is nothing that could load a library.
+    #[error(
+        "mote cannot load its library into it: its C library has no `dlopen` (a static program, or glibc before 2.34)"
+    )]
+    NoLoader,
+    /// There is no room for the code.
+    #[error("mote cannot load its library into it: no binary in it has room behind its code")]
+    NoRoom,
+    /// The dynamic linker has refused it.
+    #[error("its dynamic linker does not load mote's library: {0}")]
+    NotLoaded(String),
     /// Another recorder holds it.
     #[error("another recorder, or another tool, keeps /proc/{0}/mem locked")]
     Locked(i32),

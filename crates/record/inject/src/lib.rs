@@ -22,14 +22,20 @@
 //! - Nothing that the process says is believed, every wait has an end ([`Patience`]), and so has what is read of it.
 //! - A thread that may be in the middle of its allocator is not chosen: one in a signal handler, one that waits for a
 //!   lock.
-#![forbid(unsafe_code)]
+//!
+//! Into a program that carries nothing of ours, a library is loaded by the same way ([`Visit`]).
 
 mod arch;
 mod error;
+mod image;
 mod join_point;
+mod start;
 mod stop;
 mod target;
 mod thread;
+mod visit;
 
 pub use error::Error;
+pub use start::at_start;
 pub use target::{Patience, Target};
+pub use visit::{Load, Visit};

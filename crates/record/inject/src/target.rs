@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 /// For how long only threads that suit best are looked for.
 const PREFER: Duration = Duration::from_millis(50);
 /// How long a thread is looked for.
-const LOOKING: Duration = Duration::from_secs(5);
+pub(crate) const LOOKING: Duration = Duration::from_secs(5);
 /// How long an answer is waited for: joining itself has steps of two seconds.
-const ANSWER: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// How long a thread may use the memory that another recorder has sent.
 const OTHERS: Duration = Duration::from_secs(3);
 /// Name of the threads that stop others.
@@ -44,12 +44,12 @@ impl Patience<'_> {
     }
 
     /// The same with less time.
-    fn at_most(&self, time: Duration) -> Self {
+    pub(crate) fn at_most(&self, time: Duration) -> Self {
         Patience { until: self.until.min(Instant::now() + time), over: self.over }
     }
 
     /// Sleeps a little; an error when there is no time left.
-    fn wait(&self, then: Error) -> Result<(), Error> {
+    pub(crate) fn wait(&self, then: Error) -> Result<(), Error> {
         if self.over.load(Ordering::Relaxed) {
             return Err(Error::Over);
         }
@@ -79,20 +79,35 @@ impl Target {
     /// # Cost
     /// Reads the headers of each file that it has mapped as code.
     pub fn open(pid: i32, patience: Patience<'_>) -> Result<Target, Error> {
-        let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
-        let memory = memory.map_err(|why| match why.raw_os_error().unwrap_or(0) {
-            libc::ENOENT | libc::ESRCH => Error::Ended,
+        let memory = open_memory(pid).map_err(|why| match why {
             // Whether it carries events cannot be seen either.
-            libc::EACCES | libc::EPERM => Error::NoEvents,
-            other => Error::Forbidden(Errno(other)),
+            Error::Forbidden(Errno(libc::EACCES | libc::EPERM)) => Error::NoEvents,
+            other => other,
         })?;
         let points = join_point::find(pid.unsigned_abs(), &memory, patience.until)?;
+        Target::checked(pid, memory, points)
+    }
+
+    /// A process that need not carry our code.
+    pub(crate) fn any(pid: i32) -> Result<Target, Error> {
+        Target::checked(pid, open_memory(pid)?, Vec::new())
+    }
+
+    fn checked(pid: i32, memory: File, points: Vec<JoinPoint>) -> Result<Target, Error> {
         if !arch::can_keep_registers() {
             return Err(Error::LosesRegisters);
         }
         let target = Target { pid, memory, points };
         target.check()?;
         Ok(target)
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    pub(crate) fn memory(&self) -> &File {
+        &self.memory
     }
 
     /// Sends a thread to each copy of mote in turn, which then joins the session at `place`.
@@ -103,7 +118,7 @@ impl Target {
     pub fn join(&self, place: &str, patience: Patience<'_>) -> Result<(), Error> {
         self.lock(patience)?;
         let joined = self.points.iter().map(|point| self.join_at(point, place, patience)).collect::<Vec<_>>();
-        let _ = self.memory.unlock();
+        self.unlock();
         // One copy that has joined is what was asked for.
         if joined.iter().any(Result::is_ok) {
             return Ok(());
@@ -112,7 +127,7 @@ impl Target {
     }
 
     /// One recorder at a time: with two, the memory has the wrong place for one of them.
-    fn lock(&self, patience: Patience<'_>) -> Result<(), Error> {
+    pub(crate) fn lock(&self, patience: Patience<'_>) -> Result<(), Error> {
         loop {
             match self.memory.try_lock() {
                 Ok(()) => return Ok(()),
@@ -122,14 +137,22 @@ impl Target {
         }
     }
 
+    pub(crate) fn unlock(&self) {
+        let _ = self.memory.unlock();
+    }
+
     fn join_at(&self, point: &JoinPoint, place: &str, patience: Patience<'_>) -> Result<(), Error> {
         self.check()?;
         let nonce = self.claim(point, patience)?;
         self.write_place(point, place)?;
-        let sent = self.send(point, nonce, patience.at_most(LOOKING))?;
+        let tell = |waiting: &Waiting| {
+            self.write(point, join::KIND, &waiting.kind.to_le_bytes())?;
+            self.write(point, join::NONCE, &nonce.to_le_bytes())
+        };
+        let sent = self.send((point.code, nonce), &tell, patience.at_most(LOOKING))?;
         let answer = self.answer(point, nonce, patience.at_most(ANSWER));
         if matches!(answer, Err(Error::Silent(_) | Error::Over)) {
-            take_back(point, &sent);
+            take_back(point.code, &sent);
         }
         match answer? {
             0 => Ok(()),
@@ -139,7 +162,7 @@ impl Target {
     }
 
     /// Why the process is not to be touched, if so.
-    fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let status = mapped::table(&format!("/proc/{}/status", self.pid));
         let field = |name: &str| status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim()));
         let tracer = field("TracerPid:").and_then(|tracer| tracer.parse().ok()).unwrap_or(0);
@@ -178,8 +201,13 @@ impl Target {
         self.write(point, join::PLACE, &[text, &[0]].concat())
     }
 
-    /// Finds a thread that suits, and sends it.
-    fn send(&self, point: &JoinPoint, nonce: u64, patience: Patience<'_>) -> Result<Sent, Error> {
+    /// Finds a thread that suits, and sends it to code, with a number; `tell` has the last word before.
+    pub(crate) fn send(
+        &self,
+        to: (u64, u64),
+        tell: &(impl Fn(&Waiting) -> Result<(), Error> + Sync),
+        patience: Patience<'_>,
+    ) -> Result<Sent, Error> {
         let since = Instant::now();
         let mut busy = Busy::default();
         loop {
@@ -194,7 +222,7 @@ impl Target {
             // The process's first thread has the largest stack, and goes in front of others of its rank.
             candidates.sort_unstable_by_key(|(rank, tid)| (*rank, *tid != self.pid, *tid));
             for (_, tid) in candidates {
-                let mut send = || self.try_send(tid, point, nonce, &mut busy, patience);
+                let mut send = || self.try_send(tid, to, tell, &mut busy, patience);
                 // On a thread of its own: with its end the kernel lets go of what it traces, also of what has not
                 // stopped.
                 let sent = std::thread::scope(|scope| {
@@ -216,8 +244,8 @@ impl Target {
     fn try_send(
         &self,
         tid: i32,
-        point: &JoinPoint,
-        nonce: u64,
+        (code, number): (u64, u64),
+        tell: &impl Fn(&Waiting) -> Result<(), Error>,
         busy: &mut Busy,
         patience: Patience<'_>,
     ) -> Result<Option<Sent>, Error> {
@@ -239,10 +267,9 @@ impl Target {
             busy.in_handlers = true;
             return Ok(None);
         }
-        self.write(point, join::KIND, &waiting.kind.to_le_bytes())?;
-        self.write(point, join::NONCE, &nonce.to_le_bytes())?;
+        tell(&waiting)?;
         let sent = stopped.note();
-        match stopped.send(point.code, nonce, &waiting) {
+        match stopped.send(code, number, &waiting) {
             Ok(()) => Ok(Some(sent)),
             // It was killed meanwhile.
             Err(Errno(libc::ESRCH)) => Ok(None),
@@ -305,7 +332,7 @@ impl Target {
     }
 
     /// Its memory cannot be reached any more.
-    fn why_not(&self) -> Error {
+    pub(crate) fn why_not(&self) -> Error {
         // One that is about to end has no memory any more, before it is told to have ended.
         let maps = File::open(format!("/proc/{}/maps", self.pid));
         let has_memory = maps.and_then(|mut maps| maps.read(&mut [0])).is_ok_and(|read| read > 0);
@@ -317,27 +344,39 @@ impl Target {
     }
 }
 
+/// The memory of the program that a process runs now.
+fn open_memory(pid: i32) -> Result<File, Error> {
+    let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
+    memory.map_err(|why| match why.raw_os_error().unwrap_or(0) {
+        libc::ENOENT | libc::ESRCH => Error::Ended,
+        other => Error::Forbidden(Errno(other)),
+    })
+}
+
 /// A thread that has not come beyond the first instruction that it was sent to, which then is not ours, is put back.
-fn take_back(point: &JoinPoint, sent: &Sent) {
+pub(crate) fn take_back(code: u64, sent: &Sent) {
     let moment = Patience { until: Instant::now() + LOOKING, over: &AtomicBool::new(false) };
     if let Ok(Some(stopped)) = Stopped::stop(sent.tid, &moment) {
-        stopped.put_back(point.code, sent);
+        stopped.put_back(code, sent);
     }
 }
 
-/// Whether a process is a recorder: its name is ours.
+/// Whether a process is a recorder, we ourselves or another one: its name is ours.
 fn is_mote(pid: i32) -> bool {
+    if fs::exists(format!("/proc/self/task/{pid}")).unwrap_or(false) {
+        return true;
+    }
     let group = mapped::table(&format!("/proc/{pid}/status"));
     group.lines().any(|line| line.strip_prefix("Name:").is_some_and(|name| name.trim().starts_with("mote")))
 }
 
 /// A number that no other recorder uses, above 0.
-fn fresh_number() -> io::Result<u64> {
+pub(crate) fn fresh_number() -> io::Result<u64> {
     let mut bytes = [0; 8];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(u64::from_le_bytes(bytes).max(1))
 }
 
-fn errno(why: &io::Error) -> Errno {
+pub(crate) fn errno(why: &io::Error) -> Errno {
     Errno(why.raw_os_error().unwrap_or(libc::EIO))
 }

@@ -8,7 +8,7 @@
 
 use crate::hold::INTERNAL;
 use crate::link::Links;
-use crate::{leaving, locked, session, trust, waiting};
+use crate::{leaving, locked, own_work, session, trust, waiting};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use mote_sys::fd::{self, Fd};
@@ -90,6 +90,7 @@ fn spawn_with(stack_bytes: usize, work: Work, argument: *mut c_void) -> bool {
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     process::set_comm(c"mote-agent");
+    own_work::set_own_work(true);
     // It may have inherited that from a thread of the program, and blocks the signal by which others get over it.
     tsc::enable();
     let mut links = Links::default();

@@ -11,7 +11,7 @@
 
 pub use crate::arch::Interrupted;
 use crate::hold::INTERNAL;
-use crate::{control, joining};
+use crate::{control, joining, own_work};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use mote_layout::join::{self, restart};
@@ -79,6 +79,7 @@ unsafe fn send(area: *mut u8, nonce: u64, sites: (*const SiteRecord, *const Site
 
 extern "C" fn run(errand: *mut c_void) -> *mut c_void {
     process::set_comm(c"mote-agent");
+    own_work::set_own_work(true);
     // It has inherited the other thread's, which has all of them blocked.
     signal::set_mask(!(signal::bit(libc::SIGTRAP) | INTERNAL));
     let errand = errand.cast::<Errand>();

@@ -43,6 +43,7 @@
 //! | `fork` | what happens around fork |
 //! | `hold` | the lock of all that, with signals blocked |
 //! | `leaving` | when the program's last own thread has left |
+//! | `own_work` | whether a thread does our work |
 //! | `ending` | when the process has begun to end |
 //! | `locked` | whether the program has locked our thread in |
 //! | `keep` | keeps this object loaded once it is traced |
@@ -95,6 +96,7 @@ mod maps;
 mod multicast;
 mod names;
 mod notes;
+mod own_work;
 mod probes;
 #[cfg(feature = "filters")]
 mod quick;
@@ -123,8 +125,9 @@ pub use change::ChangeError;
 pub use channel::introduce_thread;
 pub use event::{Between, Event, FAULTED};
 pub use late::{Interrupted, enter};
+pub use own_work::{is_own_work, set_own_work};
 pub use probes::{Connection, Moved, NewProbe, Probes, connect, wait_for_probes};
-pub use registry::DynamicEvent;
+pub use registry::{DynamicEvent, Function};
 pub use switches::{Switch, flip};
 pub use words::share;
 
@@ -168,6 +171,28 @@ pub unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord) {
 /// Forgets the sites of an object that is about to be unmapped.
 pub fn remove_object(first: *const SiteRecord) {
     session::remove_object(first);
+}
+
+/// Joins the session at `place`, as the environment would name it, in a process that runs already. Returns 0, or an error
+/// number below 0.
+///
+/// # Safety
+/// `first..end` must be the object's section of site records. On a thread that may wait for the dynamic linker.
+pub unsafe fn join(place: &[u8], first: *const SiteRecord, end: *const SiteRecord) -> i64 {
+    // SAFETY: the caller's promise.
+    unsafe { joining::late(place, first, end) }
+}
+
+/// Adds functions of the program as events, tells the sessions of them, and switches on those that they want. False when
+/// they were added too often.
+///
+/// Their places are patched from now on, whenever their events are switched.
+///
+/// # Safety
+/// Each address is where a function of the program begins, which stays mapped; what lies there is `place.off` or
+/// `place.on`, and `place` is what `mote_patch::Place` says of it.
+pub unsafe fn add_functions(functions: &'static [Function]) -> bool {
+    session::add_functions(functions)
 }
 
 /// Tells the session of an event that has no site, and switches it on if the session wants it.

@@ -1,23 +1,57 @@
 //! The sites, events and switches that this copy of the library knows.
 //!
 //! Every object that links mote statically has a copy of its own, and registers with the session by itself; objects
-//! that share `libmote.so` add their sites here. Changed under `session`'s lock only.
+//! that share `libmote.so` add their sites here. A recorder may add functions of the program, which have none. Changed
+//! under `session`'s lock only.
 
 use crate::event::Event;
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use mote_layout::site::{Of, RECORD_BYTES, SiteAddresses, SiteRecord};
-use mote_patch::{Code, Edit};
+use mote_patch::{Code, Edit, Place};
 
 /// Most objects that share one copy of the library.
 const OBJECTS_MAX: usize = 256;
 
-/// The site records of one object.
+/// Most times that functions are added.
+const FUNCTIONS_MAX: usize = 64;
+
+/// The sites of one object, or functions that were added together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Range {
-    first: *const SiteRecord,
-    count: usize,
+pub(crate) enum Range {
+    /// Site records.
+    Carried {
+        /// The first of them.
+        first: *const SiteRecord,
+        /// How many they are.
+        count: usize,
+    },
+    /// Functions of the program that a recorder has chosen.
+    Functions(&'static [Function]),
 }
+
+/// A function of the program that has an event of its own: its place is where the site would be.
+#[derive(Debug)]
+pub struct Function {
+    /// The event's state.
+    pub event: Event,
+    /// Its description (`mote_layout::describe`).
+    pub description: &'static CStr,
+    /// Where it is patched.
+    pub address: usize,
+    /// With what.
+    pub place: Place,
+}
+
+/// Functions that were added together.
+struct Added {
+    first: AtomicPtr<Function>,
+    count: AtomicUsize,
+}
+
+static FUNCTIONS: [Added; FUNCTIONS_MAX] =
+    [const { Added { first: AtomicPtr::new(core::ptr::null_mut()), count: AtomicUsize::new(0) } };
+        FUNCTIONS_MAX];
 
 struct Slot {
     first: AtomicPtr<SiteRecord>,
@@ -47,27 +81,48 @@ impl DynamicEvent {
 
 static DYNAMIC: AtomicPtr<DynamicEvent> = AtomicPtr::new(core::ptr::null_mut());
 
-/// One site, with addresses.
+/// One site.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Site(SiteAddresses);
+pub(crate) enum Site {
+    /// With the addresses of its record.
+    Carried(SiteAddresses),
+    /// A function.
+    Function(&'static Function),
+}
 
 impl Site {
     /// What has it on or off; `None` when it tests a byte instead of being patched.
     pub(crate) fn edit(&self, on: bool) -> Option<Edit> {
-        edit(&self.0, on)
+        match self {
+            Site::Carried(record) => edit(record, on),
+            Site::Function(function) => {
+                let to = if on { Code::On(function.place) } else { Code::Off(function.place) };
+                Some(Edit { addr: function.address, to })
+            }
+        }
     }
 
     /// The event's state.
     pub(crate) fn event(&self) -> &'static Event {
-        // SAFETY: records are made by the macros and the header only, which point them to a static `Event`;
-        // `add_sites` has its caller's promise that they are those of a mapped object.
-        unsafe { &*core::ptr::with_exposed_provenance::<Event>(self.0.event as usize) }
+        match self {
+            // SAFETY: records are made by the macros and the header only, which point them to a static `Event`;
+            // `add_sites` has its caller's promise that they are those of a mapped object.
+            Site::Carried(record) => unsafe {
+                &*core::ptr::with_exposed_provenance::<Event>(record.event as usize)
+            },
+            Site::Function(function) => &function.event,
+        }
     }
 
     /// The event's description.
     pub(crate) fn description(&self) -> &'static CStr {
-        // SAFETY: as in `event`; descriptions end with a NUL.
-        unsafe { CStr::from_ptr(core::ptr::with_exposed_provenance(self.0.description as usize)) }
+        match self {
+            // SAFETY: as in `event`; descriptions end with a NUL.
+            Site::Carried(record) => unsafe {
+                CStr::from_ptr(core::ptr::with_exposed_provenance(record.description as usize))
+            },
+            Site::Function(function) => function.description,
+        }
     }
 }
 
@@ -96,7 +151,8 @@ fn edit(site: &SiteAddresses, on: bool) -> Option<Edit> {
 impl Range {
     /// The sites of events.
     pub(crate) fn sites(self) -> impl Iterator<Item = Site> + Clone {
-        self.all(Of::Event).map(Site)
+        let functions = if let Range::Functions(functions) = self { functions } else { &[] };
+        self.all(Of::Event).map(Site::Carried).chain(functions.iter().map(Site::Function))
     }
 
     /// The sites of switches.
@@ -105,8 +161,12 @@ impl Range {
     }
 
     fn all(self, of: Of) -> impl Iterator<Item = SiteAddresses> + Clone {
-        (0..self.count).filter_map(move |index| {
-            let at = self.first.wrapping_add(index);
+        let (first, count) = match self {
+            Range::Carried { first, count } => (first, count),
+            Range::Functions(_) => (core::ptr::null(), 0),
+        };
+        (0..count).filter_map(move |index| {
+            let at = first.wrapping_add(index);
             // SAFETY: `index` is inside the section that `add_sites` was promised.
             let record = unsafe { at.read_unaligned() };
             (record.of() == of).then(|| record.resolve(at.expose_provenance() as u64))
@@ -127,12 +187,24 @@ pub(crate) unsafe fn add_sites(first: *const SiteRecord, end: *const SiteRecord)
     let free = OBJECTS.iter().find(|slot| slot.first.load(Ordering::Acquire).is_null())?;
     free.end.store(end.cast_mut(), Ordering::Release);
     free.first.store(first.cast_mut(), Ordering::Release);
-    Some(Range { first, count })
+    Some(Range::Carried { first, count })
+}
+
+/// Adds functions, which stay for good; `None` when there are none, or were added too often.
+pub(crate) fn add_functions(functions: &'static [Function]) -> Option<Range> {
+    let free = FUNCTIONS.iter().find(|added| added.first.load(Ordering::Acquire).is_null())?;
+    if functions.is_empty() {
+        return None;
+    }
+    free.count.store(functions.len(), Ordering::Release);
+    free.first.store(functions.as_ptr().cast_mut(), Ordering::Release);
+    Some(Range::Functions(functions))
 }
 
 /// The sites of the object whose section begins at `first`, if it is known.
 pub(crate) fn object(first: *const SiteRecord) -> Option<Range> {
-    objects().find(|range| core::ptr::eq(range.first, first))
+    carried()
+        .find(|range| matches!(range, Range::Carried { first: known, .. } if core::ptr::eq(*known, first)))
 }
 
 /// Forgets an object's sites.
@@ -142,12 +214,21 @@ pub(crate) fn remove_sites(first: *const SiteRecord) {
     }
 }
 
-/// All objects' sites.
+/// All objects' sites, and functions.
 pub(crate) fn objects() -> impl Iterator<Item = Range> + Clone {
+    carried().chain(FUNCTIONS.iter().filter_map(|added| {
+        let first = added.first.load(Ordering::Acquire).cast_const();
+        let count = added.count.load(Ordering::Acquire);
+        // SAFETY: `add_functions` has put a `'static` slice there, its length first; nothing is ever taken away.
+        (!first.is_null()).then(|| Range::Functions(unsafe { core::slice::from_raw_parts(first, count) }))
+    }))
+}
+
+fn carried() -> impl Iterator<Item = Range> + Clone {
     OBJECTS.iter().filter_map(|slot| {
         let first = slot.first.load(Ordering::Acquire).cast_const();
         let end = slot.end.load(Ordering::Acquire) as usize;
-        (!first.is_null()).then(|| Range { first, count: (end - first as usize) / RECORD_BYTES })
+        (!first.is_null()).then(|| Range::Carried { first, count: (end - first as usize) / RECORD_BYTES })
     })
 }
 

@@ -17,7 +17,7 @@ use crate::filters::Filters;
 use crate::handshake::{self, Rings, Scratch};
 use crate::hold::Control;
 use crate::link::{self, Link, Links};
-use crate::registry::{self, DynamicEvent};
+use crate::registry::{self, DynamicEvent, Function, Range};
 use crate::subscription::Subscription;
 use crate::switch::Common;
 use crate::waiting::{Wait, Waiting};
@@ -427,13 +427,28 @@ pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord
     let mut guard = hold::control();
     // SAFETY: the caller's promise.
     let range = unsafe { registry::add_sites(first, end) };
-    let (joined, common) = sessions(&mut guard).joined();
-    for session in joined.filter(|_| range.is_some()) {
-        if let (Some(range), Some((link, mut scratch))) = (range, reconnect_to(session)) {
+    announce(&mut guard, range);
+    drop(guard);
+}
+
+/// Adds functions of the program, and announces them to the sessions that were joined before. False when there is no
+/// room.
+pub(crate) fn add_functions(functions: &'static [Function]) -> bool {
+    let mut guard = hold::control();
+    let range = registry::add_functions(functions);
+    announce(&mut guard, range);
+    drop(guard);
+    range.is_some()
+}
+
+fn announce(control: &mut Control, range: Option<Range>) {
+    let Some(range) = range else { return };
+    let (joined, common) = sessions(control).joined();
+    for session in joined {
+        if let Some((link, mut scratch)) = reconnect_to(session) {
             let _ = handshake::announce_object(&link, &mut scratch, &mut session.wants, common, range);
         }
     }
-    drop(guard);
 }
 
 /// Forgets an object's sites; no thread patches them when this has returned.

@@ -24,6 +24,8 @@
 
 mod arch;
 pub mod cooperate;
+#[cfg(feature = "functions")]
+pub mod functions;
 pub mod probes;
 pub mod switches;
 

@@ -36,6 +36,15 @@ pub(crate) fn sites() -> (*const SiteRecord, *const SiteRecord) {
     (&raw const FIRST, &raw const END)
 }
 
+/// Joins the session at `place`, for a recorder that has loaded the library. Returns 0, or an error number below 0.
+///
+/// On a thread that may wait for the dynamic linker.
+pub fn join(place: &[u8]) -> i64 {
+    let (first, end) = sites();
+    // SAFETY: the section symbols are made by the linker for this object.
+    unsafe { mote_agent::join(place, first, end) }
+}
+
 /// Adds the sites of an object that shares this copy of the library.
 ///
 /// # Safety

@@ -68,7 +68,7 @@ pub use switch::{Switch, flip};
 pub mod __private {
     pub use crate::arch::meet;
     pub use crate::connect::connect;
-    pub use crate::constructor::{CONSTRUCTOR, add_object, remove_object};
+    pub use crate::constructor::{CONSTRUCTOR, add_object, join, remove_object};
     pub use crate::emit::{record_fragments, record_judged, record_packed};
     pub use crate::event::plain;
     pub use crate::note::note;

@@ -5,6 +5,8 @@
 //! | `can_keep_registers` | whether the processor has what `probe`'s code keeps a thread's registers with |
 //! | `KEEPS_REGISTERS` | what that is, for people |
 //! | `Registers` | the registers of a stopped thread: its call, and where it goes |
+//! | `BREAKPOINT` | an instruction that stops a traced thread |
+//! | `visit` | the code that loads a library into a program that has none of ours, and where in it things are |
 //! | `is_signal_frame` | whether a word of a stack shows that a signal's frame is there |
 //!
 //! A second processor is a second folder, and its line in the list below.
@@ -12,7 +14,7 @@
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{KEEPS_REGISTERS, Registers, can_keep_registers, is_signal_frame};
+pub(crate) use x86_64::{BREAKPOINT, KEEPS_REGISTERS, Registers, can_keep_registers, is_signal_frame, visit};
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(

@@ -1,5 +1,7 @@
 //! x86-64. See [`crate::arch`] for what each item is.
 
+pub(crate) mod visit;
+
 use crate::thread::Call;
 use mote_sys::{Result, ptrace};
 
@@ -7,6 +9,12 @@ use mote_sys::{Result, ptrace};
 const CODE_64: u64 = 0x33;
 /// `cs`, `gs`, `fs`, `ss` in a signal's frame (`struct sigcontext`): user space's segments.
 const SEGMENTS: u64 = 0x002b_0000_0000_0033;
+
+/// What functions may use below the stack pointer.
+const RED_ZONE: u64 = 128;
+
+/// An instruction that stops a traced thread behind it.
+pub(crate) const BREAKPOINT: [u8; 1] = [0xcc];
 
 pub(crate) const KEEPS_REGISTERS: &str = "XSAVE";
 
@@ -66,6 +74,19 @@ impl Registers {
     /// Where it goes on: behind the instruction of a call that it waits in.
     pub(crate) fn instruction(&self) -> u64 {
         self.0.rip
+    }
+
+    /// Has it go on there.
+    pub(crate) fn set_instruction(&mut self, at: u64) {
+        self.0.rip = at;
+        self.0.orig_rax = u64::MAX;
+    }
+
+    /// Lets it go on at `code`, somewhere else on its stack, as if it were in no call.
+    pub(crate) fn go(&mut self, code: u64) {
+        self.0.rip = code;
+        self.0.rsp = self.0.rsp.wrapping_sub(RED_ZONE);
+        self.0.orig_rax = u64::MAX;
     }
 
     /// Lets it go on at `code`, which finds the nonce in `r11` and in `rcx` where the call returns to.

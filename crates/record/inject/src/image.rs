@@ -1,0 +1,123 @@
+//! Where in a process there is room for code and memory, and where its C library's functions are.
+
+use crate::error::Error;
+use mote_symbol::mapped::{self, Bounded, Mapped};
+use object::elf::{ET_DYN, ET_EXEC, FileHeader64, PF_X, PT_LOAD};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol, ReadCache};
+use std::fs::File;
+
+/// Most bytes that are read of one file, and most files that are looked into.
+const READ_MAX: u64 = 64 << 20;
+const FILES_MAX: usize = 4096;
+/// The lowest address for memory, and the highest.
+const LOWEST: u64 = 1 << 32;
+const HIGHEST: u64 = 0x7fff_0000_0000;
+
+/// What was found.
+pub(crate) struct Image {
+    pub(crate) room: Room,
+    /// A place where nothing is mapped.
+    pub(crate) hole: u64,
+}
+
+/// Bytes of executable memory that are part of no program: behind the end of a binary's code, up to the end of its last
+/// page.
+pub(crate) struct Room {
+    pub(crate) address: u64,
+    /// Addresses of the functions, in the order in which they were asked for.
+    pub(crate) functions: Vec<u64>,
+}
+
+/// Looks for room of `bytes`, and for functions.
+pub(crate) fn read(pid: u32, functions: &[&str], bytes: u64) -> Result<Image, Error> {
+    let (mut room, mut found) = (None, None);
+    for mapped in mapped::code(pid).iter().take(FILES_MAX) {
+        let Some(file) = mapped
+            .file
+            .and_then(|file| file.open(pid, (mapped.map.start, mapped.map.end), &mapped.map.path).ok())
+        else {
+            continue;
+        };
+        let Some(segment) = segment(&file, mapped) else { continue };
+        if room.is_none() {
+            room = segment.room(mapped, bytes);
+        }
+        if found.is_none() {
+            found = addresses(file, segment.bias, functions);
+        }
+    }
+    let functions = found.ok_or(Error::NoLoader)?;
+    let address = room.ok_or(Error::NoRoom)?;
+    let hole = hole(pid).ok_or(Error::NoRoom)?;
+    Ok(Image { room: Room { address, functions }, hole })
+}
+
+/// The code of a file.
+struct Segment {
+    /// What is to be added to the file's own addresses.
+    bias: u64,
+    /// Where it ends in the process.
+    end: u64,
+}
+
+impl Segment {
+    /// Where behind its end there is room.
+    fn room(&self, mapped: &Mapped, bytes: u64) -> Option<u64> {
+        let from = self.end.next_multiple_of(16);
+        let end = mapped.map.end;
+        (self.end > mapped.map.start && from.checked_add(bytes)? <= end).then_some(from)
+    }
+}
+
+fn segment(file: &File, mapped: &Mapped) -> Option<Segment> {
+    const PAGE: u64 = mote_sys::mem::PAGE_BYTES as u64;
+    let file = file.try_clone().ok()?;
+    let data = &Bounded::new(file, READ_MAX);
+    let header = FileHeader64::<Endianness>::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    if !matches!(header.e_type(endian), ET_EXEC | ET_DYN) {
+        return None;
+    }
+    let segments = header.program_headers(endian, data).ok()?;
+    let map = &mapped.map;
+    let code = segments.iter().find(|segment| {
+        let (from, len) = segment.file_range(endian);
+        let holds = (from & !(PAGE - 1)..from.saturating_add(len)).contains(&map.offset);
+        holds && segment.p_type(endian) == PT_LOAD && segment.p_flags(endian).contains(PF_X)
+    })?;
+    let begin = map.start.wrapping_sub(map.offset).wrapping_add(code.p_offset(endian));
+    let bias = begin.wrapping_sub(code.p_vaddr(endian));
+    Some(Segment { bias, end: begin.wrapping_add(code.p_memsz(endian)) })
+}
+
+/// Where functions are that a file exports; `None` when it has not all of them.
+fn addresses(file: File, bias: u64, functions: &[&str]) -> Option<Vec<u64>> {
+    let cache = ReadCache::new(file);
+    let elf = object::File::parse(&cache).ok()?;
+    let mut found = vec![None; functions.len()];
+    for symbol in elf.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
+        let Ok(name) = symbol.name() else { continue };
+        if let Some(to) = functions.iter().position(|wanted| *wanted == name).and_then(|at| found.get_mut(at))
+        {
+            *to = Some(bias.wrapping_add(symbol.address()));
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// A place for [`crate::visit::area`], away from all that is mapped: what the kernel chooses next lies elsewhere.
+fn hole(pid: u32) -> Option<u64> {
+    const AWAY: u64 = 1 << 30;
+    let mut low = LOWEST;
+    for line in mapped::table(&format!("/proc/{pid}/maps")).lines() {
+        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+        let start = u64::from_str_radix(start, 16).ok()?;
+        let end = u64::from_str_radix(end, 16).ok()?;
+        if start.saturating_sub(low) > 2 * AWAY {
+            return Some((low + AWAY) & !0xffff);
+        }
+        low = low.max(end);
+    }
+    (HIGHEST.saturating_sub(low) > 2 * AWAY).then_some((low + AWAY) & !0xffff)
+}

@@ -1,0 +1,254 @@
+//! Loads a library into a process that carries nothing of ours.
+//!
+//! ```text
+//! recorder                                             process
+//! writes code behind the end of some binary's code
+//! sends a thread there, as to a join (`target`)        maps memory, makes a thread of ours, goes back to its call
+//! (or lets one run that is stopped at `main`'s begin)  that thread makes two empty files
+//! writes library and plan into them                    waits
+//! says where they are, and that they are whole         dlopen, mote_load_functions, mote_join_
+//! looks for the answer in the memory                   answers
+//! ```
+//! As there, a recorder that is killed at any step leaves the process running.
+
+use crate::arch::visit as code;
+use crate::error::Error;
+use crate::image::{self, Room};
+use crate::stop::Waiting;
+use crate::target::{ANSWER, LOOKING, Patience, Target, errno, fresh_number, take_back};
+use mote_sys::Errno;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+
+/// The words behind the code, in bytes from the first one, that are filled in before.
+pub(crate) mod words {
+    /// Where the memory is to be.
+    pub(crate) const AREA: usize = 0;
+    /// Functions of the C library.
+    pub(crate) const PTHREAD_CREATE: usize = 8;
+    /// See above.
+    pub(crate) const PTHREAD_SELF: usize = 16;
+    /// See above.
+    pub(crate) const PTHREAD_DETACH: usize = 24;
+    /// See above.
+    pub(crate) const ERRNO_LOCATION: usize = 32;
+    /// See above.
+    pub(crate) const DLOPEN: usize = 40;
+    /// See above.
+    pub(crate) const DLSYM: usize = 48;
+    /// See above.
+    pub(crate) const DLERROR: usize = 56;
+    /// Why the call was interrupted (`mote_layout::join::restart`).
+    pub(crate) const KIND: usize = 64;
+    /// How many they are.
+    pub(crate) const COUNT: usize = 9;
+    /// The functions, from [`PTHREAD_CREATE`] on.
+    pub(crate) const FUNCTIONS: [&str; 7] = [
+        "pthread_create",
+        "pthread_self",
+        "pthread_detach",
+        "__errno_location",
+        "dlopen",
+        "dlsym",
+        "dlerror",
+    ];
+}
+
+/// The memory that the code maps, in bytes from its begin.
+pub(crate) mod area {
+    /// All of it; its end is a stack.
+    pub(crate) const BYTES: usize = 64 << 10;
+    /// How far the work is (32 bits): 0, [`FILES`], [`GO`], [`DONE`] or [`FAILED`].
+    pub(crate) const STATE: usize = 0;
+    /// Whether the thread that was sent has left the memory (32 bits).
+    pub(crate) const LEFT: usize = 4;
+    /// What `pthread_create` has returned.
+    pub(crate) const MADE: usize = 8;
+    /// The thread that it has made.
+    pub(crate) const THREAD: usize = 16;
+    /// The files' descriptors.
+    pub(crate) const LIBRARY: usize = 24;
+    /// See above.
+    pub(crate) const PLAN: usize = 32;
+    /// What `dlopen` has returned.
+    pub(crate) const HANDLE: usize = 40;
+    /// What `mote_load_functions` has returned.
+    pub(crate) const LOADED: usize = 48;
+    /// What `mote_join_` has returned.
+    pub(crate) const JOINED: usize = 56;
+    /// Where a text is that says why `dlopen` has failed.
+    pub(crate) const WHY: usize = 64;
+    /// For signals.
+    pub(crate) const PENDING: usize = 96;
+    /// Texts of the recorder.
+    pub(crate) const LIBRARY_PATH: usize = 128;
+    /// See above.
+    pub(crate) const PLAN_PATH: usize = 192;
+    /// Where the session is; empty where the program's environment says that.
+    pub(crate) const PLACE: usize = 256;
+    /// Bytes for it.
+    pub(crate) const PLACE_BYTES: usize = 256;
+
+    /// There are files.
+    pub(crate) const FILES: u32 = 1;
+    /// They are whole.
+    pub(crate) const GO: u32 = 2;
+    /// All was done.
+    pub(crate) const DONE: u32 = 3;
+    /// It was not.
+    pub(crate) const FAILED: u32 = 4;
+    /// How often it is looked whether the files are whole, every millisecond.
+    pub(crate) const LOOKS: u32 = 20_000;
+}
+
+/// What is loaded into a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Load<'l> {
+    /// The library's file.
+    pub library: &'l [u8],
+    /// What `mote_load_functions` is given (`mote_layout::functions`).
+    pub plan: &'l [u8],
+    /// The session that it is to join, as in the environment; empty where the program has it there.
+    pub place: &'l str,
+}
+
+/// A process that a library can be loaded into.
+pub struct Visit {
+    target: Target,
+    room: Room,
+    area: u64,
+}
+
+impl Visit {
+    /// Looks whether a library can be loaded into a process. Nothing is changed.
+    ///
+    /// # Errors
+    /// [`Error`]: it may not be looked into, or is in a state in which it is not to be touched; it has no dynamic linker.
+    pub fn open(pid: i32) -> Result<Visit, Error> {
+        let target = Target::any(pid)?;
+        let image = image::read(pid.unsigned_abs(), &words::FUNCTIONS, code::code().len() as u64)?;
+        Ok(Visit { target, room: image.room, area: image.hole })
+    }
+
+    /// Loads it, by a thread that waits in a system call. Returns how many functions have probes now.
+    ///
+    /// # Errors
+    /// [`Error`]; the process goes on as before.
+    pub fn load(&self, load: Load<'_>, patience: Patience<'_>) -> Result<u64, Error> {
+        self.target.lock(patience)?;
+        let loaded = self.load_locked(load, patience);
+        self.target.unlock();
+        loaded
+    }
+
+    fn load_locked(&self, load: Load<'_>, patience: Patience<'_>) -> Result<u64, Error> {
+        self.target.check()?;
+        let number = fresh_number().map_err(|why| Error::Forbidden(errno(&why)))?;
+        self.put_code()?;
+        let entry = self.room.address + mote_layout::join::RESTART_BYTES;
+        let tell = |waiting: &Waiting| {
+            let at = self.room.address + (code::words_at() + words::KIND) as u64;
+            self.write_at(at, &waiting.kind.to_le_bytes())
+        };
+        let sent = self.target.send((entry, number), &tell, patience.at_most(LOOKING))?;
+        let done = self.attend(load, patience.at_most(ANSWER));
+        if matches!(done, Err(Error::Silent(_) | Error::Over)) {
+            take_back(entry, &sent);
+        }
+        done
+    }
+
+    /// Where a thread goes that is stopped at the program's begin; the code is there then.
+    pub(crate) fn prepare_start(&self) -> Result<u64, Error> {
+        self.put_code()?;
+        Ok(self.room.address + code::start_at() as u64)
+    }
+
+    /// Fills the files, and waits for what the process makes of them.
+    pub(crate) fn attend(&self, load: Load<'_>, patience: Patience<'_>) -> Result<u64, Error> {
+        let silent = || Error::Silent(ANSWER.as_secs());
+        // Nothing is there before it is mapped.
+        while self.word(area::STATE).unwrap_or(0) as u32 != area::FILES {
+            if self.word(area::LEFT).unwrap_or(0) as u32 != 0
+                && let made @ 1.. = self.word(area::MADE)?
+            {
+                return Err(Error::Refused(Errno(made as i32)));
+            }
+            self.target.check()?;
+            patience.wait(silent())?;
+        }
+        for (fd, path, bytes) in
+            [(area::LIBRARY, area::LIBRARY_PATH, load.library), (area::PLAN, area::PLAN_PATH, load.plan)]
+        {
+            let fd = self.word(fd)? as i64;
+            if fd < 0 {
+                return Err(Error::Refused(Errno(fd.unsigned_abs() as i32)));
+            }
+            let file = OpenOptions::new().write(true).open(format!("/proc/{}/fd/{fd}", self.target.pid()));
+            file.and_then(|mut file| file.write_all(bytes)).map_err(|why| Error::Forbidden(errno(&why)))?;
+            self.write(path, format!("/proc/self/fd/{fd}\0").as_bytes())?;
+        }
+        let place = load.place.as_bytes();
+        if place.len() >= area::PLACE_BYTES {
+            return Err(Error::Refused(Errno(libc::ENAMETOOLONG)));
+        }
+        self.write(area::PLACE, &[place, &[0]].concat())?;
+        self.write(area::STATE, &area::GO.to_le_bytes())?;
+        loop {
+            match self.word(area::STATE)? as u32 {
+                area::DONE => break,
+                area::FAILED => return Err(Error::NotLoaded(self.why())),
+                _ => patience.wait(silent())?,
+            }
+        }
+        for result in [area::LOADED, area::JOINED] {
+            match self.word(result)? as i64 {
+                // It has come meanwhile, by itself.
+                error if error == -i64::from(libc::EBUSY) && result == area::JOINED => {}
+                error if error < 0 => return Err(Error::Refused(Errno(error.unsigned_abs() as i32))),
+                _ => {}
+            }
+        }
+        self.word(area::LOADED)
+    }
+
+    /// Why the dynamic linker has not loaded the library.
+    fn why(&self) -> String {
+        let mut text = vec![0; 300];
+        let at = self.word(area::WHY).unwrap_or(0);
+        let read = self.target.memory().read_at(&mut text, at).unwrap_or(0);
+        let text = text.get(..read).unwrap_or_default();
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    }
+
+    fn put_code(&self) -> Result<(), Error> {
+        let mut bytes = code::code().to_vec();
+        let words = [&[self.area], &self.room.functions[..]].concat();
+        for (word, to) in
+            words.iter().zip(bytes.get_mut(code::words_at()..).unwrap_or_default().chunks_mut(8))
+        {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        self.write_at(self.room.address, &bytes)
+    }
+
+    fn word(&self, at: usize) -> Result<u64, Error> {
+        let mut word = [0; 8];
+        let read = self.target.memory().read_exact_at(&mut word, self.area + at as u64);
+        // The states are half a word each.
+        let word = u64::from_le_bytes(word);
+        let half = if at == area::STATE || at == area::LEFT { word & u64::from(u32::MAX) } else { word };
+        read.map(|()| half).map_err(|_| self.target.why_not())
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) -> Result<(), Error> {
+        self.write_at(self.area + at as u64, bytes)
+    }
+
+    fn write_at(&self, address: u64, bytes: &[u8]) -> Result<(), Error> {
+        let written = self.target.memory().write_all_at(bytes, address);
+        written.map_err(|_| self.target.why_not())
+    }
+}

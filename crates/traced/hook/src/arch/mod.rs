@@ -1,0 +1,19 @@
+//! The seam for the processor: all that this crate knows of one lies in its folder, by the same names for each.
+//!
+//! | item | what a processor's folder gives |
+//! |---|---|
+//! | `entry` | the code that bodies call: it notes the call in a slot, and has it return to the slot's stub |
+//! | `stub`, `first_stub` | the code of a stub, and what stands in the place of the first one |
+//! | `frames`, `FRAMES_BYTES` | the description of all stubs for unwinders |
+//! | `can_keep_registers` | whether the processor has what it takes to put all registers back |
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::{FRAMES_BYTES, can_keep_registers, entry, first_stub, frames, stub};
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "mote-trace-hook does not know this processor: add src/arch/NAME with what src/arch/mod.rs lists"
+);

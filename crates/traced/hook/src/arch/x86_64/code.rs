@@ -1,0 +1,232 @@
+//! The code between a function and its probe, and stubs.
+//!
+//! Both keep every register and the flags (all but those that functions never hand over: AF is kept, DF untouched), by
+//! the caller's stack only, below what is in use: a function that begins or has returned has no red zone.
+//!
+//! The short way uses no vector registers. The other one keeps what XSAVE keeps of [`XSAVED`], on the stack.
+
+use crate::calls;
+use crate::stack::{NOWHERE, REGION, SLOTS_AT, STUB, Slot};
+use core::arch::global_asm;
+use core::arch::x86_64::__cpuid;
+use core::mem::offset_of;
+use mote_layout::functions::RECORD_AT;
+
+/// x87, SSE, AVX, AVX-512: what functions may change. Nothing that runs here touches the rest.
+const XSAVED: u32 = 0xe7;
+/// Room for that (2696 bytes by the architecture, in the standard format), and to align it.
+const XSAVE_BYTES: usize = 2696 + 64 + 56;
+/// Bytes of `call [rip + distance]`, with which a body begins.
+const CALL: u64 = 6;
+
+unsafe extern "C" {
+    fn mote_function_entry();
+    fn mote_function_return();
+}
+
+/// The code that bodies call.
+pub(crate) fn entry() -> usize {
+    mote_function_entry as *const () as usize
+}
+
+/// The code of the stub `number`: it puts its own address into `rax`, which lies where the return address was, and goes
+/// on where the first stub's word says.
+pub(crate) fn stub(number: usize) -> [u8; STUB] {
+    const ALL: usize = 14;
+    let [a, b, c, d] = 0_i32.wrapping_sub((number * STUB + ALL) as i32).to_le_bytes();
+    // push rax; lea rax, [rip - 8]; jmp [rip - distance]
+    [0x50, 0x48, 0x8d, 0x05, 0xf8, 0xff, 0xff, 0xff, 0xff, 0x25, a, b, c, d, 0xcc, 0xcc]
+}
+
+/// The word that stubs go by.
+pub(crate) fn first_stub() -> [u8; STUB] {
+    let [a, b, c, d, e, f, g, h] = (mote_function_return as *const () as usize).to_le_bytes();
+    [a, b, c, d, e, f, g, h, 0, 0, 0, 0, 0, 0, 0, 0]
+}
+
+/// Whether the processor has XSAVE, and the kernel allows it.
+pub(crate) fn can_keep_registers() -> bool {
+    const OSXSAVE: u32 = 1 << 27;
+    __cpuid(1).ecx & OSXSAVE != 0
+}
+
+// On the stack at entry: where the body goes on, and the call's return address, whose place the call is known by.
+global_asm!(
+    ".pushsection .text.mote_function,\"ax\",@progbits",
+    // Calls a function with all that it may change kept: `rax` has its result. Other registers are pushed here.
+    ".macro mote_call_with_all_kept function",
+    "push rsi",
+    "push rdi",
+    "push r8",
+    "push r9",
+    "push r10",
+    "push r11",
+    "push rbx",
+    "mov rbx, rsp",
+    "sub rsp, {xsave}",
+    "and rsp, -64",
+    // The XSAVE header has to be zeros.
+    "xor eax, eax",
+    "mov [rsp + 512], rax",
+    "mov [rsp + 520], rax",
+    "mov [rsp + 528], rax",
+    "mov [rsp + 536], rax",
+    "mov [rsp + 544], rax",
+    "mov [rsp + 552], rax",
+    "mov [rsp + 560], rax",
+    "mov [rsp + 568], rax",
+    "mov rdi, rcx",
+    "mov rsi, rdx",
+    "mov eax, {xsaved}",
+    "xor edx, edx",
+    "xsave64 [rsp]",
+    "call \\function",
+    "mov rcx, rax",
+    "mov eax, {xsaved}",
+    "xor edx, edx",
+    "xrstor64 [rsp]",
+    "mov rax, rcx",
+    "mov rsp, rbx",
+    "pop rbx",
+    "pop r11",
+    "pop r10",
+    "pop r9",
+    "pop r8",
+    "pop rdi",
+    "pop rsi",
+    ".endm",
+    ".balign 64",
+    ".type mote_function_entry,@function",
+    "mote_function_entry:",
+    "push rcx",
+    "push rdx",
+    "push rax",
+    "lahf",
+    "seto al",
+    "push rax",
+    "mov rcx, [rip + mote_function_top@gottpoff]",
+    "mov rdx, fs:[rcx]",
+    "test edx, {region} - 1",
+    "jz 3f",
+    "lea rax, [rsp + 40]",
+    "cmp rax, [rdx - {slot} + {place}]",
+    "jae 3f",
+    // Taken before it is filled: for handlers (`stack`).
+    "lea rax, [rdx + {slot}]",
+    "mov fs:[rcx], rax",
+    "2:",
+    "mov rax, [rsp + 40]",
+    "mov [rdx + {returns_to}], rax",
+    "mov rax, [rsp + 32]",
+    "mov rax, [rax - {call} - {record_at}]",
+    "mov [rdx + {function}], rax",
+    // The stub: in the same region, half as far from its begin as the slot is from that of the slots.
+    "mov rcx, rdx",
+    "mov eax, edx",
+    "and eax, {region} - 1",
+    "sub rcx, rax",
+    "sub eax, {slots_at}",
+    "shr eax, 1",
+    "add rcx, rax",
+    "mov [rsp + 40], rcx",
+    "mov rcx, rdx",
+    "rdtsc",
+    "shl rdx, 32",
+    "or rax, rdx",
+    "mov [rcx + {began}], rax",
+    "lea rax, [rsp + 40]",
+    "mov [rcx + {place}], rax",
+    "4:",
+    "pop rax",
+    // The overflow flag: 1 + 127 overflows.
+    "add al, 127",
+    "sahf",
+    "pop rax",
+    "pop rdx",
+    "pop rcx",
+    "ret",
+    "3:",
+    "lea rcx, [rsp + 40]",
+    "mote_call_with_all_kept {begin}",
+    "mov rdx, rax",
+    "test rax, rax",
+    "jnz 2b",
+    "jmp 4b",
+    ".size mote_function_entry, . - mote_function_entry",
+    // From a stub, with its address in `rax`; on the stack is what was in `rax`, where the return address was.
+    ".balign 64",
+    ".type mote_function_return,@function",
+    "mote_function_return:",
+    "push rcx",
+    "mov rcx, rax",
+    "lahf",
+    "seto al",
+    "push rax",
+    "mov eax, ecx",
+    "and eax, {region} - 1",
+    "lea rcx, [rcx + rax + {slots_at}]",
+    // Where it goes on, in the place that the last jump finds it.
+    "push qword ptr [rcx + {returns_to}]",
+    "push rdx",
+    "rdtsc",
+    "shl rdx, 32",
+    "or rdx, rax",
+    "sub rdx, [rcx + {began}]",
+    "mov rax, [rip + mote_function_top@gottpoff]",
+    "push rdi",
+    "lea rdi, [rcx + {slot}]",
+    "cmp fs:[rax], rdi",
+    "jne 5f",
+    "push rdx",
+    "push rcx",
+    "push rsi",
+    "push r8",
+    "push r9",
+    "push r10",
+    "push r11",
+    "mov rdi, [rcx + {function}]",
+    "mov rsi, rdx",
+    "call {record}",
+    "pop r11",
+    "pop r10",
+    "pop r9",
+    "pop r8",
+    "pop rsi",
+    "pop rcx",
+    "pop rdx",
+    "test al, al",
+    "jz 5f",
+    "mov qword ptr [rcx + {place}], {nowhere}",
+    "mov rax, [rip + mote_function_top@gottpoff]",
+    "mov fs:[rax], rcx",
+    "6:",
+    "pop rdi",
+    "pop rdx",
+    "pop rcx",
+    "pop rax",
+    "add al, 127",
+    "sahf",
+    "pop rcx",
+    "pop rax",
+    "jmp [rsp - 32]",
+    "5:",
+    "mote_call_with_all_kept {end}",
+    "jmp 6b",
+    ".size mote_function_return, . - mote_function_return",
+    ".popsection",
+    xsave = const XSAVE_BYTES,
+    xsaved = const XSAVED,
+    region = const REGION,
+    slots_at = const SLOTS_AT,
+    slot = const size_of::<Slot>(),
+    place = const offset_of!(Slot, place),
+    returns_to = const offset_of!(Slot, returns_to),
+    function = const offset_of!(Slot, function),
+    began = const offset_of!(Slot, began),
+    nowhere = const NOWHERE as isize,
+    record_at = const RECORD_AT,
+    call = const CALL,
+    begin = sym calls::begin,
+    record = sym calls::record,
+    end = sym calls::end,
+);

@@ -1,0 +1,76 @@
+//! The description of stubs in the format of `.eh_frame` (Linux Standard Base, "Exception Frames"; DWARF 4, 6.4 and 2.5).
+
+use crate::stack::{REGION, SLOTS_AT};
+
+/// Bytes of the description: a CIE, an FDE, and the zero that ends them.
+pub(crate) const FRAMES_BYTES: usize = CIE_BYTES + FDE_BYTES + 4;
+const CIE_BYTES: usize = 48;
+const FDE_BYTES: usize = 32;
+
+/// Stack pointer and return address, as DWARF numbers them (System V ABI, AMD64, figure 3.36).
+const RSP: u8 = 7;
+const RETURN_ADDRESS: u8 = 16;
+
+const DW_CFA_DEF_CFA: u8 = 0x0c;
+const DW_CFA_EXPRESSION: u8 = 0x10;
+const DW_OP_BREG0: u8 = 0x70;
+const DW_OP_DUP: u8 = 0x12;
+const DW_OP_CONST4U: u8 = 0x0c;
+const DW_OP_AND: u8 = 0x1a;
+const DW_OP_PLUS: u8 = 0x22;
+
+/// The description of the stubs between `area` and `bytes` behind it.
+///
+/// The return address of a stub's frame lies at `stub + stub % REGION + SLOTS_AT`; the stub is what the unwinder has
+/// found as the return address before, in the register of that number.
+pub(crate) fn frames(area: usize, bytes: usize) -> [u8; FRAMES_BYTES] {
+    let [m0, m1, m2, m3] = (REGION as u32 - 1).to_le_bytes();
+    let [s0, s1, s2, s3] = (SLOTS_AT as u32).to_le_bytes();
+    const EXPRESSION: u8 = 16;
+    let cie: [u8; CIE_BYTES] = fill(&[
+        &(CIE_BYTES as u32 - 4).to_le_bytes(),
+        // Id, version, augmentation; code and data alignment (1, -8); the return address; encoding: absolute.
+        &[0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, RETURN_ADDRESS, 1, 0],
+        &[DW_CFA_DEF_CFA, RSP, 0, DW_CFA_EXPRESSION, RETURN_ADDRESS, EXPRESSION],
+        &[DW_OP_BREG0 + RETURN_ADDRESS, 0, DW_OP_DUP, DW_OP_CONST4U, m0, m1, m2, m3, DW_OP_AND, DW_OP_PLUS],
+        &[DW_OP_CONST4U, s0, s1, s2, s3, DW_OP_PLUS],
+    ]);
+    let fde: [u8; FDE_BYTES] = fill(&[
+        &(FDE_BYTES as u32 - 4).to_le_bytes(),
+        // How far back its CIE is, from here.
+        &(CIE_BYTES as u32 + 4).to_le_bytes(),
+        &(area as u64).to_le_bytes(),
+        &(bytes as u64).to_le_bytes(),
+    ]);
+    fill(&[&cie, &fde])
+}
+
+/// These parts behind one another, and zeros, which are instructions that do nothing.
+fn fill<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
+    let mut bytes = [0; N];
+    let mut to = bytes.iter_mut();
+    for byte in parts.iter().copied().flatten() {
+        if let Some(to) = to.next() {
+            *to = *byte;
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_have_their_sizes() {
+        let bytes = frames(0x1122_3344_0000, 1 << 30);
+        assert_eq!(bytes[..4], [44, 0, 0, 0]);
+        assert_eq!(bytes[48..56], [28, 0, 0, 0, 52, 0, 0, 0]);
+        assert_eq!(bytes[56..64], 0x1122_3344_0000_u64.to_le_bytes());
+        assert_eq!(bytes[64..72], (1_u64 << 30).to_le_bytes());
+        assert_eq!(bytes[80..], [0; 4]);
+        // The expression is as long as it says.
+        assert_eq!(bytes[22], 16);
+        assert_eq!(bytes[38], DW_OP_PLUS);
+    }
+}

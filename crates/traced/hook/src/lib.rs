@@ -1,0 +1,54 @@
+//! Probes in functions of a program that carries none: each call becomes an event when it returns, with how long it
+//! took.
+//!
+//! A recorder has loaded this library into the process, and hands it a plan (`mote_layout::functions`), in which it has
+//! decided where each function's jump leads to and what the code there is. The rest is the agent's: a function is an
+//! event whose site is a place of the program's own code.
+//!
+//! ```text
+//! function ─ jump ▶ body ─ call ▶ entry ─ notes the call, replaces its return address ─▶ copy ─▶ function
+//! function ─ ret ─▶ stub of the slot ─▶ return ─ records the event ─▶ caller
+//! ```
+//! Sources: iProbe (Arora et al. 2013, section II: HotPatch, trampolines); the return address as in gprof's and
+//! uftrace's successors, but each call's is one of its own (`stack`): exceptions, longjmp, contexts and threads that end
+//! in the middle find the way.
+//!
+//! | module | job |
+//! |---|---|
+//! | `load` | from a plan to memory, guards and events |
+//! | `stack` | the calls under way: a slot for each, whose stub it returns to |
+//! | `calls` | what becomes of a call that begins or ends |
+//! | `unwinding` | tells unwinders the way through a stub |
+//!
+//! # Obligations
+//!
+//! | name | what has to hold | established by |
+//! |---|---|---|
+//! | `plan-true` | addresses, copies and guards are those of this process, as `mote_layout::functions` says | who calls [`load`] |
+//! | `records-stay` | a record of a function and all memory of a plan stay for good | `load`: they are leaked |
+//! | `slot-filled` | a slot that a stub leads to has the call's record, time and return address | the entry's code |
+//! | `area-stays` | the area of stacks is never unmapped, and a region of it is one thread's until that has ended | `stack` |
+#![no_std]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::get_unwrap,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::disallowed_methods
+    )
+)]
+
+mod arch;
+mod calls;
+mod load;
+mod stack;
+mod unwinding;
+
+pub use load::load;

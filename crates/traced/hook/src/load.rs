@@ -1,0 +1,207 @@
+//! From a plan to memory, guards and events.
+
+use crate::{arch, calls, stack, unwinding};
+use core::ffi::CStr;
+use mote_agent::Function;
+use mote_layout::functions::{CODE_AT, HEADER_BYTES, Kind, MAGIC, Memory, Plan, Probe, RECORD_AT};
+use mote_patch::{Lasting, Place, add_lasting};
+use mote_sys::fd::{self, Fd};
+use mote_sys::mem::{Mapping, PAGE_BYTES};
+use mote_sys::raw::syscall;
+use mote_sys::{Errno, Result, tsc};
+
+/// Most bytes of a plan.
+const PLAN_MAX: u64 = 1 << 30;
+
+/// A plan that was taken in. Stays for good.
+#[repr(C)]
+struct Loaded {
+    /// First, so that its address is this one's.
+    lasting: Lasting,
+    plan: Plan<'static>,
+}
+
+/// Takes in the plan in the file `path`: its functions become events, which are off until a session wants them.
+///
+/// On a thread of ours: it reads a file, maps memory, and waits for the dynamic linker.
+///
+/// # Errors
+/// `EINVAL`: it is no plan. `EEXIST`: something lies where its code is to go, so that it has to be made anew. `ENOTSUP`:
+/// the processor cannot keep all registers. `EPERM`: threads may not read the time. `ENOEXEC`: there is no unwinder that
+/// could be told of it. `ENOSPC`: plans were taken in too often. Those of open(2), read(2) and mmap(2).
+///
+/// # Safety
+/// `plan-true`.
+pub unsafe fn load(path: &CStr) -> Result<usize> {
+    let was_own = mote_agent::is_own_work();
+    mote_agent::set_own_work(true);
+    // SAFETY: the caller's promise.
+    let loaded = unsafe { load_here(path) };
+    mote_agent::set_own_work(was_own);
+    loaded
+}
+
+/// # Safety
+/// As [`load`].
+unsafe fn load_here(path: &CStr) -> Result<usize> {
+    if !arch::can_keep_registers() {
+        return Err(Errno(libc::ENOTSUP));
+    }
+    if !tsc::is_allowed() {
+        return Err(Errno(libc::EPERM));
+    }
+    let plan = Plan::parse(read(path)?).ok_or(Errno(libc::EINVAL))?;
+    if !plan.probes().all(|probe| is_sound(&plan, &probe)) {
+        return Err(Errno(libc::EINVAL));
+    }
+    let (area, bytes) = stack::reserve().ok_or(Errno(libc::ENOMEM))?;
+    if !unwinding::describe(area, bytes) {
+        return Err(Errno(libc::ENOEXEC));
+    }
+    calls::set_clock(plan.multiplier, plan.shift);
+    if plan.probe_count() == 0 {
+        return Ok(0);
+    }
+    // Before anything refers to it.
+    let records = Mapping::private((plan.probe_count() * size_of::<Function>()).max(1))?;
+    let loaded = Mapping::private(size_of::<Loaded>())?;
+    map_all(&plan, records.base().cast())?;
+    let loaded = loaded.leak().cast::<Loaded>();
+    // SAFETY: fresh memory of this size; pages are aligned for any type.
+    unsafe { loaded.write(Loaded { lasting: Lasting::new(resume), plan }) };
+    // SAFETY: written just now, and leaked.
+    add_lasting(unsafe { &(*loaded).lasting });
+    let records: *const Function = records.leak().cast();
+    // SAFETY: `map_all` has written as many; they were leaked.
+    let functions = unsafe { core::slice::from_raw_parts(records, plan.probe_count()) };
+    // SAFETY: `plan-true`.
+    if unsafe { mote_agent::add_functions(functions) } {
+        Ok(functions.len())
+    } else {
+        Err(Errno(libc::ENOSPC))
+    }
+}
+
+/// The bytes of a plan, which stay.
+fn read(path: &CStr) -> Result<&'static [u8]> {
+    let file = fd::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
+    let mut header = [0; HEADER_BYTES];
+    read_all(&file, &mut header)?;
+    let [magic, bytes, ..] = header.as_chunks::<8>().0 else { return Err(Errno(libc::EINVAL)) };
+    let bytes = u64::from_le_bytes(*bytes);
+    if u64::from_le_bytes(*magic) != MAGIC || bytes > PLAN_MAX {
+        return Err(Errno(libc::EINVAL));
+    }
+    let memory = Mapping::private(bytes as usize)?;
+    // SAFETY: fresh memory of this size, which nothing else refers to.
+    let plan = unsafe { core::slice::from_raw_parts_mut(memory.base(), bytes as usize) };
+    read_all(&file, plan)?;
+    memory.leak();
+    Ok(plan)
+}
+
+fn read_all(file: &Fd, mut into: &mut [u8]) -> Result<()> {
+    let mut at = 0;
+    while !into.is_empty() {
+        match fd::read_at(file, into, at)? {
+            0 => return Err(Errno(libc::EINVAL)),
+            read => {
+                at += read as u64;
+                into = into.get_mut(read..).unwrap_or_default();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a probe's words lie in memory of the plan, its description is a text, and its jump is known here.
+fn is_sound(plan: &Plan<'_>, probe: &Probe) -> bool {
+    let lies_in = |memory: Memory| {
+        let begin = memory.address.checked_add(RECORD_AT);
+        let end = memory.address.checked_add(memory.len);
+        begin.is_some_and(|begin| begin <= probe.body) && end.is_some_and(|end| probe.body < end)
+    };
+    // A breakpoint that stays would kill a thread that comes by with SIGTRAP blocked.
+    probe.kind == Kind::Jump && plan.text(probe).is_some() && plan.memories().any(lies_in)
+}
+
+/// Maps the plan's code, and writes the records of its functions to `records`. All or nothing.
+fn map_all(plan: &Plan<'static>, records: *mut Function) -> Result<()> {
+    for (number, memory) in plan.memories().enumerate() {
+        if let Err(why) = map(plan, &memory) {
+            plan.memories().take(number).for_each(|memory| unmap(&memory));
+            return Err(why);
+        }
+    }
+    for (number, probe) in plan.probes().enumerate() {
+        let record = records.wrapping_add(number);
+        let description = plan.text(&probe).and_then(|text| CStr::from_bytes_with_nul(text).ok());
+        let place = Place {
+            off: probe.old,
+            on: probe.new,
+            probe: probe.target as usize,
+            copy: probe.copy as usize,
+            guards: probe.guards,
+        };
+        let function = Function {
+            event: probe::Event::new(),
+            description: description.unwrap_or(c""),
+            address: probe.address as usize,
+            place,
+        };
+        // SAFETY: the caller's memory has room for as many as there are probes.
+        unsafe { record.write(function) };
+        let cell = |before: u64| (probe.body - before) as *mut u64;
+        // SAFETY: `is_sound`: in memory that was mapped just now, and is writable.
+        unsafe { cell(RECORD_AT).write_unaligned(record.expose_provenance() as u64) };
+        // SAFETY: as above.
+        unsafe { cell(CODE_AT).write_unaligned(arch::entry() as u64) };
+    }
+    let mut sealed = Ok(());
+    for memory in plan.memories() {
+        let executable = (libc::PROT_READ | libc::PROT_EXEC) as usize;
+        let arguments = [memory.address as usize, memory.len as usize, executable, 0, 0, 0];
+        // SAFETY: mapped above; nothing refers to it but the records of functions that are off.
+        sealed = sealed.and(unsafe { syscall(libc::SYS_mprotect, arguments) }.map(drop));
+    }
+    if sealed.is_err() {
+        plan.memories().for_each(|memory| unmap(&memory));
+    }
+    sealed
+}
+
+fn map(plan: &Plan<'_>, memory: &Memory) -> Result<()> {
+    let code = plan.code(memory).ok_or(Errno(libc::EINVAL))?;
+    let (at, len) = (memory.address as usize, memory.len as usize);
+    if !at.is_multiple_of(PAGE_BYTES) || code.len() > len {
+        return Err(Errno(libc::EINVAL));
+    }
+    let writable = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: nothing is replaced.
+    let mapped = unsafe { syscall(libc::SYS_mmap, [at, len, writable, flags as usize, usize::MAX, 0]) }?;
+    if mapped != at {
+        // A kernel before 4.17 takes the address for a hint.
+        // SAFETY: mapped just now.
+        let _ = unsafe { syscall(libc::SYS_munmap, [mapped, len, 0, 0, 0, 0]) };
+        return Err(Errno(libc::EEXIST));
+    }
+    // SAFETY: fresh memory, with room for them.
+    unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), mapped as *mut u8, code.len()) };
+    Ok(())
+}
+
+fn unmap(memory: &Memory) {
+    // SAFETY: mapped by `map`, and nothing leads there yet.
+    let _ = unsafe { syscall(libc::SYS_munmap, [memory.address as usize, memory.len as usize, 0, 0, 0, 0]) };
+}
+
+/// Where a thread goes on that has met a breakpoint of ours, outside of a batch.
+fn resume(lasting: &'static Lasting, address: usize, is_gone: bool) -> Option<usize> {
+    // SAFETY: `lasting` is the first of a `Loaded`, which stays.
+    let loaded = unsafe { &*(&raw const *lasting).cast::<Loaded>() };
+    let address = address as u64;
+    let guard = loaded.plan.guard(address);
+    let is_begin = || is_gone && loaded.plan.probes().any(|probe| probe.address == address);
+    guard.or_else(|| is_begin().then_some(address)).map(|address| address as usize)
+}

@@ -1,0 +1,331 @@
+//! The calls under way: a slot for each, and a stub for each slot, which is where the call returns to.
+//!
+//! A thread has a region; when its slots are used up, another one, which it finds again. A region is aligned to its size:
+//!
+//! ```text
+//! 0                   16 Ki                  32 Ki                             64 Ki
+//! | stubs, 16 bytes each |                    | slots, 32 bytes each             |
+//! ```
+//! So a stub knows its slot by its own address, whoever comes to it: a context that has gone over to another thread,
+//! or an unwinder. Slot 0 is the region's header, and its stub holds the address of the code that stubs go to.
+//!
+//! # Who may touch what
+//! The thread, and handlers that interrupt it, which leave it as it was: no other thread touches its slots, except a
+//! context that returns elsewhere than it called, which frees its slot only. `TOP`, a thread-local word, is the first
+//! slot that is free, and those behind it are, too; before it there may be holes where calls have ended out of turn.
+//!
+//! # Handlers
+//! A slot that is not filled has [`NOWHERE`] as its place: above each stack. The thread moves `TOP` first and fills the
+//! slot then; a handler in between finds a call that is outside of its own. When a call ends, the place is taken away
+//! first.
+//!
+//! # Calls that do not return
+//! Exceptions, longjmp, threads that are cancelled. Their slots are noticed when a call begins at their place of the
+//! stack or above, or one ends that is outside of them, if the stub is no longer what stands there as return address.
+//! A context on another stack has its own there still.
+
+use crate::arch;
+use core::mem::offset_of;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use mote_agent::Function;
+use mote_sync::{define_word, load_word, store_word};
+use mote_sys::raw::syscall;
+use mote_sys::{process, thread};
+
+define_word!("mote_function_top", "8");
+
+/// Bytes of a region.
+pub(crate) const REGION: usize = 64 << 10;
+/// Bytes of a stub.
+pub(crate) const STUB: usize = 16;
+/// Where the slots begin.
+pub(crate) const SLOTS_AT: usize = REGION / 2;
+/// Slots of a region, with its header.
+pub(crate) const SLOTS: usize = (REGION - SLOTS_AT) / size_of::<Slot>();
+/// Place of a slot that has no call.
+pub(crate) const NOWHERE: usize = usize::MAX;
+/// Bytes of address space to be tried for all regions.
+const AREA: [usize; 3] = [1 << 30, 256 << 20, 64 << 20];
+/// How many regions of threads that may have ended are looked at for each new thread.
+const LOOKS: usize = 8;
+
+/// A call under way.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// Where it really returns to.
+    pub(crate) returns_to: usize,
+    /// Where on the stack its return address is.
+    pub(crate) place: usize,
+    /// When it began.
+    pub(crate) began: u64,
+    /// Null when there is none.
+    pub(crate) function: *const Function,
+}
+
+const _: () = assert!(size_of::<Slot>() == 2 * STUB && SLOTS * STUB <= SLOTS_AT);
+
+/// Slot 0 of a region.
+#[repr(C)]
+struct Header {
+    /// The region that is used before this one is; 0 for a thread's first.
+    before: AtomicUsize,
+    /// As of a slot: there is no call outside of those of this region.
+    place: usize,
+    /// The region behind this one, once there was need for it.
+    behind: AtomicUsize,
+    not_used: usize,
+}
+
+/// Most regions.
+const REGIONS: usize = AREA[0] / REGION;
+/// Whose each region is: the process, in the upper half, and the thread; 0 for nobody's.
+static OWNERS: [AtomicU64; REGIONS] = [const { AtomicU64::new(0) }; REGIONS];
+
+/// Where the area begins; 0 before.
+static AREA_AT: AtomicUsize = AtomicUsize::new(0);
+static AREA_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Regions that were given out.
+static GIVEN: AtomicUsize = AtomicUsize::new(0);
+/// Which region is looked at next, for one whose thread has ended.
+static NEXT_LOOK: AtomicUsize = AtomicUsize::new(0);
+
+/// Reserves address space for all threads' calls, once; returns it. `None` when there is none.
+pub(crate) fn reserve() -> Option<(usize, usize)> {
+    let known = AREA_AT.load(Ordering::Acquire);
+    if known != 0 {
+        return Some((known, AREA_BYTES.load(Ordering::Relaxed)));
+    }
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    for bytes in AREA {
+        let arguments = [0, bytes + REGION, libc::PROT_NONE as usize, flags as usize, usize::MAX, 0];
+        // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
+        if let Ok(at) = unsafe { syscall(libc::SYS_mmap, arguments) } {
+            let begin = at.next_multiple_of(REGION);
+            AREA_BYTES.store(bytes, Ordering::Relaxed);
+            AREA_AT.store(begin, Ordering::Release);
+            return Some((begin, bytes));
+        }
+    }
+    None
+}
+
+/// The stub that leads to a slot.
+pub(crate) fn stub_of(slot: usize) -> usize {
+    let at = slot % REGION;
+    slot - at + (at - SLOTS_AT) / 2
+}
+
+/// The first free slot of the calling thread; 0 when it has none yet.
+fn top() -> usize {
+    load_word!("mote_function_top") as usize
+}
+
+/// Makes `slot` and those behind it free.
+fn set_top(slot: usize) {
+    store_word!("mote_function_top", slot as u64);
+}
+
+/// The calls of the calling thread, while it works on them: what is called meanwhile, by us or by handlers, has no slot
+/// and no event.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    top: usize,
+}
+
+impl Calls {
+    /// Those of the calling thread; `None` when it works on them already, or is ours.
+    ///
+    /// # Signal safety
+    /// Callable from a handler.
+    pub(crate) fn take() -> Option<Calls> {
+        if mote_agent::is_own_work() {
+            return None;
+        }
+        mote_agent::set_own_work(true);
+        let top = top();
+        // Whoever begins a call finds no slot, and asks.
+        set_top(0);
+        Some(Calls { top })
+    }
+
+    /// Takes the next slot for a call: one that has no place yet. `None` when there is no memory.
+    ///
+    /// System calls only for a thread's first call, and where a region is used up.
+    pub(crate) fn push(&mut self) -> Option<NonNull<Slot>> {
+        if self.top.is_multiple_of(REGION) {
+            self.top = more(self.top)?;
+        }
+        let slot = NonNull::new(core::ptr::with_exposed_provenance_mut(self.top));
+        self.top += size_of::<Slot>();
+        slot
+    }
+
+    /// Gives up calls that have not returned and never will, from the last one on, up to one that is under way or to the
+    /// slot `until`: `place` is where on the stack something is that is outside of them. `ended` is told of each.
+    pub(crate) fn give_up(&mut self, place: usize, until: usize, mut ended: impl FnMut(&Slot)) {
+        while let at @ 1.. = self.top.saturating_sub(size_of::<Slot>()) {
+            if at == until {
+                return;
+            }
+            if at % REGION == SLOTS_AT {
+                // The header: nothing is left in this region.
+                match header(at - SLOTS_AT).map_or(0, |header| header.before.load(Ordering::Relaxed)) {
+                    0 => return,
+                    before => self.top = before + REGION,
+                }
+                continue;
+            }
+            let slot = read(at);
+            if slot.function != HOLE {
+                // One that is not filled yet is nowhere: outside.
+                let is_inside = slot.place <= place;
+                if !is_inside || word_at(slot.place).is_none_or(|word| word == stub_of(at)) {
+                    return;
+                }
+            }
+            set(at, NOT_FILLED);
+            self.top = at;
+            if slot.function != HOLE {
+                ended(&slot);
+            }
+        }
+    }
+
+    /// Ends the call of a slot. What was called from it has ended; the slot need not be the last one.
+    pub(crate) fn free(&mut self, slot: usize) {
+        let is_last = self.top == slot + size_of::<Slot>();
+        set(slot, if is_last { NOT_FILLED } else { HOLE });
+        if is_last {
+            self.top = slot;
+        }
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        set_top(self.top);
+        mote_agent::set_own_work(false);
+    }
+}
+
+/// Ends the call of a slot of a thread that works on its calls.
+pub(crate) fn leave_hole(slot: usize) {
+    set(slot, HOLE);
+}
+
+/// The first slot of another region: `top` is the end of one, or 0.
+fn more(top: usize) -> Option<usize> {
+    let before = top.saturating_sub(REGION);
+    if let Some(header) = header(before) {
+        let behind = header.behind.load(Ordering::Relaxed);
+        if behind != 0 {
+            return Some(behind + SLOTS_AT + size_of::<Slot>());
+        }
+    }
+    let region = recycled().or_else(fresh)?;
+    let new = header(region)?;
+    let owner = (process::pid() as u64) << 32 | process::tid() as u64;
+    OWNERS.get((region - AREA_AT.load(Ordering::Relaxed)) / REGION)?.store(owner, Ordering::Release);
+    new.before.store(before, Ordering::Relaxed);
+    new.behind.store(0, Ordering::Relaxed);
+    if let Some(header) = header(before) {
+        header.behind.store(region, Ordering::Relaxed);
+    }
+    Some(region + SLOTS_AT + size_of::<Slot>())
+}
+
+/// The header of a region; `None` for 0.
+fn header(region: usize) -> Option<&'static Header> {
+    let header: *const Header = core::ptr::with_exposed_provenance(region + SLOTS_AT);
+    // SAFETY: `area-stays`; a region that was given out has its header, whose words are atomics but for one that is never
+    // written again.
+    (region != 0).then(|| unsafe { &*header })
+}
+
+/// A region of a thread that has ended.
+fn recycled() -> Option<usize> {
+    let (area, bytes) = reserve()?;
+    let given = GIVEN.load(Ordering::Acquire).min(bytes / REGION);
+    for _ in 0..LOOKS.min(given) {
+        let number = NEXT_LOOK.fetch_add(1, Ordering::Relaxed).checked_rem(given)?;
+        let owner = OWNERS.get(number)?;
+        let owned = owner.load(Ordering::Acquire);
+        let (pid, tid) = ((owned >> 32) as i32, owned as u32 as i32);
+        // In a child of fork, threads of the parent do not exist.
+        let has_ended = owned != 0 && (pid != process::pid() || !thread::exists(pid, tid));
+        if has_ended && owner.compare_exchange(owned, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            let region = area + number * REGION;
+            (1..SLOTS).for_each(|number| set(slot_at(region, number), NOT_FILLED));
+            return Some(region);
+        }
+    }
+    None
+}
+
+/// A region that no thread had before.
+fn fresh() -> Option<usize> {
+    let (area, bytes) = reserve()?;
+    let number = GIVEN.fetch_add(1, Ordering::AcqRel);
+    let region = area + number.checked_mul(REGION)?;
+    if number >= bytes / REGION {
+        return None;
+    }
+    prepare(region)
+}
+
+/// Maps a region, with its stubs, and slots that are free.
+fn prepare(region: usize) -> Option<usize> {
+    let writable = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    // SAFETY: of the area, which is ours, and of a region that nobody else was given.
+    unsafe { syscall(libc::SYS_mprotect, [region, REGION, writable, 0, 0, 0]) }.ok()?;
+    let code: *mut u8 = core::ptr::with_exposed_provenance_mut(region);
+    for number in 0..SLOTS {
+        let stub = if number == 0 { arch::first_stub() } else { arch::stub(number) };
+        let to = code.wrapping_add(number * STUB).cast::<[u8; STUB]>();
+        // SAFETY: the region is writable memory of ours, and has room for as many stubs as slots.
+        unsafe { to.write(stub) };
+        set(slot_at(region, number), NOT_FILLED);
+    }
+    let executable = (libc::PROT_READ | libc::PROT_EXEC) as usize;
+    // SAFETY: as above; what lies there is code.
+    unsafe { syscall(libc::SYS_mprotect, [region, SLOTS_AT / 2, executable, 0, 0, 0]) }.ok()?;
+    Some(region)
+}
+
+/// What stands for a slot's function when it has no call, and is not between those of calls under way.
+const NOT_FILLED: *const Function = core::ptr::without_provenance(1);
+/// The same of one that is: its call has ended out of turn.
+const HOLE: *const Function = core::ptr::null();
+
+/// Takes a slot's call away.
+fn set(slot: usize, function: *const Function) {
+    let word = |at: usize| core::ptr::with_exposed_provenance_mut::<usize>(slot + at);
+    // SAFETY: `area-stays`: a slot of a region that was given out. Volatile, and in this order: a handler may look.
+    unsafe { word(offset_of!(Slot, place)).write_volatile(NOWHERE) };
+    // SAFETY: as above.
+    unsafe { word(offset_of!(Slot, function)).write_volatile(function.addr()) };
+}
+
+fn slot_at(region: usize, number: usize) -> usize {
+    region + SLOTS_AT + number * size_of::<Slot>()
+}
+
+/// What a slot holds.
+fn read(slot: usize) -> Slot {
+    let slot: *const Slot = core::ptr::with_exposed_provenance(slot);
+    // SAFETY: `area-stays`: a slot of a region that was given out.
+    unsafe { slot.read_volatile() }
+}
+
+/// What stands on a stack, which may be gone.
+fn word_at(place: usize) -> Option<usize> {
+    let mut word = 0_usize;
+    let into = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<usize>() };
+    let from = libc::iovec { iov_base: place as *mut _, iov_len: size_of::<usize>() };
+    let arguments = [process::pid() as usize, &raw const into as usize, 1, &raw const from as usize, 1, 0];
+    // SAFETY: the kernel writes one word, or fails.
+    let read = unsafe { syscall(libc::SYS_process_vm_readv, arguments) };
+    (read == Ok(size_of::<usize>())).then_some(word)
+}
