@@ -101,9 +101,15 @@ pub enum Refusal {
 pub fn plan(requests: &[Request<'_>], space: &mut Space, clock: (u32, u32)) -> Planned {
     let mut order: Vec<usize> = (0..requests.len()).collect();
     order.sort_by_key(|index| requests.get(*index).map(|request| request.address));
-    let ordered: Vec<_> = order.iter().filter_map(|index| Some((*index, requests.get(*index)?))).collect();
-    let mut planner = Planner { memory: Memory::new(space), parts: bytes::Parts::default(), taken: 0 };
+    let mut ordered: Vec<_> =
+        order.iter().filter_map(|index| Some((*index, requests.get(*index)?))).collect();
     let (mut done, mut refused) = (Vec::new(), Vec::new());
+    ordered.dedup_by(|(index, request), (_, before)| {
+        let is_twice = request.address == before.address;
+        refused.extend(is_twice.then_some((*index, Refusal::Overlaps)));
+        is_twice
+    });
+    let mut planner = Planner { memory: Memory::new(space), parts: bytes::Parts::default(), taken: 0 };
     for (at, &(index, request)) in ordered.iter().enumerate() {
         let next = ordered.get(at + 1).map_or(u64::MAX, |(_, next)| next.address);
         match planner.place(request, next) {
@@ -117,10 +123,12 @@ pub fn plan(requests: &[Request<'_>], space: &mut Space, clock: (u32, u32)) -> P
 
 /// Most bytes of all descriptions.
 const TEXTS_MAX: usize = 1 << 24;
-/// So many pages may be taken for one function each; then places in pages that others share come first.
-const OWN_PAGES_MAX: usize = 256;
+/// From as many pages on, what shares its page with others comes first: 4 MiB.
+const PAGES_MANY: usize = 1 << 10;
+/// From as many pages on, nothing else takes new ones: a process may have 65,530 mappings (`vm.max_map_count`).
+const PAGES_MAX: usize = 1 << 15;
 /// A jump that may lead to as many places shares its page with others.
-const MANY: u64 = 1 << 16;
+const PLACES_MANY: u64 = 1 << 16;
 
 struct Planner<'s> {
     memory: Memory<'s>,
@@ -134,6 +142,9 @@ impl Planner<'_> {
     fn place(&mut self, request: &Request<'_>, next: u64) -> Result<By, Refusal> {
         if request.function.way == Way::Unknown {
             return Err(Refusal::Undecodable);
+        }
+        if request.address >= space::HIGHEST {
+            return Err(Refusal::NoMemory);
         }
         if self.parts.texts.len() + request.event.len() >= TEXTS_MAX {
             return Err(Refusal::Texts);
@@ -151,29 +162,33 @@ impl Planner<'_> {
         Ok(candidate.by)
     }
 
-    /// The first candidate for which there is memory, and the memory. In pages that are taken already; then in new
-    /// ones, where it is not the only one that can be there; then anywhere.
+    /// The first candidate for which there is memory, and where. When many pages are taken, those that need no new one
+    /// come first.
     fn first_place<'c>(
         &mut self,
         entry: &Entry,
         candidates: &'c [Candidate],
     ) -> Result<(&'c Candidate, Placed), Refusal> {
-        let (jumps, traps): (Vec<_>, Vec<_>) = candidates.iter().partition(|one| one.by != By::Trap);
-        let is_shared = |one: &&&Candidate| one.reach.count() >= MANY || self.memory.pages() < OWN_PAGES_MAX;
-        let shared: Vec<_> = jumps.iter().filter(is_shared).copied().collect();
-        let passes =
-            [(&jumps, Pages::Taken), (&shared, Pages::Free), (&jumps, Pages::Any), (&traps, Pages::Any)];
-        for (some, pages) in passes {
-            for candidate in some {
-                if let Some(placed) = self.try_place(entry, candidate, pages) {
-                    return Ok((candidate, placed));
-                }
+        let taken = self.memory.pages();
+        let each = |pages| candidates.iter().map(move |candidate| (candidate, pages));
+        let is_jump = |(one, _): &(&Candidate, _)| one.by != By::Trap;
+        let is_shared = |(one, _): &(&Candidate, _)| one.reach.count() >= PLACES_MANY;
+        let mut passes: Vec<_> = Vec::new();
+        if taken >= PAGES_MANY {
+            passes.extend(each(Pages::Taken).filter(is_jump));
+            passes.extend(each(Pages::Free).filter(is_jump).filter(is_shared));
+        }
+        passes.extend(each(Pages::Any).filter(|one| taken < PAGES_MAX || is_shared(one)));
+        for (candidate, pages) in passes {
+            if let Some(placed) = self.try_place(entry, candidate, pages) {
+                return Ok((candidate, placed));
             }
         }
         let is_movable = entry.copy(1, entry.address).is_some();
         Err(if is_movable { Refusal::NoMemory } else { Refusal::Immovable })
     }
 
+    /// Finds and takes memory for one candidate.
     fn try_place(&mut self, entry: &Entry, candidate: &Candidate, pages: Pages) -> Option<Placed> {
         let moved = candidate.moved;
         let len = entry.body(moved, arch::some_place(entry.address))?.bytes.len();
@@ -184,6 +199,9 @@ impl Planner<'_> {
         {
             self.memory.put(at, &body.bytes);
             return Some(Placed { target: at + arch::BODY_AT, at, offsets: body.offsets });
+        }
+        if candidate.by == By::Trap {
+            return None;
         }
         // A jump to the body is: the body lies in the same page, or where most others are.
         let target = self.memory.find(&candidate.reach, arch::STUB_BYTES, pages)?;
@@ -199,6 +217,7 @@ impl Planner<'_> {
         None
     }
 
+    /// Adds a probe that was placed to the plan.
     fn add(&mut self, request: &Request<'_>, entry: &Entry, candidate: &Candidate, placed: &Placed) {
         let body = placed.at + arch::BODY_AT;
         let kind = if candidate.by == By::Trap { Kind::Trap } else { Kind::Jump };

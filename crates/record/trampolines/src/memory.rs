@@ -9,19 +9,21 @@ use std::ops::Range;
 /// Where to look for a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// In pages that were taken already.
+    /// In pages that were taken already, near to where the search begins.
     Taken,
     /// In pages that are free, and will not be the heap's.
     Free,
-    /// In all of them, in this order, and at last where the heap may grow.
+    /// In all of them, in this order, then in all that were taken, and at last where the heap may grow.
     Any,
 }
 
 /// So many free ranges are looked at before a search ends: what is full is not gone through again for each function.
 const STEPS_MAX: usize = 256;
+/// Pages that are taken are used so far behind where a search begins: what is called together should lie together.
+const NEIGHBOURHOOD: u64 = 16 << 20;
 /// Shorter rests of pages are given up.
 const REST_MIN: u64 = 5;
-/// Each search begins where the last one like it ended, when it is for so many places.
+/// Each search begins where the last one like it found a place, when it is for so many places.
 const CURSOR_MIN: u64 = 1 << 12;
 
 /// Memory that the plan takes.
@@ -51,17 +53,22 @@ impl<'s> Memory<'s> {
         let (home, len) = (reach.home()?, len as u64);
         let key = (home, reach.class() << 8 | len.min(32));
         let from = self.cursors.get(&key).copied().unwrap_or(home);
-        let searches: &[Option<Choice>] = match pages {
-            Pages::Taken => &[None],
-            Pages::Free => &[Some(Choice::Free)],
-            Pages::Any => &[None, Some(Choice::Free), Some(Choice::Spare)],
+        let near = home.saturating_add(NEIGHBOURHOOD);
+        // Near home; then anywhere.
+        let taken = (None, from, near);
+        let free = [(Some(Choice::Free), from, u64::MAX), (Some(Choice::Free), 0, u64::MAX)];
+        let rest =
+            [(None, 0, u64::MAX), (Some(Choice::Spare), from, u64::MAX), (Some(Choice::Spare), 0, u64::MAX)];
+        let all: Vec<_> = match pages {
+            Pages::Taken => vec![taken],
+            Pages::Free => free.to_vec(),
+            Pages::Any => [&[taken][..], &free, &rest].concat(),
         };
-        // From there on; where there is nothing, from the lowest one.
-        let search = |(choice, from)| self.search(reach, from, len, choice);
-        let all = searches.iter().flat_map(|choice| [(*choice, from), (*choice, 0)]);
-        let found = all.into_iter().find_map(search)?;
+        let found = all.into_iter().find_map(|(choice, from, end)| {
+            self.search(reach, from, len, choice).filter(|found| *found < end)
+        })?;
         if reach.count() >= CURSOR_MIN {
-            self.cursors.insert(key, found + len);
+            self.cursors.insert(key, found);
         }
         Some(found)
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// The lowest address that is used, whatever `vm.mmap_min_addr` allows.
 const LOWEST: u64 = 0x10000;
 /// Behind the last address of a program.
-const HIGHEST: u64 = 0x7fff_ffff_f000;
+pub(crate) const HIGHEST: u64 = 0x7fff_ffff_f000;
 /// So far behind its end the heap grows without asking: nothing is put there.
 const HEAP_NEXT: u64 = 1 << 20;
 /// So far it may grow: only what has no other place is put there.

@@ -65,10 +65,15 @@ fn so_have_those_of_the_c_library() {
 
 #[test]
 fn so_have_those_of_other_programs() {
-    for name in ["python3.11", "sqlite3", "gdb", "perl"] {
-        match traps(&Path::new("/usr/bin").join(name), false) {
-            Some(traps) => assert!(traps < 200, "{name}: {traps} in 1000"),
-            None => mote_skip::skip(format!("no {name}")),
+    let mut found = 0;
+    for name in ["python3", "sqlite3", "perl", "gdb"] {
+        if let Some(traps) = traps(&Path::new("/usr/bin").join(name), false) {
+            // Below a program at a fixed low address nothing is free.
+            assert!(traps < 150, "{name}: {traps} in 1000");
+            found += 1;
         }
+    }
+    if found == 0 {
+        mote_skip::skip("none of the programs is there");
     }
 }

@@ -23,12 +23,10 @@ pub(crate) fn copy(instructions: &[Instruction], at: u64) -> Option<Copy> {
     if block.iter().any(is_call) {
         return None;
     }
-    match last.flow_control() {
-        Flow::Call | Flow::IndirectCall => block.extend(call(last)?),
-        Flow::Return | Flow::UnconditionalBranch | Flow::IndirectBranch | Flow::Exception => {
-            block.push(*last)
-        }
-        _ => block.extend([*last, Instruction::with_branch(Code::Jmp_rel32_64, last.next_ip()).ok()?]),
+    match last {
+        last if is_call(last) => block.extend(call(last)?),
+        last if ends(last) => block.push(*last),
+        last => block.extend([*last, Instruction::with_branch(Code::Jmp_rel32_64, last.next_ip()).ok()?]),
     }
     // What names one of them means the original: it has no place in the block.
     block.iter_mut().filter(|one| !is_data(one)).for_each(|one| one.set_ip(0));
@@ -39,6 +37,14 @@ pub(crate) fn copy(instructions: &[Instruction], at: u64) -> Option<Copy> {
     // One that became several has no offset.
     let has_all = offsets.iter().skip(1).all(|offset| *offset != u64::from(u32::MAX));
     has_all.then_some(Copy { bytes: encoded.code_buffer, offsets })
+}
+
+/// Whether nothing behind it is run.
+pub(super) fn ends(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.flow_control(),
+        Flow::Return | Flow::UnconditionalBranch | Flow::IndirectBranch | Flow::Exception
+    )
 }
 
 fn is_data(instruction: &Instruction) -> bool {

@@ -1,6 +1,6 @@
 //! The first instructions of a function, and the ways to put a probe there.
 
-use super::copy::{Copy, copy};
+use super::copy::{self, Copy};
 use super::{BODY_AT, CALL, Reach, TRAP};
 use crate::{By, Refusal, Request};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
@@ -64,7 +64,7 @@ impl Entry {
     pub(crate) fn candidates(&self) -> Vec<Candidate> {
         let base = self.address + JUMP_BYTES as u64;
         let mut candidates = Vec::new();
-        if self.has_room && matches!(self.way, Way::Jump | Way::Placeholder) {
+        if self.has_room && matches!(self.way, Way::Jump | Way::Placeholder) && self.covers(1) {
             candidates.push(Candidate { by: By::Jump, moved: 1, reach: Reach::any(base) });
         } else if self.has_room {
             let [_, offset @ ..] = self.old;
@@ -78,11 +78,17 @@ impl Entry {
         candidates
     }
 
+    /// Whether nothing else is run of what a jump lies over than these first instructions.
+    fn covers(&self, moved: usize) -> bool {
+        let last = moved.checked_sub(1).and_then(|last| self.instructions.get(last));
+        last.is_some_and(|last| last.next_ip() >= self.address + JUMP_BYTES as u64 || copy::ends(last))
+    }
+
     /// The candidate that takes several instructions.
     fn window(&self, base: u64) -> Option<Candidate> {
         let Way::Window { instructions, .. } = self.otherwise else { return None };
         let moved = usize::from(instructions);
-        if moved > self.instructions.len() {
+        if !self.covers(moved) {
             return None;
         }
         let mut bytes = [None; 4];
@@ -114,7 +120,7 @@ impl Entry {
 
     /// The copy of the first instructions alone.
     pub(crate) fn copy(&self, moved: usize, at: u64) -> Option<Copy> {
-        copy(self.instructions.get(..moved)?, at)
+        copy::copy(self.instructions.get(..moved)?, at)
     }
 }
 

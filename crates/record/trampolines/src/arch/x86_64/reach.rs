@@ -6,6 +6,8 @@ use super::{ALIGNMENT, BODY_AT};
 const HOME_BELOW: u64 = 0x3400_0000;
 /// Where they are for programs that lie too low for that: so far above, behind the heap.
 const HOME_ABOVE: u64 = 0x4800_0000;
+/// How far bodies may be that can be anywhere, in bytes: 1.9 GiB, so that the rest of the file is within reach, too.
+const DISTANCE_ANY: u64 = 0x7980_0000;
 /// Code that lies within as many bytes shares a home: half of what one highest byte can reach.
 const NEIGHBOURS: u64 = 8 << 20;
 
@@ -18,12 +20,14 @@ pub(crate) struct Reach {
     mask: u32,
     /// What they are; the others are 0.
     value: u32,
+    /// At most so far from there.
+    distance: u64,
 }
 
 impl Reach {
-    /// Everything that an instruction that ends at `base` can reach.
+    /// Everything that an instruction that ends at `base` can reach, and from where what lies beside that can be.
     pub(crate) fn any(base: u64) -> Reach {
-        Reach { base, mask: 0, value: 0 }
+        Reach { base, mask: 0, value: 0, distance: DISTANCE_ANY }
     }
 
     /// What is reached with some bytes of the offset fixed.
@@ -32,6 +36,7 @@ impl Reach {
             base,
             mask: u32::from_le_bytes(bytes.map(|byte| if byte.is_some() { 0xff } else { 0 })),
             value: u32::from_le_bytes(bytes.map(Option::unwrap_or_default)),
+            distance: 1 << 31,
         }
     }
 
@@ -40,7 +45,12 @@ impl Reach {
         let base = self.base.wrapping_sub(BODY_AT);
         let (low, wanted) = (ALIGNMENT as u32 - 1, base.wrapping_neg() as u32 & (ALIGNMENT as u32 - 1));
         let is_possible = (self.value ^ wanted) & self.mask & low == 0;
-        is_possible.then_some(Reach { base, mask: self.mask | low, value: self.value & !low | wanted })
+        is_possible.then_some(Reach {
+            base,
+            mask: self.mask | low,
+            value: self.value & !low | wanted,
+            ..self
+        })
     }
 
     /// How many they are.
@@ -53,9 +63,11 @@ impl Reach {
         // Offsets in the order of addresses: the lowest one is 0.
         const SIGN: u32 = 1 << 31;
         let lowest = i128::from(self.base) - i128::from(SIGN);
+        let at = at.max(self.base.saturating_sub(self.distance));
         let from = u32::try_from((i128::from(at) - lowest).max(0)).ok()?;
         let order = next_fitting(from, self.mask, self.value ^ (SIGN & self.mask))?;
-        u64::try_from(lowest + i128::from(order)).ok()
+        let found = u64::try_from(lowest + i128::from(order)).ok()?;
+        (found < self.base.saturating_add(self.distance)).then_some(found)
     }
 
     /// Where a search begins: the same for all code in a neighbourhood, so that it shares pages.
