@@ -28,6 +28,7 @@ pub use way::{Reason, Way};
 
 use binary::Binary;
 use mote_symbol::{Image, ImageError, Table};
+use starts::Start;
 use std::path::Path;
 
 /// The functions of a file.
@@ -48,10 +49,14 @@ pub struct Function {
     pub address: u64,
     /// Bytes, without the padding behind it.
     pub len: u64,
+    /// Bytes up to what begins next, or to the end of the section: what a jump at its entry may take.
+    pub room: u64,
     /// Name as in the symbol table; `None` where only the frame is known, as in a stripped file.
     pub name: Option<String>,
     /// How its entry can be probed.
     pub way: Way,
+    /// How, where a process has no free memory for a way that is [`Way::Punned`]; else the same.
+    pub otherwise: Way,
 }
 
 /// Finds the functions of a file, with the names in its separate debug file, if there is one.
@@ -95,8 +100,9 @@ fn found(binary: &Binary, symbols: &Table, image: &Image) -> Functions {
     let targets = arch::targets(binary, &starts.begins);
     let mut functions = Vec::with_capacity(starts.functions.len());
     for start in &starts.functions {
-        let way = arch::way(binary, &targets, start);
-        functions.push(Function { address: start.address, len: start.len, name: start.name.clone(), way });
+        let (way, otherwise) = arch::ways(binary, &targets, start);
+        let Start { address, len, room, ref name } = *start;
+        functions.push(Function { address, len, room, name: name.clone(), way, otherwise });
     }
     Functions { build_id: image.build_id.clone(), functions, left_out: starts.left_out }
 }

@@ -4,14 +4,14 @@
 //! |---|---|
 //! | `ARCHITECTURE` | how files call it |
 //! | `Targets`, `targets` | the places inside of functions that something may jump to |
-//! | `way` | how a function's entry can be probed |
+//! | `ways` | how a function's entry can be probed, and how where that finds no memory |
 //!
 //! A second processor is a second folder, and its line in the list below.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{ARCHITECTURE, targets, way};
+pub(crate) use x86_64::{ARCHITECTURE, targets, ways};
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(

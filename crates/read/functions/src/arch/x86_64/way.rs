@@ -15,22 +15,23 @@ const HEAP: u64 = 1 << 30;
 /// The lowest address that may be mapped (`vm.mmap_min_addr`).
 const LOWEST: u64 = 0x10000;
 
-/// The way for a function.
-pub(crate) fn way(binary: &Binary, targets: &Targets, start: &Start) -> Way {
+/// The way for a function, and the one for processes that have no free memory for it.
+pub(crate) fn ways(binary: &Binary, targets: &Targets, start: &Start) -> (Way, Way) {
     let Some(bytes) = part_at(&binary.code, start.address).and_then(|part| part.from(start.address)) else {
-        return Way::Unknown;
+        return (Way::Unknown, Way::Unknown);
     };
     let entry = Entry { bytes, start };
     let instructions = entry.instructions();
-    let [first, rest @ ..] = &instructions[..] else { return Way::Unknown };
+    let [first, rest @ ..] = &instructions[..] else { return (Way::Unknown, Way::Unknown) };
     let is_placeholder = |one: &Instruction| one.code() == Code::Nop_rm32 && one.len() == 5;
     if is_placeholder(first) || first.code() == Code::Endbr64 && rest.first().is_some_and(is_placeholder) {
-        return Way::Placeholder;
+        return (Way::Placeholder, Way::Placeholder);
     }
     if first.len() as u64 >= JUMP || ends(first) && entry.is_padding(first.next_ip()) {
-        return Way::Jump;
+        return (Way::Jump, Way::Jump);
     }
-    entry.punned(first, binary).unwrap_or_else(|| entry.window(&instructions, targets))
+    let window = entry.window(&instructions, targets);
+    (entry.punned(first, binary).unwrap_or(window), window)
 }
 
 /// Whether nothing behind it is run.

@@ -1,0 +1,51 @@
+//! x86-64.
+
+mod copy;
+mod entry;
+mod reach;
+
+pub(crate) use entry::{Candidate, Entry};
+pub(crate) use reach::Reach;
+
+use mote_layout::functions::{JUMP_BYTES, RECORD_AT};
+
+/// Bytes of the smallest page.
+pub(crate) const PAGE: u64 = 4096;
+/// Bytes of the two cells before a body.
+pub(crate) const BODY_AT: u64 = RECORD_AT;
+/// Bodies lie at multiples of it, in bytes.
+const ALIGNMENT: u64 = 16;
+/// `call [rip - 14]`: by the cell that is 8 bytes before it.
+const CALL: [u8; 6] = [0xff, 0x15, 0xf2, 0xff, 0xff, 0xff];
+/// Bytes of the call.
+pub(crate) const CALL_BYTES: u64 = CALL.len() as u64;
+/// `jmp rel32`.
+const JUMP: u8 = 0xe9;
+/// `int3`.
+const TRAP: u8 = 0xcc;
+
+/// Bytes of a jump to a body: `jmp [rip]`, and the address.
+pub(crate) const STUB_BYTES: usize = 14;
+
+/// The jump from a function at `from`.
+pub(crate) fn jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
+    let distance = to.wrapping_sub(from + JUMP_BYTES as u64);
+    let [a, b, c, d, ..] = distance.to_le_bytes();
+    [JUMP, a, b, c, d]
+}
+
+/// A breakpoint in the place of the first byte.
+pub(crate) fn trap([_, b, c, d, e]: [u8; JUMP_BYTES]) -> [u8; JUMP_BYTES] {
+    [TRAP, b, c, d, e]
+}
+
+/// The jump to a body, wherever that is.
+pub(crate) fn stub(to: u64) -> [u8; STUB_BYTES] {
+    let [a, b, c, d, e, f, g, h] = to.to_le_bytes();
+    [0xff, 0x25, 0, 0, 0, 0, a, b, c, d, e, f, g, h]
+}
+
+/// A place from which the same is reached as from `address`, but not by short jumps.
+pub(crate) fn some_place(address: u64) -> u64 {
+    (address / ALIGNMENT * ALIGNMENT).wrapping_add(1 << 28)
+}
