@@ -114,7 +114,7 @@ pub fn parse(bytes: &[u8]) -> Result<Description<'_>, Error> {
         return Err(Error::Version);
     }
     let (full_name, rest) = split_first(rest, b'\n').ok_or(Error::Line(2))?;
-    let (provider, name) = split_last(full_name, b':').ok_or(Error::Line(2))?;
+    let (provider, name) = split_first(full_name, b':').ok_or(Error::Line(2))?;
     if !is_name(provider) || !is_name(name) {
         return Err(Error::Line(2));
     }

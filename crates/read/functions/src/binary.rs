@@ -23,6 +23,8 @@ pub(crate) struct Binary {
     pub(crate) extent: Range<u64>,
     /// It is loaded at the addresses that it has in the file.
     pub(crate) is_fixed: bool,
+    /// It has what the compiler of Go leaves.
+    pub(crate) is_go: bool,
 }
 
 /// A section.
@@ -77,6 +79,7 @@ impl Visit for Reading {
             if name == ".eh_frame" {
                 eh_frame = Some((address, section.data()?));
             }
+            binary.is_go |= matches!(name, ".note.go.buildid" | ".gopclntab");
             if name.starts_with(".plt") || name == ".iplt" {
                 binary.linkage.push(address..address.saturating_add(section.size()));
             }

@@ -18,10 +18,12 @@
 mod arch;
 mod binary;
 mod frames;
+mod object;
 mod pattern;
 mod starts;
 mod way;
 
+pub use object::{Object, Part, similar_names};
 pub use pattern::Pattern;
 pub use starts::LeftOut;
 pub use way::{Reason, Way};
@@ -40,6 +42,8 @@ pub struct Functions {
     pub functions: Vec<Function>,
     /// What begins like a function, and is none.
     pub left_out: LeftOut,
+    /// The compiler of Go has made it.
+    pub is_go: bool,
 }
 
 /// A function as it lies in the file.
@@ -104,5 +108,5 @@ fn found(binary: &Binary, symbols: &Table, image: &Image) -> Functions {
         let Start { address, len, room, ref name } = *start;
         functions.push(Function { address, len, room, name: name.clone(), way, otherwise });
     }
-    Functions { build_id: image.build_id.clone(), functions, left_out: starts.left_out }
+    Functions { build_id: image.build_id.clone(), functions, left_out: starts.left_out, is_go: binary.is_go }
 }

@@ -2,6 +2,7 @@
 
 use mote_pattern::Glob;
 use mote_symbol::names;
+use std::fmt;
 
 /// A choice of functions: `NAME`; `FILE:NAME`, of one program or library; `@SOURCE`, of one source file.
 ///
@@ -13,26 +14,34 @@ pub struct Pattern {
     source: Option<Glob>,
     name: Glob,
     text: String,
+    whole: String,
 }
 
 impl Pattern {
     /// The pattern `text`; any text is one.
     #[must_use]
     pub fn new(text: &str) -> Pattern {
-        if let Some(source) = text.strip_prefix('@') {
-            let source = if source.starts_with('/') { source.to_owned() } else { format!("*/{source}") };
+        if let Some(whole) = text.strip_prefix('@') {
+            let source = if whole.starts_with('/') { whole.to_owned() } else { format!("*/{whole}") };
             return Pattern {
                 file: None,
                 source: Some(Glob::new(&source)),
                 name: Glob::new("*"),
                 text: String::new(),
+                whole: format!("@{whole}"),
             };
         }
         let (file, name) = match single_colon(text).and_then(|at| text.split_at_checked(at)) {
             Some((file, rest)) => (Some(Glob::new(file)), rest.trim_start_matches(':')),
             None => (None, text),
         };
-        Pattern { file, source: None, name: Glob::new(name), text: name.to_owned() }
+        Pattern { file, source: None, name: Glob::new(name), text: name.to_owned(), whole: text.to_owned() }
+    }
+
+    /// Whether it names a program or library.
+    #[must_use]
+    pub fn has_file(&self) -> bool {
+        self.file.is_some()
     }
 
     /// The part that is a function's name; empty where a source file is meant.
@@ -61,6 +70,12 @@ fn single_colon(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let is_colon = |at: Option<usize>| at.is_some_and(|at| bytes.get(at) == Some(&b':'));
     (0..bytes.len()).find(|at| is_colon(Some(*at)) && !is_colon(Some(at + 1)) && !is_colon(at.checked_sub(1)))
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.whole)
+    }
 }
 
 #[cfg(test)]

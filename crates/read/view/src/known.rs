@@ -62,7 +62,7 @@ pub(crate) fn is_absent_at_0(event: &str, member: &str) -> bool {
 impl Names {
     /// Those of a member of an event, if it is one that is known.
     pub(crate) fn of(event: &str, member: &str) -> Option<Names> {
-        let event = event.rsplit_once(':').map_or(event, |(_, name)| name);
+        let event = event.split_once(':').map_or(event, |(_, name)| name);
         match member.trim_start_matches('_') {
             "ret" if GIVE_MEMORY.contains(&event) => Some(Names::Addresses),
             "ret" if event.starts_with("syscall_exit_") => Some(Names::Errors),

@@ -16,7 +16,13 @@ fn main() {
         }
         Err(_) => {
             let words: Vec<String> = a.collect();
-            let child = std::process::Command::new("sh").arg("-c").arg("kill -STOP $$; exec \"$@\"").arg("sh").args(&words).spawn().unwrap();
+            let child = std::process::Command::new("sh")
+                .arg("-c")
+                .arg("kill -STOP $$; exec \"$@\"")
+                .arg("sh")
+                .args(&words)
+                .spawn()
+                .unwrap();
             println!("{:?}", mote_inject::at_start(child.id() as i32, &lib, || Some(plan.clone()), patience));
             let mut child = child;
             println!("{:?}", child.wait());

@@ -18,9 +18,11 @@
 
 mod arch;
 mod bytes;
+mod choose;
 mod memory;
 mod space;
 
+pub use choose::{Choice, Nothing, PROVIDER, choose};
 pub use space::Space;
 
 use arch::{Candidate, Entry};

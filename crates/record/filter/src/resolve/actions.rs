@@ -189,7 +189,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn emitted(&mut self, name: &str, fields: &[(String, Expr)], span: Span) -> Result<Action, Diagnostic> {
-        let (provider, name) = name.rsplit_once(':').unwrap_or((self.event.provider, name));
+        let (provider, name) = name.split_once(':').unwrap_or((self.event.provider, name));
         let version = mote_layout::describe::VERSION;
         let mut description = format!("{version}\n{provider}:{name}\n{} :0\n\n", self.event.level as u8);
         let mut packed: Vec<(u8, String, EmittedField, u32)> = Vec::new();

@@ -28,7 +28,7 @@ pub(super) fn description(
     }
     let Some(target) = target else { return of_kernel(name).map(|text| (text, Side::Kernel)) };
     let carried = if Path::new(target).is_dir() { recorded(Path::new(target))? } else { carried(target)? };
-    let is_it = |full: &str| full == name || full.rsplit_once(':').is_some_and(|(_, short)| short == name);
+    let is_it = |full: &str| full == name || full.split_once(':').is_some_and(|(_, short)| short == name);
     match carried.iter().find(|(full, _)| is_it(full)) {
         Some((_, description)) => Ok((description.clone(), Side::User)),
         None => {

@@ -3,29 +3,14 @@
 use super::{Format, PATH_MIN, print_json, printable};
 use crate::{cmd, out};
 use anyhow::Context;
-use mote_functions::{Function, Functions, Pattern, Way};
+use mote_functions::{Function, Object, Pattern, Way, similar_names};
 use mote_inspect::target::Target;
-use mote_pattern::similar;
-use mote_symbol::functions::Functions as Debug;
-use mote_symbol::mapped;
-use mote_symbol::{Image, ImageError, demangle, names};
+use mote_symbol::demangle;
 use mote_words::{counted, counted_grouped, middle};
 use serde_json::{Value, json};
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// A binary that was looked through.
-struct Object {
-    /// As people, or the process, call it.
-    path: PathBuf,
-    /// How far from the addresses of its file it is loaded; 0 of a file.
-    shift: u64,
-    found: Functions,
-    debug: Option<Debug>,
-}
 
 /// Lists the functions of `target` whose names fit one of the patterns, or all.
 pub(super) fn run(
@@ -35,7 +20,7 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     let target = target.context("give a program or a process: mote list --functions ./app")?;
     let mut objects = match Target::find(target)? {
-        Target::File(path) => vec![Object::read(&path, &path, |_| 0)?],
+        Target::File(path) => vec![Object::of_file(&path)?],
         Target::Process(pid) => of_process(pid)?,
     };
     let patterns: Vec<Pattern> = patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
@@ -57,7 +42,7 @@ pub(super) fn run(
     let written = match format {
         Format::Text => print(out, &objects, width),
         Format::Json => {
-            let objects: Vec<Value> = objects.iter().map(Object::json).collect();
+            let objects: Vec<Value> = objects.iter().map(json_of).collect();
             print_json(out, &json!({ "objects": objects }))
         }
     };
@@ -65,34 +50,11 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// `; similar names: a, b` for a pattern that nothing fits.
-fn similar_names(objects: &[Object], pattern: &Pattern) -> String {
-    let functions = objects.iter().flat_map(|object| &object.found.functions);
-    let names: Vec<String> =
-        functions.filter_map(|one| Some(names::bare(&demangle(one.name.as_ref()?)))).collect();
-    let found = similar(pattern.name(), names.iter().map(String::as_str));
-    if found.is_empty() { String::new() } else { format!("; similar names: {}", found.join(", ")) }
-}
-
 /// All that a process has mapped as code.
 fn of_process(pid: u32) -> anyhow::Result<Vec<Object>> {
-    let (mut objects, mut seen) = (Vec::new(), HashSet::new());
-    for mapped in mapped::code(pid) {
-        let map = &mapped.map;
-        let Some(id) = mapped.file.filter(|id| seen.insert(*id)) else { continue };
-        let path = PathBuf::from(&map.path);
-        let found =
-            id.pin(pid, (map.start, map.end), &map.path).map_err(|why| why.to_string()).and_then(|file| {
-                let opened = PathBuf::from(format!("/proc/self/fd/{}", file.raw()));
-                let shift = |image: &Image| {
-                    map.start.wrapping_sub(image.address_of(map.offset).unwrap_or(map.offset))
-                };
-                Object::read(&opened, &path, shift).map_err(|why| why.to_string())
-            });
-        match found {
-            Ok(object) => objects.push(object),
-            Err(why) => say!("{} is left out: {why}", path.display()),
-        }
+    let (objects, left_out) = Object::of_process(pid);
+    for (path, why) in left_out {
+        say!("{} is left out: {why}", path.display());
     }
     anyhow::ensure!(
         !objects.is_empty(),
@@ -101,72 +63,46 @@ fn of_process(pid: u32) -> anyhow::Result<Vec<Object>> {
     Ok(objects)
 }
 
-impl Object {
-    /// Looks through a file; `shift` says how far from its addresses it is loaded.
-    fn read(file: &Path, path: &Path, shift: impl FnOnce(&Image) -> u64) -> Result<Object, ImageError> {
-        let image = Image::open(file)?;
-        let found = mote_functions::read(&image)?;
-        Ok(Object { path: path.to_owned(), shift: shift(&image), found, debug: Debug::of(&image, file) })
-    }
+/// An object as JSON.
+fn json_of(object: &Object) -> Value {
+    let functions: Vec<Value> = object.found.functions.iter().map(|one| function_json(object, one)).collect();
+    let left_out = object.found.left_out;
+    json!({
+        "path": object.path.to_string_lossy(),
+        "build_id": object.found.build_id,
+        "functions": functions,
+        "left_out": {
+            "parts": left_out.parts, "resolvers": left_out.resolvers, "linkage": left_out.linkage,
+        },
+    })
+}
 
-    /// The functions that one of the patterns means; all without patterns.
-    fn meant(&self, patterns: &[Pattern]) -> Vec<Function> {
-        let is_meant = |function: &&Function| {
-            patterns.is_empty() || patterns.iter().any(|pattern| self.is_meant(function, pattern))
-        };
-        self.found.functions.iter().filter(is_meant).cloned().collect()
-    }
-
-    fn is_meant(&self, function: &Function, pattern: &Pattern) -> bool {
-        let file = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let symbol = function.name.as_deref().unwrap_or_default();
-        pattern.fits(&file, symbol, || Some(self.place(function)?.0))
-    }
-
-    fn place(&self, function: &Function) -> Option<(String, u32)> {
-        self.debug.as_ref()?.place(function.address)
-    }
-
-    fn json(&self) -> Value {
-        let functions: Vec<Value> = self.found.functions.iter().map(|one| self.function_json(one)).collect();
-        let left_out = self.found.left_out;
-        json!({
-            "path": self.path.to_string_lossy(),
-            "build_id": self.found.build_id,
-            "functions": functions,
-            "left_out": {
-                "parts": left_out.parts, "resolvers": left_out.resolvers, "linkage": left_out.linkage,
-            },
-        })
-    }
-
-    fn function_json(&self, function: &Function) -> Value {
-        let mut entry = json!({ "way": function.way.word() });
-        match function.way {
-            Way::Window { instructions, bytes } => {
-                entry["instructions"] = instructions.into();
-                entry["bytes"] = bytes.into();
-            }
-            Way::Punned { nearest, targets } => {
-                entry["nearest"] = nearest.into();
-                entry["targets"] = targets.into();
-            }
-            _ => {}
+fn function_json(object: &Object, function: &Function) -> Value {
+    let mut entry = json!({ "way": function.way.word() });
+    match function.way {
+        Way::Window { instructions, bytes } => {
+            entry["instructions"] = instructions.into();
+            entry["bytes"] = bytes.into();
         }
-        if let Some(why) = function.way.why() {
-            entry["why"] = why.into();
+        Way::Punned { nearest, targets } => {
+            entry["nearest"] = nearest.into();
+            entry["targets"] = targets.into();
         }
-        let place = self.place(function);
-        json!({
-            "name": function.name.as_ref().map(|name| demangle(name)),
-            "symbol": function.name,
-            "address": function.address.wrapping_add(self.shift),
-            "size": function.len,
-            "file": place.as_ref().map(|(file, _)| file),
-            "line": place.as_ref().map(|(_, line)| line),
-            "entry": entry,
-        })
+        _ => {}
     }
+    if let Some(why) = function.way.why() {
+        entry["why"] = why.into();
+    }
+    let place = object.place(function);
+    json!({
+        "name": function.name.as_ref().map(|name| demangle(name)),
+        "symbol": function.name,
+        "address": function.address.wrapping_add(object.shift),
+        "size": function.len,
+        "file": place.as_ref().map(|(file, _)| file),
+        "line": place.as_ref().map(|(_, line)| line),
+        "entry": entry,
+    })
 }
 
 fn print(mut out: impl Write, objects: &[Object], width: usize) -> io::Result<()> {

@@ -137,7 +137,7 @@ impl Page {
 fn providers(summary: &Summary) -> Vec<(&str, u64, usize)> {
     let mut sums: std::collections::BTreeMap<&str, (u64, usize)> = Default::default();
     for (name, count) in &summary.events {
-        let provider = name.rsplit_once(':').map_or(name.as_str(), |(provider, _)| provider);
+        let provider = name.split_once(':').map_or(name.as_str(), |(provider, _)| provider);
         let sum = sums.entry(provider).or_default();
         *sum = (sum.0 + count, sum.1 + 1);
     }

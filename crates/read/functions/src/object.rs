@@ -1,0 +1,124 @@
+//! A program or library whose functions are wanted: a file, or what a process has mapped.
+
+use crate::{Function, Functions, Pattern, read};
+use mote_pattern::similar;
+use mote_symbol::functions::Functions as Debug;
+use mote_symbol::{Image, ImageError, demangle, mapped, names};
+use std::collections::HashSet;
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// A binary that was looked through.
+pub struct Object {
+    /// As people, or the process, call it.
+    pub path: PathBuf,
+    /// How far from the addresses of its file it is loaded; 0 of a file.
+    pub shift: u64,
+    /// Its functions.
+    pub found: Functions,
+    /// What a process has mapped, and the file that it is.
+    pub mapped: Option<Part>,
+    debug: Option<Debug>,
+}
+
+/// Where the code of a file is in a process.
+#[derive(Debug)]
+pub struct Part {
+    /// The address.
+    pub start: u64,
+    /// Of the file's byte at this offset.
+    pub offset: u64,
+    /// The file.
+    pub file: File,
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object").field("path", &self.path).field("shift", &self.shift).finish_non_exhaustive()
+    }
+}
+
+impl Object {
+    /// Looks through a file.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn of_file(path: &Path) -> Result<Object, ImageError> {
+        Object::read(path, path, |_| 0)
+    }
+
+    /// Looks through all that a process has mapped as code; also returns what could not be read, and why. Nothing at all
+    /// when it has ended, or belongs to another user.
+    #[must_use]
+    pub fn of_process(pid: u32) -> (Vec<Object>, Vec<(PathBuf, String)>) {
+        let (mut objects, mut left_out, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+        for mapped in mapped::code(pid) {
+            let map = &mapped.map;
+            let Some(id) = mapped.file.filter(|id| seen.insert(*id)) else { continue };
+            let path = PathBuf::from(&map.path);
+            let opened = id.open(pid, (map.start, map.end), &map.path).map_err(|why| why.to_string());
+            let found = opened.and_then(|file| {
+                use std::os::fd::AsRawFd;
+                let opened = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+                let shift = |image: &Image| {
+                    map.start.wrapping_sub(image.address_of(map.offset).unwrap_or(map.offset))
+                };
+                let object = Object::read(&opened, &path, shift).map_err(|why| why.to_string())?;
+                let part = Part { start: map.start, offset: map.offset, file };
+                Ok(Object { mapped: Some(part), ..object })
+            });
+            match found {
+                Ok(object) => objects.push(object),
+                Err(why) => left_out.push((path, why)),
+            }
+        }
+        (objects, left_out)
+    }
+
+    /// Looks through a file; `shift` says how far from its addresses it is loaded.
+    fn read(file: &Path, path: &Path, shift: impl FnOnce(&Image) -> u64) -> Result<Object, ImageError> {
+        let image = Image::open(file)?;
+        let found = read(&image)?;
+        let debug = Debug::of(&image, file);
+        Ok(Object { path: path.to_owned(), shift: shift(&image), found, mapped: None, debug })
+    }
+
+    /// Its name without its directory.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The functions that one of the patterns means; all without patterns.
+    #[must_use]
+    pub fn meant(&self, patterns: &[Pattern]) -> Vec<Function> {
+        let is_meant = |function: &&Function| {
+            patterns.is_empty() || patterns.iter().any(|pattern| self.is_meant(function, pattern))
+        };
+        self.found.functions.iter().filter(is_meant).cloned().collect()
+    }
+
+    /// Whether a pattern means this function.
+    #[must_use]
+    pub fn is_meant(&self, function: &Function, pattern: &Pattern) -> bool {
+        let symbol = function.name.as_deref().unwrap_or_default();
+        pattern.fits(&self.name(), symbol, || Some(self.place(function)?.0))
+    }
+
+    /// File and line of a function.
+    #[must_use]
+    pub fn place(&self, function: &Function) -> Option<(String, u32)> {
+        self.debug.as_ref()?.place(function.address)
+    }
+}
+
+/// `; similar names: a, b` for a pattern that nothing fits.
+#[must_use]
+pub fn similar_names(objects: &[Object], pattern: &Pattern) -> String {
+    let functions = objects.iter().flat_map(|object| &object.found.functions);
+    let names: Vec<String> =
+        functions.filter_map(|one| Some(names::bare(&demangle(one.name.as_ref()?)))).collect();
+    let found = similar(pattern.name(), names.iter().map(String::as_str));
+    if found.is_empty() { String::new() } else { format!("; similar names: {}", found.join(", ")) }
+}

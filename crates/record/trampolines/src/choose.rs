@@ -1,0 +1,256 @@
+//! From patterns to a plan: the functions of a running process that a person means.
+
+use crate::{By, Planned, Request, Space, plan};
+use mote_functions::{Function, Object, Pattern, similar_names};
+use mote_symbol::{demangle, names};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::os::unix::fs::FileExt;
+
+/// The provider of functions' events.
+pub const PROVIDER: &str = "f";
+
+/// Bytes of code of a function that a plan needs.
+const CODE_BYTES: usize = 32;
+
+/// A plan for a process, and what is to be said of it.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// For `mote_layout::functions::Plan`.
+    pub plan: Vec<u8>,
+    /// How many functions it has.
+    pub probes: usize,
+    /// How many have none, by why.
+    pub refused: BTreeMap<String, usize>,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Nothing {
+    /// The process cannot be looked into.
+    #[error("it cannot be looked into: it has ended, or belongs to another user")]
+    Closed,
+    /// A pattern means no function.
+    #[error("no function of it is called `{pattern}`{similar}")]
+    NoSuch {
+        /// The pattern.
+        pattern: String,
+        /// What may have been meant.
+        similar: String,
+    },
+    /// Goroutines' stacks are moved, and the runtime looks through return addresses.
+    #[error(
+        "it is a Go program: its runtime moves stacks, with the return addresses that probes stand in for"
+    )]
+    Go,
+    /// None of the functions can have a probe.
+    #[error("none of the functions that are meant can have a probe: {0}")]
+    AllRefused(String),
+}
+
+/// Functions that return more than once, or elsewhere than they were called from, or look at where that is: a probe would
+/// stand in for their return address. Names of the C library and of compilers' runtimes.
+const LEFT_ALONE: [&str; 38] = [
+    "_setjmp",
+    "setjmp",
+    "__setjmp",
+    "sigsetjmp",
+    "__sigsetjmp",
+    "_longjmp_unwind",
+    "getcontext",
+    "setcontext",
+    "vfork",
+    "__vfork",
+    "clone",
+    "__clone",
+    "clone3",
+    "__clone3",
+    "__clone_internal",
+    "__restore_rt",
+    "_start",
+    "__libc_start_main",
+    "__libc_start_call_main",
+    "_init",
+    "_fini",
+    "dlopen",
+    "dlmopen",
+    "dlsym",
+    "dlvsym",
+    "__libc_dlopen_mode",
+    "_dl_open",
+    "_dl_sym",
+    "mcount",
+    "_mcount",
+    "__fentry__",
+    "__morestack",
+    "__tls_get_addr",
+    "__tls_get_addr_slow",
+    "__cyg_profile_func_enter",
+    "__cyg_profile_func_exit",
+    "_dl_relocate_static_pie",
+    "__gmon_start__",
+];
+
+/// Chooses functions of a process, and plans probes in them. `clock` as in [`plan`].
+///
+/// The dynamic linker's own functions are only meant by patterns that name its file.
+///
+/// # Errors
+/// [`Nothing`].
+///
+/// # Cost
+/// Reads and decodes all binaries of the process: some 100 MB/s.
+pub fn choose(pid: u32, patterns: &[Pattern], clock: (u32, u32)) -> Result<Choice, Nothing> {
+    let (objects, _) = Object::of_process(pid);
+    let objects: Vec<Object> = objects.into_iter().filter(|object| !is_ours(object)).collect();
+    if objects.is_empty() {
+        return Err(Nothing::Closed);
+    }
+    for pattern in patterns {
+        let means = |object: &Object| {
+            may_mean(object, pattern)
+                && object.found.functions.iter().any(|function| object.is_meant(function, pattern))
+        };
+        if !objects.iter().any(means) {
+            let similar = similar_names(&objects, pattern);
+            return Err(Nothing::NoSuch { pattern: pattern.to_string(), similar });
+        }
+    }
+    if objects.iter().any(|object| object.found.is_go) {
+        return Err(Nothing::Go);
+    }
+    let mut chosen = Vec::new();
+    for object in &objects {
+        let is_meant = |function: &&Function| {
+            let mut patterns = patterns.iter().filter(|pattern| may_mean(object, pattern));
+            patterns.any(|pattern| object.is_meant(function, pattern))
+        };
+        chosen.extend(object.found.functions.iter().filter(is_meant).map(|function| (object, function)));
+    }
+    let mut refused: BTreeMap<String, usize> = BTreeMap::new();
+    let mut refuse =
+        |why: &dyn fmt::Display, count: usize| *refused.entry(why.to_string()).or_default() += count;
+    let all = chosen.len();
+    chosen.retain(|(_, function)| {
+        !function.name.as_deref().is_some_and(|name| is_left_alone(names::plain(name)))
+    });
+    if chosen.len() < all {
+        refuse(&"they return in ways of their own", all - chosen.len());
+    }
+    let mut space = Space::of(pid).map_err(|_| Nothing::Closed)?;
+    let codes: Vec<Vec<u8>> = chosen.iter().map(|(object, function)| code_of(object, function)).collect();
+    let mut known = HashMap::new();
+    let requests: Vec<Request<'_>> = chosen
+        .iter()
+        .zip(&codes)
+        .map(|((object, function), code)| Request {
+            event: description(object, function, &mut known),
+            address: function.address.wrapping_add(object.shift),
+            function,
+            code,
+            current: None,
+        })
+        .collect();
+    let planned = plan(&requests, &mut space, clock);
+    // A breakpoint would kill a thread that comes by with SIGTRAP blocked.
+    let (traps, kept): (Vec<_>, Vec<_>) = planned.done.iter().partition(|(_, by)| *by == By::Trap);
+    planned.refused.iter().for_each(|(_, why)| refuse(why, 1));
+    if !traps.is_empty() {
+        refuse(
+            &"there is only room for a breakpoint, which could kill a thread that blocks SIGTRAP",
+            traps.len(),
+        );
+    }
+    if kept.is_empty() {
+        return Err(Nothing::AllRefused(said(&refused)));
+    }
+    let planned = if traps.is_empty() { planned } else { without_traps(pid, &requests, &kept, clock)? };
+    Ok(Choice { probes: planned.done.len(), plan: planned.bytes, refused })
+}
+
+/// The same plan for those that are left.
+fn without_traps(
+    pid: u32,
+    requests: &[Request<'_>],
+    kept: &[&(usize, By)],
+    clock: (u32, u32),
+) -> Result<Planned, Nothing> {
+    let mut space = Space::of(pid).map_err(|_| Nothing::Closed)?;
+    let kept: Vec<Request<'_>> = kept.iter().filter_map(|(index, _)| requests.get(*index).cloned()).collect();
+    Ok(plan(&kept, &mut space, clock))
+}
+
+/// `3 are too short, 2 ...`.
+fn said(refused: &BTreeMap<String, usize>) -> String {
+    let each = refused.iter().map(|(why, count)| format!("{count}: {why}"));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+impl Choice {
+    /// What is to be said of those that have no probe; empty when all have one.
+    #[must_use]
+    pub fn refusals(&self) -> String {
+        said(&self.refused)
+    }
+}
+
+/// Whether an object is a library of ours, in memory.
+fn is_ours(object: &Object) -> bool {
+    object.path.to_string_lossy().starts_with("/memfd:libmote.so")
+}
+
+/// Whether a pattern may mean functions of an object.
+fn may_mean(object: &Object, pattern: &Pattern) -> bool {
+    pattern.has_file() || !object.name().starts_with("ld-linux")
+}
+
+fn is_left_alone(name: &str) -> bool {
+    LEFT_ALONE.contains(&name) || name.starts_with("_dl_runtime_") || name.starts_with("_dl_tlsdesc_")
+}
+
+/// The first bytes of a function, from the file.
+fn code_of(object: &Object, function: &Function) -> Vec<u8> {
+    let mut code = vec![0; CODE_BYTES];
+    let read = object.mapped.as_ref().and_then(|part| {
+        let at =
+            function.address.wrapping_add(object.shift).wrapping_sub(part.start).wrapping_add(part.offset);
+        part.file.read_at(&mut code, at).ok()
+    });
+    code.truncate(read.unwrap_or(0));
+    code
+}
+
+/// The description of a function's event. Two functions of one name are told apart by their files, and if that is not
+/// enough by their addresses.
+fn description(object: &Object, function: &Function, known: &mut HashMap<String, u32>) -> String {
+    let bare = event_name(function);
+    let mut name = bare.clone();
+    if known.contains_key(&name) {
+        name = format!("{bare}@{}", object.name());
+    }
+    if known.contains_key(&name) {
+        name = format!("{bare}@{}+{:#x}", object.name(), function.address);
+    }
+    known.insert(name.clone(), 1);
+    let (file, line) = object.place(function).unwrap_or_else(|| (object.name(), 0));
+    let file: String = file.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    format!("mote1\n{PROVIDER}:{name}\n6 {file}:{line}\n\nduration u64\n")
+}
+
+/// A function's name as an event's: without parameters and generic arguments.
+fn event_name(function: &Function) -> String {
+    let Some(symbol) = &function.name else { return format!("{:#x}", function.address) };
+    let plain = names::plain(symbol);
+    let demangled = demangle(plain);
+    let name = if *demangled == *plain {
+        plain.to_owned()
+    } else {
+        names::without_generics(&names::bare(&demangled))
+    };
+    let clean = |c: char| if c.is_whitespace() || c.is_control() || c == '"' || c == '\\' { '_' } else { c };
+    let name: String = name.chars().take(NAME_MAX).map(clean).collect();
+    if name.is_empty() { format!("{:#x}", function.address) } else { name }
+}
+
+/// Most characters of a function's name in an event's.
+const NAME_MAX: usize = 300;
