@@ -121,6 +121,7 @@ impl Lab {
             kernel,
             owner: None,
             attach: Vec::new(),
+            functions: Vec::new(),
             command,
         };
         let recorded = mote_daemon::record(&options, &mut Quiet)?;

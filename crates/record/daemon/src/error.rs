@@ -70,6 +70,9 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// Functions cannot have probes.
+    #[error("cannot record functions: {0}")]
+    Functions(String),
     /// No kernel events can be recorded.
     #[error("cannot record kernel events: {0}")]
     Kernel(String),

@@ -13,6 +13,7 @@
 //! | `consumer` | the thread that empties the rings: trace, channel, ring, data stream |
 //! | `output` | directories, files, sinks: the only place that writes files; whose the recording is |
 //! | `kernel` | the kernel's side: its events, its trace |
+//! | `functions` | probes in functions of programs: which, and how they come into the process |
 //! | `area`, `cooperation` | memory that processes share with the recorder, and with the kernel's programs |
 //! | `trace` | one CTF trace of the recording, as the loop sees it: metadata and journal |
 //! | `command` | the recorded command and its signals |
@@ -25,6 +26,7 @@ mod consumer;
 pub mod control;
 mod cooperation;
 mod error;
+mod functions;
 mod kernel;
 mod objects;
 pub mod options;
@@ -41,8 +43,10 @@ mod watch;
 
 pub use consumer::walk;
 pub use error::Error;
+pub use functions::HOLD;
 pub use kernel::KernelRecorded;
 pub use mote_slow::{CallFigures, Latencies, OpenCall};
+pub use mote_trampolines::PROVIDER;
 pub use options::{Buffers, Ctf, KernelOptions, LatencyOptions, Options};
 pub use output::metadata;
 pub use recording::{Recording, record, wait};

@@ -15,6 +15,7 @@ use crate::consumer::trace::Destination;
 use crate::consumer::{ConsumerThread, Shared, Task};
 use crate::cooperation::{self, Cooperation};
 use crate::error::Error;
+use crate::functions::{self, Functions};
 use crate::kernel::{self, Kernel};
 use crate::options::{self, Mode, Options};
 use crate::output::directory::{Directory, PROCESSES};
@@ -105,10 +106,14 @@ impl<'w> Recording<'w> {
         let listeners = &mut ways_in.listeners;
         recorder.note_samples();
         recorder.write_metadata()?;
-        recorder.subjects.attach(listeners, &recorder.options, recorder.screen.watch)?;
+        let clock = &recorder.clock.samples;
+        let functions = Functions::of(&recorder.options, recorder.clock.source(), clock.frequency())?;
+        let (subjects, screen) = (&mut recorder.subjects, &mut recorder.screen);
+        subjects.attach(listeners, &recorder.options, functions.as_ref(), screen.watch)?;
         recorder.begin_kernel();
         recorder.perform();
-        recorder.subjects.command = start(&recorder, listeners, signals)?;
+        recorder.subjects.command = start(&recorder, listeners, signals, functions.is_some())?;
+        functions.map_or(Ok(()), |functions| recorder.subjects.probe_command(&functions))?;
         recorder.output.trace.directory.keep();
         recorder.kernel.get_mut().into_iter().for_each(|kernel| kernel.trace.directory.keep());
         listeners.hand_over();
@@ -292,6 +297,7 @@ fn start(
     recorder: &Recorder<'_>,
     listeners: &Listeners,
     signals: &Signals,
+    is_held: bool,
 ) -> Result<Option<Command>, Error> {
     let (session_area, options) = (&recorder.kernel.cooperation.session_area, &recorder.options);
     if options.command.is_empty() {
@@ -301,7 +307,12 @@ fn start(
     let variable = listeners.variable()?;
     let launching = recorder.kernel.get().map(|kernel| kernel.tracer.launching()).transpose();
     let _launching = launching.map_err(|why| Error::Kernel(why.to_string()))?;
-    let command = Command::start(&options.command, (variable.0, &variable.1), signals)?;
+    let (variable, words) = ((variable.0, variable.1.as_str()), &options.command);
+    let command = match is_held {
+        // What holds it is a program of ours, which is not to be in the session.
+        true => Command::start(&functions::held(words, variable)?, (variable.0, ""), signals)?,
+        false => Command::start(words, variable, signals)?,
+    };
     session_area.set_target(command.id());
     Ok(Some(command))
 }

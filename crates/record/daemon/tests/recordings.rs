@@ -110,6 +110,7 @@ impl Place {
             kernel: None,
             owner: None,
             attach: Vec::new(),
+            functions: Vec::new(),
             command: words.to_vec(),
         }
     }

@@ -60,6 +60,8 @@ enum Verb {
     DoctorEmit(cmd::doctor::EmitArgs),
     #[command(name = "__demo-server", hide = true)]
     DemoServer(cmd::demo::LoadArgs),
+    #[command(name = "__hold", hide = true)]
+    Hold(cmd::hold::Args),
     #[command(name = "__generate", hide = true)]
     Generate(cmd::generate::Args),
 }
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Verb::Demo(args) => cmd::demo::run(&args),
         Verb::DoctorEmit(args) => cmd::doctor::emit(&args),
         Verb::DemoServer(args) => cmd::demo::serve(&args),
+        Verb::Hold(args) => cmd::hold::run(&args),
         Verb::Generate(args) => cmd::generate::run(&args, help::command::<Cli>()),
     };
     done.unwrap_or_else(|error| {

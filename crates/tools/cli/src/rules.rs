@@ -4,7 +4,9 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use mote_catalog::FAMILIES;
+use mote_daemon::PROVIDER;
 use mote_filter::{Diagnostic, Rule};
+use mote_functions::Pattern;
 use mote_probes::is_probe;
 use std::path::PathBuf;
 
@@ -15,6 +17,8 @@ pub(crate) struct Rules {
     pub(crate) rules: Vec<Rule>,
     /// Those about events of the kernel.
     pub(crate) kernel: Vec<Rule>,
+    /// Functions that are to have events of their own; `rules` has what becomes of these.
+    pub(crate) functions: Vec<String>,
     /// No flag says which events of programs; `rules` has all.
     pub(crate) is_default: bool,
     /// Objects with filters that clang has compiled.
@@ -24,6 +28,7 @@ pub(crate) struct Rules {
 /// One flag, in the order of the command line.
 enum Flag {
     Event(String),
+    Function(String),
     Kernel(String),
     Filter(String),
     Count(String),
@@ -50,6 +55,7 @@ enum Domain {
 }
 
 const EVENT: &str = "event";
+const FUNCTION: &str = "function";
 const KERNEL: &str = "kernel";
 const FILTER: &str = "filter";
 const COUNT: &str = "count";
@@ -63,7 +69,7 @@ fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
         .value_name(value)
         .action(ArgAction::Append)
         .help(help)
-        .allow_hyphen_values(name != EVENT && name != KERNEL)
+        .allow_hyphen_values(![EVENT, FUNCTION, KERNEL].contains(&name))
 }
 
 impl clap::Args for Rules {
@@ -72,6 +78,13 @@ impl clap::Args for Rules {
             many(EVENT, "PATTERN", "Record the events of programs that match PATTERN; may be given several times \
                                     [default of mote record: all]")
                 .short('e'),
+            many(
+                FUNCTION,
+                "PATTERN",
+                "Put probes into the functions that match PATTERN (NAME, FILE:NAME or @SOURCE) of a program that need not \
+                 know of mote; each call is an event f:NAME, recorded when it returns, with its duration",
+            )
+            .short('f'),
             many(
                 KERNEL,
                 "PATTERNS",
@@ -115,6 +128,7 @@ impl FromArgMatches for Rules {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.functions = matches.get_many::<String>(FUNCTION).into_iter().flatten().cloned().collect();
         self.objects = matches.get_many::<PathBuf>(FILE).into_iter().flatten().cloned().collect();
         let wrong = |why: String| {
             // clap says that it is an error, too.
@@ -141,6 +155,7 @@ fn groups(matches: &ArgMatches) -> Vec<Group> {
         flags.extend(places.zip(values.map(|value| make(value.clone()))));
     };
     collect(EVENT, Flag::Event);
+    collect(FUNCTION, Flag::Function);
     collect(KERNEL, Flag::Kernel);
     collect(FILTER, Flag::Filter);
     collect(COUNT, Flag::Count);
@@ -152,6 +167,9 @@ fn groups(matches: &ArgMatches) -> Vec<Group> {
         let last = groups.last_mut().expect("there is one from the start");
         match flag {
             Flag::Event(pattern) => groups.push(Group { patterns: vec![pattern], ..Group::default() }),
+            Flag::Function(pattern) => {
+                groups.push(Group { patterns: events_of(&pattern), ..Group::default() });
+            }
             Flag::Kernel(list) => groups.push(Group {
                 domain: Domain::Kernel,
                 patterns: mote_pattern::listed(&list).map(str::to_owned).collect(),
@@ -167,6 +185,16 @@ fn groups(matches: &ArgMatches) -> Vec<Group> {
         }
     }
     groups
+}
+
+/// The events of the functions that a pattern means. Of generic functions and parameters they say nothing, and of their
+/// files only where there are several of one name.
+fn events_of(pattern: &str) -> Vec<String> {
+    let pattern = Pattern::new(pattern);
+    match pattern.name() {
+        name if name.is_empty() || name.contains(['<', '(', ' ']) => vec![format!("{PROVIDER}:*")],
+        name => vec![format!("{PROVIDER}:{name}"), format!("{PROVIDER}:{name}@*")],
+    }
 }
 
 /// Which side a rule of `--on` is about, where its place does not say it.

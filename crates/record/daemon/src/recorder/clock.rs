@@ -18,6 +18,11 @@ impl Clock {
         Clock { source, samples: Samples::begin(source), began: Instant::now() }
     }
 
+    /// What ticks are counted by.
+    pub(crate) fn source(&self) -> Source {
+        self.source
+    }
+
     /// The recording begins.
     pub(crate) fn begin(&mut self) {
         self.began = Instant::now();

@@ -4,6 +4,7 @@ use crate::command::Command;
 use crate::control::Request;
 use crate::control::join::{ask_all, recorders};
 use crate::error::Error;
+use crate::functions::Functions;
 use crate::kernel::Remarks;
 use crate::options::Options;
 use crate::process;
@@ -13,6 +14,7 @@ use crate::registration::listeners::Listeners;
 use crate::watch::Watch;
 use mote_session::Session;
 use mote_sys::fd::Fd;
+use std::sync::Arc;
 
 /// The command and the processes that are recorded.
 #[derive(Default)]
@@ -70,6 +72,7 @@ impl Subjects {
         &mut self,
         listeners: &mut Listeners,
         options: &Options,
+        functions: Option<&Arc<Functions>>,
         watch: &mut dyn Watch,
     ) -> Result<(), Error> {
         // What the kernel sees of a process needs nothing of the process.
@@ -79,6 +82,13 @@ impl Subjects {
             let fd = mote_sys::process::pidfd_open(*pid).map_err(|why| Error::Process { pid: *pid, why })?;
             self.attached.alive.push((*pid, fd));
             if !asks {
+                continue;
+            }
+            if let Some(functions) = functions {
+                self.probe(listeners, functions, *pid)?;
+                self.attached.expected.push(*pid);
+                // It may carry events of its own.
+                let _ = self.invite(listeners, *pid);
                 continue;
             }
             let invited = self.invite(listeners, *pid);
@@ -98,19 +108,50 @@ impl Subjects {
         Ok(())
     }
 
+    /// Has probes put into a running process, which joins us by them.
+    fn probe(
+        &mut self,
+        listeners: &mut Listeners,
+        functions: &Arc<Functions>,
+        pid: i32,
+    ) -> Result<(), Error> {
+        let uid = process::users(pid.unsigned_abs()).map_or(listeners.trust().own(), |[real, ..]| real);
+        let Some((place, _)) = listeners.place_for(uid)? else { return Ok(()) };
+        let functions = functions.clone();
+        self.attached.probe(pid, move |patience| functions.join(pid, &place, patience))
+    }
+
+    /// Has probes put into the command, which is held until then.
+    ///
+    /// # Errors
+    /// There is no thread.
+    pub(crate) fn probe_command(&mut self, functions: &Arc<Functions>) -> Result<(), Error> {
+        let Some(command) = &self.command else { return Ok(()) };
+        let (functions, pid) = (functions.clone(), command.id().cast_signed());
+        self.attached.probe(pid, move |patience| functions.start(pid, patience))
+    }
+
     /// Whether all running processes that were asked for are gone, `None` when there were none; and what is to be told
     /// of them.
     pub(crate) fn are_gone(&mut self, options: &Options) -> (Option<bool>, Remarks) {
         let mut remarks = Remarks::default();
-        if options.attach.is_empty() {
-            return (None, remarks);
-        }
-        for (pid, why) in self.attached.failed() {
+        for (pid, said) in self.attached.done() {
+            let why = match said {
+                Ok(text) => {
+                    remarks.said.push(text);
+                    continue;
+                }
+                Err(why) => why,
+            };
             self.awaited.came(pid);
             self.attached.expected.retain(|known| *known != pid);
-            remarks.problems.push(format!("the events of process {pid} are not recorded: {why}"));
+            let what = if options.functions.is_empty() { "events" } else { "functions" };
+            remarks.problems.push(format!("the {what} of process {pid} are not recorded: {why}"));
             // What the kernel sees of it goes on.
             self.attached.alive.retain(|(known, _)| *known != pid || options.kernel.is_some());
+        }
+        if options.attach.is_empty() {
+            return (None, remarks);
         }
         let is_alive = |fd: &Fd| mote_sys::socket::wait_readable(fd.raw(), 0) != Ok(true);
         self.attached.alive.retain(|(_, fd)| is_alive(fd));

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const LOOKING: Duration = Duration::from_secs(10);
 /// How long all may take together: other recordings are asked, and it is in one of them and out of it again.
 const BRINGING: Duration = Duration::from_secs(25);
+/// How long probes in functions may take: all binaries of the process are read, and large ones take seconds.
+const PROBING: Duration = Duration::from_secs(120);
 /// How long a thread that is told to end is waited for.
 const ENDING: Duration = Duration::from_secs(2);
 /// For how long other recordings are asked again when one of them must have it by now.
@@ -45,7 +47,9 @@ pub(crate) struct Attached {
 pub(crate) struct Coming {
     pid: i32,
     until: Instant,
-    work: JoinHandle<Result<(), String>>,
+    work: JoinHandle<Result<String, String>>,
+    /// It gets probes in functions, too: what goes wrong is told even if it has come.
+    is_probed: bool,
 }
 
 impl Attached {
@@ -64,14 +68,17 @@ impl Attached {
         let over = self.over.clone();
         let until = Instant::now() + BRINGING;
         let (tell, hear) = channel();
-        let bring = move || bring(pid, &place, ask, Patience { until, over: &over }, &tell);
+        let bring =
+            move || bring(pid, &place, ask, Patience { until, over: &over }, &tell).map(|()| String::new());
         let work = std::thread::Builder::new().name("mote-bring".to_owned()).spawn(bring);
         let work = work.map_err(|why| Error::Loop { what: "start a thread", why })?;
         match hear.recv_timeout(LOOKING) {
-            Ok(()) => self.coming.push(Coming { pid, until: until + LOOKING, work }),
+            Ok(()) => {
+                self.coming.push(Coming { pid, until: until + LOOKING, work, is_probed: false });
+            }
             // It has ended without a word: what it has to say is its result.
             Err(RecvTimeoutError::Disconnected) => match work.join() {
-                Ok(done) => done.map_err(not_reached)?,
+                Ok(done) => drop(done.map_err(not_reached)?),
                 Err(_) => {
                     return Err(not_reached(
                         "the thread that asks it to join has failed (a bug of mote)".to_owned(),
@@ -83,6 +90,24 @@ impl Attached {
                 return Err(not_reached(format!("its memory maps could not be read within {seconds} s")));
             }
         }
+        Ok(())
+    }
+
+    /// Has `probe` put probes into a process, on a thread of its own. What it has to say is told when it is done.
+    ///
+    /// # Errors
+    /// There is no thread.
+    pub(crate) fn probe(
+        &mut self,
+        pid: i32,
+        probe: impl FnOnce(Patience<'_>) -> Result<String, String> + Send + 'static,
+    ) -> Result<(), Error> {
+        let over = self.over.clone();
+        let until = Instant::now() + PROBING;
+        let work = std::thread::Builder::new().name("mote-bring".to_owned());
+        let work = work.spawn(move || probe(Patience { until, over: &over }));
+        let work = work.map_err(|why| Error::Loop { what: "start a thread", why })?;
+        self.coming.push(Coming { pid, until: until + LOOKING, work, is_probed: true });
         Ok(())
     }
 
@@ -101,19 +126,26 @@ impl Attached {
         self.coming.iter().any(|coming| !coming.work.is_finished())
     }
 
-    /// What went wrong with those that have been asked by now.
-    pub(crate) fn failed(&mut self) -> Vec<(i32, String)> {
+    /// What there is to say of those that have been asked by now: of some that it went well, of others what went wrong.
+    pub(crate) fn done(&mut self) -> Vec<(i32, Result<String, String>)> {
         let now = Instant::now();
         let is_done = |coming: &Coming| coming.work.is_finished() || now > coming.until;
         let (done, running) = self.coming.drain(..).partition(is_done);
         self.coming = running;
-        let failed = |coming: Coming| match coming.work.is_finished() {
-            true => Some((coming.pid, coming.work.join().ok()?.err()?)),
-            // It sleeps in the kernel, in the process's memory.
-            false => Some((coming.pid, "its memory could not be read or written in time".to_owned())),
+        let told = |coming: Coming| {
+            let (pid, always) = (coming.pid, coming.is_probed);
+            let said = match coming.work.is_finished() {
+                true => coming.work.join().ok()?,
+                // It sleeps in the kernel, in the process's memory.
+                false => Err("its memory could not be read or written in time".to_owned()),
+            };
+            let is_told = match &said {
+                Ok(text) => !text.is_empty(),
+                Err(_) => always || !self.came.contains(&pid),
+            };
+            is_told.then_some((pid, said))
         };
-        let missing = |(pid, _): &(i32, String)| !self.came.contains(pid);
-        Vec::into_iter(done).filter_map(failed).filter(missing).collect()
+        Vec::into_iter(done).filter_map(told).collect()
     }
 }
 

@@ -162,6 +162,7 @@ impl Args {
             kernel: Some(kernel),
             owner: self.owner,
             attach: self.pid.clone(),
+            functions: Vec::new(),
             command: self.command.clone(),
         })
     }

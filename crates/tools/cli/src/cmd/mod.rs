@@ -7,6 +7,7 @@ pub(crate) mod enable;
 pub(crate) mod export;
 pub(crate) mod filter;
 pub(crate) mod generate;
+pub(crate) mod hold;
 pub(crate) mod latency;
 pub(crate) mod list;
 pub(crate) mod record;

@@ -192,6 +192,7 @@ impl Args {
             kernel: self.kernel(cpus)?,
             owner: self.owner,
             attach: self.pid.clone(),
+            functions: self.rules.functions.clone(),
             command: self.command.clone(),
         })
     }

@@ -1,0 +1,137 @@
+//! Probes in functions of programs: the library is loaded into the process, with a plan of its own.
+
+use crate::error::Error;
+use crate::options::Options;
+use mote_clock::Source;
+use mote_functions::Pattern;
+use mote_inject::{Load, Patience, Visit};
+use mote_trampolines::{Choice, Nothing, choose};
+use mote_words::counted_grouped;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where the library is, if not beside us.
+const LIBRARY: &str = "MOTE_LIBRARY";
+/// Its places beside the program `mote`: in a build, and where it is installed.
+const BESIDE: [&str; 5] = [
+    "libmote.so",
+    "../library/libmote.so",
+    "../lib/libmote.so",
+    "../lib/x86_64-linux-gnu/libmote.so",
+    "../lib64/libmote.so",
+];
+
+/// The functions that are to have probes, in each process that is recorded.
+#[derive(Debug)]
+pub(crate) struct Functions {
+    patterns: Vec<Pattern>,
+    library: Vec<u8>,
+    /// From ticks to nanoseconds: a multiplier and a shift.
+    clock: (u32, u32),
+}
+
+impl Functions {
+    /// Those that a recording asks for.
+    ///
+    /// # Errors
+    /// [`Error::Functions`]: there is no library, or no clock that they could read.
+    pub(crate) fn of(options: &Options, source: Source, hz: u64) -> Result<Option<Arc<Functions>>, Error> {
+        if options.functions.is_empty() {
+            return Ok(None);
+        }
+        if source != Source::Tsc {
+            return Err(Error::Functions(
+                "the clock of this machine is not the processor's time-stamp counter".to_owned(),
+            ));
+        }
+        let patterns = options.functions.iter().map(|pattern| Pattern::new(pattern)).collect();
+        Ok(Some(Arc::new(Functions { patterns, library: library()?, clock: multiplier(hz) })))
+    }
+
+    /// Puts probes into a process that runs, and has it join the session at `place`. Returns what is to be said.
+    pub(crate) fn join(&self, pid: i32, place: &str, patience: Patience<'_>) -> Result<String, String> {
+        let visit = Visit::open(pid).map_err(|why| why.to_string())?;
+        let choice = self.choose(pid).map_err(|why| why.to_string())?;
+        let load = Load { library: &self.library, plan: &choice.plan, place };
+        visit.load(load, patience).map_err(|why| why.to_string())?;
+        Ok(said(pid, &choice))
+    }
+
+    /// Puts probes into the program that a process is about to become, which has stopped itself.
+    pub(crate) fn start(&self, pid: i32, patience: Patience<'_>) -> Result<String, String> {
+        let mut chosen = Err(Nothing::Closed);
+        let plan = || {
+            chosen = self.choose(pid);
+            chosen.as_ref().ok().map(|choice| choice.plan.clone())
+        };
+        let loaded = mote_inject::at_start(pid, &self.library, plan, patience);
+        loaded.map_err(|why| why.to_string())?;
+        chosen.map(|choice| said(pid, &choice)).map_err(|why| why.to_string())
+    }
+
+    fn choose(&self, pid: i32) -> Result<Choice, Nothing> {
+        choose(pid.unsigned_abs(), &self.patterns, self.clock)
+    }
+}
+
+/// A command that stops itself before it becomes `command`, with a variable in its environment.
+pub(crate) fn held(command: &[OsString], (name, value): (&str, &str)) -> Result<Vec<OsString>, Error> {
+    let own = std::env::current_exe()
+        .map_err(|why| Error::Functions(format!("mote does not find itself: {why}")))?;
+    let variable = format!("{name}={value}");
+    Ok([own.into_os_string(), HOLD.into(), variable.into()]
+        .into_iter()
+        .chain(command.iter().cloned())
+        .collect())
+}
+
+/// The word by which `mote` is asked to stop itself and then to become what the words behind it say.
+pub const HOLD: &str = "__hold";
+
+fn said(pid: i32, choice: &Choice) -> String {
+    let probes = counted_grouped(choice.probes as u64, "function", "functions");
+    let refusals = choice.refusals();
+    let without = if refusals.is_empty() { refusals } else { format!("; without: {refusals}") };
+    format!("probes in {probes} of process {pid}{without}")
+}
+
+/// From ticks of a clock of this frequency to nanoseconds, as exact as 32 bits can be.
+fn multiplier(hz: u64) -> (u32, u32) {
+    const NS_PER_S: u128 = 1_000_000_000;
+    let exact = |shift: u32| (NS_PER_S << shift).checked_div(u128::from(hz)).unwrap_or(0);
+    let shift = (0..=32).rev().find(|shift| exact(*shift) <= u128::from(u32::MAX)).unwrap_or(0);
+    (exact(shift) as u32, shift)
+}
+
+/// The library that is loaded into programs.
+fn library() -> Result<Vec<u8>, Error> {
+    let own = std::env::current_exe().unwrap_or_default();
+    let folder = own.parent().unwrap_or(Path::new("."));
+    let named = std::env::var_os(LIBRARY).map(PathBuf::from);
+    let beside = BESIDE.iter().map(|place| folder.join(place));
+    let tried: Vec<PathBuf> = named.into_iter().chain(beside).collect();
+    let read = |path: &PathBuf| std::fs::read(path).ok().filter(|bytes| bytes.starts_with(b"\x7fELF"));
+    tried.iter().find_map(read).ok_or_else(|| {
+        Error::Functions(format!(
+            "libmote.so, which is loaded into the program, is not in {} or beside it; build it with `cargo build \
+             --profile library -p mote-capi`, or say where it is with {LIBRARY}",
+            folder.display()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_become_nanoseconds() {
+        for hz in [24_000_000_u64, 1_000_000_000, 2_100_000_000, 2_893_202_000, 5_900_000_000] {
+            let (multiplier, shift) = multiplier(hz);
+            let ns = (u128::from(3600 * hz) * u128::from(multiplier)) >> shift;
+            let error = ns.abs_diff(3_600_000_000_000);
+            assert!(error < 3_600_000, "{hz} Hz: {error} ns in an hour");
+        }
+    }
+}

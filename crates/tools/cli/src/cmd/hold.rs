@@ -1,0 +1,29 @@
+//! `mote __hold`: becomes a command, once a recorder has let it.
+
+use anyhow::Context;
+use mote_sys::{process, thread};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+/// Stop, and become a command when continued
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A variable for its environment: NAME=VALUE
+    variable: String,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (name, value) = args.variable.split_once('=').context("a variable has a value")?;
+    let (program, words) = args.command.split_first().context("which command?")?;
+    let id = process::pid();
+    thread::send_signal(id, process::tid(), libc::SIGSTOP)
+        .map_err(|why| anyhow::anyhow!("cannot stop: {why}"))?;
+    let why = Command::new(program).args(words).env(name, value).exec();
+    say!("cannot run {}: {why}", program.display());
+    Ok(ExitCode::from(127))
+}
