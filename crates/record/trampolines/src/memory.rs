@@ -1,6 +1,6 @@
 //! Pages that are taken in the process, and the places in them.
 
-use crate::arch::{PAGE, Reach};
+use crate::arch::{PAGE, Reach, STUB_BYTES};
 use crate::bytes::Piece;
 use crate::space::{Choice, Ranges, Space};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const STEPS_MAX: usize = 256;
 /// Pages that are taken are used so far behind where a search begins: what is called together should lie together.
 const NEIGHBOURHOOD: u64 = 16 << 20;
 /// Shorter rests of pages are given up.
-const REST_MIN: u64 = 5;
+const REST_MIN: u64 = STUB_BYTES as u64;
 /// Each search begins where the last one like it found a place, when it is for so many places.
 const CURSOR_MIN: u64 = 1 << 12;
 

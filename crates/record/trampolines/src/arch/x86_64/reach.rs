@@ -42,7 +42,7 @@ impl Reach {
 
     /// The places of bodies, from their cells on, where the target is the body.
     pub(crate) fn to_body(self) -> Option<Reach> {
-        let base = self.base.wrapping_sub(BODY_AT);
+        let base = self.base.checked_sub(BODY_AT)?;
         let (low, wanted) = (ALIGNMENT as u32 - 1, base.wrapping_neg() as u32 & (ALIGNMENT as u32 - 1));
         let is_possible = (self.value ^ wanted) & self.mask & low == 0;
         is_possible.then_some(Reach {
