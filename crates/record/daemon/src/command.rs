@@ -11,15 +11,24 @@ use nix::unistd::Pid;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The command, running or done.
 pub(crate) struct Command {
     pid: Pid,
     /// Exit status, or 128 plus the signal that ended it.
     status: Option<i32>,
+    /// A thread of ours traces it, and waits for its stops, which we would take away.
+    is_traced: Arc<AtomicBool>,
 }
 
 impl Command {
+    /// As long as it is set, a thread of ours may trace it.
+    pub(crate) fn trace(&self) -> Arc<AtomicBool> {
+        self.is_traced.clone()
+    }
+
     /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.pid.as_raw().unsigned_abs()
@@ -44,7 +53,7 @@ impl Command {
         let attributes = signals.attributes().map_err(fail)?;
         let spawn = || posix_spawnp(&program, &actions, &attributes, &words, &environment);
         let pid = signals.umask.as_before(spawn).map_err(fail)?;
-        Ok(Command { pid, status: None })
+        Ok(Command { pid, status: None, is_traced: Arc::default() })
     }
 
     /// Whether it has ended.
@@ -56,6 +65,9 @@ impl Command {
     }
 
     fn look(&mut self) {
+        if self.is_traced.load(Ordering::Acquire) {
+            return;
+        }
         self.status = match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(_, status)) => Some(status),
             Ok(WaitStatus::Signaled(_, signal, _)) => Some(128 + signal as i32),

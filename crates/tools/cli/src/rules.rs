@@ -303,7 +303,7 @@ impl Rules {
                         rules.push(Rule::histogram(pattern, &whole(text)).map_err(said)?);
                     }
                 }
-                Flag::Event(_) | Flag::Kernel(_) | Flag::Filter(_) => {}
+                Flag::Event(_) | Flag::Function(_) | Flag::Kernel(_) | Flag::Filter(_) => {}
             }
         }
         match group.domain {

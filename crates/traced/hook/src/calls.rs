@@ -21,10 +21,14 @@ fn nanoseconds(ticks: u64) -> u64 {
 }
 
 /// A call begins whose slot the code could not take by itself: it is the thread's first one, its region is used up, or
-/// calls before it have ended without returning. Returns the slot, not filled yet; 0 when there is none.
-pub(crate) extern "C" fn begin(place: usize) -> usize {
+/// calls before it have ended without returning. Returns the slot, not filled yet; 0 when there is none, and it is not
+/// noted: also where a function only jumps back to its begin.
+pub(crate) extern "C" fn begin(place: usize, function: *const Function) -> usize {
     let Some(mut calls) = Calls::take() else { return 0 };
     give_up(&mut calls, place, 0);
+    if calls.goes_on(place, function) {
+        return 0;
+    }
     calls.push().map_or(0, |slot| slot.as_ptr().expose_provenance())
 }
 

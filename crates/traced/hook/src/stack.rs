@@ -47,6 +47,8 @@ pub(crate) const SLOTS: usize = (REGION - SLOTS_AT) / size_of::<Slot>();
 pub(crate) const NOWHERE: usize = usize::MAX;
 /// Bytes of address space to be tried for all regions.
 const AREA: [usize; 3] = [1 << 30, 256 << 20, 64 << 20];
+/// Most calls in a row that have become others by a jump (tail calls).
+const JUMPS_MAX: usize = 32;
 /// How many regions of threads that may have ended are looked at for each new thread.
 const LOOKS: usize = 8;
 
@@ -191,6 +193,26 @@ impl Calls {
                 ended(&slot);
             }
         }
+    }
+
+    /// Whether what begins at `place` is no call of its own: the function itself is under way there, so that it has jumped
+    /// to its begin; or a row of functions that have jumped to one another is longer than any that a person would read.
+    pub(crate) fn goes_on(&self, place: usize, function: *const Function) -> bool {
+        let mut at = self.top;
+        for _ in 0..JUMPS_MAX {
+            at = at.saturating_sub(size_of::<Slot>());
+            if at == 0 || at % REGION <= SLOTS_AT {
+                return false;
+            }
+            let slot = read(at);
+            if slot.place != place {
+                return false;
+            }
+            if core::ptr::eq(slot.function, function) {
+                return true;
+            }
+        }
+        true
     }
 
     /// Ends the call of a slot. What was called from it has ended; the slot need not be the last one.

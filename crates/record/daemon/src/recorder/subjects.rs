@@ -15,6 +15,7 @@ use crate::watch::Watch;
 use mote_session::Session;
 use mote_sys::fd::Fd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The command and the processes that are recorded.
 #[derive(Default)]
@@ -127,8 +128,13 @@ impl Subjects {
     /// There is no thread.
     pub(crate) fn probe_command(&mut self, functions: &Arc<Functions>) -> Result<(), Error> {
         let Some(command) = &self.command else { return Ok(()) };
-        let (functions, pid) = (functions.clone(), command.id().cast_signed());
-        self.attached.probe(pid, move |patience| functions.start(pid, patience))
+        let (functions, pid, is_traced) = (functions.clone(), command.id().cast_signed(), command.trace());
+        is_traced.store(true, Ordering::Release);
+        self.attached.probe(pid, move |patience| {
+            let said = functions.start(pid, patience);
+            is_traced.store(false, Ordering::Release);
+            said
+        })
     }
 
     /// Whether all running processes that were asked for are gone, `None` when there were none; and what is to be told

@@ -20,9 +20,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (name, value) = args.variable.split_once('=').context("a variable has a value")?;
     let (program, words) = args.command.split_first().context("which command?")?;
-    let id = process::pid();
-    thread::send_signal(id, process::tid(), libc::SIGSTOP)
-        .map_err(|why| anyhow::anyhow!("cannot stop: {why}"))?;
+    let stopped = thread::send_signal(process::pid(), process::tid(), libc::SIGSTOP);
+    stopped.map_err(|why| anyhow::anyhow!("cannot stop: {why}"))?;
     let why = Command::new(program).args(words).env(name, value).exec();
     say!("cannot run {}: {why}", program.display());
     Ok(ExitCode::from(127))

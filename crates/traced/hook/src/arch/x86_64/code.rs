@@ -147,6 +147,8 @@ global_asm!(
     "ret",
     "3:",
     "lea rcx, [rsp + 40]",
+    "mov rdx, [rsp + 32]",
+    "mov rdx, [rdx - {call} - {record_at}]",
     "mote_call_with_all_kept {begin}",
     "mov rdx, rax",
     "test rax, rax",
