@@ -39,7 +39,7 @@ pub use pump::{Outcome, pump};
 pub use select::Selection;
 pub use stack::{Stack, Stacks};
 pub use stacked::Stacked;
-pub use table::table;
+pub use table::{FunctionTable, table};
 pub use text::Text;
 pub use time::TimeStyle;
 pub use top::TopStacks;
