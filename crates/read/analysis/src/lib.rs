@@ -18,7 +18,7 @@ mod summary;
 mod syscalls;
 
 pub use analysis::{Analysis, run};
-pub use calls::{Call, CallClasses, CallSums, Callers, Calls, Choice, PENDING_MAX};
+pub use calls::{Call, CallClasses, CallSums, Callers, Calls, Choice, PENDING_MAX, is_duration};
 pub use counts::Counts;
 pub use histogram::Histogram;
 pub use losses::Losses;

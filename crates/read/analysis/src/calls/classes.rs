@@ -10,7 +10,13 @@ use rustc_hash::FxHashMap;
 /// What names of calls' events begin with: their provider.
 const PROVIDER: &str = "f:";
 /// Name of the field with the nanoseconds that a call took.
-pub(crate) const DURATION: &str = "duration";
+const DURATION: &str = "duration";
+
+/// Whether a field of an event says how long a call took.
+#[must_use]
+pub fn is_duration(event: &str, field: &str) -> bool {
+    event.starts_with(PROVIDER) && field.trim_start_matches('_') == DURATION
+}
 
 /// A call of a function that has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +63,7 @@ impl CallClasses {
             let name = class.name.strip_prefix(PROVIDER)?;
             let mut members = class.payload.iter().flat_map(|payload| &payload.members);
             members.find(|member| {
-                member.name.trim_start_matches('_') == DURATION && matches!(member.class, FieldClass::Int(_))
+                is_duration(&class.name, &member.name) && matches!(member.class, FieldClass::Int(_))
             })?;
             Some(*numbers.entry(name).or_insert_with(|| {
                 names.push(name.to_owned());

@@ -18,7 +18,7 @@ mod classes;
 mod pending;
 
 pub use choice::{Callers, Choice};
-pub use classes::{Call, CallClasses};
+pub use classes::{Call, CallClasses, is_duration};
 
 use crate::Histogram;
 use crate::analysis::Analysis;
