@@ -39,8 +39,8 @@ fn serve() -> u64 {
     called!(serve, parse(1) + token() + token())
 }
 
-/// `functions THREADS N`: each thread serves N times: serve { parse { parse { token } }, token, token }. Prints how late
-/// an event came at most, in microseconds.
+/// `functions THREADS N`: each thread serves N times: serve { parse { parse { token } }, token, token }. Prints how
+/// late an event came at most, in microseconds.
 pub(crate) fn functions(words: &Words) {
     let times = words.number(1);
     let threads = (0..words.number(0)).map(|_| {

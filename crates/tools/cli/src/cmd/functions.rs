@@ -20,7 +20,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mote functions -i trace                       all functions, those first that took most of the time
+  mote functions -i trace                       all functions, the most time first
   mote functions -i trace 'http_*' --sort self  some of them, as if no others had been recorded
   mote functions -i trace --graph --min 1ms     each call that took at least 1 ms, with those in it
   mote functions -i trace --graph --under handle_request --depth 3

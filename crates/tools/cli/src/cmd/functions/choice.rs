@@ -63,7 +63,8 @@ impl ChoiceArgs {
     pub(super) fn nothing(&self, trace: &Trace, dir: &Path, patterns: &[String]) -> String {
         let (classes, dir) = (CallClasses::new(trace), dir.display());
         let all = || (0..classes.functions()).map(|function| classes.name(function));
-        if classes.functions() == 0 {
+        let is_all = patterns.is_empty() && self.under.is_empty() && self.min.is_none();
+        if classes.functions() == 0 || is_all {
             return format!("{dir} has no calls of functions; `mote report {dir}` lists what it has");
         }
         for pattern in patterns.iter().chain(&self.under) {
