@@ -18,7 +18,10 @@ mod summary;
 mod syscalls;
 
 pub use analysis::{Analysis, run};
-pub use calls::{Call, CallClasses, CallSums, Callers, Calls, Choice, PENDING_MAX, is_duration};
+pub use calls::{
+    Call, CallClasses, CallSums, Callers, Calls, Choice, Inside, Merge, PENDING_MAX, Pending, Returns,
+    is_duration,
+};
 pub use counts::Counts;
 pub use histogram::Histogram;
 pub use losses::Losses;

@@ -8,6 +8,7 @@
 //! No allocation per event. Figures: bench `view`, cases `text` and `null`.
 #![forbid(unsafe_code)]
 
+mod call_stacks;
 pub mod civil;
 mod csv;
 mod digits;

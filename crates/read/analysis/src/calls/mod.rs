@@ -19,13 +19,13 @@ mod pending;
 
 pub use choice::{Callers, Choice};
 pub use classes::{Call, CallClasses, is_duration};
+pub use pending::{Inside, Merge, Pending, Returns};
 
 use crate::Histogram;
 use crate::analysis::Analysis;
 use crate::report::{FunctionCount, Interval};
 use classes::thread;
 use mote_timeline::{Record, Trace};
-use pending::Pending;
 use rustc_hash::FxHashMap;
 
 /// Most calls of a thread that are kept apart while their callers have not returned.
@@ -44,11 +44,10 @@ struct Sums {
 /// What a thread has done that may still turn out to be inside of a call.
 #[derive(Debug, Default)]
 struct Thread {
-    /// Calls that returned at the last moment.
-    last: Vec<Call>,
-    all: Pending,
+    last: Returns,
+    all: Pending<()>,
     /// By function: of those the calls that are not inside of another one.
-    same: FxHashMap<usize, Pending>,
+    same: FxHashMap<usize, Pending<()>>,
 }
 
 /// Sums up the calls of a trace.
@@ -102,17 +101,22 @@ impl Calls {
 }
 
 impl Thread {
-    /// Puts the calls in order that returned at the last moment, and adds them to the sums.
-    fn settle(&mut self, functions: &mut [Sums], choice: &Choice, limits: (usize, usize)) -> u64 {
+    /// Adds the calls to the sums that returned before `now`. Returns of how many it is only about known what they came
+    /// to.
+    fn settle(
+        &mut self,
+        now: Option<i64>,
+        functions: &mut [Sums],
+        choice: &Choice,
+        limits: (usize, usize),
+    ) -> u64 {
         let mut estimates = 0;
-        // Stable: of equal ones the later stays the outer.
-        self.last.sort_by_key(Call::duration);
-        for call in self.last.drain(..) {
-            let inside = self.all.put(&call, limits.0);
+        for call in self.last.settled(now) {
+            let inside = self.all.put(&call, limits.0, |(), _| ());
             let Some(sums) = functions.get_mut(call.function).filter(|_| choice.is_long_enough(&call)) else {
                 continue;
             };
-            let same = self.same.entry(call.function).or_default().put(&call, limits.1);
+            let same = self.same.entry(call.function).or_default().put(&call, limits.1, |(), _| ());
             let duration = call.duration();
             sums.durations.add(duration);
             sums.self_ns = sums.self_ns.saturating_add(duration.saturating_sub(inside.ns));
@@ -133,15 +137,13 @@ impl Analysis for Calls {
             return;
         }
         let thread = self.threads.entry(thread(record)).or_default();
-        if thread.last.first().is_some_and(|last| last.end != call.end) {
-            self.estimates += thread.settle(&mut self.functions, &self.choice, self.limits);
-        }
+        self.estimates += thread.settle(Some(call.end), &mut self.functions, &self.choice, self.limits);
         thread.last.push(call);
     }
 
     fn finish(mut self) -> CallSums {
         for thread in self.threads.values_mut() {
-            self.estimates += thread.settle(&mut self.functions, &self.choice, self.limits);
+            self.estimates += thread.settle(None, &mut self.functions, &self.choice, self.limits);
         }
         let classes = &self.classes;
         let count = |(number, sums): (usize, Sums)| {

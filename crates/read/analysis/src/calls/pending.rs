@@ -8,9 +8,19 @@
 
 use super::Call;
 
+/// What is kept of calls, besides their times.
+pub trait Merge: Default {
+    /// Adds the same of calls that follow.
+    fn merge(&mut self, next: Self);
+}
+
+impl Merge for () {
+    fn merge(&mut self, (): ()) {}
+}
+
 /// A call, or several that follow one another.
-#[derive(Clone, Copy, Debug)]
-struct Part {
+#[derive(Debug)]
+struct Part<T> {
     begin: i64,
     end: i64,
     /// What they took together.
@@ -19,57 +29,66 @@ struct Part {
     is_one: bool,
     /// A caller has begun in the middle of it, so that `ns` is not exact.
     is_estimate: bool,
+    what: T,
 }
 
-impl Part {
+impl<T: Merge> Part<T> {
     /// Both as one.
-    fn and(self, next: Part) -> Part {
+    fn and(mut self, next: Part<T>) -> Part<T> {
+        self.what.merge(next.what);
         let (ns, is_estimate) = (self.ns.saturating_add(next.ns), self.is_estimate || next.is_estimate);
-        Part { begin: self.begin, end: next.end, ns, is_one: false, is_estimate }
+        Part { end: next.end, ns, is_one: false, is_estimate, ..self }
     }
 
     /// From its beginning to the end of the next one.
-    fn until(&self, next: &Part) -> u64 {
+    fn until(&self, next: &Part<T>) -> u64 {
         next.end.abs_diff(self.begin)
     }
 }
 
 /// The same in fewer parts: of the pairs of neighbours the shorter half, as far as they do not share a part.
-fn fewer(parts: &[Part]) -> Vec<Part> {
-    let pairs = || parts.iter().zip(parts.iter().skip(1));
-    let mut lengths: Vec<u64> = pairs().map(|(part, next)| part.until(next)).collect();
+fn fewer<T: Merge>(parts: Vec<Part<T>>) -> Vec<Part<T>> {
+    let pairs = parts.iter().zip(parts.iter().skip(1));
+    let mut lengths: Vec<u64> = pairs.map(|(part, next)| part.until(next)).collect();
     let middle = lengths.len() / 2;
-    let Some((_, &mut most, _)) = (!lengths.is_empty()).then(|| lengths.select_nth_unstable(middle)) else {
-        return parts.to_vec();
-    };
+    let most = if lengths.is_empty() { 0 } else { *lengths.select_nth_unstable(middle).1 };
     let mut fewer = Vec::with_capacity(parts.len());
-    let mut parts = parts.iter().peekable();
+    let mut parts = parts.into_iter().peekable();
     while let Some(part) = parts.next() {
-        let next = parts.next_if(|next| part.until(next) <= most);
-        fewer.push(next.map_or(*part, |next| part.and(*next)));
+        fewer.push(match parts.next_if(|next| part.until(next) <= most) {
+            Some(next) => part.and(next),
+            None => part,
+        });
     }
     fewer
 }
 
 /// What was inside of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Inside {
-    /// What it took together.
-    pub(super) ns: u64,
+pub struct Inside {
+    /// What it took together, in nanoseconds.
+    pub ns: u64,
     /// A caller began in the middle of a part: `ns` is not exact.
-    pub(super) is_estimate: bool,
+    pub is_estimate: bool,
 }
 
-/// Calls that have returned, in the order in which they did, and whose caller has not.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    parts: Vec<Part>,
+/// Calls of a thread that have returned, in the order in which they did, and whose caller has not.
+#[derive(Debug)]
+pub struct Pending<T> {
+    parts: Vec<Part<T>>,
 }
 
-impl Pending {
-    /// Takes away what is inside of `call`, and puts `call` in its place. Keeps at most `limit` parts.
-    pub(super) fn put(&mut self, call: &Call, limit: usize) -> Inside {
-        let mut inside = Inside { ns: 0, is_estimate: false };
+impl<T> Default for Pending<T> {
+    fn default() -> Pending<T> {
+        Pending { parts: Vec::new() }
+    }
+}
+
+impl<T: Merge> Pending<T> {
+    /// Takes away what is inside of `call`, and puts `call` in its place, with what `with` makes of what was kept of
+    /// that. Keeps at most `limit` parts.
+    pub fn put(&mut self, call: &Call, limit: usize, with: impl FnOnce(T, Inside) -> T) -> Inside {
+        let (mut inside, mut what) = (Inside { ns: 0, is_estimate: false }, T::default());
         while let Some(part) = self.parts.last_mut()
             && call.holds(part.begin, part.end)
         {
@@ -81,15 +100,51 @@ impl Pending {
                 (part.ns, part.end, part.is_estimate) = (part.ns - ns, call.begin, true);
                 break;
             }
-            self.parts.pop();
+            if let Some(part) = self.parts.pop() {
+                what.merge(part.what);
+            }
         }
         let Call { begin, end, .. } = *call;
-        self.parts.push(Part { begin, end, ns: call.duration(), is_one: true, is_estimate: false });
+        let what = with(what, inside);
+        self.parts.push(Part { begin, end, ns: call.duration(), is_one: true, is_estimate: false, what });
         if self.parts.len() > limit.max(4) {
             let late = self.parts.split_off(self.parts.len() / 2);
-            self.parts = fewer(&self.parts).into_iter().chain(late).collect();
+            self.parts = fewer(std::mem::take(&mut self.parts)).into_iter().chain(late).collect();
         }
         inside
+    }
+
+    /// What is kept of all calls without a caller.
+    #[must_use]
+    pub fn finish(self) -> T {
+        self.parts.into_iter().fold(T::default(), |mut all, part| {
+            all.merge(part.what);
+            all
+        })
+    }
+}
+
+/// Puts the calls of a thread in order that returned at the same moment.
+#[derive(Debug, Default)]
+pub struct Returns {
+    last: Vec<Call>,
+}
+
+impl Returns {
+    /// Takes a call, after [`Returns::settled`].
+    pub fn push(&mut self, call: Call) {
+        self.last.push(call);
+    }
+
+    /// Those that returned before `now` and have not been handed out, the inner ones first; at the end all.
+    pub fn settled(&mut self, now: Option<i64>) -> impl Iterator<Item = Call> {
+        let is_over = self.last.first().is_some_and(|last| Some(last.end) != now);
+        if is_over {
+            // Stable: of equal ones the later stays the outer.
+            self.last.sort_by_key(Call::duration);
+        }
+        let count = if is_over { self.last.len() } else { 0 };
+        self.last.drain(..count)
     }
 }
 
@@ -101,8 +156,8 @@ mod tests {
         Call { function: 0, begin, end }
     }
 
-    fn inside(pending: &mut Pending, call: Call) -> (u64, bool) {
-        let Inside { ns, is_estimate } = pending.put(&call, 8);
+    fn inside(pending: &mut Pending<()>, call: Call) -> (u64, bool) {
+        let Inside { ns, is_estimate } = pending.put(&call, 8, |(), _| ());
         (ns, is_estimate)
     }
 

@@ -5,19 +5,19 @@ use mote_analysis::Call;
 use std::io::Write;
 
 /// Session and id of a span.
-pub(super) type Key = (usize, u64);
+pub(crate) type Key = (usize, u64);
 
 /// Something that happened in a thread: a line of its own, with what is below it.
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) tid: u32,
+pub(crate) struct Item {
+    pub(crate) tid: u32,
     /// When it began.
-    pub(super) time: i64,
-    pub(super) what: What,
+    pub(crate) time: i64,
+    pub(crate) what: What,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(crate) enum What {
     /// An event, as text.
     Event(Vec<u8>),
     Span(Box<Span>),
@@ -26,42 +26,42 @@ pub(super) enum What {
 
 /// A span with what was in it.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(crate) struct Span {
     /// Its name as escaped text.
-    pub(super) name: Vec<u8>,
+    pub(crate) name: Vec<u8>,
     /// Time and thread as text, where it was made.
-    pub(super) place: Vec<u8>,
-    pub(super) tid: u32,
-    pub(super) since: i64,
+    pub(crate) place: Vec<u8>,
+    pub(crate) tid: u32,
+    pub(crate) since: i64,
     /// It began before the recording: duration and fields are not known.
-    pub(super) began_before: bool,
-    pub(super) parent: Option<Key>,
-    pub(super) fields: Vec<u8>,
-    pub(super) items: Vec<Item>,
+    pub(crate) began_before: bool,
+    pub(crate) parent: Option<Key>,
+    pub(crate) fields: Vec<u8>,
+    pub(crate) items: Vec<Item>,
     /// Items that were not kept.
-    pub(super) more: u64,
+    pub(crate) more: u64,
     /// It has something that is to be shown.
-    pub(super) is_chosen: bool,
+    pub(crate) is_chosen: bool,
     /// How many threads are in it, and since when there is one.
-    pub(super) inside: u32,
-    pub(super) entered: i64,
-    pub(super) busy: u64,
-    pub(super) end: Option<i64>,
+    pub(crate) inside: u32,
+    pub(crate) entered: i64,
+    pub(crate) busy: u64,
+    pub(crate) end: Option<i64>,
 }
 
 /// A call of a function with what was in it.
 #[derive(Debug)]
-pub(super) struct Called {
-    pub(super) call: Call,
-    pub(super) fields: Vec<u8>,
-    pub(super) items: Vec<Item>,
+pub(crate) struct Called {
+    pub(crate) call: Call,
+    pub(crate) fields: Vec<u8>,
+    pub(crate) items: Vec<Item>,
     /// Something that was in it has been printed already.
-    pub(super) is_cut: bool,
+    pub(crate) is_cut: bool,
 }
 
 impl Item {
     /// Bytes that it takes without what is in it.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match &self.what {
             What::Event(line) => size_of::<Item>() + line.capacity(),
             What::Span(span) => span.bytes(),
@@ -79,14 +79,14 @@ impl Item {
 }
 
 /// Puts an item among others by its time, behind those of the same.
-pub(super) fn put(items: &mut Vec<Item>, item: Item) {
+pub(crate) fn put(items: &mut Vec<Item>, item: Item) {
     let place = items.partition_point(|other| other.time <= item.time);
     items.insert(place, item);
 }
 
 /// Puts a call among what threads have done, and what its own thread has done meanwhile into the call. Where it is only
 /// to be shown if that is something, it may be left out: then `false` is returned.
-pub(super) fn put_call(items: &mut Vec<Item>, tid: u32, mut called: Called, is_shown: bool) -> bool {
+pub(crate) fn put_call(items: &mut Vec<Item>, tid: u32, mut called: Called, is_shown: bool) -> bool {
     let (call, mut items) = (called.call, items);
     // Of calls that returned at the same moment, those that took longer are around it.
     let is_around = |item: &Item| item.call().is_some_and(|c| c.end == call.end && c.begin < call.begin);
@@ -114,12 +114,12 @@ pub(super) fn put_call(items: &mut Vec<Item>, tid: u32, mut called: Called, is_s
 
 impl Span {
     /// Bytes that it takes without what is in it.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of::<Item>() + size_of::<Span>() + self.name.len() + self.place.len() + self.fields.capacity()
     }
 
     /// `app:request 1.23ms, busy 301us { path = "/" }`
-    pub(super) fn line(&self, out: &mut Vec<u8>) {
+    pub(crate) fn line(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.name);
         let busy = duration(self.busy);
         let _ = match self.end {
@@ -133,12 +133,12 @@ impl Span {
 
 impl Called {
     /// Bytes that it takes without what is in it.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of::<Item>() + size_of::<Called>() + self.fields.capacity()
     }
 
     /// `db::open 1.23us { path = "/" }`; `name` is the function's, as escaped text.
-    pub(super) fn line(&self, out: &mut Vec<u8>, name: &[u8]) {
+    pub(crate) fn line(&self, out: &mut Vec<u8>, name: &[u8]) {
         out.extend_from_slice(name);
         let _ = write!(out, " {}", duration(self.call.duration()));
         with_fields(out, &self.fields);

@@ -19,7 +19,7 @@
 //! Memory: what open spans and calls without a caller hold, [`KEPT_MAX`] bytes at most. Of spans, what does not fit is
 //! counted, at the span that it was in; calls are printed.
 
-mod items;
+pub(crate) mod items;
 mod print;
 
 use crate::{Format, Text, TimeStyle, escape};
