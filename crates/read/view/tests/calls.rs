@@ -6,8 +6,8 @@ mod calls;
 use calls::What;
 use mote_analysis::{Callers, Choice, run};
 use mote_pattern::Glob;
-use mote_timeline::{Range, Trace};
-use mote_view::{Selection, TimeStyle, Tree, pump};
+use mote_timeline::{Entry, Range, Trace};
+use mote_view::{Format, Selection, TimeStyle, Tree, pump};
 
 fn printed(trace: &Trace, names: &[&str], tree: Tree<'_>) -> String {
     let (mut out, mut tree) = (Vec::new(), tree);
@@ -106,4 +106,20 @@ fn what_there_is_no_room_for_is_printed_before_its_caller() {
     assert_eq!(text.lines().filter(|line| line.contains(" leaf 5ns")).count(), 99, "{text}");
     let mut main = text.lines().skip_while(|line| !line.contains("main 2.00us"));
     assert_eq!(main.nth(1), Some("            *** more above: too many to keep in memory ***"), "{text}");
+}
+
+#[test]
+fn calls_may_be_nested_as_deeply_as_they_like() {
+    const DEPTH: u64 = 200_000;
+    let mut events: Vec<What> = (1..=DEPTH).map(|n| (1, "walk", DEPTH - n, DEPTH + n)).collect();
+    events.push((2, "leaf", 3 * DEPTH, 3 * DEPTH));
+    let (_dir, trace) = calls::trace(&events);
+    let deepest = printed(&trace, &[], tree(&trace)).lines().filter(|line| line.contains("walk")).count();
+    assert_eq!(deepest as u64, DEPTH);
+    // What is kept can be given up.
+    let (mut events, mut kept, mut out) = (trace.events(Range::ALL), tree(&trace), Vec::new());
+    while let Some(Entry::Event(record)) = events.next() {
+        kept.event(&mut out, &record);
+    }
+    assert!(out.is_empty());
 }

@@ -145,6 +145,20 @@ impl Called {
     }
 }
 
+impl Drop for Called {
+    /// Not by recursion: how deep calls are nested is the program's affair.
+    fn drop(&mut self) {
+        let mut waiting = std::mem::take(&mut self.items);
+        while let Some(mut item) = waiting.pop() {
+            match &mut item.what {
+                What::Call(called) => waiting.append(&mut called.items),
+                What::Span(span) => waiting.append(&mut span.items),
+                What::Event(_) => {}
+            }
+        }
+    }
+}
+
 fn with_fields(out: &mut Vec<u8>, fields: &[u8]) {
     if !fields.is_empty() && fields != b"{ }" {
         out.push(b' ');

@@ -312,29 +312,31 @@ impl<'t> Tree<'t> {
         }
     }
 
-    /// Prints what threads have done where there is no room for so many bytes more.
+    /// Prints what threads have done first where there is no room for so many bytes more: the last may be in a call
+    /// that has not returned.
     fn make_room(&mut self, out: &mut Vec<u8>, bytes: usize) {
-        if self.kept + bytes > self.limit {
-            self.print_all(out);
-        }
+        while self.kept + bytes > self.limit && self.print_some(out, |items| items.div_ceil(2)) {}
     }
 
-    /// Prints what threads have done, in the order of time.
-    fn print_all(&mut self, out: &mut Vec<u8>) {
-        let mut all: Vec<((usize, u32), Item)> = Vec::new();
+    /// Prints so many of what each thread has done, in the order of time. Returns whether there was something.
+    fn print_some(&mut self, out: &mut Vec<u8>, count: impl Fn(usize) -> usize) -> bool {
+        let mut some: Vec<((usize, u32), Item)> = Vec::new();
         for (key, thread) in &mut self.threads {
-            thread.printed = thread.items.last().map_or(thread.printed, |item| item.time);
-            all.extend(thread.items.drain(..).map(|item| (*key, item)));
+            let first = thread.items.drain(..count(thread.items.len()));
+            some.extend(first.map(|item| (*key, item)));
         }
-        all.sort_by_key(|(thread, item)| (item.time, *thread));
-        all.into_iter().for_each(|(thread, item)| self.print(out, thread, item));
+        some.sort_by_key(|(thread, item)| (item.time, *thread));
+        let is_something = !some.is_empty();
+        some.into_iter().for_each(|(thread, item)| self.print(out, thread, item));
+        is_something
     }
 
     /// Prints a tree, and forgets it.
     fn print(&mut self, out: &mut Vec<u8>, thread: (usize, u32), item: Item) {
         if let What::Span(span) = &item.what {
             out.extend_from_slice(&span.place);
-        } else if let Some(thread) = self.threads.get(&thread) {
+        } else if let Some(thread) = self.threads.get_mut(&thread) {
+            thread.printed = item.time;
             self.text.place_of(out, item.time, thread.epoch, &thread.label);
         }
         out.push(b' ');
@@ -383,6 +385,6 @@ impl Format for Tree<'_> {
             }
             self.ended(out, key.0, span);
         }
-        self.print_all(out);
+        self.print_some(out, |items| items);
     }
 }
